@@ -1,0 +1,20 @@
+"""Arithmetic that the formulas need and JAX does not have: exact sums, order keys, stable logarithms."""
+
+from ._order_keys import NAN_FIRST, NAN_LAST, order_key, order_key_at_or_below
+from ._special import floored_log, lambert_w_of_exp, log1p_minus, safe_divide
+from ._two_float import TwoFloat, float_dtype, two_float_from_limbs, two_sum
+
+__all__ = [
+    "NAN_FIRST",
+    "NAN_LAST",
+    "TwoFloat",
+    "float_dtype",
+    "floored_log",
+    "lambert_w_of_exp",
+    "log1p_minus",
+    "order_key",
+    "order_key_at_or_below",
+    "safe_divide",
+    "two_float_from_limbs",
+    "two_sum",
+]

@@ -1,0 +1,53 @@
+"""Logarithms and quotients in forms that stay accurate and differentiable at the edges."""
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+
+def log1p_minus(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """``log(1 + x) - x`` without cancellation near zero, for x > -1.
+
+    With r = x/(2 + x): r (2 Σ_{k≥1} r^{2k}/(2k+1) - x) for |x| < 0.4, the plain difference elsewhere.
+    """
+    small = jnp.abs(x) < 0.4
+    r = jnp.where(small, x / (2 + x), 0.0)
+    square = r * r
+    series = jnp.zeros_like(r)
+    for k in range(14, 0, -1):
+        series = square * (series + 1.0 / (2 * k + 1))
+    plain = jnp.log1p(jnp.where(small, 0.0, x)) - jnp.where(small, 0.0, x)
+    return jnp.where(small, r * (2 * series - x), plain)
+
+
+def lambert_w_of_exp(log_x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """``log W(x)`` from ``log x``, W being Lambert's function: the root y of y + exp(y) = log x."""
+    guess = jnp.where(log_x < 1, log_x - jnp.log1p(jnp.exp(jnp.minimum(log_x, 1.0))), jnp.log(jnp.maximum(log_x, 1.0)))
+
+    def newton(_, y):
+        power = jnp.exp(y)
+        return y - (y + power - log_x) / (1 + power)
+
+    return lax.fori_loop(0, 4, newton, guess)
+
+
+def safe_divide(numerator: Array, denominator: Array, otherwise: float | Array = 0.0) -> Array:
+    """``numerator / denominator``, and ``otherwise`` where the denominator is zero, with gradient 0 there."""
+    zero = denominator == 0
+    return jnp.where(zero, otherwise, numerator / jnp.where(zero, 1, denominator))
+
+
+@jax.custom_jvp
+def floored_log(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """``log(max(x, tiny))``, tiny being the smallest normal float: finite at zero, as a loss needs it.
+
+    The gradient is 1/max(x, √tiny): large and finite at zero, so that a loss can still move away from it.
+    """
+    return jnp.log(jnp.maximum(x, jnp.finfo(x.dtype).tiny))
+
+
+@floored_log.defjvp
+def _floored_log_jvp(primals, tangents):
+    (x,), (dx,) = primals, tangents
+    return floored_log(x), dx / jnp.maximum(x, jnp.finfo(x.dtype).tiny ** 0.5)

@@ -1,0 +1,104 @@
+"""Evidence accumulation: how far each leaf moves the odds away from the prior."""
+
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Num
+
+from jaxunc._checks import check_one_of, check_probability_vector, is_concrete
+from jaxunc._numerics import float_dtype
+
+from ._answer import Answer, contradicted, margin
+from ._fold import Fold
+
+
+class EvidenceAccumulation(Fold):
+    r"""Leaves as independent pieces of evidence, each measured against the prior (EVA).
+
+    .. math:: \ell_c = \log P(c) + \sum_i \Big(\log P(c \mid w_i) - \log P(c)\Big), \qquad
+              P(c \mid w) = \frac{w_c + \lambda}{N + C\lambda}
+
+    Parameters
+    ----------
+    prior
+        Class probabilities ``[classes]``, all positive; or the probability of class 1. Usually ``forest.prior``.
+    smoothing
+        λ ≥ 0, 0.1 in the paper. With λ = 0 an absent class is vetoed.
+    prior_term
+        ``"log"``: the formula above. ``"published_code"``: the paper's code, which subtracts (K-1) P(c) instead of
+        (K-1) log P(c); equal at a uniform prior only.
+    smooth_to_prior
+        Smooth towards the prior, (w_c + CλP(c))/(N + Cλ), which makes an empty leaf neutral. With the paper's
+        smoothing it is evidence for equal odds.
+
+    Raises
+    ------
+    ValueError
+        If the prior has an entry that is not positive or does not add to 1, λ is negative, or the option is unknown.
+
+    Notes
+    -----
+    Class scores: ℓ. Score: the logit ℓ₊ - ℓ₋, which has the sign of the paper's difference of products and neither
+    under- nor overflows. Probability: softmax(ℓ). If λ = 0 and every class is vetoed the leaves contradict each other:
+    class scores are -inf, the score 0, the probability the prior. λ = 0 and an empty leaf: no evidence. No tree: the
+    prior.
+
+    Gradient: smooth for λ > 0, in the prior and λ too. At λ = 0 a veto has gradient 0.
+
+    References
+    ----------
+    Busch et al. 2021, section 4, "Evidence accumulation".
+    """
+
+    prior: Float[Array, "classes"]
+    smoothing: Float[Array, ""]
+    prior_term: Literal["log", "published_code"] = eqx.field(static=True)
+    smooth_to_prior: bool = eqx.field(static=True)
+    merge = "sum"
+
+    def __init__(self, prior, smoothing=0.1, prior_term="log", smooth_to_prior=False):
+        check_one_of("prior_term", prior_term, ("log", "published_code"))
+        dtype = float_dtype(prior, smoothing)
+        prior = jnp.asarray(prior, dtype)
+        prior = jnp.stack([1 - prior, prior]) if prior.ndim == 0 else prior
+        check_probability_vector(prior, prior.shape[-1])
+        if is_concrete(smoothing) and not 0 <= float(smoothing) < np.inf:
+            raise ValueError(f"smoothing={smoothing} must be a finite number >= 0; the paper uses 0.1.")
+        self.prior = prior
+        self.smoothing = jnp.asarray(smoothing, dtype)
+        self.prior_term = prior_term
+        self.smooth_to_prior = smooth_to_prior
+
+    def _prior_score(self) -> Array:
+        return self.prior if self.prior_term == "published_code" else jnp.log(self.prior)
+
+    def lift(self, counts: Num[Array, "... classes"]):
+        """Evidence of a leaf for every class."""
+        n_classes = counts.shape[-1]
+        if self.prior.shape[-1] != n_classes:
+            raise ValueError(
+                f"prior has {self.prior.shape[-1]} classes, but counts have {n_classes}; pass one probability per class."
+            )
+        counts = counts.astype(float_dtype(counts, self.prior))
+        share = n_classes * self.prior if self.smooth_to_prior else jnp.ones(n_classes, self.prior.dtype)
+        above = counts + self.smoothing * share
+        below = jnp.sum(counts, axis=-1, keepdims=True) + n_classes * self.smoothing
+        silent, vetoed = below == 0, above == 0
+        ratio = jnp.where(vetoed, 1.0, above) / jnp.where(silent, 1.0, below)
+        log_probability = jnp.where(vetoed, -jnp.inf, jnp.log(ratio))
+        return jnp.where(silent, 0.0, log_probability - self._prior_score())
+
+    def finish(self, stat: Float[Array, "... classes"]) -> Answer:
+        """Add the prior; where all classes are vetoed, answer with it."""
+        class_scores = stat + self._prior_score()
+        conflict = contradicted(class_scores)
+        admissible = jnp.where(conflict[..., None], jnp.log(self.prior), class_scores)
+        log_probability = jax.nn.log_softmax(admissible, axis=-1)
+        score = None
+        if class_scores.shape[-1] == 2:
+            both = jnp.where(conflict[..., None], 0.0, class_scores)
+            score = margin(both)
+        return Answer(class_scores, score, jnp.exp(log_probability), log_probability)

@@ -1,0 +1,81 @@
+"""The contract of a rule: lift → merge → finish."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Num, PyTree
+
+from jaxunc._checks import check_class_axis, check_counts
+
+from ._lift import combine_counts
+
+
+def tree_field(**kwargs) -> Any:
+    """A field of a `Fold` with one entry per tree along its leading axis (a weight, a reliability).
+
+    `lift` sees the entry of its own tree; binding, blocks and shards slice the field alike. A value without that
+    axis is not accepted: broadcast it to ``[trees]``.
+    """
+    return eqx.field(metadata={"per_tree": True}, **kwargs)
+
+
+class Fold(eqx.Module):
+    """A rule that combines the leaves of many trees by a merge that can be streamed.
+
+    Subclass it, declare settings as fields, and write three things (the README has an example in twenty lines):
+
+    * ``lift(counts [... classes])`` → a pytree of what one leaf contributes. Each array of it is a *plane* with the
+      leading axes ``[...]`` of the counts (and, if the rule needs it, one more axis), or a scalar that is the same for
+      every leaf of the tree. It depends on the counts of one leaf of one tree alone.
+    * ``merge`` → how the contributions of trees merge: ``"sum"``, ``"min"``, ``"max"`` or ``"exact_sum"``, for all
+      planes or as a pytree prefix of the statistic. Sums are compensated; an exact sum reaches `finish` as a
+      `TwoFloat`, without any rounding for counts.
+    * ``finish(stat)`` → the answer, from the merged statistic. It must not ask how many trees there were: denominators
+      are part of the statistic, which is what makes weights, masks, partial polls and shards the same code.
+    """
+
+    @property
+    @abc.abstractmethod
+    def merge(self) -> PyTree:
+        """How contributions merge: a name, or a pytree prefix of the statistic with names as leaves."""
+
+    @abc.abstractmethod
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
+        """What leaves with these counts contribute."""
+
+    @abc.abstractmethod
+    def finish(self, stat: PyTree) -> PyTree:
+        """The answer: an `Answer`, or whatever else the rule returns."""
+
+    def answer(self, counts: Num[Array, "... trees classes"]) -> PyTree:
+        """Combine the leaves' counts and return everything that `finish` returns."""
+        return self._combine(counts, None)
+
+    def __call__(self, counts: Num[Array, "... trees classes"]) -> PyTree:
+        """Class scores ``[... classes]`` of the leaves' counts ``[... trees classes]``."""
+        return self._combine(counts, "class_scores")
+
+    def score(self, counts: Num[Array, "... trees 2"]) -> PyTree:
+        """The published binary score ``[...]``, positive for class 1. See `margin` for a number to rank by."""
+        return self._combine(counts, "score")
+
+    def probability(self, counts: Num[Array, "... trees classes"]) -> PyTree:
+        """Class probabilities ``[... classes]``."""
+        return self._combine(counts, "probability")
+
+    def log_probability(self, counts: Num[Array, "... trees classes"]) -> PyTree:
+        """Logarithms of the class probabilities ``[... classes]``, for losses."""
+        return self._combine(counts, "log_probability")
+
+    def _combine(self, counts, readout: str | None) -> PyTree:
+        counts = jnp.asarray(counts)
+        check_class_axis(counts)
+        if counts.ndim < 2:
+            raise ValueError(
+                f"counts has shape {counts.shape}; a rule combines [... trees classes]. Add the tree axis: counts[None]."
+            )
+        check_counts(counts)
+        return combine_counts(self, counts, readout)
+

@@ -1,0 +1,126 @@
+"""Lifting counts tree by tree, merging the contributions, and reading the answer."""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Num, PyTree
+
+from jaxunc.forest import Forest
+
+from ._answer import Answer
+from ._merge import accumulator, merge_kinds
+
+if TYPE_CHECKING:
+    from ._fold import Fold
+
+
+def tree_axes(fold: "Fold") -> PyTree:
+    """For each array of a fold 0 if it has a leading tree axis, else None."""
+
+    def axis(path, _):
+        node = fold
+        for key in path:
+            if isinstance(key, jax.tree_util.GetAttrKey):
+                fields = {f.name: f for f in getattr(node, "__dataclass_fields__", {}).values()}
+                if key.name in fields and fields[key.name].metadata.get("per_tree"):
+                    return 0
+                node = getattr(node, key.name)
+            elif isinstance(key, jax.tree_util.DictKey):
+                node = node[key.key]
+            elif isinstance(key, jax.tree_util.SequenceKey):
+                node = node[key.idx]
+            else:
+                return None
+        return None
+
+    return jax.tree_util.tree_map_with_path(axis, fold)
+
+
+def has_tree_fields(fold: "Fold") -> bool:
+    """Whether any field of the fold differs from tree to tree."""
+    return bool(jax.tree.leaves(tree_axes(fold)))
+
+
+def check_tree_fields(fold: "Fold", n_trees: int) -> None:
+    """Raise a ValueError unless every per-tree field has one entry per tree."""
+
+    def check(path, axis, leaf):
+        if axis == 0 and (jnp.ndim(leaf) == 0 or leaf.shape[0] != n_trees):
+            raise ValueError(
+                f"{type(fold).__name__}{jax.tree_util.keystr(path)} has shape {jnp.shape(leaf)}, but there are "
+                f"{n_trees} trees: pass one entry per tree, shape ({n_trees},)."
+            )
+
+    jax.tree_util.tree_map_with_path(check, tree_axes(fold), fold, is_leaf=lambda x: x is None)
+
+
+def _lift_rows(fold: "Fold", counts: Num[Array, "rows classes"]) -> PyTree:
+    """Lift one tree's leaves, checking that the statistic has the shape that a fold promises."""
+    stat = fold.lift(counts)
+    rows = counts.shape[0]
+    for path, part in jax.tree_util.tree_leaves_with_path(stat):
+        shape = jnp.shape(part)
+        if shape and (shape[0] != rows or len(shape) > 2):
+            raise ValueError(
+                f"{type(fold).__name__}.lift returned an array of shape {shape} at stat{jax.tree_util.keystr(path)} for "
+                f"counts of shape {counts.shape}; expected ({rows},), ({rows}, k) or a scalar for the whole tree."
+            )
+    return jax.tree.map(jnp.asarray, stat)
+
+
+def lift_forest(fold: "Fold", forest: Forest) -> PyTree:
+    """The leaf table of a forest: planes ``[trees nodes]`` or ``[trees nodes stat]``, scalars ``[trees]``.
+
+    Computed per distinct count vector, unless fields differ from tree to tree.
+    """
+    check_tree_fields(fold, forest.n_trees)
+    if has_tree_fields(fold):
+        return jax.vmap(_lift_rows, in_axes=(tree_axes(fold), 0))(fold, forest.counts)
+    stat = _lift_rows(fold, forest.count_table)
+    return jax.tree.map(
+        lambda part: part[forest.code] if part.ndim else jnp.broadcast_to(part, (forest.n_trees,)), stat
+    )
+
+
+def read_answer(answer: PyTree, readout: str | None) -> PyTree:
+    """One read-out of every `Answer` in a pytree; None returns the answers themselves."""
+    if readout is None:
+        return answer
+    is_answer = lambda node: isinstance(node, Answer)  # noqa: E731
+    answers = [node for node in jax.tree.leaves(answer, is_leaf=is_answer) if is_answer(node)]
+    if readout != "class_scores" and not answers:
+        raise ValueError(f"this rule has no {readout}: it answers with {type(answer).__name__}. Call it directly.")
+    if readout == "score" and any(node.score is None for node in answers):
+        raise ValueError(
+            "score is defined for two classes only; for more use the class scores (call the rule) or .probability."
+        )
+    return jax.tree.map(lambda node: getattr(node, readout) if is_answer(node) else node, answer, is_leaf=is_answer)
+
+
+@partial(jax.jit, static_argnames="readout")
+def combine_counts(fold: "Fold", counts: Num[Array, "... trees classes"], readout: str | None) -> PyTree:
+    """Lift each tree's counts, merge them in the order of the trees, finish."""
+    *lead, n_trees, n_classes = counts.shape
+    check_tree_fields(fold, n_trees)
+    by_tree = jnp.moveaxis(counts, -2, 0).reshape(n_trees, -1, n_classes)
+    stat = jax.vmap(_lift_rows, in_axes=(tree_axes(fold), 0))(fold, by_tree)
+    parts, structure = jax.tree.flatten(stat)
+    kinds = merge_kinds(fold.merge, stat)
+    sums = [accumulator(kind, part.dtype) for kind, part in zip(kinds, parts, strict=True)]
+
+    def include(carry, contribution):
+        return [acc.include(c, v) for acc, c, v in zip(sums, carry, contribution, strict=True)], None
+
+    start = [acc.identity(part.shape[1:], part.dtype) for acc, part in zip(sums, parts, strict=True)]
+    carry, _ = lax.scan(include, start, parts)
+    merged = [acc.result(c) for acc, c in zip(sums, carry, strict=True)]
+
+    def with_lead(part):  # a scalar of the tree stays a scalar
+        return part.reshape((*lead, *part.shape[1:])) if part.ndim else part
+
+    stat = jax.tree.unflatten(structure, [jax.tree.map(with_lead, part) for part in merged])
+    return read_answer(fold.finish(stat), readout)
+

@@ -1,0 +1,76 @@
+"""The mean of leaf scores."""
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+from jax.tree_util import Partial
+from jaxtyping import Array, Num
+
+from jaxunc import scorers
+from jaxunc._numerics import safe_divide
+
+from ._answer import Answer
+from ._fold import Fold
+
+
+def as_partial(scorer: Callable) -> Partial:
+    """A plain function as a pytree without leaves; a ``Partial`` (whose settings are leaves) as it is."""
+    if not callable(scorer):
+        raise TypeError(f"scorer={scorer!r} is not a function; pass one of jaxunc.scorers, or counts[..., 2] → [...].")
+    return scorer if isinstance(scorer, Partial) else Partial(scorer)
+
+
+class Mean(Fold):
+    r"""The mean of leaf scores over trees, h_avg = (1/K) Σ p(w_i).
+
+    ``Mean()`` averages relative frequencies: what scikit-learn's forests answer.
+
+    Parameters
+    ----------
+    scorer
+        A function of counts ``[... 2]`` → ``[...]``, or with more classes ``[... classes]`` → ``[... classes]``; from
+        `jaxunc.scorers` or your own. With settings: ``jax.tree_util.Partial(scorer, setting=value)``.
+
+    Notes
+    -----
+    Class scores: ∓ the mean score for two classes, the mean scores for more. Score: the mean score. Probability: 1/2
+    ± score/width, clipped to [0, 1], where the width is that of the scorer's range (1 for centred probabilities, 2
+    for plausibility). No tree (all masked): 0, or 1/C.
+
+    References
+    ----------
+    Busch et al. 2021, section 3.2.
+    """
+
+    scorer: Partial
+    merge = "sum"
+
+    def __init__(self, scorer: Callable = scorers.probability):
+        self.scorer = as_partial(scorer)
+
+    def lift(self, counts: Num[Array, "... classes"]):
+        """The leaf's score along a last axis (of one entry if it is binary), and 1 for the tree."""
+        return {"score": score_planes(self.scorer, counts), "trees": jnp.ones(())}
+
+    def finish(self, stat) -> Answer:
+        """Total over number."""
+        mean = safe_divide(stat["score"], jnp.asarray(stat["trees"])[..., None])
+        width = scorers.score_width(self.scorer)
+        if mean.shape[-1] == 1:
+            score = mean[..., 0]
+            both = jnp.stack([-score, score], axis=-1)
+            return Answer.from_shares(jnp.clip(0.5 + both / width, 0.0, 1.0), both, score)
+        return Answer.from_shares(mean / width + 1 / mean.shape[-1], mean, None)
+
+
+def score_planes(scorer: Callable, counts: Num[Array, "... classes"]) -> Array:
+    """Scores with a last axis: one entry for a binary score, one per class otherwise."""
+    score = scorer(counts)
+    if score.shape == counts.shape[:-1] and counts.shape[-1] == 2:
+        return score[..., None]
+    if score.shape == counts.shape and counts.shape[-1] > 2:
+        return score
+    raise ValueError(
+        f"scorer returned shape {score.shape} for counts of shape {counts.shape}; expected {counts.shape[:-1]} for "
+        "two classes and the shape of the counts for more."
+    )

@@ -1,0 +1,44 @@
+"""Pooling: all leaves as one."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Num
+
+from jaxunc._numerics import TwoFloat, safe_divide
+
+from ._answer import Answer
+from ._fold import Fold
+
+
+class Pooling(Fold):
+    r"""Relative frequencies of the counts of all leaves together.
+
+    .. math:: g_{pool} = \frac{\sum_i w_i^+}{\sum_i N_i} - \frac12
+
+    Notes
+    -----
+    Class scores: centred shares (n_c - N/C)/N. Score: the one of class 1. Probability: the shares. Integer counts are
+    summed without rounding (up to 2⁴⁸ in float32) and class scores are quotients of exact differences, so a lead of
+    one instance in 10¹³ is no tie. Leaves that are all empty: scores 0, equal shares.
+
+    Gradient: (1 - share)/N for the class's own counts, -share/N for the others; 0 if all leaves are empty.
+
+    References
+    ----------
+    Busch et al. 2021, section 4, "Pooling".
+    """
+
+    merge = "exact_sum"
+
+    def lift(self, counts: Num[Array, "... classes"]):
+        """The counts themselves."""
+        return counts
+
+    def finish(self, stat: TwoFloat) -> Answer:
+        """Shares of the total."""
+        n_classes = stat.high.shape[-1]
+        total = stat.total()
+        equal = TwoFloat(*(part[..., None] for part in total.divided_by(n_classes)))
+        lead = stat.minus(equal).value
+        scores = safe_divide(lead, total.value[..., None])
+        shares = safe_divide(stat.value, total.value[..., None], 1 / n_classes)
+        return Answer.from_shares(shares, scores, scores[..., 1] if n_classes == 2 else None)

@@ -1,0 +1,36 @@
+"""Several rules over one routing."""
+
+from jaxtyping import Array, Num, PyTree
+
+from ._fold import Fold
+
+
+class Together(Fold):
+    """The product of folds: their planes side by side, each with its own merge, routed once.
+
+    ``Together(mean=Mean(), eva=EvidenceAccumulation(prior))`` answers with a dictionary of what each rule answers.
+    Raises a ValueError without rules, a TypeError for anything that is not a `Fold`.
+    """
+
+    rules: dict[str, Fold]
+
+    def __init__(self, **rules: Fold):
+        if not rules:
+            raise ValueError("Together needs at least one rule, by name: Together(mean=Mean()).")
+        for name, rule in rules.items():
+            if not isinstance(rule, Fold):
+                raise TypeError(f"{name}={rule!r} is no Fold; Together combines rules that stream, such as Mean().")
+        self.rules = rules
+
+    @property
+    def merge(self) -> PyTree:
+        """The merges of the rules, by name."""
+        return {name: rule.merge for name, rule in self.rules.items()}
+
+    def lift(self, counts: Num[Array, "... classes"]):
+        """What every rule lifts."""
+        return {name: rule.lift(counts) for name, rule in self.rules.items()}
+
+    def finish(self, stat):
+        """What every rule answers."""
+        return {name: rule.finish(stat[name]) for name, rule in self.rules.items()}

@@ -1,0 +1,64 @@
+"""A weight for every tree."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Num, PyTree
+
+from jaxunc._checks import is_concrete
+from jaxunc._numerics import float_dtype
+
+from ._fold import Fold, tree_field
+
+
+class Weighted(Fold):
+    """A sum rule with a weight per tree: each tree counts as that many copies of itself.
+
+    Multiplies all that the tree contributes, denominators included; a weight of 0 leaves it out. Differentiable in
+    the weights.
+
+    Parameters
+    ----------
+    rule
+        A rule whose merges are sums.
+    weights
+        One weight per tree, ≥ 0, shape ``[trees]``.
+
+    Raises
+    ------
+    ValueError
+        If a merge of the rule is no sum, a weight is negative or not finite, or (when trees are seen) their number is
+        another one.
+    """
+
+    rule: Fold
+    weights: Float[Array, "..."] = tree_field()
+
+    def __init__(self, rule: Fold, weights):
+        merges = set(jax.tree.leaves(rule.merge))
+        if not merges <= {"sum", "exact_sum"}:
+            raise ValueError(
+                f"{type(rule).__name__} merges by {sorted(merges)}; weights multiply sums, and a minimum or maximum "
+                "has none. Leave trees out by a tree_mask instead."
+            )
+        if is_concrete(weights):
+            values = np.asarray(weights, dtype=float)
+            if values.ndim != 1:
+                raise ValueError(f"weights has shape {values.shape}; pass one weight per tree, shape (trees,).")
+            if not np.all(np.isfinite(values)) or values.min(initial=0) < 0:
+                raise ValueError("weights must be finite numbers >= 0; a weight of 0 leaves a tree out.")
+        self.rule = rule
+        self.weights = jnp.asarray(weights, float_dtype(weights))
+
+    @property
+    def merge(self) -> PyTree:
+        """The merges of the rule."""
+        return self.rule.merge
+
+    def lift(self, counts: Num[Array, "... classes"]):
+        """What the rule lifts, times this tree's weight."""
+        return jax.tree.map(lambda part: part * self.weights, self.rule.lift(counts))
+
+    def finish(self, stat):
+        """What the rule answers."""
+        return self.rule.finish(stat)

@@ -1,0 +1,126 @@
+"""From the nodes of single trees, in any numbering, to the padded arrays of a forest (on the host)."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxunc._numerics import NAN_LAST
+
+from ._forest import Forest
+
+
+class TreeNodes(NamedTuple):
+    """One tree, its nodes in any order with the root first; children are negative at leaves."""
+
+    feature: np.ndarray
+    threshold: np.ndarray  # order keys
+    left: np.ndarray
+    right: np.ndarray
+    missing_right: np.ndarray
+    counts: np.ndarray  # [nodes classes], read at leaves
+
+
+def snap_to_integers(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Counts within 1e-9 of a leaf's size of an integer become that integer.
+
+    scikit-learn stores fractions; multiplied by the size they are off by up to 2e-13, which breaks ties and parities.
+    """
+    nearest = np.rint(counts)
+    close = np.abs(counts - nearest) <= 1e-9 * np.maximum(sizes, 1.0)[..., None]
+    return np.where(close, nearest, counts)
+
+
+def bucket(size: int, smallest: int) -> int:
+    """The next power of two, so that programs compiled for one forest serve the next."""
+    return max(smallest, 1 << max(size - 1, 0).bit_length())
+
+
+def assemble(
+    trees: Sequence[TreeNodes],
+    *,
+    prior: np.ndarray,
+    n_samples: float,
+    n_features: int,
+    class_labels: tuple,
+    feature_names: tuple[str, ...] | None = None,
+) -> Forest:
+    """Lay trees out side by side: children adjacent, levels in order, distinct counts once.
+
+    ``prior`` are class frequencies, ``n_samples`` what `Forest.n_samples` says. Trusts its input; `check_forest`
+    does not.
+    """
+    n_trees = len(trees)
+    width = bucket(max(len(t.feature) for t in trees), 64)
+    feature = np.zeros((n_trees, width), np.int32)
+    threshold = np.full((n_trees, width), NAN_LAST, np.int32)
+    child = np.tile(np.arange(width, dtype=np.int32), (n_trees, 1))
+    missing_right = np.zeros((n_trees, width), bool)
+    code = np.zeros((n_trees, width), np.int32)
+    depth = np.zeros(n_trees, np.int32)
+    leaf_rows, leaf_slots = [], []
+    for t, tree in enumerate(trees):
+        inner, depth[t] = _inner_by_level(tree)
+        place = np.zeros(len(tree.feature), np.int64)
+        pairs = 1 + 2 * np.arange(len(inner))
+        place[tree.left[inner]], place[tree.right[inner]] = pairs, pairs + 1
+        slots = place[inner]
+        feature[t, slots] = tree.feature[inner]
+        threshold[t, slots] = tree.threshold[inner]
+        child[t, slots] = pairs
+        missing_right[t, slots] = tree.missing_right[inner]
+        leaves = np.flatnonzero(tree.left < 0)
+        rows, inverse = distinct_rows(tree.counts[leaves])
+        leaf_rows.append(rows)
+        leaf_slots.append((place[leaves], inverse))
+    table, inverse = distinct_rows(np.concatenate([np.zeros((1, len(class_labels))), *leaf_rows]))
+    ends = np.cumsum([1] + [len(rows) for rows in leaf_rows])
+    zero_row = inverse[0]
+    # Row 0 is the zero vector, whatever its place among the sorted rows.
+    order = np.concatenate([[zero_row], np.delete(np.arange(len(table)), zero_row)])
+    rank = np.empty(len(table), np.int64)
+    rank[order] = np.arange(len(table))
+    for t, (slots, local) in enumerate(leaf_slots):
+        code[t, slots] = rank[inverse[ends[t] : ends[t + 1]]][local]
+    return Forest(
+        feature=jnp.asarray(feature),
+        threshold=jnp.asarray(threshold),
+        child=jnp.asarray(child),
+        missing_right=jnp.asarray(missing_right),
+        tree_depth=jnp.asarray(depth),
+        count_table=_padded_table(table[order]),
+        code=jnp.asarray(code),
+        prior=jnp.asarray(prior, jnp.result_type(float)),
+        n_samples=jnp.asarray(n_samples, jnp.result_type(float)),
+        class_labels=class_labels,
+        feature_names=feature_names,
+        n_features=n_features,
+    )
+
+
+def _inner_by_level(tree: TreeNodes) -> tuple[np.ndarray, int]:
+    """Inner nodes level by level (the top of a tree stays in one cache line), and the depth."""
+    levels, level = [], np.array([0])
+    while (level := level[tree.left[level] >= 0]).size:
+        levels.append(level)
+        level = np.stack([tree.left[level], tree.right[level]], axis=1).ravel()
+    return (np.concatenate(levels) if levels else np.zeros(0, np.int64)), len(levels)
+
+
+def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct rows, sorted, and for each row its place among them. Column by column: much faster than rows."""
+    group = np.zeros(len(rows), np.int64)
+    for column in rows.T:
+        values, index = np.unique(column, return_inverse=True)
+        _, group = np.unique(group * len(values) + index, return_inverse=True)
+    _, first, inverse = np.unique(group, return_index=True, return_inverse=True)
+    return rows[first], inverse
+
+
+def _padded_table(table: np.ndarray):
+    """Integer counts as int32 where they fit, others as floats; zero rows up to a power of two."""
+    integral = np.all(table == np.rint(table)) and table.max(initial=0) < 2**31
+    padded = np.zeros((bucket(len(table), 1024), table.shape[1]))
+    padded[: len(table)] = table
+    return jnp.asarray(padded, jnp.int32 if integral else jnp.result_type(float))

@@ -1,0 +1,5 @@
+"""Forests of other libraries."""
+
+from ._sklearn import from_sklearn
+
+__all__ = ["from_sklearn"]

@@ -1,0 +1,127 @@
+"""Fitted scikit-learn classifiers of trees → `Forest`."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.validation import check_is_fitted
+
+from jaxunc._numerics import order_key_at_or_below
+from jaxunc.forest import Forest, TreeNodes, assemble, snap_to_integers
+
+_FORESTS = (RandomForestClassifier, ExtraTreesClassifier)
+_SUPPORTED = "DecisionTree, ExtraTree, RandomForest, ExtraTrees and Bagging (of trees) classifiers"
+_NODE_FIELDS = {
+    "left_child",
+    "right_child",
+    "feature",
+    "threshold",
+    "impurity",
+    "n_node_samples",
+    "weighted_n_node_samples",
+    "missing_go_to_left",
+}
+
+
+def from_sklearn(model, *, prior=None) -> Forest:
+    """Import a fitted scikit-learn forest, exactly: every float32 instance reaches the leaf that it reaches there.
+
+    Parameters
+    ----------
+    model
+        A fitted ``DecisionTreeClassifier``, ``ExtraTreeClassifier``, ``RandomForestClassifier``,
+        ``ExtraTreesClassifier`` or ``BaggingClassifier`` of trees (feature subsets included). Two classes or more,
+        labels of any type, missing values, class and sample weights.
+    prior
+        Class probabilities for rules that measure evidence against a prior, in the order of ``model.classes_``.
+        Default: the class frequencies of the samples that the trees were grown on. With class or sample weights
+        those are weighted frequencies (with ``class_weight="balanced"`` equal ones), not the classes' shares of the
+        data: pass the shares if that is what you mean.
+
+    Returns
+    -------
+    Forest
+        Leaf counts are those of the sample that each tree was grown on (in-bag): integers if the weights are.
+
+    Raises
+    ------
+    TypeError
+        If ``model`` is of another kind (a regressor, a pipeline, a bag of something else).
+    ValueError
+        If ``model`` is not fitted, has several outputs, or was grown by a scikit-learn that stores node fields which
+        this version does not know.
+
+    Notes
+    -----
+    scikit-learn tests ``float32(x) <= t`` with a float64 threshold: thresholds are rounded down to float32, which
+    changes no answer. Counts are its fractions times the size of the leaf, snapped to integers within 1e-9 of it.
+    """
+    classes = np.asarray(model.classes_)
+    trees = [_nodes(estimator, columns, classes) for estimator, columns in _member_trees(model)]
+    roots = np.stack([tree.counts[0] for tree in trees])
+    names = getattr(model, "feature_names_in_", None)
+    forest = assemble(
+        trees,
+        prior=roots.sum(axis=0) / roots.sum(),
+        n_samples=float(roots.sum(axis=1).mean()),
+        n_features=int(model.n_features_in_),
+        class_labels=tuple(classes.tolist()),
+        feature_names=None if names is None else tuple(map(str, names)),
+    )
+    return forest if prior is None else forest.with_prior(prior)
+
+
+def _member_trees(model) -> Iterator[tuple[DecisionTreeClassifier, np.ndarray | None]]:
+    """The single trees of a model, each with the columns of the data that it sees (None: all)."""
+    name = type(model).__name__
+    if not isinstance(model, (*_FORESTS, DecisionTreeClassifier, BaggingClassifier)):
+        raise TypeError(
+            f"model is a {name}; from_sklearn imports {_SUPPORTED}. "
+            "For a pipeline or a search, pass its fitted final estimator and the transformed data."
+        )
+    try:
+        check_is_fitted(model)
+    except NotFittedError as error:
+        raise ValueError(f"model ({name}) is not fitted; call model.fit(X, y) first.") from error
+    if getattr(model, "n_outputs_", 1) != 1:
+        raise ValueError(f"model ({name}) has {model.n_outputs_} outputs; fit one forest per output and import each.")
+    if isinstance(model, DecisionTreeClassifier):
+        yield model, None
+    elif isinstance(model, _FORESTS):
+        for estimator in model.estimators_:
+            yield estimator, None
+    else:
+        for estimator, columns in zip(model.estimators_, model.estimators_features_, strict=True):
+            if not isinstance(estimator, DecisionTreeClassifier):
+                raise TypeError(
+                    f"model is a bag of {type(estimator).__name__}; only bags of single decision trees are forests."
+                )
+            yield estimator, np.asarray(columns)
+
+
+def _nodes(estimator: DecisionTreeClassifier, columns: np.ndarray | None, classes: np.ndarray) -> TreeNodes:
+    """The nodes of one tree, with features and classes as the whole ensemble numbers them."""
+    tree = estimator.tree_
+    fields = set(tree.__getstate__()["nodes"].dtype.names)
+    if fields != _NODE_FIELDS:
+        unknown, absent = sorted(fields - _NODE_FIELDS), sorted(_NODE_FIELDS - fields)
+        raise ValueError(
+            f"model's trees have node fields that this version of jaxunc does not know (unknown: {unknown}, absent: "
+            f"{absent}), so its splits might be read wrongly. Upgrade jaxunc, or fit with another scikit-learn."
+        )
+    sizes = tree.weighted_n_node_samples
+    counts = snap_to_integers(tree.value[:, 0, :] * sizes[:, None], sizes)
+    if len(estimator.classes_) != len(classes):
+        # A bagged tree that missed a class: its own classes are positions among the ensemble's.
+        own, counts = counts, np.zeros((len(counts), len(classes)))
+        counts[:, np.asarray(estimator.classes_, dtype=np.int64)] = own
+    return TreeNodes(
+        feature=tree.feature if columns is None else columns[np.maximum(tree.feature, 0)],
+        threshold=order_key_at_or_below(tree.threshold),
+        left=tree.children_left,
+        right=tree.children_right,
+        missing_right=tree.missing_go_to_left == 0,
+        counts=counts,
+    )

@@ -1,0 +1,56 @@
+"""Relative frequency: what nearly every forest answers with."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Num
+
+from jaxunc._checks import check_class_axis
+from jaxunc._numerics import float_dtype, safe_divide
+
+from ._scale import width
+
+
+@width(1.0)
+def probability(counts: Num[Array, "... classes"]) -> Array:
+    r"""Relative frequency, centred (score p_prob).
+
+    .. math:: p_{prob} = \frac{w^+}{w^+ + w^-} - \frac12 = \frac{w^+ - w^-}{2N},
+              \qquad C > 2:\; \frac{w_c}{N} - \frac1C
+
+    Parameters
+    ----------
+    counts
+        Class counts of leaves, ≥ 0, real or integer; the last axis is [negative, positive], or more classes.
+
+    Returns
+    -------
+    Array
+        Binary: scores ``[...]`` in [-1/2, 1/2], positive for class 1. More classes: ``[... classes]``.
+
+    Raises
+    ------
+    ValueError
+        If the last axis holds fewer than two classes.
+
+    Notes
+    -----
+    Empty leaf: 0. The difference of integer counts is taken before rounding, so (10⁹ + 1, 10⁹) is no tie in
+    float32. Gradient: ∂/∂w⁺ = w⁻/N², ∂/∂w⁻ = -w⁺/N²; 0 at an empty leaf.
+
+    References
+    ----------
+    Busch et al. 2021, section 3.1.1.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> print(probability(jnp.array([[1.0, 3.0], [0.0, 0.0]])))
+    [0.25 0.  ]
+    """
+    check_class_axis(counts)
+    dtype = float_dtype(counts)
+    total = jnp.sum(counts.astype(dtype), axis=-1)
+    if counts.shape[-1] == 2:
+        lead = (counts[..., 1] - counts[..., 0]).astype(dtype)
+        return safe_divide(lead, 2 * total)
+    n_classes = counts.shape[-1]
+    return safe_divide(counts.astype(dtype), total[..., None], 1 / n_classes) - 1 / n_classes
