@@ -1,1 +1,52 @@
+"""jaxunc: what the leaf counts of a forest of decision trees can say.
 
+``import jaxunc as ju``: import a fitted forest (`from_sklearn`), choose a rule (`Mean`, `EvidenceAccumulation`, …),
+`bind` them, and score.
+"""
+
+from jaxunc import belief, combiners, forest, interop, routing, scorers
+from jaxunc.combiners import (
+    Answer,
+    DempsterRule,
+    EvidenceAccumulation,
+    Fold,
+    Mean,
+    Pooling,
+    Together,
+    Vote,
+    Weighted,
+    margin,
+    tree_field,
+)
+from jaxunc.forest import Forest, check_forest
+from jaxunc.interop import from_sklearn
+from jaxunc.routing import BoundForest, bind, leaf_counts, leaf_index
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Answer",
+    "BoundForest",
+    "DempsterRule",
+    "EvidenceAccumulation",
+    "Fold",
+    "Forest",
+    "Mean",
+    "Pooling",
+    "Together",
+    "Vote",
+    "Weighted",
+    "belief",
+    "bind",
+    "check_forest",
+    "combiners",
+    "forest",
+    "from_sklearn",
+    "interop",
+    "leaf_counts",
+    "leaf_index",
+    "margin",
+    "routing",
+    "scorers",
+    "tree_field",
+]

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Num, PyTree
 
+from jaxunc._numerics import float_dtype
 from jaxunc.forest import Forest
 
 from ._answer import Answer
@@ -68,7 +69,11 @@ def _lift_rows(fold: "Fold", counts: Num[Array, "rows classes"]) -> PyTree:
                 f"{type(fold).__name__}.lift returned an array of shape {shape} at stat{jax.tree_util.keystr(path)} for "
                 f"counts of shape {counts.shape}; expected ({rows},), ({rows}, k) or a scalar for the whole tree."
             )
-    return jax.tree.map(jnp.asarray, stat)
+    kinds = merge_kinds(fold.merge, stat)
+    parts, structure = jax.tree.flatten(jax.tree.map(jnp.asarray, stat))
+    # Only exact sums keep integers: other merges carry floats.
+    parts = [p if kind == "exact_sum" else p.astype(float_dtype(p)) for kind, p in zip(kinds, parts, strict=True)]
+    return jax.tree.unflatten(structure, parts)
 
 
 def lift_forest(fold: "Fold", forest: Forest) -> PyTree:
@@ -114,7 +119,7 @@ def combine_counts(fold: "Fold", counts: Num[Array, "... trees classes"], readou
     def include(carry, contribution):
         return [acc.include(c, v) for acc, c, v in zip(sums, carry, contribution, strict=True)], None
 
-    start = [acc.identity(part.shape[1:], part.dtype) for acc, part in zip(sums, parts, strict=True)]
+    start = [acc.start(part.shape[1:], part.dtype) for acc, part in zip(sums, parts, strict=True)]
     carry, _ = lax.scan(include, start, parts)
     merged = [acc.result(c) for acc, c in zip(sums, carry, strict=True)]
 

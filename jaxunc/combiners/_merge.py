@@ -1,11 +1,11 @@
-"""The merges: how one plane of a statistic accumulates over trees, in one fixed order."""
+"""The merges: how one plane of a statistic accumulates over trees."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
 from jaxunc._checks import check_one_of
 from jaxunc._numerics import TwoFloat, two_float_from_limbs, two_sum
@@ -14,15 +14,27 @@ MERGES = ("sum", "exact_sum", "min", "max")
 
 
 class Accumulator(NamedTuple):
-    """A merge in the form in which a loop over trees carries it."""
+    """A merge in the form in which loops and reductions over trees carry it; a carry is a tuple of arrays."""
 
-    identity: Callable  # (shape, dtype) → carry of no tree at all
-    include: Callable  # (carry, values) → carry
-    result: Callable  # carry → what finish sees
-    join: Callable  # (carry, carry) → carry, for parallel reductions
+    neutral: float
+    """The value that changes nothing: what a masked tree contributes."""
+    enter: Callable
+    """values → carry of that one tree."""
+    include: Callable
+    """(carry, values) → carry."""
+    join: Callable
+    """(carry, carry) → carry."""
+    result: Callable
+    """carry → what `Fold.finish` sees."""
+
+    def start(self, shape: tuple[int, ...], dtype) -> tuple:
+        """The carry of no tree at all."""
+        return self.enter(jnp.full(shape, self.neutral, dtype))
 
 
 def _float_sum(result: Callable) -> Accumulator:
+    """Compensated: the carry is the rounded sum and the sum of the rounding errors."""
+
     def include(carry, values):
         high, error = two_sum(carry[0], values)
         return high, carry[1] + error
@@ -31,24 +43,7 @@ def _float_sum(result: Callable) -> Accumulator:
         high, error = two_sum(a[0], b[0])
         return high, (a[1] + b[1]) + error
 
-    return Accumulator(lambda shape, dtype: (jnp.zeros(shape, dtype),) * 2, include, result, join)
-
-
-def _integer_sum() -> Accumulator:
-    """Two 32-bit limbs: exact up to 2⁶³, without 64-bit integers."""
-
-    def include(carry, values):
-        values = values.astype(jnp.int32)
-        return join(carry, (values.astype(jnp.uint32), values >> 31))
-
-    def join(a, b):
-        low = a[0] + b[0]
-        return low, a[1] + b[1] + (low < a[0]).astype(jnp.int32)
-
-    def identity(shape, dtype):
-        return jnp.zeros(shape, jnp.uint32), jnp.zeros(shape, jnp.int32)
-
-    return Accumulator(identity, include, lambda carry: two_float_from_limbs(*carry), join)
+    return Accumulator(0, lambda values: (values, jnp.zeros_like(values)), include, join, result)
 
 
 def _rounded(carry):
@@ -56,30 +51,48 @@ def _rounded(carry):
     return jnp.where(jnp.isfinite(carry[0]), carry[0] + carry[1], carry[0])
 
 
-def _exact(carry):
-    return TwoFloat(*two_sum(*carry))
+def _integer_sum() -> Accumulator:
+    """Two 32-bit limbs: exact up to 2⁶³ without 64-bit integers."""
+
+    def enter(values):
+        values = values.astype(jnp.int32)
+        return values.astype(jnp.uint32), values >> 31
+
+    def join(a, b):
+        low = a[0] + b[0]
+        return low, a[1] + b[1] + (low < a[0]).astype(jnp.int32)
+
+    def include(carry, values):
+        return join(carry, enter(values))
+
+    return Accumulator(0, enter, include, join, lambda carry: two_float_from_limbs(*carry))
 
 
-def _extreme(operation: Callable, limit: float) -> Accumulator:
-    return Accumulator(
-        lambda shape, dtype: jnp.full(shape, limit, dtype), operation, lambda carry: carry, operation
-    )
+def _extreme(operation: Callable, neutral: float) -> Accumulator:
+    def join(a, b):
+        return (operation(a[0], b[0]),)
+
+    def include(carry, values):
+        return (operation(carry[0], values),)
+
+    return Accumulator(neutral, lambda values: (values,), include, join, lambda carry: carry[0])
 
 
 def accumulator(merge: str, dtype) -> Accumulator:
     """The accumulator of a merge for planes of a dtype; raises a ValueError if there is none of that name."""
     check_one_of("merge", merge, MERGES)
     if merge == "exact_sum":
-        return _integer_sum() if jnp.issubdtype(dtype, jnp.integer) else _float_sum(_exact)
+        integer = jnp.issubdtype(dtype, jnp.integer)
+        return _integer_sum() if integer else _float_sum(lambda carry: TwoFloat(*two_sum(*carry)))
     if merge == "sum":
         return _float_sum(_rounded)
     return _extreme(jnp.minimum, jnp.inf) if merge == "min" else _extreme(jnp.maximum, -jnp.inf)
 
 
-def merge_kinds(merge: PyTree, stat: PyTree) -> list[str]:
+def merge_kinds(merge: PyTree, stat: PyTree) -> tuple[str, ...]:
     """The merge of every array of a statistic, from a prefix of it."""
     kinds: list[str] = []
     jax.tree.map(lambda kind, part: kinds.extend([kind] * len(jax.tree.leaves(part))), merge, stat)
     for kind in kinds:
         check_one_of("merge", kind, MERGES)
-    return kinds
+    return tuple(kinds)

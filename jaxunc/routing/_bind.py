@@ -1,0 +1,170 @@
+"""A forest and a rule bound together: the fast way to score data."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property, lru_cache, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from jaxunc._checks import is_concrete
+from jaxunc.combiners import Fold, lift_forest, read_answer
+from jaxunc.forest import Forest
+
+from ._fold import fold
+from ._instances import as_instances, check_mask
+from ._plan import Plan, make_plan
+from ._planes import assemble, cut, pack
+from ._stream import Spec, stream
+from ._walk import block_size, default_form
+
+CHUNKS = (256, 2048, 8192)
+"""Instances per compiled call on CPU: a batch of any size is cut into these, the last part padded up to one of them."""
+
+
+def bind(forest: Forest, combiner: Fold, *, threads: int | None = None) -> "BoundForest":
+    """Prepare a forest for scoring by one rule (or several, as `Together`).
+
+    Lifts the leaves' counts once and packs the trees for walking; each call then routes and merges.
+
+    Parameters
+    ----------
+    forest
+        The forest.
+    combiner
+        The rule.
+    threads
+        Host threads that drive compiled chunks on CPU; default one per core that this process may use.
+
+    Raises
+    ------
+    TypeError
+        If ``combiner`` is no `Fold`.
+    ValueError
+        If the rule does not suit the forest (its number of classes, of trees), or threads < 1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import jaxunc as ju
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = ju.from_sklearn(RandomForestClassifier(10, random_state=0).fit(X, y))
+    >>> bound = ju.bind(forest, ju.EvidenceAccumulation(forest.prior))
+    >>> bound.probability(X[:5]).shape
+    (5, 3)
+    """
+    if not isinstance(combiner, Fold):
+        raise TypeError(f"combiner is {combiner!r}; pass a rule that streams (a Fold), such as jaxunc.Mean().")
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads={threads} must be at least 1 (or None for one per core).")
+    return BoundForest(forest, combiner, threads or _cores())
+
+
+class BoundForest:
+    """What `bind` returns: call it, or its read-outs, on NumPy, JAX or pandas data ``[instances features]``.
+
+    The answer for an instance does not depend on the others, on the size of the batch, or on the number of threads.
+    Under a trace it is the pure `fold`, differentiable in the rule and the forest's counts.
+    """
+
+    def __init__(self, forest: Forest, combiner: Fold, threads: int):
+        self.forest, self.combiner, self.threads = forest, combiner, threads
+        self.leaf_table = lift_forest(combiner, forest)
+        planes, self._scalars, self._layout = cut(self.leaf_table, combiner.merge, forest.n_trees, forest.n_nodes)
+        self._packed = pack(planes, self._layout)
+
+    def __call__(self, X, *, tree_mask=None) -> PyTree:
+        """What the rule's call returns: class scores ``[instances classes]`` for nearly all."""
+        return self._run(X, tree_mask, "class_scores")
+
+    def score(self, X, *, tree_mask=None) -> PyTree:
+        """The published binary score ``[instances]``, positive for class 1."""
+        return self._run(X, tree_mask, "score")
+
+    def probability(self, X, *, tree_mask=None) -> PyTree:
+        """Class probabilities ``[instances classes]``."""
+        return self._run(X, tree_mask, "probability")
+
+    def log_probability(self, X, *, tree_mask=None) -> PyTree:
+        """Logarithms of the class probabilities ``[instances classes]``."""
+        return self._run(X, tree_mask, "log_probability")
+
+    def answer(self, X, *, tree_mask=None) -> PyTree:
+        """All read-outs together."""
+        return self._run(X, tree_mask, None)
+
+    def _run(self, X, tree_mask, readout: str | None) -> PyTree:
+        if not is_concrete(X, self.leaf_table, tree_mask):
+            X = jnp.asarray(X, jnp.float32)
+            stat = fold(self.forest, self.leaf_table, X, merge=self.combiner.merge, tree_mask=tree_mask)
+            return read_answer(self.combiner.finish(stat), readout)
+        values, missing = as_instances(X, self.forest)
+        mask = None if tree_mask is None else np.asarray(tree_mask)
+        check_mask(mask, len(values), self.forest.n_trees)
+        form = default_form()
+        spec = Spec(self._layout, missing, form, 0 if form == "blocks" else self.forest.depth)
+        plan = self._plan_with_missing if missing else self._plan
+
+        def score(part: tuple[int, int, int]) -> PyTree:
+            start, stop, size = part
+            x, in_mask = _padded(values, *part), None if mask is None else _padded(mask, *part)
+            answer = _run_chunk(spec, readout, plan, self._packed, self._scalars, self.combiner, x, in_mask)
+            return jax.tree.map(lambda a: a if size == stop - start else a[: stop - start], jax.block_until_ready(answer))
+
+        parts = _chunks(len(values), self._sizes(form), self.threads)
+        parallel = form == "blocks" and self.threads > 1 and len(parts) > 1
+        answers = list(_pool(self.threads).map(score, parts) if parallel else map(score, parts))
+        return answers[0] if len(answers) == 1 else jax.tree.map(lambda *a: jnp.concatenate(a), *answers)
+
+    def _sizes(self, form: str) -> tuple[int, ...]:
+        if form == "blocks":
+            return CHUNKS
+        largest = block_size(form, self.forest.n_trees, 2 * self.forest.n_features)
+        return tuple(sorted({min(1024, largest), min(32768, largest), largest}))
+
+    @cached_property
+    def _plan(self) -> Plan:
+        return make_plan(self.forest, missing=False)
+
+    @cached_property
+    def _plan_with_missing(self) -> Plan:
+        return make_plan(self.forest, missing=True)
+
+    def __repr__(self) -> str:
+        return f"BoundForest({self.forest!r}, {type(self.combiner).__name__}, threads={self.threads})"
+
+
+@partial(jax.jit, static_argnames=("spec", "readout"))
+def _run_chunk(spec: Spec, readout: str | None, plan: Plan, packed, scalars, combiner: Fold, x, mask) -> PyTree:
+    merged = stream(spec, plan, packed, scalars, x, mask)
+    return read_answer(combiner.finish(assemble(spec.layout, *merged)), readout)
+
+
+def _chunks(n: int, sizes: tuple[int, ...], threads: int) -> list[tuple[int, int, int]]:
+    """(start, stop, padded size) of each part: large ones if every thread gets some, the tail in the least that holds it."""
+    fitting = [size for size in sizes[1:] if n >= size * threads]
+    step = fitting[-1] if fitting else sizes[0] if n <= sizes[0] else sizes[min(1, len(sizes) - 1)]
+    parts = []
+    for start in range(0, n, step):
+        stop = min(start + step, n)
+        parts.append((start, stop, next(size for size in sizes if size >= stop - start)))
+    return parts or [(0, 0, sizes[0])]
+
+
+def _padded(array, start: int, stop: int, size: int):
+    part = array[start:stop]
+    if size == stop - start:
+        return part
+    return (np if isinstance(part, np.ndarray) else jnp).pad(part, ((0, size - (stop - start)), (0, 0)))
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@lru_cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="jaxunc")

@@ -1,0 +1,145 @@
+"""The pure, traceable fold, for use inside other people's programs."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, PyTree
+
+from jaxunc.forest import Forest
+
+from ._instances import check_columns, check_mask
+from ._plan import Plan, column_keys, make_plan
+from ._planes import assemble, cut, pack
+from ._stream import Spec, stream
+from ._walk import block_size, default_form, over_blocks, walk_levels, walk_tree
+
+
+def fold(
+    forest: Forest,
+    leaf_table: PyTree,
+    X: Float[Array, "instances features"],
+    *,
+    merge: PyTree = "sum",
+    tree_mask: Bool[Array, "instances trees"] | None = None,
+    missing: bool = True,
+) -> PyTree:
+    """Route instances and merge the statistics of the leaves that they reach.
+
+    Pure and traceable: use it inside ``jit``, ``vmap`` and ``grad``. For scoring data from the host `bind` is faster,
+    since it uses all cores.
+
+    Parameters
+    ----------
+    forest
+        The forest.
+    leaf_table
+        A pytree of statistics per leaf, ``[trees nodes]`` or ``[trees nodes stat]``, and of numbers per tree,
+        ``[trees]``: what a rule's lift gives for a forest (`lift_forest`), or anything of that shape.
+    X
+        Instances ``[instances features]``; compared as float32, NaN being a missing value.
+    merge
+        ``"sum"``, ``"exact_sum"``, ``"min"`` or ``"max"``, or a pytree prefix of ``leaf_table`` with these as leaves.
+    tree_mask
+        Which trees count for which instance; default all.
+    missing
+        False if X is known to hold no NaN, which saves a fifth of the time. NaN then goes anywhere.
+
+    Returns
+    -------
+    PyTree
+        The merged statistics: ``[instances]`` or ``[instances stat]``; for numbers per tree a scalar, or
+        ``[instances]`` under a mask. Exact sums are `TwoFloat`.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit the forest or a merge is unknown.
+
+    Notes
+    -----
+    Gradient with respect to ``leaf_table``: the backward pass routes the instances again instead of storing
+    ``[instances trees]`` indices. Of equal minima or maxima the first tree gets the gradient. X has none.
+
+    Memory: O(instances · stat), a block of intermediate values beside it.
+    """
+    check_columns(X, forest.n_features, "X")
+    check_mask(tree_mask, X.shape[0], forest.n_trees)
+    planes, scalars, layout = cut(leaf_table, merge, forest.n_trees, forest.n_nodes)
+    form = default_form()
+    spec = Spec(layout, missing, form, 0 if form == "blocks" else forest.depth)
+    return assemble(layout, *_fold(spec, make_plan(forest, missing=missing), planes, scalars, X, tree_mask))
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _fold(spec: Spec, plan: Plan, planes, scalars, x, mask):
+    return stream(spec, plan, pack(planes, spec.layout), scalars, x, mask)
+
+
+def _forward(spec, plan, planes, scalars, x, mask):
+    merged = _fold(spec, plan, planes, scalars, x, mask)
+    return merged, (plan, planes, scalars, x, mask, merged)
+
+
+def _backward(spec, saved, cotangents):
+    plan, planes, scalars, x, mask, (merged, merged_scalars) = saved
+    n, n_trees = x.shape[0], plan.nodes.shape[0]
+    # Of an exact sum only the high part has a gradient: the low one is its rounding error.
+    grads = [getattr(g, "high", g) for g in cotangents[0]]
+    size = min(block_size(spec.form, n_trees, x.shape[1] * (1 + spec.missing)), max(n, 1))
+    moving = [i for i, plane in enumerate(planes) if jnp.issubdtype(plane.dtype, jnp.floating)]
+
+    def block(tables, start, first):
+        rows = lambda array: lax.dynamic_slice_in_dim(array, start, size)  # noqa: E731
+        keys = column_keys(rows(x), missing=spec.missing)
+        fresh = start + jnp.arange(size) >= first
+        live = fresh[None] if mask is None else rows(mask).T & fresh
+        pulls = [rows(grads[i]) for i in moving]
+        outs = [rows(merged[i]) if spec.layout.merges[i] in ("min", "max") else None for i in moving]
+        if spec.form == "levels":
+            places = walk_levels(plan, keys, spec.depth).T - jnp.arange(n_trees)[:, None] * plan.nodes.shape[1]
+            leaf_of = lambda t: places[t]  # noqa: E731
+        else:
+            by_column = keys.T
+            leaf_of = lambda t: walk_tree(jax.tree.map(lambda a: a[t], plan), by_column)  # noqa: E731
+
+        def tree(t, carry):
+            tables, claimed = carry
+            leaf = leaf_of(t)
+            here = live[0] if mask is None else live[t]
+            new_tables, new_claimed = [], []
+            for i, table, pull, out, taken in zip(moving, tables, pulls, outs, claimed, strict=True):
+                hit = here
+                if out is not None:
+                    hit = here & (planes[i][t, leaf] == out) & ~taken
+                    taken = taken | hit
+                new_tables.append(table.at[t, leaf].add(jnp.where(hit, pull, 0)))
+                new_claimed.append(taken)
+            return new_tables, new_claimed
+
+        unclaimed = [jnp.zeros(size, bool) for _ in moving]
+        return lax.fori_loop(0, n_trees, tree, (tables, unclaimed))[0]
+
+    tables = [jnp.zeros_like(planes[i]) for i in moving]
+    tables = over_blocks(block, tables, n, size) if n and moving else tables
+    plane_grads = [None] * len(planes)
+    for i, table in zip(moving, tables, strict=True):
+        plane_grads[i] = table
+    return None, plane_grads, _scalar_gradients(spec, scalars, merged_scalars, cotangents[1], mask), None, None
+
+
+def _scalar_gradients(spec, scalars, merged, cotangents, mask):
+    """One number per tree: a sum passes the cotangent on, a minimum or maximum to the first tree that attains it."""
+    gradients = []
+    for kind, values, out, pull in zip(spec.layout.scalar_merges, scalars, merged, cotangents, strict=True):
+        pull = getattr(pull, "high", pull)
+        counts = jnp.ones((1, len(values)), bool) if mask is None else mask
+        if kind in ("min", "max"):
+            counts = counts & (values == jnp.reshape(out, (-1, 1)))
+            counts = counts & (jnp.cumsum(counts, axis=1) == 1)
+        gradients.append(jnp.sum(jnp.where(counts, jnp.reshape(pull, (-1, 1)), 0), axis=0))
+    return gradients
+
+
+_fold.defvjp(_forward, _backward)

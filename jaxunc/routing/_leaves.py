@@ -1,0 +1,56 @@
+"""Which leaf an instance falls into, tree by tree."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Int32, Num
+
+from jaxunc.forest import Forest
+
+from ._instances import check_columns
+from ._plan import Plan, column_keys, make_plan
+from ._walk import block_size, default_form, over_blocks, walk_levels, walk_tree
+
+
+def leaf_index(forest: Forest, X: Float[Array, "instances features"]) -> Int32[Array, "instances trees"]:
+    """The node that each instance ends in, for every tree.
+
+    X is compared as float32; NaN is a missing value, ±inf and subnormals are compared exactly. Raises a ValueError if
+    X has another number of features than the forest. No gradient.
+    """
+    X = jnp.asarray(X)
+    check_columns(X, forest.n_features, "X")
+    form = default_form()
+    plan = make_plan(forest, missing=True)
+    return _leaf_index(plan, X, form=form, depth=0 if form == "blocks" else forest.depth)
+
+
+@partial(jax.jit, static_argnames=("form", "depth"))
+def _leaf_index(plan: Plan, x, *, form: str, depth: int):
+    n, n_trees = x.shape[0], plan.nodes.shape[0]
+    size = block_size(form, n_trees, 2 * x.shape[1])
+
+    def block(out, start, _):
+        rows = min(size, n)
+        keys = column_keys(lax.dynamic_slice_in_dim(x, start, rows), missing=True)
+        if form == "levels":
+            leaves = walk_levels(plan, keys, depth) - jnp.arange(n_trees, dtype=jnp.int32) * plan.nodes.shape[1]
+        else:
+            by_column = keys.T
+            leaves = lax.scan(lambda _, tree: (None, walk_tree(tree, by_column)), None, plan)[1].T
+        return lax.dynamic_update_slice(out, leaves, (start, 0))
+
+    out = jnp.zeros((n, n_trees), jnp.int32)
+    return over_blocks(block, out, n, size) if n else out
+
+
+def leaf_counts(forest: Forest, X: Float[Array, "instances features"]) -> Num[Array, "instances trees classes"]:
+    """Class counts of the leaf that each instance ends in, for every tree.
+
+    The tensor that `bind` avoids: instances × trees × classes numbers. Differentiable in the forest's counts. Raises
+    as `leaf_index` does.
+    """
+    codes = forest.code[jnp.arange(forest.n_trees), leaf_index(forest, X)]
+    return forest.count_table[codes]
