@@ -4,6 +4,7 @@ Under a trace values are unknown: each check of a value then passes, and only sh
 """
 
 import jax
+import jax.core
 import numpy as np
 
 

@@ -38,5 +38,3 @@ def order_key_at_or_below(thresholds: np.ndarray) -> np.ndarray:
     below = np.nextafter(narrow, np.float32(-np.inf))
     bits = np.where(narrow.astype(np.float64) > wide, below, narrow).view(np.int32)
     return np.where(bits < 0, NAN_FIRST - bits, bits)
-
-

@@ -3,11 +3,11 @@
 Sums over ten thousand trees, and of counts up to 10⁹, stay exact or nearly so in float32.
 """
 
-import jax
+from typing import NamedTuple
+
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, UInt32
-from typing import NamedTuple
 
 
 def float_dtype(*arrays) -> jnp.dtype:
@@ -81,5 +81,3 @@ def two_float_from_limbs(low: UInt32[Array, "..."], high: Int[Array, "..."]) -> 
     for part in parts[1:]:
         total = total.plus(TwoFloat(part, jnp.zeros_like(part)))
     return total
-
-

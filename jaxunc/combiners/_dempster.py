@@ -1,5 +1,7 @@
 """Dempster's rule and the unnormalised conjunctive rule, over the leaf masses of the plausibility approach."""
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -53,7 +55,7 @@ class DempsterRule(Fold):
 
     eps: Float[Array, ""]
     normalized: bool = eqx.field(static=True)
-    merge = "sum"
+    merge: ClassVar[str] = "sum"
 
     def __init__(self, normalized: bool = False, eps=1e-5):
         if is_concrete(eps) and not 0 <= float(np.asarray(eps)) < 1:
@@ -82,7 +84,5 @@ class DempsterRule(Fold):
         # m({c}) + m(Ω)/2 = Q_c (1 - Q_other/2)
         log_probability = stat + jnp.log1p(-jnp.exp(stat[..., ::-1]) / 2) - log_agreement
         scale = log_agreement if self.normalized else jnp.zeros_like(log_agreement)
-        score = jnp.sign(margin(stat)) * (
-            jnp.exp(larger - scale) * -jnp.expm1(smaller - larger)
-        )[..., 0]
+        score = jnp.sign(margin(stat)) * (jnp.exp(larger - scale) * -jnp.expm1(smaller - larger))[..., 0]
         return Answer(stat, score, jnp.exp(log_probability), log_probability)

@@ -1,6 +1,6 @@
 """Evidence accumulation: how far each leaf moves the odds away from the prior."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -57,9 +57,11 @@ class EvidenceAccumulation(Fold):
     smoothing: Float[Array, ""]
     prior_term: Literal["log", "published_code"] = eqx.field(static=True)
     smooth_to_prior: bool = eqx.field(static=True)
-    merge = "sum"
+    merge: ClassVar[str] = "sum"
 
-    def __init__(self, prior, smoothing=0.1, prior_term="log", smooth_to_prior=False):
+    def __init__(
+        self, prior, smoothing=0.1, prior_term: Literal["log", "published_code"] = "log", smooth_to_prior: bool = False
+    ):
         check_one_of("prior_term", prior_term, ("log", "published_code"))
         dtype = float_dtype(prior, smoothing)
         prior = jnp.asarray(prior, dtype)
@@ -80,7 +82,8 @@ class EvidenceAccumulation(Fold):
         n_classes = counts.shape[-1]
         if self.prior.shape[-1] != n_classes:
             raise ValueError(
-                f"prior has {self.prior.shape[-1]} classes, but counts have {n_classes}; pass one probability per class."
+                f"prior has {self.prior.shape[-1]} classes, but counts have {n_classes}; "
+                "pass one probability per class."
             )
         counts = counts.astype(float_dtype(counts, self.prior))
         share = n_classes * self.prior if self.smooth_to_prior else jnp.ones(n_classes, self.prior.dtype)

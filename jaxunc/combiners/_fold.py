@@ -36,10 +36,8 @@ class Fold(eqx.Module):
       are part of the statistic, which is what makes weights, masks, partial polls and shards the same code.
     """
 
-    @property
-    @abc.abstractmethod
-    def merge(self) -> PyTree:
-        """How contributions merge: a name, or a pytree prefix of the statistic with names as leaves."""
+    merge: eqx.AbstractVar[PyTree]
+    """How contributions merge: a name, or a pytree prefix of the statistic with names as leaves."""
 
     @abc.abstractmethod
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
@@ -74,8 +72,8 @@ class Fold(eqx.Module):
         check_class_axis(counts)
         if counts.ndim < 2:
             raise ValueError(
-                f"counts has shape {counts.shape}; a rule combines [... trees classes]. Add the tree axis: counts[None]."
+                f"counts has shape {counts.shape}; a rule combines [... trees classes]. "
+                "Add the tree axis: counts[None]."
             )
         check_counts(counts)
         return combine_counts(self, counts, readout)
-

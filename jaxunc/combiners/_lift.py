@@ -1,7 +1,7 @@
 """Lifting counts tree by tree, merging the contributions, and reading the answer."""
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ def tree_axes(fold: "Fold") -> PyTree:
     """For each array of a fold 0 if it has a leading tree axis, else None."""
 
     def axis(path, _):
-        node = fold
+        node: Any = fold
         for key in path:
             if isinstance(key, jax.tree_util.GetAttrKey):
                 fields = {f.name: f for f in getattr(node, "__dataclass_fields__", {}).values()}
@@ -66,8 +66,8 @@ def _lift_rows(fold: "Fold", counts: Num[Array, "rows classes"]) -> PyTree:
         shape = jnp.shape(part)
         if shape and (shape[0] != rows or len(shape) > 2):
             raise ValueError(
-                f"{type(fold).__name__}.lift returned an array of shape {shape} at stat{jax.tree_util.keystr(path)} for "
-                f"counts of shape {counts.shape}; expected ({rows},), ({rows}, k) or a scalar for the whole tree."
+                f"{type(fold).__name__}.lift returned an array of shape {shape} at stat{jax.tree_util.keystr(path)} "
+                f"for counts of shape {counts.shape}; expected ({rows},), ({rows}, k) or a scalar for the whole tree."
             )
     kinds = merge_kinds(fold.merge, stat)
     parts, structure = jax.tree.flatten(jax.tree.map(jnp.asarray, stat))
@@ -128,4 +128,3 @@ def combine_counts(fold: "Fold", counts: Num[Array, "... trees classes"], readou
 
     stat = jax.tree.unflatten(structure, [jax.tree.map(with_lead, part) for part in merged])
     return read_answer(fold.finish(stat), readout)
-

@@ -1,6 +1,7 @@
 """The mean of leaf scores."""
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import jax.numpy as jnp
 from jax.tree_util import Partial
@@ -43,7 +44,7 @@ class Mean(Fold):
     """
 
     scorer: Partial
-    merge = "sum"
+    merge: ClassVar[str] = "sum"
 
     def __init__(self, scorer: Callable = scorers.probability):
         self.scorer = as_partial(scorer)

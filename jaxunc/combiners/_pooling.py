@@ -1,6 +1,7 @@
 """Pooling: all leaves as one."""
 
-import jax.numpy as jnp
+from typing import ClassVar
+
 from jaxtyping import Array, Num
 
 from jaxunc._numerics import TwoFloat, safe_divide
@@ -27,7 +28,7 @@ class Pooling(Fold):
     Busch et al. 2021, section 4, "Pooling".
     """
 
-    merge = "exact_sum"
+    merge: ClassVar[str] = "exact_sum"
 
     def lift(self, counts: Num[Array, "... classes"]):
         """The counts themselves."""

@@ -1,5 +1,7 @@
 """Majority vote."""
 
+from typing import ClassVar
+
 import jax.numpy as jnp
 from jaxtyping import Array, Num
 
@@ -25,7 +27,7 @@ class Vote(Fold):
     Busch et al. 2021, section 3.2.
     """
 
-    merge = "sum"
+    merge: ClassVar[str] = "sum"
 
     def lift(self, counts: Num[Array, "... classes"]):
         """A share of the tree's vote for every class."""

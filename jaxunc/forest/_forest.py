@@ -96,9 +96,7 @@ class Forest(eqx.Module):
         check_counts(counts)
         rows = self.n_trees * self.n_nodes
         code = jnp.arange(rows, dtype=jnp.int32).reshape(self.n_trees, self.n_nodes)
-        return eqx.tree_at(
-            lambda f: (f.count_table, f.code), self, (counts.reshape(rows, self.n_classes), code)
-        )
+        return eqx.tree_at(lambda f: (f.count_table, f.code), self, (counts.reshape(rows, self.n_classes), code))
 
     def with_prior(self, prior) -> "Forest":
         """The same forest with other prior class probabilities, for rules that read ``forest.prior``."""

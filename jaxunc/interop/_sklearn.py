@@ -85,8 +85,8 @@ def _member_trees(model) -> Iterator[tuple[DecisionTreeClassifier, np.ndarray | 
         check_is_fitted(model)
     except NotFittedError as error:
         raise ValueError(f"model ({name}) is not fitted; call model.fit(X, y) first.") from error
-    if getattr(model, "n_outputs_", 1) != 1:
-        raise ValueError(f"model ({name}) has {model.n_outputs_} outputs; fit one forest per output and import each.")
+    if (n_outputs := getattr(model, "n_outputs_", 1)) != 1:
+        raise ValueError(f"model ({name}) has {n_outputs} outputs; fit one forest per output and import each.")
     if isinstance(model, DecisionTreeClassifier):
         yield model, None
     elif isinstance(model, _FORESTS):

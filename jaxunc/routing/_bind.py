@@ -112,7 +112,9 @@ class BoundForest:
             start, stop, size = part
             x, in_mask = _padded(values, *part), None if mask is None else _padded(mask, *part)
             answer = _run_chunk(spec, readout, plan, self._packed, self._scalars, self.combiner, x, in_mask)
-            return jax.tree.map(lambda a: a if size == stop - start else a[: stop - start], jax.block_until_ready(answer))
+            return jax.tree.map(
+                lambda a: a if size == stop - start else a[: stop - start], jax.block_until_ready(answer)
+            )
 
         parts = _chunks(len(values), self._sizes(form), self.threads)
         parallel = form == "blocks" and self.threads > 1 and len(parts) > 1
@@ -144,7 +146,7 @@ def _run_chunk(spec: Spec, readout: str | None, plan: Plan, packed, scalars, com
 
 
 def _chunks(n: int, sizes: tuple[int, ...], threads: int) -> list[tuple[int, int, int]]:
-    """(start, stop, padded size) of each part: large ones if every thread gets some, the tail in the least that holds it."""
+    """(start, stop, padded size) of each part: large if every thread gets some, the tail in the least that holds it."""
     fitting = [size for size in sizes[1:] if n >= size * threads]
     step = fitting[-1] if fitting else sizes[0] if n <= sizes[0] else sizes[min(1, len(sizes) - 1)]
     parts = []

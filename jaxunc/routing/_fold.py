@@ -69,7 +69,8 @@ def fold(
     planes, scalars, layout = cut(leaf_table, merge, forest.n_trees, forest.n_nodes)
     form = default_form()
     spec = Spec(layout, missing, form, 0 if form == "blocks" else forest.depth)
-    return assemble(layout, *_fold(spec, make_plan(forest, missing=missing), planes, scalars, X, tree_mask))
+    merged = _fold_jitted(spec, make_plan(forest, missing=missing), planes, scalars, X, tree_mask)
+    return assemble(layout, *merged)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -123,10 +124,10 @@ def _backward(spec, saved, cotangents):
 
     tables = [jnp.zeros_like(planes[i]) for i in moving]
     tables = over_blocks(block, tables, n, size) if n and moving else tables
-    plane_grads = [None] * len(planes)
-    for i, table in zip(moving, tables, strict=True):
-        plane_grads[i] = table
-    return None, plane_grads, _scalar_gradients(spec, scalars, merged_scalars, cotangents[1], mask), None, None
+    table_of = dict(zip(moving, tables, strict=True))
+    plane_grads = [table_of.get(i) for i in range(len(planes))]
+    scalar_grads = _scalar_gradients(spec, scalars, merged_scalars, cotangents[1], mask)
+    return None, plane_grads, scalar_grads, None, None
 
 
 def _scalar_gradients(spec, scalars, merged, cotangents, mask):
@@ -143,3 +144,4 @@ def _scalar_gradients(spec, scalars, merged, cotangents, mask):
 
 
 _fold.defvjp(_forward, _backward)
+_fold_jitted = jax.jit(_fold, static_argnums=0)

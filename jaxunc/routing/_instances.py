@@ -27,9 +27,7 @@ def check_mask(mask, n_instances: int, n_trees: int) -> None:
     if mask.dtype != bool:
         raise TypeError(f"tree_mask has dtype {mask.dtype}; pass booleans, True where the tree counts.")
     if mask.shape != (n_instances, n_trees):
-        raise ValueError(
-            f"tree_mask has shape {mask.shape}; expected {(n_instances, n_trees)} (instances, trees)."
-        )
+        raise ValueError(f"tree_mask has shape {mask.shape}; expected {(n_instances, n_trees)} (instances, trees).")
 
 
 def as_instances(data, forest: Forest, name: str = "X") -> tuple[np.ndarray | jax.Array, bool]:
@@ -53,7 +51,7 @@ def as_instances(data, forest: Forest, name: str = "X") -> tuple[np.ndarray | ja
     on_device = isinstance(data, jax.Array) and jax.default_backend() != "cpu"
     values = data if on_device else np.asarray(data)
     if values.dtype.kind not in "fiub":
-        raise TypeError(f"{name} has dtype {values.dtype}; pass numbers, with text columns encoded as the forest's were.")
+        raise TypeError(f"{name} has dtype {values.dtype}; pass numbers; encode text columns as in training.")
     check_columns(values, forest.n_features, name)
     numpy = jnp if on_device else np
     with np.errstate(over="ignore", invalid="ignore"):
@@ -65,8 +63,8 @@ def as_instances(data, forest: Forest, name: str = "X") -> tuple[np.ndarray | ja
     if infinite.any():
         row, column = map(int, np.argwhere(infinite)[0])
         raise ValueError(
-            f"{name}[{row}, {column}] is infinite or too large for float32 (largest 3.4e38), which scikit-learn refuses "
-            "too. Clip it, or make it NaN if it stands for a missing value."
+            f"{name}[{row}, {column}] is infinite or too large for float32 (largest 3.4e38), which scikit-learn "
+            "refuses too. Clip it, or make it NaN if it stands for a missing value."
         )
     return values, bool(numpy.isnan(values).any())
 
@@ -81,11 +79,17 @@ def _check_names(columns: list[str], forest: Forest, name: str) -> None:
             f"{name}'s columns are not those that the forest was grown on: missing {absent[:5]}, unexpected {unknown[:5]}"
             f" ({len(absent)} and {len(unknown)} in all)."
         )
-    raise ValueError(f"{name}'s columns are in another order than the forest's; pass {name}[list(forest.feature_names)].")
+    raise ValueError(
+        f"{name}'s columns are in another order than the forest's; pass {name}[list(forest.feature_names)]."
+    )
 
 
 def _frame_values(frame, name: str) -> np.ndarray:
-    text = [str(c) for c, dtype in zip(frame.columns, frame.dtypes, strict=True) if getattr(dtype, "kind", "O") not in "fiub"]
+    text = [
+        str(c)
+        for c, dtype in zip(frame.columns, frame.dtypes, strict=True)
+        if getattr(dtype, "kind", "O") not in "fiub"
+    ]
     if text:
         raise TypeError(
             f"{name}'s columns {text[:5]} ({len(text)} in all) hold no numbers; encode them as the forest's data were "

@@ -1,6 +1,6 @@
 """Leaf tables as planes ``[trees nodes]``, two of a size packed into one element, so that one gather reads both."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ from ._plan import pair_words, split_words
 class Layout(NamedTuple):
     """How a statistic was cut into planes and numbers per tree: static, hashable."""
 
-    structure: jax.tree_util.PyTreeDef
+    structure: Any  # a jax.tree_util.PyTreeDef
     widths: tuple[int, ...]
     """Of each array of the statistic: -1 for numbers per tree, 0 for one plane, else the length of its last axis."""
     dtypes: tuple[str, ...]
@@ -46,7 +46,7 @@ def cut(leaf_table: PyTree, merge: PyTree, n_trees: int, n_nodes: int) -> tuple[
             widths.append(-1)
         else:
             raise ValueError(
-                f"leaf_table holds an array of shape {part.shape}, but the forest has {n_trees} trees of {n_nodes} nodes: "
+                f"leaf_table holds an array of shape {part.shape}; the forest has {n_trees} trees of {n_nodes} nodes: "
                 f"expected {(n_trees, n_nodes)}, {(n_trees, n_nodes, 'k')} or {(n_trees,)}."
             )
     groups: list[tuple[int, ...]] = []
@@ -54,7 +54,11 @@ def cut(leaf_table: PyTree, merge: PyTree, n_trees: int, n_nodes: int) -> tuple[
         same = [i for i, plane in enumerate(planes) if plane.dtype.itemsize == size]
         groups += [tuple(same[i : i + 2]) for i in range(0, len(same), 2)]
     dtypes = tuple(plane.dtype.name for plane in planes)
-    return planes, scalars, Layout(structure, tuple(widths), dtypes, tuple(merges), tuple(scalar_merges), tuple(groups))
+    return (
+        planes,
+        scalars,
+        Layout(structure, tuple(widths), dtypes, tuple(merges), tuple(scalar_merges), tuple(groups)),
+    )
 
 
 def pack(planes: list[Array], layout: Layout) -> list[Array]:

@@ -112,8 +112,8 @@ def _by_level(spec, plan, packed, scalars, keys, mask, sums, dtypes):
     widths = [len(e) for e in entered]
 
     def cut(flat):
-        ends = [sum(widths[:i]) for i in range(len(widths) + 1)]
-        return [tuple(flat[a:b]) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        parts = iter(flat)
+        return [tuple(next(parts) for _ in range(width)) for width in widths]
 
     def join(a, b):
         joined = [acc.join(x, y) for acc, x, y in zip(sums, cut(a), cut(b), strict=True)]

@@ -14,7 +14,7 @@ from jaxtyping import Array, Int32, PyTree
 from ._plan import TOP_LEVELS, Plan, split_words, take
 
 BLOCK = 2048
-"""Instances per block on CPU: larger ones make XLA split every level over its threads, which costs more than it gains."""
+"""Instances per block on CPU: in larger ones XLA splits every level over its threads, at a loss."""
 
 DEVICE_BYTES = 1_000_000_000
 """Memory that one block may take for its intermediate values on an accelerator."""

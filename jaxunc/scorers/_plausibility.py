@@ -121,11 +121,11 @@ def _root(w, v, lead) -> _Root:
     steps = 20 if w.dtype == jnp.float64 else 10
     losing, unopposed, empty = lead <= 0, (v == 0) & (w > 0), (w == 0) & (v == 0)
     # Each branch is evaluated everywhere, so each gets counts that suit it.
-    lose = [jnp.where(losing & ~empty, a, b) for a, b in ((w, 1.0), (v, 1.0), (lead, 0.0))]
-    wins = ~losing & ~unopposed
-    win = [jnp.where(wins, a, b) for a, b in ((w, 2.0), (v, 1.0), (lead, 1.0))]
-    log_z, s = _losing_root(*lose, steps)
-    log_z_win, s_win = _winning_root(*win, steps)
+    loses, wins = losing & ~empty, ~losing & ~unopposed
+    log_z, s = _losing_root(jnp.where(loses, w, 1.0), jnp.where(loses, v, 1.0), jnp.where(loses, lead, 0.0), steps)
+    log_z_win, s_win = _winning_root(
+        jnp.where(wins, w, 2.0), jnp.where(wins, v, 1.0), jnp.where(wins, lead, 1.0), steps
+    )
     log_z, s = jnp.where(losing, log_z, log_z_win), jnp.where(losing, s, s_win)
     s = jnp.where(unopposed, _unopposed_point(jnp.where(unopposed, w, 1.0), steps), s)
     log_z = jnp.where(unopposed | empty, 0.0, log_z)
