@@ -6,7 +6,6 @@ Sums over ten thousand trees, and of counts up to 10⁹, stay exact or nearly so
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Float, Int, UInt32
 
 
@@ -65,19 +64,10 @@ class TwoFloat(NamedTuple):
         rest = ((self.high - p) - e) + self.low
         return TwoFloat(*two_sum(quotient, rest / b))
 
-    def total(self, axis: int = -1) -> "TwoFloat":
-        """The sum along an axis, in order."""
-        first = TwoFloat(*(jnp.zeros_like(lax.index_in_dim(part, 0, axis, False)) for part in self))
-        parts = tuple(jnp.moveaxis(part, axis, 0) for part in self)
-        total, _ = lax.scan(lambda acc, part: (acc.plus(TwoFloat(*part)), None), first, parts)
-        return total
-
 
 def two_float_from_limbs(low: UInt32[Array, "..."], high: Int[Array, "..."]) -> TwoFloat:
     """The integer ``high 2³² + low`` as two floats: exact below 2⁴⁸ in float32, below 2⁵³ and beyond in float64."""
     dtype = jnp.result_type(float)
-    parts = (high.astype(dtype) * 2.0**32, (low >> 16).astype(dtype) * 2.0**16, (low & 0xFFFF).astype(dtype))
-    total = TwoFloat(parts[0], jnp.zeros_like(parts[0]))
-    for part in parts[1:]:
-        total = total.plus(TwoFloat(part, jnp.zeros_like(part)))
-    return total
+    total, error = two_sum(high.astype(dtype) * 2.0**32, (low >> 16).astype(dtype) * 2.0**16)
+    total, last_error = two_sum(total, (low & 0xFFFF).astype(dtype))
+    return TwoFloat(*two_sum(total, error + last_error))

@@ -53,7 +53,7 @@ class EvidenceAccumulation(Fold):
     Busch et al. 2021, section 4, "Evidence accumulation".
     """
 
-    prior: Float[Array, "classes"]
+    log_prior: Float[Array, "classes"]
     smoothing: Float[Array, ""]
     prior_term: Literal["log", "published_code"] = eqx.field(static=True)
     smooth_to_prior: bool = eqx.field(static=True)
@@ -69,24 +69,29 @@ class EvidenceAccumulation(Fold):
         check_probability_vector(prior, prior.shape[-1])
         if is_concrete(smoothing) and not 0 <= float(smoothing) < np.inf:
             raise ValueError(f"smoothing={smoothing} must be a finite number >= 0; the paper uses 0.1.")
-        self.prior = prior
+        self.log_prior = jnp.log(prior)
         self.smoothing = jnp.asarray(smoothing, dtype)
         self.prior_term = prior_term
         self.smooth_to_prior = smooth_to_prior
 
+    @property
+    def prior(self) -> Float[Array, "classes"]:
+        """The prior class probabilities. (Their logarithm is what is stored, and what learning moves.)"""
+        return jnp.exp(self.log_prior)
+
     def _prior_score(self) -> Array:
-        return self.prior if self.prior_term == "published_code" else jnp.log(self.prior)
+        return self.prior if self.prior_term == "published_code" else self.log_prior
 
     def lift(self, counts: Num[Array, "... classes"]):
         """Evidence of a leaf for every class."""
         n_classes = counts.shape[-1]
-        if self.prior.shape[-1] != n_classes:
+        if self.log_prior.shape[-1] != n_classes:
             raise ValueError(
-                f"prior has {self.prior.shape[-1]} classes, but counts have {n_classes}; "
+                f"prior has {self.log_prior.shape[-1]} classes, but counts have {n_classes}; "
                 "pass one probability per class."
             )
-        counts = counts.astype(float_dtype(counts, self.prior))
-        share = n_classes * self.prior if self.smooth_to_prior else jnp.ones(n_classes, self.prior.dtype)
+        counts = counts.astype(float_dtype(counts, self.log_prior))
+        share = n_classes * self.prior if self.smooth_to_prior else jnp.ones(n_classes, self.log_prior.dtype)
         above = counts + self.smoothing * share
         below = jnp.sum(counts, axis=-1, keepdims=True) + n_classes * self.smoothing
         silent, vetoed = below == 0, above == 0
@@ -98,7 +103,7 @@ class EvidenceAccumulation(Fold):
         """Add the prior; where all classes are vetoed, answer with it."""
         class_scores = stat + self._prior_score()
         conflict = contradicted(class_scores)
-        admissible = jnp.where(conflict[..., None], jnp.log(self.prior), class_scores)
+        admissible = jnp.where(conflict[..., None], self.log_prior, class_scores)
         log_probability = jax.nn.log_softmax(admissible, axis=-1)
         score = None
         if class_scores.shape[-1] == 2:

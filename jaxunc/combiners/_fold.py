@@ -30,8 +30,8 @@ class Fold(eqx.Module):
       leading axes ``[...]`` of the counts (and, if the rule needs it, one more axis), or a scalar that is the same for
       every leaf of the tree. It depends on the counts of one leaf of one tree alone.
     * ``merge`` → how the contributions of trees merge: ``"sum"``, ``"min"``, ``"max"`` or ``"exact_sum"``, for all
-      planes or as a pytree prefix of the statistic. Sums are compensated; an exact sum reaches `finish` as a
-      `TwoFloat`, without any rounding for counts.
+      planes or as a pytree prefix of the statistic. Sums are compensated; an exact sum (of floats, or of integers ≥ 0)
+      reaches `finish` as a `TwoFloat`, without any rounding for counts.
     * ``finish(stat)`` → the answer, from the merged statistic. It must not ask how many trees there were: denominators
       are part of the statistic, which is what makes weights, masks, partial polls and shards the same code.
     """

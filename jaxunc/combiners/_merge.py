@@ -52,11 +52,10 @@ def _rounded(carry):
 
 
 def _integer_sum() -> Accumulator:
-    """Two 32-bit limbs: exact up to 2⁶³ without 64-bit integers."""
+    """Counts, in two 32-bit limbs: exact up to 2⁶³ without 64-bit integers."""
 
     def enter(values):
-        values = values.astype(jnp.int32)
-        return values.astype(jnp.uint32), values >> 31
+        return values.astype(jnp.uint32), jnp.zeros(values.shape, jnp.int32)
 
     def join(a, b):
         low = a[0] + b[0]

@@ -1,7 +1,9 @@
 """Pooling: all leaves as one."""
 
+from functools import reduce
 from typing import ClassVar
 
+import jax.numpy as jnp
 from jaxtyping import Array, Num
 
 from jaxunc._numerics import TwoFloat, safe_divide
@@ -31,15 +33,13 @@ class Pooling(Fold):
     merge: ClassVar[str] = "exact_sum"
 
     def lift(self, counts: Num[Array, "... classes"]):
-        """The counts themselves."""
-        return counts
+        """The counts themselves, class by class."""
+        return tuple(counts[..., c] for c in range(counts.shape[-1]))
 
-    def finish(self, stat: TwoFloat) -> Answer:
+    def finish(self, stat: tuple[TwoFloat, ...]) -> Answer:
         """Shares of the total."""
-        n_classes = stat.high.shape[-1]
-        total = stat.total()
-        equal = TwoFloat(*(part[..., None] for part in total.divided_by(n_classes)))
-        lead = stat.minus(equal).value
-        scores = safe_divide(lead, total.value[..., None])
-        shares = safe_divide(stat.value, total.value[..., None], 1 / n_classes)
-        return Answer.from_shares(shares, scores, scores[..., 1] if n_classes == 2 else None)
+        total = reduce(TwoFloat.plus, stat)
+        equal = total.divided_by(len(stat))
+        scores = jnp.stack([safe_divide(own.minus(equal).value, total.value) for own in stat], axis=-1)
+        shares = jnp.stack([safe_divide(own.value, total.value, 1 / len(stat)) for own in stat], axis=-1)
+        return Answer.from_shares(shares, scores, scores[..., 1] if len(stat) == 2 else None)

@@ -17,7 +17,7 @@ from ._fold import fold
 from ._instances import as_instances, check_mask
 from ._plan import Plan, make_plan
 from ._planes import assemble, cut, pack
-from ._stream import Spec, stream
+from ._stream import Spec, merge_scalars, stream
 from ._walk import block_size, default_form
 
 CHUNKS = (256, 2048, 8192)
@@ -75,6 +75,7 @@ class BoundForest:
         self.leaf_table = lift_forest(combiner, forest)
         planes, self._scalars, self._layout = cut(self.leaf_table, combiner.merge, forest.n_trees, forest.n_nodes)
         self._packed = pack(planes, self._layout)
+        self._totals = merge_scalars(self._layout, self._scalars)
 
     def __call__(self, X, *, tree_mask=None) -> PyTree:
         """What the rule's call returns: class scores ``[instances classes]`` for nearly all."""
@@ -111,7 +112,9 @@ class BoundForest:
         def score(part: tuple[int, int, int]) -> PyTree:
             start, stop, size = part
             x, in_mask = _padded(values, *part), None if mask is None else _padded(mask, *part)
-            answer = _run_chunk(spec, readout, plan, self._packed, self._scalars, self.combiner, x, in_mask)
+            answer = _run_chunk(
+                spec, readout, plan, self._packed, self._scalars, self._totals, self.combiner, x, in_mask
+            )
             return jax.tree.map(
                 lambda a: a if size == stop - start else a[: stop - start], jax.block_until_ready(answer)
             )
@@ -140,8 +143,8 @@ class BoundForest:
 
 
 @partial(jax.jit, static_argnames=("spec", "readout"))
-def _run_chunk(spec: Spec, readout: str | None, plan: Plan, packed, scalars, combiner: Fold, x, mask) -> PyTree:
-    merged = stream(spec, plan, packed, scalars, x, mask)
+def _run_chunk(spec: Spec, readout: str | None, plan: Plan, packed, scalars, totals, combiner: Fold, x, mask) -> PyTree:
+    merged = stream(spec, plan, packed, scalars, totals, x, mask)
     return read_answer(combiner.finish(assemble(spec.layout, *merged)), readout)
 
 

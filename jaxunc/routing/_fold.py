@@ -12,7 +12,7 @@ from jaxunc.forest import Forest
 from ._instances import check_columns, check_mask
 from ._plan import Plan, column_keys, make_plan
 from ._planes import assemble, cut, pack
-from ._stream import Spec, stream
+from ._stream import Spec, merge_scalars, stream
 from ._walk import block_size, default_form, over_blocks, walk_levels, walk_tree
 
 
@@ -75,7 +75,8 @@ def fold(
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _fold(spec: Spec, plan: Plan, planes, scalars, x, mask):
-    return stream(spec, plan, pack(planes, spec.layout), scalars, x, mask)
+    totals = merge_scalars(spec.layout, scalars)
+    return stream(spec, plan, pack(planes, spec.layout), scalars, totals, x, mask)
 
 
 def _forward(spec, plan, planes, scalars, x, mask):

@@ -76,8 +76,8 @@ def _check_names(columns: list[str], forest: Forest, name: str) -> None:
     absent, unknown = [c for c in known if c not in columns], [c for c in columns if c not in known]
     if absent or unknown:
         raise ValueError(
-            f"{name}'s columns are not those that the forest was grown on: missing {absent[:5]}, unexpected {unknown[:5]}"
-            f" ({len(absent)} and {len(unknown)} in all)."
+            f"{name}'s columns are not those that the forest was grown on: missing {absent[:5]}, unexpected "
+            f"{unknown[:5]} ({len(absent)} and {len(unknown)} in all)."
         )
     raise ValueError(
         f"{name}'s columns are in another order than the forest's; pass {name}[list(forest.feature_names)]."

@@ -31,6 +31,8 @@ class Plan(NamedTuple):
     """Its thresholds."""
     entry: Int32[Array, "trees outer"]
     """The node below each path through the top levels."""
+    offset: Int32[Array, "trees"]
+    """Where a tree begins in the flat ``[trees nodes]`` arrays. (Computed in place it would be a kernel.)"""
 
 
 def make_plan(forest: Forest, *, missing: bool) -> Plan:
@@ -68,6 +70,7 @@ def _make_plan(feature, threshold, child, missing_right, depth, *, n_features, m
         top_feature=jnp.concatenate(top_feature, axis=1),
         top_key=jnp.concatenate(top_key, axis=1),
         entry=place,
+        offset=jnp.arange(n_trees, dtype=jnp.int32) * n_nodes,
     )
 
 

@@ -28,12 +28,13 @@ def stream(
     plan: Plan,
     packed: list[Array],
     scalars: list[Float[Array, "trees"]],
+    totals: list,
     x: Float[Array, "instances features"],
     mask: Bool[Array, "instances trees"] | None,
 ) -> tuple[list, list]:
     """Merge planes and per-tree scalars over the trees for each instance.
 
-    Without a mask the scalars merge to one value for all instances; with one, to a value for each.
+    Without a mask the scalars have one value for all instances, their ``totals`` (`merge_scalars`).
     """
     layout = spec.layout
     n, columns = x.shape[0], x.shape[1] * (1 + spec.missing)
@@ -60,15 +61,17 @@ def stream(
     carry = over_blocks(block, carry, n, size) if n else carry
     merged = [acc.result(c) for acc, c in zip(sums, carry, strict=True)]
     if mask is None:
-        return merged, [merge_scalars(m, s) for m, s in zip(layout.scalar_merges, scalars, strict=True)]
+        return merged, totals
     return merged[: len(plane_sums)], merged[len(plane_sums) :]
 
 
-def merge_scalars(merge: str, values: Float[Array, "trees"]):
-    """Merge one number per tree."""
-    acc = accumulator(merge, values.dtype)
-    start = acc.start((), values.dtype)
-    return acc.result(_reduce_trees(acc.enter(values), start, acc.join, axis=0))
+def merge_scalars(layout: Layout, scalars: list[Float[Array, "trees"]]) -> list:
+    """Merge numbers per tree over all trees."""
+    totals = []
+    for merge, values in zip(layout.scalar_merges, scalars, strict=True):
+        acc = accumulator(merge, values.dtype)
+        totals.append(acc.result(_reduce_trees(acc.enter(values), acc.start((), values.dtype), acc.join, axis=0)))
+    return totals
 
 
 def _rows(array: Array, start, rows: int) -> Array:

@@ -16,7 +16,7 @@ from ._plan import TOP_LEVELS, Plan, split_words, take
 BLOCK = 2048
 """Instances per block on CPU: in larger ones XLA splits every level over its threads, at a loss."""
 
-DEVICE_BYTES = 1_000_000_000
+DEVICE_BYTES = 950_000_000
 """Memory that one block may take for its intermediate values on an accelerator."""
 
 
@@ -70,22 +70,21 @@ def walk_levels(plan: Plan, keys: Int32[Array, "block columns"], depth: int) -> 
     block, n_columns = keys.shape
     n_trees, n_nodes = plan.nodes.shape
     child_bits = (n_nodes - 1).bit_length()
-    base = jnp.arange(n_trees, dtype=jnp.int32) * n_nodes + 0 * plan.depth
-    flat_keys, nodes, base = lax.optimization_barrier((keys.reshape(-1), plan.nodes.reshape(-1), base))
+    flat_keys, nodes = lax.optimization_barrier(keys.reshape(-1)), plan.nodes.reshape(-1)
     again = lax.optimization_barrier(nodes)
     row = jnp.arange(block, dtype=jnp.int32)[:, None] * n_columns
     node = jnp.zeros((block, n_trees), jnp.int32)
     for _ in range(depth):
-        place = base + node
-        threshold, _ = split_words(take(nodes, place), jnp.int32, jnp.uint32)
-        _, word = split_words(take(again, place), jnp.int32, jnp.uint32)
+        place = plan.offset + node
+        threshold, word = split_words(take(nodes, place), jnp.int32, jnp.uint32)
         if plan.feature is None:
-            column, child = (word >> child_bits).astype(jnp.int32), word & jnp.uint32(2**child_bits - 1)
+            column = (split_words(take(again, place), jnp.int32, jnp.uint32)[1] >> child_bits).astype(jnp.int32)
+            child = word & jnp.uint32(2**child_bits - 1)
         else:
             column, child = take(plan.feature.reshape(-1), place), word
         node = child.astype(jnp.int32) + (take(flat_keys, row + column) > threshold)
         node = lax.optimization_barrier(node)
-    return base + node
+    return plan.offset + node
 
 
 def over_blocks(body: Callable, carry: PyTree, n_instances: int, size: int) -> PyTree:

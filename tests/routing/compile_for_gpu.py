@@ -1,0 +1,95 @@
+"""Compile the chunk program for an NVIDIA H200 without one, and print what it launches (run by test_gpu_compile.py)."""
+
+import json
+import re
+import sys
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import topologies
+
+import jaxunc as ju
+from jaxunc.combiners import lift_forest
+from jaxunc.forest import Forest
+from jaxunc.routing._bind import _run_chunk
+from jaxunc.routing._plan import make_plan
+from jaxunc.routing._planes import cut, pack
+from jaxunc.routing._stream import Spec, merge_scalars
+from jaxunc.routing._walk import block_size
+
+H200 = """
+gpu_device_info {
+  threads_per_block_limit: 1024  threads_per_warp: 32  shared_memory_per_block: 49152
+  shared_memory_per_core: 233472  threads_per_core_limit: 2048  core_count: 132  fpus_per_core: 128
+  block_dim_limit_x: 2147483647  block_dim_limit_y: 65535  block_dim_limit_z: 65535
+  memory_bandwidth: 4800000000000  l2_cache_size: 52428800  clock_rate_ghz: 1.98
+  device_memory_size: 151397597184  shared_memory_per_block_optin: 232448
+  cuda_compute_capability { major: 9 }  registers_per_core_limit: 65536  registers_per_block_limit: 65536
+}
+platform_name: "CUDA"
+dnn_version_info { major: 9 minor: 10 patch: 0 }
+runtime_version { major: 12 minor: 8 patch: 0 }
+device_description_str: "NVIDIA H200 141GB HBM3e"
+"""
+FREE = {"parameter", "constant", "bitcast", "get-tuple-element", "tuple"}
+
+
+def launches(compiled) -> list[str]:
+    """Operations of the optimised entry computation that launch a kernel."""
+    body = re.search(r"^ENTRY [^\n]*\{\n(.*?)^\}", compiled.as_text(), re.S | re.M).group(1)
+    operations = []
+    for line in body.splitlines():
+        match = re.match(r"\s*(?:ROOT )?%?([\w.-]+) = (?:\(.*?\)|\S+) ([a-z][\w-]*)\(", line)
+        if match and match.group(2) not in FREE:
+            operations.append(match.group(2))
+    return operations
+
+
+def shapes_of_forest(n_trees: int, n_nodes: int, n_features: int) -> Forest:
+    """A forest of the given shape whose values do not matter: only shapes are compiled."""
+    nodes = jnp.zeros((n_trees, n_nodes), jnp.int32)
+    return Forest(
+        feature=nodes,
+        threshold=nodes,
+        child=nodes,
+        missing_right=nodes.astype(bool),
+        tree_depth=jnp.zeros(n_trees, jnp.int32),
+        count_table=jnp.ones((1024, 2), jnp.int32),
+        code=nodes,
+        prior=jnp.array([0.4, 0.6]),
+        n_samples=jnp.array(100.0),
+        class_labels=(0, 1),
+        n_features=n_features,
+    )
+
+
+def main() -> None:
+    topology = topologies.get_topology_desc(platform="cuda", topology="1x1x1", target_config=H200)
+    sharding = jax.sharding.SingleDeviceSharding(topology.devices[0])
+    found = []
+    for depth in (8, 16):
+        forest = shapes_of_forest(100, 2 ** (depth + 1), 32)
+        rules = {
+            "mean": ju.Mean(),
+            "vote": ju.Vote(),
+            "pooling": ju.Pooling(),
+            "evidence": ju.EvidenceAccumulation(jnp.array([0.4, 0.6])),
+            "dempster": ju.DempsterRule(),
+        }
+        for name, rule in rules.items():
+            planes, scalars, layout = cut(lift_forest(rule, forest), rule.merge, 100, forest.n_nodes)
+            spec = Spec(layout, missing=False, form="levels", depth=depth)
+            rows = block_size("levels", 100, 32)
+            totals = merge_scalars(layout, scalars)
+            arguments = (make_plan(forest, missing=False), pack(planes, layout), scalars, totals, rule)
+            described = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding), arguments)
+            x = jax.ShapeDtypeStruct((rows, 32), jnp.float32, sharding=sharding)
+            traced = _run_chunk.trace(spec, "class_scores", *described, x, None)
+            compiled = traced.lower(lowering_platforms=("cuda",)).compile()
+            memory = compiled.memory_analysis().temp_size_in_bytes
+            found.append({"rule": name, "depth": depth, "rows": rows, "kernels": launches(compiled), "bytes": memory})
+    json.dump(found, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

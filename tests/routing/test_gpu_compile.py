@@ -1,0 +1,32 @@
+"""The form for accelerators, compiled for a GPU without one."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PLUGINS = ("jax_cuda12_plugin", "jax_cuda13_plugin")
+
+
+@pytest.mark.skipif(
+    not any(importlib.util.find_spec(name) for name in PLUGINS),
+    reason="compiling for a GPU needs JAX's CUDA plugin: pip install jax-cuda12-plugin jax-cuda12-pjrt",
+)
+def test_one_kernel_per_level_and_a_gigabyte():
+    program = Path(__file__).with_name("compile_for_gpu.py")
+    # On the CPU platform the plugin compiles without asking for a device.
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": "0"}
+    run = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr[-2000:]
+    found = json.loads(run.stdout)
+    assert len(found) == 10
+    for case in found:
+        # Keys, levels, merge, finish; pooling's exact arithmetic finishes in two kernels.
+        most = case["depth"] + (4 if case["rule"] == "pooling" else 3)
+        assert len(case["kernels"]) <= most, case
+        assert case["bytes"] <= 1_000_000_000, case
+        assert case["rows"] >= 500_000, case
