@@ -1,0 +1,104 @@
+"""The command line: ``jaxunc compare``, or ``python -m jaxunc compare``."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from jaxunc import __version__
+
+_CLI_PACKAGES = {"pandas", "pyarrow", "rich"}
+_ABOUT = "What the leaf counts of a forest of decision trees can say."
+_ABOUT_COMPARE = (
+    "Compare rules that turn the leaf counts of a forest into answers, on your data: random forests and extremely "
+    "randomised trees of several leaf sizes under repeated cross-validation, every rule on the same leaves."
+)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Errors in one line, all of one form."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"jaxunc: error: {message}\n")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line on ``argv`` (default: the arguments of the process).
+
+    Raises
+    ------
+    SystemExit
+        With code 2 and one line on standard error if an argument or the data are at fault.
+    """
+    parser = _parser()
+    args = parser.parse_args(argv)
+    if args.command is None:
+        parser.print_help()
+        return
+    try:
+        _compare(args)
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in _CLI_PACKAGES:
+            raise
+        parser.error(f'this command needs the package {error.name!r}; run: pip install "jaxunc[cli]"')
+    except (ValueError, OSError) as error:
+        parser.error(str(error))
+    except KeyboardInterrupt:
+        parser.exit(130, "jaxunc: interrupted; nothing was written\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="jaxunc", description=_ABOUT)
+    parser.add_argument("--version", action="version", version=f"jaxunc {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="command")
+    compare = commands.add_parser("compare", help="compare rules on a table of data", description=_ABOUT_COMPARE)
+    add = compare.add_argument
+    add("data", nargs="?", metavar="DATA", help="CSV or Parquet file (default: breast-cancer data of scikit-learn)")
+    add("--target", metavar="COLUMN", help="the column of DATA that holds the classes")
+    add("--forests", nargs="+", metavar="KIND", help="random-forest, extra-trees (default: both)")
+    add(
+        "--leaf-sizes",
+        nargs="+",
+        type=int,
+        metavar="N",
+        help="least numbers of instances in a leaf (default: 1 2 4 8 32)",
+    )
+    add("--trees", type=int, metavar="N", help="trees in a forest (default: 100)")
+    add("--repeats", type=int, metavar="N", help="repetitions of the cross-validation (default: 3)")
+    add("--folds", type=int, metavar="N", help="folds of the cross-validation (default: 5)")
+    add("--seed", type=int, metavar="N", help="seed of folds and forests (default: 0)")
+    add("--json", metavar="FILE", help="write data, settings and all results to FILE")
+    add("--quiet", action="store_true", help="show no progress")
+    return parser
+
+
+def _compare(args: argparse.Namespace) -> None:
+    # Only here are the packages of the extra "cli" needed.
+    from rich.console import Console
+
+    from jaxunc import report
+
+    chosen = {
+        "forests": args.forests and tuple(args.forests),
+        "leaf_sizes": args.leaf_sizes and tuple(args.leaf_sizes),
+        "n_trees": args.trees,
+        "n_repeats": args.repeats,
+        "n_folds": args.folds,
+        "seed": args.seed,
+    }
+    settings = report.Settings(**{name: value for name, value in chosen.items() if value is not None})
+    if args.json is not None:
+        report.check_writable(args.json)
+    if args.data is None and args.target is not None:
+        raise ValueError(
+            f"--target={args.target!r} was given without DATA; name the file before it: DATA.csv --target …"
+        )
+    table = report.breast_cancer() if args.data is None else report.read_table(args.data, args.target)
+    records = report.run(table, settings, quiet=args.quiet)
+    report.show(Console(highlight=False), table, settings, records)
+    if args.json is not None:
+        report.write_json(args.json, table, settings, records)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

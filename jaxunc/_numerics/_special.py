@@ -15,7 +15,8 @@ def log1p_minus(x: Float[Array, "..."]) -> Float[Array, "..."]:
     r = jnp.where(small, x / (2 + x), 0.0)
     square = r * r
     series = jnp.zeros_like(r)
-    for k in range(14, 0, -1):
+    terms = 14 if x.dtype == jnp.float64 else 6
+    for k in range(terms, 0, -1):
         series = square * (series + 1.0 / (2 * k + 1))
     plain = jnp.log1p(jnp.where(small, 0.0, x)) - jnp.where(small, 0.0, x)
     return jnp.where(small, r * (2 * series - x), plain)

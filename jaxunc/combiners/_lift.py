@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Num, PyTree
+from jaxtyping import Array, Int32, Num, PyTree
 
 from jaxunc._numerics import float_dtype
 from jaxunc.forest import Forest
@@ -82,12 +82,16 @@ def lift_forest(fold: "Fold", forest: Forest) -> PyTree:
     Computed per distinct count vector, unless fields differ from tree to tree.
     """
     check_tree_fields(fold, forest.n_trees)
+    # Arrays alone: a forest's labels are no reason to compile again.
+    return _lift_table(fold, forest.count_table, forest.code)
+
+
+@jax.jit
+def _lift_table(fold: "Fold", table: Num[Array, "distinct classes"], code: Int32[Array, "trees nodes"]) -> PyTree:
     if has_tree_fields(fold):
-        return jax.vmap(_lift_rows, in_axes=(tree_axes(fold), 0))(fold, forest.counts)
-    stat = _lift_rows(fold, forest.count_table)
-    return jax.tree.map(
-        lambda part: part[forest.code] if part.ndim else jnp.broadcast_to(part, (forest.n_trees,)), stat
-    )
+        return jax.vmap(_lift_rows, in_axes=(tree_axes(fold), 0))(fold, table[code])
+    stat = _lift_rows(fold, table)
+    return jax.tree.map(lambda part: part[code] if part.ndim else jnp.broadcast_to(part, code.shape[:1]), stat)
 
 
 def read_answer(answer: PyTree, readout: str | None) -> PyTree:

@@ -71,12 +71,11 @@ def _losing_root(w, v, lead, steps):
     start = jnp.minimum(at_half, (lambert_w_of_exp(jnp.log(n) - n * z0 * z0) - jnp.log(n)) / 2)
     # At n -> 0 the start approaches z = 1, where the likelihood is 0: stay off it.
     start = jnp.minimum(start, -jnp.finfo(w.dtype).eps)
-    lowest = _log_likelihood(place(start)[1], w, v)
 
     def newton(_, log_z):
         z, s = place(log_z)
         step = (_log_likelihood(s, w, v) - log_z) / _slope(z, s, w, v)
-        return jnp.clip(log_z + step, lowest, start)
+        return jnp.minimum(log_z + step, start)
 
     log_z = lax.fori_loop(0, steps, newton, start)
     return log_z, place(log_z)[1]
@@ -148,7 +147,8 @@ def _preference(log_for, log_against, total, lead):
     inner = jnp.minimum(z, 1 - jnp.finfo(z.dtype).eps)
     near_tie = lead * 2 * jnp.arctanh(inner) / (1 + total * inner * inner / (1 - inner * inner))
     direct = log_for - log_against
-    close = jnp.abs(direct) < jnp.finfo(z.dtype).eps ** (1 / 3)
+    small = jnp.finfo(z.dtype).eps ** (1 / 3)
+    close = (jnp.abs(direct) < small) & (jnp.abs(lead) < small * total)
     gap = jnp.abs(jnp.where(close, near_tie, direct))
     return jnp.sign(lead) * jnp.exp(jnp.maximum(log_for, log_against)) * -jnp.expm1(-gap)
 
@@ -160,7 +160,9 @@ def _support(negative, positive, lead):
 
 
 def _support_and_roots(negative, positive, lead):
-    against, favour = _root(negative, positive, -lead), _root(positive, negative, lead)
+    # Both classes in one pass: half the program to compile.
+    roots = _root(jnp.stack([negative, positive]), jnp.stack([positive, negative]), jnp.stack([-lead, lead]))
+    against, favour = (_Root(*(part[i] for part in roots)) for i in (0, 1))
     preference = _preference(favour.log_degree, against.log_degree, negative + positive, lead)
     larger = jnp.where(lead >= 0, favour.log_degree, against.log_degree)
     smaller = jnp.where(lead >= 0, against.log_degree, favour.log_degree)

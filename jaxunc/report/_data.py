@@ -1,0 +1,238 @@
+"""A table from a file → features as numbers, classes as codes, and in words what was done to get there."""
+
+import difflib
+import gzip
+import warnings
+import zlib
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, Int
+from pandas.api import types
+from sklearn.datasets import load_breast_cancer
+
+_CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+_PARQUET = (".parquet", ".pq")
+_FORMATS = "a CSV file (.csv, .tsv, also .gz; UTF-8, first line: column names) or a Parquet file (.parquet, .pq)"
+_MISSING_WORDS = "empty cells, '?', 'NA', 'None', 'null', 'nan' and the like"
+# A numeric target with more distinct values than this, fractions among them, is no set of classes.
+_MOST_NUMERIC_CLASSES = 20
+
+
+class Table(NamedTuple):
+    """Data for classification."""
+
+    name: str
+    """What to call the data."""
+    X: Float[np.ndarray, "instances features"]
+    """Features as numbers; NaN is a missing value."""
+    y: Int[np.ndarray, " instances"]
+    """Classes as positions in ``class_labels``."""
+    class_labels: tuple[str, ...]
+    """The classes in sorted order; of two, the second is the positive one."""
+    notes: tuple[str, ...]
+    """What was done to the columns, a sentence each."""
+
+
+def breast_cancer() -> Table:
+    """The diagnostic breast-cancer data of Wisconsin, which scikit-learn brings along (569 instances, 30 features)."""
+    data = load_breast_cancer()
+    return Table("breast cancer (from scikit-learn)", data.data, data.target, tuple(map(str, data.target_names)), ())
+
+
+def read_table(path: str | Path, target: str | None) -> Table:
+    """Read a CSV or Parquet file and prepare it for forests of trees.
+
+    Text, categorical, date and boolean columns become the ranks of their values in sorted order; missing values stay
+    missing (NaN); columns that hold one value or none are left out. `Table.notes` says what was done.
+
+    Parameters
+    ----------
+    path
+        A CSV file (comma, semicolon or tab between cells; may be compressed by gzip) or a Parquet file.
+    target
+        Name of the column that holds the classes.
+
+    Raises
+    ------
+    ValueError
+        If the file is missing, empty or neither CSV nor Parquet; the target is not given, unknown, constant, partly
+        missing or a quantity rather than classes; a column holds infinite values; or no column is left.
+    """
+    path = Path(path)
+    frame = _read_frame(path)
+    frame.columns = frame.columns.map(str)
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()].unique().tolist()
+        raise ValueError(f"DATA={str(path)!r} has several columns named {_listed(twice)}; give each its own name.")
+    y, labels = _classes(frame, target)
+    X, notes = _features(frame.drop(columns=str(target)))
+    return Table(path.name, X, y, labels, notes)
+
+
+def _read_frame(path: Path) -> pd.DataFrame:
+    """The file as it is, or a ValueError that says what is wrong with it."""
+    if not path.exists():
+        siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise ValueError(f"DATA={str(path)!r} does not exist.{_nearest(path.name, siblings)} Pass {_FORMATS}.")
+    name = path.name.lower()
+    if not path.is_file() or not name.endswith(_CSV + _PARQUET):
+        found = (
+            f"has the ending {path.suffix!r}" if path.is_file() and path.suffix else "is no file with such an ending"
+        )
+        raise ValueError(f"DATA={str(path)!r} {found}; expected {_FORMATS}. Export the data as one of these.")
+    try:
+        if path.stat().st_size == 0:
+            raise ValueError("it is empty")
+        with warnings.catch_warnings():
+            # pandas only warns before it cuts off the cells of a row that is longer than the first line.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            frame = pd.read_parquet(path) if name.endswith(_PARQUET) else _read_csv(path)
+        if frame.empty:
+            raise ValueError(f"it has {len(frame)} rows and {frame.shape[1]} columns")
+        return frame
+    except (ValueError, OSError, EOFError, NotImplementedError, zlib.error, pd.errors.ParserWarning) as error:
+        kind = "Parquet" if name.endswith(_PARQUET) else "CSV"
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise ValueError(
+            f"DATA={str(path)!r} cannot be read as {kind}: {reason}. Pass {_FORMATS} with at least one row."
+        ) from error
+
+
+def _read_csv(path: Path) -> pd.DataFrame:
+    opened = gzip.open if path.name.lower().endswith(".gz") else open
+    with opened(path, "rb") as file:
+        head = file.read(1 << 16)
+    if b"\0" in head:
+        raise ValueError("it holds binary data, not UTF-8 text")
+    if not head.strip():
+        raise ValueError("it is empty")
+    try:
+        first_line = head.decode("utf-8-sig", errors="ignore").lstrip().splitlines()[0]
+        separator = max(",;\t", key=first_line.count)
+        return pd.read_csv(
+            path, sep=separator, encoding="utf-8-sig", index_col=False, na_values=["?"], low_memory=False
+        )
+    except UnicodeDecodeError as error:
+        raise ValueError("it is not UTF-8 text; save it as UTF-8") from error
+
+
+def _classes(frame: pd.DataFrame, target: str | None) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Codes and labels of the target column."""
+    columns = frame.columns.tolist()
+    if target is None:
+        raise ValueError(
+            "--target is missing: it names the column that holds the classes. "
+            f"DATA has the columns {_listed(columns, 20)}; for the last one, add --target {columns[-1]!r}."
+        )
+    if target not in columns:
+        raise ValueError(
+            f"--target={target!r} is no column of DATA.{_nearest(target, columns)} "
+            f"Choose one of its columns: {_listed(columns, 20)}."
+        )
+    column = frame[target]
+    if n_missing := int(column.isna().sum()):
+        raise ValueError(
+            f"--target={target!r} is missing in {n_missing} of {len(column)} rows (first in row "
+            f"{int(column.isna().to_numpy().argmax()) + 1}); every row needs a class. Leave those rows out; if a text "
+            f"that reads as missing is a class, rename it ({_MISSING_WORDS} read as missing)."
+        )
+    codes, levels = _factorize(column)
+    if len(levels) < 2:
+        raise ValueError(
+            f"--target={target!r} has the same value {str(levels[0])!r} in all {len(column)} rows; expected two "
+            "classes or more. Choose another column, or add rows of the other classes."
+        )
+    numbers = levels.astype(float) if types.is_numeric_dtype(levels.dtype) else None
+    integral = numbers is not None and bool(np.all(numbers == np.rint(numbers)))
+    if numbers is not None and len(levels) > _MOST_NUMERIC_CLASSES and not (integral and len(levels) < len(codes) / 5):
+        raise ValueError(
+            f"--target={target!r} holds {len(levels)} different numbers in {len(codes)} rows: a quantity (regression), "
+            "but expected a class for every row. Choose another column, or cut this one into ranges first."
+        )
+    if integral and not types.is_bool_dtype(levels.dtype):
+        levels = numbers.astype(int)
+    return codes.astype(np.int64), tuple(map(str, levels))
+
+
+def _features(frame: pd.DataFrame) -> tuple[np.ndarray, tuple[str, ...]]:
+    """The other columns as numbers, and what was done to them."""
+    if not frame.shape[1]:
+        raise ValueError("DATA has no column besides the target; expected at least one feature.")
+    values, encoded, constant, empty = {}, [], [], []
+    for name in frame.columns:
+        column = frame[name]
+        numbers, is_nominal = _as_numbers(column, name)
+        missing = np.isnan(numbers)
+        if missing.all():
+            empty.append(name)
+        elif not missing.any() and numbers.min() == numbers.max():
+            constant.append(name)
+        else:
+            values[name] = numbers
+            encoded += [name] if is_nominal else []
+    if not values:
+        raise ValueError(
+            f"DATA has no feature to learn from: all {frame.shape[1]} columns besides the target are constant or "
+            "empty. Add columns that differ between rows."
+        )
+    X = np.column_stack(list(values.values()))
+    notes = []
+    if encoded:
+        notes.append(f"{_columns(encoded)} without numbers: encoded by the rank of each value in sorted order.")
+    if constant or empty:
+        parts = [
+            f"{kind}: {_listed(names)}" for kind, names in (("constant", constant), ("all missing", empty)) if names
+        ]
+        notes.append(f"Left out as uninformative ({'; '.join(parts)}).")
+    with_missing = [name for name, numbers in values.items() if np.isnan(numbers).any()]
+    if with_missing:
+        notes.append(
+            f"{int(np.isnan(X).sum())} missing values in {_columns(with_missing)}: left to the trees as missing."
+        )
+    return X, tuple(notes)
+
+
+def _as_numbers(column: pd.Series, name: str) -> tuple[np.ndarray, bool]:
+    """A column as float64, missing values as NaN, and whether it was encoded."""
+    if types.is_bool_dtype(column.dtype) or not types.is_any_real_numeric_dtype(column.dtype):
+        codes, _ = _factorize(column)
+        return np.where(codes < 0, np.nan, codes.astype(np.float64)), True
+    values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    # Trees compare in float32.
+    beyond = np.abs(values) > np.finfo(np.float32).max
+    if beyond.any():
+        raise ValueError(
+            f"DATA column {name!r} holds {int(beyond.sum())} infinite values or values beyond float32 (3.4e38), first "
+            f"in row {int(beyond.argmax()) + 1}; expected finite numbers. Clip them, or leave "
+            "the cells empty if they are missing values."
+        )
+    return values, False
+
+
+def _factorize(column: pd.Series) -> tuple[np.ndarray, pd.Index]:
+    """Ranks of the values in sorted order (-1 where missing; a categorical keeps its own order), and the values."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.cat.remove_unused_categories()
+        return column.cat.codes.to_numpy(), column.cat.categories
+    if column.dtype == object and types.infer_dtype(column, skipna=True) not in ("decimal", "date", "boolean"):
+        column = column.map(str, na_action="ignore")  # mixed kinds have no order
+    codes, levels = pd.factorize(column, sort=True)
+    return codes, pd.Index(levels)
+
+
+def _columns(names: list[str]) -> str:
+    return f"{len(names)} column{'s' * (len(names) > 1)} ({_listed(names)})"
+
+
+def _listed(names: list[str], most: int = 5) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(repr, names[:most])) + more
+
+
+def _nearest(name: str, names: list[str]) -> str:
+    by_lower = {other.lower(): other for other in names}
+    close = difflib.get_close_matches(name.lower(), list(by_lower), n=1)
+    return f" Did you mean {by_lower[close[0]]!r}?" if close else ""

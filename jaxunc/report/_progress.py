@@ -1,0 +1,37 @@
+"""How far a study has come, on standard error."""
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from ._compare import Record, Settings, study
+from ._data import Table
+
+
+def run(table: Table, settings: Settings, *, quiet: bool = False) -> list[Record]:
+    """All records of a `study`, with a progress bar meanwhile if a person watches.
+
+    Parameters
+    ----------
+    table
+        The data.
+    settings
+        What to run.
+    quiet
+        Show no progress. Nor is any shown where standard error is no terminal.
+
+    Raises
+    ------
+    ValueError
+        As `study` does.
+    """
+    console = Console(stderr=True)
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("forests"), TimeRemainingColumn(compact=True))
+    bar = Progress(*columns, TextColumn("{task.description}"), console=console, transient=True)
+    bar.disable = quiet or not console.is_terminal
+    with bar:
+        task = bar.add_task("", total=settings.n_forests)
+        records = []
+        for found in study(table, settings, note=lambda words: bar.update(task, description=words)):
+            records += found
+            bar.advance(task)
+    return records
