@@ -7,33 +7,49 @@
 from jaxunc import belief, combiners, forest, interop, routing, scorers
 from jaxunc.combiners import (
     Answer,
+    CautiousRule,
     DempsterRule,
+    EpistemicWeighting,
     EvidenceAccumulation,
     Fold,
+    GeneralizedMixture,
+    Maximum,
     Mean,
+    Median,
+    OneVsRest,
     Pooling,
     Together,
+    Uncertainty,
+    UncertaintyDecomposition,
     Vote,
     Weighted,
     margin,
     tree_field,
 )
 from jaxunc.forest import Forest, check_forest
-from jaxunc.interop import from_sklearn
-from jaxunc.routing import BoundForest, bind, leaf_counts, leaf_index
+from jaxunc.interop import from_sklearn, oob_mask
+from jaxunc.routing import BoundForest, bind, leaf_counts, leaf_index, recount
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Answer",
     "BoundForest",
+    "CautiousRule",
     "DempsterRule",
+    "EpistemicWeighting",
     "EvidenceAccumulation",
     "Fold",
     "Forest",
+    "GeneralizedMixture",
+    "Maximum",
     "Mean",
+    "Median",
+    "OneVsRest",
     "Pooling",
     "Together",
+    "Uncertainty",
+    "UncertaintyDecomposition",
     "Vote",
     "Weighted",
     "belief",
@@ -46,6 +62,8 @@ __all__ = [
     "leaf_counts",
     "leaf_index",
     "margin",
+    "oob_mask",
+    "recount",
     "routing",
     "scorers",
     "tree_field",

@@ -19,6 +19,9 @@ class _Parser(argparse.ArgumentParser):
     """Errors in one line, all of one form."""
 
     def error(self, message: str) -> NoReturn:
+        self.fail(f"{message}. See: {self.prog} --help")
+
+    def fail(self, message: str) -> NoReturn:
         self.exit(2, f"jaxunc: error: {message}\n")
 
 
@@ -38,16 +41,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         _compare(args)
     except ImportError as error:
-        if (error.name or "").partition(".")[0] not in _CLI_PACKAGES:
+        package = (error.name or "").partition(".")[0]
+        if package not in _CLI_PACKAGES:
             raise
-        parser.error(f'this command needs the package {error.name!r}; run: pip install "jaxunc[cli]"')
+        parser.fail(f'this needs the package {package}, which is not installed. Run: pip install "jaxunc[cli]"')
     except (ValueError, OSError) as error:
-        parser.error(str(error))
+        parser.fail(str(error))
     except KeyboardInterrupt:
         parser.exit(130, "jaxunc: interrupted; nothing was written\n")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> _Parser:
     parser = _Parser(prog="jaxunc", description=_ABOUT)
     parser.add_argument("--version", action="version", version=f"jaxunc {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="command")
@@ -59,17 +63,24 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--leaf-sizes",
         nargs="+",
-        type=int,
+        type=_integer,
         metavar="N",
         help="least numbers of instances in a leaf (default: 1 2 4 8 32)",
     )
-    add("--trees", type=int, metavar="N", help="trees in a forest (default: 100)")
-    add("--repeats", type=int, metavar="N", help="repetitions of the cross-validation (default: 3)")
-    add("--folds", type=int, metavar="N", help="folds of the cross-validation (default: 5)")
-    add("--seed", type=int, metavar="N", help="seed of folds and forests (default: 0)")
+    add("--trees", type=_integer, metavar="N", help="trees in a forest (default: 100)")
+    add("--repeats", type=_integer, metavar="N", help="repetitions of the cross-validation (default: 2)")
+    add("--folds", type=_integer, metavar="N", help="folds of the cross-validation (default: 5)")
+    add("--seed", type=_integer, metavar="N", help="seed of folds and forests (default: 0)")
     add("--json", metavar="FILE", help="write data, settings and all results to FILE")
     add("--quiet", action="store_true", help="show no progress")
     return parser
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no integer (the file DATA goes before the options)") from None
 
 
 def _compare(args: argparse.Namespace) -> None:

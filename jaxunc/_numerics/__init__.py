@@ -2,12 +2,14 @@
 
 from ._order_keys import NAN_FIRST, NAN_LAST, order_key, order_key_at_or_below
 from ._special import floored_log, lambert_w_of_exp, log1p_minus, safe_divide
+from ._stirling import entropy_gap, stirling_error
 from ._two_float import TwoFloat, float_dtype, two_float_from_limbs, two_sum
 
 __all__ = [
     "NAN_FIRST",
     "NAN_LAST",
     "TwoFloat",
+    "entropy_gap",
     "float_dtype",
     "floored_log",
     "lambert_w_of_exp",
@@ -15,6 +17,7 @@ __all__ = [
     "order_key",
     "order_key_at_or_below",
     "safe_divide",
+    "stirling_error",
     "two_float_from_limbs",
     "two_sum",
 ]

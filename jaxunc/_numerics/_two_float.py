@@ -56,7 +56,7 @@ class TwoFloat(NamedTuple):
         """The difference, to twice the precision: equal numbers give exactly zero, unequal ones never do."""
         return self.plus(TwoFloat(-other.high, -other.low))
 
-    def divided_by(self, divisor: float) -> "TwoFloat":
+    def divided_by(self, divisor: float | int) -> "TwoFloat":
         """The quotient by a plain number, to twice the precision."""
         b = jnp.asarray(divisor, self.high.dtype)
         quotient = self.high / b

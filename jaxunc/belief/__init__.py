@@ -1,5 +1,9 @@
-"""Mass functions as arrays: combination set by set, the reference of the closed forms."""
+"""Mass functions as arrays: combination set by set, the reference of the closed forms, and what is read from them."""
 
+from ._cautious import cautious_fold
+from ._commonality import commonality
 from ._conjunctive import conjunctive_fold
+from ._discount import discount
+from ._pignistic import pignistic
 
-__all__ = ["conjunctive_fold"]
+__all__ = ["cautious_fold", "commonality", "conjunctive_fold", "discount", "pignistic"]

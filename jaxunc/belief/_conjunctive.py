@@ -4,12 +4,12 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from jaxunc._checks import is_concrete
-from jaxunc._numerics import float_dtype, safe_divide
+from jaxunc._numerics import safe_divide
+
+from ._masses import checked, not_negative
 
 
 def conjunctive_fold(masses: Float[Array, "... trees sets"], *, normalized: bool = False) -> Float[Array, "... sets"]:
@@ -35,7 +35,7 @@ def conjunctive_fold(masses: Float[Array, "... trees sets"], *, normalized: bool
     Raises
     ------
     ValueError
-        If there is no tree axis, fewer than three sets, or (outside a trace) masses are negative or do not add to 1.
+        If there is no tree, fewer than four sets, or (outside a trace) masses are negative or do not add to 1.
 
     Notes
     -----
@@ -46,18 +46,14 @@ def conjunctive_fold(masses: Float[Array, "... trees sets"], *, normalized: bool
     References
     ----------
     Busch et al. 2021, section 4, "Dempster"; Shafer 1976; Smets 1993.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> print(conjunctive_fold(jnp.array([[0.0, 0.5, 0.0, 0.5], [0.0, 0.0, 0.75, 0.25]])))
+    [0.375 0.125 0.375 0.125]
     """
-    masses = jnp.asarray(masses)
-    if masses.ndim < 2 or masses.shape[-1] < 3:
-        raise ValueError(
-            f"masses has shape {masses.shape}; expected [... trees sets] with the sets empty, singletons, Ω "
-            "(four for two classes)."
-        )
-    if is_concrete(masses):
-        values = np.asarray(masses, dtype=float)
-        if values.min(initial=0) < 0 or not np.allclose(values.sum(-1), 1, atol=1e-4):
-            raise ValueError("masses must be >= 0 and add to 1 along the last axis.")
-    return _conjunctive_fold(masses.astype(float_dtype(masses)), normalized)
+    return _conjunctive_fold(checked(masses, trees=True), normalized)
 
 
 @partial(jax.jit, static_argnames="normalized")
@@ -66,7 +62,7 @@ def _conjunctive_fold(masses, normalized):
         singles_a, singles_b, omega_a, omega_b = a[..., 1:-1], b[..., 1:-1], a[..., -1:], b[..., -1:]
         singles = singles_a * singles_b + singles_a * omega_b + omega_a * singles_b
         conflict = jnp.sum(singles_a, -1, keepdims=True) * jnp.sum(singles_b, -1, keepdims=True)
-        conflict = conflict - jnp.sum(singles_a * singles_b, -1, keepdims=True)
+        conflict = not_negative(conflict - jnp.sum(singles_a * singles_b, -1, keepdims=True))
         empty = a[..., :1] + b[..., :1] - a[..., :1] * b[..., :1] + conflict
         return jnp.concatenate([empty, singles, omega_a * omega_b], axis=-1), None
 

@@ -1,25 +1,40 @@
 """Many leaves → one answer: the contract of a fold, and the rules."""
 
 from ._answer import Answer, margin
+from ._cautious import CautiousRule
 from ._dempster import DempsterRule
+from ._epistemic import EpistemicWeighting
 from ._evidence import EvidenceAccumulation
 from ._fold import Fold, tree_field
+from ._generalized_mixture import GeneralizedMixture
 from ._lift import lift_forest, read_answer
+from ._maximum import Maximum
 from ._mean import Mean
+from ._median import Median
 from ._merge import accumulator, merge_kinds
+from ._one_vs_rest import OneVsRest
 from ._pooling import Pooling
 from ._together import Together
+from ._uncertainty import Uncertainty, UncertaintyDecomposition
 from ._vote import Vote
 from ._weighted import Weighted
 
 __all__ = [
     "Answer",
+    "CautiousRule",
     "DempsterRule",
+    "EpistemicWeighting",
     "EvidenceAccumulation",
     "Fold",
+    "GeneralizedMixture",
+    "Maximum",
     "Mean",
+    "Median",
+    "OneVsRest",
     "Pooling",
     "Together",
+    "Uncertainty",
+    "UncertaintyDecomposition",
     "Vote",
     "Weighted",
     "accumulator",

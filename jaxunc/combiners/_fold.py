@@ -15,8 +15,8 @@ from ._lift import combine_counts
 def tree_field(**kwargs) -> Any:
     """A field of a `Fold` with one entry per tree along its leading axis (a weight, a reliability).
 
-    `lift` sees the entry of its own tree; binding, blocks and shards slice the field alike. A value without that
-    axis is not accepted: broadcast it to ``[trees]``.
+    `lift` sees the entry of its own tree; binding, blocks and shards slice the field alike. A number without axes is
+    shared by all trees.
     """
     return eqx.field(metadata={"per_tree": True}, **kwargs)
 
@@ -27,11 +27,13 @@ class Fold(eqx.Module):
     Subclass it, declare settings as fields, and write three things (the README has an example in twenty lines):
 
     * ``lift(counts [... classes])`` → a pytree of what one leaf contributes. Each array of it is a *plane* with the
-      leading axes ``[...]`` of the counts (and, if the rule needs it, one more axis), or a scalar that is the same for
-      every leaf of the tree. It depends on the counts of one leaf of one tree alone.
-    * ``merge`` → how the contributions of trees merge: ``"sum"``, ``"min"``, ``"max"`` or ``"exact_sum"``, for all
-      planes or as a pytree prefix of the statistic. Sums are compensated; an exact sum (of floats, or of integers ≥ 0)
-      reaches `finish` as a `TwoFloat`, without any rounding for counts.
+      leading axes ``[...]`` of the counts (and further ones, if the rule needs them), or a scalar that is the same
+      for every leaf of the tree. It depends on the counts of one leaf of one tree alone.
+    * ``merge`` → how the contributions of trees merge: ``"sum"``, ``"exact_sum"``, ``"min"``, ``"max"`` or
+      ``"collect"``, for all planes or as a pytree prefix of the statistic. Sums are compensated; an exact sum (of
+      floats, or of integers ≥ 0) reaches `finish` as a `TwoFloat`, without any rounding for counts. Collected planes
+      reach it with the trees along a further axis, ``[... trees]`` or ``[... trees k]``, NaN where a tree is masked:
+      for medians and the like, at the cost of keeping them all for a chunk of instances.
     * ``finish(stat)`` → the answer, from the merged statistic. It must not ask how many trees there were: denominators
       are part of the statistic, which is what makes weights, masks, partial polls and shards the same code.
     """

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 def tree_axes(fold: "Fold") -> PyTree:
     """For each array of a fold 0 if it has a leading tree axis, else None."""
 
-    def axis(path, _):
+    def axis(path, leaf):
         node: Any = fold
         for key in path:
             if isinstance(key, jax.tree_util.GetAttrKey):
                 fields = {f.name: f for f in getattr(node, "__dataclass_fields__", {}).values()}
                 if key.name in fields and fields[key.name].metadata.get("per_tree"):
-                    return 0
+                    return 0 if jnp.ndim(leaf) else None  # one number serves all trees
                 node = getattr(node, key.name)
             elif isinstance(key, jax.tree_util.DictKey):
                 node = node[key.key]
@@ -64,10 +64,10 @@ def _lift_rows(fold: "Fold", counts: Num[Array, "rows classes"]) -> PyTree:
     rows = counts.shape[0]
     for path, part in jax.tree_util.tree_leaves_with_path(stat):
         shape = jnp.shape(part)
-        if shape and (shape[0] != rows or len(shape) > 2):
+        if shape and shape[0] != rows:
             raise ValueError(
                 f"{type(fold).__name__}.lift returned an array of shape {shape} at stat{jax.tree_util.keystr(path)} "
-                f"for counts of shape {counts.shape}; expected ({rows},), ({rows}, k) or a scalar for the whole tree."
+                f"for counts of shape {counts.shape}; expected ({rows},), ({rows}, …) or a scalar for the whole tree."
             )
     kinds = merge_kinds(fold.merge, stat)
     parts, structure = jax.tree.flatten(jax.tree.map(jnp.asarray, stat))
@@ -121,14 +121,17 @@ def combine_counts(fold: "Fold", counts: Num[Array, "... trees classes"], readou
     sums = [accumulator(kind, part.dtype) for kind, part in zip(kinds, parts, strict=True)]
 
     def include(carry, contribution):
-        return [acc.include(c, v) for acc, c, v in zip(sums, carry, contribution, strict=True)], None
+        merged = (c if acc.collects else acc.include(c, v) for acc, c, v in zip(sums, carry, contribution, strict=True))
+        return list(merged), None
 
-    start = [acc.start(part.shape[1:], part.dtype) for acc, part in zip(sums, parts, strict=True)]
+    start = [acc.start(() if acc.collects else p.shape[1:], p.dtype) for acc, p in zip(sums, parts, strict=True)]
     carry, _ = lax.scan(include, start, parts)
-    merged = [acc.result(c) for acc, c in zip(sums, carry, strict=True)]
 
     def with_lead(part):  # a scalar of the tree stays a scalar
         return part.reshape((*lead, *part.shape[1:])) if part.ndim else part
 
-    stat = jax.tree.unflatten(structure, [jax.tree.map(with_lead, part) for part in merged])
-    return read_answer(fold.finish(stat), readout)
+    merged = [
+        jax.tree.map(with_lead, jnp.moveaxis(part, 0, 1) if acc.collects else acc.result(c))
+        for acc, c, part in zip(sums, carry, parts, strict=True)
+    ]
+    return read_answer(fold.finish(jax.tree.unflatten(structure, merged)), readout)

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 from jax.tree_util import Partial
-from jaxtyping import Array, Num
+from jaxtyping import Array, Float, Num
 
 from jaxunc import scorers
 from jaxunc._numerics import safe_divide
@@ -56,12 +56,17 @@ class Mean(Fold):
     def finish(self, stat) -> Answer:
         """Total over number."""
         mean = safe_divide(stat["score"], jnp.asarray(stat["trees"])[..., None])
-        width = scorers.score_width(self.scorer)
-        if mean.shape[-1] == 1:
-            score = mean[..., 0]
-            both = jnp.stack([-score, score], axis=-1)
-            return Answer.from_shares(jnp.clip(0.5 + both / width, 0.0, 1.0), both, score)
-        return Answer.from_shares(mean / width + 1 / mean.shape[-1], mean, None)
+        return answer_of_scores(mean, scorers.score_width(self.scorer))
+
+
+def answer_of_scores(scores: Float[Array, "... k"], width: float) -> Answer:
+    """Read combined leaf scores (one for two classes, one per class for more) of a scorer with this width."""
+    if scores.shape[-1] == 1:
+        score = scores[..., 0]
+        both = jnp.stack([-score, score], axis=-1)
+        return Answer.from_shares(jnp.clip(0.5 + both / width, 0.0, 1.0), both, score)
+    shares = jnp.maximum(scores / width + 1 / scores.shape[-1], 0.0)
+    return Answer.from_shares(shares / jnp.sum(shares, axis=-1, keepdims=True), scores, None)
 
 
 def score_planes(scorer: Callable, counts: Num[Array, "... classes"]) -> Array:

@@ -10,7 +10,7 @@ from jaxtyping import PyTree
 from jaxunc._checks import check_one_of
 from jaxunc._numerics import TwoFloat, two_float_from_limbs, two_sum
 
-MERGES = ("sum", "exact_sum", "min", "max")
+MERGES = ("sum", "exact_sum", "min", "max", "collect")
 
 
 class Accumulator(NamedTuple):
@@ -20,12 +20,17 @@ class Accumulator(NamedTuple):
     """The value that changes nothing: what a masked tree contributes."""
     enter: Callable
     """values → carry of that one tree."""
-    include: Callable
-    """(carry, values) → carry."""
-    join: Callable
-    """(carry, carry) → carry."""
+    include: Callable | None
+    """(carry, values) → carry; None if every tree's value is kept."""
+    join: Callable | None
+    """(carry, carry) → carry, likewise."""
     result: Callable
     """carry → what `Fold.finish` sees."""
+
+    @property
+    def collects(self) -> bool:
+        """Whether every tree's value is kept: the carry then has an axis of trees, and loops leave it alone."""
+        return self.include is None
 
     def start(self, shape: tuple[int, ...], dtype) -> tuple:
         """The carry of no tree at all."""
@@ -80,6 +85,8 @@ def _extreme(operation: Callable, neutral: float) -> Accumulator:
 def accumulator(merge: str, dtype) -> Accumulator:
     """The accumulator of a merge for planes of a dtype; raises a ValueError if there is none of that name."""
     check_one_of("merge", merge, MERGES)
+    if merge == "collect":
+        return Accumulator(jnp.nan, lambda values: (values,), None, None, lambda carry: carry[0])
     if merge == "exact_sum":
         integer = jnp.issubdtype(dtype, jnp.integer)
         return _integer_sum() if integer else _float_sum(lambda carry: TwoFloat(*two_sum(*carry)))

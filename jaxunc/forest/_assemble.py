@@ -74,22 +74,18 @@ def assemble(
         rows, inverse = distinct_rows(tree.counts[leaves])
         leaf_rows.append(rows)
         leaf_slots.append((place[leaves], inverse))
+    # Row 0 is the zero vector: counts are not negative, so it is the first of the sorted rows.
     table, inverse = distinct_rows(np.concatenate([np.zeros((1, len(class_labels))), *leaf_rows]))
     ends = np.cumsum([1] + [len(rows) for rows in leaf_rows])
-    zero_row = inverse[0]
-    # Row 0 is the zero vector, whatever its place among the sorted rows.
-    order = np.concatenate([[zero_row], np.delete(np.arange(len(table)), zero_row)])
-    rank = np.empty(len(table), np.int64)
-    rank[order] = np.arange(len(table))
     for t, (slots, local) in enumerate(leaf_slots):
-        code[t, slots] = rank[inverse[ends[t] : ends[t + 1]]][local]
+        code[t, slots] = inverse[ends[t] : ends[t + 1]][local]
     return Forest(
         feature=jnp.asarray(feature),
         threshold=jnp.asarray(threshold),
         child=jnp.asarray(child),
         missing_right=jnp.asarray(missing_right),
         tree_depth=jnp.asarray(depth),
-        count_table=_padded_table(table[order]),
+        count_table=_padded_table(table),
         code=jnp.asarray(code),
         prior=jnp.asarray(prior, jnp.result_type(float)),
         n_samples=jnp.asarray(n_samples, jnp.result_type(float)),
@@ -116,6 +112,13 @@ def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         _, group = np.unique(group * len(values) + index, return_inverse=True)
     _, first, inverse = np.unique(group, return_index=True, return_inverse=True)
     return rows[first], inverse
+
+
+def distinct_counts(counts: np.ndarray) -> tuple[jnp.ndarray, jnp.ndarray]:
+    """The ``count_table`` and ``code`` of counts ``[trees nodes classes]``."""
+    n_trees, n_nodes, n_classes = counts.shape
+    rows, inverse = distinct_rows(np.concatenate([np.zeros((1, n_classes)), counts.reshape(-1, n_classes)]))
+    return _padded_table(rows), jnp.asarray(inverse[1:].reshape(n_trees, n_nodes), jnp.int32)
 
 
 def _padded_table(table: np.ndarray):

@@ -1,6 +1,17 @@
 """Comparisons of rules on someone's data: read a table, run a study, show its results."""
 
-from ._compare import FORESTS, METRICS, Record, Settings, check_folds, check_writable, evaluate, study, write_json
+from ._compare import (
+    FORESTS,
+    METRICS,
+    Record,
+    Settings,
+    check_folds,
+    check_writable,
+    evaluate,
+    measure,
+    study,
+    write_json,
+)
 from ._data import Table, breast_cancer, read_table
 from ._progress import run
 from ._rules import RULES, Rule, all_rules, rules_for
@@ -22,6 +33,7 @@ __all__ = [
     "check_folds",
     "check_writable",
     "evaluate",
+    "measure",
     "read_table",
     "rules_for",
     "run",

@@ -2,13 +2,16 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
+from joblib import cpu_count
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, roc_auc_score
 from sklearn.model_selection import RepeatedStratifiedKFold
@@ -66,7 +69,7 @@ class Settings:
     forests: tuple[str, ...] = tuple(FORESTS)
     leaf_sizes: tuple[int, ...] = (1, 2, 4, 8, 32)
     n_trees: int = 100
-    n_repeats: int = 3
+    n_repeats: int = 2
     n_folds: int = 5
     seed: int = 0
 
@@ -74,15 +77,17 @@ class Settings:
         for name in self.forests:
             if name not in FORESTS:
                 choices = ", ".join(FORESTS)
-                raise ValueError(f"--forests={name!r} is unknown; choose from {choices}.")
+                raise ValueError(
+                    f"--forests={name!r} is unknown; choose from {choices} (the file DATA goes before them)."
+                )
         if not self.forests or not self.leaf_sizes:
             raise ValueError("--forests and --leaf-sizes need at least one value each.")
         for size in self.leaf_sizes:
-            _check_least("--leaf-sizes", size, 1, "the least number of instances in a leaf")
-        _check_least("--trees", self.n_trees, 1, "the number of trees in a forest")
-        _check_least("--repeats", self.n_repeats, 1, "the number of repetitions of the cross-validation")
-        _check_least("--folds", self.n_folds, 2, "the number of parts of which each is the test set once")
-        _check_least("--seed", self.seed, 0, "a seed of random numbers")
+            _check_range("--leaf-sizes", size, 1, "the least number of instances in a leaf")
+        _check_range("--trees", self.n_trees, 1, "the number of trees in a forest")
+        _check_range("--repeats", self.n_repeats, 1, "the number of repetitions of the cross-validation")
+        _check_range("--folds", self.n_folds, 2, "the number of parts of which each is the test set once")
+        _check_range("--seed", self.seed, 0, "the seed of folds and forests")
         object.__setattr__(self, "forests", tuple(dict.fromkeys(self.forests)))
         object.__setattr__(self, "leaf_sizes", tuple(sorted(set(self.leaf_sizes))))
 
@@ -92,9 +97,9 @@ class Settings:
         return len(self.forests) * len(self.leaf_sizes) * self.n_repeats * self.n_folds
 
 
-def _check_least(option: str, value: int, least: int, meaning: str) -> None:
-    if value < least:
-        raise ValueError(f"{option}={value} is too small: {meaning}, expected an integer of at least {least}.")
+def _check_range(option: str, value: int, least: int, meaning: str) -> None:
+    if not least <= value < 2**31:
+        raise ValueError(f"{option}={value} ({meaning}) is out of range; expected an integer from {least} to 2^31 - 1.")
 
 
 def check_folds(table: Table, n_folds: int) -> None:
@@ -114,8 +119,10 @@ def check_folds(table: Table, n_folds: int) -> None:
         )
 
 
-def study(table: Table, settings: Settings, *, note: Callable[[str], None] | None = None) -> Iterator[list[Record]]:
-    """Grow the forests one by one; after each yield the records of all rules on its test fold.
+def study(table: Table, settings: Settings) -> Iterator[list[Record]]:
+    """Grow the forests, one per core at a time, and yield for each the records of all rules on its test fold.
+
+    They come in the order of the settings, whichever is ready first.
 
     Parameters
     ----------
@@ -123,8 +130,6 @@ def study(table: Table, settings: Settings, *, note: Callable[[str], None] | Non
         The data.
     settings
         What to run.
-    note
-        Called before each forest with what comes next, in words.
 
     Raises
     ------
@@ -133,19 +138,25 @@ def study(table: Table, settings: Settings, *, note: Callable[[str], None] | Non
     """
     check_folds(table, settings.n_folds)
     folds = RepeatedStratifiedKFold(n_splits=settings.n_folds, n_repeats=settings.n_repeats, random_state=settings.seed)
-    splits = list(folds.split(table.X, table.y))
-    for name in settings.forests:
-        for leaf_size in settings.leaf_sizes:
-            for i, (train, test) in enumerate(splits):
-                repeat, fold = divmod(i, settings.n_folds)
-                if note is not None:
-                    note(f"{name}, leaf size {leaf_size}, repetition {repeat + 1}, fold {fold + 1}")
-                model = FORESTS[name](
-                    settings.n_trees, min_samples_leaf=leaf_size, n_jobs=-1, random_state=(settings.seed + i) % 2**32
-                )
-                model.fit(table.X[train], table.y[train])
-                measured = evaluate(model, table.X[test], table.y[test])
-                yield [Record(name, leaf_size, repeat, fold, rule, **values) for rule, values in measured.items()]
+    splits = list(enumerate(folds.split(table.X, table.y)))
+
+    def run(name: str, leaf_size: int, i: int, train: np.ndarray, test: np.ndarray) -> list[Record]:
+        model = FORESTS[name](settings.n_trees, min_samples_leaf=leaf_size, random_state=settings.seed + i)
+        measured = evaluate(model.fit(table.X[train], table.y[train]), table.X[test], table.y[test])
+        repeat, fold = divmod(i, settings.n_folds)
+        return [Record(name, leaf_size, repeat, fold, rule, **values) for rule, values in measured.items()]
+
+    # Threads suffice: growing trees and compiled programs let go of the interpreter.
+    with ThreadPoolExecutor(cpu_count(), thread_name_prefix="jaxunc-study") as pool:
+        waiting = [
+            pool.submit(run, name, leaf_size, i, train, test)
+            for name, leaf_size, (i, (train, test)) in product(settings.forests, settings.leaf_sizes, splits)
+        ]
+        try:
+            for future in waiting:
+                yield future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def evaluate(
@@ -176,10 +187,11 @@ def measure(answer: Answer, y: Int[np.ndarray, " instances"]) -> dict[str, float
     scores, shares, log_probs = (
         np.asarray(part, np.float64) for part in (answer.class_scores, answer.probability, answer.log_probability)
     )
+    shares = np.clip(shares, 0, 1)  # a mean of centred scores may round to -1e-9
     probs = shares / shares.sum(axis=1, keepdims=True)
     classes = np.arange(probs.shape[1])
     if len(classes) == 2:
-        area = roc_auc_score(y, margin(scores))
+        area = roc_auc_score(y, np.asarray(margin(answer.class_scores), np.float64))
         brier = brier_score_loss(y, probs[:, 1])
     else:
         keys = _ranking_keys(shares, log_probs)

@@ -15,7 +15,7 @@ from sklearn.datasets import load_breast_cancer
 
 _CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 _PARQUET = (".parquet", ".pq")
-_FORMATS = "a CSV file (.csv, .tsv, also .gz; UTF-8, first line: column names) or a Parquet file (.parquet, .pq)"
+_FORMATS = "a CSV file (.csv, .tsv, also .gz; UTF-8, column names in the first line) or a Parquet file (.parquet, .pq)"
 _MISSING_WORDS = "empty cells, '?', 'NA', 'None', 'null', 'nan' and the like"
 # A numeric target with more distinct values than this, fractions among them, is no set of classes.
 _MOST_NUMERIC_CLASSES = 20
@@ -78,26 +78,23 @@ def _read_frame(path: Path) -> pd.DataFrame:
         siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
         raise ValueError(f"DATA={str(path)!r} does not exist.{_nearest(path.name, siblings)} Pass {_FORMATS}.")
     name = path.name.lower()
-    if not path.is_file() or not name.endswith(_CSV + _PARQUET):
-        found = (
-            f"has the ending {path.suffix!r}" if path.is_file() and path.suffix else "is no file with such an ending"
-        )
+    if path.is_dir() or not name.endswith(_CSV + _PARQUET):
+        found = "is a folder" if path.is_dir() else f"has the ending {path.suffix!r}"
         raise ValueError(f"DATA={str(path)!r} {found}; expected {_FORMATS}. Export the data as one of these.")
+    kind = "Parquet" if name.endswith(_PARQUET) else "CSV"
     try:
         if path.stat().st_size == 0:
             raise ValueError("it is empty")
-        with warnings.catch_warnings():
-            # pandas only warns before it cuts off the cells of a row that is longer than the first line.
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            frame = pd.read_parquet(path) if name.endswith(_PARQUET) else _read_csv(path)
+        frame = pd.read_parquet(path) if kind == "Parquet" else _read_csv(path)
         if frame.empty:
             raise ValueError(f"it has {len(frame)} rows and {frame.shape[1]} columns")
         return frame
-    except (ValueError, OSError, EOFError, NotImplementedError, zlib.error, pd.errors.ParserWarning) as error:
-        kind = "Parquet" if name.endswith(_PARQUET) else "CSV"
+    except ImportError as error:
+        raise ImportError(f"DATA={str(path)!r} is Parquet, which needs pyarrow.", name="pyarrow") from error
+    except (ValueError, OSError, EOFError, NotImplementedError, zlib.error) as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise ValueError(
-            f"DATA={str(path)!r} cannot be read as {kind}: {reason}. Pass {_FORMATS} with at least one row."
+            f"DATA={str(path)!r} cannot be read as {kind}: {reason}. Pass {_FORMATS}, with rows."
         ) from error
 
 
@@ -109,12 +106,17 @@ def _read_csv(path: Path) -> pd.DataFrame:
         raise ValueError("it holds binary data, not UTF-8 text")
     if not head.strip():
         raise ValueError("it is empty")
+    first_line = head.decode("utf-8-sig", errors="ignore").lstrip().splitlines()[0]
+    separator = max(",;\t", key=first_line.count)
     try:
-        first_line = head.decode("utf-8-sig", errors="ignore").lstrip().splitlines()[0]
-        separator = max(",;\t", key=first_line.count)
-        return pd.read_csv(
-            path, sep=separator, encoding="utf-8-sig", index_col=False, na_values=["?"], low_memory=False
-        )
+        with warnings.catch_warnings():
+            # pandas only warns before it cuts off the cells of a row that is longer than the first line.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            return pd.read_csv(
+                path, sep=separator, encoding="utf-8-sig", index_col=False, na_values=["?"], low_memory=False
+            )
+    except pd.errors.ParserWarning as error:
+        raise ValueError("a row has more cells than the first line has names") from error
     except UnicodeDecodeError as error:
         raise ValueError("it is not UTF-8 text; save it as UTF-8") from error
 

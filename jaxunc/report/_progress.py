@@ -25,13 +25,13 @@ def run(table: Table, settings: Settings, *, quiet: bool = False) -> list[Record
         As `study` does.
     """
     console = Console(stderr=True)
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("forests"), TimeRemainingColumn(compact=True))
+    columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("forests"), TimeRemainingColumn(compact=True))
     bar = Progress(*columns, TextColumn("{task.description}"), console=console, transient=True)
     bar.disable = quiet or not console.is_terminal
     with bar:
-        task = bar.add_task("", total=settings.n_forests)
+        task = bar.add_task("compiling", total=settings.n_forests)
         records = []
-        for found in study(table, settings, note=lambda words: bar.update(task, description=words)):
+        for found in study(table, settings):
             records += found
-            bar.advance(task)
+            bar.update(task, advance=1, description=f"{found[0].forest}, leaf size {found[0].leaf_size}")
     return records

@@ -82,7 +82,7 @@ def _speaker(console: Console) -> Callable[..., None]:
 
 
 def _averages_table(console: Console, settings: Settings, records: Sequence[Record]) -> RichTable:
-    up, down, spread = ("+", "-", "+-") if console.options.ascii_only else ("↑", "↓", "±")
+    up, down, spread = ("^", "v", "+-") if console.options.ascii_only else ("↑", "↓", "±")
     mean, leaves = averages(records), best_leaf_sizes(records)
     several = len(settings.leaf_sizes) > 1
     grid = _grid(f"{'Mean over leaf sizes' if several else 'Mean'} {spread} standard deviation over folds")
@@ -96,9 +96,11 @@ def _averages_table(console: Console, settings: Settings, records: Sequence[Reco
         for rule in part.index:
             cells = []
             for name, larger in METRICS.items():
-                deviation = f"{part.at[rule, (name, 'std')]:.3f}".removeprefix("0")
-                value = f"{part.at[rule, (name, 'mean')]:.4f} {spread}{deviation}"
-                cells.append(_marked(value, _is_best(part[(name, "mean")], rule, larger)))
+                value = _fixed(part.at[rule, (name, "mean")], 6)
+                deviation = part.at[rule, (name, "std")]
+                deviation = f"{deviation:.3f}"[1:] if deviation < 0.9995 else _fixed(deviation, 4)
+                best = _is_best(part[(name, "mean")], rule, larger)
+                cells.append(_marked(f"{value} {spread}{deviation}", best))
             grid.add_row(f" {rule}", *cells, *([str(leaves[forest, rule])] if several else []))
         grid.add_section()
     return grid
@@ -112,7 +114,7 @@ def _ranks_table(settings: Settings, records: Sequence[Record]) -> RichTable:
     grid.add_column("the rule", style="dim", no_wrap=True)
     for rule in ranks.index:
         cells = [_marked(f"{ranks.at[rule, name]:.2f}", _is_best(ranks[name], rule, False)) for name in ranks.columns]
-        grid.add_row(f" {rule}", *cells, RULES[str(rule)].meaning)
+        grid.add_row(str(rule), *cells, RULES[str(rule)].meaning)
     return grid
 
 
@@ -132,7 +134,13 @@ def _grid(title: str) -> RichTable:
 
 def _is_best(column: pd.Series, rule, larger: bool) -> bool:
     values = column.round(_DECIMALS)
-    return values[rule] == (values.max() if larger else values.min())
+    return bool(values[rule] == (values.max() if larger else values.min()))
+
+
+def _fixed(number: float, width: int) -> str:
+    """A number in a width that holds its integer part, with as many decimals as fit."""
+    decimals = max(width - 1 - len(f"{number:.0f}"), 0)
+    return f"{number:.{decimals}f}"
 
 
 def _marked(value: str, is_best: bool) -> Text:
@@ -141,15 +149,19 @@ def _marked(value: str, is_best: bool) -> Text:
 
 
 def _explanation(settings: Settings, n_classes: int) -> list[str]:
-    kinds, sizes = len(settings.forests), len(settings.leaf_sizes)
-    folds = f"{_count(settings.n_repeats, 'repetition')} of {settings.n_folds}-fold cross-validation"
-    which = f"{_count(kinds, 'kind')} × {_count(sizes, 'leaf size')} × {folds}, seed {settings.seed}"
+    several = len(settings.leaf_sizes) > 1
+    run = [
+        " and ".join(settings.forests),
+        f"leaf size{'s' * several} {', '.join(map(str, settings.leaf_sizes))}",
+        f"{_count(settings.n_repeats, 'repetition')} of {settings.n_folds}-fold cross-validation",
+        f"seed {settings.seed}",
+    ]
     terms = ["* best of its column."]
-    terms += ["leaf: the leaf size with the least Brier score."] if sizes > 1 else []
+    terms += ["leaf: the leaf size with the least Brier score."] if several else []
     terms += ["AUC: one class against the rest, averaged."] if n_classes > 2 else []
     return [
-        f"Run: {_count(settings.n_forests, 'forest')} of {_count(settings.n_trees, 'tree')} ({which}; leaf sizes "
-        f"{', '.join(map(str, settings.leaf_sizes))}). All rules read the same leaves.",
+        f"Run: {_count(settings.n_forests, 'forest')} of {_count(settings.n_trees, 'tree')} ({'; '.join(run)}). "
+        "All rules read the same leaves.",
         "Folds share most of their training data: the spread is no confidence interval, and differences well within "
         "it may be chance.",
         " ".join(terms),

@@ -3,5 +3,6 @@
 from ._bind import BoundForest, bind
 from ._fold import fold
 from ._leaves import leaf_counts, leaf_index
+from ._recount import class_indices, recount
 
-__all__ = ["BoundForest", "bind", "fold", "leaf_counts", "leaf_index"]
+__all__ = ["BoundForest", "bind", "class_indices", "fold", "leaf_counts", "leaf_index", "recount"]

@@ -18,7 +18,7 @@ from ._instances import as_instances, check_mask
 from ._plan import Plan, make_plan
 from ._planes import assemble, cut, pack
 from ._stream import Spec, merge_scalars, stream
-from ._walk import block_size, default_form
+from ._walk import block_size, default_form, unrolled_depth
 
 CHUNKS = (256, 2048, 8192)
 """Instances per compiled call on CPU: a batch of any size is cut into these, the last part padded up to one of them."""
@@ -106,27 +106,30 @@ class BoundForest:
         mask = None if tree_mask is None else np.asarray(tree_mask)
         check_mask(mask, len(values), self.forest.n_trees)
         form = default_form()
-        spec = Spec(self._layout, missing, form, 0 if form == "blocks" else self.forest.depth)
+        spec = Spec(self._layout, missing, form, unrolled_depth(form, self.forest))
         plan = self._plan_with_missing if missing else self._plan
 
         def score(part: tuple[int, int, int]) -> PyTree:
-            start, stop, size = part
+            start, stop, _ = part
             x, in_mask = _padded(values, *part), None if mask is None else _padded(mask, *part)
             answer = _run_chunk(
                 spec, readout, plan, self._packed, self._scalars, self._totals, self.combiner, x, in_mask
             )
-            return jax.tree.map(
-                lambda a: a if size == stop - start else a[: stop - start], jax.block_until_ready(answer)
-            )
+            # On the host trimming and joining compile nothing.
+            return jax.tree.map(lambda a: (np.asarray(a) if on_host else a)[: stop - start], answer)
 
+        on_host = form == "blocks"
         parts = _chunks(len(values), self._sizes(form), self.threads)
-        parallel = form == "blocks" and self.threads > 1 and len(parts) > 1
+        parallel = on_host and self.threads > 1 and len(parts) > 1
         answers = list(_pool(self.threads).map(score, parts) if parallel else map(score, parts))
-        return answers[0] if len(answers) == 1 else jax.tree.map(lambda *a: jnp.concatenate(a), *answers)
+        join = np.concatenate if on_host else jnp.concatenate
+        return jax.tree.map(lambda *a: jnp.asarray(a[0] if len(a) == 1 else join(a)), *answers)
 
     def _sizes(self, form: str) -> tuple[int, ...]:
         if form == "blocks":
-            return CHUNKS
+            # Collected planes have a value per instance and tree: smaller chunks bound their memory.
+            collects = "collect" in self._layout.merges
+            return tuple(s for s in CHUNKS if not collects or s * self.forest.n_trees <= 2**22) or CHUNKS[:1]
         largest = block_size(form, self.forest.n_trees, 2 * self.forest.n_features)
         return tuple(sorted({min(1024, largest), min(32768, largest), largest}))
 
@@ -149,14 +152,16 @@ def _run_chunk(spec: Spec, readout: str | None, plan: Plan, packed, scalars, tot
 
 
 def _chunks(n: int, sizes: tuple[int, ...], threads: int) -> list[tuple[int, int, int]]:
-    """(start, stop, padded size) of each part: large if every thread gets some, the tail in the least that holds it."""
-    fitting = [size for size in sizes[1:] if n >= size * threads]
-    step = fitting[-1] if fitting else sizes[0] if n <= sizes[0] else sizes[min(1, len(sizes) - 1)]
-    parts = []
-    for start in range(0, n, step):
-        stop = min(start + step, n)
-        parts.append((start, stop, next(size for size in sizes if size >= stop - start)))
-    return parts or [(0, 0, sizes[0])]
+    """(start, stop, padded size) of each part: large ones while every thread gets several, then smaller ones."""
+    full = [size for size in sizes[1:] if n >= 2 * size * threads] or list(sizes[:2])[-1:]
+    parts, start = [], 0
+    for size in sorted({*full, sizes[min(1, len(sizes) - 1)]}, reverse=True):
+        for begin in range(start, n - size + 1, size):
+            parts.append((begin, begin + size, size))
+            start = begin + size
+    if start < n or not parts:
+        parts.append((start, n, next(size for size in sizes if size >= n - start)))
+    return parts
 
 
 def _padded(array, start: int, stop: int, size: int):

@@ -13,7 +13,7 @@ from ._instances import check_columns, check_mask
 from ._plan import Plan, column_keys, make_plan
 from ._planes import assemble, cut, pack
 from ._stream import Spec, merge_scalars, stream
-from ._walk import block_size, default_form, over_blocks, walk_levels, walk_tree
+from ._walk import block_size, default_form, over_blocks, unrolled_depth, walk_levels, walk_tree
 
 
 def fold(
@@ -68,7 +68,7 @@ def fold(
     check_mask(tree_mask, X.shape[0], forest.n_trees)
     planes, scalars, layout = cut(leaf_table, merge, forest.n_trees, forest.n_nodes)
     form = default_form()
-    spec = Spec(layout, missing, form, 0 if form == "blocks" else forest.depth)
+    spec = Spec(layout, missing, form, unrolled_depth(form, forest))
     merged = _fold_jitted(spec, make_plan(forest, missing=missing), planes, scalars, X, tree_mask)
     return assemble(layout, *merged)
 
@@ -116,7 +116,8 @@ def _backward(spec, saved, cotangents):
                 if out is not None:
                     hit = here & (planes[i][t, leaf] == out) & ~taken
                     taken = taken | hit
-                new_tables.append(table.at[t, leaf].add(jnp.where(hit, pull, 0)))
+                own = pull[:, t] if pull.ndim == 2 else pull  # collected planes have a cotangent per tree
+                new_tables.append(table.at[t, leaf].add(jnp.where(hit, own, 0)))
                 new_claimed.append(taken)
             return new_tables, new_claimed
 

@@ -11,7 +11,7 @@ from jaxunc.forest import Forest
 
 from ._instances import check_columns
 from ._plan import Plan, column_keys, make_plan
-from ._walk import block_size, default_form, over_blocks, walk_levels, walk_tree
+from ._walk import block_size, default_form, over_blocks, unrolled_depth, walk_levels, walk_tree
 
 
 def leaf_index(forest: Forest, X: Float[Array, "instances features"]) -> Int32[Array, "instances trees"]:
@@ -24,7 +24,7 @@ def leaf_index(forest: Forest, X: Float[Array, "instances features"]) -> Int32[A
     check_columns(X, forest.n_features, "X")
     form = default_form()
     plan = make_plan(forest, missing=True)
-    return _leaf_index(plan, X, form=form, depth=0 if form == "blocks" else forest.depth)
+    return _leaf_index(plan, X, form=form, depth=unrolled_depth(form, forest))
 
 
 @partial(jax.jit, static_argnames=("form", "depth"))

@@ -1,5 +1,6 @@
 """Leaf tables as planes ``[trees nodes]``, two of a size packed into one element, so that one gather reads both."""
 
+import math
 from typing import Any, NamedTuple
 
 import jax
@@ -16,8 +17,8 @@ class Layout(NamedTuple):
     """How a statistic was cut into planes and numbers per tree: static, hashable."""
 
     structure: Any  # a jax.tree_util.PyTreeDef
-    widths: tuple[int, ...]
-    """Of each array of the statistic: -1 for numbers per tree, 0 for one plane, else the length of its last axis."""
+    trailing: tuple[tuple[int, ...] | None, ...]
+    """Of each array of the statistic: its shape after ``[trees nodes]``, one plane each; None for numbers per tree."""
     dtypes: tuple[str, ...]
     """Of each plane."""
     merges: tuple[str, ...]
@@ -34,16 +35,19 @@ def cut(leaf_table: PyTree, merge: PyTree, n_trees: int, n_nodes: int) -> tuple[
     Raises a ValueError if an array has another shape, or a merge is unknown.
     """
     parts, structure = jax.tree.flatten(leaf_table)
-    planes, merges, scalars, scalar_merges, widths = [], [], [], [], []
+    planes, merges, scalars, scalar_merges, trailing = [], [], [], [], []
     for part, kind in zip(parts, merge_kinds(merge, leaf_table), strict=True):
         part = jnp.asarray(part)
-        if part.shape[:2] == (n_trees, n_nodes) and part.ndim <= 3:
-            columns = [part] if part.ndim == 2 else [part[..., i] for i in range(part.shape[2])]
+        if part.shape[:2] == (n_trees, n_nodes):
+            columns = part.reshape(n_trees, n_nodes, -1)
+            columns = [columns[..., i] for i in range(columns.shape[2])]
             planes, merges = planes + columns, merges + [kind] * len(columns)
-            widths.append(0 if part.ndim == 2 else part.shape[2])
+            trailing.append(part.shape[2:])
         elif part.shape == (n_trees,):
+            if kind == "collect":
+                raise ValueError("a number per tree cannot be collected; give it the shape of the nodes.")
             scalars, scalar_merges = [*scalars, part], [*scalar_merges, kind]
-            widths.append(-1)
+            trailing.append(None)
         else:
             raise ValueError(
                 f"leaf_table holds an array of shape {part.shape}; the forest has {n_trees} trees of {n_nodes} nodes: "
@@ -57,7 +61,7 @@ def cut(leaf_table: PyTree, merge: PyTree, n_trees: int, n_nodes: int) -> tuple[
     return (
         planes,
         scalars,
-        Layout(structure, tuple(widths), dtypes, tuple(merges), tuple(scalar_merges), tuple(groups)),
+        Layout(structure, tuple(trailing), dtypes, tuple(merges), tuple(scalar_merges), tuple(groups)),
     )
 
 
@@ -93,11 +97,16 @@ def unpack(packed: list[Array], layout: Layout) -> list[Array]:
 def assemble(layout: Layout, merged: list, merged_scalars: list) -> PyTree:
     """The merged statistic, in the structure that was cut."""
     planes, numbers, parts = iter(merged), iter(merged_scalars), []
-    for width in layout.widths:
-        if width < 0:
+    for shape in layout.trailing:
+        if shape is None:
             parts.append(next(numbers))
-        elif width == 0:
-            parts.append(next(planes))
-        else:
-            parts.append(jax.tree.map(lambda *c: jnp.stack(c, axis=-1), *[next(planes) for _ in range(width)]))
+            continue
+        columns = [next(planes) for _ in range(math.prod(shape))]
+        parts.append(jax.tree.map(lambda *c, shape=shape: _stack(c, shape), *columns))
     return jax.tree.unflatten(layout.structure, parts)
+
+
+def _stack(columns: tuple[Array, ...], shape: tuple[int, ...]) -> Array:
+    if not shape:
+        return columns[0]
+    return jnp.stack(columns, axis=-1).reshape(*columns[0].shape, *shape)

@@ -11,6 +11,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Int32, PyTree
 
+from jaxunc._checks import is_concrete
+from jaxunc.forest import Forest
+
 from ._plan import TOP_LEVELS, Plan, split_words, take
 
 BLOCK = 2048
@@ -23,6 +26,13 @@ DEVICE_BYTES = 950_000_000
 def default_form() -> str:
     """The form for the default backend."""
     return "blocks" if jax.default_backend() == "cpu" else "levels"
+
+
+def unrolled_depth(form: str, forest: Forest) -> int:
+    """How many levels to unroll: a structure in the form "levels" alone, and only where the host knows it."""
+    if form == "blocks":
+        return 0
+    return forest.depth if is_concrete(forest.tree_depth) else -1
 
 
 def block_size(form: str, n_trees: int, n_columns: int) -> int:
@@ -63,7 +73,8 @@ def _enter(tree: Plan, keys: Int32[Array, "columns block"]) -> Int32[Array, "blo
 def walk_levels(plan: Plan, keys: Int32[Array, "block columns"], depth: int) -> Int32[Array, "block trees"]:
     """The leaf of every tree for each instance, as an index into the flat ``[trees nodes]`` arrays.
 
-    ``depth`` is a structure here: one kernel per level, which needs what the barriers are for. Keys and nodes must
+    ``depth`` is a structure here (if it is not known, -1, a loop runs several kernels per level): one kernel per level
+    needs what the barriers are for. Keys and nodes must
     exist before the first level, each level must end before the next begins, and the two halves of a node must be
     read from two values (the compiler joins the loads again), else levels fall apart into several kernels.
     """
@@ -73,8 +84,8 @@ def walk_levels(plan: Plan, keys: Int32[Array, "block columns"], depth: int) -> 
     flat_keys, nodes = lax.optimization_barrier(keys.reshape(-1)), plan.nodes.reshape(-1)
     again = lax.optimization_barrier(nodes)
     row = jnp.arange(block, dtype=jnp.int32)[:, None] * n_columns
-    node = jnp.zeros((block, n_trees), jnp.int32)
-    for _ in range(depth):
+
+    def descend(node):
         place = plan.offset + node
         threshold, word = split_words(take(nodes, place), jnp.int32, jnp.uint32)
         if plan.feature is None:
@@ -82,8 +93,13 @@ def walk_levels(plan: Plan, keys: Int32[Array, "block columns"], depth: int) -> 
             child = word & jnp.uint32(2**child_bits - 1)
         else:
             column, child = take(plan.feature.reshape(-1), place), word
-        node = child.astype(jnp.int32) + (take(flat_keys, row + column) > threshold)
-        node = lax.optimization_barrier(node)
+        return lax.optimization_barrier(child.astype(jnp.int32) + (take(flat_keys, row + column) > threshold))
+
+    node = jnp.zeros((block, n_trees), jnp.int32)
+    if depth < 0:
+        return plan.offset + lax.fori_loop(0, jnp.max(plan.depth), lambda _, node: descend(node), node)
+    for _ in range(depth):
+        node = descend(node)
     return plan.offset + node
 
 

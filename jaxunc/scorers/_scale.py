@@ -4,10 +4,11 @@ import math
 from collections.abc import Callable
 
 
-def width(value: float) -> Callable[[Callable], Callable]:
+def width(value: float | Callable[..., float]) -> Callable[[Callable], Callable]:
     """Declare that a scorer's values span an interval of length ``value`` around 0 (binary).
 
-    A score s then reads as the probability 1/2 + s/width of class 1.
+    A score s then reads as the probability 1/2 + s/width of class 1. Where the length depends on the scorer's settings,
+    ``value`` is a function of them (keywords): of those that a ``Partial`` fixes; the others it knows by its defaults.
     """
 
     def declare(scorer: Callable) -> Callable:
@@ -22,7 +23,11 @@ def score_width(scorer: Callable) -> float:
 
     Infinite for scores without a bound, which have no reading as a probability.
     """
+    settings: dict = {}
     while hasattr(scorer, "func"):
+        settings = {**getattr(scorer, "keywords", {}), **settings}
         scorer = scorer.func
-    declared = float(getattr(scorer, "width", 1.0))
-    return declared if declared > 0 else math.inf
+    declared = getattr(scorer, "width", 1.0)
+    if callable(declared):
+        declared = declared(**settings)
+    return float(declared) if declared > 0 else math.inf

@@ -1,0 +1,74 @@
+"""Discounting: a source that is not wholly reliable."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxunc._checks import is_concrete
+
+from ._masses import checked
+
+
+def discount(masses: Float[Array, "... sets"], reliability: Float[Array, "..."] | float) -> Float[Array, "... sets"]:
+    r"""Move mass to ignorance, as far as the source is unreliable (classical discounting).
+
+    .. math:: m^r(A) = r\, m(A) \;\; (A \ne \Omega), \qquad m^r(\Omega) = 1 - r + r\, m(\Omega)
+
+    Parameters
+    ----------
+    masses
+        Masses ≥ 0 that add to 1, last axis [∅, {0}, …, {C-1}, Ω]: four entries for two classes.
+    reliability
+        Probability r in [0, 1] that the source is reliable: a number, or an array that broadcasts against all axes of
+        ``masses`` but the last, such as ``[trees]``.
+
+    Returns
+    -------
+    Array
+        The discounted masses.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than four sets, the shapes do not broadcast, or (outside a trace) masses are negative or do
+        not add to 1, or a reliability is outside [0, 1].
+
+    Notes
+    -----
+    r = 1 changes nothing; r = 0 leaves ignorance, m(Ω) = 1. Discounting twice multiplies the reliabilities. It also
+    discounts m(∅). Gradient: linear in the masses and in r.
+
+    References
+    ----------
+    Shafer 1976, section 11.1; Smets 1993.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> print(discount(jnp.array([0.0, 0.0, 0.75, 0.25]), 0.5))
+    [0.    0.    0.375 0.625]
+    """
+    masses = checked(masses)
+    reliability = jnp.asarray(reliability, masses.dtype)
+    try:
+        np.broadcast_shapes(masses.shape[:-1], reliability.shape)
+    except ValueError:
+        raise ValueError(
+            f"reliability has shape {reliability.shape}, which does not broadcast against {masses.shape[:-1]}, "
+            "the shape of masses without the sets. Pass one number, or one per tree."
+        ) from None
+    if is_concrete(reliability):
+        values = np.asarray(reliability)
+        if not np.all((values >= 0) & (values <= 1)):
+            raise ValueError(
+                f"reliability must lie in [0, 1], but ranges from {values.min():.6g} to {values.max():.6g}: it is the "
+                "probability that the source can be relied on."
+            )
+    return _discount(masses, reliability[..., None])
+
+
+@jax.jit
+def _discount(masses, reliability):
+    omega = (1 - reliability) + reliability * masses[..., -1:]
+    return jnp.concatenate([reliability * masses[..., :-1], omega], axis=-1)

@@ -1,0 +1,88 @@
+"""What the conjunctive and the cautious rule share: leaf masses in, belief out.
+
+A leaf's mass is m({±}) = s±, m(Ω) = u_e + u_a, where at most one of s± is not zero. So of its commonalities
+q(±) = m({±}) + m(Ω) one is 1 and the other, of the class that the leaf speaks against, is m(Ω); and the combination has
+m(Ω) = q(−) q(+) under both rules. They differ in the merge alone: the product of commonalities, or their minimum.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Num
+
+from jaxunc import scorers
+from jaxunc._checks import is_concrete
+from jaxunc._numerics import float_dtype
+
+from ._answer import Answer, margin
+from ._fold import Fold, tree_field
+
+
+class BeliefRule(Fold):
+    """Settings, lift and finish of the belief rules; abstract, since it has no merge."""
+
+    eps: Float[Array, ""]
+    prior: Float[Array, "..."]
+    reliability: Float[Array, "..."] | None = tree_field()
+    normalized: bool = eqx.field(static=True)
+
+    def __init__(self, normalized: bool = False, eps=1e-5, prior=None, reliability=None):
+        if is_concrete(eps) and not 0 <= float(np.asarray(eps)) < 1:
+            raise ValueError(f"eps={eps} must lie in [0, 1): it is the smallest mass of ignorance of a leaf.")
+        if reliability is not None:
+            reliability = jnp.asarray(reliability, float_dtype(reliability))
+            if reliability.ndim > 1:
+                raise ValueError(
+                    f"reliability has shape {reliability.shape}; pass one number, or one per tree, shape (trees,)."
+                )
+            if is_concrete(reliability) and not np.all((np.asarray(reliability) >= 0) & (np.asarray(reliability) <= 1)):
+                raise ValueError("reliability must lie in [0, 1]: 1 trusts a tree fully, 0 ignores it.")
+        self.eps = jnp.asarray(eps, float_dtype(eps))
+        self.prior = scorers.class_one(0.5 if prior is None else prior, jnp.result_type(float))
+        self.reliability = reliability
+        self.normalized = normalized
+
+    def lift(self, counts: Num[Array, "... 2"]):
+        """log q of the singletons − and +: the leaf's ignorance for the class that it speaks against."""
+        if counts.shape[-1] != 2:
+            name = type(self).__name__
+            raise ValueError(
+                f"{name} combines two classes, but counts have {counts.shape[-1]}. "
+                f"Combine each class against the rest: OneVsRest({name}())."
+            )
+        leaf = scorers.support(counts, self.prior)
+        floor = jnp.where(self.eps > 0, jnp.log(jnp.where(self.eps > 0, self.eps, 1.0)), -jnp.inf)
+        log_ignorance = jnp.maximum(leaf.log_ignorance, floor.astype(leaf.log_ignorance.dtype))
+        if self.reliability is not None:
+            log_ignorance = discounted(log_ignorance, self.reliability.astype(log_ignorance.dtype))
+        against_negative = jnp.where(leaf.preference > 0, log_ignorance, 0.0)
+        against_positive = jnp.where(leaf.preference < 0, log_ignorance, 0.0)
+        return jnp.stack([against_negative, against_positive], axis=-1)
+
+    def finish(self, stat: Float[Array, "... 2"]) -> Answer:
+        """Möbius inversion, with the larger commonality factored out."""
+        larger, smaller = jnp.max(stat, axis=-1, keepdims=True), jnp.min(stat, axis=-1, keepdims=True)
+        # log(1 - m(∅)) = log(q₋ + q₊ - m(Ω)), with m(Ω) = q₋ q₊
+        log_agreement = larger + jnp.log1p(jnp.exp(smaller - larger) * -jnp.expm1(larger))
+        # m({c}) + m(Ω)/2 = q_c (1 - q_other/2)
+        log_probability = stat + jnp.log1p(-jnp.exp(stat[..., ::-1]) / 2) - log_agreement
+        scale = log_agreement if self.normalized else jnp.zeros_like(log_agreement)
+        size = (jnp.exp(larger - scale) * -jnp.expm1(smaller - larger))[..., 0]
+        return Answer(stat, jnp.sign(margin(stat)) * size, jnp.exp(log_probability), log_probability)
+
+
+@jax.custom_jvp
+def discounted(log_ignorance: Float[Array, "..."], reliability: Float[Array, "..."]) -> Float[Array, "..."]:
+    """log(1 - r + r m(Ω)): the ignorance of a leaf that is trusted with reliability r only."""
+    return jnp.logaddexp(jnp.log1p(-reliability), jnp.log(reliability) + log_ignorance)
+
+
+@discounted.defjvp
+def _discounted_jvp(primals, tangents):
+    (log_ignorance, reliability), (d_log_ignorance, d_reliability) = primals, tangents
+    value = discounted(log_ignorance, reliability)
+    # At r = 1 and no ignorance the slope in r is infinite: large and finite instead.
+    inverse = jnp.exp(jnp.minimum(-value, jnp.log(jnp.finfo(value.dtype).max) / 2))
+    slope = jnp.expm1(log_ignorance) * inverse
+    return value, jnp.exp(log_ignorance - value) * reliability * d_log_ignorance + slope * d_reliability

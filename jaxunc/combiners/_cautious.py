@@ -1,0 +1,41 @@
+"""Denœux's cautious rule."""
+
+from typing import ClassVar
+
+from ._belief_rule import BeliefRule
+
+
+class CautiousRule(BeliefRule):
+    r"""Leaves as belief functions, combined by the cautious rule: for sources that are not independent.
+
+    Canonical weights merge by their minimum, w(±) = min_i w_i(±). On leaf masses, which support one class at most, the
+    weight of that class is m_i(Ω) and the other's is 1, so
+
+    .. math:: m(\{+\}) = w_-(1 - w_+), \quad m(\{-\}) = w_+(1 - w_-), \quad m(\Omega) = w_- w_+, \quad
+              \text{score} = w_- - w_+ = \max_i s_+^i - \max_i s_-^i
+
+    Equal leaves count once (the rule is idempotent): more trees only matter if one is more certain than all before.
+
+    Parameters
+    ----------
+    normalized, eps, prior, reliability
+        As for `DempsterRule`.
+
+    Raises
+    ------
+    ValueError
+        As for `DempsterRule`.
+
+    Notes
+    -----
+    Class scores: log q of the singletons, log w(+) for − and log w(−) for +; rank by `margin`. Score: m(+) - m(−),
+    normalised or not. Probability: pignistic, of the normalised masses. An empty leaf is neutral; no tree: scores 0.
+
+    Gradient: that of the plausibility of the leaf with the smallest weight, the first tree on ties.
+
+    References
+    ----------
+    Busch et al. 2021, section 4, "Cautious"; Denœux 2006.
+    """
+
+    merge: ClassVar[str] = "min"

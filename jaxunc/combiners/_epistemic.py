@@ -1,0 +1,41 @@
+"""Plausibility scores, weighted by how little epistemic uncertainty they carry."""
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+from jaxtyping import Array, Num
+
+from jaxunc import scorers
+from jaxunc._numerics import safe_divide
+
+from ._answer import Answer
+from ._fold import Fold
+from ._mean import answer_of_scores
+
+
+class EpistemicWeighting(Fold):
+    r"""The mean of plausibility scores, each times one minus its leaf's epistemic uncertainty.
+
+    .. math:: \frac1K \sum_i (1 - u_e^i)\, p_{pls}^i, \qquad u_e = \min\{\pi(+), \pi(-)\}
+
+    Notes
+    -----
+    Class scores: ∓ the score, in [-1, 1]. Probability: (1 ± score)/2. An empty leaf contributes 0; no tree: 0. Raises a
+    ValueError for more than two classes (use OneVsRest). Gradient: the plausibility's, with a kink of u_e at ties.
+
+    References
+    ----------
+    Busch et al. 2021, published code.
+    """
+
+    merge: ClassVar[str] = "sum"
+
+    def lift(self, counts: Num[Array, "... 2"]):
+        """The weighted score, and 1 for the tree."""
+        leaf = scorers.support(counts)
+        certainty = -jnp.expm1(jnp.min(leaf.log_degrees, axis=-1))
+        return {"score": (certainty * leaf.preference)[..., None], "trees": jnp.ones(())}
+
+    def finish(self, stat) -> Answer:
+        """Total over number."""
+        return answer_of_scores(safe_divide(stat["score"], jnp.asarray(stat["trees"])[..., None]), 2.0)

@@ -1,0 +1,51 @@
+"""The most extreme leaf score."""
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import jax.numpy as jnp
+from jax.tree_util import Partial
+from jaxtyping import Array, Num
+
+from jaxunc import scorers
+
+from ._answer import Answer
+from ._fold import Fold
+from ._mean import answer_of_scores, as_partial, score_planes
+
+
+class Maximum(Fold):
+    r"""The leaf score that is largest in absolute value, v_j with j = argmax |v_i|.
+
+    Parameters
+    ----------
+    scorer
+        As for `Mean`.
+
+    Notes
+    -----
+    Class scores, score, probability: as for `Mean`, of the extreme score. If two scores of opposite sign are equally
+    extreme the positive one is taken (the published code takes the first tree's, which depends on the order of the
+    trees). No tree: 0. Gradient: that of the extreme leaf, the first tree's on ties.
+
+    References
+    ----------
+    Busch et al. 2021, section 3.2 and published code.
+    """
+
+    scorer: Partial
+    merge: ClassVar[str] = "max"
+
+    def __init__(self, scorer: Callable = scorers.probability):
+        self.scorer = as_partial(scorer)
+
+    def lift(self, counts: Num[Array, "... classes"]):
+        """The score and its negative."""
+        score = score_planes(self.scorer, counts)
+        return {"highest": score, "lowest": -score}
+
+    def finish(self, stat) -> Answer:
+        """The larger of the two in absolute value."""
+        highest, lowest = stat["highest"], stat["lowest"]
+        extreme = jnp.where(highest >= lowest, highest, -lowest)
+        return answer_of_scores(jnp.where(jnp.isfinite(extreme), extreme, 0.0), scorers.score_width(self.scorer))

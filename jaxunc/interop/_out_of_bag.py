@@ -1,0 +1,55 @@
+"""Which instances a tree was not grown on."""
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+
+def oob_mask(model, n: int) -> np.ndarray:
+    """Which instances each tree of a bootstrapped model has not seen.
+
+    Parameters
+    ----------
+    model
+        A fitted scikit-learn ``RandomForestClassifier`` or ``ExtraTreesClassifier`` with ``bootstrap=True``, or a
+        ``BaggingClassifier`` that leaves instances out.
+    n
+        Number of instances that it was fitted on, in their order.
+
+    Returns
+    -------
+    numpy.ndarray
+        Booleans ``[instances trees]``, True where the instance is out of the tree's bag. For `recount`, and as the
+        ``tree_mask`` of training instances.
+
+    Raises
+    ------
+    TypeError
+        If the model has no bags.
+    ValueError
+        If it is not fitted, was fitted without bootstrap, or on another number of instances.
+    """
+    name = type(model).__name__
+    if not hasattr(type(model), "estimators_samples_"):
+        raise TypeError(
+            f"model is a {name}, which has no bags; pass a random forest, extra trees or bagging classifier."
+        )
+    try:
+        check_is_fitted(model)
+    except NotFittedError as error:
+        raise ValueError(f"model ({name}) is not fitted; call model.fit(X, y) first.") from error
+    if not getattr(model, "bootstrap", True) and getattr(model, "max_samples", None) in (None, 1.0):
+        raise ValueError(
+            f"model ({name}) was fitted with bootstrap=False: every tree has seen every instance. "
+            'Fit with bootstrap=True, or count on other instances (counts="calibration").'
+        )
+    bags = model.estimators_samples_
+    largest = max((int(np.max(bag)) for bag in bags if len(bag)), default=-1)
+    expected = getattr(model, "_n_samples", None)
+    if largest >= n or (expected is not None and expected != n):
+        found = expected if expected is not None else f"at least {largest + 1}"
+        raise ValueError(f"n={n}, but model was fitted on {found} instances; pass the number of training instances.")
+    mask = np.ones((n, len(bags)), dtype=bool)
+    for tree, bag in enumerate(bags):
+        mask[bag, tree] = False
+    return mask

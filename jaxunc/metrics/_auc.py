@@ -1,0 +1,185 @@
+"""Area under the ROC curve: how well a number ranks."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, Real
+
+from jaxunc._numerics import order_key
+
+from ._instances import (
+    Labels,
+    as_array,
+    as_floats,
+    check_columns,
+    check_no_nan,
+    checked_labels,
+    nan_unless_classes,
+    one_hot,
+)
+from ._total import total
+
+
+def auc(
+    score: Real[Array | np.ndarray, "instances"] | Real[Array | np.ndarray, "instances classes"],
+    y: Labels,
+) -> Float[Array, ""]:
+    r"""Probability that a random positive instance is ranked above a random negative one, ties counting one half.
+
+    .. math:: \frac{1}{n_+ n_-} \sum_{i: y_i = 1} \sum_{j: y_j = 0} \Big([s_i > s_j] + \tfrac12 [s_i = s_j]\Big)
+
+    Parameters
+    ----------
+    score
+        ``[instances]``: numbers that rank the instances, larger for class 1, such as `margin` of class scores. Or
+        ``[instances classes]``: the mean, over the classes, of each class's column against the rest.
+    y
+        Class indices: 0 and 1, or in [0, classes).
+
+    Returns
+    -------
+    Array
+        A scalar in [0, 1]; NaN where the area is undefined, which is when only one class occurs.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit, there are no instances or, outside a trace, a score is NaN or a label no class.
+    TypeError
+        If the labels are neither integer nor bool.
+
+    Notes
+    -----
+    More than one column: classes that no instance has, or all have, are left out of the mean. (Two columns are two
+    classes against the rest; that equals the area of their margin only if one column mirrors the other.)
+    Under a trace NaN and labels that are no class give NaN.
+
+    Computed by sorting, O(n log n). Pairs are counted by instance as integers and added in two-float arithmetic, so a
+    million instances in float32 cost no digits. Scores are compared exactly: integers as integers, subnormals too,
+    and NumPy's 64-bit numbers as they are; -0 and +0 tie. Less than 2³⁰ instances. Gradient: 0 (a step function).
+
+    References
+    ----------
+    Mann and Whitney 1947; Hand and Till 2001 (one against the rest, unweighted); Costa et al. 2013, section 4.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> print(auc(jnp.array([0.1, 0.4, 0.4, 0.8]), jnp.array([0, 0, 1, 1])))
+    0.875
+    >>> print(auc(jnp.array([[0.7, 0.3, 0.0], [0.2, 0.5, 0.3], [0.4, 0.4, 0.2]]), jnp.array([0, 1, 0])))
+    1.0
+    """
+    score = as_array(score)
+    if score.ndim == 1:
+        y = checked_labels(y, score.shape[0], 2)
+        return _auc(_checked_scores(score, name="score"), y)
+    check_columns(score, name="score")
+    y = checked_labels(y, *score.shape)
+    return _auc_one_vs_rest(_checked_scores(score, name="score"), y)
+
+
+def auc_reliability(
+    reliability: Real[Array | np.ndarray, "instances"],
+    correct: Labels,
+) -> Float[Array, ""]:
+    """How well a reliability tells right predictions from wrong ones: `auc` with "correct" as the positive class.
+
+    Parameters
+    ----------
+    reliability
+        A number per prediction, larger where it is to be trusted more: its probability, or one less its uncertainty.
+    correct
+        Whether the prediction was right: bool, or 0 and 1.
+
+    Returns
+    -------
+    Array
+        A scalar in [0, 1]; 1/2 for a reliability that says nothing; NaN if all predictions are right, or all wrong.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit, there are no instances or, outside a trace, a reliability is NaN or ``correct`` not
+        0 or 1.
+    TypeError
+        If ``correct`` is neither integer nor bool.
+
+    Notes
+    -----
+    As `auc`: exact, O(n log n), gradient 0.
+
+    References
+    ----------
+    Costa et al. 2013, section 4, "AUC reliability".
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> probs, y = jnp.array([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]]), jnp.array([0, 0, 1])
+    >>> print(auc_reliability(probs.max(axis=-1), probs.argmax(axis=-1) == y))
+    1.0
+    """
+    reliability = as_array(reliability)
+    if reliability.ndim != 1:
+        raise ValueError(
+            f"reliability has shape {reliability.shape}; expected [instances], a number for each prediction made. "
+            "From probabilities take the largest of each row."
+        )
+    correct = checked_labels(correct, reliability.shape[0], 2, name="correct")
+    return _auc(_checked_scores(reliability, name="reliability"), correct)
+
+
+def _checked_scores(score, *, name):
+    """The scores for JAX. 64-bit numbers that it would cut to 32 become ranks, on the host: the area is the same."""
+    check_no_nan(score, name=name)
+    if isinstance(score, np.ndarray) and jax.dtypes.canonicalize_dtype(score.dtype) != score.dtype:
+        columns = score.reshape(score.shape[0], -1).T
+        ranks = [np.unique(column, return_inverse=True)[1] for column in columns]
+        score = np.stack(ranks, axis=-1).astype(np.int32).reshape(score.shape)
+    return jnp.asarray(score)
+
+
+@jax.jit
+def _auc(score, y):
+    return nan_unless_classes(_area(score, y == 1), y, 2)
+
+
+@jax.jit
+def _auc_one_vs_rest(score, y):
+    n_classes = score.shape[-1]
+    areas = jax.vmap(lambda column, c: _area(column, y == c))(score.T, jnp.arange(n_classes, dtype=y.dtype))
+    size = jnp.sum(one_hot(y, n_classes), axis=0)
+    defined = (size > 0) & (size < y.shape[0])
+    mean = jnp.sum(jnp.where(defined, areas, 0.0)) / jnp.sum(defined).astype(areas.dtype)
+    return nan_unless_classes(mean, y, n_classes)
+
+
+def _area(score, positive):
+    """The area for one score ``[instances]``; NaN if a class is missing or a score is NaN."""
+    n, dtype = score.shape[0], as_floats(score).dtype
+    keys, positive = lax.sort((_sort_key(score), positive), num_keys=1)
+    differs = keys[1:] != keys[:-1]
+    edge = jnp.ones(1, bool)
+    # Negatives before and up to the end of each group of equal scores, handed to the whole group.
+    counted = jnp.cumsum(~positive, dtype=jnp.int32)
+    before = jnp.where(jnp.concatenate([edge, differs]), counted - (~positive).astype(jnp.int32), 0)
+    through = jnp.where(jnp.concatenate([differs, edge]), counted, n)
+    twice_beaten = lax.cummax(before) + lax.cummin(through, reverse=True)
+    twice_pairs = total(jnp.where(positive, twice_beaten, 0).astype(dtype))
+    n_negative = counted[-1]
+    n_positive = n - n_negative
+    area = twice_pairs / (2 * jnp.maximum(n_positive, 1)).astype(dtype) / jnp.maximum(n_negative, 1).astype(dtype)
+    undefined = (n_positive == 0) | (n_negative == 0) | jnp.any(jnp.isnan(score))
+    return jnp.where(undefined, jnp.nan, area)
+
+
+def _sort_key(score):
+    """Integers in the order of the scores: XLA would flush subnormals, and a float32 cannot hold every integer."""
+    if not jnp.issubdtype(score.dtype, jnp.floating):
+        return score
+    if score.dtype != jnp.float64:
+        return order_key(score)
+    bits = lax.bitcast_convert_type(score, jnp.int64)
+    return jnp.where(bits < 0, jnp.iinfo(jnp.int64).min - bits, bits)

@@ -1,0 +1,89 @@
+"""Predictions and labels as the metrics take them: what is checked on the host, and what stands for it in a trace."""
+
+from typing import TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int32, Integer
+
+from jaxunc._checks import is_concrete
+from jaxunc._numerics import float_dtype
+
+Labels: TypeAlias = Integer[Array | np.ndarray, "instances"] | Bool[Array | np.ndarray, "instances"]
+"""A class index per instance."""
+
+_SLACK = 1e-3
+"""By how much probabilities may miss 1 together: room for sums over many trees in float32."""
+
+
+def as_array(values) -> Array | np.ndarray:
+    """The values as they are if JAX holds them, else as NumPy sees them."""
+    return values if isinstance(values, jax.Array) else np.asarray(values)
+
+
+def checked_labels(y, n_instances: int, n_classes: int, *, name: str = "y") -> Int32[Array, "instances"]:
+    """The labels as int32. A TypeError if their dtype, a ValueError if their shape or values are no class indices."""
+    y = as_array(y)
+    remedy = "Turn other labels into indices: np.searchsorted(class_labels, labels)."
+    if not (jnp.issubdtype(y.dtype, jnp.integer) or jnp.issubdtype(y.dtype, jnp.bool_)):
+        raise TypeError(f"{name} has dtype {y.dtype}; expected class indices, integer or bool. {remedy}")
+    if y.shape != (n_instances,):
+        raise ValueError(f"{name} has shape {y.shape}; expected ({n_instances},), one class index per instance.")
+    if n_instances == 0:
+        raise ValueError(f"{name} is empty: a mean over no instances is undefined.")
+    if is_concrete(y):
+        values = np.asarray(y)
+        for extreme in (values.min(), values.max()):
+            if not 0 <= extreme < n_classes:
+                raise ValueError(f"{name} holds {extreme}, but class indices lie in [0, {n_classes}). {remedy}")
+    return jnp.asarray(y).astype(jnp.int32)
+
+
+def check_columns(prediction, *, name: str) -> None:
+    """Raise a ValueError unless the prediction is ``[instances classes]`` with two classes or more."""
+    if prediction.ndim != 2 or prediction.shape[1] < 2:
+        raise ValueError(
+            f"{name} has shape {prediction.shape}; expected [instances classes], a column per class, two or more. "
+            "From a number for class 1 alone, stack([1 - p, p], axis=-1) makes probabilities of both."
+        )
+
+
+def check_no_nan(prediction, *, name: str) -> None:
+    """Raise a ValueError if the prediction holds NaN."""
+    if is_concrete(prediction) and np.isnan(np.asarray(prediction)).any():
+        raise ValueError(f"{name} holds NaN; every instance needs a prediction. Leave those rows out first.")
+
+
+def checked_probabilities(prediction, *, name: str, logs: bool = False) -> Float[Array, "instances classes"]:
+    """The probabilities (or their logarithms) as floats; a ValueError unless every row is a distribution."""
+    prediction = as_array(prediction)
+    check_columns(prediction, name=name)
+    if is_concrete(prediction):
+        with np.errstate(over="ignore"):
+            values = np.exp(np.asarray(prediction)) if logs else np.asarray(prediction)
+        slack = max(_SLACK, values.shape[1] * float(jnp.finfo(float_dtype(prediction)).eps))
+        off = np.abs(values.sum(axis=1, dtype=np.float64) - 1)
+        if not (values.min(initial=0) >= -slack and off.max(initial=0) <= slack):
+            raise ValueError(
+                f"{name} must be {'logarithms of ' if logs else ''}probabilities, >= 0 and adding to 1 in each row; "
+                f"the smallest is {values.min():.6g}, and a row's sum is off by {off.max():.6g}. Class scores are no "
+                f"probabilities: use the rule's {'log_probability' if logs else 'probability'}."
+            )
+    return as_floats(prediction)
+
+
+def as_floats(prediction) -> Float[Array, "..."]:
+    """The prediction in its own precision, float32 at least."""
+    prediction = jnp.asarray(prediction)
+    return prediction.astype(jnp.promote_types(float_dtype(prediction), jnp.float32))
+
+
+def one_hot(y: Int32[Array, "instances"], n_classes: int) -> Bool[Array, "instances classes"]:
+    """Which column is the instance's class."""
+    return y[:, None] == jnp.arange(n_classes, dtype=y.dtype)[None, :]
+
+
+def nan_unless_classes(value: Array, y: Int32[Array, "instances"], n_classes: int) -> Array:
+    """The value, or NaN if a label is no class: under a trace nothing can be raised."""
+    return jnp.where(jnp.all((y >= 0) & (y < n_classes)), value, jnp.nan)

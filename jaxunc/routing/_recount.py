@@ -1,0 +1,102 @@
+"""Counting instances into the leaves of a forest."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Num
+
+from jaxunc.forest import Forest, distinct_counts
+
+from ._instances import as_instances, check_mask
+from ._leaves import leaf_index
+
+CHUNK = 16384
+"""Instances whose leaf indices are held at a time."""
+
+
+def recount(
+    forest: Forest,
+    X: Num[Array, "instances features"] | np.ndarray,
+    y,
+    *,
+    sample_weight=None,
+    mask: Bool[Array, "instances trees"] | np.ndarray | None = None,
+) -> Forest:
+    """The same trees with new counts: those of the instances given, in the leaves that they reach.
+
+    Which counts a forest holds decides what its leaves can say. Counts of the sample that a grown-out tree was grown on
+    are pure by construction; counts of instances that it has not seen tell how uncertain it is.
+
+    Parameters
+    ----------
+    forest
+        The forest.
+    X
+        Instances, as for `bind`.
+    y
+        Their labels, among ``forest.class_labels``.
+    sample_weight
+        What each instance counts, ≥ 0; default 1.
+    mask
+        Which trees an instance counts in, ``[instances trees]``: with `oob_mask`, only those that were grown without
+        it. Default: all.
+
+    Returns
+    -------
+    Forest
+        With the new counts and, from the same instances, a new ``prior`` and ``n_samples``.
+
+    Raises
+    ------
+    ValueError
+        If X, y, the weights or the mask differ in length, a label is unknown (it is named), a weight is negative or not
+        finite, or no instance counts anywhere.
+
+    Notes
+    -----
+    On the host; not differentiable. Leaves that no instance reaches are empty. Out-of-bag counts are for **new**
+    instances: an instance's own label is among the counts of its out-of-bag leaves.
+    """
+    values, _ = as_instances(X, forest)
+    values = np.asarray(values)
+    labels = class_indices(forest, y)
+    n, n_classes = len(values), forest.n_classes
+    if len(labels) != n:
+        raise ValueError(f"y has {len(labels)} labels for {n} instances; pass one label per instance.")
+    check_mask(mask, n, forest.n_trees)
+    weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    if weights is not None and (
+        weights.shape != (n,) or not np.all(np.isfinite(weights)) or weights.min(initial=0) < 0
+    ):
+        raise ValueError(f"sample_weight must hold one finite number >= 0 per instance, shape ({n},).")
+    counts = np.zeros((forest.n_trees, forest.n_nodes * n_classes))
+    for start in range(0, n, CHUNK):
+        part = slice(start, start + CHUNK)
+        cells = np.asarray(leaf_index(forest, values[part])) * n_classes + labels[part, None]
+        own = np.ones(cells.shape[0]) if weights is None else weights[part]
+        for tree in range(forest.n_trees):
+            counted = own if mask is None else own * np.asarray(mask[part, tree])
+            counts[tree] += np.bincount(cells[:, tree], weights=counted, minlength=counts.shape[1])
+    total = np.bincount(labels, weights=weights, minlength=n_classes)
+    if not total.sum() > 0:
+        raise ValueError("no instance has a positive weight; there is nothing to count.")
+    table, code = distinct_counts(counts.reshape(forest.n_trees, forest.n_nodes, n_classes))
+    dtype = forest.prior.dtype
+    fresh = (table, code, jnp.asarray(total / total.sum(), dtype), jnp.asarray(total.sum(), dtype))
+    return eqx.tree_at(lambda f: (f.count_table, f.code, f.prior, f.n_samples), forest, fresh)
+
+
+def class_indices(forest: Forest, y) -> np.ndarray:
+    """Positions of labels among the forest's classes; raises a ValueError that names unknown ones."""
+    labels = np.asarray(y)
+    if labels.ndim != 1:
+        raise ValueError(f"y has shape {labels.shape}; pass one label per instance, shape (instances,).")
+    place = {label: i for i, label in enumerate(forest.class_labels)}
+    distinct, inverse = np.unique(labels, return_inverse=True)
+    unknown = [label for label in distinct.tolist() if label not in place]
+    if unknown:
+        raise ValueError(
+            f"y holds labels that the forest does not know: {unknown[:5]}; "
+            f"its classes are {list(forest.class_labels)[:10]}."
+        )
+    return np.array([place[label] for label in distinct.tolist()], dtype=np.int64)[inverse]

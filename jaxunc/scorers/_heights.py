@@ -1,0 +1,144 @@
+"""Heights in the middle: how probable an even outcome is under a leaf's distribution, in logarithms.
+
+With d = (w⁺-w⁻)/2 and b(N, d) = C(N, N/2+d) 2^{-N}, γ(j) = b(2j, 0), and o = 1 where the middle lies between two
+integers (N odd), else 0, j = (N-o)/2, all of them are short products, also for real counts:
+
+    binomial        f_mid = r γ(j) (1-t²)^j                t = (w⁺-w⁻)/N, r = 1 or N/(N+1)
+    beta-binomial   f_mid = a b(N,d) γ(j) / b(2N-o,d)      a = (N+1)/(2N+1) or 1/2
+    beta            f_mid = (N+1) b(N,d)
+
+(o = 1: the mean of the two terms beside the middle, which these products equal.) By Stirling's formula at half integers
+
+    log b(n, d) = ½ log(2/(π(n+1))) - (n+1)/2 S(2d/(n+1)) + δ(n+1) - e(n/2+d) - e(n/2-d),   e(x) = δ(2x+1) - δ(x+½),
+
+in which nothing is singular at a count of zero. In the normalised heights the terms are grouped so that each vanishes
+at a tie: log c keeps its relative precision there.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jaxunc._numerics import entropy_gap, log1p_minus, stirling_error
+
+from ._likelihood import NOTHING
+
+_LOG_PI = 1.1447298858494002
+
+
+class Leaf(NamedTuple):
+    """A leaf that is not empty, without its sign."""
+
+    more: Float[Array, "..."]
+    fewer: Float[Array, "..."]
+    """Positive: see `_likelihood.count_or_nothing`."""
+    lead: Float[Array, "..."]
+    """more - fewer, exact."""
+    odd: Float[Array, "..."]
+    """o."""
+
+    @property
+    def total(self) -> Array:
+        return self.more + self.fewer
+
+    def log_one_minus_square(self, shift: float) -> Array:
+        """log(1 - (lead/(N + 2 shift))²)."""
+        n = self.total + 2 * shift
+        ratio = self.lead / n
+        near = ratio < 0.7
+        product = 4 * ((self.more + shift) / n) * ((self.fewer + shift) / n)
+        return jnp.where(near, jnp.log1p(-(jnp.where(near, ratio, 0.0) ** 2)), jnp.log(jnp.where(near, 1.0, product)))
+
+    def log_even_power(self, j: Array) -> Array:
+        """j log(4 p (1-p)): ``j`` tosses of each kind, against a fair coin."""
+        # Next to a power as low as this the count that stands for zero would count for something.
+        nothing = (self.fewer <= 2 * NOTHING * self.total) & (j > 0) & (j < 0.5)
+        return jnp.where(nothing, -1e4, j * self.log_one_minus_square(0.0))
+
+    def entropy_gap(self, shift: float) -> Array:
+        """S(lead/(N + 2 shift))."""
+        n = self.total + 2 * shift
+        return entropy_gap(self.lead / n, 2 * (self.fewer + shift) / n)
+
+
+def _errors(*arguments) -> list[Array]:
+    """δ of each argument, in one pass."""
+    return list(stirling_error(jnp.stack(arguments)))
+
+
+def log_even_mass(leaf: Leaf) -> Array:
+    """log b(N, d): the probability of the leaf's counts under a fair coin."""
+    n = leaf.total + 1
+    a, b = leaf.more + 0.5, leaf.fewer + 0.5
+    at_n, at_a, at_b, twice_a, twice_b = _errors(n, a, b, 2 * a, 2 * b)
+    return (jnp.log(2 / n) - _LOG_PI) / 2 - n / 2 * leaf.entropy_gap(0.5) + (at_n + (at_a - twice_a) + (at_b - twice_b))
+
+
+def log_central(j: Float[Array, "..."]) -> Array:
+    """log γ(j) = log(C(2j, j) 4^{-j})."""
+    once, twice = _errors(j + 0.5, 2 * j + 1)
+    return -(jnp.log(j + 0.5) + _LOG_PI) / 2 + (2 * once - twice)
+
+
+def _beside_own(count):
+    """w φ(1/(2w)) = w log(1 + 1/(2w)) - ½, which stays finite as w → 0."""
+    small = count < 1
+    low, high = jnp.where(small, count, 0.5), jnp.where(small, 1.0, count)
+    return jnp.where(small, low * (jnp.log1p(2 * low) - jnp.log(2 * low)) - 0.5, high * log1p_minus(0.5 / high))
+
+
+def _mode_correction(leaf: Leaf) -> Array:
+    """log of the binomial mass at its mode, without the factor √(2(N+1)/(π(2w⁺+1)(2w⁻+1)))."""
+    a, b = leaf.more + 0.5, leaf.fewer + 0.5
+    at_n, at_a, at_b, twice_a, twice_b = _errors(leaf.total + 1, a, b, 2 * a, 2 * b)
+    whole = 2 * _beside_own(leaf.total / 2)  # N φ(1/N)
+    return (whole - _beside_own(leaf.more) - _beside_own(leaf.fewer)) + (at_n + (at_a - twice_a) + (at_b - twice_b))
+
+
+def log_mode_mass(leaf: Leaf) -> Array:
+    """log f(w⁺) of Bin(N, p̂)."""
+    n = leaf.total + 1
+    return (jnp.log(2 / n) - _LOG_PI - leaf.log_one_minus_square(0.5)) / 2 + _mode_correction(leaf)
+
+
+def binomial_height(leaf: Leaf, normalized: bool) -> Array:
+    """log c of Bin(N, p̂)."""
+    n, o = leaf.total, leaf.odd
+    j = (n - o) / 2
+    rest = o * jnp.log1p(-1 / (n + 1)) + leaf.log_even_power(j)
+    if not normalized:
+        return rest + log_central(j)
+    once, twice = _errors(j + 0.5, 2 * j + 1)
+    slope = (leaf.log_one_minus_square(0.5) + jnp.log1p(o / (n + 1 - o))) / 2
+    return rest + slope + ((2 * once - twice) - _mode_correction(leaf))
+
+
+def beta_binomial_height(leaf: Leaf, normalized: bool) -> Array:
+    """log c of BetaBin(N, w⁺+1, w⁻+1)."""
+    n, o = leaf.total, leaf.odd
+    outer = 2 * n + 1 - o
+    gap = outer / 2 * entropy_gap(leaf.lead / outer, 1 - leaf.lead / outer) - (n + 1) / 2 * leaf.entropy_gap(0.5)
+    above, below = (outer + leaf.lead) / 2, (outer - leaf.lead) / 2
+    once_above, twice_above, once_below, twice_below, at_n, at_outer = _errors(
+        above, 2 * above, below, 2 * below, n + 1, outer
+    )
+    far = (twice_above - once_above) + (twice_below - once_below)
+    a, b, middle = leaf.more + 0.5, leaf.fewer + 0.5, (n + 1 - o) / 2
+    if normalized:
+        at_a, at_b, at_middle, twice_middle, once, twice = _errors(a, b, middle, 2 * middle, n + 0.5, 2 * n + 1)
+        factor = (leaf.log_one_minus_square(0.5) + o * jnp.log1p(-0.5 / (n + 1))) / 2
+        near = (2 * at_middle - at_a - at_b) + (at_n - twice_middle)
+        return gap + factor + near + (far - (at_outer - once) - (twice - once))
+    at_a, at_b, at_middle, twice_a, twice_b, twice_middle = _errors(a, b, middle, 2 * a, 2 * b, 2 * middle)
+    factor = jnp.where(o > 0, -jnp.log(2.0).astype(n.dtype), jnp.log((n + 1) / (2 * n + 1)))
+    factor = factor + (jnp.log(outer / (n + 1)) - jnp.log(middle) - _LOG_PI) / 2
+    near = (at_n - at_outer) + (at_a - twice_a) + (at_b - twice_b) + (2 * at_middle - twice_middle)
+    return gap + factor + near + far
+
+
+def beta_height(leaf: Leaf, normalized: bool) -> Array:
+    """log c of Beta(w⁺+1, w⁻+1); the normalised height is the likelihood ratio L(1/2)."""
+    if normalized:
+        return -leaf.total / 2 * leaf.entropy_gap(0.0)
+    return jnp.log(leaf.total + 1) + log_even_mass(leaf)

@@ -1,0 +1,133 @@
+"""Relative frequencies drawn towards a prior: Laplace's correction and the m-estimate."""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Num
+
+from jaxunc._checks import check_class_axis, is_concrete
+from jaxunc._numerics import float_dtype, safe_divide
+
+from ._differences import excess
+from ._scale import width
+
+
+@width(1.0)
+def laplace(counts: Num[Array, "... classes"]) -> Array:
+    r"""Laplace's correction of the relative frequency, centred (score p_lap).
+
+    .. math:: p_{lap} = \frac{w^+ + 1}{N + 2} - \frac12 = \frac{w^+ - w^-}{2 (N + 2)},
+              \qquad C > 2:\; \frac{w_c + 1}{N + C} - \frac1C
+
+    Parameters
+    ----------
+    counts
+        Class counts of leaves, ≥ 0, real or integer; the last axis is [negative, positive], or more classes.
+
+    Returns
+    -------
+    Array
+        Binary: scores ``[...]`` in (-1/2, 1/2), positive for class 1. More classes: ``[... classes]``.
+
+    Raises
+    ------
+    ValueError
+        If the last axis holds fewer than two classes.
+
+    Notes
+    -----
+    Empty leaf: 0. It is the m-estimate with m = C and the uniform prior, and the mean of Beta(w⁺+1, w⁻+1). Differences
+    of integer counts are exact. Gradient (binary): ∂/∂w⁺ = (w⁻+1)/(N+2)², ∂/∂w⁻ = -(w⁺+1)/(N+2)², everywhere.
+
+    References
+    ----------
+    Busch et al. 2021, section 3.1.1.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> print(laplace(jnp.array([[0.0, 2.0], [0.0, 0.0]])))
+    [0.25 0.  ]
+    """
+    check_class_axis(counts)
+    n_classes = counts.shape[-1]
+    total = jnp.sum(counts.astype(float_dtype(counts)), axis=-1, keepdims=True)
+    score = excess(counts) / (n_classes * (total + n_classes))
+    return score[..., 1] if n_classes == 2 else score
+
+
+@width(1.0)
+def m_estimate(
+    counts: Num[Array, "... classes"], *, m: float | Float[Array, ""], prior: float | Float[Array, "*classes"]
+) -> Array:
+    r"""Relative frequency with m instances of the prior π added, centred.
+
+    .. math:: p_m(c) = \frac{w_c + m\, \pi_c}{N + m}; \qquad \text{binary score } p_m(+) - \tfrac12,
+              \qquad C > 2:\; p_m(c) - \tfrac1C
+
+    Parameters
+    ----------
+    counts
+        Class counts of leaves, ≥ 0, real or integer; the last axis is [negative, positive], or more classes.
+    m
+        The prior's weight in instances, ≥ 0. 0: the relative frequency; C with a uniform prior: `laplace`.
+    prior
+        Probabilities of the classes ``[classes]``; for two classes also a number, the probability of class 1.
+
+    Returns
+    -------
+    Array
+        Binary: scores ``[...]`` in [-1/2, 1/2], positive where class 1 is the more probable. More classes:
+        ``[... classes]``.
+
+    Raises
+    ------
+    ValueError
+        If the last axis holds fewer than two classes, m is negative, or the prior has the wrong shape, an entry
+        outside [0, 1] or a sum other than 1 (values are checked outside of `jax.jit` only).
+
+    Notes
+    -----
+    N + m = 0: the prior, centred. Differences of integer counts are exact. Both settings may be arrays with gradients:
+    ``jax.tree_util.Partial(m_estimate, m=2.0, prior=0.3)`` is a scorer whose settings can be learned. Gradient:
+    ∂p_m(c)/∂w_c = (1 - p_m(c))/(N+m), ∂/∂m = (π_c - p_m(c))/(N+m), ∂/∂π_c = m/(N+m); at N + m = 0 it is 0 but for
+    ∂/∂π_c = 1.
+
+    References
+    ----------
+    Cestnik 1990, Estimating probabilities: a crucial task in machine learning; Busch et al. 2021, section 3.1.1.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> print(m_estimate(jnp.array([[1.0, 3.0], [0.0, 0.0]]), m=4.0, prior=0.25))
+    [ 0.   -0.25]
+    """
+    check_class_axis(counts)
+    n_classes = counts.shape[-1]
+    dtype = float_dtype(counts)
+    if is_concrete(m) and not np.all(np.asarray(m) >= 0):
+        raise ValueError(f"m={m} is negative; the prior's weight is a number of instances, >= 0.")
+    share = _class_prior(prior, n_classes).astype(dtype)
+    weight = jnp.asarray(m, dtype)
+    total = jnp.sum(counts.astype(dtype), axis=-1, keepdims=True) + weight
+    beyond = excess(counts) + weight * (n_classes * share - 1)
+    score = safe_divide(beyond, n_classes * total, share - 1 / n_classes)
+    return score[..., 1] if n_classes == 2 else score
+
+
+def _class_prior(prior, n_classes: int) -> Array:
+    """The prior as one probability per class."""
+    prior = jnp.asarray(prior, float_dtype(prior))
+    if prior.ndim == 0 and n_classes == 2:
+        prior = jnp.stack([1 - prior, prior])
+    if prior.shape != (n_classes,):
+        number = ", or one number for class 1" if n_classes == 2 else ""
+        raise ValueError(
+            f"prior has shape {prior.shape}, but the counts have {n_classes} classes; "
+            f"pass one probability per class, shape ({n_classes},){number}."
+        )
+    if is_concrete(prior):
+        values = np.asarray(prior, np.float64)
+        if not (np.all(values >= 0) and abs(values.sum() - 1) < 1e-4):
+            raise ValueError(f"prior={values.tolist()} must hold probabilities: numbers in [0, 1] that add to 1.")
+    return prior
