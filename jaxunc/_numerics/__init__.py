@@ -3,7 +3,7 @@
 from ._order_keys import NAN_FIRST, NAN_LAST, order_key, order_key_at_or_below
 from ._special import floored_log, lambert_w_of_exp, log1p_minus, safe_divide
 from ._stirling import entropy_gap, stirling_error
-from ._two_float import TwoFloat, float_dtype, two_float_from_limbs, two_sum
+from ._two_float import TwoFloat, float_dtype, two_float_from_limbs, two_product, two_sum
 
 __all__ = [
     "NAN_FIRST",
@@ -19,5 +19,6 @@ __all__ = [
     "safe_divide",
     "stirling_error",
     "two_float_from_limbs",
+    "two_product",
     "two_sum",
 ]

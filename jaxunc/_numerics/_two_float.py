@@ -22,7 +22,7 @@ def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
     return s, (a - (s - b_seen)) + (b - b_seen)
 
 
-def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
+def two_product(a: Array, b: Array) -> tuple[Array, Array]:
     """The rounded product p and its exact rounding error e: ``a b = p + e`` (Dekker)."""
     half = (jnp.finfo(a.dtype).nmant + 2) // 2
 
@@ -60,7 +60,7 @@ class TwoFloat(NamedTuple):
         """The quotient by a plain number, to twice the precision."""
         b = jnp.asarray(divisor, self.high.dtype)
         quotient = self.high / b
-        p, e = _two_product(quotient, jnp.broadcast_to(b, quotient.shape))
+        p, e = two_product(quotient, jnp.broadcast_to(b, quotient.shape))
         rest = ((self.high - p) - e) + self.low
         return TwoFloat(*two_sum(quotient, rest / b))
 

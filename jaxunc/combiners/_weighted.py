@@ -15,7 +15,7 @@ class Weighted(Fold):
     """A sum rule with a weight per tree: each tree counts as that many copies of itself.
 
     Multiplies all that the tree contributes, denominators included; a weight of 0 leaves it out. Differentiable in
-    the weights.
+    the weights. Weighted counts are floats: exact sums of integers are no longer exact.
 
     Parameters
     ----------
@@ -57,7 +57,9 @@ class Weighted(Fold):
 
     def lift(self, counts: Num[Array, "... classes"]):
         """What the rule lifts, times this tree's weight."""
-        return jax.tree.map(lambda part: part * self.weights, self.rule.lift(counts))
+        # Not 0 times a veto (-inf), which would be NaN.
+        left_out = self.weights == 0
+        return jax.tree.map(lambda part: jnp.where(left_out, 0, part * self.weights), self.rule.lift(counts))
 
     def finish(self, stat):
         """What the rule answers."""

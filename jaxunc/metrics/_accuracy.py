@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Float, Real
 
 from ._instances import Labels, as_array, as_floats, check_columns, check_no_nan, checked_labels, nan_unless_classes
@@ -60,7 +61,7 @@ def accuracy(
 @jax.jit
 def _accuracy(class_scores, y):
     n, n_classes = class_scores.shape
-    hits = jnp.sum(jnp.argmax(class_scores, axis=-1) == y, dtype=jnp.int32)
+    hits = jnp.sum(lax.argmax(class_scores, axis=1, index_dtype=jnp.int32) == y, dtype=jnp.int32)
     share = hits.astype(as_floats(class_scores).dtype) / n
     share = jnp.where(jnp.any(jnp.isnan(class_scores)), jnp.nan, share)
     return nan_unless_classes(share, y, n_classes)

@@ -92,19 +92,19 @@ def calibration_error(
 def _calibration_error(probs, y, n_bins, norm, strategy):
     n, n_classes = probs.shape
     confidence = jnp.max(probs, axis=-1)
-    excess = confidence - (jnp.argmax(probs, axis=-1) == y).astype(probs.dtype)
+    excess = confidence - (lax.argmax(probs, axis=1, index_dtype=jnp.int32) == y).astype(probs.dtype)
     if strategy == "uniform":
         edges = jnp.asarray(np.arange(1, n_bins) / n_bins, probs.dtype)
     else:
         ranks = np.array([-(-b * n // n_bins) for b in range(1, n_bins)], dtype=int)
         edges = jnp.sort(lax.stop_gradient(confidence))[ranks - 1]
-    bin_of = jnp.searchsorted(edges, lax.stop_gradient(confidence), side="left")
+    bin_of = jnp.sum(confidence[:, None] > edges[None, :], axis=1, dtype=jnp.int32)
 
     def in_bin(b):
         inside = bin_of == b
         return total(jnp.where(inside, excess, 0.0)), jnp.sum(inside, dtype=jnp.int32)
 
-    gaps, sizes = lax.map(in_bin, jnp.arange(n_bins, dtype=bin_of.dtype))
+    gaps, sizes = lax.map(in_bin, jnp.arange(n_bins, dtype=jnp.int32))
     sizes = jnp.maximum(sizes, 1).astype(probs.dtype)
     if norm == "l1":
         error = jnp.sum(jnp.abs(gaps)) / n

@@ -122,7 +122,7 @@ def check_folds(table: Table, n_folds: int) -> None:
 def study(table: Table, settings: Settings) -> Iterator[list[Record]]:
     """Grow the forests, one per core at a time, and yield for each the records of all rules on its test fold.
 
-    They come in the order of the settings, whichever is ready first.
+    They come in the order of the settings: forests, leaf sizes, repetitions, folds.
 
     Parameters
     ----------
@@ -187,7 +187,6 @@ def measure(answer: Answer, y: Int[np.ndarray, " instances"]) -> dict[str, float
     scores, shares, log_probs = (
         np.asarray(part, np.float64) for part in (answer.class_scores, answer.probability, answer.log_probability)
     )
-    shares = np.clip(shares, 0, 1)  # a mean of centred scores may round to -1e-9
     probs = shares / shares.sum(axis=1, keepdims=True)
     classes = np.arange(probs.shape[1])
     if len(classes) == 2:
@@ -217,9 +216,15 @@ def _ranking_keys(probs: np.ndarray, log_probs: np.ndarray) -> np.ndarray:
 def check_writable(path: str | Path) -> None:
     """Raise a ValueError if a file of that name cannot be made, before hours are spent on what it should hold."""
     path = Path(path)
-    if path.is_dir() or not path.parent.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        found = "is a folder" if path.is_dir() else "is in no folder that exists and can be written to"
-        raise ValueError(f"--json={str(path)!r} {found}; expected the name of a file to write, such as results.json.")
+    if path.is_dir():
+        found = "is a folder"
+    elif not path.parent.is_dir():
+        found = "is in a folder that does not exist"
+    elif not os.access(path if path.exists() else path.parent, os.W_OK):
+        found = "cannot be written to"
+    else:
+        return
+    raise ValueError(f"--json={str(path)!r} {found}; expected the name of a file to write, such as results.json.")
 
 
 def write_json(path: str | Path, table: Table, settings: Settings, records: list[Record]) -> None:

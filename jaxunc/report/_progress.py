@@ -26,9 +26,8 @@ def run(table: Table, settings: Settings, *, quiet: bool = False) -> list[Record
     """
     console = Console(stderr=True)
     columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("forests"), TimeRemainingColumn(compact=True))
-    bar = Progress(*columns, TextColumn("{task.description}"), console=console, transient=True)
-    bar.disable = quiet or not console.is_terminal
-    with bar:
+    hidden = quiet or not console.is_terminal
+    with Progress(*columns, TextColumn("{task.description}"), console=console, transient=True, disable=hidden) as bar:
         task = bar.add_task("compiling", total=settings.n_forests)
         records = []
         for found in study(table, settings):

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.typing import DTypeLike
 from jaxtyping import Array, Complex64, Float, Int32
 
 from jaxunc._numerics import NAN_FIRST, NAN_LAST, order_key
@@ -79,7 +80,7 @@ def pair_words(first: Array, second: Array) -> Complex64[Array, "..."]:
     return lax.complex(*(lax.bitcast_convert_type(half, jnp.float32) for half in (first, second)))
 
 
-def split_words(pairs: Complex64[Array, "..."], first: jnp.dtype, second: jnp.dtype) -> tuple[Array, Array]:
+def split_words(pairs: Complex64[Array, "..."], first: DTypeLike, second: DTypeLike) -> tuple[Array, Array]:
     """The two 32-bit arrays of `pair_words`."""
     return lax.bitcast_convert_type(lax.real(pairs), first), lax.bitcast_convert_type(lax.imag(pairs), second)
 

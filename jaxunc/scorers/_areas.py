@@ -86,6 +86,11 @@ class _Nodes(NamedTuple):
     scale: Array
     """dz/dx, where x are the nodes on [0, 1]."""
 
+    @property
+    def log_rest(self) -> Array:
+        near = self.z < 0.5
+        return jnp.where(near, jnp.log1p(-jnp.where(near, self.z, 0.0)), jnp.log(self.rest))
+
 
 def _nodes(leaf: Leaf, precision: _Precision, x: Array) -> _Nodes:
     end = leaf.lead / leaf.total + precision.reach / jnp.sqrt(leaf.total + 3)
@@ -102,7 +107,7 @@ def _beta_difference(leaf: Leaf, lead, nodes: _Nodes):
     t = leaf.lead / leaf.total
     mode = jnp.log((leaf.total + 1) / 2) + log_mode_mass(leaf)
     density = jnp.exp(mode + log_likelihood(nodes.z, nodes.rest, nodes.z - t, leaf.more, leaf.fewer))
-    turn = (jnp.log1p(nodes.z) - jnp.log(nodes.rest)) / 2
+    turn = (jnp.log1p(nodes.z) - nodes.log_rest) / 2
     return nodes.scale * density * (1 + jnp.exp(-2 * leaf.lead * turn)) * jnp.tanh(lead * turn)
 
 
@@ -125,7 +130,7 @@ def beta_binomial_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
     x, weights, cumulate = _constants(precision, lead.dtype)
     nodes = _nodes(leaf, precision, x)
     j = (leaf.total + leaf.odd) / 2
-    power = jnp.exp(j * (jnp.log1p(nodes.z) + jnp.log(nodes.rest)))
+    power = jnp.exp(j * (jnp.log1p(nodes.z) + nodes.log_rest))
     tosses = jnp.exp(log_central(j)) * ((2 * j + 1) * _apply(cumulate, nodes.scale * power) - nodes.z * power)
     value = _apply(weights, _beta_difference(leaf, lead, nodes) * tosses)
     return _within_one(value, leaf, lead, precision)

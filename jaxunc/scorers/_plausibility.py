@@ -228,6 +228,9 @@ def _support_jvp(primals, tangents):
     return values, (d_log_neg, d_log_pos, d_preference, d_log_ignorance)
 
 
+_support_jitted = jax.jit(_support)  # so that an eager call compiles its loops once
+
+
 def class_one(prior, dtype) -> Array:
     """The prior probability of class 1, from itself or from ``[negative, positive]``; checked where it is known."""
     prior = jnp.asarray(prior, dtype)
@@ -252,7 +255,7 @@ def support(counts: Num[Array, "... 2"], prior=0.5) -> Support:
         )
     dtype = float_dtype(counts)
     lead = (counts[..., 1] - counts[..., 0]).astype(dtype)
-    values = _support(counts[..., 0].astype(dtype), counts[..., 1].astype(dtype), lead, class_one(prior, dtype))
+    values = _support_jitted(counts[..., 0].astype(dtype), counts[..., 1].astype(dtype), lead, class_one(prior, dtype))
     return Support(jnp.stack(values[:2], axis=-1), values[2], values[3])
 
 
