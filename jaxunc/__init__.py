@@ -4,7 +4,7 @@
 `bind` them, and score.
 """
 
-from jaxunc import belief, combiners, forest, interop, routing, scorers
+from jaxunc import belief, combiners, forest, interop, metrics, routing, scorers
 from jaxunc.combiners import (
     Answer,
     CautiousRule,
@@ -62,6 +62,7 @@ __all__ = [
     "leaf_counts",
     "leaf_index",
     "margin",
+    "metrics",
     "oob_mask",
     "recount",
     "routing",

@@ -55,7 +55,7 @@ def cautious_fold(masses: Float[Array, "... trees sets"], *, normalized: bool = 
 
     References
     ----------
-    Denœux 2008, definition 4 and proposition 4; Busch et al. 2021, section 4, "Cautious".
+    Denœux 2008; Busch et al. 2021, section 4, "Cautious".
 
     Examples
     --------

@@ -34,7 +34,7 @@ def commonality(masses: Float[Array, "... sets"]) -> Float[Array, "... supersets
 
     References
     ----------
-    Shafer 1976, section 2.3.
+    Shafer 1976, chapter 2.
 
     Examples
     --------

@@ -41,7 +41,7 @@ def discount(masses: Float[Array, "... sets"], reliability: Float[Array, "..."] 
 
     References
     ----------
-    Shafer 1976, section 11.1; Smets 1993.
+    Shafer 1976, chapter 11; Smets 1993.
 
     Examples
     --------

@@ -82,11 +82,9 @@ class EvidenceAccumulation(Fold):
         return jnp.exp(self.log_prior)
 
     def _prior_gain(self) -> Array:
-        """What a leaf's log(C P(c|w)) is measured against: 0 at a uniform prior."""
-        n_classes = self.log_prior.shape[-1]
-        if self.prior_term == "published_code":
-            return self.prior - 1 / n_classes
-        return self.log_prior + math.log(n_classes)
+        """What a leaf's log(C P(c|w)) is measured against: 0 at a uniform prior (as printed)."""
+        term = self.prior if self.prior_term == "published_code" else self.log_prior
+        return term + math.log(self.log_prior.shape[-1])
 
     def lift(self, counts: Num[Array, "... classes"]):
         """Evidence of a leaf for every class."""

@@ -57,9 +57,13 @@ class Weighted(Fold):
 
     def lift(self, counts: Num[Array, "... classes"]):
         """What the rule lifts, times this tree's weight."""
-        # Not 0 times a veto (-inf), which would be NaN.
-        left_out = self.weights == 0
-        return jax.tree.map(lambda part: jnp.where(left_out, 0, part * self.weights), self.rule.lift(counts))
+
+        def weigh(part):
+            # A veto (-inf) stays one at any weight but 0; a product would be NaN, there or in its gradient.
+            vetoed = jnp.isinf(part)
+            return jnp.where(vetoed & (self.weights > 0), part, jnp.where(vetoed, 0, part) * self.weights)
+
+        return jax.tree.map(weigh, self.rule.lift(counts))
 
     def finish(self, stat):
         """What the rule answers."""

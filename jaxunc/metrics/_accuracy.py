@@ -43,7 +43,7 @@ def accuracy(
 
     References
     ----------
-    The decision of the library's estimators; the first paper's code takes class 1 on binary ties instead.
+    Busch et al. 2021, whose code takes class 1 on binary ties instead.
 
     Examples
     --------

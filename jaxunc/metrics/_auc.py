@@ -61,7 +61,7 @@ def auc(
 
     References
     ----------
-    Mann and Whitney 1947; Hand and Till 2001 (one against the rest, unweighted); Costa et al. 2013, section 4.
+    Mann and Whitney 1947; Fawcett 2006 (more classes, each against the rest; here unweighted); Costa et al. 2013.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def auc_reliability(
 
     References
     ----------
-    Costa et al. 2013, section 4, "AUC reliability".
+    Costa et al. 2013, "AUC reliability".
 
     Examples
     --------

@@ -5,7 +5,7 @@ import gzip
 import warnings
 import zlib
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -38,7 +38,7 @@ class Table(NamedTuple):
 
 def breast_cancer() -> Table:
     """The diagnostic breast-cancer data of Wisconsin, which scikit-learn brings along (569 instances, 30 features)."""
-    data = load_breast_cancer()
+    data = cast(Any, load_breast_cancer())
     return Table("breast cancer (from scikit-learn)", data.data, data.target, tuple(map(str, data.target_names)), ())
 
 
@@ -134,11 +134,12 @@ def _classes(frame: pd.DataFrame, target: str | None) -> tuple[np.ndarray, tuple
             f"--target={target!r} is no column of DATA.{_nearest(target, columns)} "
             f"Choose one of its columns: {_listed(columns, 20)}."
         )
-    column = frame[target]
-    if n_missing := int(column.isna().sum()):
+    column = cast(pd.Series, frame[target])
+    missing = column.isna().to_numpy()
+    if n_missing := int(missing.sum()):
         raise ValueError(
             f"--target={target!r} is missing in {n_missing} of {len(column)} rows (first in row "
-            f"{int(column.isna().to_numpy().argmax()) + 1}); every row needs a class. Leave those rows out; if a text "
+            f"{int(missing.argmax()) + 1}); every row needs a class. Leave those rows out; if a text "
             f"that reads as missing is a class, rename it ({_MISSING_WORDS} read as missing)."
         )
     codes, levels = _factorize(column)
@@ -147,15 +148,16 @@ def _classes(frame: pd.DataFrame, target: str | None) -> tuple[np.ndarray, tuple
             f"--target={target!r} has the same value {str(levels[0])!r} in all {len(column)} rows; expected two "
             "classes or more. Choose another column, or add rows of the other classes."
         )
-    numbers = levels.astype(float) if types.is_numeric_dtype(levels.dtype) else None
-    integral = numbers is not None and bool(np.all(numbers == np.rint(numbers)))
-    if numbers is not None and len(levels) > _MOST_NUMERIC_CLASSES and not (integral and len(levels) < len(codes) / 5):
-        raise ValueError(
-            f"--target={target!r} holds {len(levels)} different numbers in {len(codes)} rows: a quantity (regression), "
-            "but expected a class for every row. Choose another column, or cut this one into ranges first."
-        )
-    if integral and not types.is_bool_dtype(levels.dtype):
-        levels = numbers.astype(int)
+    if types.is_numeric_dtype(levels.dtype) and not types.is_bool_dtype(levels.dtype):
+        numbers = levels.to_numpy(dtype=np.float64)
+        integral = bool(np.all(numbers == np.rint(numbers)))
+        if len(levels) > _MOST_NUMERIC_CLASSES and not (integral and len(levels) < len(codes) / 5):
+            raise ValueError(
+                f"--target={target!r} holds {len(levels)} different numbers in {len(codes)} rows: a quantity "
+                "(regression), but expected a class for every row. Choose another column, or cut this one into ranges "
+                "first."
+            )
+        levels = pd.Index(numbers.astype(np.int64)) if integral else levels
     return codes.astype(np.int64), tuple(map(str, levels))
 
 
@@ -165,7 +167,7 @@ def _features(frame: pd.DataFrame) -> tuple[np.ndarray, tuple[str, ...]]:
         raise ValueError("DATA has no column besides the target; expected at least one feature.")
     values, encoded, constant, empty = {}, [], [], []
     for name in frame.columns:
-        column = frame[name]
+        column = cast(pd.Series, frame[name])
         numbers, is_nominal = _as_numbers(column, name)
         missing = np.isnan(numbers)
         if missing.all():

@@ -1,6 +1,7 @@
 """Records → averages and ranks, and both as tables for a terminal."""
 
 from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -14,10 +15,15 @@ from ._data import Table
 from ._rules import RULES, left_out
 
 _FOREST = ["forest", "leaf_size", "repeat", "fold"]
-_TITLES = {"accuracy": "accuracy", "auc": "AUC", "brier": "Brier", "log_loss": "log loss"}
+_TITLES = {"accuracy": "accuracy", "auc": "AUC", "brier": "Brier", "log_loss": "log loss", "all": "all"}
 # Differences below this are rounding, and count as ties.
 _DECIMALS = 9
 _WIDEST = 100
+
+
+def _frame(records: Sequence[Record]) -> Any:
+    # Any: the types that pandas declares lose track of grouped columns.
+    return pd.DataFrame(records)
 
 
 def averages(records: Sequence[Record]) -> pd.DataFrame:
@@ -25,14 +31,14 @@ def averages(records: Sequence[Record]) -> pd.DataFrame:
 
     The leaf sizes are averaged first, within each fold. Rows: (forest, rule); columns: (measure, "mean" | "std").
     """
-    frame = pd.DataFrame(records)
+    frame = _frame(records)
     per_fold = frame.groupby(["forest", "rule", "repeat", "fold"], sort=False)[list(METRICS)].mean()
     return per_fold.groupby(["forest", "rule"], sort=False).agg(["mean", "std"])
 
 
 def best_leaf_sizes(records: Sequence[Record]) -> pd.Series:
     """The leaf size with the least mean Brier score (the smallest of equals), for each forest and rule."""
-    frame = pd.DataFrame(records)
+    frame = _frame(records)
     brier = frame.groupby(["forest", "rule", "leaf_size"], sort=False)["brier"].mean().round(_DECIMALS)
     return brier.unstack("leaf_size").sort_index(axis=1).idxmin(axis=1)
 
@@ -42,10 +48,10 @@ def average_ranks(records: Sequence[Record]) -> pd.DataFrame:
 
     Rows: rules, best first; columns: the measures, and "all", their mean.
     """
-    frame = pd.DataFrame(records)
+    frame = _frame(records)
     forests = frame[list(METRICS)].round(_DECIMALS).groupby([frame[name] for name in _FOREST])
-    ranks = pd.DataFrame({name: forests[name].rank(ascending=not larger) for name, larger in METRICS.items()})
-    mean = ranks.groupby(frame["rule"], sort=False).mean()
+    ranks = {name: forests[name].rank(ascending=not larger) for name, larger in METRICS.items()}
+    mean = frame.assign(**ranks).groupby("rule", sort=False)[list(METRICS)].mean()
     return mean.assign(all=mean.mean(axis=1)).sort_values("all", kind="stable")
 
 
@@ -109,11 +115,14 @@ def _averages_table(console: Console, settings: Settings, records: Sequence[Reco
 def _ranks_table(settings: Settings, records: Sequence[Record]) -> RichTable:
     ranks = average_ranks(records)
     grid = _grid(f"Average rank of the rules over {_count(settings.n_forests, 'forest')}, 1 is best")
-    for name in ranks.columns:
-        grid.add_column(_TITLES.get(name, name), justify="right", no_wrap=True)
+    for name in _TITLES:
+        grid.add_column(_TITLES[name], justify="right", no_wrap=True)
     grid.add_column("the rule", style="dim", no_wrap=True)
     for rule in ranks.index:
-        cells = [_marked(f"{ranks.at[rule, name]:.2f}", _is_best(ranks[name], rule, False)) for name in ranks.columns]
+        cells = [
+            _marked(f"{ranks.at[rule, name]:.2f}", _is_best(cast(pd.Series, ranks[name]), rule, False))
+            for name in _TITLES
+        ]
         grid.add_row(str(rule), *cells, RULES[str(rule)].meaning)
     return grid
 

@@ -1,0 +1,343 @@
+"""Values, edges, precision, transformations and refusals of every metric."""
+
+from functools import lru_cache, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import sklearn.metrics
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from jaxunc import metrics
+from tests._golden import golden
+from tests._refusal import refuses
+from tests.metrics import _reference as reference
+
+N = 36
+"""Instances of most tests, so that they share compiled programs. (A multiple of the sizes of the reference data: every
+metric stays as it is if all instances come twice.)"""
+
+
+def _log(probs):
+    with np.errstate(divide="ignore"):
+        return jnp.log(probs) if isinstance(probs, jax.Array) else np.log(probs)
+
+
+OF_PROBABILITIES = {
+    "accuracy": metrics.accuracy,
+    "auc": metrics.auc,
+    "brier_score": metrics.brier_score,
+    "log_loss": metrics.log_loss,
+    "log_loss_from_logs": lambda probs, y: metrics.log_loss_from_logs(_log(probs), y),
+    "calibration_error": metrics.calibration_error,
+    "calibration_error_quantile": partial(metrics.calibration_error, strategy="quantile", norm="l2"),
+}
+
+
+@lru_cache
+def predictions(n_classes: int, n: int = N, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities with many ties (float32, multiples of 1/16) and labels that follow them."""
+    rng = np.random.default_rng([n_classes, seed])
+    cuts = np.sort(rng.integers(0, 17, size=(n, n_classes - 1)), axis=1)
+    probs = np.diff(cuts, axis=1, prepend=0, append=16) / 16
+    y = np.array([rng.choice(n_classes, p=p) for p in probs])
+    return probs.astype(np.float32), y
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_reference_values(number, tolerance):
+    entry = golden("metrics")["classification"][number]
+    ratios, y = np.array(entry["probabilities_num_den"], float), np.array(entry["y"])
+    times = N // len(y)
+    probs, y = np.tile(ratios[..., 0] / ratios[..., 1], (times, 1)), np.tile(y, times)
+    correct = probs.argmax(axis=-1) == y
+    np.testing.assert_array_equal(probs.argmax(axis=-1), np.tile(entry["predicted"], times))
+    n_classes = probs.shape[1]
+    values = {
+        "brier_sum_over_classes": metrics.brier_score(probs, y),
+        "brier_mean_over_classes": 2 / n_classes * float(metrics.brier_score(probs, y, scale_by_half=True)),
+        "auc_macro": metrics.auc(probs, y),
+        "auc_reliability": metrics.auc_reliability(probs.max(axis=-1), correct),
+        "log_loss": metrics.log_loss(probs, y),
+    }
+    for name, value in values.items():
+        tolerance.check(value, float(entry[name]), what=name)
+    tolerance.check(metrics.log_loss_from_logs(_log(probs), y), float(entry["log_loss"]))
+    areas = [float(metrics.auc(probs[:, c], y == c)) for c in range(n_classes)]
+    tolerance.check(areas, entry["auc_one_vs_rest"])
+    tolerance.check(metrics.accuracy(probs, y), np.mean(correct))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 4])
+def test_agreement_with_scikit_learn(n_classes, tolerance):
+    probs, y = predictions(n_classes)
+    wide, labels = probs + 2.0**-6, np.arange(n_classes)  # no zeros, for the logarithm
+    wide = wide.astype(float) / wide.sum(axis=1, keepdims=True, dtype=float)
+    tolerance.check(metrics.accuracy(wide, y), sklearn.metrics.accuracy_score(y, wide.argmax(axis=1)))
+    tolerance.check(metrics.log_loss(wide, y), sklearn.metrics.log_loss(y, wide, labels=labels))
+    tolerance.check(metrics.brier_score(wide, y), sklearn.metrics.brier_score_loss(y, wide, scale_by_half=False))
+    if n_classes == 2:
+        tolerance.check(
+            metrics.brier_score(wide, y, scale_by_half=True), sklearn.metrics.brier_score_loss(y, wide[:, 1])
+        )
+        tolerance.check(metrics.auc(wide[:, 1], y), sklearn.metrics.roc_auc_score(y, wide[:, 1]))
+        tolerance.check(metrics.auc(wide, y), sklearn.metrics.roc_auc_score(y, wide[:, 1]))
+    else:
+        areas = sklearn.metrics.roc_auc_score(y, wide, multi_class="ovr", average="macro")
+        tolerance.check(metrics.auc(wide, y), areas)
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2", "max"])
+@pytest.mark.parametrize(("strategy", "n_bins"), [("uniform", 8), ("quantile", 8), ("quantile", 1)])
+def test_calibration_error_of_the_definition(norm, strategy, n_bins):
+    # With eight bins, confidences that are multiples of 1/16 lie on the edges.
+    probs, y = predictions(3)
+    expected = reference.calibration_error(probs, y, n_bins, norm, strategy)
+    result = metrics.calibration_error(probs, y, n_bins=n_bins, norm=norm, strategy=strategy)
+    # Probabilities were given in float32, and so is the answer.
+    np.testing.assert_allclose(result, expected, rtol=1e-6)
+
+
+def test_bins_by_hand():
+    """An edge belongs to the bin below it; equal confidences share a bin."""
+    probs, y = np.array([[0.25, 0.75], [0.5, 0.5], [0.0, 1.0]], np.float32), np.array([1, 1, 0])
+    assert metrics.calibration_error(probs, y, n_bins=2) == pytest.approx((0.5 + abs(0.25 - 1.0)) / 3)
+    same = np.tile(probs[:1], (6, 1))
+    hits = np.array([1, 1, 1, 0, 0, 0])
+    assert metrics.calibration_error(same, hits, n_bins=3, strategy="quantile") == pytest.approx(0.25)
+
+
+small_scores = hnp.arrays(np.float32, 12, elements=st.sampled_from([-np.inf, -1.5, -0.0, 0.0, 1e-40, 2e-40, 0.5, 3e38]))
+
+
+@given(small_scores, hnp.arrays(bool, 12))
+def test_auc_of_any_scores(score, y):
+    np.testing.assert_allclose(metrics.auc(score, y), reference.auc(score, y), rtol=2e-7)
+    mirrored = metrics.auc(-score, ~y)
+    np.testing.assert_allclose(mirrored, reference.auc(score, y), rtol=2e-7)
+
+
+@given(hnp.arrays(np.int32, (12, 4), elements=st.integers(0, 5)), hnp.arrays(np.int8, 12, elements=st.integers(0, 3)))
+def test_auc_of_any_class_scores(scores, y):
+    """Classes that nobody has, or everybody, are left out."""
+    result = metrics.auc(scores, y)
+    np.testing.assert_allclose(result, reference.auc_one_vs_rest(scores, y), rtol=5e-7)
+
+
+def test_undefined_areas():
+    score = np.arange(4, dtype=np.float32)
+    for y in (np.zeros(4, int), np.ones(4, bool)):
+        assert np.isnan(metrics.auc(score, y))
+        assert np.isnan(metrics.auc_reliability(score, y))
+        assert np.isnan(metrics.auc(np.stack([-score, score], axis=-1), y))
+
+
+def test_auc_sees_differences_that_a_float_does_not(x64):
+    y = np.array([0, 0, 1, 1])
+    wide = 1 + np.arange(4) * 1e-12
+    assert metrics.auc(wide, y) == 1
+    assert metrics.auc(np.stack([-wide, wide], axis=-1), y) == 1
+    assert metrics.auc(2**40 + np.arange(4), y) == 1
+    assert metrics.auc(2**24 + np.arange(4, dtype=np.int32), y) == 1
+    if x64:
+        assert metrics.auc(jnp.asarray(wide), y) == 1
+        assert metrics.auc(jnp.asarray(np.arange(4) * 5e-324), y) == 1
+
+
+def test_a_million_instances():
+    """In float32 too every metric is right to its last digit or so."""
+    n = 1_000_000
+    rng = np.random.default_rng(0)
+    p = rng.random(n)
+    y = (rng.random(n) < p).astype(np.int32)
+    probs = np.stack([1 - p, p], axis=-1).astype(np.float32)
+    score = (p * 2000).astype(np.int32)  # many ties, more than 2³⁸ pairs
+    assert float(metrics.auc(score, y)) == pytest.approx(reference.auc(score, y), abs=1e-7)
+    assert float(metrics.brier_score(probs, y)) == pytest.approx(reference.brier_score(probs, y), rel=2e-7)
+    assert float(metrics.log_loss(probs, y)) == pytest.approx(reference.log_loss(probs, y), rel=2e-7)
+    hits = np.mean(probs.argmax(axis=1) == y)
+    assert float(metrics.accuracy(probs, y)) == pytest.approx(hits, rel=1e-7)
+    confidence = probs.max(axis=1).astype(float)
+    one_bin = metrics.calibration_error(probs, y, n_bins=1)
+    assert float(one_bin) == pytest.approx(abs(confidence.mean() - hits), abs=1e-9)
+
+
+def test_degenerate_probabilities():
+    certain, y = np.eye(2, dtype=np.float32), np.array([0, 1])
+    for name, value in {"accuracy": 1, "auc": 1, "brier_score": 0, "log_loss": 0, "calibration_error": 0}.items():
+        assert OF_PROBABILITIES[name](certain, y) == value, name
+    for name, value in {"accuracy": 0, "auc": 0, "brier_score": 2, "calibration_error": 1}.items():
+        assert OF_PROBABILITIES[name](certain, 1 - y) == value, name
+    assert metrics.brier_score(certain, 1 - y, scale_by_half=True) == 1
+    assert metrics.log_loss(certain, 1 - y) == np.inf
+    assert metrics.log_loss_from_logs(_log(certain), 1 - y) == np.inf
+    # Too small for a probability, but not for its logarithm.
+    logs = np.array([[0, -800], [0, -800]], np.float32)
+    assert metrics.log_loss(np.exp(logs), np.array([1, 0])) == np.inf
+    assert metrics.log_loss_from_logs(logs, np.array([1, 0])) == 400
+    # Every class vetoed, or two alike: ties, which the lowest index wins.
+    tied = np.array([[-np.inf, -np.inf], [0.5, 0.5]], np.float32)
+    assert metrics.accuracy(tied, np.array([0, 0])) == 1
+    assert metrics.accuracy(tied, np.array([1, 1])) == 0
+
+
+@pytest.mark.parametrize("name", OF_PROBABILITIES)
+def test_order_of_instances_does_not_matter(name, rng):
+    probs, y = predictions(3)
+    probs, order = (probs.astype(float) + 0.125) / 1.375, rng.permutation(N)
+    shuffled = OF_PROBABILITIES[name](probs[order], y[order])
+    np.testing.assert_allclose(shuffled, OF_PROBABILITIES[name](probs, y), rtol=3e-7)
+
+
+@pytest.mark.parametrize("name", OF_PROBABILITIES)
+def test_transformations(name, x64):
+    metric = OF_PROBABILITIES[name]
+    probs, y = (np.stack(a) for a in zip(*(predictions(3, seed=s) for s in (0, 1, 2, 0, 0, 0)), strict=True))
+    probs = ((probs + 0.125) / 1.375).astype(float)
+    eager = [metric(p, labels) for p, labels in zip(probs, y, strict=True)]
+    for value in eager:
+        assert value.shape == ()
+        assert value.dtype == (np.float64 if x64 else np.float32)
+    # Where nothing can be raised, what is no label makes NaN, and so does NaN.
+    y[3, 5], y[4, 5], probs[5, 5] = 3, -1, np.nan
+    np.testing.assert_allclose(
+        jax.jit(jax.vmap(metric))(jnp.asarray(probs), jnp.asarray(y)), [*eager[:3], *[np.nan] * 3], rtol=1e-6
+    )
+
+
+def test_precision_of_the_answer():
+    """It is that of the predictions, float32 at least; labels do not matter."""
+    probs, y = predictions(3)
+    for dtype in (np.float16, np.float32):
+        for labels in (np.uint8, np.int32, np.int64):
+            assert metrics.brier_score(probs.astype(dtype), y.astype(labels)).dtype == np.float32
+
+
+def test_transformations_of_auc_reliability(x64):
+    reliability, correct = np.arange(8).reshape(2, 4) % 3 / 4, np.array([[0, 1, 0, 1], [1, 1, 1, 0]]) > 0
+    eager = [metrics.auc_reliability(r, c) for r, c in zip(reliability, correct, strict=True)]
+    result = jax.jit(jax.vmap(metrics.auc_reliability))(jnp.asarray(reliability), jnp.asarray(correct))
+    assert result.dtype == (np.float64 if x64 else np.float32)
+    np.testing.assert_allclose(result, eager, rtol=1e-6)
+    np.testing.assert_allclose(
+        eager, [reference.auc(r, c) for r, c in zip(reliability, correct, strict=True)], rtol=1e-6
+    )
+
+
+def test_gradients(rng, x64):
+    """Along a random direction, against differences of the definitions in float64."""
+    y = predictions(3)[1]
+    bins = [(5, "l1", "uniform"), (5, "l2", "quantile"), (5, "max", "uniform")]
+    logits, direction = rng.normal(size=(2, N, 3)) + 2 * np.eye(3)[y] * np.array([1, 0])[:, None, None]
+
+    def of_logits(x):
+        probs = jax.nn.softmax(x)
+        errors = [metrics.calibration_error(probs, y, n_bins=b, norm=n, strategy=s) for b, n, s in bins]
+        logs = metrics.log_loss_from_logs(jax.nn.log_softmax(x), y)
+        return jnp.stack([metrics.brier_score(probs, y), metrics.log_loss(probs, y), logs, *errors])
+
+    def defined(x):
+        probs = np.exp(x) / np.exp(x).sum(axis=1, keepdims=True)
+        errors = [reference.calibration_error(probs, y, *options) for options in bins]
+        loss = reference.log_loss(probs, y)
+        return np.array([reference.brier_score(probs, y), loss, loss, *errors])
+
+    jacobian = jax.jit(jax.jacrev(of_logits))(jnp.asarray(logits))
+    slope = np.sum(np.asarray(jacobian, float) * direction, axis=(1, 2))
+    step = 1e-6
+    expected = (defined(logits + step * direction) - defined(logits - step * direction)) / (2 * step)
+    assert np.all(np.abs(expected) > 1e-3)
+    np.testing.assert_allclose(slope, expected, rtol=1e-6 if x64 else 1e-4)
+
+
+def test_gradients_at_the_edges():
+    certain, y = jnp.eye(2), np.array([1, 1])
+
+    @jax.jit
+    def gradients(probs, score):
+        of_norm = [partial(metrics.calibration_error, norm=norm) for norm in ("l1", "l2", "max")]
+        calibrated = [jax.grad(error)(probs, np.array([0, 1])) for error in of_norm]
+        flat = [jax.grad(metrics.accuracy)(probs, y), jax.grad(metrics.auc)(probs, np.array([0, 1]))]
+        flat += [jax.grad(metrics.auc_reliability)(score, np.array([0, 1]))]
+        return jax.grad(metrics.log_loss)(probs, y), calibrated, flat
+
+    loss, calibrated, flat = gradients(certain, jnp.arange(2.0))
+    assert np.all(np.isfinite(loss))
+    assert loss[0, 1] < -1e15
+    for one in calibrated:
+        assert np.all(np.isfinite(one))
+    for one in flat:
+        np.testing.assert_array_equal(one, 0)
+
+
+def test_strict_promotion():
+    probs, y = (jnp.asarray(a) for a in predictions(2))
+    with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
+        for metric in OF_PROBABILITIES.values():
+            assert jax.eval_shape(metric, probs, y).shape == ()
+
+
+@pytest.mark.parametrize("name", OF_PROBABILITIES)
+def test_labels_that_are_refused(name):
+    metric, probs = OF_PROBABILITIES[name], np.full((4, 2), 0.5)
+    with refuses(TypeError, "y has dtype float.*class indices"):
+        metric(probs, np.zeros(4))
+    with refuses(TypeError, "y has dtype <U2.*searchsorted"):
+        metric(probs, np.array(["no", "ye", "no", "no"]))
+    with refuses(ValueError, r"y holds 2, but class indices lie in \[0, 2\)"):
+        metric(probs, np.array([0, 1, 2, 1]))
+    with refuses(ValueError, "y holds -1"):
+        metric(probs, np.array([0, 1, -1, 1]))
+    with refuses(ValueError, r"y has shape \(3,\); expected \(4,\)"):
+        metric(probs, np.zeros(3, int))
+    with refuses(ValueError, r"y has shape \(4, 1\)"):
+        metric(probs, np.zeros((4, 1), int))
+    with refuses(ValueError, "empty"):
+        metric(probs[:0], np.zeros(0, int))
+
+
+@pytest.mark.parametrize("name", [n for n in OF_PROBABILITIES if n not in ("auc", "accuracy")])
+def test_probabilities_that_are_refused(name):
+    metric, y = OF_PROBABILITIES[name], np.zeros(4, int)
+    for wrong in (np.full((4, 2), 0.45), np.full((4, 2), np.nan), np.full((4, 2), 1e30)):
+        with refuses(ValueError, "probabilities.*adding to 1.*use the rule's"):
+            metric(wrong, y)
+    with refuses(ValueError, r"expected \[instances classes\]"):
+        metric(np.ones((4, 1)), y)
+    with refuses(ValueError, r"expected \[instances classes\].*stack"):
+        metric(np.full(4, 0.5), y)
+
+
+def test_other_refusals():
+    score, y = np.arange(4.0), np.array([0, 1, 0, 1])
+    with refuses(ValueError, "score holds NaN"):
+        metrics.auc(score * np.nan, y)
+    with refuses(ValueError, "reliability holds NaN"):
+        metrics.auc_reliability(score * np.nan, y)
+    with refuses(ValueError, "class_scores holds NaN"):
+        metrics.accuracy(np.full((4, 2), np.nan), y)
+    with refuses(ValueError, "reliability has shape"):
+        metrics.auc_reliability(np.zeros((4, 2)), y)
+    with refuses(ValueError, "correct holds 2"):
+        metrics.auc_reliability(score, 2 * y)
+    with refuses(ValueError, "score has shape"):
+        metrics.auc(np.zeros((4, 2, 2)), y)
+    probs = np.full((4, 2), 0.5)
+    with refuses(ValueError, "norm='l3' is unknown"):
+        metrics.calibration_error(probs, y, norm="l3")
+    with refuses(ValueError, "strategy='equal' is unknown"):
+        metrics.calibration_error(probs, y, strategy="equal")
+    with refuses(ValueError, "n_bins=0"):
+        metrics.calibration_error(probs, y, n_bins=0)
+    with refuses(TypeError, "integer"):
+        metrics.calibration_error(probs, y, n_bins=1.5)
+
+
+def test_lists_and_frames(x64):
+    if x64:  # the type hook of the other run refuses them
+        pandas = pytest.importorskip("pandas")
+        assert metrics.accuracy([[0.25, 0.75], [0.5, 0.5]], [1, 1]) == 0.5
+        assert metrics.auc(pandas.Series([0.1, 0.2]), pandas.Series([0, 1])) == 1
