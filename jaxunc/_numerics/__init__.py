@@ -1,9 +1,9 @@
 """Arithmetic that the formulas need and JAX does not have: exact sums, order keys, stable logarithms."""
 
 from ._order_keys import NAN_FIRST, NAN_LAST, order_key, order_key_at_or_below
-from ._special import floored_log, lambert_w_of_exp, log1p_minus, safe_divide
+from ._special import floored_log, lambert_w_of_exp, log1p_minus, safe_divide, shares_of
 from ._stirling import entropy_gap, stirling_error
-from ._two_float import TwoFloat, float_dtype, two_float_from_limbs, two_product, two_sum
+from ._two_float import TwoFloat, float_dtype, two_float_from_limbs, two_sum
 
 __all__ = [
     "NAN_FIRST",
@@ -17,8 +17,8 @@ __all__ = [
     "order_key",
     "order_key_at_or_below",
     "safe_divide",
+    "shares_of",
     "stirling_error",
     "two_float_from_limbs",
-    "two_product",
     "two_sum",
 ]

@@ -39,6 +39,16 @@ def safe_divide(numerator: Array, denominator: Array, otherwise: float | Array =
     return jnp.where(zero, otherwise, numerator / jnp.where(zero, 1, denominator))
 
 
+def shares_of(counts: Float[Array, "... classes"]) -> Float[Array, "... classes"]:
+    """Counts divided by their sum; equal shares where it is zero, with gradient 0 there.
+
+    Rounded correctly, so that equal shares are equal and ties stay ties: XLA would multiply by the reciprocal of a total
+    that is broadcast, and 41/41 become 0.99999994. So the total is materialised first.
+    """
+    total = jnp.broadcast_to(jnp.sum(counts, axis=-1, keepdims=True), counts.shape)
+    return safe_divide(counts, lax.optimization_barrier(total), 1 / counts.shape[-1])
+
+
 @jax.custom_jvp
 def floored_log(x: Float[Array, "..."]) -> Float[Array, "..."]:
     """``log(max(x, tiny))``, tiny being the smallest normal float: finite at zero, as a loss needs it.

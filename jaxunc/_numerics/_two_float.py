@@ -23,7 +23,7 @@ def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
     return s, (a - (s - b_seen)) + (b - b_seen)
 
 
-def two_product(a: Array, b: Array) -> tuple[Array, Array]:
+def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
     """The rounded product p and its rounding error e: ``a b = p + e`` (Dekker), to twice the precision."""
     # Cut by the bits: Dekker's own way to halve a float is undone by compilers that fuse a product and a sum.
     bits = {4: jnp.int32, 8: jnp.int64}[a.dtype.itemsize]
@@ -62,7 +62,7 @@ class TwoFloat(NamedTuple):
         """The quotient by a plain number, to twice the precision."""
         b = jnp.asarray(divisor, self.high.dtype)
         quotient = self.high / b
-        p, e = two_product(quotient, jnp.broadcast_to(b, quotient.shape))
+        p, e = _two_product(quotient, jnp.broadcast_to(b, quotient.shape))
         rest = ((self.high - p) - e) + self.low
         return TwoFloat(*two_sum(quotient, rest / b))
 

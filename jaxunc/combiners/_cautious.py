@@ -39,3 +39,6 @@ class CautiousRule(BeliefRule):
     """
 
     merge: ClassVar[str] = "min"
+
+    def __init__(self, normalized: bool = False, eps=1e-5, prior=None, reliability=None):
+        super().__init__(normalized, eps, prior, reliability)

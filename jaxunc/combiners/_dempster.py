@@ -51,3 +51,6 @@ class DempsterRule(BeliefRule):
     """
 
     merge: ClassVar[str] = "sum"
+
+    def __init__(self, normalized: bool = False, eps=1e-5, prior=None, reliability=None):
+        super().__init__(normalized, eps, prior, reliability)

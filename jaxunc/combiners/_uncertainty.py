@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Num
 
 from jaxunc import scorers
 from jaxunc._checks import check_one_of
-from jaxunc._numerics import float_dtype, safe_divide
+from jaxunc._numerics import float_dtype, safe_divide, shares_of
 
 from ._fold import Fold
 
@@ -67,7 +67,7 @@ class UncertaintyDecomposition(Fold):
             aleatoric = -jnp.expm1(jnp.max(log_degrees, axis=-1))
             return {"aleatoric": aleatoric, "certain": -jnp.expm1(jnp.min(log_degrees, axis=-1)), "trees": trees}
         counts = counts.astype(float_dtype(counts))
-        shares = safe_divide(counts, jnp.sum(counts, axis=-1, keepdims=True), 1 / counts.shape[-1])
+        shares = shares_of(counts)
         return {"shares": shares, "entropy": entropy(shares), "trees": trees}
 
     def finish(self, stat) -> Uncertainty:

@@ -5,7 +5,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array, Num
 
-from jaxunc._numerics import safe_divide
+from jaxunc._numerics import safe_divide, shares_of
 
 from ._answer import Answer, margin
 from ._fold import Fold
@@ -32,8 +32,8 @@ class Vote(Fold):
     def lift(self, counts: Num[Array, "... classes"]):
         """A share of the tree's vote for every class."""
         winners = counts == jnp.max(counts, axis=-1, keepdims=True)
-        share = winners / jnp.sum(winners, axis=-1, keepdims=True)
-        return {"share": share.astype(jnp.result_type(float)), "trees": jnp.ones(())}
+        votes = winners.astype(jnp.result_type(float))
+        return {"share": shares_of(votes), "trees": jnp.ones(())}
 
     def finish(self, stat) -> Answer:
         """Shares of all votes."""

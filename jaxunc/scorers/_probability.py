@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Num
 
 from jaxunc._checks import check_class_axis
-from jaxunc._numerics import float_dtype, safe_divide
+from jaxunc._numerics import float_dtype, safe_divide, shares_of
 
 from ._scale import width
 
@@ -48,9 +48,7 @@ def probability(counts: Num[Array, "... classes"]) -> Array:
     """
     check_class_axis(counts)
     dtype = float_dtype(counts)
-    total = jnp.sum(counts.astype(dtype), axis=-1)
     if counts.shape[-1] == 2:
         lead = (counts[..., 1] - counts[..., 0]).astype(dtype)
-        return safe_divide(lead, 2 * total)
-    n_classes = counts.shape[-1]
-    return safe_divide(counts.astype(dtype), total[..., None], 1 / n_classes) - 1 / n_classes
+        return safe_divide(lead, 2 * jnp.sum(counts.astype(dtype), axis=-1))
+    return shares_of(counts.astype(dtype)) - 1 / counts.shape[-1]

@@ -1,0 +1,258 @@
+"""``jaxunc compare`` from end to end, on tiny forests."""
+
+import io
+import json
+import sys
+from collections import Counter
+from contextlib import redirect_stderr, redirect_stdout
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+from sklearn.datasets import load_wine
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, roc_auc_score
+from sklearn.model_selection import RepeatedStratifiedKFold
+
+import jaxunc
+from jaxunc import report
+from jaxunc.__main__ import main
+from jaxunc.combiners import Answer
+
+MODELS = {"random-forest": RandomForestClassifier, "extra-trees": ExtraTreesClassifier}
+TWO_CLASSES = ["probability", "plausibility", "vote", "pooling", "evidence", "dempster"]
+MORE_CLASSES = ["probability", "vote", "pooling", "evidence"]
+
+
+def run(*arguments) -> tuple[str, str]:
+    """What the command prints, on standard output and on standard error."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        main(["compare", *map(str, arguments)])
+    return out.getvalue(), err.getvalue()
+
+
+def refused(capsys, *arguments) -> str:
+    """The one line with which the command refuses its arguments."""
+    with pytest.raises(SystemExit) as stopped:
+        main(list(map(str, arguments)))
+    assert stopped.value.code == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("jaxunc: error: ")
+    assert said.err.count("\n") == 1
+    return said.err
+
+
+@pytest.fixture(scope="module")
+def binary(tmp_path_factory):
+    """A study of the shipped data: 2 kinds of forests × 2 folds, one tree each, so that no sum rounds."""
+    path = tmp_path_factory.mktemp("binary") / "results.json"
+    out, err = run("--trees", 1, "--folds", 2, "--repeats", 1, "--leaf-sizes", 4, "--json", path)
+    return out, err, json.loads(path.read_text())
+
+
+@pytest.fixture(scope="module")
+def wine(tmp_path_factory):
+    """A study of three classes with a text column and gaps, and its file."""
+    folder = tmp_path_factory.mktemp("wine")
+    X, y = load_wine(return_X_y=True)
+    frame = pd.DataFrame(X[:, :4], columns=list("abcd")).assign(
+        strength=np.array(["light", "strong"])[(X[:, 0] > 13).astype(int)], kind=np.array(["red", "rosé", "white"])[y]
+    )
+    frame.loc[::10, "b"] = np.nan
+    frame.to_csv(folder / "wine.csv", index=False)
+    settings = ("--trees", 2, "--folds", 2, "--repeats", 2, "--leaf-sizes", 9, 5, 5, "--forests", "random-forest")
+    out, err = run(folder / "wine.csv", "--target", "kind", *settings, "--seed", 5, "--json", folder / "results.json")
+    return out, err, json.loads((folder / "results.json").read_text()), folder / "wine.csv"
+
+
+def expected_of_probability(table, settings):
+    """What scikit-learn's own probabilities measure, for each record of the rule "probability"."""
+    folds = RepeatedStratifiedKFold(
+        n_splits=settings["n_folds"], n_repeats=settings["n_repeats"], random_state=settings["seed"]
+    )
+    splits = list(folds.split(table.X, table.y))
+    for forest in settings["forests"]:
+        for leaf_size in settings["leaf_sizes"]:
+            for i, (train, test) in enumerate(splits):
+                model = MODELS[forest](
+                    settings["n_trees"], min_samples_leaf=leaf_size, random_state=settings["seed"] + i
+                )
+                probs = model.fit(table.X[train], table.y[train]).predict_proba(table.X[test])
+                y, binary = table.y[test], probs.shape[1] == 2
+                yield {
+                    "forest": forest,
+                    "leaf_size": leaf_size,
+                    "repeat": i // settings["n_folds"],
+                    "fold": i % settings["n_folds"],
+                    "rule": "probability",
+                    "accuracy": accuracy_score(y, probs.argmax(axis=1)),
+                    "auc": roc_auc_score(y, probs[:, 1]) if binary else roc_auc_score(y, probs, multi_class="ovr"),
+                    "brier": brier_score_loss(y, probs[:, 1])
+                    if binary
+                    else np.mean(np.sum((probs - np.eye(probs.shape[1])[y]) ** 2, axis=1)),
+                    "log_loss": log_loss(y, probs, labels=range(probs.shape[1])),
+                }
+
+
+def assert_same_records(found, expected, *, auc=1e-6):
+    expected = list(expected)
+    assert len(found) == len(expected) > 0
+    for a, b in zip(found, expected, strict=True):
+        assert {k: a[k] for k in ("forest", "leaf_size", "repeat", "fold", "rule")} == {
+            k: b[k] for k in ("forest", "leaf_size", "repeat", "fold", "rule")
+        }
+        for name in report.METRICS:
+            assert a[name] == pytest.approx(b[name], abs=auc if name == "auc" else 1e-6), name
+
+
+def test_the_mean_of_probabilities_is_that_of_scikit_learn(binary):
+    *_, document = binary
+    found = [record for record in document["results"] if record["rule"] == "probability"]
+    assert_same_records(found, expected_of_probability(report.breast_cancer(), document["settings"]))
+
+
+def test_so_it_is_with_more_classes_text_and_gaps(wine):
+    _, _, document, path = wine
+    found = [record for record in document["results"] if record["rule"] == "probability"]
+    # Means that are equal but for the last bit are ties or none, and forests of two trees have many.
+    expected = expected_of_probability(report.read_table(path, "kind"), document["settings"])
+    assert_same_records(found, expected, auc=5e-3)
+
+
+def test_every_forest_has_a_record_of_every_rule(binary, wine):
+    for document, rules, n_forests in ((binary[2], TWO_CLASSES, 4), (wine[2], MORE_CLASSES, 8)):
+        assert Counter(record["rule"] for record in document["results"]) == dict.fromkeys(rules, n_forests)
+        assert all(0 <= record[name] <= 1 for record in document["results"] for name in ("accuracy", "auc"))
+        assert all(record["brier"] >= 0 and record["log_loss"] >= 0 for record in document["results"])
+
+
+def test_the_document_says_what_was_run(wine):
+    document = wine[2]
+    assert (document["format"], document["format_version"]) == ("jaxunc compare", 1)
+    assert document["data"]["classes"] == {"red": 59, "rosé": 71, "white": 48}
+    assert document["settings"]["leaf_sizes"] == [5, 9]
+    assert document["settings"]["seed"] == 5
+    assert any("'strength'" in note for note in document["data"]["notes"])
+    assert any("18 missing values" in note for note in document["data"]["notes"])
+
+
+def test_what_is_printed(binary, wine):
+    for out, err, document, *_ in (binary, wine):
+        assert err == "", "no progress where nobody watches"
+        assert max(map(len, out.splitlines())) <= 80
+        rules = {record["rule"] for record in document["results"]}
+        lines = [line.split() for line in out.splitlines() if line.strip()]
+        tables = len(document["settings"]["forests"]) + 1
+        assert Counter(line[0] for line in lines if line[0] in rules) == dict.fromkeys(rules, tables)
+        assert out.count("*") >= 4 * len(document["settings"]["forests"]) + 5
+    assert "569 instances, 30 features, 2 classes (malignant 212, benign 357)" in " ".join(binary[0].split())
+    assert "4 forests of 1 tree " in binary[0]
+    assert "Left out: plausibility and dempster, which compare two classes (here 3)" in wine[0]
+    assert "Left out" not in binary[0]
+
+
+def test_averages_and_ranks_of_given_records():
+    def record(leaf_size, fold, rule, accuracy, brier):
+        return report.Record("random-forest", leaf_size, 0, fold, rule, accuracy, 0.5, brier, 1.0)
+
+    records = [
+        record(1, 0, "vote", 0.9, 0.1),
+        record(1, 0, "pooling", 0.8, 0.2),
+        record(1, 1, "vote", 0.7, 0.1),
+        record(1, 1, "pooling", 0.7 + 1e-12, 0.2),
+        record(8, 0, "vote", 0.5, 0.3),
+        record(8, 0, "pooling", 0.6, 0.1),
+        record(8, 1, "vote", 0.5, 0.3),
+        record(8, 1, "pooling", 0.6, 0.1),
+    ]
+    ranks = report.average_ranks(records)
+    assert ranks.loc["vote", "accuracy"] == pytest.approx((1 + 1.5 + 2 + 2) / 4)
+    assert ranks.loc["pooling", "brier"] == 1.5
+    assert ranks.loc["vote", "auc"] == ranks.loc["pooling", "log_loss"] == 1.5, "equals share their ranks"
+    assert list(ranks.index) == ["pooling", "vote"], "best first"
+    mean = report.averages(records).loc[("random-forest", "vote"), "accuracy"]
+    assert mean["mean"] == pytest.approx(0.65)
+    assert mean["std"] == pytest.approx(np.std([0.7, 0.6], ddof=1)), "over folds, leaf sizes averaged first"
+    best = report.best_leaf_sizes(records)
+    assert best["random-forest", "vote"] == 1
+    assert best["random-forest", "pooling"] == 8
+
+
+def test_certain_answers_keep_their_order():
+    log_odds = np.array([[-200.0, 0, -300], [-150, 0, -300], [0, -120, -300], [0, -180, -300], [-300, -300, 0]])
+    probs = np.exp(log_odds).astype(np.float32)
+    probs /= probs.sum(axis=1, keepdims=True)
+    answer = Answer(log_odds.astype(np.float32), None, probs, log_odds.astype(np.float32))
+    assert report.measure(answer, np.array([0, 1, 0, 0, 2]))["auc"] == pytest.approx((5 / 6 + 3 / 4 + 1) / 3)
+
+
+def test_a_terminal_without_unicode_gets_ascii():
+    records = [
+        report.Record("random-forest", 1, 0, fold, rule, 0.5, 0.5, 0.25, 12.5 + fold * 4)
+        for fold in (0, 1)
+        for rule in TWO_CLASSES
+    ]
+    settings = report.Settings(forests=("random-forest",), leaf_sizes=(1,), n_repeats=1, n_folds=2)
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    report.show(Console(file=stream, width=80), report.breast_cancer(), settings, records)
+    stream.flush()
+    assert "*14.500 +-2.83" in stream.buffer.getvalue().decode("ascii")
+
+
+BAD = {
+    "unknown forest": (["--forests", "oak"], ["--forests='oak' is unknown", "random-forest, extra-trees"]),
+    "leaf size": (["--leaf-sizes", "4", "0"], ["--leaf-sizes=0", "from 1"]),
+    "leaf size in words": (["--leaf-sizes", "four"], ["--leaf-sizes", "'four' is no integer"]),
+    "trees": (["--trees", "0"], ["--trees=0", "from 1"]),
+    "repetitions": (["--repeats", "0"], ["--repeats=0", "from 1"]),
+    "folds": (["--folds", "1"], ["--folds=1", "from 2"]),
+    "seed": (["--seed", "-1"], ["--seed=-1", "from 0"]),
+    "rare class": (["--folds", "250"], ["fewer rows than --folds=250", "'malignant' (212)", "Lower --folds to 212"]),
+    "target without data": (["--target", "y"], ["--target='y' was given without DATA"]),
+    "no such file": (["nowhere.csv", "--target", "y"], ["DATA='nowhere.csv' does not exist"]),
+    "no such folder": (["--json", "nowhere/results.json"], ["--json='nowhere/results.json'", "name of a file"]),
+    "unknown option": (["--tree", "2", "--oak"], ["unrecognized arguments: --oak", "--help"]),
+}
+
+
+@pytest.mark.parametrize(("arguments", "said"), BAD.values(), ids=BAD)
+def test_bad_arguments_get_one_line(capsys, arguments, said):
+    message = refused(capsys, "compare", *arguments)
+    for words in said:
+        assert words in message
+
+
+def test_bad_data_get_one_line(capsys, tmp_path):
+    (tmp_path / "t.csv").write_text("a,y\n" + "".join(f"{i},{i % 2}\n" for i in range(8)))
+    assert "8 rows, too few for --folds=5" in refused(capsys, "compare", tmp_path / "t.csv", "--target", "y")
+    (tmp_path / "t.csv").write_text("a,y\n" + "".join(f"{i},{'x' if i else 'z'}\n" for i in range(20)))
+    message = refused(capsys, "compare", tmp_path / "t.csv", "--target", "y")
+    assert "'z' (1)" in message
+    assert "Merge or leave out" in message
+
+
+def test_a_class_that_no_tree_has_seen_is_refused(capsys, tmp_path):
+    (tmp_path / "t.csv").write_text("a,y\n" + "".join(f"{i},{'z' if i in (0, 1) else i % 2}\n" for i in range(40)))
+    one_tree = ("--trees", 1, "--folds", 2, "--repeats", 20, "--leaf-sizes", 1, "--forests", "random-forest")
+    message = refused(capsys, "compare", tmp_path / "t.csv", "--target", "y", *one_tree)
+    assert "a class is in none of the samples" in message
+    assert "Raise --trees" in message
+
+
+@pytest.mark.parametrize(("module", "package"), [("rich.console", "rich"), ("pandas", "pandas")])
+def test_an_absent_package_is_named(capsys, monkeypatch, module, package):
+    for name in [name for name in sys.modules if name.startswith("jaxunc.report")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr(jaxunc, "report")
+    monkeypatch.setitem(sys.modules, module, None)
+    message = refused(capsys, "compare")
+    assert f"needs the package {package}" in message
+    assert 'pip install "jaxunc[cli]"' in message
+
+
+def test_without_a_command_there_is_help(capsys):
+    main([])
+    assert "compare" in capsys.readouterr().out

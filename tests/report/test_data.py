@@ -1,0 +1,148 @@
+"""Reading a table: what becomes of its columns, and what is refused."""
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from jaxunc import report
+
+CSV = "size,colour,y\n1.5,red,no\n,blue,yes\n2.5,,yes\n"
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write bytes or text to a file of that name and return its path."""
+
+    def write(name: str, content: str | bytes):
+        path = tmp_path / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    return write
+
+
+def test_columns_of_a_csv_file(write):
+    table = report.read_table(write("t.csv", CSV), "y")
+    np.testing.assert_array_equal(table.X, [[1.5, 1], [np.nan, 0], [2.5, np.nan]])
+    np.testing.assert_array_equal(table.y, [0, 1, 1])
+    assert table.class_labels == ("no", "yes")
+    encoded, missing = table.notes
+    assert "'colour'" in encoded
+    assert "size" not in encoded
+    assert missing.startswith("2 missing values in 2 columns")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("t.CSV", CSV),
+        ("t.csv", CSV.replace(",", ";")),
+        ("t.tsv", CSV.replace(",", "\t")),
+        ("t.csv", "\ufeff" + CSV),
+        ("t.csv", CSV.replace("\n", "\r\n")),
+        ("t.csv", CSV.replace(",,", ",?,")),
+        ("t.csv.gz", gzip.compress(CSV.encode())),
+    ],
+    ids=["capitals", "semicolon", "tab", "byte order mark", "carriage returns", "question mark", "gzip"],
+)
+def test_dialects_agree(write, name, content):
+    expected = report.read_table(write("plain.csv", CSV), "y")
+    found = report.read_table(write(name, content), "y")
+    np.testing.assert_array_equal(found.X, expected.X)
+    np.testing.assert_array_equal(found.y, expected.y)
+    assert found.notes == expected.notes
+
+
+def test_columns_of_a_parquet_file(tmp_path):
+    frame = pd.DataFrame(
+        {
+            "float": [0.5, np.nan, 2.0, 3.0],
+            "integer": pd.array([3, None, 1, 2], dtype="Int64"),
+            "logical": [True, False, True, True],
+            "ordered": pd.Categorical(["low", "high", "mid", "low"], categories=["low", "mid", "high"], ordered=True),
+            "mixed": ["b", 1, None, "a"],
+            "date": pd.to_datetime(["2024-05-01", "2023-01-01", "2025-01-01", "2023-06-01"]),
+            "constant": 7,
+            "nothing": [None] * 4,
+            "y": [10, 9, 10, 9],
+        }
+    ).astype({"mixed": "string"})
+    frame.to_parquet(tmp_path / "t.parquet")
+    table = report.read_table(tmp_path / "t.parquet", "y")
+    expected = {
+        "float": [0.5, np.nan, 2, 3],
+        "integer": [3, np.nan, 1, 2],
+        "logical": [1, 0, 1, 1],
+        "ordered": [0, 2, 1, 0],
+        "mixed": [2, 0, np.nan, 1],
+        "date": [2, 0, 3, 1],
+    }
+    np.testing.assert_array_equal(table.X, np.column_stack(list(expected.values())))
+    assert table.class_labels == ("9", "10"), "numbers sort as numbers"
+    notes = " ".join(table.notes)
+    assert "constant: 'constant'; all missing: 'nothing'" in notes
+    assert all(name in notes.split("Left out")[0] for name in ("logical", "ordered", "mixed", "date"))
+
+
+def test_labels_of_whole_numbers_have_no_decimals(write):
+    table = report.read_table(write("t.csv", "a,y\n1,2.0\n2,1.0\n"), "y")
+    assert table.class_labels == ("1", "2")
+
+
+def test_many_whole_numbers_may_be_classes(write):
+    rows = "".join(f"{i},{i % 25}\n" for i in range(500))
+    assert len(report.read_table(write("t.csv", "a,y\n" + rows), "y").class_labels) == 25
+
+
+ROWS = "a,b,y\n" + "".join(f"{i},{i % 7},{i % 2}\n" for i in range(40))
+REFUSED = {
+    "empty": ("t.csv", b"", "y", ["DATA=", "it is empty", "Pass a CSV file"]),
+    "blank": ("t.csv", b"\n\n", "y", ["it is empty"]),
+    "no rows": ("t.csv", b"a,b,y\n", "y", ["it has 0 rows and 3 columns"]),
+    "binary": ("t.csv", b"PAR1\x00\x01\x02", "y", ["cannot be read as CSV", "binary data"]),
+    "latin": ("t.csv", b"a,y\n\xe9,1\nb,2\n", "y", ["not UTF-8", "save it as UTF-8"]),
+    "ragged": ("t.csv", b"a,y\n1,2,3,4\n2,1\n", "y", ["cannot be read as CSV", "cells"]),
+    "not gzip": ("t.csv.gz", b"a,y\n1,2\n", "y", ["cannot be read as CSV", "gzip"]),
+    "not Parquet": ("t.parquet", ROWS.encode(), "y", ["cannot be read as Parquet", "Pass a CSV file"]),
+    "spreadsheet": ("t.xlsx", b"PK", "y", ["has the ending '.xlsx'", ".parquet"]),
+    "no target": ("t.csv", ROWS, None, ["--target is missing", "'a', 'b', 'y'", "add --target 'y'"]),
+    "unknown target": ("t.csv", ROWS, "Y", ["--target='Y' is no column", "Did you mean 'y'?", "'a', 'b', 'y'"]),
+    "target with gaps": ("t.csv", ROWS + "1,2,\n3,4,NA\n", "y", ["missing in 2 of 42 rows", "first in row 41"]),
+    "constant target": ("t.csv", "a,y\n1,x\n2,x\n", "y", ["same value 'x' in all 2 rows", "two classes"]),
+    "quantity": (
+        "t.csv",
+        "a,y\n" + "".join(f"{i},{i / 7:.3f}\n" for i in range(40)),
+        "y",
+        ["40 different numbers in 40 rows", "regression"],
+    ),
+    "infinite": ("t.csv", ROWS + "1,inf,0\n-inf,1e39,0\n", "y", ["column 'a' holds 1 infinite", "first in row 42"]),
+    "only the target": ("t.csv", "y\n0\n1\n", "y", ["no column besides the target"]),
+    "nothing varies": ("t.csv", "a,b,y\n1,,0\n1,,1\n", "y", ["no feature to learn from", "all 2 columns"]),
+}
+
+
+@pytest.mark.parametrize(("name", "content", "target", "said"), REFUSED.values(), ids=REFUSED)
+def test_refused(write, name, content, target, said):
+    with pytest.raises(ValueError, match=r"DATA|--target") as caught:
+        report.read_table(write(name, content), target)
+    for words in said:
+        assert words in str(caught.value)
+
+
+def test_a_missing_file_has_neighbours(write):
+    path = write("vowels.csv", ROWS)
+    with pytest.raises(ValueError, match=r"vowel.csv' does not exist. Did you mean 'vowels.csv'\?"):
+        report.read_table(path.parent / "vowel.csv", "y")
+    with pytest.raises(ValueError, match="is a folder"):
+        report.read_table(path.parent, "y")
+
+
+def test_columns_of_one_name_are_refused(tmp_path):
+    twice = pyarrow.table([[1, 2], [3, 4], [0, 1]], names=["a", "a", "y"])
+    parquet.write_table(twice, tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match=r"several columns named 'a'|cannot be read as Parquet"):
+        report.read_table(tmp_path / "t.parquet", "y")
