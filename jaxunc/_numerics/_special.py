@@ -42,7 +42,7 @@ def safe_divide(numerator: Array, denominator: Array, otherwise: float | Array =
 def shares_of(counts: Float[Array, "... classes"]) -> Float[Array, "... classes"]:
     """Counts divided by their sum; equal shares where it is zero, with gradient 0 there.
 
-    Rounded correctly, so that equal shares are equal and ties stay ties: XLA would multiply by the reciprocal of a total
+    Rounded correctly, so that ties stay ties: XLA would multiply by the reciprocal of a total
     that is broadcast, and 41/41 become 0.99999994. So the total is materialised first.
     """
     total = jnp.broadcast_to(jnp.sum(counts, axis=-1, keepdims=True), counts.shape)

@@ -1,0 +1,1 @@
+"""Measurements of the library: not installed with it, run from the repository's root."""

@@ -1,0 +1,12 @@
+"""How fast forests are scored, against other engines: ``python -m benchmarks.speed``.
+
+* `workloads`: the four forests that are measured, and their data
+* `engines`: jaxunc and its peers, each as a function that answers
+* `measure`: interleaved repetitions, medians, ratios
+* `workload_run`: everything that is measured on one workload
+* `memory`: temporaries of the compiled programs
+* `first_call`: from a fitted model to the first answer, in a fresh process
+* `sections`: first calls by size, compilations of a cross-validation, import of a large forest
+* `machine`: what it ran on
+* `report`: the JSON file and the table
+"""

@@ -1,0 +1,87 @@
+"""``python -m benchmarks.speed``: measure, write the file, print the table."""
+
+import argparse
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from . import machine, report
+from .sections import SECTIONS
+from .workload_run import run_workload
+from .workloads import FULL, QUICK, WORKLOADS
+
+SCHEMA_VERSION = 1
+QUICK_INSTANCES, QUICK_REPEATS, QUICK_WORKLOADS = 3000, 2, "W1,W4"
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The options, with names checked."""
+    parser = argparse.ArgumentParser("python -m benchmarks.speed", description=__doc__)
+    parser.add_argument("--workloads", help="names, by commas; 'none' (default: all; if quick, W1,W4)")
+    parser.add_argument("--sections", default=",".join(SECTIONS), help="names, by commas; 'none' (default: all)")
+    parser.add_argument("--instances", type=int, help="instances scored a call (default 100000; W3 takes half)")
+    parser.add_argument("--repeats", type=int, help="rounds (default 9)")
+    parser.add_argument("--output", type=Path, help="default: benchmarks/results/speed-<device kind>.json")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that it runs, writes only to --output")
+    options = parser.parse_args(arguments)
+    if options.workloads is None:
+        options.workloads = QUICK_WORKLOADS if options.quick else ",".join(WORKLOADS)
+    for option, known in (("workloads", WORKLOADS), ("sections", SECTIONS)):
+        names = [] if getattr(options, option) == "none" else getattr(options, option).split(",")
+        if unknown := sorted(set(names) - set(known)):
+            parser.error(f"--{option}: unknown {', '.join(unknown)}; known are {', '.join(known)} and none")
+        setattr(options, option, names)
+    if options.instances is None:
+        options.instances = QUICK_INSTANCES if options.quick else 100_000
+    if options.repeats is None:
+        options.repeats = QUICK_REPEATS if options.quick else 9
+    if options.instances < 1 or options.repeats < 1:
+        parser.error("--instances and --repeats must be at least 1")
+    return options
+
+
+def measure(options: argparse.Namespace) -> dict:
+    """The whole measurement, as it is written."""
+    scale, started = QUICK if options.quick else FULL, time.perf_counter()
+    found = machine.machine()
+    if (found["load_at_start"] or 0) > 0.5:
+        print(f"load {found['load_at_start']:.1f}: the machine is busy, times will be too long", file=sys.stderr)
+    result = {
+        "schema_version": SCHEMA_VERSION,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": found,
+        "device": machine.device(),
+        "versions": machine.versions(),
+        "options": {
+            name: getattr(options, name) for name in ("instances", "repeats", "quick", "workloads", "sections")
+        },
+        "workloads": [],
+        "sections": {},
+    }
+    for name in options.workloads:
+        settings = {"n_instances": options.instances, "repeats": options.repeats, "scale": scale}
+        result["workloads"].append(run_workload(WORKLOADS[name], **settings))
+        print(f"{name}: done after {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
+    for name in options.sections:
+        print(f"{name}: measuring", file=sys.stderr, flush=True)
+        result["sections"][name] = SECTIONS[name](scale)
+    result["duration_s"] = time.perf_counter() - started
+    return result
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, write, print."""
+    options = parse(arguments)
+    result = measure(options)
+    report.show(result)
+    output = options.output
+    if output is None and not options.quick:
+        output = report.default_output(result["device"]["kind"])
+    if output is not None:
+        report.write(result, output)
+        print(f"written to {output}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""What a measurement ran on. No host name, no path: results are published."""
+
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+
+import jax
+
+from .engines import cores
+
+_PACKAGES = ("jax", "jaxlib", "numpy", "scikit-learn", "onnxruntime", "skl2onnx", "ydf", "jaxunc")
+
+
+def machine() -> dict:
+    """The processor, its memory, and how busy it was when the measurement began."""
+    return {
+        "system": platform.system(),
+        "architecture": platform.machine(),
+        "cpu": _cpu_model(),
+        "cores": cores(),
+        "memory_gib": _memory_gib(),
+        "load_at_start": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+    }
+
+
+def device() -> dict:
+    """The devices that JAX scores on."""
+    devices = jax.devices()
+    return {
+        "backend": jax.default_backend(),
+        "kind": devices[0].device_kind,
+        "count": len(devices),
+        "devices": [f"{d.platform}:{d.id}" for d in devices],
+    }
+
+
+def versions() -> dict[str, str | None]:
+    """Of everything that was measured; None: not installed."""
+    found: dict[str, str | None] = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = None
+    return found
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+def _memory_gib() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    except (AttributeError, ValueError, OSError):
+        return None

@@ -1,0 +1,72 @@
+"""Interleaved repetitions, and what is said of them."""
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+SETTLE_SECONDS = 0.02
+"""Pause before each timing: worker threads of the engine before it spin for some milliseconds after they are done."""
+
+
+@dataclass
+class Times:
+    """Seconds of each repetition: by the wall clock, and of all cores together."""
+
+    wall: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+
+
+def timed(call: Callable[[], object]) -> tuple[float, float, object]:
+    """Wall seconds, CPU seconds of the process, and the result of one call."""
+    cpu, wall = time.process_time(), time.perf_counter()
+    result = call()
+    return time.perf_counter() - wall, time.process_time() - cpu, result
+
+
+def interleaved(calls: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, Times]:
+    """Time every call once a round, in a new order each round, after one untimed call of each.
+
+    What slows the machine for a while slows all of a round, so ratios within rounds are steadier than times.
+    """
+    for call in calls.values():
+        call()
+    times = {name: Times() for name in calls}
+    order, shuffle = list(calls), random.Random(0).shuffle
+    for _ in range(repeats):
+        shuffle(order)
+        for name in order:
+            time.sleep(SETTLE_SECONDS)
+            wall, cpu, _ = timed(calls[name])
+            times[name].wall.append(wall)
+            times[name].cpu.append(cpu)
+    return times
+
+
+def spread(values) -> dict[str, float]:
+    """Median, quartiles, extremes."""
+    low, first, median, third, high = np.quantile(np.asarray(values, float), [0, 0.25, 0.5, 0.75, 1])
+    return {
+        "median": float(median),
+        "first_quartile": float(first),
+        "third_quartile": float(third),
+        "min": float(low),
+        "max": float(high),
+    }
+
+
+def ratio(times: Times, reference: Times) -> dict[str, float]:
+    """Time over the reference's, round by round: below 1 is faster."""
+    return spread(np.asarray(times.wall) / np.asarray(reference.wall))
+
+
+def summary(times: Times) -> dict:
+    """Both clocks."""
+    return {"steady_s": spread(times.wall), "cpu_s": spread(times.cpu)}
+
+
+def repeated(call: Callable[[], object], times: int) -> dict[str, float]:
+    """Spread of a single call's wall seconds, the first one included."""
+    return spread([timed(call)[0] for _ in range(times)])

@@ -1,0 +1,155 @@
+"""The JSON file and the table."""
+
+import json
+import re
+from pathlib import Path
+
+_COLUMNS = {
+    "first-calls": {
+        "shape": "shape",
+        "n_trees": "trees",
+        "longest_path": "depth",
+        "from_sklearn_s": "import s",
+        "bind_s": "bind s",
+        "first_call_s": "first call s",
+        "second_call_s": "second call s",
+        "model_to_answer_s": "model to answer s",
+    },
+    "cross-validation": {
+        "n_trees": "trees",
+        "chunk_programs": "scoring programs",
+        "all_compilations": "all compilations",
+        "all_compilations_after_first": "after the first forest",
+    },
+    "large-import": {"n_trees": "trees", "n_nodes": "nodes", "import_s": "import s", "bind_s": "bind s"},
+}
+"""What the table shows of each section; the file holds the rest."""
+
+_WIDTH = 120
+"""Of tables that are not printed to a terminal."""
+
+_RESULTS = Path(__file__).resolve().parents[1] / "results"
+
+
+def default_output(device_kind: str) -> Path:
+    """``benchmarks/results/speed-<device kind>.json``."""
+    return _RESULTS / f"speed-{re.sub(r'[^a-z0-9]+', '-', device_kind.lower()).strip('-')}.json"
+
+
+def write(result: dict, path: Path) -> None:
+    """Write the measurement; an earlier one of the same name is replaced once the new one is whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(path.name + ".part")
+    draft.write_text(json.dumps(result, indent=2, allow_nan=False) + "\n")
+    draft.replace(path)
+
+
+def show(result: dict) -> None:
+    """Print the tables: with rich where it is installed."""
+    for title, header, rows in tables(result):
+        _print_table(title, header, rows)
+
+
+def tables(result: dict) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Title, header and rows of each table."""
+    shown = []
+    for workload in result["workloads"]:
+        shown += [_engine_table(workload), _rule_table(workload)]
+    if result["workloads"]:
+        shown.append(_cost_table(result["workloads"]))
+    shown += [_section_table(name, section) for name, section in result["sections"].items()]
+    return shown
+
+
+def _engine_table(workload: dict):
+    title = (
+        f"{workload['name']}: {workload['what']} ({workload['nodes_per_tree']:.0f} nodes a tree, "
+        f"mean path {workload['mean_path']:.1f}), {workload['n_instances']} instances"
+    )
+    rows = []
+    for engine in workload["engines"]:
+        ratio, answers = engine["ratio_to_scikit_learn"], engine["answers"]
+        rows.append(
+            [
+                engine["name"],
+                _milliseconds(engine["steady_s"]),
+                f"{engine['cpu_s']['median'] * 1e3:.1f}",
+                _spread(ratio),
+                f"{1 / ratio['median']:.2f}",
+                "other trees" if answers is None else f"{answers['max_abs_difference']:.1e}",
+            ]
+        )
+    rows += [[absent["name"], absent["reason"], "", "", "", ""] for absent in workload["absent"]]
+    return title, ["engine", "ms (quartiles)", "CPU ms", "ratio (quartiles)", "times faster", "off by"], rows
+
+
+def _rule_table(workload: dict):
+    rows = [
+        [rule["name"], _milliseconds(rule["steady_s"]), _spread(rule["ratio_to_mean"])] for rule in workload["rules"]
+    ]
+    return f"{workload['name']}: rules", ["rule", "ms (quartiles)", "over the mean (quartiles)"], rows
+
+
+def _cost_table(workloads: list[dict]):
+    rows = []
+    for workload in workloads:
+        first, memory = workload["first_call"], workload["compiled_memory"]
+        chunks = memory["chunks"]
+        largest = chunks if isinstance(chunks, str) else max(program["temp_bytes"] for program in chunks)
+        rows.append(
+            [
+                workload["name"],
+                f"{workload['import_s']['median']:.2f}",
+                f"{workload['bind_s']['median']:.3f}",
+                first.get("failed") or f"{first['first_call_s']:.2f}",
+                first.get("failed") or f"{first['model_to_answer_s']:.2f}",
+                _megabytes(largest),
+                _megabytes(memory["fold_temp_bytes"]),
+                _megabytes(memory["fold_gradient_temp_bytes"]),
+            ]
+        )
+    header = ["", "import s", "bind s", "first call s", "model to answer s", "chunk MB", "fold MB", "gradient MB"]
+    return "Costs (the calls in a fresh process; temporaries of compiled programs)", header, rows
+
+
+def _section_table(name: str, section):
+    """A list of records as rows, a record as one row."""
+    records, columns = section if isinstance(section, list) else [section], _COLUMNS[name]
+    rows = [[_cell(record.get(key, record.get("failed"))) for key in columns] for record in records]
+    return name.replace("-", " "), list(columns.values()), rows
+
+
+def _cell(value) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else "" if value is None else str(value)
+
+
+def _milliseconds(spread: dict) -> str:
+    return f"{spread['median'] * 1e3:.1f} ({spread['first_quartile'] * 1e3:.1f}-{spread['third_quartile'] * 1e3:.1f})"
+
+
+def _spread(spread: dict) -> str:
+    return f"{spread['median']:.3f} ({spread['first_quartile']:.3f}-{spread['third_quartile']:.3f})"
+
+
+def _megabytes(size: int | str) -> str:
+    return size if isinstance(size, str) else f"{size / 1e6:.1f}"
+
+
+def _print_table(title: str, header: list[str], rows: list[list[str]]) -> None:
+    try:
+        from rich.console import Console
+        from rich.table import Table
+    except ImportError:
+        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in [header, *rows]
+        ]
+        print(f"\n{title}", *lines, sep="\n")
+        return
+    table = Table(title=title, title_justify="left")
+    for i, column in enumerate(header):
+        table.add_column(column, justify="right" if i else "left")
+    for row in rows:
+        table.add_row(*row)
+    console = Console()
+    (console if console.is_terminal else Console(width=_WIDTH)).print(table)
