@@ -4,6 +4,7 @@ With z = x + 1/2, Γ(x+1) = x! obeys log x! = z log z - z + ½ log 2π + δ(2z) 
 become logarithms of ratios near one plus differences of δ; nothing of the size of log x! is ever formed.
 """
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -13,24 +14,41 @@ from ._special import log1p_minus
 _SERIES = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
 
 
+@jax.custom_jvp
 def stirling_error(z: Float[Array, "..."]) -> Float[Array, "..."]:
     """δ(z) = log Γ(z) - (z-½) log z + z - ½ log 2π, for z ≥ 1/2: about 1/(12 z).
 
     The asymptotic series in Horner form where it converges fast, which arguments that are too small are shifted to by
     δ(z) = δ(z+1) + (z+½) log(1+1/z) - 1. Absolute error 1e-15 in float64, 3e-7 in float32; for z ≥ 10, relative.
     """
+    shifts, terms, near, far = _shift(z)
+    steps = sum((near + (i + 0.5)) * jnp.log1p(1 / (near + i)) - 1 for i in range(shifts))
+    return _horner(_SERIES[:terms], 1 / (far * far)) / far + jnp.where(z < shifts, steps, 0.0)
+
+
+@stirling_error.defjvp
+def _stirling_error_jvp(primals, tangents):
+    (z,), (dz,) = primals, tangents
+    shifts, terms, near, far = _shift(z)
+    steps = sum(jnp.log1p(1 / (near + i)) - (near + (i + 0.5)) / ((near + i) * (near + (i + 1))) for i in range(shifts))
+    series = [-(2 * k + 1) * coefficient for k, coefficient in enumerate(_SERIES[:terms])]
+    inverse_square = 1 / (far * far)
+    slope = _horner(series, inverse_square) * inverse_square + jnp.where(z < shifts, steps, 0.0)
+    return stirling_error(z), slope * dz
+
+
+def _shift(z):
+    """How far to shift, how many terms then do, and the arguments of the steps and of the series."""
     shifts, terms = (10, 8) if z.dtype == jnp.float64 else (3, 5)
     small = z < shifts
-    far = jnp.where(small, z + shifts, z)
-    near = jnp.where(small, z, 1.0)
-    inverse_square = 1 / (far * far)
-    series = jnp.zeros_like(far)
-    for coefficient in reversed(_SERIES[:terms]):
-        series = series * inverse_square + coefficient
-    steps = jnp.zeros_like(near)
-    for i in range(shifts):
-        steps = steps + ((near + (i + 0.5)) * jnp.log1p(1 / (near + i)) - 1)
-    return series / far + jnp.where(small, steps, 0.0)
+    return shifts, terms, jnp.where(small, z, 1.0), jnp.where(small, z + shifts, z)
+
+
+def _horner(coefficients, x):
+    value = jnp.zeros_like(x)
+    for coefficient in reversed(coefficients):
+        value = value * x + coefficient
+    return value
 
 
 def entropy_gap(t: Float[Array, "..."], rest: Float[Array, "..."]) -> Float[Array, "..."]:

@@ -58,8 +58,9 @@ def from_sklearn(model, *, prior=None) -> Forest:
     scikit-learn tests ``float32(x) <= t`` with a float64 threshold: thresholds are rounded down to float32, which
     changes no answer. Counts are its fractions times the size of the leaf, snapped to integers within 1e-9 of it.
     """
+    members = list(_member_trees(model))  # which checks the model
     classes = np.asarray(model.classes_)
-    trees = [_nodes(estimator, columns, classes) for estimator, columns in _member_trees(model)]
+    trees = [_nodes(estimator, columns, classes) for estimator, columns in members]
     roots = np.stack([tree.counts[0] for tree in trees])
     names = getattr(model, "feature_names_in_", None)
     forest = assemble(

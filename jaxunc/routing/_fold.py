@@ -4,8 +4,9 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Array, Bool, Num, PyTree
 
 from jaxunc.forest import Forest
 
@@ -19,7 +20,7 @@ from ._walk import block_size, default_form, over_blocks, unrolled_depth, walk_l
 def fold(
     forest: Forest,
     leaf_table: PyTree,
-    X: Float[Array, "instances features"],
+    X: Num[Array | np.ndarray, "instances features"],
     *,
     merge: PyTree = "sum",
     tree_mask: Bool[Array, "instances trees"] | None = None,

@@ -4,8 +4,9 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, Int32, Num
+from jaxtyping import Array, Int32, Num
 
 from jaxunc.forest import Forest
 
@@ -14,7 +15,7 @@ from ._plan import Plan, column_keys, make_plan
 from ._walk import block_size, default_form, over_blocks, unrolled_depth, walk_levels, walk_tree
 
 
-def leaf_index(forest: Forest, X: Float[Array, "instances features"]) -> Int32[Array, "instances trees"]:
+def leaf_index(forest: Forest, X: Num[Array | np.ndarray, "instances features"]) -> Int32[Array, "instances trees"]:
     """The node that each instance ends in, for every tree.
 
     X is compared as float32; NaN is a missing value, ±inf and subnormals are compared exactly. Raises a ValueError if
@@ -46,7 +47,9 @@ def _leaf_index(plan: Plan, x, *, form: str, depth: int):
     return over_blocks(block, out, n, size) if n else out
 
 
-def leaf_counts(forest: Forest, X: Float[Array, "instances features"]) -> Num[Array, "instances trees classes"]:
+def leaf_counts(
+    forest: Forest, X: Num[Array | np.ndarray, "instances features"]
+) -> Num[Array, "instances trees classes"]:
     """Class counts of the leaf that each instance ends in, for every tree.
 
     The tensor that `bind` avoids: instances × trees × classes numbers. Differentiable in the forest's counts. Raises

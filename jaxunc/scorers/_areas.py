@@ -87,9 +87,12 @@ class _Nodes(NamedTuple):
     """dz/dx, where x are the nodes on [0, 1]."""
 
     @property
-    def log_rest(self) -> Array:
+    def log_ratio_and_product(self) -> tuple[Array, Array]:
+        """log((1+z)/(1-z)) and log(1-z²), both to relative precision."""
         near = self.z < 0.5
-        return jnp.where(near, jnp.log1p(-jnp.where(near, self.z, 0.0)), jnp.log(self.rest))
+        inner, rest = jnp.where(near, self.z, 0.0), jnp.where(near, 0.5, self.rest)
+        above, below = jnp.log1p(self.z), jnp.where(near, jnp.log1p(-inner), jnp.log(rest))
+        return above - below, jnp.where(near, jnp.log1p(-inner * inner), above + below)
 
 
 def _nodes(leaf: Leaf, precision: _Precision, x: Array) -> _Nodes:
@@ -107,7 +110,7 @@ def _beta_difference(leaf: Leaf, lead, nodes: _Nodes):
     t = leaf.lead / leaf.total
     mode = jnp.log((leaf.total + 1) / 2) + log_mode_mass(leaf)
     density = jnp.exp(mode + log_likelihood(nodes.z, nodes.rest, nodes.z - t, leaf.more, leaf.fewer))
-    turn = (jnp.log1p(nodes.z) - nodes.log_rest) / 2
+    turn = nodes.log_ratio_and_product[0] / 2
     return nodes.scale * density * (1 + jnp.exp(-2 * leaf.lead * turn)) * jnp.tanh(lead * turn)
 
 
@@ -130,7 +133,7 @@ def beta_binomial_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
     x, weights, cumulate = _constants(precision, lead.dtype)
     nodes = _nodes(leaf, precision, x)
     j = (leaf.total + leaf.odd) / 2
-    power = jnp.exp(j * (jnp.log1p(nodes.z) + nodes.log_rest))
+    power = jnp.exp(j * nodes.log_ratio_and_product[1])
     tosses = jnp.exp(log_central(j)) * ((2 * j + 1) * _apply(cumulate, nodes.scale * power) - nodes.z * power)
     value = _apply(weights, _beta_difference(leaf, lead, nodes) * tosses)
     return _within_one(value, leaf, lead, precision)

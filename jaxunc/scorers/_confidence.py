@@ -22,8 +22,14 @@ _AREAS = {"binomial": binomial_lead, "beta_binomial": beta_binomial_lead, "beta"
 _HEIGHTS = {"binomial": binomial_height, "beta_binomial": beta_binomial_height, "beta": beta_height}
 
 
-@partial(jax.jit, static_argnames=("family", "statistic", "weighted", "middle"))
-def _confidence_bounds(counts, family, statistic, weighted, middle):
+def _one_minus_exp(x):
+    """1 - exp(x); the derivative of expm1 would be 0 where exp(x) is small."""
+    near = x > -1
+    return jnp.where(near, 0.0 - jnp.expm1(jnp.where(near, x, 0.0)), 1 - jnp.exp(jnp.where(near, -1.0, x)))
+
+
+@partial(jax.jit, static_argnames=("family", "statistic"))
+def _confidence_bounds(counts, weighted, between, family, statistic):
     dtype = jnp.promote_types(float_dtype(counts), jnp.float32)
     signed_lead = lead(counts).astype(dtype)
     negative, positive = counts[..., 0].astype(dtype), counts[..., 1].astype(dtype)
@@ -34,17 +40,17 @@ def _confidence_bounds(counts, family, statistic, weighted, middle):
         more=jnp.maximum(negative, positive),
         fewer=count_or_nothing(jnp.minimum(negative, positive), total),
         lead=jnp.abs(signed_lead),
-        odd=jnp.where(has_odd_total(counts) & (middle == "paper"), 1.0, 0.0).astype(dtype),
+        odd=jnp.where(has_odd_total(counts) & between, 1.0, 0.0).astype(dtype),
     )
     share = signed_lead / total
     if statistic == "area":
         signed = in_blocks(_AREAS[family], leaf, signed_lead)
-        score = jnp.abs(share) / 2 * signed if weighted else signed
+        score = jnp.where(weighted, jnp.abs(share) / 2, 1.0) * signed
     else:
         normalized = statistic == "normalized_height"
-        apart = 0.0 - jnp.expm1(_HEIGHTS[family](leaf, normalized))
+        apart = _one_minus_exp(_HEIGHTS[family](leaf, normalized))
         apart = jnp.where((apart > 0) | (not normalized), apart, 0.0)  # no rounding error may turn a sign
-        score = (share / 2 if weighted else jnp.sign(signed_lead)) * apart
+        score = jnp.where(weighted, share / 2, jnp.sign(signed_lead)) * apart
     return jnp.where(empty, 0.0, score).astype(float_dtype(counts))
 
 
@@ -110,7 +116,8 @@ def confidence_bounds(
 
     Gradient: of these forms, finite everywhere; the parity of N is held, and ``"paper"`` differentiates the two terms
     beside the middle. Where a slope is infinite (binomial and the beta density's normalised height, for the count of an
-    absent class) it is large and finite. 0 at empty leaves, and through the sign of a signed height.
+    absent class) it is large and finite, or 0 for leaves of fewer than one instance. 0 at empty leaves, and through the
+    sign of a signed height.
 
     References
     ----------
@@ -134,4 +141,4 @@ def confidence_bounds(
     check_one_of("family", family, FAMILIES)
     check_one_of("statistic", statistic, STATISTICS)
     check_one_of("middle", middle, ("paper", "continuous"))
-    return _confidence_bounds(counts, family, statistic, bool(weighted), middle)
+    return _confidence_bounds(counts, bool(weighted), middle == "paper", family, statistic)

@@ -1,7 +1,5 @@
 """Degrees of support by their definition on a grid of θ: the form to compare the exact one with."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -22,7 +20,7 @@ def _halves(x):
     return high, x - high
 
 
-def _log_likelihood_at(k, intervals: int, w, v):
+def _log_likelihood_at(k, intervals, w, v):
     """log L at the k-th node from θ = 1, and whether θ ≤ p there."""
     total = w + v
     (v_high, v_low), (n_high, n_low), node = _halves(v), _halves(total), k.astype(v.dtype)
@@ -34,7 +32,7 @@ def _log_likelihood_at(k, intervals: int, w, v):
     return jnp.where((k == 0) & (v > 0), -jnp.inf, value), gap <= 0
 
 
-def _crossing(w, v, intervals: int) -> tuple[Int[Array, "..."], Int[Array, "..."]]:
+def _crossing(w, v, intervals, halvings) -> tuple[Int[Array, "..."], Int[Array, "..."]]:
     """The neighbouring nodes, counted from θ = 1, between which L falls below 2θ - 1."""
     n_nodes = intervals // 2 + 1  # those with θ ≥ 1/2
 
@@ -47,12 +45,12 @@ def _crossing(w, v, intervals: int) -> tuple[Int[Array, "..."], Int[Array, "..."
         return jnp.where(holds, right, k), jnp.where(holds, k, left)
 
     ends = jnp.full(v.shape, -1, jnp.int32), jnp.full(v.shape, n_nodes, jnp.int32)
-    return lax.fori_loop(0, n_nodes.bit_length(), halve, ends)
+    return lax.fori_loop(0, halvings, halve, ends)
 
 
-def _degree(w, v, leading, intervals: int, mle_node: bool):
+def _degree(w, v, leading, intervals, halvings, mle_node):
     """π_G of the class with count w against v."""
-    right, left = _crossing(lax.stop_gradient(w), lax.stop_gradient(v), intervals)
+    right, left = _crossing(lax.stop_gradient(w), lax.stop_gradient(v), intervals, halvings)
 
     def value(k):
         inside = (k >= 0) & (k <= intervals // 2)
@@ -63,18 +61,18 @@ def _degree(w, v, leading, intervals: int, mle_node: bool):
     at_right, at_left = value(right), value(left)
     best = jnp.where(at_right > at_left, at_right, at_left)
     at_peak = leading / (w + v)  # L = 1
-    return jnp.where(at_peak > best, at_peak, best) if mle_node else best
+    return jnp.where(mle_node & (at_peak > best), at_peak, best)
 
 
-@partial(jax.jit, static_argnames=("intervals", "mle_node"))
-def _grid_degrees(counts, intervals: int, mle_node: bool):
+@jax.jit
+def _grid_degrees(counts, intervals, halvings, mle_node):
     dtype = jnp.promote_types(float_dtype(counts), jnp.float32)
     leading = lead(counts).astype(dtype)
     negative, positive = counts[..., 0].astype(dtype), counts[..., 1].astype(dtype)
     empty = (negative == 0) & (positive == 0)
     negative, positive = jnp.where(empty, 1.0, negative), jnp.where(empty, 1.0, positive)
     w, v = jnp.stack([negative, positive], -1), jnp.stack([positive, negative], -1)
-    degrees = _degree(w, v, jnp.stack([-leading, leading], -1), intervals, mle_node)
+    degrees = _degree(w, v, jnp.stack([-leading, leading], -1), intervals, halvings, mle_node)
     return jnp.where(empty[..., None], 1.0, degrees).astype(float_dtype(counts))
 
 
@@ -138,4 +136,6 @@ def grid_support_degrees(
         raise ValueError(
             f"grid_size={grid_size} is too small: a grid needs its ends θ = 0 and θ = 1, at least 2 nodes."
         )
-    return _grid_degrees(counts, int(grid_size) - 1, bool(mle_node))
+    intervals = int(grid_size) - 1
+    # Not static: one program for every grid. Halvings, because bisection ends at a single node.
+    return _grid_degrees(counts, jnp.int32(intervals), (intervals // 2 + 1).bit_length(), bool(mle_node))

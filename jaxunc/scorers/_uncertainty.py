@@ -52,9 +52,11 @@ def uncertainty(counts: Num[Array, "... 2"], prior=0.5) -> Uncertainty:
     Examples
     --------
     >>> import jax.numpy as jnp
+    >>> import numpy as np
     >>> epistemic, aleatoric = uncertainty(jnp.array([[0.0, 1.0], [5.0, 5.0], [0.0, 0.0]]))
-    >>> print(epistemic.round(3), aleatoric.round(3))
-    [0.333 0.406 1.   ] [0.    0.594 0.   ]
+    >>> print(np.array([epistemic, aleatoric]).round(2))
+    [[0.33 0.41 1.  ]
+     [0.   0.59 0.  ]]
     """
     degrees = support(counts, prior).log_degrees
     return Uncertainty(jnp.exp(jnp.min(degrees, axis=-1)), 0.0 - jnp.expm1(jnp.max(degrees, axis=-1)))
