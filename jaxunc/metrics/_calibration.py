@@ -76,7 +76,7 @@ def calibration_error(
     --------
     >>> import jax.numpy as jnp
     >>> probs, y = jnp.array([[0.25, 0.75], [0.25, 0.75], [0.5, 0.5]]), jnp.array([1, 0, 0])
-    >>> print(calibration_error(probs, y, n_bins=4).round(4))
+    >>> print(f"{float(calibration_error(probs, y, n_bins=4)):.4f}")
     0.3333
     """
     check_one_of("norm", norm, ("l1", "l2", "max"))

@@ -1,0 +1,119 @@
+"""Forests to test on: from leaf counts, from scikit-learn, and the same forest in other padding."""
+
+from functools import lru_cache
+
+import jax.numpy as jnp
+import numpy as np
+from sklearn.ensemble import RandomForestClassifier
+
+import jaxunc as ju
+from jaxunc.forest import TreeNodes, assemble
+
+
+def order_key(values) -> np.ndarray:
+    """The order key of float32 numbers, from its definition in the docstring of `jaxunc._numerics.order_key`."""
+    bits = np.asarray(values, np.float32).view(np.int32).astype(np.int64)
+    return np.where(bits < 0, -(2**31) - bits, bits).astype(np.int32)
+
+
+def forest_of_leaves(counts, prior=None) -> tuple[ju.Forest, np.ndarray]:
+    """A forest and data in which instance i falls into leaves with ``counts[i]``, shape ``[instances trees classes]``.
+
+    Every tree has a leaf per instance and tells them apart by the one feature, which is the instance's number.
+    """
+    counts = np.asarray(counts, dtype=float)
+    n, n_trees, n_classes = counts.shape
+    feature, threshold, left, right, leaf_of = [], [], [], [], []
+
+    def grow(low: int, high: int) -> int:
+        """The node for instances low ≤ i < high; its subtree follows it."""
+        node = len(feature)
+        for column, value in ((feature, 0), (threshold, 0.0), (left, -1), (right, -1), (leaf_of, low)):
+            column.append(value)
+        if high - low > 1:
+            middle = (low + high) // 2
+            threshold[node] = middle - 0.5
+            left[node], right[node] = grow(low, middle), grow(middle, high)
+        return node
+
+    grow(0, n)
+    trees = [
+        TreeNodes(
+            feature=np.array(feature),
+            threshold=order_key(threshold),
+            left=np.array(left),
+            right=np.array(right),
+            missing_right=np.zeros(len(feature), bool),
+            counts=counts[np.array(leaf_of), t],
+        )
+        for t in range(n_trees)
+    ]
+    forest = assemble(
+        trees,
+        prior=np.full(n_classes, 1 / n_classes) if prior is None else np.asarray(prior, float),
+        n_samples=float(max(counts.sum(axis=(0, 2)).mean(), 1.0)),
+        n_features=1,
+        class_labels=tuple(range(n_classes)),
+    )
+    return ju.check_forest(forest), np.arange(n, dtype=np.float32)[:, None]
+
+
+def padded(forest: ju.Forest, n_nodes: int, n_features: int | None = None) -> ju.Forest:
+    """The same forest with more node slots (leaves that nothing reaches)."""
+    more = n_nodes - forest.n_nodes
+    index = jnp.arange(forest.n_nodes, n_nodes, dtype=jnp.int32)
+    fill = {
+        "feature": 0,
+        "threshold": np.int32(2**31 - 1),
+        "child": jnp.broadcast_to(index, (forest.n_trees, more)),
+        "missing_right": False,
+        "code": 0,
+    }
+    arrays = {name: getattr(forest, name) for name in forest.__dataclass_fields__}
+    for name, value in fill.items():
+        tail = jnp.broadcast_to(jnp.asarray(value, arrays[name].dtype), (forest.n_trees, more))
+        arrays[name] = jnp.concatenate([arrays[name], tail], axis=1)
+    arrays["n_features"] = n_features or forest.n_features
+    return ju.Forest(**arrays)
+
+
+def leaf_nodes(forest: ju.Forest) -> np.ndarray:
+    """Which nodes are leaves ``[trees nodes]``, unreachable ones included."""
+    return np.asarray(forest.child) == np.arange(forest.n_nodes)
+
+
+@lru_cache
+def toy_data(n_classes: int, n: int = 400) -> tuple[np.ndarray, np.ndarray]:
+    """Six features, three of them about the class, as float32."""
+    rng = np.random.default_rng(n_classes)
+    X = rng.normal(size=(n, 6)).astype(np.float32)
+    y = np.digitize(X[:, 0] + 0.5 * X[:, 1] * X[:, 2] + rng.normal(size=n), np.linspace(-1, 1, n_classes + 1)[1:-1])
+    return X, y
+
+
+@lru_cache
+def toy_model(n_classes: int, n_trees: int = 12) -> RandomForestClassifier:
+    """A scikit-learn forest on the toy data."""
+    X, y = toy_data(n_classes)
+    return RandomForestClassifier(n_trees, min_samples_leaf=3, random_state=0).fit(X, y)
+
+
+@lru_cache
+def toy_forest(n_classes: int, n_trees: int = 12) -> ju.Forest:
+    """The same forest, imported."""
+    return ju.from_sklearn(toy_model(n_classes, n_trees))
+
+
+def random_counts(rng, shape: tuple[int, ...], n_classes: int, largest: int = 30) -> np.ndarray:
+    """Integer leaf counts: interior, pure, tied and empty ones."""
+    counts = rng.integers(0, largest, size=(*shape, n_classes))
+    counts *= rng.random((*shape, n_classes)) < 0.7
+    counts[rng.random(shape) < 0.1] = 0
+    tied = rng.random(shape) < 0.1
+    counts[tied] = rng.integers(1, largest, size=(int(tied.sum()), 1))
+    return counts.astype(np.int32)
+
+
+def positive_counts(rng, shape: tuple[int, ...], n_classes: int) -> np.ndarray:
+    """Counts inside the domain: no zeros, no ties."""
+    return rng.uniform(0.5, 20, size=(*shape, n_classes))

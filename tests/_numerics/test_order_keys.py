@@ -1,0 +1,73 @@
+"""Order keys: integers that compare as the floats do."""
+
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jaxunc._numerics import NAN_FIRST, NAN_LAST, order_key, order_key_at_or_below
+from tests import _forests
+
+SPECIAL = np.array(
+    [-np.inf, -3.4e38, -1.0, -1.2e-38, -1e-40, -1e-45, -0.0, 0.0, 1e-45, 1e-40, 1.2e-38, 1.0, 3.4e38, np.inf],
+    np.float32,
+)
+
+
+def test_special_values_keep_their_order():
+    keys = np.asarray(order_key(jnp.asarray(SPECIAL)))
+    np.testing.assert_array_equal(np.sign(np.diff(keys.astype(np.int64))), np.sign(np.diff(SPECIAL.astype(np.float64))))
+    assert keys[6] == keys[7] == 0
+    assert keys.min() > NAN_FIRST
+    assert keys.max() < NAN_LAST
+
+
+def test_any_two_floats_keep_their_order():
+    """Hypothesis, over all bit patterns but those of NaN."""
+    floats = st.floats(width=32, allow_nan=False)
+
+    @given(st.lists(st.tuples(floats, floats), min_size=64, max_size=64))
+    def check(pairs):
+        a, b = np.array(pairs, np.float32).T
+        key_a, key_b = np.asarray(order_key(jnp.asarray(a))), np.asarray(order_key(jnp.asarray(b)))
+        np.testing.assert_array_equal(key_a < key_b, a < b)
+        np.testing.assert_array_equal(key_a == key_b, a == b)
+        np.testing.assert_array_equal(key_a, _forests.order_key(a))
+
+    check()
+
+
+def test_all_exponents(rng):
+    """A million random bit patterns, sorted."""
+    bits = rng.integers(-(2**31), 2**31, 1_000_000).astype(np.int32)
+    values = bits.view(np.float32)
+    values = np.sort(values[~np.isnan(values)])
+    keys = np.asarray(order_key(jnp.asarray(values))).astype(np.int64)
+    np.testing.assert_array_equal(np.diff(keys) > 0, np.diff(values.astype(np.float64)) > 0)
+
+
+def test_thresholds_round_down():
+    """``float64(x) <= t`` is ``key(x) <= key(t)`` for the floats around any float64 threshold."""
+
+    @given(st.lists(st.floats(allow_nan=False), min_size=64, max_size=64))
+    def check(thresholds):
+        thresholds = np.array(thresholds)
+        keys = order_key_at_or_below(thresholds)
+        assert keys.dtype == np.int32
+        with np.errstate(over="ignore"):
+            x = thresholds.astype(np.float32)
+            above, below = np.nextafter(x, np.float32(np.inf)), np.nextafter(x, np.float32(-np.inf))
+        for near in (x, above, below):
+            goes_left = np.asarray(order_key(jnp.asarray(near))) <= keys
+            np.testing.assert_array_equal(goes_left, near.astype(np.float64) <= thresholds)
+
+    check()
+
+
+def test_infinite_and_huge_thresholds():
+    keys = order_key_at_or_below(np.array([np.inf, -np.inf, 1e300, -1e300, 5e-324, -5e-324]))
+    x = np.asarray(order_key(jnp.asarray(SPECIAL)))
+    wide = SPECIAL.astype(np.float64)
+    for key, threshold in zip(keys, [np.inf, -np.inf, 1e300, -1e300, 5e-324, -5e-324], strict=True):
+        np.testing.assert_array_equal(x <= key, wide <= threshold)
+    assert keys[0] < NAN_LAST, "a missing value is beyond an infinite threshold"

@@ -1,0 +1,182 @@
+"""The table of rules: whatever holds of every rule is tested on every row of it. A new rule is a new row."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.tree_util import Partial
+
+import jaxunc as ju
+from tests import _reference as reference
+
+
+class Rule(NamedTuple):
+    """A rule and what is to be expected of it."""
+
+    make: Callable
+    """(prior [classes], trees) → rule; ``trees`` are the numbers of the trees that take part, for per-tree fields."""
+    reference: Callable | dict
+    """(counts [K C], prior, weights [K]) → class scores, in float64; a dictionary of them for several rules."""
+    weights: Callable = np.ones_like
+    """Numbers of trees → the weights that the rule gives them."""
+    binary_only: bool = False
+    differentiable: bool = True
+    """Whether the gradient is more than zero."""
+    resolves_units: bool = True
+    """Whether integer counts of 10⁹ that differ by one are told apart in float32."""
+    kind: str = "closed"
+    """Which tolerance applies."""
+    probability_from: str = "shares"
+    """"shares", or "log evidence": then the logarithm of a probability is exact however small it is."""
+
+
+def tree_weights(trees) -> np.ndarray:
+    """Weights for trees by number; those of tree 3, 10, … are zero."""
+    trees = np.asarray(trees)
+    return np.where(trees % 7 == 3, 0.0, 0.5 + trees % 3)
+
+
+def tempered(counts, power):
+    """A scorer of one's own with a setting that can be learned."""
+    counts = counts + 1.0
+    return (counts[..., 1] ** power - counts[..., 0] ** power) / jnp.sum(counts**power, axis=-1)
+
+
+def _tempered_reference(counts, prior, weights):
+    powers = (np.asarray(counts, float) + 1) ** 0.7
+    score = np.sum(np.asarray(weights) * (powers[:, 1] - powers[:, 0]) / powers.sum(axis=1)) / np.sum(weights)
+    return np.array([-score, score])
+
+
+def _evidence(prior, trees, **options):
+    return ju.EvidenceAccumulation(prior, **options)
+
+
+RULES: dict[str, Rule] = {
+    "mean": Rule(lambda prior, trees: ju.Mean(), reference.mean),
+    "mean_plausibility": Rule(
+        lambda prior, trees: ju.Mean(ju.scorers.plausibility), reference.mean_plausibility, binary_only=True, kind="pi"
+    ),
+    "mean_own_scorer": Rule(
+        lambda prior, trees: ju.Mean(Partial(tempered, power=jnp.asarray(0.7))),
+        _tempered_reference,
+        binary_only=True,
+        resolves_units=False,
+    ),
+    "vote": Rule(lambda prior, trees: ju.Vote(), reference.vote, differentiable=False),
+    "pooling": Rule(lambda prior, trees: ju.Pooling(), reference.pooling),
+    "evidence": Rule(_evidence, reference.evidence, probability_from="log evidence"),
+    "evidence_veto": Rule(
+        partial(_evidence, smoothing=0.0),
+        partial(reference.evidence, smoothing=0.0),
+        probability_from="log evidence",
+    ),
+    "evidence_published": Rule(
+        partial(_evidence, prior_term="published_code"),
+        partial(reference.evidence, code=True),
+        probability_from="log evidence",
+    ),
+    "evidence_to_prior": Rule(
+        partial(_evidence, smoothing=0.5, smooth_to_prior=True),
+        partial(reference.evidence, smoothing=0.5, to_prior=True),
+        probability_from="log evidence",
+    ),
+    "dempster": Rule(
+        lambda prior, trees: ju.DempsterRule(),
+        reference.dempster,
+        binary_only=True,
+        kind="pi",
+        probability_from="log evidence",
+    ),
+    "dempster_exact": Rule(
+        lambda prior, trees: ju.DempsterRule(eps=0.0),
+        partial(reference.dempster, eps=0.0),
+        binary_only=True,
+        kind="pi",
+        probability_from="log evidence",
+    ),
+    "together": Rule(
+        lambda prior, trees: ju.Together(
+            mean=ju.Mean(), vote=ju.Vote(), pooling=ju.Pooling(), evidence=ju.EvidenceAccumulation(prior)
+        ),
+        {
+            "mean": reference.mean,
+            "vote": reference.vote,
+            "pooling": reference.pooling,
+            "evidence": reference.evidence,
+        },
+    ),
+    "weighted_mean": Rule(
+        lambda prior, trees: ju.Weighted(ju.Mean(), tree_weights(trees)), reference.mean, weights=tree_weights
+    ),
+    "weighted_pooling": Rule(
+        lambda prior, trees: ju.Weighted(ju.Pooling(), tree_weights(trees)), reference.pooling, weights=tree_weights
+    ),
+    "weighted_veto": Rule(
+        lambda prior, trees: ju.Weighted(ju.EvidenceAccumulation(prior, smoothing=0.0), tree_weights(trees)),
+        partial(reference.evidence, smoothing=0.0),
+        weights=tree_weights,
+        probability_from="log evidence",
+    ),
+    "weighted_together": Rule(
+        lambda prior, trees: ju.Weighted(
+            ju.Together(vote=ju.Vote(), evidence=ju.EvidenceAccumulation(prior)), tree_weights(trees)
+        ),
+        {"vote": reference.vote, "evidence": reference.evidence},
+        weights=tree_weights,
+    ),
+}
+
+PRIORS = {2: np.array([0.625, 0.375]), 3: np.array([0.5, 0.3125, 0.1875])}
+"""Priors by number of classes, exact in float32."""
+
+CASES = [
+    pytest.param(name, n_classes, id=f"{name}-{n_classes}")
+    for name, rule in RULES.items()
+    for n_classes in (2, 3)
+    if n_classes == 2 or not rule.binary_only
+]
+"""Every rule with every number of classes that it takes."""
+
+BINARY = [pytest.param(name, id=name) for name in RULES]
+
+
+def make(name: str, n_classes: int, trees) -> ju.Fold:
+    """The rule of that name for so many trees (or for the trees with these numbers)."""
+    trees = np.arange(trees) if np.ndim(trees) == 0 else np.asarray(trees)
+    return RULES[name].make(PRIORS[n_classes], trees)
+
+
+def expected_scores(name: str, counts) -> dict[str, np.ndarray]:
+    """Class scores ``[instances classes]`` of counts ``[instances trees classes]``, by the float64 loops."""
+    rule, counts = RULES[name], np.asarray(counts, np.float64)
+    references = rule.reference if isinstance(rule.reference, dict) else {"": rule.reference}
+    weights = rule.weights(np.arange(counts.shape[1]).astype(float)).tolist()
+    prior = PRIORS[counts.shape[-1]]
+    return {key: np.stack([f(one, prior, weights) for one in counts]) for key, f in references.items()}
+
+
+def check_same(tolerance, name: str, answer, expected, *, what: str = "") -> None:
+    """Two answers of a rule (or of several) agree in every read-out.
+
+    The logarithm of a share that is nearly 0 is as uncertain as the share is coarse: such logarithms are compared as
+    the shares that they are.
+    """
+    assert jax.tree.structure(answer) == jax.tree.structure(expected)
+    answer, expected = by_rule(answer), by_rule(expected)
+    for key in expected:
+        for part, actual in answer[key]._asdict().items():
+            wanted = getattr(expected[key], part)
+            if part == "log_probability" and RULES[name].probability_from == "shares":
+                actual, wanted = np.exp(actual), np.exp(wanted)
+            if wanted is not None:
+                tolerance.check(actual, wanted, kind=RULES[name].kind, scale=1.0, what=f"{what} {key} {part}")
+
+
+def by_rule(answer) -> dict:
+    """What several rules answer by name, what one rule answers under the empty name."""
+    return answer if isinstance(answer, dict) else {"": answer}

@@ -1,0 +1,237 @@
+"""The rules on the reference ensembles, the papers' examples and a published run.
+
+Class scores of evidence accumulation are the references' logarithms plus log C.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxunc as ju
+from tests._forests import forest_of_leaves
+from tests._golden import golden, sonar
+
+ENSEMBLES = golden("ensembles")
+IDS = [f"{i}-{len(e['counts'])}x{e['repeat']}" for i, e in enumerate(ENSEMBLES)]
+
+
+def trees_of(entry: dict) -> np.ndarray:
+    return np.tile(np.array(entry["counts"], np.int32), (entry["repeat"], 1))
+
+
+@pytest.fixture(params=ENSEMBLES, ids=IDS)
+def ensemble(request):
+    """An entry and its leaves ``[trees 2]``."""
+    return request.param, jnp.asarray(trees_of(request.param))
+
+
+@pytest.mark.parametrize("scorer", ["p_prob", "p_pls"])
+def test_mean(ensemble, scorer, tolerance):
+    entry, counts = ensemble
+    rule = ju.Mean() if scorer == "p_prob" else ju.Mean(ju.scorers.plausibility)
+    expected = entry["scores"][scorer]["aggregated"]["average"]
+    answer = rule.answer(counts)
+    kind = "closed" if scorer == "p_prob" else "pi"
+    tolerance.check(answer.score, expected, kind=kind, scale=1.0)
+    width = 1 if scorer == "p_prob" else 2
+    tolerance.check(answer.probability, [0.5 - expected / width, 0.5 + expected / width], kind=kind, what="probability")
+
+
+def test_vote(ensemble, tolerance):
+    entry, counts = ensemble
+    expected = entry["scores"]["p_prob"]["aggregated"]["vote"]
+    answer = ju.Vote().answer(counts)
+    tolerance.check(answer.score, expected, scale=1.0)
+    tolerance.check(answer.class_scores, [(1 - expected) / 2, (1 + expected) / 2], scale=1.0)
+
+
+def test_pooling(ensemble, tolerance):
+    entry, counts = ensemble
+    answer = ju.Pooling().answer(counts)
+    tolerance.check(answer.score, entry["pooling"])
+    tolerance.check(answer.probability, [0.5 - entry["pooling"], 0.5 + entry["pooling"]])
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
+def test_evidence(ensemble, smoothing, tolerance):
+    entry, counts = ensemble
+    expected = entry["eva"].get(f"laplace={smoothing:g}")
+    if expected is None:
+        assert smoothing == 0  # an empty leaf has no evidence then, which the references leave open
+        expected = None
+    rule = ju.EvidenceAccumulation(entry["prior_pos"], smoothing)
+    answer = rule.answer(counts)
+    if expected is None:
+        filled = counts[jnp.sum(counts, axis=-1) > 0]
+        if filled.shape[0]:
+            tolerance.check(answer.class_scores, rule(filled), scale=1.0)
+        else:
+            tolerance.check(answer.probability, [1 - entry["prior_pos"], entry["prior_pos"]])
+        return
+    logs = [float(expected["log_score_neg"]), float(expected["log_score_pos"])]
+    tolerance.check(answer.class_scores, np.array(logs) + np.log(2), scale=1.0)
+    if "logit" not in expected:  # contradictory: all classes are vetoed
+        assert answer.score == 0
+        tolerance.check(answer.probability, [1 - entry["prior_pos"], entry["prior_pos"]])
+        return
+    tolerance.check(answer.score, float(expected["logit"]), scale=1.0, what="logit")
+    posterior = [expected["posterior_neg"], expected["posterior_pos"]]
+    tolerance.check(answer.probability, posterior, scale=1.0, what="posterior")
+    with np.errstate(divide="ignore"):
+        odds = np.array([-np.logaddexp(0, float(expected["logit"])), -np.logaddexp(0, -float(expected["logit"]))])
+    tolerance.check(answer.log_probability, odds, scale=1.0, what="log posterior")
+
+
+def test_evidence_as_products(ensemble, x64):
+    """The paper's own difference of products is exp of the class scores, where it does not over- or underflow."""
+    entry, counts = ensemble
+    if not x64:
+        pytest.skip("products over trees leave the range of float32")
+    for smoothing, expected in entry["eva"].items():
+        rule = ju.EvidenceAccumulation(entry["prior_pos"], float(smoothing.removeprefix("laplace=")))
+        scores = np.asarray(rule(counts)) - np.log(2)
+        actual = np.exp(scores[1]) - np.exp(scores[0])
+        if "g_eva_paper" in expected:
+            size = np.abs(scores[np.isfinite(scores)]).max() + 1
+            np.testing.assert_allclose(actual, float(expected["g_eva_paper"]), rtol=1e-12 * size, atol=1e-15)
+        else:
+            assert actual == 0
+
+
+def test_evidence_of_the_published_code(ensemble, tolerance):
+    entry, counts = ensemble
+    for smoothing, expected in entry["eva"].items():
+        if "published_code_logit" not in expected:
+            continue
+        rule = ju.EvidenceAccumulation(
+            entry["prior_pos"], float(smoothing.removeprefix("laplace=")), prior_term="published_code"
+        )
+        # The logit is a difference of two logarithms, to whose size the tolerance is relative.
+        answer = rule.answer(counts)
+        size = float(jnp.abs(answer.class_scores).max())
+        tolerance.check(answer.score, expected["published_code_logit"], scale=max(1.0, size))
+
+
+@pytest.mark.parametrize("eps", [0.0, 1e-5])
+def test_dempster(ensemble, eps, tolerance):
+    """The conjunctive rule, and Dempster's rule read from the same statistic."""
+    entry, counts = ensemble
+    expected = entry["dempster"][f"eps={eps:g}"]
+    answer = ju.DempsterRule(False, eps).answer(counts)
+    logs = [expected["log_q_neg"], expected["log_q_pos"]]
+    tolerance.check(answer.class_scores, logs, kind="pi", scale=1.0, what="log Q")
+    margin, size = ju.margin(answer.class_scores), max(1.0, *(abs(log) for log in logs))
+    tolerance.check(margin, expected["logit_q"], kind="pi", scale=size, what="logit")
+    # exp of a logarithm: its relative error grows with the logarithm's size
+    tolerance.check(answer.score, expected["score"], kind="pi", scale=1e-10, what="score")
+    masses = expected["normalised"]
+    pignistic = [masses["neg"] + masses["omega"] / 2, masses["pos"] + masses["omega"] / 2]
+    tolerance.check(answer.probability, pignistic, kind="pi", scale=1e-10, what="pignistic probability")
+    normalized = ju.DempsterRule(True, eps).finish(answer.class_scores)
+    tolerance.check(normalized.score, expected["score_normalised"], kind="pi", scale=1e-10, what="normalised score")
+    tolerance.check(normalized.probability, answer.probability)
+
+
+def test_streamed_ensembles(tolerance):
+    """All the rules at once through one forest that has these leaves; trees that an ensemble lacks are masked."""
+    entries = [entry for entry in ENSEMBLES if entry["K"] <= 100]
+    counts = np.full((len(entries), 100, 2), 7)
+    mask = np.zeros((len(entries), 100), bool)
+    for i, entry in enumerate(entries):
+        counts[i, : entry["K"]] = trees_of(entry)
+        mask[i, : entry["K"]] = True
+    forest, X = forest_of_leaves(counts)
+    for i, entry in enumerate(entries):
+        rules = ju.Together(
+            mean=ju.Mean(),
+            vote=ju.Vote(),
+            pooling=ju.Pooling(),
+            evidence=ju.EvidenceAccumulation(entry["prior_pos"]),
+            dempster=ju.DempsterRule(),
+        )
+        score = {name: values[i] for name, values in ju.bind(forest, rules).score(X, tree_mask=mask).items()}
+        aggregated = entry["scores"]["p_prob"]["aggregated"]
+        tolerance.check(score["mean"], aggregated["average"], scale=1.0)
+        tolerance.check(score["vote"], aggregated["vote"], scale=1.0)
+        tolerance.check(score["pooling"], entry["pooling"])
+        tolerance.check(score["evidence"], entry["eva"]["laplace=0.1"]["logit"], scale=1.0)
+        tolerance.check(score["dempster"], entry["dempster"]["eps=1e-05"]["score"], kind="pi", scale=1e-10)
+
+
+@pytest.mark.parametrize("entry", golden("eva_multiclass"), ids=lambda e: f"{np.shape(e['counts'])}-{e['laplace']}")
+def test_evidence_multiclass(entry, tolerance):
+    prior = np.array([a / b for a, b in entry["prior_num_den"]])
+    answer = ju.EvidenceAccumulation(prior, entry["laplace"]).answer(jnp.asarray(entry["counts"]))
+    logs = np.array(entry["log_scores"], dtype=float)
+    tolerance.check(answer.class_scores, logs + np.log(len(logs)), scale=1.0)
+    tolerance.check(answer.probability, entry["posterior"], scale=1.0)
+    assert answer.score is None
+
+
+def test_crime_example(tolerance):
+    """Two witnesses, five suspects: only the one whom neither excludes remains."""
+    crime = golden("paper_examples")["crime"]
+    counts = jnp.array([[1, 1, 1, 0, 0], [0, 0, 1, 1, 1]])
+    answer = ju.EvidenceAccumulation(np.array(crime["prior"]), smoothing=0.0).answer(counts)
+    tolerance.check(jnp.exp(answer.class_scores) / 5, crime["scores"])
+    tolerance.check(answer.probability, crime["posterior"])
+    np.testing.assert_array_equal(np.isneginf(answer.class_scores), [True, True, False, True, True])
+
+
+def test_introduction_leaves(tolerance):
+    """The paper's first example: averaging and pooling disagree. A is class 0."""
+    example = golden("paper_examples")["introduction_leaves"]
+    counts = jnp.array(example["counts_A_B"])
+    tolerance.check(ju.Mean().probability(counts)[0], example["average_probability_of_A"])
+    tolerance.check(ju.Pooling().probability(counts)[0], example["pooled_probability_of_A"])
+
+
+SONAR = {
+    "probability_average": (ju.Mean(), 0.5),
+    "probability_voting": (ju.Vote(), None),
+    "instances_pooling": (ju.Pooling(), 0.5),
+    "instances_evidence": ("published_code", 0.0),
+    "instances_evidence_paper": ("log", 0.0),
+    "plaus_values_4_average": (ju.Mean(ju.scorers.plausibility), 0.0),
+    "plaus_values_4_dempster": (ju.DempsterRule(), 0.0),
+}
+
+
+@pytest.fixture(scope="module")
+def sonar_scores():
+    """The rules' scores on the published leaves, from the counts and through a forest."""
+    data = sonar()
+    counts = np.moveaxis(data["counts"], 0, 1).astype(np.int32)
+    prior = data["train_class_counts"] / data["train_class_counts"].sum()
+    np.testing.assert_allclose(prior[1], data["prior"])
+    rules = {
+        name: ju.EvidenceAccumulation(prior, prior_term=rule) if isinstance(rule, str) else rule
+        for name, (rule, _) in SONAR.items()
+    }
+    together = ju.Together(**rules)
+    forest, X = forest_of_leaves(counts, prior)
+    return together.score(jnp.asarray(counts)), ju.bind(forest, together).score(X)
+
+
+@pytest.mark.parametrize("name", SONAR)
+def test_published_sonar_scores(name, sonar_scores, x64):
+    """Hundred trees, 104 instances; the published scores are probabilities or centred, as the offset says."""
+    published, offset = sonar()[f"score_{name}"], SONAR[name][1]
+    for scores in sonar_scores:
+        actual = np.asarray(scores[name], np.float64)
+        actual = (1 + actual) / 2 if offset is None else actual + offset
+        # Logits near 100; the unnormalised masses of hundred trees are tiny, and compared relatively.
+        rtol, atol = (1e-11, 1e-12) if x64 else (2e-5, 1e-5)
+        if name == "plaus_values_4_dempster":
+            rtol, atol = (1e-8, 1e-25) if x64 else (2e-3, 1e-25)
+        np.testing.assert_allclose(actual, published, rtol=rtol, atol=atol)
+
+
+def test_published_decisions():
+    """The sign of every score is the published decision, wherever the published score is clear of rounding."""
+    data = sonar()
+    counts = jnp.asarray(np.moveaxis(data["counts"], 0, 1).astype(np.int32))
+    scores = ju.DempsterRule()(counts)
+    published = data["score_plaus_values_4_dempster"]
+    clear = np.abs(published) > 1e-30
+    np.testing.assert_array_equal(np.sign(ju.margin(scores))[clear], np.sign(published)[clear])

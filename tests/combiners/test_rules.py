@@ -1,0 +1,304 @@
+"""What holds of every rule of the table, on counts ``[... trees classes]``.
+
+Most tests share one shape of counts, so that a rule is compiled once for all of them.
+"""
+
+from functools import lru_cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import jaxunc as ju
+from tests._forests import positive_counts, random_counts
+from tests._refusal import refuses
+from tests._rules import BINARY, CASES, PRIORS, RULES, by_rule, check_same, expected_scores, make
+
+N, K = 54, 9
+"""54 = 9 trees × 3 classes × 2 signs: room for all differences of one instance."""
+_BASIC = ("mean", "vote", "pooling", "evidence", "dempster")
+BASIC = [case for case in CASES if case.values[0] in _BASIC]
+# Each kind of program once: variants of a rule differ in values, which are tested for all.
+_VARIANTS = ("evidence_published", "evidence_to_prior", "weighted_pooling")
+TRANSFORMED = [
+    case
+    for case in CASES
+    if case.values[0] not in _VARIANTS and (case.values[1] == 2 or case.values[0] in ("mean", "pooling", "evidence"))
+]
+UNWEIGHTED = [case for case in TRANSFORMED if not case.values[0].startswith("weighted")]
+
+
+@lru_cache
+def leaves(n_classes: int) -> np.ndarray:
+    """Interior, pure, tied and empty leaves ``[instances trees classes]``; in the last instance all are empty."""
+    counts = random_counts(np.random.default_rng(n_classes), (N, K), n_classes)
+    counts[-1] = 0
+    return counts
+
+
+@lru_cache
+def shared_answer(name: str, n_classes: int):
+    """The rule and what it answers on these leaves."""
+    rule = make(name, n_classes, K)
+    return rule, rule.answer(jnp.asarray(leaves(n_classes)))
+
+
+def check_scores(tolerance, name, answer, expected, *, what=""):
+    """Class scores of each rule. They are logarithms or shares, so their scale is at least one."""
+    for key, one in by_rule(answer).items():
+        tolerance.check(one.class_scores, expected[key], kind=RULES[name].kind, scale=1.0, what=f"{what} {key}")
+
+
+@pytest.mark.parametrize(("name", "n_classes"), CASES)
+def test_values_on_integer_leaves(name, n_classes, tolerance):
+    _, answer = shared_answer(name, n_classes)
+    check_scores(tolerance, name, answer, expected_scores(name, leaves(n_classes)))
+
+
+@pytest.mark.parametrize(("name", "n_classes"), TRANSFORMED)
+def test_values_on_fractional_leaves(name, n_classes, tolerance):
+    counts = leaves(n_classes) * np.float32(0.75)
+    answer = make(name, n_classes, K).answer(jnp.asarray(counts))
+    check_scores(tolerance, name, answer, expected_scores(name, counts))
+
+
+@pytest.mark.parametrize(("name", "n_classes"), BASIC)
+def test_one_tree(name, n_classes, tolerance):
+    counts = leaves(n_classes)[:, :1]
+    answer = make(name, n_classes, 1).answer(jnp.asarray(counts))
+    check_scores(tolerance, name, answer, expected_scores(name, counts))
+
+
+@pytest.mark.parametrize(("name", "n_classes"), TRANSFORMED)
+def test_ten_thousand_trees(name, n_classes, rng, tolerance):
+    counts = np.tile(random_counts(rng, (1, 100), n_classes, largest=8), (1, 100, 1))
+    answer = make(name, n_classes, 10_000).answer(jnp.asarray(counts))
+    check_scores(tolerance, name, answer, expected_scores(name, counts))
+    for one in by_rule(answer).values():
+        assert np.all(np.isfinite(one.probability))
+
+
+# A scorer that rounds to float32 first, and a prior term that is no logarithm, lose so small a lead.
+ROUNDED = {"mean_own_scorer", "evidence_published"}
+
+
+@pytest.mark.parametrize("name", [name for name in BINARY if name not in ROUNDED])
+def test_a_lead_of_one_in_a_billion_is_no_tie(name):
+    """Integer counts, in float32 too. Rules that know a prior are given an even one, else a lead may be none."""
+    if not RULES[name].resolves_units:
+        pytest.skip("this scorer rounds the counts itself")
+    rule = RULES[name].make(np.array([0.5, 0.5]), np.arange(K))
+    counts = np.zeros((N, K, 2), np.int32)
+    counts[:] = 10**9
+    counts[0, :, 1] += 1
+    counts[1, :, 0] += 1
+    counts[2, 0, 1] += 1
+    for key, answer in by_rule(rule.answer(jnp.asarray(counts))).items():
+        margin = np.asarray(ju.margin(answer.class_scores))
+        np.testing.assert_array_equal(np.sign(margin[:4]), [1, -1, 1, 0], err_msg=key)
+        for part in answer:
+            assert np.all(np.isfinite(part))
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_counts_of_a_billion_as_floats(name, tolerance):
+    counts = np.tile(leaves(2) * np.float32(0.75), (1, 1, 1))
+    counts[0, :3] = [[1e9 + 64, 1e9], [0, 1e9], [2e9, 1e9]]
+    answer = make(name, 2, K).answer(jnp.asarray(counts))
+    check_scores(tolerance, name, answer, expected_scores(name, counts))
+
+
+@pytest.mark.parametrize(("name", "n_classes"), CASES)
+def test_probabilities_are_probabilities(name, n_classes, x64):
+    accuracy = 1e-12 if x64 else 2e-6
+    for key, answer in by_rule(shared_answer(name, n_classes)[1]).items():
+        probability, log_probability = np.asarray(answer.probability), np.asarray(answer.log_probability)
+        assert probability.shape == (N, n_classes)
+        assert probability.min() >= 0, key
+        np.testing.assert_allclose(probability.sum(-1), 1, atol=accuracy, err_msg=key)
+        representable = probability > np.finfo(probability.dtype).tiny
+        np.testing.assert_allclose(
+            np.exp(log_probability[representable]), probability[representable], rtol=30 * accuracy, err_msg=key
+        )
+        if "veto" not in name:
+            assert np.all(np.isfinite(log_probability)), key
+
+
+@pytest.mark.parametrize(("name", "n_classes"), CASES)
+def test_class_scores_rank_as_the_probability(name, n_classes):
+    for key, answer in by_rule(shared_answer(name, n_classes)[1]).items():
+        scores, probability = np.asarray(answer.class_scores), np.asarray(answer.probability)
+        chosen = np.take_along_axis(probability, scores.argmax(-1)[:, None], axis=-1)[:, 0]
+        contradicted = np.all(np.isneginf(scores), axis=-1)
+        assert np.all((chosen >= probability.max(-1) - 1e-6) | contradicted), key
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_score_has_the_sign_of_the_margin(name):
+    for key, answer in by_rule(shared_answer(name, 2)[1]).items():
+        scores = np.asarray(answer.class_scores)
+        contradicted = np.all(np.isneginf(scores), axis=-1)
+        margin = np.where(contradicted, 0.0, scores[:, 1] - np.where(contradicted, 0.0, scores[:, 0]))
+        clear = (np.abs(margin) > 1e-5) | contradicted
+        np.testing.assert_array_equal(np.sign(answer.score)[clear], np.sign(margin)[clear], err_msg=key)
+
+
+@pytest.mark.parametrize(("name", "n_classes"), [("evidence", 2), ("mean", 2), ("pooling", 3)])
+def test_readouts_are_parts_of_the_answer(name, n_classes, tolerance):
+    rule, answer = shared_answer(name, n_classes)
+    counts = jnp.asarray(leaves(n_classes))
+    tolerance.check(rule(counts), answer.class_scores, scale=1.0)
+    tolerance.check(rule.probability(counts), answer.probability, scale=1.0)
+    tolerance.check(rule.log_probability(counts), answer.log_probability, scale=1.0)
+    if n_classes == 2:
+        tolerance.check(rule.score(counts), answer.score, scale=1.0)
+    else:
+        assert answer.score is None
+        with refuses(ValueError, "two classes"):
+            rule.score(counts)
+
+
+@jax.jit
+def compiled_and_mapped(rule, counts):
+    """The answer inside a larger program, for all instances together and one by one."""
+    return rule.answer(counts), jax.vmap(rule.answer)(counts)
+
+
+@pytest.mark.parametrize(("name", "n_classes"), TRANSFORMED)
+def test_eager_jit_and_vmap_agree(name, n_classes, tolerance):
+    rule, eager = shared_answer(name, n_classes)
+    counts = jnp.asarray(leaves(n_classes))
+    compiled, mapped = compiled_and_mapped(rule, counts)
+    check_same(tolerance, name, compiled, eager, what="jit")
+    check_same(tolerance, name, mapped, eager, what="vmap")
+
+
+@pytest.mark.parametrize(("name", "n_classes"), CASES)
+def test_order_of_trees_does_not_matter(name, n_classes, rng, tolerance):
+    order = rng.permutation(K)
+    shuffled = make(name, n_classes, order).answer(jnp.asarray(leaves(n_classes)[:, order]))
+    check_same(tolerance, name, shuffled, shared_answer(name, n_classes)[1])
+
+
+@pytest.mark.parametrize(("name", "n_classes"), UNWEIGHTED)
+def test_a_weight_is_a_number_of_copies(name, n_classes, tolerance):
+    counts = leaves(n_classes)[:, :5]
+    weights = np.array([2, 0, 1, 3, 3])
+    weighted = ju.Weighted(make(name, n_classes, 5), weights).answer(jnp.asarray(counts))
+    copies = make(name, n_classes, K).answer(jnp.asarray(np.repeat(counts, weights, axis=1)))
+    check_same(tolerance, name, weighted, copies, what="copies")
+    # No weight at all is no tree: equal shares, or the prior.
+    nothing = ju.Weighted(make(name, n_classes, 5), np.zeros(5)).answer(jnp.asarray(counts))
+    prior, even = PRIORS[n_classes], np.full(n_classes, 1 / n_classes)
+    for key, answer in by_rule(nothing).items():
+        expected = prior if "evidence" in (name + key) else even
+        if name == "evidence_published":
+            expected = np.exp(prior) / np.exp(prior).sum()  # P(c) stands where log P(c) belongs
+        elif name == "together" and key != "evidence":
+            expected = even
+        np.testing.assert_allclose(answer.probability, np.tile(expected, (N, 1)), rtol=2e-6, err_msg=key)
+
+
+def totals(answer):
+    """A number for each instance, in which every read-out has a part; a veto has none."""
+    total = 0.0
+    for one in by_rule(answer).values():
+        for part in (one.class_scores, one.probability, one.log_probability):
+            slopes = jnp.linspace(0.5, 1.7, part.shape[-1])[None]
+            total += jnp.sum(jnp.where(jnp.isfinite(part), part, 0.0) * slopes, axis=-1)
+    return total
+
+
+# By the rule and by the counts; compiled once per kind of rule, since settings are arrays.
+gradients = jax.jit(jax.grad(lambda rule, counts: jnp.sum(totals(rule.answer(counts))), argnums=(0, 1)))
+
+
+@pytest.mark.parametrize(("name", "n_classes"), TRANSFORMED)
+def test_gradients_are_finite(name, n_classes, rng):
+    rule = make(name, n_classes, K)
+    interior = positive_counts(rng, (N, K), n_classes)
+    pure, large = interior.copy(), interior * 1e7
+    pure[..., 1:] = 0
+    for what, counts in {
+        "interior": interior,
+        "pure": pure,
+        "empty": np.zeros_like(interior),
+        "mixed": leaves(n_classes),
+        "large": large,
+    }.items():
+        by_settings, by_counts = gradients(rule, jnp.asarray(counts, float))
+        assert np.all(np.isfinite(by_counts)), f"{what}: by counts"
+        for path, setting in jax.tree_util.tree_leaves_with_path(by_settings):
+            assert np.all(np.isfinite(setting)), f"{what}: by {jax.tree_util.keystr(path)}"
+
+
+@pytest.mark.parametrize(("name", "n_classes"), TRANSFORMED)
+def test_gradients_are_those_of_finite_differences(name, n_classes, rng, x64):
+    """By every count of one instance, and by every setting of the rule."""
+    if not x64:
+        pytest.skip("finite differences need float64; the other run makes them")
+    rule, step = make(name, n_classes, K), 1e-5
+    one = positive_counts(rng, (K,), n_classes)
+    batch = np.tile(one, (N, 1, 1))
+    by_settings, by_counts = gradients(rule, jnp.asarray(batch))
+    assert RULES[name].differentiable == bool(np.abs(by_counts).max() > 1e-4)
+
+    moves = np.eye(one.size).reshape(one.size, K, n_classes) * step
+    moved = batch.copy()
+    moved[: one.size] += moves
+    moved[one.size : 2 * one.size] -= moves
+    values = np.asarray(totals(rule.answer(jnp.asarray(moved))))
+    slopes = (values[: one.size] - values[one.size : 2 * one.size]) / (2 * step)
+    np.testing.assert_allclose(by_counts[0].ravel(), slopes, rtol=2e-6, atol=1e-7)
+
+    flat, structure = jax.tree.flatten(rule)
+    for i, gradient in enumerate(jax.tree.leaves(by_settings)):
+        for place in np.ndindex(gradient.shape):
+            ends = []
+            for sign in (1, -1):
+                changed = flat.copy()
+                changed[i] = flat[i].at[place].add(sign * step * 1e-2)
+                ends.append(np.sum(totals(jax.tree.unflatten(structure, changed).answer(jnp.asarray(batch)))))
+            slope = (ends[0] - ends[1]) / (2 * step * 1e-2)
+            np.testing.assert_allclose(gradient[place], slope, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize(("name", "n_classes"), BASIC)
+def test_any_leaves(name, n_classes, tolerance):
+    """Hypothesis: the float64 loops agree on integer counts up to a thousand; relabelled classes relabel the answer."""
+    rule = make(name, n_classes, 4)
+    even = ju.EvidenceAccumulation(np.full(n_classes, 1 / n_classes)) if name == "evidence" else rule
+
+    @settings(max_examples=30)
+    @given(hnp.arrays(np.int32, (1, 4, n_classes), elements=st.integers(0, 1000)))
+    def check(counts):
+        check_scores(tolerance, name, rule.answer(jnp.asarray(counts)), expected_scores(name, counts))
+        flipped, answer = even.answer(jnp.asarray(counts[..., ::-1])), even.answer(jnp.asarray(counts))
+        tolerance.check(flipped.class_scores[:, ::-1], answer.class_scores, kind=RULES[name].kind, scale=1.0)
+
+    check()
+
+
+@pytest.mark.parametrize("name", ["mean_own_scorer", "vote", "evidence", "dempster", "weighted_together"])
+def test_rules_are_pytrees(name):
+    """A rule survives flattening without a change, and its arrays can be swept by vmap."""
+    rule, answer = shared_answer(name, 2)
+    flat, structure = jax.tree.flatten(rule)
+    again = jax.tree.unflatten(structure, flat).answer(jnp.asarray(leaves(2)))
+    for a, b in zip(jax.tree.leaves(again), jax.tree.leaves(answer), strict=True):
+        np.testing.assert_array_equal(a, b)
+    if flat:
+        both = jax.tree.map(lambda a: jnp.stack([a, a]), rule)
+        swept = jax.vmap(lambda rule: rule.answer(jnp.asarray(leaves(2))))(both)
+        for a, b in zip(jax.tree.leaves(swept), jax.tree.leaves(answer), strict=True):
+            assert a.shape == (2, *b.shape)
+
+
+@pytest.mark.parametrize(("name", "n_classes"), CASES)
+def test_answers_have_the_default_precision(name, n_classes, x64):
+    for part in jax.tree.leaves(shared_answer(name, n_classes)[1]):
+        assert part.dtype == (jnp.float64 if x64 else jnp.float32)

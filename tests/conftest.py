@@ -1,0 +1,51 @@
+"""Two runs make the suite: float32 under the type hook, and (JAXUNC_TEST_X64=1) float64 without it."""
+
+import os
+import zlib
+
+import hypothesis
+import jax
+import jaxtyping
+import numpy as np
+import pytest
+
+from tests._tolerance import Tolerance
+
+X64 = os.environ.get("JAXUNC_TEST_X64", "0") == "1"
+jax.config.update("jax_enable_x64", X64)
+if not X64:
+    # Before anything imports jaxunc: every call then checks the annotated shapes and dtypes.
+    jaxtyping.install_import_hook("jaxunc", "beartype.beartype")
+
+hypothesis.settings.register_profile("jaxunc", deadline=None, derandomize=True, max_examples=40, database=None)
+hypothesis.settings.load_profile("jaxunc")
+
+
+@pytest.fixture(scope="session")
+def x64() -> bool:
+    """Whether this run computes in float64."""
+    return X64
+
+
+@pytest.fixture(scope="session")
+def tolerance() -> Tolerance:
+    """How far a value may be from its reference in this run's precision."""
+    return Tolerance.of(X64)
+
+
+@pytest.fixture
+def seed(request) -> int:
+    """A number that belongs to this test alone."""
+    return zlib.crc32(request.node.nodeid.encode())
+
+
+@pytest.fixture
+def rng(seed) -> np.random.Generator:
+    """Random numbers on the host."""
+    return np.random.default_rng(seed)
+
+
+@pytest.fixture
+def key(seed) -> jax.Array:
+    """Random numbers in JAX."""
+    return jax.random.key(seed)

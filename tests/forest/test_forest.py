@@ -1,0 +1,161 @@
+"""The arrays of a forest and their invariants."""
+
+import pickle
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxunc as ju
+from jaxunc.forest import snap_to_integers, validity
+from tests._forests import forest_of_leaves, leaf_nodes, padded, toy_data, toy_forest, toy_model
+from tests._refusal import refuses
+
+
+@pytest.fixture(scope="module")
+def forest():
+    return toy_forest(3)
+
+
+def test_properties(forest):
+    X = toy_data(3)[0]
+    assert (forest.n_trees, forest.n_classes, forest.n_features) == (12, 3, 6)
+    assert forest.depth == max(tree.get_depth() for tree in toy_model(3).estimators_)
+    assert forest.n_nodes & (forest.n_nodes - 1) == 0
+    assert forest.n_nodes >= max(tree.tree_.node_count for tree in toy_model(3).estimators_)
+    assert forest.class_labels == (0, 1, 2)
+    assert forest.feature_names is None
+    assert forest.counts.shape == (12, forest.n_nodes, 3)
+    assert float(forest.n_samples) == len(X)
+    np.testing.assert_allclose(np.sum(forest.prior), 1, rtol=1e-6)
+    assert "n_trees=12" in repr(forest)
+
+
+def test_counts_are_integers_and_add_up(forest):
+    assert forest.count_table.dtype == jnp.int32
+    np.testing.assert_array_equal(np.asarray(forest.counts).sum((1, 2)), len(toy_data(3)[0]))
+    np.testing.assert_array_equal(forest.counts * ~leaf_nodes(forest)[..., None], 0)
+    np.testing.assert_array_equal(forest.count_table[0], 0)
+
+
+def test_a_table_of_distinct_counts(forest):
+    """No row of the table is there twice, but for the zeros that pad it."""
+    rows = np.asarray(forest.count_table)
+    used = rows[np.unique(np.asarray(forest.code))]
+    assert len(np.unique(used, axis=0)) == len(used)
+
+
+def test_with_counts(forest, rng):
+    counts = jnp.asarray(rng.uniform(0, 5, (12, forest.n_nodes, 3)))
+    other = forest.with_counts(counts)
+    np.testing.assert_array_equal(other.counts, counts)
+    np.testing.assert_array_equal(other.feature, forest.feature)
+    total = jax.grad(lambda c: jnp.sum(forest.with_counts(c).counts ** 2))(counts)
+    np.testing.assert_allclose(total, 2 * counts, rtol=1e-6)
+
+
+def test_with_prior(forest):
+    prior = np.array([0.5, 0.25, 0.25])
+    np.testing.assert_array_equal(forest.with_prior(prior).prior, prior)
+
+
+def test_forests_are_pytrees(forest):
+    again = jax.tree.map(lambda a: a, forest)
+    assert eqx.tree_equal(again, forest)
+    through = jax.jit(lambda f: f)(forest)
+    assert eqx.tree_equal(through, forest)
+    assert through.class_labels == forest.class_labels
+
+
+def test_pickle(forest):
+    assert eqx.tree_equal(pickle.loads(pickle.dumps(forest)), forest)
+
+
+def test_snap_to_integers():
+    counts = np.array([[2.0000000000002, 3 - 2e-13], [0.5, 1.25], [1e6 + 1e-4, 3.0]])
+    sizes = counts.sum(1)
+    np.testing.assert_array_equal(snap_to_integers(counts, sizes), [[2, 3], [0.5, 1.25], [1e6, 3]])
+
+
+def test_valid_forests(forest):
+    for one in (forest, padded(forest, 2 * forest.n_nodes), forest_of_leaves(np.ones((5, 2, 3)))[0]):
+        assert ju.check_forest(one) is one
+        assert all(bool(holds) for holds in jax.jit(validity)(one).values())
+
+
+def _broken(forest, name):
+    inner = np.argwhere(~leaf_nodes(forest))[0]
+    leaf = np.argwhere(leaf_nodes(forest))[0]
+    at = lambda field, place, value: eqx.tree_at(
+        lambda f: getattr(f, field), forest, getattr(forest, field).at[tuple(place)].set(value)
+    )
+    return {
+        "child before its parent": lambda: at("child", (0, 1), 0),
+        "child beyond the nodes": lambda: at("child", inner, forest.n_nodes + 5),
+        "child without a sibling": lambda: at("child", inner, forest.n_nodes - 1),
+        "leaf that lets go": lambda: at("threshold", leaf, 0),
+        "feature beyond the data": lambda: at("feature", inner, forest.n_features),
+        "negative feature": lambda: at("feature", inner, -1),
+        "code beyond the table": lambda: at("code", leaf, forest.count_table.shape[0]),
+        "negative code": lambda: at("code", leaf, -1),
+        "depth too small": lambda: at("tree_depth", (0,), 1),
+        "negative count": lambda: at("count_table", (1, 0), -1),
+        "infinite count": lambda: eqx.tree_at(
+            lambda f: f.count_table, forest, forest.count_table.astype(float).at[1, 0].set(jnp.inf)
+        ),
+        "prior that adds to two": lambda: eqx.tree_at(lambda f: f.prior, forest, 2 * forest.prior),
+        "negative prior": lambda: eqx.tree_at(lambda f: f.prior, forest, jnp.array([-0.5, 1.0, 0.5])),
+    }[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "match"),
+    [
+        ("child before its parent", "children must lie after"),
+        ("child beyond the nodes", "inside the tree's nodes"),
+        ("child without a sibling", "inside the tree's nodes"),
+        ("leaf that lets go", "leaf's threshold"),
+        ("feature beyond the data", "n_features"),
+        ("negative feature", "n_features"),
+        ("code beyond the table", "row of count_table"),
+        ("negative code", "row of count_table"),
+        ("depth too small", "must end in a leaf"),
+        ("negative count", "counts must be finite"),
+        ("infinite count", "counts must be finite"),
+        ("prior that adds to two", "prior"),
+        ("negative prior", "prior"),
+    ],
+)
+def test_broken_forests_are_named(name, match, forest):
+    broken = _broken(forest, name)()
+    with pytest.raises(ValueError, match=match):
+        ju.check_forest(broken)
+
+
+def test_arrays_of_unlike_shape_are_named(forest):
+    broken = eqx.tree_at(lambda f: f.code, forest, forest.code[:, :-1])
+    with pytest.raises(ValueError, match="share one shape"):
+        ju.check_forest(broken)
+
+
+@pytest.mark.parametrize(
+    ("counts", "match"),
+    [
+        (lambda c: c[:, :, :2], "counts has shape"),
+        (lambda c: c[:-1], "counts has shape"),
+        (lambda c: c.at[0, 0, 0].set(-1), "negative"),
+        (lambda c: c.astype(float).at[0, 0, 0].set(jnp.nan), "NaN"),
+        (lambda c: c.astype(float).at[0, 0, 0].set(jnp.inf), "infinite"),
+    ],
+)
+def test_counts_that_are_refused(counts, match, forest):
+    with refuses(ValueError, match):
+        forest.with_counts(counts(forest.counts))
+
+
+@pytest.mark.parametrize("prior", [[0.5, 0.5], [0.5, 0.5, 0.5], [-0.5, 1.0, 0.5], [np.nan, 0.5, 0.5]])
+def test_priors_that_are_refused(prior, forest):
+    with refuses(ValueError, "prior"):
+        forest.with_prior(np.array(prior))

@@ -1,0 +1,149 @@
+"""What the compiled programs take: memory and number, never the clock."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import KFold
+
+import jaxunc as ju
+from jaxunc.combiners import lift_forest
+from tests._compilations import compilations
+from tests._forests import padded, toy_data, toy_forest
+
+INSTANCES, TREES = 100_000, 100
+
+
+@pytest.fixture(scope="module")
+def large():
+    """Shapes of a forest of 100 trees with 2048 nodes and of 100 000 instances; nothing of it is computed."""
+    forest = jax.eval_shape(lambda f: padded(f, 2048), toy_forest(2, TREES))
+    return forest, jax.ShapeDtypeStruct((INSTANCES, forest.n_features), jnp.float32)
+
+
+def compiled(function, *shapes):
+    return jax.jit(function).lower(*shapes).compile()
+
+
+def leaf_table(rule, forest):
+    return jax.eval_shape(lambda f: lift_forest(rule, f), forest)
+
+
+@pytest.mark.parametrize(
+    "rule", [ju.Mean(), ju.Pooling(), ju.EvidenceAccumulation(0.375)], ids=lambda r: type(r).__name__
+)
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_fold_needs_twenty_megabytes_at_most(rule, missing, large):
+    forest, X = large
+
+    def fold(forest, table, X):
+        return ju.routing.fold(forest, table, X, merge=rule.merge, missing=missing)
+
+    memory = compiled(fold, forest, leaf_table(rule, forest), X).memory_analysis()
+    assert memory.temp_size_in_bytes <= 20e6
+
+
+def test_a_masked_fold_needs_little_more(large):
+    forest, X = large
+    mask = jax.ShapeDtypeStruct((INSTANCES, TREES), bool)
+
+    def fold(forest, table, X, mask):
+        return ju.routing.fold(forest, table, X, tree_mask=mask)
+
+    memory = compiled(fold, forest, leaf_table(ju.Mean(), forest), X, mask).memory_analysis()
+    assert memory.temp_size_in_bytes <= 20e6
+
+
+def test_the_gradient_stores_no_index_for_each_visit(large):
+    forest, X = large
+
+    def loss(table, forest, X):
+        stat = ju.routing.fold(forest, table, X)
+        return sum(jnp.sum(part**2) for part in jax.tree.leaves(stat))
+
+    table = leaf_table(ju.Mean(), forest)
+    memory = compiled(jax.grad(loss), table, forest, X).memory_analysis()
+    # 40 MB would be one number for every instance and tree.
+    assert memory.temp_size_in_bytes < INSTANCES * TREES * 4 / 2
+
+
+def test_several_rules_together_stay_small(large):
+    forest, X = large
+    rules = ju.Together(mean=ju.Mean(), vote=ju.Vote(), pooling=ju.Pooling(), evidence=ju.EvidenceAccumulation(0.375))
+
+    def fold(forest, table, X):
+        return rules.finish(ju.routing.fold(forest, table, X, merge=rules.merge))
+
+    memory = compiled(fold, forest, leaf_table(rules, forest), X).memory_analysis()
+    assert memory.temp_size_in_bytes <= 20e6
+
+
+def test_ten_forests_of_a_cross_validation_compile_once():
+    """Every fold has its own number of nodes and of instances; the chunk program is one."""
+    X, y = load_breast_cancer(return_X_y=True)
+    X = X[:, :13]  # a shape that no other test has
+    forests, parts = [], []
+    for train, test in KFold(10, shuffle=True, random_state=0).split(X):
+        forests.append(ju.from_sklearn(RandomForestClassifier(11, random_state=0).fit(X[train], y[train])))
+        parts.append(X[test])
+    assert len({len(part) for part in parts}) > 1
+    assert len({forest.n_nodes for forest in forests}) == 1, "node counts pad to one power of two here"
+    rule = ju.EvidenceAccumulation(forests[0].prior)
+    with compilations() as first:
+        ju.bind(forests[0], rule).probability(parts[0])
+    assert any("_run_chunk" in name for name in first)
+    with compilations() as rest:
+        for forest, part in zip(forests[1:], parts[1:], strict=True):
+            ju.bind(forest, ju.EvidenceAccumulation(forest.prior)).probability(part)
+    # JAX's own copy of the result to the device is a program for each length.
+    assert set(rest) <= {"jit(stage)"}
+
+
+def test_batches_of_any_size_share_few_programs():
+    X = toy_data(2)[0]
+    bound = ju.bind(toy_forest(2, 7), ju.Mean(), threads=2)
+    large = np.tile(X, (60, 1))
+    with compilations() as names:
+        for n in (1, 2, 100, 255, 256, 257, 1000, 2048, 2049, 5000, 8191, 8192, 16_384, 20_000, 24_000):
+            assert bound.probability(large[:n]).shape == (n, 2)
+    assert sum("_run_chunk" in name for name in names) <= 3
+    with compilations() as again:
+        for n in (3, 300, 3000, 20_001):
+            bound.probability(large[:n])
+    assert not any("_run_chunk" in name for name in again)
+
+
+def test_settings_do_not_recompile():
+    """Hyperparameters are arrays: a sweep compiles nothing new."""
+    X, forest = toy_data(2)[0], toy_forest(2)
+    score = lambda smoothing: ju.bind(forest, ju.EvidenceAccumulation(0.375, smoothing)).score(X)
+    score(0.1)
+    with compilations() as names:
+        for smoothing in (0.2, 0.5, 1.0):
+            score(smoothing)
+    assert names == []
+
+
+def test_calls_on_counts_do_not_recompile(rng):
+    counts = jnp.asarray(rng.integers(0, 9, size=(17, 5, 2)), jnp.int32)
+    rules = [ju.Mean(), ju.Vote(), ju.Pooling(), ju.EvidenceAccumulation(0.375), ju.DempsterRule()]
+    for rule in rules:
+        rule(counts)
+    with compilations() as names:
+        for rule in rules:
+            rule(counts + 0)
+    assert not any("combine" in name for name in names)
+
+
+def test_shapes_are_enough_to_lower(large):
+    """Binding inside a program needs no values: the forest may be a tracer."""
+    forest, _ = large
+    X = jax.ShapeDtypeStruct((300, forest.n_features), jnp.float32)
+    lowered = jax.jit(lambda forest, X: ju.bind(forest, ju.Mean()).probability(X)).lower(shapes_of_forest(forest), X)
+    assert lowered.out_info.shape == (300, 2)
+
+
+def shapes_of_forest(forest):
+    return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), forest)

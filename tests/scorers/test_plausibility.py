@@ -1,0 +1,175 @@
+"""Degrees of support: reference values, gradients, edges."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jax.test_util import check_grads
+
+import jaxunc as ju
+from tests import _reference as reference
+from tests._compilations import compilations
+from tests._golden import column, golden
+from tests._refusal import refuses
+
+LEAVES = golden("scorers")
+# Compiled once per shape; that an eager call does not compile again is tested below.
+SUPPORT = jax.jit(ju.scorers.support)
+COUNTS = np.stack([column(LEAVES, "n_neg"), column(LEAVES, "n_pos")], axis=-1)
+
+
+@pytest.fixture(scope="module", params=[np.int32, float], ids=["int", "float"])
+def support(request):
+    return SUPPORT(jnp.asarray(COUNTS.astype(request.param)))
+
+
+def test_degrees(support, tolerance):
+    tolerance.check(support.log_degrees[:, 0], column(LEAVES, "log_pi_neg"), kind="pi")
+    tolerance.check(support.log_degrees[:, 1], column(LEAVES, "log_pi_pos"), kind="pi")
+    tolerance.check(jnp.exp(support.log_degrees[:, 0]), column(LEAVES, "pi_neg"), kind="pi")
+    tolerance.check(jnp.exp(support.log_degrees[:, 1]), column(LEAVES, "pi_pos"), kind="pi")
+
+
+def test_preference(support, tolerance):
+    tolerance.check(support.preference, column(LEAVES, "p_pls"), kind="pi")
+    np.testing.assert_array_equal(np.sign(support.preference), np.sign(COUNTS[:, 1] - COUNTS[:, 0]))
+
+
+def test_ignorance(support, tolerance):
+    tolerance.check(support.log_ignorance, column(LEAVES, "log_mass_omega"), kind="pi", scale=1.0)
+    tolerance.check(jnp.exp(support.log_ignorance), column(LEAVES, "mass_omega"), kind="pi")
+    assert np.all(np.isfinite(support.log_ignorance))
+
+
+def test_the_public_functions_are_these_values(tolerance):
+    counts = jnp.asarray(COUNTS)
+    tolerance.check(ju.scorers.plausibility(counts), column(LEAVES, "p_pls"), kind="pi")
+    tolerance.check(ju.scorers.log_support_degrees(counts)[:, 1], column(LEAVES, "log_pi_pos"), kind="pi")
+
+
+def test_gradient(tolerance):
+    """dπ/dw at every reference leaf, one-sided at absent classes; an infinite slope is finite and large."""
+    parts = ("dpi_neg_dw_neg", "dpi_neg_dw_pos"), ("dpi_pos_dw_neg", "dpi_pos_dw_pos")
+    jacobian = np.asarray(jax.jit(jax.vmap(jax.jacrev(ju.scorers.log_support_degrees)))(jnp.asarray(COUNTS)))
+    assert np.all(np.isfinite(jacobian))
+    degrees = np.exp(np.asarray(SUPPORT(jnp.asarray(COUNTS)).log_degrees))
+    for i, leaf in enumerate(LEAVES):
+        if leaf["plausibility_gradient"] is None:
+            np.testing.assert_array_equal(jacobian[i], 0)
+            continue
+        for of in range(2):
+            for by in range(2):
+                expected = float(leaf["plausibility_gradient"][parts[of][by]])
+                if np.isinf(expected):
+                    assert jacobian[i, of, by] > 50, (leaf["n_neg"], leaf["n_pos"])
+                else:
+                    what = f"{parts[of][by]} at {COUNTS[i]}"
+                    tolerance.check(degrees[i, of] * jacobian[i, of, by], expected, kind="pi", what=what)
+
+
+def test_gradient_of_the_preference(tolerance):
+    """∂p_pls = ∂π(+) - ∂π(−), for the leaves whose slopes are finite."""
+    gradient = jax.jit(jax.grad(lambda c: jnp.sum(ju.scorers.plausibility(c))))(jnp.asarray(COUNTS))
+    assert np.all(np.isfinite(gradient))
+    for i, leaf in enumerate(LEAVES):
+        slopes = leaf["plausibility_gradient"] or dict.fromkeys(
+            ("dpi_neg_dw_neg", "dpi_neg_dw_pos", "dpi_pos_dw_neg", "dpi_pos_dw_pos"), 0.0
+        )
+        for by, name in enumerate(("neg", "pos")):
+            expected = float(slopes[f"dpi_pos_dw_{name}"]) - float(slopes[f"dpi_neg_dw_{name}"])
+            if np.isfinite(expected):
+                scale = abs(float(slopes[f"dpi_pos_dw_{name}"])) + abs(float(slopes[f"dpi_neg_dw_{name}"]))
+                tolerance.check(gradient[i, by], expected, kind="pi", scale=scale, what=f"{COUNTS[i]} by {name}")
+
+
+def test_gradient_by_finite_differences(x64):
+    if not x64:
+        pytest.skip("finite differences need float64; the other run makes them")
+    counts = jnp.array([[3.0, 5.0], [5.0, 3.0], [0.7, 12.0], [40.0, 41.0], [1e4, 2e4], [2.5, 2.5]])
+
+    def outputs(counts):
+        leaf = ju.scorers.support(counts)
+        return leaf.log_degrees, leaf.preference
+
+    check_grads(jax.jit(outputs), (counts,), order=1, modes=("fwd", "rev"), eps=1e-5, rtol=1e-6, atol=1e-6)
+
+
+def test_one_against_the_rest(tolerance):
+    for entry in golden("scorers_multiclass"):
+        counts = np.array(entry["counts"], float)
+        pairs = np.stack([counts.sum() - counts, counts], axis=-1)
+        leaf = SUPPORT(jnp.asarray(pairs))
+        expected = entry["ovr_plausibility"]
+        tolerance.check(jnp.exp(leaf.log_degrees[:, 1]), column(expected, "pi_pos"), kind="pi")
+        tolerance.check(jnp.exp(leaf.log_degrees[:, 0]), column(expected, "pi_neg"), kind="pi")
+        tolerance.check(leaf.preference, column(expected, "p_pls"), kind="pi")
+
+
+def test_class_against_class(tolerance):
+    for entry in golden("scorers_multiclass"):
+        counts = np.array(entry["counts"], float)
+        pairs = np.stack(np.broadcast_arrays(counts[None, :], counts[:, None]), axis=-1)
+        scores = np.asarray(SUPPORT(jnp.asarray(pairs)).preference)
+        expected = np.array(entry["pairwise_p_pls"])
+        off = ~np.eye(len(counts), dtype=bool)
+        tolerance.check(scores[off], expected[off], kind="pi")
+
+
+def test_definition():
+    """Hypothesis: bisection on the definition, in float64, agrees for counts of any size."""
+
+    @given(st.integers(0, 3000), st.integers(0, 3000))
+    def check(n_neg, n_pos):
+        leaf = SUPPORT(jnp.array([float(n_neg), float(n_pos)]))
+        expected = np.array([reference.log_pi_pos(n_pos, n_neg), reference.log_pi_pos(n_neg, n_pos)])
+        if n_neg + n_pos == 0:
+            expected = np.zeros(2)
+        np.testing.assert_allclose(leaf.log_degrees, expected, rtol=1e-5, atol=1e-5)
+        assert np.sign(leaf.preference) == np.sign(n_pos - n_neg)
+
+    check()
+
+
+def test_symmetry():
+    """Hypothesis: exchanging the classes exchanges the degrees, bit for bit."""
+
+    @given(st.floats(0, 2.0**20, width=32), st.floats(0, 2.0**20, width=32))
+    def check(n_neg, n_pos):
+        leaf = SUPPORT(jnp.array([[n_neg, n_pos], [n_pos, n_neg]], float))
+        np.testing.assert_array_equal(leaf.log_degrees[0], leaf.log_degrees[1, ::-1])
+        assert leaf.preference[0] == -leaf.preference[1]
+        assert np.all(np.isfinite(leaf.log_degrees))
+        assert np.all(leaf.log_degrees <= 0)
+
+    check()
+
+
+def test_small_weights_are_counts_too():
+    """Fractional counts, down to very small ones, give degrees that grow with the count and never leave [0, 1]."""
+    weights = jnp.asarray(np.logspace(-6, 3, 100))
+    leaf = SUPPORT(jnp.stack([jnp.zeros_like(weights), weights], axis=-1))
+    assert np.all(np.diff(leaf.preference) >= 0)
+    assert leaf.preference[0] > 0
+    np.testing.assert_array_equal(leaf.log_degrees[:, 1], 0)
+
+
+def test_a_second_eager_call_compiles_nothing():
+    counts = jnp.asarray(COUNTS)
+    ju.scorers.plausibility(counts)
+    with compilations() as programs:
+        ju.scorers.plausibility(counts + 1)
+    assert len(programs) <= 1, programs  # the addition
+
+
+def test_three_classes_are_refused():
+    with refuses(ValueError, "OneVsRest"):
+        ju.scorers.plausibility(jnp.ones((4, 3)))
+
+
+def test_widths():
+    """What makes a probability of a score: the width of its range, also through settings."""
+    assert ju.scorers.score_width(ju.scorers.probability) == 1
+    assert ju.scorers.score_width(ju.scorers.plausibility) == 2
+    assert ju.scorers.score_width(jax.tree_util.Partial(ju.scorers.plausibility)) == 2

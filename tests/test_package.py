@@ -1,0 +1,88 @@
+"""The package as a whole: its examples, its rooms, its public names, and what can be sent to other processes."""
+
+import doctest
+import importlib
+import pickle
+import pkgutil
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxunc as ju
+from tests._forests import toy_data, toy_forest
+from tests._rules import RULES, make
+
+ROOT = Path(__file__).parent.parent
+MODULES = ["jaxunc"] + [
+    module.name for module in pkgutil.walk_packages(ju.__path__, "jaxunc.") if not module.name.endswith("__main__")
+]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings(name):
+    failed, _ = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert failed == 0
+
+
+def test_there_are_examples():
+    found = [test for name in MODULES for test in doctest.DocTestFinder().find(importlib.import_module(name))]
+    assert sum(bool(test.examples) for test in found) >= 3
+
+
+def test_rooms_import_only_from_the_rooms_above_them():
+    linter = shutil.which("lint-imports", path=str(Path(sys.executable).parent)) or shutil.which("lint-imports")
+    if linter is None:
+        pytest.skip("import-linter is not installed (extra: lint)")
+    done = subprocess.run([linter, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("package", ["", ".belief", ".combiners", ".forest", ".interop", ".routing", ".scorers"])
+def test_public_names_exist_and_are_documented(package):
+    module = importlib.import_module("jaxunc" + package)
+    assert module.__all__ == sorted(module.__all__, key=lambda name: (not name.isupper(), name))
+    for name in module.__all__:
+        assert getattr(module, name).__doc__, name
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rules_can_be_pickled(name):
+    rule = make(name, 2, 12)
+    again = pickle.loads(pickle.dumps(rule))
+    assert jax.tree.structure(again) == jax.tree.structure(rule)
+    for a, b in zip(jax.tree.leaves(again), jax.tree.leaves(rule), strict=True):
+        np.testing.assert_array_equal(a, b)
+    counts = jnp.asarray(np.random.default_rng(0).integers(0, 9, (3, 12, 2)), jnp.int32)
+    for a, b in zip(jax.tree.leaves(again(counts)), jax.tree.leaves(rule(counts)), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", ["mean", "pooling", "together"])
+@pytest.mark.parametrize("used", [False, True])
+def test_bound_forests_can_be_pickled(name, used):
+    X = toy_data(2)[0]
+    bound = ju.bind(toy_forest(2), make(name, 2, 12))
+    if used:
+        bound(X)
+    again = pickle.loads(pickle.dumps(bound))
+    for a, b in zip(jax.tree.leaves(again(X)), jax.tree.leaves(bound(X)), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_public_functions_can_be_pickled():
+    """Plain functions: they pickle by name, and cloning an estimator that holds one does not copy it."""
+    for function in (
+        ju.scorers.probability,
+        ju.scorers.plausibility,
+        ju.leaf_index,
+        ju.bind,
+        ju.from_sklearn,
+        ju.margin,
+    ):
+        assert pickle.loads(pickle.dumps(function)) is function
