@@ -56,7 +56,8 @@ def _rule(nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _constants(precision: _Precision, dtype) -> tuple[Array, Array, Array]:
-    return tuple(jnp.asarray(part, dtype) for part in _rule(precision.nodes))
+    x, weights, cumulate = _rule(precision.nodes)
+    return jnp.asarray(x, dtype), jnp.asarray(weights, dtype), jnp.asarray(cumulate, dtype)
 
 
 def _apply(weights, values):

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 
 def width(value: float | Callable[..., float]) -> Callable[[Callable], Callable]:
@@ -27,7 +28,7 @@ def score_width(scorer: Callable) -> float:
     while hasattr(scorer, "func"):
         settings = {**getattr(scorer, "keywords", {}), **settings}
         scorer = scorer.func
-    declared = getattr(scorer, "width", 1.0)
+    declared: Any = getattr(scorer, "width", 1.0)
     if callable(declared):
         declared = declared(**settings)
     return float(declared) if declared > 0 else math.inf

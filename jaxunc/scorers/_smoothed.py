@@ -57,7 +57,7 @@ def laplace(counts: Num[Array, "... classes"]) -> Array:
 
 @width(1.0)
 def m_estimate(
-    counts: Num[Array, "... classes"], *, m: float | Float[Array, ""], prior: float | Float[Array, "*classes"]
+    counts: Num[Array, "... classes"], *, m: float | Float[Array, ""], prior: float | Float[Array, " *classes"]
 ) -> Array:
     r"""Relative frequency with m instances of the prior π added, centred.
 
