@@ -221,7 +221,7 @@ def test_many_columns(wide):
 
 @pytest.mark.parametrize(
     ("n_features", "missing", "narrow"),
-    [(512, True, True), (1024, False, True), (1024, True, False), (1600, True, False), (1600, False, False)],
+    [(512, True, True), (1024, False, True), (1600, True, False), (1600, False, False)],
 )
 def test_words_of_a_very_large_tree(wide, n_features, missing, narrow):
     """With 2^22 node slots a word holds ten bits of feature beside the child: indices 510, 511, 1022 and 1023 are then

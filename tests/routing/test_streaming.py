@@ -20,7 +20,8 @@ _MULTICLASS = ("mean", "pooling", "together")
 STREAMED = [
     case for case in CASES if case.values[0] not in _VARIANTS and (case.values[1] == 2 or case.values[0] in _MULTICLASS)
 ]
-MASKED = [case for case in STREAMED if case.id not in ("mean-3", "pooling-2", "weighted_pooling-2", "together-2")]
+_UNMASKED = ("mean-3", "mean_plausibility-2", "pooling-2", "weighted_pooling-2", "weighted_veto-2", "together-2")
+MASKED = [case for case in STREAMED if case.id not in _UNMASKED]
 DIFFERENTIATED = [
     case
     for case in STREAMED
