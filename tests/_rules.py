@@ -27,7 +27,10 @@ class Rule(NamedTuple):
     differentiable: bool = True
     """Whether the gradient is more than zero."""
     resolves_units: bool = True
-    """Whether integer counts of 10⁹ that differ by one are told apart in float32."""
+    """Whether integer counts of 10⁹ that differ by one are told apart in float32.
+
+    A scorer that rounds first, a prior term that is no logarithm, and weighted counts lose so small a lead.
+    """
     kind: str = "closed"
     """Which tolerance applies."""
     probability_from: str = "shares"
@@ -79,6 +82,7 @@ RULES: dict[str, Rule] = {
         partial(_evidence, prior_term="published_code"),
         partial(reference.evidence, code=True),
         probability_from="log evidence",
+        resolves_units=False,
     ),
     "evidence_to_prior": Rule(
         partial(_evidence, smoothing=0.5, smooth_to_prior=True),
@@ -114,7 +118,10 @@ RULES: dict[str, Rule] = {
         lambda prior, trees: ju.Weighted(ju.Mean(), tree_weights(trees)), reference.mean, weights=tree_weights
     ),
     "weighted_pooling": Rule(
-        lambda prior, trees: ju.Weighted(ju.Pooling(), tree_weights(trees)), reference.pooling, weights=tree_weights
+        lambda prior, trees: ju.Weighted(ju.Pooling(), tree_weights(trees)),
+        reference.pooling,
+        weights=tree_weights,
+        resolves_units=False,
     ),
     "weighted_veto": Rule(
         lambda prior, trees: ju.Weighted(ju.EvidenceAccumulation(prior, smoothing=0.0), tree_weights(trees)),

@@ -1,4 +1,7 @@
-"""Two runs make the suite: float32 under the type hook, and (JAXUNC_TEST_X64=1) float64 without it."""
+"""Two runs make the suite: float32 under the type hook, and (JAXUNC_TEST_X64=1) float64 without it.
+
+JAXUNC_TEST_OPTIMIZED=1 lets the compiler optimise as it does for users: slower, for continuous integration.
+"""
 
 import os
 import zlib
@@ -12,8 +15,16 @@ import pytest
 from tests._tolerance import Tolerance
 
 X64 = os.environ.get("JAXUNC_TEST_X64", "0") == "1"
+if os.environ.get("JAXUNC_TEST_OPTIMIZED", "0") != "1":
+    # Compiling is most of the time; the machine code need not be fast here.
+    os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0"
 jax.config.update("jax_enable_x64", X64)
-if not X64:
+collect_ignore = []
+if X64:
+    # Nothing in these depends on the precision.
+    collect_ignore += ["report", "routing/test_compiled.py", "routing/test_exact.py", "routing/test_gpu_compile.py"]
+    collect_ignore += ["routing/test_errors.py", "test_package.py"]
+else:
     # Before anything imports jaxunc: every call then checks the annotated shapes and dtypes.
     jaxtyping.install_import_hook("jaxunc", "beartype.beartype")
 

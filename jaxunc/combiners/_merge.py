@@ -72,12 +72,13 @@ def _integer_sum() -> Accumulator:
     return Accumulator(0, enter, include, join, lambda carry: two_float_from_limbs(*carry))
 
 
-def _extreme(operation: Callable, neutral: float) -> Accumulator:
+def _extreme(beats: Callable, neutral: float) -> Accumulator:
     def join(a, b):
-        return (operation(a[0], b[0]),)
+        # Of equals the first is kept, and has the gradient; NaN stays NaN.
+        return (jnp.where(beats(b[0], a[0]) | jnp.isnan(b[0]), b[0], a[0]),)
 
     def include(carry, values):
-        return (operation(carry[0], values),)
+        return join(carry, (values,))
 
     return Accumulator(neutral, lambda values: (values,), include, join, lambda carry: carry[0])
 
@@ -92,7 +93,7 @@ def accumulator(merge: str, dtype) -> Accumulator:
         return _integer_sum() if integer else _float_sum(lambda carry: TwoFloat(*two_sum(*carry)))
     if merge == "sum":
         return _float_sum(_rounded)
-    return _extreme(jnp.minimum, jnp.inf) if merge == "min" else _extreme(jnp.maximum, -jnp.inf)
+    return _extreme(jnp.less, jnp.inf) if merge == "min" else _extreme(jnp.greater, -jnp.inf)
 
 
 def merge_kinds(merge: PyTree, stat: PyTree) -> tuple[str, ...]:

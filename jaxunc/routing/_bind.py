@@ -115,15 +115,15 @@ class BoundForest:
             answer = _run_chunk(
                 spec, readout, plan, self._packed, self._scalars, self._totals, self.combiner, x, in_mask
             )
-            # On the host trimming and joining compile nothing.
-            return jax.tree.map(lambda a: (np.asarray(a) if on_host else a)[: stop - start], answer)
+            # On the host trimming and joining compile nothing. A number may stand for all instances.
+            return jax.tree.map(lambda a: (np.asarray(a) if on_host else a)[: stop - start] if a.ndim else a, answer)
 
         on_host = form == "blocks"
         parts = _chunks(len(values), self._sizes(form), self.threads)
         parallel = on_host and self.threads > 1 and len(parts) > 1
         answers = list(_pool(self.threads).map(score, parts) if parallel else map(score, parts))
         join = np.concatenate if on_host else jnp.concatenate
-        return jax.tree.map(lambda *a: jnp.asarray(a[0] if len(a) == 1 else join(a)), *answers)
+        return jax.tree.map(lambda *a: jnp.asarray(a[0] if len(a) == 1 or not a[0].ndim else join(a)), *answers)
 
     def _sizes(self, form: str) -> tuple[int, ...]:
         if form == "blocks":

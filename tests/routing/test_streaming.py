@@ -11,22 +11,24 @@ import pytest
 import jaxunc as ju
 from jaxunc.combiners import lift_forest
 from tests._forests import forest_of_leaves, leaf_nodes, padded, random_counts, toy_data, toy_forest
-from tests._rules import CASES, RULES, by_rule, check_same, make
+from tests._rules import RULES, by_rule, check_same, make
 
 TREES = 12
-# The variants of a rule that differ in their lift alone are covered on counts.
-_VARIANTS = ("evidence_published", "evidence_to_prior", "mean_own_scorer")
-_MULTICLASS = ("mean", "pooling", "together")
+# Each kind of statistic once: floats, exact counts, sets of degrees, weights, several rules, two classes and three.
+# How a rule lifts and finishes is tested on counts, for every rule of the table.
 STREAMED = [
-    case for case in CASES if case.values[0] not in _VARIANTS and (case.values[1] == 2 or case.values[0] in _MULTICLASS)
+    ("mean", 2),
+    ("mean", 3),
+    ("vote", 2),
+    ("pooling", 3),
+    ("evidence", 2),
+    ("dempster", 2),
+    ("weighted_veto", 2),
+    ("weighted_together", 2),
+    ("together", 3),
 ]
-_UNMASKED = ("mean-3", "mean_plausibility-2", "pooling-2", "weighted_pooling-2", "weighted_veto-2", "together-2")
-MASKED = [case for case in STREAMED if case.id not in _UNMASKED]
-DIFFERENTIATED = [
-    case
-    for case in STREAMED
-    if case.id not in ("mean-3", "mean_plausibility-2", "together-2", "weighted_pooling-2", "weighted_together-2")
-]
+FEW = [("mean", 2), ("dempster", 2), ("weighted_together", 2), ("together", 3)]
+DIFFERENTIATED = [("evidence", 2), ("dempster", 2), ("weighted_mean", 2), ("together", 3)]
 
 
 @lru_cache
@@ -64,7 +66,7 @@ def test_the_tensor_of_leaf_counts_gives_the_same(name, n_classes, tolerance):
     check_same(tolerance, name, bound_answer(name, n_classes), expected)
 
 
-@pytest.mark.parametrize(("name", "n_classes"), MASKED)
+@pytest.mark.parametrize(("name", "n_classes"), FEW)
 def test_a_mask_drops_trees(name, n_classes, tolerance):
     """One mask for all instances is the smaller forest; the rows of a mask are independent."""
     X = toy_data(n_classes)[0]
@@ -82,7 +84,7 @@ def test_a_mask_drops_trees(name, n_classes, tolerance):
     check_same(tolerance, name, rows(answer, slice(0, None, 2)), rows(bound_answer(name, n_classes), slice(0, None, 2)))
 
 
-@pytest.mark.parametrize("name", ["mean", "vote", "pooling", "evidence", "dempster"])
+@pytest.mark.parametrize("name", ["vote", "pooling", "dempster"])
 def test_weights_of_zero_and_one_are_a_mask(name, tolerance):
     X = toy_data(2)[0]
     mask = np.arange(TREES) % 3 != 1
@@ -91,7 +93,7 @@ def test_weights_of_zero_and_one_are_a_mask(name, tolerance):
     check_same(tolerance, name, answer, bound(name, 2).answer(X, tree_mask=np.tile(mask, (len(X), 1))))
 
 
-@pytest.mark.parametrize(("name", "n_classes"), [("mean", 2), ("evidence", 3), ("dempster", 2), ("together", 3)])
+@pytest.mark.parametrize(("name", "n_classes"), [("dempster", 2), ("together", 3)])
 def test_no_tree_at_all(name, n_classes):
     """All trees masked: equal shares, or the prior."""
     X = toy_data(n_classes)[0]
@@ -102,9 +104,19 @@ def test_no_tree_at_all(name, n_classes):
         np.testing.assert_allclose(answer, np.tile(expected, (len(X), 1)), rtol=1e-6)
 
 
-@pytest.mark.parametrize(("name", "n_classes"), STREAMED)
-def test_an_instance_does_not_depend_on_its_batch(name, n_classes):
-    """Bit for bit: rows alone, in three odd batches, all at once, by one thread and by three."""
+@pytest.mark.parametrize(("name", "n_classes"), FEW)
+def test_an_instance_does_not_depend_on_its_batch(name, n_classes, x64):
+    """Rows alone, in three odd batches, all at once, by one thread and by three: scores bit for bit.
+
+    The compiler may round the exponential at the end of a batch another way than in its middle.
+    """
+    ulps = 4 * np.finfo(np.float64 if x64 else np.float32).eps
+
+    def check_identical(answer, expected):
+        for key, one in by_rule(expected).items():
+            np.testing.assert_array_equal(by_rule(answer)[key].class_scores, one.class_scores)
+            np.testing.assert_allclose(by_rule(answer)[key].probability, one.probability, rtol=ulps, atol=0)
+
     X = np.tile(toy_data(n_classes)[0], (23, 1))[:9001]
     one, three = bound(name, n_classes, 1), bound(name, n_classes, 3)
     whole = one.answer(X)
@@ -118,7 +130,7 @@ def test_an_instance_does_not_depend_on_its_batch(name, n_classes):
     )
 
 
-@pytest.mark.parametrize("name", ["mean", "dempster", "together", "weighted_mean"])
+@pytest.mark.parametrize("name", ["together", "weighted_together"])
 def test_padding_nodes_change_nothing(name):
     forest = forest_with_all_leaves(2)
     larger = ju.check_forest(padded(forest, 4 * forest.n_nodes))
