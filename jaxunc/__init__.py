@@ -4,9 +4,10 @@
 `bind` them, and score.
 """
 
-from jaxunc import belief, combiners, forest, interop, metrics, routing, scorers
+from jaxunc import belief, combiners, estimators, forest, interop, metrics, routing, scorers
 from jaxunc.combiners import (
     Answer,
+    BetaAggregation,
     CautiousRule,
     DempsterRule,
     EpistemicWeighting,
@@ -28,12 +29,13 @@ from jaxunc.combiners import (
 )
 from jaxunc.forest import Forest, check_forest
 from jaxunc.interop import from_sklearn, oob_mask
-from jaxunc.routing import BoundForest, bind, leaf_counts, leaf_index, recount
+from jaxunc.routing import BoundForest, bind, leaf_counts, leaf_index, leave_one_out, recount
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Answer",
+    "BetaAggregation",
     "BoundForest",
     "CautiousRule",
     "DempsterRule",
@@ -56,11 +58,13 @@ __all__ = [
     "bind",
     "check_forest",
     "combiners",
+    "estimators",
     "forest",
     "from_sklearn",
     "interop",
     "leaf_counts",
     "leaf_index",
+    "leave_one_out",
     "margin",
     "metrics",
     "oob_mask",

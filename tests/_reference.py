@@ -5,6 +5,7 @@ import math
 from functools import lru_cache
 
 import numpy as np
+from scipy import special, stats
 
 
 def log_likelihood(theta: float, n_neg: float, n_pos: float) -> float:
@@ -18,16 +19,16 @@ def log_likelihood(theta: float, n_neg: float, n_pos: float) -> float:
 
 
 @lru_cache(maxsize=100_000)
-def log_pi_pos(n_neg: float, n_pos: float) -> float:
-    """log π(+) by bisection on log z, z = 2θ - 1: the crossing of log L with log z."""
+def log_pi_pos(n_neg: float, n_pos: float, prior: float = 0.5) -> float:
+    """log π(+) by bisection on log z, z = (θ-P)/(1-P): the crossing of log L with log z."""
     if n_neg == 0:
         return 0.0
     n = n_neg + n_pos
-    lead = (n_pos - n_neg) / n
-    low, high = (math.log(lead), 0.0) if lead > 0 else (log_likelihood(0.5, n_neg, n_pos) - 2.0 * n - 1.0, 0.0)
+    lead = (n_pos / n - prior) / (1 - prior) if prior != 0.5 else (n_pos - n_neg) / n
+    low, high = (math.log(lead), 0.0) if lead > 0 else (log_likelihood(prior, n_neg, n_pos) - 2.0 * n - 1.0, 0.0)
     for _ in range(200):
         middle = (low + high) / 2
-        if log_likelihood((1 + math.exp(middle)) / 2, n_neg, n_pos) > middle:
+        if log_likelihood(prior + (1 - prior) * math.exp(middle), n_neg, n_pos) > middle:
             low = middle
         else:
             high = middle
@@ -112,17 +113,99 @@ def evidence(counts, prior, weights, smoothing=0.1, code=False, to_prior=False):
     return total
 
 
-def dempster(counts, prior, weights, eps=1e-5):
-    """Logarithms of the commonalities of − and +: a leaf's ignorance counts against the other class."""
+def _log_commonalities(leaf, eps, relative_to=0.5, reliability=1.0):
+    """log q of − and + of one leaf: its ignorance counts against the other class."""
+    # log m(Ω) from the two degrees, so that certain leaves keep their digits
+    against, favour = log_pi_pos(*leaf[::-1], 1 - relative_to), log_pi_pos(*leaf, relative_to)
+    larger, smaller = max(against, favour), min(against, favour)
+    score = (math.exp(favour) - math.exp(against)) * (sum(leaf) > 0)
+    log_omega = math.log1p(-abs(score)) if abs(score) < 0.5 else np.logaddexp(_log1mexp(larger), smaller)
+    log_omega = max(log_omega, math.log(eps) if eps else -math.inf)
+    if reliability < 1:
+        log_omega = math.log(1 - reliability + reliability * math.exp(log_omega))
+    return np.array([log_omega * (score > 0), log_omega * (score < 0)])
+
+
+def dempster(counts, prior, weights, eps=1e-5, relative=False, reliability=None):
+    """Logarithms of the commonalities of − and +."""
+    reliability = np.ones(len(counts)) if reliability is None else reliability(np.arange(len(counts)))
     total = np.zeros(2)
-    for leaf, weight in zip(counts.tolist(), weights, strict=True):
-        # log m(Ω) from the two degrees, so that certain leaves keep their digits
-        against, favour = log_pi_pos(*leaf[::-1]), log_pi_pos(*leaf)
-        larger, smaller = max(against, favour), min(against, favour)
-        score = math.exp(favour) - math.exp(against)
-        log_omega = math.log1p(-abs(score)) if abs(score) < 0.5 else np.logaddexp(_log1mexp(larger), smaller)
-        total[0 if score > 0 else 1] += weight * max(log_omega, math.log(eps) if eps else -math.inf) * (score != 0)
+    for leaf, weight, r in zip(counts.tolist(), weights, reliability, strict=True):
+        total += weight * _log_commonalities(leaf, eps, prior[1] if relative else 0.5, r)
     return total
+
+
+def cautious(counts, prior, weights, eps=1e-5):
+    """The smallest of them over the trees."""
+    return np.min([_log_commonalities(leaf, eps) for leaf in counts.tolist()], axis=0)
+
+
+def one_vs_rest_dempster(counts, prior, weights):
+    """Each class's margin against the rest."""
+    pairs = np.stack([counts.sum(axis=1, keepdims=True) - counts, counts], axis=-1)
+    both = np.stack([dempster(pairs[:, c], prior, weights) for c in range(counts.shape[1])])
+    return both[:, 1] - both[:, 0]
+
+
+def _both(score):
+    return np.array([-score, score])
+
+
+def _by_class(combine):
+    """A rule of numbers, for the centred frequencies of class 1 (∓) or of each of more classes."""
+
+    def rule(counts, prior, weights):
+        n_classes = counts.shape[1]
+        v = np.array([leaf / sum(leaf) - 1 / n_classes if sum(leaf) else 0.0 * leaf for leaf in counts.astype(float)])
+        return _both(combine(v[:, 1])) if n_classes == 2 else np.array([combine(column) for column in v.T])
+
+    return rule
+
+
+def _most_extreme(v):
+    return v.max() if v.max() >= -v.min() else v.min()  # the positive one, if two are
+
+
+def _mixture(v):
+    distance = np.abs(v - v.mean())
+    if distance.sum() == 0 or len(v) == 1:
+        return v[0]
+    return np.sum(v - v * distance / distance.sum()) / (len(v) - 1)
+
+
+median, maximum, generalized_mixture = _by_class(np.median), _by_class(_most_extreme), _by_class(_mixture)
+
+
+def epistemic_weighting(counts, prior, weights):
+    """∓ the mean of (1 - u_e) p_pls."""
+    total, number = 0.0, 0.0
+    for leaf, weight in zip(counts.tolist(), weights, strict=True):
+        u_e = math.exp(min(log_pi_pos(*leaf), log_pi_pos(*leaf[::-1]))) if sum(leaf) else 1.0
+        total, number = total + weight * (1 - u_e) * (plausibility(*leaf) if sum(leaf) else 0.0), number + weight
+    return _both(total / number if number else 0.0)
+
+
+def _beta_densities(counts, weights):
+    theta = np.linspace(0, 1, 101)
+    return sum(w * stats.beta(leaf[1] + 1, leaf[0] + 1).pdf(theta) for leaf, w in zip(counts, weights, strict=True))
+
+
+def beta_sum(counts, prior, weights):
+    """Logarithms of the shares of the area below and beyond 1/2, on the grid."""
+    density = _beta_densities(counts, weights)
+    below, above = density[:50].sum(), density[51:].sum()
+    return np.log(np.array([below, above]) / (below + above)) if below + above else np.log([0.5, 0.5])
+
+
+def beta_exact(counts, prior, weights):
+    """∓ the mean area beyond 1/2, less 1/2."""
+    areas = special.betainc(counts[:, 0] + 1.0, counts[:, 1] + 1.0, 0.5)
+    return _both(np.sum(weights * (areas - 0.5)) / np.sum(weights) if np.sum(weights) else 0.0)
+
+
+def beta_max(counts, prior, weights):
+    """∓ the first mode on the grid, less 1/2."""
+    return _both(np.argmax(_beta_densities(counts, weights)) / 100 - 0.5)
 
 
 def _log1mexp(x: float) -> float:

@@ -31,6 +31,8 @@ class Rule(NamedTuple):
 
     A scorer that rounds first, a prior term that is no logarithm, and weighted counts lose so small a lead.
     """
+    thorough: bool = True
+    """Whether it meets every transformation; variants of a rule, which differ in values alone, need not."""
     kind: str = "closed"
     """Which tolerance applies."""
     probability_from: str = "shares"
@@ -43,6 +45,11 @@ def tree_weights(trees) -> np.ndarray:
     return np.where(trees % 7 == 3, 0.0, 0.5 + trees % 3)
 
 
+def reliability(trees) -> np.ndarray:
+    """How far trees are trusted, by number."""
+    return 1.0 - 0.125 * (np.asarray(trees) % 4)
+
+
 def tempered(counts, power):
     """A scorer of one's own with a setting that can be learned."""
     counts = counts + 1.0
@@ -53,6 +60,28 @@ def _tempered_reference(counts, prior, weights):
     powers = (np.asarray(counts, float) + 1) ** 0.7
     score = np.sum(np.asarray(weights) * (powers[:, 1] - powers[:, 0]) / powers.sum(axis=1)) / np.sum(weights)
     return np.array([-score, score])
+
+
+class GiniWeighted(ju.Fold):
+    """The README's rule: relative frequencies, weighted by how pure the leaf is."""
+
+    merge = "sum"
+
+    def lift(self, counts):
+        p = counts / jnp.maximum(counts.sum(-1, keepdims=True), 1)
+        return {"votes": (p**2).sum(-1, keepdims=True) * p}
+
+    def finish(self, stat):
+        shares = (stat["votes"] + 1e-9) / jnp.sum(stat["votes"] + 1e-9, axis=-1, keepdims=True)
+        return ju.Answer.from_shares(shares, class_scores=shares, score=None)
+
+
+def _gini_reference(counts, prior, weights):
+    total = np.full(counts.shape[-1], 1e-9)
+    for leaf in counts[counts.sum(axis=1) > 0]:
+        p = leaf / leaf.sum()
+        total += np.sum(p**2) * p
+    return total / total.sum()
 
 
 def _evidence(prior, trees, **options):
@@ -82,12 +111,14 @@ RULES: dict[str, Rule] = {
         partial(_evidence, prior_term="published_code"),
         partial(reference.evidence, code=True),
         probability_from="log evidence",
+        thorough=False,
         resolves_units=False,
     ),
     "evidence_to_prior": Rule(
         partial(_evidence, smoothing=0.5, smooth_to_prior=True),
         partial(reference.evidence, smoothing=0.5, to_prior=True),
         probability_from="log evidence",
+        thorough=False,
     ),
     "dempster": Rule(
         lambda prior, trees: ju.DempsterRule(),
@@ -103,6 +134,71 @@ RULES: dict[str, Rule] = {
         kind="pi",
         probability_from="log evidence",
     ),
+    "dempster_prior": Rule(
+        lambda prior, trees: ju.DempsterRule(prior=prior),
+        partial(reference.dempster, relative=True),
+        binary_only=True,
+        kind="pi",
+        probability_from="log evidence",
+    ),
+    "dempster_reliability": Rule(
+        lambda prior, trees: ju.DempsterRule(reliability=reliability(trees)),
+        partial(reference.dempster, reliability=reliability),
+        binary_only=True,
+        kind="pi",
+        probability_from="log evidence",
+        thorough=False,
+    ),
+    "cautious": Rule(
+        lambda prior, trees: ju.CautiousRule(),
+        reference.cautious,
+        binary_only=True,
+        kind="pi",
+        probability_from="log evidence",
+        thorough=False,
+    ),
+    "one_vs_rest": Rule(
+        lambda prior, trees: ju.OneVsRest(ju.DempsterRule()),
+        reference.one_vs_rest_dempster,
+        kind="pi",
+        probability_from="log evidence",
+        thorough=False,
+    ),
+    "median": Rule(lambda prior, trees: ju.Median(), reference.median, thorough=False, resolves_units=False),
+    "maximum": Rule(lambda prior, trees: ju.Maximum(), reference.maximum, thorough=False),
+    "generalized_mixture": Rule(
+        lambda prior, trees: ju.GeneralizedMixture(),
+        reference.generalized_mixture,
+        thorough=False,
+        resolves_units=False,
+    ),
+    "epistemic_weighting": Rule(
+        lambda prior, trees: ju.EpistemicWeighting(),
+        reference.epistemic_weighting,
+        binary_only=True,
+        kind="pi",
+        thorough=False,
+    ),
+    "beta_sum": Rule(
+        lambda prior, trees: ju.BetaAggregation(),
+        reference.beta_sum,
+        binary_only=True,
+        thorough=False,
+        resolves_units=False,
+        kind="pi",
+    ),
+    "beta_exact": Rule(
+        lambda prior, trees: ju.BetaAggregation("exact"), reference.beta_exact, binary_only=True, thorough=False
+    ),
+    "beta_max": Rule(
+        lambda prior, trees: ju.BetaAggregation("max"),
+        reference.beta_max,
+        binary_only=True,
+        thorough=False,
+        resolves_units=False,
+        differentiable=False,
+    ),
+    "gini_weighted": Rule(lambda prior, trees: GiniWeighted(), _gini_reference, thorough=False, resolves_units=False),
     "together": Rule(
         lambda prior, trees: ju.Together(
             mean=ju.Mean(), vote=ju.Vote(), pooling=ju.Pooling(), evidence=ju.EvidenceAccumulation(prior)
@@ -122,6 +218,7 @@ RULES: dict[str, Rule] = {
         reference.pooling,
         weights=tree_weights,
         resolves_units=False,
+        thorough=False,
     ),
     "weighted_veto": Rule(
         lambda prior, trees: ju.Weighted(ju.EvidenceAccumulation(prior, smoothing=0.0), tree_weights(trees)),

@@ -1,6 +1,7 @@
 """Many leaves → one answer: the contract of a fold, and the rules."""
 
 from ._answer import Answer, margin
+from ._beta import BetaAggregation
 from ._cautious import CautiousRule
 from ._dempster import DempsterRule
 from ._epistemic import EpistemicWeighting
@@ -12,6 +13,7 @@ from ._maximum import Maximum
 from ._mean import Mean
 from ._median import Median
 from ._merge import accumulator, merge_kinds
+from ._names import RULES, SCORERS, check_name, rule_by_name
 from ._one_vs_rest import OneVsRest
 from ._pooling import Pooling
 from ._together import Together
@@ -20,7 +22,10 @@ from ._vote import Vote
 from ._weighted import Weighted
 
 __all__ = [
+    "RULES",
+    "SCORERS",
     "Answer",
+    "BetaAggregation",
     "CautiousRule",
     "DempsterRule",
     "EpistemicWeighting",
@@ -38,9 +43,11 @@ __all__ = [
     "Vote",
     "Weighted",
     "accumulator",
+    "check_name",
     "lift_forest",
     "margin",
     "merge_kinds",
     "read_answer",
+    "rule_by_name",
     "tree_field",
 ]

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jaxunc._numerics import floored_log
@@ -17,9 +18,9 @@ class Answer(NamedTuple):
     saturate. Their scale is the rule's own."""
     score: Float[Array, "..."] | None
     """The published binary score, positive for class 1; None for more classes."""
-    probability: Float[Array, "... classes"]
-    """Probabilities of the classes, adding to 1."""
-    log_probability: Float[Array, "... classes"]
+    probability: Float[Array, "... classes"] | None
+    """Probabilities of the classes, adding to 1; None where scores have no bound."""
+    log_probability: Float[Array, "... classes"] | None
     """Their logarithms, for losses: finite, and with a gradient where a probability rounds to 0 or 1."""
 
     @classmethod
@@ -35,7 +36,7 @@ class Answer(NamedTuple):
         return cls(log_evidence, score, jnp.exp(log_probability), log_probability)
 
 
-def margin(class_scores: Float[Array, "... 2"]) -> Float[Array, "..."]:
+def margin(class_scores: Float[Array | np.ndarray, "... 2"]) -> Float[Array | np.ndarray, "..."]:
     """Class score of class 1 less that of class 0: the number to rank instances by.
 
     Positive where class 1 is preferred. Unlike the published differences of masses or products, which vanish or

@@ -24,8 +24,8 @@ class BeliefRule(Fold):
 
     eps: Float[Array, ""]
     prior: Float[Array, "..."]
-    reliability: Float[Array, "..."] | None = tree_field()
     normalized: bool = eqx.field(static=True)
+    reliability: Float[Array, "..."] | None = tree_field()
 
     def __init__(self, normalized: bool = False, eps=1e-5, prior=None, reliability=None):
         if is_concrete(eps) and not 0 <= float(np.asarray(eps)) < 1:

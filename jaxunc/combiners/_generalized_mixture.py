@@ -14,7 +14,7 @@ from jaxunc._numerics import safe_divide
 
 from ._answer import Answer
 from ._fold import Fold
-from ._mean import answer_of_scores, as_partial, score_planes
+from ._mean import answer_of_scores, score_planes
 from ._median import median_of_trees
 
 Reference = Literal["mean", "median", "maximum"]
@@ -54,7 +54,7 @@ class GeneralizedMixture(Fold):
 
     def __init__(self, scorer: Callable = scorers.probability, reference: Reference = "mean"):
         check_one_of("reference", reference, ("mean", "median", "maximum"))
-        self.scorer = as_partial(scorer)
+        self.scorer = scorers.as_partial(scorer)
         self.reference = reference
 
     def lift(self, counts: Num[Array, "... classes"]):

@@ -106,6 +106,11 @@ def read_answer(answer: PyTree, readout: str | None) -> PyTree:
         raise ValueError(
             "score is defined for two classes only; for more use the class scores (call the rule) or .probability."
         )
+    if any(getattr(node, readout) is None for node in answers):
+        raise ValueError(
+            f"{readout} is not defined for scores without a bound, such as those of linear and ucb. Rank by the class "
+            "scores (call the rule), or use Pooling, which gives leaves that weight and probabilities too."
+        )
     return jax.tree.map(lambda node: getattr(node, readout) if is_answer(node) else node, answer, is_leaf=is_answer)
 
 

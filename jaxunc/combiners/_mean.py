@@ -1,5 +1,6 @@
 """The mean of leaf scores."""
 
+import math
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -14,13 +15,6 @@ from ._answer import Answer
 from ._fold import Fold
 
 
-def as_partial(scorer: Callable) -> Partial:
-    """A plain function as a pytree without leaves; a ``Partial`` (whose settings are leaves) as it is."""
-    if not callable(scorer):
-        raise TypeError(f"scorer={scorer!r} is not a function; pass one of jaxunc.scorers, or counts[..., 2] → [...].")
-    return scorer if isinstance(scorer, Partial) else Partial(scorer)
-
-
 class Mean(Fold):
     r"""The mean of leaf scores over trees, h_avg = (1/K) Σ p(w_i).
 
@@ -30,13 +24,15 @@ class Mean(Fold):
     ----------
     scorer
         A function of counts ``[... 2]`` → ``[...]``, or with more classes ``[... classes]`` → ``[... classes]``; from
-        `jaxunc.scorers` or your own. With settings: ``jax.tree_util.Partial(scorer, setting=value)``.
+        `jaxunc.scorers` or your own. With settings: ``jax.tree_util.Partial(scorer, setting=value)``; its numbers are
+        leaves of the rule, which can be learned.
 
     Notes
     -----
     Class scores: ∓ the mean score for two classes, the mean scores for more. Score: the mean score. Probability: 1/2
     ± score/width, clipped to [0, 1], where the width is that of the scorer's range (1 for centred probabilities, 2
-    for plausibility). No tree (all masked): 0, or 1/C.
+    for plausibility). Scores without a bound (`scorers.linear`, `scorers.ucb`) have none: asking for it raises a
+    ValueError. No tree (all masked): 0, or 1/C.
 
     References
     ----------
@@ -47,7 +43,7 @@ class Mean(Fold):
     merge: ClassVar[str] = "sum"
 
     def __init__(self, scorer: Callable = scorers.probability):
-        self.scorer = as_partial(scorer)
+        self.scorer = scorers.as_partial(scorer)
 
     def lift(self, counts: Num[Array, "... classes"]):
         """The leaf's score along a last axis (of one entry if it is binary), and 1 for the tree."""
@@ -64,7 +60,11 @@ def answer_of_scores(scores: Float[Array, "... k"], width: float) -> Answer:
     if scores.shape[-1] == 1:
         score = scores[..., 0]
         both = jnp.stack([-score, score], axis=-1)
+        if math.isinf(width):
+            return Answer(both, score, None, None)
         return Answer.from_shares(jnp.clip(0.5 + both / width, 0.0, 1.0), both, score)
+    if math.isinf(width):
+        return Answer(scores, None, None, None)
     shares = jnp.maximum(scores / width + 1 / scores.shape[-1], 0.0)
     return Answer.from_shares(shares / jnp.sum(shares, axis=-1, keepdims=True), scores, None)
 

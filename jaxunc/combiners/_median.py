@@ -11,7 +11,7 @@ from jaxunc import scorers
 
 from ._answer import Answer
 from ._fold import Fold
-from ._mean import answer_of_scores, as_partial, score_planes
+from ._mean import answer_of_scores, score_planes
 
 
 class Median(Fold):
@@ -36,7 +36,7 @@ class Median(Fold):
     merge: ClassVar[str] = "collect"
 
     def __init__(self, scorer: Callable = scorers.probability):
-        self.scorer = as_partial(scorer)
+        self.scorer = scorers.as_partial(scorer)
 
     def lift(self, counts: Num[Array, "... classes"]):
         """The leaf's score."""

@@ -1,10 +1,13 @@
 """Majority vote."""
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Num
 
+from jaxunc._checks import check_one_of
 from jaxunc._numerics import safe_divide, shares_of
 
 from ._answer import Answer, margin
@@ -16,27 +19,46 @@ class Vote(Fold):
 
     .. math:: h_{vote} = \frac1K \sum_i \mathrm{sgn}(v_i), \qquad \mathrm{sgn}(0) = 0
 
+    Parameters
+    ----------
+    ties
+        ``"split"``: tied classes share the vote, as above. ``"literal"``: the paper's printed formula, the share of
+        trees with v_i > 0: a tie is a vote for the first of the tied classes.
+
+    Raises
+    ------
+    ValueError
+        If ``ties`` is unknown.
+
     Notes
     -----
     Class scores and probability: the shares of the votes. Score: share of class 1 less that of class 0, which is the
-    mean sign. (The paper prints sgn(v_i > 0); its code takes the sign.) An empty leaf votes for every class alike; no
-    tree at all gives equal shares. Ties are decided on the counts, so they are exact. The gradient is zero.
+    mean sign (the form of the paper's code); literal: the printed share less 1/2. An empty leaf is a tie; no tree at
+    all gives equal shares. Ties are decided on the counts, so they are exact. The gradient is zero.
 
     References
     ----------
     Busch et al. 2021, section 3.2.
     """
 
+    ties: Literal["split", "literal"] = eqx.field(static=True, default="split")
     merge: ClassVar[str] = "sum"
+
+    def __check_init__(self):
+        check_one_of("ties", self.ties, ("split", "literal"))
 
     def lift(self, counts: Num[Array, "... classes"]):
         """A share of the tree's vote for every class."""
-        winners = counts == jnp.max(counts, axis=-1, keepdims=True)
-        votes = winners.astype(jnp.result_type(float))
-        return {"share": shares_of(votes), "trees": jnp.ones(())}
+        dtype = jnp.result_type(float)
+        if self.ties == "literal":
+            share = jax.nn.one_hot(jnp.argmax(counts, axis=-1), counts.shape[-1], dtype=dtype)
+        else:
+            share = shares_of((counts == jnp.max(counts, axis=-1, keepdims=True)).astype(dtype))
+        return {"share": share, "trees": jnp.ones(())}
 
     def finish(self, stat) -> Answer:
         """Shares of all votes."""
         share = stat["share"]
         shares = safe_divide(share, jnp.asarray(stat["trees"])[..., None], 1 / share.shape[-1])
-        return Answer.from_shares(shares, shares, margin(shares) if shares.shape[-1] == 2 else None)
+        score = margin(shares) * (0.5 if self.ties == "literal" else 1.0) if shares.shape[-1] == 2 else None
+        return Answer.from_shares(shares, shares, score)

@@ -1,10 +1,9 @@
 """The rules of a comparison, by name."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-from jaxunc import scorers
-from jaxunc.combiners import DempsterRule, EvidenceAccumulation, Fold, Mean, Pooling, Together, Vote
+from jaxunc.combiners import Fold, Together, rule_by_name
 from jaxunc.forest import Forest
 
 
@@ -13,19 +12,35 @@ class Rule(NamedTuple):
 
     meaning: str
     """What it does, in a few words."""
-    make: Callable[[Forest], Fold]
-    """The rule for a forest, whose prior it may use."""
+    combiner: str
+    """Its name in `jaxunc.combiners.RULES`."""
+    options: Mapping[str, Any] = {}
+    """Its options."""
     binary_only: bool = False
     """Whether it compares two classes and has no form for more."""
 
+    def make(self, forest: Forest) -> Fold:
+        """The rule for a forest, whose prior it may use."""
+        return rule_by_name(self.combiner, self.options, prior=forest.prior, n_samples=forest.n_samples)
+
 
 RULES = {
-    "probability": Rule("mean class frequency", lambda forest: Mean()),
-    "plausibility": Rule("mean plausibility score", lambda forest: Mean(scorers.plausibility), binary_only=True),
-    "vote": Rule("majority vote", lambda forest: Vote()),
-    "pooling": Rule("sum of the counts", lambda forest: Pooling()),
-    "evidence": Rule("evidence accumulation", lambda forest: EvidenceAccumulation(forest.prior)),
-    "dempster": Rule("Dempster's rule", lambda forest: DempsterRule(), binary_only=True),
+    "probability": Rule("mean class frequency", "mean"),
+    "laplace": Rule("mean of Laplace-smoothed frequencies", "mean", {"scorer": "laplace"}),
+    "plausibility": Rule("mean plausibility score", "mean", {"scorer": "plausibility"}, binary_only=True),
+    "confidence": Rule("mean confidence-bounds score", "mean", {"scorer": "confidence_bounds"}, binary_only=True),
+    "vote": Rule("majority vote", "vote"),
+    "median": Rule("median class frequency", "median"),
+    "maximum": Rule("most extreme class frequency", "maximum"),
+    "mixture": Rule("generalised mixture around the mean", "generalized_mixture"),
+    "epistemic": Rule("plausibility, weighted by its certainty", "epistemic_weighting", binary_only=True),
+    "beta": Rule("mean beta density, area beyond 1/2", "beta_aggregation", {"statistic": "exact"}, binary_only=True),
+    "pooling": Rule("sum of the counts", "pooling"),
+    "evidence": Rule("evidence accumulation", "evidence"),
+    "dempster": Rule("Dempster's rule", "dempster", binary_only=True),
+    "dempster-prior": Rule("Dempster's rule, against the prior", "dempster", {"prior": "forest"}, binary_only=True),
+    "cautious": Rule("cautious rule", "cautious", binary_only=True),
+    "cautious-prior": Rule("cautious rule, against the prior", "cautious", {"prior": "forest"}, binary_only=True),
 }
 """Every rule, by the name that tables and files use."""
 
@@ -38,7 +53,10 @@ def rules_for(n_classes: int) -> tuple[str, ...]:
 def left_out(n_classes: int) -> str | None:
     """Which rules do not suit a number of classes, and why: a sentence, or None if all do."""
     names = [name for name in RULES if name not in rules_for(n_classes)]
-    return f"Left out: {' and '.join(names)}, which compare two classes (here {n_classes})." if names else None
+    if not names:
+        return None
+    listed = ", ".join(names[:-1]) + " and " + names[-1]
+    return f"Left out: {listed}, which compare two classes (here {n_classes})."
 
 
 def all_rules(forest: Forest) -> Together:

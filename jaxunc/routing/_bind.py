@@ -66,7 +66,8 @@ def bind(forest: Forest, combiner: Fold, *, threads: int | None = None) -> "Boun
 class BoundForest:
     """What `bind` returns: call it, or its read-outs, on NumPy, JAX or pandas data ``[instances features]``.
 
-    The answer for an instance does not depend on the others, on the size of the batch, or on the number of threads.
+    The answer for an instance does not depend on the others, on the size of the batch, or on the number of threads:
+    class scores bit for bit, probabilities but for the last bit of an exponential.
     Under a trace it is the pure `fold`, differentiable in the rule and the forest's counts.
     """
 

@@ -20,8 +20,8 @@ def _halves(x):
     return high, x - high
 
 
-def _log_likelihood_at(k, intervals, w, v):
-    """log L at the k-th node from θ = 1, and whether θ ≤ p there."""
+def log_likelihood_at(k, intervals, w, v):
+    """log L at the k-th node from θ = 1, for counts w of class 1 and v of class 0; and whether θ ≤ p there."""
     total = w + v
     (v_high, v_low), (n_high, n_low), node = _halves(v), _halves(total), k.astype(v.dtype)
     # z - z₀ = 2 (v/N - k/(G-1)), from products that are exact (in float32 for G ≤ 4097), however they are compiled.
@@ -39,7 +39,7 @@ def _crossing(w, v, intervals, halvings) -> tuple[Int[Array, "..."], Int[Array, 
     def halve(_, ends):
         right, left = ends
         k = (right + left) // 2
-        log_l, up_to_peak = _log_likelihood_at(k, intervals, w, v)
+        log_l, up_to_peak = log_likelihood_at(k, intervals, w, v)
         log_ramp = jnp.log((intervals - 2 * k).astype(v.dtype) / intervals)
         holds = (k >= 0) & (up_to_peak | (log_l >= log_ramp))
         return jnp.where(holds, right, k), jnp.where(holds, k, left)
@@ -56,7 +56,7 @@ def _degree(w, v, leading, intervals, halvings, mle_node):
         inside = (k >= 0) & (k <= intervals // 2)
         k = jnp.clip(k, 0, intervals // 2)
         ramp = (intervals - 2 * k).astype(v.dtype) / intervals
-        return jnp.where(inside, jnp.minimum(jnp.exp(_log_likelihood_at(k, intervals, w, v)[0]), ramp), 0.0)
+        return jnp.where(inside, jnp.minimum(jnp.exp(log_likelihood_at(k, intervals, w, v)[0]), ramp), 0.0)
 
     at_right, at_left = value(right), value(left)
     best = jnp.where(at_right > at_left, at_right, at_left)

@@ -22,9 +22,11 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import check_class_axis, is_concrete
+from jaxunc._checks import check_class_axis, check_one_of, is_concrete
 from jaxunc._numerics import float_dtype, lambert_w_of_exp, log1p_minus
 
+from ._differences import lead as lead_of
+from ._grid import grid_support_degrees
 from ._scale import width
 
 
@@ -235,7 +237,10 @@ def class_one(prior, dtype) -> Array:
     """The prior probability of class 1, from itself or from ``[negative, positive]``; checked where it is known."""
     prior = jnp.asarray(prior, dtype)
     if prior.ndim and prior.shape[-1] != 2:
-        raise ValueError(f"prior has shape {prior.shape}; pass the probability of class 1, or [negative, positive].")
+        raise ValueError(
+            f"prior has shape {prior.shape}; pass the probability of class 1, or [negative, positive]. "
+            "For more classes combine each against the rest: OneVsRest."
+        )
     if is_concrete(prior) and not np.all((np.asarray(prior) > 0) & (np.asarray(prior) < 1)):
         raise ValueError(f"prior={np.asarray(prior).tolist()} must lie strictly between 0 and 1.")
     return prior[..., 1] if prior.ndim else prior
@@ -254,8 +259,8 @@ def support(counts: Num[Array, "... 2"], prior=0.5) -> Support:
             "Pass [..., 2] counts, or each class against the rest: OneVsRest does that."
         )
     dtype = float_dtype(counts)
-    lead = (counts[..., 1] - counts[..., 0]).astype(dtype)
-    values = _support_jitted(counts[..., 0].astype(dtype), counts[..., 1].astype(dtype), lead, class_one(prior, dtype))
+    negative, positive, lead = (part.astype(dtype) for part in (counts[..., 0], counts[..., 1], lead_of(counts)))
+    values = _support_jitted(negative, positive, lead, class_one(prior, dtype))
     return Support(jnp.stack(values[:2], axis=-1), values[2], values[3])
 
 
@@ -265,8 +270,10 @@ def log_support_degrees(counts: Num[Array, "... 2"], prior=0.5) -> Float[Array, 
 
 
 @width(2.0)
-def plausibility(counts: Num[Array, "... 2"], prior=0.5) -> Float[Array, "..."]:
-    r"""Trade-off between the degrees of preference of the two classes (score p_pls), exact.
+def plausibility(
+    counts: Num[Array, "... 2"], prior=0.5, *, method: str = "exact", grid_size: int = 1001
+) -> Float[Array, "..."]:
+    r"""Trade-off between the degrees of preference of the two classes (score p_pls).
 
     .. math::
         \pi(+) = \sup_\theta \min\{L(\theta), \tfrac{\theta - P}{1 - P}\}, \quad
@@ -283,6 +290,11 @@ def plausibility(counts: Num[Array, "... 2"], prior=0.5) -> Float[Array, "..."]:
     prior
         P: from where support counts. 1/2 is the paper. The prior probability of class 1 (or [negative, positive]) makes
         a leaf support the class that it makes more probable than it was; an addition, for imbalanced classes.
+    method
+        ``"exact"``, or ``"grid"``: the supremum over a grid of θ with p̂ as an added node (`grid_support_degrees`), for
+        comparison; P = 1/2 only.
+    grid_size
+        Nodes of the grid.
 
     Returns
     -------
@@ -292,7 +304,8 @@ def plausibility(counts: Num[Array, "... 2"], prior=0.5) -> Float[Array, "..."]:
     Raises
     ------
     ValueError
-        If the last axis does not hold two classes, or the prior is not between 0 and 1.
+        If the last axis does not hold two classes, the prior is not between 0 and 1, the method is unknown, or a prior
+        other than 1/2 meets the grid.
 
     Notes
     -----
@@ -314,4 +327,10 @@ def plausibility(counts: Num[Array, "... 2"], prior=0.5) -> Float[Array, "..."]:
     >>> print(plausibility(jnp.array([[0.0, 1.0], [2.0, 2.0], [0.0, 0.0]])).round(4))
     [0.6667 0.     0.    ]
     """
-    return support(counts, prior).preference
+    check_one_of("method", method, ("exact", "grid"))
+    if method == "exact":
+        return support(counts, prior).preference
+    if not (is_concrete(prior) and np.all(np.asarray(prior) == 0.5)):
+        raise ValueError(f"prior={prior} needs method='exact': the grid is the paper's, with support counted from 1/2.")
+    degrees = grid_support_degrees(counts, grid_size=grid_size)
+    return degrees[..., 1] - degrees[..., 0]

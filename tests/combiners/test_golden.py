@@ -6,6 +6,7 @@ Class scores of evidence accumulation are the references' logarithms plus log C.
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.tree_util import Partial
 
 import jaxunc as ju
 from tests._forests import forest_of_leaves
@@ -132,30 +133,109 @@ def test_dempster(ensemble, eps, tolerance):
     tolerance.check(normalized.probability, answer.probability)
 
 
-def test_streamed_ensembles(tolerance):
-    """All the rules at once through one forest that has these leaves; trees that an ensemble lacks are masked."""
+@pytest.fixture(scope="module")
+def streamed():
+    """One forest with the leaves of all small ensembles; trees that an ensemble lacks are masked."""
     entries = [entry for entry in ENSEMBLES if entry["K"] <= 100]
     counts = np.full((len(entries), 100, 2), 7)
     mask = np.zeros((len(entries), 100), bool)
     for i, entry in enumerate(entries):
         counts[i, : entry["K"]] = trees_of(entry)
         mask[i, : entry["K"]] = True
-    forest, X = forest_of_leaves(counts)
-    for i, entry in enumerate(entries):
-        rules = ju.Together(
-            mean=ju.Mean(),
+    return entries, *forest_of_leaves(counts), mask
+
+
+def scores_of(streamed, rules_for) -> list[dict]:
+    """The scores of each ensemble by the rules that it needs; one program for all."""
+    entries, forest, X, mask = streamed
+    return [
+        {name: float(values[i]) for name, values in ju.bind(forest, rules_for(entry)).score(X, tree_mask=mask).items()}
+        for i, entry in enumerate(entries)
+    ]
+
+
+def test_streamed_ensembles(streamed, tolerance):
+    def rules(entry):
+        return ju.Together(
+            average=ju.Mean(),
             vote=ju.Vote(),
+            literal=ju.Vote("literal"),
             pooling=ju.Pooling(),
             evidence=ju.EvidenceAccumulation(entry["prior_pos"]),
             dempster=ju.DempsterRule(),
+            cautious=ju.CautiousRule(),
+            cautious_normalised=ju.CautiousRule(normalized=True),
+            certain=ju.CautiousRule(eps=0),
+            epistemic=ju.EpistemicWeighting(),
+            beta_sum=ju.BetaAggregation(),
+            beta_exact=ju.BetaAggregation("exact"),
+            beta_max=ju.BetaAggregation("max"),
         )
-        score = {name: values[i] for name, values in ju.bind(forest, rules).score(X, tree_mask=mask).items()}
+
+    for entry, score in zip(streamed[0], scores_of(streamed, rules), strict=True):
         aggregated = entry["scores"]["p_prob"]["aggregated"]
-        tolerance.check(score["mean"], aggregated["average"], scale=1.0)
-        tolerance.check(score["vote"], aggregated["vote"], scale=1.0)
+        for name in ("average", "vote"):
+            tolerance.check(score[name], aggregated[name], scale=1.0, what=name)
+        tolerance.check(score["literal"] + 0.5, aggregated["vote_fraction_positive"], scale=1.0)
         tolerance.check(score["pooling"], entry["pooling"])
         tolerance.check(score["evidence"], entry["eva"]["laplace=0.1"]["logit"], scale=1.0)
         tolerance.check(score["dempster"], entry["dempster"]["eps=1e-05"]["score"], kind="pi", scale=1e-10)
+        expected = entry["cautious"]
+        tolerance.check(score["cautious"], expected["eps=1e-05"]["score"], kind="pi", scale=1e-5)
+        tolerance.check(score["cautious_normalised"], expected["eps=1e-05"]["score_normalised"], kind="pi", scale=1e-5)
+        if expected["eps=0"] is not None:
+            tolerance.check(score["certain"], expected["eps=0"]["score"], kind="pi", scale=1e-5)
+        tolerance.check(score["epistemic"], entry["epistemic_weight"], kind="pi", scale=1e-5)
+        beta = entry["beta_aggregation"]
+        tolerance.check(score["beta_sum"] + 0.5, beta["beta_agg_sum_grid101"], kind="pi", scale=1.0)
+        tolerance.check(score["beta_exact"] + 0.5, beta["beta_agg_sum_exact"], kind="pi", scale=1.0)
+        if beta["beta_agg_max_gap"] > 1e-5:
+            tolerance.check(score["beta_max"] + 0.5, beta["beta_agg_max_grid101"], scale=1.0)
+
+
+SCORERS = {
+    "p_prob": lambda entry: ju.scorers.probability,
+    "p_lap": lambda entry: ju.scorers.laplace,
+    "p_pls": lambda entry: ju.scorers.plausibility,
+    "p_cb": lambda entry: ju.scorers.confidence_bounds,
+    "linear": lambda entry: ju.scorers.linear,
+    "ucb": lambda entry: Partial(ju.scorers.ucb, n_samples=float(entry["N_all"])),
+}
+
+
+@pytest.mark.parametrize("scorer", SCORERS)
+def test_aggregations_of_every_score(scorer, streamed, tolerance):
+    def rules(entry):
+        score = SCORERS[scorer](entry)
+        return ju.Together(
+            average=ju.Mean(score),
+            median=ju.Median(score),
+            maximum=ju.Maximum(score),
+            gm_average=ju.GeneralizedMixture(score),
+            gm_median=ju.GeneralizedMixture(score, "median"),
+            gm_maximum=ju.GeneralizedMixture(score, "maximum"),
+        )
+
+    for entry, score in zip(streamed[0], scores_of(streamed, rules), strict=True):
+        expected = entry["scores"][scorer]["aggregated"]
+        for name, value in score.items():
+            leaves = entry["scores"][scorer]["per_leaf"]
+            ambiguous = expected["maximum_is_ambiguous"] or abs(max(leaves) + min(leaves)) < 1e-6  # rounding decides
+            if "maximum" in name and ambiguous and min(leaves) < 0 < max(leaves):
+                continue
+            size = max(1.0, *map(abs, leaves))
+            tolerance.check(value, expected[name], kind="pi", scale=size, what=f"{scorer} {name} {entry['counts'][:3]}")
+
+
+def test_ten_thousand_leaves(tolerance):
+    """The largest ensemble, by the rules that do not grow with it."""
+    entry = max(ENSEMBLES, key=lambda entry: entry["K"])
+    rules = ju.Together(cautious=ju.CautiousRule(), median=ju.Median(), gm=ju.GeneralizedMixture())
+    score = rules.score(jnp.asarray(trees_of(entry)))
+    aggregated = entry["scores"]["p_prob"]["aggregated"]
+    tolerance.check(score["cautious"], entry["cautious"]["eps=1e-05"]["score"], kind="pi", scale=1e-5)
+    tolerance.check(score["median"], aggregated["median"], scale=1.0)
+    tolerance.check(score["gm"], aggregated["gm_average"], kind="pi", scale=1.0)
 
 
 @pytest.mark.parametrize("entry", golden("eva_multiclass"), ids=lambda e: f"{np.shape(e['counts'])}-{e['laplace']}")

@@ -150,7 +150,8 @@ def test_what_is_printed(binary, wine):
         assert out.count("*") >= 4 * len(document["settings"]["forests"]) + 5
     assert "569 instances, 30 features, 2 classes (malignant 212, benign 357)" in " ".join(binary[0].split())
     assert "4 forests of 1 tree " in binary[0]
-    assert "Left out: plausibility and dempster, which compare two classes (here 3)" in wine[0]
+    assert "Left out: plausibility, confidence, epistemic" in wine[0]
+    assert "and cautious-prior, which compare two classes (here 3)." in wine[0]
     assert "Left out" not in binary[0]
 
 

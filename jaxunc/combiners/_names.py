@@ -1,0 +1,112 @@
+"""Rules by name, for option files, tables and estimators."""
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from jax.tree_util import Partial
+
+from jaxunc import scorers
+
+from ._beta import BetaAggregation
+from ._cautious import CautiousRule
+from ._dempster import DempsterRule
+from ._epistemic import EpistemicWeighting
+from ._evidence import EvidenceAccumulation
+from ._fold import Fold
+from ._generalized_mixture import GeneralizedMixture
+from ._maximum import Maximum
+from ._mean import Mean
+from ._median import Median
+from ._one_vs_rest import OneVsRest
+from ._pooling import Pooling
+from ._vote import Vote
+
+RULES: dict[str, type[Fold]] = {
+    "mean": Mean,
+    "vote": Vote,
+    "median": Median,
+    "maximum": Maximum,
+    "generalized_mixture": GeneralizedMixture,
+    "pooling": Pooling,
+    "evidence": EvidenceAccumulation,
+    "dempster": DempsterRule,
+    "cautious": CautiousRule,
+    "epistemic_weighting": EpistemicWeighting,
+    "beta_aggregation": BetaAggregation,
+    "one_vs_rest": OneVsRest,
+}
+"""The rules that have a name."""
+
+SCORERS: dict[str, Callable] = {
+    "probability": scorers.probability,
+    "laplace": scorers.laplace,
+    "m_estimate": scorers.m_estimate,
+    "plausibility": scorers.plausibility,
+    "confidence_bounds": scorers.confidence_bounds,
+    "linear": scorers.linear,
+    "ucb": scorers.ucb,
+}
+"""The scorers that have a name."""
+
+
+def rule_by_name(name: str | Fold, options: Mapping[str, Any] | None = None, *, prior, n_samples=None) -> Fold:
+    """The rule of that name, with these options.
+
+    Parameters
+    ----------
+    name
+        A key of `RULES`; or a rule, which is returned as it is.
+    options
+        Arguments of the rule. ``scorer`` may be a key of `SCORERS`, ``scorer_options`` its settings; ``prior`` may be
+        ``"forest"``, the default of evidence accumulation; ``rule`` of ``"one_vs_rest"`` may be a name, whose options
+        stand beside it.
+    prior
+        The forest's prior ``[classes]``.
+    n_samples
+        The size of its sample, which the scorer ``"ucb"`` needs.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown (the nearest is suggested), or the rule does not have an option.
+    """
+    options = dict(options or {})
+    if isinstance(name, Fold):
+        if options:
+            raise ValueError(f"options {sorted(options)} need a rule's name; this is a {type(name).__name__} already.")
+        return name
+    make = RULES[check_name("combiner", name, RULES)]
+    if make is OneVsRest:
+        inner, n_classes = options.pop("rule", "dempster"), len(prior)
+        return OneVsRest(rule_by_name(inner, options, prior=[1 - 1 / n_classes, 1 / n_classes], n_samples=n_samples))
+    if isinstance(options.get("scorer"), str):
+        options["scorer"] = _scorer(options.pop("scorer"), options.pop("scorer_options", {}), n_samples)
+    accepted = sorted(set(inspect.signature(make).parameters))
+    if unknown := sorted(set(options) - set(accepted)):
+        raise ValueError(f"combiner {name!r} has no option {', '.join(map(repr, unknown))}; it has {accepted}.")
+    if "prior" in accepted and (make is EvidenceAccumulation or options.get("prior") is not None):
+        given = options.get("prior", "forest")
+        options["prior"] = prior if isinstance(given, str) and given == "forest" else given
+    return make(**options)
+
+
+def _scorer(name: str, settings: Mapping[str, Any], n_samples) -> Callable:
+    scorer = SCORERS[check_name("scorer", name, SCORERS)]
+    accepted = sorted(set(inspect.signature(scorer).parameters) - {"counts"})
+    if unknown := sorted(set(settings) - set(accepted)):
+        raise ValueError(f"scorer {name!r} has no setting {', '.join(map(repr, unknown))}; it has {accepted}.")
+    if scorer is scorers.ucb:
+        settings = {"n_samples": n_samples, **settings}
+    return Partial(scorer, **settings)
+
+
+def check_name(argument: str, name, known: Iterable[str]) -> str:
+    """The name, if it is known; else a ValueError that lists the names and suggests the nearest."""
+    known = list(known)
+    if name in known:
+        return name
+    near = difflib.get_close_matches(str(name), known, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f"{argument}={name!r} is unknown.{hint} Known are {', '.join(known)}.")

@@ -1,0 +1,6 @@
+"""The fit and predict classes that scikit-learn's users expect."""
+
+from ._combined_forest import CombinedForestClassifier
+from ._counts import COUNTS, PureLeavesWarning
+
+__all__ = ["COUNTS", "CombinedForestClassifier", "PureLeavesWarning"]

@@ -1,0 +1,194 @@
+"""The classifier: scikit-learn's own checks, its counts, and what it refuses."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import jaxunc as ju
+from jaxunc.estimators import CombinedForestClassifier, PureLeavesWarning
+from tests._refusal import refuses
+
+SMALL = RandomForestClassifier(8, min_samples_leaf=2, random_state=0)
+
+# As for scikit-learn's own forest: weights are no repetitions where bootstraps are drawn at random.
+EXPECTED = {
+    "check_sample_weight_equivalence_on_dense_data": "bootstraps differ",
+    "check_sample_weight_equivalence_on_sparse_data": "bootstraps differ",
+}
+
+
+@pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning")
+@parametrize_with_checks(
+    [CombinedForestClassifier(RandomForestClassifier(5)), CombinedForestClassifier(SMALL, "mean", counts="oob")],
+    expected_failed_checks=lambda _: EXPECTED,
+)
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return train_test_split(*load_breast_cancer(return_X_y=True), random_state=0)
+
+
+def test_the_mean_is_scikit_learns_forest(data):
+    X, X_test, y, _ = data
+    forest = clone(SMALL).fit(X.astype(np.float32), y)
+    model = CombinedForestClassifier(SMALL, "mean").fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X_test), forest.predict_proba(X_test), atol=1e-6)
+    clear = np.abs(model.predict_proba(X_test)[:, 0] - 0.5) > 1e-6  # scikit-learn's sums break ties
+    np.testing.assert_array_equal(model.predict(X_test)[clear], forest.predict(X_test)[clear])
+
+
+@pytest.mark.parametrize("counts", ["inbag", "train", "oob", "calibration"])
+def test_counts(counts, data):
+    X, X_test, y, y_test = data
+    model = CombinedForestClassifier(SMALL, counts=counts, random_state=0).fit(X, y)
+    assert model.score(X_test, y_test) > 0.9
+    totals = np.asarray(model.forest_.counts).sum(axis=(1, 2))
+    if counts == "train":
+        np.testing.assert_array_equal(totals, len(y))
+    elif counts == "oob":
+        np.testing.assert_array_equal(totals, ju.oob_mask(model.estimator_, len(y)).sum(axis=0))
+        assert model.oob_decision_function_.shape == (len(y), 2)
+        assert 0.9 < model.oob_score_ < 1
+    elif counts == "calibration":
+        np.testing.assert_array_equal(totals, np.ceil(0.2 * len(y)))
+    assert hasattr(model, "oob_score_") == (counts == "oob")
+
+
+def test_every_face_of_the_answer(data):
+    X, X_test, y, _ = data
+    model = CombinedForestClassifier(SMALL, "dempster", {"prior": "forest"}, counts="oob").fit(X, y)
+    bound = ju.bind(model.forest_, ju.DempsterRule(prior=model.forest_.prior))
+    np.testing.assert_array_equal(model.decision_function(X_test), ju.margin(bound(X_test)))
+    np.testing.assert_array_equal(model.predict_proba(X_test), bound.probability(X_test))
+    np.testing.assert_array_equal(model.predict(X_test), model.classes_[np.argmax(bound(X_test), axis=1)])
+    uncertainty = model.predict_uncertainty(X_test, "plausibility")
+    assert isinstance(uncertainty, ju.Uncertainty)
+    np.testing.assert_allclose(uncertainty.total, uncertainty.aleatoric + uncertainty.epistemic, rtol=1e-6)
+    assert uncertainty.total.shape == (len(X_test),)
+
+
+def test_more_classes_text_labels_and_frames():
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    model = CombinedForestClassifier(SMALL, "one_vs_rest", {"rule": "dempster"}).fit(X, names)
+    assert model.feature_names_in_.tolist() == list(X.columns)
+    assert set(model.predict(X)) == set(names)
+    assert model.decision_function(X).shape == (150, 3)
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1, rtol=1e-6)
+    with refuses(ValueError, "feature names should match"):
+        model.predict(X[X.columns[::-1]])
+    with refuses(ValueError, "OneVsRest"):
+        CombinedForestClassifier(SMALL, "dempster").fit(X, names)
+
+
+def test_pipelines_searches_clones_and_pickles(data):
+    X, X_test, y, y_test = data
+    pipeline = make_pipeline(StandardScaler(), CombinedForestClassifier(SMALL))
+    search = GridSearchCV(pipeline, {"combinedforestclassifier__combiner": ["mean", "vote", "evidence"]}, cv=2)
+    search.fit(X, y)
+    assert search.score(X_test, y_test) > 0.9
+    assert set(search.cv_results_["param_combinedforestclassifier__combiner"]) == {"mean", "vote", "evidence"}
+    model = CombinedForestClassifier(SMALL, ju.Mean(ju.scorers.laplace)).fit(X, y)
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(copy.predict_proba(X_test), model.predict_proba(X_test))
+    np.testing.assert_array_equal(clone(model).fit(X, y).predict_proba(X_test), model.predict_proba(X_test))
+    assert cross_val_score(CombinedForestClassifier(SMALL, "pooling"), X, y, cv=2, scoring="roc_auc").min() > 0.9
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        DecisionTreeClassifier(min_samples_leaf=3, random_state=0),
+        ExtraTreesClassifier(5, min_samples_leaf=2, bootstrap=True, random_state=0),
+        BaggingClassifier(DecisionTreeClassifier(min_samples_leaf=2), 5, max_features=0.5, random_state=0),
+    ],
+    ids=lambda e: type(e).__name__,
+)
+def test_other_forests_and_missing_values(estimator, data):
+    X, X_test, y, y_test = data
+    X = np.where(np.random.default_rng(0).random(X.shape) < 0.05, np.nan, X)
+    assert CombinedForestClassifier(estimator, counts="train").fit(X, y).score(X_test, y_test) > 0.85
+
+
+def test_fitted_forests(data):
+    X, X_test, y, y_test = data
+    forest = clone(SMALL).fit(X, y)
+    before = pickle.dumps(forest)
+    model = CombinedForestClassifier(forest, "mean", prefit=True).fit()
+    np.testing.assert_allclose(model.predict_proba(X_test), forest.predict_proba(X_test), atol=1e-6)
+    for counts in ("train", "oob", "calibration"):
+        held = (X_test, y_test) if counts == "calibration" else (X, y)
+        model = CombinedForestClassifier(forest, counts=counts, prefit=True).fit(*held)
+        assert model.score(X_test, y_test) > 0.9
+        with refuses(ValueError, f"counts='{counts}' needs data.*fit\\(X, y\\)"):
+            CombinedForestClassifier(forest, counts=counts, prefit=True).fit()
+    assert pickle.dumps(forest) == before
+    with pytest.raises(NotFittedError):
+        CombinedForestClassifier(SMALL, prefit=True).fit()
+
+
+def test_random_state_makes_it_repeatable(data):
+    X, X_test, y, _ = data
+    make = lambda seed: CombinedForestClassifier(
+        RandomForestClassifier(5, min_samples_leaf=3), counts="calibration", random_state=seed
+    )
+    one, same, other = (make(seed).fit(X, y).predict_proba(X_test) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, same)
+    assert np.abs(one - other).max() > 0
+
+
+def test_pure_leaves_are_warned_of_once(data):
+    X, X_test, y, _ = data
+    grown_out = RandomForestClassifier(5, random_state=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        CombinedForestClassifier(grown_out).fit(X, y).predict(X_test)
+    assert [w.category for w in caught] == [PureLeavesWarning]
+    assert "counts='oob'" in str(caught[0].message)
+    for counts in ("oob", "calibration"):
+        CombinedForestClassifier(grown_out, counts=counts).fit(X, y)  # warnings are errors here
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"combiner": "evidense"}, "combiner='evidense' is unknown. Did you mean 'evidence'"),
+        ({"combiner_options": {"smoth": 1}}, "combiner 'evidence' has no option 'smoth'"),
+        ({"counts": "bag"}, "counts='bag' is unknown"),
+        ({"estimator": ExtraTreesClassifier(3), "counts": "oob"}, "bootstrap=False"),
+        ({"estimator": DecisionTreeClassifier(), "counts": "oob"}, "has no bags"),
+        ({"counts": "calibration", "calibration_size": 1.5}, "calibration_size=1.5"),
+        ({"combiner": "dempster", "combiner_options": {"eps": 2}}, "eps=2"),
+        ({"combiner": "dempster", "combiner_options": {"reliability": 1.5}}, "reliability"),
+    ],
+)
+def test_what_is_refused(settings, match, data):
+    with refuses(ValueError, match):
+        CombinedForestClassifier(**{"estimator": SMALL, **settings}).fit(data[0], data[2])
+
+
+def test_other_models_and_data_are_refused(data):
+    X, _, y, _ = data
+    with refuses(TypeError, "GaussianNB"):
+        CombinedForestClassifier(GaussianNB()).fit(X, y)
+    with refuses(ValueError, "y has 1 class"):
+        CombinedForestClassifier(SMALL).fit(X, np.ones(len(y)))
+    frame = pd.DataFrame({"a": ["x", "y"] * 20, "b": np.arange(40)})
+    with pytest.raises(ValueError, match="could not convert string"):
+        CombinedForestClassifier(SMALL).fit(frame, np.arange(40) % 2)

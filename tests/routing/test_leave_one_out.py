@@ -1,0 +1,70 @@
+"""Scoring the counted instances themselves: as if each had been left out of the counting."""
+
+import jax
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+
+import jaxunc as ju
+from tests._forests import toy_data
+from tests._refusal import refuses
+
+
+@pytest.fixture(scope="module")
+def grown():
+    X, y = toy_data(3, 60)
+    model = RandomForestClassifier(8, random_state=0).fit(X, y)
+    return ju.from_sklearn(model), X, y, ju.oob_mask(model, len(y))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_counts_without_the_instance(grown, weighted, tolerance):
+    """Against the long way: count all others, score the one."""
+    forest, X, y, mask = grown
+    weights = np.where(y == 1, 0.5, 2.0) * (1 + np.arange(len(y)) % 2) if weighted else None
+    rule = ju.Together(evidence=ju.EvidenceAccumulation(np.array([0.25, 0.25, 0.5])), mean=ju.Mean())
+    counted = ju.recount(forest, X, y, sample_weight=weights, mask=mask)
+    own = ju.leave_one_out(counted, rule, X, y, sample_weight=weights, mask=mask)
+    for i in range(0, len(y), 7):
+        rest = np.ones(len(y)) if weights is None else weights.copy()
+        rest[i] = 0
+        without = ju.recount(forest, X, y, sample_weight=rest, mask=mask)
+        expected = ju.bind(without, rule).answer(X[i : i + 1], tree_mask=mask[i : i + 1])
+        for a, b in zip(jax.tree.leaves(own), jax.tree.leaves(expected), strict=True):
+            tolerance.check(np.asarray(a)[i], np.asarray(b)[0], scale=1.0)
+
+
+def test_noise_stays_noise():
+    """Labels without any relation to the features: an AUC of a half, where naive scoring sees them learned."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(2000, 10)).astype(np.float32), rng.integers(0, 2, 2000)
+    model = RandomForestClassifier(100, random_state=0).fit(X, y)
+    mask = ju.oob_mask(model, len(y))
+    forest = ju.recount(ju.from_sklearn(model), X, y, mask=mask)
+    rules = ju.Together(
+        mean=ju.Mean(), pooling=ju.Pooling(), evidence=ju.EvidenceAccumulation(forest.prior), dempster=ju.DempsterRule()
+    )
+    naive = ju.bind(forest, rules)(X)
+    honest = ju.leave_one_out(forest, rules, X, y, mask=mask)
+    for name, answer in honest.items():
+        auc = lambda scores: float(ju.metrics.auc(ju.margin(scores), y))
+        assert 0.45 <= auc(answer.class_scores) <= 0.55, name
+        assert auc(naive[name]) > 0.9, name
+
+
+def test_what_is_refused(grown):
+    forest, X, y, mask = grown
+    rule = ju.Mean()
+    with refuses(ValueError, "59 labels for 60"):
+        ju.leave_one_out(forest, rule, X, y[1:], mask=mask)
+    with refuses(ValueError, "sample_weight has shape"):
+        ju.leave_one_out(forest, rule, X, y, sample_weight=np.ones(3))
+    with refuses(ValueError, "tree_mask has shape"):
+        ju.leave_one_out(forest, rule, X, y, mask=mask[:, 1:])
+    with refuses(ValueError, "does not know"):
+        ju.leave_one_out(forest, rule, X, y + 7)
+
+
+def test_no_instances(grown):
+    forest, X, y, _ = grown
+    assert ju.leave_one_out(forest, ju.Mean(), X[:0], y[:0]).probability.shape == (0, 3)
