@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 _COLUMNS = {
+    "rule-costs": {"rule": "rule", "steady_s": "ms (quartiles)", "ratio_to_mean": "over the mean (quartiles)"},
     "first-calls": {
         "shape": "shape",
         "n_trees": "trees",
@@ -115,7 +116,8 @@ def _cost_table(workloads: list[dict]):
 def _section_table(name: str, section):
     """A list of records as rows, a record as one row."""
     records, columns = section if isinstance(section, list) else [section], _COLUMNS[name]
-    rows = [[_cell(record.get(key, record.get("failed"))) for key in columns] for record in records]
+    special = {"steady_s": _milliseconds, "ratio_to_mean": _spread}
+    rows = [[special.get(key, _cell)(record.get(key, record.get("failed"))) for key in columns] for record in records]
     return name.replace("-", " "), list(columns.values()), rows
 
 

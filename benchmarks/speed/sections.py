@@ -7,6 +7,7 @@ from sklearn.model_selection import StratifiedKFold
 import jaxunc as ju
 
 from .first_call import Stopwatch, measure_first_call
+from .rule_costs import rule_costs
 from .workloads import FULL, WORKLOADS, Scale, fit, make_data, repeat_trees
 
 FIRST_CALL_INSTANCES = 2048
@@ -97,4 +98,9 @@ def large_import(scale: Scale) -> dict:
     return {"n_trees": forest.n_trees, "n_nodes": int(nodes), "import_s": import_s, "bind_s": lap()}
 
 
-SECTIONS = {"first-calls": first_calls, "cross-validation": cross_validation, "large-import": large_import}
+SECTIONS = {
+    "rule-costs": rule_costs,
+    "first-calls": first_calls,
+    "cross-validation": cross_validation,
+    "large-import": large_import,
+}

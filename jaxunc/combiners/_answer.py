@@ -1,6 +1,6 @@
 """What a rule answers: class scores and their read-outs."""
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +8,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jaxunc._numerics import floored_log
+
+Scores = TypeVar("Scores", Array, np.ndarray)
 
 
 class Answer(NamedTuple):
@@ -36,7 +38,7 @@ class Answer(NamedTuple):
         return cls(log_evidence, score, jnp.exp(log_probability), log_probability)
 
 
-def margin(class_scores: Float[Array | np.ndarray, "... 2"]) -> Float[Array | np.ndarray, "..."]:
+def margin(class_scores: Float[Scores, "... 2"]) -> Float[Scores, "..."]:
     """Class score of class 1 less that of class 0: the number to rank instances by.
 
     Positive where class 1 is preferred. Unlike the published differences of masses or products, which vanish or

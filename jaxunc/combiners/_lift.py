@@ -126,7 +126,9 @@ def combine_counts(fold: "Fold", counts: Num[Array, "... trees classes"], readou
     sums = [accumulator(kind, part.dtype) for kind, part in zip(kinds, parts, strict=True)]
 
     def include(carry, contribution):
-        merged = (c if acc.collects else acc.include(c, v) for acc, c, v in zip(sums, carry, contribution, strict=True))
+        merged = (
+            c if acc.include is None else acc.include(c, v) for acc, c, v in zip(sums, carry, contribution, strict=True)
+        )
         return list(merged), None
 
     start = [acc.start(() if acc.collects else p.shape[1:], p.dtype) for acc, p in zip(sums, parts, strict=True)]

@@ -4,6 +4,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Num
 
 from jaxunc import scorers
@@ -16,10 +17,10 @@ from ._fold import Fold
 class Uncertainty(NamedTuple):
     """Uncertainty of each instance, split by its kind; total = aleatoric + epistemic."""
 
-    total: Float[Array, "..."]
-    aleatoric: Float[Array, "..."]
+    total: Float[Array | np.ndarray, "..."]
+    aleatoric: Float[Array | np.ndarray, "..."]
     """What more data would not remove: the classes overlap."""
-    epistemic: Float[Array, "..."]
+    epistemic: Float[Array | np.ndarray, "..."]
     """What more data would: the trees disagree, or their leaves hold little."""
 
 

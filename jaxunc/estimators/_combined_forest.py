@@ -1,5 +1,7 @@
 """A forest whose leaves are combined by any rule, as a scikit-learn classifier."""
 
+from typing import Any, Literal, cast
+
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import RandomForestClassifier
@@ -119,7 +121,7 @@ class CombinedForestClassifier(ClassifierMixin, BaseEstimator):
             check_is_fitted(self.estimator)
             if X is not None:
                 X, y, sample_weight = self._training_data(X, y, sample_weight)
-            self.estimator_, counted_on = self.estimator, (X, y, sample_weight)
+            self.estimator_, counted_on = self._base(), (X, y, sample_weight)
             self._take_names(self.estimator)
         else:
             X, y, sample_weight = self._training_data(X, y, sample_weight)
@@ -127,7 +129,7 @@ class CombinedForestClassifier(ClassifierMixin, BaseEstimator):
             random_state = check_random_state(self.random_state)
             if self.counts == "calibration":
                 grown_on, counted_on = calibration_split(*grown_on, self.calibration_size, random_state)
-            self.estimator_ = clone(self._base())
+            self.estimator_ = cast(Any, clone(self._base()))
             if self.random_state is not None and "random_state" in self.estimator_.get_params():
                 self.estimator_.set_params(random_state=random_state.randint(np.iinfo(np.int32).max))
             weights = {} if grown_on[2] is None else {"sample_weight": grown_on[2]}
@@ -142,15 +144,16 @@ class CombinedForestClassifier(ClassifierMixin, BaseEstimator):
         self._bound = bind(self.forest_, self.combiner_)
         if self.counts == "oob":
             X, y, sample_weight = counted_on
+            assert X is not None  # such counts were refused without data
             own = leave_one_out(self.forest_, self.combiner_, X, y, sample_weight=sample_weight, mask=mask)
             self.oob_decision_function_ = np.asarray(own.probability) if isinstance(own, Answer) else None
             self.oob_score_ = float(np.mean(self.classes_[np.argmax(own.class_scores, axis=-1)] == y))
         return self
 
-    def _base(self):
+    def _base(self) -> Any:
         return RandomForestClassifier() if self.estimator is None else self.estimator
 
-    def _training_data(self, X, y, sample_weight):
+    def _training_data(self, X, y, sample_weight) -> tuple[Any, Any, Any]:
         X, y = validate_data(self, X, y, **self._data_checks())
         check_classification_targets(y)
         return X, y, None if sample_weight is None else _check_sample_weight(sample_weight, X)
@@ -186,7 +189,7 @@ class CombinedForestClassifier(ClassifierMixin, BaseEstimator):
         scores = self._read("__call__", X)
         return np.asarray(margin(scores)) if len(self.classes_) == 2 else scores
 
-    def predict_uncertainty(self, X, kind: str = "entropy") -> Uncertainty:
+    def predict_uncertainty(self, X, kind: Literal["entropy", "plausibility"] = "entropy") -> Uncertainty:
         """Total, aleatoric and epistemic uncertainty ``[instances]`` each: see `UncertaintyDecomposition`."""
         check_is_fitted(self, "forest_")
         parts = bind(self.forest_, UncertaintyDecomposition(kind))(self._instances(X))
@@ -198,7 +201,7 @@ class CombinedForestClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(getattr(bound, readout)(self._instances(X)))
 
     def _instances(self, X) -> np.ndarray:
-        return validate_data(self, X, reset=False, **self._data_checks())
+        return np.asarray(validate_data(self, X, reset=False, **self._data_checks()))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

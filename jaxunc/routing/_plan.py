@@ -12,8 +12,8 @@ from jaxtyping import Array, Complex64, Float, Int32
 from jaxunc._numerics import NAN_FIRST, NAN_LAST, order_key
 from jaxunc.forest import Forest
 
-TOP_LEVELS = 3
-"""Levels at the root that blocks compare without gathers: 2³ - 1 comparisons of whole rows."""
+TOP_LEVELS = 2
+"""Levels at the root that blocks compare without gathers: 2² - 1 comparisons of whole rows."""
 
 
 class Plan(NamedTuple):

@@ -14,7 +14,7 @@ method from the right descends to it without a safeguard. With z₀ = z(p), ever
 so that neither the terms of log L nor 1 - z cancel, whatever the counts.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -195,8 +195,9 @@ def _support_and_roots(negative, positive, lead, prior):
     for_positive = jnp.where(even, lead, positive - negative * prior / (1 - prior))
     for_negative = jnp.where(even, -lead, negative - positive * (1 - prior) / prior)
     # Both classes in one pass: half the program to compile.
-    leaf = _Leaf(*map(jnp.stack, ([negative, positive], [positive, negative], [for_negative, for_positive])), prior)
-    leaf = leaf._replace(rest=jnp.stack([prior, 1 - prior]))
+    pairs = [negative, positive], [positive, negative], [for_negative, for_positive], [prior, 1 - prior]
+    w, v, leads, rest = map(jnp.stack, pairs)
+    leaf = _Leaf(w, v, leads, rest)
     roots = _root(leaf)
     against, favour = (_Root(*(part[i] for part in roots)) for i in (0, 1))
     preference = _preference(favour.log_degree, against.log_degree, negative + positive, lead, even)
@@ -246,7 +247,7 @@ def class_one(prior, dtype) -> Array:
     return prior[..., 1] if prior.ndim else prior
 
 
-def support(counts: Num[Array, "... 2"], prior=0.5) -> Support:
+def support(counts: Num[Array, "... 2"], prior: Any = 0.5) -> Support:
     """Degrees of support, preference and ignorance of leaves together, which share their cost.
 
     See `plausibility` for the formulas and the prior. Raises a ValueError unless the last axis holds two classes and
@@ -264,14 +265,14 @@ def support(counts: Num[Array, "... 2"], prior=0.5) -> Support:
     return Support(jnp.stack(values[:2], axis=-1), values[2], values[3])
 
 
-def log_support_degrees(counts: Num[Array, "... 2"], prior=0.5) -> Float[Array, "... 2"]:
+def log_support_degrees(counts: Num[Array, "... 2"], prior: Any = 0.5) -> Float[Array, "... 2"]:
     """log π of (−, +) for each leaf: see `plausibility`. Finite for every leaf, however certain."""
     return support(counts, prior).log_degrees
 
 
 @width(2.0)
 def plausibility(
-    counts: Num[Array, "... 2"], prior=0.5, *, method: str = "exact", grid_size: int = 1001
+    counts: Num[Array, "... 2"], prior: Any = 0.5, *, method: str = "exact", grid_size: int = 1001
 ) -> Float[Array, "..."]:
     r"""Trade-off between the degrees of preference of the two classes (score p_pls).
 

@@ -1,6 +1,6 @@
 """What plausibility says about a leaf besides its score: uncertainty, preference and the mass function of belief."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Num
@@ -17,7 +17,7 @@ class Uncertainty(NamedTuple):
     """u_a: neither class is plausible, since the leaf is mixed."""
 
 
-def uncertainty(counts: Num[Array, "... 2"], prior=0.5) -> Uncertainty:
+def uncertainty(counts: Num[Array, "... 2"], prior: Any = 0.5) -> Uncertainty:
     r"""Epistemic and aleatoric uncertainty of leaves.
 
     .. math:: u_e = \min\{\pi(+), \pi(-)\}, \qquad u_a = 1 - \max\{\pi(+), \pi(-)\}
@@ -62,7 +62,7 @@ def uncertainty(counts: Num[Array, "... 2"], prior=0.5) -> Uncertainty:
     return Uncertainty(jnp.exp(jnp.min(degrees, axis=-1)), 0.0 - jnp.expm1(jnp.max(degrees, axis=-1)))
 
 
-def degrees_of_preference(counts: Num[Array, "... 2"], prior=0.5) -> Float[Array, "... 2"]:
+def degrees_of_preference(counts: Num[Array, "... 2"], prior: Any = 0.5) -> Float[Array, "... 2"]:
     r"""Degrees of preference of both classes, (s_−, s_+): what is left to the more plausible one.
 
     .. math:: s_\pm = \max\{\pm (\pi(+) - \pi(-)), 0\} = 1 - (u_a + u_e) \text{ for the class ahead}
@@ -104,7 +104,7 @@ def degrees_of_preference(counts: Num[Array, "... 2"], prior=0.5) -> Float[Array
     return jnp.stack([jnp.maximum(-preference, 0.0), jnp.maximum(preference, 0.0)], axis=-1)
 
 
-def mass(counts: Num[Array, "... 2"], prior=0.5) -> Float[Array, "... 4"]:
+def mass(counts: Num[Array, "... 2"], prior: Any = 0.5) -> Float[Array, "... 4"]:
     r"""The mass function of a leaf on ∅, {−}, {+} and Ω: what it says in the language of belief functions.
 
     .. math:: m(\emptyset) = 0, \quad m(\{\pm\}) = s_\pm, \quad m(\Omega) = u_a + u_e
