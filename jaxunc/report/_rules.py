@@ -26,21 +26,21 @@ class Rule(NamedTuple):
 
 RULES = {
     "probability": Rule("mean class frequency", "mean"),
-    "laplace": Rule("mean of Laplace-smoothed frequencies", "mean", {"scorer": "laplace"}),
+    "laplace": Rule("mean Laplace frequency", "mean", {"scorer": "laplace"}),
     "plausibility": Rule("mean plausibility score", "mean", {"scorer": "plausibility"}, binary_only=True),
-    "confidence": Rule("mean confidence-bounds score", "mean", {"scorer": "confidence_bounds"}, binary_only=True),
+    "confidence": Rule("mean confidence score", "mean", {"scorer": "confidence_bounds"}, binary_only=True),
     "vote": Rule("majority vote", "vote"),
-    "median": Rule("median class frequency", "median"),
-    "maximum": Rule("most extreme class frequency", "maximum"),
-    "mixture": Rule("generalised mixture around the mean", "generalized_mixture"),
-    "epistemic": Rule("plausibility, weighted by its certainty", "epistemic_weighting", binary_only=True),
-    "beta": Rule("mean beta density, area beyond 1/2", "beta_aggregation", {"statistic": "exact"}, binary_only=True),
+    "median": Rule("median frequency", "median"),
+    "maximum": Rule("most extreme frequency", "maximum"),
+    "mixture": Rule("generalised mixture", "generalized_mixture"),
+    "epistemic": Rule("certain plausibility", "epistemic_weighting", binary_only=True),
+    "beta": Rule("mean beta density", "beta_aggregation", {"statistic": "exact"}, binary_only=True),
     "pooling": Rule("sum of the counts", "pooling"),
     "evidence": Rule("evidence accumulation", "evidence"),
     "dempster": Rule("Dempster's rule", "dempster", binary_only=True),
-    "dempster-prior": Rule("Dempster's rule, against the prior", "dempster", {"prior": "forest"}, binary_only=True),
+    "dempster-p": Rule("Dempster, against prior", "dempster", {"prior": "forest"}, binary_only=True),
     "cautious": Rule("cautious rule", "cautious", binary_only=True),
-    "cautious-prior": Rule("cautious rule, against the prior", "cautious", {"prior": "forest"}, binary_only=True),
+    "cautious-p": Rule("cautious, against prior", "cautious", {"prior": "forest"}, binary_only=True),
 }
 """Every rule, by the name that tables and files use."""
 

@@ -21,8 +21,8 @@ from jaxunc.__main__ import main
 from jaxunc.combiners import Answer
 
 MODELS = {"random-forest": RandomForestClassifier, "extra-trees": ExtraTreesClassifier}
-TWO_CLASSES = ["probability", "plausibility", "vote", "pooling", "evidence", "dempster"]
-MORE_CLASSES = ["probability", "vote", "pooling", "evidence"]
+TWO_CLASSES = list(report.RULES)
+MORE_CLASSES = ["probability", "laplace", "vote", "median", "maximum", "mixture", "pooling", "evidence"]
 
 
 def run(*arguments) -> tuple[str, str]:
@@ -151,7 +151,7 @@ def test_what_is_printed(binary, wine):
     assert "569 instances, 30 features, 2 classes (malignant 212, benign 357)" in " ".join(binary[0].split())
     assert "4 forests of 1 tree " in binary[0]
     assert "Left out: plausibility, confidence, epistemic" in wine[0]
-    assert "and cautious-prior, which compare two classes (here 3)." in wine[0]
+    assert "and cautious-p, which compare two classes (here 3)." in wine[0]
     assert "Left out" not in binary[0]
 
 
