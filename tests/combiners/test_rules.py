@@ -82,6 +82,19 @@ def test_ten_thousand_trees(name, n_classes, rng, tolerance):
         assert np.all(np.isfinite(one.probability))
 
 
+def test_ten_thousand_trees_do_not_saturate():
+    """A little more evidence for a class that is certain already still moves the margin, in float32 too."""
+    names = ("mean", "mean_plausibility", "pooling", "evidence", "dempster", "dempster_prior", "epistemic_weighting")
+    rules = ju.Together(**{name: make(name, 2, 10_000) for name in names}, beta=ju.BetaAggregation("exact"))
+    counts = np.tile(np.array([[2, 9], [1, 12], [3, 5]], np.int32), (3334, 1))[None, :10_000].repeat(8, axis=0)
+    for i in range(8):
+        counts[i, :i] = [0, 40]  # one more tree is certain
+    for name, answer in by_rule(rules.answer(jnp.asarray(counts))).items():
+        margins = np.asarray(ju.margin(answer.class_scores))
+        assert np.all(np.diff(margins) > 0), name
+        assert np.all(np.isfinite(answer.log_probability)), name
+
+
 @pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.resolves_units])
 def test_a_lead_of_one_in_a_billion_is_no_tie(name):
     """Integer counts, in float32 too. Rules that know a prior are given an even one, else a lead may be none."""
