@@ -44,6 +44,16 @@ def check_class_axis(counts, name: str = "counts") -> None:
         )
 
 
+def check_two_classes(counts, scorer: str) -> None:
+    """Raise a ValueError, in the name of a scorer that compares two classes, unless the last axis holds two."""
+    check_class_axis(counts)
+    if (n_classes := np.shape(counts)[-1]) != 2:
+        raise ValueError(
+            f"{scorer} compares two classes, but counts have {n_classes} (shape {np.shape(counts)}). "
+            "Pass [..., 2] counts, or each class against the rest: OneVsRest does that."
+        )
+
+
 def check_probability_vector(prior, n_classes: int, name: str = "prior") -> None:
     """Raise a ValueError unless ``prior`` has ``n_classes`` positive entries that add to one."""
     shape = np.shape(prior)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Int32, Num, PyTree
+from jaxtyping import Array, Bool, Int32, Num, PyTree
 
 from jaxunc._numerics import float_dtype
 from jaxunc.forest import Forest
@@ -114,9 +114,20 @@ def read_answer(answer: PyTree, readout: str | None) -> PyTree:
     return jax.tree.map(lambda node: getattr(node, readout) if is_answer(node) else node, answer, is_leaf=is_answer)
 
 
+def _masked(part: Array, passing: Bool[Array, "trees rows"], neutral: float | int) -> Array:
+    """What trees contribute to each row, numbers for a whole tree too; the neutral value where they do not count."""
+    part = part if part.ndim > 1 else jnp.broadcast_to(part[:, None], passing.shape)
+    return jnp.where(passing.reshape(*passing.shape, *[1] * (part.ndim - 2)), part, jnp.asarray(neutral, part.dtype))
+
+
 @partial(jax.jit, static_argnames="readout")
-def combine_counts(fold: "Fold", counts: Num[Array, "... trees classes"], readout: str | None) -> PyTree:
-    """Lift each tree's counts, merge them in the order of the trees, finish."""
+def combine_counts(
+    fold: "Fold",
+    counts: Num[Array, "... trees classes"],
+    readout: str | None,
+    mask: Bool[Array, "... trees"] | None = None,
+) -> PyTree:
+    """Lift each tree's counts, merge those that the mask lets pass in the order of the trees, finish."""
     *lead, n_trees, n_classes = counts.shape
     check_tree_fields(fold, n_trees)
     by_tree = jnp.moveaxis(counts, -2, 0).reshape(n_trees, -1, n_classes)
@@ -130,6 +141,10 @@ def combine_counts(fold: "Fold", counts: Num[Array, "... trees classes"], readou
             c if acc.include is None else acc.include(c, v) for acc, c, v in zip(sums, carry, contribution, strict=True)
         )
         return list(merged), None
+
+    if mask is not None:
+        passing = jnp.moveaxis(mask, -1, 0).reshape(n_trees, -1)
+        parts = [_masked(part, passing, acc.neutral) for acc, part in zip(sums, parts, strict=True)]
 
     start = [acc.start(() if acc.collects else p.shape[1:], p.dtype) for acc, p in zip(sums, parts, strict=True)]
     carry, _ = lax.scan(include, start, parts)

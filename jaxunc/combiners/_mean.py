@@ -66,7 +66,9 @@ def answer_of_scores(scores: Float[Array, "... k"], width: float) -> Answer:
     if math.isinf(width):
         return Answer(scores, None, None, None)
     shares = jnp.maximum(scores / width + 1 / scores.shape[-1], 0.0)
-    return Answer.from_shares(shares / jnp.sum(shares, axis=-1, keepdims=True), scores, None)
+    # Medians and extremes may find every class improbable.
+    shares = safe_divide(shares, jnp.sum(shares, axis=-1, keepdims=True), 1 / scores.shape[-1])
+    return Answer.from_shares(shares, scores, None)
 
 
 def score_planes(scorer: Callable, counts: Num[Array, "... classes"]) -> Array:

@@ -61,7 +61,7 @@ def rule_by_name(name: str | Fold, options: Mapping[str, Any] | None = None, *, 
     options
         Arguments of the rule. ``scorer`` may be a key of `SCORERS`, ``scorer_options`` its settings; ``prior`` may be
         ``"forest"``, the default of evidence accumulation; ``rule`` of ``"one_vs_rest"`` may be a name, whose options
-        stand beside it.
+        stand beside it and for which the forest's prior is 1/C, every class being compared with all others.
     prior
         The forest's prior ``[classes]``.
     n_samples
@@ -82,7 +82,7 @@ def rule_by_name(name: str | Fold, options: Mapping[str, Any] | None = None, *, 
         inner, n_classes = options.pop("rule", "dempster"), len(prior)
         return OneVsRest(rule_by_name(inner, options, prior=[1 - 1 / n_classes, 1 / n_classes], n_samples=n_samples))
     if isinstance(options.get("scorer"), str):
-        options["scorer"] = _scorer(options.pop("scorer"), options.pop("scorer_options", {}), n_samples)
+        options["scorer"] = _scorer(options.pop("scorer"), options.pop("scorer_options", {}), prior, n_samples)
     accepted = sorted(set(inspect.signature(make).parameters))
     if unknown := sorted(set(options) - set(accepted)):
         raise ValueError(f"combiner {name!r} has no option {', '.join(map(repr, unknown))}; it has {accepted}.")
@@ -92,13 +92,18 @@ def rule_by_name(name: str | Fold, options: Mapping[str, Any] | None = None, *, 
     return make(**options)
 
 
-def _scorer(name: str, settings: Mapping[str, Any], n_samples) -> Callable:
+def _scorer(name: str, settings: Mapping[str, Any], prior, n_samples) -> Callable:
     scorer = SCORERS[check_name("scorer", name, SCORERS)]
-    accepted = sorted(set(inspect.signature(scorer).parameters) - {"counts"})
-    if unknown := sorted(set(settings) - set(accepted)):
-        raise ValueError(f"scorer {name!r} has no setting {', '.join(map(repr, unknown))}; it has {accepted}.")
+    parameters = {k: p for k, p in inspect.signature(scorer).parameters.items() if k != "counts"}
+    if unknown := sorted(set(settings) - set(parameters)):
+        raise ValueError(
+            f"scorer {name!r} has no setting {', '.join(map(repr, unknown))}; it has {sorted(parameters)}."
+        )
     if scorer is scorers.ucb:
         settings = {"n_samples": n_samples, **settings}
+    settings = {k: prior if isinstance(v, str) and v == "forest" else v for k, v in settings.items()}
+    if missing := [k for k, p in parameters.items() if p.default is p.empty and k not in settings]:
+        raise ValueError(f"scorer {name!r} needs scorer_options with {', '.join(map(repr, missing))}.")
     return Partial(scorer, **settings)
 
 

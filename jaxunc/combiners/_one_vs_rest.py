@@ -60,6 +60,8 @@ class OneVsRest(Fold):
             for one, kind, part in zip(jax.tree.leaves(alone), merge_kinds(self.merge, alone), parts, strict=True)
         ]
         answer = self.rule.finish(jax.tree.unflatten(structure, aligned))
+        if answer.log_probability is None:
+            return Answer(margin(answer.class_scores), None, None, None)
         log_probability = jax.nn.log_softmax(answer.log_probability[..., 1], axis=-1)
         return Answer(margin(answer.class_scores), None, jnp.exp(log_probability), log_probability)
 

@@ -1,16 +1,20 @@
 """A forest whose leaves are combined by any rule, as a scikit-learn classifier."""
 
+import warnings
+from collections.abc import Callable
 from typing import Any, Literal, cast
 
+import jax
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from jaxunc.combiners import Answer, Uncertainty, UncertaintyDecomposition, margin, rule_by_name
-from jaxunc.routing import BoundForest, bind, leave_one_out
+from jaxunc.combiners import Answer, Fold, Uncertainty, UncertaintyDecomposition, margin, rule_by_name
+from jaxunc.routing import bind, leave_one_out
 
 from ._counts import calibration_split, check_counts_mode, counted_forest
 
@@ -22,7 +26,9 @@ class CombinedForestClassifier(ClassifierMixin, BaseEstimator):
     ----------
     estimator
         The forest to fit: a scikit-learn decision tree, random forest, extra trees, or bagging classifier of trees.
-        Default ``RandomForestClassifier()``. With ``prefit`` a fitted one.
+        Default ``RandomForestClassifier()``. A fitted one is kept as it is if it comes as scikit-learn's
+        ``FrozenEstimator(forest)``: ``fit()`` then needs no data for in-bag counts, the instances that the forest was
+        fitted on for ``"train"`` and ``"oob"``, and any others, all of which count, for ``"calibration"``.
     combiner
         The rule by its name (`jaxunc.combiners.RULES`: ``"mean"``, ``"vote"``, ``"evidence"``, ``"dempster"``, …), or
         a rule object.
@@ -34,10 +40,6 @@ class CombinedForestClassifier(ClassifierMixin, BaseEstimator):
         ``"calibration"``: a part of the data that is held out from fitting the forest.
     calibration_size
         The share that is held out, in (0, 1).
-    prefit
-        Whether ``estimator`` is fitted already and is kept as it is. ``fit()`` then needs no data for in-bag counts,
-        the instances that the forest was fitted on for ``"train"`` and ``"oob"``, and any others for
-        ``"calibration"``, where all of them count.
     random_state
         Of the forest (where it has one) and of the split; None leaves the forest's own.
 
@@ -54,13 +56,15 @@ class CombinedForestClassifier(ClassifierMixin, BaseEstimator):
     oob_decision_function_, oob_score_
         With ``counts="oob"``: probabilities of the training instances ``[instances classes]``, each from the trees that
         were grown without it and from counts without it, and their accuracy. ``predict_proba`` of training instances is
-        something else: their own labels are among the counts.
+        something else: their own labels are among the counts. NaN, and left out of the accuracy, where every tree was
+        grown with the instance. Rules without probabilities have no ``oob_decision_function_``.
 
     Raises
     ------
     ValueError, TypeError
         On ``fit``: unknown names or options (with the nearest name), counts that the forest cannot have, a single
-        class, and what scikit-learn refuses.
+        class, a class of which nothing is counted, rules that answer with something else than class scores, and what
+        scikit-learn refuses.
 
     Warns
     -----
@@ -69,8 +73,9 @@ class CombinedForestClassifier(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    The decision is the class with the largest class score, the first one on ties. Missing values go as far as the
-    forest's own support for them; sparse data are not supported.
+    The decision is the class with the largest class score, the first one on ties; where a rule excludes every class,
+    the one with the largest prior. Class weights of the forest weigh what is counted, too. Missing values go as far
+    as the forest's own support for them; sparse data are not supported.
 
     Examples
     --------
@@ -93,7 +98,6 @@ class CombinedForestClassifier(ClassifierMixin, BaseEstimator):
         combiner_options=None,
         counts="inbag",
         calibration_size=0.2,
-        prefit=False,
         random_state=None,
     ):
         self.estimator = estimator
@@ -101,7 +105,6 @@ class CombinedForestClassifier(ClassifierMixin, BaseEstimator):
         self.combiner_options = combiner_options
         self.counts = counts
         self.calibration_size = calibration_size
-        self.prefit = prefit
         self.random_state = random_state
 
     def fit(self, X=None, y=None, sample_weight=None) -> "CombinedForestClassifier":
@@ -116,45 +119,43 @@ class CombinedForestClassifier(ClassifierMixin, BaseEstimator):
         sample_weight
             Weights of the instances, for growing and for counting.
         """
-        check_counts_mode(self.counts, self._base(), has_data=X is not None or not self.prefit)
-        if self.prefit:
-            check_is_fitted(self.estimator)
-            if X is not None:
-                X, y, sample_weight = self._training_data(X, y, sample_weight)
-            self.estimator_, counted_on = self._base(), (X, y, sample_weight)
-            self._take_names(self.estimator)
-        else:
-            X, y, sample_weight = self._training_data(X, y, sample_weight)
-            grown_on = counted_on = (X, y, sample_weight)
-            random_state = check_random_state(self.random_state)
-            if self.counts == "calibration":
-                grown_on, counted_on = calibration_split(*grown_on, self.calibration_size, random_state)
-            self.estimator_ = cast(Any, clone(self._base()))
-            if self.random_state is not None and "random_state" in self.estimator_.get_params():
-                self.estimator_.set_params(random_state=random_state.randint(np.iinfo(np.int32).max))
-            weights = {} if grown_on[2] is None else {"sample_weight": grown_on[2]}
-            self.estimator_.fit(*grown_on[:2], **weights)
+        for name in ("oob_decision_function_", "oob_score_"):
+            vars(self).pop(name, None)
+        model, fitted = self._model()
+        check_counts_mode(self.counts, model, has_data=X is not None or not fitted)
+        if fitted:
+            check_is_fitted(model)
+            self._take_names(model)
+        if X is not None or not fitted:
+            X, y, sample_weight = self._training_data(X, y, sample_weight, reset=not fitted)
+            if len(classes := np.unique(y)) < 2:
+                raise ValueError(f"y has 1 class, {classes.tolist()}; combining leaves needs two or more.")
+            self._rule(np.full(len(classes), 1 / len(classes)), n_samples=len(y))  # before the work of fitting
+        counted_on = (X, y, sample_weight)
+        self.estimator_, counted_on = (model, counted_on) if fitted else self._grow(model, *counted_on)
         self.classes_ = self.estimator_.classes_
-        if len(self.classes_) < 2:
-            raise ValueError(f"y has 1 class, {self.classes_.tolist()}; combining leaves needs two or more.")
-        self.forest_, mask = counted_forest(self.estimator_, self.counts, *counted_on)
-        self.combiner_ = rule_by_name(
-            self.combiner, self.combiner_options, prior=self.forest_.prior, n_samples=self.forest_.n_samples
-        )
+        self.forest_, mask, weights = counted_forest(self.estimator_, self.counts, *counted_on)
+        self._check_prior()
+        self.combiner_ = self._rule(self.forest_.prior, n_samples=self.forest_.n_samples)
         self._bound = bind(self.forest_, self.combiner_)
-        if self.counts == "oob":
-            X, y, sample_weight = counted_on
-            assert X is not None  # such counts were refused without data
-            own = leave_one_out(self.forest_, self.combiner_, X, y, sample_weight=sample_weight, mask=mask)
-            self.oob_decision_function_ = np.asarray(own.probability) if isinstance(own, Answer) else None
-            self.oob_score_ = float(np.mean(self.classes_[np.argmax(own.class_scores, axis=-1)] == y))
+        if mask is not None:
+            self._score_own_sample(*counted_on[:2], weights, mask)
         return self
 
-    def _base(self) -> Any:
-        return RandomForestClassifier() if self.estimator is None else self.estimator
+    def _model(self) -> tuple[Any, bool]:
+        """The forest to fit, or one that is fitted, and which it is."""
+        if isinstance(self.estimator, FrozenEstimator):
+            return self.estimator.estimator, True
+        return RandomForestClassifier() if self.estimator is None else self.estimator, False
 
-    def _training_data(self, X, y, sample_weight) -> tuple[Any, Any, Any]:
-        X, y = validate_data(self, X, y, **self._data_checks())
+    def _take_names(self, model) -> None:
+        self.n_features_in_ = model.n_features_in_
+        vars(self).pop("feature_names_in_", None)
+        if hasattr(model, "feature_names_in_"):
+            self.feature_names_in_ = model.feature_names_in_
+
+    def _training_data(self, X, y, sample_weight, *, reset: bool) -> tuple[Any, Any, Any]:
+        X, y = validate_data(self, X, y, reset=reset, **self._data_checks())
         check_classification_targets(y)
         return X, y, None if sample_weight is None else _check_sample_weight(sample_weight, X)
 
@@ -162,32 +163,72 @@ class CombinedForestClassifier(ClassifierMixin, BaseEstimator):
         return {"dtype": np.float32, "order": "C", "ensure_all_finite": "allow-nan" if self._allows_nan() else True}
 
     def _allows_nan(self) -> bool:
-        return get_tags(self._base()).input_tags.allow_nan
+        return get_tags(self._model()[0]).input_tags.allow_nan
 
-    def _take_names(self, model) -> None:
-        self.n_features_in_ = model.n_features_in_
-        if hasattr(model, "feature_names_in_"):
-            self.feature_names_in_ = model.feature_names_in_
+    def _rule(self, prior, n_samples) -> Fold:
+        rule = rule_by_name(self.combiner, self.combiner_options, prior=prior, n_samples=n_samples)
+        answer = jax.eval_shape(rule.answer, jax.ShapeDtypeStruct((1, 1, len(prior)), float))
+        if not isinstance(answer, Answer):
+            raise TypeError(
+                f"combiner {type(rule).__name__} answers with {type(answer).__name__}, not with class scores; "
+                "bind it to forest_ instead: jaxunc.bind(model.forest_, rule)."
+            )
+        return rule
+
+    def _grow(self, model, X, y, sample_weight):
+        """A fitted copy of the model, and what its leaves are to count."""
+        grown_on = counted_on = (X, y, sample_weight)
+        random_state = check_random_state(self.random_state)
+        if self.counts == "calibration":
+            grown_on, counted_on = calibration_split(*grown_on, self.calibration_size, random_state)
+        model = cast(Any, clone(model))
+        if self.random_state is not None and "random_state" in model.get_params():
+            model.set_params(random_state=random_state.randint(np.iinfo(np.int32).max))
+        weights = {} if grown_on[2] is None else {"sample_weight": grown_on[2]}
+        return model.fit(*grown_on[:2], **weights), counted_on
+
+    def _check_prior(self) -> None:
+        unseen = self.classes_[np.asarray(self.forest_.prior) <= 0]
+        if len(unseen):
+            raise ValueError(
+                f"no instance of class {unseen[0]} is counted with counts={self.counts!r}, so nothing can be said of "
+                "it: use more trees or instances, another kind of counts, or drop the class."
+            )
+
+    def _score_own_sample(self, X, y, weights, mask) -> None:
+        own = leave_one_out(self.forest_, self.combiner_, X, y, sample_weight=weights, mask=mask)
+        seen = mask.any(axis=1)
+        if not seen.all():
+            warnings.warn(
+                f"{np.sum(~seen)} of {len(seen)} training instances are in every tree's bag: their row of "
+                "oob_decision_function_ is NaN, and oob_score_ leaves them out. Use more trees.",
+                stacklevel=3,
+            )
+        if own.probability is not None:
+            self.oob_decision_function_ = np.where(seen[:, None], own.probability, np.nan)
+        right = self.classes_[np.argmax(_decisive(own.class_scores, lambda _: own.log_probability), axis=1)] == y
+        self.oob_score_ = float(np.mean(right[seen])) if seen.any() else float("nan")
 
     def predict(self, X) -> np.ndarray:
         """The class with the largest class score, ``[instances]``."""
-        scores = self._read("__call__", X)
-        return self.classes_[np.argmax(scores, axis=1)]
+        best = np.argmax(self._class_scores(X), axis=1)
+        return self.classes_[best]
 
     def predict_proba(self, X) -> np.ndarray:
         """Class probabilities ``[instances classes]``, in the order of ``classes_``.
 
         Raises a ValueError for rules over scores without a bound, which have none.
         """
-        return self._read("probability", X)
+        check_is_fitted(self, "forest_")
+        return np.asarray(self._bound.probability(self._instances(X)))
 
     def decision_function(self, X) -> np.ndarray:
         """The number to rank by: for two classes the margin ``[instances]``, else class scores ``[instances classes]``.
 
         Unlike probabilities it does not saturate.
         """
-        scores = self._read("__call__", X)
-        return np.asarray(margin(scores)) if len(self.classes_) == 2 else scores
+        scores = self._class_scores(X)
+        return margin(scores) if len(self.classes_) == 2 else scores
 
     def predict_uncertainty(self, X, kind: Literal["entropy", "plausibility"] = "entropy") -> Uncertainty:
         """Total, aleatoric and epistemic uncertainty ``[instances]`` each: see `UncertaintyDecomposition`."""
@@ -195,10 +236,10 @@ class CombinedForestClassifier(ClassifierMixin, BaseEstimator):
         parts = bind(self.forest_, UncertaintyDecomposition(kind))(self._instances(X))
         return Uncertainty(*map(np.asarray, parts))
 
-    def _read(self, readout: str, X) -> np.ndarray:
+    def _class_scores(self, X) -> np.ndarray:
         check_is_fitted(self, "forest_")
-        bound: BoundForest = self._bound
-        return np.asarray(getattr(bound, readout)(self._instances(X)))
+        X = self._instances(X)
+        return _decisive(self._bound(X), lambda _: self._bound.log_probability(X))
 
     def _instances(self, X) -> np.ndarray:
         return np.asarray(validate_data(self, X, reset=False, **self._data_checks()))
@@ -207,3 +248,10 @@ class CombinedForestClassifier(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self._allows_nan()
         return tags
+
+
+def _decisive(class_scores, log_probability: Callable) -> np.ndarray:
+    """Class scores, but where the leaves contradict each other (all are -inf) the logarithm of the probability."""
+    scores = np.asarray(class_scores)
+    lost = np.isneginf(scores).all(axis=1, keepdims=True)
+    return np.where(lost, log_probability(lost), scores) if lost.any() else scores

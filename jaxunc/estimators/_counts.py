@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 from sklearn.model_selection import train_test_split
+from sklearn.utils.class_weight import compute_sample_weight
 
 from jaxunc._checks import check_one_of
 from jaxunc.forest import Forest
@@ -24,6 +25,8 @@ class Counted(NamedTuple):
     forest: Forest
     mask: np.ndarray | None
     """Which trees an instance was counted in, if not in all: ``[instances trees]``."""
+    sample_weight: np.ndarray | None
+    """What each instance counted, if not 1."""
 
 
 def check_counts_mode(counts: str, model, *, has_data: bool = True) -> None:
@@ -34,28 +37,38 @@ def check_counts_mode(counts: str, model, *, has_data: bool = True) -> None:
             f"counts={counts!r} needs data, but the forest came fitted and fit was given none: call fit(X, y) with "
             + ("other instances." if counts == "calibration" else "those that it was fitted on.")
         )
-    if counts == "oob" and hasattr(model, "n_estimators") and not getattr(model, "bootstrap", False):
+    if counts != "oob":
+        return
+    name = type(model).__name__
+    if not hasattr(type(model), "estimators_samples_"):
         raise ValueError(
-            f"counts='oob' needs trees that leave instances out, but {type(model).__name__} has bootstrap=False. "
-            "Set bootstrap=True, or take counts='calibration'."
-        )
-    if counts == "oob" and not hasattr(model, "n_estimators"):
-        raise ValueError(
-            f"counts='oob' needs a bootstrapped forest, and {type(model).__name__} has no bags. "
+            f"counts='oob' needs a forest with bags, and {name} has none. "
             "Take counts='calibration', or a RandomForestClassifier."
+        )
+    if not model.bootstrap and model.max_samples in (None, 1.0):
+        raise ValueError(
+            f"counts='oob' needs trees that leave instances out, but {name} has bootstrap=False. "
+            "Set bootstrap=True, or take counts='calibration'."
         )
 
 
 def calibration_split(X, y, sample_weight, size, random_state):
-    """(fitting part, calibration part), each of X, y and weights; by class where every class has two instances."""
+    """(fitting part, calibration part), each of X, y and weights, with every class in both."""
     if not 0 < size < 1:
         raise ValueError(f"calibration_size={size} must lie between 0 and 1: it is the share that is only counted.")
-    stratify = y if np.unique(y, return_counts=True)[1].min(initial=2) >= 2 else None
+    classes, numbers = np.unique(y, return_counts=True)
+    stratify = y if numbers.min(initial=2) >= 2 else None
     parts = np.arange(len(y))
     try:
         fitted, counted = train_test_split(parts, test_size=size, stratify=stratify, random_state=random_state)
     except ValueError:  # too few instances for one of every class in both parts
         fitted, counted = train_test_split(parts, test_size=size, random_state=random_state)
+    for part, what in ((fitted, "to fit the forest"), (counted, "to be counted")):
+        if len(absent := np.setdiff1d(classes, y[part])):
+            raise ValueError(
+                f"counts='calibration' leaves no instance of class {absent[0]} {what}: y holds "
+                f"{numbers[classes == absent[0]][0]} of {len(y)}. Change calibration_size={size}, or take counts='oob'."
+            )
     take = lambda rows: (X[rows], y[rows], None if sample_weight is None else sample_weight[rows])  # noqa: E731
     return take(fitted), take(counted)
 
@@ -63,18 +76,28 @@ def calibration_split(X, y, sample_weight, size, random_state):
 def counted_forest(model, counts: str, X, y, sample_weight) -> Counted:
     """The forest of a fitted model with counts of these instances (of none of them: in-bag)."""
     forest = from_sklearn(model)
+    if counts in ("inbag", "train") and all_leaves_pure(forest):
+        warnings.warn(
+            "every leaf of this forest holds one class alone, since its trees were grown until they did: scores read "
+            "from the counts of the instances that grew them are overconfident, and no rule can tell a sure leaf from "
+            "a lucky one. Take counts='oob' or 'calibration', or larger leaves (min_samples_leaf).",
+            PureLeavesWarning,
+            stacklevel=3,
+        )
     if counts == "inbag":
-        if all_leaves_pure(forest):
-            warnings.warn(
-                "every leaf of this forest holds one class alone, since its trees were grown until they did: scores "
-                "read from the counts of that sample are overconfident, and no rule can tell a sure leaf from a lucky "
-                "one. Take counts='oob' or 'calibration', or larger leaves (min_samples_leaf).",
-                PureLeavesWarning,
-                stacklevel=3,
-            )
-        return Counted(forest, None)
+        return Counted(forest, None, sample_weight)
     mask = oob_mask(model, len(y)) if counts == "oob" else None
-    return Counted(recount(forest, X, y, sample_weight=sample_weight, mask=mask), mask)
+    weights = _as_the_forest_weighs(model, y, sample_weight)
+    return Counted(recount(forest, X, y, sample_weight=weights, mask=mask), mask, weights)
+
+
+def _as_the_forest_weighs(model, y, sample_weight):
+    """Sample weights times the class weights that the forest was grown with, which its in-bag counts hold too."""
+    class_weight = getattr(model, "class_weight", None)
+    if class_weight is None:
+        return sample_weight
+    by_class = compute_sample_weight("balanced" if isinstance(class_weight, str) else class_weight, y)
+    return by_class if sample_weight is None else by_class * sample_weight
 
 
 def all_leaves_pure(forest: Forest) -> bool:

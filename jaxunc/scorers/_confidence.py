@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import check_class_axis, check_one_of
+from jaxunc._checks import check_one_of, check_two_classes
 from jaxunc._numerics import float_dtype
 
 from ._areas import beta_binomial_lead, beta_lead, binomial_lead, in_blocks
@@ -132,12 +132,7 @@ def confidence_bounds(
     >>> print(confidence_bounds(counts, family="beta", statistic="area", weighted=False).round(4))
     [0.5    0.7734 0.     0.    ]
     """
-    check_class_axis(counts)
-    if counts.shape[-1] != 2:
-        raise ValueError(
-            f"confidence_bounds compares two classes, but counts have {counts.shape[-1]} (shape {counts.shape}). "
-            "Pass [..., 2] counts, or each class against the rest: OneVsRest does that."
-        )
+    check_two_classes(counts, "confidence_bounds")
     check_one_of("family", family, FAMILIES)
     check_one_of("statistic", statistic, STATISTICS)
     check_one_of("middle", middle, ("paper", "continuous"))

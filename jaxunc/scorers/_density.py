@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import check_class_axis
+from jaxunc._checks import check_two_classes
 from jaxunc._numerics import float_dtype
 
 from ._differences import lead
@@ -50,12 +50,7 @@ def beta_densities(counts: Num[Array, "... 2"], *, grid_size: int = 101) -> Floa
     >>> print(beta_densities(jnp.array([1, 2]), grid_size=5).round(4))
     [0.     0.5625 1.5    1.6875 0.    ]
     """
-    check_class_axis(counts)
-    if counts.shape[-1] != 2:
-        raise ValueError(
-            f"beta_densities compares two classes, but counts have {counts.shape[-1]} (shape {counts.shape}). "
-            "Pass [..., 2] counts, or each class against the rest: OneVsRest does that."
-        )
+    check_two_classes(counts, "beta_densities")
     if grid_size < 2:
         raise ValueError(f"grid_size={grid_size} is too small: a grid needs its ends θ = 0 and θ = 1.")
     return _beta_densities(counts, jnp.arange(int(grid_size))[::-1])

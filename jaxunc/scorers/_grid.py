@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, Num
 
-from jaxunc._checks import check_class_axis
+from jaxunc._checks import check_two_classes
 from jaxunc._numerics import float_dtype
 
 from ._differences import lead
@@ -126,12 +126,7 @@ def grid_support_degrees(
     >>> print(grid_support_degrees(jnp.array([0.0, 4.0]), grid_size=11))
     [0.0256 1.    ]
     """
-    check_class_axis(counts)
-    if counts.shape[-1] != 2:
-        raise ValueError(
-            f"grid_support_degrees compares two classes, but counts have {counts.shape[-1]} (shape {counts.shape}). "
-            "Pass [..., 2] counts, or each class against the rest: OneVsRest does that."
-        )
+    check_two_classes(counts, "grid_support_degrees")
     if grid_size < 2:
         raise ValueError(
             f"grid_size={grid_size} is too small: a grid needs its ends θ = 0 and θ = 1, at least 2 nodes."

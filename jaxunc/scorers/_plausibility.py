@@ -22,7 +22,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import check_class_axis, check_one_of, is_concrete
+from jaxunc._checks import check_one_of, check_two_classes, is_concrete
 from jaxunc._numerics import float_dtype, lambert_w_of_exp, log1p_minus
 
 from ._differences import lead as lead_of
@@ -253,12 +253,7 @@ def support(counts: Num[Array, "... 2"], prior: Any = 0.5) -> Support:
     See `plausibility` for the formulas and the prior. Raises a ValueError unless the last axis holds two classes and
     the prior lies between 0 and 1.
     """
-    check_class_axis(counts)
-    if counts.shape[-1] != 2:
-        raise ValueError(
-            f"plausibility compares two classes, but counts have {counts.shape[-1]} (shape {counts.shape}). "
-            "Pass [..., 2] counts, or each class against the rest: OneVsRest does that."
-        )
+    check_two_classes(counts, "plausibility")
     dtype = float_dtype(counts)
     negative, positive, lead = (part.astype(dtype) for part in (counts[..., 0], counts[..., 1], lead_of(counts)))
     values = _support_jitted(negative, positive, lead, class_one(prior, dtype))

@@ -81,6 +81,7 @@ def test_scores_without_bound_have_no_probability():
         ("vote", {"scorer": "laplace"}, "combiner 'vote' has no option 'scorer'"),
         ("mean", {"scorer": "laplase"}, "scorer='laplase' is unknown. Did you mean 'laplace'"),
         ("mean", {"scorer": "laplace", "scorer_options": {"m": 1}}, "scorer 'laplace' has no setting 'm'"),
+        ("mean", {"scorer": "m_estimate"}, "scorer 'm_estimate' needs scorer_options with 'm', 'prior'"),
         ("one_vs_rest", {"rule": "vot"}, "combiner='vot' is unknown"),
         (ju.Vote(), {"ties": "split"}, "need a rule's name"),
         ("vote", {"ties": "both"}, "ties='both' is unknown"),
@@ -90,3 +91,13 @@ def test_scores_without_bound_have_no_probability():
 def test_what_is_refused(name, options, match):
     with refuses(ValueError, match):
         rule_by_name(name, options, prior=PRIOR)
+
+
+def test_no_class_has_a_majority():
+    """Medians and extremes may find every class improbable: then all are alike."""
+    counts = jnp.array([[[1, 0, 0], [0, 1, 0], [0, 0, 1]], [[1, 1, 0], [0, 1, 1], [1, 0, 1]]])
+    for rule in (ju.Median(), ju.Maximum(), ju.GeneralizedMixture(reference="median")):
+        probability = np.asarray(rule.probability(counts))
+        assert np.all(np.isfinite(probability))
+        np.testing.assert_allclose(probability.sum(axis=-1), 1, rtol=1e-6)
+    np.testing.assert_allclose(ju.Median().probability(counts)[0], 1 / 3, rtol=1e-6)

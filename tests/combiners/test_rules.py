@@ -29,7 +29,8 @@ TRANSFORMED = [
     if RULES[case.values[0]].thorough and (case.values[1] == 2 or case.values[0] in ("mean", "pooling", "evidence"))
 ]
 UNWEIGHTED = [case for case in TRANSFORMED if not case.values[0].startswith("weighted")]
-SMOOTH = [*TRANSFORMED, *(pytest.param(name, 2, id=name) for name in ("cautious", "median", "beta_sum", "beta_exact"))]
+_SMOOTH = ("mean_own_scorer", "evidence_veto", "dempster_prior", "cautious", "median", "beta_sum", "weighted_together")
+SMOOTH = [*BASIC, *(pytest.param(name, 2, id=name) for name in _SMOOTH)]
 
 
 @lru_cache
@@ -59,7 +60,7 @@ def test_values_on_integer_leaves(name, n_classes, tolerance):
     check_scores(tolerance, name, answer, expected_scores(name, leaves(n_classes)))
 
 
-@pytest.mark.parametrize(("name", "n_classes"), TRANSFORMED)
+@pytest.mark.parametrize(("name", "n_classes"), SMOOTH)
 def test_values_on_fractional_leaves(name, n_classes, tolerance):
     counts = leaves(n_classes) * np.float32(0.75)
     answer = make(name, n_classes, K).answer(jnp.asarray(counts))

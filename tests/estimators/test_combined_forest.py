@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
@@ -20,6 +21,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import jaxunc as ju
 from jaxunc.estimators import CombinedForestClassifier, PureLeavesWarning
 from tests._refusal import refuses
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*are in every tree's bag")
 
 SMALL = RandomForestClassifier(8, min_samples_leaf=2, random_state=0)
 
@@ -32,7 +35,7 @@ EXPECTED = {
 
 @pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning")
 @parametrize_with_checks(
-    [CombinedForestClassifier(RandomForestClassifier(5)), CombinedForestClassifier(SMALL, "mean", counts="oob")],
+    [CombinedForestClassifier(RandomForestClassifier(5))],
     expected_failed_checks=lambda _: EXPECTED,
 )
 def test_scikit_learn(estimator, check):
@@ -130,17 +133,79 @@ def test_fitted_forests(data):
     X, X_test, y, y_test = data
     forest = clone(SMALL).fit(X, y)
     before = pickle.dumps(forest)
-    model = CombinedForestClassifier(forest, "mean", prefit=True).fit()
+    model = CombinedForestClassifier(FrozenEstimator(forest), "mean").fit()
     np.testing.assert_allclose(model.predict_proba(X_test), forest.predict_proba(X_test), atol=1e-6)
     for counts in ("train", "oob", "calibration"):
         held = (X_test, y_test) if counts == "calibration" else (X, y)
-        model = CombinedForestClassifier(forest, counts=counts, prefit=True).fit(*held)
+        model = CombinedForestClassifier(FrozenEstimator(forest), counts=counts).fit(*held)
         assert model.score(X_test, y_test) > 0.9
         with refuses(ValueError, f"counts='{counts}' needs data.*fit\\(X, y\\)"):
-            CombinedForestClassifier(forest, counts=counts, prefit=True).fit()
+            CombinedForestClassifier(FrozenEstimator(forest), counts=counts).fit()
     assert pickle.dumps(forest) == before
+    search = GridSearchCV(CombinedForestClassifier(FrozenEstimator(forest)), {"combiner": ["vote", "evidence"]}, cv=2)
+    assert search.fit(X, y).best_estimator_.estimator_ is forest
     with pytest.raises(NotFittedError):
-        CombinedForestClassifier(SMALL, prefit=True).fit()
+        CombinedForestClassifier(FrozenEstimator(SMALL)).fit()
+
+
+def test_a_fitted_forest_knows_its_columns(data):
+    X, _, y, _ = data
+    frame = pd.DataFrame(X[:, :4], columns=list("abcd"))
+    forest = FrozenEstimator(clone(SMALL).fit(frame, y))
+    assert CombinedForestClassifier(forest, counts="train").fit(frame, y).feature_names_in_.tolist() == list("abcd")
+    with refuses(ValueError, "feature names should match"):
+        CombinedForestClassifier(forest, counts="train").fit(frame[list("dcba")], y)
+
+
+@pytest.mark.parametrize("counts", ["train", "oob", "calibration"])
+def test_class_weights_weigh_the_counts(counts):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 3)), np.arange(400) % 5 == 0
+    forest = RandomForestClassifier(10, min_samples_leaf=20, class_weight="balanced", random_state=0)
+    model = CombinedForestClassifier(forest, "mean", counts=counts, random_state=0).fit(X, y)
+    np.testing.assert_allclose(model.forest_.prior, 0.5, atol=1e-6)
+    assert 0.35 < model.predict_proba(X)[:, 1].mean() < 0.65, "a fifth of the instances, weighted to a half"
+
+
+def test_contradicting_leaves_leave_the_prior(data):
+    X, X_test, y, _ = data
+    noisy = np.where(np.random.default_rng(0).random(len(y)) < 0.3, 1 - y, y)
+    model = CombinedForestClassifier(SMALL, "evidence", {"smoothing": 0}, counts="oob").fit(X, noisy)
+    contradicted = np.isneginf(ju.bind(model.forest_, model.combiner_)(X_test)).all(axis=1)
+    assert contradicted.any()
+    assert np.all(np.isfinite(model.decision_function(X_test)[contradicted]))
+    np.testing.assert_array_equal(model.predict(X_test), model.classes_[np.argmax(model.predict_proba(X_test), axis=1)])
+
+
+def test_instances_in_every_bag_are_left_out_and_told_of(data):
+    X, _, y, _ = data
+    model = CombinedForestClassifier(RandomForestClassifier(3, min_samples_leaf=5, random_state=0), counts="oob")
+    with pytest.warns(UserWarning, match="are in every tree's bag"):
+        model.fit(X, y)
+    unseen = np.isnan(model.oob_decision_function_).all(axis=1)
+    np.testing.assert_array_equal(unseen, ~ju.oob_mask(model.estimator_, len(y)).any(axis=1))
+    assert 0.8 < model.oob_score_ <= 1
+    model.set_params(counts="inbag").fit(X, y)
+    assert not hasattr(model, "oob_score_")
+    assert not hasattr(model, "oob_decision_function_")
+
+
+def test_rules_without_probabilities(data):
+    X, X_test, y, y_test = data
+    model = CombinedForestClassifier(SMALL, "mean", {"scorer": "linear"}, counts="oob").fit(X, y)
+    assert model.score(X_test, y_test) > 0.9
+    assert model.oob_score_ > 0.9
+    assert not hasattr(model, "oob_decision_function_")
+    with refuses(ValueError, "without a bound"):
+        model.predict_proba(X_test)
+    ranked = CombinedForestClassifier(SMALL, "one_vs_rest", {"rule": "mean", "scorer": "linear"}).fit(X, y)
+    assert ranked.score(X_test, y_test) > 0.9
+
+
+def test_bags_without_replacement(data):
+    X, X_test, y, y_test = data
+    bagging = BaggingClassifier(DecisionTreeClassifier(min_samples_leaf=3), 7, max_samples=0.5, bootstrap=False)
+    assert CombinedForestClassifier(bagging, counts="oob", random_state=0).fit(X, y).score(X_test, y_test) > 0.85
 
 
 def test_random_state_makes_it_repeatable(data):
@@ -161,6 +226,7 @@ def test_pure_leaves_are_warned_of_once(data):
         CombinedForestClassifier(grown_out).fit(X, y).predict(X_test)
     assert [w.category for w in caught] == [PureLeavesWarning]
     assert "counts='oob'" in str(caught[0].message)
+    grown_out.set_params(n_estimators=20)
     for counts in ("oob", "calibration"):
         CombinedForestClassifier(grown_out, counts=counts).fit(X, y)  # warnings are errors here
 
@@ -172,7 +238,8 @@ def test_pure_leaves_are_warned_of_once(data):
         ({"combiner_options": {"smoth": 1}}, "combiner 'evidence' has no option 'smoth'"),
         ({"counts": "bag"}, "counts='bag' is unknown"),
         ({"estimator": ExtraTreesClassifier(3), "counts": "oob"}, "bootstrap=False"),
-        ({"estimator": DecisionTreeClassifier(), "counts": "oob"}, "has no bags"),
+        ({"estimator": DecisionTreeClassifier(), "counts": "oob"}, "DecisionTreeClassifier has none"),
+        ({"combiner": "mean", "combiner_options": {"scorer": "m_estimate"}}, "needs scorer_options with 'm', 'prior'"),
         ({"counts": "calibration", "calibration_size": 1.5}, "calibration_size=1.5"),
         ({"combiner": "dempster", "combiner_options": {"eps": 2}}, "eps=2"),
         ({"combiner": "dempster", "combiner_options": {"reliability": 1.5}}, "reliability"),
@@ -187,6 +254,12 @@ def test_other_models_and_data_are_refused(data):
     X, _, y, _ = data
     with refuses(TypeError, "GaussianNB"):
         CombinedForestClassifier(GaussianNB()).fit(X, y)
+    for rule, answer in ((ju.UncertaintyDecomposition(), "Uncertainty"), (ju.Together(a=ju.Mean()), "dict")):
+        with refuses(TypeError, f"answers with {answer}"):
+            CombinedForestClassifier(SMALL, rule).fit(X, y)
+    rare = np.where(np.arange(len(y)) == 0, 2, y)
+    with refuses(ValueError, "leaves no instance of class 2"):
+        CombinedForestClassifier(SMALL, counts="calibration", random_state=0).fit(X, rare)
     with refuses(ValueError, "y has 1 class"):
         CombinedForestClassifier(SMALL).fit(X, np.ones(len(y)))
     frame = pd.DataFrame({"a": ["x", "y"] * 20, "b": np.arange(40)})
