@@ -86,9 +86,15 @@ def counted_forest(model, counts: str, X, y, sample_weight) -> Counted:
         )
     if counts == "inbag":
         return Counted(forest, None, sample_weight)
-    mask = oob_mask(model, len(y)) if counts == "oob" else None
     weights = _as_the_forest_weighs(model, y, sample_weight)
-    return Counted(recount(forest, X, y, sample_weight=weights, mask=mask), mask, weights)
+    if counts != "oob":
+        return Counted(recount(forest, X, y, sample_weight=weights), None, weights)
+    mask = oob_mask(model, len(y))
+    if weights is None:
+        return Counted(recount(forest, X, y, mask=mask), mask, None)
+    prior = recount(forest, X, y, sample_weight=weights).prior
+    weights = _as_often_out_of_bag(weights, y, mask)
+    return Counted(recount(forest, X, y, sample_weight=weights, mask=mask).with_prior(prior), mask, weights)
 
 
 def _as_the_forest_weighs(model, y, sample_weight):
@@ -98,6 +104,15 @@ def _as_the_forest_weighs(model, y, sample_weight):
         return sample_weight
     by_class = compute_sample_weight("balanced" if isinstance(class_weight, str) else class_weight, y)
     return by_class if sample_weight is None else by_class * sample_weight
+
+
+def _as_often_out_of_bag(weights, y, mask):
+    """Weights that make up for bags drawn by weight (scikit-learn 1.9): heavy classes are hardly ever out of them."""
+    weights, shares = np.array(weights, float), mask.mean(axis=1)
+    for label in np.unique(y):
+        own = y == label
+        weights[own] *= shares.mean() / max(shares[own].mean(), 1 / mask.size)
+    return weights
 
 
 def all_leaves_pure(forest: Forest) -> bool:

@@ -164,7 +164,7 @@ def test_class_weights_weigh_the_counts(counts):
     forest = RandomForestClassifier(10, min_samples_leaf=20, class_weight="balanced", random_state=0)
     model = CombinedForestClassifier(forest, "mean", counts=counts, random_state=0).fit(X, y)
     np.testing.assert_allclose(model.forest_.prior, 0.5, atol=1e-6)
-    assert 0.35 < model.predict_proba(X)[:, 1].mean() < 0.65, "a fifth of the instances, weighted to a half"
+    assert 0.3 < model.predict_proba(X)[:, 1].mean() < 0.7, "a fifth of the instances, weighted to a half"
 
 
 def test_contradicting_leaves_leave_the_prior(data):
