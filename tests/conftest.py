@@ -19,17 +19,19 @@ if os.environ.get("JAXUNC_TEST_OPTIMIZED", "0") != "1":
     # Compiling is most of the time; the machine code need not be fast here.
     os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0"
 jax.config.update("jax_enable_x64", X64)
-collect_ignore = []
-if X64:
-    # Nothing in these depends on the precision.
-    collect_ignore += ["report", "routing/test_compiled.py", "routing/test_exact.py", "routing/test_gpu_compile.py"]
-    collect_ignore += ["routing/test_errors.py", "test_package.py", "test_readme.py", "estimators"]
-else:
+if not X64:
     # Before anything imports jaxunc: every call then checks the annotated shapes and dtypes.
     jaxtyping.install_import_hook("jaxunc", "beartype.beartype")
 
 hypothesis.settings.register_profile("jaxunc", deadline=None, derandomize=True, max_examples=40, database=None)
 hypothesis.settings.load_profile("jaxunc")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out of the float64 run what is marked ``once``."""
+    if X64:
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("once")])
+        items[:] = [item for item in items if not item.get_closest_marker("once")]
 
 
 @pytest.fixture(scope="session")

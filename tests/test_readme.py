@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.once
+
 README = (Path(__file__).parent.parent / "README.md").read_text()
 
 

@@ -11,6 +11,8 @@ from tests._forests import toy_forest
 from tests._refusal import refuses
 from tests._rules import RULES, make
 
+pytestmark = pytest.mark.once
+
 COUNTS = jnp.ones((4, 3, 2))
 
 

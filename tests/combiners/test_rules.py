@@ -67,6 +67,7 @@ def test_values_on_fractional_leaves(name, n_classes, tolerance):
     check_scores(tolerance, name, answer, expected_scores(name, counts))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("name", "n_classes"), BASIC)
 def test_one_tree(name, n_classes, tolerance):
     counts = leaves(n_classes)[:, :1]
@@ -83,6 +84,7 @@ def test_ten_thousand_trees(name, n_classes, rng, tolerance):
         assert np.all(np.isfinite(one.probability))
 
 
+@pytest.mark.once
 def test_ten_thousand_trees_do_not_saturate():
     """A little more evidence for a class that is certain already still moves the margin, in float32 too."""
     names = ("mean", "mean_plausibility", "pooling", "evidence", "dempster", "dempster_prior", "epistemic_weighting")
@@ -96,6 +98,7 @@ def test_ten_thousand_trees_do_not_saturate():
         assert np.all(np.isfinite(answer.log_probability)), name
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.resolves_units])
 def test_a_lead_of_one_in_a_billion_is_no_tie(name):
     """Integer counts, in float32 too. Rules that know a prior are given an even one, else a lead may be none."""
@@ -178,6 +181,7 @@ def compiled_and_mapped(rule, counts):
     return rule.answer(counts), jax.vmap(rule.answer)(counts)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("name", "n_classes"), [*BASIC, pytest.param("weighted_together", 2)])
 def test_eager_jit_and_vmap_agree(name, n_classes, tolerance):
     rule, eager = shared_answer(name, n_classes)
@@ -194,6 +198,7 @@ def test_order_of_trees_does_not_matter(name, n_classes, rng, tolerance):
     check_same(tolerance, name, shuffled, shared_answer(name, n_classes)[1])
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("name", "n_classes"), UNWEIGHTED)
 def test_a_weight_is_a_number_of_copies(name, n_classes, tolerance):
     counts = leaves(n_classes)[:, :5]
@@ -293,6 +298,7 @@ def test_any_leaves(name, n_classes, tolerance):
     check()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["mean_own_scorer", "vote", "evidence", "dempster", "weighted_together"])
 def test_rules_are_pytrees(name):
     """A rule survives flattening without a change, and its arrays can be swept by vmap."""

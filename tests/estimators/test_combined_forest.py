@@ -22,7 +22,7 @@ import jaxunc as ju
 from jaxunc.estimators import CombinedForestClassifier, PureLeavesWarning
 from tests._refusal import refuses
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*are in every tree's bag")
+pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore:.*are in every tree's bag")]
 
 SMALL = RandomForestClassifier(8, min_samples_leaf=2, random_state=0)
 

@@ -18,6 +18,8 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTre
 import jaxunc as ju
 from tests._forests import leaf_nodes, toy_data
 
+pytestmark = pytest.mark.once
+
 
 def members(model):
     return [model] if isinstance(model, DecisionTreeClassifier) else model.estimators_

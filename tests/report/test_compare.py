@@ -20,6 +20,8 @@ from jaxunc import report
 from jaxunc.__main__ import main
 from jaxunc.combiners import Answer
 
+pytestmark = pytest.mark.once
+
 MODELS = {"random-forest": RandomForestClassifier, "extra-trees": ExtraTreesClassifier}
 TWO_CLASSES = list(report.RULES)
 MORE_CLASSES = ["probability", "laplace", "vote", "median", "maximum", "mixture", "pooling", "evidence"]

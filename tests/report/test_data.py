@@ -10,6 +10,8 @@ from pyarrow import parquet
 
 from jaxunc import report
 
+pytestmark = pytest.mark.once
+
 CSV = "size,colour,y\n1.5,red,no\n,blue,yes\n2.5,,yes\n"
 
 

@@ -13,6 +13,8 @@ from jaxunc.combiners import lift_forest
 from tests._compilations import compilations
 from tests._forests import padded, toy_data, toy_forest
 
+pytestmark = pytest.mark.once
+
 INSTANCES, TREES = 100_000, 100
 
 

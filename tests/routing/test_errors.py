@@ -12,6 +12,8 @@ import jaxunc as ju
 from tests._forests import toy_data, toy_forest
 from tests._refusal import refuses
 
+pytestmark = pytest.mark.once
+
 X = toy_data(2)[0][:10]
 
 

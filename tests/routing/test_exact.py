@@ -14,6 +14,8 @@ import jaxunc as ju
 from jaxunc.routing._plan import make_plan
 from tests._forests import padded
 
+pytestmark = pytest.mark.once
+
 
 def members(model):
     """The trees of a model and the columns that each sees."""

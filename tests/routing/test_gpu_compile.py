@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.once
+
 PLUGINS = ("jax_cuda12_plugin", "jax_cuda13_plugin")
 
 

@@ -9,6 +9,8 @@ import jaxunc as ju
 from tests._forests import toy_data
 from tests._refusal import refuses
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture(scope="module")
 def grown():

@@ -66,6 +66,7 @@ def test_the_tensor_of_leaf_counts_gives_the_same(name, n_classes, tolerance):
     check_same(tolerance, name, bound_answer(name, n_classes), expected)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("name", "n_classes"), FEW)
 def test_a_mask_drops_trees(name, n_classes, tolerance):
     """One mask for all instances is the smaller forest; the rows of a mask are independent."""
@@ -84,6 +85,7 @@ def test_a_mask_drops_trees(name, n_classes, tolerance):
     check_same(tolerance, name, rows(answer, slice(0, None, 2)), rows(bound_answer(name, n_classes), slice(0, None, 2)))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["vote", "pooling", "dempster"])
 def test_weights_of_zero_and_one_are_a_mask(name, tolerance):
     X = toy_data(2)[0]
@@ -93,6 +95,7 @@ def test_weights_of_zero_and_one_are_a_mask(name, tolerance):
     check_same(tolerance, name, answer, bound(name, 2).answer(X, tree_mask=np.tile(mask, (len(X), 1))))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("name", "n_classes"), [("dempster", 2), ("together", 3)])
 def test_no_tree_at_all(name, n_classes):
     """All trees masked: equal shares, or the prior."""
@@ -104,6 +107,7 @@ def test_no_tree_at_all(name, n_classes):
         np.testing.assert_allclose(answer, np.tile(expected, (len(X), 1)), rtol=1e-6)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("name", "n_classes"), FEW)
 def test_an_instance_does_not_depend_on_its_batch(name, n_classes, x64):
     """Rows alone, in three odd batches, all at once, by one thread and by three: scores bit for bit.
@@ -130,6 +134,7 @@ def test_an_instance_does_not_depend_on_its_batch(name, n_classes, x64):
     )
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["together", "weighted_together"])
 def test_padding_nodes_change_nothing(name):
     forest = forest_with_all_leaves(2)
@@ -139,6 +144,7 @@ def test_padding_nodes_change_nothing(name):
     np.testing.assert_array_equal(ju.leaf_index(larger, jnp.asarray(X)), ju.leaf_index(forest, jnp.asarray(X)))
 
 
+@pytest.mark.once
 def test_no_instances():
     for name in ("mean", "together"):
         answer = bound(name, 2).answer(np.zeros((0, 6), np.float32))
@@ -156,6 +162,7 @@ def test_ten_thousand_trees(rng, tolerance):
     check_same(tolerance, "mean", ju.bind(forest, rules).answer(X), expected)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["mean", "vote", "pooling", "dempster"])
 def test_a_lead_of_one_in_a_billion_is_no_tie(name):
     counts = np.full((3, 4, 2), 10**9)
@@ -226,6 +233,7 @@ def test_a_masked_tree_has_no_gradient(rng):
     assert np.abs(streamed[5]).max() > 0
 
 
+@pytest.mark.once
 def test_bound_forests_are_differentiable():
     """Binding inside a program that is differentiated: by the rule's settings and the forest's counts."""
     forest = forest_with_all_leaves(2)
@@ -264,6 +272,7 @@ class Extremes(ju.Fold):
         return {"least": stat["least"], "most": stat["most"], "trees": stat["trees"] + 0 * stat["least"]}
 
 
+@pytest.mark.once
 def test_minimum_and_maximum(rng):
     counts = random_counts(rng, (50, TREES), 2) + np.array([0, 1])
     forest, X = forest_of_leaves(counts)
@@ -280,6 +289,7 @@ def test_minimum_and_maximum(rng):
     np.testing.assert_array_equal(masked["trees"], mask.sum(1))
 
 
+@pytest.mark.once
 def test_an_answer_may_hold_a_number_for_all_instances():
     """What merges to one number, such as how many trees there are, may be part of an answer as it is."""
 
@@ -292,6 +302,7 @@ def test_an_answer_may_hold_a_number_for_all_instances():
     assert np.all(np.asarray(ju.bind(forest, Trees()).answer(X)["trees"]) == TREES)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("merge", ["min", "max"])
 def test_the_first_tree_that_attains_an_extreme_gets_the_gradient(merge, rng):
     forest, X = forest_of_leaves(np.ones((40, 6, 2)))
@@ -315,6 +326,7 @@ def test_the_first_tree_that_attains_an_extreme_gets_the_gradient(merge, rng):
         np.testing.assert_allclose(gradient(table, jnp.asarray(in_mask)), expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.once
 def test_ties_of_an_extreme_have_one_gradient_on_both_ways():
     """A rule's own call and the streamed fold send the gradient of tied trees the same way."""
     forest, X = forest_of_leaves(np.tile(np.array([[3.0, 5.0]]), (1, 4, 1)))
@@ -380,6 +392,7 @@ def test_sums_are_compensated(x64):
     np.testing.assert_allclose(score[0], (0.25 - 1 / 6) / 10_000, rtol=1e-6 if x64 else 1e-2)
 
 
+@pytest.mark.once
 def test_fold_under_jit_vmap_and_alone(rng, tolerance):
     forest = forest_with_all_leaves(2)
     X = jnp.asarray(toy_data(2)[0])
@@ -405,6 +418,7 @@ def test_fold_under_jit_vmap_and_alone(rng, tolerance):
     tolerance.check(by_table["plane"][1], 2 * eager["plane"], scale=2 * TREES)
 
 
+@pytest.mark.once
 def test_batches_of_data_frames_and_arrays_agree():
     """NumPy of any layout and precision, JAX and pandas data give one answer."""
     import pandas
@@ -415,6 +429,7 @@ def test_batches_of_data_frames_and_arrays_agree():
         check_identical(bound("mean", 2).answer(data), whole)
 
 
+@pytest.mark.once
 def test_the_forms_for_cpu_and_accelerator_agree(monkeypatch, tolerance):
     """The form that an accelerator uses runs on CPU too: the same leaves, the same answers and gradients."""
     forest, X = forest_with_all_leaves(3), jnp.asarray(toy_data(3)[0])
@@ -437,6 +452,7 @@ def test_the_forms_for_cpu_and_accelerator_agree(monkeypatch, tolerance):
         tolerance.check(a, b, scale=10.0)
 
 
+@pytest.mark.once
 def test_per_tree_fields_reach_their_tree(tolerance):
     """A fold of one's own with a `tree_field`: lift sees its tree's entry, streamed or not, through any nesting."""
 
@@ -459,6 +475,7 @@ def test_per_tree_fields_reach_their_tree(tolerance):
         tolerance.check(answer["b"]["c"], 2 * expected, scale=100.0)
 
 
+@pytest.mark.once
 def test_binding_keeps_the_forest():
     one = bound("mean", 2)
     assert one.forest.n_trees == TREES
