@@ -164,7 +164,7 @@ def scores_of(streamed, rules_for) -> list[dict]:
     ]
 
 
-def test_streamed_ensembles(streamed, tolerance):
+def test_streamed_ensembles(streamed, tolerance, x64):
     def rules(entry):
         return ju.Together(
             average=ju.Mean(),
@@ -199,7 +199,7 @@ def test_streamed_ensembles(streamed, tolerance):
         beta = entry["beta_aggregation"]
         tolerance.check(score["beta_sum"] + 0.5, beta["beta_agg_sum_grid101"], kind="pi", scale=1.0)
         tolerance.check(score["beta_exact"] + 0.5, beta["beta_agg_sum_exact"], kind="pi", scale=1.0)
-        if beta["beta_agg_max_gap"] > 1e-5:
+        if beta["beta_agg_max_gap"] > (1e-9 if x64 else 1e-5):
             tolerance.check(score["beta_max"] + 0.5, beta["beta_agg_max_grid101"], scale=1.0)
 
 
@@ -214,7 +214,7 @@ SCORERS = {
 
 
 @pytest.mark.parametrize("scorer", SCORERS)
-def test_aggregations_of_every_score(scorer, streamed, tolerance):
+def test_aggregations_of_every_score(scorer, streamed, tolerance, x64):
     def rules(entry):
         score = SCORERS[scorer](entry)
         return ju.Together(
@@ -230,7 +230,8 @@ def test_aggregations_of_every_score(scorer, streamed, tolerance):
         expected = entry["scores"][scorer]["aggregated"]
         for name, value in score.items():
             leaves = entry["scores"][scorer]["per_leaf"]
-            ambiguous = expected["maximum_is_ambiguous"] or abs(max(leaves) + min(leaves)) < 1e-6  # rounding decides
+            ambiguous = expected["maximum_is_ambiguous"] or abs(max(leaves) + min(leaves)) < (1e-12 if x64 else 1e-6)
+            # Where opposite scores are as extreme, rounding decides.
             if "maximum" in name and ambiguous and min(leaves) < 0 < max(leaves):
                 continue
             size = max(1.0, *map(abs, leaves))
