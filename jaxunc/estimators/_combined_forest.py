@@ -126,17 +126,16 @@ class CombinedForestClassifier(ClassifierMixin, BaseEstimator):
         if fitted:
             check_is_fitted(model)
             self._take_names(model)
-        if X is not None or not fitted:
-            X, y, sample_weight = self._training_data(X, y, sample_weight, reset=not fitted)
-            if len(classes := np.unique(y)) < 2:
-                raise ValueError(f"y has 1 class, {classes.tolist()}; combining leaves needs two or more.")
-            self._rule(np.full(len(classes), 1 / len(classes)), n_samples=len(y))  # before the work of fitting
-        counted_on = (X, y, sample_weight)
+        if fitted and X is None:
+            counted_on = (None, None, None)
+        else:
+            counted_on = X, y, _ = self._training_data(X, y, sample_weight, reset=not fitted)
         self.estimator_, counted_on = (model, counted_on) if fitted else self._grow(model, *counted_on)
         self.classes_ = self.estimator_.classes_
         self.forest_, mask, weights = counted_forest(self.estimator_, self.counts, *counted_on)
         self._check_prior()
-        self.combiner_ = self._rule(self.forest_.prior, n_samples=self.forest_.n_samples)
+        forest = self.forest_
+        self.combiner_ = self._rule(forest.prior, n_samples=forest.n_samples, n_trees=forest.n_trees)
         self._bound = bind(self.forest_, self.combiner_)
         if mask is not None:
             self._score_own_sample(*counted_on[:2], weights, mask)
@@ -165,9 +164,9 @@ class CombinedForestClassifier(ClassifierMixin, BaseEstimator):
     def _allows_nan(self) -> bool:
         return get_tags(self._model()[0]).input_tags.allow_nan
 
-    def _rule(self, prior, n_samples) -> Fold:
+    def _rule(self, prior, *, n_samples, n_trees: int) -> Fold:
         rule = rule_by_name(self.combiner, self.combiner_options, prior=prior, n_samples=n_samples)
-        answer = jax.eval_shape(rule.answer, jax.ShapeDtypeStruct((1, 1, len(prior)), float))
+        answer = jax.eval_shape(rule.answer, jax.ShapeDtypeStruct((1, n_trees, len(prior)), float))
         if not isinstance(answer, Answer):
             raise TypeError(
                 f"combiner {type(rule).__name__} answers with {type(answer).__name__}, not with class scores; "
@@ -177,6 +176,11 @@ class CombinedForestClassifier(ClassifierMixin, BaseEstimator):
 
     def _grow(self, model, X, y, sample_weight):
         """A fitted copy of the model, and what its leaves are to count."""
+        if len(classes := np.unique(y)) < 2:
+            raise ValueError(f"y has 1 class, {classes.tolist()}; combining leaves needs two or more.")
+        # What is wrong with the rule is said before the work of growing.
+        prior = np.full(len(classes), 1 / len(classes))
+        self._rule(prior, n_samples=len(y), n_trees=getattr(model, "n_estimators", 1))
         grown_on = counted_on = (X, y, sample_weight)
         random_state = check_random_state(self.random_state)
         if self.counts == "calibration":

@@ -39,6 +39,7 @@ def leave_one_out(
         The rule.
     X, y, sample_weight, mask
         What `recount` was given.
+
     Returns
     -------
     PyTree

@@ -202,6 +202,18 @@ def test_rules_without_probabilities(data):
     assert ranked.score(X_test, y_test) > 0.9
 
 
+def test_rules_with_a_setting_per_tree(data):
+    X, X_test, y, y_test = data
+    weights = np.arange(8.0)
+    model = CombinedForestClassifier(SMALL, ju.Weighted(ju.Mean(), weights), counts="oob").fit(X, y)
+    expected = ju.bind(model.forest_, ju.Weighted(ju.Mean(), weights)).probability(X_test)
+    np.testing.assert_array_equal(model.predict_proba(X_test), expected)
+    trusted = CombinedForestClassifier(SMALL, "dempster", {"reliability": np.linspace(0.5, 1, 8)}).fit(X, y)
+    assert trusted.score(X_test, y_test) > 0.9
+    with refuses(ValueError, "8 trees"):
+        CombinedForestClassifier(SMALL, ju.Weighted(ju.Mean(), np.ones(7))).fit(X, y)
+
+
 def test_bags_without_replacement(data):
     X, X_test, y, y_test = data
     bagging = BaggingClassifier(DecisionTreeClassifier(min_samples_leaf=3), 7, max_samples=0.5, bootstrap=False)
