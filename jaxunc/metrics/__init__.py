@@ -1,17 +1,35 @@
-"""Proper, ranking and calibration scores: pure functions (prediction, y) → scalar, for use inside or outside `jit`."""
+"""Proper, ranking and calibration scores, pure functions (prediction, y) → scalar, and the curves behind them."""
 
 from ._accuracy import accuracy
 from ._auc import auc, auc_reliability
 from ._brier import brier_score
 from ._calibration import calibration_error
 from ._log_loss import log_loss, log_loss_from_logs
+from ._rejection import (
+    RejectionCurve,
+    RiskCoverageCurve,
+    accuracy_rejection_curve,
+    area_under_risk_coverage,
+    risk_coverage_curve,
+)
+from ._reliability import ReliabilityCurve, reliability_curve
+from ._uncertainty_map import UncertaintyMap, uncertainty_map
 
 __all__ = [
+    "RejectionCurve",
+    "ReliabilityCurve",
+    "RiskCoverageCurve",
+    "UncertaintyMap",
     "accuracy",
+    "accuracy_rejection_curve",
+    "area_under_risk_coverage",
     "auc",
     "auc_reliability",
     "brier_score",
     "calibration_error",
     "log_loss",
     "log_loss_from_logs",
+    "reliability_curve",
+    "risk_coverage_curve",
+    "uncertainty_map",
 ]

@@ -6,18 +6,17 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Real
 
-from jaxunc._numerics import order_key
-
 from ._instances import (
     Labels,
     as_array,
     as_floats,
+    check_column,
     check_columns,
-    check_no_nan,
     checked_labels,
     nan_unless_classes,
     one_hot,
 )
+from ._ranking import checked_scores, group_edges, sort_key
 from ._total import total
 
 
@@ -74,10 +73,10 @@ def auc(
     score = as_array(score)
     if score.ndim == 1:
         y = checked_labels(y, score.shape[0], 2)
-        return _auc(_checked_scores(score, name="score"), y)
+        return _auc(checked_scores(score, name="score"), y)
     check_columns(score, name="score")
     y = checked_labels(y, *score.shape)
-    return _auc_one_vs_rest(_checked_scores(score, name="score"), y)
+    return _auc_one_vs_rest(checked_scores(score, name="score"), y)
 
 
 def auc_reliability(
@@ -122,23 +121,9 @@ def auc_reliability(
     1.0
     """
     reliability = as_array(reliability)
-    if reliability.ndim != 1:
-        raise ValueError(
-            f"reliability has shape {reliability.shape}; expected [instances], a number for each prediction made. "
-            "From probabilities take the largest of each row."
-        )
+    check_column(reliability, name="reliability", remedy="From probabilities take the largest of each row.")
     correct = checked_labels(correct, reliability.shape[0], 2, name="correct")
-    return _auc(_checked_scores(reliability, name="reliability"), correct)
-
-
-def _checked_scores(score, *, name):
-    """The scores for JAX. 64-bit numbers that it would cut to 32 become ranks, on the host: the area is the same."""
-    check_no_nan(score, name=name)
-    if isinstance(score, np.ndarray) and jax.dtypes.canonicalize_dtype(score.dtype) != score.dtype:
-        columns = score.reshape(score.shape[0], -1).T
-        ranks = [np.unique(column, return_inverse=True)[1] for column in columns]
-        score = np.stack(ranks, axis=-1).astype(np.int32).reshape(score.shape)
-    return jnp.asarray(score)
+    return _auc(checked_scores(reliability, name="reliability"), correct)
 
 
 @jax.jit
@@ -159,13 +144,12 @@ def _auc_one_vs_rest(score, y):
 def _area(score, positive):
     """The area for one score ``[instances]``; NaN if a class is missing or a score is NaN."""
     n, dtype = score.shape[0], as_floats(score).dtype
-    keys, positive = lax.sort((_sort_key(score), positive), num_keys=1)
-    differs = keys[1:] != keys[:-1]
-    edge = jnp.ones(1, bool)
+    keys, positive = lax.sort((sort_key(score), positive), num_keys=1)
+    first, last = group_edges(keys)
     # Negatives before and up to the end of each group of equal scores, handed to the whole group.
     counted = jnp.cumsum(~positive, dtype=jnp.int32)
-    before = jnp.where(jnp.concatenate([edge, differs]), counted - (~positive).astype(jnp.int32), 0)
-    through = jnp.where(jnp.concatenate([differs, edge]), counted, n)
+    before = jnp.where(first, counted - (~positive).astype(jnp.int32), 0)
+    through = jnp.where(last, counted, n)
     twice_beaten = lax.cummax(before) + lax.cummin(through, reverse=True)
     twice_pairs = total(jnp.where(positive, twice_beaten, 0).astype(dtype))
     n_negative = counted[-1]
@@ -173,13 +157,3 @@ def _area(score, positive):
     area = twice_pairs / (2 * jnp.maximum(n_positive, 1)).astype(dtype) / jnp.maximum(n_negative, 1).astype(dtype)
     undefined = (n_positive == 0) | (n_negative == 0) | jnp.any(jnp.isnan(score))
     return jnp.where(undefined, jnp.nan, area)
-
-
-def _sort_key(score):
-    """Integers in the order of the scores: XLA would flush subnormals, and a float32 cannot hold every integer."""
-    if not jnp.issubdtype(score.dtype, jnp.floating):
-        return score
-    if score.dtype != jnp.float64:
-        return order_key(score)
-    bits = lax.bitcast_convert_type(score, jnp.int64)
-    return jnp.where(bits < 0, jnp.iinfo(jnp.int64).min - bits, bits)

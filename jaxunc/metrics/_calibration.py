@@ -1,6 +1,5 @@
 """Calibration: whether predictions made with confidence p are right in a share p of cases."""
 
-import operator
 from functools import partial
 from typing import Literal
 
@@ -12,6 +11,7 @@ from jaxtyping import Array, Float, Real
 
 from jaxunc._checks import check_one_of
 
+from ._confidence_bins import Strategy, binned, checked_bins
 from ._instances import Labels, checked_labels, checked_probabilities, nan_unless_classes
 from ._total import total
 
@@ -22,7 +22,7 @@ def calibration_error(
     *,
     n_bins: int = 15,
     norm: Literal["l1", "l2", "max"] = "l1",
-    strategy: Literal["uniform", "quantile"] = "uniform",
+    strategy: Strategy = "uniform",
 ) -> Float[Array, ""]:
     r"""Expected calibration error of the predicted class (top label), by bins of confidence; smaller is better.
 
@@ -80,10 +80,7 @@ def calibration_error(
     0.3333
     """
     check_one_of("norm", norm, ("l1", "l2", "max"))
-    check_one_of("strategy", strategy, ("uniform", "quantile"))
-    n_bins = operator.index(n_bins)
-    if n_bins < 1:
-        raise ValueError(f"n_bins={n_bins} must be at least 1.")
+    n_bins = checked_bins(n_bins, strategy)
     probs = checked_probabilities(probs, name="probs")
     return _calibration_error(probs, checked_labels(y, *probs.shape), n_bins, norm, strategy)
 
@@ -91,14 +88,8 @@ def calibration_error(
 @partial(jax.jit, static_argnames=("n_bins", "norm", "strategy"))
 def _calibration_error(probs, y, n_bins, norm, strategy):
     n, n_classes = probs.shape
-    confidence = jnp.max(probs, axis=-1)
-    excess = confidence - (lax.argmax(probs, axis=1, index_dtype=jnp.int32) == y).astype(probs.dtype)
-    if strategy == "uniform":
-        edges = jnp.asarray(np.arange(1, n_bins) / n_bins, probs.dtype)
-    else:
-        ranks = np.array([-(-b * n // n_bins) for b in range(1, n_bins)], dtype=int)
-        edges = jnp.sort(lax.stop_gradient(confidence))[ranks - 1]
-    bin_of = jnp.sum(confidence[:, None] > edges[None, :], axis=1, dtype=jnp.int32)
+    confidence, correct, bin_of = binned(probs, y, n_bins, strategy)
+    excess = confidence - correct.astype(probs.dtype)
 
     def in_bin(b):
         inside = bin_of == b

@@ -49,6 +49,14 @@ def check_columns(prediction, *, name: str) -> None:
         )
 
 
+def check_column(values, *, name: str, remedy: str) -> None:
+    """Raise a ValueError unless the values are ``[instances]``."""
+    if values.ndim != 1:
+        raise ValueError(
+            f"{name} has shape {values.shape}; expected [instances], a number for each prediction made. {remedy}"
+        )
+
+
 def check_no_nan(prediction, *, name: str) -> None:
     """Raise a ValueError if the prediction holds NaN."""
     if is_concrete(prediction) and np.isnan(np.asarray(prediction)).any():
@@ -76,7 +84,8 @@ def checked_probabilities(prediction, *, name: str, logs: bool = False) -> Float
 def as_floats(prediction) -> Float[Array, "..."]:
     """The prediction in its own precision, float32 at least."""
     prediction = jnp.asarray(prediction)
-    return prediction.astype(jnp.promote_types(float_dtype(prediction), jnp.float32))
+    dtype = float_dtype(prediction)
+    return prediction.astype(dtype if dtype.itemsize >= 4 else jnp.float32)
 
 
 def one_hot(y: Int32[Array, "instances"], n_classes: int) -> Bool[Array, "instances classes"]:

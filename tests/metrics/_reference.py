@@ -34,16 +34,46 @@ def log_loss(probs, y) -> float:
     return -math.fsum(np.log(np.asarray(probs, np.float64)[np.arange(len(y)), y])) / len(y)
 
 
-def calibration_error(probs, y, n_bins: int, norm: str, strategy: str) -> float:
-    """Bin by bin; each confidence is compared with every edge."""
-    confidence, correct = probs.max(axis=1), probs.argmax(axis=1) == y
-    n = len(y)
+def _bins(confidence, n_bins: int, strategy: str) -> np.ndarray:
+    """The bin of each confidence: it is compared with every edge."""
     if strategy == "uniform":
-        edges = [probs.dtype.type(b / n_bins) for b in range(1, n_bins)]
+        edges = [confidence.dtype.type(b / n_bins) for b in range(1, n_bins)]
     else:
-        edges = [np.sort(confidence)[math.ceil(Fraction(b * n, n_bins)) - 1] for b in range(1, n_bins)]
-    bins = np.array([sum(c > edge for edge in edges) for c in confidence])
+        ranks = [math.ceil(Fraction(b * len(confidence), n_bins)) for b in range(1, n_bins)]
+        edges = np.sort(confidence)[np.array(ranks, int) - 1]
+    return np.array([sum(c > edge for edge in edges) for c in confidence])
+
+
+def calibration_error(probs, y, n_bins: int, norm: str, strategy: str) -> float:
+    """Bin by bin."""
+    confidence, correct = probs.max(axis=1), probs.argmax(axis=1) == y
+    bins = _bins(confidence, n_bins, strategy)
     inside = [bins == b for b in range(n_bins) if np.any(bins == b)]
     gaps = np.array([abs(correct[i].mean() - confidence[i].astype(np.float64).mean()) for i in inside])
     shares = np.array([i.mean() for i in inside])
     return float({"l1": shares @ gaps, "l2": math.sqrt(shares @ gaps**2), "max": gaps.max()}[norm])
+
+
+def reliability_curve(probs, y, n_bins: int, strategy: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Bin by bin."""
+    confidence, correct = probs.max(axis=1), probs.argmax(axis=1) == y
+    bins = _bins(confidence, n_bins, strategy)
+    inside = [np.flatnonzero(bins == b) for b in range(n_bins)]
+    means = [[of[i].mean(dtype=np.float64) if len(i) else math.nan for i in inside] for of in (confidence, correct)]
+    return np.array(means[0]), np.array(means[1]), np.array([len(i) for i in inside])
+
+
+def risk_coverage(certainty, correct, n_points: int) -> np.ndarray:
+    """Hits in expectation, group by group of equal certainties, as fractions."""
+    certainty, correct, n = np.asarray(certainty), np.asarray(correct), len(certainty)
+    risks = []
+    for j in range(1, n_points + 1):
+        kept = left = Fraction(j * n, n_points)
+        wrong = Fraction(0)
+        for value in np.unique(certainty)[::-1]:
+            group = certainty == value
+            taken = min(left, Fraction(int(group.sum())))
+            wrong += taken * Fraction(int((group & (correct == 0)).sum()), int(group.sum()))
+            left -= taken
+        risks.append(float(wrong / kept))
+    return np.array(risks)

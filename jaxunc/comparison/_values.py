@@ -1,0 +1,52 @@
+"""Tables of values as the tests take them: what is refused, and which differences are ties."""
+
+import operator
+from typing import TypeAlias
+
+import numpy as np
+from jaxtyping import Array, Float, Int, Real
+
+Values: TypeAlias = Real[Array | np.ndarray, "blocks methods"]
+"""A value per block (a data set or a split) and method."""
+
+
+def checked_values(values) -> Float[np.ndarray, "blocks methods"]:
+    """The values in float64; an error unless there are two blocks and two methods or more, and all are finite."""
+    values = checked_numbers(values, name="values")
+    if values.ndim != 2 or min(values.shape) < 2:
+        raise ValueError(
+            f"values has shape {values.shape}; expected [blocks methods], a row per data set or split and a column per "
+            "method, two or more of each. One method has nothing to be compared with, and one block shows no spread."
+        )
+    if len(off := np.argwhere(~np.isfinite(values))):
+        block, method = off[0].tolist()
+        raise ValueError(
+            f"values holds {values[block, method]} at block {block}, method {method} ({len(off)} such in all); every "
+            "method needs a finite value on every block. Leave out the blocks, or the methods, that lack values."
+        )
+    return values
+
+
+def checked_numbers(values, *, name: str) -> Float[np.ndarray, "..."]:
+    """The values in float64; a TypeError unless they are numbers."""
+    values = np.asarray(values)
+    if values.dtype.kind not in "iuf":
+        raise TypeError(f"{name} has dtype {values.dtype}; expected numbers. Turn other entries into floats first.")
+    return values.astype(np.float64)
+
+
+def tie_threshold(decimals: int) -> float:
+    """The least difference that counts."""
+    return 10.0 ** -operator.index(decimals)
+
+
+def tie_groups(values: Float[np.ndarray, "*blocks items"], threshold: float) -> Int[np.ndarray, "*blocks items"]:
+    """Whole numbers 0, 1, … in the order of the last axis, the same for neighbours closer than the threshold.
+
+    Rounding would part equal values that noise puts on two sides of a boundary, as it does with k/1024 at 9 decimals.
+    """
+    order = np.argsort(values, axis=-1, kind="stable")
+    steps = np.diff(np.take_along_axis(values, order, axis=-1), axis=-1, prepend=-np.inf) >= threshold
+    groups = np.empty(values.shape, int)
+    np.put_along_axis(groups, order, np.cumsum(steps, axis=-1) - 1, axis=-1)
+    return groups
