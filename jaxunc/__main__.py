@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from jaxunc import __version__
 
-_CLI_PACKAGES = {"pandas", "pyarrow", "rich"}
+_CLI_PACKAGES = {"jinja2", "matplotlib", "pandas", "pyarrow", "rich"}
 _ABOUT = "What the leaf counts of a forest of decision trees can say."
 _ABOUT_COMPARE = (
     "Compare rules that turn the leaf counts of a forest into answers, on your data: random forests and extremely "
@@ -48,7 +48,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     except (ValueError, OSError) as error:
         parser.fail(str(error))
     except KeyboardInterrupt:
-        parser.exit(130, "jaxunc: interrupted; nothing was written\n")
+        kept = (
+            "the same command goes on from here"
+            if args.report
+            else "nothing was written; --report FOLDER keeps results"
+        )
+        parser.exit(130, f"jaxunc: interrupted; {kept}\n")
 
 
 def _parser() -> _Parser:
@@ -59,7 +64,13 @@ def _parser() -> _Parser:
     add = compare.add_argument
     add("data", nargs="?", metavar="DATA", help="CSV or Parquet file (default: breast-cancer data of scikit-learn)")
     add("--target", metavar="COLUMN", help="the column of DATA that holds the classes")
-    add("--forests", nargs="+", metavar="KIND", help="random-forest, extra-trees (default: both)")
+    add(
+        "--forests",
+        nargs="+",
+        metavar="KIND",
+        help="random-forest, extra-trees, single-tree (default: the first two)",
+    )
+    add("--rules", nargs="+", metavar="RULE", help="rules to compare, by the names in the tables (default: all)")
     add(
         "--leaf-sizes",
         nargs="+",
@@ -70,8 +81,18 @@ def _parser() -> _Parser:
     add("--trees", type=_integer, metavar="N", help="trees in a forest (default: 100)")
     add("--repeats", type=_integer, metavar="N", help="repetitions of the cross-validation (default: 2)")
     add("--folds", type=_integer, metavar="N", help="folds of the cross-validation (default: 5)")
+    add(
+        "--counts",
+        metavar="WHOSE",
+        help="whose counts the leaves hold: inbag, train, oob, calibration (default: inbag, as in scikit-learn)",
+    )
     add("--seed", type=_integer, metavar="N", help="seed of folds and forests (default: 0)")
-    add("--json", metavar="FILE", help="write data, settings and all results to FILE")
+    add(
+        "--report",
+        metavar="FOLDER",
+        help="keep results in FOLDER as they finish (an interrupted run goes on there), and write results.json and the "
+        "page report.html",
+    )
     add("--quiet", action="store_true", help="show no progress")
     return parser
 
@@ -90,25 +111,26 @@ def _compare(args: argparse.Namespace) -> None:
     from jaxunc import report
 
     chosen = {
-        "forests": args.forests and tuple(args.forests),
-        "leaf_sizes": args.leaf_sizes and tuple(args.leaf_sizes),
+        "forests": args.forests,
+        "rules": args.rules,
+        "leaf_sizes": args.leaf_sizes,
         "n_trees": args.trees,
         "n_repeats": args.repeats,
         "n_folds": args.folds,
+        "counts": args.counts,
         "seed": args.seed,
     }
     settings = report.Settings(**{name: value for name, value in chosen.items() if value is not None})
-    if args.json is not None:
-        report.check_writable(args.json)
     if args.data is None and args.target is not None:
         raise ValueError(
             f"--target={args.target!r} was given without DATA; name the file before it: DATA.csv --target …"
         )
     table = report.breast_cancer() if args.data is None else report.read_table(args.data, args.target)
-    records = report.run(table, settings, quiet=args.quiet)
-    report.show(Console(highlight=False), table, settings, records)
-    if args.json is not None:
-        report.write_json(args.json, table, settings, records)
+    results = report.run(table, settings, args.report, quiet=args.quiet)
+    console = Console(highlight=False)
+    report.show(console, results)
+    if args.report is not None:
+        console.print(f"\nThe page: {report.write_page(args.report, results)}", soft_wrap=True, markup=False)
 
 
 if __name__ == "__main__":

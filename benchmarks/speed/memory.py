@@ -43,18 +43,18 @@ def _chunk_programs(bound: ju.BoundForest, X: np.ndarray) -> list[dict[str, int]
     """Of each chunk shape: the arguments are caught on their way, then compiled once more to be asked."""
     from jaxunc.routing import _bind
 
-    run, calls = _bind._run_chunk, {}
+    run, calls = _bind._merge_chunk, {}
 
     def catch(*arguments):
         shapes = tuple(np.shape(part) for part in jax.tree.leaves(arguments))
         calls.setdefault(shapes, arguments)
         return run(*arguments)
 
-    _bind._run_chunk = catch
+    _bind._merge_chunk = catch
     try:
         jax.block_until_ready(bound.probability(X))
     finally:
-        _bind._run_chunk = run
+        _bind._merge_chunk = run
     programs = []
     for arguments in calls.values():
         memory = run.lower(*arguments).compile().memory_analysis()

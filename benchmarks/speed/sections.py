@@ -79,7 +79,7 @@ def _chunk_programs() -> int | None:
     """Programs in the cache of the scoring core, a private name: None where it is gone."""
     from jaxunc.routing import _bind
 
-    run = getattr(_bind, "_run_chunk", None)
+    run = getattr(_bind, "_merge_chunk", None)
     return run._cache_size() if hasattr(run, "_cache_size") else None
 
 

@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Int32, Num, PyTree
 
+from jaxunc._checks import is_concrete
 from jaxunc._numerics import float_dtype
 from jaxunc.forest import Forest
 
@@ -76,6 +78,9 @@ def _lift_rows(fold: "Fold", counts: Num[Array, "rows classes"]) -> PyTree:
     return jax.tree.unflatten(structure, parts)
 
 
+_lift_rows_once = jax.jit(_lift_rows)
+
+
 def lift_forest(fold: "Fold", forest: Forest) -> PyTree:
     """The leaf table of a forest: planes ``[trees nodes]`` or ``[trees nodes stat]``, scalars ``[trees]``.
 
@@ -83,15 +88,35 @@ def lift_forest(fold: "Fold", forest: Forest) -> PyTree:
     """
     check_tree_fields(fold, forest.n_trees)
     # Arrays alone: a forest's labels are no reason to compile again.
-    return _lift_table(fold, forest.count_table, forest.code)
+    table, code = forest.count_table, forest.code
+    if has_tree_fields(fold) or not is_concrete(fold, table):
+        return _lift_table(fold, table, code)
+    # Tables are powers of two long. In parts of fixed length they need no program for each length.
+    length = next(part for part in (_LONG, _SHORT, len(table)) if len(table) % part == 0)
+    parts = [_lift_rows_once(fold, table[start : start + length]) for start in range(0, len(table), length)]
+    stat = parts[0] if len(parts) == 1 else jax.tree.map(lambda *rows: _joined(rows), *parts)
+    return _spread(stat, code)
+
+
+_SHORT, _LONG = 1024, 16384
 
 
 @jax.jit
 def _lift_table(fold: "Fold", table: Num[Array, "distinct classes"], code: Int32[Array, "trees nodes"]) -> PyTree:
     if has_tree_fields(fold):
         return jax.vmap(_lift_rows, in_axes=(tree_axes(fold), 0))(fold, table[code])
-    stat = _lift_rows(fold, table)
+    return _spread(_lift_rows(fold, table), code)
+
+
+@jax.jit
+def _spread(stat: PyTree, code: Int32[Array, "trees nodes"]) -> PyTree:
+    """From distinct count vectors to the nodes that have them."""
     return jax.tree.map(lambda part: part[code] if part.ndim else jnp.broadcast_to(part, code.shape[:1]), stat)
+
+
+def _joined(rows: tuple[Array, ...]) -> Array:
+    """Parts of a table one after the other; a number for the whole tree is the same in all."""
+    return jnp.asarray(np.concatenate(rows)) if rows[0].ndim else rows[0]
 
 
 def read_answer(answer: PyTree, readout: str | None) -> PyTree:

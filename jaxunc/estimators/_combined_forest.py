@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from jaxunc.combiners import Answer, Fold, Uncertainty, UncertaintyDecomposition, margin, rule_by_name
 from jaxunc.routing import bind, leave_one_out
 
-from ._counts import calibration_split, check_counts_mode, counted_forest
+from ._counts import calibration_split, check_counts_mode, counted_forest, warn_of_pure_leaves
 
 
 class CombinedForestClassifier(ClassifierMixin, BaseEstimator):
@@ -133,6 +133,7 @@ class CombinedForestClassifier(ClassifierMixin, BaseEstimator):
         self.estimator_, counted_on = (model, counted_on) if fitted else self._grow(model, *counted_on)
         self.classes_ = self.estimator_.classes_
         self.forest_, mask, weights = counted_forest(self.estimator_, self.counts, *counted_on)
+        warn_of_pure_leaves(self.forest_, self.counts)
         self._check_prior()
         forest = self.forest_
         self.combiner_ = self._rule(forest.prior, n_samples=forest.n_samples, n_trees=forest.n_trees)

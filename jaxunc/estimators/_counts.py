@@ -76,14 +76,6 @@ def calibration_split(X, y, sample_weight, size, random_state):
 def counted_forest(model, counts: str, X, y, sample_weight) -> Counted:
     """The forest of a fitted model with counts of these instances (of none of them: in-bag)."""
     forest = from_sklearn(model)
-    if counts in ("inbag", "train") and all_leaves_pure(forest):
-        warnings.warn(
-            "every leaf of this forest holds one class alone, since its trees were grown until they did: scores read "
-            "from the counts of the instances that grew them are overconfident, and no rule can tell a sure leaf from "
-            "a lucky one. Take counts='oob' or 'calibration', or larger leaves (min_samples_leaf).",
-            PureLeavesWarning,
-            stacklevel=3,
-        )
     if counts == "inbag":
         return Counted(forest, None, sample_weight)
     weights = _as_the_forest_weighs(model, y, sample_weight)
@@ -113,6 +105,18 @@ def _as_often_out_of_bag(weights, y, mask):
         own = y == label
         weights[own] *= shares.mean() / max(shares[own].mean(), 1 / mask.size)
     return weights
+
+
+def warn_of_pure_leaves(forest: Forest, counts: str) -> None:
+    """Warn if the counts of the instances that grew the trees cannot tell how uncertain a leaf is."""
+    if counts in ("inbag", "train") and all_leaves_pure(forest):
+        warnings.warn(
+            "every leaf of this forest holds one class alone, since its trees were grown until they did: scores read "
+            "from the counts of the instances that grew them are overconfident, and no rule can tell a sure leaf from "
+            "a lucky one. Take counts='oob' or 'calibration', or larger leaves (min_samples_leaf).",
+            PureLeavesWarning,
+            stacklevel=3,
+        )
 
 
 def all_leaves_pure(forest: Forest) -> bool:

@@ -1,43 +1,42 @@
 """Comparisons of rules on someone's data: read a table, run a study, show its results."""
 
-from ._compare import (
-    FORESTS,
-    METRICS,
-    Record,
-    Settings,
-    check_folds,
-    check_writable,
-    evaluate,
-    measure,
-    study,
-    write_json,
-)
-from ._data import Table, breast_cancer, read_table
-from ._progress import run
-from ._rules import RULES, Rule, all_rules, rules_for
-from ._table import average_ranks, averages, best_leaf_sizes, show
+from ._data import Table, breast_cancer, find_leaks, read_table
+from ._evaluate import METRICS, Outcome, evaluate
+from ._page import write_page
+from ._rules import RULES, Rule
+from ._run import run
+from ._settings import FORESTS, Settings, check_folds
+from ._store import Results, Store
+from ._study import Cell, study
+from ._summary import MEASURES, TITLES, Ranking, average_ranks, averages, best_leaf_sizes, frame, ranking
+from ._table import show
 
 __all__ = [
     "FORESTS",
+    "MEASURES",
     "METRICS",
     "RULES",
-    "Record",
+    "TITLES",
+    "Cell",
+    "Outcome",
+    "Ranking",
+    "Results",
     "Rule",
     "Settings",
+    "Store",
     "Table",
-    "all_rules",
     "average_ranks",
     "averages",
     "best_leaf_sizes",
     "breast_cancer",
     "check_folds",
-    "check_writable",
     "evaluate",
-    "measure",
+    "find_leaks",
+    "frame",
+    "ranking",
     "read_table",
-    "rules_for",
     "run",
     "show",
     "study",
-    "write_json",
+    "write_page",
 ]

@@ -32,14 +32,16 @@ class Table(NamedTuple):
     """Classes as positions in ``class_labels``."""
     class_labels: tuple[str, ...]
     """The classes in sorted order; of two, the second is the positive one."""
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
     """What was done to the columns, a sentence each."""
+    warnings: tuple[str, ...] = ()
+    """What makes results doubtful, a sentence each."""
 
 
 def breast_cancer() -> Table:
     """The diagnostic breast-cancer data of Wisconsin, which scikit-learn brings along (569 instances, 30 features)."""
     data = cast(Any, load_breast_cancer())
-    return Table("breast cancer (from scikit-learn)", data.data, data.target, tuple(map(str, data.target_names)), ())
+    return Table("breast cancer (from scikit-learn)", data.data, data.target, tuple(map(str, data.target_names)))
 
 
 def read_table(path: str | Path, target: str | None) -> Table:
@@ -68,8 +70,9 @@ def read_table(path: str | Path, target: str | None) -> Table:
         twice = frame.columns[frame.columns.duplicated()].unique().tolist()
         raise ValueError(f"DATA={str(path)!r} has several columns named {_listed(twice)}; give each its own name.")
     y, labels = _classes(frame, target)
-    X, notes = _features(frame.drop(columns=str(target)))
-    return Table(path.name, X, y, labels, notes)
+    values, notes = _features(frame.drop(columns=str(target)))
+    X = np.column_stack(list(values.values()))
+    return Table(path.name, X, y, labels, notes, find_leaks(values, y))
 
 
 def _read_frame(path: Path) -> pd.DataFrame:
@@ -161,8 +164,8 @@ def _classes(frame: pd.DataFrame, target: str | None) -> tuple[np.ndarray, tuple
     return codes.astype(np.int64), tuple(map(str, levels))
 
 
-def _features(frame: pd.DataFrame) -> tuple[np.ndarray, tuple[str, ...]]:
-    """The other columns as numbers, and what was done to them."""
+def _features(frame: pd.DataFrame) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
+    """The other columns as numbers, by name, and what was done to them."""
     if not frame.shape[1]:
         raise ValueError("DATA has no column besides the target; expected at least one feature.")
     values, encoded, constant, empty = {}, [], [], []
@@ -182,7 +185,6 @@ def _features(frame: pd.DataFrame) -> tuple[np.ndarray, tuple[str, ...]]:
             f"DATA has no feature to learn from: all {frame.shape[1]} columns besides the target are constant or "
             "empty. Add columns that differ between rows."
         )
-    X = np.column_stack(list(values.values()))
     notes = []
     if encoded:
         notes.append(f"{_columns(encoded)} without numbers: encoded by the rank of each value in sorted order.")
@@ -193,10 +195,39 @@ def _features(frame: pd.DataFrame) -> tuple[np.ndarray, tuple[str, ...]]:
         notes.append(f"Left out as uninformative ({'; '.join(parts)}).")
     with_missing = [name for name, numbers in values.items() if np.isnan(numbers).any()]
     if with_missing:
+        n_missing = sum(int(np.isnan(values[name]).sum()) for name in with_missing)
+        notes.append(f"{n_missing} missing values in {_columns(with_missing)}: left to the trees as missing.")
+    if copies := _copies(values):
+        said = ", ".join(f"{copy!r} = {first!r}" for copy, first in copies[:5])
         notes.append(
-            f"{int(np.isnan(X).sum())} missing values in {_columns(with_missing)}: left to the trees as missing."
+            f"Identical columns ({said}{f' and {len(copies) - 5} more' * (len(copies) > 5)}): kept, though trees that "
+            "draw features at random see them more often."
         )
-    return X, tuple(notes)
+    return values, tuple(notes)
+
+
+def _copies(values: dict[str, np.ndarray]) -> list[tuple[str, str]]:
+    """(column, the first with the same values), for each column that is not the first."""
+    seen: dict[bytes, str] = {}
+    # Adding 0 makes -0 and 0 the same bytes.
+    first = {name: seen.setdefault((numbers + 0.0).tobytes(), name) for name, numbers in values.items()}
+    return [(name, other) for name, other in first.items() if name != other]
+
+
+def find_leaks(values: dict[str, np.ndarray], y: Int[np.ndarray, "instances"]) -> tuple[str, ...]:
+    """A sentence of warning if columns tell the classes apart one for one, as the target itself would."""
+    n_classes = len(np.unique(y))
+    leaks = []
+    for name, numbers in values.items():
+        levels, codes = np.unique(numbers, return_inverse=True)
+        if len(levels) == n_classes and len(np.unique(codes * n_classes + y)) == n_classes:
+            leaks.append(name)
+    if not leaks:
+        return ()
+    return (
+        f"{_columns(leaks)} tell{'s' * (len(leaks) == 1)} the classes apart one for one: is the target among the "
+        "features? Scores will be perfect, and say nothing.",
+    )
 
 
 def _as_numbers(column: pd.Series, name: str) -> tuple[np.ndarray, bool]:

@@ -113,9 +113,9 @@ class BoundForest:
         def score(part: tuple[int, int, int]) -> PyTree:
             start, stop, _ = part
             x, in_mask = _padded(values, *part), None if mask is None else _padded(mask, *part)
-            answer = _run_chunk(
-                spec, readout, plan, self._packed, self._scalars, self._totals, self.combiner, x, in_mask
-            )
+            run = _run_on_host if on_host else _run_chunk
+            arguments = (plan, self._packed, self._scalars, self._totals, self.combiner, x, in_mask)
+            answer = run(spec, readout, *arguments)
             # On the host trimming and joining compile nothing. A number may stand for all instances.
             return jax.tree.map(lambda a: (np.asarray(a) if on_host else a)[: stop - start] if a.ndim else a, answer)
 
@@ -148,8 +148,23 @@ class BoundForest:
 
 @partial(jax.jit, static_argnames=("spec", "readout"))
 def _run_chunk(spec: Spec, readout: str | None, plan: Plan, packed, scalars, totals, combiner: Fold, x, mask) -> PyTree:
-    merged = stream(spec, plan, packed, scalars, totals, x, mask)
-    return read_answer(combiner.finish(assemble(spec.layout, *merged)), readout)
+    """As one program, for accelerators, where each kernel counts."""
+    return _finish_chunk(combiner, readout, _merge_chunk(spec, plan, packed, scalars, totals, x, mask))
+
+
+def _run_on_host(spec: Spec, readout: str | None, plan: Plan, packed, scalars, totals, combiner: Fold, x, mask):
+    """As two programs: finishing does not depend on the size of the forest, and many rules take long to compile."""
+    return _finish_chunk(combiner, readout, _merge_chunk(spec, plan, packed, scalars, totals, x, mask))
+
+
+@partial(jax.jit, static_argnames="spec")
+def _merge_chunk(spec: Spec, plan: Plan, packed, scalars, totals, x, mask) -> PyTree:
+    return assemble(spec.layout, *stream(spec, plan, packed, scalars, totals, x, mask))
+
+
+@partial(jax.jit, static_argnames="readout")
+def _finish_chunk(combiner: Fold, readout: str | None, merged: PyTree) -> PyTree:
+    return read_answer(combiner.finish(merged), readout)
 
 
 def _chunks(n: int, sizes: tuple[int, ...], threads: int) -> list[tuple[int, int, int]]:

@@ -95,7 +95,7 @@ def test_ten_forests_of_a_cross_validation_compile_once():
     rule = ju.EvidenceAccumulation(forests[0].prior)
     with compilations() as first:
         ju.bind(forests[0], rule).probability(parts[0])
-    assert any("_run_chunk" in name for name in first)
+    assert any("_merge_chunk" in name for name in first)
     with compilations() as rest:
         for forest, part in zip(forests[1:], parts[1:], strict=True):
             ju.bind(forest, ju.EvidenceAccumulation(forest.prior)).probability(part)
@@ -110,11 +110,11 @@ def test_batches_of_any_size_share_few_programs():
     with compilations() as names:
         for n in (1, 2, 100, 255, 256, 257, 1000, 2048, 2049, 5000, 8191, 8192, 16_384, 20_000, 24_000):
             assert bound.probability(large[:n]).shape == (n, 2)
-    assert sum("_run_chunk" in name for name in names) <= 3
+    assert sum("_merge_chunk" in name for name in names) <= 3
     with compilations() as again:
         for n in (3, 300, 3000, 20_001):
             bound.probability(large[:n])
-    assert not any("_run_chunk" in name for name in again)
+    assert not any("_merge_chunk" in name for name in again)
 
 
 def test_settings_do_not_recompile():

@@ -1,0 +1,97 @@
+"""Which rule when: all rules × whose counts, on many data sets. Source of the table in the README.
+
+    python -m benchmarks.rules [--data FOLDER] [--sets NAME ...] [--work FOLDER]
+
+Each (set, counts) is a study of `jaxunc.report`, kept in the work folder as it goes: an interrupted run goes on where
+it stopped. At the end the means over folds go to ``benchmarks/results/rules.json`` and what they say to ``rules.md``.
+"""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.data import DataSet, load
+from benchmarks.rules_page import rules_page
+from jaxunc import report
+
+SETS = (
+    # two classes
+    "banana", "banknote", "biodeg", "breast-cancer-ljubljana", "breast-w", "climate", "credit-g", "cylinder-bands",
+    "diabetes", "heart-c", "heart-h", "heart-statlog", "hepatitis", "ionosphere", "kr-vs-kp", "liver", "mammo", "sick",
+    "sonar", "spambase", "spect", "tic-tac-toe", "vertebral-2c", "wdbc",
+    # more
+    "autos", "balance-scale", "car", "cmc", "dermatology", "glass", "libras", "vehicle-statlog", "vowel",
+    "waveform-5000", "wine", "yeast",
+)  # fmt: skip
+COUNTS = ("inbag", "oob", "calibration")
+RESULTS = Path(__file__).parent / "results"
+
+
+def settings(counts: str) -> report.Settings:
+    """What is run on each set."""
+    return report.Settings(leaf_sizes=(1, 4, 16), n_repeats=1, n_folds=5, counts=counts)
+
+
+def table(data: DataSet) -> report.Table:
+    """A data set for `jaxunc.report`: nominal values as ranks of their levels, as in `jaxunc compare`."""
+    sizes = np.bincount(data.y)
+    kept = sizes >= 5
+    rows = kept[data.y]
+    y = (np.cumsum(kept) - 1)[data.y[rows]]
+    labels = tuple(label for label, keep in zip(data.class_labels, kept, strict=True) if keep)
+    X = data.X[rows]
+    varying = np.array([len(np.unique(column)) > 1 for column in X.T])
+    return report.Table(data.name, X[:, varying], y, labels)
+
+
+def means(results: report.Results) -> pd.DataFrame:
+    """A row per forest kind, leaf size and rule: the mean of each measure over folds."""
+    records = report.frame(results)
+    groups = records.groupby(["forest", "leaf_size", "rule"], sort=False)
+    return groups[list(report.MEASURES)].mean().round(5).reset_index()
+
+
+def main() -> None:
+    """Run what is missing, then write the results."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", help="folder of data sets (default: JAXUNC_DATA, else OpenML)")
+    parser.add_argument("--sets", nargs="+", default=SETS, metavar="NAME", help="only these sets")
+    parser.add_argument("--work", default="benchmarks/work/rules", help="folder that keeps what has been run")
+    args = parser.parse_args()
+    found = []
+    for i, name in enumerate(args.sets):
+        data = table(load(name, args.data))
+        for counts in COUNTS:
+            start = time.perf_counter()
+            results = report.run(data, settings(counts), Path(args.work) / name / counts, quiet=True)
+            found.append(means(results).assign(set=name, counts=counts, n_classes=len(data.class_labels)))
+            seconds = time.perf_counter() - start
+            print(f"{i + 1}/{len(args.sets)} {name}, {counts}: {seconds:.0f} s", file=sys.stderr, flush=True)
+    everything = pd.concat(found, ignore_index=True)
+    write(everything)
+
+
+def write(everything: pd.DataFrame) -> None:
+    """The numbers, compactly, and the page that reads them."""
+    keys = ["set", "n_classes", "counts", "forest", "leaf_size", "rule"]
+    rows = [list(row) for row in everything[[*keys, *report.MEASURES]].itertuples(index=False)]
+    head = {
+        "command": "python -m benchmarks.rules",
+        "settings": "random forests and extremely randomised trees, 100 trees, 5-fold cross-validation, seed 0",
+        "columns": [*keys, *report.MEASURES],
+    }
+    lines = ",\n".join(json.dumps(row) for row in rows)
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "rules.json").write_text(
+        json.dumps(head, indent=1).removesuffix("\n}") + f',\n "rows": [\n{lines}\n]}}\n', encoding="utf-8"
+    )
+    (RESULTS / "rules.md").write_text(rules_page(everything), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+"""Displays in scikit-learn's form: ``from_…`` makes one, ``plot(ax=…)`` draws it. They compute nothing themselves.
+
+Needs matplotlib, which the extra ``jaxunc[cli]`` brings.
+"""
+
+from ._critical_difference import CriticalDifferenceDisplay
+from ._leaf_sizes import LeafSizeDisplay
+from ._rejection import RejectionDisplay, RiskCoverageDisplay
+from ._reliability import ReliabilityDisplay
+from ._style import PALETTE, Line, lines_for
+from ._uncertainty import UncertaintyDisplay
+
+__all__ = [
+    "PALETTE",
+    "CriticalDifferenceDisplay",
+    "LeafSizeDisplay",
+    "Line",
+    "RejectionDisplay",
+    "ReliabilityDisplay",
+    "RiskCoverageDisplay",
+    "UncertaintyDisplay",
+    "lines_for",
+]

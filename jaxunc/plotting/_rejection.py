@@ -1,0 +1,81 @@
+"""What rejecting uncertain instances is worth."""
+
+from jaxunc import metrics
+
+from ._style import axes_of, plain
+
+_N_POINTS = 200
+
+
+class RejectionDisplay:
+    """Accuracy-rejection curve: how right the predictions are that remain when the least certain are left out.
+
+    Parameters
+    ----------
+    curve
+        What `jaxunc.metrics.accuracy_rejection_curve` returns: ``rejected`` and ``accuracy`` ``[points]``.
+    name
+        What the legend calls it.
+
+    Attributes
+    ----------
+    ax_, figure_, line_
+        What was drawn (after `plot`).
+    """
+
+    def __init__(self, curve: metrics.RejectionCurve, *, name: str | None = None):
+        self.curve, self.name = curve, name
+
+    @classmethod
+    def from_predictions(cls, certainty, correct, *, n_points: int = _N_POINTS, name=None, ax=None, **kwargs):
+        """From a certainty and a hit or miss for each instance."""
+        curve = metrics.accuracy_rejection_curve(certainty, correct, n_points=n_points)
+        return cls(curve, name=name).plot(ax, **kwargs)
+
+    def plot(self, ax=None, **kwargs) -> "RejectionDisplay":
+        """Draw the curve. Keywords go to ``ax.plot``."""
+        ax = axes_of(ax)
+        (self.line_,) = ax.plot(*map(_floats, self.curve), label=self.name, **kwargs)
+        plain(ax)
+        ax.set(xlabel="share rejected, least certain first", ylabel="accuracy on the rest")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+class RiskCoverageDisplay:
+    """Risk-coverage curve: the share of errors among the most certain predictions.
+
+    Parameters
+    ----------
+    curve
+        What `jaxunc.metrics.risk_coverage_curve` returns: ``coverage`` and ``risk`` ``[points]``.
+    name
+        What the legend calls it.
+
+    Attributes
+    ----------
+    ax_, figure_, line_
+        What was drawn (after `plot`).
+    """
+
+    def __init__(self, curve: metrics.RiskCoverageCurve, *, name: str | None = None):
+        self.curve, self.name = curve, name
+
+    @classmethod
+    def from_predictions(cls, certainty, correct, *, n_points: int = _N_POINTS, name=None, ax=None, **kwargs):
+        """From a certainty and a hit or miss for each instance."""
+        curve = metrics.risk_coverage_curve(certainty, correct, n_points=n_points)
+        return cls(curve, name=name).plot(ax, **kwargs)
+
+    def plot(self, ax=None, **kwargs) -> "RiskCoverageDisplay":
+        """Draw the curve. Keywords go to ``ax.plot``."""
+        ax = axes_of(ax)
+        (self.line_,) = ax.plot(*map(_floats, self.curve), label=self.name, **kwargs)
+        plain(ax)
+        ax.set(xlabel="coverage (share answered)", ylabel="risk (share of errors)")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def _floats(values) -> list[float]:
+    return [float(v) for v in values]

@@ -1,0 +1,61 @@
+"""Reliability diagram: whether predictions made with confidence p are right in a share p of cases."""
+
+from typing import Literal
+
+from jaxunc import metrics
+
+from ._style import axes_of, plain
+
+
+class ReliabilityDisplay:
+    """One curve of a reliability diagram: accuracy against confidence, by bins of confidence.
+
+    Parameters
+    ----------
+    curve
+        What `jaxunc.metrics.reliability_curve` returns, or anything with ``confidence``, ``accuracy`` and ``size``
+        ``[bins]``; bins of size 0 are left out.
+    name
+        What the legend calls it.
+
+    Attributes
+    ----------
+    ax_, figure_, line_
+        What was drawn (after `plot`).
+    """
+
+    def __init__(self, curve: metrics.ReliabilityCurve, *, name: str | None = None):
+        self.curve, self.name = curve, name
+
+    @classmethod
+    def from_predictions(
+        cls,
+        probs,
+        y,
+        *,
+        n_bins: int = 10,
+        strategy: Literal["uniform", "quantile"] = "uniform",
+        name=None,
+        ax=None,
+        **kwargs,
+    ):
+        """From probabilities ``[instances classes]`` and class indices; see `jaxunc.metrics.reliability_curve`."""
+        curve = metrics.reliability_curve(probs, y, n_bins=n_bins, strategy=strategy)
+        return cls(curve, name=name).plot(ax, **kwargs)
+
+    def plot(self, ax=None, *, reference: bool = True, **kwargs) -> "ReliabilityDisplay":
+        """Draw the curve, and with ``reference`` the diagonal of perfect calibration. Keywords go to ``ax.plot``."""
+        ax = axes_of(ax)
+        if reference:
+            ax.plot([0, 1], [0, 1], color="#777777", linestyle=":", linewidth=1, zorder=1)
+        curve = [(c, a) for c, a, n in zip(*map(_floats, self.curve), strict=True) if n > 0]
+        confidence, accuracy = zip(*curve, strict=True) if curve else ((), ())
+        (self.line_,) = ax.plot(confidence, accuracy, label=self.name, **kwargs)
+        plain(ax)
+        ax.set(xlabel="confidence in the predicted class", ylabel="share that is right")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def _floats(values) -> list[float]:
+    return [float(v) for v in values]

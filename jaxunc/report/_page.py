@@ -1,0 +1,120 @@
+"""A finished study → one page that a person decides from, without outside resources."""
+
+import base64
+import os
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from ._evaluate import METRICS
+from ._figures import (
+    Picture,
+    curve_pictures,
+    highlighted,
+    leaf_size_pictures,
+    rank_pictures,
+    uncertainty_pictures,
+)
+from ._rules import RULES
+from ._store import Results
+from ._summary import (
+    DECIMALS,
+    MEASURES,
+    TITLES,
+    Ranking,
+    average_ranks,
+    averages,
+    best_leaf_sizes,
+    frame,
+    ranking,
+)
+from ._words import data_line, data_notes, run_line, supported, unsupported
+
+_SMALLER_IS_BETTER = {"calibration_error": False, "risk_coverage": False}
+
+
+def write_page(folder: str | Path, results: Results) -> Path:
+    """Write ``report.html`` and return its path. Raises an OSError if it cannot be written."""
+    path = Path(folder) / "report.html"
+    partial = path.with_suffix(".html.partial")
+    partial.write_text(page(results), encoding="utf-8")
+    os.replace(partial, path)
+    return path
+
+
+def page(results: Results) -> str:
+    """The page as HTML."""
+    records = frame(results)
+    n_folds = results.settings.n_folds
+    rankings = {measure: ranking(records, measure, n_folds=n_folds) for measure in METRICS}
+    names = highlighted(results, rankings)
+    figures = {
+        "leaf_sizes": leaf_size_pictures(results, records, names),
+        "ranks": rank_pictures(rankings, names) if len(results.about["rules"]) > 1 else [],
+        "curves": curve_pictures(results, records, names),
+        "uncertainty": uncertainty_pictures(results, records),
+    }
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("jaxunc.report", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["data_uri"] = _data_uri
+    return environment.get_template("page.html.jinja").render(
+        about=results.about,
+        data_line=data_line(results),
+        notes=[note for note in data_notes(results) if not note.startswith("Warning")],
+        warnings=results.about["data"]["warnings"],
+        run_line=run_line(results),
+        supported=supported(results, records, rankings),
+        unsupported=unsupported(results, records),
+        measures=[(TITLES[name], _larger(name)) for name in MEASURES],
+        ranked=[TITLES[name] for name in METRICS],
+        tables=_average_rows(results, records, rankings),
+        ranks=_rank_rows(records, rankings),
+        figures=figures,
+        meanings={name: RULES[name].meaning for name in results.about["rules"]},
+        several_leaf_sizes=len(results.settings.leaf_sizes) > 1,
+    )
+
+
+def _average_rows(results: Results, records: Any, rankings: dict[str, Ranking]) -> dict[str, list[dict[str, Any]]]:
+    """For each kind of forest a row per rule, best rank first: its cells, each a value, a spread and whether best."""
+    mean, leaves = averages(records), best_leaf_sizes(records)
+    order = average_ranks(records).index
+    tables = {}
+    for forest in results.settings.forests:
+        part = mean.loc[forest]
+        rows = []
+        for rule in order:
+            cells = []
+            for name in MEASURES:
+                column = part[(name, "mean")].round(DECIMALS)
+                best = column.max() if _larger(name) else column.min()
+                value, spread = part.at[rule, (name, "mean")], part.at[rule, (name, "std")]
+                cells.append({"value": f"{value:.4f}", "spread": f"{spread:.3f}", "best": column[rule] == best})
+            rows.append({"rule": rule, "cells": cells, "leaf_size": leaves[forest, rule]})
+        tables[forest] = rows
+    return tables
+
+
+def _rank_rows(records: Any, rankings: dict[str, Ranking]) -> list[dict[str, Any]]:
+    """A row per rule, best first: its ranks, and whether a test tells it from the first by that measure."""
+    ranks = average_ranks(records)
+    rows = []
+    for rule in ranks.index:
+        cells = []
+        for name in METRICS:
+            place = rankings[name].rules.index(rule)
+            p = rankings[name].from_best[place]
+            cells.append({"value": f"{ranks.at[rule, name]:.1f}", "best": place == 0, "close": place > 0 and p >= 0.05})
+        rows.append({"rule": rule, "cells": cells, "all": f"{ranks.at[rule, 'all']:.1f}"})
+    return rows
+
+
+def _larger(measure: str) -> bool:
+    return {**METRICS, **_SMALLER_IS_BETTER}[measure]
+
+
+def _data_uri(picture: Picture) -> str:
+    """An image that carries its own bytes: names inside one SVG cannot disturb another's."""
+    return "data:image/svg+xml;base64," + base64.b64encode(picture.svg.encode()).decode()

@@ -1,0 +1,49 @@
+"""A study from beginning to end, with its progress on standard error."""
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from ._data import Table
+from ._settings import Settings, check_folds
+from ._store import Results, Store, describe
+from ._study import study
+
+
+def run(table: Table, settings: Settings, folder: str | Path | None = None, *, quiet: bool = False) -> Results:
+    """Run a `study`, with a progress bar meanwhile if a person watches.
+
+    Parameters
+    ----------
+    table
+        The data.
+    settings
+        What to run.
+    folder
+        Where results are kept as they finish, so that an interrupted run goes on where it stopped; and where
+        ``results.json`` lies in the end. Without a folder nothing is written.
+    quiet
+        Show no progress. Nor is any shown where standard error is no terminal.
+
+    Raises
+    ------
+    ValueError
+        As `study` and `Store` do.
+    """
+    check_folds(table, settings.n_folds)
+    settings.rules_for(len(table.class_labels))
+    store = None if folder is None else Store(folder, table, settings)
+    outcomes = {} if store is None else store.outcomes
+    console = Console(stderr=True)
+    columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("forests"), TimeRemainingColumn(compact=True))
+    hidden = quiet or not console.is_terminal
+    with Progress(*columns, TextColumn("{task.description}"), console=console, transient=True, disable=hidden) as bar:
+        task = bar.add_task("compiling", total=settings.n_forests, completed=len(outcomes))
+        for cell, outcome in study(table, settings, done=tuple(outcomes)):
+            if store is None:
+                outcomes[cell] = outcome
+            else:
+                store.add(cell, outcome)
+            bar.update(task, advance=1, description=f"{cell.forest}, leaf size {cell.leaf_size}")
+    return Results(describe(table, settings), outcomes) if store is None else store.finish()

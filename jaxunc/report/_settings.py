@@ -1,0 +1,138 @@
+"""What a study runs, checked before hours are spent on it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+from jaxunc.combiners import check_name
+from jaxunc.estimators import COUNTS
+
+from ._data import Table
+from ._rules import RULES
+
+
+def _random_forest(n_trees: int, leaf_size: int, seed: int, bags: bool) -> RandomForestClassifier:
+    return RandomForestClassifier(n_trees, min_samples_leaf=leaf_size, random_state=seed)
+
+
+def _extra_trees(n_trees: int, leaf_size: int, seed: int, bags: bool) -> ExtraTreesClassifier:
+    return ExtraTreesClassifier(n_trees, min_samples_leaf=leaf_size, random_state=seed, bootstrap=bags)
+
+
+def _single_tree(n_trees: int, leaf_size: int, seed: int, bags: bool) -> DecisionTreeClassifier:
+    return DecisionTreeClassifier(min_samples_leaf=leaf_size, random_state=seed)
+
+
+FORESTS: dict[str, Callable[[int, int, int, bool], Any]] = {
+    "random-forest": _random_forest,
+    "extra-trees": _extra_trees,
+    "single-tree": _single_tree,
+}
+"""The kinds of forests, by the name that tables and files use: (trees, leaf size, seed, bags needed) → a model."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a study runs: kinds of forests × leaf sizes × repetitions × folds.
+
+    Parameters
+    ----------
+    forests
+        Names from `FORESTS`.
+    rules
+        Names from `RULES`; none for all that suit the data.
+    leaf_sizes
+        Least numbers of instances in a leaf (``min_samples_leaf``).
+    n_trees, n_repeats, n_folds
+        Trees in a forest; repetitions and folds of stratified cross-validation.
+    counts
+        What the leaves count: a mode of `jaxunc.estimators.COUNTS`.
+    seed
+        Decides the folds and the forests.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown, a number too small, or out-of-bag counts are asked of a tree without bags.
+    """
+
+    forests: tuple[str, ...] = ("random-forest", "extra-trees")
+    rules: tuple[str, ...] = ()
+    leaf_sizes: tuple[int, ...] = (1, 2, 4, 8, 32)
+    n_trees: int = 100
+    n_repeats: int = 2
+    n_folds: int = 5
+    counts: str = "inbag"
+    seed: int = 0
+
+    def __post_init__(self):
+        for name in ("forests", "rules", "leaf_sizes"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        for option, names, known in (("--forests", self.forests, FORESTS), ("--rules", self.rules, RULES)):
+            for name in names:
+                check_name(option, name, known)
+        check_name("--counts", self.counts, COUNTS)
+        if not self.forests or not self.leaf_sizes:
+            raise ValueError("--forests and --leaf-sizes need at least one value each.")
+        if self.counts == "oob" and "single-tree" in self.forests:
+            raise ValueError(
+                "--counts='oob' needs trees that are grown on bags of the data, and single-tree is grown on all of it. "
+                "Leave single-tree out, or take --counts calibration."
+            )
+        for size in self.leaf_sizes:
+            _check_range("--leaf-sizes", size, 1, "the least number of instances in a leaf")
+        _check_range("--trees", self.n_trees, 1, "the number of trees in a forest")
+        _check_range("--repeats", self.n_repeats, 1, "the number of repetitions of the cross-validation")
+        _check_range("--folds", self.n_folds, 2, "the number of parts of which each is the test set once")
+        _check_range("--seed", self.seed, 0, "the seed of folds and forests")
+        object.__setattr__(self, "forests", tuple(dict.fromkeys(self.forests)))
+        object.__setattr__(self, "rules", tuple(name for name in RULES if name in self.rules))
+        object.__setattr__(self, "leaf_sizes", tuple(sorted(set(self.leaf_sizes))))
+
+    @property
+    def n_forests(self) -> int:
+        """How many forests the study grows."""
+        return len(self.forests) * len(self.leaf_sizes) * self.n_repeats * self.n_folds
+
+    def rules_for(self, n_classes: int) -> tuple[str, ...]:
+        """The chosen rules that suit a number of classes.
+
+        Raises
+        ------
+        ValueError
+            If none of them does.
+        """
+        chosen = self.rules or tuple(RULES)
+        suited = tuple(name for name in chosen if n_classes == 2 or not RULES[name].binary_only)
+        if not suited:
+            raise ValueError(
+                f"--rules={', '.join(chosen)}: none of them suits {n_classes} classes; for more than two there are "
+                f"{', '.join(name for name, rule in RULES.items() if not rule.binary_only)}."
+            )
+        return suited
+
+
+def _check_range(option: str, value: int, least: int, meaning: str) -> None:
+    if not least <= value < 2**31:
+        raise ValueError(f"{option}={value} ({meaning}) is out of range; expected an integer from {least} to 2^31 - 1.")
+
+
+def check_folds(table: Table, n_folds: int) -> None:
+    """Raise a ValueError unless every class can be in every test fold."""
+    sizes = np.bincount(table.y, minlength=len(table.class_labels))
+    if len(table.y) < 2 * n_folds:
+        raise ValueError(
+            f"DATA has {len(table.y)} rows, too few for --folds={n_folds}; expected at least {2 * n_folds}, "
+            "two in every fold. Add rows, or lower --folds (to 2 at least)."
+        )
+    if sizes.min() < n_folds:
+        rare = [f"{label!r} ({size})" for label, size in zip(table.class_labels, sizes, strict=True) if size < n_folds]
+        remedy = f"Lower --folds to {sizes.min()}, or merge" if sizes.min() >= 2 else "Merge"
+        raise ValueError(
+            f"the target has classes with fewer rows than --folds={n_folds}: {', '.join(rare[:5])}"
+            f"{' and more' * (len(rare) > 5)}; every class must be in every fold. {remedy} or leave out such classes."
+        )

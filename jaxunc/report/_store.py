@@ -1,0 +1,201 @@
+"""A folder that holds a study: outcomes as they finish, and at the end ``results.json``.
+
+Outcomes are appended to ``unfinished.jsonl``, a line each behind a first line that says what is run on what. A study
+that was interrupted goes on from there; a line that was cut off is run again. ``results.json`` (format version 2) is
+one object:
+
+* ``format``, ``format_version``; ``versions`` of jaxunc, jax, numpy and scikit-learn;
+* ``data``: name, sizes, classes, notes and warnings, and a hash of the values;
+* ``settings``: those of the command line; ``rules``: their names;
+* ``forests``: for each forest its ``forest``, ``leaf_size``, ``repeat``, ``fold`` and the parts of an `Outcome`.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import sklearn
+
+from jaxunc import __version__
+
+from ._data import Table
+from ._evaluate import Outcome
+from ._settings import Settings
+from ._study import Cell, cells
+
+RESULTS, UNFINISHED = "results.json", "unfinished.jsonl"
+
+
+class Results(NamedTuple):
+    """A finished study."""
+
+    about: dict[str, Any]
+    """What was run on what: the file's other parts."""
+    outcomes: dict[Cell, Outcome]
+    """How the rules did, for each forest in order."""
+
+    @property
+    def settings(self) -> Settings:
+        """What was run."""
+        return Settings(**self.about["settings"])
+
+
+def describe(table: Table, settings: Settings) -> dict[str, Any]:
+    """What a study runs on what, as plain values."""
+    digest = hashlib.sha256()
+    for values in (table.X.astype("<f8"), table.y.astype("<i8")):
+        digest.update(repr(values.shape).encode() + np.ascontiguousarray(values).tobytes())
+    about = {
+        "format": "jaxunc compare",
+        "format_version": 2,
+        "versions": {"jaxunc": __version__, "jax": jax.__version__, "numpy": np.__version__}
+        | {"scikit-learn": sklearn.__version__},
+        "data": {
+            "name": table.name,
+            "n_instances": table.X.shape[0],
+            "n_features": table.X.shape[1],
+            "classes": dict(zip(table.class_labels, np.bincount(table.y).tolist(), strict=True)),
+            "notes": table.notes,
+            "warnings": table.warnings,
+            "sha256": digest.hexdigest(),
+        },
+        "settings": asdict(settings),
+        "rules": settings.rules_for(len(table.class_labels)),
+    }
+    return json.loads(json.dumps(about))
+
+
+class Store:
+    """The folder of one study.
+
+    Parameters
+    ----------
+    folder
+        A folder that exists or can be made.
+    table, settings
+        What is run on what.
+
+    Raises
+    ------
+    ValueError
+        If the folder cannot be written to, or holds another study or files that are no study's.
+    """
+
+    def __init__(self, folder: str | Path, table: Table, settings: Settings):
+        self.folder = Path(folder)
+        self.about = describe(table, settings)
+        self._cells = cells(settings)
+        _make_writable(self.folder)
+        self.outcomes = dict(self._finished() or self._begun())
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left to run."""
+        return len(self.outcomes) == len(self._cells)
+
+    def add(self, cell: Cell, outcome: Outcome) -> None:
+        """Keep an outcome, on disk at once."""
+        self.outcomes[cell] = outcome
+        with (self.folder / UNFINISHED).open("a", encoding="utf-8") as file:
+            file.write(_line({**cell._asdict(), **outcome._asdict()}))
+
+    def finish(self) -> Results:
+        """Write ``results.json`` in the order of the settings, whatever the order in which outcomes came."""
+        ordered = {cell: self.outcomes[cell] for cell in self._cells}
+        forests = [_line({**cell._asdict(), **outcome._asdict()}) for cell, outcome in ordered.items()]
+        head = json.dumps(self.about, indent=1, ensure_ascii=False).removesuffix("\n}")
+        partial = self.folder / (RESULTS + ".partial")
+        partial.write_text(f'{head},\n "forests": [\n{",".join(forests)}]\n}}\n', encoding="utf-8")
+        os.replace(partial, self.folder / RESULTS)
+        (self.folder / UNFINISHED).unlink(missing_ok=True)
+        return Results(self.about, ordered)
+
+    def _finished(self) -> dict[Cell, Outcome] | None:
+        path = self.folder / RESULTS
+        if not path.exists():
+            return None
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+            found = dict(map(_parsed, document.pop("forests")))
+        except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+            raise ValueError(
+                f"--report={str(self.folder)!r}: its {RESULTS} is not one of jaxunc compare ({error}). "
+                "Choose another folder, or move the file away."
+            ) from error
+        self._check_same(document, RESULTS)
+        if set(found) != set(self._cells):
+            raise ValueError(f"--report={str(self.folder)!r}: its {RESULTS} lacks forests. Move the file away.")
+        return found
+
+    def _begun(self) -> Iterator[tuple[Cell, Outcome]]:
+        """The outcomes of an interrupted run; a line that was cut off, and what follows it, is taken away."""
+        path = self.folder / UNFINISHED
+        if not path.exists():
+            path.write_text(_line(self.about), encoding="utf-8")
+            return
+        lines = path.read_bytes().splitlines(keepends=True)
+        try:
+            about = json.loads(lines[0]) if lines and lines[0].endswith(b"\n") else self.about
+        except ValueError:
+            about = {}
+        self._check_same(about, UNFINISHED)
+        sound = [_line(self.about).encode()]
+        for line in lines[1:]:
+            try:
+                cell, outcome = _parsed(json.loads(line))
+            except (ValueError, KeyError, TypeError, AttributeError):
+                break
+            if not line.endswith(b"\n") or cell not in self._cells:
+                break
+            sound.append(line)
+            yield cell, outcome
+        if sound != lines:
+            path.write_bytes(b"".join(sound))
+
+    def _check_same(self, found: dict[str, Any], file: str) -> None:
+        parts = [(part, found.get(part), expected) for part, expected in self.about.items()]
+        parts = [part for part in parts if part[1] != part[2]]
+        if not parts:
+            return
+        said = "; ".join(_difference(*part) for part in parts)
+        raise ValueError(
+            f"--report={str(self.folder)!r} holds another run ({file}): {said}. Choose another folder, or take away "
+            "that file to begin anew."
+        )
+
+
+def _parsed(entry: dict[str, Any]) -> tuple[Cell, Outcome]:
+    return Cell(*(entry[name] for name in Cell._fields)), Outcome(*(entry[name] for name in Outcome._fields))
+
+
+def _line(entry: dict[str, Any]) -> str:
+    return json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def _difference(part: str, found: Any, expected: Any) -> str:
+    """In words, how a part of two runs differs; of several values the first."""
+    if isinstance(found, dict) and isinstance(expected, dict):
+        key = next(k for k in (*expected, *found) if found.get(k) != expected.get(k))
+        part, found, expected = f"{part}.{key}", found.get(key), expected.get(key)
+    shorten = lambda value: text if len(text := json.dumps(value)) < 80 else text[:77] + "..."  # noqa: E731
+    return f"{part} was {shorten(found)}, is now {shorten(expected)}"
+
+
+def _make_writable(folder: Path) -> None:
+    """Make the folder, or raise a ValueError, before hours are spent on what it should hold."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise ValueError(
+            f"--report={str(folder)!r} cannot be written to ({error.strerror or error}); expected a folder, which is "
+            "made if it does not exist."
+        ) from error

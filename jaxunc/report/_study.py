@@ -1,0 +1,99 @@
+"""The study: forests under repeated cross-validation, every rule on the same leaves."""
+
+import os
+from collections.abc import Container, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+from sklearn.model_selection import RepeatedStratifiedKFold
+
+from jaxunc.estimators import calibration_split, counted_forest
+from jaxunc.forest import Forest
+
+from ._data import Table
+from ._evaluate import Outcome, evaluate
+from ._settings import FORESTS, Settings, check_folds
+
+
+class Cell(NamedTuple):
+    """One forest of a study: its kind and leaf size, and the test fold it is tried on."""
+
+    forest: str
+    leaf_size: int
+    repeat: int
+    fold: int
+
+
+def study(table: Table, settings: Settings, done: Container[Cell] = ()) -> Iterator[tuple[Cell, Outcome]]:
+    """Grow the forests, one per core at a time, and yield for each how the rules did on its test fold.
+
+    They come in the order of the settings: forests, leaf sizes, repetitions, folds.
+
+    Parameters
+    ----------
+    table
+        The data.
+    settings
+        What to run.
+    done
+        Cells to leave out.
+
+    Raises
+    ------
+    ValueError
+        If a class has fewer instances than there are folds, or is in no sample that the trees were grown on; or if no
+        rule suits the number of classes.
+    """
+    check_folds(table, settings.n_folds)
+    rules = settings.rules_for(len(table.class_labels))
+    folds = RepeatedStratifiedKFold(n_splits=settings.n_folds, n_repeats=settings.n_repeats, random_state=settings.seed)
+    splits = dict(enumerate(folds.split(table.X, table.y)))
+
+    def run(cell: Cell) -> tuple[Cell, Outcome]:
+        i = cell.repeat * settings.n_folds + cell.fold
+        train, test = splits[i]
+        forest = _grow(cell, settings, settings.seed + i, table.X[train], table.y[train])
+        return cell, evaluate(forest, rules, table.X[test], table.y[test])
+
+    # Threads suffice: growing trees and compiled programs let go of the interpreter.
+    with ThreadPoolExecutor(_cores(), thread_name_prefix="jaxunc-study") as pool:
+        waiting = [pool.submit(run, cell) for cell in cells(settings) if cell not in done]
+        try:
+            for future in waiting:
+                yield future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def cells(settings: Settings) -> list[Cell]:
+    """All cells of a study, in order."""
+    axes = (settings.forests, settings.leaf_sizes, range(settings.n_repeats), range(settings.n_folds))
+    return [Cell(*values) for values in product(*axes)]
+
+
+def _grow(
+    cell: Cell,
+    settings: Settings,
+    seed: int,
+    X: Float[np.ndarray, "instances features"],
+    y: Int[np.ndarray, "instances"],
+) -> Forest:
+    """The forest of a cell, counted as the settings say."""
+    grown_on = counted_on = (X, y, None)
+    if settings.counts == "calibration":
+        grown_on, counted_on = calibration_split(X, y, None, 0.2, seed)
+    model = FORESTS[cell.forest](settings.n_trees, cell.leaf_size, seed, settings.counts == "oob")
+    forest = counted_forest(model.fit(*grown_on[:2]), settings.counts, *counted_on).forest
+    if np.any(np.asarray(forest.prior) <= 0):
+        raise ValueError(
+            f"a class is in none of the samples that the {forest.n_trees} trees count, so evidence for it is "
+            "undefined. Raise --trees, or merge rare classes of the target."
+        )
+    return forest
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,106 @@
+"""Outcomes → averages, ranks, and what tests make of the differences."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float
+
+from jaxunc import comparison
+
+from ._evaluate import METRICS
+from ._store import Results
+
+MEASURES = (*METRICS, "calibration_error", "risk_coverage")
+"""All measures; rules are ranked by those of `METRICS`."""
+
+TITLES = {
+    "accuracy": "accuracy",
+    "auc": "AUC",
+    "brier": "Brier",
+    "log_loss": "log loss",
+    "calibration_error": "calibration error",
+    "risk_coverage": "risk-coverage",
+}
+"""What tables and axes call the measures."""
+
+# Differences below this are rounding, and count as ties.
+DECIMALS = 6
+
+
+class Ranking(NamedTuple):
+    """The rules by one measure, over the test parts of the cross-validation."""
+
+    rules: tuple[str, ...]
+    """Best first."""
+    ranks: Float[np.ndarray, "rules"]
+    """Average ranks, 1 is best."""
+    different: Bool[np.ndarray, "rules rules"]
+    """Whether a corrected test tells two rules apart."""
+    from_best: Float[np.ndarray, "rules"]
+    """Corrected p-value against the first rule."""
+
+
+def frame(results: Results) -> pd.DataFrame:
+    """A row per forest and rule: forest, leaf_size, repeat, fold, rule, and the measures."""
+    rows = [
+        {**cell._asdict(), "rule": rule, **values}
+        for cell, outcome in results.outcomes.items()
+        for rule, values in outcome.measures.items()
+    ]
+    return pd.DataFrame(rows)
+
+
+def averages(records: Any) -> pd.DataFrame:
+    """Mean and standard deviation over test folds, for each forest and rule.
+
+    The leaf sizes are averaged first, within each fold. Rows: (forest, rule); columns: (measure, "mean" | "std").
+    """
+    measures = [name for name in MEASURES if name in records]
+    per_fold = records.groupby(["forest", "rule", "repeat", "fold"], sort=False)[measures].mean()
+    return per_fold.groupby(["forest", "rule"], sort=False).agg(["mean", "std"])
+
+
+def best_leaf_sizes(records: Any) -> pd.Series:
+    """The leaf size with the least mean Brier score (the smallest of equals), for each forest and rule."""
+    brier = records.groupby(["forest", "rule", "leaf_size"], sort=False)["brier"].mean().round(DECIMALS)
+    return brier.unstack("leaf_size").sort_index(axis=1).idxmin(axis=1)
+
+
+def average_ranks(records: Any) -> pd.DataFrame:
+    """The mean rank of each rule by each measure over all forests grown; 1 is best, equals share their ranks.
+
+    Rows: rules, best first; columns: the measures, and "all", their mean.
+    """
+    columns = {}
+    for name, larger in METRICS.items():
+        values = _by_forest(records, name)
+        columns[name] = comparison.average_ranks(values.to_numpy(), larger_is_better=larger, decimals=DECIMALS)
+        rules = values.columns
+    mean = pd.DataFrame(columns, index=rules)
+    return mean.assign(all=mean.mean(axis=1)).sort_values("all", kind="stable")
+
+
+def ranking(records: Any, measure: str, *, n_folds: int) -> Ranking:
+    """The rules by one measure, and which of them a test tells apart.
+
+    The values of a test part are averaged over forests and leaf sizes; two rules are compared by the corrected
+    resampled t-test over the parts (they share training data), p-values corrected by Holm over all pairs.
+    """
+    per_forest = _by_forest(records, measure)
+    larger = METRICS[measure]
+    ranks = comparison.average_ranks(per_forest.to_numpy(), larger_is_better=larger, decimals=DECIMALS)
+    order = np.argsort(ranks, kind="stable")
+    values = per_forest.groupby(["repeat", "fold"], sort=True).mean().round(DECIMALS).to_numpy()[:, order]
+    if len(order) > 1:
+        p_values = comparison.pairwise_corrected_t(values, larger_is_better=larger, test_share=1 / n_folds).p_values
+    else:
+        p_values = np.ones((1, 1))
+    rules = tuple(str(per_forest.columns[i]) for i in order)
+    return Ranking(rules, ranks[order], p_values < 0.05, p_values[0])
+
+
+def _by_forest(records: Any, measure: str) -> Any:
+    """``[forests rules]``: the values of a measure, rules in the order in which they come."""
+    rows = records.pivot(index=["forest", "leaf_size", "repeat", "fold"], columns="rule", values=measure)
+    return rows[list(dict.fromkeys(records["rule"]))]

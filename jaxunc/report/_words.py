@@ -1,0 +1,161 @@
+"""A study in words: what was run on what, what its numbers support, and what they do not."""
+
+from typing import Any
+
+import numpy as np
+
+from ._evaluate import METRICS, N_POINTS
+from ._rules import RULES
+from ._store import Results
+from ._summary import TITLES, Ranking, best_leaf_sizes
+
+BASELINE = "probability"
+"""What forests answer with when they are left alone."""
+
+_PERFECT = 0.9999
+# The share of instances that is kept where accuracies under rejection are quoted.
+_KEPT = 0.8
+
+
+def count(number: int, noun: str) -> str:
+    """A number and its noun."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def data_line(results: Results) -> str:
+    """The data and their size."""
+    data = results.about["data"]
+    classes = [f"{label} {size}" for label, size in data["classes"].items()]
+    more = f" and {len(classes) - 6} more" if len(classes) > 6 else ""
+    return (
+        f"{data['name']}: {count(data['n_instances'], 'instance')}, {count(data['n_features'], 'feature')}, "
+        f"{len(classes)} classes ({', '.join(classes[:6])}{more})"
+    )
+
+
+def data_notes(results: Results) -> list[str]:
+    """What was done to the data, what is doubtful about them, and which rules were left out."""
+    data = results.about["data"]
+    notes = [f"Warning: {warning}" for warning in data["warnings"]] + list(data["notes"])
+    chosen = results.settings.rules or tuple(RULES)
+    if omitted := [name for name in chosen if name not in results.about["rules"]]:
+        listed = ", ".join(omitted[:-1]) + " and " * (len(omitted) > 1) + omitted[-1]
+        notes.append(
+            f"Left out: {listed}, which compare{'s' * (len(omitted) == 1)} two classes (here {len(data['classes'])})."
+        )
+    return notes
+
+
+def run_line(results: Results) -> str:
+    """What was run."""
+    settings = results.settings
+    several = len(settings.leaf_sizes) > 1
+    parts = [
+        " and ".join(settings.forests),
+        f"leaf size{'s' * several} {', '.join(map(str, settings.leaf_sizes))}",
+        f"{count(settings.n_repeats, 'repetition')} of {settings.n_folds}-fold cross-validation",
+        f"counts: {settings.counts}",
+        f"seed {settings.seed}",
+    ]
+    return (
+        f"Run: {count(settings.n_forests, 'forest')} of {count(settings.n_trees, 'tree')} ({'; '.join(parts)}). "
+        "All rules read the same leaves."
+    )
+
+
+def supported(results: Results, records: Any, rankings: dict[str, Ranking]) -> list[str]:
+    """Sentences on what the numbers support."""
+    said = [_on_measure(records, measure, rankings[measure]) for measure in METRICS]
+    if len(results.settings.leaf_sizes) > 1 and len(results.about["rules"]) > 1:
+        said.append(_on_leaf_sizes(records))
+    means = records.groupby("rule", sort=False)
+    calibration = means["calibration_error"].mean()
+    sentence = f"{_name(calibration.idxmin())} is calibrated best (error {calibration.min():.3f}"
+    known = BASELINE in calibration and calibration.idxmin() != BASELINE
+    said.append(sentence + (f"; {BASELINE} {calibration[BASELINE]:.3f})." if known else ")."))
+    accuracy = kept_accuracy(results)
+    best = max(accuracy, key=lambda rule: accuracy[rule])
+    sentence = f"Rejecting the {1 - _KEPT:.0%} it is least certain of, {_name(best)} is right in {accuracy[best]:.1%}"
+    known = BASELINE in accuracy and best != BASELINE
+    said.append(sentence + (f" of the rest; {BASELINE} in {accuracy[BASELINE]:.1%}." if known else " of the rest."))
+    return said
+
+
+def unsupported(results: Results, records: Any) -> list[str]:
+    """Sentences on what the numbers do not support, and why."""
+    settings = results.settings
+    said = []
+    if records["accuracy"].groupby(records["forest"]).mean().max() >= _PERFECT:
+        said.append(
+            "The score is perfect. That is rare but where a copy of the target is among the features: look for one "
+            "before you believe it."
+        )
+    said.append(
+        "This is one data set. Which rule leads elsewhere is another question; the tests here are about new samples of "
+        "these data alone."
+    )
+    n_rules = len(results.about["rules"])
+    if n_rules > 2:
+        said.append(
+            f"The leader was chosen among {n_rules} rules by the same numbers that praise it, so its lead is "
+            "flattered; to be sure, try it and the runner-up on data that were not used here."
+        )
+    n_parts = settings.n_repeats * settings.n_folds
+    said.append(
+        f"The {n_parts} test parts share training data. The tests correct their variance for it, and with so few parts "
+        "find large differences only: rules that are not told apart may still differ."
+    )
+    if settings.leaf_sizes[0] == 1 and settings.counts in ("inbag", "train"):
+        said.append(
+            "At leaf size 1 nearly all leaves hold one class, by construction of the trees: no rule can tell a sure "
+            "leaf from a lucky one there. --counts oob or calibration counts instances that did not grow the tree."
+        )
+    return said
+
+
+def kept_accuracy(results: Results) -> dict[str, float]:
+    """Mean accuracy of each rule on the instances it is most certain of."""
+    position = round(_KEPT * N_POINTS) - 1
+    curves = [outcome.rejection for outcome in results.outcomes.values()]
+    return {rule: float(np.mean([curve[rule][position] for curve in curves])) for rule in results.about["rules"]}
+
+
+def _on_measure(records: Any, measure: str, ranking: Ranking) -> str:
+    title, best = TITLES[measure], ranking.rules[0]
+    if len(ranking.rules) == 1:
+        return f"{_name(best)} alone was run, so nothing is compared by {title}."
+    told = [rule for rule, p in zip(ranking.rules, ranking.from_best, strict=True) if p < 0.05]
+    sentence = f"By {title} {_name(best)} ranks first (average rank {ranking.ranks[0]:.1f} of {len(ranking.rules)}). "
+    others = len(ranking.rules) - 1
+    if not told:
+        return sentence + "No other rule can be told from it."
+    every = "all" if len(told) == others else f"{len(told)} of the {others}"
+    sentence += f"It is told from {every} others"
+    if BASELINE not in ranking.rules or best == BASELINE:
+        return sentence + "."
+    mean = records.groupby("rule")[measure].mean()
+    gain = abs(mean[best] - mean[BASELINE])
+    if BASELINE in told:
+        return sentence + f", {BASELINE} among them, which is worse by {gain:.4f} on average."
+    return sentence + f", but not from {BASELINE}, what forests answer with when left alone."
+
+
+def _on_leaf_sizes(records: Any) -> str:
+    """Which matters more, the rule or the leaf size."""
+    brier = records.groupby(["rule", "leaf_size"], sort=False)["brier"].mean().unstack("leaf_size")
+    by_rule, by_leaf = float(np.ptp(brier.min(axis=1))), float(np.median(np.ptp(brier.to_numpy(), axis=1)))
+    sizes = sorted(set(best_leaf_sizes(records)))
+    listed = ", ".join(map(str, sizes))
+    what = (
+        "The choice of the rule matters more here than that of the leaf size"
+        if by_rule > by_leaf
+        else "The leaf size matters more here than the rule"
+    )
+    return (
+        f"{what}: the best Brier scores of the rules span {by_rule:.4f}, the leaf sizes move one rule by {by_leaf:.4f} "
+        f"(median). The best leaf size {'is ' if len(sizes) == 1 else 'depends on the rule: '}{listed}."
+    )
+
+
+def _name(rule: str) -> str:
+    return f"{rule} ({RULES[rule].meaning})"
