@@ -6,7 +6,7 @@ import numpy as np
 import scipy.stats
 
 from ._ranks import ranks
-from ._values import Values
+from ._values import Values, checked_values
 
 
 class Friedman(NamedTuple):
@@ -67,7 +67,7 @@ def friedman(values: Values, *, decimals: int = 9) -> Friedman:
     >>> print(*(f"{number:.4f}" for number in friedman(values)))
     6.5000 0.0388 13.0000 0.0066
     """
-    ranked = ranks(values, larger_is_better=True, decimals=decimals)
+    ranked = ranks(checked_values(values), larger_is_better=True, decimals=decimals)
     n_blocks, k = ranked.shape
     # Sums of quarters of whole numbers, so that the degenerate cases are met exactly.
     of_methods = float(np.sum((ranked.sum(axis=0) - n_blocks * (k + 1) / 2) ** 2))

@@ -15,7 +15,7 @@ def ranks(values: Values, *, larger_is_better: bool, decimals: int = 9) -> Float
     Parameters
     ----------
     values
-        A value per block (a data set or a split) and method, two or more of each.
+        A value per block (a data set or a split) and method.
     larger_is_better
         True for accuracies and areas, False for losses, errors and times.
     decimals
@@ -29,7 +29,7 @@ def ranks(values: Values, *, larger_is_better: bool, decimals: int = 9) -> Float
     Raises
     ------
     ValueError
-        If there are fewer than two blocks or methods, or a value is NaN or infinite.
+        If there is no block or no method, or a value is NaN or infinite.
     TypeError
         If the values are no numbers or decimals is no integer.
 
@@ -49,7 +49,7 @@ def ranks(values: Values, *, larger_is_better: bool, decimals: int = 9) -> Float
     [[1.  2.5 2.5]
      [2.  3.  1. ]]
     """
-    values = checked_values(values)
+    values = checked_values(values, least=1)
     groups = tie_groups(-values if larger_is_better else values, tie_threshold(decimals))
     return scipy.stats.rankdata(groups, axis=-1).astype(float)
 
@@ -60,7 +60,7 @@ def average_ranks(values: Values, *, larger_is_better: bool, decimals: int = 9) 
     Parameters
     ----------
     values
-        A value per block (a data set or a split) and method, two or more of each.
+        A value per block (a data set or a split) and method.
     larger_is_better
         True for accuracies and areas, False for losses, errors and times.
     decimals
@@ -74,7 +74,7 @@ def average_ranks(values: Values, *, larger_is_better: bool, decimals: int = 9) 
     Raises
     ------
     ValueError
-        If there are fewer than two blocks or methods, or a value is NaN or infinite.
+        If there is no block or no method, or a value is NaN or infinite.
     TypeError
         If the values are no numbers or decimals is no integer.
 

@@ -10,13 +10,14 @@ Values: TypeAlias = Real[Array | np.ndarray, "blocks methods"]
 """A value per block (a data set or a split) and method."""
 
 
-def checked_values(values) -> Float[np.ndarray, "blocks methods"]:
-    """The values in float64; an error unless there are two blocks and two methods or more, and all are finite."""
+def checked_values(values, *, least: int = 2) -> Float[np.ndarray, "blocks methods"]:
+    """The values in float64; an error unless there are enough blocks and methods, and all are finite."""
     values = checked_numbers(values, name="values")
-    if values.ndim != 2 or min(values.shape) < 2:
+    if values.ndim != 2 or min(values.shape) < least:
+        alone = " One method has nothing to be compared with, and one block shows no spread." * (least > 1)
         raise ValueError(
             f"values has shape {values.shape}; expected [blocks methods], a row per data set or split and a column per "
-            "method, two or more of each. One method has nothing to be compared with, and one block shows no spread."
+            f"method, {'two' if least > 1 else 'one'} or more of each.{alone}"
         )
     if len(off := np.argwhere(~np.isfinite(values))):
         block, method = off[0].tolist()

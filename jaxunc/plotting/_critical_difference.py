@@ -56,8 +56,8 @@ class CriticalDifferenceDisplay:
         """Draw the diagram; ``highlight`` names methods to set in bold."""
         ax = axes_of(ax)
         n = len(self.names)
-        order = np.argsort(self.ranks, kind="stable")
-        left, right = np.split(order, [(n + 1) // 2])
+        order = np.argsort(self.ranks, kind="stable").tolist()
+        left, right = order[: (n + 1) // 2], order[(n + 1) // 2 :]
         bars = sorted((group for group in self.groups if len(group) > 1), key=lambda group: self._span(group))
         above = 0.9 + 0.55 * len(bars)
         for side, members in (("right", left), ("left", right[::-1])):

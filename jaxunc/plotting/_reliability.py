@@ -14,7 +14,8 @@ class ReliabilityDisplay:
     ----------
     curve
         What `jaxunc.metrics.reliability_curve` returns, or anything with ``confidence``, ``accuracy`` and ``size``
-        ``[bins]``; bins of size 0 are left out.
+        ``[bins]``; bins of size 0 are left out, and dots
+        grow with the size.
     name
         What the legend calls it.
 
@@ -48,9 +49,12 @@ class ReliabilityDisplay:
         ax = axes_of(ax)
         if reference:
             ax.plot([0, 1], [0, 1], color="#777777", linestyle=":", linewidth=1, zorder=1)
-        curve = [(c, a) for c, a, n in zip(*map(_floats, self.curve), strict=True) if n > 0]
-        confidence, accuracy = zip(*curve, strict=True) if curve else ((), ())
+        filled = [bin_ for bin_ in zip(*map(_floats, self.curve), strict=True) if bin_[2] > 0]
+        confidence, accuracy, size = zip(*filled, strict=True) if filled else ((), (), ())
         (self.line_,) = ax.plot(confidence, accuracy, label=self.name, **kwargs)
+        # The area of a dot is the share of instances in the bin: what rests on few should look it.
+        areas = [120 * n / sum(size) for n in size]
+        ax.scatter(confidence, accuracy, s=areas, color=self.line_.get_color(), alpha=0.35, linewidth=0, zorder=2)
         plain(ax)
         ax.set(xlabel="confidence in the predicted class", ylabel="share that is right")
         self.ax_, self.figure_ = ax, ax.figure

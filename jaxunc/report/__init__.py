@@ -6,7 +6,7 @@ from ._page import write_page
 from ._rules import RULES, Rule
 from ._run import run
 from ._settings import FORESTS, Settings, check_folds
-from ._store import Results, Store
+from ._store import Results, Store, describe
 from ._study import Cell, study
 from ._summary import MEASURES, TITLES, Ranking, average_ranks, averages, best_leaf_sizes, frame, ranking
 from ._table import show
@@ -30,6 +30,7 @@ __all__ = [
     "best_leaf_sizes",
     "breast_cancer",
     "check_folds",
+    "describe",
     "evaluate",
     "find_leaks",
     "frame",

@@ -89,6 +89,7 @@ def leaf_size_pictures(results: Results, records: Any, names: Sequence[str]) -> 
 def curve_pictures(results: Results, records: Any, names: Sequence[str]) -> list[Picture]:
     """Reliability diagram, accuracy-rejection and risk-coverage curves, each rule at its best leaf size."""
     lines, leaves = plotting.lines_for(names), best_leaf_sizes(records)
+    n_classes = len(results.about["data"]["classes"])
     pictures = []
     for forest in results.settings.forests:
         chosen = {
@@ -103,6 +104,7 @@ def curve_pictures(results: Results, records: Any, names: Sequence[str]) -> list
             for i, (rule, curve) in enumerate(curves.items()):
                 display = plotting.ReliabilityDisplay(curve, name=rule)
                 display.plot(ax, reference=i == 0, **lines[rule].keywords())
+            ax.set_xlim(1 / n_classes - 0.02, 1.02)
             ax.legend()
 
         def draw_rejection(ax: Axes, accuracy=accuracy, kept=kept) -> None:

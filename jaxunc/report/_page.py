@@ -2,20 +2,15 @@
 
 import base64
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import jinja2
+from markupsafe import Markup, escape
 
 from ._evaluate import METRICS
-from ._figures import (
-    Picture,
-    curve_pictures,
-    highlighted,
-    leaf_size_pictures,
-    rank_pictures,
-    uncertainty_pictures,
-)
+from ._figures import Picture, curve_pictures, highlighted, leaf_size_pictures, rank_pictures, uncertainty_pictures
 from ._rules import RULES
 from ._store import Results
 from ._summary import (
@@ -58,7 +53,7 @@ def page(results: Results) -> str:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("jaxunc.report", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["data_uri"] = _data_uri
+    environment.filters |= {"data_uri": _data_uri, "code": _with_code}
     return environment.get_template("page.html.jinja").render(
         about=results.about,
         data_line=data_line(results),
@@ -113,6 +108,11 @@ def _rank_rows(records: Any, rankings: dict[str, Ranking]) -> list[dict[str, Any
 
 def _larger(measure: str) -> bool:
     return {**METRICS, **_SMALLER_IS_BETTER}[measure]
+
+
+def _with_code(sentence: str) -> Markup:
+    """HTML of a sentence in which names stand between backticks."""
+    return Markup(re.sub("`([^`]*)`", r"<code>\1</code>", str(escape(sentence))))
 
 
 def _data_uri(picture: Picture) -> str:

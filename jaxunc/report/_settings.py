@@ -1,6 +1,6 @@
 """What a study runs, checked before hours are spent on it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,9 +60,9 @@ class Settings:
         If a name is unknown, a number too small, or out-of-bag counts are asked of a tree without bags.
     """
 
-    forests: tuple[str, ...] = ("random-forest", "extra-trees")
-    rules: tuple[str, ...] = ()
-    leaf_sizes: tuple[int, ...] = (1, 2, 4, 8, 32)
+    forests: Sequence[str] = ("random-forest", "extra-trees")
+    rules: Sequence[str] = ()
+    leaf_sizes: Sequence[int] = (1, 2, 4, 8, 32)
     n_trees: int = 100
     n_repeats: int = 2
     n_folds: int = 5

@@ -90,7 +90,7 @@ def _grid(title: str) -> RichTable:
         title_style="bold",
         box=box.SIMPLE_HEAD,
         show_edge=False,
-        padding=(0, 1, 0, 0),
+        padding=0,
         header_style="",
     )
     grid.add_column("", no_wrap=True)

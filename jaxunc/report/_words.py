@@ -64,7 +64,7 @@ def run_line(results: Results) -> str:
 
 
 def supported(results: Results, records: Any, rankings: dict[str, Ranking]) -> list[str]:
-    """Sentences on what the numbers support."""
+    """Sentences on what the numbers support; names stand between backticks."""
     said = [_on_measure(records, measure, rankings[measure]) for measure in METRICS]
     if len(results.settings.leaf_sizes) > 1 and len(results.about["rules"]) > 1:
         said.append(_on_leaf_sizes(records))
@@ -72,12 +72,12 @@ def supported(results: Results, records: Any, rankings: dict[str, Ranking]) -> l
     calibration = means["calibration_error"].mean()
     sentence = f"{_name(calibration.idxmin())} is calibrated best (error {calibration.min():.3f}"
     known = BASELINE in calibration and calibration.idxmin() != BASELINE
-    said.append(sentence + (f"; {BASELINE} {calibration[BASELINE]:.3f})." if known else ")."))
+    said.append(sentence + (f"; `{BASELINE}` {calibration[BASELINE]:.3f})." if known else ")."))
     accuracy = kept_accuracy(results)
     best = max(accuracy, key=lambda rule: accuracy[rule])
     sentence = f"Rejecting the {1 - _KEPT:.0%} it is least certain of, {_name(best)} is right in {accuracy[best]:.1%}"
     known = BASELINE in accuracy and best != BASELINE
-    said.append(sentence + (f" of the rest; {BASELINE} in {accuracy[BASELINE]:.1%}." if known else " of the rest."))
+    said.append(sentence + (f" of the rest; `{BASELINE}` in {accuracy[BASELINE]:.1%}." if known else " of the rest."))
     return said
 
 
@@ -108,7 +108,8 @@ def unsupported(results: Results, records: Any) -> list[str]:
     if settings.leaf_sizes[0] == 1 and settings.counts in ("inbag", "train"):
         said.append(
             "At leaf size 1 nearly all leaves hold one class, by construction of the trees: no rule can tell a sure "
-            "leaf from a lucky one there. --counts oob or calibration counts instances that did not grow the tree."
+            "leaf from a lucky one there. `--counts oob` and `--counts calibration` count instances that did not grow "
+            "the tree."
         )
     return said
 
@@ -121,23 +122,24 @@ def kept_accuracy(results: Results) -> dict[str, float]:
 
 
 def _on_measure(records: Any, measure: str, ranking: Ranking) -> str:
-    title, best = TITLES[measure], ranking.rules[0]
-    if len(ranking.rules) == 1:
-        return f"{_name(best)} alone was run, so nothing is compared by {title}."
+    """Which rule ranks first by a measure, and what it can be told from."""
+    best, n_rules = ranking.rules[0], len(ranking.rules)
+    start = f"{TITLES[measure][0].upper()}{TITLES[measure][1:]}: {_name(best)}"
+    if n_rules == 1:
+        return f"{start} alone was run."
+    start += f" ranks first (average rank {ranking.ranks[0]:.1f} of {n_rules})."
     told = [rule for rule, p in zip(ranking.rules, ranking.from_best, strict=True) if p < 0.05]
-    sentence = f"By {title} {_name(best)} ranks first (average rank {ranking.ranks[0]:.1f} of {len(ranking.rules)}). "
-    others = len(ranking.rules) - 1
     if not told:
-        return sentence + "No other rule can be told from it."
-    every = "all" if len(told) == others else f"{len(told)} of the {others}"
-    sentence += f"It is told from {every} others"
+        return f"{start} No other rule can be told from it."
+    told_from = "all others" if len(told) == n_rules - 1 else f"{len(told)} of the {n_rules - 1} others"
     if BASELINE not in ranking.rules or best == BASELINE:
-        return sentence + "."
+        return f"{start} It is told from {told_from}."
+    if BASELINE not in told:
+        return f"{start} It is told from {told_from}, but not from `{BASELINE}`, what forests answer with by default."
     mean = records.groupby("rule")[measure].mean()
-    gain = abs(mean[best] - mean[BASELINE])
-    if BASELINE in told:
-        return sentence + f", {BASELINE} among them, which is worse by {gain:.4f} on average."
-    return sentence + f", but not from {BASELINE}, what forests answer with when left alone."
+    lead = (mean[best] - mean[BASELINE]) * (1 if METRICS[measure] else -1)
+    how = "worse" if lead > 0 else "better on average, though it ranks lower,"
+    return f"{start} It is told from {told_from}, `{BASELINE}` among them, which is {how} by {abs(lead):.4f}."
 
 
 def _on_leaf_sizes(records: Any) -> str:
@@ -158,4 +160,4 @@ def _on_leaf_sizes(records: Any) -> str:
 
 
 def _name(rule: str) -> str:
-    return f"{rule} ({RULES[rule].meaning})"
+    return f"`{rule}` ({RULES[rule].meaning})"

@@ -18,13 +18,13 @@ from sklearn.model_selection import RepeatedStratifiedKFold
 import jaxunc
 from jaxunc import report
 from jaxunc.__main__ import main
-from jaxunc.combiners import Answer
+from tests.report._made_up import made_up_results
 
 pytestmark = pytest.mark.once
 
 MODELS = {"random-forest": RandomForestClassifier, "extra-trees": ExtraTreesClassifier}
 TWO_CLASSES = list(report.RULES)
-MORE_CLASSES = ["probability", "laplace", "vote", "median", "maximum", "mixture", "pooling", "evidence"]
+MORE_CLASSES = [name for name, rule in report.RULES.items() if not rule.binary_only]
 
 
 def run(*arguments) -> tuple[str, str]:
@@ -50,9 +50,9 @@ def refused(capsys, *arguments) -> str:
 @pytest.fixture(scope="module")
 def binary(tmp_path_factory):
     """A study of the shipped data: 2 kinds of forests × 2 folds, one tree each, so that no sum rounds."""
-    path = tmp_path_factory.mktemp("binary") / "results.json"
-    out, err = run("--trees", 1, "--folds", 2, "--repeats", 1, "--leaf-sizes", 4, "--json", path)
-    return out, err, json.loads(path.read_text())
+    folder = tmp_path_factory.mktemp("binary")
+    out, err = run("--trees", 1, "--folds", 2, "--repeats", 1, "--leaf-sizes", 4, "--report", folder)
+    return out, err, json.loads((folder / "results.json").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +66,18 @@ def wine(tmp_path_factory):
     frame.loc[::10, "b"] = np.nan
     frame.to_csv(folder / "wine.csv", index=False)
     settings = ("--trees", 2, "--folds", 2, "--repeats", 2, "--leaf-sizes", 9, 5, 5, "--forests", "random-forest")
-    out, err = run(folder / "wine.csv", "--target", "kind", *settings, "--seed", 5, "--json", folder / "results.json")
-    return out, err, json.loads((folder / "results.json").read_text()), folder / "wine.csv"
+    out, err = run(folder / "wine.csv", "--target", "kind", *settings, "--seed", 5, "--report", folder / "made")
+    return out, err, json.loads((folder / "made" / "results.json").read_text()), folder / "wine.csv"
+
+
+def records(document) -> list[dict]:
+    """A dictionary per forest and rule."""
+    keys = ("forest", "leaf_size", "repeat", "fold")
+    return [
+        {**{key: forest[key] for key in keys}, "rule": rule, **values}
+        for forest in document["forests"]
+        for rule, values in forest["measures"].items()
+    ]
 
 
 def expected_of_probability(table, settings):
@@ -112,13 +122,13 @@ def assert_same_records(found, expected, *, auc=1e-6):
 
 def test_the_mean_of_probabilities_is_that_of_scikit_learn(binary):
     *_, document = binary
-    found = [record for record in document["results"] if record["rule"] == "probability"]
+    found = [record for record in records(document) if record["rule"] == "probability"]
     assert_same_records(found, expected_of_probability(report.breast_cancer(), document["settings"]))
 
 
 def test_so_it_is_with_more_classes_text_and_gaps(wine):
     _, _, document, path = wine
-    found = [record for record in document["results"] if record["rule"] == "probability"]
+    found = [record for record in records(document) if record["rule"] == "probability"]
     # Means that are equal but for the last bit are ties or none, and forests of two trees have many.
     expected = expected_of_probability(report.read_table(path, "kind"), document["settings"])
     assert_same_records(found, expected, auc=5e-3)
@@ -126,14 +136,15 @@ def test_so_it_is_with_more_classes_text_and_gaps(wine):
 
 def test_every_forest_has_a_record_of_every_rule(binary, wine):
     for document, rules, n_forests in ((binary[2], TWO_CLASSES, 4), (wine[2], MORE_CLASSES, 8)):
-        assert Counter(record["rule"] for record in document["results"]) == dict.fromkeys(rules, n_forests)
-        assert all(0 <= record[name] <= 1 for record in document["results"] for name in ("accuracy", "auc"))
-        assert all(record["brier"] >= 0 and record["log_loss"] >= 0 for record in document["results"])
+        assert Counter(record["rule"] for record in records(document)) == dict.fromkeys(rules, n_forests)
+        bounded = ("accuracy", "auc", "calibration_error", "risk_coverage")
+        assert all(0 <= record[name] <= 1 for record in records(document) for name in bounded)
+        assert all(record["brier"] >= 0 and record["log_loss"] >= 0 for record in records(document))
 
 
 def test_the_document_says_what_was_run(wine):
     document = wine[2]
-    assert (document["format"], document["format_version"]) == ("jaxunc compare", 1)
+    assert (document["format"], document["format_version"]) == ("jaxunc compare", 2)
     assert document["data"]["classes"] == {"red": 59, "rosé": 71, "white": 48}
     assert document["settings"]["leaf_sizes"] == [5, 9]
     assert document["settings"]["seed"] == 5
@@ -145,62 +156,23 @@ def test_what_is_printed(binary, wine):
     for out, err, document, *_ in (binary, wine):
         assert err == "", "no progress where nobody watches"
         assert max(map(len, out.splitlines())) <= 80
-        rules = {record["rule"] for record in document["results"]}
+        assert "…" not in out, "nothing is cut off"
+        rules = set(document["rules"])
         lines = [line.split() for line in out.splitlines() if line.strip()]
         tables = len(document["settings"]["forests"]) + 1
         assert Counter(line[0] for line in lines if line[0] in rules) == dict.fromkeys(rules, tables)
         assert out.count("*") >= 4 * len(document["settings"]["forests"]) + 5
     assert "569 instances, 30 features, 2 classes (malignant 212, benign 357)" in " ".join(binary[0].split())
     assert "4 forests of 1 tree " in binary[0]
-    assert "Left out: plausibility, confidence, epistemic" in wine[0]
-    assert "and cautious-p, which compare two classes (here 3)." in wine[0]
+    assert "Left out: plausibility, plausibility-p, confidence, median-pls" in wine[0]
+    assert "and cautious-p, which compare two classes (here 3)." in " ".join(wine[0].split())
     assert "Left out" not in binary[0]
 
 
-def test_averages_and_ranks_of_given_records():
-    def record(leaf_size, fold, rule, accuracy, brier):
-        return report.Record("random-forest", leaf_size, 0, fold, rule, accuracy, 0.5, brier, 1.0)
-
-    records = [
-        record(1, 0, "vote", 0.9, 0.1),
-        record(1, 0, "pooling", 0.8, 0.2),
-        record(1, 1, "vote", 0.7, 0.1),
-        record(1, 1, "pooling", 0.7 + 1e-12, 0.2),
-        record(8, 0, "vote", 0.5, 0.3),
-        record(8, 0, "pooling", 0.6, 0.1),
-        record(8, 1, "vote", 0.5, 0.3),
-        record(8, 1, "pooling", 0.6, 0.1),
-    ]
-    ranks = report.average_ranks(records)
-    assert ranks.loc["vote", "accuracy"] == pytest.approx((1 + 1.5 + 2 + 2) / 4)
-    assert ranks.loc["pooling", "brier"] == 1.5
-    assert ranks.loc["vote", "auc"] == ranks.loc["pooling", "log_loss"] == 1.5, "equals share their ranks"
-    assert list(ranks.index) == ["pooling", "vote"], "best first"
-    mean = report.averages(records).loc[("random-forest", "vote"), "accuracy"]
-    assert mean["mean"] == pytest.approx(0.65)
-    assert mean["std"] == pytest.approx(np.std([0.7, 0.6], ddof=1)), "over folds, leaf sizes averaged first"
-    best = report.best_leaf_sizes(records)
-    assert best["random-forest", "vote"] == 1
-    assert best["random-forest", "pooling"] == 8
-
-
-def test_certain_answers_keep_their_order():
-    log_odds = np.array([[-200.0, 0, -300], [-150, 0, -300], [0, -120, -300], [0, -180, -300], [-300, -300, 0]])
-    probs = np.exp(log_odds).astype(np.float32)
-    probs /= probs.sum(axis=1, keepdims=True)
-    answer = Answer(log_odds.astype(np.float32), None, probs, log_odds.astype(np.float32))
-    assert report.measure(answer, np.array([0, 1, 0, 0, 2]))["auc"] == pytest.approx((5 / 6 + 3 / 4 + 1) / 3)
-
-
 def test_a_terminal_without_unicode_gets_ascii():
-    records = [
-        report.Record("random-forest", 1, 0, fold, rule, 0.5, 0.5, 0.25, 12.5 + fold * 4)
-        for fold in (0, 1)
-        for rule in TWO_CLASSES
-    ]
     settings = report.Settings(forests=("random-forest",), leaf_sizes=(1,), n_repeats=1, n_folds=2)
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    report.show(Console(file=stream, width=80), report.breast_cancer(), settings, records)
+    report.show(Console(file=stream, width=80), made_up_results(report.breast_cancer(), settings))
     stream.flush()
     assert "*14.500 +-2.83" in stream.buffer.getvalue().decode("ascii")
 
@@ -216,7 +188,10 @@ BAD = {
     "rare class": (["--folds", "250"], ["fewer rows than --folds=250", "'malignant' (212)", "Lower --folds to 212"]),
     "target without data": (["--target", "y"], ["--target='y' was given without DATA"]),
     "no such file": (["nowhere.csv", "--target", "y"], ["DATA='nowhere.csv' does not exist"]),
-    "no such folder": (["--json", "nowhere/results.json"], ["--json='nowhere/results.json'", "name of a file"]),
+    "unknown rule": (["--rules", "dempsterr"], ["--rules='dempsterr' is unknown", "Did you mean 'dempster'"]),
+    "unknown counts": (["--counts", "bag"], ["--counts='bag' is unknown", "inbag, train, oob, calibration"]),
+    "bags of a tree": (["--forests", "single-tree", "--counts", "oob"], ["--counts='oob'", "Leave single-tree out"]),
+    "not a folder": (["--report", "README.md"], ["--report='README.md' cannot be written to", "expected a folder"]),
     "unknown option": (["--tree", "2", "--oak"], ["unrecognized arguments: --oak", "--help"]),
 }
 

@@ -1,0 +1,97 @@
+"""Displays: what they draw is what they were given."""
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from jaxunc import comparison, metrics, plotting
+
+matplotlib.use("Agg")
+pytestmark = pytest.mark.once
+
+
+@pytest.fixture
+def ax():
+    """Axes of a figure that nobody shows."""
+    return Figure().add_subplot()
+
+
+@pytest.fixture(scope="module")
+def many():
+    """A million predictions: confidences, hits, two uncertainties."""
+    rng = np.random.default_rng(0)
+    confidence = rng.uniform(0.5, 1, 1_000_000).astype(np.float32)
+    probs = np.stack([1 - confidence, confidence], axis=1)
+    right = rng.random(len(confidence)) < confidence
+    return probs, right, rng.random((2, len(confidence)), dtype=np.float32) / 2
+
+
+def test_reliability(ax, many):
+    probs, right, _ = many
+    display = plotting.ReliabilityDisplay.from_predictions(probs, right.astype(int), name="honest", ax=ax, color="k")
+    curve = metrics.reliability_curve(probs, right.astype(int))
+    filled = np.asarray(curve.size) > 0
+    np.testing.assert_allclose(display.line_.get_xdata(), np.asarray(curve.confidence)[filled], rtol=1e-6)
+    np.testing.assert_allclose(display.line_.get_ydata(), np.asarray(curve.accuracy)[filled], rtol=1e-6)
+    assert display.ax_ is ax
+    assert display.line_.get_label() == "honest"
+    assert len(ax.lines) == 2, "the diagonal, and one point per filled bin"
+    empty = plotting.ReliabilityDisplay(metrics.ReliabilityCurve(*np.zeros((3, 2)))).plot(ax, reference=False)
+    assert len(empty.line_.get_xdata()) == 0
+
+
+def test_rejection_and_risk(ax, many):
+    probs, right, _ = many
+    certainty = probs[:, 1]
+    kept = plotting.RejectionDisplay.from_predictions(certainty, right, ax=ax)
+    assert len(kept.line_.get_xdata()) == 200, "however many instances"
+    assert kept.line_.get_ydata()[0] == pytest.approx(right.mean(), abs=1e-6)
+    risk = plotting.RiskCoverageDisplay.from_predictions(certainty, right, n_points=10, ax=ax)
+    assert risk.line_.get_ydata()[-1] == pytest.approx(1 - right.mean(), abs=1e-6)
+    assert risk.line_.get_xdata()[0] == pytest.approx(0.1)
+
+
+def test_uncertainty(ax, many):
+    _, right, (aleatoric, epistemic) = many
+    display = plotting.UncertaintyDisplay.from_predictions(aleatoric, epistemic, right, n_bins=8, ax=ax)
+    assert len(display.squares_.get_paths()) == 16, "half of each axis is filled"
+    counted = metrics.uncertainty_map(aleatoric, epistemic, right, n_bins=8)
+    size, errors = np.asarray(counted.size), np.asarray(counted.errors)
+    np.testing.assert_allclose(display.squares_.get_array(), (errors / np.maximum(size, 1))[size > 0])
+    assert display.colorbar_ is not None
+    nothing = metrics.UncertaintyMap(*np.zeros((2, 8, 8), int), *np.tile(np.linspace(0, 1, 9), (2, 1)))
+    assert plotting.UncertaintyDisplay(nothing).plot(ax, colorbar=False).colorbar_ is None
+
+
+def test_leaf_sizes(ax):
+    values = {f"rule {i}": [0.1 * i, 0.2 * i] for i in range(9)}
+    display = plotting.LeafSizeDisplay.from_values((1, 8), values, measure="accuracy", ax=ax)
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["1", "8"]
+    for rule, line in display.lines_.items():
+        np.testing.assert_allclose(line.get_ydata(), values[rule])
+    colours = {line.get_color() for line in display.lines_.values()}
+    assert len(colours) == len(plotting.PALETTE) + 1, "seven stand out, the others are grey"
+    looks = {(line.get_marker(), line.get_linestyle()) for line in list(display.lines_.values())[-7:]}
+    assert len(looks) > 3, "without colours too"
+
+
+def test_critical_difference(ax):
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(30, 4)) + np.array([0, 0.1, 3, 3.1])
+    names = ["a", "b", "c", "d"]
+    display = plotting.CriticalDifferenceDisplay.from_values(values, names, larger_is_better=True, ax=ax)
+    assert display.critical_difference == pytest.approx(comparison.nemenyi_difference(4, 30))
+    assert sorted(map(sorted, display.groups)) == [[0, 1], [2, 3]]
+    texts = " ".join(text.get_text() for text in ax.texts)
+    assert all(name in texts for name in names)
+    assert "critical difference" in texts
+    assert all(isinstance(rank, float) for rank in display.ranks)
+
+
+def test_new_axes_without_any():
+    from matplotlib import pyplot as plt
+
+    display = plotting.LeafSizeDisplay((1, 2), {"vote": [1, 2]}, measure="AUC").plot()
+    assert display.figure_ is display.ax_.figure
+    plt.close(display.figure_)

@@ -1,0 +1,61 @@
+"""One forest on one test fold, against plain NumPy and scikit-learn."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.metrics import log_loss, roc_auc_score
+
+import jaxunc as ju
+from jaxunc import report
+from jaxunc.report._evaluate import _Answers, _measure
+
+pytestmark = pytest.mark.once
+
+
+@pytest.fixture(scope="module")
+def fold():
+    """A forest, test instances, and how two rules did on them."""
+    X, y = make_classification(700, 8, flip_y=0.2, random_state=3)
+    forest = ju.from_sklearn(RandomForestClassifier(7, min_samples_leaf=5, random_state=0).fit(X[:500], y[:500]))
+    return forest, X[500:], y[500:], report.evaluate(forest, ("probability", "evidence"), X[500:], y[500:])
+
+
+def test_measures_and_curves(fold):
+    forest, X, y, outcome = fold
+    for rule, combiner in (("probability", ju.Mean()), ("evidence", ju.EvidenceAccumulation(forest.prior))):
+        bound = ju.bind(forest, combiner)
+        probs, scores = np.asarray(bound.probability(X), float), np.asarray(bound(X), float)
+        certainty, right = np.abs(scores[:, 1] - scores[:, 0]), scores.argmax(1) == y
+        found = outcome.measures[rule]
+        assert found["accuracy"] == pytest.approx(right.mean(), abs=1e-6)
+        assert found["auc"] == pytest.approx(roc_auc_score(y, scores[:, 1] - scores[:, 0]), abs=1e-6)
+        assert found["brier"] == pytest.approx(np.mean((probs[:, 1] - y) ** 2), abs=1e-6)
+        assert found["log_loss"] == pytest.approx(log_loss(y, probs / probs.sum(1, keepdims=True)), rel=1e-5)
+        bins = outcome.reliability[rule]
+        assert sum(bins["size"]) == len(y)
+        assert sum(bins["hits"]) == right.sum()
+        assert sum(bins["confidence"]) == pytest.approx(probs.max(1).sum(), rel=1e-5)
+        error = np.abs(np.array(bins["hits"]) - bins["confidence"]).sum() / len(y)
+        assert found["calibration_error"] == pytest.approx(error, abs=1e-5)
+        curve = outcome.rejection[rule]
+        assert curve[-1] == pytest.approx(right.mean(), abs=1e-6), "nothing rejected"
+        if rule == "evidence":  # whose certainties do not tie
+            half = np.argsort(-certainty, kind="stable")[:100]
+            assert curve[9] == pytest.approx(right[half].mean(), abs=1e-6)
+
+
+def test_the_map_of_uncertainties_counts_everyone(fold):
+    forest, X, y, outcome = fold
+    wrong = np.asarray(ju.bind(forest, ju.Mean())(X)).argmax(1) != y
+    assert sum(n for *_, n, _ in outcome.uncertainty) == len(y)
+    assert sum(errors for *_, errors in outcome.uncertainty) == wrong.sum()
+
+
+def test_certain_answers_keep_their_order():
+    log_odds = np.array([[-200.0, 0, -300], [-150, 0, -300], [0, -120, -300], [0, -180, -300], [-300, -300, 0]])
+    probs = np.exp(log_odds).astype(np.float32)
+    probs /= probs.sum(axis=1, keepdims=True)
+    logs = log_odds.astype(np.float32)
+    measures, *_ = _measure(_Answers(logs[None], probs[None], logs[None]), np.array([0, 1, 0, 0, 2]))
+    assert float(measures["auc"][0]) == pytest.approx((5 / 6 + 3 / 4 + 1) / 3)

@@ -1,0 +1,107 @@
+"""The page: what it says, that it carries all it needs, and how a browser takes it."""
+
+import re
+import shutil
+from html.parser import HTMLParser
+
+import pytest
+
+from jaxunc import report
+from tests.report._made_up import made_up_results
+
+pytestmark = pytest.mark.once
+
+SETTINGS = report.Settings(leaf_sizes=(1, 4), n_repeats=1, n_folds=3, n_trees=3)
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+QUIET = ("no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking", "disable-sync")
+
+
+class Elements(HTMLParser):
+    """All elements and their attributes."""
+
+    def __init__(self, page: str):
+        super().__init__()
+        self.found: list[tuple[str, dict]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with the page of a small real study."""
+    folder = tmp_path_factory.mktemp("page")
+    rules = ("probability", "vote", "pooling")
+    settings = report.Settings(("random-forest",), rules, (2, 9), n_trees=3, n_repeats=1, n_folds=3)
+    table = report.breast_cancer()._replace(name="<b>cancer</b> & co", warnings=("a <i>warning</i>",))
+    report.write_page(folder, report.run(table, settings, quiet=True))
+    return folder
+
+
+def test_the_page_carries_all_it_needs(folder):
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    assert len(text.encode()) < 3e6
+    elements = Elements(text).found
+    assert not {tag for tag, _ in elements} & {"script", "iframe", "object", "base"}
+    for _, attributes in elements:
+        for name in ("src", "href"):
+            assert attributes.get(name, "data:").startswith("data:")
+    assert "@import" not in text
+    assert "url(" not in text
+    images = [attributes for tag, attributes in elements if tag == "img"]
+    assert len(images) == 4 + 2 + 3 + 1, "ranks, leaf sizes, three curves, uncertainty"
+    assert all(len(image["alt"]) > 20 for image in images)
+
+
+def test_what_comes_from_the_data_is_escaped(folder):
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    assert "&lt;b&gt;cancer&lt;/b&gt; &amp; co" in text
+    assert "<b>cancer" not in text
+    assert "a &lt;i&gt;warning&lt;/i&gt;" in text
+
+
+def test_the_same_results_make_the_same_page(folder):
+    results = made_up_results(report.breast_cancer(), SETTINGS, ("probability", "vote"))
+    assert (
+        report.write_page(folder / "..", results).read_bytes() == report.write_page(folder / "..", results).read_bytes()
+    )
+
+
+def test_all_rules_alike_and_one_rule_alone(tmp_path):
+    """Nothing is told apart, nothing is divided by zero."""
+    alike = report.write_page(tmp_path, made_up_results(report.breast_cancer(), SETTINGS)).read_text(encoding="utf-8")
+    assert alike.count("No other rule can be told from it.") == 4
+    assert "nan" not in re.sub(r'"data:[^"]*"', "", alike).lower().replace("maintenance", "")
+    one = made_up_results(report.breast_cancer(), report.Settings(leaf_sizes=(4,), n_repeats=1), ("vote",))
+    said = report.write_page(tmp_path, one).read_text(encoding="utf-8")
+    assert "alone was run" in said
+    assert "Over leaf sizes" not in said
+
+
+def test_a_perfect_score_is_doubted(tmp_path):
+    results = made_up_results(report.breast_cancer(), SETTINGS, ("probability", "vote"))
+    for outcome in results.outcomes.values():
+        for values in outcome.measures.values():
+            values["accuracy"] = 1.0
+    assert "The score is perfect." in report.write_page(tmp_path, results).read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; continuous integration installs one")
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_browser_shows_it_without_errors(folder, width):
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright drives the browser; it is not installed")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=[f"--{option}" for option in QUIET])
+        page = browser.new_page(viewport={"width": width, "height": 800})
+        complaints = []
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("requestfailed", lambda request: complaints.append(request.url[:100]))
+        page.goto((folder / "report.html").as_uri())
+        assert complaints == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing is wider than the screen"
+        shown = page.evaluate("[...document.images].map(image => image.complete && image.naturalWidth > 100)")
+        assert len(shown) == 10
+        assert all(shown)
+        browser.close()

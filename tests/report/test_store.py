@@ -1,0 +1,94 @@
+"""Results as they finish: interrupted, resumed, refused."""
+
+import json
+
+import pytest
+
+from jaxunc import report
+from tests.report._made_up import made_up_results
+
+pytestmark = pytest.mark.once
+
+SETTINGS = report.Settings(forests=("random-forest",), rules=("probability", "vote"), leaf_sizes=(1, 4), n_trees=3)
+
+
+@pytest.fixture(scope="module")
+def table():
+    """The shipped data."""
+    return report.breast_cancer()
+
+
+def outcomes(table):
+    """All outcomes of a made-up study, in order."""
+    return list(made_up_results(table, SETTINGS, SETTINGS.rules).outcomes.items())
+
+
+def test_interrupted_and_resumed_it_writes_the_same_bytes(table, tmp_path):
+    whole = report.Store(tmp_path / "whole", table, SETTINGS)
+    for cell, outcome in outcomes(table):
+        whole.add(cell, outcome)
+    whole.finish()
+    begun = report.Store(tmp_path / "parts", table, SETTINGS)
+    for cell, outcome in outcomes(table)[::-1][:3]:
+        begun.add(cell, outcome)
+    journal = tmp_path / "parts" / "unfinished.jsonl"
+    with journal.open("ab") as file:
+        file.write(journal.read_bytes().splitlines()[1][:50])
+    resumed = report.Store(tmp_path / "parts", table, SETTINGS)
+    assert len(resumed.outcomes) == 3, "the line that was cut off is not counted"
+    for cell, outcome in outcomes(table)[:-3]:
+        resumed.add(cell, outcome)
+    assert resumed.complete
+    resumed.finish()
+    assert (tmp_path / "parts" / "results.json").read_bytes() == (tmp_path / "whole" / "results.json").read_bytes()
+    assert not journal.exists()
+    again = report.Store(tmp_path / "parts", table, SETTINGS)
+    assert again.complete
+    assert again.finish() == whole.finish()
+
+
+def test_a_real_study_goes_on_where_it_stopped(table, tmp_path):
+    settings = report.Settings(("random-forest",), ("probability",), (9,), n_trees=1, n_repeats=1, n_folds=3)
+    whole = report.run(table, settings, tmp_path / "whole", quiet=True)
+    begun = report.Store(tmp_path / "parts", table, settings)
+    study = report.study(table, settings)
+    begun.add(*next(study))
+    study.close()
+    assert report.run(table, settings, tmp_path / "parts", quiet=True) == whole
+    assert (tmp_path / "parts" / "results.json").read_bytes() == (tmp_path / "whole" / "results.json").read_bytes()
+
+
+@pytest.mark.parametrize("file", ["results.json", "unfinished.jsonl"])
+def test_another_run_is_refused(table, tmp_path, file):
+    store = report.Store(tmp_path, table, SETTINGS)
+    for cell, outcome in outcomes(table):
+        store.add(cell, outcome)
+    if file == "results.json":
+        store.finish()
+    before = (tmp_path / file).read_bytes()
+    with pytest.raises(ValueError, match=f"holds another run .{file}.: settings.seed was 0, is now 1"):
+        report.Store(tmp_path, table, report.Settings(**{**vars(SETTINGS), "seed": 1}))
+    shifted = table._replace(X=table.X + 1)
+    with pytest.raises(ValueError, match=r"data\.sha256 was"):
+        report.Store(tmp_path, shifted, SETTINGS)
+    assert (tmp_path / file).read_bytes() == before, "nothing is lost"
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", "no JSON", '{"forests": [{}]}', '{"forests": 3}'])
+def test_a_file_of_something_else_is_refused(table, tmp_path, content):
+    (tmp_path / "results.json").write_text(content)
+    with pytest.raises(ValueError, match=r"results\.json"):
+        report.Store(tmp_path, table, SETTINGS)
+    assert (tmp_path / "results.json").read_text() == content
+
+
+def test_results_that_lack_forests_are_refused(table, tmp_path):
+    store = report.Store(tmp_path, table, SETTINGS)
+    for cell, outcome in outcomes(table):
+        store.add(cell, outcome)
+    store.finish()
+    path = tmp_path / "results.json"
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps({**document, "forests": document["forests"][1:]}))
+    with pytest.raises(ValueError, match="lacks forests"):
+        report.Store(tmp_path, table, SETTINGS)
