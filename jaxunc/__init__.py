@@ -4,7 +4,7 @@
 `bind` them, and score.
 """
 
-from jaxunc import belief, combiners, estimators, forest, interop, metrics, routing, scorers
+from jaxunc import belief, combiners, comparison, estimators, forest, interop, metrics, plotting, routing, scorers
 from jaxunc.combiners import (
     Answer,
     BetaAggregation,
@@ -58,6 +58,7 @@ __all__ = [
     "bind",
     "check_forest",
     "combiners",
+    "comparison",
     "estimators",
     "forest",
     "from_sklearn",
@@ -68,6 +69,7 @@ __all__ = [
     "margin",
     "metrics",
     "oob_mask",
+    "plotting",
     "recount",
     "routing",
     "scorers",

@@ -44,7 +44,22 @@ def test_rooms_import_only_from_the_rooms_above_them():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("package", ["", ".belief", ".combiners", ".forest", ".interop", ".routing", ".scorers"])
+ROOMS = [
+    "belief",
+    "combiners",
+    "comparison",
+    "estimators",
+    "forest",
+    "interop",
+    "metrics",
+    "plotting",
+    "report",
+    "routing",
+    "scorers",
+]
+
+
+@pytest.mark.parametrize("package", ["", *(f".{room}" for room in ROOMS)])
 def test_public_names_exist_and_are_documented(package):
     module = importlib.import_module("jaxunc" + package)
     assert module.__all__ == sorted(module.__all__, key=lambda name: (not name.isupper(), name))

@@ -92,6 +92,6 @@ def test_critical_difference(ax):
 def test_new_axes_without_any():
     from matplotlib import pyplot as plt
 
-    display = plotting.LeafSizeDisplay((1, 2), {"vote": [1, 2]}, measure="AUC").plot()
+    display = plotting.LeafSizeDisplay((1, 2), {"vote": [1.0, 2.0]}, measure="AUC").plot()
     assert display.figure_ is display.ax_.figure
     plt.close(display.figure_)
