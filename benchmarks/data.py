@@ -102,7 +102,7 @@ def _read(name: str, content: bytes, entry: dict[str, Any]) -> DataSet:
 
 
 def _codes(column: pd.Series, levels: list[str]) -> np.ndarray:
-    return pd.Categorical(column, categories=levels).codes.astype(np.int64)
+    return pd.Index(levels).get_indexer(column)
 
 
 def _positive_last(labels: list[str], positive: str | None) -> list[str]:

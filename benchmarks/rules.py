@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.data import DataSet, load
-from benchmarks.rules_page import rules_page
+from benchmarks.rules_page import rules_page, write_pictures
 from jaxunc import report
 
 SETS = (
@@ -62,6 +62,7 @@ def main() -> None:
     parser.add_argument("--data", help="folder of data sets (default: JAXUNC_DATA, else OpenML)")
     parser.add_argument("--sets", nargs="+", default=SETS, metavar="NAME", help="only these sets")
     parser.add_argument("--work", default="benchmarks/work/rules", help="folder that keeps what has been run")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of rules.json, rules.md and the pictures")
     args = parser.parse_args()
     found = []
     for i, name in enumerate(args.sets):
@@ -73,11 +74,11 @@ def main() -> None:
             seconds = time.perf_counter() - start
             print(f"{i + 1}/{len(args.sets)} {name}, {counts}: {seconds:.0f} s", file=sys.stderr, flush=True)
     everything = pd.concat(found, ignore_index=True)
-    write(everything)
+    write(everything, args.out)
 
 
-def write(everything: pd.DataFrame) -> None:
-    """The numbers, compactly, and the page that reads them."""
+def write(everything: pd.DataFrame, folder: Path) -> None:
+    """The numbers, compactly, the page that reads them, and its pictures."""
     keys = ["set", "n_classes", "counts", "forest", "leaf_size", "rule"]
     rows = [list(row) for row in everything[[*keys, *report.MEASURES]].itertuples(index=False)]
     head = {
@@ -86,11 +87,12 @@ def write(everything: pd.DataFrame) -> None:
         "columns": [*keys, *report.MEASURES],
     }
     lines = ",\n".join(json.dumps(row) for row in rows)
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "rules.json").write_text(
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "rules.json").write_text(
         json.dumps(head, indent=1).removesuffix("\n}") + f',\n "rows": [\n{lines}\n]}}\n', encoding="utf-8"
     )
-    (RESULTS / "rules.md").write_text(rules_page(everything), encoding="utf-8")
+    (folder / "rules.md").write_text(rules_page(everything), encoding="utf-8")
+    write_pictures(everything, folder)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,185 @@
-"""The rules of many data sets compared, in words and tables."""
+"""What the means of many data sets say about rules: tables, tests, and the pictures of average ranks."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from jaxunc import comparison, plotting, report
+
+BASELINE = "probability"
+AIMS = {
+    "auc": "to rank (AUC)",
+    "accuracy": "to decide (accuracy)",
+    "brier": "probabilities (Brier)",
+    "log_loss": "probabilities (log loss)",
+    "risk_coverage": "to abstain (risk-coverage)",
+}
+"""What an answer is wanted for, and the measure that says how well it serves."""
+COUNTS = {"inbag": "in-bag", "oob": "out-of-bag", "calibration": "calibration"}
 
 
-def rules_page(everything) -> str:
-    return ""
+class Winner(NamedTuple):
+    """The rule with the least average rank, held against the mean of probabilities."""
+
+    rule: str
+    better: int
+    worse: int
+    p_value: float
+    gain: float
+    """Median over sets of how much better it is."""
+
+
+def rules_page(everything: pd.DataFrame) -> str:
+    """The page, as Markdown."""
+    two, more = everything[everything["n_classes"] == 2], everything[everything["n_classes"] > 2]
+    parts = [
+        "# Which rule when",
+        f"Made by `python -m benchmarks.rules`: {everything['set'].nunique()} data sets ({two['set'].nunique()} of two "
+        "classes), random forests and extremely randomised trees of 100 trees, 5-fold cross-validation. A block of "
+        "every test is a data set: the mean over its folds and over the two kinds of forest.",
+        "## Two classes: the best rule for each purpose",
+        _how_to_read(),
+        _winners(two),
+    ]
+    if len(more):
+        parts += ["## More than two classes", "Rules that compare two classes have no form here.", _winners(more)]
+    for measure in ("auc", "brier"):
+        title = report.TITLES[measure]
+        parts += [f"## Two classes: average ranks by {title}", _ranks(two, measure)]
+        parts += [f"![average ranks by {title}, in-bag counts, leaves of at least one instance](rules-{measure}.svg)"]
+    parts += ["## Two classes: rule, counts and leaf size chosen together", _together(two)]
+    parts += ["## Two classes: whose counts", _whose_counts(two)]
+    return "\n\n".join(parts) + "\n"
+
+
+def write_pictures(everything: pd.DataFrame, folder: Path) -> None:
+    """Critical-difference diagrams of grown-out forests as scikit-learn makes them."""
+    from matplotlib import pyplot as plt
+
+    plt.rcParams["svg.hashsalt"] = "jaxunc"
+    for measure in ("auc", "brier"):
+        values = _values(everything[everything["n_classes"] == 2], measure, "inbag", 1)
+        figure, ax = plt.subplots(figsize=(8, 5.5), layout="constrained")
+        plotting.CriticalDifferenceDisplay.from_values(
+            values.to_numpy(), values.columns, larger_is_better=_larger(measure), ax=ax, highlight=(BASELINE,)
+        )
+        figure.savefig(folder / f"rules-{measure}.svg", metadata={"Date": None})
+        plt.close(figure)
+
+
+def _how_to_read() -> str:
+    return (
+        f"Least average rank of all rules. In brackets: on how many sets it is better and worse than `{BASELINE}`, the "
+        "mean that scikit-learn answers; in **bold** where a signed-rank test over the sets tells the two apart "
+        "(p < .05, Holm-corrected for all rules of that cell)."
+    )
+
+
+def _values(rows: pd.DataFrame, measure: str, counts: str, leaf_size: int) -> pd.DataFrame:
+    """``[sets rules]``: the mean over forest kinds."""
+    here = rows[(rows["counts"] == counts) & (rows["leaf_size"] == leaf_size)]
+    order = list(dict.fromkeys(here["rule"]))
+    return here.pivot_table(index="set", columns="rule", values=measure, aggfunc="mean")[order]
+
+
+def _larger(measure: str) -> bool:
+    return measure in ("auc", "accuracy")
+
+
+def winner(values: pd.DataFrame, *, larger: bool) -> Winner:
+    """The best of ``values [sets rules]`` by average rank, and its test against the baseline."""
+    array = values.to_numpy()
+    ranks = comparison.average_ranks(array, larger_is_better=larger, decimals=6)
+    best = int(np.argmin(ranks))
+    base = values.columns.get_loc(BASELINE)
+    gains = np.round((array - array[:, [base]]) * (1 if larger else -1), 6)
+    tests = comparison.pairwise_wilcoxon(array, larger_is_better=larger, correction="none").p_values[base]
+    others = [i for i in range(len(ranks)) if i != base]
+    p_values = np.ones(len(ranks))
+    p_values[others] = comparison.holm(tests[others])
+    gain = gains[:, best]
+    return Winner(
+        str(values.columns[best]), int((gain > 0).sum()), int((gain < 0).sum()), p_values[best], float(np.median(gain))
+    )
+
+
+def _winners(rows: pd.DataFrame) -> str:
+    lines = []
+    for counts, words in COUNTS.items():
+        for leaf_size in sorted(rows["leaf_size"].unique()):
+            cells = [_cell(winner(_values(rows, m, counts, leaf_size), larger=_larger(m))) for m in AIMS]
+            lines.append([f"{words}, {leaf_size}", *cells])
+    return _table(["counts, least leaf", *AIMS.values()], lines)
+
+
+def _cell(best: Winner) -> str:
+    if best.rule == BASELINE:
+        return f"`{best.rule}`"
+    name = f"**`{best.rule}`**" if best.p_value < 0.05 else f"`{best.rule}`"
+    return f"{name} ({best.better}:{best.worse})"
+
+
+def _ranks(rows: pd.DataFrame, measure: str) -> str:
+    """A row per rule, a column per counts and leaf size; below, whether the rules differ at all."""
+    columns, notes, last = {}, {}, None
+    for counts, words in COUNTS.items():
+        for leaf_size in sorted(rows["leaf_size"].unique()):
+            values = _values(rows, measure, counts, leaf_size)
+            ranks = comparison.average_ranks(values.to_numpy(), larger_is_better=_larger(measure), decimals=6)
+            columns[f"{words}, {leaf_size}"] = pd.Series(ranks, values.columns)
+            notes[f"{words}, {leaf_size}"] = comparison.friedman(values.to_numpy(), decimals=6).p_value
+            last = values
+    table = pd.DataFrame(columns).sort_values("in-bag, 1", kind="stable")
+    body = [[f"`{rule}`", *(f"{rank:.1f}" for rank in ranks)] for rule, ranks in table.iterrows()]
+    body.append(["Friedman's p", *(f"{p:.1g}" for p in notes.values())])
+    difference = comparison.nemenyi_difference(last.shape[1], last.shape[0])
+    return _table(["rule", *columns], body) + f"\n\nNemenyi's critical difference at .05: {difference:.2f}."
+
+
+def _together(rows: pd.DataFrame) -> str:
+    """For each purpose, the choices with the least average ranks among all."""
+    lines = []
+    for measure, aim in AIMS.items():
+        sign = 1 if _larger(measure) else -1
+        values = rows.pivot_table(index="set", columns=["counts", "leaf_size", "rule"], values=measure, aggfunc="mean")
+        ranks = comparison.average_ranks(values.to_numpy(), larger_is_better=_larger(measure), decimals=6)
+        usual = values[("inbag", 1, BASELINE)]
+        for i in np.argsort(ranks, kind="stable")[:5]:
+            counts, leaf_size, rule = values.columns[i]
+            gain = sign * (values.iloc[:, i] - usual)
+            won = f"{(gain > 0).sum()}:{(gain < 0).sum()}"
+            cells = [f"{ranks[i]:.0f}", f"`{rule}`", COUNTS[counts], str(leaf_size), won, f"{gain.median():+.4f}"]
+            lines.append([aim, *cells])
+    return (
+        f"The five least average ranks among all {values.shape[1]} choices, and each against what scikit-learn does by "
+        f"default (`{BASELINE}`, in-bag counts, leaves of one instance): sets better and worse, median gain. The best "
+        "of so many is flattered by the choice.\n\n"
+        + _table(["purpose", "rank", "rule", "counts", "least leaf", "better:worse", "gain"], lines)
+    )
+
+
+def _whose_counts(rows: pd.DataFrame) -> str:
+    """For each rule and leaf size, what other counts change, in the median over sets."""
+    lines = []
+    for leaf_size in sorted(rows["leaf_size"].unique()):
+        inbag = {measure: _values(rows, measure, "inbag", leaf_size) for measure in ("auc", "brier")}
+        for rule in inbag["auc"].columns:
+            cells = []
+            for measure in ("auc", "brier"):
+                for counts in ("oob", "calibration"):
+                    change = _values(rows, measure, counts, leaf_size)[rule] - inbag[measure][rule]
+                    cells.append(f"{change.median():+.4f}")
+            lines.append([str(leaf_size), f"`{rule}`", *cells])
+    names = ["AUC, out-of-bag", "AUC, calibration", "Brier, out-of-bag", "Brier, calibration"]
+    return (
+        "Median over sets of what a rule's measure changes by, against in-bag counts (AUC: up is better; Brier: down "
+        "is better). Calibration counts come from a fifth of the training data, which the trees then do without.\n\n"
+        + _table(["least leaf", "rule", *names], lines)
+    )
+
+
+def _table(head: list[str], lines: list[list[str]]) -> str:
+    rows = [head, ["---"] * len(head), *lines]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)

@@ -50,7 +50,7 @@ class CriticalDifferenceDisplay:
         ranks = comparison.average_ranks(values, larger_is_better=larger_is_better)
         difference = comparison.nemenyi_difference(values.shape[1], values.shape[0], alpha=alpha)
         groups = comparison.cliques(ranks, np.abs(ranks[:, None] - ranks) > difference)
-        return cls(names, ranks.tolist(), groups, difference).plot(ax, **kwargs)
+        return cls([str(name) for name in names], ranks.tolist(), groups, difference).plot(ax, **kwargs)
 
     def plot(self, ax=None, *, highlight: Sequence[str] = ()) -> "CriticalDifferenceDisplay":
         """Draw the diagram; ``highlight`` names methods to set in bold."""
