@@ -1,7 +1,6 @@
 """What the means of many data sets say about rules: tables, tests, and the pictures of average ranks."""
 
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -20,17 +19,6 @@ AIMS = {
 COUNTS = {"inbag": "in-bag", "oob": "out-of-bag", "calibration": "calibration"}
 
 
-class Winner(NamedTuple):
-    """The rule with the least average rank, held against the mean of probabilities."""
-
-    rule: str
-    better: int
-    worse: int
-    p_value: float
-    gain: float
-    """Median over sets of how much better it is."""
-
-
 def rules_page(everything: pd.DataFrame) -> str:
     """The page, as Markdown."""
     two, more = everything[everything["n_classes"] == 2], everything[everything["n_classes"] > 2]
@@ -42,6 +30,8 @@ def rules_page(everything: pd.DataFrame) -> str:
         "## Two classes: the best rule for each purpose",
         _how_to_read(),
         _winners(two),
+        "## Two classes: against the mean of probabilities",
+        _told_apart(two),
     ]
     if len(more):
         parts += ["## More than two classes", "Rules that compare two classes have no form here.", _winners(more)]
@@ -72,8 +62,8 @@ def write_pictures(everything: pd.DataFrame, folder: Path) -> None:
 def _how_to_read() -> str:
     return (
         f"Least average rank of all rules. In brackets: on how many sets it is better and worse than `{BASELINE}`, the "
-        "mean that scikit-learn answers; in **bold** where a signed-rank test over the sets tells the two apart "
-        "(p < .05, Holm-corrected for all rules of that cell)."
+        "mean that scikit-learn answers, and by how much in the median; in **bold** where a signed-rank test over the "
+        "sets tells the two apart (p < .05, Holm-corrected for all rules of that cell)."
     )
 
 
@@ -88,21 +78,22 @@ def _larger(measure: str) -> bool:
     return measure in ("auc", "accuracy")
 
 
-def winner(values: pd.DataFrame, *, larger: bool) -> Winner:
-    """The best of ``values [sets rules]`` by average rank, and its test against the baseline."""
-    array = values.to_numpy()
-    ranks = comparison.average_ranks(array, larger_is_better=larger, decimals=6)
-    best = int(np.argmin(ranks))
-    base = values.columns.get_loc(BASELINE)
+def against_the_mean(values: pd.DataFrame, *, larger: bool) -> pd.DataFrame:
+    """Each rule of ``values [sets rules]`` against the baseline: sets better and worse, median gain, Holm's p."""
+    array, base = values.to_numpy(), values.columns.get_loc(BASELINE)
     gains = np.round((array - array[:, [base]]) * (1 if larger else -1), 6)
     tests = comparison.pairwise_wilcoxon(array, larger_is_better=larger, correction="none").p_values[base]
-    others = [i for i in range(len(ranks)) if i != base]
-    p_values = np.ones(len(ranks))
+    others = [i for i in range(len(tests)) if i != base]
+    p_values = np.ones(len(tests))
     p_values[others] = comparison.holm(tests[others])
-    gain = gains[:, best]
-    return Winner(
-        str(values.columns[best]), int((gain > 0).sum()), int((gain < 0).sum()), p_values[best], float(np.median(gain))
-    )
+    columns = {"better": (gains > 0).sum(0), "worse": (gains < 0).sum(0), "gain": np.median(gains, 0), "p": p_values}
+    return pd.DataFrame(columns, index=values.columns)
+
+
+def winner(values: pd.DataFrame, *, larger: bool) -> pd.Series:
+    """The best of ``values [sets rules]`` by average rank: its row of `against_the_mean`."""
+    ranks = comparison.average_ranks(values.to_numpy(), larger_is_better=larger, decimals=6)
+    return against_the_mean(values, larger=larger).iloc[int(np.argmin(ranks))]
 
 
 def _winners(rows: pd.DataFrame) -> str:
@@ -114,11 +105,28 @@ def _winners(rows: pd.DataFrame) -> str:
     return _table(["counts, least leaf", *AIMS.values()], lines)
 
 
-def _cell(best: Winner) -> str:
-    if best.rule == BASELINE:
-        return f"`{best.rule}`"
-    name = f"**`{best.rule}`**" if best.p_value < 0.05 else f"`{best.rule}`"
-    return f"{name} ({best.better}:{best.worse})"
+def _cell(best: pd.Series) -> str:
+    if best.name == BASELINE:
+        return f"`{best.name}`"
+    name = f"**`{best.name}`**" if best["p"] < 0.05 else f"`{best.name}`"
+    return f"{name} ({best['better']:.0f}:{best['worse']:.0f}, {best['gain']:+.4f})"
+
+
+def _told_apart(rows: pd.DataFrame) -> str:
+    """For each rule, in how many of the comparisons with the mean a test finds it better, and worse."""
+    found = {}
+    leaf_sizes = sorted(rows["leaf_size"].unique())
+    for counts, words in COUNTS.items():
+        tests = [against_the_mean(_values(rows, m, counts, n), larger=_larger(m)) for m in AIMS for n in leaf_sizes]
+        for sign, word in ((1, "better"), (-1, "worse")):
+            found[f"{words}, {word}"] = sum((t["p"] < 0.05) & (t["gain"] * sign > 0) for t in tests)
+    table = pd.DataFrame(found).drop(BASELINE)
+    order = (table["in-bag, worse"] - table["in-bag, better"]).sort_values(kind="stable").index
+    body = [[f"`{rule}`", *(str(n) for n in table.loc[rule])] for rule in order]
+    return (
+        f"In how many of {len(AIMS) * len(leaf_sizes)} comparisons with `{BASELINE}` (each measure above at each leaf "
+        "size) the test finds a rule better, and worse.\n\n" + _table(["rule", *found], body)
+    )
 
 
 def _ranks(rows: pd.DataFrame, measure: str) -> str:

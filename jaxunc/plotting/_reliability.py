@@ -14,8 +14,7 @@ class ReliabilityDisplay:
     ----------
     curve
         What `jaxunc.metrics.reliability_curve` returns, or anything with ``confidence``, ``accuracy`` and ``size``
-        ``[bins]``; bins of size 0 are left out, and dots
-        grow with the size.
+        ``[bins]``; bins of size 0 are left out, and dots grow with the size.
     name
         What the legend calls it.
 

@@ -34,7 +34,7 @@ RULES = {
     ),
     "plausibility": Rule("mean plausibility score", "mean", {"scorer": "plausibility"}, binary_only=True),
     "plausibility-p": Rule(
-        "the same, against prior", "mean", {"scorer": "plausibility", "scorer_options": _PRIOR}, binary_only=True
+        "plausibility against prior", "mean", {"scorer": "plausibility", "scorer_options": _PRIOR}, binary_only=True
     ),
     "confidence": Rule("mean confidence score", "mean", {"scorer": "confidence_bounds"}, binary_only=True),
     "vote": Rule("majority vote", "vote"),

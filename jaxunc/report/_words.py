@@ -109,7 +109,7 @@ def unsupported(results: Results, records: Any) -> list[str]:
         said.append(
             "At leaf size 1 nearly all leaves hold one class, by construction of the trees: no rule can tell a sure "
             "leaf from a lucky one there. `--counts oob` and `--counts calibration` count instances that did not grow "
-            "the tree."
+            "the tree, which rescues medians and the cautious rule, and seldom helps a mean."
         )
     return said
 

@@ -1,5 +1,7 @@
 """The page of the benchmark of rules: the winners and their tests, on made-up means."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -31,16 +33,18 @@ def test_the_winner():
     values = values.pivot_table(index="set", columns="rule", values="auc")[list(GAIN)]
     best = winner(values, larger=True)
     gains = values["better"] - values["probability"]
-    assert best.rule == "better"
-    assert (best.better, best.worse) == ((gains > 0).sum(), (gains < 0).sum())
-    assert best.gain == pytest.approx(gains.median(), abs=1e-6)
-    assert best.p_value < 0.05
-    assert winner(values, larger=False).rule == "worse"
+    assert best.name == "better"
+    assert (best["better"], best["worse"]) == ((gains > 0).sum(), (gains < 0).sum())
+    assert best["gain"] == pytest.approx(gains.median(), abs=1e-6)
+    assert best["p"] < 0.05
+    assert winner(values, larger=False).name == "worse"
 
 
 def test_without_a_difference_nothing_is_bold():
     page = rules_page(made_up(noise=0.0))
-    assert "**`better`** (12:0)" in page
+    assert "**`better`** (12:0, +0.0200)" in page
+    assert "| `better` | 10 | 0 | 10 | 0 | 10 | 0 |" in page
+    assert "| `worse` | 0 | 10 | 0 | 10 | 0 | 10 |" in page
     alike = made_up(noise=0.0)
     alike[list(report.MEASURES)] = 0.5
     assert "**`" not in rules_page(alike)
@@ -60,3 +64,11 @@ def test_the_page_and_its_pictures(tmp_path):
     rules.write(everything, again)
     for path in again.iterdir():
         assert path.read_bytes() == (tmp_path / path.name).read_bytes()
+
+
+def test_the_advice_of_the_readme_is_that_of_the_results():
+    page = (rules.RESULTS / "rules.md").read_text(encoding="utf-8")
+    readme = (rules.RESULTS.parents[1] / "README.md").read_text(encoding="utf-8")
+    quoted = re.findall(r"\S*`[a-z-]+`\S* \(\d+:\d+, [+-][\d.]+\)", readme)
+    assert len(quoted) >= 10
+    assert [cell for cell in quoted if cell not in page] == []
