@@ -26,12 +26,14 @@ def rules_page(everything: pd.DataFrame) -> str:
         "# Which rule when",
         f"Made by `python -m benchmarks.rules`: {everything['set'].nunique()} data sets ({two['set'].nunique()} of two "
         "classes), random forests and extremely randomised trees of 100 trees, 5-fold cross-validation. A block of "
-        "every test is a data set: the mean over its folds and over the two kinds of forest.",
+        "every test is a data set: the mean over its folds and over the two kinds of forest. Where counts are "
+        "out-of-bag, extremely randomised trees are grown on bags as well, so that kinds of counts are compared on "
+        "random forests alone; rules are compared on the same forests always.",
         "## Two classes: the best rule for each purpose",
         _how_to_read(),
         _winners(two),
         "## Two classes: against the mean of probabilities",
-        _told_apart(two),
+        told_apart(two),
     ]
     if len(more):
         parts += ["## More than two classes", "Rules that compare two classes have no form here.", _winners(more)]
@@ -50,7 +52,7 @@ def write_pictures(everything: pd.DataFrame, folder: Path) -> None:
 
     plt.rcParams["svg.hashsalt"] = "jaxunc"
     for measure in ("auc", "brier"):
-        values = _values(everything[everything["n_classes"] == 2], measure, "inbag", 1)
+        values = by_set(everything[everything["n_classes"] == 2], measure, "inbag", 1)
         figure, ax = plt.subplots(figsize=(8, 5.5), layout="constrained")
         plotting.CriticalDifferenceDisplay.from_values(
             values.to_numpy(), values.columns, larger_is_better=_larger(measure), ax=ax, highlight=(BASELINE,)
@@ -67,7 +69,7 @@ def _how_to_read() -> str:
     )
 
 
-def _values(rows: pd.DataFrame, measure: str, counts: str, leaf_size: int) -> pd.DataFrame:
+def by_set(rows: pd.DataFrame, measure: str, counts: str, leaf_size: int) -> pd.DataFrame:
     """``[sets rules]``: the mean over forest kinds."""
     here = rows[(rows["counts"] == counts) & (rows["leaf_size"] == leaf_size)]
     order = list(dict.fromkeys(here["rule"]))
@@ -100,7 +102,7 @@ def _winners(rows: pd.DataFrame) -> str:
     lines = []
     for counts, words in COUNTS.items():
         for leaf_size in sorted(rows["leaf_size"].unique()):
-            cells = [_cell(winner(_values(rows, m, counts, leaf_size), larger=_larger(m))) for m in AIMS]
+            cells = [_cell(winner(by_set(rows, m, counts, leaf_size), larger=_larger(m))) for m in AIMS]
             lines.append([f"{words}, {leaf_size}", *cells])
     return _table(["counts, least leaf", *AIMS.values()], lines)
 
@@ -112,12 +114,12 @@ def _cell(best: pd.Series) -> str:
     return f"{name} ({best['better']:.0f}:{best['worse']:.0f}, {best['gain']:+.4f})"
 
 
-def _told_apart(rows: pd.DataFrame) -> str:
+def told_apart(rows: pd.DataFrame) -> str:
     """For each rule, in how many of the comparisons with the mean a test finds it better, and worse."""
     found = {}
     leaf_sizes = sorted(rows["leaf_size"].unique())
     for counts, words in COUNTS.items():
-        tests = [against_the_mean(_values(rows, m, counts, n), larger=_larger(m)) for m in AIMS for n in leaf_sizes]
+        tests = [against_the_mean(by_set(rows, m, counts, n), larger=_larger(m)) for m in AIMS for n in leaf_sizes]
         for sign, word in ((1, "better"), (-1, "worse")):
             found[f"{words}, {word}"] = sum((t["p"] < 0.05) & (t["gain"] * sign > 0) for t in tests)
     table = pd.DataFrame(found).drop(BASELINE)
@@ -134,7 +136,7 @@ def _ranks(rows: pd.DataFrame, measure: str) -> str:
     columns, notes, last = {}, {}, None
     for counts, words in COUNTS.items():
         for leaf_size in sorted(rows["leaf_size"].unique()):
-            values = _values(rows, measure, counts, leaf_size)
+            values = by_set(rows, measure, counts, leaf_size)
             ranks = comparison.average_ranks(values.to_numpy(), larger_is_better=_larger(measure), decimals=6)
             columns[f"{words}, {leaf_size}"] = pd.Series(ranks, values.columns)
             notes[f"{words}, {leaf_size}"] = comparison.friedman(values.to_numpy(), decimals=6).p_value
@@ -147,8 +149,8 @@ def _ranks(rows: pd.DataFrame, measure: str) -> str:
 
 
 def _together(rows: pd.DataFrame) -> str:
-    """For each purpose, the choices with the least average ranks among all."""
-    lines = []
+    """For each purpose, the choices with the least average ranks among all, on random forests."""
+    rows, lines = rows[rows["forest"] == "random-forest"], []
     for measure, aim in AIMS.items():
         sign = 1 if _larger(measure) else -1
         values = rows.pivot_table(index="set", columns=["counts", "leaf_size", "rule"], values=measure, aggfunc="mean")
@@ -161,30 +163,30 @@ def _together(rows: pd.DataFrame) -> str:
             cells = [f"{ranks[i]:.0f}", f"`{rule}`", COUNTS[counts], str(leaf_size), won, f"{gain.median():+.4f}"]
             lines.append([aim, *cells])
     return (
-        f"The five least average ranks among all {values.shape[1]} choices, and each against what scikit-learn does by "
-        f"default (`{BASELINE}`, in-bag counts, leaves of one instance): sets better and worse, median gain. The best "
-        "of so many is flattered by the choice.\n\n"
+        f"Random forests. The five least average ranks among all {values.shape[1]} choices, and each against what "
+        f"scikit-learn does by default (`{BASELINE}`, in-bag counts, leaves of one instance): sets better and worse, "
+        "median gain. The best of so many is flattered by the choice.\n\n"
         + _table(["purpose", "rank", "rule", "counts", "least leaf", "better:worse", "gain"], lines)
     )
 
 
 def _whose_counts(rows: pd.DataFrame) -> str:
-    """For each rule and leaf size, what other counts change, in the median over sets."""
-    lines = []
+    """For each rule and leaf size, what other counts change in random forests, in the median over sets."""
+    rows, lines = rows[rows["forest"] == "random-forest"], []
     for leaf_size in sorted(rows["leaf_size"].unique()):
-        inbag = {measure: _values(rows, measure, "inbag", leaf_size) for measure in ("auc", "brier")}
+        inbag = {measure: by_set(rows, measure, "inbag", leaf_size) for measure in ("auc", "brier")}
         for rule in inbag["auc"].columns:
             cells = []
             for measure in ("auc", "brier"):
                 for counts in ("oob", "calibration"):
-                    change = _values(rows, measure, counts, leaf_size)[rule] - inbag[measure][rule]
+                    change = by_set(rows, measure, counts, leaf_size)[rule] - inbag[measure][rule]
                     cells.append(f"{change.median():+.4f}")
             lines.append([str(leaf_size), f"`{rule}`", *cells])
     names = ["AUC, out-of-bag", "AUC, calibration", "Brier, out-of-bag", "Brier, calibration"]
     return (
-        "Median over sets of what a rule's measure changes by, against in-bag counts (AUC: up is better; Brier: down "
-        "is better). Calibration counts come from a fifth of the training data, which the trees then do without.\n\n"
-        + _table(["least leaf", "rule", *names], lines)
+        "Random forests: median over sets of what a rule's measure changes by, against in-bag counts (AUC: up is "
+        "better; Brier: down is better). Calibration counts come from a fifth of the training data, which the trees "
+        "then do without.\n\n" + _table(["least leaf", "rule", *names], lines)
     )
 
 

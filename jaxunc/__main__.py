@@ -120,6 +120,8 @@ def _compare(args: argparse.Namespace) -> None:
         "counts": args.counts,
         "seed": args.seed,
     }
+    if args.report == "":
+        raise ValueError("--report='' names no folder.")
     settings = report.Settings(**{name: value for name, value in chosen.items() if value is not None})
     if args.data is None and args.target is not None:
         raise ValueError(

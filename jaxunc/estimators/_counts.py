@@ -112,8 +112,8 @@ def warn_of_pure_leaves(forest: Forest, counts: str) -> None:
     if counts in ("inbag", "train") and all_leaves_pure(forest):
         warnings.warn(
             "every leaf of this forest holds one class alone, since its trees were grown until they did: scores read "
-            "from the counts of the instances that grew them are overconfident, and no rule can tell a sure leaf from "
-            "a lucky one. Take counts='oob' or 'calibration', or larger leaves (min_samples_leaf).",
+            "from the counts of the instances that grew them are overconfident, and only its size tells a sure leaf "
+            "from a lucky one. Take counts='oob' or 'calibration', or larger leaves (min_samples_leaf).",
             PureLeavesWarning,
             stacklevel=3,
         )

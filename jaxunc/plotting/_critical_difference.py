@@ -28,6 +28,11 @@ class CriticalDifferenceDisplay:
     ax_, figure_
         What was drawn (after `plot`).
 
+    Raises
+    ------
+    ValueError
+        If names and ranks differ in length.
+
     References
     ----------
     Demšar 2006, section 3.2.
@@ -40,6 +45,10 @@ class CriticalDifferenceDisplay:
         groups: Sequence[Sequence[int]] = (),
         critical_difference: float | None = None,
     ):
+        if len(names) != len(ranks):
+            raise ValueError(
+                f"names and ranks differ in length: {len(names)} and {len(ranks)}; pass a name for each rank."
+            )
         self.names, self.ranks = list(names), [float(rank) for rank in ranks]
         self.groups, self.critical_difference = [list(group) for group in groups], critical_difference
 

@@ -39,7 +39,7 @@ def axes_of(ax):
         return ax
     from matplotlib import pyplot as plt
 
-    return plt.subplots()[1]
+    return plt.subplots(layout="constrained")[1]
 
 
 def plain(ax) -> None:

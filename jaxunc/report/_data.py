@@ -70,9 +70,11 @@ def read_table(path: str | Path, target: str | None) -> Table:
         twice = frame.columns[frame.columns.duplicated()].unique().tolist()
         raise ValueError(f"DATA={str(path)!r} has several columns named {_listed(twice)}; give each its own name.")
     y, labels = _classes(frame, target)
-    values, notes = _features(frame.drop(columns=str(target)))
+    features = frame.drop(columns=str(target))
+    values, notes = _features(features)
     X = np.column_stack(list(values.values()))
-    return Table(path.name, X, y, labels, notes, find_leaks(values, y))
+    doubts = (*find_leaks(values, y), *_counters(values), *_texts_like_numbers(features))
+    return Table(path.name, X, y, labels, notes, doubts)
 
 
 def _read_frame(path: Path) -> pd.DataFrame:
@@ -88,7 +90,7 @@ def _read_frame(path: Path) -> pd.DataFrame:
     try:
         if path.stat().st_size == 0:
             raise ValueError("it is empty")
-        frame = pd.read_parquet(path) if kind == "Parquet" else _read_csv(path)
+        frame = _read_parquet(path) if kind == "Parquet" else _read_csv(path)
         if frame.empty:
             raise ValueError(f"it has {len(frame)} rows and {frame.shape[1]} columns")
         return frame
@@ -99,6 +101,12 @@ def _read_frame(path: Path) -> pd.DataFrame:
         raise ValueError(
             f"DATA={str(path)!r} cannot be read as {kind}: {reason}. Pass {_FORMATS}, with rows."
         ) from error
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    frame = pd.read_parquet(path)
+    named = [name for name in frame.index.names if name is not None]
+    return frame.reset_index(named) if named else frame
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
@@ -115,13 +123,26 @@ def _read_csv(path: Path) -> pd.DataFrame:
         with warnings.catch_warnings():
             # pandas only warns before it cuts off the cells of a row that is longer than the first line.
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            return pd.read_csv(
-                path, sep=separator, encoding="utf-8-sig", index_col=False, na_values=["?"], low_memory=False
-            )
+            options = {"sep": separator, "encoding": "utf-8-sig", "index_col": False}
+            names = pd.read_csv(path, header=None, nrows=1, dtype=str, **options).iloc[0]
+            if len(twice := names[names.duplicated() & names.notna()].unique()):
+                raise ValueError(f"several columns are named {_listed(twice.tolist())}; give each its own name")
+            frame = pd.read_csv(path, na_values=["?"], low_memory=False, **options)
     except pd.errors.ParserWarning as error:
         raise ValueError("a row has more cells than the first line has names") from error
     except UnicodeDecodeError as error:
         raise ValueError("it is not UTF-8 text; save it as UTF-8") from error
+    return frame if separator == "," else frame.apply(_with_decimal_points)
+
+
+def _with_decimal_points(column: pd.Series) -> pd.Series:
+    """Numbers with decimal commas, as spreadsheets write them beside semicolons, as numbers."""
+    if types.is_any_real_numeric_dtype(column.dtype):
+        return column
+    words = column.dropna().astype(str)
+    if not len(words) or not words.str.fullmatch(r"\s*[-+]?\d*,?\d+\s*").all():
+        return column
+    return column.map(lambda word: float(word.replace(",", ".")), na_action="ignore").astype(float)
 
 
 def _classes(frame: pd.DataFrame, target: str | None) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -152,7 +173,8 @@ def _classes(frame: pd.DataFrame, target: str | None) -> tuple[np.ndarray, tuple
             "classes or more. Choose another column, or add rows of the other classes."
         )
     if types.is_numeric_dtype(levels.dtype) and not types.is_bool_dtype(levels.dtype):
-        numbers = levels.to_numpy(dtype=np.float64)
+        # Large integers are no floats.
+        numbers = levels.to_numpy(dtype=np.int64 if types.is_integer_dtype(levels.dtype) else np.float64)
         integral = bool(np.all(numbers == np.rint(numbers)))
         if len(levels) > _MOST_NUMERIC_CLASSES and not (integral and len(levels) < len(codes) / 5):
             raise ValueError(
@@ -161,7 +183,11 @@ def _classes(frame: pd.DataFrame, target: str | None) -> tuple[np.ndarray, tuple
                 "first."
             )
         levels = pd.Index(numbers.astype(np.int64)) if integral else levels
-    return codes.astype(np.int64), tuple(map(str, levels))
+    labels = tuple(map(str, levels))
+    if len(set(labels)) < len(labels):
+        same = next(label for label in labels if labels.count(label) > 1)
+        raise ValueError(f"--target={target!r} holds different classes that both read {same!r}; rename one of them.")
+    return codes.astype(np.int64), labels
 
 
 def _features(frame: pd.DataFrame) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
@@ -230,6 +256,39 @@ def find_leaks(values: dict[str, np.ndarray], y: Int[np.ndarray, "instances"]) -
     )
 
 
+def _counters(values: dict[str, np.ndarray]) -> tuple[str, ...]:
+    """A sentence of warning if columns number the rows."""
+    counters = [name for name, numbers in values.items() if len(numbers) > 2 and np.all(np.diff(numbers) == 1)]
+    if not counters:
+        return ()
+    return (
+        f"{_columns(counters)} number{'s' * (len(counters) == 1)} the rows: if rows are in the order of their classes "
+        "it gives them away, and new rows will have other numbers. Leave it out.",
+    )
+
+
+def _texts_like_numbers(frame: pd.DataFrame) -> tuple[str, ...]:
+    """Sentences of warning on texts that are numbers or dates with something in the way: as texts they are ordered
+    letter by letter."""
+    said = []
+    for name in frame.columns:
+        column = frame[name].dropna()
+        if not len(column) or not (types.is_object_dtype(column.dtype) or types.is_string_dtype(column.dtype)):
+            continue
+        words = column.astype(str).str.strip()
+        plain = pd.to_numeric(words, errors="coerce").notna()
+        like = words.str.fullmatch(r"[-+]?[$€£]?\d[\d.,' ]*[%$€£]?|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}")
+        if (plain | like).mean() < 0.9:
+            continue
+        odd = words[~plain].unique().tolist()
+        said.append(
+            f"{_columns([name])} holds numbers or dates but for values such as {_listed(odd, 3)}, so it was read as "
+            "text and ordered letter by letter. Leave cells empty where a value is missing, and write numbers plainly "
+            "(1234.5) and dates as 2024-12-31."
+        )
+    return tuple(said)
+
+
 def _as_numbers(column: pd.Series, name: str) -> tuple[np.ndarray, bool]:
     """A column as float64, missing values as NaN, and whether it was encoded."""
     if types.is_bool_dtype(column.dtype) or not types.is_any_real_numeric_dtype(column.dtype):
@@ -269,5 +328,5 @@ def _listed(names: list[str], most: int = 5) -> str:
 
 def _nearest(name: str, names: list[str]) -> str:
     by_lower = {other.lower(): other for other in names}
-    close = difflib.get_close_matches(name.lower(), list(by_lower), n=1)
+    close = difflib.get_close_matches(name.lower(), list(by_lower), n=1, cutoff=0.75)
     return f" Did you mean {by_lower[close[0]]!r}?" if close else ""

@@ -18,6 +18,9 @@ from ._rules import RULES
 METRICS = {"accuracy": True, "auc": True, "brier": False, "log_loss": False}
 """The measures that rules are ranked by, and whether larger is better."""
 
+MEASURES = (*METRICS, "calibration_error", "risk_coverage")
+"""All measures."""
+
 N_BINS = 10
 """Bins of confidence in reliability diagrams."""
 

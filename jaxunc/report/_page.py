@@ -24,7 +24,7 @@ from ._summary import (
     frame,
     ranking,
 )
-from ._words import data_line, data_notes, run_line, supported, unsupported
+from ._words import BASELINE, data_line, data_notes, run_line, supported, unsupported
 
 _SMALLER_IS_BETTER = {"calibration_error": False, "risk_coverage": False}
 
@@ -69,6 +69,7 @@ def page(results: Results) -> str:
         figures=figures,
         meanings={name: RULES[name].meaning for name in results.about["rules"]},
         several_leaf_sizes=len(results.settings.leaf_sizes) > 1,
+        baseline=BASELINE if BASELINE in results.about["rules"] else None,
     )
 
 
@@ -101,7 +102,8 @@ def _rank_rows(records: Any, rankings: dict[str, Ranking]) -> list[dict[str, Any
         for name in METRICS:
             place = rankings[name].rules.index(rule)
             p = rankings[name].from_best[place]
-            cells.append({"value": f"{ranks.at[rule, name]:.1f}", "best": place == 0, "close": place > 0 and p >= 0.05})
+            best = round(rankings[name].ranks[place] - rankings[name].ranks[0], DECIMALS) == 0
+            cells.append({"value": f"{ranks.at[rule, name]:.1f}", "best": best, "close": not best and p >= 0.05})
         rows.append({"rule": rule, "cells": cells, "all": f"{ranks.at[rule, 'all']:.1f}"})
     return rows
 

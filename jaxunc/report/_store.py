@@ -12,6 +12,7 @@ one object:
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -25,7 +26,7 @@ import sklearn
 from jaxunc import __version__
 
 from ._data import Table
-from ._evaluate import Outcome
+from ._evaluate import MEASURES, N_BINS, N_POINTS, Outcome
 from ._settings import Settings
 from ._study import Cell, cells
 
@@ -122,7 +123,7 @@ class Store:
             return None
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
-            found = dict(map(_parsed, document.pop("forests")))
+            found = dict(self._parsed(entry) for entry in document.pop("forests"))
         except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
             raise ValueError(
                 f"--report={str(self.folder)!r}: its {RESULTS} is not one of jaxunc compare ({error}). "
@@ -143,20 +144,38 @@ class Store:
         try:
             about = json.loads(lines[0]) if lines and lines[0].endswith(b"\n") else self.about
         except ValueError:
-            about = {}
-        self._check_same(about, UNFINISHED)
+            about = None
+        self._check_same(about if isinstance(about, dict) else {}, UNFINISHED)
         sound = [_line(self.about).encode()]
         for line in lines[1:]:
             try:
-                cell, outcome = _parsed(json.loads(line))
+                cell, outcome = self._parsed(json.loads(line))
             except (ValueError, KeyError, TypeError, AttributeError):
                 break
-            if not line.endswith(b"\n") or cell not in self._cells:
+            if not line.endswith(b"\n"):
                 break
             sound.append(line)
             yield cell, outcome
         if sound != lines:
             path.write_bytes(b"".join(sound))
+
+    def _parsed(self, entry: dict[str, Any]) -> tuple[Cell, Outcome]:
+        """A forest of this study and its outcome; a ValueError, KeyError or TypeError if it is none."""
+        cell = Cell(*(entry[name] for name in Cell._fields))
+        outcome = Outcome(*(entry[name] for name in Outcome._fields))
+        rules = set(self.about["rules"])
+        sound = cell in self._cells and all(set(part) == rules for part in outcome[:3])
+        sound = sound and all(set(values) == set(MEASURES) for values in outcome.measures.values())
+        sound = sound and all(
+            set(bins) == {"size", "hits", "confidence"} and all(len(part) == N_BINS for part in bins.values())
+            for bins in outcome.reliability.values()
+        )
+        sound = sound and all(len(curve) == N_POINTS for curve in outcome.rejection.values())
+        sound = sound and all(len(bin_) == 4 for bin_ in outcome.uncertainty)
+        numbers = jax.tree.leaves(tuple(outcome)) if sound else []
+        if not sound or not all(isinstance(n, int | float) and math.isfinite(n) for n in numbers):
+            raise ValueError(f"an entry holds something else than the outcome of {cell}")
+        return cell, outcome
 
     def _check_same(self, found: dict[str, Any], file: str) -> None:
         parts = [(part, found.get(part), expected) for part, expected in self.about.items()]
@@ -168,10 +187,6 @@ class Store:
             f"--report={str(self.folder)!r} holds another run ({file}): {said}. Choose another folder, or take away "
             "that file to begin anew."
         )
-
-
-def _parsed(entry: dict[str, Any]) -> tuple[Cell, Outcome]:
-    return Cell(*(entry[name] for name in Cell._fields)), Outcome(*(entry[name] for name in Outcome._fields))
 
 
 def _line(entry: dict[str, Any]) -> str:

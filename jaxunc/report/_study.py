@@ -84,7 +84,14 @@ def _grow(
     """The forest of a cell, counted as the settings say."""
     grown_on = counted_on = (X, y, None)
     if settings.counts == "calibration":
-        grown_on, counted_on = calibration_split(X, y, None, 0.2, seed)
+        try:
+            grown_on, counted_on = calibration_split(X, y, None, 0.2, seed)
+        except ValueError as error:
+            raise ValueError(
+                "--counts='calibration' holds out a fifth of each training part, and the smallest class has "
+                f"{np.bincount(y).min()} of {len(y)} rows there, too few to be in both. Merge or leave out such "
+                "classes of the target, or take --counts oob."
+            ) from error
     model = FORESTS[cell.forest](settings.n_trees, cell.leaf_size, seed, settings.counts == "oob")
     forest = counted_forest(model.fit(*grown_on[:2]), settings.counts, *counted_on).forest
     if np.any(np.asarray(forest.prior) <= 0):

@@ -8,11 +8,8 @@ from jaxtyping import Bool, Float
 
 from jaxunc import comparison
 
-from ._evaluate import METRICS
+from ._evaluate import MEASURES, METRICS
 from ._store import Results
-
-MEASURES = (*METRICS, "calibration_error", "risk_coverage")
-"""All measures; rules are ranked by those of `METRICS`."""
 
 TITLES = {
     "accuracy": "accuracy",

@@ -6,8 +6,9 @@ import numpy as np
 
 from ._evaluate import METRICS, N_POINTS
 from ._rules import RULES
+from ._settings import Settings
 from ._store import Results
-from ._summary import TITLES, Ranking, best_leaf_sizes
+from ._summary import DECIMALS, TITLES, Ranking, best_leaf_sizes
 
 BASELINE = "probability"
 """What forests answer with when they are left alone."""
@@ -50,15 +51,16 @@ def run_line(results: Results) -> str:
     """What was run."""
     settings = results.settings
     several = len(settings.leaf_sizes) > 1
+    bagged = settings.counts == "oob" and "extra-trees" in settings.forests
     parts = [
         " and ".join(settings.forests),
         f"leaf size{'s' * several} {', '.join(map(str, settings.leaf_sizes))}",
         f"{count(settings.n_repeats, 'repetition')} of {settings.n_folds}-fold cross-validation",
-        f"counts: {settings.counts}",
+        f"counts: {settings.counts}" + ", for which extra-trees are grown on bags as well" * bagged,
         f"seed {settings.seed}",
     ]
     return (
-        f"Run: {count(settings.n_forests, 'forest')} of {count(settings.n_trees, 'tree')} ({'; '.join(parts)}). "
+        f"Run: {count(settings.n_forests, 'forest')} of {_sizes(settings)} ({'; '.join(parts)}). "
         "All rules read the same leaves."
     )
 
@@ -68,16 +70,8 @@ def supported(results: Results, records: Any, rankings: dict[str, Ranking]) -> l
     said = [_on_measure(records, measure, rankings[measure]) for measure in METRICS]
     if len(results.settings.leaf_sizes) > 1 and len(results.about["rules"]) > 1:
         said.append(_on_leaf_sizes(records))
-    means = records.groupby("rule", sort=False)
-    calibration = means["calibration_error"].mean()
-    sentence = f"{_name(calibration.idxmin())} is calibrated best (error {calibration.min():.3f}"
-    known = BASELINE in calibration and calibration.idxmin() != BASELINE
-    said.append(sentence + (f"; `{BASELINE}` {calibration[BASELINE]:.3f})." if known else ")."))
-    accuracy = kept_accuracy(results)
-    best = max(accuracy, key=lambda rule: accuracy[rule])
-    sentence = f"Rejecting the {1 - _KEPT:.0%} it is least certain of, {_name(best)} is right in {accuracy[best]:.1%}"
-    known = BASELINE in accuracy and best != BASELINE
-    said.append(sentence + (f" of the rest; `{BASELINE}` in {accuracy[BASELINE]:.1%}." if known else " of the rest."))
+    if len(results.about["rules"]) > 1:
+        said.append(_on_trust(results, records))
     return said
 
 
@@ -85,9 +79,9 @@ def unsupported(results: Results, records: Any) -> list[str]:
     """Sentences on what the numbers do not support, and why."""
     settings = results.settings
     said = []
-    if records["accuracy"].groupby(records["forest"]).mean().max() >= _PERFECT:
+    if records.groupby(["forest", "leaf_size", "rule"])["accuracy"].mean().max() >= _PERFECT:
         said.append(
-            "The score is perfect. That is rare but where a copy of the target is among the features: look for one "
+            "A score is perfect. That is rare but where a copy of the target is among the features: look for one "
             "before you believe it."
         )
     said.append(
@@ -107,9 +101,9 @@ def unsupported(results: Results, records: Any) -> list[str]:
     )
     if settings.leaf_sizes[0] == 1 and settings.counts in ("inbag", "train"):
         said.append(
-            "At leaf size 1 nearly all leaves hold one class, by construction of the trees: no rule can tell a sure "
-            "leaf from a lucky one there. `--counts oob` and `--counts calibration` count instances that did not grow "
-            "the tree, which rescues medians and the cautious rule, and seldom helps a mean."
+            "At leaf size 1 nearly all leaves hold one class, by construction of the trees: there their size says "
+            "something, the share of their classes nothing. `--counts oob` and `--counts calibration` count instances "
+            "that did not grow the tree."
         )
     return said
 
@@ -127,7 +121,9 @@ def _on_measure(records: Any, measure: str, ranking: Ranking) -> str:
     start = f"{TITLES[measure][0].upper()}{TITLES[measure][1:]}: {_name(best)}"
     if n_rules == 1:
         return f"{start} alone was run."
-    start += f" ranks first (average rank {ranking.ranks[0]:.1f} of {n_rules})."
+    ties = int(np.sum(np.round(ranking.ranks - ranking.ranks[0], DECIMALS) == 0)) - 1
+    shared = f", as {'does' if ties == 1 else 'do'} {count(ties, 'other')}" if ties else ""
+    start += f" ranks first (average rank {ranking.ranks[0]:.1f} of {n_rules}){shared}."
     told = [rule for rule, p in zip(ranking.rules, ranking.from_best, strict=True) if p < 0.05]
     if not told:
         return f"{start} No other rule can be told from it."
@@ -139,7 +135,8 @@ def _on_measure(records: Any, measure: str, ranking: Ranking) -> str:
     mean = records.groupby("rule")[measure].mean()
     lead = (mean[best] - mean[BASELINE]) * (1 if METRICS[measure] else -1)
     how = "worse" if lead > 0 else "better on average, though it ranks lower,"
-    return f"{start} It is told from {told_from}, `{BASELINE}` among them, which is {how} by {abs(lead):.4f}."
+    least = f"{abs(lead):.4f}" if abs(lead) >= 5e-5 else "less than 0.0001"
+    return f"{start} It is told from {told_from}, `{BASELINE}` among them, which is {how} by {least}."
 
 
 def _on_leaf_sizes(records: Any) -> str:
@@ -157,6 +154,31 @@ def _on_leaf_sizes(records: Any) -> str:
         f"{what}: the best Brier scores of the rules span {by_rule:.4f}, the leaf sizes move one rule by {by_leaf:.4f} "
         f"(median). The best leaf size {'is ' if len(sizes) == 1 else 'depends on the rule: '}{listed}."
     )
+
+
+def _on_trust(results: Results, records: Any) -> str:
+    """Calibration and rejection, which are averaged and not tested."""
+    calibration = records.groupby("rule", sort=False)["calibration_error"].mean().round(DECIMALS)
+    accuracy = kept_accuracy(results)
+    sure = max(accuracy, key=lambda rule: accuracy[rule])
+    parts = [
+        f"{_name(calibration.idxmin())} is calibrated best (error {calibration.min():.3f}",
+        f"{_name(sure)} is right most often when the {1 - _KEPT:.0%} it is least certain of are rejected "
+        f"({accuracy[sure]:.1%}",
+    ]
+    if BASELINE in accuracy:
+        known = (f"; `{BASELINE}` {calibration[BASELINE]:.3f}", f"; `{BASELINE}` {accuracy[BASELINE]:.1%}")
+        names = (calibration.idxmin(), sure)
+        parts = [part + more * (name != BASELINE) for part, more, name in zip(parts, known, names, strict=True)]
+    return f"Averaged over all forests grown, and untested: {parts[0]}); {parts[1]})."
+
+
+def _sizes(settings: Settings) -> str:
+    """How many trees the forests have."""
+    trees = count(settings.n_trees, "tree")
+    if "single-tree" not in settings.forests:
+        return trees
+    return "a single tree" if len(settings.forests) == 1 else f"{trees} (single-tree: one)"
 
 
 def _name(rule: str) -> str:

@@ -95,3 +95,8 @@ def test_new_axes_without_any():
     display = plotting.LeafSizeDisplay((1, 2), {"vote": [1.0, 2.0]}, measure="AUC").plot()
     assert display.figure_ is display.ax_.figure
     plt.close(display.figure_)
+
+
+def test_names_and_ranks_of_different_lengths():
+    with pytest.raises(ValueError, match="2 and 1"):
+        plotting.CriticalDifferenceDisplay(["a", "b"], [1.0])

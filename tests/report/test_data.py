@@ -143,7 +143,56 @@ def test_a_missing_file_has_neighbours(write):
         report.read_table(path.parent, "y")
 
 
-def test_columns_of_one_name_are_refused(tmp_path):
+def test_decimal_commas(write):
+    dots = "a;b;y\n1000.5;x;0\n20.1;2,5;1\n-0.7;;0\n;1,0;1\n"
+    found = report.read_table(write("t.csv", dots.replace(".", ",")), "y")
+    np.testing.assert_array_equal(found.X[:, 0], [1000.5, 20.1, -0.7, np.nan])
+    assert "'b'" in found.notes[0], "a column with words stays text"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["-0.5", "-0.7", "12", "3.5"] * 9 + ["-"] * 4,
+        ["1,234", "999"] * 20,
+        ["45%", "7%"] * 20,
+        ["13/01/2024", "2/2/23"] * 20,
+    ],
+    ids=["dash", "thousands", "percent", "dates"],
+)
+def test_numbers_that_read_as_text_are_doubted(tmp_path, words):
+    frame = pd.DataFrame({"a": words, "name": ["x1", "y", "2", "3"] * 10, "y": [0, 1, 1, 0, 1] * 8})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    (said,) = report.read_table(tmp_path / "t.csv", "y").warnings
+    assert "'a'" in said
+    assert "ordered letter by letter" in said
+
+
+def test_a_column_that_numbers_the_rows_is_doubted(tmp_path):
+    pd.DataFrame({"a": [3, 1, 4, 1], "y": [0, 0, 1, 1]}).to_csv(tmp_path / "t.csv")
+    (said,) = report.read_table(tmp_path / "t.csv", "y").warnings
+    assert "'Unnamed: 0'" in said
+    assert "numbers the rows" in said
+
+
+def test_classes_that_read_alike_are_refused(tmp_path):
+    frame = pd.DataFrame(
+        {"a": [1, 2, 3, 4], "y": [2**62, 2**62 + 1] * 2, "z": pd.Series(["1", 1, "1", 1], dtype=object)}
+    )
+    frame[["a", "y"]].to_csv(tmp_path / "t.csv", index=False)
+    assert report.read_table(tmp_path / "t.csv", "y").class_labels == (str(2**62), str(2**62 + 1))
+
+
+def test_an_index_with_a_name_is_a_column(tmp_path):
+    frame = pd.DataFrame({"a": [3, 1, 4, 1], "y": [0, 0, 1, 1]}, index=pd.Index([5, 7, 1, 2], name="who"))
+    frame.to_parquet(tmp_path / "t.parquet")
+    assert report.read_table(tmp_path / "t.parquet", "y").X.shape == (4, 2)
+
+
+def test_columns_of_one_name_are_refused(tmp_path, write):
+    for header in ("a,a,y", "a,y,y"):
+        with pytest.raises(ValueError, match=r"cannot be read as CSV: several columns are named '[ay]'"):
+            report.read_table(write("t.csv", f"{header}\n1,2,0\n3,4,1\n"), "y")
     twice = pyarrow.table([[1, 2], [3, 4], [0, 1]], names=["a", "a", "y"])
     parquet.write_table(twice, tmp_path / "t.parquet")
     with pytest.raises(ValueError, match=r"several columns named 'a'|cannot be read as Parquet"):

@@ -92,3 +92,44 @@ def test_results_that_lack_forests_are_refused(table, tmp_path):
     path.write_text(json.dumps({**document, "forests": document["forests"][1:]}))
     with pytest.raises(ValueError, match="lacks forests"):
         report.Store(tmp_path, table, SETTINGS)
+
+
+def without(key):
+    return lambda entry: entry.pop(key)
+
+
+DAMAGES = {
+    "no measures": lambda entry: entry.update(measures={}),
+    "null": lambda entry: entry.update(measures=None),
+    "a rule short": lambda entry: entry["measures"].pop("vote"),
+    "NaN": lambda entry: entry["measures"]["vote"].update(auc=float("nan")),
+    "a word": lambda entry: entry["measures"]["vote"].update(auc="high"),
+    "short curve": lambda entry: entry["rejection"]["vote"].pop(),
+    "short bins": lambda entry: entry["reliability"]["vote"]["size"].pop(),
+    "no cell": lambda entry: entry.update(fold=99),
+    "no rejection": without("rejection"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_damaged_outcomes_are_run_again_or_refused(table, tmp_path, damage):
+    store = report.Store(tmp_path, table, SETTINGS)
+    for cell, outcome in outcomes(table):
+        store.add(cell, outcome)
+    journal = tmp_path / "unfinished.jsonl"
+    lines = journal.read_text(encoding="utf-8").splitlines()
+    entry = json.loads(lines[3])
+    damage(entry)
+    journal.write_text("\n".join([*lines[:3], json.dumps(entry), *lines[4:]]) + "\n", encoding="utf-8")
+    assert len(report.Store(tmp_path, table, SETTINGS).outcomes) == 2
+    document = {**report.describe(table, SETTINGS), "forests": [*map(json.loads, lines[1:3]), entry]}
+    (tmp_path / "results.json").write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"results\.json"):
+        report.Store(tmp_path, table, SETTINGS)
+
+
+@pytest.mark.parametrize("first", ["[]", "null", "3"])
+def test_a_journal_of_something_else_is_refused(table, tmp_path, first):
+    (tmp_path / "unfinished.jsonl").write_text(first + "\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"holds another run .unfinished\.jsonl"):
+        report.Store(tmp_path, table, SETTINGS)
