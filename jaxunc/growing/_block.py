@@ -1,0 +1,118 @@
+"""Growing a block of trees to the end: programs of shrinking size, driven from the host."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Int32, UInt32
+
+from ._state import Data, Grown, Lanes, Limits, Open, State
+from ._step import Shape, step
+
+SMALLEST_LANES, SMALLEST_OPEN = 1024, 128
+
+
+def power_of_two(n: int) -> int:
+    """The least power of two that is not below n."""
+    return 1 << max(n - 1, 0).bit_length()
+
+
+def grow_block(
+    shape: Shape,
+    data: Data,
+    limits: Limits,
+    words: UInt32[Array, "trees 2"],
+    sample: Int32[Array, "instances"],
+    n_instances: int,
+    n_live: int,
+) -> Grown:
+    """Grow the first ``n_live`` trees of a block on the first ``n_instances`` instances of ``sample``.
+
+    As instances reach leaves, the arrays shrink: a step costs what its open nodes hold. Where arrays are cut does not
+    change what is drawn.
+    """
+    n_lanes = power_of_two(max(n_live * n_instances + 1, SMALLEST_LANES))
+    root_open = n_instances >= int(limits.min_split) and int(limits.max_depth) > 0
+    if not root_open:
+        n_live = 0
+    state = _start(shape, n_lanes, power_of_two(max(shape.n_trees, SMALLEST_OPEN)), sample, n_instances, n_live, data)
+    least = 1 if shape.n_words else shape.smallest
+    n_open, n_instances = int(state.n_open), int(state.n_lanes)
+    while n_open:
+        n_lanes = _rung(n_instances + 1, n_lanes)
+        # What a step may leave open must find room.
+        room = min(2 * n_open, n_instances // least + 1)
+        state = _resize(state, n_lanes, next(c for c in _open_sizes(n_lanes, least) if c >= room))
+        state = _advance(shape, least, data, limits, words, state)
+        n_open, n_instances = int(state.n_open), int(state.n_lanes)
+    return state.grown
+
+
+def _rung(needed: int, current: int) -> int:
+    """The number of lanes to go on with."""
+    return max(power_of_two(needed), SMALLEST_LANES) if needed <= current // 2 else current
+
+
+def _open_sizes(n_lanes: int, least: int) -> list[int]:
+    largest = max(n_lanes // least, SMALLEST_OPEN)
+    return sorted({max(largest // 16, SMALLEST_OPEN), max(largest // 4, SMALLEST_OPEN), largest})
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _start(shape: Shape, n_lanes: int, n_open: int, sample, n_instances, n_live, data: Data) -> State:
+    """Every tree a root with the whole sample."""
+    slots = shape.n_trees * shape.n_nodes
+    tree = jnp.arange(n_open, dtype=jnp.int32)
+    live = tree < n_live
+    zeros = jnp.zeros(n_open, jnp.int32)
+    opened = Open(
+        slot=jnp.where(live, tree * shape.n_nodes, 0),
+        first=jnp.where(live, tree * n_instances, 0),
+        size=jnp.where(live, n_instances, 0),
+        tried=zeros,
+        depth=zeros,
+        cuts=zeros,
+        cutting=zeros - 1,
+        low=zeros,
+        high=zeros,
+        group=zeros,
+        used=tuple(jnp.zeros(n_open, jnp.uint32) for _ in range(shape.n_words)),
+    )
+    lane = jnp.arange(n_lanes, dtype=jnp.int32)
+    used = lane < n_instances * n_live
+    lanes = Lanes(
+        instance=jnp.where(used, sample[lane % n_instances], 0), node=jnp.where(used, lane // n_instances, 0)
+    )
+    grown = Grown(
+        feature=jnp.zeros(slots, jnp.int32),
+        threshold=jnp.full(slots, np.iinfo(np.int32).max, jnp.int32),
+        child=jnp.full(slots, -1, jnp.int32),
+        counts=jnp.zeros(slots * shape.n_classes, data.weight.dtype),
+        group=jnp.full(slots if shape.n_words else 1, -1, jnp.int32),
+        size=jnp.zeros(slots if shape.n_words else 1, jnp.int32),
+        n_nodes=jnp.ones(shape.n_trees, jnp.int32),
+        depth=jnp.zeros(shape.n_trees, jnp.int32),
+    )
+    n_live = jnp.asarray(n_live, jnp.int32)
+    return State(opened, lanes, grown, n_live, n_live * n_instances)
+
+
+def _resize(state: State, n_lanes: int, n_open: int) -> State:
+    fit = lambda n: lambda a: a[:n] if len(a) >= n else jnp.pad(a, (0, n - len(a)))  # noqa: E731
+    lanes = jax.tree.map(fit(n_lanes), state.lanes)
+    return state._replace(open=jax.tree.map(fit(n_open), state.open), lanes=lanes)
+
+
+@partial(jax.jit, static_argnums=(0, 1), donate_argnums=5)
+def _advance(shape: Shape, least: int, data: Data, limits: Limits, words, state: State) -> State:
+    """Steps while they fill at least half of the arrays and what they leave open finds room."""
+    n_lanes, n_open = state.lanes.node.shape[0], state.open.slot.shape[0]
+    enough = n_lanes // 2 if n_lanes > SMALLEST_LANES else 0
+
+    def going(state):
+        room = jnp.minimum(2 * state.n_open, state.n_lanes // least + 1)
+        return (state.n_open > 0) & (state.n_lanes >= enough) & (room <= n_open)
+
+    return lax.while_loop(going, partial(step, shape, data, limits, words), state)

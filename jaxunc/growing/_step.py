@@ -1,0 +1,220 @@
+"""One try for every open node of a block of trees: draw a test, count its sides, split or try again.
+
+A node that fails stays open with one try more, so nodes at different depths and tries advance together and the number
+of steps is that of the longest path. All tests are made on integer keys: right is where ``key > threshold``.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, Int32, UInt32
+
+from ._draws import below, threefry, unset_bit
+from ._running import count_before, sum_before
+from ._state import Data, Grown, Lanes, Limits, Open, State
+
+_FAR = np.int32(2**30)
+
+
+class Shape(NamedTuple):
+    """What a program's structure depends on."""
+
+    n_trees: int
+    n_nodes: int
+    n_classes: int
+    n_words: int
+    """32-bit words for the nominal features that a path has used; 0 if no feature is nominal."""
+    n_ranks: int
+    """Length of a table of ranks, where the children of a multi-way test must be counted; else 0."""
+    smallest: int
+    """A power of two: no node with fewer instances is tried."""
+
+
+def _at(array: Array, index: Int32[Array, "..."]) -> Array:
+    return array.at[index].get(mode="promise_in_bounds")
+
+
+def _put(array: Array, index: Int32[Array, "..."], keep: Bool[Array, "..."], values) -> Array:
+    return array.at[jnp.where(keep, index, array.shape[0])].set(values, mode="drop", unique_indices=True)
+
+
+class _Test(NamedTuple):
+    feature: Int32[Array, "open"]
+    threshold: Int32[Array, "open"]
+    pivot: Int32[Array, "open"]
+    multiway: Bool[Array, "open"]
+    """A nominal feature was drawn: accepted, this is the first cut of its ranks."""
+    cut: Bool[Array, "open"]
+    """A further cut of a test that was accepted before."""
+    exhausted: Bool[Array, "open"]
+    """There is no feature left to draw."""
+
+
+def step(shape: Shape, data: Data, limits: Limits, words: UInt32[Array, "trees 2"], state: State) -> State:
+    """Advance every open node by one try."""
+    opened, lanes = state.open, state.lanes
+    n_open, n_lanes = opened.slot.shape[0], lanes.node.shape[0]
+    live = jnp.arange(n_open, dtype=jnp.int32) < state.n_open
+    lane = jnp.arange(n_lanes, dtype=jnp.int32)
+    tree = opened.slot // shape.n_nodes
+
+    test = _draw(shape, data, words, opened, lanes, tree)
+    key = _at(data.keys, _at(test.feature, lanes.node) * data.stride + lanes.instance)
+    right = (key > _at(test.threshold, lanes.node)) & (lane < state.n_lanes)
+    before = count_before(right)
+    last = opened.first + jnp.maximum(opened.size, 1) - 1
+    start = _at(before, opened.first)
+    n_right = jnp.where(live, _at(before, last) + _at(right, last) - start, 0)
+    n_left = opened.size - n_right
+
+    fits = (n_left >= limits.min_leaf) & (n_right >= limits.min_leaf)
+    if shape.n_words:
+        several = _several_children(shape, limits, test, live, lanes, key, lane < state.n_lanes)
+        fits = jnp.where(test.multiway, several, fits) | test.cut
+    accepted = live & fits & ~test.exhausted
+    spent = test.exhausted | (opened.tried + 1 >= data.n_features)
+
+    # Children get the next two numbers of their tree.
+    rank = count_before(accepted)
+    first_of_tree = live & (tree != jnp.concatenate([jnp.full(1, -1, tree.dtype), tree[:-1]]))
+    base = _put(jnp.zeros(shape.n_trees, jnp.int32), tree, first_of_tree, rank)
+    child = _at(state.grown.n_nodes, tree) + 2 * (rank - _at(base, tree))
+    next_open, kept, closed = _next(shape, data, limits, test, opened, accepted, live & ~accepted & ~spent, child, n_left)
+
+    # Instances move to their node's place among the open ones, stably; those of new leaves are counted and leave.
+    size = jnp.where(kept, next_open.size, 0)
+    place = sum_before(size.reshape(-1)).reshape(-1, 2)
+    order = count_before(kept.reshape(-1)).reshape(-1, 2)
+    unmoved = place[:, 0] - opened.first
+    to_left = jnp.where(accepted, unmoved + start, unmoved + _FAR)
+    to_right = place[:, 1] - start
+    goal = jnp.where(kept, order, -1 - next_open.slot)
+    goal_left, goal_right = goal[:, 0], jnp.where(accepted, goal[:, 1], goal[:, 0])
+    left_shift = _at(to_left, lanes.node)
+    stays = left_shift > _FAR // 2
+    moved = jnp.where(right, _at(to_right, lanes.node) + before, left_shift + lane - before)
+    moved = jnp.where(stays, left_shift - _FAR + lane, moved)
+    goal = jnp.where(right, _at(goal_right, lanes.node), _at(goal_left, lanes.node))
+    used = lane < state.n_lanes
+    new_lanes = Lanes(
+        *(_put(jnp.zeros(n_lanes, jnp.int32), moved, used & (goal >= 0), v) for v in (lanes.instance, goal))
+    )
+    cell = (-1 - goal) * shape.n_classes + _at(data.label, lanes.instance)
+    counts = state.grown.counts.at[jnp.where(used & (goal < 0), cell, state.grown.counts.shape[0])].add(
+        _at(data.weight, lanes.instance), mode="drop"
+    )
+
+    grown = state.grown
+    depth = jnp.where(accepted, opened.cuts + 1, 0)
+    grown = Grown(
+        feature=_put(grown.feature, opened.slot, accepted, test.feature),
+        threshold=_put(grown.threshold, opened.slot, accepted, test.threshold),
+        child=_put(grown.child, opened.slot, accepted, child),
+        counts=counts,
+        group=grown.group,
+        size=grown.size,
+        n_nodes=grown.n_nodes.at[tree].add(2 * accepted.astype(jnp.int32), mode="promise_in_bounds"),
+        depth=grown.depth.at[tree].max(depth, mode="promise_in_bounds"),
+    )
+    if shape.n_words:
+        grown = grown._replace(
+            group=_put(grown.group, next_open.slot.reshape(-1), closed.reshape(-1), next_open.group.reshape(-1)),
+            size=_put(grown.size, next_open.slot.reshape(-1), closed.reshape(-1), next_open.size.reshape(-1)),
+        )
+    compact = lambda field: _put(jnp.zeros(n_open, field.dtype), order.reshape(-1), kept.reshape(-1), field.reshape(-1))  # noqa: E731
+    next_open = next_open._replace(first=place)
+    if shape.n_words:
+        packed = Open(*(compact(f) for f in next_open[:-1]), used=tuple(compact(word) for word in next_open.used))
+    else:
+        fields = ("slot", "first", "size", "tried", "depth")
+        packed = opened._replace(**{name: compact(getattr(next_open, name)) for name in fields})
+        packed = packed._replace(cuts=packed.depth)
+    return State(packed, new_lanes, grown, jnp.sum(kept, dtype=jnp.int32), jnp.sum(size, dtype=jnp.int32))
+
+
+def _draw(shape, data, words, opened, lanes, tree) -> _Test:
+    """A feature, an instance and an operator for every node, from the tree's key, the node's number and the try."""
+    node = (opened.slot - tree * shape.n_nodes).astype(jnp.uint32)
+    own = (_at(words[:, 0], tree), _at(words[:, 1], tree))
+    a, b = threefry(own, (node, opened.tried.astype(jnp.uint32)))
+    strict = (b & np.uint32(1)).astype(jnp.int32)
+    row = opened.first + below(b, opened.size)
+    none = jnp.zeros(tree.shape, bool)
+    if not shape.n_words:
+        feature = below(a, jnp.broadcast_to(data.n_features, tree.shape))
+        value = _at(data.keys, feature * data.stride + _at(lanes.instance, row))
+        return _Test(feature, value - strict, value, none, none, none)
+    n_nominal = data.n_features - data.n_numeric
+    free = [_first_bits(n_nominal - 32 * i) & ~word for i, word in enumerate(opened.used)]
+    n_free = data.n_numeric + sum(lax.population_count(word).astype(jnp.int32) for word in free)
+    drawn = below(a, jnp.broadcast_to(n_free, tree.shape))
+    feature = jnp.where(drawn < data.n_numeric, drawn, data.n_numeric + unset_bit(drawn - data.n_numeric, free))
+    cut = opened.cutting >= 0
+    exhausted = (n_free == 0) & ~cut
+    feature = jnp.where(cut, opened.cutting, jnp.where(exhausted, 0, feature))
+    multiway = (feature >= data.n_numeric) & ~cut & ~exhausted
+    # Ranks are cut at that of the instance in the middle: frequent ones are told apart first.
+    row = jnp.where(cut | multiway, opened.first + opened.size // 2, row)
+    value = _at(data.keys, feature * data.stride + _at(lanes.instance, row))
+    low = jnp.where(cut, opened.low, 0)
+    strict = jnp.where(cut | multiway, (low < value).astype(jnp.int32), strict)
+    return _Test(feature, value - strict, value, multiway, cut, exhausted)
+
+
+def _first_bits(n) -> Array:
+    """A word with the first n bits set (none below 0, all above 32)."""
+    n = jnp.clip(n, 0, 32).astype(jnp.uint32)
+    return jnp.where(n == 32, np.uint32(0xFFFFFFFF), (np.uint32(1) << (n % 32)) - np.uint32(1))
+
+
+def _several_children(shape, limits, test, live, lanes, key, used) -> Bool[Array, "open"]:
+    """Whether at least two values are present, and the second largest child has enough instances."""
+    if not shape.n_ranks:  # one instance is enough
+        other = (key != _at(test.pivot, lanes.node)) & used
+        return jnp.zeros(live.shape, jnp.int32).at[lanes.node].max(other.astype(jnp.int32)) > 0
+    multiway = test.multiway & live
+    row = count_before(multiway)
+    rows = lanes.node.shape[0] // shape.smallest + 1
+    cell = _at(row, lanes.node) * shape.n_ranks + key
+    sizes = jnp.zeros(rows * shape.n_ranks, jnp.int32)
+    sizes = sizes.at[jnp.where(used & _at(multiway, lanes.node), cell, len(sizes))].add(1, mode="drop")
+    enough = jnp.sum(sizes.reshape(rows, -1) >= limits.min_leaf, axis=1) >= 2
+    return _at(enough, jnp.minimum(row, rows - 1))
+
+
+def _next(shape, data, limits, test, opened, accepted, retry, child, n_left) -> tuple[Open, Array, Array]:
+    """The two nodes that follow each open one (itself and nothing, if it is not split), which of them stay open, and
+    which are children or empty leaves of a multi-way test."""
+    pair = lambda a, b: jnp.stack([jnp.broadcast_to(a, opened.slot.shape), jnp.broadcast_to(b, opened.slot.shape)], 1)  # noqa: E731
+    both = lambda a: pair(a, a)  # noqa: E731
+    split = both(accepted)
+    tree_start = opened.slot // shape.n_nodes * shape.n_nodes
+    slot = jnp.where(split, both(tree_start + child) + np.array([0, 1], np.int32), both(opened.slot))
+    size = jnp.where(split, pair(n_left, opened.size - n_left), pair(opened.size, 0))
+    tried = jnp.where(split, 0, both(opened.tried + 1))
+    depth = both(opened.depth) + split
+    cuts = both(opened.cuts) + split
+    large = (size >= limits.min_split) & (depth < limits.max_depth)
+    if not shape.n_words:
+        kept = (split & large) | pair(retry, False)
+        return opened._replace(slot=slot, size=size, tried=tried, depth=depth, cuts=cuts), kept, kept
+    nominal = test.multiway | test.cut
+    low = jnp.where(test.cut, opened.low, 0)
+    high = jnp.where(test.cut, opened.high, _at(data.n_ranks, test.feature) - 1)
+    low, high = pair(low, test.threshold + 1), pair(test.threshold, high)
+    group = both(jnp.where(test.cut, opened.group, opened.slot % shape.n_nodes))
+    partial = split & both(nominal) & (low < high)
+    closed = split & both(nominal) & ~((low < high) & (size > 0))
+    # The path's depth grows with the first cut, and a part of several ranks is at the depth of the children to be.
+    depth = jnp.where(both(test.cut), both(opened.depth), depth)
+    large = (size >= limits.min_split) & (depth < limits.max_depth)
+    bit = jnp.where(test.multiway, test.feature - data.n_numeric, -1)
+    used = tuple(
+        both(word | jnp.where(bit // 32 == i, np.uint32(1) << (bit % 32).astype(jnp.uint32), np.uint32(0)))
+        for i, word in enumerate(opened.used)
+    )
+    kept = jnp.where(partial, size > 0, split & large) | pair(retry, False)
+    cutting = jnp.where(partial, both(test.feature), -1)
+    return Open(slot, size, size, tried, depth, cuts, cutting, low, high, group, used), kept, closed
