@@ -3,7 +3,8 @@
 from ._bind import BoundForest, bind
 from ._fold import fold
 from ._leave_one_out import leave_one_out
-from ._leaves import leaf_counts, leaf_index
+from ._index import leaf_index
+from ._leaves import leaf_counts
 from ._recount import class_indices, recount
 
 __all__ = ["BoundForest", "bind", "class_indices", "fold", "leaf_counts", "leaf_index", "leave_one_out", "recount"]
