@@ -35,14 +35,15 @@ def read_block(shape: Shape, grown: Grown, n_live: int, root: np.ndarray) -> Par
     def cut(flat, *more):
         return np.asarray(flat).reshape(shape.n_trees, shape.n_nodes, *more)[:n_live, :width]
 
-    counts, child = cut(grown.counts, shape.n_classes), cut(grown.child)
+    threshold, child = np.moveaxis(cut(np.asarray(grown.test).view(np.int32), 2), -1, 0)
+    counts = cut(grown.counts, shape.n_classes)
     if width == 1 or np.any(n_nodes == 1):
         counts = np.where((n_nodes == 1)[:, None, None] & (np.arange(width) == 0)[:, None], root, counts)
         counts = counts.astype(grown.counts.dtype)
     table, code = distinct_rows(np.ascontiguousarray(counts).reshape(-1, shape.n_classes))
     return Part(
         feature=np.array(cut(grown.feature)),
-        threshold=np.array(cut(grown.threshold)),
+        threshold=np.array(threshold),
         child=np.where(child < 0, np.arange(width, dtype=np.int32), child),
         code=code.reshape(n_live, width),
         table=table,

@@ -4,11 +4,13 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jaxtyping import Array, Int32, UInt32
 
-from ._state import Data, Grown, Lanes, Limits, Open, State
+from jaxunc._numerics import NAN_LAST
+from jaxunc.routing import pair_words, split_words
+
+from ._state import Data, Grown, Limits, Open, State
 from ._step import Shape, step
 
 SMALLEST_LANES, SMALLEST_OPEN = 1024, 128
@@ -82,13 +84,10 @@ def _start(shape: Shape, n_lanes: int, n_open: int, sample, n_instances, n_live,
     )
     lane = jnp.arange(n_lanes, dtype=jnp.int32)
     used = lane < n_instances * n_live
-    lanes = Lanes(
-        instance=jnp.where(used, sample[lane % n_instances], 0), node=jnp.where(used, lane // n_instances, 0)
-    )
+    lanes = pair_words(jnp.where(used, sample[lane % n_instances], 0), jnp.where(used, lane // n_instances, 0))
     grown = Grown(
         feature=jnp.zeros(slots, jnp.int32),
-        threshold=jnp.full(slots, np.iinfo(np.int32).max, jnp.int32),
-        child=jnp.full(slots, -1, jnp.int32),
+        test=pair_words(jnp.full(slots, NAN_LAST, jnp.int32), jnp.full(slots, -1, jnp.int32)),
         counts=jnp.zeros(slots * shape.n_classes, data.weight.dtype),
         group=jnp.full(slots if shape.n_words else 1, -1, jnp.int32),
         size=jnp.zeros(slots if shape.n_words else 1, jnp.int32),
@@ -101,18 +100,29 @@ def _start(shape: Shape, n_lanes: int, n_open: int, sample, n_instances, n_live,
 
 def _resize(state: State, n_lanes: int, n_open: int) -> State:
     fit = lambda n: lambda a: a[:n] if len(a) >= n else jnp.pad(a, (0, n - len(a)))  # noqa: E731
-    lanes = jax.tree.map(fit(n_lanes), state.lanes)
-    return state._replace(open=jax.tree.map(fit(n_open), state.open), lanes=lanes)
+    return state._replace(open=jax.tree.map(fit(n_open), state.open), lanes=fit(n_lanes)(state.lanes))
 
 
 @partial(jax.jit, static_argnums=(0, 1), donate_argnums=5)
 def _advance(shape: Shape, least: int, data: Data, limits: Limits, words, state: State) -> State:
     """Steps while they fill at least half of the arrays and what they leave open finds room."""
-    n_lanes, n_open = state.lanes.node.shape[0], state.open.slot.shape[0]
+    n_lanes, n_open = state.lanes.shape[0], state.open.slot.shape[0]
     enough = n_lanes // 2 if n_lanes > SMALLEST_LANES else 0
 
     def going(state):
         room = jnp.minimum(2 * state.n_open, state.n_lanes // least + 1)
         return (state.n_open > 0) & (state.n_lanes >= enough) & (room <= n_open)
 
-    return lax.while_loop(going, partial(step, shape, data, limits, words), state)
+    return _count_leaves(shape, data, lax.while_loop(going, partial(step, shape, data, limits, words), state))
+
+
+def _count_leaves(shape: Shape, data: Data, state: State) -> State:
+    """Count the instances that have reached leaves, and clear their lanes."""
+    instance, goal = split_words(state.lanes, jnp.int32, jnp.int32)
+    counts = state.grown.counts
+    done = (jnp.arange(len(goal)) >= state.n_lanes) & (goal < 0)
+    cell = jnp.where(done, (-1 - goal) * shape.n_classes + data.label[instance], len(counts))
+    counts = counts.at[cell].add(data.weight[instance], mode="drop")
+    return state._replace(
+        lanes=pair_words(instance, jnp.where(goal < 0, 0, goal)), grown=state.grown._replace(counts=counts)
+    )

@@ -1,10 +1,12 @@
-"""Running sums in the form that is fast on CPU: a plain ``cumsum`` costs three times as much."""
+"""Running sums in the form that is fast on CPU: a plain ``cumsum`` costs twice as much."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Int32
 
+_TRIANGLE = np.triu(np.ones((64, 64), np.float32), 1)
 _LANES = np.arange(32, dtype=np.uint32)
 
 
@@ -17,6 +19,12 @@ def count_before(flags: Bool[Array, "n"]) -> Int32[Array, "n"]:
     return (before[:, None] + within.astype(jnp.int32)).reshape(-1)
 
 
-def sum_before(values: Int32[Array, "n"]) -> Int32[Array, "n"]:
-    """The sum of the values before each place."""
-    return jnp.cumsum(values) - values
+def sum_before(values: Int32[Array, "n"], largest: int) -> Int32[Array, "n"]:
+    """The sum of the values (≥ 0) before each place, their total being at most ``largest``. n is a multiple of 64."""
+    if jax.default_backend() != "cpu" or largest >= 2**24:
+        return jnp.cumsum(values) - values
+    # Products with a triangle of ones: exact, since float32 holds integers below 2²⁴.
+    rows = values.reshape(-1, 64).astype(jnp.float32)
+    within = jnp.matmul(rows, _TRIANGLE, precision="highest").astype(jnp.int32)
+    totals = jnp.sum(values.reshape(-1, 64), axis=1)
+    return (within + (jnp.cumsum(totals) - totals)[:, None]).reshape(-1)

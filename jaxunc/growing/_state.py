@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from jaxtyping import Array, Int32, Num, UInt32
+from jaxtyping import Array, Complex64, Int32, Num, UInt32
 
 
 class Data(NamedTuple):
@@ -54,21 +54,12 @@ class Open(NamedTuple):
     """Bits of the nominal features that were drawn on the path."""
 
 
-class Lanes(NamedTuple):
-    """The instances of open nodes, node after node, each tree with its own."""
-
-    instance: Int32[Array, "lanes"]
-    node: Int32[Array, "lanes"]
-    """Place of the instance's node among the open ones."""
-
-
 class Grown(NamedTuple):
     """The nodes of a block of trees, flat: tree · nodes of a tree + node."""
 
     feature: Int32[Array, "slots"]
-    threshold: Int32[Array, "slots"]
-    child: Int32[Array, "slots"]
-    """Left child's number in the tree; -1 in a leaf."""
+    test: Complex64[Array, "slots"]
+    """Pairs of the threshold and the left child's number in the tree, which is -1 in a leaf."""
     counts: Num[Array, "cells"]
     """Class counts of leaves, class by class within a slot."""
     group: Int32[Array, "slots"]
@@ -83,7 +74,10 @@ class State(NamedTuple):
     """All of it."""
 
     open: Open
-    lanes: Lanes
+    lanes: Complex64[Array, "lanes"]
+    """The instances of open nodes, node after node, each tree with its own: pairs of the instance and the place of its
+    node among the open ones. After them, those that have reached leaves, with -1 - the leaf's slot."""
     grown: Grown
     n_open: Int32[Array, ""]
     n_lanes: Int32[Array, ""]
+    """How many lanes belong to open nodes."""

@@ -11,9 +11,11 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Int32, UInt32
 
+from jaxunc.routing import pair_words, split_words
+
 from ._draws import below, threefry, unset_bit
 from ._running import count_before, sum_before
-from ._state import Data, Grown, Lanes, Limits, Open, State
+from ._state import Data, Grown, Limits, Open, State
 
 _FAR = np.int32(2**30)
 
@@ -36,6 +38,11 @@ def _at(array: Array, index: Int32[Array, "..."]) -> Array:
     return array.at[index].get(mode="promise_in_bounds")
 
 
+def _at_pair(first: Array, second: Array, index: Int32[Array, "..."]) -> tuple[Array, Array]:
+    """Two arrays at the same places, by one gather of 8-byte elements."""
+    return split_words(_at(pair_words(first, second), index), jnp.int32, jnp.int32)
+
+
 def _put(array: Array, index: Int32[Array, "..."], keep: Bool[Array, "..."], values) -> Array:
     return array.at[jnp.where(keep, index, array.shape[0])].set(values, mode="drop", unique_indices=True)
 
@@ -54,15 +61,19 @@ class _Test(NamedTuple):
 
 def step(shape: Shape, data: Data, limits: Limits, words: UInt32[Array, "trees 2"], state: State) -> State:
     """Advance every open node by one try."""
-    opened, lanes = state.open, state.lanes
-    n_open, n_lanes = opened.slot.shape[0], lanes.node.shape[0]
+    opened, grown = state.open, state.grown
+    n_open, n_lanes = opened.slot.shape[0], state.lanes.shape[0]
+    instance, place_of_node = split_words(state.lanes, jnp.int32, jnp.int32)
     live = jnp.arange(n_open, dtype=jnp.int32) < state.n_open
     lane = jnp.arange(n_lanes, dtype=jnp.int32)
+    used = lane < state.n_lanes
+    node = jnp.where(used, place_of_node, 0)
     tree = opened.slot // shape.n_nodes
 
-    test = _draw(shape, data, words, opened, lanes, tree)
-    key = _at(data.keys, _at(test.feature, lanes.node) * data.stride + lanes.instance)
-    right = (key > _at(test.threshold, lanes.node)) & (lane < state.n_lanes)
+    test = _draw(shape, data, words, opened, state.lanes, tree)
+    column, threshold = _at_pair(test.feature * data.stride, test.threshold, node)
+    key = _at(data.keys, column + instance)
+    right = (key > threshold) & used
     before = count_before(right)
     last = opened.first + jnp.maximum(opened.size, 1) - 1
     start = _at(before, opened.first)
@@ -71,7 +82,7 @@ def step(shape: Shape, data: Data, limits: Limits, words: UInt32[Array, "trees 2
 
     fits = (n_left >= limits.min_leaf) & (n_right >= limits.min_leaf)
     if shape.n_words:
-        several = _several_children(shape, limits, test, live, lanes, key, lane < state.n_lanes)
+        several = _several_children(shape, limits, test, live, node, key, used)
         fits = jnp.where(test.multiway, several, fits) | test.cut
     accepted = live & fits & ~test.exhausted
     spent = test.exhausted | (opened.tried + 1 >= data.n_features)
@@ -80,39 +91,29 @@ def step(shape: Shape, data: Data, limits: Limits, words: UInt32[Array, "trees 2
     rank = count_before(accepted)
     first_of_tree = live & (tree != jnp.concatenate([jnp.full(1, -1, tree.dtype), tree[:-1]]))
     base = _put(jnp.zeros(shape.n_trees, jnp.int32), tree, first_of_tree, rank)
-    child = _at(state.grown.n_nodes, tree) + 2 * (rank - _at(base, tree))
+    child = _at(grown.n_nodes, tree) + 2 * (rank - _at(base, tree))
     next_open, kept, closed = _next(shape, data, limits, test, opened, accepted, live & ~accepted & ~spent, child, n_left)
 
-    # Instances move to their node's place among the open ones, stably; those of new leaves are counted and leave.
+    # Instances move, stably, to their node's place among the open ones; those that reached leaves come after them.
     size = jnp.where(kept, next_open.size, 0)
-    place = sum_before(size.reshape(-1)).reshape(-1, 2)
+    place = sum_before(size.reshape(-1), n_lanes).reshape(-1, 2)
     order = count_before(kept.reshape(-1)).reshape(-1, 2)
-    unmoved = place[:, 0] - opened.first
-    to_left = jnp.where(accepted, unmoved + start, unmoved + _FAR)
-    to_right = place[:, 1] - start
+    n_kept = jnp.sum(size, dtype=jnp.int32)
+    begin = jnp.stack([opened.first, opened.first + next_open.size[:, 0]], axis=1)
+    target = jnp.where(kept, place, n_kept + begin - place)
+    unmoved = target[:, 0] - opened.first
+    shift_left, shift_right = _at_pair(jnp.where(accepted, unmoved + start, unmoved + _FAR), target[:, 1] - start, node)
+    moved = jnp.where(right, shift_right + before, shift_left + lane - before)
+    moved = jnp.where(shift_left > _FAR // 2, shift_left - _FAR + lane, moved)
     goal = jnp.where(kept, order, -1 - next_open.slot)
-    goal_left, goal_right = goal[:, 0], jnp.where(accepted, goal[:, 1], goal[:, 0])
-    left_shift = _at(to_left, lanes.node)
-    stays = left_shift > _FAR // 2
-    moved = jnp.where(right, _at(to_right, lanes.node) + before, left_shift + lane - before)
-    moved = jnp.where(stays, left_shift - _FAR + lane, moved)
-    goal = jnp.where(right, _at(goal_right, lanes.node), _at(goal_left, lanes.node))
-    used = lane < state.n_lanes
-    new_lanes = Lanes(
-        *(_put(jnp.zeros(n_lanes, jnp.int32), moved, used & (goal >= 0), v) for v in (lanes.instance, goal))
-    )
-    cell = (-1 - goal) * shape.n_classes + _at(data.label, lanes.instance)
-    counts = state.grown.counts.at[jnp.where(used & (goal < 0), cell, state.grown.counts.shape[0])].add(
-        _at(data.weight, lanes.instance), mode="drop"
-    )
+    goal = jnp.where(right, *_at_pair(jnp.where(accepted, goal[:, 1], goal[:, 0]), goal[:, 0], node))
+    lanes = _put(state.lanes, moved, used, pair_words(instance, goal))
 
-    grown = state.grown
     depth = jnp.where(accepted, opened.cuts + 1, 0)
     grown = Grown(
         feature=_put(grown.feature, opened.slot, accepted, test.feature),
-        threshold=_put(grown.threshold, opened.slot, accepted, test.threshold),
-        child=_put(grown.child, opened.slot, accepted, child),
-        counts=counts,
+        test=_put(grown.test, opened.slot, accepted, pair_words(test.threshold, child)),
+        counts=grown.counts,
         group=grown.group,
         size=grown.size,
         n_nodes=grown.n_nodes.at[tree].add(2 * accepted.astype(jnp.int32), mode="promise_in_bounds"),
@@ -128,10 +129,10 @@ def step(shape: Shape, data: Data, limits: Limits, words: UInt32[Array, "trees 2
     if shape.n_words:
         packed = Open(*(compact(f) for f in next_open[:-1]), used=tuple(compact(word) for word in next_open.used))
     else:
-        fields = ("slot", "first", "size", "tried", "depth")
-        packed = opened._replace(**{name: compact(getattr(next_open, name)) for name in fields})
-        packed = packed._replace(cuts=packed.depth)
-    return State(packed, new_lanes, grown, jnp.sum(kept, dtype=jnp.int32), jnp.sum(size, dtype=jnp.int32))
+        slot, size = split_words(compact(pair_words(next_open.slot, next_open.size)), jnp.int32, jnp.int32)
+        tried, depth = split_words(compact(pair_words(next_open.tried, next_open.depth)), jnp.int32, jnp.int32)
+        packed = opened._replace(slot=slot, first=compact(place), size=size, tried=tried, depth=depth, cuts=depth)
+    return State(packed, lanes, grown, jnp.sum(kept, dtype=jnp.int32), n_kept)
 
 
 def _draw(shape, data, words, opened, lanes, tree) -> _Test:
@@ -141,10 +142,11 @@ def _draw(shape, data, words, opened, lanes, tree) -> _Test:
     a, b = threefry(own, (node, opened.tried.astype(jnp.uint32)))
     strict = (b & np.uint32(1)).astype(jnp.int32)
     row = opened.first + below(b, opened.size)
+    instance_at = lambda row: split_words(_at(lanes, row), jnp.int32, jnp.int32)[0]  # noqa: E731
     none = jnp.zeros(tree.shape, bool)
     if not shape.n_words:
         feature = below(a, jnp.broadcast_to(data.n_features, tree.shape))
-        value = _at(data.keys, feature * data.stride + _at(lanes.instance, row))
+        value = _at(data.keys, feature * data.stride + instance_at(row))
         return _Test(feature, value - strict, value, none, none, none)
     n_nominal = data.n_features - data.n_numeric
     free = [_first_bits(n_nominal - 32 * i) & ~word for i, word in enumerate(opened.used)]
@@ -157,7 +159,7 @@ def _draw(shape, data, words, opened, lanes, tree) -> _Test:
     multiway = (feature >= data.n_numeric) & ~cut & ~exhausted
     # Ranks are cut at that of the instance in the middle: frequent ones are told apart first.
     row = jnp.where(cut | multiway, opened.first + opened.size // 2, row)
-    value = _at(data.keys, feature * data.stride + _at(lanes.instance, row))
+    value = _at(data.keys, feature * data.stride + instance_at(row))
     low = jnp.where(cut, opened.low, 0)
     strict = jnp.where(cut | multiway, (low < value).astype(jnp.int32), strict)
     return _Test(feature, value - strict, value, multiway, cut, exhausted)
@@ -169,17 +171,17 @@ def _first_bits(n) -> Array:
     return jnp.where(n == 32, np.uint32(0xFFFFFFFF), (np.uint32(1) << (n % 32)) - np.uint32(1))
 
 
-def _several_children(shape, limits, test, live, lanes, key, used) -> Bool[Array, "open"]:
+def _several_children(shape, limits, test, live, node, key, used) -> Bool[Array, "open"]:
     """Whether at least two values are present, and the second largest child has enough instances."""
     if not shape.n_ranks:  # one instance is enough
-        other = (key != _at(test.pivot, lanes.node)) & used
-        return jnp.zeros(live.shape, jnp.int32).at[lanes.node].max(other.astype(jnp.int32)) > 0
+        other = (key != _at(test.pivot, node)) & used
+        return jnp.zeros(live.shape, jnp.int32).at[node].max(other.astype(jnp.int32)) > 0
     multiway = test.multiway & live
     row = count_before(multiway)
-    rows = lanes.node.shape[0] // shape.smallest + 1
-    cell = _at(row, lanes.node) * shape.n_ranks + key
+    rows = node.shape[0] // shape.smallest + 1
+    cell = _at(row, node) * shape.n_ranks + key
     sizes = jnp.zeros(rows * shape.n_ranks, jnp.int32)
-    sizes = sizes.at[jnp.where(used & _at(multiway, lanes.node), cell, len(sizes))].add(1, mode="drop")
+    sizes = sizes.at[jnp.where(used & _at(multiway, node), cell, len(sizes))].add(1, mode="drop")
     enough = jnp.sum(sizes.reshape(rows, -1) >= limits.min_leaf, axis=1) >= 2
     return _at(enough, jnp.minimum(row, rows - 1))
 
