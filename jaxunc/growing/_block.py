@@ -41,23 +41,31 @@ def grow_block(
         n_live = 0
     state = _start(shape, n_lanes, power_of_two(max(shape.n_trees, SMALLEST_OPEN)), sample, n_instances, n_live, data)
     least = 1 if shape.n_words else shape.smallest
-    n_open, n_instances = int(state.n_open), int(state.n_lanes)
+    n_open, n_instances, room = int(state.n_open), int(state.n_lanes), 0
     while n_open:
         n_lanes = _rung(n_instances + 1, n_lanes)
-        # What a step may leave open must find room.
-        room = min(2 * n_open, n_instances // least + 1)
-        state = _resize(state, n_lanes, next(c for c in _open_sizes(n_lanes, least) if c >= room))
-        state = _advance(shape, least, data, limits, words, state)
+        sizes = _open_sizes(n_lanes, least)
+        room = next((size for size in sizes if size >= n_open and (size > room or not state.stalled)), sizes[-1])
+        state = _advance(shape, data, limits, words, _resize(state, n_lanes, room))
         n_open, n_instances = int(state.n_open), int(state.n_lanes)
     return state.grown
 
 
 def _rung(needed: int, current: int) -> int:
     """The number of lanes to go on with."""
-    return max(power_of_two(needed), SMALLEST_LANES) if needed <= current // 2 else current
+    size = current
+    while size > SMALLEST_LANES and needed <= size // _shrink(size):
+        size = max(size // _shrink(size), SMALLEST_LANES)
+    return size
+
+
+def _shrink(n_lanes: int) -> int:
+    """By how much arrays shrink. Small ones cost little, and each size is a program to compile."""
+    return 2 if n_lanes > 2**16 else 4
 
 
 def _open_sizes(n_lanes: int, least: int) -> list[int]:
+    """Room for open nodes: the largest is enough for any step."""
     largest = max(n_lanes // least, SMALLEST_OPEN)
     return sorted({max(largest // 16, SMALLEST_OPEN), max(largest // 4, SMALLEST_OPEN), largest})
 
@@ -95,7 +103,7 @@ def _start(shape: Shape, n_lanes: int, n_open: int, sample, n_instances, n_live,
         depth=jnp.zeros(shape.n_trees, jnp.int32),
     )
     n_live = jnp.asarray(n_live, jnp.int32)
-    return State(opened, lanes, grown, n_live, n_live * n_instances)
+    return State(opened, lanes, grown, n_live, n_live * n_instances, jnp.array(False))
 
 
 def _resize(state: State, n_lanes: int, n_open: int) -> State:
@@ -103,17 +111,15 @@ def _resize(state: State, n_lanes: int, n_open: int) -> State:
     return state._replace(open=jax.tree.map(fit(n_open), state.open), lanes=fit(n_lanes)(state.lanes))
 
 
-@partial(jax.jit, static_argnums=(0, 1), donate_argnums=5)
-def _advance(shape: Shape, least: int, data: Data, limits: Limits, words, state: State) -> State:
-    """Steps while they fill at least half of the arrays and what they leave open finds room."""
-    n_lanes, n_open = state.lanes.shape[0], state.open.slot.shape[0]
-    enough = n_lanes // 2 if n_lanes > SMALLEST_LANES else 0
-
-    def going(state):
-        room = jnp.minimum(2 * state.n_open, state.n_lanes // least + 1)
-        return (state.n_open > 0) & (state.n_lanes >= enough) & (room <= n_open)
-
-    return _count_leaves(shape, data, lax.while_loop(going, partial(step, shape, data, limits, words), state))
+@partial(jax.jit, static_argnums=0, donate_argnums=4)
+def _advance(shape: Shape, data: Data, limits: Limits, words, state: State) -> State:
+    """Steps while they fill a good part of the arrays and what they leave open finds room."""
+    n_lanes = len(state.lanes)
+    enough = n_lanes // _shrink(n_lanes) if n_lanes > SMALLEST_LANES else 0
+    going = lambda state: (state.n_open > 0) & (state.n_lanes >= enough) & ~state.stalled  # noqa: E731
+    state = state._replace(stalled=jnp.array(False))
+    state = lax.while_loop(going, partial(step, shape, data, limits, words), state)
+    return _count_leaves(shape, data, state)
 
 
 def _count_leaves(shape: Shape, data: Data, state: State) -> State:

@@ -19,6 +19,9 @@ from ._step import Shape
 BLOCK_LANES = 2**18
 """Instances × trees that are grown at a time: what stays in the cache of a core."""
 
+LARGEST_BLOCK = 256
+"""Trees that are grown at a time."""
+
 LARGEST_HISTOGRAM = 2**28
 """Nodes × values that may be counted in one step."""
 
@@ -118,10 +121,11 @@ def grow_random_trees(
         limits = limits._replace(max_depth=jnp.int32(NO_LIMIT))
     n_nominal = int(np.count_nonzero(sample.data.n_ranks))
     n_ranks = power_of_two(sample.boundaries.shape[1]) if n_nominal and min_samples_leaf > 1 else 0
-    block = max(1, min(power_of_two(n_trees), BLOCK_LANES // n, 256))
-    block = 1 << (block.bit_length() - 1)
+    # Blocks fill their arrays, which are powers of two, and are of like size.
+    n_blocks = -(-n_trees // max(1, min((BLOCK_LANES - 1) // n, LARGEST_BLOCK)))
+    block = -(-n_trees // n_blocks)
     shape = Shape(
-        n_trees=block,
+        n_trees=power_of_two(block),
         n_nodes=power_of_two(max(8 * n if n_nominal else 2 * (n // min_samples_leaf), 64)),
         n_classes=len(sample.labels),
         n_words=-(-n_nominal // 32),
@@ -138,7 +142,7 @@ def grow_random_trees(
 
     def grow(first: int) -> Part:
         live = min(block, n_trees - first)
-        grown = grow_block(shape, sample.data, limits, tree_keys(key, first, block), padded, n, live)
+        grown = grow_block(shape, sample.data, limits, tree_keys(key, first, shape.n_trees), padded, n, live)
         return read_block(shape, grown, live, root)
 
     firsts = range(0, n_trees, block)

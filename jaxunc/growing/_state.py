@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from jaxtyping import Array, Complex64, Int32, Num, UInt32
+from jaxtyping import Array, Bool, Complex64, Int32, Num, UInt32
 
 
 class Data(NamedTuple):
@@ -81,3 +81,5 @@ class State(NamedTuple):
     n_open: Int32[Array, ""]
     n_lanes: Int32[Array, ""]
     """How many lanes belong to open nodes."""
+    stalled: Bool[Array, ""]
+    """The last step was not made: it would have left more nodes open than there is room for."""

@@ -6,6 +6,7 @@ of steps is that of the longest path. All tests are made on integer keys: right 
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -93,6 +94,10 @@ def step(shape: Shape, data: Data, limits: Limits, words: UInt32[Array, "trees 2
     base = _put(jnp.zeros(shape.n_trees, jnp.int32), tree, first_of_tree, rank)
     child = _at(grown.n_nodes, tree) + 2 * (rank - _at(base, tree))
     next_open, kept, closed = _next(shape, data, limits, test, opened, accepted, live & ~accepted & ~spent, child, n_left)
+    # What does not find room is not done: the host makes room, and the same numbers are drawn again.
+    n_next = jnp.sum(kept, dtype=jnp.int32)
+    stalled = n_next > n_open
+    accepted, closed = accepted & ~stalled, closed & ~stalled
 
     # Instances move, stably, to their node's place among the open ones; those that reached leaves come after them.
     size = jnp.where(kept, next_open.size, 0)
@@ -107,7 +112,7 @@ def step(shape: Shape, data: Data, limits: Limits, words: UInt32[Array, "trees 2
     moved = jnp.where(shift_left > _FAR // 2, shift_left - _FAR + lane, moved)
     goal = jnp.where(kept, order, -1 - next_open.slot)
     goal = jnp.where(right, *_at_pair(jnp.where(accepted, goal[:, 1], goal[:, 0]), goal[:, 0], node))
-    lanes = _put(state.lanes, moved, used, pair_words(instance, goal))
+    lanes = _put(state.lanes, moved, used & ~stalled, pair_words(instance, goal))
 
     depth = jnp.where(accepted, opened.cuts + 1, 0)
     grown = Grown(
@@ -132,7 +137,10 @@ def step(shape: Shape, data: Data, limits: Limits, words: UInt32[Array, "trees 2
         slot, size = split_words(compact(pair_words(next_open.slot, next_open.size)), jnp.int32, jnp.int32)
         tried, depth = split_words(compact(pair_words(next_open.tried, next_open.depth)), jnp.int32, jnp.int32)
         packed = opened._replace(slot=slot, first=compact(place), size=size, tried=tried, depth=depth, cuts=depth)
-    return State(packed, lanes, grown, jnp.sum(kept, dtype=jnp.int32), n_kept)
+    after = packed, n_next, n_kept
+    before_it = opened, state.n_open, state.n_lanes
+    packed, n_next, n_kept = jax.tree.map(lambda old, new: jnp.where(stalled, old, new), before_it, after)
+    return State(packed, lanes, grown, n_next, n_kept, stalled)
 
 
 def _draw(shape, data, words, opened, lanes, tree) -> _Test:
