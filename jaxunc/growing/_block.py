@@ -13,7 +13,7 @@ from jaxunc.routing import pair_words, split_words
 from ._state import Data, Grown, Limits, Open, State
 from ._step import Shape, step
 
-SMALLEST_LANES, SMALLEST_OPEN = 1024, 128
+SMALLEST_LANES, SMALLEST_OPEN = 4096, 256
 
 
 def power_of_two(n: int) -> int:
@@ -67,6 +67,8 @@ def _shrink(n_lanes: int) -> int:
 def _open_sizes(n_lanes: int, least: int) -> list[int]:
     """Room for open nodes: the largest is enough for any step."""
     largest = max(n_lanes // least, SMALLEST_OPEN)
+    if n_lanes <= 2**14:  # costs little anyway
+        return [largest]
     return sorted({max(largest // 16, SMALLEST_OPEN), max(largest // 4, SMALLEST_OPEN), largest})
 
 

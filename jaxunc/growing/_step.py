@@ -129,18 +129,30 @@ def step(shape: Shape, data: Data, limits: Limits, words: UInt32[Array, "trees 2
             group=_put(grown.group, next_open.slot.reshape(-1), closed.reshape(-1), next_open.group.reshape(-1)),
             size=_put(grown.size, next_open.slot.reshape(-1), closed.reshape(-1), next_open.size.reshape(-1)),
         )
-    compact = lambda field: _put(jnp.zeros(n_open, field.dtype), order.reshape(-1), kept.reshape(-1), field.reshape(-1))  # noqa: E731
     next_open = next_open._replace(first=place)
-    if shape.n_words:
-        packed = Open(*(compact(f) for f in next_open[:-1]), used=tuple(compact(word) for word in next_open.used))
-    else:
-        slot, size = split_words(compact(pair_words(next_open.slot, next_open.size)), jnp.int32, jnp.int32)
-        tried, depth = split_words(compact(pair_words(next_open.tried, next_open.depth)), jnp.int32, jnp.int32)
-        packed = opened._replace(slot=slot, first=compact(place), size=size, tried=tried, depth=depth, cuts=depth)
+    if not shape.n_words:  # the other fields stay what they are
+        next_open = next_open._replace(cutting=None, low=None, high=None, group=None, cuts=None)
+    fields, structure = jax.tree.flatten(next_open)
+    fields = _compacted(fields, order.reshape(-1), kept.reshape(-1), n_open)
+    packed = jax.tree.unflatten(structure, fields)
+    if not shape.n_words:
+        same = {name: getattr(opened, name) for name in ("cutting", "low", "high", "group")}
+        packed = packed._replace(**same, cuts=packed.depth)
     after = packed, n_next, n_kept
     before_it = opened, state.n_open, state.n_lanes
     packed, n_next, n_kept = jax.tree.map(lambda old, new: jnp.where(stalled, old, new), before_it, after)
     return State(packed, lanes, grown, n_next, n_kept, stalled)
+
+
+def _compacted(fields: list[Array], order: Array, kept: Array, n_open: int) -> list[Array]:
+    """The kept entries of fields, one after the other; two fields at a time, as 8-byte elements."""
+    flat = [field.reshape(-1) for field in fields]
+    result = []
+    for pair in (flat[i : i + 2] for i in range(0, len(flat), 2)):
+        joined = pair_words(*pair) if len(pair) == 2 else pair[0]
+        joined = _put(jnp.zeros(n_open, joined.dtype), order, kept, joined)
+        result += split_words(joined, pair[0].dtype, pair[1].dtype) if len(pair) == 2 else [joined]
+    return result
 
 
 def _draw(shape, data, words, opened, lanes, tree) -> _Test:
