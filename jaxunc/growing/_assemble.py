@@ -95,10 +95,10 @@ def assemble_parts(parts: list[Part], sample: Sample) -> Forest:
 
 def _siblings(parts: list[Part], width: int) -> Siblings | None:
     """The empty leaves' table, None without multi-way tests."""
-    if parts[0].group is None:
-        return None
     groups, firsts, nodes, n_groups, n_members = [], [np.zeros(1, np.int64)], [], 0, 0
     for part in parts:
+        if part.group is None or part.size is None:
+            return None
         own = part.group >= 0
         empty, member = own & (part.size == 0), own & (part.size > 0)
         n_trees, n_nodes = own.shape

@@ -1,4 +1,4 @@
-"""Random numbers by counter: what (tree, node, try) draws does not depend on where it lies or what is grown beside it."""
+"""Random numbers by counter: what (tree, node, try) draws does not depend on what is grown beside it."""
 
 import jax
 import jax.numpy as jnp

@@ -113,7 +113,7 @@ def grow_random_trees(
     if max_depth is not None:
         _check_number("max_depth", max_depth, 0)
     sample = encode(X, y, nominal, sample_weight)
-    n = len(sample.present)
+    n = sample.n_present
     # Smaller nodes have no two sides that are large enough.
     min_split = min(max(min_samples_split, 2 * min_samples_leaf), NO_LIMIT)
     limits = Limits(*(jnp.int32(min(v, NO_LIMIT)) for v in (min_samples_leaf, min_split, max_depth or 0)))
@@ -137,12 +137,12 @@ def grow_random_trees(
             f"nominal: a feature has {sample.boundaries.shape[1]} values and gaps among {n} instances, too many to "
             "count in every node. Merge rare values, treat the feature as numeric, or set min_samples_leaf=1."
         )
-    padded = jnp.asarray(np.pad(sample.present, (0, power_of_two(n) - n)))
+    present = jnp.asarray(sample.present)
     root = sample.totals.astype(sample.data.weight.dtype)
 
     def grow(first: int) -> Part:
         live = min(block, n_trees - first)
-        grown = grow_block(shape, sample.data, limits, tree_keys(key, first, shape.n_trees), padded, n, live)
+        grown = grow_block(shape, sample.data, limits, tree_keys(key, first, shape.n_trees), present, n, live)
         return read_block(shape, grown, live, root)
 
     firsts = range(0, n_trees, block)

@@ -14,12 +14,18 @@ LARGEST_CODE = 2**24
 """Integers up to here are exact in float32."""
 
 
+SMALLEST = 256
+"""Arrays are at least so long, so that all small sets share their programs."""
+
+
 class Sample(NamedTuple):
     """A training set in the form that trees are grown on."""
 
     data: Data
+    n_present: int
+    """How many instances have a positive weight."""
     present: np.ndarray
-    """Numbers of the instances with a positive weight."""
+    """Their numbers, padded."""
     order: np.ndarray
     """The feature in each place: numeric ones first."""
     boundaries: np.ndarray
@@ -41,7 +47,7 @@ def encode(X, y, nominal, sample_weight) -> Sample:
     totals = np.bincount(label, weights=weight, minlength=len(labels))
     kinds = _kinds(nominal, n_features)
     order = np.concatenate([np.flatnonzero(~kinds), np.flatnonzero(kinds)])
-    stored = np.zeros(power_of_two(values.size), np.int32)
+    stored = np.zeros(power_of_two(max(values.size, 4 * SMALLEST)), np.int32)
     n_ranks, boundaries = np.zeros(n_features, np.int32), []
     for place, feature in enumerate(order):
         column = values[:, feature]
@@ -61,16 +67,16 @@ def encode(X, y, nominal, sample_weight) -> Sample:
         weight=jnp.asarray(_padded(weight), jnp.int32 if whole else jnp.result_type(float)),
         n_features=jnp.int32(n_features),
         n_numeric=jnp.int32((~kinds).sum()),
-        n_ranks=jnp.asarray(_padded(n_ranks)),
+        n_ranks=jnp.asarray(_padded(n_ranks, 32)),
     )
     table = np.zeros((n_features, max(map(len, boundaries), default=0)), np.int32)
     for row, edges in zip(table[n_features - len(boundaries) :], boundaries, strict=True):
         row[: len(edges)] = edges
-    return Sample(data, present.astype(np.int32), order, table, totals, labels, names)
+    return Sample(data, len(present), _padded(present.astype(np.int32)), order, table, totals, labels, names)
 
 
-def _padded(values: np.ndarray) -> np.ndarray:
-    return np.pad(values, (0, power_of_two(len(values)) - len(values)))
+def _padded(values: np.ndarray, smallest: int = SMALLEST) -> np.ndarray:
+    return np.pad(values, (0, power_of_two(max(len(values), smallest)) - len(values)))
 
 
 def _numbers(X) -> np.ndarray:
@@ -131,8 +137,9 @@ def _ranks(column: np.ndarray, present: np.ndarray, feature: int) -> tuple[np.nd
     """
     codes = np.unique(column[present])
     if np.any(codes != np.rint(codes)) or np.abs(codes).max() > LARGEST_CODE:
+        found = codes[codes != np.rint(codes)][:3].tolist() or codes[[0, -1]].tolist()
         raise ValueError(
-            f"nominal feature {feature} holds {codes[codes != np.rint(codes)][:3].tolist() or codes[[0, -1]].tolist()}; "
+            f"nominal feature {feature} holds {found}; "
             f"encode its values as integers of at most {LARGEST_CODE}, for instance by OrdinalEncoder."
         )
     gap = np.concatenate([[True], np.diff(codes) > 1])

@@ -6,7 +6,7 @@ from jaxtyping import Array, Bool, Complex64, Int32, Num, UInt32
 
 
 class Data(NamedTuple):
-    """The sample, numeric features before nominal ones. Lengths are padded, so that sets of like size share programs."""
+    """The sample, numeric features before nominal ones; padded, so that sets of like size share programs."""
 
     keys: Int32[Array, "cells"]
     """Order keys of numeric features and ranks of nominal ones, feature by feature, ``stride`` cells apart."""

@@ -93,7 +93,9 @@ def step(shape: Shape, data: Data, limits: Limits, words: UInt32[Array, "trees 2
     first_of_tree = live & (tree != jnp.concatenate([jnp.full(1, -1, tree.dtype), tree[:-1]]))
     base = _put(jnp.zeros(shape.n_trees, jnp.int32), tree, first_of_tree, rank)
     child = _at(grown.n_nodes, tree) + 2 * (rank - _at(base, tree))
-    next_open, kept, closed = _next(shape, data, limits, test, opened, accepted, live & ~accepted & ~spent, child, n_left)
+    next_open, kept, closed = _next(
+        shape, data, limits, test, opened, accepted, live & ~accepted & ~spent, child, n_left
+    )
     # What does not find room is not done: the host makes room, and the same numbers are drawn again.
     n_next = jnp.sum(kept, dtype=jnp.int32)
     stalled = n_next > n_open

@@ -69,8 +69,8 @@ def fold(
     """
     if follows_siblings(forest):
         raise ValueError(
-            f"empty leaves of the mode {forest.empty_leaves!r} are followed on the host, by bind, which lifts what they "
-            "sum up to. Pass forest.with_empty_leaves('parent') or 'zeros', which stream."
+            f"empty leaves of the mode {forest.empty_leaves!r} are followed on the host, by bind, which lifts what "
+            "they sum up to. Pass forest.with_empty_leaves('parent') or 'zeros', which stream."
         )
     check_columns(X, forest.n_features, "X")
     check_mask(tree_mask, X.shape[0], forest.n_trees)

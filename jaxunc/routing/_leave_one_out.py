@@ -9,8 +9,8 @@ from jaxunc.combiners import Fold, combine_counts
 from jaxunc.forest import Forest
 
 from ._empty_leaves import follows_siblings, in_empty_leaf
-from ._instances import as_instances, check_mask
 from ._index import leaf_index
+from ._instances import as_instances, check_mask
 from ._leaves import leaf_counts
 from ._recount import class_indices
 

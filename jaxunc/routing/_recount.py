@@ -7,8 +7,8 @@ from jaxtyping import Array, Bool, Num
 
 from jaxunc.forest import Forest, distinct_counts, settle_empty_leaves
 
-from ._instances import as_instances, check_mask
 from ._index import leaf_index
+from ._instances import as_instances, check_mask
 
 CHUNK = 16384
 """Instances whose leaf indices are held at a time."""

@@ -54,7 +54,7 @@ def multiway_forest(root: dict, values: dict[int, list], n_features: int, mode: 
     place(0, root)
     n = len(feature)
     width = 1 << (n - 1).bit_length()
-    fill = lambda column, value: jnp.asarray([column + [value] * (width - n)], jnp.int32)  # noqa: E731
+    fill = lambda column, value: jnp.asarray([column + [value] * (width - n)], jnp.int32)
     table, code = distinct_counts(np.array([counts + [[0, 0]] * (width - n)]))
     group = np.full((1, width), -1, np.int32)
     for number, (empty, _) in enumerate(groups):

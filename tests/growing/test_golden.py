@@ -22,7 +22,7 @@ def encoded(case: dict, mode: str) -> tuple[ju.Forest, np.ndarray]:
     columns = list(zip(*case["X"], strict=True))
     nominal = [kind == "nominal" for kind in case["feature_types"]]
     values = {f: sorted(set(columns[f])) for f in range(len(columns)) if nominal[f]}
-    code = lambda f, v: (values[f].index(v) if v in values[f] else 99) if nominal[f] else v  # noqa: E731
+    code = lambda f, v: (values[f].index(v) if v in values[f] else 99) if nominal[f] else v
     queries = np.array([[code(f, v) for f, v in enumerate(row)] for row in case["queries"]], np.float32)
     return multiway_forest(case["tree"], values, len(columns), mode), queries
 

@@ -81,7 +81,7 @@ def test_first_test(min_leaf):
 @pytest.mark.parametrize("min_leaf", [1, 3])
 def test_trees_do_not_depend_on_blocks(monkeypatch, min_leaf):
     X, y, nominal = mixed(60)
-    grow = lambda n: ju.grow_random_trees(  # noqa: E731
+    grow = lambda n: ju.grow_random_trees(
         jax.random.key(3), X, y, n_trees=n, min_samples_leaf=min_leaf, nominal=nominal
     )
     whole = grow(11)
@@ -189,7 +189,9 @@ def test_single_leaves(X, change):
 def test_labels_are_not_looked_at():
     """Other labels, the same tests: pure nodes are split like any other."""
     X, y, nominal = mixed(60)
-    forests = [ju.grow_random_trees(jax.random.key(8), X, labels, n_trees=7, nominal=nominal) for labels in (y, y[::-1])]
+    forests = [
+        ju.grow_random_trees(jax.random.key(8), X, labels, n_trees=7, nominal=nominal) for labels in (y, y[::-1])
+    ]
     for name in ("feature", "threshold", "child"):
         np.testing.assert_array_equal(*(getattr(forest, name) for forest in forests))
     assert not np.array_equal(forests[0].counts, forests[1].counts)
