@@ -4,7 +4,19 @@
 `bind` them, and score.
 """
 
-from jaxunc import belief, combiners, comparison, estimators, forest, interop, metrics, plotting, routing, scorers
+from jaxunc import (
+    belief,
+    combiners,
+    comparison,
+    estimators,
+    forest,
+    growing,
+    interop,
+    metrics,
+    plotting,
+    routing,
+    scorers,
+)
 from jaxunc.combiners import (
     Answer,
     BetaAggregation,
@@ -28,6 +40,7 @@ from jaxunc.combiners import (
     tree_field,
 )
 from jaxunc.forest import Forest, check_forest
+from jaxunc.growing import grow_random_trees
 from jaxunc.interop import from_sklearn, oob_mask
 from jaxunc.routing import BoundForest, bind, leaf_counts, leaf_index, leave_one_out, recount
 
@@ -62,6 +75,8 @@ __all__ = [
     "estimators",
     "forest",
     "from_sklearn",
+    "grow_random_trees",
+    "growing",
     "interop",
     "leaf_counts",
     "leaf_index",

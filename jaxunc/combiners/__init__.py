@@ -8,7 +8,7 @@ from ._epistemic import EpistemicWeighting
 from ._evidence import EvidenceAccumulation
 from ._fold import Fold, tree_field
 from ._generalized_mixture import GeneralizedMixture
-from ._lift import combine_counts, lift_forest, read_answer
+from ._lift import combine_contributions, combine_counts, lift_forest, read_answer
 from ._maximum import Maximum
 from ._mean import Mean
 from ._median import Median
@@ -44,6 +44,7 @@ __all__ = [
     "Weighted",
     "accumulator",
     "check_name",
+    "combine_contributions",
     "combine_counts",
     "lift_forest",
     "margin",

@@ -157,6 +157,24 @@ def combine_counts(
     check_tree_fields(fold, n_trees)
     by_tree = jnp.moveaxis(counts, -2, 0).reshape(n_trees, -1, n_classes)
     stat = jax.vmap(_lift_rows, in_axes=(tree_axes(fold), 0))(fold, by_tree)
+    passing = None if mask is None else jnp.moveaxis(mask, -1, 0).reshape(n_trees, -1)
+
+    def with_lead(part):  # a scalar of the tree stays a scalar
+        return part.reshape((*lead, *part.shape[1:])) if part.ndim else part
+
+    return read_answer(fold.finish(jax.tree.map(with_lead, _merge_trees(fold, stat, passing))), readout)
+
+
+@partial(jax.jit, static_argnames="readout")
+def combine_contributions(
+    fold: "Fold", stat: PyTree, readout: str | None, mask: Bool[Array, "rows trees"] | None = None
+) -> PyTree:
+    """Merge what the leaves of each tree contribute, ``[trees rows]``, in the order of the trees; finish."""
+    merged = _merge_trees(fold, stat, None if mask is None else mask.T)
+    return read_answer(fold.finish(merged), readout)
+
+
+def _merge_trees(fold: "Fold", stat: PyTree, passing: Bool[Array, "trees rows"] | None) -> PyTree:
     parts, structure = jax.tree.flatten(stat)
     kinds = merge_kinds(fold.merge, stat)
     sums = [accumulator(kind, part.dtype) for kind, part in zip(kinds, parts, strict=True)]
@@ -167,18 +185,14 @@ def combine_counts(
         )
         return list(merged), None
 
-    if mask is not None:
-        passing = jnp.moveaxis(mask, -1, 0).reshape(n_trees, -1)
+    if passing is not None:
         parts = [_masked(part, passing, acc.neutral) for acc, part in zip(sums, parts, strict=True)]
 
     start = [acc.start(() if acc.collects else p.shape[1:], p.dtype) for acc, p in zip(sums, parts, strict=True)]
     carry, _ = lax.scan(include, start, parts)
 
-    def with_lead(part):  # a scalar of the tree stays a scalar
-        return part.reshape((*lead, *part.shape[1:])) if part.ndim else part
-
     merged = [
-        jax.tree.map(with_lead, jnp.moveaxis(part, 0, 1) if acc.collects else acc.result(c))
+        jnp.moveaxis(part, 0, 1) if acc.collects else acc.result(c)
         for acc, c, part in zip(sums, carry, parts, strict=True)
     ]
-    return read_answer(fold.finish(jax.tree.unflatten(structure, merged)), readout)
+    return jax.tree.unflatten(structure, merged)

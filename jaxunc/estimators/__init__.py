@@ -2,11 +2,13 @@
 
 from ._combined_forest import CombinedForestClassifier
 from ._counts import COUNTS, PureLeavesWarning, calibration_split, counted_forest
+from ._random_trees import RandomDecisionTreesClassifier
 
 __all__ = [
     "COUNTS",
     "CombinedForestClassifier",
     "PureLeavesWarning",
+    "RandomDecisionTreesClassifier",
     "calibration_split",
     "counted_forest",
 ]

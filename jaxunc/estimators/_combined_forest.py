@@ -1,25 +1,23 @@
 """A forest whose leaves are combined by any rule, as a scikit-learn classifier."""
 
 import warnings
-from collections.abc import Callable
-from typing import Any, Literal, cast
+from typing import Any, cast
 
-import jax
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from jaxunc.combiners import Answer, Fold, Uncertainty, UncertaintyDecomposition, margin, rule_by_name
 from jaxunc.routing import bind, leave_one_out
 
 from ._counts import calibration_split, check_counts_mode, counted_forest, warn_of_pure_leaves
+from ._rule_classifier import RuleClassifier, decisive
 
 
-class CombinedForestClassifier(ClassifierMixin, BaseEstimator):
+class CombinedForestClassifier(RuleClassifier):
     """A forest of decision trees whose leaves' counts are combined by a rule of your choice.
 
     Parameters
@@ -136,7 +134,7 @@ class CombinedForestClassifier(ClassifierMixin, BaseEstimator):
         warn_of_pure_leaves(self.forest_, self.counts)
         self._check_prior()
         forest = self.forest_
-        self.combiner_ = self._rule(forest.prior, n_samples=forest.n_samples, n_trees=forest.n_trees)
+        self.combiner_ = self._make_rule(forest.prior, n_samples=forest.n_samples, n_trees=forest.n_trees)
         self._bound = bind(self.forest_, self.combiner_)
         if mask is not None:
             self._score_own_sample(*counted_on[:2], weights, mask)
@@ -165,23 +163,13 @@ class CombinedForestClassifier(ClassifierMixin, BaseEstimator):
     def _allows_nan(self) -> bool:
         return get_tags(self._model()[0]).input_tags.allow_nan
 
-    def _rule(self, prior, *, n_samples, n_trees: int) -> Fold:
-        rule = rule_by_name(self.combiner, self.combiner_options, prior=prior, n_samples=n_samples)
-        answer = jax.eval_shape(rule.answer, jax.ShapeDtypeStruct((1, n_trees, len(prior)), float))
-        if not isinstance(answer, Answer):
-            raise TypeError(
-                f"combiner {type(rule).__name__} answers with {type(answer).__name__}, not with class scores; "
-                "bind it to forest_ instead: jaxunc.bind(model.forest_, rule)."
-            )
-        return rule
-
     def _grow(self, model, X, y, sample_weight):
         """A fitted copy of the model, and what its leaves are to count."""
         if len(classes := np.unique(y)) < 2:
             raise ValueError(f"y has 1 class, {classes.tolist()}; combining leaves needs two or more.")
         # What is wrong with the rule is said before the work of growing.
         prior = np.full(len(classes), 1 / len(classes))
-        self._rule(prior, n_samples=len(y), n_trees=getattr(model, "n_estimators", 1))
+        self._make_rule(prior, n_samples=len(y), n_trees=getattr(model, "n_estimators", 1))
         grown_on = counted_on = (X, y, sample_weight)
         random_state = check_random_state(self.random_state)
         if self.counts == "calibration":
@@ -211,40 +199,8 @@ class CombinedForestClassifier(ClassifierMixin, BaseEstimator):
             )
         if own.probability is not None:
             self.oob_decision_function_ = np.where(seen[:, None], own.probability, np.nan)
-        right = self.classes_[np.argmax(_decisive(own.class_scores, lambda _: own.log_probability), axis=1)] == y
+        right = self.classes_[np.argmax(decisive(own.class_scores, lambda _: own.log_probability), axis=1)] == y
         self.oob_score_ = float(np.mean(right[seen])) if seen.any() else float("nan")
-
-    def predict(self, X) -> np.ndarray:
-        """The class with the largest class score, ``[instances]``."""
-        best = np.argmax(self._class_scores(X), axis=1)
-        return self.classes_[best]
-
-    def predict_proba(self, X) -> np.ndarray:
-        """Class probabilities ``[instances classes]``, in the order of ``classes_``.
-
-        Raises a ValueError for rules over scores without a bound, which have none.
-        """
-        check_is_fitted(self, "forest_")
-        return np.asarray(self._bound.probability(self._instances(X)))
-
-    def decision_function(self, X) -> np.ndarray:
-        """The number to rank by: for two classes the margin ``[instances]``, else class scores ``[instances classes]``.
-
-        Unlike probabilities it does not saturate.
-        """
-        scores = self._class_scores(X)
-        return margin(scores) if len(self.classes_) == 2 else scores
-
-    def predict_uncertainty(self, X, kind: Literal["entropy", "plausibility"] = "entropy") -> Uncertainty:
-        """Total, aleatoric and epistemic uncertainty ``[instances]`` each: see `UncertaintyDecomposition`."""
-        check_is_fitted(self, "forest_")
-        parts = bind(self.forest_, UncertaintyDecomposition(kind))(self._instances(X))
-        return Uncertainty(*map(np.asarray, parts))
-
-    def _class_scores(self, X) -> np.ndarray:
-        check_is_fitted(self, "forest_")
-        X = self._instances(X)
-        return _decisive(self._bound(X), lambda _: self._bound.log_probability(X))
 
     def _instances(self, X) -> np.ndarray:
         return np.asarray(validate_data(self, X, reset=False, **self._data_checks()))
@@ -253,10 +209,3 @@ class CombinedForestClassifier(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self._allows_nan()
         return tags
-
-
-def _decisive(class_scores, log_probability: Callable) -> np.ndarray:
-    """Class scores, but where the leaves contradict each other (all are -inf) the logarithm of the probability."""
-    scores = np.asarray(class_scores)
-    lost = np.isneginf(scores).all(axis=1, keepdims=True)
-    return np.where(lost, log_probability(lost), scores) if lost.any() else scores

@@ -8,6 +8,7 @@ import numpy as np
 
 from jaxunc._numerics import NAN_LAST
 
+from ._distinct import bucket, distinct_rows, padded_table
 from ._forest import Forest
 
 
@@ -30,11 +31,6 @@ def snap_to_integers(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     nearest = np.rint(counts)
     close = np.abs(counts - nearest) <= 1e-9 * np.maximum(sizes, 1.0)[..., None]
     return np.where(close, nearest, counts)
-
-
-def bucket(size: int, smallest: int) -> int:
-    """The next power of two, so that programs compiled for one forest serve the next."""
-    return max(smallest, 1 << max(size - 1, 0).bit_length())
 
 
 def assemble(
@@ -85,7 +81,7 @@ def assemble(
         child=jnp.asarray(child),
         missing_right=jnp.asarray(missing_right),
         tree_depth=jnp.asarray(depth),
-        count_table=_padded_table(table),
+        count_table=padded_table(table),
         code=jnp.asarray(code),
         prior=jnp.asarray(prior, jnp.result_type(float)),
         n_samples=jnp.asarray(n_samples, jnp.result_type(float)),
@@ -102,28 +98,3 @@ def _inner_by_level(tree: TreeNodes) -> tuple[np.ndarray, int]:
         levels.append(level)
         level = np.stack([tree.left[level], tree.right[level]], axis=1).ravel()
     return (np.concatenate(levels) if levels else np.zeros(0, np.int64)), len(levels)
-
-
-def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct rows, sorted, and for each row its place among them. Column by column: much faster than rows."""
-    group = np.zeros(len(rows), np.int64)
-    for column in rows.T:
-        values, index = np.unique(column, return_inverse=True)
-        _, group = np.unique(group * len(values) + index, return_inverse=True)
-    _, first, inverse = np.unique(group, return_index=True, return_inverse=True)
-    return rows[first], inverse
-
-
-def distinct_counts(counts: np.ndarray) -> tuple[jnp.ndarray, jnp.ndarray]:
-    """The ``count_table`` and ``code`` of counts ``[trees nodes classes]``."""
-    n_trees, n_nodes, n_classes = counts.shape
-    rows, inverse = distinct_rows(np.concatenate([np.zeros((1, n_classes)), counts.reshape(-1, n_classes)]))
-    return _padded_table(rows), jnp.asarray(inverse[1:].reshape(n_trees, n_nodes), jnp.int32)
-
-
-def _padded_table(table: np.ndarray):
-    """Integer counts as int32 where they fit, others as floats; zero rows up to a power of two."""
-    integral = np.all(table == np.rint(table)) and table.max(initial=0) < 2**31
-    padded = np.zeros((bucket(len(table), 1024), table.shape[1]))
-    padded[: len(table)] = table
-    return jnp.asarray(padded, jnp.int32 if integral else jnp.result_type(float))

@@ -1,11 +1,16 @@
 """The arrays of a forest."""
 
+import dataclasses
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, Num
 
-from jaxunc._checks import check_counts, is_concrete
+from jaxunc._checks import check_counts, check_one_of, is_concrete
+
+from ._distinct import distinct_counts
+from ._siblings import MODES, Siblings, settle_empty_leaves
 
 
 class Forest(eqx.Module):
@@ -45,6 +50,10 @@ class Forest(eqx.Module):
     """The label of each class, in the order of the class axis."""
     feature_names: tuple[str, ...] | None = eqx.field(static=True, default=None)
     """The names that the columns of the data must have, where known."""
+    siblings: Siblings | None = None
+    """Where instances in empty leaves go on; None if no leaf is empty, which costs nothing."""
+    empty_leaves: str = eqx.field(static=True, default="sum")
+    """What an instance in an empty leaf is given: see `with_empty_leaves`."""
     n_features: int = eqx.field(static=True, kw_only=True)
     """Number of columns that the data must have."""
 
@@ -108,6 +117,38 @@ class Forest(eqx.Module):
         if is_concrete(prior) and not (np.all(np.asarray(prior) >= 0) and abs(float(prior.sum()) - 1) < 1e-4):
             raise ValueError(f"prior={np.asarray(prior).tolist()} must hold probabilities that add to 1.")
         return eqx.tree_at(lambda f: f.prior, self, prior)
+
+    def with_empty_leaves(self, mode: str) -> "Forest":
+        """The same forest with another answer for instances that end in an empty leaf.
+
+        Empty leaves are children of multi-way tests that no instance of the sample reached: a value that was absent
+        from the node, or from the whole sample.
+
+        Parameters
+        ----------
+        mode
+            ``"sum"``: the counts of all leaves that the instance reaches through the leaf's non-empty siblings,
+            recursively, summed (the published default). ``"average"``: what a rule lifts from each of those leaves,
+            averaged. ``"parent"``: the counts of the node with the multi-way test. ``"zeros"``: no counts.
+            The last two are statistics of the leaf: they stream, also under `jax.jit`, at no cost.
+
+        Raises
+        ------
+        ValueError
+            If the mode is unknown.
+
+        References
+        ----------
+        Busch et al. 2021, published code (empty leaf modes 3, 2, 0, 1).
+        """
+        check_one_of("mode", mode, MODES)
+        forest = dataclasses.replace(self, empty_leaves=mode)
+        if self.siblings is None or "parent" not in (mode, self.empty_leaves):
+            return forest
+        empty = np.asarray(self.siblings.group) >= 0
+        counts = settle_empty_leaves(forest, np.where(empty[..., None], 0, np.asarray(self.counts)))
+        table, code = distinct_counts(counts)
+        return dataclasses.replace(forest, count_table=table, code=code)
 
     def __repr__(self) -> str:
         return (

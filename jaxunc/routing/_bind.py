@@ -13,6 +13,7 @@ from jaxunc._checks import is_concrete
 from jaxunc.combiners import Fold, lift_forest, read_answer
 from jaxunc.forest import Forest
 
+from ._empty_leaves import combine_following, follows_siblings
 from ._fold import fold
 from ._instances import as_instances, check_mask
 from ._plan import Plan, make_plan
@@ -22,6 +23,9 @@ from ._walk import block_size, default_form, unrolled_depth
 
 CHUNKS = (256, 2048, 8192)
 """Instances per compiled call on CPU: a batch of any size is cut into these, the last part padded up to one of them."""
+
+ENTRIES = 2**21
+"""Counts of a block whose empty leaves are followed."""
 
 
 def bind(forest: Forest, combiner: Fold, *, threads: int | None = None) -> "BoundForest":
@@ -106,6 +110,8 @@ class BoundForest:
         values, missing = as_instances(X, self.forest)
         mask = None if tree_mask is None else np.asarray(tree_mask)
         check_mask(mask, len(values), self.forest.n_trees)
+        if follows_siblings(self.forest):
+            return self._run_following(values, mask, readout)
         form = default_form()
         spec = Spec(self._layout, missing, form, unrolled_depth(form, self.forest))
         plan = self._plan_with_missing if missing else self._plan
@@ -125,6 +131,20 @@ class BoundForest:
         answers = list(_pool(self.threads).map(score, parts) if parallel else map(score, parts))
         join = np.concatenate if on_host else jnp.concatenate
         return jax.tree.map(lambda *a: jnp.asarray(a[0] if len(a) == 1 or not a[0].ndim else join(a)), *answers)
+
+    def _run_following(self, values, mask, readout: str | None) -> PyTree:
+        """Block by block through the leaves of all trees: what empty ones are given depends on the path."""
+        size = int(np.clip(ENTRIES // (self.forest.n_trees * self.forest.n_classes), 16, 1024))
+        parts = [(start, min(start + size, len(values)), size) for start in range(0, max(len(values), 1), size)]
+
+        def score(part: tuple[int, int, int]) -> PyTree:
+            x, in_mask = _padded(values, *part), None if mask is None else jnp.asarray(_padded(mask, *part))
+            answer = combine_following(self.forest, self.combiner, self.leaf_table, x, in_mask, readout)
+            return jax.tree.map(lambda a: np.asarray(a)[: part[1] - part[0]] if a.ndim else a, answer)
+
+        parallel = default_form() == "blocks" and self.threads > 1 and len(parts) > 1
+        answers = list(_pool(self.threads).map(score, parts) if parallel else map(score, parts))
+        return jax.tree.map(lambda *a: jnp.asarray(np.concatenate(a) if a[0].ndim else a[0]), *answers)
 
     def _sizes(self, form: str) -> tuple[int, ...]:
         if form == "blocks":

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Num, PyTree
 
 from jaxunc.forest import Forest
 
+from ._empty_leaves import follows_siblings
 from ._instances import check_columns, check_mask
 from ._plan import Plan, column_keys, make_plan
 from ._planes import assemble, cut, pack
@@ -56,7 +57,8 @@ def fold(
     Raises
     ------
     ValueError
-        If shapes do not fit the forest or a merge is unknown.
+        If shapes do not fit the forest, a merge is unknown, or empty leaves of the forest are not statistics
+        (`Forest.with_empty_leaves`).
 
     Notes
     -----
@@ -65,6 +67,11 @@ def fold(
 
     Memory: O(instances · stat), a block of intermediate values beside it.
     """
+    if follows_siblings(forest):
+        raise ValueError(
+            f"empty leaves of the mode {forest.empty_leaves!r} are followed on the host, by bind, which lifts what "
+            "they sum up to. Pass forest.with_empty_leaves('parent') or 'zeros', which stream."
+        )
     check_columns(X, forest.n_features, "X")
     check_mask(tree_mask, X.shape[0], forest.n_trees)
     planes, scalars, layout = cut(leaf_table, merge, forest.n_trees, forest.n_nodes)

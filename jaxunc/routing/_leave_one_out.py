@@ -8,6 +8,8 @@ from jaxtyping import Array, Bool, Num, PyTree
 from jaxunc.combiners import Fold, combine_counts
 from jaxunc.forest import Forest
 
+from ._empty_leaves import follows_siblings, in_empty_leaf
+from ._index import leaf_index
 from ._instances import as_instances, check_mask
 from ._leaves import leaf_counts
 from ._recount import class_indices
@@ -84,7 +86,9 @@ def _filled(part: np.ndarray, size: int) -> np.ndarray:
 def _answer_without_own(forest, combiner, values, labels, weights, mask) -> PyTree:
     counts = leaf_counts(forest, values)
     own = np.eye(forest.n_classes, dtype=weights.dtype)[labels] * weights[:, None]
-    rest = counts - own[:, None]
+    # What was counted in an empty leaf is not among the counts of its siblings.
+    counted = ~in_empty_leaf(forest, leaf_index(forest, values)) if follows_siblings(forest) else True
+    rest = counts - jnp.where(jnp.reshape(counted, (*np.shape(counted), 1)), own[:, None], 0)
     # What is left of a leaf that held the instance alone is nothing, not a rounding error.
     rest = jnp.where(rest <= 4 * jnp.finfo(jnp.float32).eps * counts, 0, rest)
     return combine_counts(combiner, rest, None, jnp.asarray(mask))

@@ -1,50 +1,13 @@
-"""Which leaf an instance falls into, tree by tree."""
+"""The counts of the leaves that instances fall into."""
 
-from functools import partial
-
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
-from jaxtyping import Array, Int32, Num
+from jaxtyping import Array, Num
 
 from jaxunc.forest import Forest
 
-from ._instances import check_columns
-from ._plan import Plan, column_keys, make_plan
-from ._walk import block_size, default_form, over_blocks, unrolled_depth, walk_levels, walk_tree
-
-
-def leaf_index(forest: Forest, X: Num[Array | np.ndarray, "instances features"]) -> Int32[Array, "instances trees"]:
-    """The node that each instance ends in, for every tree.
-
-    X is compared as float32; NaN is a missing value, ±inf and subnormals are compared exactly. Raises a ValueError if
-    X has another number of features than the forest. No gradient.
-    """
-    X = jnp.asarray(X)
-    check_columns(X, forest.n_features, "X")
-    form = default_form()
-    plan = make_plan(forest, missing=True)
-    return _leaf_index(plan, X, form=form, depth=unrolled_depth(form, forest))
-
-
-@partial(jax.jit, static_argnames=("form", "depth"))
-def _leaf_index(plan: Plan, x, *, form: str, depth: int):
-    n, n_trees = x.shape[0], plan.nodes.shape[0]
-    size = block_size(form, n_trees, 2 * x.shape[1])
-
-    def block(out, start, _):
-        rows = min(size, n)
-        keys = column_keys(lax.dynamic_slice_in_dim(x, start, rows), missing=True)
-        if form == "levels":
-            leaves = walk_levels(plan, keys, depth) - jnp.arange(n_trees, dtype=jnp.int32) * plan.nodes.shape[1]
-        else:
-            by_column = keys.T
-            leaves = lax.scan(lambda _, tree: (None, walk_tree(tree, by_column)), None, plan)[1].T
-        return lax.dynamic_update_slice(out, leaves, (start, 0))
-
-    out = jnp.zeros((n, n_trees), jnp.int32)
-    return over_blocks(block, out, n, size) if n else out
+from ._empty_leaves import follow, follows_siblings, refuse_trace, summed_counts
+from ._index import leaf_index
 
 
 def leaf_counts(
@@ -52,8 +15,18 @@ def leaf_counts(
 ) -> Num[Array, "instances trees classes"]:
     """Class counts of the leaf that each instance ends in, for every tree.
 
-    The tensor that `bind` avoids: instances × trees × classes numbers. Differentiable in the forest's counts. Raises
-    as `leaf_index` does.
+    The tensor that `bind` avoids: instances × trees × classes numbers. Differentiable in the forest's counts. Instances
+    in an empty leaf are given what `Forest.with_empty_leaves` says. Raises as `leaf_index` does, and a ValueError for
+    the mode "average", which averages what a rule says and not counts, or if the mode "sum" is traced.
     """
+    if follows_siblings(forest):
+        if forest.empty_leaves == "average":
+            raise ValueError(
+                "empty leaves of the mode 'average' have no counts of their own: the scores of several leaves are "
+                "averaged. Bind a rule, or choose forest.with_empty_leaves('sum')."
+            )
+        refuse_trace(forest, X)
+        leaves = leaf_index(forest, X)
+        return summed_counts(forest, leaves, follow(forest, X, leaves))
     codes = forest.code[jnp.arange(forest.n_trees), leaf_index(forest, X)]
     return forest.count_table[codes]

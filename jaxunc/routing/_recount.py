@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Num
 
-from jaxunc.forest import Forest, distinct_counts
+from jaxunc.forest import Forest, distinct_counts, settle_empty_leaves
 
+from ._index import leaf_index
 from ._instances import as_instances, check_mask
-from ._leaves import leaf_index
 
 CHUNK = 16384
 """Instances whose leaf indices are held at a time."""
@@ -54,7 +54,8 @@ def recount(
 
     Notes
     -----
-    On the host; not differentiable. Leaves that no instance reaches are empty. Out-of-bag counts are for **new**
+    On the host; not differentiable. Instances in an empty leaf (see `Forest.with_empty_leaves`) count in its parent
+    alone. Leaves that no instance reaches are empty. Out-of-bag counts are for **new**
     instances: an instance's own label is among the counts of its out-of-bag leaves.
     """
     values, _ = as_instances(X, forest)
@@ -80,7 +81,8 @@ def recount(
     total = np.bincount(labels, weights=weights, minlength=n_classes)
     if not total.sum() > 0:
         raise ValueError("no instance has a positive weight; there is nothing to count.")
-    table, code = distinct_counts(counts.reshape(forest.n_trees, forest.n_nodes, n_classes))
+    counts = settle_empty_leaves(forest, counts.reshape(forest.n_trees, forest.n_nodes, n_classes))
+    table, code = distinct_counts(counts)
     dtype = forest.prior.dtype
     fresh = (table, code, jnp.asarray(total / total.sum(), dtype), jnp.asarray(total.sum(), dtype))
     return eqx.tree_at(lambda f: (f.count_table, f.code, f.prior, f.n_samples), forest, fresh)

@@ -444,7 +444,7 @@ def test_the_forms_for_cpu_and_accelerator_agree(monkeypatch, tolerance):
         return index, folded, jax.grad(pull)(table["mean"]["score"]), ju.bind(forest, rules).answer(X)
 
     by_blocks = everything()
-    for module in ("_fold", "_leaves", "_bind"):
+    for module in ("_fold", "_index", "_bind"):
         monkeypatch.setattr(f"jaxunc.routing.{module}.default_form", lambda: "levels")
     by_levels = everything()
     np.testing.assert_array_equal(by_levels[0], by_blocks[0])

@@ -1,0 +1,75 @@
+"""What every classifier of forests and rules answers, once it has both."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import jax
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from jaxunc.combiners import Answer, Fold, Uncertainty, UncertaintyDecomposition, margin, rule_by_name
+from jaxunc.forest import Forest
+from jaxunc.routing import BoundForest, bind
+
+
+class RuleClassifier(ClassifierMixin, BaseEstimator):
+    """Predictions from ``forest_`` and ``combiner_``, bound as ``_bound``, for what ``_instances`` makes of X."""
+
+    combiner: Any
+    combiner_options: Any
+    forest_: Forest
+    classes_: np.ndarray
+    _bound: BoundForest
+
+    def _instances(self, X) -> np.ndarray:
+        raise NotImplementedError
+
+    def _make_rule(self, prior, *, n_samples, n_trees: int) -> Fold:
+        rule = rule_by_name(self.combiner, self.combiner_options, prior=prior, n_samples=n_samples)
+        answer = jax.eval_shape(rule.answer, jax.ShapeDtypeStruct((1, n_trees, len(prior)), float))
+        if not isinstance(answer, Answer):
+            raise TypeError(
+                f"combiner {type(rule).__name__} answers with {type(answer).__name__}, not with class scores; "
+                "bind it to forest_ instead: jaxunc.bind(model.forest_, rule)."
+            )
+        return rule
+
+    def predict(self, X) -> np.ndarray:
+        """The class with the largest class score, ``[instances]``."""
+        best = np.argmax(self._class_scores(X), axis=1)
+        return self.classes_[best]
+
+    def predict_proba(self, X) -> np.ndarray:
+        """Class probabilities ``[instances classes]``, in the order of ``classes_``.
+
+        Raises a ValueError for rules over scores without a bound, which have none.
+        """
+        check_is_fitted(self, "forest_")
+        return np.asarray(self._bound.probability(self._instances(X)))
+
+    def decision_function(self, X) -> np.ndarray:
+        """The number to rank by: for two classes the margin ``[instances]``, else class scores ``[instances classes]``.
+
+        Unlike probabilities it does not saturate.
+        """
+        scores = self._class_scores(X)
+        return margin(scores) if len(self.classes_) == 2 else scores
+
+    def predict_uncertainty(self, X, kind: Literal["entropy", "plausibility"] = "entropy") -> Uncertainty:
+        """Total, aleatoric and epistemic uncertainty ``[instances]`` each: see `UncertaintyDecomposition`."""
+        check_is_fitted(self, "forest_")
+        parts = bind(self.forest_, UncertaintyDecomposition(kind))(self._instances(X))
+        return Uncertainty(*map(np.asarray, parts))
+
+    def _class_scores(self, X) -> np.ndarray:
+        check_is_fitted(self, "forest_")
+        X = self._instances(X)
+        return decisive(self._bound(X), lambda _: self._bound.log_probability(X))
+
+
+def decisive(class_scores, log_probability: Callable) -> np.ndarray:
+    """Class scores, but where the leaves contradict each other (all are -inf) the logarithm of the probability."""
+    scores = np.asarray(class_scores)
+    lost = np.isneginf(scores).all(axis=1, keepdims=True)
+    return np.where(lost, log_probability(lost), scores) if lost.any() else scores

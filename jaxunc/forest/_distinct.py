@@ -1,0 +1,46 @@
+"""Distinct count vectors, once each."""
+
+import jax.numpy as jnp
+import numpy as np
+
+LARGEST_TABLE = 2**22
+"""Entries of a table that is looked up instead of sorting."""
+
+
+def bucket(size: int, smallest: int) -> int:
+    """The next power of two, so that programs compiled for one forest serve the next."""
+    return max(smallest, 1 << max(size - 1, 0).bit_length())
+
+
+def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct rows, sorted, and for each row its place among them. Column by column: much faster than rows."""
+    if rows.dtype.kind in "iu" and rows.size:
+        # Small counts, as in leaves, number the vectors: no sorting.
+        sides = rows.max(axis=0).astype(np.int64) + 1
+        if rows.min() >= 0 and np.prod(sides.astype(np.float64)) <= LARGEST_TABLE:
+            number = np.ravel_multi_index(tuple(rows.T), tuple(sides))
+            seen = np.zeros(np.prod(sides), np.int32)
+            seen[number] = 1
+            present = np.flatnonzero(seen)
+            return np.stack(np.unravel_index(present, tuple(sides)), axis=1), (np.cumsum(seen) - 1)[number]
+    group = np.zeros(len(rows), np.int64)
+    for column in rows.T:
+        values, index = np.unique(column, return_inverse=True)
+        _, group = np.unique(group * len(values) + index, return_inverse=True)
+    _, first, inverse = np.unique(group, return_index=True, return_inverse=True)
+    return rows[first], inverse
+
+
+def distinct_counts(counts: np.ndarray) -> tuple[jnp.ndarray, jnp.ndarray]:
+    """The ``count_table`` and ``code`` of counts ``[trees nodes classes]``."""
+    n_trees, n_nodes, n_classes = counts.shape
+    rows, inverse = distinct_rows(np.concatenate([np.zeros((1, n_classes)), counts.reshape(-1, n_classes)]))
+    return padded_table(rows), jnp.asarray(inverse[1:].reshape(n_trees, n_nodes), jnp.int32)
+
+
+def padded_table(table: np.ndarray):
+    """Integer counts as int32 where they fit, others as floats; zero rows up to a power of two."""
+    integral = np.all(table == np.rint(table)) and table.max(initial=0) < 2**31
+    padded = np.zeros((bucket(len(table), 1024), table.shape[1]))
+    padded[: len(table)] = table
+    return jnp.asarray(padded, jnp.int32 if integral else jnp.result_type(float))

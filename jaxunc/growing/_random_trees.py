@@ -1,0 +1,173 @@
+"""Random decision trees: tests are drawn, never chosen by the labels."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxunc.forest import Forest
+
+from ._assemble import Part, assemble_parts, read_block
+from ._block import grow_block, power_of_two
+from ._draws import tree_keys
+from ._sample import encode
+from ._state import Limits
+from ._step import Shape
+
+BLOCK_LANES = 2**18
+"""Instances × trees that are grown at a time: what stays in the cache of a core."""
+
+LARGEST_BLOCK = 256
+"""Trees that are grown at a time."""
+
+LARGEST_HISTOGRAM = 2**28
+"""Nodes × values that may be counted in one step."""
+
+NO_LIMIT = 2**30
+
+
+def grow_random_trees(
+    key: jax.Array,
+    X,
+    y,
+    *,
+    n_trees: int = 100,
+    min_samples_leaf: int = 1,
+    min_samples_split: int = 2,
+    max_depth: int | None = None,
+    nominal=None,
+    sample_weight=None,
+) -> Forest:
+    """Grow random decision trees: every tree on the whole sample, every test drawn without a look at the labels.
+
+    Parameters
+    ----------
+    key
+        A typed key, ``jax.random.key(seed)``. It determines the trees, whatever the backend and the number of cores;
+        tree i is the same whatever ``n_trees``.
+    X
+        Instances ``[instances features]``, numbers (NumPy, JAX or pandas), used as float32.
+    y
+        Labels ``[instances]``, two classes or more.
+    n_trees
+        Number of trees, ≥ 1.
+    min_samples_leaf
+        A test is accepted if both its sides (of a multi-way test: its two largest children) have as many instances;
+        ≥ 1.
+    min_samples_split
+        Nodes with fewer instances are leaves; ≥ 1.
+    max_depth
+        Nodes that many tests deep are leaves, a multi-way test counting once; ≥ 0, None for no limit.
+    nominal
+        Booleans ``[features]``: True where the numbers are codes of nominal values (integers of at most 2²⁴). Such a
+        feature is tested at most once on a path, with a child for each value. Default: none.
+    sample_weight
+        What each instance counts in the leaves, ≥ 0. Weights do not change the tests, but an instance of weight 0 is
+        left out altogether.
+
+    Returns
+    -------
+    Forest
+        Grown-out trees if nothing else is asked for. Instances that meet a value which was absent from a node end in
+        an empty leaf, and are given the sum of the counts that they reach through its siblings: see
+        `Forest.with_empty_leaves`. A sample smaller than ``min_samples_split``, or constant features alone, make trees
+        of a single leaf.
+
+    Raises
+    ------
+    TypeError
+        If ``key`` is no typed key, or X holds no numbers.
+    ValueError
+        If X holds NaN or infinite numbers, y a single class, a nominal feature anything but integers, lengths differ,
+        or a parameter is out of range.
+
+    Notes
+    -----
+    Up to as many tries as there are features: draw a feature uniformly from the numeric ones and the nominal ones not
+    yet drawn on the path. Numeric: left is ``x < t`` or ``x <= t``, either with probability ½, t being the value of an
+    instance drawn uniformly from the node's sample. The first accepted test is used; if none is, the node is a leaf. A
+    pure node is split like any other. ``min_samples_leaf=0`` of the published code would accept tests that tell
+    nothing apart, without end, and is refused.
+
+    Numbers are drawn by Threefry from (key, tree, node, try). Not traceable.
+
+    References
+    ----------
+    Busch et al. 2021, section 2.1 and published code.
+
+    Examples
+    --------
+    >>> import jax, jaxunc as ju
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = ju.growing.grow_random_trees(jax.random.key(0), X, y, n_trees=10, min_samples_leaf=3)
+    >>> ju.bind(forest, ju.Pooling()).probability(X[:5]).shape
+    (5, 3)
+    """
+    _check_key(key)
+    _check_number("n_trees", n_trees, 1)
+    _check_number("min_samples_leaf", min_samples_leaf, 1)
+    _check_number("min_samples_split", min_samples_split, 1)
+    if max_depth is not None:
+        _check_number("max_depth", max_depth, 0)
+    sample = encode(X, y, nominal, sample_weight)
+    n = sample.n_present
+    # Smaller nodes have no two sides that are large enough.
+    min_split = min(max(min_samples_split, 2 * min_samples_leaf), NO_LIMIT)
+    limits = Limits(*(jnp.int32(min(v, NO_LIMIT)) for v in (min_samples_leaf, min_split, max_depth or 0)))
+    if max_depth is None:
+        limits = limits._replace(max_depth=jnp.int32(NO_LIMIT))
+    n_nominal = int(np.count_nonzero(sample.data.n_ranks))
+    n_ranks = power_of_two(sample.boundaries.shape[1]) if n_nominal and min_samples_leaf > 1 else 0
+    # Blocks fill their arrays, which are powers of two, and are of like size.
+    n_blocks = -(-n_trees // max(1, min((BLOCK_LANES - 1) // n, LARGEST_BLOCK)))
+    block = -(-n_trees // n_blocks)
+    shape = Shape(
+        n_trees=power_of_two(block),
+        n_nodes=power_of_two(max(8 * n if n_nominal else 2 * (n // min_samples_leaf), 64)),
+        n_classes=len(sample.labels),
+        n_words=-(-n_nominal // 32),
+        n_ranks=n_ranks,
+        smallest=1 << (min(min_split, power_of_two(n)).bit_length() - 1),
+    )
+    if n_ranks * (power_of_two(block * n + 1) // shape.smallest) > LARGEST_HISTOGRAM:
+        raise ValueError(
+            f"nominal: a feature has {sample.boundaries.shape[1]} values and gaps among {n} instances, too many to "
+            "count in every node. Merge rare values, treat the feature as numeric, or set min_samples_leaf=1."
+        )
+    present = jnp.asarray(sample.present)
+    root = sample.totals.astype(sample.data.weight.dtype)
+
+    def grow(first: int) -> Part:
+        live = min(block, n_trees - first)
+        grown = grow_block(shape, sample.data, limits, tree_keys(key, first, shape.n_trees), present, n, live)
+        return read_block(shape, grown, live, root)
+
+    firsts = range(0, n_trees, block)
+    threads = _threads() if len(firsts) > 1 else 1
+    if threads == 1:
+        return assemble_parts([grow(first) for first in firsts], sample)
+    with ThreadPoolExecutor(threads, thread_name_prefix="jaxunc") as pool:
+        return assemble_parts(list(pool.map(grow, firsts)), sample)
+
+
+def _threads() -> int:
+    if jax.default_backend() != "cpu":
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _check_key(key) -> None:
+    if not (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ()):
+        raise TypeError(f"key is {key!r}; pass one typed key, jax.random.key(seed).")
+
+
+def _check_number(name: str, value, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name}={value!r} must be an integer.")
+    if value < least:
+        zero = name == "min_samples_leaf" and value == 0
+        why = " 0 would accept tests with an empty side, and need not end." if zero else ""
+        raise ValueError(f"{name}={value} must be at least {least}.{why}")

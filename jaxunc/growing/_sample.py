@@ -1,0 +1,150 @@
+"""What people hand in, checked and encoded: order keys of numbers, ranks of nominal values."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxunc._numerics import order_key, order_key_at_or_below
+
+from ._block import power_of_two
+from ._state import Data
+
+LARGEST_CODE = 2**24
+"""Integers up to here are exact in float32."""
+
+
+SMALLEST = 256
+"""Arrays are at least so long, so that all small sets share their programs."""
+
+
+class Sample(NamedTuple):
+    """A training set in the form that trees are grown on."""
+
+    data: Data
+    n_present: int
+    """How many instances have a positive weight."""
+    present: np.ndarray
+    """Their numbers, padded."""
+    order: np.ndarray
+    """The feature in each place: numeric ones first."""
+    boundaries: np.ndarray
+    """``[features ranks]``: the order key of the largest number of each rank of a nominal feature."""
+    totals: np.ndarray
+    """Class counts of the sample."""
+    labels: tuple
+    names: tuple[str, ...] | None
+
+
+def encode(X, y, nominal, sample_weight) -> Sample:
+    """Check a training set and encode it; raises what `grow_random_trees` documents."""
+    names = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
+    values = _numbers(X)
+    n, n_features = values.shape
+    labels, label = _labels(y, n)
+    weight = _weights(sample_weight, n)
+    present = np.flatnonzero(weight > 0)
+    totals = np.bincount(label, weights=weight, minlength=len(labels))
+    kinds = _kinds(nominal, n_features)
+    order = np.concatenate([np.flatnonzero(~kinds), np.flatnonzero(kinds)])
+    stored = np.zeros(power_of_two(max(values.size, 4 * SMALLEST)), np.int32)
+    n_ranks, boundaries = np.zeros(n_features, np.int32), []
+    for place, feature in enumerate(order):
+        column = values[:, feature]
+        if kinds[feature]:
+            # A value of no instance that counts is unseen.
+            column, edges = _ranks(column, present, int(feature))
+            n_ranks[place] = len(edges)
+            boundaries.append(edges)
+        else:
+            column = np.asarray(order_key(jnp.asarray(column)))
+        stored[place * n : (place + 1) * n] = column
+    whole = np.all(weight == np.rint(weight)) and weight.sum() < 2**31
+    data = Data(
+        keys=jnp.asarray(stored),
+        stride=jnp.int32(n),
+        label=jnp.asarray(_padded(label.astype(np.int32))),
+        weight=jnp.asarray(_padded(weight), jnp.int32 if whole else jnp.result_type(float)),
+        n_features=jnp.int32(n_features),
+        n_numeric=jnp.int32((~kinds).sum()),
+        n_ranks=jnp.asarray(_padded(n_ranks, 32)),
+    )
+    table = np.zeros((n_features, max(map(len, boundaries), default=0)), np.int32)
+    for row, edges in zip(table[n_features - len(boundaries) :], boundaries, strict=True):
+        row[: len(edges)] = edges
+    return Sample(data, len(present), _padded(present.astype(np.int32)), order, table, totals, labels, names)
+
+
+def _padded(values: np.ndarray, smallest: int = SMALLEST) -> np.ndarray:
+    return np.pad(values, (0, power_of_two(max(len(values), smallest)) - len(values)))
+
+
+def _numbers(X) -> np.ndarray:
+    if hasattr(X, "tocsr"):
+        raise TypeError("X is a sparse matrix; pass X.toarray().")
+    values = X.to_numpy(dtype=np.float64, na_value=np.nan) if hasattr(X, "columns") else np.asarray(X)
+    if values.dtype.kind not in "fiub":
+        raise TypeError(f"X has dtype {values.dtype}; pass numbers: encode nominal columns as integers.")
+    if values.ndim != 2 or 0 in values.shape:
+        raise ValueError(f"X has shape {values.shape}; expected (instances, features), at least one of each.")
+    with np.errstate(over="ignore"):
+        values = values.astype(np.float32)
+    if not np.all(np.isfinite(values)):
+        row, column = map(int, np.argwhere(~np.isfinite(values))[0])
+        found = "NaN" if np.isnan(values[row, column]) else "infinite or too large for float32"
+        raise ValueError(
+            f"X[{row}, {column}] is {found}. Random decision trees are grown on known values: impute it, or in a "
+            "nominal feature give missing values a code of their own. (Scoring accepts NaN.)"
+        )
+    return values
+
+
+def _labels(y, n: int) -> tuple[tuple, np.ndarray]:
+    y = np.asarray(y)
+    if y.shape != (n,):
+        raise ValueError(f"y has shape {y.shape}; pass one label per instance, shape ({n},).")
+    if y.dtype.kind == "f" and not np.all(np.isfinite(y)):
+        raise ValueError("y holds NaN or infinite labels; every instance needs one.")
+    classes, label = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(f"y holds one class only ({classes[0]!r}); counts that tell classes apart need two or more.")
+    return tuple(classes.tolist()), label
+
+
+def _weights(sample_weight, n: int) -> np.ndarray:
+    weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, np.float64)
+    if weight.shape != (n,) or not np.all(np.isfinite(weight)) or weight.min() < 0:
+        raise ValueError(f"sample_weight must hold one finite number >= 0 per instance, shape ({n},).")
+    if not weight.sum() > 0:
+        raise ValueError("sample_weight is 0 for every instance; there is nothing to grow on.")
+    return weight
+
+
+def _kinds(nominal, n_features: int) -> np.ndarray:
+    kinds = np.zeros(n_features, bool) if nominal is None else np.asarray(nominal)
+    if kinds.shape != (n_features,) or kinds.dtype != bool:
+        raise ValueError(
+            f"nominal has shape {kinds.shape} and dtype {kinds.dtype}; pass one boolean per feature, "
+            f"shape ({n_features},), True where the feature is nominal."
+        )
+    return kinds
+
+
+def _ranks(column: np.ndarray, present: np.ndarray, feature: int) -> tuple[np.ndarray, np.ndarray]:
+    """The rank of each value, and the order key of the largest number of each rank.
+
+    Gaps have ranks of their own: below the least value, between two that are no neighbours, and above the largest.
+    """
+    codes = np.unique(column[present])
+    if np.any(codes != np.rint(codes)) or np.abs(codes).max() > LARGEST_CODE:
+        found = codes[codes != np.rint(codes)][:3].tolist() or codes[[0, -1]].tolist()
+        raise ValueError(
+            f"nominal feature {feature} holds {found}; "
+            f"encode its values as integers of at most {LARGEST_CODE}, for instance by OrdinalEncoder."
+        )
+    gap = np.concatenate([[True], np.diff(codes) > 1])
+    rank = np.cumsum(1 + gap) - 1
+    edges = np.full(rank[-1] + 2, np.iinfo(np.int32).max, np.int32)
+    edges[rank] = order_key_at_or_below(codes.astype(np.float64))
+    edges[rank[gap] - 1] = edges[rank[gap]] - 1
+    return rank[np.clip(np.searchsorted(codes, column), 0, len(codes) - 1)], edges

@@ -1,0 +1,47 @@
+"""Which leaf an instance falls into, tree by tree."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Int32, Num
+
+from jaxunc.forest import Forest
+
+from ._instances import check_columns
+from ._plan import Plan, column_keys, make_plan
+from ._walk import block_size, default_form, over_blocks, unrolled_depth, walk_levels, walk_tree
+
+
+def leaf_index(forest: Forest, X: Num[Array | np.ndarray, "instances features"]) -> Int32[Array, "instances trees"]:
+    """The node that each instance ends in, for every tree.
+
+    X is compared as float32; NaN is a missing value, ±inf and subnormals are compared exactly. Raises a ValueError if
+    X has another number of features than the forest. No gradient.
+    """
+    X = jnp.asarray(X)
+    check_columns(X, forest.n_features, "X")
+    form = default_form()
+    plan = make_plan(forest, missing=True)
+    return _leaf_index(plan, X, form=form, depth=unrolled_depth(form, forest))
+
+
+@partial(jax.jit, static_argnames=("form", "depth"))
+def _leaf_index(plan: Plan, x, *, form: str, depth: int):
+    n, n_trees = x.shape[0], plan.nodes.shape[0]
+    size = block_size(form, n_trees, 2 * x.shape[1])
+
+    def block(out, start, _):
+        rows = min(size, n)
+        keys = column_keys(lax.dynamic_slice_in_dim(x, start, rows), missing=True)
+        if form == "levels":
+            leaves = walk_levels(plan, keys, depth) - jnp.arange(n_trees, dtype=jnp.int32) * plan.nodes.shape[1]
+        else:
+            by_column = keys.T
+            leaves = lax.scan(lambda _, tree: (None, walk_tree(tree, by_column)), None, plan)[1].T
+        return lax.dynamic_update_slice(out, leaves, (start, 0))
+
+    out = jnp.zeros((n, n_trees), jnp.int32)
+    return over_blocks(block, out, n, size) if n else out

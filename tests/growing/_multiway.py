@@ -1,0 +1,106 @@
+"""Multi-way trees written out, as forests; and what an instance is given in such a tree, from the paper."""
+
+import jax.numpy as jnp
+import numpy as np
+
+import jaxunc as ju
+from jaxunc.forest import Siblings, distinct_counts
+from tests._forests import order_key
+
+LAST = 2**31 - 1
+
+
+def multiway_forest(root: dict, values: dict[int, list], n_features: int, mode: str) -> ju.Forest:
+    """The forest of one tree whose nodes are ``{"counts", "split", "children"}``; ``values`` are a feature's codes.
+
+    A test on k values becomes binary tests one after the other: below the first value present, up to it, and so on.
+    """
+    feature, threshold, child, counts, groups = [0], [LAST], [0], [[0, 0]], []
+
+    def split(slot: int, number: int, key: int) -> int:
+        left = len(feature)
+        feature.extend([0, 0])
+        threshold.extend([LAST, LAST])
+        child.extend([left, left + 1])
+        counts.extend([[0, 0], [0, 0]])
+        feature[slot], threshold[slot], child[slot] = number, key, left
+        return left
+
+    def place(slot: int, node: dict) -> None:
+        test = node.get("split")
+        if test is None:
+            counts[slot] = node["counts"]
+            return
+        number = test["feature"]
+        if test["type"] == "numeric":
+            key = int(order_key([test["value"]])[0]) - (test["operator"] == "<")
+            left = split(slot, number, key)
+            place(left, node["children"][0])
+            place(left + 1, node["children"][1])
+            return
+        empty, members = [], []
+        for value, below in zip(test["values"], node["children"], strict=True):
+            if sum(below["counts"]) == 0:
+                continue
+            key = int(order_key([values[number].index(value)])[0])
+            left = split(slot, number, key - 1)
+            empty.append(left)
+            slot = split(left + 1, number, key)
+            members.append(slot)
+            place(slot, below)
+            slot = slot + 1
+        groups.append(([*empty, slot], members))
+
+    place(0, root)
+    n = len(feature)
+    width = 1 << (n - 1).bit_length()
+    fill = lambda column, value: jnp.asarray([column + [value] * (width - n)], jnp.int32)
+    table, code = distinct_counts(np.array([counts + [[0, 0]] * (width - n)]))
+    group = np.full((1, width), -1, np.int32)
+    for number, (empty, _) in enumerate(groups):
+        group[0, empty] = number
+    total = np.array(root["counts"], float)
+    forest = ju.Forest(
+        feature=fill(feature, 0),
+        threshold=fill(threshold, LAST),
+        child=jnp.asarray([child + list(range(n, width))], jnp.int32),
+        missing_right=jnp.ones((1, width), bool),
+        tree_depth=jnp.asarray([n], jnp.int32),
+        count_table=table,
+        code=code,
+        prior=jnp.asarray(total / total.sum(), jnp.result_type(float)),
+        n_samples=jnp.asarray(total.sum(), jnp.result_type(float)),
+        class_labels=(0, 1),
+        siblings=Siblings(
+            group=jnp.asarray(group),
+            first=jnp.asarray(np.cumsum([0] + [len(members) for _, members in groups]), jnp.int32),
+            node=jnp.asarray([node for _, members in groups for node in members], jnp.int32),
+        ),
+        n_features=n_features,
+    )
+    return ju.check_forest(forest).with_empty_leaves(mode)
+
+
+def reached_leaves(forest: ju.Forest, tree: int, x: np.ndarray) -> tuple[list[int], int | None]:
+    """The leaves that an instance is given in a tree, and the group of the empty leaf that it met first, if any."""
+    feature, threshold, child = (np.asarray(getattr(forest, a))[tree] for a in ("feature", "threshold", "child"))
+    keys = np.where(np.isnan(x), LAST, order_key(x))
+
+    def walk(node: int) -> int:
+        while child[node] != node:
+            node = child[node] + int(keys[feature[node]] > threshold[node])
+        return node
+
+    table = forest.siblings
+    group, first, members = (np.asarray(a) for a in (table.group, table.first, table.node)) if table else ({}, {}, {})
+
+    def follow(node: int) -> list[int]:
+        leaf = walk(node)
+        if table is None or group[tree, leaf] < 0:
+            return [leaf]
+        here = group[tree, leaf]
+        return [deep for sibling in members[first[here] : first[here + 1]] for deep in follow(sibling)]
+
+    leaf = walk(0)
+    met = int(group[tree, leaf]) if table is not None and group[tree, leaf] >= 0 else None
+    return follow(0), met

@@ -1,0 +1,270 @@
+"""Random decision trees: their distribution, what they do not depend on, and what is refused."""
+
+from collections import Counter
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas
+import pytest
+import scipy.sparse
+import scipy.stats
+
+import jaxunc as ju
+from jaxunc.growing import _random_trees
+from tests._forests import leaf_nodes, order_key
+from tests._refusal import refuses
+from tests.growing._exact import exact_roots, exact_trees
+from tests.growing._multiway import reached_leaves
+
+pytestmark = pytest.mark.once
+
+SMALL = np.array([[0.5, 1, 0], [2, 1, 1], [-3, 0, 1], [2, 4, 4], [7, 2, 4], [1e-40, 2, 7.0]])
+LABELS = np.array([0, 1, 0, 1, 1, 0])
+N_TREES = 2048
+
+
+def mixed(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Two numeric and two nominal features (one with gaps between its codes), three classes."""
+    rng = np.random.default_rng(seed)
+    codes = np.array([-2, 1, 4, 5, 6, 30])
+    X = [rng.normal(size=n), rng.integers(0, 4, n), np.round(rng.normal(size=n), 1), codes[rng.integers(0, 6, n)]]
+    return np.column_stack(X).astype(np.float32), rng.integers(0, 3, n), np.array([False, True, False, True])
+
+
+def leaf_sizes(forest: ju.Forest) -> list[tuple[int, ...]]:
+    sizes = np.asarray(forest.counts).sum(-1)
+    return [tuple(sorted(row[row > 0].tolist())) for row in sizes]
+
+
+def assert_distributed(found: list, expected: dict) -> None:
+    """Chi-square, rare outcomes together; the key is fixed, so a right grower passes always."""
+    counts = Counter(found)
+    assert set(counts) <= set(expected), set(counts) - set(expected)
+    common = [outcome for outcome, p in expected.items() if p * len(found) >= 8]
+    rest = 1 - sum(expected[outcome] for outcome in common)
+    observed, wanted = [counts[o] for o in common], [expected[o] * len(found) for o in common]
+    if rest * len(found) > 1:
+        observed, wanted = [*observed, len(found) - sum(observed)], [*wanted, rest * len(found)]
+    assert len(observed) > 1
+    wanted = np.array(wanted) * sum(observed) / sum(wanted)
+    assert scipy.stats.chisquare(observed, wanted).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("nominal", [(0, 0, 0), (0, 1, 1)], ids=str)
+@pytest.mark.parametrize("min_leaf", [1, 2])
+def test_leaf_sizes(nominal, min_leaf):
+    kinds = np.array(nominal, bool)
+    X = np.where(kinds, np.rint(SMALL), SMALL)
+    forest = ju.grow_random_trees(
+        jax.random.key(1), X, LABELS, n_trees=N_TREES, min_samples_leaf=min_leaf, nominal=kinds
+    )
+    assert_distributed(leaf_sizes(ju.check_forest(forest)), exact_trees(X, kinds, min_leaf))
+
+
+@pytest.mark.parametrize("min_leaf", [1, 2])
+def test_first_test(min_leaf):
+    """Features, thresholds and operators: of the root, since every node is drawn for alike."""
+    forest = ju.grow_random_trees(
+        jax.random.key(2), SMALL, LABELS, n_trees=N_TREES, min_samples_leaf=min_leaf, max_depth=1
+    )
+    named = {}
+    for feature, value, strict in [test for test in exact_roots(SMALL, min_leaf) if test]:
+        named[feature, int(order_key([value])[0]) - strict] = (feature, value, strict)
+    inner = np.asarray(forest.child)[:, 0] != 0
+    roots = zip(np.asarray(forest.feature)[:, 0].tolist(), np.asarray(forest.threshold)[:, 0].tolist(), strict=True)
+    found = [named[root] if split else None for root, split in zip(roots, inner, strict=True)]
+    assert_distributed(found, exact_roots(SMALL, min_leaf))
+    assert forest.depth == 1
+
+
+@pytest.mark.parametrize("min_leaf", [1, 3])
+def test_trees_do_not_depend_on_blocks(monkeypatch, min_leaf):
+    X, y, nominal = mixed(60)
+    grow = lambda n: ju.grow_random_trees(
+        jax.random.key(3), X, y, n_trees=n, min_samples_leaf=min_leaf, nominal=nominal
+    )
+    whole = grow(11)
+    for lanes in (61, 250) if min_leaf == 1 else (130,):
+        monkeypatch.setattr(_random_trees, "BLOCK_LANES", lanes)
+        for a, b in zip(jax.tree.leaves(whole), jax.tree.leaves(grow(11)), strict=True):
+            np.testing.assert_array_equal(a, b)
+    few = grow(5)
+    width = min(few.n_nodes, whole.n_nodes)
+    np.testing.assert_array_equal(few.threshold[:, :width], whole.threshold[:5, :width])
+
+
+@pytest.mark.parametrize("min_leaf", [1, 3])
+def test_counts_are_those_of_the_sample(min_leaf):
+    X, y, nominal = mixed(60)
+    weight = np.arange(60) % 4
+    forest = ju.grow_random_trees(
+        jax.random.key(4), X, y, n_trees=11, min_samples_leaf=min_leaf, nominal=nominal, sample_weight=weight
+    )
+    again = ju.recount(ju.check_forest(forest), X, y, sample_weight=weight)
+    # Instances of weight 0 were left out, and may be in empty leaves.
+    np.testing.assert_array_equal(again.counts, forest.counts)
+    np.testing.assert_allclose(again.prior, forest.prior)
+    assert float(forest.n_samples) == weight.sum()
+
+
+@pytest.mark.parametrize("mode", ju.forest.MODES)
+def test_empty_leaves(mode):
+    """Every mode, against a walk by the definition; values that were not seen among them."""
+    X, y, nominal = mixed(60)
+    forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=7, nominal=nominal).with_empty_leaves(mode)
+    queries = mixed(40, seed=1)[0]
+    queries[::7, 1], queries[1::7, 3], queries[2::7, 1], queries[3::7, 3] = 9, 3, np.nan, -100
+    counts = np.asarray(forest.with_empty_leaves("sum").counts, float)
+    expected, shares, met_any = np.zeros((40, 7, 3)), np.zeros((40, 3)), 0
+    first, members = np.asarray(forest.siblings.first), np.asarray(forest.siblings.node)
+    for i, x in enumerate(queries):
+        for t in range(7):
+            leaves, met = reached_leaves(forest, t, x)
+            met_any += met is not None
+            each = counts[t, leaves]
+            if met is not None and mode == "zeros":
+                each = np.zeros((1, 3))
+            if met is not None and mode == "parent":
+                each = sum(below(forest, counts, t, node) for node in members[first[met] : first[met + 1]])[None]
+            expected[i, t] = each.sum(0)
+            scores = (each + 1) / (each.sum(-1, keepdims=True) + 3)
+            shares[i] += (scores.mean(0) if mode == "average" else (each.sum(0) + 1) / (each.sum() + 3)) / 7
+    assert 20 < met_any < 200
+    if mode == "average":
+        with refuses(ValueError, "'average' have no counts"):
+            ju.leaf_counts(forest, queries)
+    else:
+        np.testing.assert_array_equal(ju.leaf_counts(forest, queries), expected)
+    bound = ju.bind(forest, ju.Mean(ju.scorers.laplace))
+    np.testing.assert_allclose(bound.probability(queries), shares, atol=1e-6)
+    mask = np.arange(280).reshape(40, 7) % 3 > 0
+    masked = bound.probability(queries, tree_mask=mask)
+    np.testing.assert_array_equal(bound.probability(queries[5:9], tree_mask=mask[5:9]), masked[5:9])
+    if mode in ("sum", "average"):
+        with refuses(ValueError, "cannot be traced|followed on the host"):
+            jax.jit(lambda x: bound(x))(jnp.asarray(queries))
+    else:
+        np.testing.assert_allclose(jax.jit(lambda x: bound(x))(jnp.asarray(queries)), bound(queries), atol=1e-5)
+
+
+def below(forest, counts, tree: int, node: int) -> np.ndarray:
+    child = int(forest.child[tree, node])
+    return counts[tree, node] if child == node else sum(below(forest, counts, tree, c) for c in (child, child + 1))
+
+
+def test_leave_one_out_with_empty_leaves():
+    """An instance that was counted in an empty leaf is not taken out of the leaves of its siblings."""
+    X, y, nominal = mixed(60)
+    forest = ju.grow_random_trees(jax.random.key(6), X, y, n_trees=7, nominal=nominal)
+    other, labels, _ = mixed(40, seed=1)
+    counted = ju.recount(forest, other, labels)
+    answer = ju.leave_one_out(counted, ju.Pooling(), other, labels)
+    counts = np.array(ju.leaf_counts(counted, other))
+    for i, x in enumerate(other):
+        for t in range(7):
+            counts[i, t, labels[i]] -= reached_leaves(forest, t, x)[1] is None
+    np.testing.assert_allclose(answer.class_scores, ju.Pooling()(jnp.asarray(counts)), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("X", "change"),
+    [
+        (np.ones((9, 2)), {}),
+        (np.ones((9, 2)), {"nominal": np.array([True, False])}),
+        (np.arange(18.0).reshape(9, 2), {"min_samples_split": 10}),
+        (np.arange(18.0).reshape(9, 2), {"min_samples_leaf": 5}),
+        (np.arange(18.0).reshape(9, 2), {"max_depth": 0}),
+    ],
+    ids=["constant", "constant nominal", "few instances", "large leaves", "no depth"],
+)
+def test_single_leaves(X, change):
+    y = np.arange(9) % 2
+    forest = ju.grow_random_trees(jax.random.key(7), X, y, n_trees=3, **change)
+    assert forest.depth == 0
+    assert forest.siblings is None
+    np.testing.assert_array_equal(ju.leaf_counts(forest, X), np.broadcast_to([5, 4], (9, 3, 2)))
+
+
+def test_labels_are_not_looked_at():
+    """Other labels, the same tests: pure nodes are split like any other."""
+    X, y, nominal = mixed(60)
+    forests = [
+        ju.grow_random_trees(jax.random.key(8), X, labels, n_trees=7, nominal=nominal) for labels in (y, y[::-1])
+    ]
+    for name in ("feature", "threshold", "child"):
+        np.testing.assert_array_equal(*(getattr(forest, name) for forest in forests))
+    assert not np.array_equal(forests[0].counts, forests[1].counts)
+
+
+def test_depth():
+    """A multi-way test counts once."""
+    X, y, nominal = mixed(60)
+    forest = ju.grow_random_trees(jax.random.key(8), X, y, n_trees=7, max_depth=1, nominal=nominal)
+    for t, root in enumerate(np.asarray(forest.feature)[:, 0]):
+        assert set(np.asarray(forest.feature)[t][~leaf_nodes(forest)[t]].tolist()) == {int(root)}
+    assert forest.depth > 1
+
+
+def test_thresholds_of_subnormals_and_signed_zeros():
+    """x < t and x <= t are told apart at the smallest steps of float32."""
+    tiny = np.float32(1e-45)
+    X = np.array([[-tiny], [-0.0], [0.0], [tiny]], np.float32)
+    forest = ju.grow_random_trees(jax.random.key(9), X, [0, 1, 1, 0], n_trees=30)
+    assert set(leaf_sizes(forest)) <= {(1, 1, 2), (1, 3), (4,)}
+    np.testing.assert_array_equal(ju.recount(forest, X, [0, 1, 1, 0]).counts, forest.counts)
+
+
+def test_data_frames_are_named():
+    frame = pandas.DataFrame({"a": [1.0, 2, 3], "b": [0, 1, 0]})
+    forest = ju.grow_random_trees(jax.random.key(0), frame, ["x", "y", "x"], n_trees=2, nominal=np.array([False, True]))
+    assert forest.feature_names == ("a", "b")
+    assert forest.class_labels == ("x", "y")
+
+
+GOOD = {"key": jax.random.key(0), "X": np.arange(8.0).reshape(4, 2), "y": [0, 1, 0, 1]}
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "match"),
+    [
+        ({"key": 0}, TypeError, "typed key"),
+        ({"key": np.zeros(2, np.uint32)}, TypeError, "typed key"),
+        ({"key": jax.random.split(jax.random.key(0))}, TypeError, "one typed key"),
+        ({"X": np.full((4, 2), np.nan)}, ValueError, r"X\[0, 0\] is NaN.*impute"),
+        ({"X": np.full((4, 2), 1e39)}, ValueError, "infinite or too large"),
+        ({"X": np.arange(4.0)}, ValueError, "X has shape"),
+        ({"X": np.zeros((4, 0))}, ValueError, "X has shape"),
+        ({"X": np.full((4, 2), "a")}, TypeError, "X has dtype"),
+        ({"X": scipy.sparse.csr_matrix(np.eye(4))}, TypeError, "sparse"),
+        ({"y": [1, 1, 1, 1]}, ValueError, "one class only"),
+        ({"y": [0, 1]}, ValueError, "y has shape"),
+        ({"y": [0, 1, np.nan, 0]}, ValueError, "y holds NaN"),
+        ({"n_trees": 0}, ValueError, "n_trees=0 must be at least 1"),
+        ({"n_trees": 2.0}, TypeError, "n_trees"),
+        ({"min_samples_leaf": 0}, ValueError, "need not end"),
+        ({"min_samples_split": 0}, ValueError, "min_samples_split=0"),
+        ({"max_depth": -1}, ValueError, "max_depth=-1"),
+        ({"nominal": np.ones(3, bool)}, ValueError, "nominal has shape"),
+        ({"nominal": np.array([0, 1])}, ValueError, "nominal has shape"),
+        ({"X": np.full((4, 2), 0.5), "nominal": np.ones(2, bool)}, ValueError, "nominal feature 0.*integers"),
+        ({"X": np.full((4, 2), 2.0**25), "nominal": np.ones(2, bool)}, ValueError, "nominal feature 0.*integers"),
+        ({"sample_weight": np.zeros(4)}, ValueError, "0 for every instance"),
+        ({"sample_weight": [1, 1, 1, -1]}, ValueError, "sample_weight must"),
+    ],
+    ids=lambda value: None if isinstance(value, str | type) else "-".join(value),
+)
+def test_refusals(change, error, match):
+    with refuses(error, match):
+        ju.grow_random_trees(**{**GOOD, **change})
+
+
+def test_too_many_values(monkeypatch):
+    monkeypatch.setattr(_random_trees, "LARGEST_HISTOGRAM", 100)
+    with refuses(ValueError, "too many to count"):
+        ju.grow_random_trees(**GOOD, nominal=np.ones(2, bool), min_samples_leaf=2)
+
+
+def test_unknown_mode():
+    with refuses(ValueError, "mode='none' is unknown"):
+        ju.grow_random_trees(**GOOD, n_trees=1).with_empty_leaves("none")
