@@ -26,5 +26,5 @@ def sum_before(values: Int32[Array, "n"], largest: int) -> Int32[Array, "n"]:
     # Products with a triangle of ones: exact, since float32 holds integers below 2²⁴.
     rows = values.reshape(-1, 64).astype(jnp.float32)
     within = jnp.matmul(rows, _TRIANGLE, precision="highest").astype(jnp.int32)
-    totals = jnp.sum(values.reshape(-1, 64), axis=1)
+    totals = jnp.sum(values.reshape(-1, 64), axis=1, dtype=values.dtype)
     return (within + (jnp.cumsum(totals) - totals)[:, None]).reshape(-1)
