@@ -4,9 +4,9 @@
 
 100 trees, least leaf sizes 1, 2, 3, 4, 8 and 32, five times two-fold cross-validation, in float64. Parts: ``trees``,
 the paper's study; ``references``, a random forest and a single tree; ``transfer``, the rules on random forests,
-extremely randomised trees and small ensembles. Every (set, repetition, fold, leaf size) is written to the work folder as soon as
-it is finished; a run that was killed goes on there and ends with the same results. In the end tables, figures and the
-page that reads them go to ``benchmarks/results/busch2021``.
+extremely randomised trees and small ensembles. Every (set, repetition, fold, leaf size) goes to the work folder as
+soon as it is finished; a run that was killed goes on there and ends with the same results. In the end tables, figures
+and the page that reads them go to ``benchmarks/results/busch2021``.
 """
 
 import argparse

@@ -8,7 +8,15 @@ from ._epistemic import EpistemicWeighting
 from ._evidence import EvidenceAccumulation
 from ._fold import Fold, tree_field
 from ._generalized_mixture import GeneralizedMixture
-from ._lift import combine_contributions, combine_counts, lift_forest, read_answer
+from ._lift import (
+    combine_contributions,
+    combine_counts,
+    combine_rows,
+    has_tree_fields,
+    lift_forest,
+    lift_rows,
+    read_answer,
+)
 from ._maximum import Maximum
 from ._mean import Mean
 from ._median import Median
@@ -46,7 +54,10 @@ __all__ = [
     "check_name",
     "combine_contributions",
     "combine_counts",
+    "combine_rows",
+    "has_tree_fields",
     "lift_forest",
+    "lift_rows",
     "margin",
     "merge_kinds",
     "read_answer",

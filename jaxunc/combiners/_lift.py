@@ -91,11 +91,15 @@ def lift_forest(fold: "Fold", forest: Forest) -> PyTree:
     table, code = forest.count_table, forest.code
     if has_tree_fields(fold) or not is_concrete(fold, table):
         return _lift_table(fold, table, code)
-    # Tables are powers of two long. In parts of fixed length they need no program for each length.
-    length = next(part for part in (_LONG, _SHORT, len(table)) if len(table) % part == 0)
-    parts = [_lift_rows_once(fold, table[start : start + length]) for start in range(0, len(table), length)]
-    stat = parts[0] if len(parts) == 1 else jax.tree.map(lambda *rows: _joined(rows), *parts)
-    return _spread(stat, code)
+    return _spread(lift_rows(fold, table), code)
+
+
+def lift_rows(fold: "Fold", counts: Num[Array, "distinct classes"]) -> PyTree:
+    """Lift a power of two of count vectors that are the same for all trees (outside a trace)."""
+    # In parts of fixed length they need no program for each length.
+    length = next(part for part in (_LONG, _SHORT, len(counts)) if len(counts) % part == 0)
+    parts = [_lift_rows_once(fold, counts[start : start + length]) for start in range(0, len(counts), length)]
+    return parts[0] if len(parts) == 1 else jax.tree.map(lambda *rows: _joined(rows), *parts)
 
 
 _SHORT, _LONG = 1024, 16384
@@ -171,6 +175,21 @@ def combine_contributions(
 ) -> PyTree:
     """Merge what the leaves of each tree contribute, ``[trees rows]``, in the order of the trees; finish."""
     merged = _merge_trees(fold, stat, None if mask is None else mask.T)
+    return read_answer(fold.finish(merged), readout)
+
+
+@partial(jax.jit, static_argnames="readout")
+def combine_rows(
+    fold: "Fold",
+    stat: PyTree,
+    rows: Int32[Array, "instances trees"],
+    readout: str | None,
+    mask: Bool[Array, "instances trees"] | None = None,
+) -> PyTree:
+    """Merge rows of what `lift_rows` returned, one for each instance and tree, in the order of the trees; finish."""
+    pick = lambda part: part.at[rows.T].get(mode="promise_in_bounds")  # noqa: E731
+    by_tree = jax.tree.map(lambda part: pick(part) if part.ndim else jnp.broadcast_to(part, rows.shape[1:]), stat)
+    merged = _merge_trees(fold, by_tree, None if mask is None else mask.T)
     return read_answer(fold.finish(merged), readout)
 
 

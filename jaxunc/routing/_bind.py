@@ -13,8 +13,9 @@ from jaxunc._checks import is_concrete
 from jaxunc.combiners import Fold, lift_forest, read_answer
 from jaxunc.forest import Forest
 
-from ._empty_leaves import combine_following, follows_siblings
+from ._empty_leaves import follows_siblings
 from ._fold import fold
+from ._following import answer_following
 from ._instances import as_instances, check_mask
 from ._plan import Plan, make_plan
 from ._planes import assemble, cut, pack
@@ -23,9 +24,6 @@ from ._walk import block_size, default_form, unrolled_depth
 
 CHUNKS = (256, 2048, 8192)
 """Instances per compiled call on CPU: a batch of any size is cut into these, the last part padded up to one of them."""
-
-ENTRIES = 2**21
-"""Counts of a block whose empty leaves are followed."""
 
 
 def bind(forest: Forest, combiner: Fold, *, threads: int | None = None) -> "BoundForest":
@@ -133,18 +131,12 @@ class BoundForest:
         return jax.tree.map(lambda *a: jnp.asarray(a[0] if len(a) == 1 or not a[0].ndim else join(a)), *answers)
 
     def _run_following(self, values, mask, readout: str | None) -> PyTree:
-        """Block by block through the leaves of all trees: what empty ones are given depends on the path."""
-        size = int(np.clip(ENTRIES // (self.forest.n_trees * self.forest.n_classes), 16, 1024))
-        parts = [(start, min(start + size, len(values)), size) for start in range(0, max(len(values), 1), size)]
-
-        def score(part: tuple[int, int, int]) -> PyTree:
-            x, in_mask = _padded(values, *part), None if mask is None else jnp.asarray(_padded(mask, *part))
-            answer = combine_following(self.forest, self.combiner, self.leaf_table, x, in_mask, readout)
-            return jax.tree.map(lambda a: np.asarray(a)[: part[1] - part[0]] if a.ndim else a, answer)
-
-        parallel = default_form() == "blocks" and self.threads > 1 and len(parts) > 1
-        answers = list(_pool(self.threads).map(score, parts) if parallel else map(score, parts))
-        return jax.tree.map(lambda *a: jnp.asarray(np.concatenate(a) if a[0].ndim else a[0]), *answers)
+        parallel = default_form() == "blocks" and self.threads > 1
+        run = _pool(self.threads).map if parallel else map
+        plan = self._plan_with_missing
+        return answer_following(
+            self.forest, self.combiner, self.leaf_table, plan, np.asarray(values), mask, readout, run
+        )
 
     def _sizes(self, form: str) -> tuple[int, ...]:
         if form == "blocks":

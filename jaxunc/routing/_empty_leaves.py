@@ -10,14 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Int32, Num, PyTree
+from jaxtyping import Array, Bool, Int32, Num
 
 from jaxunc._checks import is_concrete
-from jaxunc.combiners import Fold, combine_contributions, combine_counts
 from jaxunc.forest import Forest
 
-from ._index import leaf_index
-from ._plan import Plan, column_keys, make_plan, split_words, take
+from ._plan import Plan, column_keys, split_words, take
 
 SMALLEST_ROUND = 1024
 
@@ -55,13 +53,12 @@ def in_empty_leaf(forest: Forest, leaves: Int32[Array, "instances trees"]) -> Bo
     return forest.siblings.group[jnp.arange(forest.n_trees), leaves] >= 0
 
 
-def follow(forest: Forest, X, leaves: Int32[Array, "instances trees"]) -> Reached:
-    """Route every pair in an empty leaf through the leaf's siblings, recursively."""
+def follow(forest: Forest, plan: Plan, X, leaves: Int32[Array | np.ndarray, "instances trees"]) -> Reached:
+    """Route every pair in an empty leaf through the leaf's siblings, recursively; the plan has missing values."""
     assert forest.siblings is not None
     group, first, node = (np.asarray(part) for part in jax.tree.leaves(forest.siblings))
     at = group[np.arange(forest.n_trees), np.asarray(leaves)]
     instance, tree = np.nonzero(at >= 0)
-    plan = make_plan(forest, missing=True)
     keys = column_keys(jnp.asarray(X, jnp.float32), missing=True)
     pair, open_group = np.arange(len(instance)), at[instance, tree]
     pairs, nodes = [], []
@@ -105,29 +102,13 @@ def _replace_sums(counts, table, code, node, pair, instance, tree):
     return counts.at[instance, tree].set(sums, mode="drop")
 
 
-def combine_following(
-    forest: Forest, combiner: Fold, leaf_table: PyTree, x, mask: Bool[Array, "instances trees"] | None, readout
-) -> PyTree:
-    """What a rule answers for a block of instances, ``leaf_table`` being what it lifts from the forest's leaves."""
-    leaves = leaf_index(forest, x)
-    reached = follow(forest, x, leaves)
-    if forest.empty_leaves == "sum":
-        return combine_counts(combiner, summed_counts(forest, leaves, reached), readout, mask)
-    sizes = np.maximum(np.bincount(reached.pair, minlength=len(reached.instance)), 1)
-    tree = reached.tree[reached.pair]
-
-    def average(part):
-        if part.ndim == 1:  # a number per tree
-            return np.asarray(part)
-        table = np.asarray(part)
-        table = table.astype(np.result_type(table, np.float32))
-        by_tree = np.stack([table[t, own] for t, own in enumerate(np.asarray(leaves).T)])
-        sums = np.zeros((len(sizes), *table.shape[2:]), table.dtype)
-        np.add.at(sums, reached.pair, table[tree, reached.node])
-        by_tree[reached.tree, reached.instance] = sums / sizes.reshape(-1, *[1] * (sums.ndim - 1))
-        return by_tree
-
-    return combine_contributions(combiner, jax.tree.map(average, leaf_table), readout, mask)
+def sums_reached(forest: Forest, reached: Reached) -> np.ndarray:
+    """Counts of the leaves that each pair reached, summed: ``[pairs classes]``, exact below 2⁵³."""
+    table, code = np.asarray(forest.count_table), np.asarray(forest.code)
+    counts = table[code[reached.tree[reached.pair], reached.node]]
+    n_pairs = len(reached.instance)
+    by_class = [np.bincount(reached.pair, weights=column, minlength=n_pairs) for column in counts.T]
+    return np.stack(by_class, axis=1)
 
 
 def _round(n: int) -> int:

@@ -23,8 +23,12 @@ def leaf_index(forest: Forest, X: Num[Array | np.ndarray, "instances features"])
     """
     X = jnp.asarray(X)
     check_columns(X, forest.n_features, "X")
+    return planned_leaf_index(forest, make_plan(forest, missing=True), X)
+
+
+def planned_leaf_index(forest: Forest, plan: Plan, X: Num[Array, "instances features"]):
+    """`leaf_index` by a plan that is made already, with missing values."""
     form = default_form()
-    plan = make_plan(forest, missing=True)
     return _leaf_index(plan, X, form=form, depth=unrolled_depth(form, forest))
 
 

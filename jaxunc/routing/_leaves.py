@@ -8,6 +8,7 @@ from jaxunc.forest import Forest
 
 from ._empty_leaves import follow, follows_siblings, refuse_trace, summed_counts
 from ._index import leaf_index
+from ._plan import make_plan
 
 
 def leaf_counts(
@@ -26,7 +27,8 @@ def leaf_counts(
                 "averaged. Bind a rule, or choose forest.with_empty_leaves('sum')."
             )
         refuse_trace(forest, X)
+        plan = make_plan(forest, missing=True)
         leaves = leaf_index(forest, X)
-        return summed_counts(forest, leaves, follow(forest, X, leaves))
+        return summed_counts(forest, leaves, follow(forest, plan, X, leaves))
     codes = forest.code[jnp.arange(forest.n_trees), leaf_index(forest, X)]
     return forest.count_table[codes]

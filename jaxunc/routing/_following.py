@@ -1,0 +1,108 @@
+"""Answers of forests whose empty leaves are followed: block by block, through the leaves of all trees."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from jaxunc.combiners import Fold, combine_contributions, combine_counts, combine_rows, has_tree_fields, lift_rows
+from jaxunc.forest import Forest, distinct_rows, padded_table
+
+from ._empty_leaves import follow, sums_reached
+from ._index import planned_leaf_index
+from ._plan import Plan
+
+STRETCH = 2**15
+"""Instances whose sums are lifted together, once for each distinct one."""
+ENTRIES = 2**20
+"""Counts of a block."""
+
+Runs = Callable[[Callable, Iterable], Iterable]
+"""A ``map``, perhaps over several threads."""
+
+
+def answer_following(
+    forest: Forest, combiner: Fold, leaf_table: PyTree, plan: Plan, values, mask, readout: str | None, run: Runs
+) -> PyTree:
+    """What a rule answers; ``leaf_table`` is what it lifts from the leaves, the plan has missing values."""
+    size = int(np.clip(ENTRIES // (forest.n_trees * forest.n_classes), 16, 1024))
+    one_by_one = _answer_average if forest.empty_leaves == "average" else None
+    answers = []
+    for begin in range(0, max(len(values), 1), STRETCH):
+        end = min(begin + STRETCH, len(values))
+        parts = [slice(start, min(start + size, end)) for start in range(begin, max(end, begin + 1), size)]
+        inputs = [(_padded(values[part], size), None if mask is None else _padded(mask[part], size)) for part in parts]
+        if one_by_one is None:
+            found = _answer_sums(forest, combiner, plan, inputs, readout, run)
+        else:
+            found = run(lambda xm: one_by_one(forest, combiner, leaf_table, plan, *xm, readout), inputs)
+        answers += [_trimmed(answer, part.stop - part.start) for part, answer in zip(parts, found, strict=True)]
+    return jax.tree.map(lambda *a: jnp.asarray(np.concatenate(a) if a[0].ndim else a[0]), *answers)
+
+
+def _answer_sums(forest: Forest, combiner: Fold, plan: Plan, inputs: list, readout: str | None, run: Runs) -> Iterable:
+    """Rows of the forest's count table for leaves; rows after them for the distinct sums of what empty ones reach."""
+    blocks = list(run(lambda xm: _routed(forest, plan, xm[0]), inputs))
+    distinct, place = distinct_rows(np.concatenate([sums for _, sums in blocks]))
+    places = np.split(place + len(forest.count_table), np.cumsum([len(sums) for _, sums in blocks])[:-1])
+    for (rows, _), after in zip(blocks, places, strict=True):
+        rows[rows < 0] = after
+    tables = [forest.count_table, padded_table(distinct)]
+    masks = [in_mask for _, in_mask in inputs]
+    if has_tree_fields(combiner):
+        counts = np.concatenate([np.asarray(table) for table in tables])
+        return run(
+            lambda rm: combine_counts(combiner, jnp.asarray(counts[rm[0]]), readout, rm[1]),
+            [(rows, in_mask) for (rows, _), in_mask in zip(blocks, masks, strict=True)],
+        )
+    stat = jax.tree.map(_joined, *(lift_rows(combiner, table) for table in tables))
+    return run(
+        lambda rm: combine_rows(combiner, stat, rm[0], readout, rm[1]),
+        [(rows, in_mask) for (rows, _), in_mask in zip(blocks, masks, strict=True)],
+    )
+
+
+def _routed(forest: Forest, plan: Plan, x) -> tuple[np.ndarray, np.ndarray]:
+    """``[instances trees]`` rows of the count table, -1 for empty leaves; and the sums that those reach, in order."""
+    leaves = np.asarray(planned_leaf_index(forest, plan, x))
+    reached = follow(forest, plan, x, leaves)
+    rows = np.asarray(forest.code)[np.arange(forest.n_trees), leaves].astype(np.int32)
+    rows[reached.instance, reached.tree] = -1
+    return rows, sums_reached(forest, reached)
+
+
+def _answer_average(forest: Forest, combiner: Fold, leaf_table: PyTree, plan: Plan, x, mask, readout) -> PyTree:
+    """What is lifted from the leaves that an empty one reaches, averaged."""
+    leaves = np.asarray(planned_leaf_index(forest, plan, x))
+    reached = follow(forest, plan, x, leaves)
+    sizes = np.maximum(np.bincount(reached.pair, minlength=len(reached.instance)), 1)
+    tree = reached.tree[reached.pair]
+
+    def average(part: Any) -> np.ndarray:
+        table = np.asarray(part)
+        if table.ndim == 1:  # a number per tree
+            return table
+        table = table.astype(np.result_type(table, np.float32))
+        by_tree = np.stack([table[t, own] for t, own in enumerate(leaves.T)])
+        sums = np.zeros((len(sizes), *table.shape[2:]), table.dtype)
+        np.add.at(sums, reached.pair, table[tree, reached.node])
+        by_tree[reached.tree, reached.instance] = sums / sizes.reshape(-1, *[1] * (sums.ndim - 1))
+        return by_tree
+
+    return combine_contributions(combiner, jax.tree.map(average, leaf_table), readout, mask)
+
+
+def _joined(first: Any, second: Any) -> Any:
+    """What was lifted from two tables; a number for the whole tree is the same in both."""
+    return jnp.asarray(np.concatenate([first, second])) if first.ndim else first
+
+
+def _padded(rows: np.ndarray, size: int):
+    return jnp.asarray(np.pad(rows, ((0, size - len(rows)), (0, 0))))
+
+
+def _trimmed(answer: PyTree, n: int) -> PyTree:
+    return jax.tree.map(lambda part: np.asarray(part)[:n] if part.ndim else part, answer)
