@@ -69,6 +69,7 @@ def assemble_parts(parts: list[Part], sample: Sample) -> Forest:
         part.arrays["code"] = place[row : row + len(part.table)].astype(np.int32)[part.arrays["code"]]
         row += len(part.table)
     depth = np.concatenate([part.depth for part in parts])
+    siblings = _siblings(parts, width)
 
     def stacked(name: str, beyond) -> jnp.ndarray:
         whole, begin = np.empty((len(depth), width), np.int32), 0
@@ -93,17 +94,19 @@ def assemble_parts(parts: list[Part], sample: Sample) -> Forest:
         n_samples=jnp.asarray(total, jnp.result_type(float)),
         class_labels=sample.labels,
         feature_names=sample.names,
-        siblings=_siblings(parts, width),
+        siblings=siblings,
         n_features=len(sample.order),
     )
 
 
 def _siblings(parts: list[Part], width: int) -> Siblings | None:
     """The empty leaves' table, None without multi-way tests."""
-    groups, firsts, nodes, n_groups, n_members = [], [np.zeros(1, np.int64)], [], 0, 0
+    if parts[0].group is None:
+        return None
+    groups = np.full((sum(len(part.depth) for part in parts), width), -1, np.int32)
+    firsts, nodes, begin, n_groups, n_members = [np.zeros(1, np.int64)], [], 0, 0, 0
     for part in parts:
-        if part.group is None or part.empty is None:
-            return None
+        assert part.group is not None and part.empty is not None
         own = part.group >= 0
         empty, member = part.empty, own & ~part.empty
         n_trees, n_nodes = own.shape
@@ -112,9 +115,8 @@ def _siblings(parts: list[Part], width: int) -> Siblings | None:
         top = np.zeros(n_trees * n_nodes, bool)
         top[cell[member]] = True
         number = np.cumsum(top) - 1
-        group = np.full((n_trees, width), -1, np.int32)
-        group[:, :n_nodes][empty] = number[cell[empty]] + n_groups
-        groups.append(group)
+        groups[begin : begin + n_trees, :n_nodes][empty] = number[cell[empty]] + n_groups
+        begin, part.group, part.empty = begin + n_trees, None, None
         of_member = number[cell[member]]
         nodes.append(np.nonzero(member)[1][np.argsort(of_member, kind="stable")].astype(np.int32))
         firsts.append(n_members + np.cumsum(np.bincount(of_member, minlength=int(top.sum()))))
@@ -122,7 +124,7 @@ def _siblings(parts: list[Part], width: int) -> Siblings | None:
     if not n_groups:
         return None
     return Siblings(
-        group=jnp.asarray(np.concatenate(groups)),
+        group=jnp.asarray(groups),
         first=jnp.asarray(np.concatenate(firsts), jnp.int32),
         node=jnp.asarray(np.concatenate(nodes)),
     )
