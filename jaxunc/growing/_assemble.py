@@ -106,7 +106,8 @@ def _siblings(parts: list[Part], width: int) -> Siblings | None:
     groups = np.full((sum(len(part.depth) for part in parts), width), -1, np.int32)
     firsts, nodes, begin, n_groups, n_members = [np.zeros(1, np.int64)], [], 0, 0, 0
     for part in parts:
-        assert part.group is not None and part.empty is not None
+        assert part.group is not None
+        assert part.empty is not None
         own = part.group >= 0
         empty, member = part.empty, own & ~part.empty
         n_trees, n_nodes = own.shape
