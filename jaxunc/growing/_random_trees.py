@@ -138,12 +138,11 @@ def grow_random_trees(
             "count in every node. Merge rare values, treat the feature as numeric, or set min_samples_leaf=1."
         )
     present = jnp.asarray(sample.present)
-    root = sample.totals.astype(sample.data.weight.dtype)
 
     def grow(first: int) -> Part:
         live = min(block, n_trees - first)
         grown = grow_block(shape, sample.data, limits, tree_keys(key, first, shape.n_trees), present, n, live)
-        return read_block(shape, grown, live, root)
+        return read_block(shape, grown, live, sample)
 
     firsts = range(0, n_trees, block)
     threads = _threads() if len(firsts) > 1 else 1
@@ -154,6 +153,7 @@ def grow_random_trees(
 
 
 def _threads() -> int:
+    """Blocks that are grown side by side: one per core, since a loop inside one program keeps to one."""
     if jax.default_backend() != "cpu":
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
