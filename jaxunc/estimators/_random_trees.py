@@ -132,6 +132,7 @@ class RandomDecisionTreesClassifier(RuleClassifier):
             max_depth=self.max_depth,
             nominal=self.nominal_,
             sample_weight=None if sample_weight is None else _check_sample_weight(sample_weight, X),
+            missing=self.missing,
         )
         self.classes_ = np.asarray(forest.class_labels, classes.dtype)
         self.forest_ = forest.with_empty_leaves(self.empty_leaves)

@@ -10,7 +10,7 @@ from jaxunc.forest import Forest, Siblings, bucket, distinct_rows, padded_table
 
 from ._sample import Sample
 from ._state import Grown
-from ._step import Shape
+from ._step import MISSING_LEFT, Shape
 
 
 @dataclass
@@ -37,6 +37,8 @@ def read_block(shape: Shape, grown: Grown, n_live: int, sample: Sample) -> Part:
 
     threshold, child = (np.array(half) for half in np.moveaxis(cut(np.asarray(grown.test).view(np.int32), 2), -1, 0))
     feature, counts = cut(grown.feature), np.ascontiguousarray(cut(grown.counts, shape.n_classes))
+    missing_right = feature < MISSING_LEFT
+    feature = np.where(missing_right, feature, feature - MISSING_LEFT)
     if np.any(n_nodes == 1):  # a root that was never open holds the sample
         counts[n_nodes == 1, 0] = sample.totals
     if shape.n_words:
@@ -51,6 +53,7 @@ def read_block(shape: Shape, grown: Grown, n_live: int, sample: Sample) -> Part:
             "threshold": threshold,
             "child": child,
             "code": code.reshape(n_live, width).astype(np.int32),
+            "missing_right": missing_right,
         },
         table=table,
         depth=np.asarray(grown.depth)[:n_live],
@@ -72,7 +75,7 @@ def assemble_parts(parts: list[Part], sample: Sample) -> Forest:
     siblings = _siblings(parts, width)
 
     def stacked(name: str, beyond) -> jnp.ndarray:
-        whole, begin = np.empty((len(depth), width), np.int32), 0
+        whole, begin = np.empty((len(depth), width), parts[0].arrays[name].dtype), 0
         for part in parts:
             own = part.arrays.pop(name)
             here = whole[begin : begin + len(own)]
@@ -86,7 +89,7 @@ def assemble_parts(parts: list[Part], sample: Sample) -> Forest:
         feature=stacked("feature", 0),
         threshold=stacked("threshold", NAN_LAST),
         child=stacked("child", np.arange(width)),
-        missing_right=jnp.ones((len(depth), width), bool),
+        missing_right=stacked("missing_right", True),
         tree_depth=jnp.asarray(depth),
         count_table=padded_table(table),
         code=stacked("code", 0),

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxunc._checks import check_one_of
 from jaxunc.forest import Forest
 
 from ._assemble import Part, assemble_parts, read_block
@@ -39,6 +40,7 @@ def grow_random_trees(
     max_depth: int | None = None,
     nominal=None,
     sample_weight=None,
+    missing: str = "error",
 ) -> Forest:
     """Grow random decision trees: every tree on the whole sample, every test drawn without a look at the labels.
 
@@ -66,6 +68,9 @@ def grow_random_trees(
     sample_weight
         What each instance counts in the leaves, ≥ 0. Weights do not change the tests, but an instance of weight 0 is
         left out altogether.
+    missing
+        ``"error"`` refuses missing numbers (NaN); ``"random"`` sends them, when trees grow and when they are asked, in
+        a direction drawn for each node. A missing value is no threshold: to draw one is a try that fails.
 
     Returns
     -------
@@ -80,8 +85,8 @@ def grow_random_trees(
     TypeError
         If ``key`` is no typed key, or X holds no numbers.
     ValueError
-        If X holds NaN or infinite numbers, y a single class, a nominal feature anything but integers, lengths differ,
-        or a parameter is out of range.
+        If X holds infinite numbers, or NaN where that is refused (in nominal features always), y a single class, a
+        nominal feature anything but integers; if lengths differ, or a parameter is out of range.
 
     Notes
     -----
@@ -112,7 +117,8 @@ def grow_random_trees(
     _check_number("min_samples_split", min_samples_split, 1)
     if max_depth is not None:
         _check_number("max_depth", max_depth, 0)
-    sample = encode(X, y, nominal, sample_weight)
+    check_one_of("missing", missing, ("error", "random"))
+    sample = encode(X, y, nominal, sample_weight, missing)
     n = sample.n_present
     # Smaller nodes have no two sides that are large enough.
     min_split = min(max(min_samples_split, 2 * min_samples_leaf), NO_LIMIT)
@@ -131,6 +137,7 @@ def grow_random_trees(
         n_words=-(-n_nominal // 32),
         n_ranks=n_ranks,
         smallest=1 << (min(min_split, power_of_two(n)).bit_length() - 1),
+        missing=missing == "random",
     )
     if n_ranks * (power_of_two(block * n + 1) // shape.smallest) > LARGEST_HISTOGRAM:
         raise ValueError(

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from jaxunc._numerics import order_key, order_key_at_or_below
+from jaxunc._numerics import NAN_LAST, order_key, order_key_at_or_below
 
 from ._block import power_of_two
 from ._state import Data
@@ -36,7 +36,7 @@ class Sample(NamedTuple):
     names: tuple[str, ...] | None
 
 
-def encode(X, y, nominal, sample_weight) -> Sample:
+def encode(X, y, nominal, sample_weight, missing: str) -> Sample:
     """Check a training set and encode it; raises what `grow_random_trees` documents."""
     names = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
     values = _numbers(X)
@@ -46,6 +46,7 @@ def encode(X, y, nominal, sample_weight) -> Sample:
     present = np.flatnonzero(weight > 0)
     totals = np.bincount(label, weights=weight, minlength=len(labels))
     kinds = _kinds(nominal, n_features)
+    _check_known(values, kinds, missing)
     order = np.concatenate([np.flatnonzero(~kinds), np.flatnonzero(kinds)])
     stored = np.zeros(power_of_two(max(values.size, 4 * SMALLEST)), np.int32)
     n_ranks, boundaries = np.zeros(n_features, np.int32), []
@@ -57,7 +58,7 @@ def encode(X, y, nominal, sample_weight) -> Sample:
             n_ranks[place] = len(edges)
             boundaries.append(edges)
         else:
-            column = np.asarray(order_key(jnp.asarray(column)))
+            column = np.where(np.isnan(column), NAN_LAST, np.asarray(order_key(jnp.asarray(column))))
         stored[place * n : (place + 1) * n] = column
     whole = np.all(weight == np.rint(weight)) and weight.sum() < 2**31
     data = Data(
@@ -89,14 +90,26 @@ def _numbers(X) -> np.ndarray:
         raise ValueError(f"X has shape {values.shape}; expected (instances, features), at least one of each.")
     with np.errstate(over="ignore"):
         values = values.astype(np.float32)
-    if not np.all(np.isfinite(values)):
-        row, column = map(int, np.argwhere(~np.isfinite(values))[0])
-        found = "NaN" if np.isnan(values[row, column]) else "infinite or too large for float32"
+    if np.any(np.isinf(values)):
+        row, column = map(int, np.argwhere(np.isinf(values))[0])
         raise ValueError(
-            f"X[{row}, {column}] is {found}. Random decision trees are grown on known values: impute it, or in a "
-            "nominal feature give missing values a code of their own. (Scoring accepts NaN.)"
+            f"X[{row}, {column}] is infinite or too large for float32; clip it, or leave the instance out."
         )
     return values
+
+
+def _check_known(values: np.ndarray, kinds: np.ndarray, missing: str) -> None:
+    unknown = np.isnan(values)
+    if missing == "random":
+        unknown &= kinds
+    if np.any(unknown):
+        row, column = map(int, np.argwhere(unknown)[0])
+        remedy = (
+            "in a nominal feature give missing values a code of their own"
+            if kinds[column]
+            else "impute it, or pass missing='random'"
+        )
+        raise ValueError(f"X[{row}, {column}] is NaN. Random decision trees are grown on known values: {remedy}.")
 
 
 def _labels(y, n: int) -> tuple[tuple, np.ndarray]:

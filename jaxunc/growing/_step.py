@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Int32, UInt32
 
+from jaxunc._numerics import NAN_LAST
 from jaxunc.routing import pair_words, split_words
 
 from ._draws import below, threefry, unset_bit
@@ -19,6 +20,10 @@ from ._running import count_before, sum_before
 from ._state import Data, Grown, Limits, Open, State
 
 _FAR = np.int32(2**30)
+
+
+MISSING_LEFT = np.int32(2**30)
+"""Added to the number of a feature where missing values go left."""
 
 
 class Shape(NamedTuple):
@@ -33,6 +38,8 @@ class Shape(NamedTuple):
     """Length of a table of ranks, where the children of a multi-way test must be counted; else 0."""
     smallest: int
     """A power of two: no node with fewer instances is tried."""
+    missing: bool = False
+    """Whether numeric features may be missing, and nodes draw a side for them."""
 
 
 def _at(array: Array, index: Int32[Array, "..."]) -> Array:
@@ -58,6 +65,8 @@ class _Test(NamedTuple):
     """A further cut of a test that was accepted before."""
     exhausted: Bool[Array, "open"]
     """There is no feature left to draw."""
+    missing_right: Bool[Array, "open"]
+    """Whether a missing value goes right."""
 
 
 def step(shape: Shape, data: Data, limits: Limits, words: UInt32[Array, "trees 2"], state: State) -> State:
@@ -74,7 +83,10 @@ def step(shape: Shape, data: Data, limits: Limits, words: UInt32[Array, "trees 2
     test = _draw(shape, data, words, opened, state.lanes, tree)
     column, threshold = _at_pair(test.feature * data.stride, test.threshold, node)
     key = _at(data.keys, column + instance)
-    right = (key > threshold) & used
+    right = key > threshold
+    if shape.missing:
+        right = jnp.where(key == NAN_LAST, _at(test.missing_right, node), right)
+    right &= used
     before = count_before(right)
     last = opened.first + jnp.maximum(opened.size, 1) - 1
     start = _at(before, opened.first)
@@ -85,6 +97,8 @@ def step(shape: Shape, data: Data, limits: Limits, words: UInt32[Array, "trees 2
     if shape.n_words:
         several = _several_children(shape, limits, test, live, node, key, used)
         fits = jnp.where(test.multiway, several, fits) | test.cut
+    if shape.missing:  # a missing value is no threshold
+        fits &= test.pivot != NAN_LAST
     accepted = live & fits & ~test.exhausted
     spent = test.exhausted | (opened.tried + 1 >= data.n_features)
 
@@ -118,7 +132,7 @@ def step(shape: Shape, data: Data, limits: Limits, words: UInt32[Array, "trees 2
 
     depth = jnp.where(accepted, opened.cuts + 1, 0)
     grown = Grown(
-        feature=_put(grown.feature, opened.slot, accepted, test.feature),
+        feature=_put(grown.feature, opened.slot, accepted, test.feature + MISSING_LEFT * ~test.missing_right),
         test=_put(grown.test, opened.slot, accepted, pair_words(test.threshold, child)),
         counts=grown.counts,
         group=grown.group,
@@ -163,13 +177,14 @@ def _draw(shape, data, words, opened, lanes, tree) -> _Test:
     own = (_at(words[:, 0], tree), _at(words[:, 1], tree))
     a, b = threefry(own, (node, opened.tried.astype(jnp.uint32)))
     strict = (b & np.uint32(1)).astype(jnp.int32)
+    side = (b & np.uint32(2)) > 0 if shape.missing else jnp.ones(tree.shape, bool)
     row = opened.first + below(b, opened.size)
     instance_at = lambda row: split_words(_at(lanes, row), jnp.int32, jnp.int32)[0]  # noqa: E731
     none = jnp.zeros(tree.shape, bool)
     if not shape.n_words:
         feature = below(a, jnp.broadcast_to(data.n_features, tree.shape))
         value = _at(data.keys, feature * data.stride + instance_at(row))
-        return _Test(feature, value - strict, value, none, none, none)
+        return _Test(feature, value - strict, value, none, none, none, side)
     n_nominal = data.n_features - data.n_numeric
     free = [_first_bits(n_nominal - 32 * i) & ~word for i, word in enumerate(opened.used)]
     n_free = data.n_numeric + sum(lax.population_count(word).astype(jnp.int32) for word in free)
@@ -184,7 +199,7 @@ def _draw(shape, data, words, opened, lanes, tree) -> _Test:
     value = _at(data.keys, feature * data.stride + instance_at(row))
     low = jnp.where(cut, opened.low, 0)
     strict = jnp.where(cut | multiway, (low < value).astype(jnp.int32), strict)
-    return _Test(feature, value - strict, value, multiway, cut, exhausted)
+    return _Test(feature, value - strict, value, multiway, cut, exhausted, side | multiway | cut)
 
 
 def _first_bits(n) -> Array:

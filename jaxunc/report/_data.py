@@ -272,11 +272,11 @@ def _texts_like_numbers(frame: pd.DataFrame) -> tuple[str, ...]:
     letter by letter."""
     said = []
     for name in frame.columns:
-        column = frame[name].dropna()
+        column = cast(pd.Series, frame[name]).dropna()
         if not len(column) or not (types.is_object_dtype(column.dtype) or types.is_string_dtype(column.dtype)):
             continue
         words = column.astype(str).str.strip()
-        plain = pd.to_numeric(words, errors="coerce").notna()
+        plain = cast(pd.Series, pd.to_numeric(words, errors="coerce")).notna()
         like = words.str.fullmatch(r"[-+]?[$€£]?\d[\d.,' ]*[%$€£]?|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}")
         if (plain | like).mean() < 0.9:
             continue

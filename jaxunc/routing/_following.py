@@ -29,16 +29,15 @@ def answer_following(
 ) -> PyTree:
     """What a rule answers; ``leaf_table`` is what it lifts from the leaves, the plan has missing values."""
     size = int(np.clip(ENTRIES // (forest.n_trees * forest.n_classes), 16, 1024))
-    one_by_one = _answer_average if forest.empty_leaves == "average" else None
     answers = []
     for begin in range(0, max(len(values), 1), STRETCH):
         end = min(begin + STRETCH, len(values))
         parts = [slice(start, min(start + size, end)) for start in range(begin, max(end, begin + 1), size)]
         inputs = [(_padded(values[part], size), None if mask is None else _padded(mask[part], size)) for part in parts]
-        if one_by_one is None:
+        if forest.empty_leaves == "sum":
             found = _answer_sums(forest, combiner, plan, inputs, readout, run)
         else:
-            found = run(lambda xm: one_by_one(forest, combiner, leaf_table, plan, *xm, readout), inputs)
+            found = run(lambda xm: _answer_average(forest, combiner, leaf_table, plan, xm[0], xm[1], readout), inputs)
         answers += [_trimmed(answer, part.stop - part.start) for part, answer in zip(parts, found, strict=True)]
     return jax.tree.map(lambda *a: jnp.asarray(np.concatenate(a) if a[0].ndim else a[0]), *answers)
 

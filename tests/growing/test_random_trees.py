@@ -108,6 +108,21 @@ def test_counts_are_those_of_the_sample(min_leaf):
     assert float(forest.n_samples) == weight.sum()
 
 
+def test_missing_numbers_go_where_their_node_sends_them():
+    X, y, nominal = mixed(60)
+    rng = np.random.default_rng(0)
+    X = np.where((rng.random(X.shape) < 0.3) & ~np.array(nominal, bool), np.nan, X)
+    forest = ju.grow_random_trees(jax.random.key(4), X, y, n_trees=30, nominal=nominal, missing="random")
+    np.testing.assert_array_equal(ju.recount(ju.check_forest(forest), X, y).counts, forest.counts)
+    inner = np.asarray(forest.child) != np.arange(forest.n_nodes)
+    numeric = inner & ~np.array(nominal, bool)[np.asarray(forest.feature)]
+    right = np.asarray(forest.missing_right)[numeric]
+    assert abs(right.mean() - 0.5) < 4 * 0.5 / np.sqrt(right.size)
+    known = np.where(np.isnan(X), 0, X).astype(np.float32)
+    grown = [ju.grow_random_trees(jax.random.key(4), known, y, nominal=nominal, missing=m) for m in ("error", "random")]
+    np.testing.assert_array_equal(grown[0].threshold, grown[1].threshold)
+
+
 @pytest.mark.parametrize("mode", ju.forest.MODES)
 def test_empty_leaves(mode):
     """Every mode, against a walk by the definition; values that were not seen among them."""
