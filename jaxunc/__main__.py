@@ -68,7 +68,7 @@ def _parser() -> _Parser:
         "--forests",
         nargs="+",
         metavar="KIND",
-        help="random-forest, extra-trees, single-tree (default: the first two)",
+        help="random-forest, extra-trees, single-tree, random-trees (default: the first two)",
     )
     add("--rules", nargs="+", metavar="RULE", help="rules to compare, by the names in the tables (default: all)")
     add(

@@ -59,7 +59,7 @@ def encode(X: Any, encoding: Encoding) -> np.ndarray:
 def _kinds(X: Any, nominal: Any) -> np.ndarray:
     n_features = X.shape[1]
     kinds = np.zeros(n_features, bool)
-    if nominal is None:
+    if nominal is None or (not isinstance(nominal, str) and len(nominal) == 0):
         return kinds
     if isinstance(nominal, str) and nominal == "auto":
         if hasattr(X, "dtypes"):

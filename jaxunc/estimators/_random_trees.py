@@ -4,7 +4,7 @@ import jax
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from jaxunc._checks import check_one_of
 from jaxunc.growing import grow_random_trees
@@ -139,6 +139,11 @@ class RandomDecisionTreesClassifier(RuleClassifier):
         self.combiner_ = self._make_rule(forest.prior, n_samples=forest.n_samples, n_trees=forest.n_trees)
         self._bound = bind(self.forest_, self.combiner_)
         return self
+
+    def encode(self, X) -> np.ndarray:
+        """X as ``forest_`` reads it: float32 ``[instances features]``, nominal values as codes, -1 where unseen."""
+        check_is_fitted(self, "forest_")
+        return self._instances(X)
 
     def _instances(self, X) -> np.ndarray:
         return self._encoded(self._data(X, reset=False))

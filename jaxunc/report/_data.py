@@ -36,6 +36,8 @@ class Table(NamedTuple):
     """What was done to the columns, a sentence each."""
     warnings: tuple[str, ...] = ()
     """What makes results doubtful, a sentence each."""
+    nominal: tuple[int, ...] = ()
+    """Positions of the columns whose numbers are ranks of words, for trees that can tell them from numbers."""
 
 
 def breast_cancer() -> Table:
@@ -71,10 +73,10 @@ def read_table(path: str | Path, target: str | None) -> Table:
         raise ValueError(f"DATA={str(path)!r} has several columns named {_listed(twice)}; give each its own name.")
     y, labels = _classes(frame, target)
     features = frame.drop(columns=str(target))
-    values, notes = _features(features)
+    values, notes, nominal = _features(features)
     X = np.column_stack(list(values.values()))
     doubts = (*find_leaks(values, y), *_counters(values), *_texts_like_numbers(features))
-    return Table(path.name, X, y, labels, notes, doubts)
+    return Table(path.name, X, y, labels, notes, doubts, nominal)
 
 
 def _read_frame(path: Path) -> pd.DataFrame:
@@ -190,8 +192,8 @@ def _classes(frame: pd.DataFrame, target: str | None) -> tuple[np.ndarray, tuple
     return codes.astype(np.int64), labels
 
 
-def _features(frame: pd.DataFrame) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
-    """The other columns as numbers, by name, and what was done to them."""
+def _features(frame: pd.DataFrame) -> tuple[dict[str, np.ndarray], tuple[str, ...], tuple[int, ...]]:
+    """The other columns as numbers, by name, what was done to them, and the positions of those that were encoded."""
     if not frame.shape[1]:
         raise ValueError("DATA has no column besides the target; expected at least one feature.")
     values, encoded, constant, empty = {}, [], [], []
@@ -229,7 +231,7 @@ def _features(frame: pd.DataFrame) -> tuple[dict[str, np.ndarray], tuple[str, ..
             f"Identical columns ({said}{f' and {len(copies) - 5} more' * (len(copies) > 5)}): kept, though trees that "
             "draw features at random see them more often."
         )
-    return values, tuple(notes)
+    return values, tuple(notes), tuple(i for i, name in enumerate(values) if name in encoded)
 
 
 def _copies(values: dict[str, np.ndarray]) -> list[tuple[str, str]]:

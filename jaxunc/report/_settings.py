@@ -9,7 +9,7 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from jaxunc.combiners import check_name
-from jaxunc.estimators import COUNTS
+from jaxunc.estimators import COUNTS, RandomDecisionTreesClassifier
 
 from ._data import Table
 from ._rules import RULES
@@ -27,10 +27,15 @@ def _single_tree(n_trees: int, leaf_size: int, seed: int, bags: bool) -> Decisio
     return DecisionTreeClassifier(min_samples_leaf=leaf_size, random_state=seed)
 
 
+def _random_decision_trees(n_trees: int, leaf_size: int, seed: int, bags: bool) -> RandomDecisionTreesClassifier:
+    return RandomDecisionTreesClassifier(n_trees, min_samples_leaf=leaf_size, missing="random", random_state=seed)
+
+
 FORESTS: dict[str, Callable[[int, int, int, bool], Any]] = {
     "random-forest": _random_forest,
     "extra-trees": _extra_trees,
     "single-tree": _single_tree,
+    "random-trees": _random_decision_trees,
 }
 """The kinds of forests, by the name that tables and files use: (trees, leaf size, seed, bags needed) → a model."""
 
@@ -78,11 +83,12 @@ class Settings:
         check_name("--counts", self.counts, COUNTS)
         if not self.forests or not self.leaf_sizes:
             raise ValueError("--forests and --leaf-sizes need at least one value each.")
-        if self.counts == "oob" and "single-tree" in self.forests:
-            raise ValueError(
-                "--counts='oob' needs trees that are grown on bags of the data, and single-tree is grown on all of it. "
-                "Leave single-tree out, or take --counts calibration."
-            )
+        for name in ("single-tree", "random-trees"):
+            if self.counts == "oob" and name in self.forests:
+                raise ValueError(
+                    f"--counts='oob' needs trees that are grown on bags of the data, and {name} grows on all of it. "
+                    f"Leave {name} out, or take --counts calibration."
+                )
         for size in self.leaf_sizes:
             _check_range("--leaf-sizes", size, 1, "the least number of instances in a leaf")
         _check_range("--trees", self.n_trees, 1, "the number of trees in a forest")

@@ -10,8 +10,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from sklearn.model_selection import RepeatedStratifiedKFold
 
-from jaxunc.estimators import calibration_split, counted_forest
+from jaxunc.estimators import RandomDecisionTreesClassifier, calibration_split, counted_forest
 from jaxunc.forest import Forest
+from jaxunc.routing import recount
 
 from ._data import Table
 from ._evaluate import Outcome, evaluate
@@ -55,8 +56,8 @@ def study(table: Table, settings: Settings, done: Container[Cell] = ()) -> Itera
     def run(cell: Cell) -> tuple[Cell, Outcome]:
         i = cell.repeat * settings.n_folds + cell.fold
         train, test = splits[i]
-        forest = _grow(cell, settings, settings.seed + i, table.X[train], table.y[train])
-        return cell, evaluate(forest, rules, table.X[test], table.y[test])
+        forest, X_test = _grow(cell, settings, settings.seed + i, table, train, test)
+        return cell, evaluate(forest, rules, X_test, table.y[test])
 
     # Threads suffice: growing trees and compiled programs let go of the interpreter.
     with ThreadPoolExecutor(_cores(), thread_name_prefix="jaxunc-study") as pool:
@@ -78,10 +79,12 @@ def _grow(
     cell: Cell,
     settings: Settings,
     seed: int,
-    X: Float[np.ndarray, "instances features"],
-    y: Int[np.ndarray, "instances"],
-) -> Forest:
-    """The forest of a cell, counted as the settings say."""
+    table: Table,
+    train: Int[np.ndarray, "train"],
+    test: Int[np.ndarray, "test"],
+) -> tuple[Forest, Float[np.ndarray, "test features"]]:
+    """The forest of a cell, counted as the settings say, and the test instances as it reads them."""
+    X, y, X_test = table.X[train], table.y[train], table.X[test]
     grown_on = counted_on = (X, y, None)
     if settings.counts == "calibration":
         try:
@@ -93,13 +96,19 @@ def _grow(
                 "classes of the target, or take --counts oob."
             ) from error
     model = FORESTS[cell.forest](settings.n_trees, cell.leaf_size, seed, settings.counts == "oob")
-    forest = counted_forest(model.fit(*grown_on[:2]), settings.counts, *counted_on).forest
+    if isinstance(model, RandomDecisionTreesClassifier):
+        model.set_params(nominal=list(table.nominal)).fit(*grown_on[:2])
+        forest, X_test = model.forest_, model.encode(X_test)
+        if settings.counts == "calibration":
+            forest = recount(forest, model.encode(counted_on[0]), counted_on[1])
+    else:
+        forest = counted_forest(model.fit(*grown_on[:2]), settings.counts, *counted_on).forest
     if np.any(np.asarray(forest.prior) <= 0):
         raise ValueError(
             f"a class is in none of the samples that the {forest.n_trees} trees count, so evidence for it is "
             "undefined. Raise --trees, or merge rare classes of the target."
         )
-    return forest
+    return forest, X_test
 
 
 def _cores() -> int:

@@ -1,9 +1,15 @@
 """Random decision trees as a classifier: scikit-learn's checks, nominal columns, and what it refuses."""
 
+import numpy as np
+import pandas as pd
 import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import jaxunc as ju
 from jaxunc.estimators import RandomDecisionTreesClassifier
+from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
 
@@ -16,3 +22,84 @@ EXPECTED = {
 @parametrize_with_checks([RandomDecisionTreesClassifier(5)], expected_failed_checks=lambda _: EXPECTED)
 def test_scikit_learn(estimator, check):
     check(estimator)
+
+
+@pytest.fixture(scope="module")
+def shop():
+    """A frame of numbers, categories, words and gaps; the class follows the word."""
+    rng = np.random.default_rng(0)
+    word = rng.choice(["a", "b", "c"], 120)
+    frame = pd.DataFrame(
+        {
+            "number": rng.normal(size=120),
+            "grade": pd.Categorical(rng.choice(["low", "high"], 120)),
+            "word": pd.Series(word, dtype=object).where(rng.random(120) < 0.9, None),
+            "flag": rng.random(120) < 0.5,
+        }
+    )
+    return frame, np.where(word == "a", "yes", "no")
+
+
+def test_words_and_categories_are_nominal(shop):
+    frame, y = shop
+    model = RandomDecisionTreesClassifier(20, min_samples_leaf=2, random_state=0).fit(frame, y)
+    assert model.nominal_.tolist() == [False, True, True, False]
+    assert model.score(frame, y) > 0.9
+    codes = model.encode(pd.DataFrame({"number": [0.5], "grade": ["odd"], "word": [np.nan], "flag": [True]}))
+    assert codes.tolist() == [[0.5, -1, 3, 1]], "unseen, and missing as a value of its own"
+    assert np.all(np.isfinite(model.predict_proba(frame.assign(word="unheard"))))
+    for mode in ("average", "parent", "zeros"):
+        other = clone(model).set_params(empty_leaves=mode).fit(frame, y)
+        assert other.score(frame, y) > 0.85
+    uncertainty = model.predict_uncertainty(frame)
+    assert uncertainty.total.shape == (120,)
+
+
+@pytest.mark.parametrize("nominal", [["grade", "word"], [1, 2], np.array([False, True, True, False])], ids=type)
+def test_nominal_columns_by_name_position_or_flag(shop, nominal):
+    frame, y = shop
+    model = RandomDecisionTreesClassifier(5, nominal=nominal, random_state=0).fit(frame, y)
+    auto = RandomDecisionTreesClassifier(5, random_state=0).fit(frame, y)
+    np.testing.assert_array_equal(model.predict_proba(frame), auto.predict_proba(frame))
+    as_objects = clone(auto).fit(frame.to_numpy(dtype=object), y)
+    np.testing.assert_array_equal(as_objects.predict_proba(frame.to_numpy(dtype=object)), auto.predict_proba(frame))
+
+
+def test_missing_numbers(shop):
+    frame, y = shop
+    gaps = frame.assign(number=frame["number"].where(np.arange(120) % 5 > 0))
+    model = RandomDecisionTreesClassifier(5, missing="random", random_state=0).fit(gaps, y)
+    assert np.all(np.isfinite(model.predict_proba(gaps)))
+    with refuses(ValueError, r"X\[0, 0\] is NaN.*missing='random'"):
+        RandomDecisionTreesClassifier(5).fit(gaps, y)
+    with refuses(ValueError, r"X\[0, 0\] is NaN"):
+        RandomDecisionTreesClassifier(5, random_state=0).fit(frame, y).predict(gaps)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"missing": "drop"}, "missing='drop' is unknown"),
+        ({"empty_leaves": "guess"}, "empty_leaves='guess'"),
+        ({"nominal": ["nothing"]}, "does not fit X, which has the columns number, grade"),
+        ({"nominal": [7]}, "does not fit X"),
+        ({"nominal": None}, "could not convert string to float"),
+        ({"combiner": "evidens"}, "Did you mean 'evidence'"),
+        ({"min_samples_leaf": 0}, "min_samples_leaf=0 must be at least 1"),
+        ({"n_estimators": 0}, "n_trees=0"),
+    ],
+    ids=str,
+)
+def test_refused(shop, options, said):
+    with pytest.raises(ValueError, match=said):
+        RandomDecisionTreesClassifier(**{"n_estimators": 2, **options}).fit(*shop)
+
+
+def test_more_classes_and_reproducible():
+    X, y = load_iris(return_X_y=True)
+    models = [RandomDecisionTreesClassifier(10, "pooling", random_state=3).fit(X, y) for _ in range(2)]
+    np.testing.assert_array_equal(models[0].predict_proba(X), models[1].predict_proba(X))
+    assert models[0].score(X, y) > 0.9
+    np.testing.assert_array_equal(
+        models[0].predict_proba(X), ju.bind(models[0].forest_, ju.Pooling()).probability(X.astype(np.float32))
+    )

@@ -18,6 +18,7 @@ from sklearn.model_selection import RepeatedStratifiedKFold
 import jaxunc
 from jaxunc import report
 from jaxunc.__main__ import main
+from jaxunc.estimators import RandomDecisionTreesClassifier
 from tests.report._made_up import made_up_results
 
 pytestmark = pytest.mark.once
@@ -134,6 +135,27 @@ def test_so_it_is_with_more_classes_text_and_gaps(wine):
     assert_same_records(found, expected, auc=5e-3)
 
 
+@pytest.mark.parametrize("counts", ["inbag", "calibration"])
+def test_random_decision_trees_on_text_and_gaps(wine, counts):
+    table = report.read_table(wine[3], "kind")
+    assert len(table.nominal) == 1
+    settings = report.Settings(
+        ("random-trees",), ("probability",), (5,), n_trees=2, n_repeats=1, n_folds=2, counts=counts
+    )
+    results = report.run(table, settings, quiet=True)
+    splits = RepeatedStratifiedKFold(n_splits=2, n_repeats=1, random_state=0).split(table.X, table.y)
+    for (cell, outcome), (train, test) in zip(results.outcomes.items(), splits, strict=True):
+        model = RandomDecisionTreesClassifier(
+            2, "mean", min_samples_leaf=5, missing="random", nominal=list(table.nominal), random_state=cell.fold
+        )
+        if counts == "inbag":
+            model.fit(table.X[train], table.y[train])
+            assert outcome.measures["probability"]["accuracy"] == pytest.approx(
+                model.score(table.X[test], table.y[test]), abs=1e-6
+            )
+        assert 0.3 < outcome.measures["probability"]["accuracy"] <= 1
+
+
 def test_every_forest_has_a_record_of_every_rule(binary, wine):
     for document, rules, n_forests in ((binary[2], TWO_CLASSES, 4), (wine[2], MORE_CLASSES, 8)):
         assert Counter(record["rule"] for record in records(document)) == dict.fromkeys(rules, n_forests)
@@ -191,6 +213,10 @@ BAD = {
     "unknown rule": (["--rules", "dempsterr"], ["--rules='dempsterr' is unknown", "Did you mean 'dempster'"]),
     "unknown counts": (["--counts", "bag"], ["--counts='bag' is unknown", "inbag, train, oob, calibration"]),
     "bags of a tree": (["--forests", "single-tree", "--counts", "oob"], ["--counts='oob'", "Leave single-tree out"]),
+    "bags of random trees": (
+        ["--forests", "random-trees", "--counts", "oob"],
+        ["Leave random-trees out"],
+    ),
     "not a folder": (["--report", "README.md"], ["--report='README.md' cannot be written to", "expected a folder"]),
     "unknown option": (["--tree", "2", "--oak"], ["unrecognized arguments: --oak", "--help"]),
 }
