@@ -4,16 +4,18 @@
 
 100 trees, least leaf sizes 1, 2, 3, 4, 8 and 32, five times two-fold cross-validation, in float64. Parts: ``trees``,
 the paper's study; ``references``, a random forest and a single tree; ``transfer``, the rules on random forests,
-extremely randomised trees and small ensembles. Every (set, repetition, fold, leaf size) goes to the work folder as
-soon as it is finished; a run that was killed goes on there and ends with the same results. In the end tables, figures
-and the page that reads them go to ``benchmarks/results/busch2021``.
+extremely randomised trees and small ensembles.
+
+Every (set, repetition, fold, leaf size) is written to ``cells/PART-SET.jsonl`` in ``benchmarks/results/busch2021`` (or
+``--out``) as soon as it is finished, and what is there is not run again: a run that was killed goes on where it
+stopped, and ends with the same bytes. Tables, figures and the page that reads them are made of the cells.
 """
 
 import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,25 +56,23 @@ class Cell(NamedTuple):
 
 
 KINDS = {
-    "trees": [("random-decision-trees", N_TREES)],
+    "trees": [("random-trees", N_TREES)],
     "references": [("random-forest-mean", N_TREES), ("single-tree-mean", 1)],
     "transfer": [
-        *(("random-decision-trees", n) for n in (5, 10, 25)),
+        *(("random-trees", n) for n in (5, 10, 25)),
         *((kind, N_TREES) for kind in ("random-forest", "extra-trees")),
     ],
 }
 
 
-def cells(parts: list[str], sets: list[str]) -> list[Cell]:
-    """All that is to be run, in order."""
+def cells(part: str, name: str) -> list[Cell]:
+    """All that is to be run of a part on a set, in order."""
     return [
         Cell(part, name, kind, n_trees, leaf_size, repeat, fold)
-        for part in parts
-        for name in sets
         for kind, n_trees in KINDS[part]
+        for leaf_size in LEAF_SIZES
         for repeat in range(N_REPEATS)
         for fold in range(N_FOLDS)
-        for leaf_size in LEAF_SIZES
     ]
 
 
@@ -90,7 +90,7 @@ def run_cell(cell: Cell, data: DataSet) -> dict:
         model = reference(cell).fit(X[train], data.y[train])
         score = model.predict_proba(X[test])[:, 1] - 0.5
         return {"methods": {"mean": measures(score, data.y[test])}}
-    if cell.kind == "random-decision-trees":
+    if cell.kind == "random-trees":
         forest, X_test = grow(cell, data, train), known(data.X, data.nominal)[test]
     else:
         X = spread(data)
@@ -162,61 +162,73 @@ def reference(cell: Cell):
 
 
 class Journal:
-    """Finished cells, a line each; a line that was cut off is dropped and its cell run again."""
+    """The finished cells of one set and part, a line each, in the order of `cells`.
 
-    def __init__(self, folder: Path):
-        folder.mkdir(parents=True, exist_ok=True)
-        self.path = folder / "cells.jsonl"
-        self.found: dict[Cell, dict] = {}
+    A line that was cut off or is no cell of the study, and all that follows it, is taken away and run again.
+    """
+
+    def __init__(self, path: Path, wanted: list[Cell]):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path, self.found = path, {}
+        content = path.read_bytes() if path.exists() else b""
         whole = 0
-        for line in self.path.read_bytes().splitlines(keepends=True) if self.path.exists() else []:
-            try:
-                record = json.loads(line)
-                cell = Cell(*record["cell"])
-                if not line.endswith(b"\n") or set(record) != {"cell", "seconds", "found"}:
-                    break
-            except (ValueError, KeyError, TypeError):
+        for line, cell in zip(content.splitlines(keepends=True), wanted, strict=False):
+            found = _parsed(line, cell)
+            if found is None:
                 break
-            self.found[cell] = record
+            self.found[cell] = found
             whole += len(line)
-        if self.path.exists():
-            with self.path.open("r+b") as file:
-                file.truncate(whole)
+        if whole < len(content):
+            path.write_bytes(content[:whole])
 
-    def add(self, cell: Cell, found: dict, seconds: float) -> None:
+    def add(self, cell: Cell, found: dict) -> None:
         """Write a finished cell."""
-        self.found[cell] = record = {"cell": list(cell), "seconds": round(seconds, 2), "found": found}
+        self.found[cell] = found
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
+            file.write(json.dumps({"cell": cell[2:], **found}, separators=(",", ":")) + "\n")
 
 
-def missing(wanted: list[Cell], journal: Journal, folder: str | None) -> Iterator[tuple[Cell, DataSet]]:
-    """The cells that are still to be run, with their data; progress and the time to go on standard error."""
-    left = [cell for cell in wanted if cell not in journal.found]
-    data, start = None, time.perf_counter()
-    for i, cell in enumerate(left):
-        if data is None or data.name != cell.data:
-            data = load(cell.data, folder)
-        yield cell, data
-        if i + 1 == len(left) or left[i + 1].data != cell.data:
-            passed = time.perf_counter() - start
-            print(f"{cell.part} {cell.data}: {i + 1}/{len(left)}, {passed / 60:.1f} min", file=sys.stderr, flush=True)
+def _parsed(line: bytes, cell: Cell) -> dict | None:
+    """What a line says of a cell; None if it is damaged, or a line of something else."""
+    try:
+        record = json.loads(line)
+        sound = line.endswith(b"\n") and record.pop("cell") == list(cell[2:])
+        expected = {"mean"} if cell.kind.endswith("-mean") else set(METHODS)
+        sound = sound and set(record["methods"]) == expected
+        return record if sound and all(len(map_) == 2 for map_ in record["methods"].values()) else None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def run_all(parts: Sequence[str], sets: Sequence[str], data_folder: str | None, out: Path) -> dict[Cell, dict]:
+    """Run what is missing, with progress and the time to go on standard error; returns everything."""
+    found: dict[Cell, dict] = {}
+    journals = {(p, name): Journal(out / "cells" / f"{p}-{name}.jsonl", cells(p, name)) for p in parts for name in sets}
+    left = sum(len(cells(*key)) - len(journal.found) for key, journal in journals.items())
+    done, start = 0, time.perf_counter()
+    for (part, name), journal in journals.items():
+        missing = [cell for cell in cells(part, name) if cell not in journal.found]
+        data = load(name, data_folder) if missing else None
+        for cell in missing:
+            journal.add(cell, run_cell(cell, data))
+            done += 1
+            minutes = (time.perf_counter() - start) / 60
+            said = f"{part} {name}: {done}/{left}, {minutes:.1f} min, about {minutes / done * (left - done):.0f} to go"
+            print(f"\r{said:<70}", end="\n" if cell == missing[-1] else "", file=sys.stderr, flush=True)
+        found |= journal.found
+    return found
 
 
 def main() -> None:
-    """Run what is missing, then write the results."""
+    """Run what is missing, then write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", help="folder of data sets (default: JAXUNC_DATA, else OpenML)")
-    parser.add_argument("--sets", nargs="+", default=SETS, metavar="NAME", help="only these sets")
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS, metavar="NAME", help="only these sets")
     parser.add_argument("--parts", nargs="+", choices=list(KINDS), default=list(KINDS), help="only these parts")
-    parser.add_argument("--work", type=Path, default="benchmarks/work/busch2021", help="folder of what has been run")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of cells, tables and figures")
     args = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
-    journal = Journal(args.work)
-    for cell, data in missing(cells(args.parts, args.sets), journal, args.data):
-        start = time.perf_counter()
-        found = run_cell(cell, data)
-        journal.add(cell, found, time.perf_counter() - start)
+    run_all(args.parts, args.sets, args.data, args.out)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,92 @@
+"""The study of random decision trees: resumable to the byte, and its measures."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from benchmarks.data import KNOWN, DataSet
+from benchmarks.papers import busch2021 as study
+from benchmarks.papers.busch2021_methods import METHODS, PAPER
+
+pytestmark = pytest.mark.once
+
+FEW = ("probability", "evidence")
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Few methods on a small set of both kinds of features."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 60)
+    X = np.column_stack([y + rng.normal(size=60), rng.integers(0, 3, 60)])
+    X[::9, 1] = np.nan
+    data = DataSet("sonar", X, y, ("a", "b"), np.array([False, True]), ("n", "w"), {"w": ["x", "y", "z"]})
+    monkeypatch.setattr(study, "load", lambda name, folder: data)
+    monkeypatch.setattr(study, "METHODS", {name: METHODS[name] for name in FEW})
+    monkeypatch.setattr(study, "LEAF_SIZES", (3,))
+    monkeypatch.setattr(study, "N_REPEATS", 2)
+    monkeypatch.setattr(
+        study,
+        "KINDS",
+        {
+            "trees": [("random-trees", 4)],
+            "references": [("random-forest-mean", 4), ("single-tree-mean", 1)],
+            "transfer": [("extra-trees", 4)],
+        },
+    )
+    return data
+
+
+def test_killed_and_resumed_it_ends_with_the_same_bytes(small, tmp_path, monkeypatch):
+    run = []
+
+    def run_cell(cell, data):
+        run.append(cell)
+        names = ["mean"] if cell.kind.endswith("-mean") else FEW
+        return {"methods": {name: [0.5, (cell.repeat + 2 * cell.fold) / 8] for name in names}}
+
+    monkeypatch.setattr(study, "run_cell", run_cell)
+    parts = ("trees", "references", "transfer")
+    whole = study.run_all(parts, ["sonar"], None, tmp_path / "whole")
+    assert len(whole) == 4 + 8 + 4
+    study.run_all(parts, ["sonar"], None, tmp_path / "parts")
+    path = tmp_path / "parts" / "cells" / "trees-sonar.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    damaged = lines[1].replace(b"[0.5,", b"[")
+    for begun in (lines[0] + lines[1][:40], lines[0] + lines[2], lines[0] + b"{}\n", lines[0] + damaged + lines[2]):
+        path.write_bytes(begun)
+        run.clear()
+        assert study.run_all(parts, ["sonar"], None, tmp_path / "parts") == whole
+        assert run == list(whole)[1:4], "what follows the damage is run again, and nothing else"
+        for file in (tmp_path / "whole" / "cells").iterdir():
+            assert (tmp_path / "parts" / "cells" / file.name).read_bytes() == file.read_bytes()
+
+
+@pytest.mark.parametrize("part", ["trees", "references", "transfer"])
+def test_a_cell(small, part):
+    cell = study.cells(part, "sonar")[0]
+    found = study.run_cell(cell, small)
+    assert set(found["methods"]) == ({"mean"} if part == "references" else set(FEW))
+    assert all(0 <= value <= 1 for pair in found["methods"].values() for value in pair)
+    assert ("trees" in found) == (part != "references")
+
+
+def test_measures():
+    y = np.array([0, 1, 1, 0, 1])
+    score = np.array([-0.2, 0.3, 0.0, 0.1, -0.4])
+    assert study.measures(score, y) == pytest.approx([roc_auc_score(y, score), 3 / 5], abs=1e-6)
+
+
+def test_single_trees(small):
+    cell = study.Cell("trees", "sonar", "random-trees", 4, 3, 0, 0)
+    train, test = study.split(small, 0, 0)
+    forest = study.grow(cell, small, train)
+    X = study.known(small.X, small.nominal)[test]
+    mean, _, least, largest = study.tree_accuracies(forest, X, small.y[test])
+    assert 0.3 < least <= mean <= largest <= 1
+
+
+def test_methods():
+    assert len(PAPER) == 9
+    assert {method.group for method in METHODS.values()} == {"paper", "code", "new"}
+    assert set(study.SETS) <= set(KNOWN)
