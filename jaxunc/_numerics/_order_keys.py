@@ -35,6 +35,6 @@ def order_key_at_or_below(thresholds: np.ndarray) -> np.ndarray:
     wide = np.asarray(thresholds, dtype=np.float64)
     with np.errstate(over="ignore"):
         narrow = wide.astype(np.float32)
-    below = np.nextafter(narrow, np.float32(-np.inf))
+        below = np.nextafter(narrow, np.float32(-np.inf))
     bits = np.where(narrow.astype(np.float64) > wide, below, narrow).view(np.int32)
     return np.where(bits < 0, NAN_FIRST - bits, bits)

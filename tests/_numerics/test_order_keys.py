@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jaxunc._numerics import NAN_FIRST, NAN_LAST, order_key, order_key_at_or_below
@@ -49,7 +49,10 @@ def test_all_exponents(rng):
 def test_thresholds_round_down():
     """``float64(x) <= t`` is ``key(x) <= key(t)`` for the floats around any float64 threshold."""
 
+    largest = float(np.finfo(np.float32).max)
+
     @given(st.lists(st.floats(allow_nan=False), min_size=64, max_size=64))
+    @example([0.0, largest, -largest, -largest * (1 - 1e-9), largest * (1 - 1e-9)])
     def check(thresholds):
         thresholds = np.array(thresholds)
         keys = order_key_at_or_below(thresholds)
