@@ -29,13 +29,29 @@ from sklearn.tree import DecisionTreeClassifier
 import jaxunc as ju
 from benchmarks.data import DataSet, load
 from benchmarks.papers.busch2021_methods import METHODS
+from benchmarks.papers.busch2021_page import means, study_page
 from jaxunc.forest import Forest
 
-SETS = (
-    *("sonar", "ionosphere", "climate", "wdbc", "diabetes", "tic-tac-toe", "biodeg", "banknote"),
-    *("scene", "spambase", "mushroom", "phishing", "webdata", "electricity", "skin", "airlines"),
-)
-"""The paper's sets that are at hand, small ones first; five are not (see the page)."""
+SETS = {
+    "sonar": 0.47,
+    "ionosphere": 0.64,
+    "climate": 0.91,
+    "wdbc": 0.63,
+    "diabetes": 0.35,
+    "tic-tac-toe": 0.65,
+    "biodeg": 0.34,
+    "banknote": 0.44,
+    "scene": 0.18,
+    "spambase": 0.39,
+    "mushroom": 0.48,
+    "phishing": 0.56,
+    "webdata": 0.24,
+    "electricity": 0.42,
+    "skin": 0.79,
+    "airlines": 0.45,
+}
+"""The paper's sets that are at hand, small ones first, and their shares of class 1 (the paper's Table 1). Five are not:
+voting, transfusion, telescope, vehicle and particle."""
 LEAF_SIZES = (1, 2, 3, 4, 8, 32)
 N_REPEATS, N_FOLDS, N_TREES = 5, 2, 100
 RESULTS = Path(__file__).parents[1] / "results" / "busch2021"
@@ -219,16 +235,32 @@ def run_all(parts: Sequence[str], sets: Sequence[str], data_folder: str | None, 
     return found
 
 
+def kept(out: Path) -> dict[Cell, dict]:
+    """All cells of the sets that are finished, whatever was asked for in this run."""
+    found: dict[Cell, dict] = {}
+    for part in KINDS:
+        for name in SETS:
+            path, wanted = out / "cells" / f"{part}-{name}.jsonl", cells(part, name)
+            journal = Journal(path, wanted) if path.exists() else None
+            if journal is not None and len(journal.found) == len(wanted):
+                found |= journal.found
+    return found
+
+
 def main() -> None:
     """Run what is missing, then write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", help="folder of data sets (default: JAXUNC_DATA, else OpenML)")
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS, metavar="NAME", help="only these sets")
-    parser.add_argument("--parts", nargs="+", choices=list(KINDS), default=list(KINDS), help="only these parts")
+    parser.add_argument(
+        "--sets", nargs="+", choices=list(SETS), default=list(SETS), metavar="NAME", help="only these sets"
+    )
+    parser.add_argument("--parts", nargs="+", choices=KINDS, default=list(KINDS), help="only these parts")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of cells, tables and figures")
     args = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
     run_all(args.parts, args.sets, args.data, args.out)
+    finished = kept(args.out)
+    (args.out / "README.md").write_text(study_page(means(finished), SETS, len(SETS)), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """The study of random decision trees: resumable to the byte, and its measures."""
 
+import re
+
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
@@ -7,6 +9,7 @@ from sklearn.metrics import roc_auc_score
 from benchmarks.data import KNOWN, DataSet
 from benchmarks.papers import busch2021 as study
 from benchmarks.papers.busch2021_methods import METHODS, PAPER
+from benchmarks.papers.busch2021_page import means, rank_table, study_page, with_references
 
 pytestmark = pytest.mark.once
 
@@ -90,3 +93,31 @@ def test_methods():
     assert len(PAPER) == 9
     assert {method.group for method in METHODS.values()} == {"paper", "code", "new"}
     assert set(study.SETS) <= set(KNOWN)
+
+
+def test_the_page_of_made_up_cells():
+    """Evidence always leads, laplace always trails; references are methods of the ranks."""
+    rng = np.random.default_rng(0)
+    gains = {"evidence": 0.05, "laplace": -0.05}
+    found = {}
+    for part, kinds in study.KINDS.items():
+        for name in list(study.SETS)[:12]:
+            for kind, n_trees in kinds:
+                for leaf_size in (1, 8):
+                    level = 0.8 + 0.01 * rng.normal()
+                    methods = {m: [level + gains.get(m, 0) + 1e-4 * rng.normal()] * 2 for m in METHODS}
+                    methods = {"mean": [level, level]} if part == "references" else methods
+                    found[study.Cell(part, name, kind, n_trees, leaf_size, 0, 0)] = {"methods": methods}
+    everything = means(found)
+    page = study_page(everything, study.SETS, 16)
+    assert "12 of 16 sets are finished" in page
+    assert "nan" not in page
+    assert re.search(r"\| `evidence` \| paper \| \*\*12:0, \+0\.05\d\d\*\* \| \*\*12:0", page)
+    assert re.search(r"\| `laplace` \| paper \| \*\*0:12, -0\.0[45]\d\d\*\*", page)
+    rows, methods = with_references(everything)
+    assert methods[-2:] == ["random forest", "single tree"]
+    ranks = rank_table(rows, "auc", methods)
+    assert ranks.stack().idxmin()[0] == "evidence"
+    assert ranks.to_numpy().mean() == pytest.approx((1 + 22) / 2)
+    assert "even class ratio (sonar, banknote, mushroom, phishing)" in page
+    assert "What carries over: extra-trees, 100 trees" in page
