@@ -232,6 +232,7 @@ def run_all(parts: Sequence[str], sets: Sequence[str], data_folder: str | None, 
             said = f"{part} {name}: {done}/{left}, {minutes:.1f} min, about {minutes / done * (left - done):.0f} to go"
             print(f"\r{said:<70}", end="\n" if cell == missing[-1] else "", file=sys.stderr, flush=True)
         found |= journal.found
+        jax.clear_caches()  # programs of all sets together are more than an operating system maps for one process
     return found
 
 
