@@ -22,8 +22,9 @@ class RandomDecisionTreesClassifier(RuleClassifier):
     n_estimators
         Number of trees.
     combiner, combiner_options
-        The rule and its options: see `CombinedForestClassifier`. The default, evidence accumulation, is the one that
-        the study of Busch et al. finds best.
+        The rule and its options: see `CombinedForestClassifier`. The default is evidence accumulation, which the study
+        of Busch et al. finds best, smoothed toward the prior. As published (``"evidence"``) it smooths toward one half,
+        so that in leaves of one instance and with a rare class its answers can be the wrong way round.
     min_samples_leaf, min_samples_split, max_depth
         When a node stays a leaf: see `jaxunc.growing.grow_random_trees`.
     nominal
@@ -78,7 +79,7 @@ class RandomDecisionTreesClassifier(RuleClassifier):
     def __init__(
         self,
         n_estimators=100,
-        combiner="evidence",
+        combiner=None,
         combiner_options=None,
         min_samples_leaf=1,
         min_samples_split=2,
@@ -139,6 +140,11 @@ class RandomDecisionTreesClassifier(RuleClassifier):
         self.combiner_ = self._make_rule(forest.prior, n_samples=forest.n_samples, n_trees=forest.n_trees)
         self._bound = bind(self.forest_, self.combiner_)
         return self
+
+    def _choice(self):
+        if self.combiner is None:
+            return "evidence", {"smooth_to_prior": True, **(self.combiner_options or {})}
+        return super()._choice()
 
     def encode(self, X) -> np.ndarray:
         """X as ``forest_`` reads it: float32 ``[instances features]``, nominal values as codes, -1 where unseen."""

@@ -26,7 +26,7 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         raise NotImplementedError
 
     def _make_rule(self, prior, *, n_samples, n_trees: int) -> Fold:
-        rule = rule_by_name(self.combiner, self.combiner_options, prior=prior, n_samples=n_samples)
+        rule = rule_by_name(*self._choice(), prior=prior, n_samples=n_samples)
         answer = jax.eval_shape(rule.answer, jax.ShapeDtypeStruct((1, n_trees, len(prior)), float))
         if not isinstance(answer, Answer):
             raise TypeError(
@@ -34,6 +34,10 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
                 "bind it to forest_ instead: jaxunc.bind(model.forest_, rule)."
             )
         return rule
+
+    def _choice(self) -> tuple[Any, Any]:
+        """The rule and its options."""
+        return self.combiner, self.combiner_options
 
     def predict(self, X) -> np.ndarray:
         """The class with the largest class score, ``[instances]``."""

@@ -103,3 +103,18 @@ def test_more_classes_and_reproducible():
     np.testing.assert_array_equal(
         models[0].predict_proba(X), ju.bind(models[0].forest_, ju.Pooling()).probability(X.astype(np.float32))
     )
+
+
+def test_the_default_rule_holds_with_a_rare_class():
+    """The published formula turns round here: a leaf of one common instance speaks against its class."""
+    rng = np.random.default_rng(0)
+    y = (rng.random(400) < 0.08).astype(int)
+    X = rng.normal(size=(400, 6)) + 0.5 * y[:, None]
+    scores = {
+        combiner: RandomDecisionTreesClassifier(50, combiner, random_state=0)
+        .fit(X[:200], y[:200])
+        .score(X[200:], y[200:])
+        for combiner in (None, "mean", "evidence")
+    }
+    assert scores[None] > scores["mean"] - 0.03
+    assert scores["evidence"] < 0.5
