@@ -248,6 +248,15 @@ def kept(out: Path) -> dict[Cell, dict]:
     return found
 
 
+def write_page(out: Path) -> None:
+    """The page of the sets that are finished: at least two of the part ``trees``."""
+    finished = kept(out)
+    if len({cell.data for cell in finished if cell.part == "trees"}) < 2:
+        print("no page yet: it compares two sets or more of the part 'trees'", file=sys.stderr)
+        return
+    (out / "README.md").write_text(study_page(means(finished), SETS, len(SETS)), encoding="utf-8")
+
+
 def main() -> None:
     """Run what is missing, then write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -260,8 +269,7 @@ def main() -> None:
     args = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
     run_all(args.parts, args.sets, args.data, args.out)
-    finished = kept(args.out)
-    (args.out / "README.md").write_text(study_page(means(finished), SETS, len(SETS)), encoding="utf-8")
+    write_page(args.out)
 
 
 if __name__ == "__main__":

@@ -65,6 +65,14 @@ def test_killed_and_resumed_it_ends_with_the_same_bytes(small, tmp_path, monkeyp
             assert (tmp_path / "parts" / "cells" / file.name).read_bytes() == file.read_bytes()
 
 
+def test_no_page_before_there_are_two_sets(small, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(study, "run_cell", lambda cell, data: {"methods": {"mean": [0.5, 0.5]}})
+    study.run_all(["references"], ["sonar", "wdbc"], None, tmp_path)
+    study.write_page(tmp_path)
+    assert "no page yet" in capsys.readouterr().err
+    assert not (tmp_path / "README.md").exists()
+
+
 @pytest.mark.parametrize("part", ["trees", "references", "transfer"])
 def test_a_cell(small, part):
     cell = study.cells(part, "sonar")[0]
