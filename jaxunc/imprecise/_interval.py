@@ -1,0 +1,17 @@
+"""What is known of a number when it is not known exactly."""
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+
+class Interval(NamedTuple):
+    """Closed intervals, ``lower <= upper``: a probability of class 1 ``[...]``, or one per class ``[... classes]``.
+
+    A pytree of two arrays of the same shape, JAX or NumPy.
+    """
+
+    lower: Float[jax.Array | np.ndarray, "..."]
+    upper: Float[jax.Array | np.ndarray, "..."]
