@@ -8,9 +8,9 @@ import numpy as np
 from jaxunc._numerics import NAN_LAST
 from jaxunc.forest import Forest, Siblings, bucket, distinct_rows, padded_table
 
+from ._decide import MISSING_LEFT
 from ._sample import Sample
-from ._state import Grown
-from ._step import MISSING_LEFT, Shape
+from ._state import Grown, Shape
 
 
 @dataclass
@@ -27,7 +27,7 @@ class Part:
     """Which nodes are empty leaves."""
 
 
-def read_block(shape: Shape, grown: Grown, n_live: int, sample: Sample) -> Part:
+def read_block(shape: Shape, grown: Grown, counts, n_live: int, sample: Sample) -> Part:
     """Copy a block's trees from the device."""
     n_nodes = np.asarray(grown.n_nodes)[:n_live]
     width = int(n_nodes.max())
@@ -36,7 +36,7 @@ def read_block(shape: Shape, grown: Grown, n_live: int, sample: Sample) -> Part:
         return np.asarray(flat).reshape(shape.n_trees, shape.n_nodes, *more)[:n_live, :width]
 
     threshold, child = (np.array(half) for half in np.moveaxis(cut(np.asarray(grown.test).view(np.int32), 2), -1, 0))
-    feature, counts = cut(grown.feature), np.ascontiguousarray(cut(grown.counts, shape.n_classes))
+    feature, counts = cut(grown.feature), np.ascontiguousarray(cut(counts, shape.n_classes))
     missing_right = feature < MISSING_LEFT
     feature = np.where(missing_right, feature, feature - MISSING_LEFT)
     if np.any(n_nodes == 1):  # a root that was never open holds the sample

@@ -11,19 +11,21 @@ from jaxunc._checks import check_one_of
 from jaxunc.forest import Forest
 
 from ._assemble import Part, assemble_parts, read_block
-from ._block import grow_block, power_of_two
+from ._block import grow_block
 from ._draws import tree_keys
-from ._sample import encode
-from ._state import Limits
-from ._step import Shape
+from ._sample import Sample, encode, power_of_two
+from ._state import Limits, Shape
 
-BLOCK_LANES = 2**18
-"""Instances × trees that are grown at a time: what stays in the cache of a core."""
+BLOCK_LANES = 2**19
+"""Instances × trees that are grown at a time."""
 
 LARGEST_BLOCK = 256
 """Trees that are grown at a time."""
 
-LARGEST_HISTOGRAM = 2**28
+LANE_CHUNK, NODE_CHUNK, SMALLEST_CHUNK = 2**13, 2**11, 256
+"""What is worked on at a time on a CPU."""
+
+MOST_CELLS = 2**28
 """Nodes × values that may be counted in one step."""
 
 NO_LIMIT = 2**30
@@ -122,34 +124,19 @@ def grow_random_trees(
     n = sample.n_present
     # Smaller nodes have no two sides that are large enough.
     min_split = min(max(min_samples_split, 2 * min_samples_leaf), NO_LIMIT)
-    limits = Limits(*(jnp.int32(min(v, NO_LIMIT)) for v in (min_samples_leaf, min_split, max_depth or 0)))
-    if max_depth is None:
-        limits = limits._replace(max_depth=jnp.int32(NO_LIMIT))
-    n_nominal = int(np.count_nonzero(sample.data.n_ranks))
-    n_ranks = power_of_two(sample.boundaries.shape[1]) if n_nominal and min_samples_leaf > 1 else 0
+    depth = NO_LIMIT if max_depth is None else min(max_depth, NO_LIMIT)
+    limits = Limits(jnp.int32(min(min_samples_leaf, NO_LIMIT)), jnp.int32(min_split), jnp.int32(depth))
     # Blocks fill their arrays, which are powers of two, and are of like size.
-    n_blocks = -(-n_trees // max(1, min((BLOCK_LANES - 1) // n, LARGEST_BLOCK)))
+    n_blocks = -(-n_trees // max(1, min(BLOCK_LANES // n, LARGEST_BLOCK)))
     block = -(-n_trees // n_blocks)
-    shape = Shape(
-        n_trees=power_of_two(block),
-        n_nodes=power_of_two(max(8 * n if n_nominal else 2 * (n // min_samples_leaf), 64)),
-        n_classes=len(sample.labels),
-        n_words=-(-n_nominal // 32),
-        n_ranks=n_ranks,
-        smallest=1 << (min(min_split, power_of_two(n)).bit_length() - 1),
-        missing=missing == "random",
-    )
-    if n_ranks * (power_of_two(block * n + 1) // shape.smallest) > LARGEST_HISTOGRAM:
-        raise ValueError(
-            f"nominal: a feature has {sample.boundaries.shape[1]} values and gaps among {n} instances, too many to "
-            "count in every node. Merge rare values, treat the feature as numeric, or set min_samples_leaf=1."
-        )
+    shape = _shape(sample, block, min_samples_leaf, min_split, missing == "random")
     present = jnp.asarray(sample.present)
 
     def grow(first: int) -> Part:
         live = min(block, n_trees - first)
-        grown = grow_block(shape, sample.data, limits, tree_keys(key, first, shape.n_trees), present, n, live)
-        return read_block(shape, grown, live, sample)
+        words = tree_keys(key, first, shape.n_trees)
+        grown, counts = grow_block(shape, sample.data, limits, words, present, jnp.int32(n), jnp.int32(live))
+        return read_block(shape, grown, counts, live, sample)
 
     firsts = range(0, n_trees, block)
     threads = _threads() if len(firsts) > 1 else 1
@@ -157,6 +144,36 @@ def grow_random_trees(
         return assemble_parts([grow(first) for first in firsts], sample)
     with ThreadPoolExecutor(threads, thread_name_prefix="jaxunc") as pool:
         return assemble_parts(list(pool.map(grow, firsts)), sample)
+
+
+def _shape(sample: Sample, n_trees: int, min_leaf: int, min_split: int, missing: bool) -> Shape:
+    """Room for a block of trees."""
+    n, n_nominal = sample.n_present, int(np.count_nonzero(sample.data.n_ranks))
+    n_lanes = power_of_two(max(n_trees * n, SMALLEST_CHUNK))
+    # No smaller node is tried; only the parts of a multi-way test may be as small as one instance.
+    smallest = 1 << (min(min_split, power_of_two(n)).bit_length() - 1)
+    n_open = max(power_of_two(n_trees), n_lanes // (1 if n_nominal else smallest), SMALLEST_CHUNK)
+    n_ranks = sample.boundaries.shape[1] if n_nominal and min_leaf > 1 else 0
+    n_cells = n_ranks * (n_lanes // smallest)
+    if n_cells > MOST_CELLS:
+        raise ValueError(
+            f"nominal: a feature has {n_ranks} values and gaps among {n} instances, too many to "
+            "count in every node. Merge rare values, treat the feature as numeric, or set min_samples_leaf=1."
+        )
+    chunked = jax.default_backend() == "cpu"
+    lane_chunk = min(n_lanes, LANE_CHUNK) if chunked else n_lanes
+    return Shape(
+        n_trees=power_of_two(n_trees),
+        n_nodes=power_of_two(max(8 * n if n_nominal else 2 * (n // min_leaf), 64)),
+        n_lanes=n_lanes,
+        n_open=n_open,
+        n_cells=power_of_two(max(n_cells, lane_chunk)) if n_cells else 0,
+        n_classes=len(sample.labels),
+        n_words=-(-n_nominal // 32),
+        missing=missing,
+        lane_chunk=lane_chunk,
+        node_chunk=min(n_open, NODE_CHUNK) if chunked else n_open,
+    )
 
 
 def _threads() -> int:

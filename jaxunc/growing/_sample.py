@@ -7,7 +7,6 @@ import numpy as np
 
 from jaxunc._numerics import NAN_LAST, order_key, order_key_at_or_below
 
-from ._block import power_of_two
 from ._state import Data
 
 LARGEST_CODE = 2**24
@@ -34,6 +33,11 @@ class Sample(NamedTuple):
     """Class counts of the sample."""
     labels: tuple
     names: tuple[str, ...] | None
+
+
+def power_of_two(n: int) -> int:
+    """The least power of two that is not below n."""
+    return 1 << max(n - 1, 0).bit_length()
 
 
 def encode(X, y, nominal, sample_weight, missing: str) -> Sample:

@@ -2,7 +2,29 @@
 
 from typing import NamedTuple
 
-from jaxtyping import Array, Bool, Complex64, Int32, Num, UInt32
+from jaxtyping import Array, Complex64, Int32, Num, UInt32
+
+
+class Shape(NamedTuple):
+    """What a program's structure depends on."""
+
+    n_trees: int
+    n_nodes: int
+    """Room for the nodes of a tree."""
+    n_lanes: int
+    """Room for the instances of all trees."""
+    n_open: int
+    """Room for open nodes: enough for any step."""
+    n_cells: int
+    """Room for counting the values of multi-way tests, where their children must be counted; else 0."""
+    n_classes: int
+    n_words: int
+    """32-bit words for the nominal features that a path has used; 0 if no feature is nominal."""
+    missing: bool
+    """Whether numeric features may be missing, and nodes draw a side for them."""
+    lane_chunk: int
+    node_chunk: int
+    """How much is worked on at a time: on a CPU what stays in the cache, else all."""
 
 
 class Data(NamedTuple):
@@ -27,23 +49,15 @@ class Limits(NamedTuple):
     max_depth: Int32[Array, ""]
 
 
-class Open(NamedTuple):
-    """Nodes that may still be split, tree by tree, in slots of a fixed number.
+class Cuts(NamedTuple):
+    """What open nodes know of multi-way tests.
 
-    A multi-way test is made as binary cuts of its feature's ranks. Between the cuts the parts are open nodes too, of a
+    Such a test is made as binary cuts of its feature's ranks. Between the cuts the parts are open nodes too, of a
     range of ranks ``low … high``; a part of one rank is a child, a part without instances an empty leaf.
     """
 
-    slot: Int32[Array, "open"]
-    """Tree · nodes of a tree + node."""
-    first: Int32[Array, "open"]
-    """Where its instances begin among the lanes."""
-    size: Int32[Array, "open"]
-    tried: Int32[Array, "open"]
-    depth: Int32[Array, "open"]
-    """Tests above it, a multi-way test counting once."""
-    cuts: Int32[Array, "open"]
-    """Binary tests above it."""
+    n_cuts: Int32[Array, "open"]
+    """Binary tests above the node."""
     cutting: Int32[Array, "open"]
     """The nominal feature whose ranks are being cut, or -1."""
     low: Int32[Array, "open"]
@@ -54,14 +68,27 @@ class Open(NamedTuple):
     """Bits of the nominal features that were drawn on the path."""
 
 
+class Open(NamedTuple):
+    """Nodes that may still be split, tree by tree."""
+
+    slot: Int32[Array, "open"]
+    """Tree · nodes of a tree + node."""
+    first: Int32[Array, "open"]
+    """Where its instances begin among the lanes."""
+    size: Int32[Array, "open"]
+    tried: Int32[Array, "open"]
+    depth: Int32[Array, "open"]
+    """Tests above it, a multi-way test counting once."""
+    cuts: Cuts | None
+    """None if no feature is nominal."""
+
+
 class Grown(NamedTuple):
     """The nodes of a block of trees, flat: tree · nodes of a tree + node."""
 
     feature: Int32[Array, "slots"]
     test: Complex64[Array, "slots"]
     """Pairs of the threshold and the left child's number in the tree, which is -1 in a leaf."""
-    counts: Num[Array, "cells"]
-    """Class counts of leaves, class by class within a slot."""
     group: Int32[Array, "slots"]
     """For children of a multi-way test, and its empty leaves: the number of its topmost node; else -1."""
     size: Int32[Array, "slots"]
@@ -70,16 +97,38 @@ class Grown(NamedTuple):
     depth: Int32[Array, "trees"]
 
 
+class Scratch(NamedTuple):
+    """What the passes of a step hand on to each other."""
+
+    open: Open
+    """The open nodes that the step tries."""
+    lanes: Complex64[Array, "lanes"]
+    """Their lanes."""
+    test: Complex64[Array, "open"]
+    """Of open nodes: their tests, packed."""
+    before: Int32[Array, "lanes"]
+    """Of lanes: how many before it go right, doubled, and 1 more if it goes right itself."""
+    move: Complex64[Array, "2*open"]
+    """Of the two sides of open nodes: where their lanes go, and to which node."""
+    values: Int32[Array, "open"]
+    """Of nodes with a multi-way test: where the cells begin in which its values are counted. Where one instance is
+    enough for a child, nothing is counted: 1 if there is a value above that of the cut, else 0."""
+    cells: Int32[Array, "cells"]
+    """How often values occur; then, how many before it are frequent enough, doubled, and 1 more if it is so itself."""
+    n_cells: Int32[Array, ""]
+
+
 class State(NamedTuple):
     """All of it."""
 
-    open: Open
-    lanes: Complex64[Array, "lanes"]
-    """The instances of open nodes, node after node, each tree with its own: pairs of the instance and the place of its
-    node among the open ones. After them, those that have reached leaves, with -1 - the leaf's slot."""
-    grown: Grown
     n_open: Int32[Array, ""]
     n_lanes: Int32[Array, ""]
     """How many lanes belong to open nodes."""
-    stalled: Bool[Array, ""]
-    """The last step was not made: it would have left more nodes open than there is room for."""
+    n_done: Int32[Array, ""]
+    """How many have reached leaves."""
+    open: Open
+    lanes: Complex64[Array, "2*lanes"]
+    """The instances of open nodes, node after node, each tree with its own: pairs of the instance and the place of its
+    node among the open ones. In the second half, those that have reached leaves: pairs with the leaf's slot."""
+    grown: Grown
+    scratch: Scratch

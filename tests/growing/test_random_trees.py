@@ -275,7 +275,7 @@ def test_refusals(change, error, match):
 
 
 def test_too_many_values(monkeypatch):
-    monkeypatch.setattr(_random_trees, "LARGEST_HISTOGRAM", 100)
+    monkeypatch.setattr(_random_trees, "MOST_CELLS", 100)
     with refuses(ValueError, "too many to count"):
         ju.grow_random_trees(**GOOD, nominal=np.ones(2, bool), min_samples_leaf=2)
 

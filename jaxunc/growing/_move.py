@@ -1,0 +1,41 @@
+"""Last pass of a step, over lanes: instances move, stably, to the nodes that follow theirs."""
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from jaxunc.routing import pair_words, split_words
+
+from ._chunks import over_chunks, pair_at, piece, put
+from ._sides import lane_piece
+from ._state import Data, Shape, State
+
+
+def move_lanes(shape: Shape, state: State, n_open: Array, n_lanes: Array) -> State:
+    """Write the lanes of the ``n_open`` nodes that are open next, and those that have reached leaves."""
+
+    def move(start, lanes):
+        lane, used, instance, node = lane_piece(shape, state, state.scratch.lanes, start)
+        before = piece(state.scratch.before, start, shape.lane_chunk)
+        before, right = before >> 1, before & 1
+        shift, goal = pair_at(state.scratch.move, 2 * node + right)
+        counted = jnp.where(shift & 1 == 0, lane, jnp.where(right == 1, before, lane - before))
+        return put(lanes, (shift >> 1) + counted, used, pair_words(instance, goal))
+
+    lanes = over_chunks(state.n_lanes, shape.lane_chunk, move, state.lanes)
+    n_done = state.n_done + state.n_lanes - n_lanes
+    return state._replace(n_open=n_open, n_lanes=n_lanes, n_done=n_done, lanes=lanes)
+
+
+def count_leaves(shape: Shape, data: Data, state: State) -> Array:
+    """Class counts of all nodes, of the lanes that have reached leaves."""
+
+    def count(start, counts):
+        done = start + jnp.arange(shape.lane_chunk, dtype=jnp.int32) < state.n_done
+        pairs = piece(state.lanes, shape.n_lanes + start, shape.lane_chunk)
+        instance, slot = split_words(pairs, jnp.int32, jnp.int32)
+        instance = jnp.where(done, instance, 0)
+        cell = jnp.where(done, slot * shape.n_classes + data.label[instance], len(counts))
+        return counts.at[cell].add(data.weight[instance], mode="drop")
+
+    counts = jnp.zeros(shape.n_trees * shape.n_nodes * shape.n_classes, data.weight.dtype)
+    return over_chunks(state.n_done, shape.lane_chunk, count, counts)
