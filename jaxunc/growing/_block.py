@@ -81,6 +81,7 @@ def _start(shape: Shape, sample: Array, n_instances: Array, n_live: Array) -> St
         move=jnp.zeros(2 * shape.n_open, jnp.complex64),
         values=jnp.zeros(shape.n_open if shape.n_words else 1, jnp.int32),
         cells=jnp.zeros(max(shape.n_cells, 1), jnp.int32),
+        frequent=jnp.zeros(max(shape.n_cells, 1), jnp.int32),
         n_cells=jnp.int32(0),
     )
     return State(n_live, n_live * n_instances, jnp.int32(0), opened, lanes, grown, scratch)

@@ -29,7 +29,7 @@ def with_piece(array: Array, start, values: Array) -> Array:
 
 def at(array: Array, index: Int32[Array, "..."]) -> Array:
     """``array[index]``, the index being within bounds."""
-    return array.at[index].get(mode="promise_in_bounds")
+    return array.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 def pair_at(pairs: Array, index: Int32[Array, "..."]) -> tuple[Array, Array]:
@@ -39,4 +39,6 @@ def pair_at(pairs: Array, index: Int32[Array, "..."]) -> tuple[Array, Array]:
 
 def put(array: Array, index: Int32[Array, "n"], keep: Bool[Array, "n"], values) -> Array:
     """The array with values at different places, where they are to be kept."""
-    return array.at[jnp.where(keep, index, array.shape[0])].set(values, mode="drop", unique_indices=True)
+    return array.at[jnp.where(keep, index, array.shape[0])].set(
+        values, mode="drop", unique_indices=True, wrap_negative_indices=False
+    )

@@ -93,7 +93,7 @@ def _fits(shape: Shape, data: Data, limits: Limits, state: State, start, test: T
         return fits
     values = piece(state.scratch.values, start, shape.node_chunk)
     if shape.n_cells:
-        several = count_in(state.scratch.cells, values, at(data.n_ranks, test.feature)) >= 2
+        several = count_in(state.scratch.frequent, values, at(data.n_ranks, test.feature)) >= 2
     else:
         several = (n_left > 0) | (values > 0)
     return jnp.where(test.multiway, several, fits) | test.cut

@@ -53,7 +53,7 @@ def find_sides(shape: Shape, data: Data, limits: Limits, state: State) -> State:
 
     scratch, _ = over_chunks(state.n_lanes, shape.lane_chunk, look, (scratch, jnp.int32(0)))
     if shape.n_cells:
-        scratch = scratch._replace(cells=_frequent_before(shape, limits, scratch))
+        scratch = scratch._replace(frequent=_frequent_before(shape, limits, scratch))
     return state._replace(scratch=scratch)
 
 
@@ -66,13 +66,13 @@ def _cleared(shape: Shape, scratch: Scratch) -> Array:
 
 def _frequent_before(shape: Shape, limits: Limits, scratch: Scratch) -> Array:
     def count(start, carry):
-        cells, n_frequent = carry
-        frequent = piece(cells, start, shape.lane_chunk) >= limits.min_leaf
+        counted, n_frequent = carry
+        frequent = piece(scratch.cells, start, shape.lane_chunk) >= limits.min_leaf
         before = count_before(frequent) + n_frequent
-        return with_piece(cells, start, 2 * before + frequent), before[-1] + frequent[-1]
+        return with_piece(counted, start, 2 * before + frequent), before[-1] + frequent[-1]
 
-    cells, _ = over_chunks(scratch.n_cells, shape.lane_chunk, count, (scratch.cells, jnp.int32(0)))
-    return cells
+    counted, _ = over_chunks(scratch.n_cells, shape.lane_chunk, count, (scratch.frequent, jnp.int32(0)))
+    return counted
 
 
 def count_in(before: Array, first: Array, size: Array) -> Array:

@@ -114,7 +114,9 @@ class Scratch(NamedTuple):
     """Of nodes with a multi-way test: where the cells begin in which its values are counted. Where one instance is
     enough for a child, nothing is counted: 1 if there is a value above that of the cut, else 0."""
     cells: Int32[Array, "cells"]
-    """How often values occur; then, how many before it are frequent enough, doubled, and 1 more if it is so itself."""
+    """How often values occur."""
+    frequent: Int32[Array, "cells"]
+    """Of cells: how many before it occur often enough, doubled, and 1 more if it does itself."""
     n_cells: Int32[Array, ""]
 
 
