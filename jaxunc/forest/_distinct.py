@@ -16,13 +16,17 @@ def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The distinct rows, sorted, and for each row its place among them. Column by column: much faster than rows."""
     if rows.dtype.kind in "iu" and rows.size:
         # Small counts, as in leaves, number the vectors: no sorting.
-        sides = rows.max(axis=0).astype(np.int64) + 1
+        sides = np.array([column.max() for column in rows.T], np.int64) + 1
         if rows.min() >= 0 and np.prod(sides.astype(np.float64)) <= LARGEST_TABLE:
-            number = np.ravel_multi_index(tuple(rows.T), tuple(sides))
+            number = np.zeros(len(rows), np.int32)
+            for column, side in zip(rows.T, sides, strict=True):
+                number *= int(side)
+                number += column
             seen = np.zeros(np.prod(sides), np.int32)
             seen[number] = 1
             present = np.flatnonzero(seen)
-            return np.stack(np.unravel_index(present, tuple(sides)), axis=1), (np.cumsum(seen) - 1)[number]
+            place = np.cumsum(seen, dtype=np.int32) - 1
+            return np.stack(np.unravel_index(present, tuple(sides)), axis=1), place[number]
     group = np.zeros(len(rows), np.int64)
     for column in rows.T:
         values, index = np.unique(column, return_inverse=True)

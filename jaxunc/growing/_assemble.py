@@ -1,12 +1,15 @@
 """From the flat nodes of grown blocks to the arrays of a forest (on the host)."""
 
 from dataclasses import dataclass
+from functools import partial
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._numerics import NAN_LAST
 from jaxunc.forest import Forest, Siblings, bucket, distinct_rows, padded_table
+from jaxunc.routing import split_words
 
 from ._decide import MISSING_LEFT
 from ._sample import Sample
@@ -31,35 +34,45 @@ def read_block(shape: Shape, grown: Grown, counts, n_live: int, sample: Sample) 
     """Copy a block's trees from the device."""
     n_nodes = np.asarray(grown.n_nodes)[:n_live]
     width = int(n_nodes.max())
-
-    def cut(flat, *more):
-        return np.asarray(flat).reshape(shape.n_trees, shape.n_nodes, *more)[:n_live, :width]
-
-    threshold, child = (np.array(half) for half in np.moveaxis(cut(np.asarray(grown.test).view(np.int32), 2), -1, 0))
-    feature, counts = cut(grown.feature), np.ascontiguousarray(cut(counts, shape.n_classes))
-    missing_right = feature < MISSING_LEFT
-    feature = np.where(missing_right, feature, feature - MISSING_LEFT)
+    whole = _arrays(
+        shape, grown, jnp.asarray(sample.order, jnp.int32), jnp.asarray(sample.boundaries), sample.data.n_numeric
+    )
+    # On a CPU these are views.
+    arrays = {name: np.asarray(array)[:n_live, :width] for name, array in whole.items()}
+    counts = np.asarray(counts).reshape(shape.n_trees, shape.n_nodes, shape.n_classes)[:n_live, :width]
     if np.any(n_nodes == 1):  # a root that was never open holds the sample
+        counts = np.array(counts)
         counts[n_nodes == 1, 0] = sample.totals
-    if shape.n_words:
-        nominal = (feature >= int(sample.data.n_numeric)) & (child >= 0)
-        threshold[nominal] = sample.boundaries[feature[nominal], threshold[nominal]]
     table, code = distinct_rows(counts.reshape(-1, shape.n_classes))
-    child = np.where(child < 0, np.arange(width, dtype=np.int32), child)
-    group = np.array(cut(grown.group)) if shape.n_words else None
     return Part(
-        arrays={
-            "feature": sample.order.astype(np.int32)[feature] * (child != np.arange(width)),
-            "threshold": threshold,
-            "child": child,
-            "code": code.reshape(n_live, width).astype(np.int32),
-            "missing_right": missing_right,
-        },
+        arrays={**arrays, "code": code.reshape(n_live, width)},
         table=table,
         depth=np.asarray(grown.depth)[:n_live],
-        group=group,
-        empty=None if group is None else (group >= 0) & (cut(grown.size) == 0),
+        group=arrays.pop("group") if shape.n_words else None,
+        empty=arrays.pop("empty") if shape.n_words else None,
     )
+
+
+@partial(jax.jit, static_argnums=0)
+def _arrays(shape: Shape, grown: Grown, order, boundaries, n_numeric) -> dict[str, jax.Array]:
+    """The nodes in a forest's terms, ``[trees nodes]``."""
+    place = jnp.arange(shape.n_trees * shape.n_nodes, dtype=jnp.int32) % shape.n_nodes
+    threshold, left = split_words(grown.test, jnp.int32, jnp.int32)
+    inner = left >= 0
+    missing_right = grown.feature < MISSING_LEFT
+    feature = jnp.where(missing_right, grown.feature, grown.feature - MISSING_LEFT)
+    nodes = {
+        "feature": jnp.where(inner, order[feature], 0),
+        "threshold": threshold,
+        "child": jnp.where(inner, left, place),
+        "missing_right": missing_right,
+    }
+    if shape.n_words:
+        rank = jnp.where(inner & (feature >= n_numeric), threshold, -1)
+        edge = boundaries[feature, jnp.maximum(rank, 0)]
+        nodes["threshold"] = jnp.where(rank >= 0, edge, threshold)
+        nodes["group"], nodes["empty"] = grown.group, (grown.group >= 0) & (grown.size == 0)
+    return {name: array.reshape(shape.n_trees, shape.n_nodes) for name, array in nodes.items()}
 
 
 def assemble_parts(parts: list[Part], sample: Sample) -> Forest:
@@ -67,22 +80,22 @@ def assemble_parts(parts: list[Part], sample: Sample) -> Forest:
     width = bucket(max(part.arrays["child"].shape[1] for part in parts), 64)
     rows = np.concatenate([np.zeros((1, len(sample.labels)), parts[0].table.dtype), *(part.table for part in parts)])
     table, place = distinct_rows(rows)  # row 0 is the zero vector: counts are not negative
-    row = 1
+    place, row = place.astype(np.int32), 1
     for part in parts:
-        part.arrays["code"] = place[row : row + len(part.table)].astype(np.int32)[part.arrays["code"]]
+        part.arrays["code"] = place[row : row + len(part.table)][part.arrays["code"]]
         row += len(part.table)
     depth = np.concatenate([part.depth for part in parts])
     siblings = _siblings(parts, width)
 
-    def stacked(name: str, beyond) -> jnp.ndarray:
-        whole, begin = np.empty((len(depth), width), parts[0].arrays[name].dtype), 0
+    def stacked(name: str, beyond) -> jax.Array:
+        whole, begin = _aligned((len(depth), width), parts[0].arrays[name].dtype), 0
         for part in parts:
             own = part.arrays.pop(name)
             here = whole[begin : begin + len(own)]
             here[:, : own.shape[1]] = own
             here[:, own.shape[1] :] = np.broadcast_to(beyond, width)[own.shape[1] :]
             begin += len(own)
-        return jnp.asarray(whole)
+        return jax.device_put(whole, may_alias=True)
 
     total = sample.totals.sum()
     return Forest(
@@ -102,11 +115,19 @@ def assemble_parts(parts: list[Part], sample: Sample) -> Forest:
     )
 
 
+def _aligned(shape: tuple[int, ...], dtype) -> np.ndarray:
+    """An array to be filled, at an address that JAX takes over without a copy on a CPU."""
+    n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    raw = np.empty(n_bytes + 64, np.uint8)
+    return raw[-raw.ctypes.data % 64 :][:n_bytes].view(dtype).reshape(shape)
+
+
 def _siblings(parts: list[Part], width: int) -> Siblings | None:
     """The empty leaves' table, None without multi-way tests."""
     if parts[0].group is None:
         return None
-    groups = np.full((sum(len(part.depth) for part in parts), width), -1, np.int32)
+    groups = _aligned((sum(len(part.depth) for part in parts), width), np.int32)
+    groups[:] = -1
     firsts, nodes, begin, n_groups, n_members = [np.zeros(1, np.int64)], [], 0, 0, 0
     for part in parts:
         assert part.group is not None
@@ -128,7 +149,7 @@ def _siblings(parts: list[Part], width: int) -> Siblings | None:
     if not n_groups:
         return None
     return Siblings(
-        group=jnp.asarray(groups),
+        group=jax.device_put(groups, may_alias=True),
         first=jnp.asarray(np.concatenate(firsts), jnp.int32),
         node=jnp.asarray(np.concatenate(nodes)),
     )

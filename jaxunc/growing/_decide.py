@@ -5,16 +5,16 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int32
+from jaxtyping import Array, Int32
 
 from jaxunc.routing import pair_words, split_words
 
 from ._chunks import at, over_chunks, piece, put, with_piece
 from ._draw import Test
-from ._follow import Next, follow
+from ._follow import Side, Tried, follow
 from ._running import count_before, sum_before
 from ._sides import count_in
-from ._state import Data, Grown, Limits, Open, Shape, State
+from ._state import Data, Grown, Limits, Shape, State
 
 MISSING_LEFT = np.int32(2**30)
 """Added to the number of a feature where missing values go left."""
@@ -57,25 +57,33 @@ def decide(shape: Shape, data: Data, limits: Limits, state: State) -> tuple[Stat
         new_tree = live & (tree != jnp.concatenate([totals.last_tree[None], tree[:-1]]))
         offset = put(totals.offset, tree, new_tree, at(n_nodes, tree) - 2 * rank)
         child = at(offset, tree) + 2 * rank
-        next_ = follow(shape, data, limits, test, opened, accepted, retry, child, n_left)
-        nodes, kept = next_.nodes, next_.kept
+        tried = Tried(opened, test, accepted, retry, child, n_left)
+        left, right = (follow(shape, data, limits, tried, side) for side in (False, True))
 
         # The lanes of open nodes lie side by side, those that reach leaves lie in the second half.
-        size = jnp.where(kept, nodes.size, 0)
-        first = sum_before(size.reshape(-1), shape.n_lanes).reshape(-1, 2) + totals.n_lanes
-        place = count_before(kept.reshape(-1)).reshape(-1, 2) + totals.n_open
-        begin = jnp.stack([opened.first, opened.first + nodes.size[:, 0]], axis=1)
-        goal = jnp.where(kept, place, nodes.slot)
-        target = jnp.where(kept, first, shape.n_lanes + state.n_done + begin - first)
-        side = _moves(accepted[:, None], target, goal, opened.first, at(state.scratch.before, opened.first) >> 1)
-        move = with_piece(move, 2 * start, side.reshape(-1))
-
-        flat_kept, where = kept.reshape(-1), place.reshape(-1)
-        opened_next = jax.tree.map(
-            lambda old, new: put(old, where, flat_kept, new.reshape(-1)), opened_next, nodes._replace(first=first)
-        )
-        grown = _split(shape, grown, opened, test, accepted, tree, child, next_)
-        last = rank[-1] + accepted[-1], place[-1, 1] + kept[-1, 1], first[-1, 1] + size[-1, 1], tree[-1]
+        size_left, size_right = (jnp.where(side.kept, side.nodes.size, 0) for side in (left, right))
+        first_left = sum_before(size_left + size_right, shape.n_lanes) + totals.n_lanes
+        place_left = count_before(left.kept) + count_before(right.kept) + totals.n_open
+        first, place = (first_left, first_left + size_left), (place_left, place_left + left.kept)
+        begin = opened.first, opened.first + left.nodes.size
+        right_before = at(state.scratch.before, opened.first) >> 1
+        counted = opened.first - right_before, right_before
+        done = shape.n_lanes + state.n_done
+        goals = [
+            (jnp.where(side.kept, f, done + b - f), jnp.where(side.kept, p, side.nodes.slot))
+            for side, f, b, p in zip((left, right), first, begin, place, strict=True)
+        ]
+        for i in range(2):
+            target, goal = (jnp.where(accepted, *both) for both in zip(goals[i], goals[0], strict=True))
+            # The lowest bit tells whether a lane's place among those of its side is added, or its number.
+            shift = target - jnp.where(accepted, counted[i], opened.first)
+            move = with_piece(move, i * shape.n_open + start, pair_words(2 * shift + accepted, goal))
+        for side, f, p in zip((left, right), first, place, strict=True):
+            opened_next = jax.tree.map(
+                lambda old, new, side=side, p=p: put(old, p, side.kept, new), opened_next, side.nodes._replace(first=f)
+            )
+        grown = _split(grown, tried, tree, (left, right))
+        last = rank[-1] + accepted[-1], place[1][-1] + right.kept[-1], first[1][-1] + size_right[-1], tree[-1]
         return opened_next, grown, move, _Totals(*last, offset)
 
     zero = jnp.int32(0)
@@ -99,30 +107,21 @@ def _fits(shape: Shape, data: Data, limits: Limits, state: State, start, test: T
     return jnp.where(test.multiway, several, fits) | test.cut
 
 
-def _moves(split: Bool[Array, "open 1"], target: Array, goal: Array, first: Array, n_right: Array) -> Array:
-    """For both sides of nodes, packed: what to add to a lane's count of those on its side before it, and its goal.
-
-    Where there are no sides, it is added to the lane's number. The lowest bit tells.
-    """
-    counted = jnp.stack([first - n_right, n_right], axis=1)
-    shift = jnp.where(split, target - counted, (target[:, 0] - first)[:, None])
-    return pair_words(2 * shift + split, jnp.where(split, goal, goal[:, :1]))
-
-
-def _split(shape: Shape, grown: Grown, opened: Open, test: Test, accepted, tree, child, next_: Next) -> Grown:
+def _split(grown: Grown, tried: Tried, tree: Array, sides: tuple[Side, Side]) -> Grown:
     """Write the accepted tests."""
-    depth = (opened.depth if opened.cuts is None else opened.cuts.n_cuts) + 1
+    nodes, test, accepted = tried.nodes, tried.test, tried.accepted
+    depth = (nodes.depth if nodes.cuts is None else nodes.cuts.n_cuts) + 1
     feature = test.feature + MISSING_LEFT * ~test.missing_right
     grown = grown._replace(
-        feature=put(grown.feature, opened.slot, accepted, feature),
-        test=put(grown.test, opened.slot, accepted, pair_words(test.threshold, child)),
+        feature=put(grown.feature, nodes.slot, accepted, feature),
+        test=put(grown.test, nodes.slot, accepted, pair_words(test.threshold, tried.child)),
         n_nodes=grown.n_nodes.at[tree].add(2 * accepted.astype(jnp.int32), mode="promise_in_bounds"),
         depth=grown.depth.at[tree].max(jnp.where(accepted, depth, 0), mode="promise_in_bounds"),
     )
-    if next_.closed is None or next_.nodes.cuts is None:
-        return grown
-    slot, closed = next_.nodes.slot.reshape(-1), next_.closed.reshape(-1)
-    return grown._replace(
-        group=put(grown.group, slot, closed, next_.nodes.cuts.group.reshape(-1)),
-        size=put(grown.size, slot, closed, next_.nodes.size.reshape(-1)),
-    )
+    for side in sides:
+        if side.closed is not None and side.nodes.cuts is not None:
+            grown = grown._replace(
+                group=put(grown.group, side.nodes.slot, side.closed, side.nodes.cuts.group),
+                size=put(grown.size, side.nodes.slot, side.closed, side.nodes.size),
+            )
+    return grown

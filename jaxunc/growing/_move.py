@@ -17,7 +17,7 @@ def move_lanes(shape: Shape, state: State, n_open: Array, n_lanes: Array) -> Sta
         lane, used, instance, node = lane_piece(shape, state, state.scratch.lanes, start)
         before = piece(state.scratch.before, start, shape.lane_chunk)
         before, right = before >> 1, before & 1
-        shift, goal = pair_at(state.scratch.move, 2 * node + right)
+        shift, goal = pair_at(state.scratch.move, right * shape.n_open + node)
         counted = jnp.where(shift & 1 == 0, lane, jnp.where(right == 1, before, lane - before))
         return put(lanes, (shift >> 1) + counted, used, pair_words(instance, goal))
 

@@ -109,7 +109,7 @@ class Scratch(NamedTuple):
     before: Int32[Array, "lanes"]
     """Of lanes: how many before it go right, doubled, and 1 more if it goes right itself."""
     move: Complex64[Array, "2*open"]
-    """Of the two sides of open nodes: where their lanes go, and to which node."""
+    """Of open nodes, left sides before right ones: where their lanes go, and to which node."""
     values: Int32[Array, "open"]
     """Of nodes with a multi-way test: where the cells begin in which its values are counted. Where one instance is
     enough for a child, nothing is counted: 1 if there is a value above that of the cut, else 0."""
