@@ -13,7 +13,7 @@ from jaxunc._checks import is_concrete
 from jaxunc.combiners import Fold, lift_forest, read_answer
 from jaxunc.forest import Forest
 
-from ._empty_leaves import follows_siblings
+from ._empty_leaves import follows_siblings, sums_siblings
 from ._fold import fold
 from ._following import answer_following
 from ._instances import as_instances, check_mask
@@ -24,6 +24,10 @@ from ._walk import block_size, default_form, unrolled_depth
 
 CHUNKS = (256, 2048, 8192)
 """Instances per compiled call on CPU: a batch of any size is cut into these, the last part padded up to one of them."""
+
+
+LARGEST_LEAF_TABLE = 2**30
+"""Bytes of what a rule lifts from the leaves of a forest."""
 
 
 def bind(forest: Forest, combiner: Fold, *, threads: int | None = None) -> "BoundForest":
@@ -75,10 +79,18 @@ class BoundForest:
 
     def __init__(self, forest: Forest, combiner: Fold, threads: int):
         self.forest, self.combiner, self.threads = forest, combiner, threads
-        self.leaf_table = lift_forest(combiner, forest)
-        planes, self._scalars, self._layout = cut(self.leaf_table, combiner.merge, forest.n_trees, forest.n_nodes)
-        self._packed = pack(planes, self._layout)
-        self._totals = merge_scalars(self._layout, self._scalars)
+        self._by_rows = sums_siblings(forest) or (forest.siblings is None and _is_large(combiner, forest))
+        if self._by_rows:
+            jax.eval_shape(lift_forest, combiner, forest)  # what does not suit the forest is refused here
+        else:
+            planes, self._scalars, self._layout = cut(self.leaf_table, combiner.merge, forest.n_trees, forest.n_nodes)
+            self._packed = pack(planes, self._layout)
+            self._totals = merge_scalars(self._layout, self._scalars)
+
+    @cached_property
+    def leaf_table(self) -> PyTree:
+        """What the rule lifts from the leaves: arrays ``[trees nodes ...]``, or ``[trees]``."""
+        return lift_forest(self.combiner, self.forest)
 
     def __call__(self, X, *, tree_mask=None) -> PyTree:
         """What the rule's call returns: class scores ``[instances classes]`` for nearly all."""
@@ -101,14 +113,14 @@ class BoundForest:
         return self._run(X, tree_mask, None)
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
-        if not is_concrete(X, self.leaf_table, tree_mask):
+        if not is_concrete(X, self.forest, self.combiner, tree_mask):
             X = jnp.asarray(X, jnp.float32)
             stat = fold(self.forest, self.leaf_table, X, merge=self.combiner.merge, tree_mask=tree_mask)
             return read_answer(self.combiner.finish(stat), readout)
         values, missing = as_instances(X, self.forest)
         mask = None if tree_mask is None else np.asarray(tree_mask)
         check_mask(mask, len(values), self.forest.n_trees)
-        if follows_siblings(self.forest):
+        if self._by_rows or follows_siblings(self.forest):
             return self._run_following(values, mask, readout)
         form = default_form()
         spec = Spec(self._layout, missing, form, unrolled_depth(form, self.forest))
@@ -133,10 +145,9 @@ class BoundForest:
     def _run_following(self, values, mask, readout: str | None) -> PyTree:
         parallel = default_form() == "blocks" and self.threads > 1
         run = _pool(self.threads).map if parallel else map
+        table = None if self._by_rows else self.leaf_table
         plan = self._plan_with_missing
-        return answer_following(
-            self.forest, self.combiner, self.leaf_table, plan, np.asarray(values), mask, readout, run
-        )
+        return answer_following(self.forest, self.combiner, table, plan, np.asarray(values), mask, readout, run)
 
     def _sizes(self, form: str) -> tuple[int, ...]:
         if form == "blocks":
@@ -177,6 +188,14 @@ def _merge_chunk(spec: Spec, plan: Plan, packed, scalars, totals, x, mask) -> Py
 @partial(jax.jit, static_argnames="readout")
 def _finish_chunk(combiner: Fold, readout: str | None, merged: PyTree) -> PyTree:
     return read_answer(combiner.finish(merged), readout)
+
+
+def _is_large(combiner: Fold, forest: Forest) -> bool:
+    """Whether a leaf table on the host would take more memory than it saves time: distinct counts are lifted then."""
+    if default_form() != "blocks" or not is_concrete(forest, combiner):
+        return False
+    parts = jax.tree.leaves(jax.eval_shape(lift_forest, combiner, forest))
+    return sum(part.size * part.dtype.itemsize for part in parts) > LARGEST_LEAF_TABLE
 
 
 def _chunks(n: int, sizes: tuple[int, ...], threads: int) -> list[tuple[int, int, int]]:

@@ -37,6 +37,11 @@ def follows_siblings(forest: Forest) -> bool:
     return forest.siblings is not None and forest.empty_leaves in ("sum", "average")
 
 
+def sums_siblings(forest: Forest) -> bool:
+    """Whether they are given the sum of the counts that they then reach."""
+    return forest.siblings is not None and forest.empty_leaves == "sum"
+
+
 def refuse_trace(forest: Forest, *arrays) -> None:
     """Raise a ValueError if instances would have to be routed on under a trace."""
     if follows_siblings(forest) and not is_concrete(arrays, forest.child, forest.siblings):

@@ -1,4 +1,5 @@
-"""Answers of forests whose empty leaves are followed: block by block, through the leaves of all trees."""
+"""Answers through the leaves of all trees, block by block: of forests whose empty leaves are followed, or whose leaf
+table would not fit."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -34,11 +35,14 @@ def answer_following(
         end = min(begin + STRETCH, len(values))
         parts = [slice(start, min(start + size, end)) for start in range(begin, max(end, begin + 1), size)]
         inputs = [(_padded(values[part], size), None if mask is None else _padded(mask[part], size)) for part in parts]
-        if forest.empty_leaves == "sum":
+        if forest.siblings is None or forest.empty_leaves == "sum":
             found = _answer_sums(forest, combiner, plan, inputs, readout, run)
         else:
-            found = run(lambda xm: _answer_average(forest, combiner, leaf_table, plan, xm[0], xm[1], readout), inputs)
-        answers += [_trimmed(answer, part.stop - part.start) for part, answer in zip(parts, found, strict=True)]
+            found = run(
+                lambda xm: _fetched(_answer_average(forest, combiner, leaf_table, plan, xm[0], xm[1], readout)), inputs
+            )
+        sizes = [part.stop - part.start for part in parts]
+        answers += [_trimmed(answer, size) for size, answer in zip(sizes, found, strict=True)]
     return jax.tree.map(lambda *a: jnp.asarray(np.concatenate(a) if a[0].ndim else a[0]), *answers)
 
 
@@ -54,12 +58,12 @@ def _answer_sums(forest: Forest, combiner: Fold, plan: Plan, inputs: list, reado
     if has_tree_fields(combiner):
         counts = np.concatenate([np.asarray(table) for table in tables])
         return run(
-            lambda rm: combine_counts(combiner, jnp.asarray(counts[rm[0]]), readout, rm[1]),
+            lambda rm: _fetched(combine_counts(combiner, jnp.asarray(counts[rm[0]]), readout, rm[1])),
             [(rows, in_mask) for (rows, _), in_mask in zip(blocks, masks, strict=True)],
         )
     stat = jax.tree.map(_joined, *(lift_rows(combiner, table) for table in tables))
     return run(
-        lambda rm: combine_rows(combiner, stat, rm[0], readout, rm[1]),
+        lambda rm: _fetched(combine_rows(combiner, stat, rm[0], readout, rm[1])),
         [(rows, in_mask) for (rows, _), in_mask in zip(blocks, masks, strict=True)],
     )
 
@@ -67,8 +71,10 @@ def _answer_sums(forest: Forest, combiner: Fold, plan: Plan, inputs: list, reado
 def _routed(forest: Forest, plan: Plan, x) -> tuple[np.ndarray, np.ndarray]:
     """``[instances trees]`` rows of the count table, -1 for empty leaves; and the sums that those reach, in order."""
     leaves = np.asarray(planned_leaf_index(forest, plan, x))
-    reached = follow(forest, plan, x, leaves)
     rows = np.asarray(forest.code)[np.arange(forest.n_trees), leaves].astype(np.int32)
+    if forest.siblings is None:
+        return rows, np.zeros((0, forest.n_classes))
+    reached = follow(forest, plan, x, leaves)
     rows[reached.instance, reached.tree] = -1
     return rows, sums_reached(forest, reached)
 
@@ -103,5 +109,10 @@ def _padded(rows: np.ndarray, size: int):
     return jnp.asarray(np.pad(rows, ((0, size - len(rows)), (0, 0))))
 
 
+def _fetched(answer: PyTree) -> PyTree:
+    """On the host: a block is finished before the thread begins the next, so that their memory does not add up."""
+    return jax.tree.map(np.asarray, answer)
+
+
 def _trimmed(answer: PyTree, n: int) -> PyTree:
-    return jax.tree.map(lambda part: np.asarray(part)[:n] if part.ndim else part, answer)
+    return jax.tree.map(lambda part: part[:n] if part.ndim else part, answer)
