@@ -22,6 +22,9 @@ BLOCK_LANES = 2**19
 LARGEST_BLOCK = 256
 """Trees that are grown at a time."""
 
+SMALLEST_BLOCK = 2**16
+"""Instances × trees that are worth a thread."""
+
 LANE_CHUNK, NODE_CHUNK, SMALLEST_CHUNK = 2**13, 2**11, 256
 """What is worked on at a time on a CPU."""
 
@@ -128,6 +131,7 @@ def grow_random_trees(
     limits = Limits(jnp.int32(min(min_samples_leaf, NO_LIMIT)), jnp.int32(min_split), jnp.int32(depth))
     # Blocks fill their arrays, which are powers of two, and are of like size.
     n_blocks = -(-n_trees // max(1, min(BLOCK_LANES // n, LARGEST_BLOCK)))
+    n_blocks = max(n_blocks, min(_threads(), n_trees * n // SMALLEST_BLOCK))
     block = -(-n_trees // n_blocks)
     shape = _shape(sample, block, min_samples_leaf, min_split, missing == "random")
     present = jnp.asarray(sample.present)

@@ -10,6 +10,7 @@ import pytest
 
 import jaxunc as ju
 from jaxunc.combiners import lift_forest
+from jaxunc.routing import _bind
 from tests._forests import forest_of_leaves, leaf_nodes, padded, random_counts, toy_data, toy_forest
 from tests._rules import RULES, by_rule, check_same, make
 
@@ -64,6 +65,19 @@ def check_identical(answer, expected):
 def test_the_tensor_of_leaf_counts_gives_the_same(name, n_classes, tolerance):
     expected = make(name, n_classes, TREES).answer(leaves(n_classes))
     check_same(tolerance, name, bound_answer(name, n_classes), expected)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(("name", "n_classes"), [("evidence", 2), ("weighted_together", 2), ("together", 3)])
+def test_a_leaf_table_that_would_be_large_is_not_made(name, n_classes, tolerance, monkeypatch):
+    forest, rule = forest_with_all_leaves(n_classes), make(name, n_classes, TREES)
+    X = toy_data(n_classes)[0]
+    mask = np.arange(len(X) * TREES).reshape(-1, TREES) % 3 > 0
+    expected = ju.bind(forest, rule).answer(X, tree_mask=mask)
+    monkeypatch.setattr(_bind, "LARGEST_LEAF_TABLE", 0)
+    bound = ju.bind(forest, rule)
+    check_same(tolerance, name, bound.answer(X, tree_mask=mask), expected)
+    assert "leaf_table" not in vars(bound)
 
 
 @pytest.mark.once
