@@ -1,6 +1,7 @@
 """Many leaves → one answer: the contract of a fold, and the rules."""
 
 from ._answer import Answer, margin
+from ._averaged_intervals import AveragedIntervals
 from ._beta import BetaAggregation
 from ._cautious import CautiousRule
 from ._dempster import DempsterRule
@@ -8,6 +9,7 @@ from ._epistemic import EpistemicWeighting
 from ._evidence import EvidenceAccumulation
 from ._fold import Fold, tree_field
 from ._generalized_mixture import GeneralizedMixture
+from ._generalized_vote import GeneralizedVote
 from ._lift import (
     combine_contributions,
     combine_counts,
@@ -24,6 +26,7 @@ from ._merge import accumulator, merge_kinds
 from ._names import RULES, SCORERS, check_name, rule_by_name
 from ._one_vs_rest import OneVsRest
 from ._pooling import Pooling
+from ._preference import Preference
 from ._together import Together
 from ._uncertainty import Uncertainty, UncertaintyDecomposition
 from ._vote import Vote
@@ -33,6 +36,7 @@ __all__ = [
     "RULES",
     "SCORERS",
     "Answer",
+    "AveragedIntervals",
     "BetaAggregation",
     "CautiousRule",
     "DempsterRule",
@@ -40,11 +44,13 @@ __all__ = [
     "EvidenceAccumulation",
     "Fold",
     "GeneralizedMixture",
+    "GeneralizedVote",
     "Maximum",
     "Mean",
     "Median",
     "OneVsRest",
     "Pooling",
+    "Preference",
     "Together",
     "Uncertainty",
     "UncertaintyDecomposition",
