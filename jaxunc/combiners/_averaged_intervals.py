@@ -39,9 +39,9 @@ class AveragedIntervals(Fold):
 
     Notes
     -----
-    An empty leaf counts as [0, 1]; so does no tree at all. Sums are compensated. For two classes the upper bound is one
-    less the other class's lower one, so that a bound of exactly one half is one for both. Differentiable in counts and
-    s. Streams C + 1 planes.
+    An empty leaf counts as [0, 1]; so does no tree at all. Sums are compensated. For two classes an upper bound is one
+    less the other class's lower bound: a bound of exactly one half is one for both, and in float32 upper bounds are
+    good to 6e-8, not to as many digits. Differentiable in counts and s. Streams two planes for two classes, else C + 1.
 
     References
     ----------
@@ -64,9 +64,12 @@ class AveragedIntervals(Fold):
         self.s = checked_strength(s)
 
     def lift(self, counts: Num[Array, "... classes"]):
-        """The lower bounds, and the width that is the same for all classes; 1 for the tree."""
+        """The lower bounds; for more than two classes the width, which is the same for all; 1 for the tree."""
+        stat = {"lower": idm_interval(counts, self.s).lower, "trees": jnp.ones(())}
+        if counts.shape[-1] == 2:
+            return stat
         size = jnp.sum(counts.astype(float_dtype(counts, self.s)), axis=-1)
-        return {"lower": idm_interval(counts, self.s).lower, "width": self.s / (size + self.s), "trees": jnp.ones(())}
+        return {**stat, "width": self.s / (size + self.s)}
 
     def finish(self, stat) -> Interval:
         """Totals over their number."""
@@ -74,9 +77,6 @@ class AveragedIntervals(Fold):
         # Materialised, or the compiler multiplies by the reciprocal, and 20.5/41 is no longer one half.
         trees = lax.optimization_barrier(jnp.broadcast_to(jnp.asarray(stat["trees"])[..., None], total.shape))
         lower = jnp.minimum(safe_divide(total, trees), 1.0)
-        upper = lower + safe_divide(stat["width"][..., None], trees, 1.0)
-        if lower.shape[-1] == 2:
-            # Near one half the complement, which keeps ties; near zero the sum, which keeps digits.
-            other = lower[..., ::-1]
-            upper = jnp.where((other < 0.75) & (trees > 0), 1 - other, upper)
+        width = stat.get("width")
+        upper = 1 - lower[..., ::-1] if width is None else lower + safe_divide(width[..., None], trees, 1.0)
         return Interval(lower, jnp.clip(upper, lower, 1.0))

@@ -112,6 +112,8 @@ def pairs(by_pair: Bool[Array, "... classes classes"]) -> Bool[Array, "... pairs
 def matrix(by_pair: Float[Array, "... pairs"], diagonal: Float[Array, "..."]) -> Float[Array, "... classes classes"]:
     """What `pairs` took apart, and a value for the diagonal."""
     n_classes = (1 + math.isqrt(1 + 4 * by_pair.shape[-1])) // 2
-    place = np.zeros((n_classes, n_classes), int)
-    place[~np.eye(n_classes, dtype=bool)] = 1 + np.arange(by_pair.shape[-1])
-    return jnp.concatenate([diagonal[..., None], by_pair], axis=-1)[..., place]
+    # After each entry of the diagonal but the last come n_classes others, row by row.
+    rows = by_pair.reshape(*diagonal.shape, n_classes - 1, n_classes)
+    first = jnp.broadcast_to(diagonal[..., None, None], (*diagonal.shape, n_classes - 1, 1))
+    flat = jnp.concatenate([first, rows], axis=-1).reshape(*diagonal.shape, -1)
+    return jnp.concatenate([flat, diagonal[..., None]], axis=-1).reshape(*diagonal.shape, n_classes, n_classes)
