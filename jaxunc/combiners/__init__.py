@@ -7,6 +7,7 @@ from ._cautious import CautiousRule
 from ._dempster import DempsterRule
 from ._epistemic import EpistemicWeighting
 from ._evidence import EvidenceAccumulation
+from ._explained_vote import ExplainedVote, Explanation
 from ._fold import Fold, tree_field
 from ._generalized_mixture import GeneralizedMixture
 from ._generalized_vote import GeneralizedVote
@@ -42,6 +43,8 @@ __all__ = [
     "DempsterRule",
     "EpistemicWeighting",
     "EvidenceAccumulation",
+    "ExplainedVote",
+    "Explanation",
     "Fold",
     "GeneralizedMixture",
     "GeneralizedVote",
