@@ -1,7 +1,8 @@
 """Why a cautious forest does not decide, and how far it would have to be trusted to."""
 
+from collections.abc import Callable
 from functools import reduce
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import equinox as eqx
 import jax
@@ -101,11 +102,11 @@ class ExplainedVote(Fold):
         self.s, self.mass = checked_strength(s), mass
 
     def lift(self, counts: Num[Array, "... classes"]):
-        """The mass for each class; of the tree the mass, the leads of each class over each other, and if it abstains."""
+        """The mass for each class, and all; of the tree the leads of classes over each other, and if it abstains."""
         pieces = tree_mass(counts, self.s.astype(float_dtype(counts, self.s)), self.mass)
         beside = ~jnp.eye(counts.shape[-1], dtype=bool)
         sure = jnp.all(dominance(counts, self.s) | ~beside, axis=-1)
-        trees = {"leads": pairs(differences(counts)), "abstains": ~jnp.any(sure, axis=-1)}
+        trees: dict[str, Any] = {"leads": pairs(differences(counts)), "abstains": ~jnp.any(sure, axis=-1)}
         if self.mass == "leaf_size":
             trees["mass"] = _as_collected(pieces)
         return {"support": share_out(pieces, sure), "total": pieces, "trees": trees}
@@ -138,14 +139,14 @@ def _as_collected(pieces: dict[str, Array]) -> dict[str, Array]:
 
 
 def _largest_s(leads: Float[Array, "... trees pairs"], mass: dict[str, Array], total: TwoFloat) -> Float[Array, "..."]:
-    """The largest s of a single class, from leads (NaN where a tree is masked), masses (none: equal ones) and their sum."""
+    """The largest s of a single class, from leads (NaN: masked trees), masses (none: equal ones) and their sum."""
     present = ~jnp.isnan(leads)
     by_pair = {name: jnp.where(present, part[..., None], 0) for name, part in mass.items()} or {"units": present}
     if "low" in mass or not mass:
         by_pair = {name: part.astype(jnp.uint32) for name, part in by_pair.items()}
     order = jnp.argsort(-leads, axis=-2)  # NaN last
-    ordered = {name: jnp.take_along_axis(part, order, axis=-2) for name, part in by_pair.items()}
-    by_tree = jax.tree.map(lambda part: jnp.moveaxis(part, -2, 0), (jnp.take_along_axis(leads, order, axis=-2), ordered))
+    in_order = lambda part: jnp.moveaxis(jnp.take_along_axis(part, order, axis=-2), -2, 0)  # noqa: E731
+    by_tree = jax.tree.map(in_order, (leads, by_pair))
     sums = {name: accumulator("exact_sum", part.dtype) for name, part in by_pair.items()}
     n_pairs = leads.shape[-1]
     half = TwoFloat(*(jnp.broadcast_to(part[..., None], by_tree[0].shape[1:]) for part in total))
@@ -154,7 +155,7 @@ def _largest_s(leads: Float[Array, "... trees pairs"], mass: dict[str, Array], t
     def include(carry, tree):
         so_far, found, largest = carry
         lead, parts = tree
-        so_far = {name: sums[name].include(so_far[name], parts[name]) for name in sums}
+        so_far = {name: cast(Callable, sums[name].include)(so_far[name], parts[name]) for name in sums}
         reached = total_of({name: sums[name].result(so_far[name]) for name in sums})
         excess = TwoFloat(2 * reached.high, 2 * reached.low).minus(half).value
         enough = (excess > 0) | ((excess == 0) & ~strict)

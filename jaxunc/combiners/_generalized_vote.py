@@ -6,7 +6,7 @@ from typing import ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Num
+from jaxtyping import Array, Float, Num, Shaped
 
 from jaxunc._numerics import TwoFloat, float_dtype
 from jaxunc.imprecise import checked_strength, dominance
@@ -102,7 +102,7 @@ class GeneralizedVote(Fold):
         return Preference(matrix(mass.value, jnp.zeros_like(whole)), whole, matrix(excess, -whole))
 
 
-def pairs(by_pair: Bool[Array, "... classes classes"]) -> Bool[Array, "... pairs"]:
+def pairs(by_pair: Shaped[Array, "... classes classes"]) -> Shaped[Array, "... pairs"]:
     """The entries beside the diagonal, row by row."""
     n_classes = by_pair.shape[-1]
     first, second = np.nonzero(~np.eye(n_classes, dtype=bool))

@@ -23,7 +23,7 @@ def check_mass(mass: str) -> None:
 def tree_mass(counts: Num[Array, "... classes"], s: Array, mass: Mass) -> dict[str, Array]:
     """The masses of leaves with these counts, as planes for exact sums: ``units``, or the limbs of large integers."""
     if mass == "equal":
-        return {"units": jnp.ones((), jnp.int32)}
+        return {"units": jnp.ones(())}
     whole = jnp.issubdtype(counts.dtype, jnp.integer)
     if mass == "leaf_size" and whole:
         if counts.shape[-1] == 2:

@@ -22,12 +22,12 @@ class Preference(NamedTuple):
 
     @property
     def belief(self) -> Array:
-        r"""The belief of "class 1" ``[...]``: the share of the mass that prefers it, 0 of no mass. For two classes."""
+        """The belief of "class 1" ``[...]``: the share of the mass that prefers it, 0 of no mass. For two classes."""
         return self._share(1, 0)
 
     @property
     def plausibility(self) -> Array:
-        r"""The plausibility of "class 1" ``[...]``: the share that does not prefer class 0, 1 of no mass. Two classes."""
+        """The plausibility of "class 1" ``[...]``: the share that does not prefer class 0, 1 of no mass. As above."""
         return 1 - self._share(0, 1)
 
     def _share(self, preferred: int, other: int) -> Array:

@@ -61,12 +61,11 @@ def nondominated(preference: Preference) -> Bool[Array, "... classes"]:
             f"preference.mass has shape {shape}; expected [... classes classes], the mass for each class over each "
             "other, as jaxunc.GeneralizedVote answers."
         )
-    return _nondominated(Preference(*(None if part is None else jnp.asarray(part) for part in preference)))
+    return _nondominated(*(None if part is None else jnp.asarray(part) for part in preference))
 
 
 @jax.jit
-def _nondominated(preference):
-    mass, total, excess = preference
+def _nondominated(mass, total, excess):
     total = total[..., None, None]
     excess = 2 * mass - total if excess is None else excess
     n_classes = mass.shape[-1]

@@ -9,7 +9,7 @@ from jaxunc._checks import is_concrete
 
 
 class FractionsWarning(UserWarning):
-    """Counts whose rows all add to 1: they look like class frequencies, which do not say how many instances there were."""
+    """Rows of counts that all add to 1: class frequencies, it seems, which do not say how many instances there were."""
 
 
 def warn_of_fractions(counts: Num[Array | np.ndarray, "... classes"], *, stacklevel: int = 2) -> None:
