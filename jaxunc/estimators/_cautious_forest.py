@@ -4,8 +4,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from jaxunc.combiners import AveragedIntervals, ExplainedVote, Explanation, Fold, GeneralizedVote, Together
-from jaxunc.decisions import nondominated
+from jaxunc.combiners import ExplainedVote, Explanation, Fold
+from jaxunc.decisions import CautiousAnswer, CautiousReport
 from jaxunc.imprecise import Interval
 from jaxunc.routing import bind
 
@@ -43,7 +43,7 @@ class CautiousForestClassifier(CountedForest, ClassifierMixin, BaseEstimator):
     forest_
         The `Forest` with the counts that were asked for.
     combiner_
-        What is bound to it: ``Together(vote=GeneralizedVote(s, mass), interval=AveragedIntervals(s))``.
+        What is bound to it, ``CautiousReport(s, mass)``: bind it yourself to have all answers at once.
     classes_, n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
     oob_set_, oob_decision_function_, oob_score_
@@ -102,51 +102,37 @@ class CautiousForestClassifier(CountedForest, ClassifierMixin, BaseEstimator):
 
     def predict_set(self, X) -> np.ndarray:
         """Booleans ``[instances classes]``, in the order of ``classes_``: which classes are in the set; never none."""
-        return np.asarray(nondominated(self._answer(X)["vote"]))
+        return np.asarray(self._answer(X).membership)
 
     def predict_interval(self, X) -> Interval:
         """Bounds of each class's probability ``[instances classes]``, averaged over the trees: `AveragedIntervals`."""
-        return Interval(*map(np.asarray, self._answer(X)["interval"]))
+        return Interval(*map(np.asarray, self._answer(X).interval))
 
     def predict_proba(self, X) -> np.ndarray:
         """Class probabilities ``[instances classes]``: the mean of (n_c + s/C)/(N + s), within the intervals."""
-        return _centre(self._answer(X)["interval"])
+        return np.asarray(self._answer(X).probability)
 
     def predict(self, X) -> np.ndarray:
         """The class of the set, or the most probable one of several, ``[instances]``."""
-        return self.classes_[_most_probable(self._answer(X))]
+        predicted = np.asarray(self._answer(X).predicted)
+        return self.classes_[predicted]
 
     def explain(self, X) -> Explanation:
         """Who is for which class, who abstains, and up to which s the forest decides: `ExplainedVote`, as NumPy."""
         check_is_fitted(self, "forest_")
-        rule = ExplainedVote(self._vote.s, self._vote.mass)
-        return Explanation(*map(np.asarray, bind(self.forest_, rule)(self._instances(X))))
+        vote = self.combiner_.rules.rules["vote"]  # settings may have been changed since
+        bound = bind(self.forest_, ExplainedVote(vote.s, vote.mass))
+        return Explanation(*map(np.asarray, bound(self._instances(X))))
 
-    @property
-    def _vote(self) -> GeneralizedVote:
-        """The vote that was bound: settings may have been changed since."""
-        return self.combiner_.rules["vote"]
-
-    def _answer(self, X) -> dict:
+    def _answer(self, X) -> CautiousAnswer:
         check_is_fitted(self, "forest_")
         return self._bound(self._instances(X))
 
     def _make_rule(self, prior, *, n_samples, n_trees: int) -> Fold:
-        return Together(vote=GeneralizedVote(self.s, self.mass), interval=AveragedIntervals(self.s))
+        return CautiousReport(self.s, self.mass)
 
-    def _keep_own(self, own: dict, y, seen: np.ndarray) -> None:
-        self.oob_set_ = np.asarray(nondominated(own["vote"]))
-        self.oob_decision_function_ = np.where(seen[:, None], _centre(own["interval"]), np.nan)
-        right = self.classes_[_most_probable(own)] == y
+    def _keep_own(self, own: CautiousAnswer, y, seen: np.ndarray) -> None:
+        self.oob_set_ = np.asarray(own.membership)
+        self.oob_decision_function_ = np.where(seen[:, None], own.probability, np.nan)
+        right = self.classes_[np.asarray(own.predicted)] == y
         self.oob_score_ = float(np.mean(right[seen])) if seen.any() else float("nan")
-
-
-def _centre(interval: Interval) -> np.ndarray:
-    """The lower bounds, and for each class its share of what is left open."""
-    lower = np.asarray(interval.lower)
-    return lower + (1 - lower.sum(axis=1, keepdims=True)) / lower.shape[1]
-
-
-def _most_probable(answer: dict) -> np.ndarray:
-    in_set = np.asarray(nondominated(answer["vote"]))
-    return np.argmax(np.where(in_set, _centre(answer["interval"]), -1.0), axis=1)

@@ -1,7 +1,7 @@
 """Fitting a forest and counting in its leaves, whatever is then made of the counts."""
 
 import warnings
-from typing import Any, Self, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from jaxtyping import PyTree
@@ -17,6 +17,8 @@ from jaxunc.forest import Forest
 from jaxunc.routing import BoundForest, bind, leave_one_out
 
 from ._counts import calibration_split, check_counts_mode, counted_forest, warn_of_pure_leaves
+
+Fitted = TypeVar("Fitted", bound="CountedForest")
 
 
 class CountedForest:
@@ -39,7 +41,7 @@ class CountedForest:
     def _keep_own(self, own: PyTree, y, seen: np.ndarray) -> None:
         raise NotImplementedError
 
-    def fit(self, X=None, y=None, sample_weight=None) -> Self:
+    def fit(self: Fitted, X=None, y=None, sample_weight=None) -> Fitted:
         """Fit the forest, count, and bind the rule.
 
         Parameters

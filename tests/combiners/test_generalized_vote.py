@@ -105,7 +105,7 @@ def test_votes_and_decisions_are_those_of_rational_arithmetic(mass, n_classes, r
     exact = [vote_of(leaves, 2, mass) for leaves in counts]
     decisions = [decision_of(leaves, 2, mass) for leaves in counts]
     ties = sum(any(2 * m == total > 0 for row in preferred for m in row) for preferred, total in exact)
-    assert ties >= 3, "or the test says little"
+    assert ties >= (1 if mass == "certainty" else 3), "or the test says little"
     for preference in (rule(jnp.asarray(counts)), ju.bind(forest, rule)(X)):
         tolerance.check(preference.mass, [[[float(m) for m in row] for row in p] for p, _ in exact], scale=1.0)
         tolerance.check(preference.total, [float(total) for _, total in exact], scale=1.0)
@@ -186,11 +186,10 @@ def test_intervals_are_ordered_and_complementary(rng):
 # What holds of every rule
 
 
-def rules_of(n_classes, s=1.5):
+def all_rules(s=1.5):
     """All of them over one routing."""
-    del n_classes
     votes = {f"vote_{mass}": ju.GeneralizedVote(s, mass) for mass in MASSES}
-    why = {f"why_{mass}": ju.ExplainedVote(s, mass) for mass in MASSES}
+    why = {f"why_{mass}": ju.ExplainedVote(s, mass) for mass in EXACT}
     return ju.Together(**votes, **why, interval=ju.AveragedIntervals(s))
 
 
@@ -207,14 +206,14 @@ def test_streaming_masks_blocks_and_transformations(n_classes, rng, tolerance):
     counts = random_counts(rng, (70, 9), n_classes)
     counts[:, 4] = counts[:, 5]
     forest, X = forest_of_leaves(counts)
-    rules = rules_of(n_classes)
+    rules = all_rules()
     bound, whole = ju.bind(forest, rules), rules(jnp.asarray(counts))
     streamed = bound(X)
     check_close(tolerance, streamed, whole)
     check_close(tolerance, ju.bind(padded(forest, 4 * forest.n_nodes), rules)(X), streamed)
     check_close(tolerance, bound(X[:3]), jax.tree.map(lambda a: a[:3], streamed))
-    check_close(tolerance, jax.jit(rules.answer)(jnp.asarray(counts)), whole)
-    check_close(tolerance, jax.vmap(rules.answer)(jnp.asarray(counts)), whole)
+    check_close(tolerance, jax.jit(lambda c: rules.answer(c))(jnp.asarray(counts)), whole)
+    check_close(tolerance, jax.vmap(lambda c: rules.answer(c))(jnp.asarray(counts)), whole)
     mask = np.ones((70, 9), bool)
     mask[:, 6:] = False
     masked, fewer = bound(X, tree_mask=mask), rules(jnp.asarray(counts[:, :6]))
@@ -262,7 +261,9 @@ def test_weights(rng, tolerance):
 def test_gradients(rng, x64):
     counts = jnp.asarray(positive_counts(rng, (3, 4), 2))
     tight = {"atol": 1e-6, "rtol": 1e-6} if x64 else {"atol": 1e-2, "rtol": 1e-2}
-    check_grads(lambda c, s: ju.AveragedIntervals(s)(c), (counts, jnp.asarray(1.5)), 1, ["rev"], eps=1e-3, **tight)
+    check_grads(
+        lambda c, s: ju.AveragedIntervals(s)(jnp.asarray(c)), (counts, jnp.asarray(1.5)), 1, ["rev"], eps=1e-3, **tight
+    )
     forest, X = forest_of_leaves(np.asarray(counts))
 
     def width(counts, s):
@@ -394,10 +395,7 @@ def test_what_is_refused_of_one():
 def test_frequencies_are_warned_of_where_they_enter(rng):
     counts = np.array([[[0.25, 0.75], [0.5, 0.5]], [[1.0, 0.0], [0.0, 0.0]]])
     forest, X = forest_of_leaves(counts)
-    rules = (
-        *(make(1.0) for make in (ju.GeneralizedVote, ju.AveragedIntervals, ju.ExplainedVote)),
-        ju.Weighted(ju.Together(mean=ju.Mean(), vote=ju.GeneralizedVote(1.0)), np.ones(2)),
-    )
+    rules = (ju.AveragedIntervals(1.0), ju.Weighted(ju.Together(vote=ju.GeneralizedVote(1.0)), np.ones(2)))
     for rule in rules:
         with pytest.warns(FractionsWarning, match="look like class frequencies"):
             rule(jnp.asarray(counts))

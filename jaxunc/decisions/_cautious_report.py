@@ -1,0 +1,94 @@
+"""All that a cautious forest says of an instance, in one routing."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int32, Num, PyTree
+
+from jaxunc.combiners import AveragedIntervals, Fold, GeneralizedVote, Preference, Together
+from jaxunc.imprecise import Interval
+
+from ._nondominated import nondominated
+
+
+class CautiousAnswer(NamedTuple):
+    """What a cautious forest says."""
+
+    membership: Bool[Array | np.ndarray, "... classes"]
+    """Which classes are in the set: `nondominated` of the preference."""
+    predicted: Int32[Array | np.ndarray, "..."]
+    """Of the classes in the set the one with the largest probability (the lowest index on ties)."""
+    probability: Float[Array | np.ndarray, "... classes"]
+    """The centre of the leaves' intervals, the mean of (n_c + s/C)/(N + s) over trees."""
+    interval: Interval
+    """`AveragedIntervals`."""
+    preference: Preference
+    """`GeneralizedVote`."""
+
+
+class CautiousReport(Fold):
+    """The set of classes, one class, probabilities, intervals and masses of a cautious forest together.
+
+    Parameters
+    ----------
+    s
+        The strength of the imprecise Dirichlet model, > 0.
+    mass
+        How much a tree counts: ``"equal"``, ``"leaf_size"`` or ``"certainty"``; see `jaxunc.GeneralizedVote`.
+
+    Returns (when called)
+    ---------------------
+    CautiousAnswer
+
+    Raises
+    ------
+    ValueError
+        If s is not positive and finite, or the mass is unknown.
+
+    Warns
+    -----
+    FractionsWarning
+        Where concrete counts enter: if all rows add to 1 and not all are integers.
+
+    Notes
+    -----
+    Sets are decided by votes, probabilities by counts: the most probable class may be left out of a set. No tree: all
+    classes, equal probabilities. For two classes it streams four planes (five where masses are not equal).
+
+    References
+    ----------
+    Zhang, Quost and Masson 2021.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> report = CautiousReport(s=1)(jnp.array([[[0, 4], [1, 2], [2, 2]], [[1, 1], [2, 2], [0, 1]]]))
+    >>> print(report.membership, report.predicted)
+    [[False  True]
+     [ True  True]] [1 1]
+    """
+
+    rules: Together
+
+    def __init__(self, s, mass="equal"):
+        self.rules = Together(vote=GeneralizedVote(s, mass), interval=AveragedIntervals(s))
+
+    @property
+    def merge(self) -> PyTree:
+        """The merges of the vote and of the intervals."""
+        return self.rules.merge
+
+    def lift(self, counts: Num[Array, "... classes"]):
+        """What the vote and the intervals lift."""
+        return self.rules.lift(counts)
+
+    def finish(self, stat) -> CautiousAnswer:
+        """What they answer, and what follows."""
+        answer = self.rules.finish(stat)
+        preference, interval = answer["vote"], answer["interval"]
+        membership = nondominated(preference)
+        unknown = 1 - jnp.sum(interval.lower, axis=-1, keepdims=True)
+        probability = interval.lower + unknown / interval.lower.shape[-1]
+        predicted = jnp.argmax(jnp.where(membership, probability, -1.0), axis=-1).astype(jnp.int32)
+        return CautiousAnswer(membership, predicted, probability, interval, preference)
