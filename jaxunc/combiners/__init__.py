@@ -20,6 +20,7 @@ from ._lift import (
     lift_rows,
     read_answer,
 )
+from ._masses import Mass
 from ._maximum import Maximum
 from ._mean import Mean
 from ._median import Median
@@ -48,6 +49,7 @@ __all__ = [
     "Fold",
     "GeneralizedMixture",
     "GeneralizedVote",
+    "Mass",
     "Maximum",
     "Mean",
     "Median",

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, Num, PyTree
 
-from jaxunc.combiners import AveragedIntervals, Fold, GeneralizedVote, Preference, Together
+from jaxunc.combiners import AveragedIntervals, ExplainedVote, Fold, GeneralizedVote, Mass, Preference
 from jaxunc.imprecise import Interval
 
 from ._nondominated import nondominated
@@ -69,24 +69,28 @@ class CautiousReport(Fold):
      [ True  True]] [1 1]
     """
 
-    rules: Together
+    vote: GeneralizedVote
+    averaged: AveragedIntervals
 
-    def __init__(self, s, mass="equal"):
-        self.rules = Together(vote=GeneralizedVote(s, mass), interval=AveragedIntervals(s))
+    def __init__(self, s, mass: Mass = "equal"):
+        self.vote, self.averaged = GeneralizedVote(s, mass), AveragedIntervals(s)
 
     @property
     def merge(self) -> PyTree:
         """The merges of the vote and of the intervals."""
-        return self.rules.merge
+        return {"vote": self.vote.merge, "averaged": self.averaged.merge}
+
+    def explained(self) -> ExplainedVote:
+        """The rule that explains the sets."""
+        return ExplainedVote(self.vote.s, self.vote.mass)
 
     def lift(self, counts: Num[Array, "... classes"]):
         """What the vote and the intervals lift."""
-        return self.rules.lift(counts)
+        return {"vote": self.vote.lift(counts), "averaged": self.averaged.lift(counts)}
 
     def finish(self, stat) -> CautiousAnswer:
         """What they answer, and what follows."""
-        answer = self.rules.finish(stat)
-        preference, interval = answer["vote"], answer["interval"]
+        preference, interval = self.vote.finish(stat["vote"]), self.averaged.finish(stat["averaged"])
         membership = nondominated(preference)
         unknown = 1 - jnp.sum(interval.lower, axis=-1, keepdims=True)
         probability = interval.lower + unknown / interval.lower.shape[-1]

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from jaxunc.combiners import ExplainedVote, Explanation, Fold
+from jaxunc.combiners import Explanation
 from jaxunc.decisions import CautiousAnswer, CautiousReport
 from jaxunc.imprecise import Interval
 from jaxunc.routing import bind
@@ -97,6 +97,8 @@ class CautiousForestClassifier(CountedForest, ClassifierMixin, BaseEstimator):
     True
     """
 
+    combiner_: CautiousReport
+
     def __init__(self, estimator=None, s=1.0, mass="equal", counts="oob", calibration_size=0.2, random_state=None):
         self.estimator = estimator
         self.s = s
@@ -125,15 +127,14 @@ class CautiousForestClassifier(CountedForest, ClassifierMixin, BaseEstimator):
     def explain(self, X) -> Explanation:
         """Who is for which class, who abstains, and up to which s the forest decides: `ExplainedVote`, as NumPy."""
         check_is_fitted(self, "forest_")
-        vote = self.combiner_.rules.rules["vote"]  # settings may have been changed since
-        bound = bind(self.forest_, ExplainedVote(vote.s, vote.mass))
+        bound = bind(self.forest_, self.combiner_.explained())  # settings may have been changed since
         return Explanation(*map(np.asarray, bound(self._instances(X))))
 
     def _answer(self, X) -> CautiousAnswer:
         check_is_fitted(self, "forest_")
         return self._bound(self._instances(X))
 
-    def _make_rule(self, prior, *, n_samples, n_trees: int) -> Fold:
+    def _make_rule(self, prior, *, n_samples, n_trees: int) -> CautiousReport:
         return CautiousReport(self.s, self.mass)
 
     def _keep_own(self, own: CautiousAnswer, y, seen: np.ndarray) -> None:

@@ -33,6 +33,7 @@ class CountedForest:
     random_state: Any
     classes_: np.ndarray
     forest_: Forest
+    combiner_: Any
     _bound: BoundForest
 
     def _make_rule(self, prior, *, n_samples, n_trees: int) -> Fold:

@@ -3,6 +3,7 @@
 import itertools
 import warnings
 from fractions import Fraction
+from functools import lru_cache
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +14,7 @@ from jax.test_util import check_grads
 import jaxunc as ju
 from jaxunc.combiners import lift_forest, rule_by_name
 from jaxunc.combiners._lift import warn_if_sizes_are_lost
-from jaxunc.decisions import interval_dominance, nondominated
+from jaxunc.decisions import CautiousReport, interval_dominance, nondominated
 from jaxunc.imprecise import FractionsWarning
 from tests._forests import forest_of_leaves, positive_counts, random_counts
 from tests._golden import golden
@@ -56,44 +57,79 @@ def decision_of(leaves, s, mass) -> list[bool]:
     return kept if any(kept) else [True] * n_classes
 
 
+@lru_cache
+def golden_leaves(section: str) -> list[tuple]:
+    """(entries, forest, X, mask) of the entries of each number of classes, their leaves padded to one number."""
+    by_classes: dict[int, list] = {}
+    for entry in golden("idm")[section]:
+        if section == "binary":
+            positive = np.array(entry["n_pos"])
+            leaves = np.stack([np.array(entry["N"]) - positive, positive], axis=1)
+        else:
+            leaves = np.array(entry["counts"])
+        by_classes.setdefault(leaves.shape[1], []).append((entry, leaves))
+    found = []
+    for n_classes, pairs in by_classes.items():
+        trees = max(len(leaves) for _, leaves in pairs)
+        counts, mask = np.full((len(pairs), trees, n_classes), 7), np.zeros((len(pairs), trees), bool)
+        for i, (_, leaves) in enumerate(pairs):
+            counts[i, : len(leaves)], mask[i, : len(leaves)] = leaves, True
+        found.append(([entry for entry, _ in pairs], *forest_of_leaves(counts), mask))
+    return found
+
+
+def answers_of(section: str, make):
+    """Every entry with what the rule made for its s answers."""
+    for entries, forest, X, mask in golden_leaves(section):
+        for s in sorted({entry["s"] for entry in entries}):
+            answer = jax.tree.map(np.asarray, ju.bind(forest, make(s))(X, tree_mask=mask))
+            for i, entry in enumerate(entries):
+                if entry["s"] == s:
+                    yield entry, jax.tree.map(lambda part, i=i: part[i], answer)
+
+
 @pytest.mark.parametrize("mass", MASSES)
 def test_golden_votes(mass, tolerance):
-    for entry in golden("idm")["binary"]:
-        positive, expected = np.array(entry["n_pos"]), entry[GOLDEN[mass]]
-        counts = jnp.asarray(np.stack([np.array(entry["N"]) - positive, positive], axis=1), jnp.int32)
-        preference = ju.GeneralizedVote(entry["s"], mass)(counts)
-        tolerance.check(preference.belief, expected["bel"], scale=1.0)
-        tolerance.check(preference.plausibility, expected["pl"], scale=1.0)
-        assert np.flatnonzero(nondominated(preference)).tolist() == expected["decision"], entry
+    for entry, report in answers_of("binary", lambda s: CautiousReport(s, mass)):
+        expected, preference = entry[GOLDEN[mass]], report.preference
+        total = max(preference.total, 1e-30)
+        tolerance.check(preference.mass[1, 0] / total, expected["bel"], scale=1.0)
+        tolerance.check(1 - preference.mass[0, 1] / total, expected["pl"], scale=1.0)
+        assert np.flatnonzero(report.membership).tolist() == expected["decision"], entry
 
 
-def test_golden_averages(tolerance):
-    for entry in golden("idm")["binary"]:
-        positive, expected = np.array(entry["n_pos"]), entry["averaging_baseline"]
-        counts = jnp.asarray(np.stack([np.array(entry["N"]) - positive, positive], axis=1), jnp.int32)
-        interval = ju.AveragedIntervals(entry["s"])(counts)
-        tolerance.check(interval.lower[1], expected["bel"], scale=1.0)
-        tolerance.check(interval.upper[1], expected["pl"], scale=1.0)
-        assert np.flatnonzero(interval_dominance(interval)).tolist() == expected["decision"], entry
-
-
-def test_golden_of_more_classes(tolerance):
-    for entry in golden("idm")["multiclass"]:
-        counts = jnp.asarray(np.array(entry["counts"]), jnp.int32)
-        preference = ju.GeneralizedVote(entry["s"])(counts)
+@pytest.mark.parametrize(("section", "mass"), [("binary", "equal"), ("multiclass", "equal")])
+def test_golden_averages_and_pairs(section, mass, tolerance):
+    for entry, report in answers_of(section, lambda s: CautiousReport(s, mass)):
+        lower, upper = report.interval
+        dominant = np.flatnonzero(interval_dominance(report.interval)).tolist()
+        if section == "binary":
+            expected = entry["averaging_baseline"]
+            tolerance.check([lower[1], upper[1]], [expected["bel"], expected["pl"]], scale=1.0)
+            assert dominant == expected["decision"], entry
+            continue
+        tolerance.check(lower, entry["averaged_lower"], scale=1.0)
+        tolerance.check(upper, entry["averaged_upper"], scale=1.0)
+        assert dominant == entry["averaged_interval_dominance"]
+        preference = report.preference
         tolerance.check(preference.mass / preference.total, entry["pairwise_belief_equal_mass"], scale=1.0)
-        assert np.flatnonzero(nondominated(preference)).tolist() == entry["nondominated"]
-        interval = ju.AveragedIntervals(entry["s"])(counts)
-        tolerance.check(interval.lower, entry["averaged_lower"], scale=1.0)
-        tolerance.check(interval.upper, entry["averaged_upper"], scale=1.0)
-        assert np.flatnonzero(interval_dominance(interval)).tolist() == entry["averaged_interval_dominance"]
+        assert np.flatnonzero(report.membership).tolist() == entry["nondominated"]
 
 
-def leaves_with_ties(rng, n_classes, n=150, trees=6) -> np.ndarray:
+def test_belief_and_plausibility():
+    preference = ju.GeneralizedVote(1.0, "leaf_size")(jnp.array([[[0, 4], [1, 2], [2, 2], [3, 0]]]))
+    np.testing.assert_allclose(preference.belief, [0.5], rtol=1e-6)
+    np.testing.assert_allclose(preference.plausibility, [11 / 14], rtol=1e-6)
+
+
+def leaves_with_ties(rng, n_classes, n=100, trees=6) -> np.ndarray:
     """Small counts, so that halves are hit often."""
     counts = rng.integers(0, 5, size=(n, trees, n_classes)).astype(np.int32)
     counts[rng.random((n, trees)) < 0.2] = 0
     counts[-1] = 0
+    # Three sizes of 2 against two of 6: with s = 2, certainties of 3 · 1/2 and 2 · 3/4.
+    counts[0] = 0
+    counts[0, :3, 1], counts[0, 3:5, 0] = 2, 6
     return counts
 
 
@@ -303,7 +339,7 @@ def largest_s_of(leaves, mass) -> float:
 @pytest.mark.parametrize("mass", EXACT)
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_the_largest_s(mass, n_classes, rng):
-    counts = leaves_with_ties(rng, n_classes, n=120)
+    counts = leaves_with_ties(rng, n_classes)
     forest, X = forest_of_leaves(counts)
     expected = [largest_s_of(leaves, mass) for leaves in counts]
     assert 0 < np.mean(np.array(expected) == 0) < 1
