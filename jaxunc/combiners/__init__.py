@@ -20,7 +20,6 @@ from ._lift import (
     lift_rows,
     read_answer,
 )
-from ._masses import Mass
 from ._maximum import Maximum
 from ._mean import Mean
 from ._median import Median
@@ -49,7 +48,6 @@ __all__ = [
     "Fold",
     "GeneralizedMixture",
     "GeneralizedVote",
-    "Mass",
     "Maximum",
     "Mean",
     "Median",

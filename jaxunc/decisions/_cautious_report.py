@@ -1,12 +1,12 @@
 """All that a cautious forest says of an instance, in one routing."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, Num, PyTree
 
-from jaxunc.combiners import AveragedIntervals, ExplainedVote, Fold, GeneralizedVote, Mass, Preference
+from jaxunc.combiners import AveragedIntervals, ExplainedVote, Fold, GeneralizedVote, Preference
 from jaxunc.imprecise import Interval
 
 from ._nondominated import nondominated
@@ -72,7 +72,7 @@ class CautiousReport(Fold):
     vote: GeneralizedVote
     averaged: AveragedIntervals
 
-    def __init__(self, s, mass: Mass = "equal"):
+    def __init__(self, s, mass: Literal["equal", "leaf_size", "certainty"] = "equal"):
         self.vote, self.averaged = GeneralizedVote(s, mass), AveragedIntervals(s)
 
     @property

@@ -1,5 +1,7 @@
 """A forest that answers with a set of classes where its leaves hold too little to tell them apart."""
 
+from typing import Any
+
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
@@ -97,6 +99,7 @@ class CautiousForestClassifier(CountedForest, ClassifierMixin, BaseEstimator):
     True
     """
 
+    mass: Any
     combiner_: CautiousReport
 
     def __init__(self, estimator=None, s=1.0, mass="equal", counts="oob", calibration_size=0.2, random_state=None):
