@@ -1,13 +1,16 @@
 """Many leaves → one answer: the contract of a fold, and the rules."""
 
 from ._answer import Answer, margin
+from ._averaged_intervals import AveragedIntervals
 from ._beta import BetaAggregation
 from ._cautious import CautiousRule
 from ._dempster import DempsterRule
 from ._epistemic import EpistemicWeighting
 from ._evidence import EvidenceAccumulation
+from ._explained_vote import ExplainedVote, Explanation
 from ._fold import Fold, tree_field
 from ._generalized_mixture import GeneralizedMixture
+from ._generalized_vote import GeneralizedVote
 from ._lift import (
     combine_contributions,
     combine_counts,
@@ -24,6 +27,7 @@ from ._merge import accumulator, merge_kinds
 from ._names import RULES, SCORERS, check_name, rule_by_name
 from ._one_vs_rest import OneVsRest
 from ._pooling import Pooling
+from ._preference import Preference
 from ._together import Together
 from ._uncertainty import Uncertainty, UncertaintyDecomposition
 from ._vote import Vote
@@ -33,18 +37,23 @@ __all__ = [
     "RULES",
     "SCORERS",
     "Answer",
+    "AveragedIntervals",
     "BetaAggregation",
     "CautiousRule",
     "DempsterRule",
     "EpistemicWeighting",
     "EvidenceAccumulation",
+    "ExplainedVote",
+    "Explanation",
     "Fold",
     "GeneralizedMixture",
+    "GeneralizedVote",
     "Maximum",
     "Mean",
     "Median",
     "OneVsRest",
     "Pooling",
+    "Preference",
     "Together",
     "Uncertainty",
     "UncertaintyDecomposition",

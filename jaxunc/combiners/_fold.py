@@ -1,7 +1,7 @@
 """The contract of a rule: lift → merge → finish."""
 
 import abc
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ from jaxtyping import Array, Num, PyTree
 
 from jaxunc._checks import check_class_axis, check_counts
 
-from ._lift import combine_counts
+from ._lift import combine_counts, warn_if_sizes_are_lost
 
 
 def tree_field(**kwargs) -> Any:
@@ -40,6 +40,9 @@ class Fold(eqx.Module):
 
     merge: eqx.AbstractVar[PyTree]
     """How contributions merge: a name, or a pytree prefix of the statistic with names as leaves."""
+    reads_sizes: ClassVar[bool] = False
+    """Whether the rule compares leaf sizes with a number of instances: then counts that look like frequencies are
+    warned of where they enter."""
 
     @abc.abstractmethod
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
@@ -78,4 +81,5 @@ class Fold(eqx.Module):
                 "Add the tree axis: counts[None]."
             )
         check_counts(counts)
+        warn_if_sizes_are_lost(self, counts)
         return combine_counts(self, counts, readout)

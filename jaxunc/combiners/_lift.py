@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Int32, Num, PyTree
 from jaxunc._checks import is_concrete
 from jaxunc._numerics import float_dtype
 from jaxunc.forest import Forest
+from jaxunc.imprecise import warn_of_fractions
 
 from ._answer import Answer
 from ._merge import accumulator, merge_kinds
@@ -60,6 +61,17 @@ def check_tree_fields(fold: "Fold", n_trees: int) -> None:
     jax.tree_util.tree_map_with_path(check, tree_axes(fold), fold, is_leaf=lambda x: x is None)
 
 
+def warn_if_sizes_are_lost(fold: "Fold", counts: Num[Array, "... classes"]) -> None:
+    """Warn of counts that look like frequencies if the rule, or one within it, reads leaf sizes."""
+
+    def reads_sizes(node) -> bool:
+        parts = node.values() if isinstance(node, dict) else vars(node).values() if hasattr(node, "lift") else ()
+        return getattr(node, "reads_sizes", False) or any(map(reads_sizes, parts))
+
+    if reads_sizes(fold):
+        warn_of_fractions(counts, stacklevel=5)
+
+
 def _lift_rows(fold: "Fold", counts: Num[Array, "rows classes"]) -> PyTree:
     """Lift one tree's leaves, checking that the statistic has the shape that a fold promises."""
     stat = fold.lift(counts)
@@ -89,6 +101,7 @@ def lift_forest(fold: "Fold", forest: Forest) -> PyTree:
     check_tree_fields(fold, forest.n_trees)
     # Arrays alone: a forest's labels are no reason to compile again.
     table, code = forest.count_table, forest.code
+    warn_if_sizes_are_lost(fold, table)
     if has_tree_fields(fold) or not is_concrete(fold, table):
         return _lift_table(fold, table, code)
     return _spread(lift_rows(fold, table), code)

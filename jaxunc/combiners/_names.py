@@ -9,6 +9,7 @@ from jax.tree_util import Partial
 
 from jaxunc import scorers
 
+from ._averaged_intervals import AveragedIntervals
 from ._beta import BetaAggregation
 from ._cautious import CautiousRule
 from ._dempster import DempsterRule
@@ -16,6 +17,7 @@ from ._epistemic import EpistemicWeighting
 from ._evidence import EvidenceAccumulation
 from ._fold import Fold
 from ._generalized_mixture import GeneralizedMixture
+from ._generalized_vote import GeneralizedVote
 from ._maximum import Maximum
 from ._mean import Mean
 from ._median import Median
@@ -36,8 +38,10 @@ RULES: dict[str, type[Fold]] = {
     "epistemic_weighting": EpistemicWeighting,
     "beta_aggregation": BetaAggregation,
     "one_vs_rest": OneVsRest,
+    "generalized_vote": GeneralizedVote,
+    "averaged_intervals": AveragedIntervals,
 }
-"""The rules that have a name."""
+"""The rules that have a name. The last two answer with a preference and with intervals, not with class scores."""
 
 SCORERS: dict[str, Callable] = {
     "probability": scorers.probability,
@@ -70,7 +74,7 @@ def rule_by_name(name: str | Fold, options: Mapping[str, Any] | None = None, *, 
     Raises
     ------
     ValueError
-        If a name is unknown (the nearest is suggested), or the rule does not have an option.
+        If a name is unknown (the nearest is suggested), the rule does not have an option, or lacks one that it needs.
     """
     options = dict(options or {})
     if isinstance(name, Fold):
@@ -83,12 +87,15 @@ def rule_by_name(name: str | Fold, options: Mapping[str, Any] | None = None, *, 
         return OneVsRest(rule_by_name(inner, options, prior=[1 - 1 / n_classes, 1 / n_classes], n_samples=n_samples))
     if isinstance(options.get("scorer"), str):
         options["scorer"] = _scorer(options.pop("scorer"), options.pop("scorer_options", {}), prior, n_samples)
-    accepted = sorted(set(inspect.signature(make).parameters))
+    parameters = inspect.signature(make).parameters
+    accepted = sorted(parameters)
     if unknown := sorted(set(options) - set(accepted)):
         raise ValueError(f"combiner {name!r} has no option {', '.join(map(repr, unknown))}; it has {accepted}.")
     if "prior" in accepted and (make is EvidenceAccumulation or options.get("prior") is not None):
         given = options.get("prior", "forest")
         options["prior"] = prior if isinstance(given, str) and given == "forest" else given
+    if missing := [k for k, p in parameters.items() if p.default is p.empty and k not in options]:
+        raise ValueError(f"combiner {name!r} needs the option {', '.join(map(repr, missing))}.")
     return make(**options)
 
 

@@ -4,6 +4,7 @@ from ._accuracy import accuracy
 from ._auc import auc, auc_reliability
 from ._brier import brier_score
 from ._calibration import calibration_error
+from ._discounted_utility import discounted_utility
 from ._log_loss import log_loss, log_loss_from_logs
 from ._rejection import (
     RejectionCurve,
@@ -13,6 +14,7 @@ from ._rejection import (
     risk_coverage_curve,
 )
 from ._reliability import ReliabilityCurve, reliability_curve
+from ._set_size import determinacy, set_size, single_set_accuracy
 from ._uncertainty_map import UncertaintyMap, uncertainty_map
 
 __all__ = [
@@ -27,9 +29,13 @@ __all__ = [
     "auc_reliability",
     "brier_score",
     "calibration_error",
+    "determinacy",
+    "discounted_utility",
     "log_loss",
     "log_loss_from_logs",
     "reliability_curve",
     "risk_coverage_curve",
+    "set_size",
+    "single_set_accuracy",
     "uncertainty_map",
 ]

@@ -18,7 +18,8 @@ COUNTS = jnp.array([[[3, 1], [0, 2], [5, 5]]])
 
 @pytest.mark.parametrize("name", RULES)
 def test_every_name_makes_its_rule(name):
-    assert type(rule_by_name(name, prior=PRIOR)) is RULES[name]
+    options = {"s": 1} if name in ("generalized_vote", "averaged_intervals") else {}
+    assert type(rule_by_name(name, options, prior=PRIOR)) is RULES[name]
 
 
 def test_options():

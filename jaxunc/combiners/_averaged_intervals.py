@@ -1,0 +1,82 @@
+"""The mean of interval-valued probabilities."""
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Num
+
+from jaxunc._numerics import float_dtype, safe_divide
+from jaxunc.imprecise import Interval, checked_strength, idm_interval
+
+from ._fold import Fold
+
+
+class AveragedIntervals(Fold):
+    r"""The means over trees of the lower and of the upper bounds of each class's probability.
+
+    .. math:: \left[\frac1T \sum_t \frac{n_{t,c}}{N_t + s},\; \frac1T \sum_t \frac{n_{t,c} + s}{N_t + s}\right]
+
+    Parameters
+    ----------
+    s
+        The strength of the imprecise Dirichlet model, > 0.
+
+    Returns (when called)
+    ---------------------
+    Interval
+        ``(lower, upper)``, each ``[... classes]``, in [0, 1]. `jaxunc.decisions.interval_dominance` decides.
+
+    Raises
+    ------
+    ValueError
+        If s is not positive and finite.
+
+    Warns
+    -----
+    FractionsWarning
+        Where concrete counts enter: if all rows add to 1 and not all are integers.
+
+    Notes
+    -----
+    An empty leaf counts as [0, 1]; so does no tree at all. Sums are compensated. For two classes an upper bound is one
+    less the other class's lower bound: a bound of exactly one half is one for both, and in float32 upper bounds are
+    good to 6e-8, not to as many digits. Differentiable in counts and s. Streams two planes for two classes, else C + 1.
+
+    References
+    ----------
+    Zhang, Quost and Masson 2021, the baseline of the experiments.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import jaxunc as ju
+    >>> lower, upper = ju.AveragedIntervals(s=1)(jnp.array([[1, 2], [0, 3]]))
+    >>> print(lower, upper)
+    [0.125 0.625] [0.375 0.875]
+    """
+
+    s: Float[Array, "..."]
+    merge: ClassVar[str] = "sum"
+    reads_sizes: ClassVar[bool] = True
+
+    def __init__(self, s):
+        self.s = checked_strength(s)
+
+    def lift(self, counts: Num[Array, "... classes"]):
+        """The lower bounds; for more than two classes the width, which is the same for all; 1 for the tree."""
+        stat = {"lower": idm_interval(counts, self.s).lower, "trees": jnp.ones(())}
+        if counts.shape[-1] == 2:
+            return stat
+        size = jnp.sum(counts.astype(float_dtype(counts, self.s)), axis=-1)
+        return {**stat, "width": self.s / (size + self.s)}
+
+    def finish(self, stat) -> Interval:
+        """Totals over their number."""
+        total = stat["lower"]
+        # Materialised, or the compiler multiplies by the reciprocal, and 20.5/41 is no longer one half.
+        trees = lax.optimization_barrier(jnp.broadcast_to(jnp.asarray(stat["trees"])[..., None], total.shape))
+        lower = jnp.minimum(safe_divide(total, trees), 1.0)
+        width = stat.get("width")
+        upper = 1 - lower[..., ::-1] if width is None else lower + safe_divide(width[..., None], trees, 1.0)
+        return Interval(lower, jnp.clip(upper, lower, 1.0))

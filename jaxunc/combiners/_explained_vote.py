@@ -1,0 +1,170 @@
+"""Why a cautious forest does not decide, and how far it would have to be trusted to."""
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any, ClassVar, NamedTuple, cast
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, Float, Num
+
+from jaxunc._numerics import TwoFloat, float_dtype, safe_divide
+from jaxunc.imprecise import checked_strength, differences, dominance
+
+from ._fold import Fold
+from ._generalized_vote import matrix, pairs
+from ._masses import Mass, check_mass, share_out, total_of, tree_mass
+from ._merge import accumulator
+
+
+class Explanation(NamedTuple):
+    """What is behind the decision of a cautious forest."""
+
+    support: Float[Array | np.ndarray, "... classes"]
+    """Share of the mass whose trees prefer this class to all others: for it (two classes: the other one's is against
+    it). 0 if there is no mass."""
+    abstaining: Float[Array | np.ndarray, "..."]
+    """Share of the mass whose trees prefer no class to all others; 1 if there is no mass. It completes the support."""
+    abstaining_trees: Bool[Array | np.ndarray, "... trees"]
+    """Which trees those are; False for masked trees."""
+    largest_s: Float[Array | np.ndarray, "..."]
+    """The largest s at which the decision is a single class. 0: at none, since tied leaves leave it open however small
+    s is. NaN for masses of certainty, which themselves depend on s."""
+
+
+class ExplainedVote(Fold):
+    r"""What is behind the decision of a `GeneralizedVote`: who is for, against and undecided, and up to which s.
+
+    As s grows trees only ever stop preferring, so for equal and leaf-size masses the largest s at which c' is rejected
+    is an order statistic of the trees' leads over it, weighted by their masses:
+
+    .. math:: s_{c \succ c'} = \max \Big\{ d : \sum_t m_t [n_{t,c} - n_{t,c'} \ge d] \ge \tfrac12 \sum_t m_t \Big\},
+              \qquad s_{c'} = \max_c s_{c \succ c'}
+
+    (more than half, for class 0 over 1 of two), 0 if it is not positive. The decision is a single class for
+    s in (s₍₁₎, s₍₂₎], the least of the s_c' and the second one; of two classes the least is always 0.
+
+    Parameters
+    ----------
+    s
+        The strength at which trees are asked whether they abstain, > 0.
+    mass
+        As for `GeneralizedVote`.
+
+    Returns (when called)
+    ---------------------
+    Explanation
+        ``support`` ``[... classes]``, ``abstaining`` ``[...]``, ``abstaining_trees`` ``[... trees]`` and ``largest_s``
+        ``[...]``.
+
+    Raises
+    ------
+    ValueError
+        As `GeneralizedVote` does.
+
+    Warns
+    -----
+    FractionsWarning
+        As `GeneralizedVote` does.
+
+    Notes
+    -----
+    The masses are compared exactly, as in `GeneralizedVote`; ``largest_s`` itself is rounded to a float. No mass:
+    ``largest_s`` is 0. It collects every tree's leads for a chunk of instances and sorts them, C(C - 1) times: for the
+    few instances that one wants to understand. Gradient of ``largest_s``: that of the lead of one tree.
+
+    References
+    ----------
+    Zhang, Quost and Masson 2021, where explanations of indeterminate decisions are future work.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import jaxunc as ju
+    >>> counts = jnp.array([[0, 4], [1, 2], [2, 5]])
+    >>> explanation = ju.ExplainedVote(s=4)(counts)
+    >>> print(explanation.abstaining_trees, float(explanation.largest_s))
+    [False  True  True] 3.0
+    >>> print(ju.decisions.nondominated(ju.GeneralizedVote(s=3)(counts)))
+    [False  True]
+    """
+
+    s: Float[Array, "..."]
+    mass: Mass = eqx.field(static=True, default="equal")
+    merge: ClassVar[dict] = {"support": "exact_sum", "total": "exact_sum", "trees": "collect"}
+    reads_sizes: ClassVar[bool] = True
+
+    def __init__(self, s, mass: Mass = "equal"):
+        check_mass(mass)
+        self.s, self.mass = checked_strength(s), mass
+
+    def lift(self, counts: Num[Array, "... classes"]):
+        """The mass for each class, and all; of the tree the leads of classes over each other, and if it abstains."""
+        pieces = tree_mass(counts, self.s.astype(float_dtype(counts, self.s)), self.mass)
+        beside = ~jnp.eye(counts.shape[-1], dtype=bool)
+        sure = jnp.all(dominance(counts, self.s) | ~beside, axis=-1)
+        trees: dict[str, Any] = {"leads": pairs(differences(counts)), "abstains": ~jnp.any(sure, axis=-1)}
+        if self.mass == "leaf_size":
+            trees["mass"] = _as_collected(pieces)
+        return {"support": share_out(pieces, sure), "total": pieces, "trees": trees}
+
+    def finish(self, stat) -> Explanation:
+        """Shares of the total, and the order statistic."""
+        support, total = total_of(stat["support"]), total_of(stat["total"])
+        columns = range(support.high.shape[-1])
+        decided = reduce(TwoFloat.plus, (TwoFloat(support.high[..., c], support.low[..., c]) for c in columns))
+        whole = jnp.broadcast_to(total.value, decided.high.shape)
+        trees = stat["trees"]
+        if self.mass == "certainty":
+            largest = jnp.full(whole.shape, jnp.nan, whole.dtype)
+        else:
+            largest = _largest_s(trees["leads"], trees.get("mass", {}), total)
+        return Explanation(
+            support=safe_divide(support.value, whole[..., None]),
+            abstaining=safe_divide(jnp.maximum(total.minus(decided).value, 0.0), whole, 1.0),
+            abstaining_trees=trees["abstains"] == 1,
+            largest_s=largest,
+        )
+
+
+def _as_collected(pieces: dict[str, Array]) -> dict[str, Array]:
+    """Masses for planes that are kept as floats: of integers the half words, which floats hold exactly."""
+    units = pieces.get("units")
+    if units is None or not jnp.issubdtype(units.dtype, jnp.integer):
+        return pieces
+    return {"low": units & 0xFFFF, "high": units >> 16}
+
+
+def _largest_s(leads: Float[Array, "... trees pairs"], mass: dict[str, Array], total: TwoFloat) -> Float[Array, "..."]:
+    """The largest s of a single class, from leads (NaN: masked trees), masses (none: equal ones) and their sum."""
+    present = ~jnp.isnan(leads)
+    by_pair = {name: jnp.where(present, part[..., None], 0) for name, part in mass.items()} or {"units": present}
+    if "low" in mass or not mass:
+        by_pair = {name: part.astype(jnp.uint32) for name, part in by_pair.items()}
+    order = jnp.argsort(-leads, axis=-2)  # NaN last
+    in_order = lambda part: jnp.moveaxis(jnp.take_along_axis(part, order, axis=-2), -2, 0)  # noqa: E731
+    by_tree = jax.tree.map(in_order, (leads, by_pair))
+    sums = {name: accumulator("exact_sum", part.dtype) for name, part in by_pair.items()}
+    n_pairs = leads.shape[-1]
+    half = TwoFloat(*(jnp.broadcast_to(part[..., None], by_tree[0].shape[1:]) for part in total))
+    strict = jnp.arange(n_pairs) < (1 if n_pairs == 2 else 0)  # of two classes, class 0 over 1
+
+    def include(carry, tree):
+        so_far, found, largest = carry
+        lead, parts = tree
+        so_far = {name: cast(Callable, sums[name].include)(so_far[name], parts[name]) for name in sums}
+        reached = total_of({name: sums[name].result(so_far[name]) for name in sums})
+        excess = TwoFloat(2 * reached.high, 2 * reached.low).minus(half).value
+        enough = (excess > 0) | ((excess == 0) & ~strict)
+        return (so_far, found | enough, jnp.where(enough & ~found, lead, largest)), None
+
+    shape = by_tree[0].shape[1:]
+    start = {name: sums[name].start(shape, part.dtype) for name, part in by_pair.items()}
+    nothing = (start, jnp.broadcast_to(half.high <= 0, shape), jnp.zeros(shape, leads.dtype))
+    largest = lax.scan(include, nothing, by_tree)[0][2]
+    rejected_up_to = jnp.max(matrix(jnp.maximum(largest, 0.0), jnp.zeros(shape[:-1], leads.dtype)), axis=-2)
+    least, second = jnp.moveaxis(jnp.sort(rejected_up_to, axis=-1)[..., :2], -1, 0)
+    return jnp.where(second > least, second, 0.0)

@@ -1,0 +1,59 @@
+"""The mass of a tree in a vote, in pieces that add up without rounding."""
+
+from typing import Literal, TypeAlias, get_args
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Num
+
+from jaxunc._checks import check_one_of
+from jaxunc._numerics import TwoFloat, float_dtype
+
+Mass: TypeAlias = Literal["equal", "leaf_size", "certainty"]
+"""How much a tree counts: 1, the size of its leaf, or how certain its interval is."""
+
+_LIMB = 16
+
+
+def check_mass(mass: str) -> None:
+    """Raise a ValueError unless there is such a mass."""
+    check_one_of("mass", mass, get_args(Mass))
+
+
+def tree_mass(counts: Num[Array, "... classes"], s: Array, mass: Mass) -> dict[str, Array]:
+    """The masses of leaves with these counts, as planes for exact sums: ``units``, or the limbs of large integers."""
+    if mass == "equal":
+        return {"units": jnp.ones(())}
+    whole = jnp.issubdtype(counts.dtype, jnp.integer)
+    if mass == "leaf_size" and whole:
+        if counts.shape[-1] == 2:
+            return {"units": jnp.sum(counts.astype(jnp.uint32), axis=-1, dtype=jnp.uint32)}
+        # The sum of many large counts does not fit 32 bits: in two parts, each of which does.
+        low, high = counts & ((1 << _LIMB) - 1), counts >> _LIMB
+        return {name: jnp.sum(limb, axis=-1, dtype=jnp.uint32) for name, limb in (("low", low), ("high", high))}
+    size = jnp.sum(counts.astype(float_dtype(counts)), axis=-1)
+    return {"units": size if mass == "leaf_size" else size / (size + s)}
+
+
+def share_out(pieces: dict[str, Array], where: Bool[Array, "... k"]) -> dict[str, Array]:
+    """The mass of a tree for each column in which it takes part."""
+    return {name: jnp.where(where, piece[..., None], 0) for name, piece in pieces.items()}
+
+
+def total_of(pieces: dict[str, TwoFloat]) -> TwoFloat:
+    """The merged mass: exact for integers up to 2⁴⁶ in float32."""
+    if "high" not in pieces:
+        return pieces["units"]
+    return jax.tree.map(lambda part: part * 2.0**_LIMB, pieces["high"]).plus(pieces["low"])
+
+
+def beyond_half(mass: TwoFloat, total: TwoFloat, kind: Mass) -> Array:
+    """2 mass - total, whose sign is exact: that of the sums, rounded only then.
+
+    The masses of certainty are rounded themselves, so what is within rounding of a half is a half.
+    """
+    excess = TwoFloat(2 * mass.high, 2 * mass.low).minus(total).value
+    if kind != "certainty":
+        return excess
+    slack = 1e-12 if excess.dtype == jnp.float64 else 1e-6
+    return jnp.where(jnp.abs(excess) <= slack * total.high, 0.0, excess)

@@ -1,0 +1,98 @@
+"""All that a cautious forest says of an instance, in one routing."""
+
+from typing import Literal, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int32, Num, PyTree
+
+from jaxunc.combiners import AveragedIntervals, ExplainedVote, Fold, GeneralizedVote, Preference
+from jaxunc.imprecise import Interval
+
+from ._nondominated import nondominated
+
+
+class CautiousAnswer(NamedTuple):
+    """What a cautious forest says."""
+
+    membership: Bool[Array | np.ndarray, "... classes"]
+    """Which classes are in the set: `nondominated` of the preference."""
+    predicted: Int32[Array | np.ndarray, "..."]
+    """Of the classes in the set the one with the largest probability (the lowest index on ties)."""
+    probability: Float[Array | np.ndarray, "... classes"]
+    """The centre of the leaves' intervals, the mean of (n_c + s/C)/(N + s) over trees."""
+    interval: Interval
+    """`AveragedIntervals`."""
+    preference: Preference
+    """`GeneralizedVote`."""
+
+
+class CautiousReport(Fold):
+    """The set of classes, one class, probabilities, intervals and masses of a cautious forest together.
+
+    Parameters
+    ----------
+    s
+        The strength of the imprecise Dirichlet model, > 0.
+    mass
+        How much a tree counts: ``"equal"``, ``"leaf_size"`` or ``"certainty"``; see `jaxunc.GeneralizedVote`.
+
+    Returns (when called)
+    ---------------------
+    CautiousAnswer
+
+    Raises
+    ------
+    ValueError
+        If s is not positive and finite, or the mass is unknown.
+
+    Warns
+    -----
+    FractionsWarning
+        Where concrete counts enter: if all rows add to 1 and not all are integers.
+
+    Notes
+    -----
+    Sets are decided by votes, probabilities by counts: the most probable class may be left out of a set. No tree: all
+    classes, equal probabilities. For two classes it streams four planes (five where masses are not equal).
+
+    References
+    ----------
+    Zhang, Quost and Masson 2021.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> report = CautiousReport(s=1)(jnp.array([[[0, 4], [1, 2], [2, 2]], [[1, 1], [2, 2], [0, 1]]]))
+    >>> print(report.membership, report.predicted)
+    [[False  True]
+     [ True  True]] [1 1]
+    """
+
+    vote: GeneralizedVote
+    averaged: AveragedIntervals
+
+    def __init__(self, s, mass: Literal["equal", "leaf_size", "certainty"] = "equal"):
+        self.vote, self.averaged = GeneralizedVote(s, mass), AveragedIntervals(s)
+
+    @property
+    def merge(self) -> PyTree:
+        """The merges of the vote and of the intervals."""
+        return {"vote": self.vote.merge, "averaged": self.averaged.merge}
+
+    def explained(self) -> ExplainedVote:
+        """The rule that explains the sets."""
+        return ExplainedVote(self.vote.s, self.vote.mass)
+
+    def lift(self, counts: Num[Array, "... classes"]):
+        """What the vote and the intervals lift."""
+        return {"vote": self.vote.lift(counts), "averaged": self.averaged.lift(counts)}
+
+    def finish(self, stat) -> CautiousAnswer:
+        """What they answer, and what follows."""
+        preference, interval = self.vote.finish(stat["vote"]), self.averaged.finish(stat["averaged"])
+        membership = nondominated(preference)
+        unknown = 1 - jnp.sum(interval.lower, axis=-1, keepdims=True)
+        probability = interval.lower + unknown / interval.lower.shape[-1]
+        predicted = jnp.argmax(jnp.where(membership, probability, -1.0), axis=-1).astype(jnp.int32)
+        return CautiousAnswer(membership, predicted, probability, interval, preference)

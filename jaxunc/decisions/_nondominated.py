@@ -1,0 +1,79 @@
+"""The decision of a cautious forest."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool
+
+from jaxunc.combiners import Preference
+
+from ._sets import undominated
+
+
+def nondominated(preference: Preference) -> Bool[Array, "... classes"]:
+    r"""The classes that no half of the mass rejects.
+
+    For two classes, with the belief and the plausibility of class 1:
+
+    .. math:: \{0\} \text{ if } pl < \tfrac12, \quad \{1\} \text{ else if } bel \ge \tfrac12, \quad
+              \{0, 1\} \text{ otherwise.}
+
+    For more, c' is rejected if B(c ≻ c') ≥ ½ of the mass for some c.
+
+    Parameters
+    ----------
+    preference
+        What `jaxunc.GeneralizedVote` answers, or one made by hand.
+
+    Returns
+    -------
+    Array
+        Booleans ``[... classes]``: the classes that remain. Never empty: where every class is rejected (in a cycle, or
+        by an exact tie), all remain.
+
+    Raises
+    ------
+    ValueError
+        If the mass does not hold two classes or more against each other.
+
+    Notes
+    -----
+    The rule for two classes is asymmetric: half of the mass is enough for class 1, class 0 needs more, so that an exact
+    half-half split is decided for class 1. Without mass (all trees masked, or all leaves empty with masses of their
+    size) there is no preference and all classes remain. Exact where the preference is. Gradient: none.
+
+    References
+    ----------
+    Zhang, Quost and Masson 2021, "Decision strategy"; more classes are an extension.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import jaxunc as ju
+    >>> vote = ju.GeneralizedVote(s=1)
+    >>> print(nondominated(vote(jnp.array([[[0, 4], [3, 0]], [[0, 4], [1, 1]], [[2, 2], [1, 1]]]))))
+    [[False  True]
+     [False  True]
+     [ True  True]]
+    """
+    shape = preference.mass.shape
+    if len(shape) < 2 or shape[-1] != shape[-2] or shape[-1] < 2:
+        raise ValueError(
+            f"preference.mass has shape {shape}; expected [... classes classes], the mass for each class over each "
+            "other, as jaxunc.GeneralizedVote answers."
+        )
+    return _nondominated(*(None if part is None else jnp.asarray(part) for part in preference))
+
+
+@jax.jit
+def _nondominated(mass, total, excess):
+    total = total[..., None, None]
+    excess = 2 * mass - total if excess is None else excess
+    n_classes = mass.shape[-1]
+    beside = ~jnp.eye(n_classes, dtype=bool)
+    preferred = (excess >= 0) & (total > 0) & beside
+    if n_classes == 2:
+        # Class 0 is asked first, and needs more than half.
+        zero = (excess[..., 0, 1] > 0) & (total[..., 0, 0] > 0)
+        one = preferred[..., 1, 0] & ~zero
+        return jnp.stack([~one, ~zero], axis=-1)
+    return undominated(preferred)

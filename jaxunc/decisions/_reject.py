@@ -1,0 +1,81 @@
+"""The reject option."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Real
+
+from jaxunc._checks import check_class_axis, is_concrete
+from jaxunc._numerics import float_dtype
+
+_SLACK = 1e-3
+"""By how much probabilities may miss 1 together: room for sums over many trees in float32."""
+
+
+def reject(
+    probs: Real[Array | np.ndarray, "... classes"], cost: float | int | Float[Array | np.ndarray, "..."]
+) -> Bool[Array, "... classes"]:
+    r"""The most probable class, or all classes where to abstain costs less than it may be wrong (Chow's rule).
+
+    With a cost of 1 for an error and t for a rejection, the expected cost is least if the instance is
+
+    .. math:: \text{decided} \iff 1 - \max_c p_c \le t
+
+    Parameters
+    ----------
+    probs
+        Probabilities of the classes ``[... classes]``, adding to 1.
+    cost
+        What a rejection costs, t in [0, 1], in units of an error; 1 - t is the least probability to decide with. From
+        1 - 1/C on nothing is rejected. A number, or ``[...]``.
+
+    Returns
+    -------
+    Array
+        Booleans ``[... classes]``: one class (the lowest index on ties), or all where rejected.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two classes or, outside a trace, a row is no distribution (within 0.001) or the cost
+        lies outside [0, 1].
+
+    Notes
+    -----
+    As sets, answers can be scored by `jaxunc.metrics.discounted_utility` beside those of cautious forests. The
+    probabilities are taken as they are: unlike a cautious forest, the rule knows nothing of how few instances they rest
+    on. Under a trace rows with NaN are rejected. Gradient: none.
+
+    References
+    ----------
+    Chow 1970, "On optimum recognition error and reject tradeoff", equation 1.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> print(reject(jnp.array([[0.9, 0.1], [0.6, 0.4]]), cost=0.25))
+    [[ True False]
+     [ True  True]]
+    """
+    probs = jnp.asarray(probs)
+    check_class_axis(probs, "probs")
+    if is_concrete(probs):
+        values = np.asarray(probs, dtype=float)
+        off = np.abs(values.sum(axis=-1) - 1)
+        if not (values.min(initial=0) >= -_SLACK and off.max(initial=0) <= _SLACK):
+            raise ValueError(
+                f"probs must be probabilities, >= 0 and adding to 1 in each row; the smallest is {values.min():.6g}, "
+                f"and a row's sum is off by {off.max():.6g}. Use a rule's probability, not its class scores."
+            )
+    if is_concrete(cost) and not np.all((np.asarray(cost) >= 0) & (np.asarray(cost) <= 1)):
+        raise ValueError(f"cost={cost} must lie in [0, 1]: what a rejection costs when an error costs 1.")
+    dtype = float_dtype(probs)
+    return _reject(probs.astype(dtype), jnp.asarray(cost, dtype))
+
+
+@jax.jit
+def _reject(probs, cost):
+    n_classes = probs.shape[-1]
+    decided = 1 - jnp.max(probs, axis=-1) <= cost
+    best = jax.nn.one_hot(jnp.argmax(probs, axis=-1), n_classes, dtype=bool)
+    return best | ~decided[..., None]

@@ -1,0 +1,153 @@
+"""From an answer to a set of classes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import jaxunc as ju
+from jaxunc.decisions import interval_dominance, maximality, nondominated, reject
+from jaxunc.imprecise import Interval
+from tests._refusal import refuses
+
+
+def preference(mass, total) -> ju.Preference:
+    return ju.Preference(jnp.asarray(mass, float), jnp.asarray(total, float))
+
+
+def test_two_classes_as_on_the_slides():
+    """Masses (for 0, for 1) out of 4, and what is decided: half is enough for class 1 alone."""
+    cases = {
+        (0, 0): (True, True),
+        (1, 1): (True, True),
+        (2, 0): (True, True),
+        (3, 0): (True, False),
+        (3, 1): (True, False),
+        (0, 2): (False, True),
+        (2, 2): (False, True),
+        (1, 3): (False, True),
+        (0, 4): (False, True),
+        (4, 0): (True, False),
+    }
+    mass = [[[0, zero], [one, 0]] for zero, one in cases]
+    np.testing.assert_array_equal(nondominated(preference(mass, [4] * len(mass))), list(cases.values()))
+    np.testing.assert_array_equal(nondominated(preference(mass[0], 0)), [True, True])
+
+
+@given(hnp.arrays(np.int64, (9, 2), elements=st.integers(0, 6)))
+def test_two_classes_by_belief_and_plausibility(votes):
+    """In whole numbers, twice over."""
+    total = votes.sum(axis=1) + 2
+    mass = np.zeros((9, 2, 2))
+    mass[:, 0, 1], mass[:, 1, 0] = votes.T
+    found = nondominated(preference(mass, total))
+    for kept, (zero, one), whole in zip(found, votes, total, strict=True):
+        expected = [True, False] if 2 * (whole - zero) < whole else [False, True] if 2 * one >= whole else [True, True]
+        assert kept.tolist() == expected
+
+
+def test_more_classes():
+    cycle = [[0, 3, 1], [1, 0, 3], [3, 1, 0]]
+    one = [[0, 4, 2], [0, 0, 0], [1, 1, 0]]
+    none = np.zeros((3, 3))
+    found = nondominated(preference([cycle, one, none], [4, 4, 4]))
+    np.testing.assert_array_equal(found, [[True, True, True], [True, False, False], [True, True, True]])
+
+
+def test_what_was_decided_exactly_is_followed():
+    """The excess, not the rounded masses."""
+    mass = jnp.array([[[0.0, 2.0], [2.0, 0.0]]] * 3)
+    excess = jnp.array([[[-4.0, 0.0], [0.0, -4.0]], [[-4.0, -1e-9], [1e-9, -4.0]], [[-4.0, 1e-9], [-1e-9, -4.0]]])
+    found = nondominated(ju.Preference(mass, jnp.full(3, 4.0), excess))
+    np.testing.assert_array_equal(found, [[False, True], [False, True], [True, False]])
+
+
+def test_intervals():
+    lower = jnp.array([[0.1, 0.5], [0.5, 0.1], [0.4, 0.4], [0.51, 0.2], [0.5, 0.5]])
+    upper = 1 - lower[:, ::-1]
+    expected = [[False, True], [True, True], [True, True], [True, False], [False, True]]
+    np.testing.assert_array_equal(interval_dominance(Interval(lower, upper)), expected)
+    three = Interval(jnp.array([[0.5, 0.2, 0.0], [0.2, 0.2, 0.2]]), jnp.array([[0.8, 0.5, 0.3], [0.6, 0.6, 0.6]]))
+    np.testing.assert_array_equal(interval_dominance(three), [[True, True, False], [True, True, True]])
+    np.testing.assert_array_equal(
+        interval_dominance(Interval(np.array([0.7, 0.1]), np.array([0.9, 0.3]))), [True, False]
+    )
+
+
+@given(hnp.arrays(np.int32, (8, 3), elements=st.integers(0, 10**9) | st.integers(0, 4)), st.sampled_from([0.5, 1, 2.5]))
+def test_maximality(counts, s):
+    lead = counts.max(axis=1, keepdims=True).astype(np.int64) - counts
+    np.testing.assert_array_equal(maximality(jnp.asarray(counts), s), lead < s)
+
+
+def test_the_reject_option():
+    probs = jnp.array([[0.5, 0.25, 0.25], [0.75, 0.125, 0.125], [0.25, 0.375, 0.375], [0.0, 0.0, 1.0]])
+    first, all_ = [True, False, False], [True, True, True]
+    second, third = [False, True, False], [False, False, True]
+    np.testing.assert_array_equal(reject(probs, 0.25), [all_, first, all_, third])
+    np.testing.assert_array_equal(reject(probs, 0.5), [first, first, all_, third])
+    np.testing.assert_array_equal(reject(probs, 0), [all_, all_, all_, third])
+    np.testing.assert_array_equal(reject(probs, 1), [first, first, second, third])
+    np.testing.assert_array_equal(reject(probs, jnp.array([0.5, 0.0, 1.0, 0.0])), [first, all_, second, third])
+    np.testing.assert_array_equal(reject(np.array([0.3, 0.7]), 0.3 + 1e-6), [False, True])
+
+
+def test_the_reject_option_costs_least(rng):
+    """Less than to decide all, to reject all, or any other threshold, if the probabilities are right."""
+    probs = rng.dirichlet(np.ones(3), size=500)
+    cost = 0.3
+    loss = lambda sets: np.where(sets.all(axis=1), cost, 1 - probs.max(axis=1)).mean()
+    found = [loss(np.asarray(reject(probs, t))) for t in np.linspace(0, 1, 101)]
+    assert loss(np.asarray(reject(probs, cost))) <= min(found) + 1e-12
+
+
+@pytest.mark.once
+def test_transformations(rng):
+    counts = jnp.asarray(rng.integers(0, 6, size=(20, 3)))
+    for n_classes in (2, 3):
+        own = counts[:, :n_classes]
+        eager = maximality(own, 2.0)
+        np.testing.assert_array_equal(jax.jit(maximality)(own, 2.0), eager)
+        np.testing.assert_array_equal(jax.vmap(lambda c: maximality(c, 2.0))(own), eager)
+        vote = ju.GeneralizedVote(1.0)(own[:, None])
+        eager = nondominated(vote)
+        np.testing.assert_array_equal(jax.jit(nondominated)(vote), eager)
+        np.testing.assert_array_equal(jax.vmap(nondominated)(vote), eager)
+        interval = ju.imprecise.idm_interval(own, 1.0)
+        eager = interval_dominance(interval)
+        np.testing.assert_array_equal(jax.jit(interval_dominance)(interval), eager)
+        probs = (interval.lower + 0.1) / jnp.sum(interval.lower + 0.1, axis=-1, keepdims=True)
+        np.testing.assert_array_equal(jax.jit(reject)(probs, 0.3), reject(probs, 0.3))
+
+
+@pytest.mark.once
+def test_what_is_refused():
+    with refuses(ValueError, "preference.mass has shape"):
+        nondominated(ju.Preference(jnp.ones((4, 2)), jnp.ones(4)))
+    with refuses(ValueError, "preference.mass has shape"):
+        nondominated(ju.Preference(jnp.ones((4, 1, 1)), jnp.ones(4)))
+    for lower, upper in (
+        ([0.6, 0.1], [0.5, 0.2]),
+        ([-0.1, 0], [0.5, 1]),
+        ([0.1, 0], [0.5, 1.5]),
+        ([np.nan, 0], [1, 1]),
+    ):
+        with refuses(ValueError, r"interval\[0\] is|interval\[1\] is"):
+            interval_dominance(Interval(np.array(lower, float), np.array(upper, float)))
+    with refuses(ValueError, "interval.lower has shape"):
+        interval_dominance(Interval(jnp.zeros((2, 3)), jnp.ones((2, 2))))
+    with refuses(ValueError, "last axis"):
+        interval_dominance(Interval(jnp.zeros((2, 1)), jnp.ones((2, 1))))
+    with refuses(ValueError, "s=0 must be"):
+        maximality(jnp.ones(2), 0)
+    for probs in ([[0.5, 0.6]], [[1.5, -0.5]], [[np.nan, 1.0]]):
+        with refuses(ValueError, "probs must be probabilities"):
+            reject(np.array(probs), 0.1)
+    for cost in (-0.1, 1.1, np.nan):
+        with refuses(ValueError, "cost=.* must lie in"):
+            reject(jnp.array([0.5, 0.5]), cost)
+    with refuses(ValueError, "last axis"):
+        reject(jnp.ones((3, 1)), 0.1)
