@@ -17,6 +17,7 @@ from jaxunc import (
     plotting,
     routing,
     scorers,
+    smoothing,
 )
 from jaxunc.combiners import (
     Answer,
@@ -90,5 +91,6 @@ __all__ = [
     "recount",
     "routing",
     "scorers",
+    "smoothing",
     "tree_field",
 ]
