@@ -4,6 +4,9 @@ from ._accuracy import accuracy
 from ._auc import auc, auc_reliability
 from ._brier import brier_score
 from ._calibration import calibration_error
+from ._interval_auc import interval_auc
+from ._interval_losses import interval_brier, interval_log_loss
+from ._intervals import Range
 from ._log_loss import log_loss, log_loss_from_logs
 from ._rejection import (
     RejectionCurve,
@@ -16,6 +19,7 @@ from ._reliability import ReliabilityCurve, reliability_curve
 from ._uncertainty_map import UncertaintyMap, uncertainty_map
 
 __all__ = [
+    "Range",
     "RejectionCurve",
     "ReliabilityCurve",
     "RiskCoverageCurve",
@@ -27,6 +31,9 @@ __all__ = [
     "auc_reliability",
     "brier_score",
     "calibration_error",
+    "interval_auc",
+    "interval_brier",
+    "interval_log_loss",
     "log_loss",
     "log_loss_from_logs",
     "reliability_curve",
