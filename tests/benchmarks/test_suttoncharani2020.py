@@ -98,3 +98,55 @@ def test_running_means_are_undone():
     values = np.random.default_rng(0).random((4, 3))
     running = np.cumsum(values, axis=0) / np.arange(1, 5)[:, None]
     np.testing.assert_allclose(page.without_running_mean(running), values)
+
+
+@pytest.fixture(scope="module")
+def kept():
+    """The committed cells."""
+    sets = {n: study.Journal(study.RESULTS / "cells" / f"{n}.jsonl", study.cells(n)).found for n in study.SETS}
+    return {name: list(found.values()) for name, found in sets.items()}
+
+
+def test_what_the_page_says(kept):
+    assert {len(records) for records in kept.values()} == {100}
+    paper = {name: page.PAPER_SETS.index(printed) for name, printed in study.SETS.items() if printed}
+
+    def both(measure, estimate):
+        ours = np.array([page.means(kept[name], estimate, measure) for name in paper])
+        return ours, np.array(page.PAPER[measure, estimate])
+
+    for measure, middle, most in (("brier", 0.0011, 0.0105), ("log_loss", 0.0055, 0.0685)):
+        ours, printed = both(measure, "raw")
+        apart = np.abs(ours - printed)[:, :5]
+        assert np.median(apart) < middle
+        assert apart.max() < most
+    ours, printed = both("log_loss", "raw")
+    smoothed, printed_smoothed = both("log_loss", "eb")
+    gain = ours - smoothed
+    assert np.all((gain[:, 0] > 0.025) & (gain[:, 0] < 0.36))
+    assert np.all(np.abs(gain[:, 4]) < 0.005)
+    assert np.all(gain[:, 5] > 0)
+    assert np.all(np.abs(printed - printed_smoothed)[:, 5] < 0.002), "the paper did not smooth them"
+    assert round(smoothed[0, 5], 2) == 0.30
+    assert [bool(v) for v in smoothed[:, 0] < ours[:, 5]] == [True, False, True, True, True, True]
+    better = {name for name, row in zip(paper, smoothed, strict=True) if row[0] < row[5] - 0.0005}
+    assert better == {"banana", "banknote-eb", "tic-tac-toe"}
+    for estimate in ("raw", "eb"):
+        ours, printed = both("auc", estimate)
+        assert np.abs(ours - page.without_running_mean(printed)).max() < 0.0075
+        assert np.abs(ours - printed).max() > 0.15
+    for measure in ("brier", "auc"):
+        sign = 1 if measure == "auc" else -1
+        for records in kept.values():
+            assert sign * (page.means(records, "eb", measure) - page.means(records, "raw", measure))[0] > 0
+    for measure in page.MEASURES:
+        gains = [np.mean([page.means(r, e, measure)[0] for r in kept.values()]) for e in ("eb", "laplace", "marginal")]
+        assert np.ptp(gains) < 0.004
+    assert page.means(kept["banknote"], "raw", "brier")[0] < 0.5 * page.means(kept["banknote-eb"], "raw", "brier")[0]
+    published = np.array([page.ranges(records, "auc_published") for records in kept.values()])
+    assert np.ptp(published, axis=-1).max() < 0.01
+
+
+def test_the_committed_page_is_made_of_the_committed_cells(kept, tmp_path):
+    text = page.study_page(kept, study.SETS, tmp_path)
+    assert text == (study.RESULTS / "README.md").read_text(encoding="utf-8")
