@@ -35,8 +35,8 @@ class SmoothedMean(Fold):
     Sutton-Charani 2020, equation 2; for forests it is named there as an extension.
     """
 
-    by_tree: Array | None = tree_field()
     shared: Array | None
+    by_tree: Array | None = tree_field()
     merge: ClassVar[str] = "sum"
 
     def __init__(self, prior: BetaPrior | DirichletPrior):
@@ -47,7 +47,7 @@ class SmoothedMean(Fold):
 
     def lift(self, counts: Num[Array, "... classes"]):
         """The leaf's smoothed probabilities, and 1 for the tree."""
-        alpha = self.shared if self.by_tree is None else self.by_tree
+        alpha = jnp.asarray(self.shared if self.by_tree is None else self.by_tree)
         if alpha.shape[-1] != counts.shape[-1]:
             raise ValueError(f"the prior has {alpha.shape[-1]} classes, but counts have {counts.shape[-1]}.")
         return {"share": shares_of(counts.astype(float_dtype(counts)) + alpha), "trees": jnp.ones(())}
