@@ -142,8 +142,9 @@ def fit_dirichlet_prior(
     Examples
     --------
     >>> import jax.numpy as jnp
-    >>> print(fit_dirichlet_prior(jnp.array([[3, 1, 6], [10, 30, 20], [2, 2, 1], [50, 5, 9]])).alpha.round(3))
-    [1.981 1.227 1.406]
+    >>> prior = fit_dirichlet_prior(jnp.array([[3, 1, 6], [10, 30, 20], [2, 2, 1], [50, 5, 9]]))
+    >>> print([f"{alpha:.3f}" for alpha in prior.alpha])
+    ['1.981', '1.227', '1.406']
     """
     return DirichletPrior(*_fit(counts, method, clip))
 
