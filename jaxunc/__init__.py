@@ -18,6 +18,7 @@ from jaxunc import (
     plotting,
     routing,
     scorers,
+    smoothing,
 )
 from jaxunc.combiners import (
     Answer,
@@ -102,5 +103,6 @@ __all__ = [
     "recount",
     "routing",
     "scorers",
+    "smoothing",
     "tree_field",
 ]

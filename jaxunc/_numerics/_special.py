@@ -1,25 +1,28 @@
 """Logarithms and quotients in forms that stay accurate and differentiable at the edges."""
 
+from types import ModuleType
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
 
-def log1p_minus(x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """``log(1 + x) - x`` without cancellation near zero, for x > -1.
+def log1p_minus(x: Float[Array | np.ndarray, "..."], xp: ModuleType = jnp) -> Float[Array | np.ndarray, "..."]:
+    """``log(1 + x) - x`` without cancellation near zero, for x > -1; on the host with ``xp=numpy``.
 
     With r = x/(2 + x): r (2 Σ_{k≥1} r^{2k}/(2k+1) - x) for |x| < 0.4, the plain difference elsewhere.
     """
-    small = jnp.abs(x) < 0.4
-    r = jnp.where(small, x / (2 + x), 0.0)
+    small = xp.abs(x) < 0.4
+    r = xp.where(small, x / (2 + x), 0.0)
     square = r * r
-    series = jnp.zeros_like(r)
+    series = xp.zeros_like(r)
     terms = 14 if x.dtype == jnp.float64 else 6
     for k in range(terms, 0, -1):
         series = square * (series + 1.0 / (2 * k + 1))
-    plain = jnp.log1p(jnp.where(small, 0.0, x)) - jnp.where(small, 0.0, x)
-    return jnp.where(small, r * (2 * series - x), plain)
+    plain = xp.log1p(xp.where(small, 0.0, x)) - xp.where(small, 0.0, x)
+    return xp.where(small, r * (2 * series - x), plain)
 
 
 def lambert_w_of_exp(log_x: Float[Array, "..."]) -> Float[Array, "..."]:

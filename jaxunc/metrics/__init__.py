@@ -5,6 +5,9 @@ from ._auc import auc, auc_reliability
 from ._brier import brier_score
 from ._calibration import calibration_error
 from ._discounted_utility import discounted_utility
+from ._interval_auc import interval_auc
+from ._interval_losses import interval_brier, interval_log_loss
+from ._intervals import Range
 from ._log_loss import log_loss, log_loss_from_logs
 from ._rejection import (
     RejectionCurve,
@@ -18,6 +21,7 @@ from ._set_size import determinacy, set_size, single_set_accuracy
 from ._uncertainty_map import UncertaintyMap, uncertainty_map
 
 __all__ = [
+    "Range",
     "RejectionCurve",
     "ReliabilityCurve",
     "RiskCoverageCurve",
@@ -31,6 +35,9 @@ __all__ = [
     "calibration_error",
     "determinacy",
     "discounted_utility",
+    "interval_auc",
+    "interval_brier",
+    "interval_log_loss",
     "log_loss",
     "log_loss_from_logs",
     "reliability_curve",

@@ -3,7 +3,9 @@
 Needs matplotlib, which the extra ``jaxunc[cli]`` brings.
 """
 
+from ._complexity import ComplexityDisplay
 from ._critical_difference import CriticalDifferenceDisplay
+from ._interval_reliability import IntervalReliabilityDisplay
 from ._leaf_sizes import LeafSizeDisplay
 from ._rejection import RejectionDisplay, RiskCoverageDisplay
 from ._reliability import ReliabilityDisplay
@@ -12,7 +14,9 @@ from ._uncertainty import UncertaintyDisplay
 
 __all__ = [
     "PALETTE",
+    "ComplexityDisplay",
     "CriticalDifferenceDisplay",
+    "IntervalReliabilityDisplay",
     "LeafSizeDisplay",
     "Line",
     "RejectionDisplay",

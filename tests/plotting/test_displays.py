@@ -100,3 +100,31 @@ def test_new_axes_without_any():
 def test_names_and_ranks_of_different_lengths():
     with pytest.raises(ValueError, match="2 and 1"):
         plotting.CriticalDifferenceDisplay(["a", "b"], [1.0])
+
+
+def test_complexity(ax):
+    values = {"before": [0.5, 0.4], "after": [0.3, 0.35]}
+    display = plotting.ComplexityDisplay.from_values(
+        ("0", "pruned"), values, [0.2, 0.3], [0.6, 0.5], measure="x", ax=ax
+    )
+    for name, line in display.lines_.items():
+        np.testing.assert_allclose(line.get_ydata(), values[name])
+    ends = display.band_.get_paths()[0].vertices[:, 1]
+    assert (ends.min(), ends.max()) == (0.2, 0.6)
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["0", "pruned"]
+    with pytest.raises(ValueError, match="each of 3 trees"):
+        plotting.ComplexityDisplay(("0", "1", "2"), values, [0.2, 0.3], [0.6, 0.5], measure="x")
+
+
+def test_interval_reliability(ax):
+    display = plotting.IntervalReliabilityDisplay.from_values(
+        [0.2, 0.7], [0.1, 0.8], [0.1, 0.6], [0.3, 0.8], name="tree", ax=ax
+    )
+    np.testing.assert_allclose(display.line_.get_xdata(), [0.2, 0.7])
+    assert [segment.tolist() for segment in display.bars_.get_segments()] == [
+        [[0.1, 0.1], [0.3, 0.1]],
+        [[0.6, 0.8], [0.8, 0.8]],
+    ]
+    assert len(ax.lines) == 2
+    with pytest.raises(ValueError, match="2, 2, 1, 2 bins"):
+        plotting.IntervalReliabilityDisplay([0.2, 0.7], [0.1, 0.8], [0.1], [0.3, 0.8])

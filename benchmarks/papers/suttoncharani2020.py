@@ -1,0 +1,206 @@
+"""The study of Sutton-Charani 2020: trees of six complexities, before and after empirical-Bayes smoothing.
+
+    python -m benchmarks.papers.suttoncharani2020 [--data FOLDER] [--sets NAME ...]
+
+Ten-fold cross-validation (stratified), repeated, in float64. Trees are grown and pruned as R's rpart does it (see
+`suttoncharani2020_trees`). Unlike the published code, the trees that were pruned by cross-validation are smoothed too.
+``banknote-eb`` is the damaged file that the paper used, ``banknote`` the right one.
+
+Every (set, repetition, fold) is written to ``cells/SET.jsonl`` in ``benchmarks/results/suttoncharani2020`` (or
+``--out``) as soon as it is finished, and what is there is not run again: a run that was killed goes on where it
+stopped, and ends with the same bytes. Tables, figures and the page are made of the cells.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from sklearn.model_selection import StratifiedKFold
+from sklearn.preprocessing import OneHotEncoder
+
+import jaxunc as ju
+from benchmarks.data import DataSet, load
+from benchmarks.papers.suttoncharani2020_page import study_page
+from benchmarks.papers.suttoncharani2020_trees import PrunedTree, best_cp, grow, prune
+from jaxunc.imprecise import Interval
+from jaxunc.smoothing import BetaPrior
+
+SETS = {
+    "banana": "banana",
+    "bankLoan": "bankLoan",
+    "banknote-eb": "banknote",
+    "mammo": "mammo",
+    "diabetes": "pima",
+    "tic-tac-toe": "ticTacToe",
+    "banknote": None,
+}
+"""The sets, and what the paper calls them."""
+COMPLEXITIES = (0.0, 0.001, 0.005, 0.01, 0.05)
+TREES = (*map(str, (0, 0.001, 0.005, 0.01, 0.05)), "pruned")
+N_REPEATS, N_FOLDS = 10, 10
+CLIP = 1e-15
+RESULTS = Path(__file__).parents[1] / "results" / "suttoncharani2020"
+PRIORS = {"eb": "weighted_mle", "moments": "moments", "marginal": "marginal"}
+ESTIMATES = ("raw", "eb", "laplace", "moments", "marginal")
+INTERVALS = ("log_loss", "brier", "auc", "auc_published")
+
+
+class Cell(NamedTuple):
+    """One fold."""
+
+    data: str
+    repeat: int
+    fold: int
+
+
+def cells(name: str) -> list[Cell]:
+    """All that is to be run on a set, in order."""
+    return [Cell(name, repeat, fold) for repeat in range(N_REPEATS) for fold in range(N_FOLDS)]
+
+
+def columns(data: DataSet) -> np.ndarray:
+    """Nominal features as a column per level: for three levels at most, these are all of rpart's binary splits."""
+    if not data.nominal.any():
+        return data.X
+    spread = OneHotEncoder(sparse_output=False).fit_transform(data.X[:, data.nominal])
+    return np.hstack([data.X[:, ~data.nominal], spread])
+
+
+def run_cell(cell: Cell, data: DataSet) -> dict:
+    """{tree: {"leaves", "prior", estimate: [log loss, Brier score, AUC], interval metric: [lower, upper]}}."""
+    X = columns(data)
+    folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=cell.repeat)
+    train, test = list(folds.split(X, data.y))[cell.fold]
+    model = grow(X[train], data.y[train])
+    chosen = best_cp(X[train], data.y[train], model, seed=cell.repeat)
+    trees = {name: prune(model, cp) for name, cp in zip(TREES, (*COMPLEXITIES, chosen), strict=True)}
+    return {"trees": {name: evaluate(tree, X[test], data.y[test]) for name, tree in trees.items()}}
+
+
+def evaluate(tree: PrunedTree, X: np.ndarray, y: np.ndarray) -> dict:
+    """What one tree's estimates and intervals reach on test instances."""
+    place = tree.place(X)
+    priors = {name: ju.smoothing.fit_beta_prior(tree.counts, method) for name, method in PRIORS.items()}
+    priors["laplace"] = BetaPrior(np.float64(1.0), np.float64(1.0), np.int32(0))
+    leaf = {name: np.asarray(ju.smoothing.smooth(tree.counts, prior))[:, 1] for name, prior in priors.items()}
+    leaf["raw"] = tree.counts[:, 1] / tree.counts.sum(axis=1)
+    found: dict = {"leaves": len(tree.counts)}
+    found["prior"] = [*_rounded([priors["eb"].alpha, priors["eb"].beta]), int(priors["eb"].status)]
+    for name in ESTIMATES:
+        found[name] = _rounded(measures(leaf[name][place], y))
+    ends = ju.smoothing.correction_interval(tree.counts, priors["eb"])
+    interval = Interval(*(np.asarray(end)[place, 1] for end in ends))
+    found["intervals"] = {
+        "log_loss": _rounded(ju.metrics.interval_log_loss(interval, y, clip=CLIP)),
+        "brier": _rounded(ju.metrics.interval_brier(interval, y)),
+        "auc": _rounded(ju.metrics.interval_auc(interval, y)),
+        "auc_published": _rounded(ju.metrics.interval_auc(interval, y, method="published")),
+    }
+    return found
+
+
+def measures(p: np.ndarray, y: np.ndarray) -> list:
+    """Log loss (clipped as in the published code), Brier score (single class), AUC."""
+    exactly = Interval(p, p)
+    return [
+        ju.metrics.interval_log_loss(exactly, y, clip=CLIP).lower,
+        ju.metrics.interval_brier(exactly, y).lower,
+        ju.metrics.auc(p, y),
+    ]
+
+
+def _rounded(values) -> list[float]:
+    return [float(f"{float(v):.9g}") for v in values]
+
+
+class Journal:
+    """The finished cells of one set, a line each, in the order of `cells`.
+
+    A line that was cut off or is no cell of the study, and all that follows it, is taken away and run again.
+    """
+
+    def __init__(self, path: Path, wanted: list[Cell]):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path, self.found = path, {}
+        content = path.read_bytes() if path.exists() else b""
+        whole = 0
+        for line, cell in zip(content.splitlines(keepends=True), wanted, strict=False):
+            found = _parsed(line, cell)
+            if found is None:
+                break
+            self.found[cell] = found
+            whole += len(line)
+        if whole < len(content):
+            path.write_bytes(content[:whole])
+
+    def add(self, cell: Cell, found: dict) -> None:
+        """Write a finished cell."""
+        self.found[cell] = found
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"cell": cell[1:], **found}, separators=(",", ":")) + "\n")
+
+
+def _parsed(line: bytes, cell: Cell) -> dict | None:
+    """What a line says of a cell; None if it is damaged, or a line of something else."""
+    try:
+        record = json.loads(line)
+        sound = line.endswith(b"\n") and record.pop("cell") == list(cell[1:]) and set(record["trees"]) == set(TREES)
+        for found in record["trees"].values():
+            sound = (
+                sound and all(len(found[name]) == 3 for name in ESTIMATES) and set(found["intervals"]) == {*INTERVALS}
+            )
+        return record if sound else None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def run_all(sets: Sequence[str], data_folder: str | None, out: Path) -> dict[Cell, dict]:
+    """Run what is missing, with progress and the time to go on standard error; returns everything."""
+    found: dict[Cell, dict] = {}
+    journals = {name: Journal(out / "cells" / f"{name}.jsonl", cells(name)) for name in sets}
+    left = sum(len(cells(name)) - len(journal.found) for name, journal in journals.items())
+    done, start = 0, time.perf_counter()
+    for name, journal in journals.items():
+        missing = [cell for cell in cells(name) if cell not in journal.found]
+        data = load(name, data_folder) if missing else None
+        for cell in missing:
+            journal.add(cell, run_cell(cell, data))
+            done += 1
+            minutes = (time.perf_counter() - start) / 60
+            said = f"{name}: {done}/{left}, {minutes:.1f} min, about {minutes / done * (left - done):.0f} to go"
+            print(f"\r{said:<70}", end="\n" if cell == missing[-1] else "", file=sys.stderr, flush=True)
+        found |= journal.found
+        jax.clear_caches()
+    return found
+
+
+def write_page(found: dict[Cell, dict], out: Path) -> None:
+    """The page of the sets that are finished, and its figures."""
+    finished = {name: [found[c] for c in cells(name)] for name in SETS if all(c in found for c in cells(name))}
+    if finished:
+        (out / "README.md").write_text(study_page(finished, SETS, out), encoding="utf-8")
+
+
+def main() -> None:
+    """Run what is missing, then write the page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", help="folder of data sets (default: JAXUNC_DATA, else OpenML)")
+    parser.add_argument(
+        "--sets", nargs="+", choices=list(SETS), default=list(SETS), metavar="NAME", help="only these sets"
+    )
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of cells, tables and figures")
+    args = parser.parse_args()
+    jax.config.update("jax_enable_x64", True)
+    run_all(args.sets, args.data, args.out)
+    kept = {name: Journal(args.out / "cells" / f"{name}.jsonl", cells(name)).found for name in SETS}
+    write_page({cell: record for journal in kept.values() for cell, record in journal.items()}, args.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""Intervals of the probability of class 1 as the interval-valued metrics take them, and what these answer with."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxunc._checks import is_concrete
+from jaxunc.imprecise import Interval
+
+from ._instances import as_array, as_floats, checked_labels
+
+
+class Range(NamedTuple):
+    """The least and the greatest value that a metric can take: two scalars."""
+
+    lower: Float[Array, ""]
+    upper: Float[Array, ""]
+
+
+def checked_interval(interval: Interval, *, floats: bool = True) -> Interval:
+    """The interval of class 1 ``[instances]``; a ValueError unless its ends are in order and in [0, 1].
+
+    Of two columns, one for each class, what both allow is taken: p₁ in [max(l₁, 1-u₀), min(u₁, 1-l₀)].
+    """
+    lower, upper = as_array(interval.lower), as_array(interval.upper)
+    if lower.shape != upper.shape or lower.ndim not in (1, 2) or (lower.ndim == 2 and lower.shape[1] != 2):
+        raise ValueError(
+            f"interval has ends of shapes {lower.shape} and {upper.shape}; expected [instances], the probability of "
+            "class 1, or [instances 2], one for each of two classes."
+        )
+    if is_concrete(lower, upper):
+        low, high = np.asarray(lower), np.asarray(upper)
+        if np.isnan(low).any() or np.isnan(high).any():
+            raise ValueError("interval holds NaN; every instance needs one. Leave those rows out first.")
+        if (low > high).any():
+            row = int(np.argmax(np.any((low > high).reshape(len(low), -1), axis=1)))
+            raise ValueError(
+                f"interval {row} has its lower end {low[row]} above its upper end {high[row]}; swap them, or see how "
+                "they were made."
+            )
+        if low.min(initial=0) < 0 or high.max(initial=1) > 1:
+            raise ValueError(
+                f"interval ends reach from {low.min():.6g} to {high.max():.6g}; probabilities lie in [0, 1]."
+            )
+    if lower.ndim == 2:
+        lower, upper = _of_class_one(lower, upper)
+    return Interval(as_floats(lower), as_floats(upper)) if floats else Interval(lower, upper)
+
+
+def _of_class_one(lower, upper):
+    xp = np if isinstance(lower, np.ndarray) and isinstance(upper, np.ndarray) else jnp
+    both = xp.maximum(lower[:, 1], 1 - upper[:, 0]), xp.minimum(upper[:, 1], 1 - lower[:, 0])
+    if is_concrete(both) and (apart := np.asarray(both[0] - both[1])).max(initial=0) > 1e-6:
+        row = int(np.argmax(apart))
+        raise ValueError(
+            f"interval {row} holds no distribution: class 0 in [{lower[row, 0]}, {upper[row, 0]}] and class 1 in "
+            f"[{lower[row, 1]}, {upper[row, 1]}] cannot add to 1."
+        )
+    return both[0], xp.maximum(both[0], both[1])
+
+
+def checked_binary(y, interval: Interval):
+    """The labels, 0 or 1, one for each interval."""
+    return checked_labels(y, interval.lower.shape[0], 2)
+
+
+def checked_leaf(leaf, interval: Interval):
+    """The leaf of each instance; a ValueError if instances of one leaf have different intervals."""
+    leaf, n = as_array(leaf), interval.lower.shape[0]
+    if leaf.shape != (n,) or not jnp.issubdtype(leaf.dtype, jnp.integer):
+        raise ValueError(
+            f"leaf has shape {leaf.shape} and dtype {leaf.dtype}; expected integers of shape ({n},), the leaf of each "
+            "instance, such as a column of jaxunc.leaf_index."
+        )
+    if is_concrete(leaf, interval):
+        _, first, place = np.unique(np.asarray(leaf), return_index=True, return_inverse=True)
+        for end in map(np.asarray, interval):
+            if (end != end[first][place]).any():
+                raise ValueError(
+                    "instances of one leaf have different intervals; a leaf has one. Leave leaf out to choose each "
+                    "instance's probability by itself."
+                )
+    return jnp.asarray(leaf)

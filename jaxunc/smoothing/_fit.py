@@ -1,0 +1,234 @@
+"""Fitting a prior to the leaves of a tree."""
+
+import math
+from functools import partial
+from types import ModuleType
+from typing import Literal, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Num
+
+from jaxunc._checks import check_class_axis, check_counts, check_one_of, is_concrete
+from jaxunc._numerics import float_dtype
+from jaxunc.forest import distinct_rows
+
+from ._likelihood import fit_likelihood
+from ._marginal import fit_marginal, overdispersed
+from ._prior import BetaPrior, DirichletPrior, PriorStatus
+from ._proportions import Leaves, leaves_of, mean_log_gap, variance
+
+Method: TypeAlias = Literal["weighted_mle", "on_leaves", "moments", "on_leaves_moments", "marginal"]
+METHODS = ("weighted_mle", "on_leaves", "moments", "on_leaves_moments", "marginal")
+INFINITE_WEIGHT = 2.0**100
+"""What stands for α + β = ∞: beside it every count vanishes, and it does not overflow a float32."""
+
+
+def fit_beta_prior(
+    counts: Num[Array | np.ndarray, "... leaves 2"], method: Method = "weighted_mle", clip: float = 1e-3
+) -> BetaPrior:
+    r"""The Beta prior of the probability of class 1 that the leaves of a tree speak for: empirical Bayes.
+
+    With leaf h of :math:`n^h` instances, :math:`\tilde p^h = n_1^h/n^h` of class 1:
+
+    ================== ===============================================================================================
+    ``weighted_mle``   the likelihood of the :math:`\tilde p^h` as draws from Beta(α, β), each :math:`n^h` times (the
+                       paper's "artificial sample"): :math:`\psi(\alpha) - \psi(\alpha+\beta) = \frac1n \sum_h n^h
+                       \log \tilde p^h`, and so for β with :math:`1 - \tilde p^h`
+    ``on_leaves``      the same, each leaf once
+    ``moments``        :math:`\alpha = \mu\kappa,\ \beta = (1-\mu)\kappa,\ \kappa = \mu(1-\mu)/v - 1` with the mean μ
+                       and the variance v of the artificial sample
+    ``on_leaves_moments`` the same, each leaf once
+    ``marginal``       the beta-binomial likelihood :math:`\prod_h B(n_1^h+\alpha,\, n^h-n_1^h+\beta)/B(\alpha,\beta)`
+                       of the counts themselves (not in the paper; it knows that small leaves differ by chance)
+    ================== ===============================================================================================
+
+    Parameters
+    ----------
+    counts
+        Class counts of the leaves, ≥ 0, [class 0, class 1] along the last axis. Leading axes are trees, which are
+        fitted each for itself. Leaves without instances, such as padding, have no weight.
+    method
+        As above.
+    clip
+        What stands for :math:`\tilde p = 0`, and one less it for 1, in the two likelihoods of proportions, which could
+        not be finite else; in (0, 1/2). Only these are replaced (as in the published code; the paper is silent). Where
+        most leaves are pure it decides how much is smoothed.
+
+    Returns
+    -------
+    BetaPrior
+        ``alpha``, ``beta`` and ``status`` ``[...]``: see `PriorStatus`. All proportions equal, or by ``marginal`` less
+        apart than chance makes them: CONCENTRATED, α + β = 2¹⁰⁰ for ∞. All leaves pure, by moments and ``marginal``:
+        PURE, α = β = 0.
+
+    Raises
+    ------
+    ValueError
+        If the last axis does not hold two classes, there is no axis of leaves, the method is unknown, clip is outside
+        (0, 1/2) or, outside a trace, counts are negative or not finite or a tree has no leaf with instances.
+
+    Notes
+    -----
+    Counts outside a trace are fitted on the host in float64, whatever the precision of the answer (α + β = 14 000 would
+    lose three digits in a plain float32 fit). Under a trace the precision is that of the counts, in a form that does
+    not cancel: α and β keep about five digits in float32 with ``weighted_mle``. ``marginal`` keeps fewer where leaves
+    differ hardly more than by chance, where its search may also end as NOT_CONVERGED.
+
+    Gradient: with respect to the counts by the implicit function theorem, without a look at the search; finite also
+    where the fit is degenerate. A leaf's clipped proportion passes none.
+
+    References
+    ----------
+    Sutton-Charani 2020, section 3 and published code; ``marginal``: Skellam 1948, Minka 2000.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> prior = fit_beta_prior(jnp.array([[3, 2], [20, 20], [300, 200], [10, 40]]))
+    >>> print(f"{prior.alpha:.3f} {prior.beta:.3f}", PriorStatus(int(prior.status)).name)
+    7.754 9.611 FITTED
+    >>> PriorStatus(int(fit_beta_prior(jnp.array([[3, 2]])).status)).name
+    'CONCENTRATED'
+    """
+    if np.ndim(counts) and np.shape(counts)[-1] != 2:
+        raise ValueError(
+            f"a Beta prior is one of two classes, but counts have shape {np.shape(counts)}. Pass [... leaves 2], or "
+            "use fit_dirichlet_prior."
+        )
+    alpha, status = _fit(counts, method, clip)
+    return BetaPrior(alpha[..., 1], alpha[..., 0], status)
+
+
+def fit_dirichlet_prior(
+    counts: Num[Array | np.ndarray, "... leaves classes"], method: Method = "weighted_mle", clip: float = 1e-3
+) -> DirichletPrior:
+    r"""The Dirichlet prior of the class probabilities that the leaves of a tree speak for: `fit_beta_prior` for more.
+
+    ``weighted_mle`` is :math:`\psi(\alpha_c) - \psi(\sum\alpha) = \frac1n \sum_h n^h \log \tilde p^h_c`, ``marginal``
+    the Dirichlet-multinomial likelihood :math:`\prod_h B(n^h + \alpha)/B(\alpha)`; moments have κ = Σ_c μ_c(1-μ_c) /
+    Σ_c v_c - 1. With two classes all agree with `fit_beta_prior`.
+
+    Parameters
+    ----------
+    counts
+        Class counts of the leaves ``[... leaves classes]``, as for `fit_beta_prior`.
+    method
+        As for `fit_beta_prior`.
+    clip
+        What stands for a proportion of 0 in the likelihoods of proportions, at the cost of the leaf's other classes
+        (in proportion); in (0, 1/classes).
+
+    Returns
+    -------
+    DirichletPrior
+        ``alpha`` ``[... classes]`` in the order of the classes and ``status`` ``[...]``. A class that no leaf has seen
+        has α = 0 by moments and by ``marginal``.
+
+    Raises
+    ------
+    ValueError
+        As for `fit_beta_prior`.
+
+    Notes
+    -----
+    As for `fit_beta_prior`.
+
+    References
+    ----------
+    Sutton-Charani 2020, section 7 (the extension is named there); Minka 2000, Estimating a Dirichlet distribution.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> prior = fit_dirichlet_prior(jnp.array([[3, 1, 6], [10, 30, 20], [2, 2, 1], [50, 5, 9]]))
+    >>> print([f"{alpha:.3f}" for alpha in prior.alpha])
+    ['1.981', '1.227', '1.406']
+    """
+    return DirichletPrior(*_fit(counts, method, clip))
+
+
+def _fit(counts, method: Method, clip: float):
+    """α ``[... classes]`` and the status, checked; on the host if it can be."""
+    check_class_axis(counts)
+    check_one_of("method", method, METHODS)
+    if np.ndim(counts) < 2:
+        raise ValueError(f"counts has shape {np.shape(counts)}; a prior is fitted to [... leaves classes].")
+    n_classes = np.shape(counts)[-1]
+    if not (isinstance(clip, float) and 0 < clip < 1 / n_classes):
+        raise ValueError(f"clip={clip!r} must be a number in (0, 1/{n_classes}), such as 0.001.")
+    check_counts(counts)
+    dtype = float_dtype(counts) if isinstance(counts, jax.Array) else jnp.result_type(float)
+    if not is_concrete(counts):
+        return _fit_traced(jnp.asarray(counts, dtype), method, clip)
+    values = np.asarray(counts, np.float64)
+    if empty := int(np.sum(values.sum(axis=(-2, -1)) == 0)):
+        raise ValueError(
+            f"{'a tree has' if empty == 1 else f'{empty} trees have'} no leaf with instances (counts of shape "
+            f"{values.shape}): there is nothing to fit a prior to. Leave such trees out."
+        )
+    if values.ndim == 2:
+        alpha, status = _fitted(*_distinct(values), method, clip, np)
+    elif method != "marginal":
+        alpha, status = _fitted(values, np.ones(values.shape[:-1]), method, clip, np)
+    else:  # one by one, each with its own distinct counts
+        lead = values.shape[:-2]
+        fits = [_fitted(*_distinct(tree), method, clip, np) for tree in values.reshape(-1, *values.shape[-2:])]
+        alpha, status = np.stack([a for a, _ in fits]), np.stack([s for _, s in fits])
+        alpha, status = alpha.reshape(*lead, n_classes), status.reshape(lead)
+    return jnp.asarray(alpha, dtype), jnp.asarray(status, jnp.int32)
+
+
+@partial(jax.jit, static_argnames=("method", "clip"))
+def _fit_traced(counts, method: Method, clip: float):
+    return _fitted(counts, jnp.ones(counts.shape[:-1], counts.dtype), method, clip, jnp)
+
+
+def _distinct(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct leaves of a tree with integer counts, and how often each occurs; others as they are."""
+    if not np.all(counts == np.rint(counts)) or counts.max(initial=0) >= 2**31:
+        return counts, np.ones(len(counts))
+    rows, place = distinct_rows(counts.astype(np.int64))
+    return rows.astype(np.float64), np.bincount(place, minlength=len(rows)).astype(np.float64)
+
+
+def _fitted(counts, times, method: Method, clip: float, xp: ModuleType):
+    likelihood = method in ("weighted_mle", "on_leaves")
+    by_size = not method.startswith("on_leaves")
+    leaves = leaves_of(counts, times, by_size=by_size, clip=clip if likelihood else None, xp=xp)
+    concentrated = leaves.equal
+    pure = xp.zeros_like(leaves.pure) if likelihood else leaves.pure & ~leaves.equal
+    if method == "marginal":
+        concentrated = concentrated | (~overdispersed(counts, times, leaves, xp) & ~leaves.pure)
+    active = ~(concentrated | pure | leaves.empty)
+    total = _moments(leaves, active, xp)
+    if likelihood:
+        alpha, converged = _by_likelihood(leaves, total, active, xp)
+    elif method == "marginal":
+        alpha, converged = fit_marginal(counts, times, leaves.mean, xp.log(total), active, xp)
+    else:
+        alpha, converged = leaves.mean * total[..., None], xp.ones_like(active)
+    alpha = xp.where(active[..., None], alpha, 0.0)
+    alpha = xp.where(concentrated[..., None], INFINITE_WEIGHT * leaves.raw_mean, alpha)
+    alpha = xp.where(leaves.empty[..., None], 0.0, alpha)
+    status = xp.where(converged, int(PriorStatus.FITTED), int(PriorStatus.NOT_CONVERGED))
+    for ends, name in ((pure, "PURE"), (concentrated, "CONCENTRATED"), (leaves.empty, "EMPTY")):
+        status = xp.where(ends, int(PriorStatus[name]), status)
+    return alpha, status.astype("int32")
+
+
+def _moments(leaves: Leaves, active, xp: ModuleType):
+    """κ from the mean and the variance; 1 where there is none."""
+    spread = variance(leaves, xp).sum(axis=-1)
+    apart = (leaves.mean * (1 - leaves.mean)).sum(axis=-1)
+    tiny = math.exp(-18)
+    return xp.where(active, xp.maximum(apart / xp.where(active & (spread > 0), spread, 1.0) - 1, tiny), 1.0)
+
+
+def _by_likelihood(leaves: Leaves, total, active, xp: ModuleType):
+    n_classes = leaves.mean.shape[-1]
+    # What is not searched for stands in for itself, without infinities that a gradient would meet.
+    mean = xp.where(active[..., None], leaves.mean, 1 / n_classes)
+    gap = xp.where(active[..., None], mean_log_gap(leaves, xp), 0.0)
+    return fit_likelihood(mean, gap, xp.log(total), active, xp)

@@ -1,0 +1,110 @@
+"""The leaves of a forest, smoothed."""
+
+import dataclasses
+from typing import Literal
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxunc._checks import check_one_of, is_concrete
+from jaxunc.forest import Forest, distinct_counts
+
+from ._fit import Method, fit_dirichlet_prior
+from ._prior import BetaPrior, DirichletPrior
+
+Level = Literal["tree", "forest"]
+
+
+def fit_forest_prior(
+    forest: Forest, *, level: Level = "tree", method: Method = "weighted_mle", clip: float = 1e-3
+) -> DirichletPrior:
+    """The prior of each tree's own leaves, or one prior of all leaves of the forest.
+
+    Parameters
+    ----------
+    forest
+        The forest; any number of classes.
+    level
+        ``"tree"``: a prior for each tree, as the paper has it. ``"forest"``: the leaves of all trees are one sample.
+    method, clip
+        As for `fit_dirichlet_prior`.
+
+    Returns
+    -------
+    DirichletPrior
+        ``alpha`` ``[trees classes]`` and ``status`` ``[trees]``; or ``[classes]`` and a scalar.
+
+    Raises
+    ------
+    ValueError
+        If the level is unknown, or as for `fit_dirichlet_prior`: a tree whose leaves all have no counts is refused.
+
+    References
+    ----------
+    Sutton-Charani 2020, section 3; the forest's prior is not in the paper.
+    """
+    check_one_of("level", level, ("tree", "forest"))
+    counts = forest.counts if not is_concrete(forest.count_table, forest.code) else np.asarray(forest.counts)
+    return fit_dirichlet_prior(counts if level == "tree" else counts.reshape(-1, forest.n_classes), method, clip)
+
+
+def smooth_forest(
+    forest: Forest,
+    prior: Level | BetaPrior | DirichletPrior = "tree",
+    *,
+    method: Method = "weighted_mle",
+    clip: float = 1e-3,
+) -> Forest:
+    """The same trees with the prior's instances added to the counts of their leaves.
+
+    Relative frequencies of the new counts are the smoothed probabilities (n_c + α_c)/(n + Σα): `Mean` then averages
+    smoothed trees, and of a single tree answers with the corrected leaves of the paper.
+
+    Parameters
+    ----------
+    forest
+        The forest.
+    prior
+        ``"tree"`` or ``"forest"``: the prior is fitted, as `fit_forest_prior` does it. Or one that was fitted, with
+        ``alpha`` ``[trees classes]`` or ``[classes]`` (of a `BetaPrior` ``[trees]`` or a number).
+    method, clip
+        As for `fit_dirichlet_prior`; not read if a prior is given.
+
+    Returns
+    -------
+    Forest
+        Differentiable in the counts and the prior.
+
+    Raises
+    ------
+    ValueError
+        As for `fit_forest_prior`, or if a prior that is given does not fit the forest.
+
+    Notes
+    -----
+    For the mean of frequencies. Other rules take the prior's instances for instances that were seen: those that read
+    how much a leaf rests on (plausibility, pooling) then believe it to rest on Σα more, which where the status is
+    CONCENTRATED is 2¹⁰⁰. `SmoothedMean` leaves the counts as they are. Where instances in empty leaves are routed on
+    and summed, the prior is added for every leaf that they reach.
+
+    References
+    ----------
+    Sutton-Charani 2020, equation 2.
+    """
+    if isinstance(prior, str):
+        prior = fit_forest_prior(forest, level=prior, method=method, clip=clip)
+    alpha = prior.concentration
+    shapes = ((forest.n_classes,), (forest.n_trees, forest.n_classes))
+    if alpha.shape not in shapes:
+        raise ValueError(
+            f"the prior's parameters have shape {alpha.shape}; this forest needs {shapes[1]} (trees, classes) or "
+            f"{shapes[0]}."
+        )
+    if alpha.ndim == 1:
+        table = forest.count_table + alpha.astype(jnp.result_type(float))
+        return dataclasses.replace(forest, count_table=table)
+    if not is_concrete(forest, alpha):
+        return forest.with_counts(forest.counts + alpha[:, None])
+    counts = np.asarray(forest.counts, np.float64) + np.asarray(alpha, np.float64)[:, None]
+    table, code = distinct_counts(counts)
+    return dataclasses.replace(forest, count_table=jnp.asarray(table, jnp.result_type(float)), code=code)

@@ -1,0 +1,56 @@
+"""What is fitted: a prior of the leaves' class probabilities, and how the fit ended."""
+
+import enum
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int32
+
+
+class PriorStatus(enum.IntEnum):
+    """How a fit ended; ``status`` holds these numbers."""
+
+    FITTED = 0
+    """The parameters are finite and positive."""
+    CONCENTRATED = 1
+    """The best prior has infinite weight: all leaves have the same proportions (a single leaf has), or, by marginal
+    likelihood, they differ by no more than chance. The parameters add to 2¹⁰⁰, which stands for ∞; every leaf is
+    smoothed to the mean proportions, which are its own if all are the same."""
+    PURE = 2
+    """The best prior has no weight, since every leaf is pure (moments and marginal likelihood). The parameters are 0;
+    nothing is smoothed."""
+    EMPTY = 3
+    """There is no leaf with instances (under a trace; elsewhere an error). The parameters are 0."""
+    NOT_CONVERGED = 4
+    """The search ended before it was as exact as it should be; the parameters are the last ones."""
+
+
+class BetaPrior(NamedTuple):
+    """Beta(α, β), a prior of the probability of class 1 in a leaf. A pytree; leading axes are those of the trees."""
+
+    alpha: Float[Array | np.ndarray, "..."]
+    """α ≥ 0: instances of class 1 that the prior is worth."""
+    beta: Float[Array | np.ndarray, "..."]
+    """β ≥ 0: instances of class 0."""
+    status: Int32[Array | np.ndarray, "..."]
+    """How the fit ended, a `PriorStatus`."""
+
+    @property
+    def concentration(self) -> Float[Array, "... 2"]:
+        """Both parameters in the order of the classes, [β, α]: what `smooth` adds to the counts."""
+        return jnp.stack([jnp.asarray(self.beta), jnp.asarray(self.alpha)], axis=-1)
+
+
+class DirichletPrior(NamedTuple):
+    """Dirichlet(α), a prior of the class probabilities in a leaf. A pytree; leading axes are those of the trees."""
+
+    alpha: Float[Array | np.ndarray, "... classes"]
+    """α ≥ 0: instances of each class that the prior is worth."""
+    status: Int32[Array | np.ndarray, "..."]
+    """How the fit ended, a `PriorStatus`."""
+
+    @property
+    def concentration(self) -> Float[Array, "... classes"]:
+        """The parameters in the order of the classes: what `smooth` adds to the counts."""
+        return jnp.asarray(self.alpha)

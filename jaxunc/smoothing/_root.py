@@ -1,0 +1,90 @@
+"""The equations that all likelihoods of a Dirichlet prior share, and their root.
+
+With κ = Σα and the mean μ of the proportions let α_c = μ_c κ exp(r_c). A likelihood is stationary where
+
+    F_c(r_c, log κ) = 0 for every class c,    and    Σ_c μ_c (exp(r_c) - 1) = 0.
+
+Given κ, each r_c is the root of a function that increases; then the sum, positive for small κ and negative for large
+ones, is a function of log κ alone. So the search cannot leave a bracket. In these unknowns nothing cancels, however
+large κ is: r is of the order 1/κ, and so is what it is computed from.
+"""
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+from jax import lax
+
+Equations = Callable[[Any, Any], tuple[Any, Any, Any]]
+"""(r [... classes], log κ [...]) → F, its slope along r (positive) and its slope along log κ."""
+
+LOWEST, HIGHEST = -18.0, 69.0
+"""The bracket of log κ: beyond it a prior has no weight, or all."""
+_OUTER, _INNER = 80, 60
+
+
+class Root(NamedTuple):
+    """r, log κ, and whether the search converged."""
+
+    r: Any
+    log_total: Any
+    converged: Any
+
+
+class _State(NamedTuple):
+    r: Any
+    t: Any
+    low: Any
+    high: Any
+    step: Any
+
+
+def find_root(equations: Equations, mean, start, active, xp: ModuleType) -> Root:
+    """The root where ``active``; r = 0 and log κ = 0 elsewhere. ``start``: a guess of log κ."""
+    tolerance = 1e-11 if mean.dtype == "float64" else 1e-5
+
+    def settle(r, t):
+        """r for this κ, by Newton's method on functions that are concave or nearly straight."""
+
+        def improve(state):
+            r, _ = state
+            value, slope, _ = equations(r, t)
+            step = xp.where(active[..., None], xp.clip(-value / slope, -2.0, 2.0), 0.0)
+            return r + step, step
+
+        # The last step is taken, so the error left is of the order of its square.
+        going = lambda state: xp.any(xp.abs(state[1]) > tolerance)  # noqa: E731
+        return _loop(improve, going, improve((r, r)), _INNER, xp)[0]
+
+    def improve(state):
+        r = settle(state.r, state.t)
+        _, slope, by_total = equations(r, state.t)
+        excess = xp.log1p((mean * xp.expm1(r)).sum(axis=-1))
+        share = mean * xp.exp(r)
+        fall = (share * by_total / slope).sum(axis=-1) / share.sum(axis=-1)
+        low = xp.where(excess > 0, state.t, state.low)
+        high = xp.where(excess > 0, state.high, state.t)
+        new = state.t + excess / xp.where(fall > 0, fall, 1.0)
+        inside = (fall > 0) & (new >= low) & (new <= high)
+        new = xp.where(active, xp.where(inside, new, (low + high) / 2), 0.0)
+        return _State(r, new, low, high, new - state.t)
+
+    start = xp.where(active, xp.clip(start, LOWEST + 1, HIGHEST - 1), 0.0)
+    ends = xp.full_like(start, LOWEST), xp.full_like(start, HIGHEST)
+    first = improve(_State(xp.zeros_like(mean), start, *ends, start))
+    last = _loop(improve, lambda s: xp.any(xp.abs(s.step) > tolerance), first, _OUTER, xp)
+    r = settle(last.r, last.t)
+    return Root(r, last.t, xp.abs(last.step) <= tolerance)
+
+
+def _loop(body: Callable, going: Callable, state, limit: int, xp: ModuleType):
+    """At most ``limit`` rounds: a loop of the host, or of the program that is traced."""
+    if xp is np:
+        for _ in range(limit):
+            if not going(state):
+                break
+            state = body(state)
+        return state
+    counted = lax.while_loop(lambda s: (s[0] < limit) & going(s[1]), lambda s: (s[0] + 1, body(s[1])), (0, state))
+    return counted[1]

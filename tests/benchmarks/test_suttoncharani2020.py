@@ -1,0 +1,152 @@
+"""The study of Sutton-Charani 2020: trees like rpart's, cells resumed to the byte, a page of tables."""
+
+import itertools
+
+import numpy as np
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+
+from benchmarks.data import DataSet
+from benchmarks.papers import suttoncharani2020 as study
+from benchmarks.papers import suttoncharani2020_page as page
+from benchmarks.papers import suttoncharani2020_trees as trees
+
+pytestmark = pytest.mark.once
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """A small set of both kinds of features."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 120)
+    X = np.column_stack([y + rng.normal(size=120), rng.integers(0, 3, 120)])
+    data = DataSet("banana", X, y, ("a", "b"), np.array([False, True]), ("n", "w"), {"w": ["x", "y", "z"]})
+    monkeypatch.setattr(study, "load", lambda name, folder: data)
+    monkeypatch.setattr(study, "N_REPEATS", 1)
+    monkeypatch.setattr(study, "N_FOLDS", 3)
+    return data
+
+
+def _cost_complexity(model, node, threshold):
+    """(errors, leaves, kept inner nodes) of a subtree by rpart's rule, from its definition."""
+    errors = trees.node_counts(model)[node].min()
+    left, right = model.tree_.children_left[node], model.tree_.children_right[node]
+    if left < 0:
+        return errors, 1, []
+    (a, m, kept), (b, n, also) = (_cost_complexity(model, child, threshold) for child in (left, right))
+    if (errors - a - b) / (m + n - 1) > threshold + 1e-9:
+        return a + b, m + n, [node, *kept, *also]
+    return errors, 1, []
+
+
+@pytest.mark.parametrize("cp", [0.0, 0.01, 0.05, 0.2, 1.0])
+def test_pruning(small, cp):
+    model = DecisionTreeClassifier(min_samples_leaf=2, random_state=0).fit(small.X, small.y)
+    pruned = trees.prune(model, cp)
+    root = trees.node_counts(model)[0].min()
+    errors, n_leaves, _ = _cost_complexity(model, 0, cp * root)
+    assert len(pruned.counts) == n_leaves
+    assert pruned.counts.min(axis=1).sum() == errors
+    place = pruned.place(small.X)
+    for row, counts in enumerate(pruned.counts):
+        np.testing.assert_array_equal(np.bincount(small.y[place == row], minlength=2), counts)
+
+
+def test_candidates_change_the_tree(small):
+    model = DecisionTreeClassifier(min_samples_leaf=2, random_state=0).fit(small.X, small.y)
+    candidates = trees._candidates(model, trees.node_counts(model).min(axis=1))
+    assert candidates == sorted(candidates)
+    sizes = [len(trees.prune(model, cp).counts) for cp in candidates]
+    assert all(a > b for a, b in itertools.pairwise(sizes))
+    assert sizes[-1] == 1
+    assert trees.best_cp(small.X, small.y, model, 0) >= 0
+
+
+def test_a_cell(small):
+    found = study.run_cell(study.Cell("banana", 0, 0), small)["trees"]
+    assert list(found) == list(study.TREES)
+    for tree in found.values():
+        for place, measure in enumerate(page.MEASURES):
+            low, high = tree["intervals"][measure]
+            assert low - 1e-6 <= tree["raw"][place] <= high + 1e-6, "relative frequencies lie in their interval"
+
+
+def test_killed_and_resumed_it_ends_with_the_same_bytes(small, tmp_path, monkeypatch):
+    run = []
+
+    def run_cell(cell, data):
+        run.append(cell)
+        intervals = {key: [0.25, 0.5] for key in study.INTERVALS}
+        one = {**{key: [0.5, 0.25, cell.fold / 8] for key in study.ESTIMATES}, "leaves": 2, "prior": [1.0, 1.0, 0]}
+        return {"trees": {key: {**one, "intervals": intervals} for key in study.TREES}}
+
+    monkeypatch.setattr(study, "run_cell", run_cell)
+    whole = study.run_all(["banana"], None, tmp_path / "whole")
+    assert len(whole) == 3
+    study.run_all(["banana"], None, tmp_path / "parts")
+    path = tmp_path / "parts" / "cells" / "banana.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    for begun in (lines[0] + lines[1][:90], lines[0] + lines[2], lines[0] + b"{}\n", lines[0] + b"\xff\n" + lines[2]):
+        path.write_bytes(begun)
+        run.clear()
+        assert study.run_all(["banana"], None, tmp_path / "parts") == whole
+        assert run == list(whole)[1:]
+        assert path.read_bytes() == (tmp_path / "whole" / "cells" / "banana.jsonl").read_bytes()
+
+
+def test_running_means_are_undone():
+    values = np.random.default_rng(0).random((4, 3))
+    running = np.cumsum(values, axis=0) / np.arange(1, 5)[:, None]
+    np.testing.assert_allclose(page.without_running_mean(running), values)
+
+
+@pytest.fixture(scope="module")
+def kept():
+    """The committed cells."""
+    sets = {n: study.Journal(study.RESULTS / "cells" / f"{n}.jsonl", study.cells(n)).found for n in study.SETS}
+    return {name: list(found.values()) for name, found in sets.items()}
+
+
+def test_what_the_page_says(kept):
+    assert {len(records) for records in kept.values()} == {100}
+    paper = {name: page.PAPER_SETS.index(printed) for name, printed in study.SETS.items() if printed}
+
+    def both(measure, estimate):
+        ours = np.array([page.means(kept[name], estimate, measure) for name in paper])
+        return ours, np.array(page.PAPER[measure, estimate])
+
+    for measure, middle, most in (("brier", 0.0011, 0.0105), ("log_loss", 0.0055, 0.0685)):
+        ours, printed = both(measure, "raw")
+        apart = np.abs(ours - printed)[:, :5]
+        assert np.median(apart) < middle
+        assert apart.max() < most
+    ours, printed = both("log_loss", "raw")
+    smoothed, printed_smoothed = both("log_loss", "eb")
+    gain = ours - smoothed
+    assert np.all((gain[:, 0] > 0.025) & (gain[:, 0] < 0.36))
+    assert np.all(np.abs(gain[:, 4]) < 0.005)
+    assert np.all(gain[:, 5] > 0)
+    assert np.all(np.abs(printed - printed_smoothed)[:, 5] < 0.002), "the paper did not smooth them"
+    assert round(smoothed[0, 5], 2) == 0.30
+    assert [bool(v) for v in smoothed[:, 0] < ours[:, 5]] == [True, False, True, True, True, True]
+    better = {name for name, row in zip(paper, smoothed, strict=True) if row[0] < row[5] - 0.0005}
+    assert better == {"banana", "banknote-eb", "tic-tac-toe"}
+    for estimate in ("raw", "eb"):
+        ours, printed = both("auc", estimate)
+        assert np.abs(ours - page.without_running_mean(printed)).max() < 0.0075
+        assert np.abs(ours - printed).max() > 0.15
+    for measure in ("brier", "auc"):
+        sign = 1 if measure == "auc" else -1
+        for records in kept.values():
+            assert sign * (page.means(records, "eb", measure) - page.means(records, "raw", measure))[0] > 0
+    for measure in page.MEASURES:
+        gains = [np.mean([page.means(r, e, measure)[0] for r in kept.values()]) for e in ("eb", "laplace", "marginal")]
+        assert np.ptp(gains) < 0.004
+    assert page.means(kept["banknote"], "raw", "brier")[0] < 0.5 * page.means(kept["banknote-eb"], "raw", "brier")[0]
+    published = np.array([page.ranges(records, "auc_published") for records in kept.values()])
+    assert np.ptp(published, axis=-1).max() < 0.01
+
+
+def test_the_committed_page_is_made_of_the_committed_cells(kept, tmp_path):
+    text = page.study_page(kept, study.SETS, tmp_path)
+    assert text == (study.RESULTS / "README.md").read_text(encoding="utf-8")

@@ -1,0 +1,180 @@
+"""Metrics of intervals: exhaustive reference values, bounds that nothing exceeds, transformations, refusals."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from jaxunc import metrics
+from jaxunc.imprecise import Interval
+from tests._golden import golden
+from tests._refusal import refuses
+
+METRICS = {
+    "brier": metrics.interval_brier,
+    "log_loss": metrics.interval_log_loss,
+    "auc": metrics.interval_auc,
+}
+N = 12
+
+
+def tiled(entry):
+    """Every metric stays as it is if all instances come several times; so tests share programs."""
+    times = N // len(entry["y"]) if N % len(entry["y"]) == 0 else 1
+    ends = (np.tile(np.array(entry[end], float), times) for end in ("lower", "upper"))
+    return Interval(*ends), np.tile(entry["y"], times)
+
+
+def test_reference_values(tolerance):
+    for entry in golden("interval_metrics")["per_instance"]:
+        interval, y = tiled(entry)
+        both = Interval(
+            np.stack([1 - interval.upper, interval.lower], -1), np.stack([1 - interval.lower, interval.upper], -1)
+        )
+        for given_ in (interval, both):
+            for name, metric in METRICS.items():
+                if given_ is both and name == "auc":
+                    continue  # 1 - (1 - p) breaks ties
+                expected = [float(entry[f"{name}_{end}"]) for end in ("min", "max")]
+                tolerance.check(metric(given_, y), expected, what=name)
+        expected = [float(entry[f"log_loss_{end}_clip1e_15"]) for end in ("min", "max")]
+        tolerance.check(metrics.interval_log_loss(interval, y, clip=1e-15), expected)
+        published = sorted(entry[f"published_auc_of_{end}"] for end in ("lower", "upper"))
+        tolerance.check(metrics.interval_auc(interval, y, method="published"), published)
+
+
+def test_reference_values_of_leaves(tolerance):
+    for entry in golden("interval_metrics")["per_leaf"]:
+        rows = np.array(entry["leaves_pos_neg_lower20_upper20"])
+        leaf = np.repeat(np.arange(len(rows)), rows[:, 0] + rows[:, 1])
+        y = np.concatenate([np.repeat([1, 0], row[:2]) for row in rows])
+        order = np.random.default_rng(0).permutation(len(y))
+        leaf, y = 1000 - 7 * leaf[order], y[order]
+        place = (1000 - leaf) // 7
+        interval = Interval(rows[place, 2] / 20, rows[place, 3] / 20)
+        for name in ("brier", "log_loss"):
+            expected = [float(entry[f"{name}_{end}"]) for end in ("min", "max")]
+            tolerance.check(METRICS[name](interval, y, leaf=leaf), expected, what=name)
+            alone, coupled = METRICS[name](interval, y), METRICS[name](interval, y, leaf=leaf)
+            assert alone.lower <= coupled.lower + 1e-6
+            assert coupled.upper <= alone.upper + 1e-6
+
+
+ends = hnp.arrays(np.float64, (2, N), elements=st.integers(0, 8).map(lambda k: k / 8))
+
+
+@given(ends, hnp.arrays(np.int64, N, elements=st.integers(0, 1)), hnp.arrays(np.float64, N, elements=st.floats(0, 1)))
+def test_no_choice_is_beyond_the_bounds(ends, y, where):
+    interval = Interval(ends.min(axis=0), ends.max(axis=0))
+    y[:2] = 0, 1
+    p = interval.lower + where * (interval.upper - interval.lower)
+    for name, metric in METRICS.items():
+        low, high = (float(end) for end in metric(interval, y))
+        at = {
+            "brier": lambda: metrics.brier_score(np.stack([1 - p, p], -1), y, scale_by_half=True),
+            "log_loss": lambda: metrics.log_loss(np.stack([1 - p, p], -1), y),
+            "auc": lambda: metrics.auc(p, y),
+        }[name]()
+        assert low <= float(at) + 1e-5
+        assert float(at) <= high + 1e-5, name
+
+
+def test_degenerate_intervals():
+    sure = np.array([0.0, 1.0, 1.0])
+    interval, y = Interval(sure, sure), np.array([0, 1, 0])
+    np.testing.assert_allclose(metrics.interval_brier(interval, y), [1 / 3, 1 / 3], rtol=1e-6)
+    np.testing.assert_array_equal(metrics.interval_log_loss(interval, y), [np.inf, np.inf])
+    leaf = np.array([3, 5, 5])
+    np.testing.assert_array_equal(metrics.interval_log_loss(interval, y, leaf=leaf), [np.inf, np.inf])
+    np.testing.assert_array_equal(metrics.interval_log_loss(interval, np.array([0, 1, 1]), leaf=leaf), [0, 0])
+    clipped = metrics.interval_log_loss(interval, y, clip=1e-15)
+    np.testing.assert_allclose(clipped, [-np.log(1e-15) / 3] * 2, rtol=1e-6)
+    assert np.all(np.isnan(metrics.interval_auc(interval, np.ones(3, int))))
+
+
+def test_a_million_intervals():
+    rng = np.random.default_rng(0)
+    p, width = rng.random(1_000_000), 0.2 * rng.random(1_000_000)
+    y = (rng.random(len(p)) < p).astype(int)
+    interval = Interval(np.maximum(p - width, 0).astype(np.float32), np.minimum(p + width, 1).astype(np.float32))
+    found = {name: metric(interval, y) for name, metric in METRICS.items()}
+    good = np.where(y == 1, interval.upper, interval.lower).astype(float)
+    assert float(found["brier"].lower) == pytest.approx(np.mean((good - y) ** 2), rel=1e-6)
+    assert float(found["auc"].lower) < float(metrics.auc(p, y)) < float(found["auc"].upper)
+
+
+def test_ends_that_a_float32_does_not_tell_apart():
+    y, close = np.array([0, 1]), 0.5 + np.array([0, 1e-12])
+    assert metrics.interval_auc(Interval(close, close), y) == (1, 1)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_transformations(name):
+    metric = METRICS[name]
+    rng = np.random.default_rng(1)
+    pair = np.sort(rng.random((2, 3, N)), axis=0)
+    y = rng.integers(0, 2, (3, N))
+    y[:, :2] = 0, 1
+    eager = np.array([metric(Interval(*pair[:, i]), y[i]) for i in range(3)])
+    y[2, 3] = 2
+    mapped = jax.jit(jax.vmap(metric))(Interval(*jnp.asarray(pair)), jnp.asarray(y))
+    np.testing.assert_allclose(np.transpose(mapped)[:2], eager[:2], rtol=1e-6)
+    assert np.all(np.isnan(np.transpose(mapped)[2]))
+    leaves = [None] if name == "auc" else [None, jnp.arange(N)]
+    for leaf in leaves:
+        options = {} if leaf is None else {"leaf": leaf}
+        gradient = jax.jit(jax.grad(lambda i, o=options: sum(metric(i, y[0], **o))))(Interval(*jnp.asarray(pair[:, 0])))
+        if name == "brier":
+            expected = [2 * (end - y[0]) / N for end in pair[:, 0]]
+            np.testing.assert_allclose(gradient, expected, rtol=1e-5)
+        elif name == "log_loss":
+            expected = [-1 / N * np.where(y[0] == 1, 1 / end, -1 / (1 - end)) for end in pair[:, 0]]
+            np.testing.assert_allclose(gradient, expected, rtol=1e-4)
+        else:
+            np.testing.assert_array_equal(gradient, np.zeros((2, N)))
+
+
+def test_gradients_at_probability_zero():
+    interval, y = Interval(jnp.zeros(2), jnp.ones(2)), np.array([0, 1])
+    for options in ({}, {"clip": 1e-7}, {"leaf": np.array([1, 1])}):
+        for end in (0, 1):
+            slope = jax.grad(lambda i, e=end, o=options: metrics.interval_log_loss(i, y, **o)[e])(interval)
+            assert np.all(np.isfinite(slope)), options
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_refusals(name):
+    metric, y = METRICS[name], np.array([0, 1, 1])
+    good = np.array([0.2, 0.5, 0.9])
+    with refuses(ValueError, r"interval 1 has its lower end 0.6 above its upper end 0.5"):
+        metric(Interval(np.array([0.2, 0.6, 0.9]), good), y)
+    with refuses(ValueError, r"\[0, 1\]"):
+        metric(Interval(good - 0.5, good), y)
+    with refuses(ValueError, r"\[0, 1\]"):
+        metric(Interval(good, good + 0.5), y)
+    with refuses(ValueError, "NaN"):
+        metric(Interval(good * np.nan, good), y)
+    with refuses(ValueError, "shapes"):
+        metric(Interval(good[:2], good), y)
+    with refuses(ValueError, "shapes"):
+        metric(Interval(np.zeros((3, 3)), np.ones((3, 3))), y)
+    with refuses(ValueError, "no distribution"):
+        metric(Interval(np.zeros((3, 2)), np.full((3, 2), 0.4)), y)
+    with refuses(ValueError, "y holds 2"):
+        metric(Interval(good, good), y + 1)
+    with refuses(TypeError, "dtype"):
+        metric(Interval(good, good), y / 2)
+    if name == "auc":
+        with refuses(ValueError, "method='grid'"):
+            metric(Interval(good, good), y, method="grid")
+        return
+    with refuses(ValueError, "different intervals"):
+        metric(Interval(good, good), y, leaf=np.array([1, 1, 2]))
+    with refuses(ValueError, "leaf has shape"):
+        metric(Interval(good, good), y, leaf=np.array([1, 1]))
+    if name == "log_loss":
+        with refuses(ValueError, "clip=0.7"):
+            metric(Interval(good, good), y, clip=0.7)

@@ -1,0 +1,115 @@
+"""What a prior makes of leaves: corrected probabilities, intervals, masses."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxunc import belief, smoothing
+from jaxunc.smoothing import BetaPrior, DirichletPrior, correction_interval, predictive_mass, smooth
+from tests._golden import golden
+from tests._refusal import refuses
+from tests.smoothing.test_fit import GOLDEN_NAMES, leaves
+
+
+def beta_prior(alpha, beta) -> BetaPrior:
+    return BetaPrior(jnp.asarray(alpha, float), jnp.asarray(beta, float), jnp.zeros(np.shape(alpha), jnp.int32))
+
+
+def test_reference_values(tolerance):
+    for entry in golden("empirical_bayes"):
+        counts = leaves(entry)
+        for name in GOLDEN_NAMES.values():
+            if (fit := entry[name]) is None:
+                continue
+            prior = beta_prior(fit["alpha"], fit["beta"])
+            expected = {key: np.array([leaf[key] for leaf in fit["leaves"]]) for key in fit["leaves"][0]}
+            smoothed, interval = smooth(counts, prior), correction_interval(counts, prior)
+            mass = predictive_mass(counts, prior)
+            tolerance.check(smoothed[:, 1], expected["p_eb"])
+            tolerance.check(smoothed[:, 0] + smoothed[:, 1], np.ones(len(counts)))
+            for value, key in (
+                (interval.lower[:, 1], "lower"),
+                (interval.upper[:, 1], "upper"),
+                (1 - interval.upper[:, 0], "lower"),
+                (mass[:, 2], "mass_1"),
+                (mass[:, 1], "mass_0"),
+                (mass[:, 3], "mass_omega"),
+            ):
+                # Ends near 0 are differences of numbers near each other.
+                np.testing.assert_allclose(
+                    value,
+                    expected[key],
+                    rtol=1e-12 if tolerance.closed < 1e-6 else 1e-5,
+                    atol=2e-7 if tolerance.closed > 1e-6 else 1e-15,
+                )
+            middle = (expected["lower"] + expected["upper"]) / 2
+            np.testing.assert_allclose(belief.pignistic(mass)[:, 1], middle, rtol=1e-6)
+
+
+def test_leaves_without_instances_and_priors_without_weight():
+    empty = np.zeros((1, 2))
+    prior = beta_prior(3.0, 1.0)
+    np.testing.assert_allclose(smooth(empty, prior), [[0.25, 0.75]], rtol=1e-6)
+    interval = correction_interval(empty, prior)
+    np.testing.assert_array_equal(interval, [[[0, 0]], [[1, 1]]])
+    np.testing.assert_array_equal(predictive_mass(empty, prior), [[0, 0, 0, 1]])
+    nothing = beta_prior(0.0, 0.0)
+    np.testing.assert_array_equal(smooth(np.array([[0, 0], [1, 0]]), nothing), [[0.5, 0.5], [1, 0]])
+    pure = correction_interval(np.array([[4, 0]]), nothing)
+    np.testing.assert_array_equal(pure, [[[1, 0]], [[1, 0]]])
+
+
+def test_more_classes_and_priors_of_trees(rng):
+    counts = rng.integers(0, 6, size=(3, 5, 4)).astype(float)
+    counts[0, 0] = 0
+    prior = smoothing.fit_dirichlet_prior(counts)
+    assert prior.alpha.shape == (3, 4)
+    together = smooth(counts, prior)
+    np.testing.assert_allclose(np.sum(together, axis=-1), 1, rtol=1e-6)
+    for t in range(3):
+        one = DirichletPrior(prior.alpha[t], prior.status[t])
+        np.testing.assert_allclose(smooth(counts[t], one), together[t], rtol=1e-6)
+    mass = np.asarray(predictive_mass(counts, prior))
+    np.testing.assert_allclose(mass.sum(axis=-1), 1, rtol=1e-6)
+    assert mass.min() >= 0
+    interval = correction_interval(counts, prior)
+    assert np.all(np.asarray(interval.lower) <= np.asarray(interval.upper))
+
+
+def test_large_leaves_keep_the_digits_of_the_correction(x64):
+    counts, prior = np.array([[600_000_000, 400_000_000]]), beta_prior(1.0, 3.0)
+    interval = correction_interval(counts.astype(float), prior)
+    exact = abs((4e8 + 1) / (1e9 + 4) - 0.4)
+    if x64:
+        assert float(interval.upper[0, 1] - interval.lower[0, 1]) == pytest.approx(exact, rel=1e-6)
+    else:
+        assert float(interval.upper[0, 1] - interval.lower[0, 1]) < 1e-7
+
+
+def test_transformations(rng):
+    counts = rng.integers(0, 9, size=(4, 5, 2)).astype(float)
+    prior = beta_prior(rng.random(4), rng.random(4))
+    for function in (smooth, correction_interval, predictive_mass):
+        eager = function(counts, prior)
+        mapped = jax.jit(jax.vmap(function))(jnp.asarray(counts), prior)
+        for a, b in zip(jax.tree.leaves(eager), jax.tree.leaves(mapped), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
+        gradient = jax.grad(
+            lambda c, p, f=function: sum(jnp.sum(x**2) for x in jax.tree.leaves(f(c, p))), (0, 1), allow_int=True
+        )
+        slopes = jax.jit(gradient)(jnp.asarray(counts), prior)
+        assert all(np.all(np.isfinite(g)) for g in jax.tree.leaves(slopes) if g.dtype != jax.dtypes.float0)
+
+
+def test_refusals():
+    counts, prior = np.ones((3, 5, 2)), beta_prior(1.0, 1.0)
+    for function in (smooth, correction_interval, predictive_mass):
+        with refuses(ValueError, "prior has 2 classes, but counts have 3"):
+            function(np.ones((4, 3)), prior)
+        with refuses(ValueError, r"leading axes \(4,\).*begin with"):
+            function(counts, beta_prior(np.ones(4), np.ones(4)))
+        with refuses(ValueError, "negative"):
+            function(-counts, prior)
+        with refuses(ValueError, "classes"):
+            function(np.ones(()), prior)

@@ -1,0 +1,264 @@
+"""Fits of a prior: reference values, the R original, edges, transformations, refusals."""
+
+import json
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from jaxunc import smoothing
+from jaxunc.smoothing import PriorStatus, fit_beta_prior, fit_dirichlet_prior
+from tests._golden import golden
+from tests._refusal import refuses
+from tests.smoothing import _reference as reference
+
+DIFFERENT = ("weighted_mle", "moments", "marginal")
+"""One of each form; the others are the same with other weights."""
+METHODS = ("weighted_mle", "on_leaves", "moments", "on_leaves_moments", "marginal")
+GOLDEN_NAMES = dict(
+    zip(
+        METHODS,
+        ("weighted_mle", "on_leaves_mle", "weighted_moments", "on_leaves_moments", "beta_binomial_marginal"),
+        strict=True,
+    )
+)
+N_LEAVES = 8
+"""Leaves of most tests, padded, so that they share programs."""
+
+traced_beta = jax.jit(fit_beta_prior, static_argnames=("method", "clip"))
+traced_dirichlet = jax.jit(fit_dirichlet_prior, static_argnames=("method", "clip"))
+
+
+def leaves(entry) -> np.ndarray:
+    """Counts ``[leaves 2]`` of a reference table."""
+    n1, n = np.array(entry["n1"]), np.array(entry["n"])
+    return np.stack([n - n1, n1], axis=-1).astype(float)
+
+
+def padded(counts) -> jax.Array:
+    """With leaves without instances, which must not count."""
+    counts = np.asarray(counts, float)
+    return jnp.asarray(np.pad(counts, ((0, N_LEAVES - len(counts)), (0, 0))))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("traced", [False, True])
+def test_reference_values(method, traced, x64):
+    rtol = 1e-10 if x64 else 1e-4 if traced else 2e-7
+    for entry in golden("empirical_bayes"):
+        expected, counts = entry[GOLDEN_NAMES[method]], leaves(entry)
+        prior = traced_beta(padded(counts), method=method) if traced else fit_beta_prior(counts, method)
+        if expected is None:
+            all_pure = np.all(counts.min(axis=1) == 0)
+            degenerate = PriorStatus.PURE if all_pure else PriorStatus.CONCENTRATED
+            assert int(prior.status) == degenerate, entry
+            np.testing.assert_allclose(smoothing.smooth(counts, prior)[:, 1], counts[:, 1] / counts.sum(1), rtol=1e-6)
+            continue
+        assert int(prior.status) == PriorStatus.FITTED
+        found = np.array([prior.alpha, prior.beta], float)
+        np.testing.assert_allclose(found, [expected["alpha"], expected["beta"]], rtol=rtol, err_msg=str(entry["n"]))
+
+
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("number", [0, 1])
+def test_reference_values_of_more_classes(number, traced, x64):
+    entry = golden("empirical_bayes_dirichlet")[number]
+    counts = np.array(entry["counts"], float)
+    fit = traced_dirichlet if traced else fit_dirichlet_prior
+    rtol = 1e-10 if x64 else 2e-6
+    prior = fit(jnp.asarray(counts), method="weighted_mle")
+    np.testing.assert_allclose(prior.alpha, entry["weighted_dirichlet_mle"], rtol=rtol)
+    np.testing.assert_allclose(smoothing.smooth(counts, prior), entry["smoothed"], rtol=rtol)
+    np.testing.assert_allclose(
+        fit(jnp.asarray(counts), method="marginal").alpha, entry["dirichlet_multinomial_mle"], rtol=rtol
+    )
+
+
+@pytest.mark.parametrize("method", ["weighted_mle", "on_leaves"])
+def test_the_r_original(method):
+    """Its tightly converged fits within 1e-5, and its corrected leaves within 2e-5, in float32 too."""
+    for tree in golden("r_fits"):
+        fit = tree[{"weighted_mle": "global", "on_leaves": "onLeaves"}[method]]
+        counts = np.stack([tree["n0"], tree["n1"]], axis=-1)
+        prior = fit_beta_prior(counts, method)
+        expected = [fit["alpha_tight"], fit["beta_tight"]]
+        np.testing.assert_allclose([prior.alpha, prior.beta], expected, rtol=1e-5, err_msg=tree["dataset"])
+        np.testing.assert_allclose(smoothing.smooth(counts, prior)[:, 1], fit["corrected_p1"], atol=2e-5)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_search_that_knows_nothing_finds_no_better(n_classes, rng):
+    counts = rng.integers(0, 9, size=(7, n_classes)) * rng.integers(0, 5, size=(7, n_classes))
+    counts[2], counts[0] = 0, 3
+    for method in METHODS:
+        found = np.asarray(fit_dirichlet_prior(counts, method).alpha, float)
+        by_size = not method.startswith("on_leaves")
+        if method.endswith("moments"):
+            np.testing.assert_allclose(found, reference.moments(counts, by_size=by_size), rtol=1e-5)
+            continue
+        objective = partial(reference.marginal, counts=counts)
+        if method != "marginal":
+            objective = partial(reference.likelihood, counts=counts, by_size=by_size, clip=1e-3)
+        np.testing.assert_allclose(found, reference.best(objective, n_classes), rtol=2e-4, err_msg=method)
+
+
+def test_large_weights_keep_their_digits(x64):
+    """α + β of 14 000 and more from counts that float32 sees, where a plain fit would lose three digits."""
+    rng = np.random.default_rng(0)
+    n = rng.integers(2_000, 60_000, N_LEAVES)
+    n1 = np.rint(n * (0.3 + 0.003 * rng.normal(size=N_LEAVES))).astype(int)
+    counts = np.stack([n - n1, n1], axis=-1)
+    exact = reference.best(partial(reference.likelihood, counts=counts, by_size=True, clip=1e-3), 2)
+    prior, traced = fit_beta_prior(counts), traced_beta(jnp.asarray(counts, float))
+    assert 10_000 < float(prior.alpha + prior.beta) < 100_000
+    np.testing.assert_allclose([prior.beta, prior.alpha], exact, rtol=1e-4)
+    np.testing.assert_allclose(traced.alpha, prior.alpha, rtol=1e-9 if x64 else 5e-5)
+
+
+def test_huge_counts():
+    """Counts of 10⁹, as integers and as float32."""
+    counts = np.array([[10**9, 3 * 10**8], [7 * 10**8, 10**9], [5, 2]])
+    for method in DIFFERENT:
+        prior = fit_beta_prior(counts, method)
+        assert int(prior.status) == PriorStatus.FITTED
+        traced = traced_beta(padded(counts), method=method)
+        np.testing.assert_allclose(traced.alpha, prior.alpha, rtol=1e-4, err_msg=method)
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_degenerate_fits(traced):
+    def fitted(counts, method, fit=fit_beta_prior):
+        fit = {fit_beta_prior: traced_beta, fit_dirichlet_prior: traced_dirichlet}[fit] if traced else fit
+        prior = fit(padded(counts), method=method)
+        return prior, PriorStatus(int(prior.status)).name, np.asarray(smoothing.smooth(np.array(counts), prior), float)
+
+    for method in DIFFERENT if traced else METHODS:
+        for counts in ([[3, 1]], [[3, 1], [6, 2]], [[0, 5], [0, 2]]):
+            prior, status, smoothed = fitted(counts, method)
+            assert status == "CONCENTRATED", (method, counts)
+            np.testing.assert_allclose(smoothed, np.array(counts) / np.sum(counts, axis=1, keepdims=True), rtol=1e-6)
+            assert float(prior.alpha + prior.beta) == pytest.approx(2.0**100)
+        _, status, smoothed = fitted([[0, 5], [4, 0], [1, 0]], method)
+        assert status == ("FITTED" if method in ("weighted_mle", "on_leaves") else "PURE")
+        if status == "PURE":
+            np.testing.assert_array_equal(smoothed, [[0, 1], [1, 0], [1, 0]])
+    # Less apart than chance makes them: all are given the mean.
+    prior, status, smoothed = fitted([[50, 51], [51, 50]], "marginal")
+    assert status == "CONCENTRATED"
+    np.testing.assert_allclose(smoothed, 0.5, rtol=1e-6)
+    # A class that no leaf has seen.
+    counts = [[3, 0, 1], [2, 0, 5]]
+    for method in DIFFERENT if traced else METHODS:
+        prior, status, smoothed = fitted(counts, method, fit_dirichlet_prior)
+        assert status in ("FITTED", "CONCENTRATED")
+        assert np.all(np.isfinite(smoothed))
+        assert (smoothed[0, 1] > 0) == (method in ("weighted_mle", "on_leaves"))
+
+
+def test_no_leaves_under_a_trace():
+    prior = traced_beta(jnp.zeros((N_LEAVES, 2)))
+    assert int(prior.status) == PriorStatus.EMPTY
+    assert float(prior.alpha) == float(prior.beta) == 0
+
+
+count_tables = hnp.arrays(np.int64, (6, 2), elements=st.one_of(st.integers(0, 4), st.integers(0, 10**6)))
+
+
+@given(count_tables, st.sampled_from(METHODS))
+def test_any_counts(counts, method):
+    """Finite, between the leaf and the prior's mean, and the classes are treated alike."""
+    counts[0, 0] += 1
+    prior = fit_beta_prior(counts, method)
+    assert int(prior.status) not in (PriorStatus.EMPTY, PriorStatus.NOT_CONVERGED)
+    smoothed = np.asarray(smoothing.smooth(counts, prior), float)
+    assert np.all((smoothed >= 0) & (smoothed <= 1))
+    size = counts.sum(axis=1)
+    raw = (counts[:, 1] / np.maximum(size, 1))[size > 0]
+    total = float(prior.alpha) + float(prior.beta)
+    mean = float(prior.alpha) / total if total else 0.5
+    eps = 1e-5
+    between = np.minimum(raw, mean) - eps, np.maximum(raw, mean) + eps
+    if total:
+        assert np.all((smoothed[size > 0, 1] >= between[0]) & (smoothed[size > 0, 1] <= between[1]))
+    mirrored = fit_beta_prior(counts[:, ::-1], method)
+    np.testing.assert_allclose(mirrored.alpha, prior.beta, rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", DIFFERENT)
+def test_trees_at_once(method, x64):
+    """Leading axes, vmap and one by one agree; padding does not count."""
+    trees = np.random.default_rng(1).integers(0, 12, size=(4, N_LEAVES, 2))
+    trees[0, 3:] = 0
+    trees[1] = [[4, 1]] * N_LEAVES
+    trees[2, :, 0] = 0
+    together = fit_beta_prior(trees, method)
+    mapped = jax.jit(jax.vmap(partial(fit_beta_prior, method=method)))(jnp.asarray(trees, float))
+    np.testing.assert_array_equal(mapped.status, together.status)
+    np.testing.assert_allclose(mapped.alpha, together.alpha, rtol=1e-9 if x64 else 5e-5)
+    for tree, alpha in zip(trees, together.alpha, strict=True):
+        np.testing.assert_allclose(fit_beta_prior(tree[tree.sum(1) > 0], method).alpha, alpha, rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", DIFFERENT)
+def test_gradients(method, x64):
+    """By the implicit function theorem: against differences, in float64 of the search itself."""
+    counts = np.array([[3.0, 2.0], [20.0, 22.0], [31.0, 20.0], [1.0, 4.0], [0.0, 0.0], [3.5, 0.5], [0, 0], [2, 9]])
+    direction = np.random.default_rng(0).normal(size=counts.shape) * (counts > 0)
+
+    def parameters(c):
+        prior = fit_beta_prior(c, method)
+        return jnp.stack([prior.alpha, prior.beta])
+
+    slope = np.asarray(jax.jit(jax.jacrev(parameters))(jnp.asarray(counts)), float)
+    assert np.all(np.isfinite(slope))
+    if x64:
+        step = 1e-5
+        ends = [np.asarray(parameters(counts + sign * step * direction), float) for sign in (1, -1)]
+        expected = (ends[0] - ends[1]) / (2 * step)
+        np.testing.assert_allclose((slope * direction).sum(axis=(1, 2)), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", DIFFERENT)
+def test_gradients_of_degenerate_fits_are_finite(method):
+    def loss(c):
+        return jnp.sum(smoothing.smooth(c, fit_beta_prior(c, method))[..., 1] ** 2)
+
+    cases = np.zeros((4, N_LEAVES, 2))
+    cases[0, 0] = [3, 1]
+    cases[1, :2] = [[0, 5], [4, 0]]
+    cases[2, :2] = [[50, 51], [51, 50]]
+    gradients = jax.jit(jax.vmap(jax.grad(loss)))(jnp.asarray(cases))
+    assert np.all(np.isfinite(gradients))
+
+
+def test_status_and_names_are_plain():
+    prior = fit_beta_prior(np.array([[3, 2], [20, 20]]))
+    assert json.loads(json.dumps(PriorStatus.FITTED)) == int(prior.status) == 0
+    assert prior.alpha.dtype == jnp.result_type(float)
+    assert jax.tree.structure(prior).num_leaves == 3
+
+
+def test_refusals():
+    good = np.array([[3.0, 2.0], [1.0, 1.0]])
+    with refuses(ValueError, "no leaf with instances"):
+        fit_beta_prior(np.zeros((3, 2)))
+    with refuses(ValueError, "2 trees have no leaf"):
+        fit_beta_prior(np.stack([good, 0 * good, 0 * good]))
+    with refuses(ValueError, "negative"):
+        fit_beta_prior(-good)
+    with refuses(ValueError, "NaN"):
+        fit_beta_prior(good * np.nan)
+    with refuses(ValueError, r"two classes.*fit_dirichlet_prior"):
+        fit_beta_prior(np.ones((4, 3)))
+    with refuses(ValueError, r"\[... leaves classes\]"):
+        fit_dirichlet_prior(np.ones(3))
+    with refuses(ValueError, "method='mle' is unknown"):
+        fit_beta_prior(good, "mle")
+    for clip in (0.0, 0.5, -1.0, float("nan")):
+        with refuses(ValueError, "clip="):
+            fit_beta_prior(good, clip=clip)

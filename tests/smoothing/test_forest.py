@@ -1,0 +1,99 @@
+"""Smoothed forests, and the rules that smooth."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxunc as ju
+from jaxunc import smoothing
+from jaxunc.smoothing import BetaPrior, MemberSmoothing, SmoothedMean, fit_dirichlet_prior, fit_forest_prior, smooth
+from tests._forests import forest_of_leaves
+from tests._refusal import refuses
+
+N, K = 6, 3
+
+
+def made(n_classes=2):
+    counts = np.random.default_rng(n_classes).integers(0, 9, size=(N, K, n_classes))
+    counts[0, 0] = 0
+    forest, X = forest_of_leaves(counts)
+    return counts, forest, X
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("level", ["tree", "forest"])
+def test_smoothed_forests(n_classes, level):
+    counts, forest, X = made(n_classes)
+    if level == "tree":
+        expected = np.stack([smooth(counts[:, t], fit_dirichlet_prior(counts[:, t])) for t in range(K)], axis=1)
+    else:
+        expected = np.asarray(smooth(counts, fit_dirichlet_prior(counts.reshape(-1, n_classes))))
+    smoothed = ju.check_forest(smoothing.smooth_forest(forest, level))
+    np.testing.assert_allclose(ju.bind(smoothed, ju.Mean()).probability(X), expected.mean(axis=1), rtol=1e-5)
+    prior = fit_forest_prior(forest, level=level)
+    rule = SmoothedMean(prior)
+    np.testing.assert_allclose(ju.bind(forest, rule).probability(X), expected.mean(axis=1), rtol=1e-5)
+    np.testing.assert_allclose(rule.probability(jnp.asarray(counts)), expected.mean(axis=1), rtol=1e-5)
+    mask = np.random.default_rng(0).random((N, K)) < 0.6
+    mask[2] = False
+    part = [expected[i][mask[i]].mean(axis=0) if mask[i].any() else np.full(n_classes, 1 / n_classes) for i in range(N)]
+    np.testing.assert_allclose(ju.bind(forest, rule).probability(X, tree_mask=mask), part, rtol=1e-5)
+
+
+def test_a_given_prior_and_gradients():
+    counts, forest, X = made()
+    prior = BetaPrior(jnp.asarray(2.0), jnp.asarray(1.0), jnp.asarray(0, jnp.int32))
+    smoothed = smoothing.smooth_forest(forest, prior)
+    expected = np.asarray(smooth(counts, prior)).mean(axis=1)
+    np.testing.assert_allclose(ju.bind(smoothed, ju.Mean()).probability(X), expected, rtol=1e-5)
+
+    def answer(alpha):
+        by_tree = BetaPrior(alpha, jnp.ones(K), jnp.zeros(K, jnp.int32))
+        trees = smoothing.smooth_forest(forest, by_tree)
+        return jnp.sum(ju.leaf_counts(trees, jnp.asarray(X))[..., 1]), jnp.sum(
+            SmoothedMean(by_tree)(jnp.asarray(counts))[..., 1]
+        )
+
+    slopes = jax.jit(jax.jacrev(answer))(jnp.full(K, 2.0))
+    np.testing.assert_allclose(slopes[0], N, rtol=1e-6)
+    n = counts.sum(axis=-1)
+    by_hand = ((n + 3 - counts[..., 1] - 2) / (n + 3.0) ** 2).sum(axis=0) / K
+    np.testing.assert_allclose(slopes[1], by_hand, rtol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["moments", "weighted_mle"])
+def test_members(method):
+    counts, forest, X = made()
+    counts[1] = [[4, 0], [0, 3], [1, 0]]
+    counts[2] = [[2, 1], [4, 2], [2, 1]]
+    forest, X = forest_of_leaves(counts)
+    rule = MemberSmoothing(method)
+    expected = []
+    for leaves in counts:
+        expected.append(np.asarray(smooth(leaves, fit_dirichlet_prior(leaves, method))).mean(axis=0))
+    np.testing.assert_allclose(ju.bind(forest, rule).probability(X), expected, rtol=5e-5)
+    np.testing.assert_allclose(rule.probability(jnp.asarray(counts)), expected, rtol=5e-5)
+    if method == "moments":
+        np.testing.assert_allclose(expected[1], ju.Mean().probability(jnp.asarray(counts[1])), rtol=1e-5)
+    np.testing.assert_allclose(expected[2], ju.Pooling().probability(jnp.asarray(counts[2])), rtol=1e-5)
+    mask = np.ones((N, K), bool)
+    mask[3, 1] = mask[5] = False
+    masked = np.asarray(ju.bind(forest, rule).probability(X, tree_mask=mask))
+    two = counts[3][[0, 2]]
+    np.testing.assert_allclose(masked[3], np.mean(smooth(two, fit_dirichlet_prior(two, method)), axis=0), rtol=5e-5)
+    np.testing.assert_array_equal(masked[5], [0.5, 0.5])
+
+
+def test_refusals():
+    _, forest, _ = made()
+    with refuses(ValueError, "level='leaf'"):
+        smoothing.smooth_forest(forest, "leaf")
+    with refuses(ValueError, r"shape \(4, 2\); this forest needs \(3, 2\)"):
+        smoothing.smooth_forest(forest, BetaPrior(np.ones(4), np.ones(4), np.zeros(4, np.int32)))
+    with refuses(ValueError, "expected .trees classes."):
+        SmoothedMean(BetaPrior(np.ones((2, 2)), np.ones((2, 2)), np.zeros((2, 2), np.int32)))
+    with refuses(ValueError, "prior has 2 classes, but counts have 3"):
+        SmoothedMean(BetaPrior(np.float32(1), np.float32(1), np.int32(0)))(jnp.ones((2, 3)))
+    with refuses(ValueError, "method='mle'"):
+        MemberSmoothing("mle")
