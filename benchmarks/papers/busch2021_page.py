@@ -1,4 +1,4 @@
-"""Tables of the study of Busch et al. 2021, as Markdown."""
+"""The page of the study of Busch et al. 2021: its reading and its tables, as Markdown."""
 
 from collections.abc import Sequence
 
@@ -6,12 +6,20 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.papers.busch2021_methods import METHODS, PAPER
+from benchmarks.papers.busch2021_reading import (
+    BALANCED,
+    IMBALANCED,
+    Duel,
+    Results,
+    best_of_all,
+    findings,
+    webdata_accuracies,
+)
 from benchmarks.rules_page import against_the_mean
 from jaxunc import comparison
 
 MEASURES = {"auc": "AUC", "accuracy": "accuracy"}
 REFERENCES = {"random-forest-mean": "random forest", "single-tree-mean": "single tree"}
-BALANCED, IMBALANCED = (0.4, 0.6), (0.3, 0.7)
 PAIRS = ("probability", "laplace", "plausibility", "confidence", "evidence")
 """The methods of the paper's Figure 4."""
 
@@ -24,7 +32,39 @@ def means(found: dict) -> pd.DataFrame:
         for method, values in record["methods"].items()
     ]
     keys = ["part", "set", "kind", "n_trees", "leaf_size", "method"]
-    return pd.DataFrame(rows, columns=[*keys, *MEASURES]).groupby(keys, sort=False).mean().reset_index()
+    groups = pd.DataFrame(rows, columns=[*keys, *MEASURES]).groupby(keys, sort=False)
+    return groups.mean().assign(n_cells=groups.size()).reset_index()
+
+
+def single_trees(found: dict, sets: Sequence[str]) -> pd.DataFrame:
+    """A row per set and leaf size: mean and standard deviation of the accuracies of an ensemble's single trees."""
+    rows = [
+        (cell.data, cell.leaf_size, *record["trees"][:2])
+        for cell, record in found.items()
+        if cell.part == "trees" and cell.data in sets
+    ]
+    groups = pd.DataFrame(rows, columns=["set", "leaf_size", "mean", "std"]).groupby(["set", "leaf_size"], sort=False)
+    return groups.mean().reset_index()
+
+
+def rank_tables(everything: pd.DataFrame, ratios: dict[str, float]) -> dict[str, pd.DataFrame]:
+    """Of Figures 3 and 6, by the name of the picture."""
+    rows, methods = with_references(everything)
+    tables = {f"figure-3-{measure}": rank_table(rows, measure, methods) for measure in MEASURES}
+    for name, sets in balance(rows, ratios).items():
+        if len(sets) > 1:
+            tables[f"figure-6-{name}"] = rank_table(rows[rows["set"].isin(sets)], "accuracy", methods)
+    return tables
+
+
+def balance(rows: pd.DataFrame, ratios: dict[str, float]) -> dict[str, list[str]]:
+    """The sets of Figure 6."""
+    low, high = BALANCED
+    names = rows["set"].unique()
+    return {
+        "even": [name for name in names if low <= ratios[name] <= high],
+        "uneven": [name for name in names if not IMBALANCED[0] <= ratios[name] <= IMBALANCED[1]],
+    }
 
 
 def by_set(rows: pd.DataFrame, measure: str, leaf_size: int, methods: Sequence[str]) -> pd.DataFrame:
@@ -52,22 +92,36 @@ def rank_table(rows: pd.DataFrame, measure: str, methods: Sequence[str]) -> pd.D
     return pd.Series(ranks, values.columns).unstack("leaf_size").loc[list(methods)]
 
 
-def study_page(everything: pd.DataFrame, ratios: dict[str, float], n_sets: int) -> str:
+def study_page(everything: pd.DataFrame, ratios: dict[str, float], n_sets: int, n_repeats: int) -> str:
     """The page. ``ratios``: the share of the positive class in each set."""
     trees = everything[everything["part"] == "trees"]
     leaf_sizes = sorted(trees["leaf_size"].unique())
     rows, methods = with_references(everything)
+    results = Results(everything, ratios)
+    tables = rank_tables(everything, ratios)
     n_pairs = len(methods) * len(leaf_sizes)
     parts = [
         "# Random decision trees: the study of Busch et al. 2021",
-        f"Made by `python -m benchmarks.papers.busch2021`. {trees['set'].nunique()} of {n_sets} sets are finished: "
-        f"{', '.join(trees['set'].unique())}. 100 trees, five times two-fold cross-validation; a block of every test "
-        "is a data set. A score of at least 0 decides for class 1, as in the published code.",
+        f"Made by `python -m benchmarks.papers.busch2021`: {trees['set'].nunique()} of the {n_sets} sets at hand "
+        f"({', '.join(trees['set'].unique())}){_unfinished(trees, n_repeats)}; five of the paper's 21 are not at hand. "
+        f"100 trees, {n_repeats} times two-fold cross-validation; a block of every test is a data set. A score of at "
+        "least 0 decides for class 1, as in the published code. *a:b (+g)* reads: better on a sets, worse on b, and "
+        "by g in the median.",
+        "## What the paper found, and what is found here",
+        _table(["the paper", "here", "verdict"], [[f.claim, f.here, f"**{f.verdict}**"] for f in findings(results)]),
+        "## The prior term of evidence accumulation",
+        _prior_term(results),
+        "## The best of all methods",
+        _best(results),
+        "## Figure 1: scores of a leaf that grows, one of four instances negative",
+        "![Scores against the size of a leaf](figure-1.png)",
+        "100 trials (thin), their mean (red), their 10, 25, 75 and 90 % quantiles (green and purple).",
+        "## Figure 2: rules on 100 such leaves",
+        "![Scores of rules against the size of leaves](figure-2.png)",
     ]
     for measure, title in MEASURES.items():
-        table = rank_table(rows, measure, methods)
         parts += [f"## Figure 3, {title}: average ranks among {n_pairs} pairs of a method and a leaf size"]
-        parts += [_ranks(table)]
+        parts += [f"![As a picture](figure-3-{measure}.svg)", _ranks(tables[f"figure-3-{measure}"])]
     for measure, title in MEASURES.items():
         parts += [f"## All methods against the mean of probabilities, {title}", _against(trees, measure, leaf_sizes)]
     parts += ["## Figure 4: how often a method has the better AUC"]
@@ -75,15 +129,56 @@ def study_page(everything: pd.DataFrame, ratios: dict[str, float], n_sets: int) 
         "Row against column. ∙ ◇ ★: told apart by a signed-rank test at .05, .01, .001, Bonferroni-corrected for the "
         "pairs of that leaf size.",
         *(_pairs(trees, leaf_size) for leaf_size in leaf_sizes),
+        "## Figure 5: accuracy against leaf size",
+        "![Accuracy of methods and of single trees](figure-5.svg)",
+        "Dashed: the mean of the single trees' accuracies; shaded: one, two and three of their standard deviations.",
     ]
-    parts += _balance(rows, methods, ratios, leaf_sizes)
-    parts += ["## The prior term of evidence accumulation", _prior_term(trees, ratios, leaf_sizes)]
+    for name, sets in balance(rows, ratios).items():
+        if f"figure-6-{name}" in tables:
+            parts += [f"## Figure 6: accuracy ranks, {name} class ratio ({', '.join(sets)})"]
+            parts += [f"![As a picture](figure-6-{name}.svg)", _ranks(tables[f"figure-6-{name}"])]
     transfer = everything[everything["part"] == "transfer"]
+    if not transfer.empty:
+        parts += ["## What carries over", _carried_over(trees, transfer)]
     for (kind, n_trees), part in transfer.groupby(["kind", "n_trees"], sort=False):
         for measure, title in MEASURES.items():
-            head = f"## What carries over: {kind}, {n_trees} trees, {title}"
+            head = f"### {kind}, {n_trees} trees, {title}"
             parts += [head, _against(part, measure, leaf_sizes)]
     return "\n\n".join(parts) + "\n"
+
+
+def _unfinished(trees: pd.DataFrame, n_repeats: int) -> str:
+    """Sets with fewer repetitions."""
+    n_done = trees.groupby("set", sort=False)["n_cells"].min() // 2
+    told = [f"{name} with {n} of {n_repeats} repetitions" for name, n in n_done.items() if n < n_repeats]
+    return f", {', '.join(told)}" if told else ""
+
+
+def _best(results: Results) -> str:
+    table = best_of_all(results)
+    body = [[f"`{name}`", METHODS[str(name)].group, *(f"{v:.1f}" for v in row)] for name, row in table.iterrows()]
+    return (
+        f"Average ranks of the {len(table)} methods over all sets and leaf sizes, by AUC, by accuracy, and their mean. "
+        "The classifier's default is `evidence-to-prior`: leaves are smoothed toward the prior instead of toward one "
+        "half.\n\n" + _table(["method", "from", "AUC", "accuracy", "both"], body[:12])
+    )
+
+
+def _carried_over(trees: pd.DataFrame, transfer: pd.DataFrame) -> str:
+    """Some methods against the mean, over sets and leaf sizes together, for every kind of ensemble."""
+    shown = ("evidence", "evidence-to-prior", "dempster-p", "plausibility", "confidence", "laplace", "pooling", "vote")
+    sets = transfer["set"].unique()
+    kinds = [("random-trees", 100, trees[trees["set"].isin(sets)])]
+    kinds += [(kind, n, rows) for (kind, n), rows in transfer.groupby(["kind", "n_trees"], sort=False)]
+    parts = [f"On {len(sets)} sets ({', '.join(sets)}): pairs of a set and a leaf size, against the mean."]
+    for measure, title in MEASURES.items():
+        body = []
+        for kind, n_trees, rows in kinds:
+            values = rows.pivot(index=["set", "leaf_size"], columns="method", values=measure)
+            duels = [str(Duel.of(values[name] - values["probability"])) for name in shown]
+            body.append([f"{kind}, {n_trees} trees", *duels])
+        parts += [_table([title, *(f"`{name}`" for name in shown)], body)]
+    return "\n\n".join(parts)
 
 
 def _ranks(table: pd.DataFrame) -> str:
@@ -116,35 +211,51 @@ def _pairs(trees: pd.DataFrame, leaf_size: int) -> str:
     return _table([f"leaf {leaf_size}", *(f"`{name}`" for name in PAIRS)], body)
 
 
-def _balance(rows: pd.DataFrame, methods: Sequence[str], ratios: dict[str, float], leaf_sizes: Sequence[int]) -> list:
-    """Figure 6: accuracy ranks on balanced and on imbalanced sets."""
-    low, high = BALANCED
-    parts = []
-    balanced = [name for name in rows["set"].unique() if low <= ratios[name] <= high]
-    skewed = [name for name in rows["set"].unique() if not IMBALANCED[0] <= ratios[name] <= IMBALANCED[1]]
-    for title, sets in (("even class ratio", balanced), ("uneven class ratio", skewed)):
-        if len(sets) < 2:
-            continue
-        table = rank_table(rows[rows["set"].isin(sets)], "accuracy", methods)
-        parts += [f"## Figure 6: accuracy ranks, {title} ({', '.join(sets)})"]
-        parts += [_ranks(table)]
-    return parts
-
-
-def _prior_term(trees: pd.DataFrame, ratios: dict[str, float], leaf_sizes: Sequence[int]) -> str:
+def _prior_term(results: Results) -> str:
     """Accuracy with the paper's formula less that with the published code's, by set, even sets first."""
-    sets = sorted(trees["set"].unique(), key=lambda name: abs(ratios[name] - 0.5))
+    ratios, leaf_sizes = results.ratios, results.leaf_sizes
+    sets = sorted(results.trees["set"].unique(), key=lambda name: abs(ratios[name] - 0.5))
     change = {}
     for leaf_size in leaf_sizes:
-        values = by_set(trees, "accuracy", leaf_size, ["evidence", "evidence-code"])
+        values = results.values("accuracy", leaf_size)
         change[leaf_size] = values["evidence"] - values["evidence-code"]
     body = [[name, f"{ratios[name]:.2f}", *(f"{change[n][name]:+.4f}" for n in leaf_sizes)] for name in sets]
     medians = ["median", "", *(f"{np.median(change[n]):+.4f}" for n in leaf_sizes)]
+    duels = {
+        name: ", ".join(f"leaf {n}: {results.duel('accuracy', n, name, 'probability')}" for n in leaf_sizes)
+        for name in ("evidence", "evidence-code", "evidence-to-prior")
+    }
     return (
-        "Accuracy with the formula of the paper (logarithm of the prior) less accuracy with the published code (the "
-        "prior itself). Rankings differ by a constant and agree.\n\n"
+        "The paper's formula adds the logarithm of the prior, its published code the prior itself. Rankings differ by "
+        "a constant, so AUCs agree; accuracies do not.\n\n"
+        f"* The formula against the mean, by accuracy: {duels['evidence']}.\n"
+        f"* The code: {duels['evidence-code']}.\n"
+        f"* Smoothed toward the prior (ours): {duels['evidence-to-prior']}.\n\n"
+        "With leaves of one instance and a rare class the formula turns round. A leaf of the rare class multiplies "
+        "its odds many times; a leaf of the other class, whose share is smoothed toward one half, says next to nothing "
+        "that the prior did not say: so the few leaves that have the rare class by chance outweigh all others. The "
+        "code's term hides that by an amount that grows with the number of trees; smoothing toward the prior does "
+        f"away with it.{_fits_the_paper(results)}\n\n"
+        "Accuracy with the formula less accuracy with the code:\n\n"
         + _table(["set", "share of class 1", *(f"leaf {n}" for n in leaf_sizes)], [*body, medians])
     )
+
+
+def _fits_the_paper(results: Results) -> str:
+    """Which of the two the paper's figures were made with, as far as its text tells."""
+    table = webdata_accuracies(results)
+    if table is None:
+        return ""
+    peak = table.idxmax()
+    told = {name: f"peaks at leaf {peak[name]}" for name in table}
+    text = (
+        f"\n\nWhich of them fits the paper? It says that on webdata the accuracy of evidence accumulation rises long "
+        f"after the other methods reach their peak. Here the formula {told['formula']}, the code {told['code']}, the "
+        f"other methods in the median {told['others'].removeprefix('peaks ')}."
+    )
+    if peak["code"] > peak["others"] >= peak["formula"]:
+        text += " So its figures are those of the code, not of the formula that it prints."
+    return text
 
 
 def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

@@ -8,8 +8,11 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks.data import KNOWN, DataSet
 from benchmarks.papers import busch2021 as study
+from benchmarks.papers import busch2021_figures
+from benchmarks.papers.busch2021_figures import simulated_ensembles, simulated_leaves, write_pictures
 from benchmarks.papers.busch2021_methods import METHODS, PAPER
-from benchmarks.papers.busch2021_page import means, rank_table, study_page, with_references
+from benchmarks.papers.busch2021_page import means, rank_table, rank_tables, single_trees, study_page, with_references
+from benchmarks.papers.busch2021_reading import Results, findings
 
 pytestmark = pytest.mark.once
 
@@ -117,15 +120,42 @@ def test_the_page_of_made_up_cells():
                     methods = {"mean": [level, level]} if part == "references" else methods
                     found[study.Cell(part, name, kind, n_trees, leaf_size, 0, 0)] = {"methods": methods}
     everything = means(found)
-    page = study_page(everything, study.SETS, 16)
-    assert "12 of 16 sets are finished" in page
+    page = study_page(everything, study.SETS, 16, 1)
+    assert "12 of the 16 sets at hand" in page
     assert "nan" not in page
     assert re.search(r"\| `evidence` \| paper \| \*\*12:0, \+0\.05\d\d\*\* \| \*\*12:0", page)
     assert re.search(r"\| `laplace` \| paper \| \*\*0:12, -0\.0[45]\d\d\*\*", page)
+    verdicts = {finding.claim.split()[0]: finding.verdict for finding in findings(Results(everything, study.SETS))}
+    assert verdicts["Evidence"] == verdicts["Laplace's"] == "holds"
+    assert verdicts["Confidence"] != "holds"
     rows, methods = with_references(everything)
     assert methods[-2:] == ["random forest", "single tree"]
     ranks = rank_table(rows, "auc", methods)
     assert ranks.stack().idxmin()[0] == "evidence"
     assert ranks.to_numpy().mean() == pytest.approx((1 + 22) / 2)
     assert "even class ratio (sonar, banknote, mushroom, phishing)" in page
-    assert "What carries over: extra-trees, 100 trees" in page
+    assert "### extra-trees, 100 trees, AUC" in page
+
+
+def test_simulations():
+    """Figure 1: all scores of a leaf of 75 % positive instances end near what they stand for; Figure 2: ensembles."""
+    leaves = simulated_leaves(20)
+    assert np.mean(leaves["probability"][:, -1]) == pytest.approx(0.25, abs=0.03)
+    assert all(values.shape == (20, 100) for values in leaves.values())
+    ensembles = simulated_ensembles(20, 20)
+    assert np.std(ensembles["pooling"][:, -1]) < np.std(leaves["probability"][:, -1]) / 2
+    assert np.mean(ensembles["evidence"][:, 4]) > np.mean(ensembles["evidence"][:, -1])
+
+
+def test_pictures(small, tmp_path, monkeypatch):
+    few = {"probability": np.zeros((2, 100))}
+    monkeypatch.setattr(busch2021_figures, "simulated_leaves", lambda: few | {"laplace": few["probability"]})
+    monkeypatch.setattr(busch2021_figures, "simulated_ensembles", lambda: few | {"pooling": few["probability"]})
+    found = {}
+    for name in ("sonar", "wdbc"):
+        for cell in study.cells("trees", name):
+            found[cell] = {"methods": {m: [0.8, 0.7] for m in METHODS}, "trees": [0.6, 0.05, 0.5, 0.7]}
+    everything = means(found)
+    write_pictures(rank_tables(everything, study.SETS), single_trees(found, ["sonar"]), everything, tmp_path)
+    written = {path.name for path in tmp_path.iterdir()}
+    assert {"figure-1.png", "figure-2.png", "figure-3-auc.svg", "figure-3-accuracy.svg", "figure-5.svg"} <= written

@@ -1,0 +1,130 @@
+"""The figures of the study of Busch et al. 2021 as pictures."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+
+import jaxunc as ju
+
+SCORERS: Mapping[str, Callable] = {
+    "probability": ju.scorers.probability,
+    "laplace": ju.scorers.laplace,
+    "plausibility": ju.scorers.plausibility,
+    "confidence": ju.scorers.confidence_bounds,
+}
+"""Figure 1."""
+RULES = {
+    "pooling": ju.Pooling(),
+    "dempster": ju.DempsterRule(),
+    "cautious": ju.CautiousRule(),
+    "evidence": ju.EvidenceAccumulation(jnp.array([0.5, 0.5])),
+}
+"""Figure 2, in the order of the paper's sections."""
+N_TRIALS, LARGEST_LEAF, N_LEAVES, SHARE = 100, 100, 100, 0.75
+SHOWN = ("probability", "pooling", "confidence", "dempster", "evidence-to-prior", "evidence")
+"""Figure 5."""
+
+
+def simulated_counts(seed: int, *shape: int) -> np.ndarray:
+    """``[*shape sizes 2]``: leaves to which instances are added one by one, of class 1 with probability .75."""
+    drawn = np.random.default_rng(seed).random((*shape, LARGEST_LEAF)) < SHARE
+    positive = np.cumsum(drawn, axis=-1)
+    return np.stack([np.arange(1, LARGEST_LEAF + 1) - positive, positive], axis=-1)
+
+
+def simulated_leaves(n_trials: int = N_TRIALS) -> dict[str, np.ndarray]:
+    """Scores ``[trials sizes]`` of one growing leaf."""
+    counts = jnp.asarray(simulated_counts(0, n_trials))
+    return {name: np.asarray(scorer(counts)) for name, scorer in SCORERS.items()}
+
+
+def simulated_ensembles(n_trials: int = N_TRIALS, n_leaves: int = N_LEAVES) -> dict[str, np.ndarray]:
+    """Scores ``[trials sizes]`` of ensembles of growing leaves."""
+    counts = jnp.asarray(np.moveaxis(simulated_counts(1, n_trials, n_leaves), 1, 2))  # [trials sizes leaves 2]
+    return {name: np.asarray(rule.score(counts)) for name, rule in RULES.items()}
+
+
+def write_pictures(rank_tables: Mapping[str, pd.DataFrame], spread: pd.DataFrame, trees: pd.DataFrame, folder: Path):
+    """Pictures of the simulations, of tables of average ranks, and of accuracy against leaf size.
+
+    ``spread``: of each set and leaf size, mean and standard deviation of the single trees' accuracies. ``trees``: a row
+    for each set, leaf size and method.
+    """
+    from matplotlib import pyplot as plt
+
+    plt.rcParams["svg.hashsalt"] = "jaxunc"
+    _save(_simulation(simulated_leaves(), "instances in the leaf", "score"), folder / "figure-1.png")
+    _save(_simulation(simulated_ensembles(), "instances in each leaf", "score"), folder / "figure-2.png")
+    for name, table in rank_tables.items():
+        _save(_heatmap(table), folder / f"{name}.svg")
+    if len(spread):
+        _save(_against_leaf_size(spread, trees), folder / "figure-5.svg")
+    plt.close("all")
+
+
+def _save(figure, path: Path) -> None:
+    metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
+    figure.savefig(path, metadata=metadata, dpi=110)
+
+
+def _simulation(scores: Mapping[str, np.ndarray], xlabel: str, ylabel: str):
+    """Every trial, their mean, and their quantiles."""
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(1, len(scores), figsize=(3 * len(scores), 3), layout="constrained")
+    sizes = np.arange(1, LARGEST_LEAF + 1)
+    for ax, (name, values) in zip(axes, scores.items(), strict=True):
+        ax.plot(sizes, values.T, color="#56B4E9", linewidth=0.3, alpha=0.5)
+        for low, color in ((0.1, "#009E73"), (0.25, "#CC79A7")):
+            for share in (low, 1 - low):
+                ax.plot(sizes, np.quantile(values, share, axis=0), color=color, linewidth=1.2)
+        ax.plot(sizes, values.mean(axis=0), color="#D55E00", linewidth=1.6)
+        ax.set(title=name, xlabel=xlabel)
+        ax.spines[["top", "right"]].set_visible(False)
+    axes[0].set_ylabel(ylabel)
+    return figure
+
+
+def _heatmap(table: pd.DataFrame):
+    """Average ranks ``[methods leaf sizes]``, the best ones dark."""
+    from matplotlib import pyplot as plt
+
+    figure, ax = plt.subplots(figsize=(5.4, 0.34 * len(table) + 0.9), layout="constrained")
+    values = table.to_numpy()
+    image = ax.imshow(values, cmap="viridis", aspect="auto")
+    middle = (values.min() + values.max()) / 2
+    for (row, column), value in np.ndenumerate(values):
+        color = "white" if value < middle else "black"
+        ax.text(column, row, f"{value:.1f}", ha="center", va="center", color=color, fontsize=8)
+    ax.set_xticks(range(table.shape[1]), [str(size) for size in table.columns])
+    ax.set_yticks(range(table.shape[0]), list(table.index))
+    ax.set_xlabel("least instances in a leaf")
+    figure.colorbar(image, ax=ax, label="average rank")
+    return figure
+
+
+def _against_leaf_size(spread: pd.DataFrame, trees: pd.DataFrame):
+    """Accuracy of some methods, and one, two and three standard deviations of the single trees' accuracies."""
+    from matplotlib import pyplot as plt
+
+    from jaxunc.plotting import LeafSizeDisplay
+
+    sets: Sequence[str] = list(dict.fromkeys(spread["set"]))
+    figure, axes = plt.subplots(1, len(sets), figsize=(3.2 * len(sets), 3.4), layout="constrained")
+    for ax, name in zip(np.atleast_1d(axes), sets, strict=True):
+        single = spread[spread["set"] == name].set_index("leaf_size")
+        leaf_sizes = list(single.index)
+        here = trees[trees["set"] == name].pivot(index="leaf_size", columns="method", values="accuracy")
+        values = {method: here.loc[leaf_sizes, method].tolist() for method in SHOWN}
+        LeafSizeDisplay.from_values(leaf_sizes, values, measure="accuracy", ax=ax)
+        places, mean, deviation = range(len(leaf_sizes)), single["mean"].to_numpy(), single["std"].to_numpy()
+        ax.plot(places, mean, color="#0072B2", linestyle="--", linewidth=1, zorder=1.5)
+        for k in (3, 2, 1):
+            ax.fill_between(places, mean - k * deviation, mean + k * deviation, color="#56B4E9", alpha=0.12, zorder=1)
+        ax.set_title(name)
+    handles, labels = np.atleast_1d(axes)[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(SHOWN), frameon=False)
+    return figure
