@@ -157,11 +157,21 @@ def _unfinished(trees: pd.DataFrame, n_repeats: int) -> str:
 def _best(results: Results) -> str:
     table = best_of_all(results)
     body = [[f"`{name}`", METHODS[str(name)].group, *(f"{v:.1f}" for v in row)] for name, row in table.iterrows()]
-    return (
-        f"Average ranks of the {len(table)} methods over all sets and leaf sizes, by AUC, by accuracy, and their mean. "
-        "The classifier's default is `evidence-to-prior`: leaves are smoothed toward the prior instead of toward one "
-        "half.\n\n" + _table(["method", "from", "AUC", "accuracy", "both"], body[:12])
-    )
+    first, ours = str(table.index[0]), "evidence-to-prior"
+    told = [f"Average ranks of the {len(table)} methods over all sets and leaf sizes, by AUC, by accuracy, their mean."]
+    if first != ours:
+        duels = []
+        for measure, title in MEASURES.items():
+            values = sum(results.values(measure, n)[[ours, first]] for n in results.leaf_sizes) / len(
+                results.leaf_sizes
+            )
+            p = comparison.pairwise_wilcoxon(values.to_numpy(), larger_is_better=True, decimals=6).p_values[0, 1]
+            duels.append(f"{title} {Duel.of(values[ours] - values[first])}, p = {p:.2f}")
+        told += [
+            f"The classifier's default is `{ours}`. Against `{first}`, the first of the table, in the means over leaf "
+            f"sizes: {'; '.join(duels)} (signed-rank test over sets)."
+        ]
+    return " ".join(told) + "\n\n" + _table(["method", "from", "AUC", "accuracy", "both"], body[:12])
 
 
 def _carried_over(trees: pd.DataFrame, transfer: pd.DataFrame) -> str:

@@ -226,7 +226,7 @@ def _against_references(results: Results) -> list[Finding]:
     return [
         Finding(
             "Random decision trees lie between a single tree and a random forest.",
-            f"The median of the nine methods' accuracies does in {between} pairs of a set and a leaf size; it is below both "
+            f"The nine methods' median accuracy lies so in {between} pairs of a set and a leaf size; below both "
             f"in {below}, above both in {above}.",
             _grade(between / (below + between + above)),
         ),
