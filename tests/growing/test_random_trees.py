@@ -79,14 +79,16 @@ def test_first_test(min_leaf):
 
 
 @pytest.mark.parametrize("min_leaf", [1, 3])
-def test_trees_do_not_depend_on_blocks(monkeypatch, min_leaf):
+def test_trees_do_not_depend_on_blocks_and_chunks(monkeypatch, min_leaf):
     X, y, nominal = mixed(60)
     grow = lambda n: ju.grow_random_trees(
         jax.random.key(3), X, y, n_trees=n, min_samples_leaf=min_leaf, nominal=nominal
     )
     whole = grow(11)
-    for lanes in (61, 250) if min_leaf == 1 else (130,):
+    for lanes, chunk in ((61, 2**13), (250, 64)) if min_leaf == 1 else ((130, 64),):
         monkeypatch.setattr(_random_trees, "BLOCK_LANES", lanes)
+        monkeypatch.setattr(_random_trees, "LANE_CHUNK", chunk)
+        monkeypatch.setattr(_random_trees, "NODE_CHUNK", chunk)
         for a, b in zip(jax.tree.leaves(whole), jax.tree.leaves(grow(11)), strict=True):
             np.testing.assert_array_equal(a, b)
     few = grow(5)
