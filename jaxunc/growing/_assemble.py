@@ -1,5 +1,6 @@
 """From the flat nodes of grown blocks to the arrays of a forest (on the host)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,10 +25,11 @@ class Part:
     """Arrays of a forest by name; codes are rows of ``table``. They are taken out one by one."""
     table: np.ndarray
     depth: np.ndarray
-    group: np.ndarray | None
-    """Topmost node of the multi-way test of which a node is a child or an empty leaf; else -1."""
-    empty: np.ndarray | None
-    """Which nodes are empty leaves."""
+    n_members: np.ndarray | None
+    """How many children each multi-way test has; the array ``group`` has the empty leaves' tests. None if no feature is
+    nominal."""
+    members: np.ndarray | None
+    """The children's numbers, test by test."""
 
 
 def read_block(shape: Shape, grown: Grown, counts, n_live: int, sample: Sample) -> Part:
@@ -44,13 +46,28 @@ def read_block(shape: Shape, grown: Grown, counts, n_live: int, sample: Sample) 
         counts = np.array(counts)
         counts[n_nodes == 1, 0] = sample.totals
     table, code = distinct_rows(counts.reshape(-1, shape.n_classes))
-    return Part(
-        arrays={**arrays, "code": code.reshape(n_live, width)},
-        table=table,
-        depth=np.asarray(grown.depth)[:n_live],
-        group=arrays.pop("group") if shape.n_words else None,
-        empty=arrays.pop("empty") if shape.n_words else None,
-    )
+    arrays["code"] = code.reshape(n_live, width)
+    n_members = members = None
+    if shape.n_words:
+        arrays["group"], n_members, members = _families(arrays["group"], arrays.pop("empty"))
+    return Part(arrays, table, np.asarray(grown.depth)[:n_live], n_members, members)
+
+
+def _families(top: np.ndarray, empty: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The number of every empty leaf's multi-way test, else -1; how many children each test has; and which, in order.
+
+    ``top``: of children and empty leaves, the topmost node of their test, else -1.
+    """
+    n_trees, n_nodes = top.shape
+    member = (top >= 0) & ~empty
+    cell = top + n_nodes * np.arange(n_trees, dtype=np.int32)[:, None]
+    # Every multi-way test has two children or more, and empty leaves below and above all values.
+    of_member = cell[member]
+    counted = np.bincount(of_member, minlength=n_trees * n_nodes)
+    number = np.cumsum(counted > 0, dtype=np.int32) - 1
+    group = np.where(empty, number[np.where(empty, cell, 0)], -1)
+    order = np.argsort(of_member, kind="stable")
+    return group, counted[counted > 0], np.nonzero(member)[1].astype(np.int32)[order]
 
 
 @partial(jax.jit, static_argnums=0)
@@ -85,7 +102,6 @@ def assemble_parts(parts: list[Part], sample: Sample) -> Forest:
         part.arrays["code"] = place[row : row + len(part.table)][part.arrays["code"]]
         row += len(part.table)
     depth = np.concatenate([part.depth for part in parts])
-    siblings = _siblings(parts, width)
 
     def stacked(name: str, beyond) -> jax.Array:
         whole, begin = _aligned((len(depth), width), parts[0].arrays[name].dtype), 0
@@ -110,7 +126,7 @@ def assemble_parts(parts: list[Part], sample: Sample) -> Forest:
         n_samples=jnp.asarray(total, jnp.result_type(float)),
         class_labels=sample.labels,
         feature_names=sample.names,
-        siblings=siblings,
+        siblings=_siblings(parts, stacked),
         n_features=len(sample.order),
     )
 
@@ -122,34 +138,17 @@ def _aligned(shape: tuple[int, ...], dtype) -> np.ndarray:
     return raw[-raw.ctypes.data % 64 :][:n_bytes].view(dtype).reshape(shape)
 
 
-def _siblings(parts: list[Part], width: int) -> Siblings | None:
+def _siblings(parts: list[Part], stacked: Callable[[str, int], jax.Array]) -> Siblings | None:
     """The empty leaves' table, None without multi-way tests."""
-    if parts[0].group is None:
+    n_members = [part.n_members for part in parts if part.n_members is not None]
+    members = [part.members for part in parts if part.members is not None]
+    if not sum(map(len, n_members)):
         return None
-    groups = _aligned((sum(len(part.depth) for part in parts), width), np.int32)
-    groups[:] = -1
-    firsts, nodes, begin, n_groups, n_members = [np.zeros(1, np.int64)], [], 0, 0, 0
-    for part in parts:
-        assert part.group is not None
-        assert part.empty is not None
-        own = part.group >= 0
-        empty, member = part.empty, own & ~part.empty
-        n_trees, n_nodes = own.shape
-        # Every multi-way test has two children or more, and empty leaves below and above all values.
-        cell = part.group.astype(np.int64) + n_nodes * np.arange(n_trees)[:, None]
-        top = np.zeros(n_trees * n_nodes, bool)
-        top[cell[member]] = True
-        number = np.cumsum(top) - 1
-        groups[begin : begin + n_trees, :n_nodes][empty] = number[cell[empty]] + n_groups
-        begin, part.group, part.empty = begin + n_trees, None, None
-        of_member = number[cell[member]]
-        nodes.append(np.nonzero(member)[1][np.argsort(of_member, kind="stable")].astype(np.int32))
-        firsts.append(n_members + np.cumsum(np.bincount(of_member, minlength=int(top.sum()))))
-        n_groups, n_members = n_groups + int(top.sum()), n_members + len(of_member)
-    if not n_groups:
-        return None
-    return Siblings(
-        group=jax.device_put(groups, may_alias=True),
-        first=jnp.asarray(np.concatenate(firsts), jnp.int32),
-        node=jnp.asarray(np.concatenate(nodes)),
-    )
+    n_groups = 0
+    for part, own in zip(parts, n_members, strict=True):
+        group = part.arrays["group"]
+        part.arrays["group"] = np.where(group < 0, group, group + np.int32(n_groups))
+        n_groups += len(own)
+    first = np.concatenate([[0], np.cumsum(np.concatenate(n_members))])
+    node = jnp.asarray(np.concatenate(members))
+    return Siblings(group=stacked("group", -1), first=jnp.asarray(first, jnp.int32), node=node)
