@@ -85,6 +85,7 @@ def test_large_leaves_keep_the_digits_of_the_correction(x64):
         assert float(interval.upper[0, 1] - interval.lower[0, 1]) == pytest.approx(exact, rel=1e-6)
     else:
         assert float(interval.upper[0, 1] - interval.lower[0, 1]) < 1e-7
+    np.testing.assert_allclose(predictive_mass(counts.astype(float), prior)[0, 3], exact, rtol=1e-6)
 
 
 def test_transformations(rng):
@@ -111,5 +112,8 @@ def test_refusals():
             function(counts, beta_prior(np.ones(4), np.ones(4)))
         with refuses(ValueError, "negative"):
             function(-counts, prior)
+        for wrong in (-1.0, np.nan, np.inf):
+            with refuses(ValueError, f"parameter {wrong}.*finite numbers >= 0"):
+                function(counts, beta_prior(1.0, wrong))
         with refuses(ValueError, "classes"):
             function(np.ones(()), prior)

@@ -1,5 +1,7 @@
 """Smoothed forests, and the rules that smooth."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -95,5 +97,11 @@ def test_refusals():
         SmoothedMean(BetaPrior(np.ones((2, 2)), np.ones((2, 2)), np.zeros((2, 2), np.int32)))
     with refuses(ValueError, "prior has 2 classes, but counts have 3"):
         SmoothedMean(BetaPrior(np.float32(1), np.float32(1), np.int32(0)))(jnp.ones((2, 3)))
+    negative = BetaPrior(np.float32(-1), np.float32(1), np.int32(0))
+    for use in (SmoothedMean, partial(smoothing.smooth_forest, forest)):
+        with refuses(ValueError, r"parameter -1\.0"):
+            use(negative)
     with refuses(ValueError, "method='mle'"):
         MemberSmoothing("mle")
+    with refuses(ValueError, "clip=0.5"):
+        MemberSmoothing(clip=0.5)
