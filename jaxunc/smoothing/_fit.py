@@ -169,9 +169,9 @@ def _fit(counts, method: Method, clip: float):
             f"{'a tree has' if empty == 1 else f'{empty} trees have'} no leaf with instances (counts of shape "
             f"{values.shape}): there is nothing to fit a prior to. Leave such trees out."
         )
-    if values.ndim == 2:
+    if values.ndim == 2:  # one tree: its distinct counts
         alpha, status = _fitted(*_distinct(values), method, clip, np)
-    elif method != "marginal":
+    elif method != "marginal" or values.size == 0:
         alpha, status = _fitted(values, np.ones(values.shape[:-1]), method, clip, np)
     else:  # one by one, each with its own distinct counts
         lead = values.shape[:-2]
