@@ -1,6 +1,6 @@
 """Arithmetic that the formulas need and JAX does not have: exact sums, order keys, stable logarithms."""
 
-from ._digamma import digamma_gap, trigamma_gap
+from ._digamma import digamma_gaps
 from ._order_keys import NAN_FIRST, NAN_LAST, order_key, order_key_at_or_below
 from ._special import floored_log, lambert_w_of_exp, log1p_minus, safe_divide, shares_of
 from ._stirling import entropy_gap, stirling_error
@@ -10,7 +10,7 @@ __all__ = [
     "NAN_FIRST",
     "NAN_LAST",
     "TwoFloat",
-    "digamma_gap",
+    "digamma_gaps",
     "entropy_gap",
     "float_dtype",
     "floored_log",
@@ -21,7 +21,6 @@ __all__ = [
     "safe_divide",
     "shares_of",
     "stirling_error",
-    "trigamma_gap",
     "two_float_from_limbs",
     "two_sum",
 ]

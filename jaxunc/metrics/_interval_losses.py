@@ -53,7 +53,8 @@ def interval_brier(interval: Interval, y: Labels, *, leaf: Leaf | None = None) -
     class 1 and b of class 0 has a convex loss: least at a/(a+b) clipped to the interval, greatest at one of the ends.
     A `Range` that does not see the coupling is wider.
 
-    Gradient: of the ends that were chosen, 2(p - y)/n. Under a trace labels that are no class give NaN.
+    Gradient: of the ends that were chosen, 2(p - y)/n. Under a trace labels that are no class give NaN, and so
+    do different intervals in one leaf.
 
     References
     ----------
@@ -168,12 +169,13 @@ def _by_leaf(interval: Interval, y, leaf, clip, loss) -> Range:
     order = jnp.argsort(leaf)
     first, _ = group_edges(leaf[order])
     place = jnp.cumsum(first, dtype=jnp.int32) - 1
-    lower, upper = (end[order] for end in interval)
+    lower, upper = given = tuple(end[order] for end in interval)
     ones = jax.ops.segment_sum((y[order] == 1).astype(lower.dtype), place, n, indices_are_sorted=True)
     zeros = jax.ops.segment_sum((y[order] == 0).astype(lower.dtype), place, n, indices_are_sorted=True)
     here = ones + zeros > 0
     # Of the leaf: its instances have the same ends.
-    lower, upper = (jnp.zeros(n, end.dtype).at[place].set(end, indices_are_sorted=True) for end in (lower, upper))
+    lower, upper = (jnp.zeros(n, end.dtype).at[place].set(end, indices_are_sorted=True) for end in given)
+    shared = jnp.all((lower[place] == given[0]) & (upper[place] == given[1]))
     share = ones / jnp.where(here, ones + zeros, 1.0)
 
     def of(p):
@@ -184,4 +186,5 @@ def _by_leaf(interval: Interval, y, leaf, clip, loss) -> Range:
         )
 
     best, worst = of(jnp.clip(share, lower, upper)), jnp.maximum(of(lower), of(upper))
-    return Range(*(nan_unless_classes(total(bound) / n, y, 2) for bound in (best, worst)))
+    values = (jnp.where(shared, total(bound) / n, jnp.nan) for bound in (best, worst))
+    return Range(*(nan_unless_classes(value, y, 2) for value in values))

@@ -9,7 +9,7 @@ from jaxunc._checks import check_class_axis, check_counts
 from jaxunc._numerics import float_dtype, shares_of
 from jaxunc.imprecise import Interval
 
-from ._prior import BetaPrior, DirichletPrior
+from ._prior import BetaPrior, DirichletPrior, checked_concentration
 
 
 def smooth(
@@ -35,7 +35,8 @@ def smooth(
     Raises
     ------
     ValueError
-        If the classes or the leading axes do not fit or, outside a trace, counts are negative or not finite.
+        If the classes or the leading axes do not fit or, outside a trace, counts or the prior's parameters are negative
+        or not finite.
 
     Notes
     -----
@@ -132,7 +133,8 @@ def predictive_mass(
     -----
     Belief and plausibility of class c are, for two classes, the ends of `correction_interval`. To read it as
     probabilities: `jaxunc.belief.pignistic`, which for two classes is the middle of the interval. Leaf without
-    instances: m(Ω) = 1. Gradient: as for `correction_interval`.
+    instances: m(Ω) = 1. m(Ω) is computed as Σ_c min(δ_c/2, p̃_c), which keeps its digits in large leaves. Gradient: as
+    for `correction_interval`.
 
     References
     ----------
@@ -157,9 +159,8 @@ def _smooth(counts, alpha):
 
 @jax.jit
 def _correction(counts, alpha):
-    total, weight = jnp.sum(counts, axis=-1, keepdims=True), jnp.sum(alpha, axis=-1, keepdims=True)
-    share = shares_of(counts)
-    moved = weight / jnp.where(total + weight > 0, total + weight, 1.0) * jnp.abs(shares_of(alpha) - share)
+    share, moved = shares_of(counts), _moved(counts, alpha)
+    total = jnp.sum(counts, axis=-1, keepdims=True)
     # A pure leaf touches the end of [0, 1] exactly, also where the other class's half rounds.
     lower = jnp.where(total > 0, jnp.maximum(share - moved / 2, 0.0), 0.0)
     upper = jnp.where(total > 0, jnp.minimum(share + moved / 2, 1.0), 1.0)
@@ -169,15 +170,24 @@ def _correction(counts, alpha):
 @jax.jit
 def _mass(counts, alpha):
     lower, _ = _correction(counts, alpha)
-    rest = jnp.maximum(1 - jnp.sum(lower, axis=-1, keepdims=True), 0.0)
+    # Not 1 less the masses: what is taken from large leaves is less than the last digit of 1.
+    taken = jnp.sum(jnp.minimum(_moved(counts, alpha) / 2, shares_of(counts)), axis=-1, keepdims=True)
+    rest = jnp.where(jnp.sum(counts, axis=-1, keepdims=True) > 0, taken, 1.0)
     return jnp.concatenate([jnp.zeros_like(rest), lower, rest], axis=-1)
+
+
+def _moved(counts, alpha):
+    """How far smoothing moves the relative frequencies."""
+    total, weight = jnp.sum(counts, axis=-1, keepdims=True), jnp.sum(alpha, axis=-1, keepdims=True)
+    shrunk = weight / jnp.where(total + weight > 0, total + weight, 1.0)
+    return shrunk * jnp.abs(shares_of(alpha) - shares_of(counts))
 
 
 def _aligned(counts, prior: BetaPrior | DirichletPrior):
     """Counts as floats, and the prior's parameters with axes that go with them."""
     check_class_axis(counts)
     check_counts(counts)
-    alpha = prior.concentration
+    alpha = checked_concentration(prior)
     shape, lead = np.shape(counts), alpha.shape[:-1]
     if alpha.shape[-1] != shape[-1]:
         raise ValueError(

@@ -156,8 +156,9 @@ def _fit(counts, method: Method, clip: float):
     if np.ndim(counts) < 2:
         raise ValueError(f"counts has shape {np.shape(counts)}; a prior is fitted to [... leaves classes].")
     n_classes = np.shape(counts)[-1]
-    if not (isinstance(clip, float) and 0 < clip < 1 / n_classes):
+    if not (isinstance(clip, float | np.floating) and 0 < clip < 1 / n_classes):
         raise ValueError(f"clip={clip!r} must be a number in (0, 1/{n_classes}), such as 0.001.")
+    clip = float(clip)
     check_counts(counts)
     dtype = float_dtype(counts) if isinstance(counts, jax.Array) else jnp.result_type(float)
     if not is_concrete(counts):
@@ -168,9 +169,9 @@ def _fit(counts, method: Method, clip: float):
             f"{'a tree has' if empty == 1 else f'{empty} trees have'} no leaf with instances (counts of shape "
             f"{values.shape}): there is nothing to fit a prior to. Leave such trees out."
         )
-    if values.ndim == 2:
+    if values.ndim == 2:  # one tree: its distinct counts
         alpha, status = _fitted(*_distinct(values), method, clip, np)
-    elif method != "marginal":
+    elif method != "marginal" or values.size == 0:
         alpha, status = _fitted(values, np.ones(values.shape[:-1]), method, clip, np)
     else:  # one by one, each with its own distinct counts
         lead = values.shape[:-2]

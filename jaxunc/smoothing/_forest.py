@@ -10,7 +10,7 @@ from jaxunc._checks import check_one_of, is_concrete
 from jaxunc.forest import Forest, distinct_counts
 
 from ._fit import Method, fit_dirichlet_prior
-from ._prior import BetaPrior, DirichletPrior
+from ._prior import BetaPrior, DirichletPrior, checked_concentration
 
 Level = Literal["tree", "forest"]
 
@@ -93,7 +93,7 @@ def smooth_forest(
     """
     if isinstance(prior, str):
         prior = fit_forest_prior(forest, level=prior, method=method, clip=clip)
-    alpha = prior.concentration
+    alpha = checked_concentration(prior)
     shapes = ((forest.n_classes,), (forest.n_trees, forest.n_classes))
     if alpha.shape not in shapes:
         raise ValueError(

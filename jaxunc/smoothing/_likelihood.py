@@ -5,7 +5,7 @@ from types import ModuleType
 import jax
 import jax.numpy as jnp
 
-from jaxunc._numerics import digamma_gap, trigamma_gap
+from jaxunc._numerics import digamma_gaps
 
 from ._root import Equations, find_root
 
@@ -26,9 +26,8 @@ def _equations(mean, log_gap, xp: ModuleType) -> Equations:
     def equations(r, t):
         """With h(x) = log x - ψ(x): F = r - h(α) + h(κ) - gap."""
         alpha, total = mean * xp.exp(r + t[..., None]), xp.exp(t)[..., None]
-        own = trigamma_gap(alpha)
-        value = r - digamma_gap(alpha, xp) + digamma_gap(total, xp) - log_gap
-        return value, 1 + own, own - trigamma_gap(total)
+        (gap, own), (whole_gap, whole) = digamma_gaps(alpha, xp), digamma_gaps(total, xp)
+        return r - gap + whole_gap - log_gap, 1 + own, own - whole
 
     return equations
 

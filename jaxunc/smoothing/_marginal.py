@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxunc._numerics import digamma_gap, trigamma_gap
+from jaxunc._numerics import digamma_gaps
 
 from ._proportions import Leaves
 from ._root import Equations, find_root
@@ -18,23 +18,23 @@ class Tally(NamedTuple):
     """How often which counts occur: all that the marginal likelihood depends on."""
 
     counts: Any
-    """``[... values classes]``"""
+    """``[... classes values]``: sums along the last axis are vectorised."""
     times: Any
-    """How many leaves have this count of the class, ``[... values classes]``, or 1."""
+    """How many leaves have this count of the class, ``[... classes values]`` (of all classes: ``1`` for them)."""
     sizes: Any
     """``[... values]``"""
     size_times: Any
-    """How many leaves have this size, ``[... values]``, or 1."""
+    """How many leaves have this size, ``[... values]``."""
 
     @classmethod
     def of(cls, counts, times, xp: ModuleType) -> "Tally":
         """Of leaves ``[... leaves classes]``, each as often as ``times`` says; values of one tree are put together."""
         if xp is not np or counts.ndim != 2:
-            return cls(counts, times[..., None], counts.sum(axis=-1), times)
+            return cls(xp.swapaxes(counts, -1, -2), times[..., None, :], counts.sum(axis=-1), times)
         columns = [_together(column, times) for column in counts.T]
         longest = max(len(values) for values, _ in columns)
         padded = [[np.pad(part, (0, longest - len(part))) for part in column] for column in columns]
-        values, value_times = (np.stack(part, axis=-1) for part in zip(*padded, strict=True))
+        values, value_times = (np.stack(part) for part in zip(*padded, strict=True))
         return cls(values, value_times, *_together(counts.sum(axis=-1), times))
 
 
@@ -74,8 +74,8 @@ def _equations(tally: Tally, mean, xp: ModuleType) -> Equations:
     def equations(r, t):
         """With S(n, a) = Σ_leaves ψ(n+a) - ψ(a): F = log S(n, κ) - log S(n_c, α_c)."""
         alpha, total = xp.where(seen, mean * xp.exp(r + t[..., None]), 1.0), xp.exp(t)
-        own, own_slope = _score(tally.counts, tally.times, alpha[..., None, :], -2, xp)
-        whole, whole_slope = _score(tally.sizes, tally.size_times, total[..., None], -1, xp)
+        own, own_slope = _score(tally.counts, tally.times, alpha[..., None], xp)
+        whole, whole_slope = _score(tally.sizes, tally.size_times, total[..., None], xp)
         whole, whole_slope = whole[..., None], whole_slope[..., None]
         own, own_slope = xp.where(seen, own, 1.0), xp.where(seen, own_slope, -1.0)
         slope = -own_slope / own
@@ -85,11 +85,13 @@ def _equations(tally: Tally, mean, xp: ModuleType) -> Equations:
     return equations
 
 
-def _score(n, times, a, axis: int, xp: ModuleType):
-    """Σ ψ(n+a) - ψ(a), and its derivative along log a."""
-    value = xp.log1p(n / a) + (digamma_gap(a, xp) - digamma_gap(n + a, xp))
-    slope = a / (n + a) * trigamma_gap(n + a) - trigamma_gap(a) - n / (n + a)
-    return (times * value).sum(axis=axis), (times * slope).sum(axis=axis)
+def _score(n, times, a, xp: ModuleType):
+    """Σ ψ(n+a) - ψ(a) along the last axis, and its derivative along log a."""
+    gap, own = digamma_gaps(a, xp)
+    further_gap, further = digamma_gaps(n + a, xp)
+    value = xp.log1p(n / a) + (gap - further_gap)
+    slope = a / (n + a) * further - own - n / (n + a)
+    return (times * value).sum(axis=-1), (times * slope).sum(axis=-1)
 
 
 @jax.custom_jvp
@@ -108,8 +110,9 @@ def _solve_jvp(primals, tangents):
     total = jnp.where(active, total, 1.0)
 
     def scores(counts):
-        own, own_slope = _score(counts, times[..., None], safe[..., None, :], -2, jnp)
-        whole, whole_slope = _score(jnp.sum(counts, axis=-1), times, total[..., None], -1, jnp)
+        by_class, by_size = jnp.swapaxes(counts, -1, -2), jnp.sum(counts, axis=-1)
+        own, own_slope = _score(by_class, times[..., None, :], safe[..., None], jnp)
+        whole, whole_slope = _score(by_size, times, total[..., None], jnp)
         return own - whole[..., None], (whole, own_slope, whole_slope)
 
     _, d_score, (whole, own_slope, whole_slope) = jax.jvp(scores, (counts,), (d_counts,), has_aux=True)

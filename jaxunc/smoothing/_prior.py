@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int32
 
+from jaxunc._checks import is_concrete
+
 
 class PriorStatus(enum.IntEnum):
     """How a fit ended; ``status`` holds these numbers."""
@@ -54,3 +56,17 @@ class DirichletPrior(NamedTuple):
     def concentration(self) -> Float[Array, "... classes"]:
         """The parameters in the order of the classes: what `smooth` adds to the counts."""
         return jnp.asarray(self.alpha)
+
+
+def checked_concentration(prior: BetaPrior | DirichletPrior) -> Float[Array, "... classes"]:
+    """The parameters in the order of the classes; a ValueError if some cannot be a prior's."""
+    alpha = prior.concentration
+    if not is_concrete(alpha):
+        return alpha
+    wrong = (values := np.asarray(alpha))[~((values >= 0) & np.isfinite(values))]
+    if wrong.size:
+        raise ValueError(
+            f"the prior has the parameter {wrong[0]}; they must be finite numbers >= 0. For a prior of infinite "
+            "weight take parameters that add to 2**100."
+        )
+    return alpha

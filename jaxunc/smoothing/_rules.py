@@ -11,7 +11,7 @@ from jaxunc._numerics import float_dtype, safe_divide, shares_of
 from jaxunc.combiners import Answer, Fold, tree_field
 
 from ._fit import METHODS, Method, fit_dirichlet_prior
-from ._prior import BetaPrior, DirichletPrior
+from ._prior import BetaPrior, DirichletPrior, checked_concentration
 
 
 class SmoothedMean(Fold):
@@ -40,7 +40,7 @@ class SmoothedMean(Fold):
     merge: ClassVar[str] = "sum"
 
     def __init__(self, prior: BetaPrior | DirichletPrior):
-        alpha = prior.concentration
+        alpha = checked_concentration(prior)
         if alpha.ndim not in (1, 2):
             raise ValueError(f"the prior's parameters have shape {alpha.shape}; expected [trees classes] or [classes].")
         self.by_tree, self.shared = (alpha, None) if alpha.ndim == 2 else (None, alpha)
@@ -96,6 +96,8 @@ class MemberSmoothing(Fold):
 
     def __check_init__(self):
         check_one_of("method", self.method, METHODS)
+        if not 0 < self.clip < 0.5:
+            raise ValueError(f"clip={self.clip!r} must be a number in (0, 1/classes), such as 0.001.")
 
     def lift(self, counts: Num[Array, "... classes"]):
         """The leaf's counts."""

@@ -24,6 +24,7 @@ def small(monkeypatch):
     monkeypatch.setattr(study, "load", lambda name, folder: data)
     monkeypatch.setattr(study, "N_REPEATS", 1)
     monkeypatch.setattr(study, "N_FOLDS", 3)
+    monkeypatch.setattr(study.jax, "clear_caches", lambda: None)  # other tests want theirs
     return data
 
 

@@ -17,34 +17,34 @@ def beta_prior(alpha, beta) -> BetaPrior:
 
 
 def test_reference_values(tolerance):
-    for entry in golden("empirical_bayes"):
-        counts = leaves(entry)
-        for name in GOLDEN_NAMES.values():
-            if (fit := entry[name]) is None:
-                continue
-            prior = beta_prior(fit["alpha"], fit["beta"])
-            expected = {key: np.array([leaf[key] for leaf in fit["leaves"]]) for key in fit["leaves"][0]}
-            smoothed, interval = smooth(counts, prior), correction_interval(counts, prior)
-            mass = predictive_mass(counts, prior)
-            tolerance.check(smoothed[:, 1], expected["p_eb"])
-            tolerance.check(smoothed[:, 0] + smoothed[:, 1], np.ones(len(counts)))
-            for value, key in (
-                (interval.lower[:, 1], "lower"),
-                (interval.upper[:, 1], "upper"),
-                (1 - interval.upper[:, 0], "lower"),
-                (mass[:, 2], "mass_1"),
-                (mass[:, 1], "mass_0"),
-                (mass[:, 3], "mass_omega"),
-            ):
-                # Ends near 0 are differences of numbers near each other.
-                np.testing.assert_allclose(
-                    value,
-                    expected[key],
-                    rtol=1e-12 if tolerance.closed < 1e-6 else 1e-5,
-                    atol=2e-7 if tolerance.closed > 1e-6 else 1e-15,
-                )
-            middle = (expected["lower"] + expected["upper"]) / 2
-            np.testing.assert_allclose(belief.pignistic(mass)[:, 1], middle, rtol=1e-6)
+    """All fits at once: a prior for each, and leaves ``[fits leaves 2]``, padded."""
+    pairs = [(leaves(e), e[name]) for e in golden("empirical_bayes") for name in GOLDEN_NAMES.values() if e[name]]
+    counts = np.stack([np.pad(c, ((0, 8 - len(c)), (0, 0))) for c, _ in pairs])
+    prior = beta_prior([fit["alpha"] for _, fit in pairs], [fit["beta"] for _, fit in pairs])
+    smoothed, interval, mass = (f(counts, prior) for f in (smooth, correction_interval, predictive_mass))
+    there = counts.sum(axis=-1) > 0
+    expected = {
+        key: np.array([leaf[key] for _, fit in pairs for leaf in fit["leaves"]]) for key in pairs[0][1]["leaves"][0]
+    }
+    tolerance.check(smoothed[there, 1], expected["p_eb"])
+    tolerance.check(smoothed[there].sum(axis=-1), np.ones(there.sum()))
+    for value, key in (
+        (interval.lower[..., 1], "lower"),
+        (interval.upper[..., 1], "upper"),
+        (1 - interval.upper[..., 0], "lower"),
+        (mass[..., 2], "mass_1"),
+        (mass[..., 1], "mass_0"),
+        (mass[..., 3], "mass_omega"),
+    ):
+        # Ends near 0 are differences of numbers near each other.
+        np.testing.assert_allclose(
+            value[there],
+            expected[key],
+            rtol=1e-12 if tolerance.closed < 1e-6 else 1e-5,
+            atol=2e-7 if tolerance.closed > 1e-6 else 1e-15,
+        )
+    middle = (expected["lower"] + expected["upper"]) / 2
+    np.testing.assert_allclose(belief.pignistic(mass)[there, 1], middle, rtol=1e-6)
 
 
 def test_leaves_without_instances_and_priors_without_weight():
@@ -85,21 +85,25 @@ def test_large_leaves_keep_the_digits_of_the_correction(x64):
         assert float(interval.upper[0, 1] - interval.lower[0, 1]) == pytest.approx(exact, rel=1e-6)
     else:
         assert float(interval.upper[0, 1] - interval.lower[0, 1]) < 1e-7
+    np.testing.assert_allclose(predictive_mass(counts.astype(float), prior)[0, 3], exact, rtol=1e-6)
 
 
 def test_transformations(rng):
     counts = rng.integers(0, 9, size=(4, 5, 2)).astype(float)
     prior = beta_prior(rng.random(4), rng.random(4))
-    for function in (smooth, correction_interval, predictive_mass):
-        eager = function(counts, prior)
-        mapped = jax.jit(jax.vmap(function))(jnp.asarray(counts), prior)
-        for a, b in zip(jax.tree.leaves(eager), jax.tree.leaves(mapped), strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
-        gradient = jax.grad(
-            lambda c, p, f=function: sum(jnp.sum(x**2) for x in jax.tree.leaves(f(c, p))), (0, 1), allow_int=True
-        )
-        slopes = jax.jit(gradient)(jnp.asarray(counts), prior)
-        assert all(np.all(np.isfinite(g)) for g in jax.tree.leaves(slopes) if g.dtype != jax.dtypes.float0)
+
+    def everything(counts, prior):
+        return smooth(counts, prior), *correction_interval(counts, prior), predictive_mass(counts, prior)
+
+    @jax.jit
+    def slopes(counts, alpha):
+        loss = lambda c, a: sum(jnp.sum(part**2) for part in everything(c, prior._replace(alpha=a)))
+        return jax.grad(loss, (0, 1))(counts, alpha)
+
+    mapped = jax.jit(jax.vmap(everything))(jnp.asarray(counts), prior)
+    for a, b in zip(everything(counts, prior), mapped, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
+    assert all(np.all(np.isfinite(slope)) for slope in slopes(jnp.asarray(counts), prior.alpha))
 
 
 def test_refusals():
@@ -111,5 +115,8 @@ def test_refusals():
             function(counts, beta_prior(np.ones(4), np.ones(4)))
         with refuses(ValueError, "negative"):
             function(-counts, prior)
+        for wrong in (-1.0, np.nan, np.inf):
+            with refuses(ValueError, f"parameter {wrong}.*finite numbers >= 0"):
+                function(counts, beta_prior(1.0, wrong))
         with refuses(ValueError, "classes"):
             function(np.ones(()), prior)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from jaxunc import smoothing
-from jaxunc.smoothing import PriorStatus, fit_beta_prior, fit_dirichlet_prior
+from jaxunc.smoothing import BetaPrior, PriorStatus, fit_beta_prior, fit_dirichlet_prior
 from tests._golden import golden
 from tests._refusal import refuses
 from tests.smoothing import _reference as reference
@@ -27,11 +27,31 @@ GOLDEN_NAMES = dict(
         strict=True,
     )
 )
-N_LEAVES = 8
-"""Leaves of most tests, padded, so that they share programs."""
+N_LEAVES, N_TREES = 8, 8
+"""Shape of all fits under a trace, padded, so that they share a program for each method."""
 
-traced_beta = jax.jit(fit_beta_prior, static_argnames=("method", "clip"))
 traced_dirichlet = jax.jit(fit_dirichlet_prior, static_argnames=("method", "clip"))
+
+
+@partial(jax.jit, static_argnames="method")
+def _traced(counts, method):
+    def fit(counts):
+        prior = fit_beta_prior(counts, method)
+        loss = jnp.sum(smoothing.smooth(counts, prior)[..., 1] ** 2, axis=-1)
+        return (prior.alpha, prior.beta, loss), prior.status
+
+    (alpha, beta, _), pull, status = jax.vjp(fit, counts, has_aux=True)
+    slopes = jax.vmap(lambda row: pull(tuple(jnp.full(N_TREES, x) for x in row))[0])(jnp.eye(3))
+    return BetaPrior(alpha, beta, status), slopes
+
+
+def traced(trees, method: str) -> tuple[list[BetaPrior], np.ndarray]:
+    """Each tree's prior, and the slopes ``[3 trees leaves 2]`` of α, of β and of a loss along its counts."""
+    counts = np.tile([[1.0, 2.0], [4.0, 1.0], *[[0.0, 0.0]] * (N_LEAVES - 2)], (N_TREES, 1, 1))
+    for place, tree in enumerate(trees):
+        counts[place] = padded(tree)
+    prior, slopes = _traced(jnp.asarray(counts), method)
+    return [BetaPrior(*(part[t] for part in prior)) for t in range(len(trees))], np.asarray(slopes[:, : len(trees)])
 
 
 def leaves(entry) -> np.ndarray:
@@ -46,13 +66,15 @@ def padded(counts) -> jax.Array:
     return jnp.asarray(np.pad(counts, ((0, N_LEAVES - len(counts)), (0, 0))))
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("traced", [False, True])
-def test_reference_values(method, traced, x64):
-    rtol = 1e-10 if x64 else 1e-4 if traced else 2e-7
-    for entry in golden("empirical_bayes"):
-        expected, counts = entry[GOLDEN_NAMES[method]], leaves(entry)
-        prior = traced_beta(padded(counts), method=method) if traced else fit_beta_prior(counts, method)
+@pytest.mark.parametrize(
+    ("method", "is_traced"), [*((method, False) for method in METHODS), *((method, True) for method in DIFFERENT)]
+)
+def test_reference_values(method, is_traced, x64):
+    rtol = 1e-10 if x64 else 1e-4 if is_traced else 2e-7
+    tables = [leaves(entry) for entry in golden("empirical_bayes")]
+    priors = traced(tables, method)[0] if is_traced else [fit_beta_prior(counts, method) for counts in tables]
+    for entry, counts, prior in zip(golden("empirical_bayes"), tables, priors, strict=True):
+        expected = entry[GOLDEN_NAMES[method]]
         if expected is None:
             all_pure = np.all(counts.min(axis=1) == 0)
             degenerate = PriorStatus.PURE if all_pure else PriorStatus.CONCENTRATED
@@ -64,21 +86,18 @@ def test_reference_values(method, traced, x64):
         np.testing.assert_allclose(found, [expected["alpha"], expected["beta"]], rtol=rtol, err_msg=str(entry["n"]))
 
 
-@pytest.mark.parametrize("traced", [False, True])
-@pytest.mark.parametrize("number", [0, 1])
-def test_reference_values_of_more_classes(number, traced, x64):
+@pytest.mark.parametrize(("number", "fit"), [(0, fit_dirichlet_prior), (1, fit_dirichlet_prior), (0, traced_dirichlet)])
+def test_reference_values_of_more_classes(number, fit, x64):
     entry = golden("empirical_bayes_dirichlet")[number]
-    counts = np.array(entry["counts"], float)
-    fit = traced_dirichlet if traced else fit_dirichlet_prior
+    counts = padded(entry["counts"])
     rtol = 1e-10 if x64 else 2e-6
-    prior = fit(jnp.asarray(counts), method="weighted_mle")
+    prior = fit(counts, method="weighted_mle")
     np.testing.assert_allclose(prior.alpha, entry["weighted_dirichlet_mle"], rtol=rtol)
-    np.testing.assert_allclose(smoothing.smooth(counts, prior), entry["smoothed"], rtol=rtol)
-    np.testing.assert_allclose(
-        fit(jnp.asarray(counts), method="marginal").alpha, entry["dirichlet_multinomial_mle"], rtol=rtol
-    )
+    np.testing.assert_allclose(smoothing.smooth(counts, prior)[: len(entry["counts"])], entry["smoothed"], rtol=rtol)
+    np.testing.assert_allclose(fit(counts, method="marginal").alpha, entry["dirichlet_multinomial_mle"], rtol=rtol)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("method", ["weighted_mle", "on_leaves"])
 def test_the_r_original(method):
     """Its tightly converged fits within 1e-5, and its corrected leaves within 2e-5, in float32 too."""
@@ -91,6 +110,7 @@ def test_the_r_original(method):
         np.testing.assert_allclose(smoothing.smooth(counts, prior)[:, 1], fit["corrected_p1"], atol=2e-5)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_search_that_knows_nothing_finds_no_better(n_classes, rng):
     counts = rng.integers(0, 9, size=(7, n_classes)) * rng.integers(0, 5, size=(7, n_classes))
@@ -114,10 +134,10 @@ def test_large_weights_keep_their_digits(x64):
     n1 = np.rint(n * (0.3 + 0.003 * rng.normal(size=N_LEAVES))).astype(int)
     counts = np.stack([n - n1, n1], axis=-1)
     exact = reference.best(partial(reference.likelihood, counts=counts, by_size=True, clip=1e-3), 2)
-    prior, traced = fit_beta_prior(counts), traced_beta(jnp.asarray(counts, float))
+    prior, ((compiled,), _) = fit_beta_prior(counts), traced([counts], "weighted_mle")
     assert 10_000 < float(prior.alpha + prior.beta) < 100_000
     np.testing.assert_allclose([prior.beta, prior.alpha], exact, rtol=1e-4)
-    np.testing.assert_allclose(traced.alpha, prior.alpha, rtol=1e-9 if x64 else 5e-5)
+    np.testing.assert_allclose(compiled.alpha, prior.alpha, rtol=1e-9 if x64 else 5e-5)
 
 
 def test_huge_counts():
@@ -126,49 +146,59 @@ def test_huge_counts():
     for method in DIFFERENT:
         prior = fit_beta_prior(counts, method)
         assert int(prior.status) == PriorStatus.FITTED
-        traced = traced_beta(padded(counts), method=method)
-        np.testing.assert_allclose(traced.alpha, prior.alpha, rtol=1e-4, err_msg=method)
+        (compiled,), _ = traced([counts], method)
+        np.testing.assert_allclose(compiled.alpha, prior.alpha, rtol=1e-4, err_msg=method)
 
 
-@pytest.mark.parametrize("traced", [False, True])
-def test_degenerate_fits(traced):
-    def fitted(counts, method, fit=fit_beta_prior):
-        fit = {fit_beta_prior: traced_beta, fit_dirichlet_prior: traced_dirichlet}[fit] if traced else fit
-        prior = fit(padded(counts), method=method)
-        return prior, PriorStatus(int(prior.status)).name, np.asarray(smoothing.smooth(np.array(counts), prior), float)
+SAME = ([[3, 1]], [[3, 1], [6, 2]], [[0, 5], [0, 2]])
+PURE = [[0, 5], [4, 0], [1, 0]]
+BY_CHANCE = [[50, 51], [51, 50]]
+EMPTY = [[0, 0]]
 
-    for method in DIFFERENT if traced else METHODS:
-        for counts in ([[3, 1]], [[3, 1], [6, 2]], [[0, 5], [0, 2]]):
-            prior, status, smoothed = fitted(counts, method)
-            assert status == "CONCENTRATED", (method, counts)
-            np.testing.assert_allclose(smoothed, np.array(counts) / np.sum(counts, axis=1, keepdims=True), rtol=1e-6)
-            assert float(prior.alpha + prior.beta) == pytest.approx(2.0**100)
-        _, status, smoothed = fitted([[0, 5], [4, 0], [1, 0]], method)
-        assert status == ("FITTED" if method in ("weighted_mle", "on_leaves") else "PURE")
-        if status == "PURE":
-            np.testing.assert_array_equal(smoothed, [[0, 1], [1, 0], [1, 0]])
-    # Less apart than chance makes them: all are given the mean.
-    prior, status, smoothed = fitted([[50, 51], [51, 50]], "marginal")
-    assert status == "CONCENTRATED"
-    np.testing.assert_allclose(smoothed, 0.5, rtol=1e-6)
-    # A class that no leaf has seen.
-    counts = [[3, 0, 1], [2, 0, 5]]
-    for method in DIFFERENT if traced else METHODS:
-        prior, status, smoothed = fitted(counts, method, fit_dirichlet_prior)
-        assert status in ("FITTED", "CONCENTRATED")
+
+@pytest.mark.parametrize("is_traced", [False, True])
+@pytest.mark.parametrize("method", METHODS)
+def test_degenerate_fits(method, is_traced):
+    """Their priors, and under a trace that no gradient is infinite or NaN."""
+    if is_traced and method not in DIFFERENT:
+        return
+    cases = [*SAME, PURE, BY_CHANCE]
+    if is_traced:
+        (*priors, empty), slopes = traced([*cases, EMPTY], method)
+        assert np.all(np.isfinite(slopes))
+        assert (int(empty.status), float(empty.alpha), float(empty.beta)) == (PriorStatus.EMPTY, 0, 0)
+    else:
+        priors = [fit_beta_prior(padded(counts), method) for counts in cases]
+    smoothed = [np.asarray(smoothing.smooth(padded(c), p))[: len(c)] for c, p in zip(cases, priors, strict=True)]
+    statuses = [PriorStatus(int(prior.status)).name for prior in priors]
+    for place, counts in enumerate(SAME):
+        assert statuses[place] == "CONCENTRATED", counts
+        raw = np.array(counts) / np.sum(counts, axis=1, keepdims=True)
+        np.testing.assert_allclose(smoothed[place], raw, rtol=1e-6)
+        assert float(priors[place].alpha + priors[place].beta) == pytest.approx(2.0**100)
+    assert statuses[3] == ("FITTED" if method in ("weighted_mle", "on_leaves") else "PURE")
+    if statuses[3] == "PURE":
+        np.testing.assert_array_equal(smoothed[3], [[0, 1], [1, 0], [1, 0]])
+    if method == "marginal":  # Less apart than chance makes them: all are given the mean.
+        assert statuses[4] == "CONCENTRATED"
+        np.testing.assert_allclose(smoothed[4], 0.5, rtol=1e-6)
+
+
+@pytest.mark.parametrize("fit", [fit_dirichlet_prior, traced_dirichlet])
+def test_a_class_that_no_leaf_has_seen(fit):
+    counts = padded([[3, 0, 1], [2, 0, 5]])
+    for method in ("weighted_mle", "marginal") if fit is traced_dirichlet else METHODS:
+        prior = fit(counts, method=method)
+        assert int(prior.status) in (PriorStatus.FITTED, PriorStatus.CONCENTRATED)
+        smoothed = np.asarray(smoothing.smooth(counts, prior))
         assert np.all(np.isfinite(smoothed))
         assert (smoothed[0, 1] > 0) == (method in ("weighted_mle", "on_leaves"))
-
-
-def test_no_leaves_under_a_trace():
-    prior = traced_beta(jnp.zeros((N_LEAVES, 2)))
-    assert int(prior.status) == PriorStatus.EMPTY
-    assert float(prior.alpha) == float(prior.beta) == 0
 
 
 count_tables = hnp.arrays(np.int64, (6, 2), elements=st.one_of(st.integers(0, 4), st.integers(0, 10**6)))
 
 
+@pytest.mark.once
 @given(count_tables, st.sampled_from(METHODS))
 def test_any_counts(counts, method):
     """Finite, between the leaf and the prior's mean, and the classes are treated alike."""
@@ -191,17 +221,26 @@ def test_any_counts(counts, method):
 
 @pytest.mark.parametrize("method", DIFFERENT)
 def test_trees_at_once(method, x64):
-    """Leading axes, vmap and one by one agree; padding does not count."""
+    """Leading axes, under a trace too, and one by one agree; padding does not count."""
     trees = np.random.default_rng(1).integers(0, 12, size=(4, N_LEAVES, 2))
     trees[0, 3:] = 0
     trees[1] = [[4, 1]] * N_LEAVES
     trees[2, :, 0] = 0
     together = fit_beta_prior(trees, method)
-    mapped = jax.jit(jax.vmap(partial(fit_beta_prior, method=method)))(jnp.asarray(trees, float))
-    np.testing.assert_array_equal(mapped.status, together.status)
-    np.testing.assert_allclose(mapped.alpha, together.alpha, rtol=1e-9 if x64 else 5e-5)
-    for tree, alpha in zip(trees, together.alpha, strict=True):
-        np.testing.assert_allclose(fit_beta_prior(tree[tree.sum(1) > 0], method).alpha, alpha, rtol=1e-6)
+    compiled = traced(trees, method)[0]
+    if method == "weighted_mle":
+        mapped = jax.jit(jax.vmap(fit_beta_prior))(jnp.asarray(trees, float))
+        np.testing.assert_allclose(mapped.alpha, together.alpha, rtol=1e-9 if x64 else 5e-5)
+    for t, (tree, prior) in enumerate(zip(trees, compiled, strict=True)):
+        assert int(prior.status) == int(together.status[t])
+        np.testing.assert_allclose(prior.alpha, together.alpha[t], rtol=1e-9 if x64 else 5e-5)
+        alone = fit_beta_prior(tree[tree.sum(1) > 0], method)
+        np.testing.assert_allclose(alone.alpha, together.alpha[t], rtol=1e-6)
+
+
+def test_no_trees():
+    for method in METHODS:
+        assert fit_beta_prior(np.ones((0, 3, 2)), method).alpha.shape == (0,)
 
 
 @pytest.mark.parametrize("method", DIFFERENT)
@@ -209,31 +248,13 @@ def test_gradients(method, x64):
     """By the implicit function theorem: against differences, in float64 of the search itself."""
     counts = np.array([[3.0, 2.0], [20.0, 22.0], [31.0, 20.0], [1.0, 4.0], [0.0, 0.0], [3.5, 0.5], [0, 0], [2, 9]])
     direction = np.random.default_rng(0).normal(size=counts.shape) * (counts > 0)
-
-    def parameters(c):
-        prior = fit_beta_prior(c, method)
-        return jnp.stack([prior.alpha, prior.beta])
-
-    slope = np.asarray(jax.jit(jax.jacrev(parameters))(jnp.asarray(counts)), float)
-    assert np.all(np.isfinite(slope))
+    slopes = traced([counts], method)[1][:, 0]
+    assert np.all(np.isfinite(slopes))
     if x64:
         step = 1e-5
-        ends = [np.asarray(parameters(counts + sign * step * direction), float) for sign in (1, -1)]
-        expected = (ends[0] - ends[1]) / (2 * step)
-        np.testing.assert_allclose((slope * direction).sum(axis=(1, 2)), expected, rtol=1e-6)
-
-
-@pytest.mark.parametrize("method", DIFFERENT)
-def test_gradients_of_degenerate_fits_are_finite(method):
-    def loss(c):
-        return jnp.sum(smoothing.smooth(c, fit_beta_prior(c, method))[..., 1] ** 2)
-
-    cases = np.zeros((4, N_LEAVES, 2))
-    cases[0, 0] = [3, 1]
-    cases[1, :2] = [[0, 5], [4, 0]]
-    cases[2, :2] = [[50, 51], [51, 50]]
-    gradients = jax.jit(jax.vmap(jax.grad(loss)))(jnp.asarray(cases))
-    assert np.all(np.isfinite(gradients))
+        ends = [fit_beta_prior(counts + sign * step * direction, method) for sign in (1, -1)]
+        expected = [(a - b) / (2 * step) for a, b in zip(ends[0][:2], ends[1][:2], strict=True)]
+        np.testing.assert_allclose((slopes[:2] * direction).sum(axis=(1, 2)), expected, rtol=1e-6)
 
 
 def test_status_and_names_are_plain():

@@ -1,5 +1,7 @@
 """Smoothed forests, and the rules that smooth."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,8 +23,7 @@ def made(n_classes=2):
     return counts, forest, X
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("level", ["tree", "forest"])
+@pytest.mark.parametrize(("n_classes", "level"), [(3, "tree"), (2, "forest")])
 def test_smoothed_forests(n_classes, level):
     counts, forest, X = made(n_classes)
     if level == "tree":
@@ -33,12 +34,7 @@ def test_smoothed_forests(n_classes, level):
     np.testing.assert_allclose(ju.bind(smoothed, ju.Mean()).probability(X), expected.mean(axis=1), rtol=1e-5)
     prior = fit_forest_prior(forest, level=level)
     rule = SmoothedMean(prior)
-    np.testing.assert_allclose(ju.bind(forest, rule).probability(X), expected.mean(axis=1), rtol=1e-5)
     np.testing.assert_allclose(rule.probability(jnp.asarray(counts)), expected.mean(axis=1), rtol=1e-5)
-    mask = np.random.default_rng(0).random((N, K)) < 0.6
-    mask[2] = False
-    part = [expected[i][mask[i]].mean(axis=0) if mask[i].any() else np.full(n_classes, 1 / n_classes) for i in range(N)]
-    np.testing.assert_allclose(ju.bind(forest, rule).probability(X, tree_mask=mask), part, rtol=1e-5)
 
 
 def test_a_given_prior_and_gradients():
@@ -62,27 +58,22 @@ def test_a_given_prior_and_gradients():
     np.testing.assert_allclose(slopes[1], by_hand, rtol=1e-5)
 
 
-@pytest.mark.parametrize("method", ["moments", "weighted_mle"])
-def test_members(method):
+def test_members():
+    """Two rules that it lies between, masked trees, and a fit that searches; the table of rules has the rest."""
     counts, forest, X = made()
     counts[1] = [[4, 0], [0, 3], [1, 0]]
     counts[2] = [[2, 1], [4, 2], [2, 1]]
     forest, X = forest_of_leaves(counts)
-    rule = MemberSmoothing(method)
-    expected = []
-    for leaves in counts:
-        expected.append(np.asarray(smooth(leaves, fit_dirichlet_prior(leaves, method))).mean(axis=0))
-    np.testing.assert_allclose(ju.bind(forest, rule).probability(X), expected, rtol=5e-5)
-    np.testing.assert_allclose(rule.probability(jnp.asarray(counts)), expected, rtol=5e-5)
-    if method == "moments":
-        np.testing.assert_allclose(expected[1], ju.Mean().probability(jnp.asarray(counts[1])), rtol=1e-5)
-    np.testing.assert_allclose(expected[2], ju.Pooling().probability(jnp.asarray(counts[2])), rtol=1e-5)
+    by_moments = np.asarray(MemberSmoothing().probability(jnp.asarray(counts)))
+    np.testing.assert_allclose(by_moments[1], np.mean(counts[1] / counts[1].sum(-1, keepdims=True), 0), rtol=1e-5)
+    np.testing.assert_allclose(by_moments[2], [2 / 3, 1 / 3], rtol=1e-5)
+    rule, fit = MemberSmoothing("weighted_mle"), partial(fit_dirichlet_prior, method="weighted_mle")
     mask = np.ones((N, K), bool)
     mask[3, 1] = mask[5] = False
-    masked = np.asarray(ju.bind(forest, rule).probability(X, tree_mask=mask))
+    expected = np.array([np.mean(smooth(leaves, fit(leaves)), axis=0) for leaves in counts])
     two = counts[3][[0, 2]]
-    np.testing.assert_allclose(masked[3], np.mean(smooth(two, fit_dirichlet_prior(two, method)), axis=0), rtol=5e-5)
-    np.testing.assert_array_equal(masked[5], [0.5, 0.5])
+    expected[3], expected[5] = np.mean(smooth(two, fit(two)), axis=0), 0.5
+    np.testing.assert_allclose(ju.bind(forest, rule).probability(X, tree_mask=mask), expected, rtol=5e-5)
 
 
 def test_refusals():
@@ -95,5 +86,11 @@ def test_refusals():
         SmoothedMean(BetaPrior(np.ones((2, 2)), np.ones((2, 2)), np.zeros((2, 2), np.int32)))
     with refuses(ValueError, "prior has 2 classes, but counts have 3"):
         SmoothedMean(BetaPrior(np.float32(1), np.float32(1), np.int32(0)))(jnp.ones((2, 3)))
+    negative = BetaPrior(np.float32(-1), np.float32(1), np.int32(0))
+    for use in (SmoothedMean, partial(smoothing.smooth_forest, forest)):
+        with refuses(ValueError, r"parameter -1\.0"):
+            use(negative)
     with refuses(ValueError, "method='mle'"):
         MemberSmoothing("mle")
+    with refuses(ValueError, "clip=0.5"):
+        MemberSmoothing(clip=0.5)
