@@ -11,6 +11,7 @@ import pytest
 from jax.tree_util import Partial
 
 import jaxunc as ju
+from jaxunc.smoothing import DirichletPrior, MemberSmoothing, SmoothedMean
 from tests import _reference as reference
 
 
@@ -82,6 +83,39 @@ def _gini_reference(counts, prior, weights):
         p = leaf / leaf.sum()
         total += np.sum(p**2) * p
     return total / total.sum()
+
+
+def _prior_instances(prior, trees):
+    """What a prior of the leaves is worth, tree by tree: two to four instances."""
+    return np.asarray(prior) * (2.0 + np.asarray(trees) % 3)[:, None]
+
+
+def _smoothed_mean(prior, trees) -> SmoothedMean:
+    return SmoothedMean(DirichletPrior(_prior_instances(prior, trees), np.zeros(np.shape(trees), np.int32)))
+
+
+def _smoothed_mean_reference(counts, prior, weights):
+    by_tree = counts + _prior_instances(prior, np.arange(len(counts)))
+    shares = by_tree / by_tree.sum(axis=1, keepdims=True)
+    return np.asarray(weights) @ shares / np.sum(weights)
+
+
+def _members_reference(counts, prior, weights):
+    """A prior by moments of the leaves with instances; where they are all alike, of infinite weight."""
+    filled = counts[counts.sum(axis=1) > 0]
+    if not len(filled):
+        return np.full(counts.shape[1], 1 / counts.shape[1])
+    size, raw = filled.sum(axis=1), filled / filled.sum(axis=1, keepdims=True)
+    mean = size @ raw / size.sum()
+    if np.ptp(raw, axis=0).max() < 1e-12:
+        return mean
+    alpha = np.zeros_like(mean)
+    if np.any(np.count_nonzero(filled, axis=1) > 1):
+        spread = size @ (raw - mean) ** 2 / size.sum()
+        alpha = mean * (np.sum(mean * (1 - mean)) / np.sum(spread) - 1)
+    total = np.sum(counts + alpha, axis=1, keepdims=True)
+    even = np.full_like(counts, 1 / counts.shape[1])
+    return np.mean(np.divide(counts + alpha, total, out=even, where=total > 0), axis=0)
 
 
 def _evidence(prior, trees, **options):
@@ -199,6 +233,10 @@ RULES: dict[str, Rule] = {
         differentiable=False,
     ),
     "gini_weighted": Rule(lambda prior, trees: GiniWeighted(), _gini_reference, thorough=False, resolves_units=False),
+    "smoothed_mean": Rule(_smoothed_mean, _smoothed_mean_reference, thorough=False, resolves_units=False),
+    "member_smoothing": Rule(
+        lambda prior, trees: MemberSmoothing(), _members_reference, thorough=False, resolves_units=False
+    ),
     "together": Rule(
         lambda prior, trees: ju.Together(
             mean=ju.Mean(), vote=ju.Vote(), pooling=ju.Pooling(), evidence=ju.EvidenceAccumulation(prior)

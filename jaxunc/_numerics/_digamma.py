@@ -3,6 +3,7 @@
 Written for any array module, so that the host computes in float64 what a trace computes in its own precision.
 """
 
+from itertools import pairwise
 from types import ModuleType
 
 import jax.numpy as jnp
@@ -24,7 +25,7 @@ def digamma_gaps(x, xp: ModuleType = jnp):
     far = inverses[-1]
     gap = far * (0.5 + far * _horner(_DIGAMMA[:terms], far * far))
     slope = x * far * (far * (0.5 + far * _horner(_TRIGAMMA[:terms], far * far)))
-    for one, following in zip(inverses[:-1], inverses[1:], strict=True):
+    for one, following in pairwise(inverses):
         gap = gap + (one - xp.log1p(one))
         slope = slope + x * one * one * following
     return gap, slope

@@ -78,7 +78,8 @@ def smooth_forest(
     Raises
     ------
     ValueError
-        As for `fit_forest_prior`, or if a prior that is given does not fit the forest.
+        As for `fit_forest_prior`, or if a prior that is given does not fit the forest or
+        (outside a trace) has parameters that are negative or not finite.
 
     Notes
     -----

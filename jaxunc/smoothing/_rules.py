@@ -25,6 +25,12 @@ class SmoothedMean(Fold):
         What `fit_forest_prior` returned: ``alpha`` ``[trees classes]``, or ``[classes]`` for all trees; a `BetaPrior`
         ``[trees]`` or of numbers.
 
+    Raises
+    ------
+    ValueError
+        If the parameters have other axes or (outside a trace) are negative or not finite, or if the counts that the
+        rule meets have other classes.
+
     Notes
     -----
     Class scores, probability: the mean. Score: the mean for class 1 less 1/2. Leaf without instances: the prior's
@@ -76,6 +82,11 @@ class MemberSmoothing(Fold):
         As for `fit_dirichlet_prior`. ``"moments"`` has a closed form; the likelihoods search for each instance.
     clip
         As for `fit_dirichlet_prior`.
+
+    Raises
+    ------
+    ValueError
+        If the method is unknown or ``clip`` outside (0, 1/2); outside (0, 1/classes), when the rule meets counts.
 
     Notes
     -----

@@ -127,6 +127,8 @@ def test_what_the_page_says(kept):
     assert np.all((gain[:, 0] > 0.025) & (gain[:, 0] < 0.36))
     assert np.all(np.abs(gain[:, 4]) < 0.005)
     assert np.all(gain[:, 5] > 0)
+    assert gain[list(paper).index("bankLoan"), 5] < 0.001
+    assert round(gain[list(paper).index("banknote-eb"), 5], 2) == 0.17
     assert np.all(np.abs(printed - printed_smoothed)[:, 5] < 0.002), "the paper did not smooth them"
     assert round(smoothed[0, 5], 2) == 0.30
     assert [bool(v) for v in smoothed[:, 0] < ours[:, 5]] == [True, False, True, True, True, True]

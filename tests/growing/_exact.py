@@ -7,8 +7,11 @@ from functools import lru_cache
 import numpy as np
 
 
-def exact_trees(X, nominal, min_leaf: int, min_split: int = 2) -> dict[tuple[int, ...], float]:
-    """The probability of each multiset of leaf sizes, sorted; empty leaves are left out."""
+def exact_trees(X, nominal, min_leaf: int, min_split: int = 2) -> dict[tuple[tuple[int, int], ...], float]:
+    """The probability of each multiset of leaves (depth, size), sorted; empty leaves are left out.
+
+    A multi-way test is one step deep.
+    """
     X = [tuple(row) for row in np.asarray(X).tolist()]
     d, half = len(X[0]), Fraction(1, 2)
 
@@ -30,33 +33,42 @@ def exact_trees(X, nominal, min_leaf: int, min_split: int = 2) -> dict[tuple[int
     @lru_cache(None)
     def grown(rows: tuple[int, ...], used: frozenset, tries: int) -> dict:
         if len(rows) < min_split or tries == d:
-            return {(len(rows),): Fraction(1)}
+            return {((0, len(rows)),): Fraction(1)}
         free = [f for f in range(d) if f not in used]
         if not free:
-            return {(len(rows),): Fraction(1)}
+            return {((0, len(rows)),): Fraction(1)}
         result = defaultdict(Fraction)
         for feature in free:
             after = used | {feature} if nominal[feature] else used
             for p, children in tests(rows, feature):
                 p /= len(free)
                 if children is None:
-                    for sizes, q in grown(rows, after, tries + 1).items():
-                        result[sizes] += p * q
+                    for leaves, q in grown(rows, after, tries + 1).items():
+                        result[leaves] += p * q
                     continue
                 together = {(): Fraction(1)}
                 for child in children:
                     below, combined = grown(child, after, 0), defaultdict(Fraction)
                     for a, q in together.items():
                         for b, r in below.items():
-                            combined[tuple(sorted(a + b))] += q * r
+                            deeper = tuple((depth + 1, size) for depth, size in b)
+                            combined[tuple(sorted(a + deeper))] += q * r
                     together = combined
-                for sizes, q in together.items():
-                    result[sizes] += p * q
+                for leaves, q in together.items():
+                    result[leaves] += p * q
         return dict(result)
 
     exact = grown(tuple(range(len(X))), frozenset(), 0)
     assert sum(exact.values()) == 1
-    return {sizes: float(p) for sizes, p in exact.items()}
+    return {leaves: float(p) for leaves, p in exact.items()}
+
+
+def of_sizes(trees: dict[tuple[tuple[int, int], ...], float]) -> dict[tuple[int, ...], float]:
+    """The probability of each multiset of leaf sizes, sorted."""
+    result = defaultdict(float)
+    for leaves, p in trees.items():
+        result[tuple(sorted(size for _, size in leaves))] += p
+    return dict(result)
 
 
 def exact_roots(X, min_leaf: int) -> dict[tuple, float]:

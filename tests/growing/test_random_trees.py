@@ -1,6 +1,8 @@
 """Random decision trees: their distribution, what they do not depend on, and what is refused."""
 
 from collections import Counter
+from functools import lru_cache
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -9,12 +11,15 @@ import pandas
 import pytest
 import scipy.sparse
 import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 import jaxunc as ju
 from jaxunc.growing import _random_trees
 from tests._forests import leaf_nodes, order_key
 from tests._refusal import refuses
-from tests.growing._exact import exact_roots, exact_trees
+from tests.growing._exact import exact_roots, exact_trees, of_sizes
 from tests.growing._multiway import reached_leaves
 
 pytestmark = pytest.mark.once
@@ -51,15 +56,85 @@ def assert_distributed(found: list, expected: dict) -> None:
     assert scipy.stats.chisquare(observed, wanted).pvalue > 1e-3
 
 
-@pytest.mark.parametrize("nominal", [(0, 0, 0), (0, 1, 1)], ids=str)
-@pytest.mark.parametrize("min_leaf", [1, 2])
-def test_leaf_sizes(nominal, min_leaf):
+@lru_cache
+def small_forest(nominal, min_leaf: int) -> tuple[ju.Forest, dict]:
+    """Many trees of a few instances, and their exact distribution."""
     kinds = np.array(nominal, bool)
     X = np.where(kinds, np.rint(SMALL), SMALL)
     forest = ju.grow_random_trees(
         jax.random.key(1), X, LABELS, n_trees=N_TREES, min_samples_leaf=min_leaf, nominal=kinds
     )
-    assert_distributed(leaf_sizes(ju.check_forest(forest)), exact_trees(X, kinds, min_leaf))
+    return ju.check_forest(forest), exact_trees(X, kinds, min_leaf)
+
+
+@pytest.mark.parametrize("nominal", [(0, 0, 0), (0, 1, 1)], ids=str)
+@pytest.mark.parametrize("min_leaf", [1, 2])
+def test_leaf_sizes(nominal, min_leaf):
+    forest, exact = small_forest(nominal, min_leaf)
+    assert_distributed(leaf_sizes(forest), of_sizes(exact))
+
+
+def depths(forest: ju.Forest) -> np.ndarray:
+    """How many binary tests deep each node is, ``[trees nodes]``; -1 for padding."""
+    child, leaf = np.asarray(forest.child), leaf_nodes(forest)
+    depth = np.full(child.shape, -1)
+    depth[:, 0] = 0
+    for level in range(child.shape[1]):
+        tree, node = np.nonzero((depth == level) & ~leaf)
+        if not tree.size:
+            return depth
+        for side in (0, 1):
+            depth[tree, child[tree, node] + side] = level + 1
+    raise AssertionError("a node is its own descendant")
+
+
+@pytest.mark.parametrize("min_leaf", [1, 2])
+def test_depths(min_leaf):
+    """How deep leaves of which size lie, together for each tree."""
+    forest, exact = small_forest((0, 0, 0), min_leaf)
+    sizes, deep = np.asarray(forest.counts).sum(-1), depths(forest)
+    found = [
+        tuple(sorted(zip(d[n > 0].tolist(), n[n > 0].astype(int).tolist(), strict=True)))
+        for d, n in zip(deep, sizes, strict=True)
+    ]
+    assert_distributed(found, exact)
+    expected = Counter()
+    for leaves, p in exact.items():
+        expected[max(depth for depth, _ in leaves)] += p
+    assert_distributed([max(depth for depth, _ in leaves) for leaves in found], expected)
+    assert forest.depth == max(expected)
+
+
+ROWS, TREES = 12, 8
+
+
+@settings(max_examples=15)
+@given(
+    hnp.arrays(
+        np.float32,
+        (ROWS, 3),
+        elements=st.one_of(st.integers(-2, 2), st.floats(-1024.0, 1024.0, width=32, allow_subnormal=False)),
+    ),
+    hnp.arrays(np.int64, ROWS, elements=st.integers(0, 1)),
+    st.integers(0, 2**31 - 1),
+    st.integers(1, 4),
+    st.one_of(st.none(), st.integers(0, 4)),
+)
+def test_any_sample(X, y, seed, min_leaf, max_depth):
+    """Leaves are parts of the sample, large enough and not too deep, whatever the blocks."""
+    y[:2] = 0, 1
+    grow = lambda: ju.grow_random_trees(
+        jax.random.key(seed), X, y, n_trees=TREES, min_samples_leaf=min_leaf, max_depth=max_depth
+    )
+    forest = ju.check_forest(grow())
+    counts, deep = np.asarray(forest.counts), depths(forest)
+    np.testing.assert_array_equal(counts.sum(axis=1), np.tile(np.bincount(y), (TREES, 1)))
+    sizes = counts.sum(axis=-1)[(deep >= 0) & leaf_nodes(forest)]
+    assert sizes.min() >= min_leaf
+    assert deep.max() == forest.depth <= (ROWS - 1 if max_depth is None else max_depth)
+    with mock.patch.object(_random_trees, "BLOCK_LANES", 3 * ROWS):
+        for a, b in zip(jax.tree.leaves(forest), jax.tree.leaves(grow()), strict=True):
+            np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("min_leaf", [1, 2])
@@ -85,23 +160,21 @@ def test_trees_do_not_depend_on_blocks_and_chunks(monkeypatch, min_leaf):
         jax.random.key(3), X, y, n_trees=n, min_samples_leaf=min_leaf, nominal=nominal
     )
     whole = grow(11)
-    for lanes, chunk in ((61, 2**13), (250, 64)) if min_leaf == 1 else ((130, 64),):
-        monkeypatch.setattr(_random_trees, "BLOCK_LANES", lanes)
-        monkeypatch.setattr(_random_trees, "LANE_CHUNK", chunk)
-        monkeypatch.setattr(_random_trees, "NODE_CHUNK", chunk)
-        for a, b in zip(jax.tree.leaves(whole), jax.tree.leaves(grow(11)), strict=True):
-            np.testing.assert_array_equal(a, b)
+    monkeypatch.setattr(_random_trees, "BLOCK_LANES", 61 if min_leaf == 1 else 130)
+    monkeypatch.setattr(_random_trees, "LANE_CHUNK", 64)
+    monkeypatch.setattr(_random_trees, "NODE_CHUNK", 64)
+    for a, b in zip(jax.tree.leaves(whole), jax.tree.leaves(grow(11)), strict=True):
+        np.testing.assert_array_equal(a, b)
     few = grow(5)
     width = min(few.n_nodes, whole.n_nodes)
     np.testing.assert_array_equal(few.threshold[:, :width], whole.threshold[:5, :width])
 
 
-@pytest.mark.parametrize("min_leaf", [1, 3])
-def test_counts_are_those_of_the_sample(min_leaf):
+def test_counts_are_those_of_the_sample():
     X, y, nominal = mixed(60)
     weight = np.arange(60) % 4
     forest = ju.grow_random_trees(
-        jax.random.key(4), X, y, n_trees=11, min_samples_leaf=min_leaf, nominal=nominal, sample_weight=weight
+        jax.random.key(4), X, y, n_trees=11, min_samples_leaf=3, nominal=nominal, sample_weight=weight
     )
     again = ju.recount(ju.check_forest(forest), X, y, sample_weight=weight)
     # Instances of weight 0 were left out, and may be in empty leaves.
@@ -114,14 +187,17 @@ def test_missing_numbers_go_where_their_node_sends_them():
     X, y, nominal = mixed(60)
     rng = np.random.default_rng(0)
     X = np.where((rng.random(X.shape) < 0.3) & ~np.array(nominal, bool), np.nan, X)
-    forest = ju.grow_random_trees(jax.random.key(4), X, y, n_trees=30, nominal=nominal, missing="random")
+    forest = ju.grow_random_trees(jax.random.key(4), X, y, n_trees=7, nominal=nominal, missing="random")
     np.testing.assert_array_equal(ju.recount(ju.check_forest(forest), X, y).counts, forest.counts)
     inner = np.asarray(forest.child) != np.arange(forest.n_nodes)
     numeric = inner & ~np.array(nominal, bool)[np.asarray(forest.feature)]
     right = np.asarray(forest.missing_right)[numeric]
     assert abs(right.mean() - 0.5) < 4 * 0.5 / np.sqrt(right.size)
     known = np.where(np.isnan(X), 0, X).astype(np.float32)
-    grown = [ju.grow_random_trees(jax.random.key(4), known, y, nominal=nominal, missing=m) for m in ("error", "random")]
+    grow = lambda missing: ju.grow_random_trees(
+        jax.random.key(4), known, y, n_trees=7, nominal=nominal, missing=missing
+    )
+    grown = grow("error"), grow("random")
     np.testing.assert_array_equal(grown[0].threshold, grown[1].threshold)
 
 
@@ -233,10 +309,14 @@ def test_thresholds_of_subnormals_and_signed_zeros():
 
 
 def test_data_frames_are_named():
-    frame = pandas.DataFrame({"a": [1.0, 2, 3], "b": [0, 1, 0]})
-    forest = ju.grow_random_trees(jax.random.key(0), frame, ["x", "y", "x"], n_trees=2, nominal=np.array([False, True]))
+    frame = pandas.DataFrame({"a": [1.0, 2, 3, 4], "b": [0, 1, 0, 1]})
+    forest = ju.grow_random_trees(
+        jax.random.key(0), frame, ["x", "y", "x", "y"], n_trees=1, nominal=np.array([False, True])
+    )
     assert forest.feature_names == ("a", "b")
     assert forest.class_labels == ("x", "y")
+    with refuses(ValueError, "mode='none' is unknown"):
+        forest.with_empty_leaves("none")
 
 
 GOOD = {"key": jax.random.key(0), "X": np.arange(8.0).reshape(4, 2), "y": [0, 1, 0, 1]}
@@ -280,8 +360,3 @@ def test_too_many_values(monkeypatch):
     monkeypatch.setattr(_random_trees, "MOST_CELLS", 100)
     with refuses(ValueError, "too many to count"):
         ju.grow_random_trees(**GOOD, nominal=np.ones(2, bool), min_samples_leaf=2)
-
-
-def test_unknown_mode():
-    with refuses(ValueError, "mode='none' is unknown"):
-        ju.grow_random_trees(**GOOD, n_trees=1).with_empty_leaves("none")

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -67,6 +67,7 @@ def test_reference_values_of_leaves(tolerance):
 ends = hnp.arrays(np.float64, (2, N), elements=st.integers(0, 8).map(lambda k: k / 8))
 
 
+@settings(max_examples=20)
 @given(ends, hnp.arrays(np.int64, N, elements=st.integers(0, 1)), hnp.arrays(np.float64, N, elements=st.floats(0, 1)))
 def test_no_choice_is_beyond_the_bounds(ends, y, where):
     interval = Interval(ends.min(axis=0), ends.max(axis=0))
