@@ -42,8 +42,7 @@ On the binary sets, in forests grown out and read in-bag (probably the slides' s
   baseline. Which is also to say that each of them is below.
 * **"Masses by epistemic uncertainty are much more fruitful when s is large": holds against equal masses**, by .010 at
   s = 5 and .045 at s = 30. Masses of leaf size are yet better from s = 15 on (by .007 to .011), where they decide yet
-  more often. At small s they are worse than always deciding: by mass the largest leaves win, and these are not the
-  purest ones.
+  more often. At no s are they worth as much as always deciding by the mean of all trees.
 * **Caution pays by what doubt is thought to be worth.** With the best s the gain over always deciding is .010 by u65
   and .045 by u80; by u50 there is none. It takes s = 2 or 3 by u65, and s = 5 to 7 by u80 (equal masses).
 * **Which counts.** In-bag, the leaves are pure, no tree abstains at s = 1, and equal masses decide on everything;
