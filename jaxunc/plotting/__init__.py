@@ -9,6 +9,8 @@ from ._interval_reliability import IntervalReliabilityDisplay
 from ._leaf_sizes import LeafSizeDisplay
 from ._rejection import RejectionDisplay, RiskCoverageDisplay
 from ._reliability import ReliabilityDisplay
+from ._set_sizes import SetSizeDisplay
+from ._strength import StrengthDisplay
 from ._style import PALETTE, Line, lines_for
 from ._uncertainty import UncertaintyDisplay
 
@@ -22,6 +24,8 @@ __all__ = [
     "RejectionDisplay",
     "ReliabilityDisplay",
     "RiskCoverageDisplay",
+    "SetSizeDisplay",
+    "StrengthDisplay",
     "UncertaintyDisplay",
     "lines_for",
 ]

@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jaxunc import metrics
-from jaxunc.combiners import Together, UncertaintyDecomposition
+from jaxunc.combiners import GeneralizedVote, Together, UncertaintyDecomposition
+from jaxunc.decisions import nondominated
 from jaxunc.forest import Forest
 from jaxunc.routing import bind
 
@@ -20,6 +21,15 @@ METRICS = {"accuracy": True, "auc": True, "brier": False, "log_loss": False}
 
 MEASURES = (*METRICS, "calibration_error", "risk_coverage")
 """All measures."""
+
+SET_MEASURES = ("determinacy", "single_set_accuracy", "u65", "u80", "set_size")
+"""The measures of sets of classes."""
+
+STRENGTHS = (1, 2, 5)
+"""The values of s at which forests answer with sets: see `jaxunc.GeneralizedVote`."""
+
+MOST_CLASSES = 10
+"""Of more classes than this there are no sets: each pair of them is a statistic of its own."""
 
 N_BINS = 10
 """Bins of confidence in reliability diagrams."""
@@ -46,6 +56,9 @@ class Outcome(NamedTuple):
     """{rule: accuracies at coverages 1/N_POINTS … 1}, the least certain instances being rejected first."""
     uncertainty: list[list[int]]
     """[aleatoric bin, epistemic bin, instances, errors of the mean class frequency], empty bins left out."""
+    sets: dict[str, dict[str, float | None]]
+    """{s: {measure: value}}: `SET_MEASURES` of the sets of a cautious forest (equal masses), for each of `STRENGTHS`;
+    the accuracy of single classes is None where no set is one. Empty for more than `MOST_CLASSES`."""
 
 
 def evaluate(
@@ -56,6 +69,8 @@ def evaluate(
 ) -> Outcome:
     """Rules of `RULES` on the leaves of a forest. ``y`` holds positions in ``forest.class_labels``."""
     folds = {name: RULES[name].make(forest) for name in rules}
+    if forest.n_classes <= MOST_CLASSES:
+        folds["sets"] = Together(**{str(s): GeneralizedVote(s) for s in STRENGTHS})
     together = Together(mean=RULES["probability"].make(forest), uncertainty=UncertaintyDecomposition(), **folds)
     answers = bind(forest, together).answer(X)
     labels = jnp.asarray(y, jnp.int32)
@@ -72,6 +87,10 @@ def evaluate(
         {name: _bins(*(part[i] for part in reliability)) for i, name in enumerate(rules)},
         {name: [_rounded(v) for v in rejection[i]] for i, name in enumerate(rules)},
         [[int(i), int(j), int(size[i, j]), int(errors[i, j])] for i, j in np.argwhere(size)],
+        {
+            s: {key: _rounded(value) if np.isfinite(value) else None for key, value in measured.items()}
+            for s, measured in jax.tree.map(np.asarray, _measure_sets(answers.get("sets", {}), labels)).items()
+        },
     )
 
 
@@ -87,6 +106,22 @@ class _Answers(NamedTuple):
 def _measure(answers: _Answers, y: Int[Array, "instances"]):
     """Measures, reliability curve and rejection curve of each rule; the answers' leading axis is the rules'."""
     return jax.vmap(lambda answer: _measure_one(answer, y))(answers)
+
+
+@jax.jit
+def _measure_sets(preferences, y: Int[Array, "instances"]) -> dict[str, dict[str, Float[Array, ""]]]:
+    """`SET_MEASURES` of what the classes that are not dominated make, for each s."""
+    sets = {s: nondominated(preference) for s, preference in preferences.items()}
+    return {
+        s: {
+            "determinacy": metrics.determinacy(membership),
+            "single_set_accuracy": metrics.single_set_accuracy(membership, y),
+            "u65": metrics.discounted_utility(membership, y, kind=65),
+            "u80": metrics.discounted_utility(membership, y, kind=80),
+            "set_size": metrics.set_size(membership),
+        }
+        for s, membership in sets.items()
+    }
 
 
 def _measure_one(answer: _Answers, y):

@@ -13,8 +13,7 @@ from jaxunc import comparison, metrics, plotting
 
 from ._evaluate import METRICS, N_CELLS, N_POINTS
 from ._store import Results
-from ._summary import TITLES, Ranking, best_leaf_sizes
-from ._words import BASELINE
+from ._summary import BASELINE, TITLES, Ranking, best_leaf_sizes, shown_leaf_sizes
 
 _STYLE: Any = {
     "svg.fonttype": "none",
@@ -134,13 +133,8 @@ def uncertainty_pictures(results: Results, records: Any) -> list[Picture]:
     """Aleatoric against epistemic uncertainty and the share of errors, for a leaf size of each kind of forest."""
     n_classes = len(results.about["data"]["classes"])
     edges = np.linspace(0, np.log2(n_classes), N_CELLS + 1)
-    # Leaves of one instance are pure, and would leave nothing aleatoric to see.
-    sizes = results.settings.leaf_sizes
-    leaves = best_leaf_sizes(records[records["leaf_size"] > 1] if sizes[-1] > 1 else records)
-    rule = BASELINE if BASELINE in results.about["rules"] else next(iter(results.about["rules"]))
     pictures = []
-    for forest in results.settings.forests:
-        leaf_size = leaves[forest, rule]
+    for forest, leaf_size in shown_leaf_sizes(results, records).items():
         size, errors = np.zeros((2, N_CELLS, N_CELLS), int)
         for cell, outcome in results.outcomes.items():
             if cell[:2] == (forest, leaf_size):

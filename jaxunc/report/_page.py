@@ -14,17 +14,22 @@ from ._figures import Picture, curve_pictures, highlighted, leaf_size_pictures, 
 from ._rules import RULES
 from ._store import Results
 from ._summary import (
+    BASELINE,
     DECIMALS,
     MEASURES,
+    SET_TITLES,
     TITLES,
     Ranking,
     average_ranks,
     averages,
     best_leaf_sizes,
     frame,
+    has_sets,
     ranking,
+    set_averages,
+    shown_leaf_sizes,
 )
-from ._words import BASELINE, data_line, data_notes, run_line, supported, unsupported
+from ._words import data_line, data_notes, run_line, supported, unsupported
 
 _SMALLER_IS_BETTER = {"calibration_error": False, "risk_coverage": False}
 
@@ -66,6 +71,8 @@ def page(results: Results) -> str:
         ranked=[TITLES[name] for name in METRICS],
         tables=_average_rows(results, records, rankings),
         ranks=_rank_rows(records, rankings),
+        sets=_set_rows(results, records),
+        set_titles=SET_TITLES.values(),
         figures=figures,
         meanings={name: RULES[name].meaning for name in results.about["rules"]},
         several_leaf_sizes=len(results.settings.leaf_sizes) > 1,
@@ -106,6 +113,21 @@ def _rank_rows(records: Any, rankings: dict[str, Ranking]) -> list[dict[str, Any
             cells.append({"value": f"{ranks.at[rule, name]:.1f}", "best": best, "close": not best and p >= 0.05})
         rows.append({"rule": rule, "cells": cells, "all": f"{ranks.at[rule, 'all']:.1f}"})
     return rows
+
+
+def _set_rows(results: Results, records: Any) -> list[dict[str, Any]]:
+    """A row per kind of forest and s: what is decided, how much of that is right, and what the sets are worth."""
+    leaves, mean = shown_leaf_sizes(results, records), set_averages(results, records)
+    rows = []
+    for forest, leaf_size in leaves.items() if has_sets(results) else ():
+        part = records[(records["forest"] == forest) & (records["leaf_size"] == leaf_size)]
+        if BASELINE in results.about["rules"]:
+            accuracy = part[part["rule"] == BASELINE]["accuracy"].mean()
+            cells = [1.0, accuracy, accuracy, accuracy, 1.0]
+            rows.append({"forest": f"{forest}, leaf size {leaf_size}", "s": "one class", "cells": cells})
+        for s, values in mean.loc[forest].iterrows():
+            rows.append({"forest": f"{forest}, leaf size {leaf_size}", "s": s, "cells": values.tolist()})
+    return [{**row, "cells": [f"{v:.3f}" if v == v else "–" for v in row["cells"]]} for row in rows]
 
 
 def _larger(measure: str) -> bool:

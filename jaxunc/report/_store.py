@@ -1,13 +1,14 @@
 """A folder that holds a study: outcomes as they finish, and at the end ``results.json``.
 
 Outcomes are appended to ``unfinished.jsonl``, a line each behind a first line that says what is run on what. A study
-that was interrupted goes on from there; a line that was cut off is run again. ``results.json`` (format version 2) is
+that was interrupted goes on from there; a line that was cut off is run again. ``results.json`` (format version 3) is
 one object:
 
 * ``format``, ``format_version``; ``versions`` of jaxunc, jax, numpy and scikit-learn;
 * ``data``: name, sizes, classes, notes and warnings, and a hash of the values;
 * ``settings``: those of the command line; ``rules``: their names;
-* ``forests``: for each forest its ``forest``, ``leaf_size``, ``repeat``, ``fold`` and the parts of an `Outcome`.
+* ``forests``: for each forest its ``forest``, ``leaf_size``, ``repeat``, ``fold`` and the parts of an `Outcome`:
+  ``measures``, ``reliability``, ``rejection``, ``uncertainty`` and (since version 3) ``sets``.
 """
 
 import hashlib
@@ -15,6 +16,7 @@ import json
 import math
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +28,7 @@ import sklearn
 from jaxunc import __version__
 
 from ._data import Table
-from ._evaluate import MEASURES, N_BINS, N_POINTS, Outcome
+from ._evaluate import MEASURES, MOST_CLASSES, N_BINS, N_POINTS, SET_MEASURES, STRENGTHS, Outcome
 from ._settings import Settings
 from ._study import Cell, cells
 
@@ -54,7 +56,7 @@ def describe(table: Table, settings: Settings) -> dict[str, Any]:
         digest.update(repr(values.shape).encode() + np.ascontiguousarray(values).tobytes())
     about = {
         "format": "jaxunc compare",
-        "format_version": 2,
+        "format_version": 3,
         "versions": {"jaxunc": __version__, "jax": jax.__version__, "numpy": np.__version__}
         | {"scikit-learn": sklearn.__version__},
         "data": {
@@ -121,18 +123,26 @@ class Store:
         path = self.folder / RESULTS
         if not path.exists():
             return None
-        try:
+        with self._refused():
             document = json.loads(path.read_text(encoding="utf-8"))
-            found = dict(self._parsed(entry) for entry in document.pop("forests"))
+            entries = document.pop("forests")
+        self._check_same(document, RESULTS)  # before the entries: an older format lacks some parts
+        with self._refused():
+            found = dict(self._parsed(entry) for entry in entries)
+        if set(found) != set(self._cells):
+            raise ValueError(f"--report={str(self.folder)!r}: its {RESULTS} lacks forests. Move the file away.")
+        return found
+
+    @contextmanager
+    def _refused(self) -> Iterator[None]:
+        """Errors of reading as one that says what is wrong with the file."""
+        try:
+            yield
         except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
             raise ValueError(
                 f"--report={str(self.folder)!r}: its {RESULTS} is not one of jaxunc compare ({error}). "
                 "Choose another folder, or move the file away."
             ) from error
-        self._check_same(document, RESULTS)
-        if set(found) != set(self._cells):
-            raise ValueError(f"--report={str(self.folder)!r}: its {RESULTS} lacks forests. Move the file away.")
-        return found
 
     def _begun(self) -> Iterator[tuple[Cell, Outcome]]:
         """The outcomes of an interrupted run; a line that was cut off, and what follows it, is taken away."""
@@ -172,7 +182,13 @@ class Store:
         )
         sound = sound and all(len(curve) == N_POINTS for curve in outcome.rejection.values())
         sound = sound and all(len(bin_) == 4 for bin_ in outcome.uncertainty)
-        numbers = jax.tree.leaves(tuple(outcome)) if sound else []
+        n_classes = len(self.about["data"]["classes"])
+        sound = sound and list(outcome.sets) == [str(s) for s in STRENGTHS if n_classes <= MOST_CLASSES]
+        sound = sound and all(
+            list(of) == list(SET_MEASURES) and all(of[name] is not None for name in of if name != "single_set_accuracy")
+            for of in outcome.sets.values()
+        )
+        numbers = jax.tree.leaves(tuple(outcome)) if sound else []  # None is no leaf
         if not sound or not all(isinstance(n, int | float) and math.isfinite(n) for n in numbers):
             raise ValueError(f"an entry holds something else than the outcome of {cell}")
         return cell, outcome

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 
 from jaxunc import comparison
 
-from ._evaluate import MEASURES, METRICS
+from ._evaluate import MEASURES, METRICS, MOST_CLASSES, SET_MEASURES
 from ._store import Results
 
 TITLES = {
@@ -20,6 +20,18 @@ TITLES = {
     "risk_coverage": "risk-coverage",
 }
 """What tables and axes call the measures."""
+
+SET_TITLES = {
+    "determinacy": "decided",
+    "single_set_accuracy": "right of those",
+    "u65": "u65",
+    "u80": "u80",
+    "set_size": "set size",
+}
+"""What tables call the measures of sets."""
+
+BASELINE = "probability"
+"""What forests answer with when they are left alone."""
 
 # Differences below this are rounding, and count as ties.
 DECIMALS = 6
@@ -62,6 +74,41 @@ def best_leaf_sizes(records: Any) -> pd.Series:
     """The leaf size with the least mean Brier score (the smallest of equals), for each forest and rule."""
     brier = records.groupby(["forest", "rule", "leaf_size"], sort=False)["brier"].mean().round(DECIMALS)
     return brier.unstack("leaf_size").sort_index(axis=1).idxmin(axis=1)
+
+
+def shown_leaf_sizes(results: Results, records: Any) -> dict[str, int]:
+    """For each kind of forest a leaf size to show what does not depend on the rule: the best one of the mean.
+
+    Leaves of one instance are pure, and would leave nothing to be unsure of: they are shown only if there are no other.
+    """
+    leaves: Any = best_leaf_sizes(records[records["leaf_size"] > 1] if results.settings.leaf_sizes[-1] > 1 else records)
+    rule = BASELINE if BASELINE in results.about["rules"] else next(iter(results.about["rules"]))
+    return {forest: int(leaves[forest, rule]) for forest in results.settings.forests}
+
+
+def has_sets(results: Results) -> bool:
+    """Whether there are few enough classes that forests answered with sets."""
+    return len(results.about["data"]["classes"]) <= MOST_CLASSES
+
+
+def set_averages(results: Results, records: Any) -> Any:
+    """Means over test folds of the measures of sets, at one leaf size for each kind of forest.
+
+    Rows: (forest, s), none where there are too many classes; columns: `SET_MEASURES`. The accuracy of single classes is
+    that of all folds together, NaN if there is none.
+    """
+    chosen = shown_leaf_sizes(results, records).items()
+    rows = [
+        {"forest": cell.forest, "s": int(s), **{name: np.nan if v is None else v for name, v in values.items()}}
+        for cell, outcome in results.outcomes.items()
+        for s, values in outcome.sets.items()
+        if cell[:2] in chosen
+    ]
+    table = pd.DataFrame(rows, columns=pd.Index(["forest", "s", *SET_MEASURES]))
+    right = (table["single_set_accuracy"] * table["determinacy"]).fillna(0.0)
+    mean: Any = table.assign(single_set_accuracy=right).groupby(["forest", "s"], sort=False).mean()
+    decided = mean["determinacy"].where(mean["determinacy"] > 0)
+    return mean.assign(single_set_accuracy=mean["single_set_accuracy"] / decided)
 
 
 def average_ranks(records: Any) -> pd.DataFrame:

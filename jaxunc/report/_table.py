@@ -13,7 +13,18 @@ from ._evaluate import METRICS
 from ._rules import RULES
 from ._settings import Settings
 from ._store import Results
-from ._summary import DECIMALS, TITLES, average_ranks, averages, best_leaf_sizes, frame
+from ._summary import (
+    DECIMALS,
+    SET_TITLES,
+    TITLES,
+    average_ranks,
+    averages,
+    best_leaf_sizes,
+    frame,
+    has_sets,
+    set_averages,
+    shown_leaf_sizes,
+)
 from ._words import count, data_line, data_notes, run_line
 
 _WIDEST = 100
@@ -25,7 +36,9 @@ def show(console: Console, results: Results) -> None:
     say(data_line(results), style="bold")
     for note in data_notes(results):
         say(note)
-    for part in (_averages_table(console, settings, records), _ranks_table(settings, records)):
+    tables = [_averages_table(console, settings, records), _ranks_table(settings, records)]
+    tables += [_sets_table(results, records)] if has_sets(results) else []
+    for part in tables:
         console.print()
         console.print(part)
     console.print()
@@ -80,6 +93,18 @@ def _ranks_table(settings: Settings, records: Any) -> RichTable:
             for name in (*METRICS, "all")
         ]
         grid.add_row(str(rule), *cells, RULES[str(rule)].meaning)
+    return grid
+
+
+def _sets_table(results: Results, records: Any) -> RichTable:
+    grid = _grid("Sets of classes from cautious forests that doubt leaves by s instances")
+    for name in ("s", *SET_TITLES.values()):
+        grid.add_column(name, justify="right", no_wrap=True)
+    mean = set_averages(results, records)
+    for forest, leaf_size in shown_leaf_sizes(results, records).items():
+        grid.add_row(Text(f"{forest}, leaf size {leaf_size}", style="bold"))
+        for s, values in mean.loc[forest].iterrows():
+            grid.add_row("", str(s), *("-" if v != v else f"{v:.3f}" for v in values))
     return grid
 
 

@@ -4,14 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from ._evaluate import METRICS, N_POINTS
+from ._evaluate import METRICS, MOST_CLASSES, N_POINTS
 from ._rules import RULES
 from ._settings import Settings
 from ._store import Results
-from ._summary import DECIMALS, TITLES, Ranking, best_leaf_sizes
-
-BASELINE = "probability"
-"""What forests answer with when they are left alone."""
+from ._summary import BASELINE, DECIMALS, TITLES, Ranking, best_leaf_sizes, has_sets
 
 _PERFECT = 0.9999
 # The share of instances that is kept where accuracies under rejection are quoted.
@@ -44,6 +41,8 @@ def data_notes(results: Results) -> list[str]:
         notes.append(
             f"Left out: {listed}, which compare{'s' * (len(omitted) == 1)} two classes (here {len(data['classes'])})."
         )
+    if not has_sets(results):
+        notes.append(f"Sets of classes are left out: they compare all pairs, of {MOST_CLASSES} classes at most.")
     return notes
 
 

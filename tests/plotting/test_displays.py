@@ -128,3 +128,26 @@ def test_interval_reliability(ax):
     assert len(ax.lines) == 2
     with pytest.raises(ValueError, match="2, 2, 1, 2 bins"):
         plotting.IntervalReliabilityDisplay([0.2, 0.7], [0.1, 0.8], [0.1], [0.3, 0.8])
+
+
+def test_strength(ax):
+    values = {"equal": [0.8, 0.7], "averaged": [0.75, 0.6]}
+    display = plotting.StrengthDisplay.from_values((0.5, 10), values, measure="u65", reference={"mean": 0.72}, ax=ax)
+    for name, line in display.lines_.items():
+        np.testing.assert_allclose(line.get_ydata(), values[name])
+    assert set(display.references_["mean"].get_ydata()) == {0.72}
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["0.5", "10"]
+    with pytest.raises(ValueError, match="averaged has 1 values; expected one for each of 2"):
+        plotting.StrengthDisplay((1, 2), {**values, "averaged": [0.5]}, measure="u65")
+
+
+def test_set_sizes(ax):
+    shares = [[0.9, 0.1, 0.0], [0.5, 0.3, 0.2]]
+    display = plotting.SetSizeDisplay.from_values((1, 5), shares, ax=ax)
+    np.testing.assert_allclose([[bar.get_height() for bar in bars] for bars in display.bars_], np.transpose(shares))
+    assert [round(bar.get_y(), 9) for bar in display.bars_[2]] == [1.0, 0.8], "each on top of the smaller ones"
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["1", "2", "3"]
+    with pytest.raises(ValueError, match=r"\[strengths sizes\] with 3 rows"):
+        plotting.SetSizeDisplay((1, 2, 3), shares)
+    with pytest.raises(ValueError, match="do not add to 1"):
+        plotting.SetSizeDisplay((1, 2), np.asarray(shares) * 10)

@@ -14,6 +14,7 @@ def made_up_results(table: Table, settings: Settings, rules=tuple(report.RULES))
             {rule: {"size": [1] * BINS, "hits": [1] * BINS, "confidence": [0.9] * BINS} for rule in rules},
             {rule: [0.5] * POINTS for rule in rules},
             [[0, 0, 3, 1]],
+            {s: _of_sets(decided) for s, decided in (("1", 0.75), ("2", 0.5), ("5", 0.0))},
         )
         for forest in settings.forests
         for leaf_size in settings.leaf_sizes
@@ -21,6 +22,11 @@ def made_up_results(table: Table, settings: Settings, rules=tuple(report.RULES))
         for fold in range(settings.n_folds)
     }
     return Results(report.describe(table, settings) | {"rules": list(rules)}, outcome)
+
+
+def _of_sets(decided: float) -> dict[str, float | None]:
+    accuracy = 0.9 if decided else None
+    return {"determinacy": decided, "single_set_accuracy": accuracy, "u65": 0.7, "u80": 0.8, "set_size": 2 - decided}
 
 
 def _measures(fold: int) -> dict[str, float]:

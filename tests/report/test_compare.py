@@ -166,7 +166,7 @@ def test_every_forest_has_a_record_of_every_rule(binary, wine):
 
 def test_the_document_says_what_was_run(wine):
     document = wine[2]
-    assert (document["format"], document["format_version"]) == ("jaxunc compare", 2)
+    assert (document["format"], document["format_version"]) == ("jaxunc compare", 3)
     assert document["data"]["classes"] == {"red": 59, "rosé": 71, "white": 48}
     assert document["settings"]["leaf_sizes"] == [5, 9]
     assert document["settings"]["seed"] == 5
@@ -183,6 +183,7 @@ def test_what_is_printed(binary, wine):
         lines = [line.split() for line in out.splitlines() if line.strip()]
         tables = len(document["settings"]["forests"]) + 1
         assert Counter(line[0] for line in lines if line[0] in rules) == dict.fromkeys(rules, tables)
+        assert "Sets of classes" in out
         assert out.count("*") >= 4 * len(document["settings"]["forests"]) + 5
     assert "569 instances, 30 features, 2 classes (malignant 212, benign 357)" in " ".join(binary[0].split())
     assert "4 forests of 1 tree " in binary[0]

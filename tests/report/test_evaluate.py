@@ -59,3 +59,37 @@ def test_certain_answers_keep_their_order():
     logs = log_odds.astype(np.float32)
     measures, *_ = _measure(_Answers(logs[None], probs[None], logs[None]), np.array([0, 1, 0, 0, 2]))
     assert float(measures["auc"][0]) == pytest.approx((5 / 6 + 3 / 4 + 1) / 3)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_sets(n_classes):
+    X, y = make_classification(600, 8, n_informative=4, n_classes=n_classes, flip_y=0.3, random_state=1)
+    forest = ju.from_sklearn(RandomForestClassifier(9, min_samples_leaf=3, random_state=0).fit(X[:400], y[:400]))
+    found = report.evaluate(forest, ("probability",), X[400:], y[400:]).sets
+    counts, y = np.asarray(ju.leaf_counts(forest, X[400:])), y[400:]
+    assert list(found) == ["1", "2", "5"]
+    for s, measured in found.items():
+        leads = counts[:, :, :, None] - counts[:, :, None, :] >= int(s)
+        share = leads.mean(axis=1)  # [instances, preferred, other]
+        rejected = share >= 0.5
+        if n_classes == 2:
+            rejected[:, 0, 1] = share[:, 0, 1] > 0.5
+        sets = ~rejected.any(axis=1)
+        sets |= ~sets.any(axis=1, keepdims=True)
+        sizes, right = sets.sum(axis=1), sets[np.arange(len(y)), y]
+        x = right / sizes
+        assert measured["determinacy"] == pytest.approx(np.mean(sizes == 1), abs=1e-6)
+        assert measured["single_set_accuracy"] == pytest.approx(right[sizes == 1].mean(), abs=1e-6)
+        assert measured["u65"] == pytest.approx(np.mean(1.6 * x - 0.6 * x**2), abs=1e-6)
+        assert measured["u80"] == pytest.approx(np.mean(2.2 * x - 1.2 * x**2), abs=1e-6)
+        assert measured["set_size"] == pytest.approx(sizes.mean(), abs=1e-6)
+
+
+def test_no_sets_of_many_classes_and_no_accuracy_of_none():
+    X, y = make_classification(400, 8, n_informative=6, n_classes=11, n_clusters_per_class=1, random_state=1)
+    rules = ("probability",)
+    forest = ju.from_sklearn(RandomForestClassifier(2, random_state=0).fit(X, y))
+    assert report.evaluate(forest, rules, X, y).sets == {}
+    two = ju.from_sklearn(RandomForestClassifier(2, random_state=0).fit(X[:6], y[:6] % 2))
+    at_five = report.evaluate(two, rules, X, y % 2).sets["5"]
+    assert (at_five["determinacy"], at_five["single_set_accuracy"], at_five["u65"]) == (0.0, None, 0.65)

@@ -132,3 +132,23 @@ def test_a_browser_shows_it_without_errors(width, media, which, request):
         assert len(shown) >= 10
         assert all(shown)
         browser.close()
+
+
+def test_sets_are_shown_beside_the_forest_that_always_decides(tmp_path):
+    results = made_up_results(report.breast_cancer(), SETTINGS, ("probability", "vote"))
+    text = report.write_page(tmp_path, results).read_text(encoding="utf-8")
+    section = text.partition("Sets of classes")[2].partition("</table>")[0]
+    rows = [re.findall(r"<td>(.*?)</td>", row) for row in section.split("</tr>") if "<td>" in row]
+    assert rows[:4] == [
+        ["one class", "1.000", "0.500", "0.500", "0.500", "1.000"],
+        ["1", "0.750", "0.900", "0.700", "0.800", "1.250"],
+        ["2", "0.500", "0.900", "0.700", "0.800", "1.500"],
+        ["5", "0.000", "–", "0.700", "0.800", "2.000"],
+    ]
+    assert len(rows) == 2 * 4
+    for outcome in results.outcomes.values():
+        outcome.sets.clear()
+    results.about["data"]["classes"] = {str(c): 52 for c in range(11)}
+    text = report.write_page(tmp_path, results).read_text(encoding="utf-8")
+    assert "Sets of classes, where" not in text
+    assert "Sets of classes are left out: they compare all pairs" in text

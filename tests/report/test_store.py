@@ -74,6 +74,20 @@ def test_another_run_is_refused(table, tmp_path, file):
     assert (tmp_path / file).read_bytes() == before, "nothing is lost"
 
 
+def test_results_of_an_older_format_are_told_by_their_version(table, tmp_path):
+    store = report.Store(tmp_path, table, SETTINGS)
+    for cell, outcome in outcomes(table):
+        store.add(cell, outcome)
+    store.finish()
+    path = tmp_path / "results.json"
+    document = {**json.loads(path.read_text()), "format_version": 2}
+    for entry in document["forests"]:
+        del entry["sets"]
+    path.write_text(json.dumps(document))
+    with pytest.raises(ValueError, match=r"holds another run .results\.json.: format_version was 2, is now 3\. Choose"):
+        report.Store(tmp_path, table, SETTINGS)
+
+
 @pytest.mark.parametrize("content", ["", "[]", "{}", "no JSON", '{"forests": [{}]}', '{"forests": 3}'])
 def test_a_file_of_something_else_is_refused(table, tmp_path, content):
     (tmp_path / "results.json").write_text(content)
@@ -108,6 +122,9 @@ DAMAGES = {
     "short bins": lambda entry: entry["reliability"]["vote"]["size"].pop(),
     "no cell": lambda entry: entry.update(fold=99),
     "no rejection": without("rejection"),
+    "no sets": without("sets"),
+    "an s short": lambda entry: entry["sets"].pop("5"),
+    "no utility": lambda entry: entry["sets"]["2"].update(u65=None),
 }
 
 
