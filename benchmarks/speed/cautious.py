@@ -1,0 +1,111 @@
+"""``python -m benchmarks.speed.cautious``: what caution costs.
+
+Sets, intervals and masses against the streamed mean, exact bounds of the AUC, and priors of many leaves.
+"""
+
+import argparse
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+
+import jaxunc as ju
+
+from .machine import device, machine, versions
+from .measure import interleaved, ratio, spread, summary
+
+MASSES = ("equal", "leaf_size", "certainty")
+
+
+def reports(n_instances: int, repeats: int) -> dict:
+    """A class, a set, an interval and the masses for each instance, 100 trees of depth 8."""
+    X, y = make_classification(n_instances + 4000, 20, n_informative=10, random_state=0)
+    X = X.astype(np.float32)
+    model = RandomForestClassifier(100, max_depth=8, n_jobs=-1, random_state=0).fit(X[:4000], y[:4000])
+    forest, rows = ju.from_sklearn(model), X[4000:]
+    rules = {"mean": ju.Mean(), **{mass: ju.decisions.CautiousReport(2.0, mass=mass) for mass in MASSES}}
+    calls = {name: _answers(ju.bind(forest, rule), rows) for name, rule in rules.items()}
+    times = interleaved(calls, repeats)
+    return {
+        "instances": n_instances,
+        **{
+            name: {
+                **summary(times[name]),
+                "ratio_to_mean": ratio(times[name], times["mean"]),
+                "cpu_ratio_to_mean": spread(np.asarray(times[name].cpu) / np.asarray(times["mean"].cpu)),
+                "instances_per_s": n_instances / float(np.median(times[name].wall)),
+            }
+            for name in rules
+        },
+    }
+
+
+def _answers(bound: ju.BoundForest, rows: np.ndarray):
+    return lambda: jax.block_until_ready(jax.tree.leaves(bound.answer(rows)))
+
+
+def interval_auc(n_instances: int, repeats: int) -> dict:
+    """Exact bounds of the AUC."""
+    rng = np.random.default_rng(0)
+    ends = np.sort(rng.random((n_instances, 2)), axis=1).astype(np.float32)
+    interval, y = (
+        ju.imprecise.Interval(jnp.asarray(ends[:, 0]), jnp.asarray(ends[:, 1])),
+        rng.integers(0, 2, n_instances),
+    )
+    times = interleaved({"auc": lambda: jax.block_until_ready(ju.metrics.interval_auc(interval, y))}, repeats)
+    return {"intervals": n_instances, **summary(times["auc"])}
+
+
+def prior_fits(n_leaves: int, repeats: int) -> dict:
+    """Priors of leaves, of concrete counts and in a compiled function."""
+    rng = np.random.default_rng(0)
+    sizes = 1 + rng.geometric(0.05, n_leaves)
+    positive = rng.binomial(sizes, rng.beta(2, 3, n_leaves))
+    counts = np.stack([sizes - positive, positive], axis=1).astype(np.int32)
+    methods = ("weighted_mle", "on_leaves", "moments", "on_leaves_moments", "marginal")
+    calls = {method: _fit(counts, method) for method in methods}
+    calls |= {f"{method}, compiled": _compiled_fit(counts, method) for method in methods}
+    times = interleaved(calls, repeats)
+    return {"leaves": n_leaves, **{name: summary(found) for name, found in times.items()}}
+
+
+def _fit(counts: np.ndarray, method: str):
+    return lambda: jax.block_until_ready(ju.smoothing.fit_beta_prior(counts, method=method).alpha)
+
+
+def _compiled_fit(counts: np.ndarray, method: str):
+    fit = jax.jit(lambda counts: ju.smoothing.fit_beta_prior(counts, method=method))
+    counts = jnp.asarray(counts)
+    return lambda: jax.block_until_ready(fit(counts).alpha)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, write the file, print it."""
+    parser = argparse.ArgumentParser("python -m benchmarks.speed.cautious", description=main.__doc__)
+    parser.add_argument("--repeats", type=int, default=11)
+    parser.add_argument("--quick", action="store_true", help="small: shows that it runs")
+    parser.add_argument("--output", type=Path, help="default: print only")
+    options = parser.parse_args(arguments)
+    scale = 100 if options.quick else 1
+    result = {
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": machine(),
+        "device": device(),
+        "versions": versions(),
+        "reports": reports(100_000 // scale, options.repeats),
+        "interval_auc": interval_auc(1_000_000 // scale, options.repeats),
+        "prior_fits": prior_fits(100_000 // scale, options.repeats),
+    }
+    text = json.dumps(result, indent=1)
+    if options.output:
+        options.output.write_text(text + "\n", encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
