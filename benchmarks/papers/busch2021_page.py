@@ -181,13 +181,18 @@ def _carried_over(trees: pd.DataFrame, transfer: pd.DataFrame) -> str:
     kinds = [("random-trees", 100, trees[trees["set"].isin(sets)])]
     kinds += [(kind, n, rows) for (kind, n), rows in transfer.groupby(["kind", "n_trees"], sort=False)]
     parts = [f"On {len(sets)} sets ({', '.join(sets)}): pairs of a set and a leaf size, against the mean."]
+    ahead = []
     for measure, title in MEASURES.items():
         body = []
         for kind, n_trees, rows in kinds:
             values = rows.pivot(index=["set", "leaf_size"], columns="method", values=measure)
-            duels = [str(Duel.of(values[name] - values["probability"])) for name in shown]
-            body.append([f"{kind}, {n_trees} trees", *duels])
+            duels = {name: Duel.of(values[name] - values["probability"]) for name in shown}
+            body.append([f"{kind}, {n_trees} trees", *map(str, duels.values())])
+            best = [name for name, duel in duels.items() if duel.better > 2 * duel.worse]
+            ahead.append(f"{kind}, {n_trees} trees: {', '.join(f'`{name}`' for name in best) or 'none'}")
         parts += [_table([title, *(f"`{name}`" for name in shown)], body)]
+        parts += [f"Better than the mean more than twice as often as worse, by {title}: {'; '.join(ahead)}."]
+        ahead.clear()
     return "\n\n".join(parts)
 
 
