@@ -12,9 +12,7 @@ stopped, and ends with the same bytes. Tables, figures and the page that reads t
 """
 
 import argparse
-import json
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -31,6 +29,7 @@ from benchmarks.data import DataSet, load
 from benchmarks.papers.busch2021_figures import write_pictures
 from benchmarks.papers.busch2021_methods import METHODS
 from benchmarks.papers.busch2021_page import means, rank_tables, single_trees, study_page
+from benchmarks.papers.journal import Journal, run_missing
 from jaxunc.forest import Forest
 
 SETS = {
@@ -180,63 +179,20 @@ def reference(cell: Cell):
     return make[cell.kind.removesuffix("-mean")](cell.n_trees, n_jobs=-1, **options)
 
 
-class Journal:
-    """The finished cells of one set and part, a line each, in the order of `cells`.
-
-    A line that was cut off or is no cell of the study, and all that follows it, is taken away and run again.
-    """
-
-    def __init__(self, path: Path, wanted: list[Cell]):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.path, self.found = path, {}
-        content = path.read_bytes() if path.exists() else b""
-        whole = 0
-        for line, cell in zip(content.splitlines(keepends=True), wanted, strict=False):
-            found = _parsed(line, cell)
-            if found is None:
-                break
-            self.found[cell] = found
-            whole += len(line)
-        if whole < len(content):
-            path.write_bytes(content[:whole])
-
-    def add(self, cell: Cell, found: dict) -> None:
-        """Write a finished cell."""
-        self.found[cell] = found
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"cell": cell[2:], **found}, separators=(",", ":")) + "\n")
+def journal(out: Path, part: str, name: str) -> Journal:
+    """The finished cells of a part on a set."""
+    return Journal(out / "cells" / f"{part}-{name}.jsonl", cells(part, name), 2, _is_sound)
 
 
-def _parsed(line: bytes, cell: Cell) -> dict | None:
-    """What a line says of a cell; None if it is damaged, or a line of something else."""
-    try:
-        record = json.loads(line)
-        sound = line.endswith(b"\n") and record.pop("cell") == list(cell[2:])
-        expected = {"mean"} if cell.kind.endswith("-mean") else set(METHODS)
-        sound = sound and set(record["methods"]) == expected
-        return record if sound and all(len(map_) == 2 for map_ in record["methods"].values()) else None
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
+def _is_sound(record: dict, cell: Cell) -> bool:
+    expected = {"mean"} if cell.kind.endswith("-mean") else set(METHODS)
+    return set(record["methods"]) == expected and all(len(pair) == 2 for pair in record["methods"].values())
 
 
 def run_all(parts: Sequence[str], sets: Sequence[str], data_folder: str | None, out: Path) -> dict[Cell, dict]:
-    """Run what is missing, with progress and the time to go on standard error; returns everything."""
-    found: dict[Cell, dict] = {}
-    journals = {(p, name): Journal(out / "cells" / f"{p}-{name}.jsonl", cells(p, name)) for p in parts for name in sets}
-    left = sum(len(cells(*key)) - len(journal.found) for key, journal in journals.items())
-    done, start = 0, time.perf_counter()
-    for (part, name), journal in journals.items():
-        missing = [cell for cell in cells(part, name) if cell not in journal.found]
-        data = load(name, data_folder) if missing else None
-        for cell in missing:
-            journal.add(cell, run_cell(cell, data))
-            done += 1
-            minutes = (time.perf_counter() - start) / 60
-            said = f"{part} {name}: {done}/{left}, {minutes:.1f} min, about {minutes / done * (left - done):.0f} to go"
-            print(f"\r{said:<70}", end="\n" if cell == missing[-1] else "", file=sys.stderr, flush=True)
-        found |= journal.found
-        jax.clear_caches()  # programs of all sets together are more than an operating system maps for one process
-    return found
+    """Run what is missing; returns everything."""
+    journals = {f"{part} {name}": journal(out, part, name) for part in parts for name in sets}
+    return run_missing(journals, lambda name: load(name, data_folder), run_cell)
 
 
 def kept(out: Path) -> dict[Cell, dict]:
@@ -244,11 +200,9 @@ def kept(out: Path) -> dict[Cell, dict]:
     found: dict[Cell, dict] = {}
     for part in KINDS:
         for name in SETS:
-            path, wanted = out / "cells" / f"{part}-{name}.jsonl", cells(part, name)
-            if path.exists():
-                journal = Journal(path, wanted)
-                n_whole = len(journal.found) // (len(wanted) // N_REPEATS)
-                found |= {cell: record for cell, record in journal.found.items() if cell.repeat < n_whole}
+            own = journal(out, part, name)
+            n_whole = len(own.found) // (len(own.wanted) // N_REPEATS)
+            found |= {cell: record for cell, record in own.found.items() if cell.repeat < n_whole}
     return found
 
 

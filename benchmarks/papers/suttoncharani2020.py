@@ -12,9 +12,6 @@ stopped, and ends with the same bytes. Tables, figures and the page are made of 
 """
 
 import argparse
-import json
-import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -26,6 +23,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 import jaxunc as ju
 from benchmarks.data import DataSet, load
+from benchmarks.papers.journal import Journal, run_missing
 from benchmarks.papers.suttoncharani2020_page import study_page
 from benchmarks.papers.suttoncharani2020_trees import PrunedTree, best_cp, grow, prune
 from jaxunc.imprecise import Interval
@@ -119,65 +117,21 @@ def _rounded(values) -> list[float]:
     return [float(f"{float(v):.9g}") for v in values]
 
 
-class Journal:
-    """The finished cells of one set, a line each, in the order of `cells`.
-
-    A line that was cut off or is no cell of the study, and all that follows it, is taken away and run again.
-    """
-
-    def __init__(self, path: Path, wanted: list[Cell]):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.path, self.found = path, {}
-        content = path.read_bytes() if path.exists() else b""
-        whole = 0
-        for line, cell in zip(content.splitlines(keepends=True), wanted, strict=False):
-            found = _parsed(line, cell)
-            if found is None:
-                break
-            self.found[cell] = found
-            whole += len(line)
-        if whole < len(content):
-            path.write_bytes(content[:whole])
-
-    def add(self, cell: Cell, found: dict) -> None:
-        """Write a finished cell."""
-        self.found[cell] = found
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"cell": cell[1:], **found}, separators=(",", ":")) + "\n")
+def journal(out: Path, name: str) -> Journal:
+    """The finished cells of a set."""
+    return Journal(out / "cells" / f"{name}.jsonl", cells(name), 1, _is_sound)
 
 
-def _parsed(line: bytes, cell: Cell) -> dict | None:
-    """What a line says of a cell; None if it is damaged, or a line of something else."""
-    try:
-        record = json.loads(line)
-        sound = line.endswith(b"\n") and record.pop("cell") == list(cell[1:]) and set(record["trees"]) == set(TREES)
-        for found in record["trees"].values():
-            sound = (
-                sound and all(len(found[name]) == 3 for name in ESTIMATES) and set(found["intervals"]) == {*INTERVALS}
-            )
-        return record if sound else None
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
+def _is_sound(record: dict, cell: Cell) -> bool:
+    sound = set(record["trees"]) == set(TREES)
+    for found in record["trees"].values():
+        sound = sound and all(len(found[name]) == 3 for name in ESTIMATES) and set(found["intervals"]) == {*INTERVALS}
+    return sound
 
 
 def run_all(sets: Sequence[str], data_folder: str | None, out: Path) -> dict[Cell, dict]:
-    """Run what is missing, with progress and the time to go on standard error; returns everything."""
-    found: dict[Cell, dict] = {}
-    journals = {name: Journal(out / "cells" / f"{name}.jsonl", cells(name)) for name in sets}
-    left = sum(len(cells(name)) - len(journal.found) for name, journal in journals.items())
-    done, start = 0, time.perf_counter()
-    for name, journal in journals.items():
-        missing = [cell for cell in cells(name) if cell not in journal.found]
-        data = load(name, data_folder) if missing else None
-        for cell in missing:
-            journal.add(cell, run_cell(cell, data))
-            done += 1
-            minutes = (time.perf_counter() - start) / 60
-            said = f"{name}: {done}/{left}, {minutes:.1f} min, about {minutes / done * (left - done):.0f} to go"
-            print(f"\r{said:<70}", end="\n" if cell == missing[-1] else "", file=sys.stderr, flush=True)
-        found |= journal.found
-        jax.clear_caches()
-    return found
+    """Run what is missing; returns everything."""
+    return run_missing({name: journal(out, name) for name in sets}, lambda name: load(name, data_folder), run_cell)
 
 
 def write_page(found: dict[Cell, dict], out: Path) -> None:
@@ -198,7 +152,7 @@ def main() -> None:
     args = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
     run_all(args.sets, args.data, args.out)
-    kept = {name: Journal(args.out / "cells" / f"{name}.jsonl", cells(name)).found for name in SETS}
+    kept = {name: journal(args.out, name).found for name in SETS}
     write_page({cell: record for journal in kept.values() for cell, record in journal.items()}, args.out)
 
 

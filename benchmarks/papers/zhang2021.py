@@ -13,9 +13,6 @@ the class; all measures, figures and the page are made of them.
 """
 
 import argparse
-import json
-import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +25,7 @@ from sklearn.model_selection import StratifiedKFold
 import jaxunc as ju
 from benchmarks.data import DataSet, load
 from benchmarks.papers.busch2021 import spread
+from benchmarks.papers.journal import Journal, run_missing
 from benchmarks.papers.zhang2021_page import COUNTS, LEAF_SIZES, RULES, STRENGTHS, study_page
 from jaxunc.decisions import interval_dominance, nondominated
 from jaxunc.forest import Forest
@@ -105,70 +103,26 @@ def tally(sets: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.stack(both, axis=1).ravel()
 
 
-class Journal:
-    """The finished cells of one set, a line each, in the order of `cells`.
-
-    A line that was cut off or is no cell of the study, and all that follows it, is taken away and run again.
-    """
-
-    def __init__(self, path: Path, wanted: list[Cell]):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.path, self.found = path, {}
-        content = path.read_bytes() if path.exists() else b""
-        whole = 0
-        for line, cell in zip(content.splitlines(keepends=True), wanted, strict=False):
-            found = _parsed(line, cell)
-            if found is None:
-                break
-            self.found[cell] = found
-            whole += len(line)
-        if whole < len(content):
-            path.write_bytes(content[:whole])
-
-    def add(self, cell: Cell, found: dict) -> None:
-        """Write a finished cell."""
-        self.found[cell] = found
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"cell": cell[1:], **found}, separators=(",", ":")) + "\n")
+def journal(out: Path, name: str) -> Journal:
+    """The finished cells of a set."""
+    return Journal(out / "cells" / f"{name}.jsonl", cells(name), 1, _is_sound)
 
 
-def _parsed(line: bytes, cell: Cell) -> dict | None:
-    """What a line says of a cell; None if it is damaged, or a line of something else."""
-    try:
-        record = json.loads(line)
-        sound = line.endswith(b"\n") and record.pop("cell") == list(cell[1:]) and set(record) == {*COUNTS}
-        shape = (len(STRENGTHS), 2 * SETS[cell.data])
-        for rules in record.values():
-            shapes = {rule: np.shape(of) for rule, of in rules.items()}
-            sound = sound and shapes == {"mean": shape[1:], **dict.fromkeys(RULES, shape)}
-        return record if sound else None
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
+def _is_sound(record: dict, cell: Cell) -> bool:
+    shape = (len(STRENGTHS), 2 * SETS[cell.data])
+    expected = {"mean": shape[1:], **dict.fromkeys(RULES, shape)}
+    found = [{rule: np.shape(of) for rule, of in rules.items()} for rules in record.values()]
+    return set(record) == {*COUNTS} and all(shapes == expected for shapes in found)
 
 
 def run_all(sets: Sequence[str], data_folder: str | None, out: Path) -> dict[Cell, dict]:
-    """Run what is missing, with progress and the time to go on standard error; returns everything."""
-    found: dict[Cell, dict] = {}
-    journals = {name: Journal(out / "cells" / f"{name}.jsonl", cells(name)) for name in sets}
-    left = sum(len(cells(name)) - len(journal.found) for name, journal in journals.items())
-    done, start = 0, time.perf_counter()
-    for name, journal in journals.items():
-        missing = [cell for cell in cells(name) if cell not in journal.found]
-        data = load(name, data_folder) if missing else None
-        for cell in missing:
-            journal.add(cell, run_cell(cell, data))
-            done += 1
-            minutes = (time.perf_counter() - start) / 60
-            said = f"{name}: {done}/{left}, {minutes:.1f} min, about {minutes / done * (left - done):.0f} to go"
-            print(f"\r{said:<70}", end="\n" if cell == missing[-1] else "", file=sys.stderr, flush=True)
-        found |= journal.found
-        jax.clear_caches()
-    return found
+    """Run what is missing; returns everything."""
+    return run_missing({name: journal(out, name) for name in sets}, lambda name: load(name, data_folder), run_cell)
 
 
 def write_page(out: Path) -> None:
     """The page of the sets that are finished, and its figures."""
-    kept = {name: Journal(out / "cells" / f"{name}.jsonl", cells(name)).found for name in SETS}
+    kept = {name: journal(out, name).found for name in SETS}
     finished = {name: found for name, found in kept.items() if len(found) == len(cells(name))}
     if finished:
         (out / "README.md").write_text(study_page(finished, out), encoding="utf-8")

@@ -2,6 +2,7 @@
 
 import itertools
 
+import jax
 import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
@@ -24,7 +25,7 @@ def small(monkeypatch):
     monkeypatch.setattr(study, "load", lambda name, folder: data)
     monkeypatch.setattr(study, "N_REPEATS", 1)
     monkeypatch.setattr(study, "N_FOLDS", 3)
-    monkeypatch.setattr(study.jax, "clear_caches", lambda: None)  # other tests want theirs
+    monkeypatch.setattr(jax, "clear_caches", lambda: None)  # other tests want theirs
     return data
 
 
@@ -104,7 +105,7 @@ def test_running_means_are_undone():
 @pytest.fixture(scope="module")
 def kept():
     """The committed cells."""
-    sets = {n: study.Journal(study.RESULTS / "cells" / f"{n}.jsonl", study.cells(n)).found for n in study.SETS}
+    sets = {n: study.journal(study.RESULTS, n).found for n in study.SETS}
     return {name: list(found.values()) for name, found in sets.items()}
 
 

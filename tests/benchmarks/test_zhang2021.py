@@ -81,7 +81,7 @@ def test_killed_and_resumed_it_ends_with_the_same_bytes(small, tmp_path, monkeyp
 @pytest.fixture(scope="module")
 def kept():
     """The committed cells."""
-    return {n: study.Journal(study.RESULTS / "cells" / f"{n}.jsonl", study.cells(n)).found for n in study.SETS}
+    return {n: study.journal(study.RESULTS, n).found for n in study.SETS}
 
 
 def test_what_the_page_says(kept):
