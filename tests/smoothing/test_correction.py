@@ -88,6 +88,7 @@ def test_large_leaves_keep_the_digits_of_the_correction(x64):
     np.testing.assert_allclose(predictive_mass(counts.astype(float), prior)[0, 3], exact, rtol=1e-6)
 
 
+@pytest.mark.once
 def test_transformations(rng):
     counts = rng.integers(0, 9, size=(4, 5, 2)).astype(float)
     prior = beta_prior(rng.random(4), rng.random(4))

@@ -24,6 +24,7 @@ def made(n_classes=2):
 
 
 @pytest.mark.parametrize(("n_classes", "level"), [(3, "tree"), (2, "forest")])
+@pytest.mark.once
 def test_smoothed_forests(n_classes, level):
     counts, forest, X = made(n_classes)
     if level == "tree":
@@ -58,6 +59,7 @@ def test_a_given_prior_and_gradients():
     np.testing.assert_allclose(slopes[1], by_hand, rtol=1e-5)
 
 
+@pytest.mark.once
 def test_members():
     """Two rules that it lies between, masked trees, and a fit that searches; the table of rules has the rest."""
     counts, forest, X = made()
