@@ -16,6 +16,8 @@ from ._decide import MISSING_LEFT
 from ._sample import Sample
 from ._state import Grown, Shape
 
+_LARGE, _STEP = 2**17, 2**14
+
 
 @dataclass
 class Part:
@@ -39,8 +41,9 @@ def read_block(shape: Shape, grown: Grown, counts, n_live: int, sample: Sample) 
     whole = _arrays(
         shape, grown, jnp.asarray(sample.order, jnp.int32), jnp.asarray(sample.boundaries), sample.data.n_numeric
     )
-    # On a CPU these are views.
-    arrays = {name: np.asarray(array)[:n_live, :width] for name, array in whole.items()}
+    # On a CPU these are views; where they are a small part of a block, they would keep all of it.
+    own = np.asarray if 2 * width > shape.n_nodes else np.array
+    arrays = {name: own(np.asarray(array)[:n_live, :width]) for name, array in whole.items()}
     counts = np.asarray(counts).reshape(shape.n_trees, shape.n_nodes, shape.n_classes)[:n_live, :width]
     if np.any(n_nodes == 1):  # a root that was never open holds the sample
         counts = np.array(counts)
@@ -94,7 +97,7 @@ def _arrays(shape: Shape, grown: Grown, order, boundaries, n_numeric) -> dict[st
 
 def assemble_parts(parts: list[Part], sample: Sample) -> Forest:
     """Put blocks of trees together, array by array: a part's is given up before the next is made."""
-    width = bucket(max(part.arrays["child"].shape[1] for part in parts), 64)
+    width = _width(max(part.arrays["child"].shape[1] for part in parts))
     rows = np.concatenate([np.zeros((1, len(sample.labels)), parts[0].table.dtype), *(part.table for part in parts)])
     table, place = distinct_rows(rows)  # row 0 is the zero vector: counts are not negative
     place, row = place.astype(np.int32), 1
@@ -129,6 +132,11 @@ def assemble_parts(parts: list[Part], sample: Sample) -> Forest:
         siblings=_siblings(parts, stacked),
         n_features=len(sample.order),
     )
+
+
+def _width(n_nodes: int) -> int:
+    """Room for the nodes of a tree: powers of two share programs, but of large trees they would waste gigabytes."""
+    return bucket(n_nodes, 64) if n_nodes <= _LARGE else -(-n_nodes // _STEP) * _STEP
 
 
 def _aligned(shape: tuple[int, ...], dtype) -> np.ndarray:
