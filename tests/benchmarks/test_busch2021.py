@@ -2,6 +2,7 @@
 
 import re
 
+import jax
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
@@ -44,6 +45,7 @@ def small(monkeypatch):
 
 
 def test_killed_and_resumed_it_ends_with_the_same_bytes(small, tmp_path, monkeypatch):
+    monkeypatch.setattr(jax, "clear_caches", lambda: None)  # other tests want theirs
     run = []
 
     def run_cell(cell, data):
@@ -69,6 +71,7 @@ def test_killed_and_resumed_it_ends_with_the_same_bytes(small, tmp_path, monkeyp
 
 
 def test_no_page_before_there_are_two_sets(small, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(jax, "clear_caches", lambda: None)
     monkeypatch.setattr(study, "run_cell", lambda cell, data: {"methods": {"mean": [0.5, 0.5]}})
     study.run_all(["references"], ["sonar", "wdbc"], None, tmp_path)
     study.write_page(tmp_path)

@@ -1,5 +1,6 @@
 """The study of cautious forests: tallies of sets, cells resumed to the byte, a page that says what they hold."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -56,6 +57,7 @@ def test_a_cell(small, monkeypatch):
 
 
 def test_killed_and_resumed_it_ends_with_the_same_bytes(small, tmp_path, monkeypatch):
+    monkeypatch.setattr(jax, "clear_caches", lambda: None)  # other tests want theirs
     run = []
 
     def run_cell(cell, data):
