@@ -65,19 +65,7 @@ def decide(shape: Shape, data: Data, limits: Limits, state: State) -> tuple[Stat
         first_left = sum_before(size_left + size_right, shape.n_lanes) + totals.n_lanes
         place_left = count_before(left.kept) + count_before(right.kept) + totals.n_open
         first, place = (first_left, first_left + size_left), (place_left, place_left + left.kept)
-        begin = opened.first, opened.first + left.nodes.size
-        right_before = at(state.scratch.before, opened.first) >> 1
-        counted = opened.first - right_before, right_before
-        done = shape.n_lanes + state.n_done
-        goals = [
-            (jnp.where(side.kept, f, done + b - f), jnp.where(side.kept, p, side.nodes.slot))
-            for side, f, b, p in zip((left, right), first, begin, place, strict=True)
-        ]
-        for i in range(2):
-            target, goal = (jnp.where(accepted, *both) for both in zip(goals[i], goals[0], strict=True))
-            # The lowest bit tells whether a lane's place among those of its side is added, or its number.
-            shift = target - jnp.where(accepted, counted[i], opened.first)
-            move = with_piece(move, i * shape.n_open + start, pair_words(2 * shift + accepted, goal))
+        move = _with_moves(shape, state, move, start, tried, (left, right), first, place)
         for side, f, p in zip((left, right), first, place, strict=True):
             opened_next = jax.tree.map(
                 lambda old, new, side=side, p=p: put(old, p, side.kept, new), opened_next, side.nodes._replace(first=f)
@@ -105,6 +93,25 @@ def _fits(shape: Shape, data: Data, limits: Limits, state: State, start, test: T
     else:
         several = (n_left > 0) | (values > 0)
     return jnp.where(test.multiway, several, fits) | test.cut
+
+
+def _with_moves(shape: Shape, state: State, move: Array, start, tried: Tried, sides, first, place) -> Array:
+    """``move`` with where the lanes of both sides go; ``first`` and ``place`` are those of the sides that stay open."""
+    opened, accepted = tried.nodes, tried.accepted
+    begin = opened.first, opened.first + sides[0].nodes.size
+    right_before = at(state.scratch.before, opened.first) >> 1
+    counted = opened.first - right_before, right_before
+    done = shape.n_lanes + state.n_done
+    goals = [
+        (jnp.where(side.kept, f, done + b - f), jnp.where(side.kept, p, side.nodes.slot))
+        for side, f, b, p in zip(sides, first, begin, place, strict=True)
+    ]
+    for i in range(2):
+        target, goal = (jnp.where(accepted, *both) for both in zip(goals[i], goals[0], strict=True))
+        # The lowest bit tells whether a lane's place among those of its side is added, or its number.
+        shift = target - jnp.where(accepted, counted[i], opened.first)
+        move = with_piece(move, i * shape.n_open + start, pair_words(2 * shift + accepted, goal))
+    return move
 
 
 def _split(grown: Grown, tried: Tried, tree: Array, sides: tuple[Side, Side]) -> Grown:
