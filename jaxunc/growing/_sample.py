@@ -124,7 +124,8 @@ def _labels(y, n: int) -> tuple[tuple, np.ndarray]:
         raise ValueError("y holds NaN or infinite labels; every instance needs one.")
     classes, label = np.unique(y, return_inverse=True)
     if len(classes) < 2:
-        raise ValueError(f"y holds one class only ({classes.tolist()[0]!r}); counts that tell classes apart need two or more.")
+        only = classes.tolist()[0]
+        raise ValueError(f"y holds one class only ({only!r}); counts that tell classes apart need two or more.")
     return tuple(classes.tolist()), label
 
 
