@@ -84,10 +84,10 @@ def against_the_mean(values: pd.DataFrame, *, larger: bool) -> pd.DataFrame:
     """Each rule of ``values [sets rules]`` against the baseline: sets better and worse, median gain, Holm's p."""
     array, base = values.to_numpy(), values.columns.get_loc(BASELINE)
     gains = np.round((array - array[:, [base]]) * (1 if larger else -1), 6)
-    tests = comparison.pairwise_wilcoxon(array, larger_is_better=larger, correction="none").p_values[base]
-    others = [i for i in range(len(tests)) if i != base]
-    p_values = np.ones(len(tests))
-    p_values[others] = comparison.holm(tests[others])
+    others = [i for i in range(array.shape[1]) if i != base]
+    tests = [comparison.pairwise_wilcoxon(array[:, [base, i]], larger_is_better=larger).p_values[0, 1] for i in others]
+    p_values = np.ones(array.shape[1])
+    p_values[others] = comparison.holm(np.array(tests))
     columns = {"better": (gains > 0).sum(0), "worse": (gains < 0).sum(0), "gain": np.median(gains, 0), "p": p_values}
     return pd.DataFrame(columns, index=values.columns)
 

@@ -97,8 +97,10 @@ def _p_value(differences, threshold):
 
 def _exact_p_value(signed):
     twice = np.rint(2 * scipy.stats.rankdata(np.abs(signed))).astype(int)
-    chance = np.ones(1)
-    for step in twice[signed != 0]:
-        chance = (np.pad(chance, (0, step)) + np.pad(chance, (step, 0))) / 2
     smaller = min(int(twice[signed > 0].sum()), int(twice[signed < 0].sum()))
-    return min(1.0, 2 * float(chance[: smaller + 1].sum()))
+    chance = np.zeros(smaller + 1)  # of each sum of ranks, as far as it is asked for
+    chance[0] = 1.0
+    for step in twice[signed != 0]:
+        chance[step:] += chance[:-step]
+        chance /= 2
+    return min(1.0, 2 * float(chance.sum()))
