@@ -52,7 +52,7 @@ def read_block(shape: Shape, grown: Grown, counts, n_live: int, sample: Sample) 
     arrays["code"] = code.reshape(n_live, width)
     n_members = members = None
     if shape.n_words:
-        arrays["group"], n_members, members = _families(arrays["group"], arrays.pop("empty"))
+        arrays["group"], n_members, members = _families(arrays.pop("top"), arrays.pop("empty"))
     return Part(arrays, table, np.asarray(grown.depth)[:n_live], n_members, members)
 
 
@@ -61,16 +61,22 @@ def _families(top: np.ndarray, empty: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
     ``top``: of children and empty leaves, the topmost node of their test, else -1.
     """
-    n_trees, n_nodes = top.shape
-    member = (top >= 0) & ~empty
-    cell = top + n_nodes * np.arange(n_trees, dtype=np.int32)[:, None]
+    n_nodes = top.shape[1]
+
+    def found(flags: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        place = np.flatnonzero(flags)
+        return place, top.ravel()[place] + place // n_nodes * n_nodes
+
+    member, test = found((top >= 0) & ~empty)
+    is_test = np.zeros(top.size, bool)
+    is_test[test] = True
+    number = np.cumsum(is_test, dtype=np.int32) - 1
+    test = number[test]
     # Every multi-way test has two children or more, and empty leaves below and above all values.
-    of_member = cell[member]
-    counted = np.bincount(of_member, minlength=n_trees * n_nodes)
-    number = np.cumsum(counted > 0, dtype=np.int32) - 1
-    group = np.where(empty, number[np.where(empty, cell, 0)], -1)
-    order = np.argsort(of_member, kind="stable")
-    return group, counted[counted > 0], np.nonzero(member)[1].astype(np.int32)[order]
+    group = np.full(top.shape, -1, np.int32)
+    place, test_of_empty = found(empty)
+    group.ravel()[place] = number[test_of_empty]
+    return group, np.bincount(test), (member % n_nodes).astype(np.int32)[np.argsort(test, kind="stable")]
 
 
 @partial(jax.jit, static_argnums=0)
@@ -91,7 +97,8 @@ def _arrays(shape: Shape, grown: Grown, order, boundaries, n_numeric) -> dict[st
         rank = jnp.where(inner & (feature >= n_numeric), threshold, -1)
         edge = boundaries[feature, jnp.maximum(rank, 0)]
         nodes["threshold"] = jnp.where(rank >= 0, edge, threshold)
-        nodes["group"], nodes["empty"] = grown.group, (grown.group >= 0) & (grown.size == 0)
+        top, size = split_words(grown.member, jnp.int32, jnp.int32)
+        nodes["top"], nodes["empty"] = top, (top >= 0) & (size == 0)
     return {name: array.reshape(shape.n_trees, shape.n_nodes) for name, array in nodes.items()}
 
 

@@ -48,11 +48,11 @@ def _step(shape: Shape, data: Data, limits: Limits, words: UInt32[Array, "trees 
 
 def _start(shape: Shape, sample: Array, n_instances: Array, n_live: Array) -> State:
     """Every tree a root with the whole sample."""
-    tree = jnp.arange(shape.n_open, dtype=jnp.int32)
+    tree = jnp.arange(2 * shape.n_open, dtype=jnp.int32)
     live = tree < n_live
-    none = jnp.zeros(shape.n_open, jnp.int32)
-    used = tuple(jnp.zeros(shape.n_open, jnp.uint32) for _ in range(shape.n_words))
-    opened = Open(
+    none = jnp.zeros_like(tree)
+    used = tuple(none.astype(jnp.uint32) for _ in range(shape.n_words))
+    roots = Open(
         slot=jnp.where(live, tree * shape.n_nodes, 0),
         first=jnp.where(live, tree * n_instances, 0),
         size=jnp.where(live, n_instances, 0),
@@ -68,13 +68,12 @@ def _start(shape: Shape, sample: Array, n_instances: Array, n_live: Array) -> St
     grown = Grown(
         feature=jnp.zeros(slots, jnp.int32),
         test=pair_words(jnp.full(slots, NAN_LAST, jnp.int32), jnp.full(slots, -1, jnp.int32)),
-        group=jnp.full(nominal_slots, -1, jnp.int32),
-        size=jnp.zeros(nominal_slots, jnp.int32),
+        member=pair_words(jnp.full(nominal_slots, -1, jnp.int32), jnp.zeros(nominal_slots, jnp.int32)),
         n_nodes=jnp.ones(shape.n_trees, jnp.int32),
         depth=jnp.zeros(shape.n_trees, jnp.int32),
     )
     scratch = Scratch(
-        open=opened,
+        open=jax.tree.map(lambda field: field[: shape.n_open], roots),
         lanes=lanes[: shape.n_lanes],
         test=jnp.zeros(shape.n_open, jnp.complex64),
         before=jnp.zeros(shape.n_lanes, jnp.int32),
@@ -84,4 +83,4 @@ def _start(shape: Shape, sample: Array, n_instances: Array, n_live: Array) -> St
         frequent=jnp.zeros(max(shape.n_cells, 1), jnp.int32),
         n_cells=jnp.int32(0),
     )
-    return State(n_live, n_live * n_instances, jnp.int32(0), opened, lanes, grown, scratch)
+    return State(n_live, n_live * n_instances, jnp.int32(0), roots, tree[: shape.n_open], lanes, grown, scratch)

@@ -41,7 +41,7 @@ def decide(shape: Shape, data: Data, limits: Limits, state: State) -> tuple[Stat
     n_nodes = state.grown.n_nodes  # as they are before the step
 
     def some(start, carry):
-        opened_next, grown, move, totals = carry
+        followers, places, grown, move, totals = carry
         opened = jax.tree.map(lambda field: piece(field, start, shape.node_chunk), state.scratch.open)
         test = Test.unpacked(*split_words(piece(state.scratch.test, start, shape.node_chunk), jnp.int32, jnp.int32))
         live = start + jnp.arange(shape.node_chunk, dtype=jnp.int32) < state.n_open
@@ -66,19 +66,20 @@ def decide(shape: Shape, data: Data, limits: Limits, state: State) -> tuple[Stat
         place_left = count_before(left.kept) + count_before(right.kept) + totals.n_open
         first, place = (first_left, first_left + size_left), (place_left, place_left + left.kept)
         move = _with_moves(shape, state, move, start, tried, (left, right), first, place)
-        for side, f, p in zip((left, right), first, place, strict=True):
-            opened_next = jax.tree.map(
-                lambda old, new, side=side, p=p: put(old, p, side.kept, new), opened_next, side.nodes._replace(first=f)
-            )
+        for half, (side, f, p) in enumerate(zip((left, right), first, place, strict=True)):
+            begin = half * shape.n_open + start
+            nodes = side.nodes._replace(first=f)
+            followers = jax.tree.map(lambda old, new, begin=begin: with_piece(old, begin, new), followers, nodes)
+            places = put(places, p, side.kept, begin + jnp.arange(shape.node_chunk, dtype=jnp.int32))
         grown = _split(grown, tried, tree, (left, right))
         last = rank[-1] + accepted[-1], place[1][-1] + right.kept[-1], first[1][-1] + size_right[-1], tree[-1]
-        return opened_next, grown, move, _Totals(*last, offset)
+        return followers, places, grown, move, _Totals(*last, offset)
 
     zero = jnp.int32(0)
     totals = _Totals(zero, zero, zero, jnp.int32(-1), jnp.zeros(shape.n_trees, jnp.int32))
-    carry = state.open, state.grown, state.scratch.move, totals
-    opened, grown, move, totals = over_chunks(state.n_open, shape.node_chunk, some, carry)
-    state = state._replace(open=opened, grown=grown, scratch=state.scratch._replace(move=move))
+    carry = state.follow, state.place, state.grown, state.scratch.move, totals
+    followers, places, grown, move, totals = over_chunks(state.n_open, shape.node_chunk, some, carry)
+    state = state._replace(follow=followers, place=places, grown=grown, scratch=state.scratch._replace(move=move))
     return state, totals.n_open, totals.n_lanes
 
 
@@ -127,8 +128,6 @@ def _split(grown: Grown, tried: Tried, tree: Array, sides: tuple[Side, Side]) ->
     )
     for side in sides:
         if side.closed is not None and side.nodes.cuts is not None:
-            grown = grown._replace(
-                group=put(grown.group, side.nodes.slot, side.closed, side.nodes.cuts.group),
-                size=put(grown.size, side.nodes.slot, side.closed, side.nodes.size),
-            )
+            member = pair_words(side.nodes.cuts.group, side.nodes.size)
+            grown = grown._replace(member=put(grown.member, side.nodes.slot, side.closed, member))
     return grown

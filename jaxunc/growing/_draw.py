@@ -55,13 +55,13 @@ class Test(NamedTuple):
 def draw_tests(shape: Shape, data: Data, words: UInt32[Array, "trees 2"], state: State) -> State:
     """Write a test for every open node to ``scratch.test``, and make room to look at the values of multi-way ones.
 
-    The nodes themselves are copied to ``scratch.open``: what is read and what is written are different arrays, since
-    XLA would copy a whole one that is both.
+    The nodes themselves are gathered to ``scratch.open`` from the places that the last step left them in.
     """
 
     def draw(start, carry):
         scratch, n_cells = carry
-        opened = jax.tree.map(lambda field: piece(field, start, shape.node_chunk), state.open)
+        place = piece(state.place, start, shape.node_chunk)
+        opened = jax.tree.map(lambda field: at(field, place), state.follow)
         test = _draw(shape, data, words, state, opened)
         scratch = scratch._replace(
             open=jax.tree.map(lambda field, some: with_piece(field, start, some), scratch.open, opened),

@@ -25,8 +25,8 @@ LARGEST_BLOCK = 256
 SMALLEST_BLOCK = 2**16
 """Instances × trees that are worth a thread."""
 
-LANE_CHUNK, NODE_CHUNK, SMALLEST_CHUNK = 2**13, 2**11, 256
-"""What is worked on at a time on a CPU."""
+LANE_CHUNK, NODE_CHUNK, SMALLEST_CHUNK = 2**13, 2**10, 256
+"""What is worked on at a time on a CPU. XLA would cut the gathers of more nodes in two, at a loss."""
 
 MOST_CELLS = 2**28
 """Nodes × values that may be counted in one step."""

@@ -89,10 +89,9 @@ class Grown(NamedTuple):
     feature: Int32[Array, "slots"]
     test: Complex64[Array, "slots"]
     """Pairs of the threshold and the left child's number in the tree, which is -1 in a leaf."""
-    group: Int32[Array, "slots"]
-    """For children of a multi-way test, and its empty leaves: the number of its topmost node; else -1."""
-    size: Int32[Array, "slots"]
-    """Instances of a child of a multi-way test."""
+    member: Complex64[Array, "slots"]
+    """For children of a multi-way test, and its empty leaves: pairs of the number of its topmost node and the number of
+    instances; else of -1 and 0. A single pair if no feature is nominal."""
     n_nodes: Int32[Array, "trees"]
     depth: Int32[Array, "trees"]
 
@@ -128,7 +127,11 @@ class State(NamedTuple):
     """How many lanes belong to open nodes."""
     n_done: Int32[Array, ""]
     """How many have reached leaves."""
-    open: Open
+    follow: Open
+    """What followed the nodes of the last step: the left side of each, and from the middle on the right ones. Those
+    that are no open nodes are passed over."""
+    place: Int32[Array, "open"]
+    """Where among them the open nodes are."""
     lanes: Complex64[Array, "2*lanes"]
     """The instances of open nodes, node after node, each tree with its own: pairs of the instance and the place of its
     node among the open ones. In the second half, those that have reached leaves: pairs with the leaf's slot."""
