@@ -24,7 +24,7 @@ from ._maximum import Maximum
 from ._mean import Mean
 from ._median import Median
 from ._merge import accumulator, merge_kinds
-from ._names import RULES, SCORERS, check_name, rule_by_name
+from ._names import CONFIGURED, RULES, SCORERS, check_name, rule_by_name
 from ._one_vs_rest import OneVsRest
 from ._pooling import Pooling
 from ._preference import Preference
@@ -34,6 +34,7 @@ from ._vote import Vote
 from ._weighted import Weighted
 
 __all__ = [
+    "CONFIGURED",
     "RULES",
     "SCORERS",
     "Answer",

@@ -43,6 +43,26 @@ RULES: dict[str, type[Fold]] = {
 }
 """The rules that have a name. The last two answer with a preference and with intervals, not with class scores."""
 
+_PRIOR = {"prior": "forest"}
+
+CONFIGURED: dict[str, tuple[str, Mapping[str, Any]]] = {
+    "probability": ("mean", {}),
+    "laplace": ("mean", {"scorer": "laplace"}),
+    "m-estimate": ("mean", {"scorer": "m_estimate", "scorer_options": {"m": 2.0, **_PRIOR}}),
+    "plausibility": ("mean", {"scorer": "plausibility"}),
+    "plausibility-p": ("mean", {"scorer": "plausibility", "scorer_options": _PRIOR}),
+    "confidence": ("mean", {"scorer": "confidence_bounds"}),
+    "median-pls": ("median", {"scorer": "plausibility"}),
+    "maximum-pls": ("maximum", {"scorer": "plausibility"}),
+    "mixture": ("generalized_mixture", {}),
+    "epistemic": ("epistemic_weighting", {}),
+    "beta": ("beta_aggregation", {"statistic": "exact"}),
+    "dempster-p": ("dempster", _PRIOR),
+    "cautious-p": ("cautious", _PRIOR),
+}
+"""Names of rules with options: those by which comparisons call them. -p: against the forest's prior rather than one
+half; -pls: of plausibility scores."""
+
 SCORERS: dict[str, Callable] = {
     "probability": scorers.probability,
     "laplace": scorers.laplace,
@@ -61,11 +81,12 @@ def rule_by_name(name: str | Fold, options: Mapping[str, Any] | None = None, *, 
     Parameters
     ----------
     name
-        A key of `RULES`; or a rule, which is returned as it is.
+        A key of `RULES` or of `CONFIGURED`; or a rule, which is returned as it is.
     options
-        Arguments of the rule. ``scorer`` may be a key of `SCORERS`, ``scorer_options`` its settings; ``prior`` may be
-        ``"forest"``, the default of evidence accumulation; ``rule`` of ``"one_vs_rest"`` may be a name, whose options
-        stand beside it and for which the forest's prior is 1/C, every class being compared with all others.
+        Arguments of the rule, beside those of a configured one or in place of them. ``scorer`` may be a key of
+        `SCORERS`, ``scorer_options`` its settings; ``prior`` may be ``"forest"``, the default of evidence accumulation;
+        ``rule`` of ``"one_vs_rest"`` may be a name, whose options stand beside it and for which the forest's prior is
+        1/C, every class being compared with all others.
     prior
         The forest's prior ``[classes]``.
     n_samples
@@ -81,7 +102,8 @@ def rule_by_name(name: str | Fold, options: Mapping[str, Any] | None = None, *, 
         if options:
             raise ValueError(f"options {sorted(options)} need a rule's name; this is a {type(name).__name__} already.")
         return name
-    make = RULES[check_name("combiner", name, RULES)]
+    kind, own = CONFIGURED.get(check_name("combiner", name, (*RULES, *CONFIGURED)), (name, {}))
+    make, options = RULES[kind], {**own, **options}
     if make is OneVsRest:
         inner, n_classes = options.pop("rule", "dempster"), len(prior)
         return OneVsRest(rule_by_name(inner, options, prior=[1 - 1 / n_classes, 1 / n_classes], n_samples=n_samples))

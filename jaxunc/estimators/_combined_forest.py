@@ -19,8 +19,9 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         ``FrozenEstimator(forest)``: ``fit()`` then needs no data for in-bag counts, the instances that the forest was
         fitted on for ``"train"`` and ``"oob"``, and any others, all of which count, for ``"calibration"``.
     combiner
-        The rule by its name (`jaxunc.combiners.RULES`: ``"mean"``, ``"vote"``, ``"evidence"``, ``"dempster"``, …), or
-        a rule object.
+        The rule by its name (`jaxunc.combiners.RULES`: ``"mean"``, ``"vote"``, ``"evidence"``, ``"dempster"``, …, or
+        as ``jaxunc compare`` calls it, `jaxunc.combiners.CONFIGURED`: ``"plausibility"``, ``"dempster-p"``, …), or a
+        rule object.
     combiner_options
         Options of the rule, such as ``{"scorer": "plausibility"}`` or ``{"smoothing": 0.5}``.
     counts

@@ -7,7 +7,7 @@ import pytest
 from jax.tree_util import Partial
 
 import jaxunc as ju
-from jaxunc.combiners import RULES, rule_by_name
+from jaxunc.combiners import CONFIGURED, RULES, rule_by_name
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
@@ -20,6 +20,18 @@ COUNTS = jnp.array([[[3, 1], [0, 2], [5, 5]]])
 def test_every_name_makes_its_rule(name):
     options = {"s": 1} if name in ("generalized_vote", "averaged_intervals") else {}
     assert type(rule_by_name(name, options, prior=PRIOR)) is RULES[name]
+
+
+@pytest.mark.parametrize("name", CONFIGURED)
+def test_configured_rules(name):
+    """A short name is its rule with its options; others are added to them, or take their place."""
+    kind, options = CONFIGURED[name]
+    assert name not in RULES
+    expected = rule_by_name(kind, options, prior=PRIOR)(COUNTS)
+    np.testing.assert_array_equal(rule_by_name(name, prior=PRIOR)(COUNTS), expected)
+    if "scorer" in options:
+        other = rule_by_name(name, {"scorer": "linear", "scorer_options": {}}, prior=PRIOR)
+        np.testing.assert_array_equal(other(COUNTS), rule_by_name(kind, {"scorer": "linear"}, prior=PRIOR)(COUNTS))
 
 
 def test_options():
@@ -76,7 +88,7 @@ def test_scores_without_bound_have_no_probability():
 @pytest.mark.parametrize(
     ("name", "options", "match"),
     [
-        ("dempsterr", {}, "combiner='dempsterr' is unknown. Did you mean 'dempster'.*Known are mean"),
+        ("dempsterr", {}, "combiner='dempsterr' is unknown. Did you mean 'dempster'.*Known are mean.*plausibility-p"),
         (3, {}, "combiner=3 is unknown"),
         ("evidence", {"smooting": 1}, "combiner 'evidence' has no option 'smooting'; it has"),
         ("vote", {"scorer": "laplace"}, "combiner 'vote' has no option 'scorer'"),
