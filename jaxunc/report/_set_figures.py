@@ -128,4 +128,6 @@ def _listed(values) -> str:
 
 
 def _shortened(label: str) -> str:
-    return label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
+    """A class for an axis, which would take what stands between dollar signs for a formula."""
+    short = label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
+    return short.replace("$", r"\$")

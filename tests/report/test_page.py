@@ -152,7 +152,7 @@ def test_sets_are_shown_beside_the_forest_that_always_decides(tmp_path):
 def of_classes(n_classes):
     """Made-up results of two kinds of forest on data of as many classes."""
     table = report.breast_cancer()
-    y, labels = np.arange(len(table.y)) % n_classes, tuple(f"<{c}>" for c in range(n_classes))
+    y, labels = np.arange(len(table.y)) % n_classes, tuple(f"<{c}> $^$" for c in range(n_classes))
     return made_up_results(table._replace(y=y, class_labels=labels), SETTINGS, ("probability", "vote"))
 
 
