@@ -18,6 +18,8 @@ class ComplexityDisplay:
         The ends of the metric's range for each tree.
     measure
         What the axis calls the values.
+    axis
+        What the axis of the trees is called.
 
     Attributes
     ----------
@@ -33,16 +35,18 @@ class ComplexityDisplay:
         upper: Sequence[float],
         *,
         measure: str,
+        axis: str = "trees, the largest on the left (cp)",
     ):
+        self.axis = axis
         self.trees, self.values, self.measure = [str(tree) for tree in trees], dict(values), measure
         self.lower, self.upper = [float(v) for v in lower], [float(v) for v in upper]
         if {len(self.lower), len(self.upper), *map(len, self.values.values())} != {len(self.trees)}:
             raise ValueError(f"expected a value and two ends for each of {len(self.trees)} trees.")
 
     @classmethod
-    def from_values(cls, trees, values, lower, upper, *, measure: str, ax=None):
+    def from_values(cls, trees, values, lower, upper, *, measure: str, ax=None, **kwargs):
         """From a value of each line and the ends of the range, for each tree."""
-        return cls(trees, values, lower, upper, measure=measure).plot(ax)
+        return cls(trees, values, lower, upper, measure=measure, **kwargs).plot(ax)
 
     def plot(self, ax=None, *, band: str | None = "range") -> "ComplexityDisplay":
         """Draw the lines, and the range as a band with markers at its ends; ``band`` is its name in the legend."""
@@ -59,6 +63,6 @@ class ComplexityDisplay:
             )
         plain(ax)
         ax.set_xticks(places, self.trees)
-        ax.set(xlabel="trees, the largest on the left (cp)", ylabel=self.measure)
+        ax.set(xlabel=self.axis, ylabel=self.measure)
         self.ax_, self.figure_ = ax, ax.figure
         return self

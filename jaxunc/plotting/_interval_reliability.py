@@ -18,10 +18,12 @@ class IntervalReliabilityDisplay:
         Mean ends of the intervals in each bin, drawn along the axis of probabilities.
     name
         What the legend calls it.
+    size
+        Number of predictions in each bin, > 0: dots grow with it. Default: all alike.
 
     Attributes
     ----------
-    ax_, figure_, line_, bars_
+    ax_, figure_, line_, bars_, band_
         What was drawn (after `plot`).
     """
 
@@ -33,33 +35,39 @@ class IntervalReliabilityDisplay:
         upper: Sequence[float],
         *,
         name: str | None = None,
+        size: Sequence[float | int] | None = None,
     ):
-        parts = [[float(v) for v in part] for part in (probability, frequency, lower, upper)]
+        given = (probability, frequency, lower, upper, *([] if size is None else [size]))
+        parts = [[float(v) for v in part] for part in given]
         if len({len(part) for part in parts}) != 1:
             raise ValueError(
-                f"the four have {', '.join(str(len(part)) for part in parts)} bins; expected as many each."
+                f"the parts have {', '.join(str(len(part)) for part in parts)} bins; expected as many each."
             )
-        self.probability, self.frequency, self.lower, self.upper = parts
-        self.name = name
+        self.probability, self.frequency, self.lower, self.upper = parts[:4]
+        self.name, self.size = name, parts[4] if size is not None else None
 
     @classmethod
-    def from_values(cls, probability, frequency, lower, upper, *, name=None, ax=None, **kwargs):
+    def from_values(cls, probability, frequency, lower, upper, *, name=None, size=None, ax=None, **kwargs):
         """From values of each bin."""
-        return cls(probability, frequency, lower, upper, name=name).plot(ax, **kwargs)
+        return cls(probability, frequency, lower, upper, name=name, size=size).plot(ax, **kwargs)
 
-    def plot(self, ax=None, *, reference: bool = True, **kwargs) -> "IntervalReliabilityDisplay":
-        """Draw the line and the band, and with ``reference`` the diagonal. Keywords go to ``ax.plot``."""
+    def plot(self, ax=None, *, reference: bool = True, band: bool = True, **kwargs) -> "IntervalReliabilityDisplay":
+        """Draw the line and a bar for each interval, and with ``reference`` the diagonal. Keywords go to ``ax.plot``.
+
+        With ``band`` the space between the bars is shaded: not for frequencies that fall, where it would fold.
+        """
         ax = axes_of(ax)
         if reference:
             ax.plot([0, 1], [0, 1], color="#777777", linestyle=":", linewidth=1, zorder=1)
         look = {"marker": "o", "markersize": 4, **kwargs}
         (self.line_,) = ax.plot(self.probability, self.frequency, label=self.name, zorder=3, **look)
-        self.band_ = ax.fill_betweenx(
-            self.frequency, self.lower, self.upper, color=self.line_.get_color(), alpha=0.15, linewidth=0, zorder=2
-        )
-        self.bars_ = ax.hlines(
-            self.frequency, self.lower, self.upper, color=self.line_.get_color(), alpha=0.5, linewidth=2, zorder=2
-        )
+        ends = (self.frequency, self.lower, self.upper)
+        look = {"color": self.line_.get_color(), "zorder": 2}
+        self.band_ = ax.fill_betweenx(*ends, alpha=0.15, linewidth=0, **look) if band else None
+        self.bars_ = ax.hlines(*ends, alpha=0.5, linewidth=2, **look)
+        if self.size is not None:
+            areas = [120 * n / sum(self.size) for n in self.size]
+            ax.scatter(self.probability, self.frequency, s=areas, alpha=0.35, linewidth=0, **look)
         plain(ax)
         ax.set(xlabel="probability of class 1", ylabel="share of class 1", xlim=(0, 1), ylim=(0, 1))
         self.ax_, self.figure_ = ax, ax.figure

@@ -13,7 +13,7 @@ from jaxunc import comparison, metrics, plotting
 
 from ._evaluate import METRICS, N_CELLS, N_POINTS
 from ._store import Results
-from ._summary import BASELINE, TITLES, Ranking, best_leaf_sizes, shown_leaf_sizes
+from ._summary import BASELINE, TITLES, Ranking, best_leaf_sizes, outcomes_of, shown_leaf_sizes
 
 _STYLE: Any = {
     "svg.fonttype": "none",
@@ -56,7 +56,7 @@ def rank_pictures(rankings: dict[str, Ranking], names: Sequence[str]) -> list[Pi
 
         height = 1.4 + 0.19 * len(ranking.rules)
         said = ", ".join(f"{rule} {rank:.1f}" for rule, rank in zip(ranking.rules, ranking.ranks, strict=True))
-        pictures.append(_drawn(f"Ranks by {TITLES[measure]}", f"Average ranks: {said}.", draw, (5.6, height)))
+        pictures.append(drawn(f"Ranks by {TITLES[measure]}", f"Average ranks: {said}.", draw, (5.6, height)))
     return pictures
 
 
@@ -81,20 +81,18 @@ def leaf_size_pictures(results: Results, records: Any, names: Sequence[str]) -> 
             title = f"{forest}: {TITLES[measure]} ({better} is better)"
             said = "; ".join(f"{rule}: " + ", ".join(f"{v:.3f}" for v in values[rule]) for rule in names)
             about = f"By leaf size {', '.join(map(str, settings.leaf_sizes))}: {said}."
-            pictures.append(_drawn(title, about, draw))
+            pictures.append(drawn(title, about, draw))
     return pictures
 
 
 def curve_pictures(results: Results, records: Any, names: Sequence[str]) -> list[Picture]:
     """Reliability diagram, accuracy-rejection and risk-coverage curves, each rule at its best leaf size."""
-    lines, leaves = plotting.lines_for(names), best_leaf_sizes(records)
+    lines = plotting.lines_for(names)
+    leaves: Any = best_leaf_sizes(records)
     n_classes = len(results.about["data"]["classes"])
     pictures = []
     for forest in results.settings.forests:
-        chosen = {
-            rule: [o for cell, o in results.outcomes.items() if cell[:2] == (forest, leaves[forest, rule])]
-            for rule in names
-        }
+        chosen = {rule: outcomes_of(results, forest, int(leaves[forest, rule])) for rule in names}
         reliability = {rule: _reliability(rule, outcomes) for rule, outcomes in chosen.items()}
         kept = np.arange(1, N_POINTS + 1) / N_POINTS
         accuracy = {rule: np.mean([o.rejection[rule] for o in found], axis=0) for rule, found in chosen.items()}
@@ -122,9 +120,9 @@ def curve_pictures(results: Results, records: Any, names: Sequence[str]) -> list
             f"{rule} {values[-1]:.1%} at no rejection, {values[-5]:.1%} at 20 %" for rule, values in accuracy.items()
         )
         pictures += [
-            _drawn(f"{forest}: reliability", "Share of right predictions by confidence.", draw_reliability),
-            _drawn(f"{forest}: accuracy under rejection", f"{said}.", draw_rejection),
-            _drawn(f"{forest}: risk against coverage", "Share of errors by share answered.", draw_risk),
+            drawn(f"{forest}: reliability", "Share of right predictions by confidence.", draw_reliability),
+            drawn(f"{forest}: accuracy under rejection", f"{said}.", draw_rejection),
+            drawn(f"{forest}: risk against coverage", "Share of errors by share answered.", draw_risk),
         ]
     return pictures
 
@@ -136,11 +134,10 @@ def uncertainty_pictures(results: Results, records: Any) -> list[Picture]:
     pictures = []
     for forest, leaf_size in shown_leaf_sizes(results, records).items():
         size, errors = np.zeros((2, N_CELLS, N_CELLS), int)
-        for cell, outcome in results.outcomes.items():
-            if cell[:2] == (forest, leaf_size):
-                for i, j, n, wrong in outcome.uncertainty:
-                    size[i, j] += n
-                    errors[i, j] += wrong
+        for outcome in outcomes_of(results, forest, leaf_size):
+            for i, j, n, wrong in outcome.uncertainty:
+                size[i, j] += n
+                errors[i, j] += wrong
 
         def draw(ax: Axes, size=size, errors=errors) -> None:
             plotting.UncertaintyDisplay(metrics.UncertaintyMap(size, errors, edges, edges)).plot(ax)
@@ -148,7 +145,7 @@ def uncertainty_pictures(results: Results, records: Any) -> list[Picture]:
         about = (
             f"{size.sum()} predictions, {errors.sum()} of them wrong; larger squares hold more, darker ones err more."
         )
-        pictures.append(_drawn(f"{forest}, leaf size {leaf_size}: two kinds of uncertainty", about, draw))
+        pictures.append(drawn(f"{forest}, leaf size {leaf_size}: two kinds of uncertainty", about, draw))
     return pictures
 
 
@@ -169,7 +166,8 @@ def _show_most(ax: Axes, values: list[list[float]]) -> None:
     ax.set_ylim(low - margin, high + margin)
 
 
-def _drawn(title: str, description: str, draw: Callable[[Axes], None], size: tuple[float, float] = _SIZE) -> Picture:
+def drawn(title: str, description: str, draw: Callable[[Axes], None], size: tuple[float, float] = _SIZE) -> Picture:
+    """A figure of one plot."""
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=size, layout="constrained")
         draw(figure.add_subplot())

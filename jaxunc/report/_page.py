@@ -9,19 +9,22 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
-from ._evaluate import METRICS
+from ._evaluate import INTERVAL_STRENGTH, METRICS
 from ._figures import Picture, curve_pictures, highlighted, leaf_size_pictures, rank_pictures, uncertainty_pictures
 from ._rules import RULES
+from ._set_figures import interval_pictures, set_pictures
 from ._store import Results
 from ._summary import (
     BASELINE,
     DECIMALS,
     MEASURES,
     SET_TITLES,
+    TABLE_STRENGTHS,
     TITLES,
     Ranking,
     average_ranks,
     averages,
+    baseline_accuracy,
     best_leaf_sizes,
     frame,
     has_sets,
@@ -54,6 +57,8 @@ def page(results: Results) -> str:
         "ranks": rank_pictures(rankings, names) if len(results.about["rules"]) > 1 else [],
         "curves": curve_pictures(results, records, names),
         "uncertainty": uncertainty_pictures(results, records),
+        "sets": set_pictures(results, records),
+        "intervals": interval_pictures(results, records),
     }
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("jaxunc.report", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
@@ -75,6 +80,7 @@ def page(results: Results) -> str:
         set_titles=SET_TITLES.values(),
         figures=figures,
         meanings={name: RULES[name].meaning for name in results.about["rules"]},
+        interval_strength=INTERVAL_STRENGTH,
         several_leaf_sizes=len(results.settings.leaf_sizes) > 1,
         baseline=BASELINE if BASELINE in results.about["rules"] else None,
     )
@@ -118,15 +124,15 @@ def _rank_rows(records: Any, rankings: dict[str, Ranking]) -> list[dict[str, Any
 def _set_rows(results: Results, records: Any) -> list[dict[str, Any]]:
     """A row per kind of forest and s: what is decided, how much of that is right, and what the sets are worth."""
     leaves, mean = shown_leaf_sizes(results, records), set_averages(results, records)
+    always = baseline_accuracy(results, records)
     rows = []
     for forest, leaf_size in leaves.items() if has_sets(results) else ():
-        part = records[(records["forest"] == forest) & (records["leaf_size"] == leaf_size)]
-        if BASELINE in results.about["rules"]:
-            accuracy = part[part["rule"] == BASELINE]["accuracy"].mean()
-            cells = [1.0, accuracy, accuracy, accuracy, 1.0]
+        if forest in always:
+            cells = [1.0, *3 * [always[forest]], 1.0]
             rows.append({"forest": f"{forest}, leaf size {leaf_size}", "s": "one class", "cells": cells})
-        for s, values in mean.loc[forest].iterrows():
-            rows.append({"forest": f"{forest}, leaf size {leaf_size}", "s": s, "cells": values.tolist()})
+        for s in TABLE_STRENGTHS:
+            cells = mean.loc[(forest, s)].tolist()
+            rows.append({"forest": f"{forest}, leaf size {leaf_size}", "s": s, "cells": cells})
     return [{**row, "cells": [f"{v:.3f}" if v == v else "–" for v in row["cells"]]} for row in rows]
 
 

@@ -1,14 +1,15 @@
 """A folder that holds a study: outcomes as they finish, and at the end ``results.json``.
 
 Outcomes are appended to ``unfinished.jsonl``, a line each behind a first line that says what is run on what. A study
-that was interrupted goes on from there; a line that was cut off is run again. ``results.json`` (format version 3) is
+that was interrupted goes on from there; a line that was cut off is run again. ``results.json`` (format version 4) is
 one object:
 
 * ``format``, ``format_version``; ``versions`` of jaxunc, jax, numpy and scikit-learn;
 * ``data``: name, sizes, classes, notes and warnings, and a hash of the values;
 * ``settings``: those of the command line; ``rules``: their names;
 * ``forests``: for each forest its ``forest``, ``leaf_size``, ``repeat``, ``fold`` and the parts of an `Outcome`:
-  ``measures``, ``reliability``, ``rejection``, ``uncertainty`` and (since version 3) ``sets``.
+  ``measures``, ``reliability``, ``rejection``, ``uncertainty``, (since version 3) ``sets``, now for more s, and (since
+  version 4) ``set_sizes``, ``intervals`` and ``brier_range``; what does not suit the number of classes is empty.
 """
 
 import hashlib
@@ -28,7 +29,17 @@ import sklearn
 from jaxunc import __version__
 
 from ._data import Table
-from ._evaluate import MEASURES, MOST_CLASSES, N_BINS, N_POINTS, SET_MEASURES, STRENGTHS, Outcome
+from ._evaluate import (
+    BRIER_RANGE,
+    INTERVAL_BINS,
+    MEASURES,
+    MOST_CLASSES,
+    N_BINS,
+    N_POINTS,
+    SET_MEASURES,
+    STRENGTHS,
+    Outcome,
+)
 from ._settings import Settings
 from ._study import Cell, cells
 
@@ -56,7 +67,7 @@ def describe(table: Table, settings: Settings) -> dict[str, Any]:
         digest.update(repr(values.shape).encode() + np.ascontiguousarray(values).tobytes())
     about = {
         "format": "jaxunc compare",
-        "format_version": 3,
+        "format_version": 4,
         "versions": {"jaxunc": __version__, "jax": jax.__version__, "numpy": np.__version__}
         | {"scikit-learn": sklearn.__version__},
         "data": {
@@ -173,23 +184,8 @@ class Store:
         """A forest of this study and its outcome; a ValueError, KeyError or TypeError if it is none."""
         cell = Cell(*(entry[name] for name in Cell._fields))
         outcome = Outcome(*(entry[name] for name in Outcome._fields))
-        rules = set(self.about["rules"])
-        sound = cell in self._cells and all(set(part) == rules for part in outcome[:3])
-        sound = sound and all(set(values) == set(MEASURES) for values in outcome.measures.values())
-        sound = sound and all(
-            set(bins) == {"size", "hits", "confidence"} and all(len(part) == N_BINS for part in bins.values())
-            for bins in outcome.reliability.values()
-        )
-        sound = sound and all(len(curve) == N_POINTS for curve in outcome.rejection.values())
-        sound = sound and all(len(bin_) == 4 for bin_ in outcome.uncertainty)
-        n_classes = len(self.about["data"]["classes"])
-        sound = sound and list(outcome.sets) == [str(s) for s in STRENGTHS if n_classes <= MOST_CLASSES]
-        sound = sound and all(
-            list(of) == list(SET_MEASURES) and all(of[name] is not None for name in of if name != "single_set_accuracy")
-            for of in outcome.sets.values()
-        )
-        numbers = jax.tree.leaves(tuple(outcome)) if sound else []  # None is no leaf
-        if not sound or not all(isinstance(n, int | float) and math.isfinite(n) for n in numbers):
+        sound = cell in self._cells and _is_sound(outcome, self.about["rules"], len(self.about["data"]["classes"]))
+        if not sound or not all(isinstance(n, int | float) and math.isfinite(n) for n in _numbers(outcome)):
             raise ValueError(f"an entry holds something else than the outcome of {cell}")
         return cell, outcome
 
@@ -203,6 +199,35 @@ class Store:
             f"--report={str(self.folder)!r} holds another run ({file}): {said}. Choose another folder, or take away "
             "that file to begin anew."
         )
+
+
+def _is_sound(outcome: Outcome, rules: list[str], n_classes: int) -> bool:
+    """Whether the parts of an outcome are those of these rules and as many classes, and of the right sizes."""
+    cautious = n_classes <= MOST_CLASSES
+    strengths = [str(s) for s in STRENGTHS if cautious]
+    return (
+        all(set(part) == set(rules) for part in outcome[:3])
+        and all(set(values) == set(MEASURES) for values in outcome.measures.values())
+        and all(set(bins) == {"size", "hits", "confidence"} for bins in outcome.reliability.values())
+        and all(len(part) == N_BINS for bins in outcome.reliability.values() for part in bins.values())
+        and all(len(curve) == N_POINTS for curve in outcome.rejection.values())
+        and all(len(bin_) == 4 for bin_ in outcome.uncertainty)
+        and list(outcome.sets) == list(outcome.set_sizes) == strengths
+        and all(list(values) == list(SET_MEASURES) for values in outcome.sets.values())
+        and all(len(sizes) == n_classes for sizes in outcome.set_sizes.values())
+        and list(outcome.intervals) == [name for name in INTERVAL_BINS if cautious]
+        and all(len(part) == N_BINS for part in outcome.intervals.values())
+        and list(outcome.brier_range) == [name for name in BRIER_RANGE if n_classes == 2]
+    )
+
+
+def _numbers(outcome: Outcome) -> list[Any]:
+    """What should be numbers: None stands for one alone, the accuracy of no single class."""
+    sets = [
+        [value for name, value in of.items() if (name, value) != ("single_set_accuracy", None)]
+        for of in outcome.sets.values()
+    ]
+    return jax.tree.leaves((*outcome._replace(sets={}), sets), is_leaf=lambda value: value is None)
 
 
 def _line(entry: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 
 from jaxunc import comparison
 
-from ._evaluate import MEASURES, METRICS, MOST_CLASSES, SET_MEASURES
+from ._evaluate import BRIER_RANGE, MEASURES, METRICS, MOST_CLASSES, SET_MEASURES, Outcome
 from ._store import Results
 
 TITLES = {
@@ -29,6 +29,9 @@ SET_TITLES = {
     "set_size": "set size",
 }
 """What tables call the measures of sets."""
+
+TABLE_STRENGTHS = (1, 2, 5)
+"""The values of s that tables show."""
 
 BASELINE = "probability"
 """What forests answer with when they are left alone."""
@@ -86,8 +89,13 @@ def shown_leaf_sizes(results: Results, records: Any) -> dict[str, int]:
     return {forest: int(leaves[forest, rule]) for forest in results.settings.forests}
 
 
+def outcomes_of(results: Results, forest: str, leaf_size: int) -> list[Outcome]:
+    """The outcomes of a kind of forest and a leaf size, one for each test fold."""
+    return [outcome for cell, outcome in results.outcomes.items() if cell[:2] == (forest, leaf_size)]
+
+
 def has_sets(results: Results) -> bool:
-    """Whether there are few enough classes that forests answered with sets."""
+    """Whether there are few enough classes that forests answered with sets and intervals."""
     return len(results.about["data"]["classes"]) <= MOST_CLASSES
 
 
@@ -109,6 +117,26 @@ def set_averages(results: Results, records: Any) -> Any:
     mean: Any = table.assign(single_set_accuracy=right).groupby(["forest", "s"], sort=False).mean()
     decided = mean["determinacy"].where(mean["determinacy"] > 0)
     return mean.assign(single_set_accuracy=mean["single_set_accuracy"] / decided)
+
+
+def baseline_accuracy(results: Results, records: Any) -> dict[str, float]:
+    """The accuracy of what always decides, at the leaf sizes of `set_averages`; empty if it was not run."""
+    part = records[records["rule"] == BASELINE].groupby(["forest", "leaf_size"])["accuracy"].mean()
+    return {cell[0]: float(part[cell]) for cell in shown_leaf_sizes(results, records).items() if cell in part}
+
+
+def interval_means(outcomes: list[Outcome]) -> dict[str, list]:
+    """Of each bin that is not empty, over several test folds: its size, and the means of the other parts."""
+    sums = {name: np.sum([o.intervals[name] for o in outcomes], axis=0) for name in outcomes[0].intervals}
+    filled = sums["size"] > 0
+    means = {name: (of[filled] / sums["size"][filled]).tolist() for name, of in sums.items()}
+    return {**means, "size": sums["size"][filled].tolist()}
+
+
+def brier_ranges(results: Results, forest: str) -> dict[str, list[float]]:
+    """{`BRIER_RANGE`: the mean over test folds for each leaf size}."""
+    folds = [[o.brier_range for o in outcomes_of(results, forest, size)] for size in results.settings.leaf_sizes]
+    return {name: [float(np.mean([found[name] for found in of])) for of in folds] for name in BRIER_RANGE}
 
 
 def average_ranks(records: Any) -> pd.DataFrame:

@@ -16,6 +16,7 @@ from ._store import Results
 from ._summary import (
     DECIMALS,
     SET_TITLES,
+    TABLE_STRENGTHS,
     TITLES,
     average_ranks,
     averages,
@@ -103,8 +104,8 @@ def _sets_table(results: Results, records: Any) -> RichTable:
     mean = set_averages(results, records)
     for forest, leaf_size in shown_leaf_sizes(results, records).items():
         grid.add_row(Text(f"{forest}, leaf size {leaf_size}", style="bold"))
-        for s, values in mean.loc[forest].iterrows():
-            grid.add_row("", str(s), *("-" if v != v else f"{v:.3f}" for v in values))
+        for s in TABLE_STRENGTHS:
+            grid.add_row("", str(s), *("-" if v != v else f"{v:.3f}" for v in mean.loc[(forest, s)]))
     return grid
 
 

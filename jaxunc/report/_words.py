@@ -42,7 +42,9 @@ def data_notes(results: Results) -> list[str]:
             f"Left out: {listed}, which compare{'s' * (len(omitted) == 1)} two classes (here {len(data['classes'])})."
         )
     if not has_sets(results):
-        notes.append(f"Sets of classes are left out: they compare all pairs, of {MOST_CLASSES} classes at most.")
+        notes.append(
+            f"Sets of classes and intervals are left out: they compare all pairs, of {MOST_CLASSES} classes at most."
+        )
     return notes
 
 

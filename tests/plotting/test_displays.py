@@ -112,6 +112,9 @@ def test_complexity(ax):
     ends = display.band_.get_paths()[0].vertices[:, 1]
     assert (ends.min(), ends.max()) == (0.2, 0.6)
     assert [label.get_text() for label in ax.get_xticklabels()] == ["0", "pruned"]
+    assert ax.get_xlabel() == "trees, the largest on the left (cp)"
+    leaves = plotting.ComplexityDisplay(("1", "8"), values, [0.2, 0.3], [0.6, 0.5], measure="x", axis="leaf").plot(ax)
+    assert leaves.ax_.get_xlabel() == "leaf"
     with pytest.raises(ValueError, match="each of 3 trees"):
         plotting.ComplexityDisplay(("0", "1", "2"), values, [0.2, 0.3], [0.6, 0.5], measure="x")
 
@@ -126,6 +129,11 @@ def test_interval_reliability(ax):
         [[0.6, 0.8], [0.8, 0.8]],
     ]
     assert len(ax.lines) == 2
+    sized = plotting.IntervalReliabilityDisplay.from_values(
+        [0.2, 0.7], [0.1, 0.8], [0.1, 0.6], [0.3, 0.8], size=[30, 90], ax=ax, band=False
+    )
+    assert sized.band_ is None
+    assert ax.collections[-1].get_sizes().tolist() == [30, 90], "dots grow with the bins"
     with pytest.raises(ValueError, match="2, 2, 1, 2 bins"):
         plotting.IntervalReliabilityDisplay([0.2, 0.7], [0.1, 0.8], [0.1], [0.3, 0.8])
 

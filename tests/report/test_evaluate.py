@@ -1,5 +1,8 @@
 """One forest on one test fold, against plain NumPy and scikit-learn."""
 
+import json
+
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
@@ -61,14 +64,20 @@ def test_certain_answers_keep_their_order():
     assert float(measures["auc"][0]) == pytest.approx((5 / 6 + 3 / 4 + 1) / 3)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_sets(n_classes):
-    X, y = make_classification(600, 8, n_informative=4, n_classes=n_classes, flip_y=0.3, random_state=1)
+@pytest.fixture(scope="module", params=[2, 3])
+def leaves(request):
+    """The leaves' counts of a forest, the classes of the instances in them, and the outcome."""
+    X, y = make_classification(600, 8, n_informative=4, n_classes=request.param, flip_y=0.3, random_state=1)
     forest = ju.from_sklearn(RandomForestClassifier(9, min_samples_leaf=3, random_state=0).fit(X[:400], y[:400]))
-    found = report.evaluate(forest, ("probability",), X[400:], y[400:]).sets
-    counts, y = np.asarray(ju.leaf_counts(forest, X[400:])), y[400:]
-    assert list(found) == ["1", "2", "5"]
-    for s, measured in found.items():
+    outcome = report.evaluate(forest, ("probability",), X[400:], y[400:])
+    return np.asarray(ju.leaf_counts(forest, X[400:])), y[400:], outcome
+
+
+def test_sets(leaves):
+    counts, y, outcome = leaves
+    n_classes = counts.shape[2]
+    assert list(outcome.sets) == list(outcome.set_sizes) == ["1", "2", "3", "5", "10", "20"]
+    for s, measured in outcome.sets.items():
         leads = counts[:, :, :, None] - counts[:, :, None, :] >= int(s)
         share = leads.mean(axis=1)  # [instances, preferred, other]
         rejected = share >= 0.5
@@ -79,17 +88,49 @@ def test_sets(n_classes):
         sizes, right = sets.sum(axis=1), sets[np.arange(len(y)), y]
         x = right / sizes
         assert measured["determinacy"] == pytest.approx(np.mean(sizes == 1), abs=1e-6)
-        assert measured["single_set_accuracy"] == pytest.approx(right[sizes == 1].mean(), abs=1e-6)
+        accuracy = pytest.approx(right[sizes == 1].mean(), abs=1e-6) if 1 in sizes else None
+        assert measured["single_set_accuracy"] == accuracy
         assert measured["u65"] == pytest.approx(np.mean(1.6 * x - 0.6 * x**2), abs=1e-6)
         assert measured["u80"] == pytest.approx(np.mean(2.2 * x - 1.2 * x**2), abs=1e-6)
         assert measured["set_size"] == pytest.approx(sizes.mean(), abs=1e-6)
+        assert outcome.set_sizes[s] == [int(np.sum(sizes == size)) for size in range(1, n_classes + 1)]
+
+
+def test_intervals(leaves):
+    counts, y, outcome = leaves
+    n_classes = counts.shape[2]
+    size = counts.sum(axis=2, keepdims=True)
+    # Where a bin ends is a matter of rounding; what is in it is not.
+    edges, rounded = np.arange(1, 10, dtype=np.float32) / 10, np.asarray(ju.Mean().probability(jnp.asarray(counts)))
+    lower, mean, upper = (part.mean(axis=1) for part in (counts / (size + 1), counts / size, (counts + 1) / (size + 1)))
+    bins = {name: [0.0] * 10 for name in ("size", "hits", "probability", "lower", "upper")}
+    for i, c in np.ndindex(len(y), n_classes):
+        if n_classes > 2 or c == 1:
+            sums = (1, y[i] == c, mean[i, c], lower[i, c], upper[i, c])
+            for part, value in zip(bins.values(), sums, strict=True):
+                part[int(np.sum(rounded[i, c] > edges))] += value
+    assert list(outcome.intervals) == list(bins)
+    for name, found in outcome.intervals.items():
+        np.testing.assert_allclose(found, bins[name], rtol=1e-5, err_msg=name)
+    assert all(isinstance(n, int) for name in ("size", "hits") for n in outcome.intervals[name])
+    if n_classes == 2:
+        near, far = np.where(y == 1, upper[:, 1], lower[:, 1]), np.where(y == 1, lower[:, 1], upper[:, 1])
+        losses = {"lower": near, "mean": mean[:, 1], "upper": far}
+        assert outcome.brier_range == pytest.approx({k: np.mean((p - y) ** 2) for k, p in losses.items()}, rel=1e-5)
+    else:
+        assert outcome.brier_range == {}
 
 
 def test_no_sets_of_many_classes_and_no_accuracy_of_none():
     X, y = make_classification(400, 8, n_informative=6, n_classes=11, n_clusters_per_class=1, random_state=1)
     rules = ("probability",)
     forest = ju.from_sklearn(RandomForestClassifier(2, random_state=0).fit(X, y))
-    assert report.evaluate(forest, rules, X, y).sets == {}
-    two = ju.from_sklearn(RandomForestClassifier(2, random_state=0).fit(X[:6], y[:6] % 2))
-    at_five = report.evaluate(two, rules, X, y % 2).sets["5"]
-    assert (at_five["determinacy"], at_five["single_set_accuracy"], at_five["u65"]) == (0.0, None, 0.65)
+    many = report.evaluate(forest, rules, X, y)
+    assert many.sets == many.set_sizes == many.intervals == many.brier_range == {}
+    two = report.evaluate(
+        ju.from_sklearn(RandomForestClassifier(2, random_state=0).fit(X[:6], y[:6] % 2)), rules, X, y % 2
+    )
+    at_ten = two.sets["10"]
+    assert (at_ten["determinacy"], at_ten["single_set_accuracy"], at_ten["u65"]) == (0.0, None, 0.65)
+    assert two.set_sizes["10"] == [0, 400]
+    json.dumps(two, allow_nan=False)

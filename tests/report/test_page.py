@@ -4,6 +4,7 @@ import re
 import shutil
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 
 from jaxunc import report
@@ -50,7 +51,7 @@ def test_the_page_carries_all_it_needs(folder):
     assert "@import" not in text
     assert "url(" not in text
     images = [attributes for tag, attributes in elements if tag == "img"]
-    assert len(images) == 4 + 2 + 3 + 1, "ranks, leaf sizes, three curves, uncertainty"
+    assert len(images) == 4 + 2 + 3 + 1 + 3 + 2, "ranks, leaf sizes, three curves, uncertainty, sets, intervals"
     assert all(len(image["alt"]) > 20 for image in images)
 
 
@@ -146,9 +147,52 @@ def test_sets_are_shown_beside_the_forest_that_always_decides(tmp_path):
         ["5", "0.000", "–", "0.700", "0.800", "2.000"],
     ]
     assert len(rows) == 2 * 4
+
+
+def of_classes(n_classes):
+    """Made-up results of two kinds of forest on data of as many classes."""
+    table = report.breast_cancer()
+    y, labels = np.arange(len(table.y)) % n_classes, tuple(f"<{c}> $^$" for c in range(n_classes))
+    return made_up_results(table._replace(y=y, class_labels=labels), SETTINGS, ("probability", "vote"))
+
+
+def described(page, start):
+    """The descriptions of the images whose title begins so."""
+    images = [attributes["alt"] for tag, attributes in Elements(page).found if tag == "img"]
+    return [alt.partition(start)[2] for alt in images if alt.startswith(start)]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_pictures_of_sets_and_intervals(n_classes, tmp_path):
+    text = report.write_page(tmp_path, of_classes(n_classes)).read_text(encoding="utf-8")
+    (decided,) = described(text, "extra-trees, leaf size 4: decided and right. ")
+    assert decided == (
+        "For s = 1, 2, 3, 5, 10, 20: decided 0.750, 0.500, 0.250, 0.000, 0.000, 0.000; "
+        "right of those 0.900, 0.900, 0.900, none, none, none."
+    )
+    (utility,) = described(text, "extra-trees, leaf size 4: utility of sets. ")
+    assert utility.endswith("one class (probability) 0.500.")
+    (sizes,) = described(text, "extra-trees, leaf size 4: set sizes. ")
+    assert sizes.endswith(
+        "1 class 0.750, 0.500, 0.250, 0.000, 0.000, 0.000; 2 classes 0.250, 0.500, 0.750, 1.000, 1.000, 1.000."
+    )
+    (bins,) = described(text, "extra-trees, leaf size 4: reliability. ")
+    assert "0.05 [0.00, 0.10] came true in 0.50 of 30; 0.15 [0.10, 0.20]" in bins
+    assert bins.count("came true") == 9, "the empty bin is left out"
+    ranges = described(text, "extra-trees: range of the Brier score. ")
+    expected = ["1: 0.250 [0.100, 0.500]; 4: 0.250 [0.025, 0.500]."] if n_classes == 2 else []
+    assert [said.rpartition("range: ")[2] for said in ranges] == expected
+    assert ("counts 3 times" in text) == (n_classes == 3)
+    assert "the shaded range" in text or n_classes == 3
+
+
+def test_nothing_of_sets_and_intervals_for_many_classes(tmp_path):
+    results = of_classes(11)
     for outcome in results.outcomes.values():
-        outcome.sets.clear()
-    results.about["data"]["classes"] = {str(c): 52 for c in range(11)}
+        for part in outcome[4:]:
+            part.clear()
     text = report.write_page(tmp_path, results).read_text(encoding="utf-8")
     assert "Sets of classes, where" not in text
-    assert "Sets of classes are left out: they compare all pairs" in text
+    assert "Probabilities as intervals" not in text
+    assert not described(text, "extra-trees, leaf size 4: set sizes")
+    assert "Sets of classes and intervals are left out: they compare all pairs" in text

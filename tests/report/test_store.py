@@ -80,11 +80,11 @@ def test_results_of_an_older_format_are_told_by_their_version(table, tmp_path):
         store.add(cell, outcome)
     store.finish()
     path = tmp_path / "results.json"
-    document = {**json.loads(path.read_text()), "format_version": 2}
+    document = {**json.loads(path.read_text()), "format_version": 3}
     for entry in document["forests"]:
-        del entry["sets"]
+        del entry["set_sizes"]
     path.write_text(json.dumps(document))
-    with pytest.raises(ValueError, match=r"holds another run .results\.json.: format_version was 2, is now 3\. Choose"):
+    with pytest.raises(ValueError, match=r"holds another run .results\.json.: format_version was 3, is now 4\. Choose"):
         report.Store(tmp_path, table, SETTINGS)
 
 
@@ -125,6 +125,15 @@ DAMAGES = {
     "no sets": without("sets"),
     "an s short": lambda entry: entry["sets"].pop("5"),
     "no utility": lambda entry: entry["sets"]["2"].update(u65=None),
+    "no measure": lambda entry: entry["measures"]["vote"].update(auc=None),
+    "no set sizes": without("set_sizes"),
+    "an s of sizes short": lambda entry: entry["set_sizes"].pop("20"),
+    "a size short": lambda entry: entry["set_sizes"]["1"].pop(),
+    "no intervals": lambda entry: entry.update(intervals={}),
+    "short intervals": lambda entry: entry["intervals"]["upper"].pop(),
+    "no end": lambda entry: entry["intervals"]["lower"].__setitem__(3, None),
+    "no Brier range": lambda entry: entry.update(brier_range={}),
+    "infinite Brier": lambda entry: entry["brier_range"].update(upper=float("inf")),
 }
 
 

@@ -5,6 +5,8 @@ import pandas as pd
 import pytest
 
 from jaxunc import report
+from jaxunc.report._summary import interval_means
+from tests.report._made_up import made_up_results
 
 pytestmark = pytest.mark.once
 
@@ -54,3 +56,14 @@ def test_a_ranking_tells_apart_what_differs_steadily():
     alone = report.ranking(given(*rows[:1], rows[3]), "accuracy", n_folds=5)
     assert alone.rules == ("vote",)
     assert not alone.different.any()
+
+
+def test_bins_of_several_folds_are_one():
+    settings = report.Settings(("random-forest",), ("vote",), (4,), n_trees=3, n_repeats=1, n_folds=2)
+    first, second = made_up_results(report.breast_cancer(), settings, ("vote",)).outcomes.values()
+    second.intervals["size"][:2], second.intervals["hits"][:2] = [30, 0], [3, 0]
+    second.intervals["lower"][:2] = [0.3, 0.0]
+    found = interval_means([first, second])
+    assert found["size"] == [40, 10, *[20] * 7], "the last bin is empty and left out"
+    assert found["hits"] == pytest.approx([8 / 40, 0.5, *[0.5] * 7])
+    assert found["lower"][:2] == pytest.approx([0.3 / 40, 0.1])
