@@ -29,11 +29,14 @@ def rules_page(everything: pd.DataFrame) -> str:
         "every test is a data set: the mean over its folds and over the two kinds of forest. Where counts are "
         "out-of-bag, extremely randomised trees are grown on bags as well, so that kinds of counts are compared on "
         "random forests alone; rules are compared on the same forests always.",
+        _who_is_who(two, more),
         "## Two classes: the best rule for each purpose",
         _how_to_read(),
         _winners(two),
         "## Two classes: against the mean of probabilities",
         told_apart(two),
+        "## Two classes: ranking by grown-out forests",
+        _ranking(two),
     ]
     if len(more):
         parts += ["## More than two classes", "Rules that compare two classes have no form here.", _winners(more)]
@@ -41,6 +44,10 @@ def rules_page(everything: pd.DataFrame) -> str:
         title = report.TITLES[measure]
         parts += [f"## Two classes: average ranks by {title}", _ranks(two, measure)]
         parts += [f"![average ranks by {title}, in-bag counts, leaves of at least one instance](rules-{measure}.svg)"]
+        parts += [
+            "In the picture 1 is best, and rules joined by a bar are not told apart by Nemenyi's test, which looks at "
+            "all pairs. The tables above look at comparisons with the mean alone, by signed-rank tests, which see more."
+        ]
     parts += ["## Two classes: rule, counts and leaf size chosen together", _together(two)]
     parts += ["## Two classes: whose counts", _whose_counts(two)]
     return "\n\n".join(parts) + "\n"
@@ -59,6 +66,29 @@ def write_pictures(everything: pd.DataFrame, folder: Path) -> None:
         )
         figure.savefig(folder / f"rules-{measure}.svg", metadata={"Date": None})
         plt.close(figure)
+
+
+def _who_is_who(two: pd.DataFrame, more: pd.DataFrame) -> str:
+    """The names of rules and sets."""
+    meanings = "; ".join(f"`{name}`, {rule.meaning}" for name, rule in report.RULES.items())
+    sets = [", ".join(sorted(rows["set"].unique())) for rows in (two, more)]
+    return (
+        f"Rules, by the names that `jaxunc compare` and estimators know: {meanings}.\n\nSets of two classes: {sets[0]}."
+        + f"\n\nOf more: {sets[1]}." * bool(sets[1])
+    )
+
+
+def _ranking(rows: pd.DataFrame) -> str:
+    """Each rule against the mean by AUC where leaves may hold one instance, as scikit-learn grows them."""
+    found = against_the_mean(by_set(rows, "auc", "inbag", 1), larger=True).drop(BASELINE)
+    body = [
+        [f"`{rule}`", f"{row['better']:.0f}:{row['worse']:.0f}", f"{row['gain']:+.4f}", f"{row['p']:.3f}"]
+        for rule, row in found.sort_values("p", kind="stable").iterrows()
+    ]
+    return (
+        f"AUC against `{BASELINE}`, in-bag counts, leaves of at least one instance: sets better and worse, median "
+        "gain, and Holm's p.\n\n" + _table(["rule", "better:worse", "gain", "p"], body)
+    )
 
 
 def _how_to_read() -> str:

@@ -117,7 +117,7 @@ def kept_accuracy(results: Results) -> dict[str, float]:
 
 
 def _on_measure(records: Any, measure: str, ranking: Ranking) -> str:
-    """Which rule ranks first by a measure, and what it can be told from."""
+    """Which rule ranks first by a measure, and what tests tell it apart from."""
     best, n_rules = ranking.rules[0], len(ranking.rules)
     start = f"{TITLES[measure][0].upper()}{TITLES[measure][1:]}: {_name(best)}"
     if n_rules == 1:
@@ -127,17 +127,18 @@ def _on_measure(records: Any, measure: str, ranking: Ranking) -> str:
     start += f" ranks first (average rank {ranking.ranks[0]:.1f} of {n_rules}){shared}."
     told = [rule for rule, p in zip(ranking.rules, ranking.from_best, strict=True) if p < 0.05]
     if not told:
-        return f"{start} No other rule can be told from it."
+        return f"{start} No test tells another rule apart from it."
     told_from = "all others" if len(told) == n_rules - 1 else f"{len(told)} of the {n_rules - 1} others"
     if BASELINE not in ranking.rules or best == BASELINE:
-        return f"{start} It is told from {told_from}."
+        return f"{start} Tests tell it apart from {told_from}."
     if BASELINE not in told:
-        return f"{start} It is told from {told_from}, but not from `{BASELINE}`, what forests answer with by default."
+        default = f"`{BASELINE}`, what forests answer with by default"
+        return f"{start} Tests tell it apart from {told_from}, but not from {default}."
     mean = records.groupby("rule")[measure].mean()
     lead = (mean[best] - mean[BASELINE]) * (1 if METRICS[measure] else -1)
     how = "worse" if lead > 0 else "better on average, though it ranks lower,"
     least = f"{abs(lead):.4f}" if abs(lead) >= 5e-5 else "less than 0.0001"
-    return f"{start} It is told from {told_from}, `{BASELINE}` among them, which is {how} by {least}."
+    return f"{start} Tests tell it apart from {told_from}, `{BASELINE}` among them, which is {how} by {least}."
 
 
 def _on_leaf_sizes(records: Any) -> str:

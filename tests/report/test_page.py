@@ -72,7 +72,7 @@ def test_the_same_results_make_the_same_page(folder):
 def test_all_rules_alike_and_one_rule_alone(tmp_path):
     """Nothing is told apart, nothing is divided by zero."""
     alike = report.write_page(tmp_path, made_up_results(report.breast_cancer(), SETTINGS)).read_text(encoding="utf-8")
-    assert alike.count("No other rule can be told from it.") == 4
+    assert alike.count("No test tells another rule apart from it.") == 4
     assert not re.search(r"\bnan\b", re.sub(r'"data:[^"]*"', "", alike), re.IGNORECASE)
     one = made_up_results(report.breast_cancer(), report.Settings(leaf_sizes=(4,), n_repeats=1), ("vote",))
     said = report.write_page(tmp_path, one).read_text(encoding="utf-8")
