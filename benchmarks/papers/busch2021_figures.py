@@ -24,8 +24,10 @@ RULES = {
 }
 """Figure 2, in the order of the paper's sections."""
 N_TRIALS, LARGEST_LEAF, N_LEAVES, SHARE = 100, 100, 100, 0.75
-SHOWN = ("probability", "pooling", "confidence", "dempster", "evidence-to-prior", "evidence")
+SHOWN = ("probability", "evidence", "evidence-code", "evidence-to-prior", "pooling")
 """Figure 5."""
+NEAR, FAR = 0.002, 0.2
+"""In Figure 5, how near to the mean a method is not drawn, and how far below the median a value is cut off."""
 
 
 def simulated_counts(seed: int, *shape: int) -> np.ndarray:
@@ -111,20 +113,47 @@ def _against_leaf_size(spread: pd.DataFrame, trees: pd.DataFrame):
     from matplotlib import pyplot as plt
 
     from jaxunc.plotting import LeafSizeDisplay
+    from jaxunc.plotting._style import lines_for
 
+    looks = lines_for(SHOWN)
     sets: Sequence[str] = list(dict.fromkeys(spread["set"]))
-    figure, axes = plt.subplots(1, len(sets), figsize=(3.2 * len(sets), 3.4), layout="constrained")
+    figure, axes = plt.subplots(1, len(sets), figsize=(3.2 * len(sets), 3.6), layout="constrained")
+    handles = {}
     for ax, name in zip(np.atleast_1d(axes), sets, strict=True):
         single = spread[spread["set"] == name].set_index("leaf_size")
         leaf_sizes = list(single.index)
-        here = trees[trees["set"] == name].pivot(index="leaf_size", columns="method", values="accuracy")
-        values = {method: here.loc[leaf_sizes, method].tolist() for method in SHOWN}
-        LeafSizeDisplay.from_values(leaf_sizes, values, measure="accuracy", ax=ax)
+        here = trees[trees["set"] == name].pivot(index="leaf_size", columns="method", values="accuracy").loc[leaf_sizes]
+        near = [m for m in SHOWN[1:] if (here[m] - here[SHOWN[0]]).abs().max() < NEAR]
+        values = {method: here[method].tolist() for method in SHOWN if method not in near}
+        display = LeafSizeDisplay(leaf_sizes, values, measure="accuracy").plot(ax, lines=looks)
+        handles |= display.lines_
         places, mean, deviation = range(len(leaf_sizes)), single["mean"].to_numpy(), single["std"].to_numpy()
         ax.plot(places, mean, color="#0072B2", linestyle="--", linewidth=1, zorder=1.5)
         for k in (3, 2, 1):
             ax.fill_between(places, mean - k * deviation, mean + k * deviation, color="#56B4E9", alpha=0.12, zorder=1)
+        _cut(ax, values, mean - 3 * deviation)
         ax.set_title(name)
-    handles, labels = np.atleast_1d(axes)[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(SHOWN), frameon=False)
+        if near:
+            ax.set_xlabel(f"{ax.get_xlabel()}\nas {SHOWN[0]}: {', '.join(near)}")
+    order = [name for name in SHOWN if name in handles]
+    figure.legend([handles[name] for name in order], order, loc="outside lower center", ncols=len(order), frameon=False)
     return figure
+
+
+def _cut(ax, values: Mapping[str, Sequence[float]], low: np.ndarray) -> None:
+    """Let no value far below all others set the axis; an arrow says where it lies."""
+    everything = np.concatenate([low, *values.values()])
+    floor = np.median(everything) - FAR
+    below = [(name, place, v) for name, line in values.items() for place, v in enumerate(line) if v < floor]
+    if below:
+        bottom, top = everything[everything >= floor].min(), ax.get_ylim()[1]
+        bottom -= 0.08 * (top - bottom)
+        ax.set_ylim(bottom, top)
+        for name, place, value in below:
+            ax.annotate(
+                f"{name}: {value:.2f}",
+                (place, bottom),
+                (place + 0.3, bottom + 0.06 * (top - bottom)),
+                fontsize=8,
+                arrowprops={"arrowstyle": "->", "linewidth": 0.8},
+            )

@@ -14,6 +14,8 @@ class Method(NamedTuple):
 
     group: str
     """``paper``, ``code`` (in the published code only) or ``new``."""
+    meaning: str
+    """What it does, in a few words."""
     combiner: str | Callable[[Forest], Fold]
     options: Mapping[str, Any] = MappingProxyType({})
     reads: str = "score"
@@ -37,34 +39,103 @@ def _evidence_toward_prior(forest: Forest) -> Fold:
 _PRIOR = {"prior": "forest"}
 
 METHODS = {
-    "probability": Method("paper", "mean"),
-    "laplace": Method("paper", "mean", _scored("laplace")),
-    "plausibility": Method("paper", "mean", _scored("plausibility")),
-    "confidence": Method("paper", "mean", _scored("confidence_bounds")),
-    "vote": Method("paper", "vote"),
-    "pooling": Method("paper", "pooling"),
-    "dempster": Method("paper", "dempster"),
-    "cautious": Method("paper", "cautious"),
-    "evidence": Method("paper", "evidence"),
-    "evidence-code": Method("code", "evidence", {"prior_term": "published_code"}),
-    "median": Method("code", "median"),
-    "maximum": Method("code", "maximum"),
-    "mixture-mean": Method("code", "generalized_mixture", {"reference": "mean"}),
-    "mixture-median": Method("code", "generalized_mixture", {"reference": "median"}),
-    "mixture-maximum": Method("code", "generalized_mixture", {"reference": "maximum"}),
-    "linear": Method("code", "mean", _scored("linear")),
-    "ucb": Method("code", "mean", _scored("ucb")),
-    "epistemic": Method("code", "epistemic_weighting"),
-    "beta-sum": Method("code", "beta_aggregation", {"statistic": "sum"}),
-    "beta-mode": Method("code", "beta_aggregation", {"statistic": "max"}),
-    "beta-exact": Method("new", "beta_aggregation", {"statistic": "exact"}),
-    "m-estimate": Method("new", "mean", _scored("m_estimate", m=2.0, **_PRIOR)),
-    "plausibility-p": Method("new", "mean", _scored("plausibility", **_PRIOR)),
-    "dempster-margin": Method("new", "dempster", reads="margin"),
-    "dempster-p": Method("new", "dempster", _PRIOR, reads="margin"),
-    "cautious-margin": Method("new", "cautious", reads="margin"),
-    "cautious-p": Method("new", "cautious", _PRIOR, reads="margin"),
-    "evidence-to-prior": Method("new", _evidence_toward_prior),
+    "probability": Method(
+        "paper", "mean of the leaves' class frequencies: *the mean*, which scikit-learn's forests answer", "mean"
+    ),
+    "laplace": Method(
+        "paper", "mean of the frequencies with one instance of each class added", "mean", _scored("laplace")
+    ),
+    "plausibility": Method(
+        "paper",
+        "mean of plausibility scores: how far a leaf's counts speak for one class more than for the other",
+        "mean",
+        _scored("plausibility"),
+    ),
+    "confidence": Method(
+        "paper", "mean of scores from confidence bounds: a small leaf says less", "mean", _scored("confidence_bounds")
+    ),
+    "vote": Method("paper", "majority vote of the trees", "vote"),
+    "pooling": Method("paper", "frequencies of the counts of all leaves together", "pooling"),
+    "dempster": Method(
+        "paper",
+        "Dempster's rule for leaves as belief functions, read by its published score",
+        "dempster",
+    ),
+    "cautious": Method(
+        "paper", "the cautious rule, for sources that depend on each other, read by its published score", "cautious"
+    ),
+    "evidence": Method(
+        "paper",
+        "evidence accumulation: each leaf moves the odds by how far its frequencies lie from the prior",
+        "evidence",
+    ),
+    "evidence-code": Method(
+        "code",
+        "the same with the prior itself where the formula has its logarithm",
+        "evidence",
+        {"prior_term": "published_code"},
+    ),
+    "median": Method("code", "median of the frequencies", "median"),
+    "maximum": Method("code", "the most extreme frequency", "maximum"),
+    "mixture-mean": Method(
+        "code",
+        "weighted mean of the frequencies, less weight the further one is from their mean",
+        "generalized_mixture",
+        {"reference": "mean"},
+    ),
+    "mixture-median": Method("code", "the same, from their median", "generalized_mixture", {"reference": "median"}),
+    "mixture-maximum": Method(
+        "code", "the same, from the most extreme of them", "generalized_mixture", {"reference": "maximum"}
+    ),
+    "linear": Method(
+        "code", "mean of the majorities in numbers of instances: large leaves speak louder", "mean", _scored("linear")
+    ),
+    "ucb": Method(
+        "code",
+        "mean of the frequencies in units of an upper confidence bound: times the root of the leaf's size",
+        "mean",
+        _scored("ucb"),
+    ),
+    "epistemic": Method(
+        "code",
+        "mean of plausibility scores, each times one less its leaf's epistemic uncertainty",
+        "epistemic_weighting",
+    ),
+    "beta-sum": Method(
+        "code",
+        "mean of the leaves' beta densities, read by its area beyond one half, on the published grid",
+        "beta_aggregation",
+        {"statistic": "sum"},
+    ),
+    "beta-mode": Method("code", "the same density, read by its mode", "beta_aggregation", {"statistic": "max"}),
+    "beta-exact": Method(
+        "new", "the same density, read by its exact area beyond one half", "beta_aggregation", {"statistic": "exact"}
+    ),
+    "m-estimate": Method(
+        "new",
+        "mean of the frequencies with two instances added, divided as the prior is",
+        "mean",
+        _scored("m_estimate", m=2.0, **_PRIOR),
+    ),
+    "plausibility-p": Method(
+        "new", "`plausibility` against the prior in place of one half", "mean", _scored("plausibility", **_PRIOR)
+    ),
+    "dempster-margin": Method(
+        "new",
+        "`dempster`, read by the margin of log commonalities, which does not saturate",
+        "dempster",
+        reads="margin",
+    ),
+    "dempster-p": Method(
+        "new", "`dempster-margin` against the prior in place of one half", "dempster", _PRIOR, reads="margin"
+    ),
+    "cautious-margin": Method("new", "`cautious`, read by the margin of log commonalities", "cautious", reads="margin"),
+    "cautious-p": Method(
+        "new", "`cautious-margin` against the prior in place of one half", "cautious", _PRIOR, reads="margin"
+    ),
+    "evidence-to-prior": Method(
+        "new", "`evidence`, leaves smoothed toward the prior in place of one half", _evidence_toward_prior
+    ),
 }
 """By the name that tables and files use."""
 

@@ -1,6 +1,6 @@
 """What Busch et al. 2021 found, point by point, and what is found here. Verdicts follow from the numbers by rules."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -10,8 +10,12 @@ from benchmarks.papers.busch2021_methods import METHODS, PAPER
 from jaxunc import comparison
 
 HOLDS, IN_PART, FAILS = "holds", "in part", "does not hold"
+NOT_SIGNIFICANT = "not significant"
 ONLY_CODE = "with the published code's prior term only"
 BALANCED, IMBALANCED = (0.4, 0.6), (0.3, 0.7)
+BASELINE, LEVEL = "probability", 0.05
+DECIMALS = 6
+"""Differences below 10^-6 are ties: in counts of sets, in tests and in ranks."""
 
 
 class Finding(NamedTuple):
@@ -47,15 +51,25 @@ class Results:
         best = {}
         for leaf_size in self.leaf_sizes:
             values = self.values(measure, leaf_size)[list(methods)]
-            ranks = comparison.average_ranks(values.to_numpy(), larger_is_better=True, decimals=6)
+            ranks = comparison.average_ranks(values.to_numpy(), larger_is_better=True, decimals=DECIMALS)
             best[leaf_size] = list(methods)[int(np.argmin(ranks))]
         return best
 
-    def duel(self, measure: str, leaf_size: int, first: str, second: str, sets=None) -> "Duel":
-        """``first`` against ``second`` over the sets."""
-        values = self.values(measure, leaf_size)
-        values = values if sets is None else values.loc[[name for name in values.index if name in sets]]
-        return Duel.of(values[first] - values[second])
+    def duels(self, measure: str, first: str, second: str = BASELINE, sets=None) -> dict[int, "Duel"]:
+        """``first`` against ``second`` for each leaf size, over all sets or some.
+
+        Against the mean of probabilities p is that of `against_the_mean`; else Holm's over the leaf sizes.
+        """
+        if second == BASELINE and sets is None:
+            return {n: against_the_mean(self.values(measure, n)[list(METHODS)])[first] for n in self.leaf_sizes}
+        pairs = {n: self.values(measure, n)[[first, second]] for n in self.leaf_sizes}
+        if sets is not None:
+            pairs = {n: pair.loc[[name for name in pair.index if name in sets]] for n, pair in pairs.items()}
+        p_values = comparison.holm(np.array([signed_rank(pair) for pair in pairs.values()]))
+        return {
+            n: Duel.of(pair[first] - pair[second], float(p))
+            for (n, pair), p in zip(pairs.items(), p_values, strict=True)
+        }
 
     def sets_between(self, low: float, high: float) -> list[str]:
         """Sets whose share of class 1 lies between."""
@@ -63,19 +77,49 @@ class Results:
 
 
 class Duel(NamedTuple):
-    """On how many sets one is better and worse, and the median gain."""
+    """On how many sets one is better and worse, the median gain, and the p-value of a test, if there was one."""
 
     better: int
     worse: int
     gain: float
+    p: float = 1.0
 
     @classmethod
-    def of(cls, difference: pd.Series) -> "Duel":
-        """Differences below 1e-6 count for nobody."""
-        return cls(int((difference > 1e-6).sum()), int((difference < -1e-6).sum()), float(difference.median()))
+    def of(cls, difference: pd.Series, p: float = 1.0) -> "Duel":
+        """From the differences on the sets; ties count for nobody."""
+        least = 10.0**-DECIMALS
+        return cls(int((difference >= least).sum()), int((difference <= -least).sum()), float(difference.median()), p)
+
+    @property
+    def is_told_apart(self) -> bool:
+        """Whether the test finds a difference."""
+        return self.p < LEVEL
 
     def __str__(self) -> str:
-        return f"{self.better}:{self.worse} ({self.gain:+.4f})"
+        text = f"{self.better}:{self.worse} ({signed(self.gain)})"
+        return f"**{text}**" if self.is_told_apart else text
+
+
+def signed(gain: float) -> str:
+    """A gain with four places: 0 for a tie, and what would round to nothing as less than .0001."""
+    if abs(gain) < 10.0**-DECIMALS:
+        return "0"
+    return "<.0001" if abs(gain) < 0.5e-4 else f"{gain:+.4f}"
+
+
+def signed_rank(pair: pd.DataFrame) -> float:
+    """p of the signed-rank test of two columns; 1 where there are no two rows to test."""
+    if len(pair) < 2:
+        return 1.0
+    tests = comparison.pairwise_wilcoxon(pair.to_numpy(), larger_is_better=True, decimals=DECIMALS)
+    return float(tests.p_values[0, 1])
+
+
+def against_the_mean(values: pd.DataFrame) -> dict[str, Duel]:
+    """Every method of ``values [sets methods]`` against the mean of probabilities; p is Holm's over the methods."""
+    others = [name for name in values if name != BASELINE]
+    p_values = comparison.holm(np.array([signed_rank(values[[name, BASELINE]]) for name in others]))
+    return {name: Duel.of(values[name] - values[BASELINE], float(p)) for name, p in zip(others, p_values, strict=True)}
 
 
 def findings(results: Results) -> list[Finding]:
@@ -97,16 +141,19 @@ def findings(results: Results) -> list[Finding]:
     return found
 
 
-def _per_leaf(results: Results, measure: str, first: str, second: str, sets=None) -> dict[int, Duel]:
-    return {n: results.duel(measure, n, first, second, sets) for n in results.leaf_sizes}
-
-
-def _listed(duels: Mapping[int, Duel]) -> str:
+def listed(duels: Mapping[int, Duel]) -> str:
+    """A duel for each leaf size."""
     return ", ".join(f"leaf {n}: {duel}" for n, duel in duels.items())
 
 
 def _grade(shares: float, whole: float = 0.8, part: float = 0.4) -> str:
     return HOLDS if shares >= whole else IN_PART if shares >= part else FAILS
+
+
+def _tested(verdict: str, duels: Iterable[Duel], *, ahead: bool) -> str:
+    """A verdict on duels; of those that decide, a test must find one ahead (or behind) at least."""
+    found = any(duel.is_told_apart and (duel.better > duel.worse) == ahead for duel in duels)
+    return f"{verdict}, {NOT_SIGNIFICANT}" if verdict in (HOLDS, ONLY_CODE) and not found else verdict
 
 
 def _evidence_leads(results: Results) -> Finding:
@@ -115,72 +162,84 @@ def _evidence_leads(results: Results) -> Finding:
     beyond = [name == "evidence" for n, name in accuracy.items() if n > results.leaf_sizes[0]]
     return Finding(
         "Evidence accumulation is on top, above all by accuracy, but for the smallest leaves.",
-        f"Best average rank of the nine by accuracy: {told(accuracy)}. By AUC: {told(auc)}.",
+        f"Best average rank of the nine, ranked within each leaf size (Figure 3 ranks all pairs of a method and a leaf "
+        f"size together), by accuracy: {told(accuracy)}. By AUC: {told(auc)}.",
         _grade(float(np.mean(beyond))),
     )
 
 
 def _belief_rules_rank_badly(results: Results) -> Finding:
-    duels = _per_leaf(results, "auc", "dempster", "probability")
-    margins = _per_leaf(results, "auc", "dempster-margin", "probability")
+    duels = results.duels("auc", "dempster")
+    margins = results.duels("auc", "dempster-margin")
     return Finding(
         "The rules of belief functions have trouble to rank (AUC).",
-        f"Dempster's published score against the mean: {_listed(duels)}. Its margin of log commonalities, which does "
-        f"not saturate: {_listed(margins)}. The trouble is the score that is read, not the rule.",
-        _grade(float(np.mean([duel.better < duel.worse for duel in duels.values()]))),
+        f"Dempster's published score against the mean: {listed(duels)}. Its margin of log commonalities, which does "
+        f"not saturate: {listed(margins)}. The trouble is the score that is read, not the rule.",
+        _tested(
+            _grade(float(np.mean([duel.better < duel.worse for duel in duels.values()]))), duels.values(), ahead=False
+        ),
     )
 
 
 def _dempster_decides_well(results: Results) -> Finding:
-    duels = _per_leaf(results, "accuracy", "dempster", "probability")
+    duels = results.duels("accuracy", "dempster")
     large = [duels[n] for n in results.leaf_sizes if n >= 4]
     return Finding(
         "Dempster's rule has an advantage by accuracy at middle to large leaves.",
-        f"Against the mean: {_listed(duels)}.",
-        _grade(float(np.mean([duel.better > duel.worse for duel in large]))),
+        f"Against the mean: {listed(duels)}.",
+        _tested(_grade(float(np.mean([duel.better > duel.worse for duel in large]))), large, ahead=True),
     )
 
 
 def _laplace_is_worse(results: Results) -> Finding:
-    duels = _per_leaf(results, "auc", "laplace", "probability")
+    duels = results.duels("auc", "laplace")
     return Finding(
         "Laplace's correction is always worse than the mean by AUC, whatever the leaf size.",
-        f"{_listed(duels)}: more often worse, by less than anybody would notice.",
-        _grade(float(np.mean([duel.worse > duel.better for duel in duels.values()]))),
+        f"{listed(duels)}: more often worse, by less than anybody would notice.",
+        _tested(
+            _grade(float(np.mean([duel.worse > duel.better for duel in duels.values()]))), duels.values(), ahead=False
+        ),
     )
 
 
 def _plausibility_falls_behind(results: Results) -> Finding:
-    duels = _per_leaf(results, "auc", "plausibility", "probability")
+    duels = results.duels("auc", "plausibility")
     near = all(abs(duels[n].gain) < 1e-3 for n in results.small)
     behind = all(duels[n].worse > duels[n].better for n in results.large)
     return Finding(
         "Plausibility is close to the mean at small leaves, and falls behind as they grow (AUC).",
-        f"{_listed(duels)}.",
-        HOLDS if near and behind else IN_PART if near or behind else FAILS,
+        f"{listed(duels)}.",
+        _tested(
+            HOLDS if near and behind else IN_PART if near or behind else FAILS,
+            [duels[n] for n in results.large],
+            ahead=False,
+        ),
     )
 
 
 def _confidence_at_larger_leaves(results: Results) -> Finding:
-    duels = _per_leaf(results, "auc", "confidence", "probability")
-    larger = [duels[n].better > duels[n].worse for n in results.leaf_sizes if n >= 4]
+    duels = results.duels("auc", "confidence")
+    larger = [duels[n] for n in results.leaf_sizes if n >= 4]
+    ahead = [duel.better > duel.worse for duel in larger]
     smallest = duels[results.leaf_sizes[0]]
     return Finding(
         "Confidence bounds are the best of the methods close to the mean at medium and larger leaves, not at the "
         "smallest (AUC).",
-        f"{_listed(duels)}.",
-        _grade(float(np.mean([*larger, smallest.better <= smallest.worse]))),
+        f"{listed(duels)}.",
+        _tested(_grade(float(np.mean([*ahead, smallest.better <= smallest.worse]))), larger, ahead=True),
     )
 
 
 def _vote_catches_up(results: Results) -> Finding:
-    auc = _per_leaf(results, "auc", "vote", "probability")
+    auc = results.duels("auc", "vote")
     smallest, *others = results.leaf_sizes
     behind = [auc[n].worse > 2 * auc[n].better for n in others]
     return Finding(
         "Voting keeps up at the smallest leaves only.",
-        f"By AUC: {_listed(auc)}. By accuracy: {_listed(_per_leaf(results, 'accuracy', 'vote', 'probability'))}.",
-        _grade(float(np.mean([*behind, abs(auc[smallest].gain) < 1e-3]))),
+        f"By AUC: {listed(auc)}. By accuracy: {listed(results.duels('accuracy', 'vote'))}.",
+        _tested(
+            _grade(float(np.mean([*behind, abs(auc[smallest].gain) < 1e-3]))), [auc[n] for n in others], ahead=False
+        ),
     )
 
 
@@ -188,20 +247,27 @@ def _pooling_is_unstable(results: Results) -> Finding:
     last = results.leaf_sizes[-1]
     values = results.values("accuracy", last)
     gain = (values["pooling"] - values["probability"]).sort_values()
+    duel = results.duels("accuracy", "pooling")[last]
     return Finding(
         "Pooling improves on a few sets; on most it weighs the size of leaves too much.",
-        f"At leaf {last} against the mean, by accuracy: {Duel.of(gain)}; best on {gain.index[-1]} "
-        f"({gain.iloc[-1]:+.4f}), worst on {gain.index[0]} ({gain.iloc[0]:+.4f}).",
-        HOLDS if (gain < 0).sum() > (gain > 0).sum() > 0 else IN_PART if (gain < 0).sum() > (gain > 0).sum() else FAILS,
+        f"At leaf {last} against the mean, by accuracy: {duel}; best on {gain.index[-1]} "
+        f"({signed(gain.iloc[-1])}), worst on {gain.index[0]} ({signed(gain.iloc[0])}).",
+        _tested(
+            HOLDS if duel.worse > duel.better > 0 else IN_PART if duel.worse > duel.better else FAILS,
+            [duel],
+            ahead=False,
+        ),
     )
 
 
 def _cautious_has_problems(results: Results) -> Finding:
-    duels = _per_leaf(results, "accuracy", "cautious", "dempster")
+    duels = results.duels("accuracy", "cautious", "dempster")
     return Finding(
         "Dependent trees do no harm to Dempster's rule; the cautious rule, made for them, has serious problems.",
-        f"Cautious against Dempster by accuracy: {_listed(duels)}.",
-        _grade(float(np.mean([duel.worse > duel.better for duel in duels.values()]))),
+        f"Cautious against Dempster by accuracy: {listed(duels)}.",
+        _tested(
+            _grade(float(np.mean([duel.worse > duel.better for duel in duels.values()]))), duels.values(), ahead=False
+        ),
     )
 
 
@@ -234,7 +300,7 @@ def _against_references(results: Results) -> list[Finding]:
         Finding(
             "A random forest is clearly ahead where classes are uneven, and hardly where they are even.",
             f"Its accuracy less that of evidence accumulation, in the median over sets and leaf sizes: "
-            f"{gap['uneven']:+.4f} on uneven sets, {gap['even']:+.4f} on even ones.",
+            f"{signed(gap['uneven'])} on uneven sets, {signed(gap['even'])} on even ones.",
             HOLDS if gap["uneven"] > 2 * max(gap["even"], 0) and gap["uneven"] > 0 else FAILS,
         ),
     ]
@@ -242,15 +308,17 @@ def _against_references(results: Results) -> list[Finding]:
 
 def _evidence_on_unbalanced(results: Results) -> Finding:
     uneven = [name for name, share in results.ratios.items() if not IMBALANCED[0] <= share <= IMBALANCED[1]]
-    told, leads = [], {}
-    for term, name in (("formula", "evidence"), ("published code", "evidence-code")):
-        duels = {n: results.duel("accuracy", n, name, "probability", uneven) for n in results.leaf_sizes}
-        leads[name] = all(duels[n].better > duels[n].worse for n in results.large)
-        told.append(f"{term}: {_listed(duels)}")
+    told, verdict = [], FAILS
+    for term, name, holds in (("Published code", "evidence-code", ONLY_CODE), ("Formula", "evidence", HOLDS)):
+        duels = results.duels("accuracy", name, sets=uneven)
+        large = [duels[n] for n in results.large]
+        if all(duel.better > duel.worse for duel in large):
+            verdict = _tested(holds, large, ahead=True)
+        told.insert(0, f"{term}: {listed(duels)}")
     return Finding(
         "Evidence accumulation works better than others on uneven sets, above all with larger leaves.",
-        f"Against the mean, by accuracy, on uneven sets. {'. '.join(text[0].upper() + text[1:] for text in told)}.",
-        HOLDS if leads["evidence"] else ONLY_CODE if leads["evidence-code"] else FAILS,
+        f"Against the mean, by accuracy, on uneven sets. {'. '.join(told)}.",
+        verdict,
     )
 
 
@@ -301,6 +369,6 @@ def best_of_all(results: Results) -> pd.DataFrame:
     ranks = {}
     for measure in ("auc", "accuracy"):
         table = [results.values(measure, n)[list(METHODS)].to_numpy() for n in results.leaf_sizes]
-        ranks[measure] = comparison.average_ranks(np.concatenate(table), larger_is_better=True, decimals=6)
+        ranks[measure] = comparison.average_ranks(np.concatenate(table), larger_is_better=True, decimals=DECIMALS)
     frame = pd.DataFrame(ranks, index=list(METHODS))
     return frame.assign(both=frame.mean(axis=1)).sort_values("both")

@@ -1,4 +1,4 @@
-"""The study of Zhang, Quost and Masson 2021: sets of classes from cautious forests, over the strength s.
+"""In the manner of Zhang, Quost and Masson 2021: sets of classes from cautious forests, over the strength s.
 
     python -m benchmarks.papers.zhang2021 [--data FOLDER] [--sets NAME ...]
 

@@ -4,6 +4,7 @@ import re
 
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
@@ -13,7 +14,16 @@ from benchmarks.papers import busch2021_figures
 from benchmarks.papers.busch2021_figures import simulated_ensembles, simulated_leaves, write_pictures
 from benchmarks.papers.busch2021_methods import METHODS, PAPER
 from benchmarks.papers.busch2021_page import means, rank_table, rank_tables, single_trees, study_page, with_references
-from benchmarks.papers.busch2021_reading import Results, findings
+from benchmarks.papers.busch2021_reading import (
+    NOT_SIGNIFICANT,
+    Duel,
+    Results,
+    _tested,
+    against_the_mean,
+    findings,
+    signed,
+)
+from jaxunc import comparison
 
 pytestmark = pytest.mark.once
 
@@ -126,11 +136,15 @@ def test_the_page_of_made_up_cells():
     page = study_page(everything, study.SETS, 16, 1)
     assert "12 of the 16 sets at hand" in page
     assert "nan" not in page
-    assert re.search(r"\| `evidence` \| paper \| \*\*12:0, \+0\.05\d\d\*\* \| \*\*12:0", page)
-    assert re.search(r"\| `laplace` \| paper \| \*\*0:12, -0\.0[45]\d\d\*\*", page)
-    verdicts = {finding.claim.split()[0]: finding.verdict for finding in findings(Results(everything, study.SETS))}
-    assert verdicts["Evidence"] == verdicts["Laplace's"] == "holds"
-    assert verdicts["Confidence"] != "holds"
+    assert re.search(r"\| `evidence` \| paper \| \*\*12:0 \(\+0\.05\d\d\)\*\* \| \*\*12:0", page)
+    assert re.search(r"\| `laplace` \| paper \| \*\*0:12 \(-0\.0[45]\d\d\)\*\*", page)
+    found = findings(Results(everything, study.SETS))
+    verdicts = {finding.claim.split()[0]: finding.verdict for finding in found}
+    assert found[0].claim.startswith("Evidence accumulation is on top")
+    assert found[0].verdict == verdicts["Laplace's"] == "holds"
+    assert verdicts["Evidence"] == "holds, not significant", "of the few uneven sets no test can tell"
+    assert not verdicts["Confidence"].startswith("holds")
+    assert "not run: webdata, electricity, skin, airlines." in page
     rows, methods = with_references(everything)
     assert methods[-2:] == ["random forest", "single tree"]
     ranks = rank_table(rows, "auc", methods)
@@ -138,6 +152,69 @@ def test_the_page_of_made_up_cells():
     assert ranks.to_numpy().mean() == pytest.approx((1 + 22) / 2)
     assert "even class ratio (sonar, banknote, mushroom, phishing)" in page
     assert "### extra-trees, 100 trees, AUC" in page
+
+
+def test_one_rule_for_ties():
+    """A millionth counts in duels, in their test and in the wins of Figure 4; less does not."""
+    steps = np.array([1e-6, 1.5e-6, -0.9e-6, 0.0, 2e-6, -3e-6])
+    values = pd.DataFrame({"probability": np.zeros(6), "laplace": steps, "vote": -steps})
+    tests = comparison.pairwise_wilcoxon(values.to_numpy(), larger_is_better=True, decimals=6)
+    for place, name in ((1, "laplace"), (2, "vote")):
+        duel = against_the_mean(values)[name]
+        assert (duel.better, duel.worse) == (tests.wins[place, 0], tests.wins[0, place])
+    assert (Duel.of(values["laplace"]).better, Duel.of(values["laplace"]).worse) == (3, 1)
+
+
+def test_gains_in_words():
+    assert [signed(gain) for gain in (0.0, 9e-7, -9e-7, 1e-6, -4e-5, 6e-5, -0.5)] == [
+        *("0", "0", "0", "<.0001", "<.0001", "+0.0001", "-0.5000")
+    ]
+    assert str(Duel(3, 1, 0.01, 0.04)) == "**3:1 (+0.0100)**"
+    assert str(Duel(3, 1, -2e-5)) == "3:1 (<.0001)"
+
+
+def test_verdicts_that_no_test_bears_out():
+    untold = f"holds, {NOT_SIGNIFICANT}"
+    sure, unsure = Duel(9, 1, 0.01, 0.01), Duel(6, 4, 0.01, 0.5)
+    assert _tested("holds", [sure, unsure], ahead=True) == "holds"
+    assert _tested("holds", [sure, unsure], ahead=False) == _tested("holds", [unsure], ahead=True) == untold
+    assert _tested("in part", [unsure], ahead=True) == "in part"
+
+
+@pytest.fixture(scope="module")
+def committed():
+    """The means of the committed cells, and the page that they make."""
+    everything = means(study.kept(study.RESULTS))
+    return everything, study_page(everything, study.SETS, len(study.SETS), study.N_REPEATS)
+
+
+def test_the_committed_page_is_made_of_the_committed_cells(committed):
+    page = committed[1]
+    assert page == (study.RESULTS / "README.md").read_text(encoding="utf-8")
+    told = set(re.findall(r"^\| `([\w-]+)` \|", page.split("## The names")[1].split("## What")[0], re.MULTILINE))
+    assert told == set(METHODS)
+
+
+def test_the_same_duel_is_told_in_the_same_way(committed):
+    """In the reading, in the table against the mean, and in Figure 4."""
+    everything, page = committed
+    table = page.split("against the mean of probabilities, AUC")[1].split("## ")[0]
+    claims = {"laplace": "Laplace's", "plausibility": "Plausibility", "confidence": "Confidence"}
+    reading = {finding.claim.split()[0]: finding.here for finding in findings(Results(everything, study.SETS))}
+    for place, (method, claim) in enumerate(claims.items()):
+        cells = re.findall(rf"^\| `{method}` \| paper \| (.*) \|$", table, re.MULTILINE)[0].split(" | ")
+        assert ", ".join(f"leaf {n}: {cell}" for n, cell in zip(study.LEAF_SIZES, cells, strict=True)) in reading[claim]
+        for n, cell in zip(study.LEAF_SIZES, cells, strict=True):
+            figure = page.split(f"| leaf {n} | `probability` | `laplace`")[1]
+            wins = re.findall(rf"^\| `{method}` \| (\d+)", figure, re.MULTILINE)[0]
+            losses = re.findall(r"^\| `probability` \|(.*)$", figure, re.MULTILINE)[0].split("|")[1 + place]
+            assert cell.strip("*").startswith(f"{wins}:{losses.split()[0]} ")
+
+
+def test_a_page_of_two_even_sets(committed):
+    everything = committed[0]
+    page = study_page(everything[everything["set"].isin(["sonar", "banknote"])], study.SETS, 16, 5)
+    assert "2 of the 16 sets at hand (sonar, banknote); not run: ionosphere," in page
 
 
 def test_simulations():

@@ -143,9 +143,20 @@ def test_what_the_page_says(kept):
         sign = 1 if measure == "auc" else -1
         for records in kept.values():
             assert sign * (page.means(records, "eb", measure) - page.means(records, "raw", measure))[0] > 0
+    six = {name: kept[name] for name in paper}
+    apart = {way: [] for way in page.WAYS}
     for measure in page.MEASURES:
-        gains = [np.mean([page.means(r, e, measure)[0] for r in kept.values()]) for e in ("eb", "laplace", "marginal")]
-        assert np.ptp(gains) < 0.004
+        of = {way: page.gains(six, way, measure).mean(axis=0)[[0, 5]] for way in page.WAYS}
+        for way in page.WAYS:
+            apart[way].extend(of[way] - of["eb"])
+    assert np.all(np.array(apart["moments"]) < 0)
+    told = page._reading(six)
+    for way in ("laplace", "marginal", "moments"):
+        assert f"within {np.abs(apart[way]).max():.4f}".replace(" 0.", " .") in told
+    assert f"range in {page.outside(six, 'log_loss'):.0%} of" in told
+    assert round(page.gains(six, "eb", "log_loss")[:, 5].mean(), 2) == 0.06
+    for measure in ("brier", "auc"):
+        assert round(page.gains(six, "eb", measure)[:, 0].mean(), 3) == 0.003
     assert page.means(kept["banknote"], "raw", "brier")[0] < 0.5 * page.means(kept["banknote-eb"], "raw", "brier")[0]
     published = np.array([page.ranges(records, "auc_published") for records in kept.values()])
     assert np.ptp(published, axis=-1).max() < 0.01

@@ -149,6 +149,8 @@ def test_what_the_page_says(kept):
                 apart = mean(setting, mass, name, more) - mean(setting, "averaged", name, more)
                 assert np.all(apart[at(5) :] >= 0)
     assert round(mean(oob, "mean", "u65", more), 3) == 0.806
+    liver = [page.measure(page.tallies(kept["liver"], *inbag, "equal"), n)[at(20)] for n in ("determinacy", "single")]
+    assert (round(liver[0], 3), liver[1]) == (0.004, 0.5)
     for name, found in more.items():
         sizes = page.tallies(found, 1, "inbag", "equal")[:, ::2]
         between = (sizes[:, 1:-1].sum(axis=1) / sizes.sum(axis=1)).max()
