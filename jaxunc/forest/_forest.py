@@ -80,7 +80,13 @@ class Forest(eqx.Module):
     @property
     def counts(self) -> Num[Array, "trees nodes classes"]:
         """Class counts of the leaves; zeros in inner and padding nodes."""
-        return self.count_table[self.code]
+        trees, index = jnp.arange(self.n_trees)[:, None], jnp.arange(self.n_nodes, dtype=jnp.int32)
+        inner = self.child != index
+        left = jnp.where(inner, self.child, self.n_nodes)
+        used = (index == 0) | jnp.zeros_like(inner)
+        used = used.at[trees, left].set(True, mode="drop").at[trees, left + 1].set(True, mode="drop")
+        counts = self.count_table[self.code]
+        return jnp.where((used & ~inner)[..., None], counts, jnp.zeros_like(counts))
 
     def with_counts(self, counts: Num[Array, "trees nodes classes"]) -> "Forest":
         """The same trees with other class counts, differentiable in them.

@@ -50,10 +50,16 @@ def test_a_table_of_distinct_counts(forest):
 def test_with_counts(forest, rng):
     counts = jnp.asarray(rng.uniform(0, 5, (12, forest.n_nodes, 3)))
     other = forest.with_counts(counts)
-    np.testing.assert_array_equal(other.counts, counts)
+    child = np.asarray(forest.child)
+    reached = np.zeros(child.shape, bool)
+    reached[:, 0] = True
+    for tree, node in np.argwhere(child != np.arange(forest.n_nodes)):
+        reached[tree, child[tree, node] : child[tree, node] + 2] = True
+    kept = np.where((reached & leaf_nodes(forest))[..., None], counts, 0)
+    np.testing.assert_array_equal(other.counts, kept, "inner and padding nodes have none, whatever is given for them")
     np.testing.assert_array_equal(other.feature, forest.feature)
     total = jax.grad(lambda c: jnp.sum(forest.with_counts(c).counts ** 2))(counts)
-    np.testing.assert_allclose(total, 2 * counts, rtol=1e-6)
+    np.testing.assert_allclose(total, 2 * kept, rtol=1e-6)
 
 
 def test_with_prior(forest):

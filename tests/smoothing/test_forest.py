@@ -10,7 +10,7 @@ import pytest
 import jaxunc as ju
 from jaxunc import smoothing
 from jaxunc.smoothing import BetaPrior, MemberSmoothing, SmoothedMean, fit_dirichlet_prior, fit_forest_prior, smooth
-from tests._forests import forest_of_leaves
+from tests._forests import forest_of_leaves, toy_data
 from tests._refusal import refuses
 
 N, K = 6, 3
@@ -36,6 +36,21 @@ def test_smoothed_forests(n_classes, level):
     prior = fit_forest_prior(forest, level=level)
     rule = SmoothedMean(prior)
     np.testing.assert_allclose(rule.probability(jnp.asarray(counts)), expected.mean(axis=1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("level", ["tree", "forest"])
+@pytest.mark.once
+def test_priors_are_those_of_leaves_alone(level):
+    """What stands in the rows of inner and padding nodes is not looked at: a smoothed forest can be fitted again."""
+    X, y = toy_data(2)
+    forest = ju.grow_random_trees(jax.random.key(0), X, y, n_trees=2, min_samples_leaf=20)
+    again = smoothing.smooth_forest(forest, level, method="moments")
+    found = fit_forest_prior(again, method="moments")
+    for tree in range(2):
+        place = np.unique(np.asarray(ju.leaf_index(again, X))[:, tree])
+        leaves = np.asarray(again.count_table)[np.asarray(again.code)[tree, place]]
+        expected = fit_dirichlet_prior(leaves, method="moments")
+        np.testing.assert_allclose(found.alpha[tree], expected.alpha, rtol=1e-4)
 
 
 def test_a_given_prior_and_gradients():
