@@ -115,6 +115,19 @@ def test_a_lead_of_one_in_a_billion_is_no_tie(name):
             assert np.all(np.isfinite(part))
 
 
+@pytest.mark.once
+@pytest.mark.parametrize("name", ["together", "median", "maximum", "generalized_mixture"])
+def test_unsigned_counts_do_not_wrap(name, tolerance):
+    rule, expected = shared_answer(name, 2)
+    check_same(tolerance, name, rule.answer(jnp.asarray(leaves(2).astype(np.uint8))), expected)
+
+
+@pytest.mark.once
+def test_an_unsigned_lead_of_one_in_a_billion_is_evidence():
+    score = ju.EvidenceAccumulation(0.5).score(jnp.array([[[10**9, 10**9 + 1]], [[10**9 + 1, 10**9]]], jnp.uint32))
+    np.testing.assert_array_equal(np.sign(score), [1, -1])
+
+
 @pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.thorough])
 def test_counts_of_a_billion_as_floats(name, tolerance):
     counts = np.tile(leaves(2) * np.float32(0.75), (1, 1, 1))
