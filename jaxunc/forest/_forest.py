@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, Num
 
 from jaxunc._checks import check_counts, check_one_of, is_concrete
+from jaxunc._numerics import as_counts
 
 from ._distinct import distinct_counts
 from ._siblings import MODES, Siblings, settle_empty_leaves
@@ -95,7 +96,7 @@ class Forest(eqx.Module):
         ValueError
             If the shape is another one, or (outside a trace) a count is negative or not finite.
         """
-        counts = jnp.asarray(counts)
+        counts = as_counts(counts)
         expected = (self.n_trees, self.n_nodes, self.n_classes)
         if counts.shape != expected:
             raise ValueError(

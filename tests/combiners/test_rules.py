@@ -128,6 +128,27 @@ def test_an_unsigned_lead_of_one_in_a_billion_is_evidence():
     np.testing.assert_array_equal(np.sign(score), [1, -1])
 
 
+def test_counts_beyond_32_bits(tolerance):
+    """From the host as they are: whole numbers of 64 bits."""
+    counts = np.array([[5 * 10**9, 10**9], [0, 2**33]])
+    rules = ju.Together(pooling=ju.Pooling(), mean=ju.Mean())
+    expected = rules.probability(counts.astype(float))
+    tolerance.check(expected["pooling"], np.array([5e9, 1e9 + 2**33]) / (6e9 + 2**33))
+    for given_ in (counts, counts.astype(np.uint64)):
+        for name, probability in rules.probability(given_).items():
+            tolerance.check(probability, expected[name], scale=1.0)
+
+
+@pytest.mark.once
+def test_counts_of_half_precision():
+    """They are counted in float32, where a hundred leaves of a thousand have room."""
+    counts = np.tile(np.array([[1000, 3]], np.float16), (100, 1))
+    for half in (counts, jnp.asarray(counts, jnp.float16)):
+        probability = ju.Pooling().probability(half)
+        assert probability.dtype == jnp.float32
+        np.testing.assert_allclose(probability, [1000 / 1003, 3 / 1003], rtol=1e-6)
+
+
 @pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.thorough])
 def test_counts_of_a_billion_as_floats(name, tolerance):
     counts = np.tile(leaves(2) * np.float32(0.75), (1, 1, 1))
