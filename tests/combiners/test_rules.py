@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import jaxunc as ju
+from jaxunc.combiners import combine_counts
 from tests._forests import positive_counts, random_counts
 from tests._refusal import refuses
 from tests._rules import BINARY, CASES, PRIORS, RULES, by_rule, check_same, expected_scores, make
@@ -147,6 +148,33 @@ def test_counts_of_half_precision():
         probability = ju.Pooling().probability(half)
         assert probability.dtype == jnp.float32
         np.testing.assert_allclose(probability, [1000 / 1003, 3 / 1003], rtol=1e-6)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("n_classes", [4, 10])
+def test_the_rest_of_many_large_classes_does_not_overflow(n_classes, tolerance):
+    counts = np.full((3, n_classes), 10**9, np.int32)
+    counts[1, 0] = 2 * 10**9
+    rules = ju.Together(mean=ju.OneVsRest(ju.Mean()), evidence=ju.OneVsRest(ju.EvidenceAccumulation(0.25)))
+    for name, answer in rules.answer(counts).items():
+        expected = rules.answer(counts.astype(np.float32))[name]
+        tolerance.check(answer.class_scores, expected.class_scores, scale=1.0)
+        tolerance.check(answer.probability, expected.probability, scale=1.0)
+    lead = ju.OneVsRest(ju.Mean())(np.array([[[10**9, 5 * 10**8, 5 * 10**8 + 1]]], np.int32))
+    assert lead[0, 0] < 0, "where the rest fits, it is exact"
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    "rule", [ju.CautiousRule(), ju.OneVsRest(ju.CautiousRule()), ju.Maximum(), ju.Median()], ids=str
+)
+def test_no_tree(rule):
+    """All trees masked: as if all leaves were empty. (Rules that are sums: the test of weights has them.)"""
+    counts = jnp.asarray(leaves(2)[:2, :3])
+    answer = combine_counts(rule, counts, None, jnp.zeros(counts.shape[:-1], bool))
+    jax.tree.map(np.testing.assert_array_equal, answer, rule.answer(0 * counts))
+    np.testing.assert_array_equal(answer.class_scores, 0)
+    np.testing.assert_allclose(answer.probability, 0.5, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.thorough])
