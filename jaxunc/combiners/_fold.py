@@ -54,7 +54,10 @@ class Fold(eqx.Module):
         """The answer: an `Answer`, or whatever else the rule returns."""
 
     def answer(self, counts: Num[Array | np.ndarray, "... trees classes"]) -> PyTree:
-        """Combine the leaves' counts and return everything that `finish` returns."""
+        """Combine the leaves' counts and return everything that `finish` returns.
+
+        Whole numbers that do not fit 32 bits are taken as floats (unless JAX has 64), floats of 16 bits as float32.
+        """
         return self._combine(counts, None)
 
     def __call__(self, counts: Num[Array | np.ndarray, "... trees classes"]) -> PyTree:

@@ -83,7 +83,7 @@ class Forest(eqx.Module):
         """Class counts of the leaves; zeros in inner and padding nodes."""
         return self.count_table[self.code]
 
-    def with_counts(self, counts: Num[Array, "trees nodes classes"]) -> "Forest":
+    def with_counts(self, counts: Num[Array | np.ndarray, "trees nodes classes"]) -> "Forest":
         """The same trees with other class counts, differentiable in them.
 
         Parameters

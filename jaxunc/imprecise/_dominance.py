@@ -46,8 +46,8 @@ def dominance(
 
     Notes
     -----
-    Decided on the counts themselves, without division: integers of any size exactly, and fractions as the floats that
-    they are. Empty leaf: no preference. Gradient: none.
+    Decided on the counts themselves, without division: integers exactly, and fractions (and integers that do not fit
+    32 bits, unless JAX has 64) as the floats that they are. Empty leaf: no preference. Gradient: none.
 
     References
     ----------
