@@ -2,6 +2,10 @@
 
 from typing import ClassVar
 
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ._answer import Answer
 from ._belief_rule import BeliefRule
 
 
@@ -42,3 +46,7 @@ class CautiousRule(BeliefRule):
 
     def __init__(self, normalized: bool = False, eps=1e-5, prior=None, reliability=None):
         super().__init__(normalized, eps, prior, reliability)
+
+    def finish(self, stat: Float[Array, "... 2"]) -> Answer:
+        """As all belief rules; no tree at all, which leaves the minimum at infinity, says as little as empty leaves."""
+        return super().finish(jnp.where(jnp.isposinf(stat), 0.0, stat))

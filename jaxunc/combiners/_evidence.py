@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_one_of, check_probability_vector, is_concrete
 from jaxunc._numerics import float_dtype
+from jaxunc.imprecise import differences
 
 from ._answer import Answer, contradicted, margin
 from ._fold import Fold
@@ -96,7 +97,7 @@ class EvidenceAccumulation(Fold):
             )
         dtype = float_dtype(counts, self.log_prior)
         # C w_c - N as a sum of differences, which are exact for integers.
-        lead = jnp.sum((counts[..., :, None] - counts[..., None, :]).astype(dtype), axis=-1)
+        lead = jnp.sum(differences(counts).astype(dtype), axis=-1)
         share = n_classes * self.prior if self.smooth_to_prior else jnp.ones(n_classes, dtype)
         total = jnp.sum(counts.astype(dtype), axis=-1, keepdims=True) + n_classes * self.smoothing
         above = counts.astype(dtype) + self.smoothing * share

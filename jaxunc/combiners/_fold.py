@@ -4,10 +4,11 @@ import abc
 from typing import Any, ClassVar
 
 import equinox as eqx
-import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Num, PyTree
 
 from jaxunc._checks import check_class_axis, check_counts
+from jaxunc._numerics import as_counts
 
 from ._lift import combine_counts, warn_if_sizes_are_lost
 
@@ -52,28 +53,31 @@ class Fold(eqx.Module):
     def finish(self, stat: PyTree) -> PyTree:
         """The answer: an `Answer`, or whatever else the rule returns."""
 
-    def answer(self, counts: Num[Array, "... trees classes"]) -> PyTree:
-        """Combine the leaves' counts and return everything that `finish` returns."""
+    def answer(self, counts: Num[Array | np.ndarray, "... trees classes"]) -> PyTree:
+        """Combine the leaves' counts and return everything that `finish` returns.
+
+        Whole numbers that do not fit 32 bits are taken as floats (unless JAX has 64), floats of 16 bits as float32.
+        """
         return self._combine(counts, None)
 
-    def __call__(self, counts: Num[Array, "... trees classes"]) -> PyTree:
+    def __call__(self, counts: Num[Array | np.ndarray, "... trees classes"]) -> PyTree:
         """Class scores ``[... classes]`` of the leaves' counts ``[... trees classes]``."""
         return self._combine(counts, "class_scores")
 
-    def score(self, counts: Num[Array, "... trees 2"]) -> PyTree:
+    def score(self, counts: Num[Array | np.ndarray, "... trees 2"]) -> PyTree:
         """The published binary score ``[...]``, positive for class 1. See `margin` for a number to rank by."""
         return self._combine(counts, "score")
 
-    def probability(self, counts: Num[Array, "... trees classes"]) -> PyTree:
+    def probability(self, counts: Num[Array | np.ndarray, "... trees classes"]) -> PyTree:
         """Class probabilities ``[... classes]``."""
         return self._combine(counts, "probability")
 
-    def log_probability(self, counts: Num[Array, "... trees classes"]) -> PyTree:
+    def log_probability(self, counts: Num[Array | np.ndarray, "... trees classes"]) -> PyTree:
         """Logarithms of the class probabilities ``[... classes]``, for losses."""
         return self._combine(counts, "log_probability")
 
     def _combine(self, counts, readout: str | None) -> PyTree:
-        counts = jnp.asarray(counts)
+        counts = as_counts(counts)
         check_class_axis(counts)
         if counts.ndim < 2:
             raise ValueError(

@@ -26,9 +26,10 @@ def tree_mass(counts: Num[Array, "... classes"], s: Array, mass: Mass) -> dict[s
         return {"units": jnp.ones(())}
     whole = jnp.issubdtype(counts.dtype, jnp.integer)
     if mass == "leaf_size" and whole:
-        if counts.shape[-1] == 2:
+        if counts.shape[-1] == 2 and jnp.iinfo(counts.dtype).max < 1 << 31:
             return {"units": jnp.sum(counts.astype(jnp.uint32), axis=-1, dtype=jnp.uint32)}
         # The sum of many large counts does not fit 32 bits: in two parts, each of which does.
+        counts = counts.astype(jnp.int32) if counts.dtype.itemsize < 4 else counts
         low, high = counts & ((1 << _LIMB) - 1), counts >> _LIMB
         return {name: jnp.sum(limb, axis=-1, dtype=jnp.uint32) for name, limb in (("low", low), ("high", high))}
     size = jnp.sum(counts.astype(float_dtype(counts)), axis=-1)

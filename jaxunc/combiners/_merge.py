@@ -60,7 +60,8 @@ def _integer_sum() -> Accumulator:
     """Counts, in two 32-bit limbs: exact up to 2⁶³ without 64-bit integers."""
 
     def enter(values):
-        return values.astype(jnp.uint32), jnp.zeros(values.shape, jnp.int32)
+        wide = values.dtype.itemsize > 4
+        return values.astype(jnp.uint32), (values >> 32 if wide else jnp.zeros_like(values)).astype(jnp.int32)
 
     def join(a, b):
         low = a[0] + b[0]

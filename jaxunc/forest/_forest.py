@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, Num
 
 from jaxunc._checks import check_counts, check_one_of, is_concrete
+from jaxunc._numerics import as_counts
 
 from ._distinct import distinct_counts
 from ._siblings import MODES, Siblings, settle_empty_leaves
@@ -88,7 +89,7 @@ class Forest(eqx.Module):
         counts = self.count_table[self.code]
         return jnp.where((used & ~inner)[..., None], counts, jnp.zeros_like(counts))
 
-    def with_counts(self, counts: Num[Array, "trees nodes classes"]) -> "Forest":
+    def with_counts(self, counts: Num[Array | np.ndarray, "trees nodes classes"]) -> "Forest":
         """The same trees with other class counts, differentiable in them.
 
         Parameters
@@ -101,7 +102,7 @@ class Forest(eqx.Module):
         ValueError
             If the shape is another one, or (outside a trace) a count is negative or not finite.
         """
-        counts = jnp.asarray(counts)
+        counts = as_counts(counts)
         expected = (self.n_trees, self.n_nodes, self.n_classes)
         if counts.shape != expected:
             raise ValueError(

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Num
 
 from jaxunc._checks import check_class_axis, check_counts
-from jaxunc._numerics import float_dtype, two_sum
+from jaxunc._numerics import as_counts, float_dtype, two_sum
 
 from ._fractions import warn_of_fractions
 from ._strength import checked_strength
@@ -46,8 +46,8 @@ def dominance(
 
     Notes
     -----
-    Decided on the counts themselves, without division: integers of any size exactly, and fractions as the floats that
-    they are. Empty leaf: no preference. Gradient: none.
+    Decided on the counts themselves, without division: integers exactly, and fractions (and integers that do not fit
+    32 bits, unless JAX has 64) as the floats that they are. Empty leaf: no preference. Gradient: none.
 
     References
     ----------
@@ -61,7 +61,7 @@ def dominance(
      [False False False]
      [False False False]]
     """
-    counts = jnp.asarray(counts)
+    counts = as_counts(counts)
     check_class_axis(counts)
     check_counts(counts)
     warn_of_fractions(counts)

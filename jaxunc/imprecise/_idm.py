@@ -7,7 +7,7 @@ from jax import lax
 from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_class_axis, check_counts
-from jaxunc._numerics import float_dtype
+from jaxunc._numerics import as_counts, float_dtype
 
 from ._fractions import warn_of_fractions
 from ._interval import Interval
@@ -65,7 +65,7 @@ def idm_interval(
      [0.   0.  ]] [[0.5  0.75]
      [1.   1.  ]]
     """
-    counts = jnp.asarray(counts)
+    counts = as_counts(counts)
     check_class_axis(counts)
     check_counts(counts)
     warn_of_fractions(counts)

@@ -11,11 +11,13 @@ from jaxunc._numerics import float_dtype
 def checked_strength(s) -> Float[Array, "..."]:
     """s as a float of the precision that is computed in; a ValueError unless it is positive and finite."""
     if is_concrete(s):
-        dtype = jnp.finfo(float_dtype(s))
-        values = np.asarray(s, dtype=float)
-        if not np.all((values >= dtype.tiny) & (values <= dtype.max)):
+        values = np.asarray(s)
+        if fits := jnp.issubdtype(values.dtype, jnp.number):
+            values, limits = values.astype(float), jnp.finfo(float_dtype(s))
+            fits = np.all((values >= limits.tiny) & (values <= limits.max))
+        if not fits:
             raise ValueError(
-                f"s={s} must be a positive, finite number: the instances that an interval allows for beyond those "
+                f"s={s!r} must be a positive, finite number: the instances that an interval allows for beyond those "
                 "counted. Usual are 1 and 2; with s = 0 the interval would be a point."
             )
     return jnp.asarray(s, float_dtype(s))

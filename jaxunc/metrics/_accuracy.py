@@ -6,7 +6,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Real
 
-from ._instances import Labels, as_array, as_floats, check_columns, check_no_nan, checked_labels, nan_unless_classes
+from ._instances import Labels, as_array, as_floats, check_columns, checked_labels, nan_unless_classes
+from ._ranking import checked_scores
 
 
 def accuracy(
@@ -39,7 +40,7 @@ def accuracy(
     Notes
     -----
     Scores that are all -inf (every class vetoed) are a tie. Under a trace NaN and labels that are no class give NaN.
-    Hits are counted as integers, exactly. Gradient: 0.
+    NumPy's 64-bit numbers are compared as they are, on the host. Hits are counted as integers, exactly. Gradient: 0.
 
     References
     ----------
@@ -54,8 +55,7 @@ def accuracy(
     class_scores = as_array(class_scores)
     check_columns(class_scores, name="class_scores")
     y = checked_labels(y, *class_scores.shape)
-    check_no_nan(class_scores, name="class_scores")
-    return _accuracy(jnp.asarray(class_scores), y)
+    return _accuracy(checked_scores(class_scores, name="class_scores"), y)
 
 
 @jax.jit

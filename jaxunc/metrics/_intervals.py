@@ -74,12 +74,15 @@ def checked_leaf(leaf, interval: Interval):
             f"leaf has shape {leaf.shape} and dtype {leaf.dtype}; expected integers of shape ({n},), the leaf of each "
             "instance, such as a column of jaxunc.leaf_index."
         )
-    if is_concrete(leaf, interval):
-        _, first, place = np.unique(np.asarray(leaf), return_index=True, return_inverse=True)
+    if not is_concrete(leaf):
+        return jnp.asarray(leaf)
+    # Numbered anew: JAX would cut indices of 64 bits to 32, and leaves would merge.
+    _, first, place = np.unique(np.asarray(leaf), return_index=True, return_inverse=True)
+    if is_concrete(interval):
         for end in map(np.asarray, interval):
             if (end != end[first][place]).any():
                 raise ValueError(
                     "instances of one leaf have different intervals; a leaf has one. Leave leaf out to choose each "
                     "instance's probability by itself."
                 )
-    return jnp.asarray(leaf)
+    return jnp.asarray(place, jnp.int32)

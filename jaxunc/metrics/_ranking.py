@@ -12,12 +12,14 @@ from ._instances import check_no_nan
 
 
 def checked_scores(score, *, name: str) -> Real[Array, "..."]:
-    """The scores for JAX. 64-bit numbers that it would cut to 32 become ranks, on the host: the order is the same."""
+    """The scores for JAX. 64-bit numbers that it would cut to 32 become ranks, on the host: the order is the same.
+
+    Ranks among all of them, so that scores of different columns can be compared too.
+    """
     check_no_nan(score, name=name)
     if isinstance(score, np.ndarray) and jax.dtypes.canonicalize_dtype(score.dtype) != score.dtype:
-        columns = score.reshape(score.shape[0], -1).T
-        ranks = [np.unique(column, return_inverse=True)[1] for column in columns]
-        score = np.stack(ranks, axis=-1).astype(np.int32).reshape(score.shape)
+        _, rank = np.unique(score, return_inverse=True)
+        score = rank.reshape(score.shape).astype(np.int32)
     return jnp.asarray(score)
 
 

@@ -4,11 +4,12 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Num
 
-from jaxunc._numerics import float_dtype
+from jaxunc._numerics import as_counts, float_dtype
 
 
 def excess(counts: Num[Array, "... classes"]) -> Float[Array, "... classes"]:
     """C w_c - N: how far each class is above an even share, times the number of classes."""
+    counts = as_counts(counts)
     if counts.dtype == jnp.bool_:
         counts = counts.astype(jnp.int32)
     # Above the least count nothing is negative, so unsigned counts do not wrap. It cancels: so does its gradient.

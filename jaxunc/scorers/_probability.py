@@ -6,6 +6,7 @@ from jaxtyping import Array, Num
 from jaxunc._checks import check_class_axis
 from jaxunc._numerics import float_dtype, safe_divide, shares_of
 
+from ._differences import lead
 from ._scale import width
 
 
@@ -49,6 +50,5 @@ def probability(counts: Num[Array, "... classes"]) -> Array:
     check_class_axis(counts)
     dtype = float_dtype(counts)
     if counts.shape[-1] == 2:
-        lead = (counts[..., 1] - counts[..., 0]).astype(dtype)
-        return safe_divide(lead, 2 * jnp.sum(counts.astype(dtype), axis=-1))
+        return safe_divide(lead(counts), 2 * jnp.sum(counts.astype(dtype), axis=-1))
     return shares_of(counts.astype(dtype)) - 1 / counts.shape[-1]

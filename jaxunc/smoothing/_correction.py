@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_class_axis, check_counts
-from jaxunc._numerics import float_dtype, shares_of
+from jaxunc._numerics import as_counts, float_dtype, shares_of
 from jaxunc.imprecise import Interval
 
 from ._prior import BetaPrior, DirichletPrior, checked_concentration
@@ -185,10 +185,11 @@ def _moved(counts, alpha):
 
 def _aligned(counts, prior: BetaPrior | DirichletPrior):
     """Counts as floats, and the prior's parameters with axes that go with them."""
+    counts = as_counts(counts)
     check_class_axis(counts)
     check_counts(counts)
     alpha = checked_concentration(prior)
-    shape, lead = np.shape(counts), alpha.shape[:-1]
+    shape, lead = counts.shape, alpha.shape[:-1]
     if alpha.shape[-1] != shape[-1]:
         raise ValueError(
             f"the prior has {alpha.shape[-1]} classes, but counts have {shape[-1]} (shape {shape}). Fit it to counts "
@@ -200,5 +201,5 @@ def _aligned(counts, prior: BetaPrior | DirichletPrior):
             "such as a prior for each of [trees] and counts [trees leaves classes]."
         )
     alpha = alpha.reshape(*lead, *[1] * (len(shape) - 1 - len(lead)), shape[-1])
-    dtype = float_dtype(jnp.asarray(counts))
-    return jnp.asarray(counts).astype(dtype), alpha.astype(dtype)
+    dtype = float_dtype(counts)
+    return counts.astype(dtype), alpha.astype(dtype)

@@ -136,6 +136,21 @@ def test_together_needs_rules():
         ju.Together(mean=ju.scorers.probability)
 
 
+@pytest.mark.parametrize(
+    ("rule", "answer"),
+    [
+        (ju.Together(mean=ju.Mean()), "Together answers with dict"),
+        (ju.GeneralizedVote(1.0), "GeneralizedVote answers with Preference"),
+        (ju.UncertaintyDecomposition("plausibility"), "UncertaintyDecomposition answers with Uncertainty"),
+        (ju.UncertaintyDecomposition("entropy"), "UncertaintyDecomposition answers with Uncertainty"),
+    ],
+    ids=["together", "vote", "plausibility", "entropy"],
+)
+def test_rules_without_class_scores_against_the_rest(rule, answer):
+    with refuses(TypeError, answer):
+        ju.OneVsRest(rule)(jnp.ones((4, 3, 3)))
+
+
 def test_unknown_merges():
     class Product(Least):
         merge = "product"

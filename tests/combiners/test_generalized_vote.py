@@ -191,6 +191,13 @@ def test_sizes_of_many_classes_do_not_overflow():
     np.testing.assert_allclose(explanation.support[0], [0, 0, 0, 0, 1 / 3], rtol=1e-6)
 
 
+def test_sizes_of_wide_and_of_unsigned_counts():
+    rule = ju.GeneralizedVote(1.0, "leaf_size")
+    np.testing.assert_allclose(rule(np.array([[5 * 10**9, 10**9]] * 2)).total, 12e9, rtol=1e-6)
+    np.testing.assert_allclose(rule(jnp.array([[3 * 10**9] * 2], jnp.uint32)).total, 6e9, rtol=1e-6)
+    assert rule(jnp.array([[1, 2, 4], [0, 0, 255]], jnp.uint8)).total == 262
+
+
 @pytest.mark.parametrize("mass", ["leaf_size", pytest.param("certainty", marks=pytest.mark.once)])
 def test_all_leaves_empty_and_no_tree(mass):
     """There is no preference; nothing is decided."""

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import jaxunc as ju
+from jaxunc.combiners import combine_counts
 from tests._forests import positive_counts, random_counts
 from tests._refusal import refuses
 from tests._rules import BINARY, CASES, PRIORS, RULES, by_rule, check_same, expected_scores, make
@@ -113,6 +114,67 @@ def test_a_lead_of_one_in_a_billion_is_no_tie(name):
         np.testing.assert_array_equal(np.sign(margin[:4]), [1, -1, 1, 0], err_msg=key)
         for part in jax.tree.leaves(answer):
             assert np.all(np.isfinite(part))
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", ["together", "median", "maximum", "generalized_mixture"])
+def test_unsigned_counts_do_not_wrap(name, tolerance):
+    rule, expected = shared_answer(name, 2)
+    check_same(tolerance, name, rule.answer(jnp.asarray(leaves(2).astype(np.uint8))), expected)
+
+
+@pytest.mark.once
+def test_an_unsigned_lead_of_one_in_a_billion_is_evidence():
+    score = ju.EvidenceAccumulation(0.5).score(jnp.array([[[10**9, 10**9 + 1]], [[10**9 + 1, 10**9]]], jnp.uint32))
+    np.testing.assert_array_equal(np.sign(score), [1, -1])
+
+
+def test_counts_beyond_32_bits(tolerance):
+    """From the host as they are: whole numbers of 64 bits."""
+    counts = np.array([[5 * 10**9, 10**9], [0, 2**33]])
+    rules = ju.Together(pooling=ju.Pooling(), mean=ju.Mean())
+    expected = rules.probability(counts.astype(float))
+    tolerance.check(expected["pooling"], np.array([5e9, 1e9 + 2**33]) / (6e9 + 2**33))
+    for given_ in (counts, counts.astype(np.uint64)):
+        for name, probability in rules.probability(given_).items():
+            tolerance.check(probability, expected[name], scale=1.0)
+
+
+@pytest.mark.once
+def test_counts_of_half_precision():
+    """They are counted in float32, where a hundred leaves of a thousand have room."""
+    counts = np.tile(np.array([[1000, 3]], np.float16), (100, 1))
+    for half in (counts, jnp.asarray(counts, jnp.float16)):
+        probability = ju.Pooling().probability(half)
+        assert probability.dtype == jnp.float32
+        np.testing.assert_allclose(probability, [1000 / 1003, 3 / 1003], rtol=1e-6)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("n_classes", [4, 10])
+def test_the_rest_of_many_large_classes_does_not_overflow(n_classes, tolerance):
+    counts = np.full((3, n_classes), 10**9, np.int32)
+    counts[1, 0] = 2 * 10**9
+    rules = ju.Together(mean=ju.OneVsRest(ju.Mean()), evidence=ju.OneVsRest(ju.EvidenceAccumulation(0.25)))
+    for name, answer in rules.answer(counts).items():
+        expected = rules.answer(counts.astype(np.float32))[name]
+        tolerance.check(answer.class_scores, expected.class_scores, scale=1.0)
+        tolerance.check(answer.probability, expected.probability, scale=1.0)
+    lead = ju.OneVsRest(ju.Mean())(np.array([[[10**9, 5 * 10**8, 5 * 10**8 + 1]]], np.int32))
+    assert lead[0, 0] < 0, "where the rest fits, it is exact"
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    "rule", [ju.CautiousRule(), ju.OneVsRest(ju.CautiousRule()), ju.Maximum(), ju.Median()], ids=str
+)
+def test_no_tree(rule):
+    """All trees masked: as if all leaves were empty. (Rules that are sums: the test of weights has them.)"""
+    counts = jnp.asarray(leaves(2)[:2, :3])
+    answer = combine_counts(rule, counts, None, jnp.zeros(counts.shape[:-1], bool))
+    jax.tree.map(np.testing.assert_array_equal, answer, rule.answer(0 * counts))
+    np.testing.assert_array_equal(answer.class_scores, 0)
+    np.testing.assert_allclose(answer.probability, 0.5, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.thorough])

@@ -95,6 +95,17 @@ def test_the_reject_option():
     np.testing.assert_array_equal(reject(np.array([0.3, 0.7]), 0.3 + 1e-6), [False, True])
 
 
+def test_the_reject_option_at_its_threshold():
+    """1 - t is the least probability to decide with, however both are rounded."""
+    for cost in range(1, 50):
+        share = np.array([1 - cost / 100, cost / 100])
+        np.testing.assert_array_equal(reject(share, cost / 100), [True, False])
+        np.testing.assert_array_equal(reject(jnp.asarray(share - [1e-6, -1e-6]), cost / 100), [True, True])
+    for n_classes in range(2, 60):
+        kept = reject(np.full(n_classes, 1 / n_classes), 1 - 1 / n_classes)
+        assert np.flatnonzero(kept).tolist() == [0], n_classes
+
+
 def test_the_reject_option_costs_least(rng):
     """Less than to decide all, to reject all, or any other threshold, if the probabilities are right."""
     probs = rng.dirichlet(np.ones(3), size=500)

@@ -62,6 +62,11 @@ def test_with_counts(forest, rng):
     np.testing.assert_allclose(total, 2 * kept, rtol=1e-6)
 
 
+def test_with_counts_beyond_32_bits(forest):
+    counts = np.full(forest.counts.shape, 5 * 10**9)
+    np.testing.assert_array_equal(np.asarray(forest.with_counts(counts).counts, float), 5e9)
+
+
 def test_with_prior(forest):
     prior = np.array([0.5, 0.25, 0.25])
     np.testing.assert_array_equal(forest.with_prior(prior).prior, prior)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jax.test_util import check_grads
 
-from jaxunc.imprecise import FractionsWarning, Interval, differences, dominance, idm_interval
+from jaxunc.imprecise import FractionsWarning, Interval, checked_strength, differences, dominance, idm_interval
 from tests._forests import positive_counts, random_counts
 from tests._golden import golden
 from tests._refusal import refuses
@@ -134,6 +134,13 @@ def test_what_is_refused(function):
     with refuses(ValueError, "last axis"):
         function(jnp.ones((3, 1)), 1)
     assert jax.jit(function)(counts, -1.0) is not None, "under a trace values are unknown"
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("s", [None, "1", {}, 0, True])
+def test_what_is_no_strength(s):
+    with pytest.raises(ValueError, match=r"s=.* must be a positive, finite number"):
+        checked_strength(s)
 
 
 @pytest.mark.once

@@ -113,6 +113,13 @@ def test_ends_that_a_float32_does_not_tell_apart():
     assert metrics.interval_auc(Interval(close, close), y) == (1, 1)
 
 
+@pytest.mark.parametrize("name", ["brier", "log_loss"])
+def test_leaves_that_32_bits_do_not_tell_apart(name):
+    y, leaf = np.array([0, 1, 0]), np.array([1, 1 + 2**32, 1])
+    interval = Interval(np.array([0.25, 0.25, 0.25]), np.array([0.5, 0.5, 0.5]))
+    assert METRICS[name](interval, y, leaf=leaf) == METRICS[name](interval, y, leaf=np.array([0, 1, 0]))
+
+
 @pytest.mark.parametrize("name", METRICS)
 def test_transformations(name):
     metric = METRICS[name]

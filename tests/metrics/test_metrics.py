@@ -135,12 +135,14 @@ def test_undefined_areas():
         assert np.isnan(metrics.auc(np.stack([-score, score], axis=-1), y))
 
 
-def test_auc_sees_differences_that_a_float_does_not(x64):
+def test_differences_that_a_float_does_not_see(x64):
     y = np.array([0, 0, 1, 1])
     wide = 1 + np.arange(4) * 1e-12
     assert metrics.auc(wide, y) == 1
     assert metrics.auc(np.stack([-wide, wide], axis=-1), y) == 1
     assert metrics.auc(2**40 + np.arange(4), y) == 1
+    assert metrics.accuracy(np.array([[0.5, 0.5 + 1e-9], [0.5 + 1e-9, 0.5]]), np.array([1, 0])) == 1
+    assert metrics.accuracy(np.array([[2**33, 1], [2**33, 2**33 + 1]]), np.array([0, 1])) == 1
     assert metrics.auc(2**24 + np.arange(4, dtype=np.int32), y) == 1
     if x64:
         assert metrics.auc(jnp.asarray(wide), y) == 1

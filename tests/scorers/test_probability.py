@@ -43,3 +43,10 @@ def test_integers_are_subtracted_before_they_are_rounded():
 def test_one_class_is_refused():
     with refuses(ValueError, "last axis"):
         ju.scorers.probability(jnp.ones((3, 1)))
+
+
+@pytest.mark.parametrize("dtype", [jnp.uint8, jnp.uint16, jnp.uint32])
+@pytest.mark.parametrize("scorer", [ju.scorers.probability, ju.scorers.laplace, ju.scorers.confidence_bounds])
+def test_unsigned_counts_do_not_wrap(scorer, dtype):
+    counts = [[9, 3], [3, 9], [200, 100], [4, 4], [0, 0]]
+    np.testing.assert_array_equal(scorer(jnp.array(counts, dtype)), scorer(jnp.array(counts)))

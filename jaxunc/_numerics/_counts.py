@@ -1,0 +1,25 @@
+"""Class counts in a type that holds them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Num
+
+from jaxunc._checks import is_concrete
+
+
+def as_counts(counts) -> Num[Array, "..."]:
+    """The counts for JAX. Whole numbers of the host that it would cut to 32 bits become floats, where they do not fit.
+
+    Floats of 16 bits become float32: they hold no count beyond 65504, and fewer digits than a sum over trees needs.
+    """
+    if not isinstance(counts, jax.Array) and is_concrete(counts):
+        counts = np.asarray(counts)
+        narrow = jax.dtypes.canonicalize_dtype(counts.dtype)
+        if np.issubdtype(narrow, np.integer) and narrow != counts.dtype and counts.size:
+            limits = np.iinfo(narrow)
+            if counts.min() < limits.min or counts.max() > limits.max:
+                counts = counts.astype(jnp.result_type(float))
+    counts = jnp.asarray(counts)
+    narrow_float = jnp.issubdtype(counts.dtype, jnp.floating) and counts.dtype.itemsize < 4
+    return counts.astype(jnp.float32) if narrow_float else counts
