@@ -3,12 +3,12 @@
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Num
 
 from jaxunc.forest import Forest, distinct_counts, settle_empty_leaves
 
-from ._index import leaf_index
-from ._instances import as_instances, check_mask
+from ._index import planned_leaf_index
+from ._instances import as_instances, as_mask
+from ._plan import make_plan
 
 CHUNK = 16384
 """Instances whose leaf indices are held at a time."""
@@ -16,11 +16,11 @@ CHUNK = 16384
 
 def recount(
     forest: Forest,
-    X: Num[Array, "instances features"] | np.ndarray,
+    X,
     y,
     *,
     sample_weight=None,
-    mask: Bool[Array, "instances trees"] | np.ndarray | None = None,
+    mask=None,
 ) -> Forest:
     """The same trees with new counts: those of the instances given, in the leaves that they reach.
 
@@ -64,16 +64,16 @@ def recount(
     n, n_classes = len(values), forest.n_classes
     if len(labels) != n:
         raise ValueError(f"y has {len(labels)} labels for {n} instances; pass one label per instance.")
-    check_mask(mask, n, forest.n_trees)
+    mask = as_mask(mask, n, forest.n_trees)
     weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     if weights is not None and (
         weights.shape != (n,) or not np.all(np.isfinite(weights)) or weights.min(initial=0) < 0
     ):
         raise ValueError(f"sample_weight must hold one finite number >= 0 per instance, shape ({n},).")
-    counts = np.zeros((forest.n_trees, forest.n_nodes * n_classes))
+    counts, plan = np.zeros((forest.n_trees, forest.n_nodes * n_classes)), make_plan(forest, missing=True)
     for start in range(0, n, CHUNK):
         part = slice(start, start + CHUNK)
-        cells = np.asarray(leaf_index(forest, values[part])) * n_classes + labels[part, None]
+        cells = np.asarray(planned_leaf_index(forest, plan, jnp.asarray(values[part]))) * n_classes + labels[part, None]
         own = np.ones(cells.shape[0]) if weights is None else weights[part]
         for tree in range(forest.n_trees):
             counted = own if mask is None else own * np.asarray(mask[part, tree])
