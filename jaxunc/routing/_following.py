@@ -53,7 +53,9 @@ def _answer_sums(forest: Forest, combiner: Fold, plan: Plan, inputs: list, reado
     places = np.split(place + len(forest.count_table), np.cumsum([len(sums) for _, sums in blocks])[:-1])
     for (rows, _), after in zip(blocks, places, strict=True):
         rows[rows < 0] = after
-    tables = [forest.count_table, padded_table(distinct)]
+    tables = forest.count_table, padded_table(distinct)
+    # Of integers a rule may lift other planes than of floats.
+    tables = [table.astype(jnp.result_type(*tables)) for table in tables]
     masks = [in_mask for _, in_mask in inputs]
     if has_tree_fields(combiner):
         counts = np.concatenate([np.asarray(table) for table in tables])

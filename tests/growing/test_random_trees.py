@@ -260,6 +260,22 @@ def test_leave_one_out_with_empty_leaves():
     np.testing.assert_allclose(answer.class_scores, ju.Pooling()(jnp.asarray(counts)), atol=1e-6)
 
 
+@pytest.mark.parametrize("unseen", [False, True])
+@pytest.mark.parametrize("weight", [0.3, 1.0])
+def test_leaf_sizes_as_masses(weight, unseen):
+    """Of integers they are other planes than of fractions, whose sums may be integers, or none."""
+    X, y, _ = mixed(60)
+    X, nominal = X[:, :2], np.array([False, True])
+    forest = ju.grow_random_trees(
+        jax.random.key(5), X, y, n_trees=7, nominal=nominal, max_depth=2, sample_weight=np.full(60, weight)
+    )
+    queries = np.where(unseen & nominal, 9, X[:16])
+    rule = ju.GeneralizedVote(1.5 * weight, "leaf_size")
+    found, expected = ju.bind(forest, rule)(queries), rule(ju.leaf_counts(forest, queries))
+    np.testing.assert_allclose(found.total, expected.total, rtol=1e-6)
+    np.testing.assert_allclose(found.mass, expected.mass, rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("X", "change"),
     [
