@@ -5,7 +5,7 @@ from jaxtyping import Array, Num
 
 from jaxunc.forest import Forest
 
-from ._empty_leaves import follow, follows_siblings, refuse_trace, summed_counts
+from ._empty_leaves import follows_siblings, refuse_trace, summed_counts
 from ._index import leaf_index, planned_leaf_index
 from ._instances import as_routable
 from ._plan import make_plan
@@ -27,7 +27,6 @@ def leaf_counts(forest: Forest, X) -> Num[Array, "instances trees classes"]:
             )
         refuse_trace(forest, X)
         X, plan = as_routable(X, forest), make_plan(forest, missing=True)
-        leaves = planned_leaf_index(forest, plan, X)
-        return summed_counts(forest, leaves, follow(forest, plan, X, leaves))
+        return summed_counts(forest, plan, X, planned_leaf_index(forest, plan, X))
     codes = forest.code[jnp.arange(forest.n_trees), leaf_index(forest, X)]
     return forest.count_table[codes]

@@ -1,10 +1,11 @@
 """Counting instances into the leaves of a forest."""
 
-import equinox as eqx
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 
-from jaxunc.forest import Forest, distinct_counts, settle_empty_leaves
+from jaxunc.forest import Forest, count_in_parents, distinct_counts, settle_empty_leaves
 
 from ._index import planned_leaf_index
 from ._instances import as_instances, as_mask
@@ -81,11 +82,18 @@ def recount(
     total = np.bincount(labels, weights=weights, minlength=n_classes)
     if not total.sum() > 0:
         raise ValueError("no instance has a positive weight; there is nothing to count.")
-    counts = settle_empty_leaves(forest, counts.reshape(forest.n_trees, forest.n_nodes, n_classes))
-    table, code = distinct_counts(counts)
+    counts = counts.reshape(forest.n_trees, forest.n_nodes, n_classes)
+    if forest.siblings is not None:
+        forest = dataclasses.replace(forest, siblings=count_in_parents(forest.siblings, counts))
+    table, code = distinct_counts(settle_empty_leaves(forest, counts))
     dtype = forest.prior.dtype
-    fresh = (table, code, jnp.asarray(total / total.sum(), dtype), jnp.asarray(total.sum(), dtype))
-    return eqx.tree_at(lambda f: (f.count_table, f.code, f.prior, f.n_samples), forest, fresh)
+    return dataclasses.replace(
+        forest,
+        count_table=table,
+        code=code,
+        prior=jnp.asarray(total / total.sum(), dtype),
+        n_samples=jnp.asarray(total.sum(), dtype),
+    )
 
 
 def class_indices(forest: Forest, y) -> np.ndarray:

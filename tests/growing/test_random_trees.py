@@ -17,6 +17,7 @@ from hypothesis.extra import numpy as hnp
 
 import jaxunc as ju
 from jaxunc.growing import _random_trees
+from jaxunc.routing import _empty_leaves
 from tests._forests import leaf_nodes, order_key
 from tests._refusal import refuses
 from tests.growing._exact import exact_roots, exact_trees, of_sizes
@@ -239,6 +240,64 @@ def test_empty_leaves(mode):
             jax.jit(lambda x: bound(x))(jnp.asarray(queries))
     else:
         np.testing.assert_allclose(jax.jit(lambda x: bound(x))(jnp.asarray(queries)), bound(queries), atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["sum", "average"])
+def test_leaves_are_followed_in_parts(mode, monkeypatch):
+    """What is under way at a time changes no bit."""
+    X, y, nominal = mixed(60)
+    weight = np.linspace(0.1, 2, 60)
+    forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=7, nominal=nominal, sample_weight=weight)
+    forest = forest.with_empty_leaves(mode)
+    queries = mixed(40, seed=1)[0]
+    queries[::2, 1], queries[::3, 3] = 9, 3
+    bound = ju.bind(forest, ju.Mean(ju.scorers.laplace))
+    whole = bound(queries), ju.leaf_counts(forest.with_empty_leaves("sum"), queries)
+    walks = mock.Mock(wraps=_empty_leaves._walk_on)
+    monkeypatch.setattr(_empty_leaves, "_walk_on", walks)
+    monkeypatch.setattr(_empty_leaves, "UNDER_WAY", 5)
+    np.testing.assert_array_equal(bound(queries), whole[0])
+    np.testing.assert_array_equal(ju.leaf_counts(forest.with_empty_leaves("sum"), queries), whole[1])
+    members = np.diff(forest.siblings.first).max()
+    assert max(len(call.args[-1]) for call in walks.call_args_list) <= max(5, members)
+
+
+def test_sums_are_differentiable_and_do_not_overflow():
+    X, y, nominal = mixed(60)
+    forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=7, nominal=nominal, max_depth=2)
+    queries = np.where(nominal, 9, X[:5])
+    counts = ju.leaf_counts(forest, queries)
+    heavy = ju.recount(forest, X, y, sample_weight=np.full(60, 2.0**26))
+    assert heavy.count_table.dtype == jnp.int32
+    np.testing.assert_array_equal(ju.leaf_counts(heavy, queries), 2.0**26 * np.asarray(counts, float))
+    own = forest.counts.astype(float)
+    slope = jax.grad(lambda counts: jnp.sum(ju.leaf_counts(forest.with_counts(counts), queries) ** 2))(own)
+    assert float(jnp.sum(slope * own)) == 2 * np.sum(np.square(counts))
+
+
+def test_modes_of_empty_leaves_and_counting_commute():
+    """Instances in empty leaves count in the parent, whenever that is chosen."""
+    X, y, nominal = mixed(60)
+    forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=7, nominal=nominal)
+    other, labels, _ = mixed(200, seed=1)
+    for weight in (None, np.linspace(0.1, 2, 200)):
+        first = {
+            mode: ju.recount(forest.with_empty_leaves(mode), other, labels, sample_weight=weight)
+            for mode in ju.forest.MODES
+        }
+        assert not np.array_equal(first["parent"].counts, ju.recount(forest, X, y).with_empty_leaves("parent").counts)
+        for mode in ju.forest.MODES:
+            assert first[mode].with_empty_leaves(mode) is first[mode]
+            for target in ju.forest.MODES:
+                changed = first[mode].with_empty_leaves(target).counts
+                np.testing.assert_allclose(changed, first[target].counts, rtol=0 if weight is None else 1e-6)
+
+
+def test_modes_are_chosen_before_tracing():
+    X, y, nominal = mixed(60)
+    forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=2, nominal=nominal)
+    with refuses(ValueError, "call it before jit"):
+        jax.jit(lambda counts: forest.with_counts(counts).with_empty_leaves("parent").counts)(forest.counts)
 
 
 def below(forest, counts, tree: int, node: int) -> np.ndarray:
