@@ -29,6 +29,7 @@ class Sample(NamedTuple):
     """The feature in each place: numeric ones first."""
     boundaries: np.ndarray
     """``[features ranks]``: the order key of the largest number of each rank of a nominal feature."""
+    weight: np.ndarray
     totals: np.ndarray
     """Class counts of the sample."""
     labels: tuple
@@ -69,7 +70,7 @@ def encode(X, y, nominal, sample_weight, missing: str) -> Sample:
         keys=jnp.asarray(stored),
         stride=jnp.int32(n),
         label=jnp.asarray(_padded(label.astype(np.int32))),
-        weight=jnp.asarray(_padded(weight), jnp.int32 if whole else jnp.result_type(float)),
+        weight=jnp.asarray(_padded(weight), jnp.int32) if whole else None,
         n_features=jnp.int32(n_features),
         n_numeric=jnp.int32((~kinds).sum()),
         n_ranks=jnp.asarray(_padded(n_ranks, 32)),
@@ -77,7 +78,7 @@ def encode(X, y, nominal, sample_weight, missing: str) -> Sample:
     table = np.zeros((n_features, max(map(len, boundaries), default=0)), np.int32)
     for row, edges in zip(table[n_features - len(boundaries) :], boundaries, strict=True):
         row[: len(edges)] = edges
-    return Sample(data, len(present), _padded(present.astype(np.int32)), order, table, totals, labels, names)
+    return Sample(data, len(present), _padded(present.astype(np.int32)), order, table, weight, totals, labels, names)
 
 
 def _padded(values: np.ndarray, smallest: int = SMALLEST) -> np.ndarray:

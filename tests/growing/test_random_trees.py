@@ -435,3 +435,25 @@ def test_too_many_values(monkeypatch):
     monkeypatch.setattr(_random_trees, "MOST_CELLS", 100)
     with refuses(ValueError, "too many to count"):
         ju.grow_random_trees(**GOOD, nominal=np.ones(2, bool), min_samples_leaf=2)
+
+
+def test_many_values_are_counted_in_few_trees_at_a_time(monkeypatch):
+    X, y, nominal = mixed(60)
+    grow = lambda: ju.grow_random_trees(jax.random.key(3), X, y, n_trees=11, min_samples_leaf=3, nominal=nominal)
+    whole = grow()
+    monkeypatch.setattr(_random_trees, "MOST_CELLS", 1024)
+    monkeypatch.setattr(_random_trees, "LANE_CHUNK", 64)
+    blocks = mock.Mock(wraps=_random_trees.grow_block)
+    monkeypatch.setattr(_random_trees, "grow_block", blocks)
+    for a, b in zip(jax.tree.leaves(whole), jax.tree.leaves(grow()), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert blocks.call_count > 2
+
+
+@pytest.mark.parametrize("max_depth", [0, 1])
+def test_fractions_do_not_drift(max_depth):
+    X = np.arange(2**18, dtype=np.float32)[:, None]
+    forest = ju.grow_random_trees(
+        jax.random.key(0), X, np.arange(2**18) % 2, n_trees=2, max_depth=max_depth, sample_weight=np.full(2**18, 0.1)
+    )
+    np.testing.assert_allclose(forest.counts.sum(1, dtype=float), 2**17 * 0.1, rtol=2e-7)
