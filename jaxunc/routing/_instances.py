@@ -63,7 +63,7 @@ def as_instances(
         raise TypeError(f"{name} is a sparse matrix; pass {name}.toarray(), in parts if it is large.")
     if hasattr(data, "columns") and hasattr(data, "dtypes"):
         _check_names(list(map(str, data.columns)), forest, name)
-        data = _frame_values(data, name)
+        data = frame_values(data, name)
     on_device = isinstance(data, jax.Array) and jax.default_backend() != "cpu"
     values = data if on_device else np.asarray(data)
     if values.dtype.kind not in "fiub":
@@ -100,7 +100,8 @@ def _check_names(columns: list[str], forest: Forest, name: str) -> None:
     )
 
 
-def _frame_values(frame, name: str) -> np.ndarray:
+def frame_values(frame, name: str) -> np.ndarray:
+    """A frame of numbers as float64, NaN where they are missing; raises a TypeError that names other columns."""
     text = [
         str(c)
         for c, dtype in zip(frame.columns, frame.dtypes, strict=True)

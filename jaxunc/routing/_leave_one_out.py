@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from jaxunc._checks import as_weights
 from jaxunc.combiners import Fold, combine_counts
 from jaxunc.forest import Forest
 
@@ -65,9 +66,9 @@ def leave_one_out(
     n = len(values)
     if len(labels) != n:
         raise ValueError(f"y has {len(labels)} labels for {n} instances; pass one label per instance.")
-    weights = np.ones(n, np.int32) if sample_weight is None else np.asarray(sample_weight)
-    if weights.shape != labels.shape:
-        raise ValueError(f"sample_weight has shape {weights.shape}; pass one number per instance, {labels.shape}.")
+    weights = as_weights(sample_weight, n)
+    if np.all(weights == np.rint(weights)) and weights.max(initial=0) < 2**31:
+        weights = weights.astype(np.int32)  # as the counts are
     mask = as_mask(mask, n, forest.n_trees)
     mask = np.ones((n, forest.n_trees), bool) if mask is None else np.asarray(mask)
     size = int(np.clip(ENTRIES // (forest.n_trees * forest.n_classes), 16, 1024))

@@ -5,6 +5,7 @@ import dataclasses
 import jax.numpy as jnp
 import numpy as np
 
+from jaxunc._checks import as_weights, distinct_labels
 from jaxunc.forest import Forest, count_in_parents, distinct_counts, settle_empty_leaves
 
 from ._index import planned_leaf_index
@@ -66,16 +67,12 @@ def recount(
     if len(labels) != n:
         raise ValueError(f"y has {len(labels)} labels for {n} instances; pass one label per instance.")
     mask = as_mask(mask, n, forest.n_trees)
-    weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    if weights is not None and (
-        weights.shape != (n,) or not np.all(np.isfinite(weights)) or weights.min(initial=0) < 0
-    ):
-        raise ValueError(f"sample_weight must hold one finite number >= 0 per instance, shape ({n},).")
+    weights = as_weights(sample_weight, n)
     counts, plan = np.zeros((forest.n_trees, forest.n_nodes * n_classes)), make_plan(forest, missing=True)
     for start in range(0, n, CHUNK):
         part = slice(start, start + CHUNK)
         cells = np.asarray(planned_leaf_index(forest, plan, jnp.asarray(values[part]))) * n_classes + labels[part, None]
-        own = np.ones(cells.shape[0]) if weights is None else weights[part]
+        own = weights[part]
         for tree in range(forest.n_trees):
             counted = own if mask is None else own * np.asarray(mask[part, tree])
             counts[tree] += np.bincount(cells[:, tree], weights=counted, minlength=counts.shape[1])
@@ -97,12 +94,13 @@ def recount(
 
 
 def class_indices(forest: Forest, y) -> np.ndarray:
-    """Positions of labels among the forest's classes; raises a ValueError that names unknown ones."""
+    """Positions of labels among the forest's classes; raises a ValueError that names unknown ones, and a TypeError for
+    labels that have no order."""
     labels = np.asarray(y)
     if labels.ndim != 1:
         raise ValueError(f"y has shape {labels.shape}; pass one label per instance, shape (instances,).")
     place = {label: i for i, label in enumerate(forest.class_labels)}
-    distinct, inverse = np.unique(labels, return_inverse=True)
+    distinct, inverse = distinct_labels(labels)
     unknown = [label for label in distinct.tolist() if label not in place]
     if unknown:
         raise ValueError(
