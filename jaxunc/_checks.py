@@ -72,3 +72,26 @@ def check_probability_vector(prior, n_classes: int, name: str = "prior") -> None
         )
     if not abs(values.sum() - 1) < 1e-4:
         raise ValueError(f"{name}={values.tolist()} adds to {values.sum():.6g}; class probabilities must add to 1.")
+
+
+def as_weights(sample_weight, n: int) -> np.ndarray:
+    """Sample weights as float64, 1 each for None; raises a ValueError unless there is one finite number >= 0 each."""
+    weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, np.float64)
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight has shape {weights.shape}; pass one number per instance, shape ({n},).")
+    if not np.all(np.isfinite(weights)) or weights.min(initial=0) < 0:
+        raise ValueError("sample_weight must hold finite numbers >= 0; 0 leaves an instance out.")
+    return weights
+
+
+def distinct_labels(y) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct labels, sorted, and the place of each instance's; raises a TypeError if they have no order."""
+    labels = np.asarray(y)
+    try:
+        return np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        kinds = sorted({type(label).__name__ for label in labels.tolist()})
+        raise TypeError(
+            f"y holds labels of the types {', '.join(kinds)}, which have no order; make them all texts or all numbers, "
+            "and leave out instances without a label."
+        ) from error

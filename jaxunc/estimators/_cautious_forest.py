@@ -138,6 +138,8 @@ class CautiousForestClassifier(CountedForest, ClassifierMixin, BaseEstimator):
         return self._bound(self._instances(X))
 
     def _make_rule(self, prior, *, n_samples, n_trees: int) -> CautiousReport:
+        if np.ndim(self.s) != 0:
+            raise ValueError(f"s has shape {np.shape(self.s)}; pass one number, and fit again for another.")
         return CautiousReport(self.s, self.mass)
 
     def _keep_own(self, own: CautiousAnswer, y, seen: np.ndarray) -> None:

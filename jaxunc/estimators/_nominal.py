@@ -5,6 +5,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 _UNSEEN = -1
+_NUMBERS = "fiub"
+_QUANTITIES = "mMc"
+"""Kinds with a scale of their own, which are no names of anything: times, dates, complex numbers."""
 
 
 class Levels(NamedTuple):
@@ -28,8 +31,8 @@ def fit_encoding(X: Any, nominal: Any = "auto") -> Encoding:
     X
         A pandas frame, or an array ``[instances features]`` of numbers or objects.
     nominal
-        ``"auto"``: in a frame every column that holds no numbers, in an array of objects every column with a text;
-        None for no column; else names, positions or booleans of columns.
+        ``"auto"``: in a frame every column that holds no numbers and no dates, in an array of objects every column with
+        a text; None for no column; else names, positions or booleans of columns.
 
     Raises
     ------
@@ -48,7 +51,7 @@ def nominal_columns(encoding: Encoding) -> np.ndarray:
 def encode(X: Any, encoding: Encoding) -> np.ndarray:
     """Float32 ``[instances features]``: codes of nominal values (-1 if unseen), NaN where a number is missing.
 
-    Raises a ValueError or TypeError if a column of numbers holds something else.
+    Raises a ValueError or TypeError if a column of numbers holds something else (dates among it).
     """
     codes = np.empty(X.shape, np.float32)
     for j, levels in enumerate(encoding):
@@ -63,7 +66,7 @@ def _kinds(X: Any, nominal: Any) -> np.ndarray:
         return kinds
     if isinstance(nominal, str) and nominal == "auto":
         if hasattr(X, "dtypes"):
-            return np.array([getattr(dtype, "kind", "O") not in "fiub" for dtype in X.dtypes])
+            return np.array([_kind(dtype) not in _NUMBERS + _QUANTITIES for dtype in X.dtypes])
         if X.dtype != object:
             return np.full(n_features, X.dtype.kind in "US")
         return np.array([any(isinstance(value, str) for value in column) for column in X.T])
@@ -83,6 +86,10 @@ def _kinds(X: Any, nominal: Any) -> np.ndarray:
     )
 
 
+def _kind(dtype: Any) -> str:
+    return getattr(dtype, "kind", "O")
+
+
 def _column(X: Any, j: int) -> np.ndarray:
     return np.asarray(X.iloc[:, j] if hasattr(X, "iloc") else X[:, j])
 
@@ -90,10 +97,16 @@ def _column(X: Any, j: int) -> np.ndarray:
 def _values(X: Any, j: int) -> tuple[np.ndarray, np.ndarray]:
     """A nominal column as numbers or words, which have an order, and where it is missing."""
     column = _column(X, j)
-    if column.dtype.kind in "fiub":
+    if column.dtype.kind in _NUMBERS:
         return column, np.isnan(column) if column.dtype.kind == "f" else np.zeros(len(column), bool)
     missing = np.array([value is None or value != value or str(value) == "<NA>" for value in column], bool)
-    return np.array([str(value) for value in column]), missing
+    return _words(column), missing
+
+
+def _words(column: np.ndarray) -> np.ndarray:
+    """Values of any kind as texts, 1.0 as 1: a column of objects is one of floats once a value is missing."""
+    whole = (isinstance(value, float) and value.is_integer() for value in column.tolist())
+    return np.array([str(int(value) if is_whole else value) for value, is_whole in zip(column, whole, strict=True)])
 
 
 def _levels(values: np.ndarray, missing: np.ndarray) -> Levels:
@@ -103,13 +116,24 @@ def _levels(values: np.ndarray, missing: np.ndarray) -> Levels:
 def _codes(values: np.ndarray, missing: np.ndarray, levels: Levels) -> np.ndarray:
     known = levels.values
     if values.dtype.kind != known.dtype.kind and "U" in (values.dtype.kind, known.dtype.kind):
-        values, known = values.astype(str), known.astype(str)
-    place = np.minimum(np.searchsorted(known, values), max(len(known) - 1, 0))
-    codes = np.where(known[place] == values, place, _UNSEEN) if len(known) else np.full(len(values), _UNSEEN)
+        values, known = _words(values), _words(known)
+    codes = np.full(len(values), _UNSEEN)
+    if len(known):
+        order = np.argsort(known)  # of words another one than of numbers
+        place = order[np.minimum(np.searchsorted(known, values, sorter=order), len(known) - 1)]
+        codes = np.where(known[place] == values, place, _UNSEEN)
     return np.where(missing, len(known) if levels.has_missing else _UNSEEN, codes)
 
 
 def _numbers(X: Any, j: int) -> np.ndarray:
-    column = X.iloc[:, j].to_numpy(np.float64, na_value=np.nan) if hasattr(X, "iloc") else X[:, j]
+    if not hasattr(X, "iloc"):
+        column = X[:, j]
+    elif _kind(X.dtypes.iloc[j]) in _QUANTITIES:
+        raise TypeError(
+            f"X's column {X.columns[j]!r} has dtype {X.dtypes.iloc[j]}; make it a number (for instance days since the "
+            "first date), or name it in nominal if its values are mere names."
+        )
+    else:
+        column = X.iloc[:, j].to_numpy(np.float64, na_value=np.nan)
     with np.errstate(over="ignore"):
         return np.asarray(column, np.float64).astype(np.float32)

@@ -2,7 +2,7 @@
 
 import jax
 import numpy as np
-from sklearn.utils import check_random_state
+from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -29,8 +29,8 @@ class RandomDecisionTreesClassifier(RuleClassifier):
         When a node stays a leaf: see `jaxunc.growing.grow_random_trees`.
     nominal
         Which columns are nominal, tested at most once on a path with a child for each value: ``"auto"`` (in a frame
-        the columns that hold no numbers, in an array of objects those with a text), None for no column, or names,
-        positions or booleans of columns. A missing nominal value is a value of its own.
+        the columns that hold no numbers and no dates, in an array of objects those with a text), None for no column, or
+        names, positions or booleans of columns. A missing nominal value is a value of its own.
     missing
         What to do with missing numbers (NaN): ``"error"`` refuses them; ``"random"`` sends them in a direction drawn
         for each node.
@@ -155,11 +155,14 @@ class RandomDecisionTreesClassifier(RuleClassifier):
         return self._encoded(self._data(X, reset=False))
 
     def _data(self, X, *y, reset: bool):
-        """X as a frame if it came as one (its columns may be of several types), else as an array."""
-        checked = validate_data(self, X, *y, reset=reset, dtype=None, ensure_all_finite="allow-nan")
-        array = checked[0] if y else checked
-        X = X if hasattr(X, "iloc") else array
-        return (X, checked[1]) if y else X
+        """X checked: as a frame if it came as one, else as an array; and its labels."""
+        if not hasattr(X, "iloc"):
+            return validate_data(self, X, *y, reset=reset, dtype=None, ensure_all_finite="allow-nan")
+        # Columns of several types have no array in common: each is checked where it is encoded.
+        y = [validate_data(self, y=labels, reset=reset) for labels in y]
+        _check_frame(X, *y)
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        return (X, *y) if y else X
 
     def _encoded(self, X) -> np.ndarray:
         values = encode(X, self._encoding)
@@ -176,3 +179,13 @@ class RandomDecisionTreesClassifier(RuleClassifier):
         tags.input_tags.allow_nan = self.missing == "random"
         tags.input_tags.categorical = tags.input_tags.string = True
         return tags
+
+
+def _check_frame(X, *y) -> None:
+    if len(X.shape) != 2:
+        raise ValueError(
+            f"X has shape {X.shape}; expected a frame (instances, features). One column? Pass X.to_frame()."
+        )
+    if 0 in X.shape:
+        raise ValueError(f"X has shape {X.shape}; expected (instances, features), at least one of each.")
+    check_consistent_length(X, *y)

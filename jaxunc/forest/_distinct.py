@@ -43,8 +43,13 @@ def distinct_counts(counts: np.ndarray) -> tuple[jnp.ndarray, jnp.ndarray]:
 
 
 def padded_table(table: np.ndarray):
-    """Integer counts as int32 where they fit, others as floats; zero rows up to a power of two."""
-    integral = np.all(table == np.rint(table)) and table.max(initial=0) < 2**31
+    """`as_counts`, with zero rows up to a power of two."""
     padded = np.zeros((bucket(len(table), 1024), table.shape[1]))
     padded[: len(table)] = table
-    return jnp.asarray(padded, jnp.int32 if integral else jnp.result_type(float))
+    return as_counts(padded)
+
+
+def as_counts(table: np.ndarray) -> jnp.ndarray:
+    """Integer counts as int32 where they fit, others as floats."""
+    integral = np.all(table == np.rint(table)) and table.max(initial=0) < 2**31
+    return jnp.asarray(table, jnp.int32 if integral else jnp.result_type(float))

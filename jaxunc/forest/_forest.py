@@ -95,7 +95,8 @@ class Forest(eqx.Module):
         Parameters
         ----------
         counts
-            Class counts of the leaves, ≥ 0, shape ``[trees nodes classes]``. Rows of inner nodes are never read.
+            Class counts of the leaves, ≥ 0, shape ``[trees nodes classes]``. Rows of inner nodes are never read, those
+            of empty leaves not where `with_empty_leaves` follows their siblings.
 
         Raises
         ------
@@ -112,7 +113,9 @@ class Forest(eqx.Module):
         check_counts(counts)
         rows = self.n_trees * self.n_nodes
         code = jnp.arange(rows, dtype=jnp.int32).reshape(self.n_trees, self.n_nodes)
-        return eqx.tree_at(lambda f: (f.count_table, f.code), self, (counts.reshape(rows, self.n_classes), code))
+        siblings = None if self.siblings is None else dataclasses.replace(self.siblings, counted=None)
+        table = counts.reshape(rows, self.n_classes)
+        return dataclasses.replace(self, count_table=table, code=code, siblings=siblings)
 
     def with_prior(self, prior) -> "Forest":
         """The same forest with other prior class probabilities, for rules that read ``forest.prior``."""
@@ -137,24 +140,29 @@ class Forest(eqx.Module):
             ``"sum"``: the counts of all leaves that the instance reaches through the leaf's non-empty siblings,
             recursively, summed (the published default). ``"average"``: what a rule lifts from each of those leaves,
             averaged. ``"parent"``: the counts of the node with the multi-way test. ``"zeros"``: no counts.
-            The last two are statistics of the leaf: they stream, also under `jax.jit`, at no cost.
+            The last two are statistics of the leaf: they stream, also under `jax.jit`, at no cost. Modes may be changed
+            back and forth, and before or after `recount`.
 
         Raises
         ------
         ValueError
-            If the mode is unknown.
+            If the mode is unknown, or "parent" is chosen or left under a trace.
 
         References
         ----------
         Busch et al. 2021, published code (empty leaf modes 3, 2, 0, 1).
         """
         check_one_of("mode", mode, MODES)
+        if mode == self.empty_leaves:
+            return self
         forest = dataclasses.replace(self, empty_leaves=mode)
         if self.siblings is None or "parent" not in (mode, self.empty_leaves):
             return forest
-        empty = np.asarray(self.siblings.group) >= 0
-        counts = settle_empty_leaves(forest, np.where(empty[..., None], 0, np.asarray(self.counts)))
-        table, code = distinct_counts(counts)
+        if not is_concrete(self):
+            raise ValueError(
+                f"with_empty_leaves({mode!r}) sums on the host and cannot be traced; call it before jit, grad or vmap."
+            )
+        table, code = distinct_counts(settle_empty_leaves(forest, np.asarray(self.counts)))
         return dataclasses.replace(forest, count_table=table, code=code)
 
     def __repr__(self) -> str:

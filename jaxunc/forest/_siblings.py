@@ -1,10 +1,13 @@
 """The side table of empty leaves: children of multi-way tests that no instance of the sample reached."""
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Array, Int32
+from jaxtyping import Array, Int32, Num
+
+from ._distinct import as_counts
 
 if TYPE_CHECKING:
     from ._forest import Forest
@@ -26,13 +29,24 @@ class Siblings(eqx.Module):
     """Where the members of each group begin in ``node``, and after the last their number."""
     node: Int32[Array, "members"]
     """The topmost nodes of the non-empty children, group after group."""
+    counted: Num[Array, "groups classes"] | None = None
+    """Counts of the instances in a group's empty leaves, which the trees were not grown on; None if there are none.
+    They count in the parent alone, whichever mode it is that reads it."""
+
+
+def count_in_parents(siblings: Siblings, counts: np.ndarray) -> Siblings:
+    """The table with what is counted in empty leaves, of counts ``[trees nodes classes]`` (on the host)."""
+    group = np.asarray(siblings.group)
+    counted = np.zeros((len(siblings.first) - 1, counts.shape[-1]))
+    np.add.at(counted, group[group >= 0], counts[group >= 0])
+    return dataclasses.replace(siblings, counted=as_counts(counted) if counted.any() else None)
 
 
 def settle_empty_leaves(forest: "Forest", counts: np.ndarray) -> np.ndarray:
     """Counts ``[trees nodes classes]`` with those of empty leaves as the forest's mode has them (on the host).
 
-    In the mode "parent" the sum over all leaves below the multi-way test, the empty ones' own counts (of instances that
-    the trees were not grown on) included; else zero: modes that follow the siblings read no counts there.
+    In the mode "parent" the sum over all leaves below the multi-way test, and what is counted in its empty ones; else
+    zero: modes that follow the siblings read no counts there.
     """
     table = forest.siblings
     if table is None:
@@ -44,10 +58,9 @@ def settle_empty_leaves(forest: "Forest", counts: np.ndarray) -> np.ndarray:
         n_groups = len(first) - 1
         tree = np.zeros(n_groups, np.int64)
         tree[group[empty]] = np.nonzero(empty)[0]
-        sums = np.zeros((n_groups, counts.shape[-1]))
+        sums = np.zeros((n_groups, counts.shape[-1])) if table.counted is None else np.array(table.counted, np.float64)
         member_of = np.repeat(np.arange(n_groups), np.diff(first))
-        np.add.at(sums, member_of, _totals(forest, counts)[tree[member_of], node])
-        np.add.at(sums, group[empty], counts[empty])
+        np.add.at(sums, member_of, _totals(forest, settled)[tree[member_of], node])
         settled = settled.astype(np.float64)
         settled[empty] = sums[group[empty]]
     return settled

@@ -34,7 +34,7 @@ class Part:
     """The children's numbers, test by test."""
 
 
-def read_block(shape: Shape, grown: Grown, counts, n_live: int, sample: Sample) -> Part:
+def read_block(shape: Shape, grown: Grown, leaves, n_live: int, sample: Sample) -> Part:
     """Copy a block's trees from the device."""
     n_nodes = np.asarray(grown.n_nodes)[:n_live]
     width = int(n_nodes.max())
@@ -44,7 +44,7 @@ def read_block(shape: Shape, grown: Grown, counts, n_live: int, sample: Sample) 
     # On a CPU these are views; where they are a small part of a block, they would keep all of it.
     own = np.asarray if 2 * width > shape.n_nodes else np.array
     arrays = {name: own(np.asarray(array)[:n_live, :width]) for name, array in whole.items()}
-    counts = np.asarray(counts).reshape(shape.n_trees, shape.n_nodes, shape.n_classes)[:n_live, :width]
+    counts = _counts(shape, leaves, sample).reshape(shape.n_trees, shape.n_nodes, shape.n_classes)[:n_live, :width]
     if np.any(n_nodes == 1):  # a root that was never open holds the sample
         counts = np.array(counts)
         counts[n_nodes == 1, 0] = sample.totals
@@ -54,6 +54,17 @@ def read_block(shape: Shape, grown: Grown, counts, n_live: int, sample: Sample) 
     if shape.n_words:
         arrays["group"], n_members, members = _families(arrays.pop("top"), arrays.pop("empty"))
     return Part(arrays, table, np.asarray(grown.depth)[:n_live], n_members, members)
+
+
+def _counts(shape: Shape, leaves, sample: Sample) -> np.ndarray:
+    """Class counts of all nodes: fractions are summed in float64, one after the other they drift in float32."""
+    if sample.data.weight is not None:
+        return np.asarray(leaves)
+    instance, slot = (np.asarray(part, np.int64) for part in leaves)
+    instance, slot = instance[slot >= 0], slot[slot >= 0]
+    cell = slot * shape.n_classes + np.asarray(sample.data.label)[instance]
+    counts = np.bincount(cell, sample.weight[instance], shape.n_trees * shape.n_nodes * shape.n_classes)
+    return counts.astype(jnp.result_type(float))
 
 
 def _families(top: np.ndarray, empty: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -9,14 +9,14 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Int32, Num, UInt32
+from jaxtyping import Array, Int32, PyTree, UInt32
 
 from jaxunc._numerics import NAN_LAST
 from jaxunc.routing import pair_words
 
 from ._decide import decide
 from ._draw import draw_tests
-from ._move import count_leaves, move_lanes
+from ._move import count_leaves, leaf_lanes, move_lanes
 from ._sides import find_sides
 from ._state import Cuts, Data, Grown, Limits, Open, Scratch, Shape, State
 
@@ -30,13 +30,14 @@ def grow_block(
     sample: Int32[Array, "instances"],
     n_instances: Int32[Array, ""],
     n_live: Int32[Array, ""],
-) -> tuple[Grown, Num[Array, "cells"]]:
+) -> tuple[Grown, PyTree[Int32[Array, "..."]]]:
     """The first ``n_live`` trees of a block on the first ``n_instances`` instances of ``sample``, and the class counts
-    of their leaves. Trees whose root cannot be split are left without counts."""
+    of their leaves (where weights are fractions, `leaf_lanes`). Trees whose root cannot be split are left without."""
     root_open = (n_instances >= limits.min_split) & (limits.max_depth > 0)
     state = _start(shape, sample, n_instances, jnp.where(root_open, n_live, 0))
     state = lax.while_loop(lambda state: state.n_open > 0, partial(_step, shape, data, limits, words), state)
-    return state.grown, count_leaves(shape, data, state)
+    weight = data.weight
+    return state.grown, leaf_lanes(shape, state) if weight is None else count_leaves(shape, data, weight, state)
 
 
 def _step(shape: Shape, data: Data, limits: Limits, words: UInt32[Array, "trees 2"], state: State) -> State:

@@ -1,7 +1,7 @@
 """Last pass of a step, over lanes: instances move, stably, to the nodes that follow theirs."""
 
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Int32
 
 from jaxunc.routing import pair_words, split_words
 
@@ -26,7 +26,7 @@ def move_lanes(shape: Shape, state: State, n_open: Array, n_lanes: Array) -> Sta
     return state._replace(n_open=n_open, n_lanes=n_lanes, n_done=n_done, lanes=lanes)
 
 
-def count_leaves(shape: Shape, data: Data, state: State) -> Array:
+def count_leaves(shape: Shape, data: Data, weight: Int32[Array, "instances"], state: State) -> Int32[Array, "cells"]:
     """Class counts of all nodes, of the lanes that have reached leaves."""
 
     def count(start, counts):
@@ -35,7 +35,13 @@ def count_leaves(shape: Shape, data: Data, state: State) -> Array:
         instance, slot = split_words(pairs, jnp.int32, jnp.int32)
         instance = jnp.where(done, instance, 0)
         cell = jnp.where(done, slot * shape.n_classes + data.label[instance], len(counts))
-        return counts.at[cell].add(data.weight[instance], mode="drop")
+        return counts.at[cell].add(weight[instance], mode="drop")
 
-    counts = jnp.zeros(shape.n_trees * shape.n_nodes * shape.n_classes, data.weight.dtype)
+    counts = jnp.zeros(shape.n_trees * shape.n_nodes * shape.n_classes, jnp.int32)
     return over_chunks(state.n_done, shape.lane_chunk, count, counts)
+
+
+def leaf_lanes(shape: Shape, state: State) -> tuple[Int32[Array, "lanes"], Int32[Array, "lanes"]]:
+    """The instances of the lanes that have reached leaves, and the leaves' slots; -1 for those that have not."""
+    instance, slot = split_words(state.lanes[shape.n_lanes :], jnp.int32, jnp.int32)
+    return instance, jnp.where(jnp.arange(shape.n_lanes) < state.n_done, slot, -1)

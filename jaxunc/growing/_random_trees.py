@@ -2,6 +2,7 @@
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -133,17 +134,22 @@ def grow_random_trees(
     n_blocks = -(-n_trees // max(1, min(BLOCK_LANES // n, LARGEST_BLOCK)))
     n_blocks = max(n_blocks, min(_threads(), n_trees * n // SMALLEST_BLOCK))
     block = -(-n_trees // n_blocks)
-    shape = _shape(sample, block, min_samples_leaf, min_split, missing == "random")
+    make_shape = partial(_shape, sample, min_leaf=min_samples_leaf, min_split=min_split, missing=missing == "random")
+    # Where nominal features have many values, few trees at a time.
+    while block > 1 and make_shape(block).n_cells > MOST_CELLS // min(_threads(), -(-n_trees // block)):
+        block = -(-block // 2)
+    shape = make_shape(block)
+    _check_cells(shape, sample)
     present = jnp.asarray(sample.present)
 
     def grow(first: int) -> Part:
         live = min(block, n_trees - first)
         words = tree_keys(key, first, shape.n_trees)
-        grown, counts = grow_block(shape, sample.data, limits, words, present, jnp.int32(n), jnp.int32(live))
-        return read_block(shape, grown, counts, live, sample)
+        grown, leaves = grow_block(shape, sample.data, limits, words, present, jnp.int32(n), jnp.int32(live))
+        return read_block(shape, grown, leaves, live, sample)
 
     firsts = range(0, n_trees, block)
-    threads = _threads() if len(firsts) > 1 else 1
+    threads = min(_threads(), len(firsts), MOST_CELLS // max(shape.n_cells, 1))
     if threads == 1:
         return assemble_parts([grow(first) for first in firsts], sample)
     with ThreadPoolExecutor(threads, thread_name_prefix="jaxunc") as pool:
@@ -159,11 +165,6 @@ def _shape(sample: Sample, n_trees: int, min_leaf: int, min_split: int, missing:
     n_open = max(power_of_two(n_trees), n_lanes // (1 if n_nominal else smallest), SMALLEST_CHUNK)
     n_ranks = sample.boundaries.shape[1] if n_nominal and min_leaf > 1 else 0
     n_cells = n_ranks * (n_lanes // smallest)
-    if n_cells > MOST_CELLS:
-        raise ValueError(
-            f"nominal: a feature has {n_ranks} values and gaps among {n} instances, too many to "
-            "count in every node. Merge rare values, treat the feature as numeric, or set min_samples_leaf=1."
-        )
     chunked = jax.default_backend() == "cpu"
     lane_chunk = min(n_lanes, LANE_CHUNK) if chunked else n_lanes
     return Shape(
@@ -178,6 +179,15 @@ def _shape(sample: Sample, n_trees: int, min_leaf: int, min_split: int, missing:
         lane_chunk=lane_chunk,
         node_chunk=min(n_open, NODE_CHUNK) if chunked else n_open,
     )
+
+
+def _check_cells(shape: Shape, sample: Sample) -> None:
+    if shape.n_cells > MOST_CELLS:
+        raise ValueError(
+            f"nominal: a feature has {sample.boundaries.shape[1]} values and gaps among {sample.n_present} instances, "
+            "too many to count in every node. Merge rare values, treat the feature as numeric, or set "
+            "min_samples_leaf=1."
+        )
 
 
 def _threads() -> int:

@@ -5,7 +5,9 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from jaxunc._checks import as_weights, distinct_labels
 from jaxunc._numerics import NAN_LAST, order_key, order_key_at_or_below
+from jaxunc.routing import frame_values
 
 from ._state import Data
 
@@ -29,6 +31,7 @@ class Sample(NamedTuple):
     """The feature in each place: numeric ones first."""
     boundaries: np.ndarray
     """``[features ranks]``: the order key of the largest number of each rank of a nominal feature."""
+    weight: np.ndarray
     totals: np.ndarray
     """Class counts of the sample."""
     labels: tuple
@@ -69,7 +72,7 @@ def encode(X, y, nominal, sample_weight, missing: str) -> Sample:
         keys=jnp.asarray(stored),
         stride=jnp.int32(n),
         label=jnp.asarray(_padded(label.astype(np.int32))),
-        weight=jnp.asarray(_padded(weight), jnp.int32 if whole else jnp.result_type(float)),
+        weight=jnp.asarray(_padded(weight), jnp.int32) if whole else None,
         n_features=jnp.int32(n_features),
         n_numeric=jnp.int32((~kinds).sum()),
         n_ranks=jnp.asarray(_padded(n_ranks, 32)),
@@ -77,7 +80,7 @@ def encode(X, y, nominal, sample_weight, missing: str) -> Sample:
     table = np.zeros((n_features, max(map(len, boundaries), default=0)), np.int32)
     for row, edges in zip(table[n_features - len(boundaries) :], boundaries, strict=True):
         row[: len(edges)] = edges
-    return Sample(data, len(present), _padded(present.astype(np.int32)), order, table, totals, labels, names)
+    return Sample(data, len(present), _padded(present.astype(np.int32)), order, table, weight, totals, labels, names)
 
 
 def _padded(values: np.ndarray, smallest: int = SMALLEST) -> np.ndarray:
@@ -87,7 +90,7 @@ def _padded(values: np.ndarray, smallest: int = SMALLEST) -> np.ndarray:
 def _numbers(X) -> np.ndarray:
     if hasattr(X, "tocsr"):
         raise TypeError("X is a sparse matrix; pass X.toarray().")
-    values = X.to_numpy(dtype=np.float64, na_value=np.nan) if hasattr(X, "columns") else np.asarray(X)
+    values = frame_values(X, "X") if hasattr(X, "columns") else np.asarray(X)
     if values.dtype.kind not in "fiub":
         raise TypeError(f"X has dtype {values.dtype}; pass numbers: encode nominal columns as integers.")
     if values.ndim != 2 or 0 in values.shape:
@@ -122,7 +125,7 @@ def _labels(y, n: int) -> tuple[tuple, np.ndarray]:
         raise ValueError(f"y has shape {y.shape}; pass one label per instance, shape ({n},).")
     if y.dtype.kind == "f" and not np.all(np.isfinite(y)):
         raise ValueError("y holds NaN or infinite labels; every instance needs one.")
-    classes, label = np.unique(y, return_inverse=True)
+    classes, label = distinct_labels(y)
     if len(classes) < 2:
         only = classes.tolist()[0]
         raise ValueError(f"y holds one class only ({only!r}); counts that tell classes apart need two or more.")
@@ -130,9 +133,7 @@ def _labels(y, n: int) -> tuple[tuple, np.ndarray]:
 
 
 def _weights(sample_weight, n: int) -> np.ndarray:
-    weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, np.float64)
-    if weight.shape != (n,) or not np.all(np.isfinite(weight)) or weight.min() < 0:
-        raise ValueError(f"sample_weight must hold one finite number >= 0 per instance, shape ({n},).")
+    weight = as_weights(sample_weight, n)
     if not weight.sum() > 0:
         raise ValueError("sample_weight is 0 for every instance; there is nothing to grow on.")
     return weight

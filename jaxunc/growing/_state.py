@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from jaxtyping import Array, Complex64, Int32, Num, UInt32
+from jaxtyping import Array, Complex64, Int32, UInt32
 
 
 class Shape(NamedTuple):
@@ -34,7 +34,8 @@ class Data(NamedTuple):
     """Order keys of numeric features and ranks of nominal ones, feature by feature, ``stride`` cells apart."""
     stride: Int32[Array, ""]
     label: Int32[Array, "instances"]
-    weight: Num[Array, "instances"]
+    weight: Int32[Array, "instances"] | None
+    """None for fractions, which are summed on the host."""
     n_features: Int32[Array, ""]
     n_numeric: Int32[Array, ""]
     n_ranks: Int32[Array, "features"]

@@ -8,6 +8,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import check_is_fitted
 
+from jaxunc._checks import check_counts
 from jaxunc._numerics import order_key_at_or_below
 from jaxunc.forest import Forest, TreeNodes, assemble, snap_to_integers
 
@@ -50,8 +51,8 @@ def from_sklearn(model, *, prior=None) -> Forest:
     TypeError
         If ``model`` is of another kind (a regressor, a pipeline, a bag of something else).
     ValueError
-        If ``model`` is not fitted, has several outputs, or was grown by a scikit-learn that stores node fields which
-        this version does not know.
+        If ``model`` is not fitted, has several outputs or a single class, was grown with negative sample weights, or by
+        a scikit-learn that stores node fields which this version does not know.
 
     Notes
     -----
@@ -61,6 +62,8 @@ def from_sklearn(model, *, prior=None) -> Forest:
     members = list(_member_trees(model))  # which checks the model
     classes = np.asarray(model.classes_)
     trees = [_nodes(estimator, columns, classes) for estimator, columns in members]
+    for tree in trees:
+        check_counts(tree.counts, "model's leaf counts")
     roots = np.stack([tree.counts[0] for tree in trees])
     names = getattr(model, "feature_names_in_", None)
     forest = assemble(
@@ -88,6 +91,8 @@ def _member_trees(model) -> Iterator[tuple[DecisionTreeClassifier, np.ndarray | 
         raise ValueError(f"model ({name}) is not fitted; call model.fit(X, y) first.") from error
     if (n_outputs := getattr(model, "n_outputs_", 1)) != 1:
         raise ValueError(f"model ({name}) has {n_outputs} outputs; fit one forest per output and import each.")
+    if len(labels := np.asarray(model.classes_).tolist()) < 2:
+        raise ValueError(f"model ({name}) knows one class only, {labels}; counts that tell classes apart need two.")
     if isinstance(model, DecisionTreeClassifier):
         yield model, None
     elif isinstance(model, _FORESTS):

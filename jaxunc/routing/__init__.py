@@ -3,6 +3,7 @@
 from ._bind import BoundForest, bind
 from ._fold import fold
 from ._index import leaf_index
+from ._instances import frame_values
 from ._leave_one_out import leave_one_out
 from ._leaves import leaf_counts
 from ._plan import pair_words, split_words
@@ -13,6 +14,7 @@ __all__ = [
     "bind",
     "class_indices",
     "fold",
+    "frame_values",
     "leaf_counts",
     "leaf_index",
     "leave_one_out",

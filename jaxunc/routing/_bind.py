@@ -16,7 +16,7 @@ from jaxunc.forest import Forest
 from ._empty_leaves import follows_siblings, sums_siblings
 from ._fold import fold
 from ._following import answer_following
-from ._instances import as_instances, check_mask
+from ._instances import as_instances, as_mask
 from ._plan import Plan, make_plan
 from ._planes import assemble, cut, pack
 from ._stream import Spec, merge_scalars, stream
@@ -114,12 +114,11 @@ class BoundForest:
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
         if not is_concrete(X, self.forest, self.combiner, tree_mask):
-            X = jnp.asarray(X, jnp.float32)
             stat = fold(self.forest, self.leaf_table, X, merge=self.combiner.merge, tree_mask=tree_mask)
             return read_answer(self.combiner.finish(stat), readout)
         values, missing = as_instances(X, self.forest)
-        mask = None if tree_mask is None else np.asarray(tree_mask)
-        check_mask(mask, len(values), self.forest.n_trees)
+        mask = as_mask(tree_mask, len(values), self.forest.n_trees)
+        mask = None if mask is None else np.asarray(mask)
         if self._by_rows or follows_siblings(self.forest):
             return self._run_following(values, mask, readout)
         form = default_form()

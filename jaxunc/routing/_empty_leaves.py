@@ -4,6 +4,7 @@ How many leaves an instance reaches that way depends on the data, so the host dr
 an instance and a tree that are under way.
 """
 
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import jax
@@ -13,23 +14,22 @@ from jax import lax
 from jaxtyping import Array, Bool, Int32, Num
 
 from jaxunc._checks import is_concrete
-from jaxunc.forest import Forest
+from jaxunc.forest import Forest, as_counts
 
 from ._plan import Plan, column_keys, split_words, take
 
 SMALLEST_ROUND = 1024
+UNDER_WAY = 2**20
+"""Leaves that are walked to at a time."""
 
 
-class Reached(NamedTuple):
-    """The leaves that pairs of an instance and a tree reach through siblings."""
+class Empty(NamedTuple):
+    """The pairs of an instance and a tree that end in an empty leaf."""
 
     instance: np.ndarray
-    """Of each pair that ended in an empty leaf."""
     tree: np.ndarray
-    pair: np.ndarray
-    """Of each leaf that is reached: the pair's place in the two arrays above, ascending."""
-    node: np.ndarray
-    """The leaf."""
+    group: np.ndarray
+    """The group of the leaf."""
 
 
 def follows_siblings(forest: Forest) -> bool:
@@ -58,62 +58,92 @@ def in_empty_leaf(forest: Forest, leaves: Int32[Array, "instances trees"]) -> Bo
     return forest.siblings.group[jnp.arange(forest.n_trees), leaves] >= 0
 
 
-def follow(forest: Forest, plan: Plan, X, leaves: Int32[Array | np.ndarray, "instances trees"]) -> Reached:
-    """Route every pair in an empty leaf through the leaf's siblings, recursively; the plan has missing values."""
+def empty_pairs(forest: Forest, leaves: Int32[Array | np.ndarray, "instances trees"]) -> Empty:
+    """Which instances end in an empty leaf of which trees."""
     assert forest.siblings is not None
-    group, first, node = (np.asarray(part) for part in jax.tree.leaves(forest.siblings))
-    at = group[np.arange(forest.n_trees), np.asarray(leaves)]
-    instance, tree = np.nonzero(at >= 0)
+    group = np.asarray(forest.siblings.group)[np.arange(forest.n_trees), np.asarray(leaves)]
+    instance, tree = np.nonzero(group >= 0)
+    return Empty(instance, tree, group[instance, tree])
+
+
+def follow(forest: Forest, plan: Plan, X, empty: Empty) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Route the pairs on through the siblings of their leaves, recursively; the plan has missing values.
+
+    Yields pairs (their places in ``empty``, ascending) and leaves that they reach, some at a time: where more than
+    ``UNDER_WAY`` are to be walked to, pairs are taken in parts, a pair that does so by itself as well. The order in
+    which a pair's leaves come depends on the pair alone.
+    """
+    assert forest.siblings is not None
+    table = forest.siblings
+    group, first, node = (np.asarray(part) for part in (table.group, table.first, table.node))
     keys = column_keys(jnp.asarray(X, jnp.float32), missing=True)
-    pair, open_group = np.arange(len(instance)), at[instance, tree]
-    pairs, nodes = [], []
-    while len(pair):
-        members = first[open_group + 1] - first[open_group]
+    todo = [(np.arange(len(empty.group)), empty.group)]
+    while todo:
+        pair, at = todo.pop()
+        members = first[at + 1] - first[at]
+        if members.sum(dtype=np.int64) > UNDER_WAY and len(pair) > 1:
+            todo += [(pair[part], at[part]) for part in reversed(_halves(pair))]
+            continue
+        place = np.arange(members.sum()) - np.repeat(np.cumsum(members) - members, members)
+        start = node[np.repeat(first[at], members) + place]
         pair = np.repeat(pair, members)
-        place = np.arange(len(pair)) - np.repeat(np.cumsum(members) - members, members)
-        start = node[np.repeat(first[open_group], members) + place]
-        leaf = _walk_on(plan, keys, instance[pair], tree[pair], start)
-        open_group = group[tree[pair], leaf]
-        done = open_group < 0
-        pairs.append(pair[done])
-        nodes.append(leaf[done])
-        pair, open_group = pair[~done], open_group[~done]
-    pair = np.concatenate(pairs) if pairs else np.zeros(0, np.int64)
-    order = np.argsort(pair, kind="stable")
-    return Reached(instance, tree, pair[order], (np.concatenate(nodes) if nodes else pair)[order])
+        leaf = _walk_on(plan, keys, empty.instance[pair], empty.tree[pair], start)
+        at = group[empty.tree[pair], leaf]
+        done = at < 0
+        if done.any():
+            yield pair[done], leaf[done]
+        if not done.all():
+            todo.append((pair[~done], at[~done]))
+
+
+def _halves(pair: np.ndarray) -> tuple[slice, slice]:
+    """Two parts of sorted pairs, none of which is in both unless there is but one."""
+    middle = len(pair) // 2
+    begin, end = np.searchsorted(pair, pair[middle], "left"), np.searchsorted(pair, pair[middle], "right")
+    cut = int(begin or (end if end < len(pair) else middle))
+    return slice(cut), slice(cut, None)
+
+
+def sums_reached(
+    forest: Forest, plan: Plan, X, empty: Empty, read: Callable[..., list[np.ndarray]]
+) -> list[np.ndarray]:
+    """What ``read(tree, node)`` has for leaves, ``[leaves ...]`` each, summed over those that each pair reaches."""
+    none = np.zeros(0, np.int64)
+    sums = [np.zeros((len(empty.group), *part.shape[1:])) for part in read(none, none)]
+    for pair, node in follow(forest, plan, X, empty):
+        here, place = slice(pair[0], pair[-1] + 1), pair - pair[0]
+        for whole, part in zip(sums, read(empty.tree[pair], node), strict=True):
+            columns = part.reshape(len(pair), -1).T
+            added = [np.bincount(place, weights=column) for column in columns]
+            whole[here] += np.stack(added, axis=1).reshape(-1, *part.shape[1:])
+    return sums
+
+
+def counts_reached(forest: Forest, plan: Plan, X, empty: Empty) -> np.ndarray:
+    """Counts of the leaves that each pair reaches, summed: ``[pairs classes]``, exact below 2⁵³."""
+    table, code = np.asarray(forest.count_table), np.asarray(forest.code)
+    return sums_reached(forest, plan, X, empty, lambda tree, node: [table[code[tree, node]]])[0]
 
 
 def summed_counts(
-    forest: Forest, leaves: Int32[Array, "instances trees"], reached: Reached
+    forest: Forest, plan: Plan, X, leaves: Int32[Array, "instances trees"]
 ) -> Num[Array, "instances trees classes"]:
-    """Counts of the leaves, those of empty ones being the sums of what was reached instead."""
+    """Counts of the leaves, those of empty ones being the sums of what is reached instead."""
+    empty = empty_pairs(forest, leaves)
+    if is_concrete(forest.count_table, forest.code):
+        counts = np.asarray(forest.count_table)[np.asarray(forest.code)[np.arange(forest.n_trees), leaves]]
+        sums = counts_reached(forest, plan, X, empty)
+        counts = counts.astype(jnp.result_type(counts, as_counts(sums)))  # sums may be too large for integers
+        counts[empty.instance, empty.tree] = sums
+        return jnp.asarray(counts)
     counts = forest.count_table[forest.code[jnp.arange(forest.n_trees), leaves]]
-    n_pairs, n = len(reached.instance), len(reached.pair)
-    if not n_pairs:
-        return counts
-    # Padded, so that the programs serve other data too: what is beyond the end is dropped.
-    size, n_sums = _round(n), _round(n_pairs)
-    node = np.pad(reached.tree[reached.pair] * forest.n_nodes + reached.node, (0, size - n))
-    pair = np.pad(reached.pair, (0, size - n), constant_values=n_sums)
-    instance = np.pad(reached.instance, (0, n_sums - n_pairs), constant_values=leaves.shape[0])
-    tree = np.pad(reached.tree, (0, n_sums - n_pairs))
-    return _replace_sums(counts, forest.count_table, forest.code, node, pair, instance, tree)
-
-
-@jax.jit
-def _replace_sums(counts, table, code, node, pair, instance, tree):
-    sums = jnp.zeros((instance.shape[0], table.shape[1]), table.dtype)
-    sums = sums.at[pair].add(table[code.reshape(-1)[node]], mode="drop")
-    return counts.at[instance, tree].set(sums, mode="drop")
-
-
-def sums_reached(forest: Forest, reached: Reached) -> np.ndarray:
-    """Counts of the leaves that each pair reached, summed: ``[pairs classes]``, exact below 2⁵³."""
-    table, code = np.asarray(forest.count_table), np.asarray(forest.code)
-    counts = table[code[reached.tree[reached.pair], reached.node]]
-    n_pairs = len(reached.instance)
-    by_class = [np.bincount(reached.pair, weights=column, minlength=n_pairs) for column in counts.T]
-    return np.stack(by_class, axis=1)
+    counts = jnp.where(in_empty_leaf(forest, leaves)[..., None], 0, counts)
+    for pair, node in follow(forest, plan, X, empty):
+        more = (0, _round(len(pair)) - len(pair))
+        instance = np.pad(empty.instance[pair], more, constant_values=len(counts))
+        tree, node = np.pad(empty.tree[pair], more), np.pad(node, more)
+        counts = counts.at[instance, tree].add(forest.count_table[forest.code[tree, node]], mode="drop")
+    return counts
 
 
 def _round(n: int) -> int:

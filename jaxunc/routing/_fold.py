@@ -4,14 +4,13 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Num, PyTree
+from jaxtyping import PyTree
 
 from jaxunc.forest import Forest
 
 from ._empty_leaves import follows_siblings
-from ._instances import check_columns, check_mask
+from ._instances import as_mask, as_routable
 from ._plan import Plan, column_keys, make_plan
 from ._planes import assemble, cut, pack
 from ._stream import Spec, merge_scalars, stream
@@ -21,10 +20,10 @@ from ._walk import block_size, default_form, over_blocks, unrolled_depth, walk_l
 def fold(
     forest: Forest,
     leaf_table: PyTree,
-    X: Num[Array | np.ndarray, "instances features"],
+    X,
     *,
     merge: PyTree = "sum",
-    tree_mask: Bool[Array, "instances trees"] | None = None,
+    tree_mask=None,
     missing: bool = True,
 ) -> PyTree:
     """Route instances and merge the statistics of the leaves that they reach.
@@ -40,11 +39,11 @@ def fold(
         A pytree of statistics per leaf, ``[trees nodes]`` or ``[trees nodes stat]``, and of numbers per tree,
         ``[trees]``: what a rule's lift gives for a forest (`lift_forest`), or anything of that shape.
     X
-        Instances ``[instances features]``; compared as float32, NaN being a missing value.
+        Instances ``[instances features]``, NumPy, JAX or pandas; compared as float32, NaN being a missing value.
     merge
         ``"sum"``, ``"exact_sum"``, ``"min"`` or ``"max"``, or a pytree prefix of ``leaf_table`` with these as leaves.
     tree_mask
-        Which trees count for which instance; default all.
+        Which trees count for which instance, booleans ``[instances trees]``; default all.
     missing
         False if X is known to hold no NaN, which saves a fifth of the time. NaN then goes anywhere.
 
@@ -56,9 +55,9 @@ def fold(
 
     Raises
     ------
-    ValueError
-        If shapes do not fit the forest, a merge is unknown, or empty leaves of the forest are not statistics
-        (`Forest.with_empty_leaves`).
+    ValueError, TypeError
+        If shapes do not fit the forest, X is what `bind` refuses (infinite values aside; of a traced X only the shape
+        is checked), a merge is unknown, or empty leaves of the forest are not statistics (`Forest.with_empty_leaves`).
 
     Notes
     -----
@@ -72,8 +71,8 @@ def fold(
             f"empty leaves of the mode {forest.empty_leaves!r} are followed on the host, by bind, which lifts what "
             "they sum up to. Pass forest.with_empty_leaves('parent') or 'zeros', which stream."
         )
-    check_columns(X, forest.n_features, "X")
-    check_mask(tree_mask, X.shape[0], forest.n_trees)
+    X = as_routable(X, forest)
+    tree_mask = as_mask(tree_mask, X.shape[0], forest.n_trees)
     planes, scalars, layout = cut(leaf_table, merge, forest.n_trees, forest.n_nodes)
     form = default_form()
     spec = Spec(layout, missing, form, unrolled_depth(form, forest))

@@ -12,7 +12,7 @@ from jaxtyping import PyTree
 from jaxunc.combiners import Fold, combine_contributions, combine_counts, combine_rows, has_tree_fields, lift_rows
 from jaxunc.forest import Forest, distinct_rows, padded_table
 
-from ._empty_leaves import follow, sums_reached
+from ._empty_leaves import counts_reached, empty_pairs, sums_reached
 from ._index import planned_leaf_index
 from ._plan import Plan
 
@@ -53,7 +53,9 @@ def _answer_sums(forest: Forest, combiner: Fold, plan: Plan, inputs: list, reado
     places = np.split(place + len(forest.count_table), np.cumsum([len(sums) for _, sums in blocks])[:-1])
     for (rows, _), after in zip(blocks, places, strict=True):
         rows[rows < 0] = after
-    tables = [forest.count_table, padded_table(distinct)]
+    tables = forest.count_table, padded_table(distinct)
+    # Of integers a rule may lift other planes than of floats.
+    tables = [table.astype(jnp.result_type(*tables)) for table in tables]
     masks = [in_mask for _, in_mask in inputs]
     if has_tree_fields(combiner):
         counts = np.concatenate([np.asarray(table) for table in tables])
@@ -74,30 +76,33 @@ def _routed(forest: Forest, plan: Plan, x) -> tuple[np.ndarray, np.ndarray]:
     rows = np.asarray(forest.code)[np.arange(forest.n_trees), leaves].astype(np.int32)
     if forest.siblings is None:
         return rows, np.zeros((0, forest.n_classes))
-    reached = follow(forest, plan, x, leaves)
-    rows[reached.instance, reached.tree] = -1
-    return rows, sums_reached(forest, reached)
+    empty = empty_pairs(forest, leaves)
+    rows[empty.instance, empty.tree] = -1
+    return rows, counts_reached(forest, plan, x, empty)
 
 
 def _answer_average(forest: Forest, combiner: Fold, leaf_table: PyTree, plan: Plan, x, mask, readout) -> PyTree:
     """What is lifted from the leaves that an empty one reaches, averaged."""
     leaves = np.asarray(planned_leaf_index(forest, plan, x))
-    reached = follow(forest, plan, x, leaves)
-    sizes = np.maximum(np.bincount(reached.pair, minlength=len(reached.instance)), 1)
-    tree = reached.tree[reached.pair]
+    empty = empty_pairs(forest, leaves)
+    tables, structure = jax.tree.flatten(jax.tree.map(np.asarray, leaf_table))
+    own = [table for table in tables if table.ndim > 1]  # the others are a number per tree
 
-    def average(part: Any) -> np.ndarray:
-        table = np.asarray(part)
-        if table.ndim == 1:  # a number per tree
+    def read(tree: np.ndarray, node: np.ndarray) -> list[np.ndarray]:
+        return [np.ones(len(node)), *(table[tree, node] for table in own)]
+
+    sizes, *sums = sums_reached(forest, plan, x, empty, read)
+    averages = iter(part / np.maximum(sizes, 1).reshape(-1, *[1] * (part.ndim - 1)) for part in sums)
+
+    def by_tree(table: np.ndarray) -> np.ndarray:
+        if table.ndim == 1:
             return table
         table = table.astype(np.result_type(table, np.float32))
-        by_tree = np.stack([table[t, own] for t, own in enumerate(leaves.T)])
-        sums = np.zeros((len(sizes), *table.shape[2:]), table.dtype)
-        np.add.at(sums, reached.pair, table[tree, reached.node])
-        by_tree[reached.tree, reached.instance] = sums / sizes.reshape(-1, *[1] * (sums.ndim - 1))
-        return by_tree
+        here = np.stack([table[t, leaf] for t, leaf in enumerate(leaves.T)])
+        here[empty.tree, empty.instance] = next(averages)
+        return here
 
-    return combine_contributions(combiner, jax.tree.map(average, leaf_table), readout, mask)
+    return combine_contributions(combiner, structure.unflatten(map(by_tree, tables)), readout, mask)
 
 
 def _joined(first: Any, second: Any) -> Any:

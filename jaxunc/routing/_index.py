@@ -4,25 +4,24 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jaxtyping import Array, Int32, Num
 
 from jaxunc.forest import Forest
 
-from ._instances import check_columns
+from ._instances import as_routable
 from ._plan import Plan, column_keys, make_plan
 from ._walk import block_size, default_form, over_blocks, unrolled_depth, walk_levels, walk_tree
 
 
-def leaf_index(forest: Forest, X: Num[Array | np.ndarray, "instances features"]) -> Int32[Array, "instances trees"]:
+def leaf_index(forest: Forest, X) -> Int32[Array, "instances trees"]:
     """The node that each instance ends in, for every tree.
 
-    X is compared as float32; NaN is a missing value, ±inf and subnormals are compared exactly. Raises a ValueError if
-    X has another number of features than the forest. No gradient.
+    X ``[instances features]``, NumPy, JAX or pandas, is compared as float32; NaN is a missing value, ±inf and
+    subnormals are compared exactly. Raises a ValueError or TypeError as a bound forest does where columns are not the
+    forest's or hold no numbers; of a traced X only the shape is checked. No gradient.
     """
-    X = jnp.asarray(X)
-    check_columns(X, forest.n_features, "X")
+    X = as_routable(X, forest)
     return planned_leaf_index(forest, make_plan(forest, missing=True), X)
 
 

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxunc._checks import is_concrete
 from jaxunc.forest import Forest
 
 
@@ -20,17 +21,32 @@ def check_columns(x, n_features: int, name: str) -> None:
         )
 
 
-def check_mask(mask, n_instances: int, n_trees: int) -> None:
-    """Raise unless a tree mask is absent or boolean ``[instances trees]``."""
+def as_mask(mask, n_instances: int, n_trees: int):
+    """A tree mask as an array; raises unless it is absent or boolean ``[instances trees]``."""
     if mask is None:
-        return
+        return None
+    mask = mask if hasattr(mask, "dtype") else np.asarray(mask)
     if mask.dtype != bool:
         raise TypeError(f"tree_mask has dtype {mask.dtype}; pass booleans, True where the tree counts.")
     if mask.shape != (n_instances, n_trees):
         raise ValueError(f"tree_mask has shape {mask.shape}; expected {(n_instances, n_trees)} (instances, trees).")
+    return mask
 
 
-def as_instances(data, forest: Forest, name: str = "X") -> tuple[np.ndarray | jax.Array, bool]:
+def as_routable(data, forest: Forest) -> jax.Array:
+    """X for functions that may be traced, as float32: checked as `as_instances` does, or of a traced X the shape alone.
+
+    Infinite values are compared like any other.
+    """
+    if is_concrete(data):
+        data, _ = as_instances(data, forest, infinite=True)
+    check_columns(data, forest.n_features, "X")
+    return jnp.asarray(data, jnp.float32)
+
+
+def as_instances(
+    data, forest: Forest, name: str = "X", *, infinite: bool = False
+) -> tuple[np.ndarray | jax.Array, bool]:
     """NumPy, JAX or pandas data as float32, as scikit-learn's forests see it, and whether values are missing.
 
     Data on an accelerator stay there.
@@ -41,13 +57,13 @@ def as_instances(data, forest: Forest, name: str = "X") -> tuple[np.ndarray | ja
         If the data are sparse, or columns hold no numbers (they are named).
     ValueError
         If the number, names or order of the columns differ from what the forest was grown on, or values are
-        infinite or too large for float32. NaN is a missing value and is accepted.
+        infinite or too large for float32 (unless ``infinite``). NaN is a missing value and is accepted.
     """
     if hasattr(data, "tocsr"):
         raise TypeError(f"{name} is a sparse matrix; pass {name}.toarray(), in parts if it is large.")
     if hasattr(data, "columns") and hasattr(data, "dtypes"):
         _check_names(list(map(str, data.columns)), forest, name)
-        data = _frame_values(data, name)
+        data = frame_values(data, name)
     on_device = isinstance(data, jax.Array) and jax.default_backend() != "cpu"
     values = data if on_device else np.asarray(data)
     if values.dtype.kind not in "fiub":
@@ -59,9 +75,9 @@ def as_instances(data, forest: Forest, name: str = "X") -> tuple[np.ndarray | ja
         # A sum is finite only if its terms are: one cheap pass, and further ones only in doubt.
         if np.isfinite(values.sum()):
             return values, False
-    infinite = numpy.isinf(values)
-    if infinite.any():
-        row, column = map(int, np.argwhere(infinite)[0])
+    beyond = numpy.isinf(values)
+    if not infinite and beyond.any():
+        row, column = map(int, np.argwhere(beyond)[0])
         raise ValueError(
             f"{name}[{row}, {column}] is infinite or too large for float32 (largest 3.4e38), which scikit-learn "
             "refuses too. Clip it, or make it NaN if it stands for a missing value."
@@ -84,7 +100,8 @@ def _check_names(columns: list[str], forest: Forest, name: str) -> None:
     )
 
 
-def _frame_values(frame, name: str) -> np.ndarray:
+def frame_values(frame, name: str) -> np.ndarray:
+    """A frame of numbers as float64, NaN where they are missing; raises a TypeError that names other columns."""
     text = [
         str(c)
         for c, dtype in zip(frame.columns, frame.dtypes, strict=True)

@@ -3,14 +3,15 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Num, PyTree
+from jaxtyping import PyTree
 
+from jaxunc._checks import as_weights
 from jaxunc.combiners import Fold, combine_counts
 from jaxunc.forest import Forest
 
 from ._empty_leaves import follows_siblings, in_empty_leaf
 from ._index import leaf_index
-from ._instances import as_instances, check_mask
+from ._instances import as_instances, as_mask
 from ._leaves import leaf_counts
 from ._recount import class_indices
 
@@ -21,11 +22,11 @@ ENTRIES = 2**21
 def leave_one_out(
     forest: Forest,
     combiner: Fold,
-    X: Num[Array, "instances features"] | np.ndarray,
+    X,
     y,
     *,
     sample_weight=None,
-    mask: Bool[Array, "instances trees"] | np.ndarray | None = None,
+    mask=None,
 ) -> PyTree:
     """What a rule answers for the very instances that a forest's counts were taken from (by `recount`).
 
@@ -65,10 +66,10 @@ def leave_one_out(
     n = len(values)
     if len(labels) != n:
         raise ValueError(f"y has {len(labels)} labels for {n} instances; pass one label per instance.")
-    weights = np.ones(n, np.int32) if sample_weight is None else np.asarray(sample_weight)
-    if weights.shape != labels.shape:
-        raise ValueError(f"sample_weight has shape {weights.shape}; pass one number per instance, {labels.shape}.")
-    check_mask(mask, n, forest.n_trees)
+    weights = as_weights(sample_weight, n)
+    if np.all(weights == np.rint(weights)) and weights.max(initial=0) < 2**31:
+        weights = weights.astype(np.int32)  # as the counts are
+    mask = as_mask(mask, n, forest.n_trees)
     mask = np.ones((n, forest.n_trees), bool) if mask is None else np.asarray(mask)
     size = int(np.clip(ENTRIES // (forest.n_trees * forest.n_classes), 16, 1024))
     blocks = [slice(start, start + size) for start in range(0, max(n, 1), size)]

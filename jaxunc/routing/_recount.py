@@ -1,14 +1,16 @@
 """Counting instances into the leaves of a forest."""
 
-import equinox as eqx
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Num
 
-from jaxunc.forest import Forest, distinct_counts, settle_empty_leaves
+from jaxunc._checks import as_weights, distinct_labels
+from jaxunc.forest import Forest, count_in_parents, distinct_counts, settle_empty_leaves
 
-from ._index import leaf_index
-from ._instances import as_instances, check_mask
+from ._index import planned_leaf_index
+from ._instances import as_instances, as_mask
+from ._plan import make_plan
 
 CHUNK = 16384
 """Instances whose leaf indices are held at a time."""
@@ -16,11 +18,11 @@ CHUNK = 16384
 
 def recount(
     forest: Forest,
-    X: Num[Array, "instances features"] | np.ndarray,
+    X,
     y,
     *,
     sample_weight=None,
-    mask: Bool[Array, "instances trees"] | np.ndarray | None = None,
+    mask=None,
 ) -> Forest:
     """The same trees with new counts: those of the instances given, in the leaves that they reach.
 
@@ -64,37 +66,41 @@ def recount(
     n, n_classes = len(values), forest.n_classes
     if len(labels) != n:
         raise ValueError(f"y has {len(labels)} labels for {n} instances; pass one label per instance.")
-    check_mask(mask, n, forest.n_trees)
-    weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    if weights is not None and (
-        weights.shape != (n,) or not np.all(np.isfinite(weights)) or weights.min(initial=0) < 0
-    ):
-        raise ValueError(f"sample_weight must hold one finite number >= 0 per instance, shape ({n},).")
-    counts = np.zeros((forest.n_trees, forest.n_nodes * n_classes))
+    mask = as_mask(mask, n, forest.n_trees)
+    weights = as_weights(sample_weight, n)
+    counts, plan = np.zeros((forest.n_trees, forest.n_nodes * n_classes)), make_plan(forest, missing=True)
     for start in range(0, n, CHUNK):
         part = slice(start, start + CHUNK)
-        cells = np.asarray(leaf_index(forest, values[part])) * n_classes + labels[part, None]
-        own = np.ones(cells.shape[0]) if weights is None else weights[part]
+        cells = np.asarray(planned_leaf_index(forest, plan, jnp.asarray(values[part]))) * n_classes + labels[part, None]
+        own = weights[part]
         for tree in range(forest.n_trees):
             counted = own if mask is None else own * np.asarray(mask[part, tree])
             counts[tree] += np.bincount(cells[:, tree], weights=counted, minlength=counts.shape[1])
     total = np.bincount(labels, weights=weights, minlength=n_classes)
     if not total.sum() > 0:
         raise ValueError("no instance has a positive weight; there is nothing to count.")
-    counts = settle_empty_leaves(forest, counts.reshape(forest.n_trees, forest.n_nodes, n_classes))
-    table, code = distinct_counts(counts)
+    counts = counts.reshape(forest.n_trees, forest.n_nodes, n_classes)
+    if forest.siblings is not None:
+        forest = dataclasses.replace(forest, siblings=count_in_parents(forest.siblings, counts))
+    table, code = distinct_counts(settle_empty_leaves(forest, counts))
     dtype = forest.prior.dtype
-    fresh = (table, code, jnp.asarray(total / total.sum(), dtype), jnp.asarray(total.sum(), dtype))
-    return eqx.tree_at(lambda f: (f.count_table, f.code, f.prior, f.n_samples), forest, fresh)
+    return dataclasses.replace(
+        forest,
+        count_table=table,
+        code=code,
+        prior=jnp.asarray(total / total.sum(), dtype),
+        n_samples=jnp.asarray(total.sum(), dtype),
+    )
 
 
 def class_indices(forest: Forest, y) -> np.ndarray:
-    """Positions of labels among the forest's classes; raises a ValueError that names unknown ones."""
+    """Positions of labels among the forest's classes; raises a ValueError that names unknown ones, and a TypeError for
+    labels that have no order."""
     labels = np.asarray(y)
     if labels.ndim != 1:
         raise ValueError(f"y has shape {labels.shape}; pass one label per instance, shape (instances,).")
     place = {label: i for i, label in enumerate(forest.class_labels)}
-    distinct, inverse = np.unique(labels, return_inverse=True)
+    distinct, inverse = distinct_labels(labels)
     unknown = [label for label in distinct.tolist() if label not in place]
     if unknown:
         raise ValueError(

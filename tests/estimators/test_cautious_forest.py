@@ -141,6 +141,7 @@ def test_searches_and_pickles(data):
     [
         ({"s": 0}, "s=0 must be a positive"),
         ({"s": -1.0}, "s=-1.0 must be a positive"),
+        ({"s": np.ones(3)}, r"s has shape \(3,\)"),
         ({"mass": "size"}, "mass='size' is unknown"),
         ({"counts": "bag"}, "counts='bag' is unknown"),
         ({"estimator": ExtraTreesClassifier(3)}, "bootstrap=False"),

@@ -65,6 +65,52 @@ def test_nominal_columns_by_name_position_or_flag(shop, nominal):
     np.testing.assert_array_equal(as_objects.predict_proba(frame.to_numpy(dtype=object)), auto.predict_proba(frame))
 
 
+@pytest.mark.parametrize("dtype", ["bool", "boolean", "Int64", "Float64", "float32"])
+def test_numbers_beside_words(dtype):
+    """No array holds both, so none is made."""
+    half = np.arange(40) % 2
+    frame = pd.DataFrame({"half": pd.Series(half).astype(dtype), "word": pd.Categorical(["a", "b", "b", "a"] * 10)})
+    model = RandomDecisionTreesClassifier(20, random_state=0).fit(frame, half)
+    assert model.nominal_.tolist() == [False, True]
+    np.testing.assert_array_equal(model.encode(frame)[:4], [[0, 0], [1, 1], [0, 1], [1, 0]])
+    assert model.score(frame, half) == 1
+
+
+@pytest.mark.parametrize("dtype", [int, float])
+def test_numbers_among_objects_are_the_same_as_alone(dtype):
+    frame = pd.DataFrame({"code": pd.Series([2, 10] * 20, dtype=object), "word": pd.Categorical(["a", "b"] * 20)})
+    other = frame.astype({"code": dtype})
+    for train, test in ((frame, other), (other, frame)):
+        model = RandomDecisionTreesClassifier(5, nominal=["code", "word"], random_state=0).fit(train, np.arange(40) % 2)
+        np.testing.assert_array_equal(model.encode(test), model.encode(train))
+
+
+FRAME = pd.DataFrame({"number": np.arange(4.0), "word": ["a", "b", "a", "b"]})
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "error", "said"),
+    [
+        (
+            FRAME.assign(when=pd.Timestamp("2020-01-01")),
+            [0, 1, 0, 1],
+            TypeError,
+            "X's column 'when' has dtype datetime64",
+        ),
+        (FRAME, [0, 1, 0], ValueError, "inconsistent numbers of samples"),
+        (FRAME, [0, 1, None, np.nan], ValueError, "NaN"),
+        (FRAME["number"], [0, 1, 0, 1], ValueError, r"to_frame"),
+        (FRAME[:0], [], ValueError, "at least one of each"),
+        (FRAME[[]], [0, 1, 0, 1], ValueError, "at least one of each"),
+        (FRAME.assign(number=np.inf), [0, 1, 0, 1], ValueError, "infinite"),
+    ],
+    ids=["dates", "labels", "no label", "series", "no rows", "no columns", "infinite"],
+)
+def test_frames_that_are_refused(X, y, error, said):
+    with refuses(error, said):
+        RandomDecisionTreesClassifier(2).fit(X, y)
+
+
 def test_missing_numbers(shop):
     frame, y = shop
     gaps = frame.assign(number=frame["number"].where(np.arange(120) % 5 > 0))

@@ -17,6 +17,7 @@ from hypothesis.extra import numpy as hnp
 
 import jaxunc as ju
 from jaxunc.growing import _random_trees
+from jaxunc.routing import _empty_leaves
 from tests._forests import leaf_nodes, order_key
 from tests._refusal import refuses
 from tests.growing._exact import exact_roots, exact_trees, of_sizes
@@ -241,6 +242,64 @@ def test_empty_leaves(mode):
         np.testing.assert_allclose(jax.jit(lambda x: bound(x))(jnp.asarray(queries)), bound(queries), atol=1e-5)
 
 
+@pytest.mark.parametrize("mode", ["sum", "average"])
+def test_leaves_are_followed_in_parts(mode, monkeypatch):
+    """What is under way at a time changes no bit."""
+    X, y, nominal = mixed(60)
+    weight = np.linspace(0.1, 2, 60)
+    forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=7, nominal=nominal, sample_weight=weight)
+    forest = forest.with_empty_leaves(mode)
+    queries = mixed(40, seed=1)[0]
+    queries[::2, 1], queries[::3, 3] = 9, 3
+    bound = ju.bind(forest, ju.Mean(ju.scorers.laplace))
+    whole = bound(queries), ju.leaf_counts(forest.with_empty_leaves("sum"), queries)
+    walks = mock.Mock(wraps=_empty_leaves._walk_on)
+    monkeypatch.setattr(_empty_leaves, "_walk_on", walks)
+    monkeypatch.setattr(_empty_leaves, "UNDER_WAY", 5)
+    np.testing.assert_array_equal(bound(queries), whole[0])
+    np.testing.assert_array_equal(ju.leaf_counts(forest.with_empty_leaves("sum"), queries), whole[1])
+    members = np.diff(forest.siblings.first).max()
+    assert max(len(call.args[-1]) for call in walks.call_args_list) <= max(5, members)
+
+
+def test_sums_are_differentiable_and_do_not_overflow():
+    X, y, nominal = mixed(60)
+    forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=7, nominal=nominal, max_depth=2)
+    queries = np.where(nominal, 9, X[:5])
+    counts = ju.leaf_counts(forest, queries)
+    heavy = ju.recount(forest, X, y, sample_weight=np.full(60, 2.0**26))
+    assert heavy.count_table.dtype == jnp.int32
+    np.testing.assert_array_equal(ju.leaf_counts(heavy, queries), 2.0**26 * np.asarray(counts, float))
+    own = forest.counts.astype(float)
+    slope = jax.grad(lambda counts: jnp.sum(ju.leaf_counts(forest.with_counts(counts), queries) ** 2))(own)
+    assert float(jnp.sum(slope * own)) == 2 * np.sum(np.square(counts))
+
+
+def test_modes_of_empty_leaves_and_counting_commute():
+    """Instances in empty leaves count in the parent, whenever that is chosen."""
+    X, y, nominal = mixed(60)
+    forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=7, nominal=nominal)
+    other, labels, _ = mixed(200, seed=1)
+    for weight in (None, np.linspace(0.1, 2, 200)):
+        first = {
+            mode: ju.recount(forest.with_empty_leaves(mode), other, labels, sample_weight=weight)
+            for mode in ju.forest.MODES
+        }
+        assert not np.array_equal(first["parent"].counts, ju.recount(forest, X, y).with_empty_leaves("parent").counts)
+        for mode in ju.forest.MODES:
+            assert first[mode].with_empty_leaves(mode) is first[mode]
+            for target in ju.forest.MODES:
+                changed = first[mode].with_empty_leaves(target).counts
+                np.testing.assert_allclose(changed, first[target].counts, rtol=0 if weight is None else 1e-6)
+
+
+def test_modes_are_chosen_before_tracing():
+    X, y, nominal = mixed(60)
+    forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=2, nominal=nominal)
+    with refuses(ValueError, "call it before jit"):
+        jax.jit(lambda counts: forest.with_counts(counts).with_empty_leaves("parent").counts)(forest.counts)
+
+
 def below(forest, counts, tree: int, node: int) -> np.ndarray:
     child = int(forest.child[tree, node])
     return counts[tree, node] if child == node else sum(below(forest, counts, tree, c) for c in (child, child + 1))
@@ -258,6 +317,22 @@ def test_leave_one_out_with_empty_leaves():
         for t in range(7):
             counts[i, t, labels[i]] -= reached_leaves(forest, t, x)[1] is None
     np.testing.assert_allclose(answer.class_scores, ju.Pooling()(jnp.asarray(counts)), atol=1e-6)
+
+
+@pytest.mark.parametrize("unseen", [False, True])
+@pytest.mark.parametrize("weight", [0.3, 1.0])
+def test_leaf_sizes_as_masses(weight, unseen):
+    """Of integers they are other planes than of fractions, whose sums may be integers, or none."""
+    X, y, _ = mixed(60)
+    X, nominal = X[:, :2], np.array([False, True])
+    forest = ju.grow_random_trees(
+        jax.random.key(5), X, y, n_trees=7, nominal=nominal, max_depth=2, sample_weight=np.full(60, weight)
+    )
+    queries = np.where(unseen & nominal, 9, X[:16])
+    rule = ju.GeneralizedVote(1.5 * weight, "leaf_size")
+    found, expected = ju.bind(forest, rule)(queries), rule(ju.leaf_counts(forest, queries))
+    np.testing.assert_allclose(found.total, expected.total, rtol=1e-6)
+    np.testing.assert_allclose(found.mass, expected.mass, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -334,6 +409,9 @@ GOOD = {"key": jax.random.key(0), "X": np.arange(8.0).reshape(4, 2), "y": [0, 1,
         ({"X": np.zeros((4, 0))}, ValueError, "X has shape"),
         ({"X": np.full((4, 2), "a")}, TypeError, "X has dtype"),
         ({"X": scipy.sparse.csr_matrix(np.eye(4))}, TypeError, "sparse"),
+        ({"X": pandas.DataFrame({"a": [1.0] * 4, "b": list("abab")})}, TypeError, r"X's columns \['b'\].*no numbers"),
+        ({"y": np.array([1, "a", 1, 1], object)}, TypeError, "labels of the types int, str"),
+        ({"y": np.array([1, 0, 1, None], object)}, TypeError, "labels of the types NoneType, int"),
         ({"y": [1, 1, 1, 1]}, ValueError, "one class only"),
         ({"y": [0, 1]}, ValueError, "y has shape"),
         ({"y": [0, 1, np.nan, 0]}, ValueError, "y holds NaN"),
@@ -360,3 +438,25 @@ def test_too_many_values(monkeypatch):
     monkeypatch.setattr(_random_trees, "MOST_CELLS", 100)
     with refuses(ValueError, "too many to count"):
         ju.grow_random_trees(**GOOD, nominal=np.ones(2, bool), min_samples_leaf=2)
+
+
+def test_many_values_are_counted_in_few_trees_at_a_time(monkeypatch):
+    X, y, nominal = mixed(60)
+    grow = lambda: ju.grow_random_trees(jax.random.key(3), X, y, n_trees=11, min_samples_leaf=3, nominal=nominal)
+    whole = grow()
+    monkeypatch.setattr(_random_trees, "MOST_CELLS", 1024)
+    monkeypatch.setattr(_random_trees, "LANE_CHUNK", 64)
+    blocks = mock.Mock(wraps=_random_trees.grow_block)
+    monkeypatch.setattr(_random_trees, "grow_block", blocks)
+    for a, b in zip(jax.tree.leaves(whole), jax.tree.leaves(grow()), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert blocks.call_count > 2
+
+
+@pytest.mark.parametrize("max_depth", [0, 1])
+def test_fractions_do_not_drift(max_depth):
+    X = np.arange(2**18, dtype=np.float32)[:, None]
+    forest = ju.grow_random_trees(
+        jax.random.key(0), X, np.arange(2**18) % 2, n_trees=2, max_depth=max_depth, sample_weight=np.full(2**18, 0.1)
+    )
+    np.testing.assert_allclose(forest.counts.sum(1, dtype=float), 2**17 * 0.1, rtol=2e-7)

@@ -181,6 +181,20 @@ def test_no_model_at_all(model):
         ju.from_sklearn(model)
 
 
+def test_negative_weights():
+    X, y = toy_data(2)
+    weight = np.where(np.arange(len(y)) % 5 == 0, -0.5, 1)
+    with pytest.raises(ValueError, match=r"model's leaf counts .*negative sample weights"):
+        ju.from_sklearn(DecisionTreeClassifier(max_depth=6, random_state=0).fit(X, y, sample_weight=weight))
+
+
+@pytest.mark.parametrize("model", [DecisionTreeClassifier(), RandomForestClassifier(2)], ids=lambda m: type(m).__name__)
+def test_a_single_class(model):
+    X, y = toy_data(2)
+    with pytest.raises(ValueError, match=r"one class only, \[3\]"):
+        ju.from_sklearn(model.fit(X, np.full(len(y), 3)))
+
+
 def test_several_outputs():
     X, y = toy_data(2)
     for model in (RandomForestClassifier(3), DecisionTreeClassifier(), ExtraTreesClassifier(3)):

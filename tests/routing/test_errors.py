@@ -164,6 +164,38 @@ def test_fold_refuses_unknown_merges(bound):
         ju.routing.fold(toy_forest(2), bound.leaf_table, jnp.asarray(X), merge="mean")
 
 
+def fold_leaves(forest, data):
+    return ju.routing.fold(forest, jnp.ones((forest.n_trees, forest.n_nodes)), data)
+
+
+@pytest.mark.parametrize("function", [ju.leaf_index, ju.leaf_counts, fold_leaves])
+def test_frames_for_the_leaves(function, named):
+    frame = pandas.DataFrame(X, columns=list("abcdef"))
+    np.testing.assert_array_equal(function(named.forest, frame), function(named.forest, X))
+    np.testing.assert_array_equal(function(named.forest, X.tolist()), function(named.forest, X))
+    with refuses(ValueError, "another order"):
+        function(named.forest, frame[list("fedcba")])
+    with refuses(TypeError, r"columns \['b'\].*no numbers"):
+        function(named.forest, frame.assign(b="text"))
+    with refuses(TypeError, "sparse"):
+        function(named.forest, scipy.sparse.csr_matrix(X))
+
+
+def test_masks_may_be_lists(bound):
+    mask = np.arange(120).reshape(10, 12) % 3 > 0
+    y = np.arange(10) % 2
+    np.testing.assert_array_equal(bound(X, tree_mask=mask.tolist()), bound(X, tree_mask=mask))
+    table = bound.leaf_table
+    for a, b in zip(
+        jax.tree.leaves(ju.routing.fold(bound.forest, table, X, merge="exact_sum", tree_mask=mask.tolist())),
+        jax.tree.leaves(ju.routing.fold(bound.forest, table, X, merge="exact_sum", tree_mask=mask)),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(a, b)
+    counted = ju.recount(bound.forest, X, y, mask=mask)
+    np.testing.assert_array_equal(ju.recount(bound.forest, X, y, mask=mask.tolist()).counts, counted.counts)
+
+
 @pytest.mark.parametrize("function", [ju.leaf_index, ju.leaf_counts])
 def test_shapes_of_data_for_the_leaves(function):
     for data in (X[:, :5], X[0], X[None]):

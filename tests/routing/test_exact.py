@@ -318,3 +318,15 @@ def test_numpy_data_are_taken_as_they_are(rng):
     forest = ju.from_sklearn(RandomForestClassifier(5, random_state=0).fit(X, X[:, 0] > 0))
     np.testing.assert_array_equal(ju.leaf_index(forest, X), ju.leaf_index(forest, jnp.asarray(X)))
     np.testing.assert_array_equal(ju.leaf_counts(forest, X), ju.leaf_counts(forest, jnp.asarray(X)))
+
+
+def test_large_integers():
+    """They are float32 numbers before any type of 32 bits could cut them off."""
+    X = np.array([[1], [2**31 + 2**20], [2**40], [-(2**35)], [2**62]])
+    model = DecisionTreeClassifier(random_state=0).fit(X, np.arange(5))
+    forest = ju.from_sklearn(model)
+    counts = ju.leaf_counts(forest, X.astype(np.float32))
+    np.testing.assert_array_equal(counts[:, 0], np.eye(5))
+    np.testing.assert_array_equal(ju.leaf_counts(forest, X), counts)
+    np.testing.assert_array_equal(ju.leaf_index(forest, X), ju.leaf_index(forest, X.astype(np.float32)))
+    np.testing.assert_array_equal(ju.routing.fold(forest, forest.counts.astype(np.float32), X), np.eye(5))
