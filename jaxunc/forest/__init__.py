@@ -1,7 +1,7 @@
 """A forest as padded arrays, and what must hold of them."""
 
 from ._assemble import TreeNodes, assemble, snap_to_integers
-from ._distinct import as_counts, bucket, distinct_counts, distinct_rows, padded_table
+from ._distinct import bucket, distinct_counts, distinct_rows, narrowest_counts, padded_table
 from ._forest import Forest
 from ._siblings import MODES, Siblings, count_in_parents, settle_empty_leaves
 from ._validity import check_forest, validity
@@ -11,13 +11,13 @@ __all__ = [
     "Forest",
     "Siblings",
     "TreeNodes",
-    "as_counts",
     "assemble",
     "bucket",
     "check_forest",
     "count_in_parents",
     "distinct_counts",
     "distinct_rows",
+    "narrowest_counts",
     "padded_table",
     "settle_empty_leaves",
     "snap_to_integers",

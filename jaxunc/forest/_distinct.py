@@ -43,13 +43,13 @@ def distinct_counts(counts: np.ndarray) -> tuple[jnp.ndarray, jnp.ndarray]:
 
 
 def padded_table(table: np.ndarray):
-    """`as_counts`, with zero rows up to a power of two."""
+    """`narrowest_counts`, with zero rows up to a power of two."""
     padded = np.zeros((bucket(len(table), 1024), table.shape[1]))
     padded[: len(table)] = table
-    return as_counts(padded)
+    return narrowest_counts(padded)
 
 
-def as_counts(table: np.ndarray) -> jnp.ndarray:
+def narrowest_counts(table: np.ndarray) -> jnp.ndarray:
     """Integer counts as int32 where they fit, others as floats."""
     integral = np.all(table == np.rint(table)) and table.max(initial=0) < 2**31
     return jnp.asarray(table, jnp.int32 if integral else jnp.result_type(float))

@@ -7,7 +7,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Int32, Num
 
-from ._distinct import as_counts
+from ._distinct import narrowest_counts
 
 if TYPE_CHECKING:
     from ._forest import Forest
@@ -39,7 +39,7 @@ def count_in_parents(siblings: Siblings, counts: np.ndarray) -> Siblings:
     group = np.asarray(siblings.group)
     counted = np.zeros((len(siblings.first) - 1, counts.shape[-1]))
     np.add.at(counted, group[group >= 0], counts[group >= 0])
-    return dataclasses.replace(siblings, counted=as_counts(counted) if counted.any() else None)
+    return dataclasses.replace(siblings, counted=narrowest_counts(counted) if counted.any() else None)
 
 
 def settle_empty_leaves(forest: "Forest", counts: np.ndarray) -> np.ndarray:

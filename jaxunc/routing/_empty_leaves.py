@@ -14,7 +14,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Int32, Num
 
 from jaxunc._checks import is_concrete
-from jaxunc.forest import Forest, as_counts
+from jaxunc.forest import Forest, narrowest_counts
 
 from ._plan import Plan, column_keys, split_words, take
 
@@ -133,7 +133,7 @@ def summed_counts(
     if is_concrete(forest.count_table, forest.code):
         counts = np.asarray(forest.count_table)[np.asarray(forest.code)[np.arange(forest.n_trees), leaves]]
         sums = counts_reached(forest, plan, X, empty)
-        counts = counts.astype(jnp.result_type(counts, as_counts(sums)))  # sums may be too large for integers
+        counts = counts.astype(jnp.result_type(counts, narrowest_counts(sums)))  # sums may be too large for integers
         counts[empty.instance, empty.tree] = sums
         return jnp.asarray(counts)
     counts = forest.count_table[forest.code[jnp.arange(forest.n_trees), leaves]]
