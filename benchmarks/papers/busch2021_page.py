@@ -117,7 +117,7 @@ def study_page(everything: pd.DataFrame, ratios: dict[str, float], n_sets: int, 
         f"({', '.join(trees['set'].unique())}){_unfinished(trees, n_repeats)}{_not_run(trees, ratios)}. "
         f"Not at hand of the paper's {n_sets + len(ABSENT)}: {', '.join(ABSENT)}. 100 trees, "
         f"{n_repeats} times two-fold cross-validation; a block of every test is a data set. A score of at least 0 "
-        "decides for class 1, as in the published code.",
+        f"decides for class 1, as in the published code.{_not_referred(everything)}",
         _how_to_read(),
         "## The names of the methods",
         _names(),
@@ -176,6 +176,14 @@ def _not_run(trees: pd.DataFrame, ratios: dict[str, float]) -> str:
     """Sets at hand that the page does not have."""
     absent = [name for name in ratios if name not in set(trees["set"])]
     return f"; not run: {', '.join(absent)}" if absent else ""
+
+
+def _not_referred(everything: pd.DataFrame) -> str:
+    """Sets without reference methods, where others have them."""
+    sets = {part: list(rows["set"].unique()) for part, rows in everything.groupby("part")}
+    absent = [name for name in sets["trees"] if name not in sets.get("references", sets["trees"])]
+    told = f" Random forests and single trees were not run on {', '.join(absent)}, which Figures 3 and 6 leave out."
+    return told if absent else ""
 
 
 def _how_to_read() -> str:
