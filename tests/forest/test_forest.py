@@ -13,6 +13,8 @@ from jaxunc.forest import snap_to_integers, validity
 from tests._forests import forest_of_leaves, leaf_nodes, padded, toy_data, toy_forest, toy_model
 from tests._refusal import refuses
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture(scope="module")
 def forest():

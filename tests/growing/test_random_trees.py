@@ -109,7 +109,7 @@ def test_depths(min_leaf):
 ROWS, TREES = 12, 8
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(
     hnp.arrays(
         np.float32,
