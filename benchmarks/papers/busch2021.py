@@ -11,7 +11,6 @@ Every (set, repetition, fold, leaf size) is written to ``cells/PART-SET.jsonl`` 
 stopped, and ends with the same bytes. Tables, figures and the page that reads them are made of the cells.
 """
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,7 +28,7 @@ from benchmarks.data import DataSet, load
 from benchmarks.papers.busch2021_figures import write_pictures
 from benchmarks.papers.busch2021_methods import METHODS
 from benchmarks.papers.busch2021_page import means, rank_tables, single_trees, study_page
-from benchmarks.papers.journal import Journal, run_missing
+from benchmarks.papers.journal import Journal, run_missing, study_options
 from jaxunc.forest import Forest
 
 SETS = {
@@ -221,13 +220,8 @@ def write_page(out: Path) -> None:
 
 def main() -> None:
     """Run what is missing, then write the page."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", help="folder of data sets (default: JAXUNC_DATA, else OpenML)")
-    parser.add_argument(
-        "--sets", nargs="+", choices=list(SETS), default=list(SETS), metavar="NAME", help="only these sets"
-    )
+    parser = study_options(__doc__, SETS, RESULTS)
     parser.add_argument("--parts", nargs="+", choices=KINDS, default=list(KINDS), help="only these parts")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of cells, tables and figures")
     args = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
     run_all(args.parts, args.sets, args.data, args.out)

@@ -1,10 +1,9 @@
 """The methods of the study of Busch et al. 2021: the paper's, its code's, and ours."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from jaxunc import combiners
 from jaxunc.combiners import Fold, rule_by_name
 from jaxunc.forest import Forest
 
@@ -16,44 +15,28 @@ class Method(NamedTuple):
     """``paper``, ``code`` (in the published code only) or ``new``."""
     meaning: str
     """What it does, in a few words."""
-    combiner: str | Callable[[Forest], Fold]
+    combiner: str
+    """A name that `jaxunc.combiners.rule_by_name` knows."""
     options: Mapping[str, Any] = MappingProxyType({})
     reads: str = "score"
     """``score`` (as published) or ``margin`` (of the class scores)."""
 
     def make(self, forest: Forest) -> Fold:
         """The rule for a forest."""
-        if callable(self.combiner):
-            return self.combiner(forest)
         return rule_by_name(self.combiner, self.options, prior=forest.prior, n_samples=forest.n_samples)
 
-
-def _scored(scorer: str, **settings: Any) -> dict[str, Any]:
-    return {"scorer": scorer, "scorer_options": settings}
-
-
-def _evidence_toward_prior(forest: Forest) -> Fold:
-    return combiners.EvidenceAccumulation(forest.prior, smooth_to_prior=True)
-
-
-_PRIOR = {"prior": "forest"}
 
 METHODS = {
     "probability": Method(
         "paper", "mean of the leaves' class frequencies: *the mean*, which scikit-learn's forests answer", "mean"
     ),
-    "laplace": Method(
-        "paper", "mean of the frequencies with one instance of each class added", "mean", _scored("laplace")
-    ),
+    "laplace": Method("paper", "mean of the frequencies with one instance of each class added", "laplace"),
     "plausibility": Method(
         "paper",
         "mean of plausibility scores: how far a leaf's counts speak for one class more than for the other",
-        "mean",
-        _scored("plausibility"),
+        "plausibility",
     ),
-    "confidence": Method(
-        "paper", "mean of scores from confidence bounds: a small leaf says less", "mean", _scored("confidence_bounds")
-    ),
+    "confidence": Method("paper", "mean of scores from confidence bounds: a small leaf says less", "confidence"),
     "vote": Method("paper", "majority vote of the trees", "vote"),
     "pooling": Method("paper", "frequencies of the counts of all leaves together", "pooling"),
     "dempster": Method(
@@ -88,18 +71,21 @@ METHODS = {
         "code", "the same, from the most extreme of them", "generalized_mixture", {"reference": "maximum"}
     ),
     "linear": Method(
-        "code", "mean of the majorities in numbers of instances: large leaves speak louder", "mean", _scored("linear")
+        "code",
+        "mean of the majorities in numbers of instances: large leaves speak louder",
+        "mean",
+        {"scorer": "linear"},
     ),
     "ucb": Method(
         "code",
         "mean of the frequencies in units of an upper confidence bound: times the root of the leaf's size",
         "mean",
-        _scored("ucb"),
+        {"scorer": "ucb"},
     ),
     "epistemic": Method(
         "code",
         "mean of plausibility scores, each times one less its leaf's epistemic uncertainty",
-        "epistemic_weighting",
+        "epistemic",
     ),
     "beta-sum": Method(
         "code",
@@ -108,18 +94,13 @@ METHODS = {
         {"statistic": "sum"},
     ),
     "beta-mode": Method("code", "the same density, read by its mode", "beta_aggregation", {"statistic": "max"}),
-    "beta-exact": Method(
-        "new", "the same density, read by its exact area beyond one half", "beta_aggregation", {"statistic": "exact"}
-    ),
+    "beta-exact": Method("new", "the same density, read by its exact area beyond one half", "beta"),
     "m-estimate": Method(
         "new",
         "mean of the frequencies with two instances added, divided as the prior is",
-        "mean",
-        _scored("m_estimate", m=2.0, **_PRIOR),
+        "m-estimate",
     ),
-    "plausibility-p": Method(
-        "new", "`plausibility` against the prior in place of one half", "mean", _scored("plausibility", **_PRIOR)
-    ),
+    "plausibility-p": Method("new", "`plausibility` against the prior in place of one half", "plausibility-p"),
     "dempster-margin": Method(
         "new",
         "`dempster`, read by the margin of log commonalities, which does not saturate",
@@ -127,14 +108,17 @@ METHODS = {
         reads="margin",
     ),
     "dempster-p": Method(
-        "new", "`dempster-margin` against the prior in place of one half", "dempster", _PRIOR, reads="margin"
+        "new", "`dempster-margin` against the prior in place of one half", "dempster-p", reads="margin"
     ),
     "cautious-margin": Method("new", "`cautious`, read by the margin of log commonalities", "cautious", reads="margin"),
     "cautious-p": Method(
-        "new", "`cautious-margin` against the prior in place of one half", "cautious", _PRIOR, reads="margin"
+        "new", "`cautious-margin` against the prior in place of one half", "cautious-p", reads="margin"
     ),
     "evidence-to-prior": Method(
-        "new", "`evidence`, leaves smoothed toward the prior in place of one half", _evidence_toward_prior
+        "new",
+        "`evidence`, leaves smoothed toward the prior in place of one half",
+        "evidence",
+        {"smooth_to_prior": True},
     ),
 }
 """By the name that tables and files use."""

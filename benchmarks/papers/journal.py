@@ -1,9 +1,10 @@
 """Long studies that go on where they stopped: every finished cell is a line of a file."""
 
+import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,3 +78,14 @@ def run_missing(
         found |= journal.found
         jax.clear_caches()  # programs of all sets together are more than an operating system maps for one process
     return found
+
+
+def study_options(description: str, sets: Iterable[str], results: Path) -> argparse.ArgumentParser:
+    """What every study asks: where data lie, which of its sets to run, and where cells and pages go."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser.add_argument("--data", help="folder of data sets (default: JAXUNC_DATA, else OpenML)")
+    parser.add_argument(
+        "--sets", nargs="+", choices=list(sets), default=list(sets), metavar="NAME", help="only these sets"
+    )
+    parser.add_argument("--out", type=Path, default=results, help="folder of cells, tables and figures")
+    return parser

@@ -11,7 +11,6 @@ Every (set, repetition, fold) is written to ``cells/SET.jsonl`` in ``benchmarks/
 stopped, and ends with the same bytes. Tables, figures and the page are made of the cells.
 """
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +22,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 import jaxunc as ju
 from benchmarks.data import DataSet, load
-from benchmarks.papers.journal import Journal, run_missing
+from benchmarks.papers.journal import Journal, run_missing, study_options
 from benchmarks.papers.suttoncharani2020_page import study_page
 from benchmarks.papers.suttoncharani2020_trees import PrunedTree, best_cp, grow, prune
 from jaxunc.imprecise import Interval
@@ -143,13 +142,7 @@ def write_page(found: dict[Cell, dict], out: Path) -> None:
 
 def main() -> None:
     """Run what is missing, then write the page."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", help="folder of data sets (default: JAXUNC_DATA, else OpenML)")
-    parser.add_argument(
-        "--sets", nargs="+", choices=list(SETS), default=list(SETS), metavar="NAME", help="only these sets"
-    )
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of cells, tables and figures")
-    args = parser.parse_args()
+    args = study_options(__doc__, SETS, RESULTS).parse_args()
     jax.config.update("jax_enable_x64", True)
     run_all(args.sets, args.data, args.out)
     kept = {name: journal(args.out, name).found for name in SETS}

@@ -12,7 +12,6 @@ with the same bytes. A cell holds whole numbers alone, how many sets of each siz
 the class; all measures, figures and the page are made of them.
 """
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -25,7 +24,7 @@ from sklearn.model_selection import StratifiedKFold
 import jaxunc as ju
 from benchmarks.data import DataSet, load
 from benchmarks.papers.busch2021 import spread
-from benchmarks.papers.journal import Journal, run_missing
+from benchmarks.papers.journal import Journal, run_missing, study_options
 from benchmarks.papers.zhang2021_page import COUNTS, LEAF_SIZES, RULES, STRENGTHS, study_page
 from jaxunc.decisions import interval_dominance, nondominated
 from jaxunc.forest import Forest
@@ -130,13 +129,7 @@ def write_page(out: Path) -> None:
 
 def main() -> None:
     """Run what is missing, then write the page."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", help="folder of data sets (default: JAXUNC_DATA, else OpenML)")
-    parser.add_argument(
-        "--sets", nargs="+", choices=list(SETS), default=list(SETS), metavar="NAME", help="only these sets"
-    )
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of cells, tables and figures")
-    args = parser.parse_args()
+    args = study_options(__doc__, SETS, RESULTS).parse_args()
     jax.config.update("jax_enable_x64", True)
     run_all(args.sets, args.data, args.out)
     write_page(args.out)

@@ -4,8 +4,6 @@ Sets, intervals and masses against the streamed mean, exact bounds of the AUC, a
 """
 
 import argparse
-import json
-from datetime import UTC, datetime
 from pathlib import Path
 
 import jax
@@ -16,7 +14,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 
-from .machine import device, machine, versions
+from .machine import about, publish
 from .measure import interleaved, ratio, spread, summary
 
 MASSES = ("equal", "leaf_size", "certainty")
@@ -93,18 +91,12 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     scale = 100 if options.quick else 1
     result = {
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine(),
-        "device": device(),
-        "versions": versions(),
+        **about(),
         "reports": reports(100_000 // scale, options.repeats),
         "interval_auc": interval_auc(1_000_000 // scale, options.repeats),
         "prior_fits": prior_fits(100_000 // scale, options.repeats),
     }
-    text = json.dumps(result, indent=1)
-    if options.output:
-        options.output.write_text(text + "\n", encoding="utf-8")
-    print(text)
+    publish(result, options.output)
 
 
 if __name__ == "__main__":

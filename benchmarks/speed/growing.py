@@ -6,9 +6,7 @@ few instances becomes a leaf, where random decision trees draw again up to as of
 """
 
 import argparse
-import json
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import jax
@@ -20,7 +18,7 @@ from sklearn.model_selection import train_test_split
 import jaxunc as ju
 from benchmarks.data import load
 
-from .machine import device, machine, versions
+from .machine import about, publish
 from .measure import interleaved, ratio, summary
 
 PUBLISHED_CPU_SECONDS = {"spambase": 53.0, "mushroom": 22.0}
@@ -92,21 +90,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="small and synthetic alone: shows that it runs")
     parser.add_argument("--output", type=Path, help="default: print only")
     options = parser.parse_args(arguments)
+    before = about()
     n_instances = 500 if options.quick else 20_000
     measured = [against_sklearn(n_instances, leaf, options.repeats) for leaf in (1, 8)]
     if not options.quick:
         measured += [against_published(name, options.data, options.repeats) for name in PUBLISHED_CPU_SECONDS]
-    result = {
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine(),
-        "device": device(),
-        "versions": versions(),
-        "growing": measured,
-    }
-    text = json.dumps(result, indent=1)
-    if options.output:
-        options.output.write_text(text + "\n", encoding="utf-8")
-    print(text)
+    publish({**before, "growing": measured}, options.output)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """What a measurement ran on. No host name, no path: results are published."""
 
+import json
 import os
 import platform
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
@@ -22,6 +24,24 @@ def machine() -> dict:
         "memory_gib": _memory_gib(),
         "load_at_start": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
     }
+
+
+def about() -> dict:
+    """When and on what a measurement begins."""
+    return {
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": machine(),
+        "device": device(),
+        "versions": versions(),
+    }
+
+
+def publish(result: dict, output: Path | None) -> None:
+    """Print a result, and keep it in a file if one is named."""
+    text = json.dumps(result, indent=1)
+    if output:
+        output.write_text(text + "\n", encoding="utf-8")
+    print(text)
 
 
 def device() -> dict:
