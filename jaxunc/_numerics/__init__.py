@@ -1,4 +1,4 @@
-"""Arithmetic that the formulas need and JAX does not have: exact sums, order keys, stable logarithms."""
+"""Arithmetic that the formulas need and JAX does not have: exact sums, order keys, paired words, stable logarithms."""
 
 from ._counts import as_counts
 from ._digamma import digamma_gaps
@@ -6,6 +6,7 @@ from ._order_keys import NAN_FIRST, NAN_LAST, order_key, order_key_at_or_below
 from ._special import floored_log, lambert_w_of_exp, log1p_minus, safe_divide, shares_of
 from ._stirling import entropy_gap, stirling_error
 from ._two_float import TwoFloat, float_dtype, two_float_from_limbs, two_sum
+from ._words import pair_words, split_words, take
 
 __all__ = [
     "NAN_FIRST",
@@ -20,9 +21,12 @@ __all__ = [
     "log1p_minus",
     "order_key",
     "order_key_at_or_below",
+    "pair_words",
     "safe_divide",
     "shares_of",
+    "split_words",
     "stirling_error",
+    "take",
     "two_float_from_limbs",
     "two_sum",
 ]

@@ -11,20 +11,11 @@ from ._explained_vote import ExplainedVote, Explanation
 from ._fold import Fold, tree_field
 from ._generalized_mixture import GeneralizedMixture
 from ._generalized_vote import GeneralizedVote
-from ._lift import (
-    combine_contributions,
-    combine_counts,
-    combine_rows,
-    has_tree_fields,
-    lift_forest,
-    lift_rows,
-    read_answer,
-)
 from ._maximum import Maximum
 from ._mean import Mean
 from ._median import Median
-from ._merge import accumulator, merge_kinds
-from ._names import CONFIGURED, RULES, SCORERS, check_name, rule_by_name
+from ._merge import Merging
+from ._names import CONFIGURED, RULES, SCORERS, rule_by_name
 from ._one_vs_rest import OneVsRest
 from ._pooling import Pooling
 from ._preference import Preference
@@ -52,6 +43,7 @@ __all__ = [
     "Maximum",
     "Mean",
     "Median",
+    "Merging",
     "OneVsRest",
     "Pooling",
     "Preference",
@@ -60,17 +52,7 @@ __all__ = [
     "UncertaintyDecomposition",
     "Vote",
     "Weighted",
-    "accumulator",
-    "check_name",
-    "combine_contributions",
-    "combine_counts",
-    "combine_rows",
-    "has_tree_fields",
-    "lift_forest",
-    "lift_rows",
     "margin",
-    "merge_kinds",
-    "read_answer",
     "rule_by_name",
     "tree_field",
 ]

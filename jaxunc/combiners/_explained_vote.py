@@ -1,8 +1,7 @@
 """Why a cautious forest does not decide, and how far it would have to be trusted to."""
 
-from collections.abc import Callable
 from functools import reduce
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -17,7 +16,7 @@ from jaxunc.imprecise import checked_strength, differences, dominance
 from ._fold import Fold
 from ._generalized_vote import matrix, pairs
 from ._masses import Mass, check_mass, share_out, total_of, tree_mass
-from ._merge import accumulator
+from ._merge import Merging
 
 
 class Explanation(NamedTuple):
@@ -147,23 +146,25 @@ def _largest_s(leads: Float[Array, "... trees pairs"], mass: dict[str, Array], t
     order = jnp.argsort(-leads, axis=-2)  # NaN last
     in_order = lambda part: jnp.moveaxis(jnp.take_along_axis(part, order, axis=-2), -2, 0)  # noqa: E731
     by_tree = jax.tree.map(in_order, (leads, by_pair))
-    sums = {name: accumulator("exact_sum", part.dtype) for name, part in by_pair.items()}
-    n_pairs = leads.shape[-1]
-    half = TwoFloat(*(jnp.broadcast_to(part[..., None], by_tree[0].shape[1:]) for part in total))
+    names, merging = sorted(by_pair), Merging.of("exact_sum", by_pair)
+    n_pairs, shape = leads.shape[-1], by_tree[0].shape[1:]
+    half = TwoFloat(*(jnp.broadcast_to(part[..., None], shape) for part in total))
     strict = jnp.arange(n_pairs) < (1 if n_pairs == 2 else 0)  # of two classes, class 0 over 1
 
     def include(carry, tree):
         so_far, found, largest = carry
         lead, parts = tree
-        so_far = {name: cast(Callable, sums[name].include)(so_far[name], parts[name]) for name in sums}
-        reached = total_of({name: sums[name].result(so_far[name]) for name in sums})
+        so_far, _ = merging.include(so_far, [parts[name] for name in names])
+        reached = total_of(dict(zip(names, merging.result(so_far), strict=True)))
         excess = TwoFloat(2 * reached.high, 2 * reached.low).minus(half).value
         enough = (excess > 0) | ((excess == 0) & ~strict)
         return (so_far, found | enough, jnp.where(enough & ~found, lead, largest)), None
 
-    shape = by_tree[0].shape[1:]
-    start = {name: sums[name].start(shape, part.dtype) for name, part in by_pair.items()}
-    nothing = (start, jnp.broadcast_to(half.high <= 0, shape), jnp.zeros(shape, leads.dtype))
+    nothing = (
+        merging.start([shape for _ in names]),
+        jnp.broadcast_to(half.high <= 0, shape),
+        jnp.zeros(shape, leads.dtype),
+    )
     largest = lax.scan(include, nothing, by_tree)[0][2]
     rejected_up_to = jnp.max(matrix(jnp.maximum(largest, 0.0), jnp.zeros(shape[:-1], leads.dtype)), axis=-2)
     least, second = jnp.moveaxis(jnp.sort(rejected_up_to, axis=-1)[..., :2], -1, 0)

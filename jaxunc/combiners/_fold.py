@@ -10,7 +10,8 @@ from jaxtyping import Array, Num, PyTree
 from jaxunc._checks import check_class_axis, check_counts
 from jaxunc._numerics import as_counts
 
-from ._lift import combine_counts, warn_if_sizes_are_lost
+from ._combine import combine_counts
+from ._lift import warn_if_sizes_are_lost
 
 
 def tree_field(**kwargs) -> Any:

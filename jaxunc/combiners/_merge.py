@@ -1,11 +1,12 @@
-"""The merges: how one plane of a statistic accumulates over trees."""
+"""The merges: how the planes of a statistic accumulate over trees."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import PyTree
+from jax import lax
+from jaxtyping import Array, Bool, PyTree
 
 from jaxunc._checks import check_one_of
 from jaxunc._numerics import TwoFloat, two_float_from_limbs, two_sum
@@ -14,7 +15,7 @@ MERGES = ("sum", "exact_sum", "min", "max", "collect")
 
 
 class Accumulator(NamedTuple):
-    """A merge in the form in which loops and reductions over trees carry it; a carry is a tuple of arrays."""
+    """The merge of one plane, as loops and reductions over trees carry it; a carry is a tuple of arrays."""
 
     neutral: float
     """The value that changes nothing: what a masked tree contributes."""
@@ -84,8 +85,7 @@ def _extreme(beats: Callable, neutral: float) -> Accumulator:
     return Accumulator(neutral, lambda values: (values,), include, join, lambda carry: carry[0])
 
 
-def accumulator(merge: str, dtype) -> Accumulator:
-    """The accumulator of a merge for planes of a dtype; raises a ValueError if there is none of that name."""
+def _accumulator(merge: str, dtype) -> Accumulator:
     check_one_of("merge", merge, MERGES)
     if merge == "collect":
         return Accumulator(jnp.nan, lambda values: (values,), None, None, lambda carry: carry[0])
@@ -95,6 +95,102 @@ def accumulator(merge: str, dtype) -> Accumulator:
     if merge == "sum":
         return _float_sum(_rounded)
     return _extreme(jnp.less, jnp.inf) if merge == "min" else _extreme(jnp.greater, -jnp.inf)
+
+
+class Merging(NamedTuple):
+    """How all planes of a statistic accumulate over trees: static and hashable.
+
+    A carry has one entry for each plane, a tuple of arrays of the plane's shape; that of a collected plane has an axis
+    of trees behind the instances. Carries of trees that follow each other are joined by `join`: that is what blocks of
+    trees, shards and hosts need to know.
+    """
+
+    kinds: tuple[str, ...]
+    """The merge of each plane."""
+    dtypes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, merge: PyTree, stat: PyTree) -> "Merging":
+        """The merging of a statistic whose merges are a prefix of it."""
+        return cls(merge_kinds(merge, stat), tuple(jnp.asarray(part).dtype.name for part in jax.tree.leaves(stat)))
+
+    @property
+    def planes(self) -> list[Accumulator]:
+        """The accumulator of each plane."""
+        return [_accumulator(kind, jnp.dtype(dtype)) for kind, dtype in zip(self.kinds, self.dtypes, strict=True)]
+
+    @property
+    def collects(self) -> bool:
+        """Whether any plane keeps every tree's value."""
+        return "collect" in self.kinds
+
+    def start(self, shapes: list[tuple[int, ...]]) -> list:
+        """The carry of no tree at all, for planes of these shapes: ``[instances ...]``."""
+        full = [(*shape[:1], 0, *shape[1:]) if acc.collects else shape for acc, shape in zip(self.planes, shapes, strict=True)]
+        return [acc.start(s, jnp.dtype(d)) for acc, s, d in zip(self.planes, full, self.dtypes, strict=True)]
+
+    def mask(self, values: list[Array], passing: Bool[Array, "..."]) -> list[Array]:
+        """What trees contribute where they pass; where not, the value that changes nothing."""
+
+        def one(acc: Accumulator, part: Array) -> Array:
+            if part.ndim < passing.ndim:  # a number for a whole tree
+                part = jnp.broadcast_to(part.reshape(*part.shape, *[1] * (passing.ndim - part.ndim)), passing.shape)
+            aligned = passing.reshape(*passing.shape, *[1] * (part.ndim - passing.ndim))
+            return jnp.where(aligned, part, jnp.asarray(acc.neutral, part.dtype))
+
+        return [one(acc, part) for acc, part in zip(self.planes, values, strict=True)]
+
+    def include(self, carry: list, values: list[Array]) -> tuple[list, list[Array]]:
+        """The carry with one more tree's values, and the values that are collected."""
+        merged = [c if acc.collects else acc.include(c, v) for acc, c, v in zip(self.planes, carry, values, strict=True)]
+        return merged, [v for acc, v in zip(self.planes, values, strict=True) if acc.collects]
+
+    def scan(self, visit: Callable[[Any], list[Array]], carry: list, trees: PyTree) -> list:
+        """The carry with the values that ``visit`` has for each tree, in the order of the trees."""
+        open_carry = [() if acc.collects else c for acc, c in zip(self.planes, carry, strict=True)]
+        open_carry, kept = lax.scan(lambda c, tree: self.include(c, visit(tree)), open_carry, trees)
+        kept = iter(kept)
+        # Values of one tree after the other come with the trees in front.
+        more = [(jnp.moveaxis(next(kept), 0, 1),) if acc.collects else c for acc, c in zip(self.planes, open_carry, strict=True)]
+        return [self._behind(acc, c, m) if acc.collects else m for acc, c, m in zip(self.planes, carry, more, strict=True)]
+
+    def reduce(self, carry: list, values: list[Array], axis: int) -> list:
+        """The carry with all trees of an axis at once: for accelerators, by a single reduction."""
+        closed = [(acc, v) for acc, v in zip(self.planes, values, strict=True) if not acc.collects]
+        entered, start = [acc.enter(v) for acc, v in closed], [acc.start((), v.dtype) for acc, v in closed]
+
+        def join(a, b):
+            return [acc.join(x, y) for (acc, _), x, y in zip(closed, a, b, strict=True)]
+
+        reduced = iter(_reduce(entered, start, join, axis) if closed else [])
+        more = [(v,) if acc.collects else next(reduced) for acc, v in zip(self.planes, values, strict=True)]
+        return self.join(carry, more)
+
+    def join(self, first: list, second: list) -> list:
+        """The carry of the first trees and then the second ones."""
+        return [
+            self._behind(acc, a, b) if acc.collects else acc.join(a, b)
+            for acc, a, b in zip(self.planes, first, second, strict=True)
+        ]
+
+    def result(self, carry: list) -> list:
+        """What `Fold.finish` sees of each plane."""
+        return [acc.result(c) for acc, c in zip(self.planes, carry, strict=True)]
+
+    @staticmethod
+    def _behind(acc: Accumulator, first: tuple, second: tuple) -> tuple:
+        return tuple(b if a.shape[1] == 0 else jnp.concatenate([a, b], axis=1) for a, b in zip(first, second, strict=True))
+
+
+def _reduce(entered, start, join: Callable, axis: int):
+    """One variadic reduction of a pytree of carries, which compiles to one kernel."""
+    flat, structure = jax.tree.flatten(entered)
+
+    def join_flat(*operands):
+        a, b = (jax.tree.unflatten(structure, half) for half in operands)
+        return tuple(jax.tree.leaves(join(a, b)))
+
+    return jax.tree.unflatten(structure, lax.reduce(tuple(flat), tuple(jax.tree.leaves(start)), join_flat, (axis,)))
 
 
 def merge_kinds(merge: PyTree, stat: PyTree) -> tuple[str, ...]:

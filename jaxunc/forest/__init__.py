@@ -1,25 +1,21 @@
-"""A forest as padded arrays, and what must hold of them."""
+"""Trees and forests as padded arrays, and what must hold of them."""
 
-from ._assemble import TreeNodes, assemble, snap_to_integers
-from ._distinct import bucket, distinct_counts, distinct_rows, narrowest_counts, padded_table
+from ._assemble import TreeNodes, assemble, lay_out, snap_to_integers
 from ._forest import Forest
-from ._siblings import MODES, Siblings, count_in_parents, settle_empty_leaves
-from ._validity import check_forest, validity
+from ._forks import MODES
+from ._trees import Forks, Trees
+from ._validity import check_forest, check_trees, validity
 
 __all__ = [
     "MODES",
     "Forest",
-    "Siblings",
+    "Forks",
     "TreeNodes",
+    "Trees",
     "assemble",
-    "bucket",
     "check_forest",
-    "count_in_parents",
-    "distinct_counts",
-    "distinct_rows",
-    "narrowest_counts",
-    "padded_table",
-    "settle_empty_leaves",
+    "check_trees",
+    "lay_out",
     "snap_to_integers",
     "validity",
 ]

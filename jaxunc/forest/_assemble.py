@@ -1,4 +1,4 @@
-"""From the nodes of single trees, in any numbering, to the padded arrays of a forest (on the host)."""
+"""From the nodes of single trees, in any numbering, to padded arrays (on the host)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,9 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._numerics import NAN_LAST
+from jaxunc.tables import Columns
 
 from ._distinct import bucket, distinct_rows, padded_table
 from ._forest import Forest
+from ._trees import Trees
 
 
 class TreeNodes(NamedTuple):
@@ -20,7 +22,6 @@ class TreeNodes(NamedTuple):
     left: np.ndarray
     right: np.ndarray
     missing_right: np.ndarray
-    counts: np.ndarray  # [nodes classes], read at leaves
 
 
 def snap_to_integers(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
@@ -33,30 +34,20 @@ def snap_to_integers(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return np.where(close, nearest, counts)
 
 
-def assemble(
-    trees: Sequence[TreeNodes],
-    *,
-    prior: np.ndarray,
-    n_samples: float,
-    n_features: int,
-    class_labels: tuple,
-    feature_names: tuple[str, ...] | None = None,
-) -> Forest:
-    """Lay trees out side by side: children adjacent, levels in order, distinct counts once.
+def lay_out(nodes: Sequence[TreeNodes], columns: Columns) -> tuple[Trees, list[np.ndarray]]:
+    """Trees side by side, children adjacent, levels in order; and the place of every node that was given.
 
-    ``prior`` are class frequencies, ``n_samples`` what `Forest.n_samples` says. Trusts its input; `check_forest`
-    does not.
+    Trusts its input; `check_trees` does not.
     """
-    n_trees = len(trees)
-    width = bucket(max(len(t.feature) for t in trees), 64)
+    n_trees = len(nodes)
+    width = bucket(max(len(t.feature) for t in nodes), 64)
     feature = np.zeros((n_trees, width), np.int32)
     threshold = np.full((n_trees, width), NAN_LAST, np.int32)
     child = np.tile(np.arange(width, dtype=np.int32), (n_trees, 1))
     missing_right = np.zeros((n_trees, width), bool)
-    code = np.zeros((n_trees, width), np.int32)
     depth = np.zeros(n_trees, np.int32)
-    leaf_rows, leaf_slots = [], []
-    for t, tree in enumerate(trees):
+    places = []
+    for t, tree in enumerate(nodes):
         inner, depth[t] = _inner_by_level(tree)
         place = np.zeros(len(tree.feature), np.int64)
         pairs = 1 + 2 * np.arange(len(inner))
@@ -66,8 +57,31 @@ def assemble(
         threshold[t, slots] = tree.threshold[inner]
         child[t, slots] = pairs
         missing_right[t, slots] = tree.missing_right[inner]
+        places.append(place)
+    arrays = map(jnp.asarray, (feature, threshold, child, missing_right, depth))
+    return Trees(*arrays, columns=columns), places
+
+
+def assemble(
+    nodes: Sequence[TreeNodes],
+    counts: Sequence[np.ndarray],
+    *,
+    columns: Columns,
+    prior: np.ndarray,
+    n_samples: float,
+    class_labels: tuple,
+) -> Forest:
+    """A forest of trees and of the class counts of their nodes, ``[nodes classes]`` each, which are read at leaves.
+
+    ``prior`` are class frequencies, ``n_samples`` what `Forest.n_samples` says. Trusts its input; `check_forest`
+    does not.
+    """
+    trees, places = lay_out(nodes, columns)
+    code = np.zeros((trees.n_trees, trees.n_nodes), np.int32)
+    leaf_rows, leaf_slots = [], []
+    for tree, place, own in zip(nodes, places, counts, strict=True):
         leaves = np.flatnonzero(tree.left < 0)
-        rows, inverse = distinct_rows(tree.counts[leaves])
+        rows, inverse = distinct_rows(own[leaves])
         leaf_rows.append(rows)
         leaf_slots.append((place[leaves], inverse))
     # Row 0 is the zero vector: counts are not negative, so it is the first of the sorted rows.
@@ -76,18 +90,12 @@ def assemble(
     for t, (slots, local) in enumerate(leaf_slots):
         code[t, slots] = inverse[ends[t] : ends[t + 1]][local]
     return Forest(
-        feature=jnp.asarray(feature),
-        threshold=jnp.asarray(threshold),
-        child=jnp.asarray(child),
-        missing_right=jnp.asarray(missing_right),
-        tree_depth=jnp.asarray(depth),
+        trees=trees,
         count_table=padded_table(table),
         code=jnp.asarray(code),
         prior=jnp.asarray(prior, jnp.result_type(float)),
         n_samples=jnp.asarray(n_samples, jnp.result_type(float)),
         class_labels=class_labels,
-        feature_names=feature_names,
-        n_features=n_features,
     )
 
 

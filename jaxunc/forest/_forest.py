@@ -1,44 +1,32 @@
-"""The arrays of a forest."""
+"""A forest: trees, and the class counts of their leaves."""
 
 import dataclasses
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int32, Num
+from jaxtyping import Array, Float, Int32, Num
 
 from jaxunc._checks import check_counts, check_one_of, is_concrete
 from jaxunc._numerics import as_counts
 
-from ._distinct import distinct_counts
-from ._siblings import MODES, Siblings, settle_empty_leaves
+from ._distinct import padded_table
+from ._forks import MODES, counts_of_forks
+from ._trees import Trees
 
 
 class Forest(eqx.Module):
-    """A forest of binary decision trees, as padded arrays.
-
-    Nodes lie in ``[trees nodes]`` arrays, the root of each tree at 0 and the two children of a node side by side.
-    Leaves absorb: a leaf's child is itself and its threshold is beyond every number, so a walk of any length from
-    the root ends in a leaf once it is as long as the tree is deep. Padding nodes are leaves that nothing reaches.
+    """Trees, and what is counted in their leaves.
 
     A leaf's class counts are row ``code`` of ``count_table``, which holds each distinct count vector once (row 0 is
     all zeros, the counts of inner and padding nodes): whatever depends on the leaf alone is computed per distinct
     vector, of which a grown-out forest with 130 000 leaves has about a thousand.
 
-    Instances are compared as integer order keys of float32 (`jaxunc._numerics.order_key`): one goes right where the
-    key of its feature is larger than the node's ``threshold``.
+    Empty leaves own no counts: what an instance in one is given is said by ``empty_leaves`` (`with_empty_leaves`).
     """
 
-    feature: Int32[Array, "trees nodes"]
-    """Feature tested by an inner node; 0 in a leaf."""
-    threshold: Int32[Array, "trees nodes"]
-    """Order key of the largest float32 that goes left; 2³¹ - 1 in a leaf."""
-    child: Int32[Array, "trees nodes"]
-    """Left child of an inner node, its right child being the next; a leaf's own index."""
-    missing_right: Bool[Array, "trees nodes"]
-    """Whether a missing value (NaN) goes right."""
-    tree_depth: Int32[Array, "trees"]
-    """Number of tests on the longest path of each tree."""
+    trees: Trees
+    """The structure."""
     count_table: Num[Array, "distinct classes"]
     """The distinct class counts of the leaves: integers as int32, others as floats."""
     code: Int32[Array, "trees nodes"]
@@ -49,24 +37,21 @@ class Forest(eqx.Module):
     """Instances (or their weight) that a tree was grown on, averaged over the trees."""
     class_labels: tuple = eqx.field(static=True)
     """The label of each class, in the order of the class axis."""
-    feature_names: tuple[str, ...] | None = eqx.field(static=True, default=None)
-    """The names that the columns of the data must have, where known."""
-    siblings: Siblings | None = None
-    """Where instances in empty leaves go on; None if no leaf is empty, which costs nothing."""
+    fork_counts: Num[Array, "padded_forks classes"] | None = None
+    """Counts of the multi-way tests themselves, those of instances in their empty leaves among them, padded by zero
+    rows; None where they are the sums of the leaves below, and nothing reads them."""
     empty_leaves: str = eqx.field(static=True, default="sum")
     """What an instance in an empty leaf is given: see `with_empty_leaves`."""
-    n_features: int = eqx.field(static=True, kw_only=True)
-    """Number of columns that the data must have."""
 
     @property
     def n_trees(self) -> int:
         """Number of trees."""
-        return self.feature.shape[0]
+        return self.trees.n_trees
 
     @property
     def n_nodes(self) -> int:
-        """Number of node slots of each tree, padding included (a power of two)."""
-        return self.feature.shape[1]
+        """Number of node slots of each tree, padding included."""
+        return self.trees.n_nodes
 
     @property
     def n_classes(self) -> int:
@@ -74,20 +59,38 @@ class Forest(eqx.Module):
         return self.count_table.shape[1]
 
     @property
+    def n_features(self) -> int:
+        """Number of columns that the data must have."""
+        return self.trees.n_features
+
+    @property
     def depth(self) -> int:
         """Number of tests on the longest path of the forest (not available under a trace)."""
-        return int(np.max(np.asarray(self.tree_depth), initial=0))
+        return self.trees.depth
+
+    @property
+    def follows_forks(self) -> bool:
+        """Whether instances in empty leaves are routed on, through the other children of the multi-way test."""
+        return self.trees.forks is not None and self.empty_leaves in ("sum", "average")
 
     @property
     def counts(self) -> Num[Array, "trees nodes classes"]:
-        """Class counts of the leaves; zeros in inner and padding nodes."""
-        trees, index = jnp.arange(self.n_trees)[:, None], jnp.arange(self.n_nodes, dtype=jnp.int32)
-        inner = self.child != index
-        left = jnp.where(inner, self.child, self.n_nodes)
-        used = (index == 0) | jnp.zeros_like(inner)
-        used = used.at[trees, left].set(True, mode="drop").at[trees, left + 1].set(True, mode="drop")
-        counts = self.count_table[self.code]
-        return jnp.where((used & ~inner)[..., None], counts, jnp.zeros_like(counts))
+        """Class counts of the leaves; zeros in inner and padding nodes, and in empty leaves that are followed."""
+        table, code = self.leaf_rows()
+        counts = table[code]
+        return jnp.where(self.trees.is_leaf[..., None], counts, jnp.zeros_like(counts))
+
+    def leaf_rows(self) -> tuple[Num[Array, "rows classes"], Int32[Array, "trees nodes"]]:
+        """The count vectors that leaves may have, and the row of each leaf among them: what rules lift.
+
+        Of empty leaves the row is that of their multi-way test in the mode "parent", else of no counts.
+        """
+        if self.fork_counts is None or self.empty_leaves != "parent":
+            return self.count_table, self.code
+        dtype = jnp.result_type(self.count_table, self.fork_counts)
+        table = jnp.concatenate([self.count_table.astype(dtype), self.fork_counts.astype(dtype)])
+        fork = self.trees.fork
+        return table, jnp.where(fork >= 0, len(self.count_table) + fork, self.code)
 
     def with_counts(self, counts: Num[Array | np.ndarray, "trees nodes classes"]) -> "Forest":
         """The same trees with other class counts, differentiable in them.
@@ -95,13 +98,14 @@ class Forest(eqx.Module):
         Parameters
         ----------
         counts
-            Class counts of the leaves, ≥ 0, shape ``[trees nodes classes]``. Rows of inner nodes are never read, those
-            of empty leaves not where `with_empty_leaves` follows their siblings.
+            Class counts of the leaves, ≥ 0, shape ``[trees nodes classes]``. Rows of inner nodes and of empty leaves
+            are never read: a multi-way test has the sum of the leaves below it.
 
         Raises
         ------
         ValueError
-            If the shape is another one, or (outside a trace) a count is negative or not finite.
+            If the shape is another one, (outside a trace) a count is negative or not finite, or the trees are traced
+            and empty leaves are given the counts of their parent.
         """
         counts = as_counts(counts)
         expected = (self.n_trees, self.n_nodes, self.n_classes)
@@ -113,9 +117,19 @@ class Forest(eqx.Module):
         check_counts(counts)
         rows = self.n_trees * self.n_nodes
         code = jnp.arange(rows, dtype=jnp.int32).reshape(self.n_trees, self.n_nodes)
-        siblings = None if self.siblings is None else dataclasses.replace(self.siblings, counted=None)
+        if self.trees.forks is not None:
+            counts = jnp.where((self.trees.feature < 0)[..., None], jnp.zeros_like(counts), counts)
         table = counts.reshape(rows, self.n_classes)
-        return dataclasses.replace(self, count_table=table, code=code, siblings=siblings)
+        forest = dataclasses.replace(self, count_table=table, code=code, fork_counts=None)
+        return forest._with_counts_of_forks()
+
+    def _with_counts_of_forks(self) -> "Forest":
+        """Where the mode reads the counts of multi-way tests, with these."""
+        if self.trees.forks is None or self.fork_counts is not None or self.empty_leaves != "parent":
+            return self
+        counts = self.count_table[self.code]
+        sums = counts_of_forks(self.trees, np.asarray(counts) if is_concrete(counts) else counts)
+        return dataclasses.replace(self, fork_counts=padded_table(sums) if isinstance(sums, np.ndarray) else sums)
 
     def with_prior(self, prior) -> "Forest":
         """The same forest with other prior class probabilities, for rules that read ``forest.prior``."""
@@ -141,12 +155,12 @@ class Forest(eqx.Module):
             recursively, summed (the published default). ``"average"``: what a rule lifts from each of those leaves,
             averaged. ``"parent"``: the counts of the node with the multi-way test. ``"zeros"``: no counts.
             The last two are statistics of the leaf: they stream, also under `jax.jit`, at no cost. Modes may be changed
-            back and forth, and before or after `recount`.
+            back and forth, before or after `recount` and smoothing.
 
         Raises
         ------
         ValueError
-            If the mode is unknown, or "parent" is chosen or left under a trace.
+            If the mode is unknown, or "parent" is chosen for traced trees.
 
         References
         ----------
@@ -155,15 +169,7 @@ class Forest(eqx.Module):
         check_one_of("mode", mode, MODES)
         if mode == self.empty_leaves:
             return self
-        forest = dataclasses.replace(self, empty_leaves=mode)
-        if self.siblings is None or "parent" not in (mode, self.empty_leaves):
-            return forest
-        if not is_concrete(self):
-            raise ValueError(
-                f"with_empty_leaves({mode!r}) sums on the host and cannot be traced; call it before jit, grad or vmap."
-            )
-        table, code = distinct_counts(settle_empty_leaves(forest, np.asarray(self.counts)))
-        return dataclasses.replace(forest, count_table=table, code=code)
+        return dataclasses.replace(self, empty_leaves=mode)._with_counts_of_forks()
 
     def __repr__(self) -> str:
         return (

@@ -1,4 +1,4 @@
-"""What must hold of a forest's arrays, as small jit-able checks with messages.
+"""What must hold of the arrays of trees and forests, as small jit-able checks with messages.
 
 Gathers clamp an index that is out of range without a word, so arrays that come from elsewhere (files, other
 libraries, hand-made trees) are checked before they are used.
@@ -13,78 +13,155 @@ from jaxtyping import Array, Bool
 from jaxunc._numerics import NAN_LAST
 
 from ._forest import Forest
+from ._trees import Trees
 
 
-def _leaf(forest: Forest) -> jax.Array:
-    return forest.child == jnp.arange(forest.n_nodes, dtype=jnp.int32)
+def _absorbs(trees: Trees) -> jax.Array:
+    return trees.child == jnp.arange(trees.n_nodes, dtype=jnp.int32)
 
 
-def _children_after_parents(forest: Forest) -> jax.Array:
-    index = jnp.arange(forest.n_nodes, dtype=jnp.int32)
-    inner_ok = (forest.child > index) & (forest.child < forest.n_nodes - 1)
-    return jnp.all(_leaf(forest) | inner_ok)
+def _children_after_parents(trees: Trees) -> jax.Array:
+    index = jnp.arange(trees.n_nodes, dtype=jnp.int32)
+    inner_ok = (trees.child > index) & (trees.child < trees.n_nodes - 1)
+    return jnp.all(_absorbs(trees) | inner_ok)
 
 
-def _leaves_absorb(forest: Forest) -> jax.Array:
-    return jnp.all(~_leaf(forest) | (forest.threshold == NAN_LAST))
+def _leaves_absorb(trees: Trees) -> jax.Array:
+    return jnp.all(~_absorbs(trees) | (trees.threshold == NAN_LAST))
 
 
-def _features_in_range(forest: Forest) -> jax.Array:
-    return jnp.all((forest.feature >= 0) & (forest.feature < forest.n_features))
+def _features_in_range(trees: Trees) -> jax.Array:
+    n_forks = 0 if trees.forks is None else trees.forks.number
+    empty = _absorbs(trees) & (trees.feature >= -n_forks)
+    return jnp.all(((trees.feature >= 0) | empty) & (trees.feature < trees.n_features))
+
+
+def _depths_reach_leaves(trees: Trees) -> jax.Array:
+    """After as many levels as a tree's depth, every node that is reached is a leaf."""
+    child = jnp.clip(trees.child, 0, trees.n_nodes - 1)
+    right = jnp.clip(child + 1, 0, trees.n_nodes - 1)
+    leaf, rows = _absorbs(trees), jnp.arange(trees.n_trees)[:, None]
+
+    def descend(level, reached):
+        going = reached & ~leaf & (level < trees.tree_depth)[:, None]
+        below = jnp.zeros_like(reached).at[rows, child].max(going).at[rows, right].max(going)
+        return (reached & ~going) | below
+
+    root = jnp.zeros((trees.n_trees, trees.n_nodes), bool).at[:, 0].set(True)
+    return jnp.all(leaf | ~lax.fori_loop(0, jnp.max(trees.tree_depth), descend, root))
 
 
 def _codes_in_range(forest: Forest) -> jax.Array:
     return jnp.all((forest.code >= 0) & (forest.code < forest.count_table.shape[0]))
 
 
-def _depths_reach_leaves(forest: Forest) -> jax.Array:
-    """After as many levels as a tree's depth, every node that is reached is a leaf."""
-    child = jnp.clip(forest.child, 0, forest.n_nodes - 1)
-    right = jnp.clip(child + 1, 0, forest.n_nodes - 1)
-    leaf, trees = _leaf(forest), jnp.arange(forest.n_trees)[:, None]
-
-    def descend(level, reached):
-        going = reached & ~leaf & (level < forest.tree_depth)[:, None]
-        below = jnp.zeros_like(reached).at[trees, child].max(going).at[trees, right].max(going)
-        return (reached & ~going) | below
-
-    root = jnp.zeros((forest.n_trees, forest.n_nodes), bool).at[:, 0].set(True)
-    return jnp.all(leaf | ~lax.fori_loop(0, jnp.max(forest.tree_depth), descend, root))
-
-
 def _counts_admissible(forest: Forest) -> jax.Array:
-    return jnp.all(jnp.isfinite(forest.count_table) & (forest.count_table >= 0))
+    tables = [forest.count_table, *([] if forest.fork_counts is None else [forest.fork_counts])]
+    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(table) & (table >= 0)) for table in tables]))
 
 
 def _prior_is_distribution(forest: Forest) -> jax.Array:
     return jnp.all(forest.prior >= 0) & (jnp.abs(jnp.sum(forest.prior) - 1) < 1e-4)
 
 
-_CHECKS = {
+_OF_TREES = {
     "children_after_parents": (
         _children_after_parents,
         "an inner node's children must lie after it and inside the tree's nodes",
     ),
     "leaves_absorb": (_leaves_absorb, "a leaf's threshold must be 2**31 - 1, so that a walk stays in it"),
-    "features_in_range": (_features_in_range, "every tested feature must be one of the n_features columns"),
-    "codes_in_range": (_codes_in_range, "every code must be a row of count_table"),
+    "features_in_range": (
+        _features_in_range,
+        "every tested feature must be one of the n_features columns, and an empty leaf's one of the forks",
+    ),
     "depths_reach_leaves": (_depths_reach_leaves, "a walk of tree_depth tests must end in a leaf"),
+}
+_OF_COUNTS = {
+    "codes_in_range": (_codes_in_range, "every code must be a row of count_table"),
     "counts_admissible": (_counts_admissible, "class counts must be finite and >= 0"),
     "prior_is_distribution": (_prior_is_distribution, "prior must hold probabilities that add to 1"),
 }
+_FORKS = (
+    "the children and the empty leaves of every multi-way test must together be all that lies below its node, once "
+    "each, or instances would be routed on without end"
+)
 
 
-def validity(forest: Forest) -> dict[str, Bool[Array, ""]]:
-    """Each invariant of a forest by name and whether it holds; traceable."""
-    return {name: check(forest) for name, (check, _) in _CHECKS.items()}
+def validity(forest: Trees | Forest) -> dict[str, Bool[Array, ""]]:
+    """Each invariant of trees or of a forest by name and whether it holds; traceable. (Forks: `check_trees` alone.)"""
+    if isinstance(forest, Trees):
+        return {name: check(forest) for name, (check, _) in _OF_TREES.items()}
+    return validity(forest.trees) | {name: check(forest) for name, (check, _) in _OF_COUNTS.items()}
+
+
+def check_trees(trees: Trees) -> Trees:
+    """Return the trees, or raise a ValueError that names every invariant that does not hold."""
+    _check_shapes({name: getattr(trees, name) for name in ("feature", "threshold", "child", "missing_right")})
+    _raise_if_broken(trees, "trees", _OF_TREES)
+    if not _forks_are_whole(trees):
+        raise ValueError(f"the arrays make no valid trees: {_FORKS}.")
+    return trees
 
 
 def check_forest(forest: Forest) -> Forest:
     """Return the forest, or raise a ValueError that names every invariant that does not hold."""
-    shapes = {name: getattr(forest, name).shape for name in ("feature", "threshold", "child", "missing_right", "code")}
+    trees = forest.trees
+    names = ("feature", "threshold", "child", "missing_right")
+    _check_shapes({name: getattr(trees, name) for name in names} | {"code": forest.code})
+    _raise_if_broken(forest, "forest", _OF_TREES | _OF_COUNTS)
+    if not _forks_are_whole(trees):
+        raise ValueError(f"the arrays make no valid forest: {_FORKS}.")
+    n_forks = 0 if trees.forks is None else trees.forks.number
+    if forest.fork_counts is not None and len(forest.fork_counts) < n_forks:
+        raise ValueError(f"fork_counts has {len(forest.fork_counts)} rows for {n_forks} multi-way tests; one is needed each.")
+    return forest
+
+
+def _check_shapes(arrays: dict[str, Array]) -> None:
+    shapes = {name: array.shape for name, array in arrays.items()}
     if len(set(shapes.values())) != 1:
         raise ValueError(f"node arrays of a forest must share one shape (trees, nodes), but have {shapes}.")
-    broken = [_CHECKS[name][1] for name, holds in jax.jit(validity)(forest).items() if not np.asarray(holds)]
+
+
+def _raise_if_broken(checked: Trees | Forest, what: str, checks: dict) -> None:
+    holds = jax.jit(validity)(checked)
+    broken = [checks[name][1] for name, one in holds.items() if not np.asarray(one)]
     if broken:
-        raise ValueError("the arrays make no valid forest: " + "; ".join(broken) + ".")
-    return forest
+        raise ValueError(f"the arrays make no valid {what}: " + "; ".join(broken) + ".")
+
+
+def _forks_are_whole(trees: Trees) -> bool:
+    """Whether the children and empty leaves of each fork partition the subtree of one node (on the host).
+
+    From the bottom up two siblings of one fork become one, until one node is left: that of the multi-way test.
+    """
+    if trees.forks is None:
+        return True
+    forks, child, fork = trees.forks, np.asarray(trees.child), np.array(trees.fork)
+    tree, first, node = (np.asarray(part) for part in (forks.tree, forks.first, forks.node))
+    index, reached = np.arange(trees.n_nodes), np.asarray(trees.is_leaf) | (child != np.arange(trees.n_nodes))
+    n_trees, n_nodes = child.shape
+    if first.shape != (forks.number + 1,) or first[0] != 0 or first[-1] != len(node) or np.any(np.diff(first) < 1):
+        return False
+    if np.any((tree < 0) | (tree >= n_trees)) or np.any((node < 1) | (node >= n_nodes)):
+        return False
+    owner = np.repeat(np.arange(forks.number), np.diff(first))
+    empty = np.argwhere(fork >= 0)
+    if np.any(tree[fork[tuple(empty.T)]] != empty[:, 0]) or np.any(fork[tree[owner], node] >= 0):
+        return False
+    left = np.bincount(fork[fork >= 0], minlength=forks.number) + np.diff(first)
+    label = fork
+    label[tree[owner], node] = owner
+    if np.count_nonzero(label >= 0) != left.sum() or not reached[tuple(np.argwhere(label >= 0).T)].all():
+        return False
+    for t in np.unique(tree):
+        for place in index[child[t] != index][::-1]:  # children lie after their parents
+            here, other = label[t, child[t, place]], label[t, child[t, place] + 1]
+            if here < 0 or here != other or left[here] < 2:
+                continue
+            left[here] -= 1
+            if left[here] > 1:
+                if label[t, place] >= 0:
+                    return False
+                label[t, place] = here
+    return bool(np.all(left == 1))

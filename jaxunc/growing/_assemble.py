@@ -1,6 +1,5 @@
 """From the flat nodes of grown blocks to the arrays of a forest (on the host)."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -8,9 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxunc._numerics import NAN_LAST
-from jaxunc.forest import Forest, Siblings, bucket, distinct_rows, padded_table
-from jaxunc.routing import split_words
+from jaxunc._numerics import NAN_LAST, split_words
+from jaxunc.forest import Forest, Forks, Trees
+from jaxunc.forest._distinct import bucket, distinct_rows, padded_table
+from jaxunc.tables import Columns
 
 from ._decide import MISSING_LEFT
 from ._sample import Sample
@@ -24,14 +24,12 @@ class Part:
     """Some trees, their nodes cut to the largest of them: ``[trees nodes]`` and so on."""
 
     arrays: dict[str, np.ndarray]
-    """Arrays of a forest by name; codes are rows of ``table``. They are taken out one by one."""
+    """Arrays of trees by name, and ``code``: rows of ``table``. They are taken out one by one."""
     table: np.ndarray
     depth: np.ndarray
-    n_members: np.ndarray | None
-    """How many children each multi-way test has; the array ``group`` has the empty leaves' tests. None if no feature is
-    nominal."""
-    members: np.ndarray | None
-    """The children's numbers, test by test."""
+    forks: tuple[np.ndarray, np.ndarray, np.ndarray] | None
+    """Of each multi-way test its tree and how many children it has, and the children's numbers, test by test; None if
+    no feature is nominal."""
 
 
 def read_block(shape: Shape, grown: Grown, leaves, n_live: int, sample: Sample) -> Part:
@@ -50,10 +48,10 @@ def read_block(shape: Shape, grown: Grown, leaves, n_live: int, sample: Sample) 
         counts[n_nodes == 1, 0] = sample.totals
     table, code = distinct_rows(counts.reshape(-1, shape.n_classes))
     arrays["code"] = code.reshape(n_live, width)
-    n_members = members = None
+    forks = None
     if shape.n_words:
-        arrays["group"], n_members, members = _families(arrays.pop("top"), arrays.pop("empty"))
-    return Part(arrays, table, np.asarray(grown.depth)[:n_live], n_members, members)
+        arrays["feature"], forks = _families(arrays["feature"], arrays.pop("top"), arrays.pop("empty"))
+    return Part(arrays, table, np.asarray(grown.depth)[:n_live], forks)
 
 
 def _counts(shape: Shape, leaves, sample: Sample) -> np.ndarray:
@@ -67,8 +65,8 @@ def _counts(shape: Shape, leaves, sample: Sample) -> np.ndarray:
     return counts.astype(jnp.result_type(float))
 
 
-def _families(top: np.ndarray, empty: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The number of every empty leaf's multi-way test, else -1; how many children each test has; and which, in order.
+def _families(feature: np.ndarray, top: np.ndarray, empty: np.ndarray):
+    """The features with every empty leaf pointing at its multi-way test; and the tests, numbered within the block.
 
     ``top``: of children and empty leaves, the topmost node of their test, else -1.
     """
@@ -84,10 +82,11 @@ def _families(top: np.ndarray, empty: np.ndarray) -> tuple[np.ndarray, np.ndarra
     number = np.cumsum(is_test, dtype=np.int32) - 1
     test = number[test]
     # Every multi-way test has two children or more, and empty leaves below and above all values.
-    group = np.full(top.shape, -1, np.int32)
+    feature = np.array(feature)
     place, test_of_empty = found(empty)
-    group.ravel()[place] = number[test_of_empty]
-    return group, np.bincount(test), (member % n_nodes).astype(np.int32)[np.argsort(test, kind="stable")]
+    feature.ravel()[place] = -1 - number[test_of_empty]
+    tree = (np.flatnonzero(is_test) // n_nodes).astype(np.int32)
+    return feature, (tree, np.bincount(test), (member % n_nodes).astype(np.int32)[np.argsort(test, kind="stable")])
 
 
 @partial(jax.jit, static_argnums=0)
@@ -113,7 +112,7 @@ def _arrays(shape: Shape, grown: Grown, order, boundaries, n_numeric) -> dict[st
     return {name: array.reshape(shape.n_trees, shape.n_nodes) for name, array in nodes.items()}
 
 
-def assemble_parts(parts: list[Part], sample: Sample) -> Forest:
+def join_parts(parts: list[Part], sample: Sample) -> Forest:
     """Put blocks of trees together, array by array: a part's is given up before the next is made."""
     width = _width(max(part.arrays["child"].shape[1] for part in parts))
     rows = np.concatenate([np.zeros((1, len(sample.labels)), parts[0].table.dtype), *(part.table for part in parts)])
@@ -134,21 +133,24 @@ def assemble_parts(parts: list[Part], sample: Sample) -> Forest:
             begin += len(own)
         return jax.device_put(whole, may_alias=True)
 
-    total = sample.totals.sum()
-    return Forest(
+    forks = _join_forks(parts)
+    trees = Trees(
         feature=stacked("feature", 0),
         threshold=stacked("threshold", NAN_LAST),
         child=stacked("child", np.arange(width)),
         missing_right=stacked("missing_right", True),
         tree_depth=jnp.asarray(depth),
+        columns=Columns(len(sample.order), sample.names),
+        forks=forks,
+    )
+    total = sample.totals.sum()
+    return Forest(
+        trees=trees,
         count_table=padded_table(table),
         code=stacked("code", 0),
         prior=jnp.asarray(sample.totals / total, jnp.result_type(float)),
         n_samples=jnp.asarray(total, jnp.result_type(float)),
         class_labels=sample.labels,
-        feature_names=sample.names,
-        siblings=_siblings(parts, stacked),
-        n_features=len(sample.order),
     )
 
 
@@ -164,17 +166,20 @@ def _aligned(shape: tuple[int, ...], dtype) -> np.ndarray:
     return raw[-raw.ctypes.data % 64 :][:n_bytes].view(dtype).reshape(shape)
 
 
-def _siblings(parts: list[Part], stacked: Callable[[str, int], jax.Array]) -> Siblings | None:
-    """The empty leaves' table, None without multi-way tests."""
-    n_members = [part.n_members for part in parts if part.n_members is not None]
-    members = [part.members for part in parts if part.members is not None]
-    if not sum(map(len, n_members)):
+def _join_forks(parts: list[Part]) -> Forks | None:
+    """The multi-way tests of all blocks, at which their empty leaves then point; None if there are none."""
+    trees, sizes, members = [], [], []
+    n_forks = n_trees = 0
+    for part in parts:
+        if part.forks is not None:
+            tree, n_members, own = part.forks
+            feature = part.arrays["feature"]
+            feature[feature < 0] -= n_forks
+            trees, sizes, members = [*trees, tree + n_trees], [*sizes, n_members], [*members, own]
+            n_forks += len(tree)
+        n_trees += len(part.depth)
+    if not n_forks:
         return None
-    n_groups = 0
-    for part, own in zip(parts, n_members, strict=True):
-        group = part.arrays["group"]
-        part.arrays["group"] = np.where(group < 0, group, group + np.int32(n_groups))
-        n_groups += len(own)
-    first = np.concatenate([[0], np.cumsum(np.concatenate(n_members))])
-    node = jnp.asarray(np.concatenate(members))
-    return Siblings(group=stacked("group", -1), first=jnp.asarray(first, jnp.int32), node=node)
+    first = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
+    arrays = np.concatenate(trees), first, np.concatenate(members)
+    return Forks(*(jnp.asarray(array, jnp.int32) for array in arrays))

@@ -11,8 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Int32, PyTree, UInt32
 
-from jaxunc._numerics import NAN_LAST
-from jaxunc.routing import pair_words
+from jaxunc._numerics import NAN_LAST, pair_words
 
 from ._decide import decide
 from ._draw import draw_tests

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Int32
 
-from jaxunc.routing import split_words
+from jaxunc._numerics import split_words
 
 Carry = TypeVar("Carry")
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int32
 
-from jaxunc.routing import pair_words, split_words
+from jaxunc._numerics import pair_words, split_words
 
 from ._chunks import at, over_chunks, piece, put, with_piece
 from ._draw import Test

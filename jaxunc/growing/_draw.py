@@ -8,8 +8,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Complex64, Int32, UInt32
 
-from jaxunc._numerics import NAN_LAST
-from jaxunc.routing import pair_words
+from jaxunc._numerics import NAN_LAST, pair_words
 
 from ._chunks import at, over_chunks, pair_at, piece, with_piece
 from ._draws import below, threefry, unset_bit

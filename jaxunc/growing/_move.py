@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Int32
 
-from jaxunc.routing import pair_words, split_words
+from jaxunc._numerics import pair_words, split_words
 
 from ._chunks import over_chunks, pair_at, piece, put
 from ._sides import lane_piece

@@ -11,7 +11,7 @@ import numpy as np
 from jaxunc._checks import check_one_of
 from jaxunc.forest import Forest
 
-from ._assemble import Part, assemble_parts, read_block
+from ._assemble import Part, join_parts, read_block
 from ._block import grow_block
 from ._draws import tree_keys
 from ._sample import Sample, encode, power_of_two
@@ -151,9 +151,9 @@ def grow_random_trees(
     firsts = range(0, n_trees, block)
     threads = min(_threads(), len(firsts), MOST_CELLS // max(shape.n_cells, 1))
     if threads == 1:
-        return assemble_parts([grow(first) for first in firsts], sample)
+        return join_parts([grow(first) for first in firsts], sample)
     with ThreadPoolExecutor(threads, thread_name_prefix="jaxunc") as pool:
-        return assemble_parts(list(pool.map(grow, firsts)), sample)
+        return join_parts(list(pool.map(grow, firsts)), sample)
 
 
 def _shape(sample: Sample, n_trees: int, min_leaf: int, min_split: int, missing: bool) -> Shape:

@@ -3,8 +3,7 @@
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from jaxunc._numerics import NAN_LAST
-from jaxunc.routing import pair_words, split_words
+from jaxunc._numerics import NAN_LAST, pair_words, split_words
 
 from ._chunks import at, over_chunks, pair_at, piece, with_piece
 from ._draw import Test

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from jaxunc._checks import check_counts
 from jaxunc._numerics import order_key_at_or_below
 from jaxunc.forest import Forest, TreeNodes, assemble, snap_to_integers
+from jaxunc.tables import Columns
 
 _FORESTS = (RandomForestClassifier, ExtraTreesClassifier)
 _SUPPORTED = "DecisionTree, ExtraTree, RandomForest, ExtraTrees and Bagging (of trees) classifiers"
@@ -61,18 +62,19 @@ def from_sklearn(model, *, prior=None) -> Forest:
     """
     members = list(_member_trees(model))  # which checks the model
     classes = np.asarray(model.classes_)
-    trees = [_nodes(estimator, columns, classes) for estimator, columns in members]
-    for tree in trees:
-        check_counts(tree.counts, "model's leaf counts")
-    roots = np.stack([tree.counts[0] for tree in trees])
+    nodes = [_nodes(estimator, columns) for estimator, columns in members]
+    counts = [_counts(estimator, len(classes)) for estimator, _ in members]
+    for own in counts:
+        check_counts(own, "model's leaf counts")
+    roots = np.stack([own[0] for own in counts])
     names = getattr(model, "feature_names_in_", None)
     forest = assemble(
-        trees,
+        nodes,
+        counts,
+        columns=Columns(int(model.n_features_in_), None if names is None else tuple(map(str, names))),
         prior=roots.sum(axis=0) / roots.sum(),
         n_samples=float(roots.sum(axis=1).mean()),
-        n_features=int(model.n_features_in_),
         class_labels=tuple(classes.tolist()),
-        feature_names=None if names is None else tuple(map(str, names)),
     )
     return forest if prior is None else forest.with_prior(prior)
 
@@ -107,8 +109,8 @@ def _member_trees(model) -> Iterator[tuple[DecisionTreeClassifier, np.ndarray | 
             yield estimator, np.asarray(columns)
 
 
-def _nodes(estimator: DecisionTreeClassifier, columns: np.ndarray | None, classes: np.ndarray) -> TreeNodes:
-    """The nodes of one tree, with features and classes as the whole ensemble numbers them."""
+def _nodes(estimator: DecisionTreeClassifier, columns: np.ndarray | None) -> TreeNodes:
+    """The nodes of one tree, with features as the whole ensemble numbers them."""
     tree = estimator.tree_
     fields = set(tree.__getstate__()["nodes"].dtype.names)
     if fields != _NODE_FIELDS:
@@ -117,17 +119,22 @@ def _nodes(estimator: DecisionTreeClassifier, columns: np.ndarray | None, classe
             f"model's trees have node fields that this version of jaxunc does not know (unknown: {unknown}, absent: "
             f"{absent}), so its splits might be read wrongly. Upgrade jaxunc, or fit with another scikit-learn."
         )
-    sizes = tree.weighted_n_node_samples
-    counts = snap_to_integers(tree.value[:, 0, :] * sizes[:, None], sizes)
-    if len(estimator.classes_) != len(classes):
-        # A bagged tree that missed a class: its own classes are positions among the ensemble's.
-        own, counts = counts, np.zeros((len(counts), len(classes)))
-        counts[:, np.asarray(estimator.classes_, dtype=np.int64)] = own
     return TreeNodes(
         feature=tree.feature if columns is None else columns[np.maximum(tree.feature, 0)],
         threshold=order_key_at_or_below(tree.threshold),
         left=tree.children_left,
         right=tree.children_right,
         missing_right=tree.missing_go_to_left == 0,
-        counts=counts,
     )
+
+
+def _counts(estimator: DecisionTreeClassifier, n_classes: int) -> np.ndarray:
+    """The class counts of one tree's nodes, with classes as the whole ensemble numbers them."""
+    sizes = estimator.tree_.weighted_n_node_samples
+    own = snap_to_integers(estimator.tree_.value[:, 0, :] * sizes[:, None], sizes)
+    if len(estimator.classes_) == n_classes:
+        return own
+    # A bagged tree that missed a class: its own classes are positions among the ensemble's.
+    counts = np.zeros((len(own), n_classes))
+    counts[:, np.asarray(estimator.classes_, dtype=np.int64)] = own
+    return counts

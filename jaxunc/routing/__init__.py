@@ -3,22 +3,8 @@
 from ._bind import BoundForest, bind
 from ._fold import fold
 from ._index import leaf_index
-from ._instances import frame_values
-from ._leave_one_out import leave_one_out
+from ._leaf_table import leaf_table
 from ._leaves import leaf_counts
-from ._plan import pair_words, split_words
-from ._recount import class_indices, recount
+from ._stream import Carry, Stream
 
-__all__ = [
-    "BoundForest",
-    "bind",
-    "class_indices",
-    "fold",
-    "frame_values",
-    "leaf_counts",
-    "leaf_index",
-    "leave_one_out",
-    "pair_words",
-    "recount",
-    "split_words",
-]
+__all__ = ["BoundForest", "Carry", "Stream", "bind", "fold", "leaf_counts", "leaf_index", "leaf_table"]

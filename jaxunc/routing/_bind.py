@@ -1,36 +1,27 @@
 """A forest and a rule bound together: the fast way to score data."""
 
-import os
-from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, lru_cache, partial
+from typing import get_args
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from jaxunc._checks import is_concrete
-from jaxunc.combiners import Fold, lift_forest, read_answer
+from jaxunc._checks import check_one_of, is_concrete
+from jaxunc.combiners import Fold
+from jaxunc.combiners._combine import read_answer
 from jaxunc.forest import Forest
+from jaxunc.tables import as_instances, as_traceable
 
-from ._empty_leaves import follows_siblings, sums_siblings
-from ._fold import fold
-from ._following import answer_following
-from ._instances import as_instances, as_mask
-from ._plan import Plan, make_plan
-from ._planes import assemble, cut, pack
-from ._stream import Spec, merge_scalars, stream
-from ._walk import block_size, default_form, unrolled_depth
-
-CHUNKS = (256, 2048, 8192)
-"""Instances per compiled call on CPU: a batch of any size is cut into these, the last part padded up to one of them."""
+from ._by_rows import ByRows
+from ._drive import cores
+from ._engine import Engine, Traced
+from ._leaf_table import is_large, leaf_table
+from ._mask import as_mask
+from ._streamed import Streamed
+from ._walk import Form, default_form
 
 
-LARGEST_LEAF_TABLE = 2**30
-"""Bytes of what a rule lifts from the leaves of a forest."""
-
-
-def bind(forest: Forest, combiner: Fold, *, threads: int | None = None) -> "BoundForest":
+def bind(forest: Forest, combiner: Fold, *, threads: int | None = None, form: Form | None = None) -> "BoundForest":
     """Prepare a forest for scoring by one rule (or several, as `Together`).
 
     Lifts the leaves' counts once and packs the trees for walking; each call then routes and merges.
@@ -43,13 +34,16 @@ def bind(forest: Forest, combiner: Fold, *, threads: int | None = None) -> "Boun
         The rule.
     threads
         Host threads that drive compiled chunks on CPU; default one per core that this process may use.
+    form
+        How instances are walked to their leaves: ``"blocks"``, tree by tree through the cache of a CPU, or
+        ``"levels"``, all trees at once for accelerators. Default: what suits the backend.
 
     Raises
     ------
     TypeError
         If ``combiner`` is no `Fold`.
     ValueError
-        If the rule does not suit the forest (its number of classes, of trees), or threads < 1.
+        If the rule does not suit the forest (its number of classes, of trees), the form is unknown, or threads < 1.
 
     Examples
     --------
@@ -66,31 +60,34 @@ def bind(forest: Forest, combiner: Fold, *, threads: int | None = None) -> "Boun
         raise TypeError(f"combiner is {combiner!r}; pass a rule that streams (a Fold), such as jaxunc.Mean().")
     if threads is not None and threads < 1:
         raise ValueError(f"threads={threads} must be at least 1 (or None for one per core).")
-    return BoundForest(forest, combiner, threads or _cores())
+    if form is not None:
+        check_one_of("form", form, get_args(Form))
+    return BoundForest(_engine(forest, combiner, form or default_form()), combiner, threads or cores())
 
 
+def _engine(forest: Forest, combiner: Fold, form: Form) -> Engine:
+    if not is_concrete(forest, combiner):
+        jax.eval_shape(leaf_table, forest, combiner)  # what does not suit the forest is refused here
+        return Traced(forest)
+    if forest.follows_forks or (form == "blocks" and is_large(forest, combiner)):
+        return ByRows.of(forest, combiner, form)
+    return Streamed.of(forest, combiner, form)
+
+
+@jax.tree_util.register_pytree_with_keys_class
 class BoundForest:
     """What `bind` returns: call it, or its read-outs, on NumPy, JAX or pandas data ``[instances features]``.
 
     The answer for an instance does not depend on the others, on the size of the batch, or on the number of threads:
     class scores bit for bit, probabilities but for the last bit of an exponential.
-    Under a trace it is the pure `fold`, differentiable in the rule and the forest's counts.
+
+    A pytree of an engine and a rule: it may be passed to programs. There it has no gradient; to differentiate in the
+    rule's settings or the forest's counts, bind inside the program, and it is the pure `fold`.
     """
 
-    def __init__(self, forest: Forest, combiner: Fold, threads: int):
-        self.forest, self.combiner, self.threads = forest, combiner, threads
-        self._by_rows = sums_siblings(forest) or (forest.siblings is None and _is_large(combiner, forest))
-        if self._by_rows:
-            jax.eval_shape(lift_forest, combiner, forest)  # what does not suit the forest is refused here
-        else:
-            planes, self._scalars, self._layout = cut(self.leaf_table, combiner.merge, forest.n_trees, forest.n_nodes)
-            self._packed = pack(planes, self._layout)
-            self._totals = merge_scalars(self._layout, self._scalars)
-
-    @cached_property
-    def leaf_table(self) -> PyTree:
-        """What the rule lifts from the leaves: arrays ``[trees nodes ...]``, or ``[trees]``."""
-        return lift_forest(self.combiner, self.forest)
+    def __init__(self, engine: Engine, combiner: Fold, threads: int):
+        self.engine, self.combiner, self.threads = engine, combiner, threads
+        self._engine_for_missing: Engine | None = None
 
     def __call__(self, X, *, tree_mask=None) -> PyTree:
         """What the rule's call returns: class scores ``[instances classes]`` for nearly all."""
@@ -112,115 +109,45 @@ class BoundForest:
         """All read-outs together."""
         return self._run(X, tree_mask, None)
 
+    def lower(self, n_instances: int, *, missing: bool = False) -> jax.stages.Lowered:
+        """The program that routes and merges chunks of so many instances, for those who measure: ``.compile()`` it.
+
+        Raises a ValueError for forests whose empty leaves are followed, which the host drives.
+        """
+        if not isinstance(self.engine, Streamed):
+            raise ValueError(f"this forest is scored {type(self.engine).__name__}: there is no one program of it.")
+        return self._engine(missing).lower(n_instances)
+
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
-        if not is_concrete(X, self.forest, self.combiner, tree_mask):
-            stat = fold(self.forest, self.leaf_table, X, merge=self.combiner.merge, tree_mask=tree_mask)
-            return read_answer(self.combiner.finish(stat), readout)
-        values, missing = as_instances(X, self.forest)
-        mask = as_mask(tree_mask, len(values), self.forest.n_trees)
+        columns, n_trees = self.engine.trees.columns, self.engine.trees.n_trees
+        if not is_concrete(X, tree_mask, self.engine, self.combiner):
+            X = as_traceable(X, columns)
+            merged = self._engine(missing=True).merge(self.combiner, X, as_mask(tree_mask, X.shape[0], n_trees))
+            return read_answer(self.combiner.finish(merged), readout)
+        values, missing = as_instances(X, columns)
+        mask = as_mask(tree_mask, len(values), n_trees)
         mask = None if mask is None else np.asarray(mask)
-        if self._by_rows or follows_siblings(self.forest):
-            return self._run_following(values, mask, readout)
-        form = default_form()
-        spec = Spec(self._layout, missing, form, unrolled_depth(form, self.forest))
-        plan = self._plan_with_missing if missing else self._plan
+        return self._engine(missing).drive(self.combiner, readout, values, mask, self.threads)
 
-        def score(part: tuple[int, int, int]) -> PyTree:
-            start, stop, _ = part
-            x, in_mask = _padded(values, *part), None if mask is None else _padded(mask, *part)
-            run = _run_on_host if on_host else _run_chunk
-            arguments = (plan, self._packed, self._scalars, self._totals, self.combiner, x, in_mask)
-            answer = run(spec, readout, *arguments)
-            # On the host trimming and joining compile nothing. A number may stand for all instances.
-            return jax.tree.map(lambda a: (np.asarray(a) if on_host else a)[: stop - start] if a.ndim else a, answer)
+    def _engine(self, missing: bool) -> Engine:
+        if not missing:
+            return self.engine
+        if self._engine_for_missing is None:
+            made = self.engine.for_missing()
+            if not is_concrete(made):
+                return made
+            self._engine_for_missing = made
+        return self._engine_for_missing
 
-        on_host = form == "blocks"
-        parts = _chunks(len(values), self._sizes(form), self.threads)
-        parallel = on_host and self.threads > 1 and len(parts) > 1
-        answers = list(_pool(self.threads).map(score, parts) if parallel else map(score, parts))
-        join = np.concatenate if on_host else jnp.concatenate
-        return jax.tree.map(lambda *a: jnp.asarray(a[0] if len(a) == 1 or not a[0].ndim else join(a)), *answers)
+    def tree_flatten_with_keys(self):
+        """The engine and the rule; threads are no part of what is traced."""
+        key = jax.tree_util.GetAttrKey
+        return ((key("engine"), self.engine), (key("combiner"), self.combiner)), self.threads
 
-    def _run_following(self, values, mask, readout: str | None) -> PyTree:
-        parallel = default_form() == "blocks" and self.threads > 1
-        run = _pool(self.threads).map if parallel else map
-        table = None if self._by_rows else self.leaf_table
-        plan = self._plan_with_missing
-        return answer_following(self.forest, self.combiner, table, plan, np.asarray(values), mask, readout, run)
-
-    def _sizes(self, form: str) -> tuple[int, ...]:
-        if form == "blocks":
-            # Collected planes have a value per instance and tree: smaller chunks bound their memory.
-            collects = "collect" in self._layout.merges
-            return tuple(s for s in CHUNKS if not collects or s * self.forest.n_trees <= 2**22) or CHUNKS[:1]
-        largest = block_size(form, self.forest.n_trees, 2 * self.forest.n_features)
-        return tuple(sorted({min(1024, largest), min(32768, largest), largest}))
-
-    @cached_property
-    def _plan(self) -> Plan:
-        return make_plan(self.forest, missing=False)
-
-    @cached_property
-    def _plan_with_missing(self) -> Plan:
-        return make_plan(self.forest, missing=True)
+    @classmethod
+    def tree_unflatten(cls, threads: int, children) -> "BoundForest":
+        """As JAX asks for it."""
+        return cls(*children, threads)
 
     def __repr__(self) -> str:
-        return f"BoundForest({self.forest!r}, {type(self.combiner).__name__}, threads={self.threads})"
-
-
-@partial(jax.jit, static_argnames=("spec", "readout"))
-def _run_chunk(spec: Spec, readout: str | None, plan: Plan, packed, scalars, totals, combiner: Fold, x, mask) -> PyTree:
-    """As one program, for accelerators, where each kernel counts."""
-    return _finish_chunk(combiner, readout, _merge_chunk(spec, plan, packed, scalars, totals, x, mask))
-
-
-def _run_on_host(spec: Spec, readout: str | None, plan: Plan, packed, scalars, totals, combiner: Fold, x, mask):
-    """As two programs: finishing does not depend on the size of the forest, and many rules take long to compile."""
-    return _finish_chunk(combiner, readout, _merge_chunk(spec, plan, packed, scalars, totals, x, mask))
-
-
-@partial(jax.jit, static_argnames="spec")
-def _merge_chunk(spec: Spec, plan: Plan, packed, scalars, totals, x, mask) -> PyTree:
-    return assemble(spec.layout, *stream(spec, plan, packed, scalars, totals, x, mask))
-
-
-@partial(jax.jit, static_argnames="readout")
-def _finish_chunk(combiner: Fold, readout: str | None, merged: PyTree) -> PyTree:
-    return read_answer(combiner.finish(merged), readout)
-
-
-def _is_large(combiner: Fold, forest: Forest) -> bool:
-    """Whether a leaf table on the host would take more memory than it saves time: distinct counts are lifted then."""
-    if default_form() != "blocks" or not is_concrete(forest, combiner):
-        return False
-    parts = jax.tree.leaves(jax.eval_shape(lift_forest, combiner, forest))
-    return sum(part.size * part.dtype.itemsize for part in parts) > LARGEST_LEAF_TABLE
-
-
-def _chunks(n: int, sizes: tuple[int, ...], threads: int) -> list[tuple[int, int, int]]:
-    """(start, stop, padded size) of each part: large ones while every thread gets several, then smaller ones."""
-    full = [size for size in sizes[1:] if n >= 2 * size * threads] or list(sizes[:2])[-1:]
-    parts, start = [], 0
-    for size in sorted({*full, sizes[min(1, len(sizes) - 1)]}, reverse=True):
-        for begin in range(start, n - size + 1, size):
-            parts.append((begin, begin + size, size))
-            start = begin + size
-    if start < n or not parts:
-        parts.append((start, n, next(size for size in sizes if size >= n - start)))
-    return parts
-
-
-def _padded(array, start: int, stop: int, size: int):
-    part = array[start:stop]
-    if size == stop - start:
-        return part
-    return (np if isinstance(part, np.ndarray) else jnp).pad(part, ((0, size - (stop - start)), (0, 0)))
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@lru_cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="jaxunc")
+        return f"BoundForest({self.engine.trees!r}, {type(self.combiner).__name__}, threads={self.threads})"

@@ -7,24 +7,25 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import PyTree
 
-from jaxunc.forest import Forest
+from jaxunc.forest import Forest, Trees
+from jaxunc.tables import as_traceable
 
-from ._empty_leaves import follows_siblings
-from ._instances import as_mask, as_routable
+from ._mask import as_mask
 from ._plan import Plan, column_keys, make_plan
-from ._planes import assemble, cut, pack
-from ._stream import Spec, merge_scalars, stream
-from ._walk import block_size, default_form, over_blocks, unrolled_depth, walk_levels, walk_tree
+from ._planes import cut, pack, rejoin
+from ._stream import Spec, Stream, merge_scalars
+from ._walk import Form, block_size, default_form, over_blocks, unrolled_depth, walk_levels, walk_tree
 
 
 def fold(
-    forest: Forest,
+    forest: Trees | Forest,
     leaf_table: PyTree,
     X,
     *,
     merge: PyTree = "sum",
     tree_mask=None,
     missing: bool = True,
+    form: Form | None = None,
 ) -> PyTree:
     """Route instances and merge the statistics of the leaves that they reach.
 
@@ -34,10 +35,10 @@ def fold(
     Parameters
     ----------
     forest
-        The forest.
+        The forest, or its trees.
     leaf_table
         A pytree of statistics per leaf, ``[trees nodes]`` or ``[trees nodes stat]``, and of numbers per tree,
-        ``[trees]``: what a rule's lift gives for a forest (`lift_forest`), or anything of that shape.
+        ``[trees]``: what a rule lifts from a forest (`leaf_table`), or anything of that shape.
     X
         Instances ``[instances features]``, NumPy, JAX or pandas; compared as float32, NaN being a missing value.
     merge
@@ -46,6 +47,8 @@ def fold(
         Which trees count for which instance, booleans ``[instances trees]``; default all.
     missing
         False if X is known to hold no NaN, which saves a fifth of the time. NaN then goes anywhere.
+    form
+        As for `bind`.
 
     Returns
     -------
@@ -66,24 +69,25 @@ def fold(
 
     Memory: O(instances · stat), a block of intermediate values beside it.
     """
-    if follows_siblings(forest):
+    if isinstance(forest, Forest) and forest.follows_forks:
         raise ValueError(
             f"empty leaves of the mode {forest.empty_leaves!r} are followed on the host, by bind, which lifts what "
             "they sum up to. Pass forest.with_empty_leaves('parent') or 'zeros', which stream."
         )
-    X = as_routable(X, forest)
-    tree_mask = as_mask(tree_mask, X.shape[0], forest.n_trees)
-    planes, scalars, layout = cut(leaf_table, merge, forest.n_trees, forest.n_nodes)
-    form = default_form()
-    spec = Spec(layout, missing, form, unrolled_depth(form, forest))
-    merged = _fold_jitted(spec, make_plan(forest, missing=missing), planes, scalars, X, tree_mask)
-    return assemble(layout, *merged)
+    trees = forest.trees if isinstance(forest, Forest) else forest
+    X = as_traceable(X, trees.columns)
+    tree_mask = as_mask(tree_mask, X.shape[0], trees.n_trees)
+    planes, scalars, layout = cut(leaf_table, merge, trees.n_trees, trees.n_nodes)
+    form = form or default_form()
+    spec = Spec(layout, missing, form, unrolled_depth(form, trees))
+    merged = _fold_jitted(spec, make_plan(trees, missing=missing), planes, scalars, X, tree_mask)
+    return rejoin(layout, *merged)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _fold(spec: Spec, plan: Plan, planes, scalars, x, mask):
-    totals = merge_scalars(spec.layout, scalars)
-    return stream(spec, plan, pack(planes, spec.layout), scalars, totals, x, mask)
+    totals = merge_scalars(spec.layout.scalars, scalars)
+    return Stream(plan, pack(planes, spec.layout), scalars, totals, spec).merged(x, mask)
 
 
 def _forward(spec, plan, planes, scalars, x, mask):
@@ -105,7 +109,7 @@ def _backward(spec, saved, cotangents):
         fresh = start + jnp.arange(size) >= first
         live = fresh[None] if mask is None else rows(mask).T & fresh
         pulls = [rows(grads[i]) for i in moving]
-        outs = [rows(merged[i]) if spec.layout.merges[i] in ("min", "max") else None for i in moving]
+        outs = [rows(merged[i]) if spec.layout.planes.kinds[i] in ("min", "max") else None for i in moving]
         if spec.form == "levels":
             places = walk_levels(plan, keys, spec.depth).T - jnp.arange(n_trees)[:, None] * plan.nodes.shape[1]
             leaf_of = lambda t: places[t]  # noqa: E731
@@ -142,7 +146,7 @@ def _backward(spec, saved, cotangents):
 def _scalar_gradients(spec, scalars, merged, cotangents, mask):
     """One number per tree: a sum passes the cotangent on, a minimum or maximum to the first tree that attains it."""
     gradients = []
-    for kind, values, out, pull in zip(spec.layout.scalar_merges, scalars, merged, cotangents, strict=True):
+    for kind, values, out, pull in zip(spec.layout.scalars.kinds, scalars, merged, cotangents, strict=True):
         pull = getattr(pull, "high", pull)
         counts = jnp.ones((1, len(values)), bool) if mask is None else mask
         if kind in ("min", "max"):

@@ -1,123 +1,109 @@
-"""Answers through the leaves of all trees, block by block: of forests whose empty leaves are followed, or whose leaf
-table would not fit."""
+"""Instances in empty leaves, routed on through the other children of the multi-way test.
 
-from collections.abc import Callable, Iterable
-from typing import Any
+How many leaves an instance reaches that way depends on the data, so the host drives it; each round walks all pairs of
+an instance and a tree that are under way.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, Int32
 
-from jaxunc.combiners import Fold, combine_contributions, combine_counts, combine_rows, has_tree_fields, lift_rows
-from jaxunc.forest import Forest, distinct_rows, padded_table
+from jaxunc.forest import Forest, Trees
 
-from ._empty_leaves import counts_reached, empty_pairs, sums_reached
-from ._index import planned_leaf_index
-from ._plan import Plan
+from ._plan import Plan, column_keys
+from ._walk import walk_pairs
 
-STRETCH = 2**15
-"""Instances whose sums are lifted together, once for each distinct one."""
-ENTRIES = 2**20
-"""Counts of a block."""
-
-Runs = Callable[[Callable, Iterable], Iterable]
-"""A ``map``, perhaps over several threads."""
+SMALLEST_ROUND = 1024
+UNDER_WAY = 2**20
+"""Leaves that are walked to at a time."""
 
 
-def answer_following(
-    forest: Forest, combiner: Fold, leaf_table: PyTree, plan: Plan, values, mask, readout: str | None, run: Runs
-) -> PyTree:
-    """What a rule answers; ``leaf_table`` is what it lifts from the leaves, the plan has missing values."""
-    size = int(np.clip(ENTRIES // (forest.n_trees * forest.n_classes), 16, 1024))
-    answers = []
-    for begin in range(0, max(len(values), 1), STRETCH):
-        end = min(begin + STRETCH, len(values))
-        parts = [slice(start, min(start + size, end)) for start in range(begin, max(end, begin + 1), size)]
-        inputs = [(_padded(values[part], size), None if mask is None else _padded(mask[part], size)) for part in parts]
-        if forest.siblings is None or forest.empty_leaves == "sum":
-            found = _answer_sums(forest, combiner, plan, inputs, readout, run)
-        else:
-            found = run(
-                lambda xm: _fetched(_answer_average(forest, combiner, leaf_table, plan, xm[0], xm[1], readout)), inputs
-            )
-        sizes = [part.stop - part.start for part in parts]
-        answers += [_trimmed(answer, size) for size, answer in zip(sizes, found, strict=True)]
-    return jax.tree.map(lambda *a: jnp.asarray(np.concatenate(a) if a[0].ndim else a[0]), *answers)
+class Empty(NamedTuple):
+    """The pairs of an instance and a tree that end in an empty leaf."""
+
+    instance: np.ndarray
+    tree: np.ndarray
+    fork: np.ndarray
+    """The multi-way test of the leaf."""
 
 
-def _answer_sums(forest: Forest, combiner: Fold, plan: Plan, inputs: list, readout: str | None, run: Runs) -> Iterable:
-    """Rows of the forest's count table for leaves; rows after them for the distinct sums of what empty ones reach."""
-    blocks = list(run(lambda xm: _routed(forest, plan, xm[0]), inputs))
-    distinct, place = distinct_rows(np.concatenate([sums for _, sums in blocks]))
-    places = np.split(place + len(forest.count_table), np.cumsum([len(sums) for _, sums in blocks])[:-1])
-    for (rows, _), after in zip(blocks, places, strict=True):
-        rows[rows < 0] = after
-    tables = forest.count_table, padded_table(distinct)
-    # Of integers a rule may lift other planes than of floats.
-    tables = [table.astype(jnp.result_type(*tables)) for table in tables]
-    masks = [in_mask for _, in_mask in inputs]
-    if has_tree_fields(combiner):
-        counts = np.concatenate([np.asarray(table) for table in tables])
-        return run(
-            lambda rm: _fetched(combine_counts(combiner, jnp.asarray(counts[rm[0]]), readout, rm[1])),
-            [(rows, in_mask) for (rows, _), in_mask in zip(blocks, masks, strict=True)],
-        )
-    stat = jax.tree.map(_joined, *(lift_rows(combiner, table) for table in tables))
-    return run(
-        lambda rm: _fetched(combine_rows(combiner, stat, rm[0], readout, rm[1])),
-        [(rows, in_mask) for (rows, _), in_mask in zip(blocks, masks, strict=True)],
-    )
+def empty_pairs(trees: Trees, leaves: Int32[Array | np.ndarray, "instances trees"]) -> Empty:
+    """Which instances end in an empty leaf of which trees."""
+    feature = np.asarray(trees.feature)[np.arange(trees.n_trees), np.asarray(leaves)]
+    instance, tree = np.nonzero(feature < 0)
+    return Empty(instance, tree, -1 - feature[instance, tree])
 
 
-def _routed(forest: Forest, plan: Plan, x) -> tuple[np.ndarray, np.ndarray]:
-    """``[instances trees]`` rows of the count table, -1 for empty leaves; and the sums that those reach, in order."""
-    leaves = np.asarray(planned_leaf_index(forest, plan, x))
-    rows = np.asarray(forest.code)[np.arange(forest.n_trees), leaves].astype(np.int32)
-    if forest.siblings is None:
-        return rows, np.zeros((0, forest.n_classes))
-    empty = empty_pairs(forest, leaves)
-    rows[empty.instance, empty.tree] = -1
-    return rows, counts_reached(forest, plan, x, empty)
+def follow(trees: Trees, plan: Plan, X, empty: Empty) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Route the pairs on through the siblings of their leaves, recursively; the plan has missing values.
+
+    Yields pairs (their places in ``empty``, ascending) and leaves that they reach, some at a time: where more than
+    ``UNDER_WAY`` are to be walked to, pairs are taken in parts, a pair that does so by itself as well. The order in
+    which a pair's leaves come depends on the pair alone.
+    """
+    assert trees.forks is not None
+    feature, first, node = (np.asarray(part) for part in (trees.feature, trees.forks.first, trees.forks.node))
+    keys = column_keys(jnp.asarray(X, jnp.float32), missing=True)
+    todo = [(np.arange(len(empty.fork)), empty.fork)]
+    while todo:
+        pair, at = todo.pop()
+        members = first[at + 1] - first[at]
+        if members.sum(dtype=np.int64) > UNDER_WAY and len(pair) > 1:
+            todo += [(pair[part], at[part]) for part in reversed(_halves(pair))]
+            continue
+        place = np.arange(members.sum()) - np.repeat(np.cumsum(members) - members, members)
+        start = node[np.repeat(first[at], members) + place]
+        pair = np.repeat(pair, members)
+        leaf = _walk_on(plan, keys, empty.instance[pair], empty.tree[pair], start)
+        at = -1 - feature[empty.tree[pair], leaf]
+        done = at < 0
+        if done.any():
+            yield pair[done], leaf[done]
+        if not done.all():
+            todo.append((pair[~done], at[~done]))
 
 
-def _answer_average(forest: Forest, combiner: Fold, leaf_table: PyTree, plan: Plan, x, mask, readout) -> PyTree:
-    """What is lifted from the leaves that an empty one reaches, averaged."""
-    leaves = np.asarray(planned_leaf_index(forest, plan, x))
-    empty = empty_pairs(forest, leaves)
-    tables, structure = jax.tree.flatten(jax.tree.map(np.asarray, leaf_table))
-    own = [table for table in tables if table.ndim > 1]  # the others are a number per tree
-
-    def read(tree: np.ndarray, node: np.ndarray) -> list[np.ndarray]:
-        return [np.ones(len(node)), *(table[tree, node] for table in own)]
-
-    sizes, *sums = sums_reached(forest, plan, x, empty, read)
-    averages = iter(part / np.maximum(sizes, 1).reshape(-1, *[1] * (part.ndim - 1)) for part in sums)
-
-    def by_tree(table: np.ndarray) -> np.ndarray:
-        if table.ndim == 1:
-            return table
-        table = table.astype(np.result_type(table, np.float32))
-        here = np.stack([table[t, leaf] for t, leaf in enumerate(leaves.T)])
-        here[empty.tree, empty.instance] = next(averages)
-        return here
-
-    return combine_contributions(combiner, structure.unflatten(map(by_tree, tables)), readout, mask)
+def _halves(pair: np.ndarray) -> tuple[slice, slice]:
+    """Two parts of sorted pairs, none of which is in both unless there is but one."""
+    middle = len(pair) // 2
+    begin, end = np.searchsorted(pair, pair[middle], "left"), np.searchsorted(pair, pair[middle], "right")
+    cut = int(begin or (end if end < len(pair) else middle))
+    return slice(cut), slice(cut, None)
 
 
-def _joined(first: Any, second: Any) -> Any:
-    """What was lifted from two tables; a number for the whole tree is the same in both."""
-    return jnp.asarray(np.concatenate([first, second])) if first.ndim else first
+def sums_reached(trees: Trees, plan: Plan, X, empty: Empty, read: Callable[..., list[np.ndarray]]) -> list[np.ndarray]:
+    """What ``read(tree, node)`` has for leaves, ``[leaves ...]`` each, summed over those that each pair reaches."""
+    none = np.zeros(0, np.int64)
+    sums = [np.zeros((len(empty.fork), *part.shape[1:])) for part in read(none, none)]
+    for pair, node in follow(trees, plan, X, empty):
+        here, place = slice(pair[0], pair[-1] + 1), pair - pair[0]
+        for whole, part in zip(sums, read(empty.tree[pair], node), strict=True):
+            columns = part.reshape(len(pair), -1).T
+            added = [np.bincount(place, weights=column) for column in columns]
+            whole[here] += np.stack(added, axis=1).reshape(-1, *part.shape[1:])
+    return sums
 
 
-def _padded(rows: np.ndarray, size: int):
-    return jnp.asarray(np.pad(rows, ((0, size - len(rows)), (0, 0))))
+def counts_reached(forest: Forest, plan: Plan, X, empty: Empty) -> np.ndarray:
+    """Counts of the leaves that each pair reaches, summed: ``[pairs classes]``, exact below 2⁵³."""
+    table, code = np.asarray(forest.count_table), np.asarray(forest.code)
+    return sums_reached(forest.trees, plan, X, empty, lambda tree, node: [table[code[tree, node]]])[0]
 
 
-def _fetched(answer: PyTree) -> PyTree:
-    """On the host: a block is finished before the thread begins the next, so that their memory does not add up."""
-    return jax.tree.map(np.asarray, answer)
+def round_up(n: int) -> int:
+    """The length to which so many pairs are padded: few lengths make few programs."""
+    return max(1 << max(n - 1, 0).bit_length(), SMALLEST_ROUND)
 
 
-def _trimmed(answer: PyTree, n: int) -> PyTree:
-    return jax.tree.map(lambda part: part[:n] if part.ndim else part, answer)
+def _walk_on(plan: Plan, keys, instance: np.ndarray, tree: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """The leaves below inner nodes, for one instance each."""
+    n = len(start)
+    parts = (np.pad(part.astype(np.int32), (0, round_up(n) - n)) for part in (instance, tree, start))
+    return np.asarray(_walk_padded(plan, keys, *parts))[:n]
+
+
+_walk_padded = jax.jit(walk_pairs)

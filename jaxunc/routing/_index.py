@@ -7,28 +7,29 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Int32, Num
 
-from jaxunc.forest import Forest
+from jaxunc.forest import Forest, Trees
+from jaxunc.tables import as_traceable
 
-from ._instances import as_routable
 from ._plan import Plan, column_keys, make_plan
-from ._walk import block_size, default_form, over_blocks, unrolled_depth, walk_levels, walk_tree
+from ._walk import Form, block_size, default_form, over_blocks, unrolled_depth, walk_levels, walk_tree
 
 
-def leaf_index(forest: Forest, X) -> Int32[Array, "instances trees"]:
+def leaf_index(trees: Trees | Forest, X, *, form: Form | None = None) -> Int32[Array, "instances trees"]:
     """The node that each instance ends in, for every tree.
 
     X ``[instances features]``, NumPy, JAX or pandas, is compared as float32; NaN is a missing value, ±inf and
-    subnormals are compared exactly. Raises a ValueError or TypeError as a bound forest does where columns are not the
-    forest's or hold no numbers; of a traced X only the shape is checked. No gradient.
+    subnormals are compared exactly. ``form``: as for `bind`. Raises a ValueError or TypeError as a bound forest does
+    where columns are not the trees' or hold no numbers; of a traced X only the shape is checked. No gradient.
     """
-    X = as_routable(X, forest)
-    return planned_leaf_index(forest, make_plan(forest, missing=True), X)
+    trees = trees.trees if isinstance(trees, Forest) else trees
+    X = as_traceable(X, trees.columns)
+    return planned_leaf_index(trees, make_plan(trees, missing=True), X, form)
 
 
-def planned_leaf_index(forest: Forest, plan: Plan, X: Num[Array, "instances features"]):
+def planned_leaf_index(trees: Trees, plan: Plan, X: Num[Array, "instances features"], form: Form | None = None):
     """`leaf_index` by a plan that is made already, with missing values."""
-    form = default_form()
-    return _leaf_index(plan, X, form=form, depth=unrolled_depth(form, forest))
+    form = form or default_form()
+    return _leaf_index(plan, X, form=form, depth=unrolled_depth(form, trees))
 
 
 @partial(jax.jit, static_argnames=("form", "depth"))

@@ -1,32 +1,64 @@
 """The counts of the leaves that instances fall into."""
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Num
 
+from jaxunc._checks import is_concrete
 from jaxunc.forest import Forest
+from jaxunc.forest._distinct import narrowest_counts
+from jaxunc.tables import as_traceable
 
-from ._empty_leaves import follows_siblings, refuse_trace, summed_counts
-from ._index import leaf_index, planned_leaf_index
-from ._instances import as_routable
-from ._plan import make_plan
+from ._following import counts_reached, empty_pairs, follow, round_up
+from ._index import planned_leaf_index
+from ._plan import Plan, make_plan
 
 
 def leaf_counts(forest: Forest, X) -> Num[Array, "instances trees classes"]:
     """Class counts of the leaf that each instance ends in, for every tree.
 
     The tensor that `bind` avoids: instances × trees × classes numbers. X as for `leaf_index`. Differentiable in the
-    forest's counts. Instances in an empty leaf are given what `Forest.with_empty_leaves` says. Raises as `leaf_index`
-    does, and a ValueError for the mode "average", which averages what a rule says and not counts, or if the mode "sum"
-    is traced.
+    forest's counts; traceable, unless empty leaves are followed. Instances in an empty leaf are given what
+    `Forest.with_empty_leaves` says. Raises as `leaf_index` does, and a ValueError for the mode "average", which
+    averages what a rule says and not counts, or if the mode "sum" is traced.
     """
-    if follows_siblings(forest):
-        if forest.empty_leaves == "average":
-            raise ValueError(
-                "empty leaves of the mode 'average' have no counts of their own: the scores of several leaves are "
-                "averaged. Bind a rule, or choose forest.with_empty_leaves('sum')."
-            )
-        refuse_trace(forest, X)
-        X, plan = as_routable(X, forest), make_plan(forest, missing=True)
-        return summed_counts(forest, plan, X, planned_leaf_index(forest, plan, X))
-    codes = forest.code[jnp.arange(forest.n_trees), leaf_index(forest, X)]
-    return forest.count_table[codes]
+    refuse_average(forest)
+    X, plan = as_traceable(X, forest.trees.columns), make_plan(forest.trees, missing=True)
+    return planned_leaf_counts(forest, plan, X, planned_leaf_index(forest.trees, plan, X))
+
+
+def refuse_average(forest: Forest) -> None:
+    """Raise a ValueError if empty leaves have no counts of their own."""
+    if forest.follows_forks and forest.empty_leaves == "average":
+        raise ValueError(
+            "empty leaves of the mode 'average' have no counts of their own: the scores of several leaves are "
+            "averaged. Bind a rule, or choose forest.with_empty_leaves('sum')."
+        )
+
+
+def planned_leaf_counts(forest: Forest, plan: Plan, X, leaves: Array) -> Num[Array, "instances trees classes"]:
+    """`leaf_counts` by a plan that is made already, with missing values, where the leaves are known."""
+    if not forest.follows_forks:
+        table, code = forest.leaf_rows()
+        return table[code[jnp.arange(forest.n_trees), leaves]]
+    if not is_concrete(X, forest.trees):
+        raise ValueError(
+            f"empty leaves of the mode {forest.empty_leaves!r} are followed on the host and cannot be traced. "
+            "Inside jit, grad or vmap pass forest.with_empty_leaves('parent') or 'zeros', which stream."
+        )
+    empty = empty_pairs(forest.trees, leaves)
+    rows = np.asarray(leaves)
+    if is_concrete(forest.count_table, forest.code):
+        counts = np.asarray(forest.count_table)[np.asarray(forest.code)[np.arange(forest.n_trees), rows]]
+        sums = counts_reached(forest, plan, X, empty)
+        counts = counts.astype(jnp.result_type(counts, narrowest_counts(sums)))  # sums may be too large for integers
+        counts[empty.instance, empty.tree] = sums
+        return jnp.asarray(counts)
+    counts = forest.count_table[forest.code[jnp.arange(forest.n_trees), leaves]]
+    counts = counts.at[empty.instance, empty.tree].set(0)
+    for pair, node in follow(forest.trees, plan, X, empty):
+        more = (0, round_up(len(pair)) - len(pair))
+        instance = np.pad(empty.instance[pair], more, constant_values=len(counts))
+        tree, node = np.pad(empty.tree[pair], more), np.pad(node, more)
+        counts = counts.at[instance, tree].add(forest.count_table[forest.code[tree, node]], mode="drop")
+    return counts

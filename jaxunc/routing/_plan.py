@@ -1,27 +1,26 @@
-"""A forest's nodes packed for walking: one 8-byte element per node, and the top levels spread out."""
+"""The nodes of trees packed for walking: one 8-byte element per node, and the top levels spread out."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
-from jax.typing import DTypeLike
 from jaxtyping import Array, Complex64, Float, Int32
 
-from jaxunc._numerics import NAN_FIRST, NAN_LAST, order_key
-from jaxunc.forest import Forest
+from jaxunc._numerics import NAN_FIRST, NAN_LAST, order_key, pair_words, split_words, take
+from jaxunc.forest import Trees
 
 TOP_LEVELS = 2
 """Levels at the root that blocks compare without gathers: 2² - 1 comparisons of whole rows."""
 
 
 class Plan(NamedTuple):
-    """What a walk reads, trees along the leading axis of every array."""
+    """What a walk reads, trees along the leading axis of every array: a slice of it is a plan of fewer trees."""
 
     nodes: Complex64[Array, "trees nodes"]
     """Two 32-bit patterns per node in one element, so that a level costs one gather: the threshold's key, and
-    ``feature << log2(nodes) | child``. (A complex number is the only 8-byte element that needs no 64-bit mode.)"""
+    ``feature << log2(nodes) | child``."""
     feature: Int32[Array, "trees nodes"] | None
     """The features by themselves, where they do not fit beside the children."""
     depth: Int32[Array, "trees"]
@@ -33,17 +32,23 @@ class Plan(NamedTuple):
     entry: Int32[Array, "trees outer"]
     """The node below each path through the top levels."""
     offset: Int32[Array, "trees"]
-    """Where a tree begins in the flat ``[trees nodes]`` arrays. (Computed in place it would be a kernel.)"""
+    """Where a tree begins in the flat ``[trees nodes]`` arrays, from a first tree on that need not be here (`start_of`).
+    (Computed in place it would be a kernel.)"""
+
+    @property
+    def start_of(self) -> Int32[Array, "trees"]:
+        """Where each of these trees begins in the flat arrays of these trees."""
+        return self.offset - self.offset[:1]
 
 
-def make_plan(forest: Forest, *, missing: bool) -> Plan:
-    """Pack a forest for data with or without missing values.
+def make_plan(trees: Trees, *, missing: bool) -> Plan:
+    """Pack trees for data with or without missing values.
 
     With them every column is there twice, NaN being the smallest value in the first copy and the largest in the
     second; a node that sends NaN right reads the second. Without them the copy's cost (a quarter more time) is saved.
     """
-    arrays = forest.feature, forest.threshold, forest.child, forest.missing_right, forest.tree_depth
-    return _make_plan(*arrays, n_features=forest.n_features, missing=missing)
+    arrays = trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth
+    return _make_plan(*arrays, n_features=trees.n_features, missing=missing)
 
 
 @partial(jax.jit, static_argnames=("n_features", "missing"))
@@ -51,6 +56,7 @@ def _make_plan(feature, threshold, child, missing_right, depth, *, n_features, m
     n_trees, n_nodes = feature.shape
     child_bits = (n_nodes - 1).bit_length()
     columns = n_features * (2 if missing else 1)
+    feature = jnp.maximum(feature, 0)  # an empty leaf's is the number of its fork
     column = feature + n_features * missing_right.astype(jnp.int32) if missing else feature
     narrow = columns <= 2 ** (32 - child_bits)
     word = child.astype(jnp.uint32)
@@ -75,16 +81,6 @@ def _make_plan(feature, threshold, child, missing_right, depth, *, n_features, m
     )
 
 
-def pair_words(first: Array, second: Array) -> Complex64[Array, "..."]:
-    """Two 32-bit arrays as one array of 8-byte elements. Only moved, never computed with: any pattern survives."""
-    return lax.complex(*(lax.bitcast_convert_type(half, jnp.float32) for half in (first, second)))
-
-
-def split_words(pairs: Complex64[Array, "..."], first: DTypeLike, second: DTypeLike) -> tuple[Array, Array]:
-    """The two 32-bit arrays of `pair_words`."""
-    return lax.bitcast_convert_type(lax.real(pairs), first), lax.bitcast_convert_type(lax.imag(pairs), second)
-
-
 def column_keys(x: Float[Array, "instances features"], *, missing: bool) -> Int32[Array, "instances columns"]:
     """The order keys that a plan of the same ``missing`` compares with."""
     key = order_key(x)
@@ -94,10 +90,24 @@ def column_keys(x: Float[Array, "instances features"], *, missing: bool) -> Int3
     return jnp.concatenate([jnp.where(nan, NAN_FIRST, key), jnp.where(nan, NAN_LAST, key)], axis=1)
 
 
-_TAKE = lax.GatherDimensionNumbers(offset_dims=(), collapsed_slice_dims=(0,), start_index_map=(0,))
+def descend(
+    nodes: Complex64[Array, "places"],
+    feature: Int32[Array, "places"] | None,
+    n_nodes: int,
+    place: Int32[Array, "..."],
+    key_of: Callable[[Int32[Array, "..."]], Int32[Array, "..."]],
+    again: Complex64[Array, "places"] | None = None,
+) -> Int32[Array, "..."]:
+    """One test: the node, within its tree of ``n_nodes``, that follows the one stored at ``place``.
 
-
-def take(flat: Array, index: Int32[Array, "..."]) -> Array:
-    """``flat[index]`` without bounds handling: indices come from a valid forest."""
-    mode = lax.GatherScatterMode.PROMISE_IN_BOUNDS
-    return lax.gather(flat, index[..., None], _TAKE, slice_sizes=(1,), mode=mode)
+    ``key_of`` has the key of a column for each instance. ``again``: the nodes as another value, from which the column
+    is then read (`walk_levels` says why).
+    """
+    child_bits = (n_nodes - 1).bit_length()
+    threshold, word = split_words(take(nodes, place), jnp.int32, jnp.uint32)
+    if feature is None:
+        upper = word if again is None else split_words(take(again, place), jnp.int32, jnp.uint32)[1]
+        column, child = (upper >> child_bits).astype(jnp.int32), word & jnp.uint32(2**child_bits - 1)
+    else:
+        column, child = take(feature, place), word
+    return child.astype(jnp.int32) + (key_of(column) > threshold)

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, PyTree
 
-from jaxunc.combiners import merge_kinds
-
-from ._plan import pair_words, split_words
+from jaxunc._numerics import pair_words, split_words
+from jaxunc.combiners import Merging
+from jaxunc.combiners._merge import merge_kinds
 
 
 class Layout(NamedTuple):
@@ -19,12 +19,10 @@ class Layout(NamedTuple):
     structure: Any  # a jax.tree_util.PyTreeDef
     trailing: tuple[tuple[int, ...] | None, ...]
     """Of each array of the statistic: its shape after ``[trees nodes]``, one plane each; None for numbers per tree."""
-    dtypes: tuple[str, ...]
-    """Of each plane."""
-    merges: tuple[str, ...]
-    """Of each plane."""
-    scalar_merges: tuple[str, ...]
-    """Of each array of numbers per tree."""
+    planes: Merging
+    """Of the planes."""
+    scalars: Merging
+    """Of the numbers per tree."""
     groups: tuple[tuple[int, ...], ...]
     """Planes that share an element."""
 
@@ -57,12 +55,9 @@ def cut(leaf_table: PyTree, merge: PyTree, n_trees: int, n_nodes: int) -> tuple[
     for size in sorted({plane.dtype.itemsize for plane in planes}):
         same = [i for i, plane in enumerate(planes) if plane.dtype.itemsize == size]
         groups += [tuple(same[i : i + 2]) for i in range(0, len(same), 2)]
-    dtypes = tuple(plane.dtype.name for plane in planes)
-    return (
-        planes,
-        scalars,
-        Layout(structure, tuple(trailing), dtypes, tuple(merges), tuple(scalar_merges), tuple(groups)),
-    )
+    of_planes = Merging(tuple(merges), tuple(plane.dtype.name for plane in planes))
+    of_scalars = Merging(tuple(scalar_merges), tuple(part.dtype.name for part in scalars))
+    return planes, scalars, Layout(structure, tuple(trailing), of_planes, of_scalars, tuple(groups))
 
 
 def pack(planes: list[Array], layout: Layout) -> list[Array]:
@@ -83,7 +78,7 @@ def unpack(packed: list[Array], layout: Layout) -> list[Array]:
     """The planes of gathered elements, in their order."""
     planes: dict[int, Array] = {}
     for group, elements in zip(layout.groups, packed, strict=True):
-        dtypes = [jnp.dtype(layout.dtypes[i]) for i in group]
+        dtypes = [jnp.dtype(layout.planes.dtypes[i]) for i in group]
         if len(group) == 1:
             halves = (elements,)
         elif dtypes[0].itemsize == 4:
@@ -91,10 +86,10 @@ def unpack(packed: list[Array], layout: Layout) -> list[Array]:
         else:
             halves = (lax.real(elements), lax.imag(elements))
         planes.update(zip(group, halves, strict=True))
-    return [planes[i] for i in range(len(layout.dtypes))]
+    return [planes[i] for i in range(len(layout.planes.dtypes))]
 
 
-def assemble(layout: Layout, merged: list, merged_scalars: list) -> PyTree:
+def rejoin(layout: Layout, merged: list, merged_scalars: list) -> PyTree:
     """The merged statistic, in the structure that was cut."""
     planes, numbers, parts = iter(merged), iter(merged_scalars), []
     for shape in layout.trailing:

@@ -1,130 +1,181 @@
-"""Routing that merges leaf statistics on the way: the ``[instances, trees]`` tensor never exists."""
+"""Routing that merges leaf statistics on the way: the ``[instances, trees]`` tensor never exists.
 
+In the open: `Stream.start` → `Stream.advance`, once or by parts of the trees → `Stream.result`. A stream of some of
+the trees is a stream; carries of trees that follow each other are joined by `Stream.join`.
+"""
+
+import dataclasses
 from functools import partial
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PyTree
 
-from jaxunc.combiners import accumulator
+from jaxunc._numerics import take
+from jaxunc.combiners import Merging
+from jaxunc.forest import Trees
 
-from ._plan import Plan, column_keys, take
-from ._planes import Layout, unpack
-from ._walk import block_size, over_blocks, walk_levels, walk_tree
+from ._plan import Plan, column_keys, make_plan
+from ._planes import Layout, cut, pack, rejoin, unpack
+from ._walk import Form, block_size, over_blocks, unrolled_depth, walk_levels, walk_tree
 
 
 class Spec(NamedTuple):
-    """What the structure of a streamed fold depends on: static, hashable."""
+    """What the structure of a stream depends on: static, hashable."""
 
     layout: Layout
     missing: bool
-    form: str
+    form: Form
     depth: int
     """Levels to unroll in the form "levels", -1 if unknown under a trace; 0 in the form "blocks"."""
 
 
-def stream(
-    spec: Spec,
-    plan: Plan,
-    packed: list[Array],
-    scalars: list[Float[Array, "trees"]],
-    totals: list,
-    x: Float[Array, "instances features"],
-    mask: Bool[Array, "instances trees"] | None,
-) -> tuple[list, list]:
-    """Merge planes and per-tree scalars over the trees for each instance.
+class Carry(NamedTuple):
+    """What trees have contributed so far; one entry for each plane, one for each number per tree."""
 
-    Without a mask the scalars have one value for all instances, their ``totals`` (`merge_scalars`).
-    """
-    layout = spec.layout
-    n, columns = x.shape[0], x.shape[1] * (1 + spec.missing)
-    merges, dtypes = list(layout.merges), [jnp.dtype(d) for d in layout.dtypes]
-    if mask is not None:
-        merges, dtypes = merges + list(layout.scalar_merges), dtypes + [s.dtype for s in scalars]
-    sums = [accumulator(merge, dtype) for merge, dtype in zip(merges, dtypes, strict=True)]
-    merge_block = _by_tree if spec.form == "blocks" else _by_level
-    n_trees = plan.nodes.shape[0]
-    size = block_size(spec.form, n_trees, columns)
+    planes: list
+    scalars: list
+    """The same for all instances, unless a mask tells them apart: ``[]`` or ``[instances]``."""
 
-    def block(out, start, _):
-        rows = min(size, n)
-        keys = column_keys(_rows(x, start, rows), missing=spec.missing)
-        in_mask = None if mask is None else _rows(mask, start, rows)
-        carry = merge_block(spec, plan, packed, scalars, keys, in_mask, sums, dtypes)
-        if rows == n:
-            return carry
-        return jax.tree.map(lambda whole, part: lax.dynamic_update_slice_in_dim(whole, part, start, 0), out, carry)
 
-    out = [acc.start((n, n_trees) if acc.collects else (n,), dtype) for acc, dtype in zip(sums, dtypes, strict=True)]
-    out = over_blocks(block, out, n, size) if n else out
-    merged = [acc.result(carry) for acc, carry in zip(sums, out, strict=True)]
-    return (merged, totals) if mask is None else (merged[: len(layout.merges)], merged[len(layout.merges) :])
+class Stream(eqx.Module):
+    """Trees packed for walking, with the statistics of their leaves."""
+
+    plan: Plan
+    tables: list[Array]
+    """Planes ``[trees nodes]``, two of a size in one element."""
+    scalars: list[Float[Array, "trees"]]
+    """Numbers per tree."""
+    totals: list
+    """The carry of those numbers over all trees."""
+    spec: Spec = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, trees: Trees, table: PyTree, merge: PyTree, *, missing: bool, form: Form) -> "Stream":
+        """The stream of a leaf table (see `fold`) for data with or without missing values."""
+        planes, scalars, layout = cut(table, merge, trees.n_trees, trees.n_nodes)
+        spec = Spec(layout, missing, form, unrolled_depth(form, trees))
+        totals = merge_scalars(layout.scalars, scalars)
+        return cls(make_plan(trees, missing=missing), pack(planes, layout), scalars, totals, spec)
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return self.plan.nodes.shape[0]
+
+    def of_trees(self, start: int, stop: int) -> "Stream":
+        """The stream of the trees ``start … stop``."""
+        arrays = (self.plan, self.tables, self.scalars)
+        plan, tables, scalars = jax.tree.map(lambda array: array[start:stop], arrays)
+        totals = merge_scalars(self.spec.layout.scalars, scalars)
+        return dataclasses.replace(self, plan=plan, tables=tables, scalars=scalars, totals=totals)
+
+    def start(self, n_instances: int, *, masked: bool = False) -> Carry:
+        """The carry of no tree."""
+        layout = self.spec.layout
+        shape = (n_instances,) if masked else ()
+        return Carry(
+            layout.planes.start([(n_instances,)] * len(layout.planes.kinds)),
+            layout.scalars.start([shape] * len(layout.scalars.kinds)),
+        )
+
+    def advance(
+        self,
+        carry: Carry,
+        X: Float[Array, "instances features"],
+        tree_mask: Bool[Array, "instances trees"] | None = None,
+    ) -> Carry:
+        """The carry with all trees of this stream included, in their order: bit for bit as if they had come at once.
+
+        (In the form for accelerators, where all trees are reduced at once, to rounding.)
+        """
+        if tree_mask is None:
+            layout = self.spec.layout
+            return Carry(self._include(carry.planes, X), layout.scalars.join(carry.scalars, self.totals))
+        both = self._include([*carry.planes, *carry.scalars], X, tree_mask)
+        return Carry(both[: len(carry.planes)], both[len(carry.planes) :])
+
+    def join(self, first: Carry, second: Carry) -> Carry:
+        """The carry of the first trees and then the second ones."""
+        layout = self.spec.layout
+        return Carry(layout.planes.join(first.planes, second.planes), layout.scalars.join(first.scalars, second.scalars))
+
+    def result(self, carry: Carry) -> PyTree:
+        """The merged statistic, as `Fold.finish` takes it."""
+        return rejoin(self.spec.layout, *self._results(carry))
+
+    def merge(self, X: Float[Array, "instances features"], tree_mask=None, blocks: tuple | None = None) -> PyTree:
+        """The statistic of all trees. ``blocks``: instances in a block, and how many blocks there are, a traced number;
+        by default all instances, in blocks of the form's own size."""
+        return rejoin(self.spec.layout, *self.merged(X, tree_mask, blocks))
+
+    def merged(self, X, tree_mask=None, blocks: tuple | None = None) -> tuple[list, list]:
+        """The same, plane by plane and number by number."""
+        n_planes = len(self.spec.layout.planes.kinds)
+        both = self._include(None, X, tree_mask, blocks)
+        return self._results(Carry(both[:n_planes], self.totals if tree_mask is None else both[n_planes:]))
+
+    def _results(self, carry: Carry) -> tuple[list, list]:
+        layout = self.spec.layout
+        return layout.planes.result(carry.planes), layout.scalars.result(carry.scalars)
+
+    def _include(self, carry: list | None, X, mask=None, blocks: tuple | None = None) -> list:
+        """Block by block; without a carry from the start, with it in the order of the trees after those of the carry."""
+        spec, n = self.spec, X.shape[0]
+        merging = spec.layout.planes
+        if mask is not None:
+            merging = Merging(*(a + b for a, b in zip(merging, spec.layout.scalars, strict=True)))
+        columns = X.shape[1] * (1 + spec.missing)
+        size, number = blocks or (min(block_size(spec.form, self.n_trees, columns), n), None)
+        rows = lambda array, start: array if size == n else lax.dynamic_slice_in_dim(array, start, size)  # noqa: E731
+        seen = 0 if carry is None else max((c[0].shape[1] for c in carry if c[0].ndim > 1), default=0)
+
+        def block(out, start, _):
+            keys = column_keys(rows(X, start), missing=spec.missing)
+            in_mask = None if mask is None else rows(mask, start)
+            before = merging.start([(size,)] * len(merging.kinds))
+            if carry is not None:
+                before = jax.tree.map(lambda whole: rows(whole, start), carry)
+            merge_block = self._by_tree if spec.form == "blocks" else self._by_level
+            found = merge_block(merging, before, keys, in_mask)
+            if size == n:
+                return found
+            return jax.tree.map(lambda whole, part: lax.dynamic_update_slice_in_dim(whole, part, start, 0), out, found)
+
+        # Collected planes are filled, not joined: they have their final width at once.
+        out = merging.start([(n,)] * len(merging.kinds))
+        wide = lambda acc, c: (jnp.full((n, seen + self.n_trees), acc.neutral, c[0].dtype),) if acc.collects else c  # noqa: E731
+        out = [wide(acc, c) for acc, c in zip(merging.planes, out, strict=True)]
+        return over_blocks(block, out, n, size, number) if n else out
+
+    def _values(self, merging: Merging, tables, scalars, place, mask):
+        """What trees contribute at the places that instances have reached; neutral where the mask is False."""
+        values = unpack([take(table, place) for table in tables], self.spec.layout)
+        return values if mask is None else merging.mask([*values, *scalars], mask)
+
+    def _by_tree(self, merging: Merging, carry, keys, mask):
+        """A scan over trees that carries the merge, in the order of the trees."""
+        keys = keys.T
+
+        def visit(tree):
+            plan, tables, scalars, in_mask = tree
+            scalars = [jnp.broadcast_to(s, keys.shape[1:]) for s in scalars]
+            return self._values(merging, tables, scalars, walk_tree(plan, keys), in_mask)
+
+        return merging.scan(visit, carry, (self.plan, self.tables, self.scalars, None if mask is None else mask.T))
+
+    def _by_level(self, merging: Merging, carry, keys, mask):
+        """All trees at once, and one reduction over them."""
+        place = walk_levels(self.plan, keys, self.spec.depth)
+        scalars = [jnp.broadcast_to(s, place.shape) for s in self.scalars]
+        values = self._values(merging, [part.reshape(-1) for part in self.tables], scalars, place, mask)
+        return merging.reduce(carry, values, axis=1)
 
 
 @partial(jax.jit, static_argnums=0)
-def merge_scalars(layout: Layout, scalars: list[Float[Array, "trees"]]) -> list:
-    """Merge numbers per tree over all trees."""
-    totals = []
-    for merge, values in zip(layout.scalar_merges, scalars, strict=True):
-        acc = accumulator(merge, values.dtype)
-        totals.append(acc.result(_reduce_trees(acc.enter(values), acc.start((), values.dtype), acc.join, axis=0)))
-    return totals
-
-
-def _rows(array: Array, start, rows: int) -> Array:
-    return array if rows == array.shape[0] else lax.dynamic_slice_in_dim(array, start, rows)
-
-
-def _reduce_trees(entered, start, join, axis: int):
-    """One variadic reduction of a pytree of carries, which compiles to one kernel."""
-    flat, structure = jax.tree.flatten(entered)
-
-    def join_flat(*operands):
-        a, b = (jax.tree.unflatten(structure, half) for half in operands)
-        return tuple(jax.tree.leaves(join(a, b)))
-
-    reduced = lax.reduce(tuple(flat), tuple(jax.tree.leaves(start)), join_flat, (axis,))
-    return jax.tree.unflatten(structure, reduced)
-
-
-def _values(spec, leaf_tables, scalars, place, mask, sums):
-    """What trees contribute at the places that instances have reached; neutral where the mask is False."""
-    values = unpack([take(table, place) for table in leaf_tables], spec.layout)
-    if mask is None:
-        return values
-    values += [jnp.broadcast_to(s, place.shape) for s in scalars]
-    return [jnp.where(mask, v, jnp.asarray(acc.neutral, v.dtype)) for acc, v in zip(sums, values, strict=True)]
-
-
-def _by_tree(spec, plan, packed, scalars, keys, mask, sums, dtypes):
-    """A scan over trees that carries the merge, in the order of the trees."""
-    keys = keys.T
-
-    def visit(carry, tree_slice):
-        tree, leaf_tables, tree_scalars, in_mask = tree_slice
-        values = _values(spec, leaf_tables, tree_scalars, walk_tree(tree, keys), in_mask, sums)
-        merged = [c if acc.collects else acc.include(c, v) for acc, c, v in zip(sums, carry, values, strict=True)]
-        return merged, [v for acc, v in zip(sums, values, strict=True) if acc.collects]
-
-    start = [acc.start(() if acc.collects else keys.shape[1:], d) for acc, d in zip(sums, dtypes, strict=True)]
-    by_tree = (plan, packed, scalars, None if mask is None else mask.T)
-    carry, kept = lax.scan(visit, start, by_tree)
-    kept = iter(kept)
-    return [(next(kept).T,) if acc.collects else c for acc, c in zip(sums, carry, strict=True)]
-
-
-def _by_level(spec, plan, packed, scalars, keys, mask, sums, dtypes):
-    """All trees at once, and one reduction over them."""
-    place = walk_levels(plan, keys, spec.depth)
-    values = _values(spec, [part.reshape(-1) for part in packed], scalars, place, mask, sums)
-    reduced = [(acc, v) for acc, v in zip(sums, values, strict=True) if not acc.collects]
-    entered = [acc.enter(v) for acc, v in reduced]
-    start = [acc.start((), v.dtype) for acc, v in reduced]
-
-    def join(a, b):
-        return [acc.join(x, y) for (acc, _), x, y in zip(reduced, a, b, strict=True)]
-
-    carry = iter(_reduce_trees(entered, start, join, axis=1) if reduced else [])
-    return [(v,) if acc.collects else next(carry) for acc, v in zip(sums, values, strict=True)]
+def merge_scalars(merging: Merging, scalars: list[Float[Array, "trees"]]) -> list:
+    """The carry of numbers per tree over all trees."""
+    return merging.reduce(merging.start([()] * len(scalars)), scalars, axis=0)

@@ -5,6 +5,7 @@
 """
 
 from collections.abc import Callable
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -12,9 +13,10 @@ from jax import lax
 from jaxtyping import Array, Int32, PyTree
 
 from jaxunc._checks import is_concrete
-from jaxunc.forest import Forest
+from jaxunc._numerics import take
+from jaxunc.forest import Trees
 
-from ._plan import TOP_LEVELS, Plan, split_words, take
+from ._plan import TOP_LEVELS, Plan, descend
 
 BLOCK = 2048
 """Instances per block on CPU: in larger ones XLA splits every level over its threads, at a loss."""
@@ -23,38 +25,33 @@ DEVICE_BYTES = 950_000_000
 """Memory that one block may take for its intermediate values on an accelerator."""
 
 
-def default_form() -> str:
+Form = Literal["blocks", "levels"]
+
+
+def default_form() -> Form:
     """The form for the default backend."""
     return "blocks" if jax.default_backend() == "cpu" else "levels"
 
 
-def unrolled_depth(form: str, forest: Forest) -> int:
-    """How many levels to unroll: a structure in the form "levels" alone, and only where the host knows it."""
+def unrolled_depth(form: Form, trees: Trees) -> int:
+    """How many levels to unroll: a structure in the form "levels" alone, and only where the host knows it (else -1)."""
     if form == "blocks":
         return 0
-    return forest.depth if is_concrete(forest.tree_depth) else -1
+    return trees.depth if is_concrete(trees.tree_depth) else -1
 
 
-def block_size(form: str, n_trees: int, n_columns: int) -> int:
+def block_size(form: Form, n_trees: int, n_columns: int) -> int:
     """Instances that are walked at a time."""
     return BLOCK if form == "blocks" else max(1, DEVICE_BYTES // (12 * n_trees + 4 * n_columns))
 
 
 def walk_tree(tree: Plan, keys: Int32[Array, "columns block"]) -> Int32[Array, "block"]:
-    """The leaf of one tree (a slice of a plan) for each instance of a block."""
-    block = keys.shape[1]
-    child_bits = (tree.nodes.shape[0] - 1).bit_length()
+    """The leaf of one tree (one entry of a plan) for each instance of a block."""
+    block, n_nodes = keys.shape[1], tree.nodes.shape[0]
     lane, flat_keys = jnp.arange(block, dtype=jnp.int32), keys.reshape(-1)
-
-    def descend(_, node):
-        threshold, word = split_words(take(tree.nodes, node), jnp.int32, jnp.uint32)
-        if tree.feature is None:
-            column, child = (word >> child_bits).astype(jnp.int32), word & jnp.uint32(2**child_bits - 1)
-        else:
-            column, child = take(tree.feature, node), word
-        return child.astype(jnp.int32) + (take(flat_keys, column * block + lane) > threshold)
-
-    return lax.fori_loop(TOP_LEVELS, tree.depth, descend, _enter(tree, keys))
+    key_of = lambda column: take(flat_keys, column * block + lane)  # noqa: E731
+    one = lambda _, node: descend(tree.nodes, tree.feature, n_nodes, node, key_of)  # noqa: E731
+    return lax.fori_loop(TOP_LEVELS, tree.depth, one, _enter(tree, keys))
 
 
 def _enter(tree: Plan, keys: Int32[Array, "columns block"]) -> Int32[Array, "block"]:
@@ -80,37 +77,52 @@ def walk_levels(plan: Plan, keys: Int32[Array, "block columns"], depth: int) -> 
     """
     block, n_columns = keys.shape
     n_trees, n_nodes = plan.nodes.shape
-    child_bits = (n_nodes - 1).bit_length()
     flat_keys, nodes = lax.optimization_barrier(keys.reshape(-1)), plan.nodes.reshape(-1)
     again = lax.optimization_barrier(nodes)
-    row = jnp.arange(block, dtype=jnp.int32)[:, None] * n_columns
+    feature = None if plan.feature is None else plan.feature.reshape(-1)
+    row, start = jnp.arange(block, dtype=jnp.int32)[:, None] * n_columns, plan.start_of
+    key_of = lambda column: take(flat_keys, row + column)  # noqa: E731
 
-    def descend(node):
-        place = plan.offset + node
-        threshold, word = split_words(take(nodes, place), jnp.int32, jnp.uint32)
-        if plan.feature is None:
-            column = (split_words(take(again, place), jnp.int32, jnp.uint32)[1] >> child_bits).astype(jnp.int32)
-            child = word & jnp.uint32(2**child_bits - 1)
-        else:
-            column, child = take(plan.feature.reshape(-1), place), word
-        return lax.optimization_barrier(child.astype(jnp.int32) + (take(flat_keys, row + column) > threshold))
+    def one(node):
+        return lax.optimization_barrier(descend(nodes, feature, n_nodes, start + node, key_of, again))
 
     node = jnp.zeros((block, n_trees), jnp.int32)
     if depth < 0:
-        return plan.offset + lax.fori_loop(0, jnp.max(plan.depth), lambda _, node: descend(node), node)
+        return start + lax.fori_loop(0, jnp.max(plan.depth), lambda _, node: one(node), node)
     for _ in range(depth):
-        node = descend(node)
-    return plan.offset + node
+        node = one(node)
+    return start + node
 
 
-def over_blocks(body: Callable, carry: PyTree, n_instances: int, size: int) -> PyTree:
+def walk_pairs(
+    plan: Plan,
+    keys: Int32[Array, "instances columns"],
+    instance: Int32[Array, "pairs"],
+    tree: Int32[Array, "pairs"],
+    node: Int32[Array, "pairs"],
+) -> Int32[Array, "pairs"]:
+    """The leaf below a node of a tree, for one instance each."""
+    n_nodes, n_columns = plan.nodes.shape[1], keys.shape[1]
+    nodes, flat_keys = plan.nodes.reshape(-1), keys.reshape(-1)
+    feature = None if plan.feature is None else plan.feature.reshape(-1)
+    key_of = lambda column: take(flat_keys, instance * n_columns + column)  # noqa: E731
+
+    def one(carry):
+        below = descend(nodes, feature, n_nodes, tree * n_nodes + carry[0], key_of)
+        return below, jnp.any(below != carry[0])
+
+    return lax.while_loop(lambda carry: carry[1], one, (node, jnp.array(True)))[0]
+
+
+def over_blocks(body: Callable, carry: PyTree, n_instances: int, size: int, number: Array | None = None) -> PyTree:
     """``carry = body(carry, start, first)`` for each block of instances ``start … start + size``.
 
     The last block is moved back to end with the data rather than padded; its instances before ``first`` were seen.
+    ``number``: how many blocks there are, where that is traced; they then do not overlap.
     """
     size = min(size, n_instances)
-    n_blocks = -(-n_instances // size)
-    if n_blocks == 1:
+    n_blocks = -(-n_instances // size) if number is None else number
+    if n_instances == size:
         return body(carry, 0, 0)
 
     def one(i, carry):

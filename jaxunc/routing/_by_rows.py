@@ -1,0 +1,169 @@
+"""The engine without a leaf table: rows of what is lifted from the distinct counts, one for each instance and tree.
+
+For forests whose leaf table would be large, and for those whose empty leaves are followed: what an instance finds
+behind one is a further row, appended before lift where counts are summed, after it where what they say is averaged.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32, PyTree
+
+from jaxunc.combiners import Fold
+from jaxunc.combiners._combine import combine_counts, merged, read_answer
+from jaxunc.combiners._lift import has_tree_fields, lift_rows
+from jaxunc.forest import Forest, Trees
+from jaxunc.forest._distinct import distinct_rows, padded_table
+
+from ._drive import Chunk, Part, cut, drive, spread
+from ._engine import Engine, Traced
+from ._following import Empty, counts_reached, empty_pairs, round_up, sums_reached
+from ._index import planned_leaf_index
+from ._leaf_table import leaf_table
+from ._plan import Plan, make_plan
+from ._walk import Form
+
+STRETCH = 2**15
+"""Instances whose sums are lifted together, once for each distinct one."""
+ENTRIES = 2**20
+"""Counts of a block."""
+
+
+class Routed(NamedTuple):
+    """Where the instances of a block went."""
+
+    leaves: np.ndarray
+    empty: Empty
+    sums: np.ndarray
+    """Of the counts that each pair of ``empty`` reaches, where they are summed."""
+
+
+class ByRows(Engine):
+    """A forest whose leaves are looked up by their rows."""
+
+    forest: Forest
+    plan: Plan
+    form: Form = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, forest: Forest, combiner: Fold, form: Form) -> "ByRows":
+        """Pack; what does not suit the forest is refused here."""
+        jax.eval_shape(leaf_table, forest, combiner)
+        return cls(forest, make_plan(forest.trees, missing=True), form)
+
+    @property
+    def trees(self) -> Trees:
+        """The forest's."""
+        return self.forest.trees
+
+    def for_missing(self) -> "ByRows":
+        """It takes them as it is."""
+        return self
+
+    def merge(self, combiner: Fold, X: jax.Array, mask) -> PyTree:
+        """As if traced: refused where empty leaves are followed."""
+        return Traced(self.forest).merge(combiner, X, mask)
+
+    def drive(self, combiner: Fold, readout: str | None, values, mask, threads: int) -> PyTree:
+        """Stretch by stretch, and in each block by block."""
+        values = np.asarray(values)
+        size = int(np.clip(ENTRIES // (self.forest.n_trees * self.forest.n_classes), 16, 1024))
+        table, code = (np.asarray(part) for part in self.forest.leaf_rows())
+        threads = threads if self.form == "blocks" else 1
+
+        def score(stretch: Part) -> PyTree:
+            parts = cut(stretch.stop - stretch.start, (Chunk(size, size),), 1)
+            x, in_mask = values[stretch.start : stretch.stop], None if mask is None else mask[stretch.start : stretch.stop]
+            routed = dict(zip(parts, spread(threads)(lambda part: self._route(part.of(x)), parts), strict=True))
+            if self.forest.follows_forks and self.forest.empty_leaves == "average":
+                answer = self._averages(combiner, readout, x, code)
+            else:
+                answer = self._sums(combiner, readout, table, code, routed)
+            # On the host: a block is finished before the thread begins the next, so that their memory does not add up.
+            fetched = lambda part: jax.tree.map(np.asarray, answer(part, routed[part], part.of(in_mask)))  # noqa: E731
+            return jax.tree.map(np.asarray, drive(fetched, parts, threads))
+
+        return drive(score, cut(len(values), (Chunk(STRETCH, STRETCH),), 1), 1)
+
+    def _route(self, x) -> Routed:
+        leaves = np.asarray(planned_leaf_index(self.trees, self.plan, jnp.asarray(x), self.form))
+        if not self.forest.follows_forks:
+            return Routed(leaves, Empty(*[np.zeros(0, np.int64)] * 3), np.zeros((0, self.forest.n_classes)))
+        empty = empty_pairs(self.trees, leaves)
+        summed = self.forest.empty_leaves == "sum"
+        return Routed(leaves, empty, counts_reached(self.forest, self.plan, x, empty) if summed else np.zeros(0))
+
+    def _sums(self, combiner: Fold, readout: str | None, table, code, routed: dict[Part, Routed]) -> Any:
+        """Rows of the count table, and behind them the distinct sums of what empty leaves lead to; then lift."""
+        sums = [one.sums for one in routed.values()]
+        distinct, place = distinct_rows(np.concatenate(sums))
+        places = np.split(place + len(table), np.cumsum([len(own) for own in sums])[:-1])
+        behind = dict(zip(routed, places, strict=True))
+        tables = jnp.asarray(table), padded_table(distinct)
+        # Of integers a rule may lift other planes than of floats.
+        tables = [one.astype(jnp.result_type(*tables)) for one in tables]
+        by_tree = has_tree_fields(combiner)
+        counts = np.concatenate([np.asarray(one) for one in tables])
+        stat = None if by_tree else jax.tree.map(_behind, *(lift_rows(combiner, one) for one in tables))
+
+        def answer(part: Part, one: Routed, mask) -> PyTree:
+            rows = code[np.arange(len(code)), one.leaves].astype(np.int32)
+            rows[one.empty.instance, one.empty.tree] = behind[part]
+            if by_tree:
+                return combine_counts(combiner, jnp.asarray(counts[rows]), readout, mask)
+            return _merge_rows(combiner, stat, rows, readout, mask)
+
+        return answer
+
+    def _averages(self, combiner: Fold, readout: str | None, x, code) -> Any:
+        """Rows of what is lifted, and behind them the averages over what empty leaves lead to."""
+        if has_tree_fields(combiner):  # a row for each leaf of each tree
+            lifted = leaf_table(self.forest, combiner)
+            flat = lambda part: np.broadcast_to(part[:, None], code.shape) if part.ndim == 1 else part  # noqa: E731
+            stat = jax.tree.map(lambda part: flat(np.asarray(part)).reshape(code.size, *part.shape[2:]), lifted)
+            code = np.arange(code.size, dtype=np.int32).reshape(code.shape)
+        else:
+            stat = jax.tree.map(np.asarray, lift_rows(combiner, self.forest.leaf_rows()[0]))
+        parts, structure = jax.tree.flatten(stat)
+        own = [part for part in parts if part.ndim]  # the others are a number for all trees
+
+        def answer(part: Part, one: Routed, mask) -> PyTree:
+            def read(tree, node):
+                return [np.ones(len(node)), *(plane[code[tree, node]] for plane in own)]
+
+            sizes, *sums = sums_reached(self.trees, self.plan, part.of(x), one.empty, read)
+            more = round_up(len(sizes))
+            averages = iter(_padded(total / np.maximum(sizes, 1).reshape(-1, *[1] * (total.ndim - 1)), more) for total in sums)
+            longer = [np.concatenate([p.astype(np.result_type(p, np.float32)), next(averages)]) if p.ndim else p for p in parts]
+            rows = code[np.arange(len(code)), one.leaves].astype(np.int32)
+            rows[one.empty.instance, one.empty.tree] = len(own[0]) + np.arange(len(sizes)) if own else 0
+            return _merge_rows(combiner, structure.unflatten(map(jnp.asarray, longer)), rows, readout, mask)
+
+        return answer
+
+
+@partial(jax.jit, static_argnames="readout")
+def _merge_rows(
+    combiner: Fold,
+    stat: PyTree,
+    rows: Int32[Array, "instances trees"],
+    readout: str | None,
+    mask: Bool[Array, "instances trees"] | None,
+) -> PyTree:
+    """Merge rows of what was lifted, one for each instance and tree, in the order of the trees; finish."""
+    pick = lambda part: part.at[rows.T].get(mode="promise_in_bounds")  # noqa: E731
+    by_tree = jax.tree.map(lambda part: pick(part) if part.ndim else jnp.broadcast_to(part, rows.shape[1:]), stat)
+    return read_answer(combiner.finish(merged(combiner, by_tree, None if mask is None else mask.T)), readout)
+
+
+def _behind(first: Any, second: Any) -> Any:
+    """What was lifted from two tables; a number for the whole tree is the same in both."""
+    return jnp.asarray(np.concatenate([first, second])) if first.ndim else first
+
+
+def _padded(rows: np.ndarray, length: int) -> np.ndarray:
+    return np.pad(rows, [(0, length - len(rows)), *[(0, 0)] * (rows.ndim - 1)])

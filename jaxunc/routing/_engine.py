@@ -1,0 +1,55 @@
+"""What finds the leaves of instances and merges what a rule lifts from them."""
+
+import abc
+
+import equinox as eqx
+import jax
+from jaxtyping import PyTree
+
+from jaxunc.combiners import Fold
+from jaxunc.combiners._combine import read_answer
+from jaxunc.forest import Forest, Trees
+
+from ._fold import fold
+from ._leaf_table import leaf_table
+
+
+class Engine(eqx.Module):
+    """One way from instances to answers. It knows a forest and what a rule lifts from it; `finish` is the rule's."""
+
+    trees: eqx.AbstractVar[Trees]
+
+    @abc.abstractmethod
+    def drive(self, combiner: Fold, readout: str | None, values, mask, threads: int) -> PyTree:
+        """Answers for data of the host, ``[instances features]``, of any number of instances."""
+
+    @abc.abstractmethod
+    def merge(self, combiner: Fold, X: jax.Array, mask) -> PyTree:
+        """The merged statistic, inside someone's program; the engine is for missing values."""
+
+    @abc.abstractmethod
+    def for_missing(self) -> "Engine":
+        """The same for data with missing values."""
+
+
+class Traced(Engine):
+    """For a rule or a forest that is traced: the pure fold, differentiable in both."""
+
+    forest: Forest
+
+    @property
+    def trees(self) -> Trees:
+        """The forest's."""
+        return self.forest.trees
+
+    def drive(self, combiner: Fold, readout: str | None, values, mask, threads: int) -> PyTree:
+        """The same for data that are not traced."""
+        return read_answer(combiner.finish(self.merge(combiner, values, mask)), readout)
+
+    def for_missing(self) -> Engine:
+        """It takes them as it is."""
+        return self
+
+    def merge(self, combiner: Fold, X: jax.Array, mask) -> PyTree:
+        """Lifted and merged anew in every program."""
+        return fold(self.forest, leaf_table(self.forest, combiner), X, merge=combiner.merge, tree_mask=mask)

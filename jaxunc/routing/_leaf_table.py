@@ -1,0 +1,52 @@
+"""What a rule lifts from the leaves of a forest."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int32, Num, PyTree
+
+from jaxunc._checks import is_concrete
+from jaxunc.combiners import Fold
+from jaxunc.combiners._lift import check_tree_fields, has_tree_fields, lift_rows, lift_tree, tree_axes, warn_if_sizes_are_lost
+from jaxunc.forest import Forest
+
+LARGEST_LEAF_TABLE = 2**30
+"""Bytes that a leaf table may take on the host before it costs more memory than it saves time."""
+
+
+def leaf_table(forest: Forest, combiner: Fold) -> PyTree:
+    """What a rule lifts from every leaf: arrays ``[trees nodes]`` or ``[trees nodes stat]``, and ``[trees]``.
+
+    Computed per distinct count vector, unless fields of the rule differ from tree to tree. For `fold`; differentiable
+    in the rule and the forest's counts. Raises a ValueError if the rule does not suit the forest (its number of
+    classes, of trees).
+    """
+    check_tree_fields(combiner, forest.n_trees)
+    # Arrays alone: a forest's labels are no reason to compile again.
+    table, code = forest.leaf_rows()
+    warn_if_sizes_are_lost(combiner, table)
+    if has_tree_fields(combiner) or not is_concrete(combiner, table):
+        return _lift_table(combiner, table, code)
+    return _spread(lift_rows(combiner, table), code)
+
+
+def is_large(forest: Forest, combiner: Fold) -> bool:
+    """Whether the leaf table would take more than `LARGEST_LEAF_TABLE`."""
+    parts = jax.tree.leaves(jax.eval_shape(leaf_table, forest, combiner))
+    return sum(math.prod(part.shape) * part.dtype.itemsize for part in parts) > LARGEST_LEAF_TABLE
+
+
+@jax.jit
+def _lift_table(
+    combiner: Fold, table: Num[Array, "distinct classes"], code: Int32[Array, "trees nodes"]
+) -> PyTree:
+    if has_tree_fields(combiner):
+        return jax.vmap(lift_tree, in_axes=(tree_axes(combiner), 0))(combiner, table[code])
+    return _spread(lift_tree(combiner, table), code)
+
+
+@jax.jit
+def _spread(stat: PyTree, code: Int32[Array, "trees nodes"]) -> PyTree:
+    """From distinct count vectors to the nodes that have them."""
+    return jax.tree.map(lambda part: part[code] if part.ndim else jnp.broadcast_to(part, code.shape[:1]), stat)

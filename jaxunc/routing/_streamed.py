@@ -1,0 +1,125 @@
+"""The usual engine: a table of what the rule lifts from every leaf, looked up and merged while instances are routed."""
+
+import dataclasses
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import PyTree
+
+from jaxunc.combiners import Fold
+from jaxunc.combiners._combine import read_answer
+from jaxunc.forest import Forest, Trees
+
+from ._drive import Chunk, Part, cut, drive
+from ._engine import Engine
+from ._leaf_table import leaf_table
+from ._plan import make_plan
+from ._stream import Stream
+from ._walk import BLOCK, Form, block_size
+
+SMALL_BLOCK = 256
+"""Instances per block where there are few: a block costs as much as 70 instances beside its own."""
+
+CHUNK_BLOCKS = 4
+"""Blocks of a large call."""
+
+MOST_COLLECTED = 2**22
+"""Values per plane that are collected at a time: one for each instance and tree."""
+
+
+class Streamed(Engine):
+    """Trees packed for walking, and the leaf table."""
+
+    trees: Trees
+    stream: Stream
+
+    @classmethod
+    def of(cls, forest: Forest, combiner: Fold, form: Form) -> "Streamed":
+        """Lift, and pack."""
+        table = leaf_table(forest, combiner)
+        return cls(forest.trees, Stream.of(forest.trees, table, combiner.merge, missing=False, form=form))
+
+    def for_missing(self) -> "Streamed":
+        """The same with a plan for missing values, which costs a quarter more time."""
+        plan = make_plan(self.trees, missing=True)
+        stream = dataclasses.replace(self.stream, plan=plan, spec=self.stream.spec._replace(missing=True))
+        return Streamed(self.trees, stream)
+
+    def merge(self, combiner: Fold, X: jax.Array, mask) -> PyTree:
+        """The merged statistic. What was lifted is constant here: gradients need the rule to be bound in the program."""
+        return jax.tree.map(lax.stop_gradient, self.stream.merge(X, mask))
+
+    def drive(self, combiner: Fold, readout: str | None, values, mask, threads: int) -> PyTree:
+        """Chunk by chunk."""
+        on_host = self.stream.spec.form == "blocks"
+
+        def score(part: Part) -> PyTree:
+            answer = run_chunk(self.stream, combiner, readout, part.of(values), part.of(mask), part.chunk, part.n_blocks)
+            return jax.tree.map(np.asarray, answer) if on_host else answer
+
+        return drive(score, cut(len(values), self.chunks(), threads), threads if on_host else 1)
+
+    def chunks(self) -> tuple[Chunk, ...]:
+        """The shapes of calls, ascending."""
+        stream = self.stream
+        if stream.spec.form == "levels":
+            largest = block_size("levels", stream.n_trees, 2 * self.trees.n_features)
+            return tuple(Chunk(size, size) for size in sorted({min(1024, largest), min(32768, largest), largest}))
+        least = Chunk(SMALL_BLOCK, SMALL_BLOCK)
+        blocks = CHUNK_BLOCKS
+        if stream.spec.layout.planes.collects:
+            blocks = min(blocks, MOST_COLLECTED // (BLOCK * stream.n_trees))
+        return (least, Chunk(BLOCK, SMALL_BLOCK), Chunk(blocks * BLOCK, BLOCK)) if blocks else (least,)
+
+
+    def lower(self, n_instances: int) -> jax.stages.Lowered:
+        """The program that merges chunks of so many instances."""
+        chunk = next((chunk for chunk in self.chunks() if chunk.rows >= n_instances), self.chunks()[-1])
+        x = jax.ShapeDtypeStruct((chunk.rows, self.trees.n_features), jnp.float32)
+        number = None if chunk.rows == chunk.block else jax.ShapeDtypeStruct((), jnp.int32)
+        return merge_chunk.lower(self.stream, chunk.block, x, None, number)
+
+
+def run_chunk(stream: Stream, combiner: Fold, readout: str | None, x, mask, chunk: Chunk, n_blocks: int) -> PyTree:
+    """The answers for a chunk of instances, of which so many blocks are full of them.
+
+    On the host as two programs: finishing does not depend on the size of the forest, and many rules take long to
+    compile. On an accelerator as one, since there each kernel counts.
+    """
+    number = None if chunk.rows == chunk.block else np.int32(n_blocks)
+    if stream.spec.form == "levels":
+        return merge_and_finish(stream, combiner, readout, x, mask)
+    return _finish_chunk(combiner, readout, chunk.block, merge_chunk(stream, chunk.block, x, mask, number), number)
+
+
+@partial(jax.jit, static_argnums=1)
+def merge_chunk(stream: Stream, block: int, x, mask, n_blocks) -> PyTree:
+    """The merged statistic of a chunk."""
+    return stream.merge(x, mask, None if n_blocks is None else (block, n_blocks))
+
+
+@partial(jax.jit, static_argnums=2)
+def merge_and_finish(stream: Stream, combiner: Fold, readout: str | None, x, mask) -> PyTree:
+    """The answers of a chunk in one program."""
+    return read_answer(combiner.finish(stream.merge(x, mask)), readout)
+
+
+@partial(jax.jit, static_argnums=(1, 2))
+def _finish_chunk(combiner: Fold, readout: str | None, block: int, merged: PyTree, n_blocks) -> PyTree:
+    if n_blocks is None:
+        return read_answer(combiner.finish(merged), readout)
+
+    def finish(start):
+        rows = lambda part: lax.dynamic_slice_in_dim(part, start, block) if jnp.ndim(part) else part  # noqa: E731
+        return read_answer(combiner.finish(jax.tree.map(rows, merged)), readout)
+
+    def one(i, out):
+        place = lambda whole, part: lax.dynamic_update_slice_in_dim(whole, part, i * block, 0) if part.ndim else part  # noqa: E731
+        return jax.tree.map(place, out, finish(i * block))
+
+    rows = max(part.shape[0] for part in jax.tree.leaves(merged) if jnp.ndim(part))
+    whole = lambda part: jnp.zeros((rows, *part.shape[1:]) if part.ndim else (), part.dtype)  # noqa: E731
+    return lax.fori_loop(0, n_blocks, one, jax.tree.map(whole, jax.eval_shape(finish, 0)))
