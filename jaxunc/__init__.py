@@ -19,6 +19,7 @@ from jaxunc import (
     routing,
     scorers,
     smoothing,
+    tables,
 )
 from jaxunc.combiners import (
     Answer,
@@ -104,5 +105,6 @@ __all__ = [
     "routing",
     "scorers",
     "smoothing",
+    "tables",
     "tree_field",
 ]

@@ -46,7 +46,7 @@ def test_rooms_import_only_from_the_rooms_above_them():
 
 ROOMS = (
     *("belief", "combiners", "comparison", "decisions", "estimators", "forest", "growing", "imprecise", "interop"),
-    *("metrics", "plotting", "report", "routing", "scorers", "smoothing"),
+    *("metrics", "plotting", "report", "routing", "scorers", "smoothing", "tables"),
 )
 
 

@@ -1,5 +1,19 @@
 """Data frames in; nominal levels and their codes."""
 
-from ._columns import Columns, Levels
+from ._columns import Columns
+from ._fit import fit_columns, holds_numbers
+from ._instances import as_instances, as_traceable
+from ._labels import class_positions
+from ._levels import Levels, fit_levels, level_codes
 
-__all__ = ["Columns", "Levels"]
+__all__ = [
+    "Columns",
+    "Levels",
+    "as_instances",
+    "as_traceable",
+    "class_positions",
+    "fit_columns",
+    "fit_levels",
+    "holds_numbers",
+    "level_codes",
+]

@@ -1,21 +1,30 @@
 """What is known of the columns of the data that trees test."""
 
-from dataclasses import dataclass
-from typing import NamedTuple
+import dataclasses
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool
+
+from ._levels import LARGEST_CODE, Levels, Lookup
 
 
-class Levels(NamedTuple):
-    """The values of a nominal column; their positions are its codes."""
-
-    values: tuple
-    """In sorted order: texts, or numbers."""
-    has_missing: bool
-    """Whether missing values are a level of their own, the last one."""
-
-
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Columns:
-    """The columns of the data, in their order: hashable, and no part of what is traced."""
+    """The columns of the data, in their order: hashable, and no part of what is traced.
+
+    Raises
+    ------
+    ValueError
+        If ``names``, ``nominal`` or ``levels`` have another length than ``number``, a name is no text, a column has
+        levels that is not nominal, or levels are not distinct, not all texts or all numbers, or more than 2²⁴.
+
+    Notes
+    -----
+    Where a column has levels, what people hand in are its values, and `as_instances` looks them up, whatever holds
+    them. Data that are codes already go with `of_codes`.
+    """
 
     number: int
     """How many there are."""
@@ -25,3 +34,75 @@ class Columns:
     """Which hold names of things, not quantities; None: none does."""
     levels: tuple[Levels | None, ...] | None = None
     """Of nominal columns the levels; None where the data come as codes already."""
+
+    def __post_init__(self) -> None:
+        if self.number < 0:
+            raise ValueError(f"number={self.number} must be at least 0.")
+        for name in ("names", "nominal", "levels"):
+            given = getattr(self, name)
+            if given is not None and len(given) != self.number:
+                raise ValueError(f"{name} has {len(given)} entries for {self.number} columns; pass one for each.")
+        if odd := [name for name in self.names or () if not isinstance(name, str)]:
+            raise ValueError(f"names holds {odd[:3]}; pass texts, for instance map(str, frame.columns).")
+        for j, levels in enumerate(self.levels or ()):
+            if levels is not None:
+                self._check_levels(j, levels)
+
+    def _check_levels(self, j: int, levels: Levels) -> None:
+        if not (self.nominal and self.nominal[j]):
+            raise ValueError(f"levels[{j}] is given, but column {j} is not nominal; set nominal[{j}] or leave it None.")
+        values = levels.values
+        if not (all(isinstance(v, str) for v in values) or all(_is_number(v) for v in values)):
+            raise ValueError(
+                f"levels[{j}] holds {values[:5]}; pass texts alone or numbers alone. Missing values are a level "
+                "through has_missing."
+            )
+        if len(set(values)) < len(values):
+            raise ValueError(f"levels[{j}] holds a value twice; their positions are its codes: pass each once.")
+        if len(values) >= LARGEST_CODE:
+            raise ValueError(
+                f"levels[{j}] holds {len(values)} values; codes are exact up to {LARGEST_CODE}. Merge rare values, or "
+                "take the column as numeric."
+            )
+
+    def of_codes(self) -> "Columns":
+        """The same columns for data that hold codes already: without levels."""
+        return self if self.levels is None else dataclasses.replace(self, levels=None)
+
+    @property
+    def is_nominal(self) -> Bool[np.ndarray, " features"]:
+        """Which columns are nominal."""
+        return np.zeros(self.number, bool) if self.nominal is None else np.array(self.nominal, bool)
+
+    @cached_property
+    def lookups(self) -> tuple[Lookup | None, ...]:
+        """The levels made ready for looking up values; made when first asked for."""
+        levels = (None,) * self.number if self.levels is None else self.levels
+        return tuple(None if own is None else Lookup(own) for own in levels)
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.number, self.names, self.nominal, self.levels))
+
+    def __hash__(self) -> int:
+        # Kept: trees are hashed with their columns at every call of a compiled function, and levels may be many.
+        return self._hash
+
+    def __reduce__(self):
+        # Without what is kept: hashes of texts differ between processes.
+        return Columns, (self.number, self.names, self.nominal, self.levels)
+
+    def __repr__(self) -> str:
+        parts = [f"number={self.number}"]
+        if self.names is not None:
+            parts.append(f"names={self.names[:5]}{'…' * (self.number > 5)}")
+        if self.nominal is not None:
+            parts.append(f"nominal={np.flatnonzero(self.nominal).tolist()}")
+        if self.levels is not None:
+            sizes = {j: len(own.values) + own.has_missing for j, own in enumerate(self.levels) if own is not None}
+            parts.append(f"levels by column: {sizes}")
+        return f"Columns({', '.join(parts)})"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, bool | int | float) and value == value

@@ -1,0 +1,99 @@
+"""Which columns of the data are nominal, and their levels."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool
+
+from ._columns import Columns
+from ._levels import NUMBERS, QUANTITIES, fit_levels
+from ._table import as_table, column_of, is_frame, kind_of
+
+
+def fit_columns(X: Any, nominal: Any = "auto") -> Columns:
+    """Which columns of X are nominal, and their levels; and their names, where X is a frame.
+
+    Parameters
+    ----------
+    X
+        A pandas frame, or an array ``[instances features]`` of numbers, texts or objects.
+    nominal
+        ``"auto"``: in a frame every column that holds no numbers and no dates, in an array of objects every column with
+        a text, in an array of texts every column; None for no column; else names, positions or booleans of columns.
+
+    Returns
+    -------
+    Columns
+        Nominal columns with the levels of X: its values, sorted; missing ones are a level of their own, the last, if
+        there are any.
+
+    Raises
+    ------
+    TypeError
+        If X is sparse.
+    ValueError
+        If X has not two axes, or ``nominal`` names no columns of X.
+
+    Examples
+    --------
+    >>> import numpy as np, jaxunc as ju
+    >>> X = np.array([[1.5, "red"], [2.5, "blue"], [0.5, None]], object)
+    >>> columns = ju.tables.fit_columns(X)
+    >>> columns.levels[1]
+    Levels(values=('blue', 'red'), has_missing=True)
+    >>> ju.tables.as_instances(np.array([[3.5, "red"], [4.5, "green"]], object), columns)[0].tolist()
+    [[3.5, 1.0], [4.5, -1.0]]
+    """
+    table = as_table(X, "X")
+    if len(table.shape) != 2:
+        raise ValueError(f"X has shape {table.shape}; expected (instances, features).")
+    number = table.shape[1]
+    names = tuple(map(str, table.columns)) if is_frame(table) else None
+    kinds = _kinds(table, nominal, names or ())
+    if not kinds.any():
+        return Columns(number, names)
+    levels = tuple(fit_levels(column_of(table, j)) if kinds[j] else None for j in range(number))
+    return Columns(number, names, tuple(kinds.tolist()), levels)
+
+
+def holds_numbers(X: Any) -> Bool[np.ndarray, " features"]:
+    """Which columns of a frame or an array have a type of numbers; raises as `fit_columns` does."""
+    table = as_table(X, "X")
+    if len(table.shape) != 2:
+        raise ValueError(f"X has shape {table.shape}; expected (instances, features).")
+    if is_frame(table):
+        return np.array([kind_of(dtype) in NUMBERS for dtype in table.dtypes], bool)
+    return np.full(table.shape[1], table.dtype.kind in NUMBERS)
+
+
+def _kinds(table: Any, nominal: Any, names: tuple[str, ...]) -> np.ndarray:
+    n_features = table.shape[1]
+    kinds = np.zeros(n_features, bool)
+    if nominal is None or (not isinstance(nominal, str) and np.size(nominal) == 0):
+        return kinds
+    if isinstance(nominal, str) and nominal == "auto":
+        return _without_numbers(table)
+    given = np.asarray(nominal)
+    if given.dtype == bool and given.shape == (n_features,):
+        return given
+    if given.ndim == 1:
+        distinct = len(set(given.tolist())) == len(given)  # else booleans written as 0 and 1
+        if given.dtype.kind in "iu" and distinct and np.all((given >= 0) & (given < n_features)):
+            kinds[given] = True
+            return kinds
+        if given.dtype.kind in "UO" and set(map(str, given)) <= set(names):
+            kinds[[names.index(str(name)) for name in given]] = True
+            return kinds
+    columns = f"the columns {', '.join(names[:8])}" if names else f"{n_features} columns without names"
+    raise ValueError(
+        f"nominal={nominal!r} does not fit X, which has {columns}; pass 'auto', None, or names, positions (each once) "
+        "or one boolean for each column."
+    )
+
+
+def _without_numbers(table: Any) -> np.ndarray:
+    if is_frame(table):
+        return np.array([kind_of(dtype) not in NUMBERS + QUANTITIES for dtype in table.dtypes], bool)
+    if table.dtype != object:
+        return np.full(table.shape[1], table.dtype.kind in "US")
+    return np.array([any(isinstance(value, str) for value in column) for column in table.T], bool)

@@ -1,0 +1,178 @@
+"""The levels of one nominal column, and the codes of its values."""
+
+import itertools
+import math
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+
+NUMBERS = "fiub"
+"""Kinds of NumPy's dtypes that hold numbers."""
+
+QUANTITIES = "mMc"
+"""Kinds with a scale of their own, which are no names of anything: times, dates, complex numbers."""
+
+UNSEEN = -1
+"""The code of a value that is no level."""
+
+LARGEST_CODE = 2**24
+"""Integers up to here are exact in float32."""
+
+
+class Levels(NamedTuple):
+    """The values of a nominal column; their positions are its codes."""
+
+    values: tuple
+    """Texts or numbers, each once; those that were fitted are sorted."""
+    has_missing: bool
+    """Whether missing values are a level of their own, the last one."""
+
+
+class Entries(NamedTuple):
+    """What stands in a nominal column."""
+
+    values: np.ndarray | list[str]
+    """Numbers, or words; not all need be distinct."""
+    place: Int[np.ndarray, " instances"]
+    """The position of each instance's value, -1 where it is missing."""
+
+
+def fit_levels(column: Any) -> Levels:
+    """The values that stand in a column, sorted: as numbers if its type is one of numbers, else as words.
+
+    Parameters
+    ----------
+    column
+        One column of a pandas frame or an array. Missing are None, NaN, NaT and pandas' NA.
+
+    Notes
+    -----
+    Whole floats among words are written as integers, since a column of integers turns into one of floats once a value
+    is missing. Of a categorical column the levels are the categories that occur, whatever their own order.
+    """
+    entries = read_entries(column)
+    distinct = sorted(set(entries.values)) if isinstance(entries.values, list) else np.unique(entries.values).tolist()
+    return Levels(tuple(distinct), bool(np.any(entries.place < 0)))
+
+
+def level_codes(column: Any, levels: Levels) -> Int[np.ndarray, " instances"]:
+    """The position of each value among the levels.
+
+    Parameters
+    ----------
+    column
+        One column of a pandas frame or an array.
+    levels
+        Its levels. Where one side holds numbers and the other words, numbers are compared as words.
+
+    Returns
+    -------
+    Int[np.ndarray, " instances"]
+        -1 for a value that is no level, and for a missing one unless missing values are a level.
+    """
+    return Lookup(levels).codes(column)
+
+
+class Lookup:
+    """The levels of a column, made ready for looking up values."""
+
+    def __init__(self, levels: Levels):
+        self._values = levels.values
+        self._missing = len(levels.values) if levels.has_missing else UNSEEN
+        self._has_words = any(isinstance(value, str) for value in levels.values[:1])
+
+    def codes(self, column: Any) -> Int[np.ndarray, " instances"]:
+        """See `level_codes`."""
+        values, place = read_entries(column)
+        if isinstance(values, list) or self._has_words:
+            words = values if isinstance(values, list) else map(_word, values.tolist())
+            found = np.fromiter((self._index.get(word, UNSEEN) for word in words), np.int64, len(values))
+        else:
+            found = self._among_numbers(values)
+        return np.append(found, self._missing)[place]
+
+    @cached_property
+    def may_be_numbers(self) -> bool:
+        """Whether numbers can be levels: not if all are words that read as none."""
+        return not self._has_words or any(map(_reads_as_number, self._values))
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        return {_word(value): code for code, value in enumerate(self._values)}
+
+    @cached_property
+    def _sorted(self) -> tuple[np.ndarray, np.ndarray]:
+        known = np.array(self._values)
+        order = np.argsort(known)
+        return known[order], order
+
+    def _among_numbers(self, values: np.ndarray) -> np.ndarray:
+        known, order = self._sorted
+        if not len(known):
+            return np.full(len(values), UNSEEN)
+        place = np.minimum(np.searchsorted(known, values), len(known) - 1)
+        return np.where(known[place] == values, order[place], UNSEEN)
+
+
+def read_entries(column: Any) -> Entries:
+    """What stands in a column, each value once where that is cheap."""
+    if hasattr(column.dtype, "categories"):
+        return _of_categories(column)
+    kind = getattr(column.dtype, "kind", "O")
+    if kind not in NUMBERS:
+        # NumPy's dates as a list may be bare integers.
+        return _of_objects(list(column) if kind in QUANTITIES else np.asarray(column).tolist())
+    if hasattr(column, "isna"):  # pandas: only what is known has a plain dtype
+        missing = np.asarray(column.isna(), bool)
+        values = np.asarray(column[~missing] if missing.any() else column)
+    else:
+        values = np.asarray(column)
+        missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
+        values = values[~missing]
+    return Entries(values, np.where(missing, -1, np.cumsum(~missing) - 1))
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, NaT or pandas' NA (which answers no comparison)."""
+    return value is None or type(value).__name__ == "NAType" or bool(value != value)
+
+
+def _of_categories(column: Any) -> Entries:
+    codes = np.asarray(column.cat.codes, np.int64)
+    categories = column.cat.categories
+    present = np.flatnonzero(np.bincount(codes[codes >= 0], minlength=len(categories)))
+    position = np.full(len(categories) + 1, -1)  # the last one for code -1
+    position[present] = np.arange(len(present))
+    values, place = read_entries(categories[present])
+    return Entries(values, np.append(place, -1)[position[codes]])
+
+
+_ALIKE = {str, int, float, type(None)}
+"""Types whose equal values are the same word: 1 and 1.0, but not True."""
+
+
+def _of_objects(values: list) -> Entries:
+    if all(kind in _ALIKE or kind.__name__ == "NAType" for kind in set(map(type, values))):
+        index = {value: i for i, value in enumerate(dict.fromkeys(values))}
+        place = np.fromiter(map(index.__getitem__, values), np.int64, len(values))
+        values = list(index)
+    else:
+        place = np.arange(len(values))
+    missing = np.array([not isinstance(value, str) and is_missing(value) for value in values], bool)
+    known = itertools.compress(values, (~missing).tolist())
+    words = [value if type(value) is str else _word(value) for value in known]
+    return Entries(words, np.where(missing, -1, np.cumsum(~missing) - 1)[place])
+
+
+def _word(value: Any) -> str:
+    """A value as a text, 1.0 as 1."""
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
+
+
+def _reads_as_number(word: str) -> bool:
+    try:
+        return word in ("True", "False") or math.isfinite(float(word))
+    except ValueError:
+        return False

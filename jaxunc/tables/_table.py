@@ -1,0 +1,30 @@
+"""Data as people hand them in: frames, arrays and lists."""
+
+from typing import Any
+
+import numpy as np
+
+
+def is_frame(data: Any) -> bool:
+    """Whether data are a pandas frame."""
+    return hasattr(data, "columns") and hasattr(data, "iloc")
+
+
+def as_table(data: Any, name: str) -> Any:
+    """Frames and arrays as they are, lists as arrays (of objects, if they hold texts); a TypeError if sparse."""
+    if hasattr(data, "tocsr"):
+        raise TypeError(f"{name} is a sparse matrix; pass {name}.toarray(), in parts if it is large.")
+    if is_frame(data) or (hasattr(data, "dtype") and hasattr(data, "shape")):
+        return data
+    array = np.asarray(data)
+    return np.asarray(data, dtype=object) if array.dtype.kind in "US" else array
+
+
+def column_of(table: Any, j: int) -> Any:
+    """One column of a frame or an array."""
+    return table.iloc[:, j] if is_frame(table) else np.asarray(table)[:, j]
+
+
+def kind_of(dtype: Any) -> str:
+    """The kind of a dtype as NumPy names it; "O" for what it does not know."""
+    return getattr(dtype, "kind", "O")

@@ -1,0 +1,161 @@
+"""What is known of columns: how it is fitted, compared, kept and refused."""
+
+import copy
+import dataclasses
+import pickle
+import subprocess
+import sys
+
+import jax.numpy as jnp
+import numpy as np
+import pandas
+import pytest
+import scipy.sparse
+
+from jaxunc.tables import Columns, Levels, fit_columns, holds_numbers
+from tests._refusal import refuses
+
+pytestmark = pytest.mark.once
+
+SHOP = pandas.DataFrame(
+    {
+        "number": [0.5, 1.5, 2.5, 3.5],
+        "grade": pandas.Categorical(["low", "high", "low", "high"], categories=["odd", "low", "high"]),
+        "word": pandas.Series(["b", None, "a", "b"], dtype=object),
+        "flag": [True, False, True, False],
+        "when": pandas.to_datetime(["2024-01-01"] * 4),
+    }
+)
+GRADE, WORD = Levels(("high", "low"), False), Levels(("a", "b"), True)
+
+
+def test_a_frame():
+    """Words and categories are nominal; numbers, booleans and dates are not."""
+    columns = fit_columns(SHOP)
+    assert columns == Columns(
+        5,
+        ("number", "grade", "word", "flag", "when"),
+        (False, True, True, False, False),
+        (None, GRADE, WORD, None, None),
+    )
+    assert columns.is_nominal.tolist() == [False, True, True, False, False]
+    assert holds_numbers(SHOP).tolist() == [True, False, False, True, False]
+
+
+@pytest.mark.parametrize(
+    "nominal", [["grade", "word"], ("word", "grade"), [1, 2], np.array([0, 1, 1, 0, 0], bool)], ids=str
+)
+def test_columns_by_name_position_or_flag(nominal):
+    assert fit_columns(SHOP, nominal) == fit_columns(SHOP)
+
+
+@pytest.mark.parametrize("nominal", [None, [], ()], ids=str)
+def test_no_column_is_nominal(nominal):
+    columns = fit_columns(SHOP, nominal)
+    assert columns == Columns(5, tuple(SHOP.columns))
+    assert not columns.is_nominal.any()
+
+
+def test_arrays():
+    """Of objects each column with a text is nominal, of texts every one, of numbers none unless it is named."""
+    objects = SHOP[["number", "grade", "word", "flag"]].to_numpy(dtype=object)
+    assert fit_columns(objects).levels == (None, GRADE, WORD, None)
+    assert fit_columns([["a", 2.0], ["b", 1.0]]) == Columns(
+        2, nominal=(True, False), levels=(Levels(("a", "b"), False), None)
+    )
+    assert fit_columns(np.array([["a", "2"], ["b", "1"]])).levels == (
+        Levels(("a", "b"), False),
+        Levels(("1", "2"), False),
+    )
+    numbers = np.array([[3, 5], [2**53, 5], [-1, 5]])
+    assert fit_columns(numbers) == Columns(2)
+    assert fit_columns(numbers, [0]).levels == (Levels((-1, 3, 2**53), False), None)
+    device = jnp.asarray([[3.0, 5], [jnp.nan, 5]])
+    assert fit_columns(device) == Columns(2)
+    assert fit_columns(device, [0]).levels == (Levels((3.0,), True), None)
+
+
+def test_names_are_texts():
+    assert fit_columns(pandas.DataFrame(np.eye(2))).names == ("0", "1")
+
+
+@pytest.mark.parametrize(
+    "nominal", ["word", ["words"], [5], [-1], [1, 1, 2], [1.0], [True], 3, [[0], [1]], [0, 1, 1, 0, 0]], ids=str
+)
+def test_nominal_that_does_not_fit(nominal):
+    with refuses(ValueError, "does not fit X, which has the columns number, grade"):
+        fit_columns(SHOP, nominal)
+    if nominal not in ([True], [5]):
+        with refuses(ValueError, "does not fit X, which has 5 columns without names"):
+            fit_columns(np.zeros((2, 5)), nominal)
+
+
+def test_data_that_are_no_table():
+    for function in (fit_columns, holds_numbers):
+        with refuses(TypeError, "X is a sparse matrix"):
+            function(scipy.sparse.eye(3).tocsr())
+        with refuses(ValueError, r"X has shape \(3,\)"):
+            function(np.zeros(3))
+        with refuses(ValueError, r"X has shape \(4,\)"):
+            function(SHOP["number"])
+
+
+A, B = Levels(("a",), False), Levels((1, 2.5), True)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"number": -1}, "number=-1 must be at least 0"),
+        ({"number": 2, "names": ("a",)}, "names has 1 entries for 2 columns"),
+        ({"number": 1, "nominal": (True, False)}, "nominal has 2 entries for 1 columns"),
+        ({"number": 1, "nominal": (True,), "levels": ()}, "levels has 0 entries"),
+        ({"number": 1, "names": (1,)}, r"names holds \[1\]; pass texts"),
+        ({"number": 2, "nominal": (True, False), "levels": (A, B)}, r"levels\[1\] is given, but column 1 is not"),
+        ({"number": 1, "levels": (A,)}, "is not nominal"),
+        ({"number": 1, "nominal": (True,), "levels": (Levels(("a", 1), False),)}, "texts alone or numbers alone"),
+        ({"number": 1, "nominal": (True,), "levels": (Levels((None,), False),)}, "through has_missing"),
+        ({"number": 1, "nominal": (True,), "levels": (Levels((0.0, np.nan), False),)}, "through has_missing"),
+        ({"number": 1, "nominal": (True,), "levels": (Levels(("a", "a"), False),)}, "a value twice"),
+    ],
+    ids=str,
+)
+def test_columns_that_contradict_themselves(options, said):
+    with refuses(ValueError, said):
+        Columns(**options)
+
+
+def test_more_levels_than_codes(monkeypatch):
+    monkeypatch.setattr("jaxunc.tables._columns.LARGEST_CODE", 3)
+    fit_columns([["a"], ["b"]])
+    with refuses(ValueError, "Merge rare values"):
+        fit_columns([["a"], ["b"], ["c"]])
+
+
+def test_hashed_compared_and_changed():
+    columns = fit_columns(SHOP)
+    again = fit_columns(SHOP.copy())
+    assert (columns, hash(columns)) == (again, hash(again))
+    assert columns != fit_columns(SHOP, ["grade"])
+    codes = columns.of_codes()
+    assert codes == dataclasses.replace(columns, levels=None)
+    assert codes.of_codes() is codes
+    assert codes.nominal == columns.nominal
+    assert repr(columns) == (
+        "Columns(number=5, names=('number', 'grade', 'word', 'flag', 'when'), nominal=[1, 2], "
+        "levels by column: {1: 2, 2: 3})"
+    )
+    with refuses(dataclasses.FrozenInstanceError, "number"):
+        columns.number = 3
+
+
+def test_copied_and_sent_to_another_process():
+    """Hashes of texts differ there, so none is sent along."""
+    columns = fit_columns(SHOP)
+    hash(columns)
+    assert columns.lookups
+    assert copy.deepcopy(columns) == pickle.loads(pickle.dumps(columns)) == columns
+    code = "import pickle, sys; c = pickle.loads(sys.stdin.buffer.read()); print(hash(c) == hash(c.of_codes()))"
+    code = code.replace("c.of_codes()", "type(c)(c.number, c.names, c.nominal, c.levels)")
+    done = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(columns), capture_output=True, check=False)
+    assert done.stdout.strip() == b"True", done.stderr

@@ -1,0 +1,195 @@
+"""Data as trees test them: values looked up, numbers as float32, and what is refused."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas
+import pytest
+import scipy.sparse
+
+from jaxunc.tables import Columns, Levels, as_instances, as_traceable, class_positions, fit_columns
+from tests._refusal import refuses
+
+pytestmark = pytest.mark.once
+
+SHOP = pandas.DataFrame(
+    {
+        "number": [0.5, 1.5, 2.5, 3.5],
+        "grade": pandas.Categorical(["low", "high", "low", "high"]),
+        "word": pandas.Series(["b", None, "a", "b"], dtype=object),
+        "flag": [True, False, True, False],
+    }
+)
+COLUMNS = fit_columns(SHOP)
+CODES = np.array([[0.5, 1, 1, 1], [1.5, 0, 2, 0], [2.5, 1, 0, 1], [3.5, 0, 1, 0]], np.float32)
+
+
+def check(data, expected, columns=COLUMNS, missing=False, **options):
+    found, any_missing = as_instances(data, columns, **options)
+    np.testing.assert_array_equal(found, expected)
+    assert found.dtype == np.float32
+    assert any_missing is missing
+    if isinstance(found, np.ndarray):
+        assert found.flags.c_contiguous
+
+
+def test_frames():
+    check(SHOP, CODES)
+    check(SHOP[::-1], CODES[::-1])
+    check(SHOP.to_numpy(dtype=object), CODES)
+    check(SHOP[:0], CODES[:0])
+    new = pandas.DataFrame({"number": [np.nan], "grade": ["odd"], "word": [np.nan], "flag": [1]})
+    check(new, [[np.nan, -1, 2, 1]], missing=True)
+    check(new.assign(grade=None, word="z"), [[np.nan, -1, -1, 1]], missing=True)
+
+
+def test_categories_in_another_order():
+    other = SHOP.assign(grade=SHOP["grade"].cat.set_categories(["odd", "high", "low"]))
+    check(other, CODES)
+    check(SHOP.astype({"grade": "str", "word": "category"}), CODES)
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "Float64", "boolean", "Int8", "float32", "object"])
+def test_kinds_of_numbers(dtype):
+    half = pandas.Series([0, 1, 1, 0]).astype(dtype)
+    frame = pandas.DataFrame({"half": half, "word": list("abba")})
+    expected = np.array([[0, 0], [1, 1], [1, 1], [0, 0]])
+    check(frame, expected, fit_columns(frame, ["word"]))
+    check(frame[["half"]], expected[:, :1], Columns(1, ("half",)))
+    if dtype != "float32":
+        gap = frame.assign(half=half.astype(object).where([True, True, True, False], None).astype(dtype))
+        check(gap, [[0, 0], [1, 1], [1, 1], [np.nan, 0]], fit_columns(frame, ["word"]), missing=True)
+        check(
+            gap.to_numpy(dtype=object),
+            [[0, 0], [1, 1], [1, 1], [np.nan, 0]],
+            fit_columns(frame, ["word"]),
+            missing=True,
+        )
+
+
+def test_plain_numbers():
+    """The same however they come, and not copied without need."""
+    X = np.arange(6.0, dtype=np.float32).reshape(2, 3)
+    columns = Columns(3)
+    assert as_instances(X, columns)[0] is X
+    for data in (
+        X.tolist(),
+        X.astype(int),
+        X.astype(np.float64),
+        np.asfortranarray(X),
+        jnp.asarray(X),
+        X[:, ::-1][:, ::-1],
+    ):
+        check(data, X, columns)
+    check(pandas.DataFrame(X), X, columns)
+    check(X > 2, X > 2, columns)
+    hole = np.where(X == 2, np.nan, X)
+    check(hole, hole, columns, missing=True)
+    large = np.full((2, 3), 3e38, np.float32)
+    check(large, large, columns)
+    check(np.full((2, 3), 1e39), np.full((2, 3), np.inf), columns, infinite=True)
+
+
+def test_numbers_that_are_values():
+    """With levels numbers are looked up in an array too; without, they are codes."""
+    X = np.array([[10, 7.0], [5, 8], [np.nan, 9]])
+    columns = fit_columns(X, [0])
+    codes = [[1, 7], [0, 8], [2, 9]]
+    check(X, codes, columns)
+    check(jnp.asarray(X), codes, columns)
+    check(X.astype(object), codes, columns)
+    check(np.array([[6.0, 7]]), [[-1, 7]], columns)
+    check(codes, codes, columns.of_codes())
+    check(X, X, columns.of_codes(), missing=True)
+
+
+def test_integers_that_float32_cannot_tell_apart():
+    values = np.array([2**24 + 1, 2**24, 2**53 + 1, 2**53])[:, None]
+    columns = fit_columns(values, [0])
+    check(values, [[1], [0], [3], [2]], columns)
+    check(values + 2, [[-1], [-1], [-1], [-1]], columns)
+
+
+def test_codes_of_words_are_no_words():
+    for codes in (CODES, jnp.asarray(CODES), CODES.astype(np.float16)):
+        with refuses(TypeError, r"levels of column 'grade' are words.*of_codes"):
+            as_instances(codes, COLUMNS)
+        check(codes, CODES, COLUMNS.of_codes())
+    check(np.full((1, 4), np.nan), [[np.nan, -1, 2, np.nan]], missing=True)
+    numbers = fit_columns([["a"], ["2"]])
+    check(np.array([[2.0], [3]]), [[0], [-1]], numbers)
+
+
+X = np.arange(6.0).reshape(2, 3)
+NAMED = Columns(3, ("a", "b", "c"))
+FRAME = pandas.DataFrame(X, columns=list("abc"))
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "match"),
+    [
+        (scipy.sparse.csr_matrix(X), TypeError, "X is a sparse matrix"),
+        (X[:, :2], ValueError, "X has 2 features.*grown on 3"),
+        (X[0], ValueError, r"X has shape \(3,\).*X\[None\]"),
+        (X[None], ValueError, "X has shape"),
+        (np.where(X == 4, np.inf, X), ValueError, r"X\[1, 1\] is infinite"),
+        (np.where(X == 4, -1e39, X), ValueError, r"X\[1, 1\] is infinite or too large"),
+        (X.astype(str), TypeError, "X has dtype"),
+        (X.astype(object), TypeError, "X has dtype"),
+        (X.astype(complex), TypeError, "X has dtype"),
+        (FRAME[["c", "b", "a"]], ValueError, "another order"),
+        (FRAME.rename(columns={"a": "z"}), ValueError, r"missing \['a'\], unexpected \['z'\]"),
+        (FRAME[["a"]], ValueError, r"missing \['b', 'c'\]"),
+        (FRAME.assign(b="text"), TypeError, r"columns \['b'\] \(1 in all\) hold no numbers"),
+        (FRAME.assign(b=pandas.Categorical(["x"] * 2)), TypeError, r"\['b'\]"),
+        (FRAME.assign(b=pandas.Timestamp("2020-01-01")), TypeError, r"\['b'\].*days since"),
+        (FRAME.assign(b=pandas.Timedelta("1s")), TypeError, r"\['b'\]"),
+        (FRAME.assign(b=1j), TypeError, r"\['b'\]"),
+        (FRAME.assign(a="text", c="2"), TypeError, r"columns \['a'\]"),
+    ],
+    ids=[
+        *("sparse", "few", "one axis", "three axes", "infinite", "too large", "text", "objects", "complex", "order"),
+        *("name", "absent", "words", "categories", "dates", "times", "complex column", "two"),
+    ],
+)
+def test_refused(data, error, match):
+    with refuses(error, match):
+        as_instances(data, NAMED)
+    if isinstance(data, pandas.DataFrame) and error is TypeError:
+        with refuses(TypeError, "hold no numbers"):
+            as_instances(data.assign(word="a"), fit_columns(data.assign(word="a"), ["word"]))
+
+
+def test_names_in_messages():
+    with refuses(ValueError, "data has 3 features"):
+        as_instances(X, Columns(2), "data")
+    with refuses(TypeError, r"data's columns \[1\]"):
+        as_instances([["a", "b"]], Columns(2, nominal=(True, False), levels=(Levels(("a",), False), None)), "data")
+    with refuses(TypeError, "data's columns"):
+        as_instances(X.astype(complex), fit_columns(X, [0]), "data")
+
+
+def test_traceable():
+    """Values are looked up where they are known; a traced array holds codes, and its shape is checked."""
+    np.testing.assert_array_equal(as_traceable(SHOP, COLUMNS), CODES)
+    np.testing.assert_array_equal(as_traceable(np.full((1, 3), np.inf), NAMED), np.full((1, 3), np.inf))
+    traced = jax.jit(lambda data: as_traceable(data, COLUMNS))
+    np.testing.assert_array_equal(traced(CODES), CODES)
+    np.testing.assert_array_equal(traced(np.ceil(CODES).astype(int)), np.ceil(CODES))
+    for data in (CODES[:, :3], CODES[0]):
+        with refuses(ValueError, "X has"):
+            traced(data)
+    with refuses(ValueError, "another order"):
+        as_traceable(FRAME[["b", "a", "c"]], NAMED)
+
+
+def test_labels():
+    assert class_positions(("no", "yes"), ["yes", "no", "yes"]).tolist() == [1, 0, 1]
+    assert class_positions((3, 1), np.array([1, 3])).tolist() == [1, 0]
+    assert class_positions((1, 2), []).tolist() == []
+    with refuses(ValueError, r"labels that the forest does not know: \['maybe'\]; its classes are \['no', 'yes'\]"):
+        class_positions(("no", "yes"), ["no", "maybe"])
+    with refuses(ValueError, "y has shape"):
+        class_positions((0, 1), [[0], [1]])
+    with refuses(TypeError, "labels of the types int, str"):
+        class_positions((0, 1), np.array([0, "a"], object))
