@@ -8,6 +8,7 @@ from jaxunc import (
     belief,
     combiners,
     comparison,
+    counting,
     decisions,
     estimators,
     forest,
@@ -48,10 +49,11 @@ from jaxunc.combiners import (
     margin,
     tree_field,
 )
-from jaxunc.forest import Forest, check_forest
+from jaxunc.counting import leave_one_out, oob_mask, recount
+from jaxunc.forest import Forest, Trees, check_forest
 from jaxunc.growing import grow_random_trees
-from jaxunc.interop import from_sklearn, oob_mask
-from jaxunc.routing import BoundForest, bind, leaf_counts, leaf_index, leave_one_out, recount
+from jaxunc.interop import from_sklearn
+from jaxunc.routing import BoundForest, bind, leaf_counts, leaf_index
 
 __version__ = "0.1.0"
 
@@ -77,6 +79,7 @@ __all__ = [
     "Pooling",
     "Preference",
     "Together",
+    "Trees",
     "Uncertainty",
     "UncertaintyDecomposition",
     "Vote",
@@ -86,6 +89,7 @@ __all__ = [
     "check_forest",
     "combiners",
     "comparison",
+    "counting",
     "decisions",
     "estimators",
     "forest",

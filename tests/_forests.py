@@ -1,5 +1,6 @@
 """Forests to test on: from leaf counts, from scikit-learn, and the same forest in other padding."""
 
+import dataclasses
 from functools import lru_cache
 
 import jax.numpy as jnp
@@ -8,6 +9,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 from jaxunc.forest import TreeNodes, assemble
+from jaxunc.tables import Columns
 
 
 def order_key(values) -> np.ndarray:
@@ -44,15 +46,15 @@ def forest_of_leaves(counts, prior=None) -> tuple[ju.Forest, np.ndarray]:
             left=np.array(left),
             right=np.array(right),
             missing_right=np.zeros(len(feature), bool),
-            counts=counts[np.array(leaf_of), t],
         )
-        for t in range(n_trees)
+        for _ in range(n_trees)
     ]
     forest = assemble(
         trees,
+        [counts[np.array(leaf_of), t] for t in range(n_trees)],
+        columns=Columns(1),
         prior=np.full(n_classes, 1 / n_classes) if prior is None else np.asarray(prior, float),
         n_samples=float(max(counts.sum(axis=(0, 2)).mean(), 1.0)),
-        n_features=1,
         class_labels=tuple(range(n_classes)),
     )
     return ju.check_forest(forest), np.arange(n, dtype=np.float32)[:, None]
@@ -67,19 +69,21 @@ def padded(forest: ju.Forest, n_nodes: int, n_features: int | None = None) -> ju
         "threshold": np.int32(2**31 - 1),
         "child": jnp.broadcast_to(index, (forest.n_trees, more)),
         "missing_right": False,
-        "code": 0,
     }
-    arrays = {name: getattr(forest, name) for name in forest.__dataclass_fields__}
-    for name, value in fill.items():
-        tail = jnp.broadcast_to(jnp.asarray(value, arrays[name].dtype), (forest.n_trees, more))
-        arrays[name] = jnp.concatenate([arrays[name], tail], axis=1)
-    arrays["n_features"] = n_features or forest.n_features
-    return ju.Forest(**arrays)
+
+    def wide(array, value):
+        tail = jnp.broadcast_to(jnp.asarray(value, array.dtype), (forest.n_trees, more))
+        return jnp.concatenate([array, tail], axis=1)
+
+    arrays = {name: wide(getattr(forest.trees, name), value) for name, value in fill.items()}
+    columns = forest.trees.columns if n_features is None else Columns(n_features)
+    trees = dataclasses.replace(forest.trees, columns=columns, **arrays)
+    return dataclasses.replace(forest, trees=trees, code=wide(forest.code, 0))
 
 
 def leaf_nodes(forest: ju.Forest) -> np.ndarray:
     """Which nodes are leaves ``[trees nodes]``, unreachable ones included."""
-    return np.asarray(forest.child) == np.arange(forest.n_nodes)
+    return np.asarray(forest.trees.child) == np.arange(forest.n_nodes)
 
 
 @lru_cache

@@ -69,7 +69,7 @@ def main(folder: str) -> None:
     jax.block_until_ready(forest)
     steps["from_sklearn_s"] = lap()
     bound = ju.bind(forest, ju.Mean())
-    jax.block_until_ready(bound.leaf_table)
+    jax.block_until_ready(bound)
     steps["bind_s"] = lap()
     before = len(compiled)
     jax.block_until_ready(bound.probability(X))

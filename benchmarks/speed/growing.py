@@ -78,7 +78,7 @@ def _first(call) -> tuple[float, ju.Forest]:
 
 
 def _nodes(forest: ju.Forest) -> float:
-    inner = np.asarray(forest.child) != np.arange(forest.n_nodes)
+    inner = np.asarray(forest.trees.child) != np.arange(forest.n_nodes)
     return float(1 + 2 * inner.sum() / forest.n_trees)
 
 

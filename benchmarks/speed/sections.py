@@ -62,13 +62,14 @@ def cross_validation(scale: Scale) -> dict:
 
 def _score_fold(model, test: np.ndarray, compiled: list[float]) -> dict:
     programs, before, lap = _chunk_programs(), len(compiled), Stopwatch()
-    bound = ju.bind(ju.from_sklearn(model), ju.Mean())
+    forest = ju.from_sklearn(model)
+    bound = ju.bind(forest, ju.Mean())
     jax.block_until_ready(bound.probability(test))
     seconds, after = lap(), _chunk_programs()
     return {
         "n_instances": len(test),
-        "padded_nodes": bound.forest.n_nodes,
-        "distinct_rows": bound.forest.count_table.shape[0],
+        "padded_nodes": forest.n_nodes,
+        "distinct_rows": forest.count_table.shape[0],
         "model_to_answer_s": seconds,
         "chunk_programs": None if after is None else after - programs,
         "all_compilations": len(compiled) - before,
@@ -77,9 +78,9 @@ def _score_fold(model, test: np.ndarray, compiled: list[float]) -> dict:
 
 def _chunk_programs() -> int | None:
     """Programs in the cache of the scoring core, a private name: None where it is gone."""
-    from jaxunc.routing import _bind
+    from jaxunc.routing import _streamed
 
-    run = getattr(_bind, "_merge_chunk", None)
+    run = getattr(_streamed, "merge_chunk", None)
     return run._cache_size() if hasattr(run, "_cache_size") else None
 
 
@@ -94,7 +95,7 @@ def large_import(scale: Scale) -> dict:
     jax.block_until_ready(forest)
     import_s = lap()
     bound = ju.bind(forest, ju.Mean())
-    jax.block_until_ready(bound.leaf_table)
+    jax.block_until_ready(bound)
     return {"n_trees": forest.n_trees, "n_nodes": int(nodes), "import_s": import_s, "bind_s": lap()}
 
 

@@ -43,9 +43,9 @@ def run_workload(workload: Workload, *, n_instances: int, repeats: int, scale: S
         "absent": [vars(engine) for engine in absent],
         "rules": _rule_entries(bounds, times, rows),
         "import_s": repeated(lambda: jax.block_until_ready(ju.from_sklearn(model)), 3),
-        "bind_s": repeated(lambda: jax.block_until_ready(ju.bind(forest, ju.Mean()).leaf_table), 3),
+        "bind_s": repeated(lambda: jax.block_until_ready(ju.bind(forest, ju.Mean())), 3),
         "first_call": measure_first_call(model, data.query),
-        "compiled_memory": compiled_memory(bounds["mean"], data.query),
+        "compiled_memory": compiled_memory(forest, bounds["mean"], data.query),
     }
 
 

@@ -5,15 +5,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from jaxunc._checks import as_weights
-from jaxunc.combiners import Fold, combine_counts
+from jaxunc._checks import as_weights, is_concrete
+from jaxunc.combiners import Fold
+from jaxunc.combiners._combine import combine_counts
 from jaxunc.forest import Forest
-
-from ._empty_leaves import follows_siblings, in_empty_leaf
-from ._index import leaf_index
-from ._instances import as_instances, as_mask
-from ._leaves import leaf_counts
-from ._recount import class_indices
+from jaxunc.routing._drive import Chunk, Part, cut, drive
+from jaxunc.routing._index import planned_leaf_index
+from jaxunc.routing._leaves import planned_leaf_counts, refuse_average
+from jaxunc.routing._mask import as_mask
+from jaxunc.routing._plan import make_plan
+from jaxunc.tables import as_instances, as_traceable, class_positions
 
 ENTRIES = 2**21
 """Counts that are held at a time."""
@@ -26,12 +27,12 @@ def leave_one_out(
     y,
     *,
     sample_weight=None,
-    mask=None,
+    tree_mask=None,
 ) -> PyTree:
     """What a rule answers for the very instances that a forest's counts were taken from (by `recount`).
 
     An instance's own label is among the counts of the leaves that it reaches: scored with them, pure noise looks
-    learned (an AUC of .99). Here each instance is answered from counts without itself, and with ``mask`` from the
+    learned (an AUC of .99). Here each instance is answered from counts without itself, and with ``tree_mask`` from the
     trees alone that were grown without it.
 
     Parameters
@@ -40,8 +41,8 @@ def leave_one_out(
         The forest, recounted with exactly these instances, labels, weights and mask.
     combiner
         The rule.
-    X, y, sample_weight, mask
-        What `recount` was given.
+    X, y, sample_weight, tree_mask
+        What `recount` was given. Under a trace y holds positions in ``forest.class_labels``.
 
     Returns
     -------
@@ -59,37 +60,47 @@ def leave_one_out(
     empty. Taking an instance out makes the other classes look a little more frequent: with few large leaves the ranking
     is pushed below chance, with the small leaves of grown-out trees it is not.
 
-    Block by block through ``[block trees classes]``, one core; float32 counts are exact up to 2²⁴.
+    Block by block through ``[block trees classes]``, one core; float32 counts are exact up to 2²⁴. Traceable and
+    differentiable in the rule and the forest's counts, then in one block, unless empty leaves are followed.
     """
-    values, _ = as_instances(X, forest)
-    values, labels = np.asarray(values), class_indices(forest, y)
-    n = len(values)
-    if len(labels) != n:
-        raise ValueError(f"y has {len(labels)} labels for {n} instances; pass one label per instance.")
+    traced = not is_concrete(X, y, sample_weight, tree_mask, forest, combiner)
+    refuse_average(forest)
+    trees, plan = forest.trees, make_plan(forest.trees, missing=True)
+    if traced:
+        values, labels = as_traceable(X, trees.columns), jnp.asarray(y)
+    else:
+        values, labels = np.asarray(as_instances(X, trees.columns)[0]), class_positions(forest.class_labels, y)
+    n = values.shape[0]
+    if labels.shape != (n,):
+        raise ValueError(f"y has {labels.shape[0]} labels for {n} instances; pass one label per instance.")
+    mask = as_mask(tree_mask, n, forest.n_trees)
+    if traced:
+        weights = jnp.ones(n, jnp.int32) if sample_weight is None else jnp.asarray(sample_weight)
+        return _answer_without_own(forest, plan, combiner, values, labels, weights, mask)
     weights = as_weights(sample_weight, n)
     if np.all(weights == np.rint(weights)) and weights.max(initial=0) < 2**31:
         weights = weights.astype(np.int32)  # as the counts are
-    mask = as_mask(mask, n, forest.n_trees)
     mask = np.ones((n, forest.n_trees), bool) if mask is None else np.asarray(mask)
     size = int(np.clip(ENTRIES // (forest.n_trees * forest.n_classes), 16, 1024))
-    blocks = [slice(start, start + size) for start in range(0, max(n, 1), size)]
-    answers = [
-        _answer_without_own(forest, combiner, *(_filled(part[block], size) for part in (values, labels, weights, mask)))
-        for block in blocks
-    ]
-    return jax.tree.map(lambda *parts: jnp.asarray(np.concatenate(parts)[:n]), *answers)
+
+    def score(part: Part) -> PyTree:
+        labels_and_weights = (part.of(labels[:, None])[:, 0], part.of(weights[:, None])[:, 0])
+        answer = _answer_without_own(forest, plan, combiner, part.of(values), *labels_and_weights, part.of(mask))
+        return jax.tree.map(np.asarray, answer)
+
+    return drive(score, cut(n, (Chunk(size, size),), 1), 1)
 
 
-def _filled(part: np.ndarray, size: int) -> np.ndarray:
-    return np.pad(part, [(0, size - len(part)), *[(0, 0)] * (part.ndim - 1)])
-
-
-def _answer_without_own(forest, combiner, values, labels, weights, mask) -> PyTree:
-    counts = leaf_counts(forest, values)
-    own = np.eye(forest.n_classes, dtype=weights.dtype)[labels] * weights[:, None]
-    # What was counted in an empty leaf is not among the counts of its siblings.
-    counted = ~in_empty_leaf(forest, leaf_index(forest, values)) if follows_siblings(forest) else True
-    rest = counts - jnp.where(jnp.reshape(counted, (*np.shape(counted), 1)), own[:, None], 0)
+def _answer_without_own(forest, plan, combiner, values, labels, weights, mask) -> PyTree:
+    values, weights = jnp.asarray(values), jnp.asarray(weights)
+    leaves = planned_leaf_index(forest.trees, plan, values)
+    counts = planned_leaf_counts(forest, plan, values, leaves)
+    own = jnp.eye(forest.n_classes, dtype=weights.dtype)[labels] * weights[:, None]
+    own = jnp.broadcast_to(own[:, None], (*leaves.shape, forest.n_classes))
+    if forest.follows_forks:  # what was counted in an empty leaf is not among the counts of its siblings
+        empty = forest.trees.feature[jnp.arange(forest.n_trees), leaves] < 0
+        own = jnp.where(empty[..., None], 0, own)
+    rest = counts - own
     # What is left of a leaf that held the instance alone is nothing, not a rounding error.
     rest = jnp.where(rest <= 4 * jnp.finfo(jnp.float32).eps * counts, 0, rest)
-    return combine_counts(combiner, rest, None, jnp.asarray(mask))
+    return combine_counts(combiner, rest, None, None if mask is None else jnp.asarray(mask))

@@ -1,8 +1,6 @@
 """Which instances a tree was not grown on."""
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_is_fitted
 
 
 def oob_mask(model, n: int) -> np.ndarray:
@@ -29,6 +27,9 @@ def oob_mask(model, n: int) -> np.ndarray:
     ValueError
         If it is not fitted, was fitted without bootstrap, or on another number of instances.
     """
+    from sklearn.exceptions import NotFittedError  # slow to import
+    from sklearn.utils.validation import check_is_fitted
+
     name = type(model).__name__
     if not hasattr(type(model), "estimators_samples_"):
         raise TypeError(

@@ -1,4 +1,4 @@
-"""Counting instances into the leaves of a forest."""
+"""Counting instances into the leaves of trees."""
 
 import dataclasses
 
@@ -6,23 +6,26 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._checks import as_weights, distinct_labels
-from jaxunc.forest import Forest, count_in_parents, distinct_counts, settle_empty_leaves
-
-from ._index import planned_leaf_index
-from ._instances import as_instances, as_mask
-from ._plan import make_plan
+from jaxunc.forest import Forest, Trees
+from jaxunc.forest._distinct import distinct_counts, padded_table
+from jaxunc.forest._forks import counts_of_forks
+from jaxunc.routing._index import planned_leaf_index
+from jaxunc.routing._mask import as_mask
+from jaxunc.routing._plan import make_plan
+from jaxunc.tables import as_instances, class_positions
 
 CHUNK = 16384
 """Instances whose leaf indices are held at a time."""
 
 
 def recount(
-    forest: Forest,
+    forest: Forest | Trees,
     X,
     y,
     *,
     sample_weight=None,
-    mask=None,
+    tree_mask=None,
+    leaves=None,
 ) -> Forest:
     """The same trees with new counts: those of the instances given, in the leaves that they reach.
 
@@ -32,16 +35,19 @@ def recount(
     Parameters
     ----------
     forest
-        The forest.
+        The forest, or trees of any kind.
     X
         Instances, as for `bind`.
     y
-        Their labels, among ``forest.class_labels``.
+        Their labels, among ``forest.class_labels``; of trees alone the distinct labels, sorted, become the classes.
     sample_weight
         What each instance counts, ≥ 0; default 1.
-    mask
+    tree_mask
         Which trees an instance counts in, ``[instances trees]``: with `oob_mask`, only those that were grown without
         it. Default: all.
+    leaves
+        The leaf of each instance in each tree, `leaf_index` of X, where it is known: so several countings share one
+        routing. Default: X is routed.
 
     Returns
     -------
@@ -51,8 +57,9 @@ def recount(
     Raises
     ------
     ValueError
-        If X, y, the weights or the mask differ in length, a label is unknown (it is named), a weight is negative or not
-        finite, or no instance counts anywhere.
+        If X, y, the weights, the mask or the leaves differ in length, a label is unknown (it is named), a weight is
+        negative or not finite, a leaf is no leaf of its tree, or no instance counts anywhere; of trees alone if there
+        is but one label.
 
     Notes
     -----
@@ -60,51 +67,73 @@ def recount(
     alone. Leaves that no instance reaches are empty. Out-of-bag counts are for **new**
     instances: an instance's own label is among the counts of its out-of-bag leaves.
     """
-    values, _ = as_instances(X, forest)
-    values = np.asarray(values)
-    labels = class_indices(forest, y)
-    n, n_classes = len(values), forest.n_classes
+    trees = forest.trees if isinstance(forest, Forest) else forest
+    values = np.asarray(as_instances(X, trees.columns)[0])
+    class_labels = forest.class_labels if isinstance(forest, Forest) else _labels_of(y)
+    labels = class_positions(class_labels, y)
+    n, n_classes = len(values), len(class_labels)
     if len(labels) != n:
         raise ValueError(f"y has {len(labels)} labels for {n} instances; pass one label per instance.")
-    mask = as_mask(mask, n, forest.n_trees)
+    tree_mask = as_mask(tree_mask, n, trees.n_trees)
     weights = as_weights(sample_weight, n)
-    counts, plan = np.zeros((forest.n_trees, forest.n_nodes * n_classes)), make_plan(forest, missing=True)
-    for start in range(0, n, CHUNK):
-        part = slice(start, start + CHUNK)
-        cells = np.asarray(planned_leaf_index(forest, plan, jnp.asarray(values[part]))) * n_classes + labels[part, None]
-        own = weights[part]
-        for tree in range(forest.n_trees):
-            counted = own if mask is None else own * np.asarray(mask[part, tree])
-            counts[tree] += np.bincount(cells[:, tree], weights=counted, minlength=counts.shape[1])
     total = np.bincount(labels, weights=weights, minlength=n_classes)
     if not total.sum() > 0:
         raise ValueError("no instance has a positive weight; there is nothing to count.")
-    counts = counts.reshape(forest.n_trees, forest.n_nodes, n_classes)
-    if forest.siblings is not None:
-        forest = dataclasses.replace(forest, siblings=count_in_parents(forest.siblings, counts))
-    table, code = distinct_counts(settle_empty_leaves(forest, counts))
-    dtype = forest.prior.dtype
-    return dataclasses.replace(
-        forest,
-        count_table=table,
-        code=code,
-        prior=jnp.asarray(total / total.sum(), dtype),
-        n_samples=jnp.asarray(total.sum(), dtype),
-    )
+    leaves = None if leaves is None else _checked_leaves(leaves, trees, n)
+    counts = _counted(trees, values, leaves, labels, weights, tree_mask, n_classes)
+    fork_counts = None
+    if trees.forks is not None:
+        fork = np.asarray(trees.fork)
+        counted = np.zeros((trees.forks.number, n_classes))
+        np.add.at(counted, fork[fork >= 0], counts[fork >= 0])
+        fork_counts = padded_table(counts_of_forks(trees, counts, counted))
+        counts[fork >= 0] = 0
+    table, code = distinct_counts(counts)
+    dtype = jnp.result_type(float)
+    new = {
+        "count_table": table,
+        "code": code,
+        "fork_counts": fork_counts,
+        "prior": jnp.asarray(total / total.sum(), dtype),
+        "n_samples": jnp.asarray(total.sum(), dtype),
+    }
+    if isinstance(forest, Forest):
+        return dataclasses.replace(forest, **new)
+    return Forest(trees=trees, class_labels=class_labels, **new)
 
 
-def class_indices(forest: Forest, y) -> np.ndarray:
-    """Positions of labels among the forest's classes; raises a ValueError that names unknown ones, and a TypeError for
-    labels that have no order."""
-    labels = np.asarray(y)
-    if labels.ndim != 1:
-        raise ValueError(f"y has shape {labels.shape}; pass one label per instance, shape (instances,).")
-    place = {label: i for i, label in enumerate(forest.class_labels)}
-    distinct, inverse = distinct_labels(labels)
-    unknown = [label for label in distinct.tolist() if label not in place]
-    if unknown:
+def _labels_of(y) -> tuple:
+    labels = distinct_labels(y)[0]
+    if len(labels) < 2:
+        raise ValueError(f"y holds {len(labels)} label(s), {labels.tolist()}; counts that tell classes apart need two.")
+    return tuple(labels.tolist())
+
+
+def _checked_leaves(leaves, trees: Trees, n: int) -> np.ndarray:
+    leaves = np.asarray(leaves)
+    if leaves.shape != (n, trees.n_trees) or leaves.dtype.kind not in "iu":
         raise ValueError(
-            f"y holds labels that the forest does not know: {unknown[:5]}; "
-            f"its classes are {list(forest.class_labels)[:10]}."
+            f"leaves is of {leaves.dtype} and has shape {leaves.shape}; pass leaf_index(trees, X), integers of shape "
+            f"{(n, trees.n_trees)} (instances, trees)."
         )
-    return np.array([place[label] for label in distinct.tolist()], dtype=np.int64)[inverse]
+    inside = np.all((leaves >= 0) & (leaves < trees.n_nodes))
+    if not (inside and np.asarray(trees.is_leaf)[np.arange(trees.n_trees), leaves].all()):
+        raise ValueError("leaves holds nodes that are no leaves of these trees; pass leaf_index(trees, X).")
+    return leaves
+
+
+def _counted(trees: Trees, values, leaves, labels, weights, tree_mask, n_classes: int) -> np.ndarray:
+    """Counts of every node ``[trees nodes classes]``, in float64."""
+    counts, plan = np.zeros((trees.n_trees, trees.n_nodes * n_classes)), None
+    for start in range(0, len(values), CHUNK):
+        part = slice(start, start + CHUNK)
+        if leaves is None:
+            plan = plan or make_plan(trees, missing=True)
+            here = np.asarray(planned_leaf_index(trees, plan, jnp.asarray(values[part])))
+        else:
+            here = leaves[part]
+        cells, own = here * n_classes + labels[part, None], weights[part]
+        for tree in range(trees.n_trees):
+            counted = own if tree_mask is None else own * np.asarray(tree_mask[part, tree])
+            counts[tree] += np.bincount(cells[:, tree], weights=counted, minlength=counts.shape[1])
+    return counts.reshape(trees.n_trees, trees.n_nodes, n_classes)

@@ -13,10 +13,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from jaxunc.combiners import Fold
+from jaxunc.counting import calibration_split, check_counts_mode, counted_forest, leave_one_out, warn_of_pure_leaves
 from jaxunc.forest import Forest
-from jaxunc.routing import BoundForest, bind, leave_one_out
-
-from ._counts import calibration_split, check_counts_mode, counted_forest, warn_of_pure_leaves
+from jaxunc.interop import from_sklearn
+from jaxunc.routing import BoundForest, bind
 
 Fitted = TypeVar("Fitted", bound="CountedForest")
 
@@ -67,7 +67,7 @@ class CountedForest:
             counted_on = X, y, _ = self._training_data(X, y, sample_weight, reset=not fitted)
         self.estimator_, counted_on = (model, counted_on) if fitted else self._grow(model, *counted_on)
         self.classes_ = self.estimator_.classes_
-        self.forest_, mask, weights = counted_forest(self.estimator_, self.counts, *counted_on)
+        self.forest_, mask, weights = counted_forest(from_sklearn(self.estimator_), self.estimator_, self.counts, *counted_on)
         warn_of_pure_leaves(self.forest_, self.counts)
         self._check_prior()
         forest = self.forest_
@@ -126,7 +126,7 @@ class CountedForest:
             )
 
     def _score_own_sample(self, X, y, weights, mask) -> None:
-        own = leave_one_out(self.forest_, self.combiner_, X, y, sample_weight=weights, mask=mask)
+        own = leave_one_out(self.forest_, self.combiner_, X, y, sample_weight=weights, tree_mask=mask)
         seen = mask.any(axis=1)
         if not seen.all():
             warnings.warn(

@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxunc._checks import as_weights, distinct_labels
 from jaxunc._numerics import NAN_LAST, order_key, order_key_at_or_below
-from jaxunc.routing import frame_values
+from jaxunc.tables._instances import _plain_numbers as frame_values
 
 from ._state import Data
 

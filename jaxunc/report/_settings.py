@@ -8,8 +8,9 @@ import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from jaxunc.combiners import check_name
-from jaxunc.estimators import COUNTS, RandomDecisionTreesClassifier
+from jaxunc.combiners._names import check_name
+from jaxunc.counting import COUNTS
+from jaxunc.estimators import RandomDecisionTreesClassifier
 
 from ._data import Table
 from ._rules import RULES

@@ -10,9 +10,10 @@ import numpy as np
 from jaxtyping import Float, Int
 from sklearn.model_selection import RepeatedStratifiedKFold
 
-from jaxunc.estimators import RandomDecisionTreesClassifier, calibration_split, counted_forest
+from jaxunc.counting import calibration_split, counted_forest, recount
+from jaxunc.estimators import RandomDecisionTreesClassifier
 from jaxunc.forest import Forest
-from jaxunc.routing import recount
+from jaxunc.interop import from_sklearn
 
 from ._data import Table
 from ._evaluate import Outcome, evaluate
@@ -102,7 +103,8 @@ def _grow(
         if settings.counts == "calibration":
             forest = recount(forest, model.encode(counted_on[0]), counted_on[1])
     else:
-        forest = counted_forest(model.fit(*grown_on[:2]), settings.counts, *counted_on).forest
+        model.fit(*grown_on[:2])
+        forest = counted_forest(from_sklearn(model), model, settings.counts, *counted_on).forest
     if np.any(np.asarray(forest.prior) <= 0):
         raise ValueError(
             f"a class is in none of the samples that the {forest.n_trees} trees count, so evidence for it is "

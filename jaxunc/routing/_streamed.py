@@ -89,10 +89,15 @@ def run_chunk(stream: Stream, combiner: Fold, readout: str | None, x, mask, chun
     On the host as two programs: finishing does not depend on the size of the forest, and many rules take long to
     compile. On an accelerator as one, since there each kernel counts.
     """
-    number = None if chunk.rows == chunk.block else np.int32(n_blocks)
     if stream.spec.form == "levels":
         return merge_and_finish(stream, combiner, readout, x, mask)
-    return _finish_chunk(combiner, readout, chunk.block, merge_chunk(stream, chunk.block, x, mask, number), number)
+    if chunk.rows == chunk.block:
+        return _finish_chunk(combiner, readout, merge_chunk(stream, chunk.block, x, mask, None))
+    merged = merge_chunk(stream, chunk.block, x, mask, np.int32(n_blocks))
+    rows = chunk.rows
+    if stream.spec.layout.planes.collects:  # dear to finish: what is beyond the instances is left out, in few lengths
+        rows = min(chunk.block << (n_blocks - 1).bit_length(), rows)
+    return _finish_chunk(combiner, readout, jax.tree.map(lambda a: np.asarray(a)[:rows] if a.ndim else a, merged))
 
 
 @partial(jax.jit, static_argnums=1)
@@ -107,19 +112,6 @@ def merge_and_finish(stream: Stream, combiner: Fold, readout: str | None, x, mas
     return read_answer(combiner.finish(stream.merge(x, mask)), readout)
 
 
-@partial(jax.jit, static_argnums=(1, 2))
-def _finish_chunk(combiner: Fold, readout: str | None, block: int, merged: PyTree, n_blocks) -> PyTree:
-    if n_blocks is None:
-        return read_answer(combiner.finish(merged), readout)
-
-    def finish(start):
-        rows = lambda part: lax.dynamic_slice_in_dim(part, start, block) if jnp.ndim(part) else part  # noqa: E731
-        return read_answer(combiner.finish(jax.tree.map(rows, merged)), readout)
-
-    def one(i, out):
-        place = lambda whole, part: lax.dynamic_update_slice_in_dim(whole, part, i * block, 0) if part.ndim else part  # noqa: E731
-        return jax.tree.map(place, out, finish(i * block))
-
-    rows = max(part.shape[0] for part in jax.tree.leaves(merged) if jnp.ndim(part))
-    whole = lambda part: jnp.zeros((rows, *part.shape[1:]) if part.ndim else (), part.dtype)  # noqa: E731
-    return lax.fori_loop(0, n_blocks, one, jax.tree.map(whole, jax.eval_shape(finish, 0)))
+@partial(jax.jit, static_argnums=1)
+def _finish_chunk(combiner: Fold, readout: str | None, merged: PyTree) -> PyTree:
+    return read_answer(combiner.finish(merged), readout)

@@ -12,7 +12,7 @@ from jaxtyping import Array, Num
 
 from jaxunc._checks import check_class_axis, check_counts, check_one_of, is_concrete
 from jaxunc._numerics import float_dtype
-from jaxunc.forest import distinct_rows
+from jaxunc.forest._distinct import distinct_rows
 
 from ._likelihood import fit_likelihood
 from ._marginal import fit_marginal, overdispersed

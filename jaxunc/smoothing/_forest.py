@@ -7,7 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._checks import check_one_of, is_concrete
-from jaxunc.forest import Forest, distinct_counts
+from jaxunc.forest import Forest
+from jaxunc.forest._distinct import distinct_counts, padded_table
+from jaxunc.forest._forks import counts_of_forks
 
 from ._fit import Method, fit_dirichlet_prior
 from ._prior import BetaPrior, DirichletPrior, checked_concentration
@@ -101,11 +103,21 @@ def smooth_forest(
             f"the prior's parameters have shape {alpha.shape}; this forest needs {shapes[1]} (trees, classes) or "
             f"{shapes[0]}."
         )
-    if alpha.ndim == 1:
-        table = forest.count_table + alpha.astype(jnp.result_type(float))
-        return dataclasses.replace(forest, count_table=table)
+    leaf, by_node = forest.trees.is_leaf, jnp.broadcast_to(alpha, shapes[1])[:, None]
+    table, forks = forest.count_table, forest.trees.forks
+    fork_counts = forest.fork_counts
+    if forks is not None:
+        own = counts_of_forks(forest.trees, forest.count_table[forest.code]) if fork_counts is None else fork_counts
+        own = jnp.asarray(own)[: forks.number]
+        fork_counts = own + by_node[forks.tree, 0]
     if not is_concrete(forest, alpha):
-        return forest.with_counts(forest.counts + alpha[:, None])
-    counts = np.asarray(forest.counts, np.float64) + np.asarray(alpha, np.float64)[:, None]
-    table, code = distinct_counts(counts)
-    return dataclasses.replace(forest, count_table=jnp.asarray(table, jnp.result_type(float)), code=code)
+        counts = jnp.where(leaf[..., None], table[forest.code] + by_node, 0)
+        code = jnp.arange(leaf.size, dtype=jnp.int32).reshape(leaf.shape)
+        table = counts.reshape(leaf.size, -1)
+        return dataclasses.replace(forest, count_table=table, code=code, fork_counts=fork_counts)
+    counts = np.asarray(table, np.float64)[np.asarray(forest.code)] + np.asarray(by_node, np.float64)
+    table, code = distinct_counts(np.where(np.asarray(leaf)[..., None], counts, 0))
+    dtype = jnp.result_type(float)
+    if fork_counts is not None:
+        fork_counts = padded_table(np.asarray(fork_counts)).astype(dtype)
+    return dataclasses.replace(forest, count_table=table.astype(dtype), code=code, fork_counts=fork_counts)

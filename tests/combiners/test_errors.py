@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import jaxunc as ju
-from jaxunc.combiners import lift_forest
 from tests._forests import toy_forest
 from tests._refusal import refuses
 from tests._rules import RULES, make
@@ -188,7 +187,7 @@ def test_lifts_of_wrong_shape(lift):
     with refuses(ValueError, r"Crooked.lift returned an array of shape"):
         Crooked()(COUNTS)
     with refuses(ValueError, r"Crooked.lift returned an array of shape"):
-        lift_forest(Crooked(), toy_forest(2))
+        ju.routing.leaf_table(toy_forest(2), Crooked())
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from jax.test_util import check_grads
 
 import jaxunc as ju
-from jaxunc.combiners import lift_forest, rule_by_name
+from jaxunc.combiners import rule_by_name
 from jaxunc.combiners._lift import warn_if_sizes_are_lost
 from jaxunc.decisions import CautiousReport, interval_dominance, nondominated
 from jaxunc.imprecise import FractionsWarning
@@ -282,7 +282,7 @@ def test_inside_a_program(rng, tolerance):
     @jax.jit
     def score(s):
         rule = ju.Together(vote=ju.GeneralizedVote(s, "leaf_size"), interval=ju.AveragedIntervals(s))
-        stat = ju.routing.fold(forest, lift_forest(rule, forest), jnp.asarray(X), merge=rule.merge)
+        stat = ju.routing.fold(forest, ju.routing.leaf_table(forest, rule), jnp.asarray(X), merge=rule.merge)
         return rule.finish(stat)
 
     for s in (1.0, 3.0):

@@ -28,7 +28,7 @@ def test_properties(forest):
     assert forest.n_nodes & (forest.n_nodes - 1) == 0
     assert forest.n_nodes >= max(tree.tree_.node_count for tree in toy_model(3).estimators_)
     assert forest.class_labels == (0, 1, 2)
-    assert forest.feature_names is None
+    assert forest.trees.columns.names is None
     assert forest.counts.shape == (12, forest.n_nodes, 3)
     assert float(forest.n_samples) == len(X)
     np.testing.assert_allclose(np.sum(forest.prior), 1, rtol=1e-6)
@@ -52,14 +52,14 @@ def test_a_table_of_distinct_counts(forest):
 def test_with_counts(forest, rng):
     counts = jnp.asarray(rng.uniform(0, 5, (12, forest.n_nodes, 3)))
     other = forest.with_counts(counts)
-    child = np.asarray(forest.child)
+    child = np.asarray(forest.trees.child)
     reached = np.zeros(child.shape, bool)
     reached[:, 0] = True
     for tree, node in np.argwhere(child != np.arange(forest.n_nodes)):
         reached[tree, child[tree, node] : child[tree, node] + 2] = True
     kept = np.where((reached & leaf_nodes(forest))[..., None], counts, 0)
     np.testing.assert_array_equal(other.counts, kept, "inner and padding nodes have none, whatever is given for them")
-    np.testing.assert_array_equal(other.feature, forest.feature)
+    np.testing.assert_array_equal(other.trees.feature, forest.trees.feature)
     total = jax.grad(lambda c: jnp.sum(forest.with_counts(c).counts ** 2))(counts)
     np.testing.assert_allclose(total, 2 * kept, rtol=1e-6)
 
@@ -102,9 +102,11 @@ def test_valid_forests(forest):
 def _broken(forest, name):
     inner = np.argwhere(~leaf_nodes(forest))[0]
     leaf = np.argwhere(leaf_nodes(forest))[0]
-    at = lambda field, place, value: eqx.tree_at(
-        lambda f: getattr(f, field), forest, getattr(forest, field).at[tuple(place)].set(value)
-    )
+    def at(field, place, value):
+        of = (lambda f: f.trees) if hasattr(forest.trees, field) else (lambda f: f)
+        read = lambda f: getattr(of(f), field)
+        return eqx.tree_at(read, forest, read(forest).at[tuple(place)].set(value))
+
     return {
         "child before its parent": lambda: at("child", (0, 1), 0),
         "child beyond the nodes": lambda: at("child", inner, forest.n_nodes + 5),
@@ -146,6 +148,45 @@ def test_broken_forests_are_named(name, match, forest):
     broken = _broken(forest, name)()
     with pytest.raises(ValueError, match=match):
         ju.check_forest(broken)
+
+
+@pytest.fixture(scope="module")
+def with_forks():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 5, (60, 3)).astype(np.float32)
+    return ju.grow_random_trees(jax.random.key(0), X, rng.integers(0, 2, 60), n_trees=3, nominal=np.ones(3, bool))
+
+
+def test_forks_are_checked(with_forks):
+    """Scrambled ones would send instances on without end, or to where they do not belong."""
+    assert ju.check_forest(with_forks) is with_forks
+    assert ju.forest.check_trees(with_forks.trees) is with_forks.trees
+    trees, forks = with_forks.trees, with_forks.trees.forks
+    empty = tuple(np.argwhere(np.asarray(trees.feature) < 0)[0])
+    node, first = np.asarray(forks.node), np.asarray(forks.first)
+    changes = {
+        "children in another order": ("node", np.roll(node, 1)),
+        "a child that is no node": ("node", np.where(np.arange(len(node)) == 3, trees.n_nodes, node)),
+        "a child twice": ("node", np.where(np.arange(len(node)) == first[1] - 1, node[first[1] - 2], node)),
+        "the root": ("node", np.where(np.arange(len(node)) == 0, 0, node)),
+        "an empty leaf as a child": ("node", np.where(np.arange(len(node)) == 0, empty[1], node)),
+        "ends in disorder": ("first", np.concatenate([first[:1], first[2:], first[1:2]])),
+        "ends beyond": ("first", first + 1),
+        "another tree": ("tree", np.roll(np.asarray(forks.tree), forks.number // 2)),
+        "no such tree": ("tree", np.full(forks.number, 3)),
+    }
+    for what, (field, values) in changes.items():
+        of = lambda f, field=field: getattr(f.trees.forks, field)
+        broken = eqx.tree_at(of, with_forks, jnp.asarray(values, jnp.int32))
+        with refuses(ValueError, "multi-way test"):
+            ju.check_forest(broken)
+            pytest.fail(what)
+    beyond = eqx.tree_at(lambda f: f.trees.feature, with_forks, trees.feature.at[empty].set(-1 - forks.number))
+    with refuses(ValueError, "one of the forks"):
+        ju.check_forest(beyond)
+    moved = eqx.tree_at(lambda f: f.trees.feature, with_forks, trees.feature.at[empty].set(-2))
+    with refuses(ValueError, "multi-way test"):
+        ju.check_forest(moved)
 
 
 def test_arrays_of_unlike_shape_are_named(forest):

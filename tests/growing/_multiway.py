@@ -4,7 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxunc as ju
-from jaxunc.forest import Siblings, distinct_counts
+from jaxunc.forest import Forks
+from jaxunc.forest._distinct import distinct_counts
+from jaxunc.tables import Columns
 from tests._forests import order_key
 
 LAST = 2**31 - 1
@@ -56,51 +58,53 @@ def multiway_forest(root: dict, values: dict[int, list], n_features: int, mode: 
     width = 1 << (n - 1).bit_length()
     fill = lambda column, value: jnp.asarray([column + [value] * (width - n)], jnp.int32)
     table, code = distinct_counts(np.array([counts + [[0, 0]] * (width - n)]))
-    group = np.full((1, width), -1, np.int32)
     for number, (empty, _) in enumerate(groups):
-        group[0, empty] = number
+        for slot in empty:
+            feature[slot] = -1 - number
     total = np.array(root["counts"], float)
-    forest = ju.Forest(
+    forks = Forks(
+        tree=jnp.zeros(len(groups), jnp.int32),
+        first=jnp.asarray(np.cumsum([0] + [len(members) for _, members in groups]), jnp.int32),
+        node=jnp.asarray([node for _, members in groups for node in members], jnp.int32),
+    )
+    trees = ju.Trees(
         feature=fill(feature, 0),
         threshold=fill(threshold, LAST),
         child=jnp.asarray([child + list(range(n, width))], jnp.int32),
         missing_right=jnp.ones((1, width), bool),
         tree_depth=jnp.asarray([n], jnp.int32),
+        columns=Columns(n_features),
+        forks=forks if groups else None,
+    )
+    forest = ju.Forest(
+        trees=trees,
         count_table=table,
         code=code,
         prior=jnp.asarray(total / total.sum(), jnp.result_type(float)),
         n_samples=jnp.asarray(total.sum(), jnp.result_type(float)),
         class_labels=(0, 1),
-        siblings=Siblings(
-            group=jnp.asarray(group),
-            first=jnp.asarray(np.cumsum([0] + [len(members) for _, members in groups]), jnp.int32),
-            node=jnp.asarray([node for _, members in groups for node in members], jnp.int32),
-        ),
-        n_features=n_features,
     )
     return ju.check_forest(forest).with_empty_leaves(mode)
 
 
 def reached_leaves(forest: ju.Forest, tree: int, x: np.ndarray) -> tuple[list[int], int | None]:
     """The leaves that an instance is given in a tree, and the group of the empty leaf that it met first, if any."""
-    feature, threshold, child = (np.asarray(getattr(forest, a))[tree] for a in ("feature", "threshold", "child"))
+    trees = forest.trees
+    feature, threshold, child = (np.asarray(getattr(trees, a))[tree] for a in ("feature", "threshold", "child"))
     keys = np.where(np.isnan(x), LAST, order_key(x))
+    first, members = (np.asarray(a) for a in (trees.forks.first, trees.forks.node)) if trees.forks else ((), ())
 
     def walk(node: int) -> int:
         while child[node] != node:
             node = child[node] + int(keys[feature[node]] > threshold[node])
         return node
 
-    table = forest.siblings
-    group, first, members = (np.asarray(a) for a in (table.group, table.first, table.node)) if table else ({}, {}, {})
-
     def follow(node: int) -> list[int]:
         leaf = walk(node)
-        if table is None or group[tree, leaf] < 0:
+        if feature[leaf] >= 0:
             return [leaf]
-        here = group[tree, leaf]
+        here = -1 - feature[leaf]
         return [deep for sibling in members[first[here] : first[here + 1]] for deep in follow(sibling)]
 
     leaf = walk(0)
-    met = int(group[tree, leaf]) if table is not None and group[tree, leaf] >= 0 else None
-    return follow(0), met
+    return follow(0), -1 - int(feature[leaf]) if feature[leaf] < 0 else None

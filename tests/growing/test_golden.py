@@ -63,10 +63,10 @@ def test_split_rules(rule, key):
         max_depth=1,
         nominal=np.array([not numeric]),
     )
-    split = np.asarray(forest.child)[:, 0] != 0
+    split = np.asarray(forest.trees.child)[:, 0] != 0
     if numeric:
         wanted = order_key([rule["value"]])[0] - (rule["operator"] == "<")
-        split &= np.asarray(forest.threshold)[:, 0] == wanted
+        split &= np.asarray(forest.trees.threshold)[:, 0] == wanted
     else:
         assert split.all() == split.any(), values
     assert split.any() == rule["accepted"]

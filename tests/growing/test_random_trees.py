@@ -2,7 +2,6 @@
 
 from collections import Counter
 from functools import lru_cache
-from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -17,11 +16,9 @@ from hypothesis.extra import numpy as hnp
 
 import jaxunc as ju
 from jaxunc.growing import _random_trees
-from jaxunc.routing import _empty_leaves
 from tests._forests import leaf_nodes, order_key
 from tests._refusal import refuses
 from tests.growing._exact import exact_roots, exact_trees, of_sizes
-from tests.growing._multiway import reached_leaves
 
 pytestmark = pytest.mark.once
 
@@ -77,7 +74,7 @@ def test_leaf_sizes(nominal, min_leaf):
 
 def depths(forest: ju.Forest) -> np.ndarray:
     """How many binary tests deep each node is, ``[trees nodes]``; -1 for padding."""
-    child, leaf = np.asarray(forest.child), leaf_nodes(forest)
+    child, leaf = np.asarray(forest.trees.child), leaf_nodes(forest)
     depth = np.full(child.shape, -1)
     depth[:, 0] = 0
     for level in range(child.shape[1]):
@@ -147,8 +144,8 @@ def test_first_test(min_leaf):
     named = {}
     for feature, value, strict in [test for test in exact_roots(SMALL, min_leaf) if test]:
         named[feature, int(order_key([value])[0]) - strict] = (feature, value, strict)
-    inner = np.asarray(forest.child)[:, 0] != 0
-    roots = zip(np.asarray(forest.feature)[:, 0].tolist(), np.asarray(forest.threshold)[:, 0].tolist(), strict=True)
+    inner = np.asarray(forest.trees.child)[:, 0] != 0
+    roots = zip(np.asarray(forest.trees.feature)[:, 0].tolist(), np.asarray(forest.trees.threshold)[:, 0].tolist(), strict=True)
     found = [named[root] if split else None for root, split in zip(roots, inner, strict=True)]
     assert_distributed(found, exact_roots(SMALL, min_leaf))
     assert forest.depth == 1
@@ -190,149 +187,16 @@ def test_missing_numbers_go_where_their_node_sends_them():
     X = np.where((rng.random(X.shape) < 0.3) & ~np.array(nominal, bool), np.nan, X)
     forest = ju.grow_random_trees(jax.random.key(4), X, y, n_trees=7, nominal=nominal, missing="random")
     np.testing.assert_array_equal(ju.recount(ju.check_forest(forest), X, y).counts, forest.counts)
-    inner = np.asarray(forest.child) != np.arange(forest.n_nodes)
-    numeric = inner & ~np.array(nominal, bool)[np.asarray(forest.feature)]
-    right = np.asarray(forest.missing_right)[numeric]
+    inner = np.asarray(forest.trees.child) != np.arange(forest.n_nodes)
+    numeric = inner & ~np.array(nominal, bool)[np.asarray(forest.trees.feature)]
+    right = np.asarray(forest.trees.missing_right)[numeric]
     assert abs(right.mean() - 0.5) < 4 * 0.5 / np.sqrt(right.size)
     known = np.where(np.isnan(X), 0, X).astype(np.float32)
     grow = lambda missing: ju.grow_random_trees(
         jax.random.key(4), known, y, n_trees=7, nominal=nominal, missing=missing
     )
     grown = grow("error"), grow("random")
-    np.testing.assert_array_equal(grown[0].threshold, grown[1].threshold)
-
-
-@pytest.mark.parametrize("mode", ju.forest.MODES)
-def test_empty_leaves(mode):
-    """Every mode, against a walk by the definition; values that were not seen among them."""
-    X, y, nominal = mixed(60)
-    forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=7, nominal=nominal).with_empty_leaves(mode)
-    queries = mixed(40, seed=1)[0]
-    queries[::7, 1], queries[1::7, 3], queries[2::7, 1], queries[3::7, 3] = 9, 3, np.nan, -100
-    counts = np.asarray(forest.with_empty_leaves("sum").counts, float)
-    expected, shares, met_any = np.zeros((40, 7, 3)), np.zeros((40, 3)), 0
-    first, members = np.asarray(forest.siblings.first), np.asarray(forest.siblings.node)
-    for i, x in enumerate(queries):
-        for t in range(7):
-            leaves, met = reached_leaves(forest, t, x)
-            met_any += met is not None
-            each = counts[t, leaves]
-            if met is not None and mode == "zeros":
-                each = np.zeros((1, 3))
-            if met is not None and mode == "parent":
-                each = sum(below(forest, counts, t, node) for node in members[first[met] : first[met + 1]])[None]
-            expected[i, t] = each.sum(0)
-            scores = (each + 1) / (each.sum(-1, keepdims=True) + 3)
-            shares[i] += (scores.mean(0) if mode == "average" else (each.sum(0) + 1) / (each.sum() + 3)) / 7
-    assert 20 < met_any < 200
-    if mode == "average":
-        with refuses(ValueError, "'average' have no counts"):
-            ju.leaf_counts(forest, queries)
-    else:
-        np.testing.assert_array_equal(ju.leaf_counts(forest, queries), expected)
-    bound = ju.bind(forest, ju.Mean(ju.scorers.laplace))
-    np.testing.assert_allclose(bound.probability(queries), shares, atol=1e-6)
-    mask = np.arange(280).reshape(40, 7) % 3 > 0
-    masked = bound.probability(queries, tree_mask=mask)
-    np.testing.assert_array_equal(bound.probability(queries[5:9], tree_mask=mask[5:9]), masked[5:9])
-    if mode in ("sum", "average"):
-        with refuses(ValueError, "cannot be traced|followed on the host"):
-            jax.jit(lambda x: bound(x))(jnp.asarray(queries))
-    else:
-        np.testing.assert_allclose(jax.jit(lambda x: bound(x))(jnp.asarray(queries)), bound(queries), atol=1e-5)
-
-
-@pytest.mark.parametrize("mode", ["sum", "average"])
-def test_leaves_are_followed_in_parts(mode, monkeypatch):
-    """What is under way at a time changes no bit."""
-    X, y, nominal = mixed(60)
-    weight = np.linspace(0.1, 2, 60)
-    forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=7, nominal=nominal, sample_weight=weight)
-    forest = forest.with_empty_leaves(mode)
-    queries = mixed(40, seed=1)[0]
-    queries[::2, 1], queries[::3, 3] = 9, 3
-    bound = ju.bind(forest, ju.Mean(ju.scorers.laplace))
-    whole = bound(queries), ju.leaf_counts(forest.with_empty_leaves("sum"), queries)
-    walks = mock.Mock(wraps=_empty_leaves._walk_on)
-    monkeypatch.setattr(_empty_leaves, "_walk_on", walks)
-    monkeypatch.setattr(_empty_leaves, "UNDER_WAY", 5)
-    np.testing.assert_array_equal(bound(queries), whole[0])
-    np.testing.assert_array_equal(ju.leaf_counts(forest.with_empty_leaves("sum"), queries), whole[1])
-    members = np.diff(forest.siblings.first).max()
-    assert max(len(call.args[-1]) for call in walks.call_args_list) <= max(5, members)
-
-
-def test_sums_are_differentiable_and_do_not_overflow():
-    X, y, nominal = mixed(60)
-    forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=7, nominal=nominal, max_depth=2)
-    queries = np.where(nominal, 9, X[:5])
-    counts = ju.leaf_counts(forest, queries)
-    heavy = ju.recount(forest, X, y, sample_weight=np.full(60, 2.0**26))
-    assert heavy.count_table.dtype == jnp.int32
-    np.testing.assert_array_equal(ju.leaf_counts(heavy, queries), 2.0**26 * np.asarray(counts, float))
-    own = forest.counts.astype(float)
-    slope = jax.grad(lambda counts: jnp.sum(ju.leaf_counts(forest.with_counts(counts), queries) ** 2))(own)
-    assert float(jnp.sum(slope * own)) == 2 * np.sum(np.square(counts))
-
-
-def test_modes_of_empty_leaves_and_counting_commute():
-    """Instances in empty leaves count in the parent, whenever that is chosen."""
-    X, y, nominal = mixed(60)
-    forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=7, nominal=nominal)
-    other, labels, _ = mixed(200, seed=1)
-    for weight in (None, np.linspace(0.1, 2, 200)):
-        first = {
-            mode: ju.recount(forest.with_empty_leaves(mode), other, labels, sample_weight=weight)
-            for mode in ju.forest.MODES
-        }
-        assert not np.array_equal(first["parent"].counts, ju.recount(forest, X, y).with_empty_leaves("parent").counts)
-        for mode in ju.forest.MODES:
-            assert first[mode].with_empty_leaves(mode) is first[mode]
-            for target in ju.forest.MODES:
-                changed = first[mode].with_empty_leaves(target).counts
-                np.testing.assert_allclose(changed, first[target].counts, rtol=0 if weight is None else 1e-6)
-
-
-def test_modes_are_chosen_before_tracing():
-    X, y, nominal = mixed(60)
-    forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=2, nominal=nominal)
-    with refuses(ValueError, "call it before jit"):
-        jax.jit(lambda counts: forest.with_counts(counts).with_empty_leaves("parent").counts)(forest.counts)
-
-
-def below(forest, counts, tree: int, node: int) -> np.ndarray:
-    child = int(forest.child[tree, node])
-    return counts[tree, node] if child == node else sum(below(forest, counts, tree, c) for c in (child, child + 1))
-
-
-def test_leave_one_out_with_empty_leaves():
-    """An instance that was counted in an empty leaf is not taken out of the leaves of its siblings."""
-    X, y, nominal = mixed(60)
-    forest = ju.grow_random_trees(jax.random.key(6), X, y, n_trees=7, nominal=nominal)
-    other, labels, _ = mixed(40, seed=1)
-    counted = ju.recount(forest, other, labels)
-    answer = ju.leave_one_out(counted, ju.Pooling(), other, labels)
-    counts = np.array(ju.leaf_counts(counted, other))
-    for i, x in enumerate(other):
-        for t in range(7):
-            counts[i, t, labels[i]] -= reached_leaves(forest, t, x)[1] is None
-    np.testing.assert_allclose(answer.class_scores, ju.Pooling()(jnp.asarray(counts)), atol=1e-6)
-
-
-@pytest.mark.parametrize("unseen", [False, True])
-@pytest.mark.parametrize("weight", [0.3, 1.0])
-def test_leaf_sizes_as_masses(weight, unseen):
-    """Of integers they are other planes than of fractions, whose sums may be integers, or none."""
-    X, y, _ = mixed(60)
-    X, nominal = X[:, :2], np.array([False, True])
-    forest = ju.grow_random_trees(
-        jax.random.key(5), X, y, n_trees=7, nominal=nominal, max_depth=2, sample_weight=np.full(60, weight)
-    )
-    queries = np.where(unseen & nominal, 9, X[:16])
-    rule = ju.GeneralizedVote(1.5 * weight, "leaf_size")
-    found, expected = ju.bind(forest, rule)(queries), rule(ju.leaf_counts(forest, queries))
-    np.testing.assert_allclose(found.total, expected.total, rtol=1e-6)
-    np.testing.assert_allclose(found.mass, expected.mass, rtol=1e-6)
+    np.testing.assert_array_equal(grown[0].trees.threshold, grown[1].trees.threshold)
 
 
 @pytest.mark.parametrize(
@@ -350,7 +214,7 @@ def test_single_leaves(X, change):
     y = np.arange(9) % 2
     forest = ju.grow_random_trees(jax.random.key(7), X, y, n_trees=3, **change)
     assert forest.depth == 0
-    assert forest.siblings is None
+    assert forest.trees.forks is None
     np.testing.assert_array_equal(ju.leaf_counts(forest, X), np.broadcast_to([5, 4], (9, 3, 2)))
 
 
@@ -361,7 +225,7 @@ def test_labels_are_not_looked_at():
         ju.grow_random_trees(jax.random.key(8), X, labels, n_trees=7, nominal=nominal) for labels in (y, y[::-1])
     ]
     for name in ("feature", "threshold", "child"):
-        np.testing.assert_array_equal(*(getattr(forest, name) for forest in forests))
+        np.testing.assert_array_equal(*(getattr(forest.trees, name) for forest in forests))
     assert not np.array_equal(forests[0].counts, forests[1].counts)
 
 
@@ -369,8 +233,8 @@ def test_depth():
     """A multi-way test counts once."""
     X, y, nominal = mixed(60)
     forest = ju.grow_random_trees(jax.random.key(8), X, y, n_trees=7, max_depth=1, nominal=nominal)
-    for t, root in enumerate(np.asarray(forest.feature)[:, 0]):
-        assert set(np.asarray(forest.feature)[t][~leaf_nodes(forest)[t]].tolist()) == {int(root)}
+    for t, root in enumerate(np.asarray(forest.trees.feature)[:, 0]):
+        assert set(np.asarray(forest.trees.feature)[t][~leaf_nodes(forest)[t]].tolist()) == {int(root)}
     assert forest.depth > 1
 
 
@@ -388,7 +252,7 @@ def test_data_frames_are_named():
     forest = ju.grow_random_trees(
         jax.random.key(0), frame, ["x", "y", "x", "y"], n_trees=1, nominal=np.array([False, True])
     )
-    assert forest.feature_names == ("a", "b")
+    assert forest.trees.columns.names == ("a", "b")
     assert forest.class_labels == ("x", "y")
     with refuses(ValueError, "mode='none' is unknown"):
         forest.with_empty_leaves("none")

@@ -137,7 +137,7 @@ def test_feature_names():
     X, y = toy_data(2)
     frame = pandas.DataFrame(X, columns=list("abcdef"))
     forest = ju.from_sklearn(RandomForestClassifier(3, random_state=0).fit(frame, y))
-    assert forest.feature_names == tuple("abcdef")
+    assert forest.trees.columns.names == tuple("abcdef")
 
 
 # What is refused

@@ -9,13 +9,8 @@ import jax.numpy as jnp
 from jax.experimental import topologies
 
 import jaxunc as ju
-from jaxunc.combiners import lift_forest
-from jaxunc.forest import Forest
-from jaxunc.routing._bind import _run_chunk
-from jaxunc.routing._plan import make_plan
-from jaxunc.routing._planes import cut, pack
-from jaxunc.routing._stream import Spec, merge_scalars
-from jaxunc.routing._walk import block_size
+from jaxunc.routing._streamed import merge_and_finish
+from jaxunc.tables import Columns
 
 H200 = """
 gpu_device_info {
@@ -45,21 +40,24 @@ def launches(compiled) -> list[str]:
     return operations
 
 
-def shapes_of_forest(n_trees: int, n_nodes: int, n_features: int) -> Forest:
+def shapes_of_forest(n_trees: int, n_nodes: int, n_features: int, depth: int) -> ju.Forest:
     """A forest of the given shape whose values do not matter: only shapes are compiled."""
     nodes = jnp.zeros((n_trees, n_nodes), jnp.int32)
-    return Forest(
+    trees = ju.Trees(
         feature=nodes,
         threshold=nodes,
         child=nodes,
         missing_right=nodes.astype(bool),
-        tree_depth=jnp.zeros(n_trees, jnp.int32),
+        tree_depth=jnp.full(n_trees, depth, jnp.int32),
+        columns=Columns(n_features),
+    )
+    return ju.Forest(
+        trees=trees,
         count_table=jnp.ones((1024, 2), jnp.int32),
         code=nodes,
         prior=jnp.array([0.4, 0.6]),
         n_samples=jnp.array(100.0),
         class_labels=(0, 1),
-        n_features=n_features,
     )
 
 
@@ -68,7 +66,7 @@ def main() -> None:
     sharding = jax.sharding.SingleDeviceSharding(topology.devices[0])
     found = []
     for depth in (8, 16):
-        forest = shapes_of_forest(100, 2 ** (depth + 1), 32)
+        forest = shapes_of_forest(100, 2 ** (depth + 1), 32, depth)
         rules = {
             "mean": ju.Mean(),
             "vote": ju.Vote(),
@@ -77,14 +75,12 @@ def main() -> None:
             "dempster": ju.DempsterRule(),
         }
         for name, rule in rules.items():
-            planes, scalars, layout = cut(lift_forest(rule, forest), rule.merge, 100, forest.n_nodes)
-            spec = Spec(layout, missing=False, form="levels", depth=depth)
-            rows = block_size("levels", 100, 32)
-            totals = merge_scalars(layout, scalars)
-            arguments = (make_plan(forest, missing=False), pack(planes, layout), scalars, totals, rule)
+            engine = ju.bind(forest, rule, form="levels").engine
+            rows = engine.chunks()[-1].rows
+            arguments = engine.stream, rule
             described = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding), arguments)
             x = jax.ShapeDtypeStruct((rows, 32), jnp.float32, sharding=sharding)
-            traced = _run_chunk.trace(spec, "class_scores", *described, x, None)
+            traced = merge_and_finish.trace(*described, "class_scores", x, None)
             compiled = traced.lower(lowering_platforms=("cuda",)).compile()
             memory = compiled.memory_analysis().temp_size_in_bytes
             found.append({"rule": name, "depth": depth, "rows": rows, "kernels": launches(compiled), "bytes": memory})

@@ -9,7 +9,6 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import KFold
 
 import jaxunc as ju
-from jaxunc.combiners import lift_forest
 from tests._compilations import compilations
 from tests._forests import padded, toy_data, toy_forest
 
@@ -30,7 +29,7 @@ def compiled(function, *shapes):
 
 
 def leaf_table(rule, forest):
-    return jax.eval_shape(lambda f: lift_forest(rule, f), forest)
+    return jax.eval_shape(lambda f: ju.routing.leaf_table(f, rule), forest)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +94,7 @@ def test_ten_forests_of_a_cross_validation_compile_once():
     rule = ju.EvidenceAccumulation(forests[0].prior)
     with compilations() as first:
         ju.bind(forests[0], rule).probability(parts[0])
-    assert any("_merge_chunk" in name for name in first)
+    assert any("merge_chunk" in name for name in first)
     with compilations() as rest:
         for forest, part in zip(forests[1:], parts[1:], strict=True):
             ju.bind(forest, ju.EvidenceAccumulation(forest.prior)).probability(part)
@@ -110,11 +109,11 @@ def test_batches_of_any_size_share_few_programs():
     with compilations() as names:
         for n in (1, 2, 100, 255, 256, 257, 1000, 2048, 2049, 5000, 8191, 8192, 16_384, 20_000, 24_000):
             assert bound.probability(large[:n]).shape == (n, 2)
-    assert sum("_merge_chunk" in name for name in names) <= 3
+    assert sum("merge_chunk" in name for name in names) <= 3
     with compilations() as again:
         for n in (3, 300, 3000, 20_001):
             bound.probability(large[:n])
-    assert not any("_merge_chunk" in name for name in again)
+    assert not any("merge_chunk" in name for name in again)
 
 
 def test_settings_do_not_recompile():

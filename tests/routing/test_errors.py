@@ -23,11 +23,16 @@ def bound():
 
 
 @pytest.fixture(scope="module")
-def named():
+def named_forest():
     """A forest that was grown on a data frame."""
     data, y = toy_data(2)
     frame = pandas.DataFrame(data, columns=list("abcdef"))
-    return ju.bind(ju.from_sklearn(RandomForestClassifier(5, random_state=0).fit(frame, y)), ju.Mean())
+    return ju.from_sklearn(RandomForestClassifier(5, random_state=0).fit(frame, y))
+
+
+@pytest.fixture(scope="module")
+def named(named_forest):
+    return ju.bind(named_forest, ju.Mean())
 
 
 @pytest.mark.parametrize(
@@ -125,7 +130,7 @@ def test_masks(mask, error, match, bound):
     with refuses(error, match):
         bound(X, tree_mask=mask)
     with refuses(error, match):
-        ju.routing.fold(toy_forest(2), bound.leaf_table, jnp.asarray(X), tree_mask=jnp.asarray(mask))
+        ju.routing.fold(toy_forest(2), ju.routing.leaf_table(toy_forest(2), ju.Mean()), jnp.asarray(X), tree_mask=jnp.asarray(mask))
 
 
 @pytest.mark.parametrize("combiner", [None, "evidence", ju.scorers.probability, ju.Mean])
@@ -161,7 +166,7 @@ def test_tables_of_wrong_shape(table):
 
 def test_fold_refuses_unknown_merges(bound):
     with refuses(ValueError, "merge='mean' is unknown"):
-        ju.routing.fold(toy_forest(2), bound.leaf_table, jnp.asarray(X), merge="mean")
+        ju.routing.fold(toy_forest(2), ju.routing.leaf_table(toy_forest(2), ju.Mean()), jnp.asarray(X), merge="mean")
 
 
 def fold_leaves(forest, data):
@@ -169,31 +174,31 @@ def fold_leaves(forest, data):
 
 
 @pytest.mark.parametrize("function", [ju.leaf_index, ju.leaf_counts, fold_leaves])
-def test_frames_for_the_leaves(function, named):
+def test_frames_for_the_leaves(function, named_forest):
     frame = pandas.DataFrame(X, columns=list("abcdef"))
-    np.testing.assert_array_equal(function(named.forest, frame), function(named.forest, X))
-    np.testing.assert_array_equal(function(named.forest, X.tolist()), function(named.forest, X))
+    np.testing.assert_array_equal(function(named_forest, frame), function(named_forest, X))
+    np.testing.assert_array_equal(function(named_forest, X.tolist()), function(named_forest, X))
     with refuses(ValueError, "another order"):
-        function(named.forest, frame[list("fedcba")])
+        function(named_forest, frame[list("fedcba")])
     with refuses(TypeError, r"columns \['b'\].*no numbers"):
-        function(named.forest, frame.assign(b="text"))
+        function(named_forest, frame.assign(b="text"))
     with refuses(TypeError, "sparse"):
-        function(named.forest, scipy.sparse.csr_matrix(X))
+        function(named_forest, scipy.sparse.csr_matrix(X))
 
 
 def test_masks_may_be_lists(bound):
     mask = np.arange(120).reshape(10, 12) % 3 > 0
     y = np.arange(10) % 2
     np.testing.assert_array_equal(bound(X, tree_mask=mask.tolist()), bound(X, tree_mask=mask))
-    table = bound.leaf_table
+    table = ju.routing.leaf_table(toy_forest(2), ju.Mean())
     for a, b in zip(
-        jax.tree.leaves(ju.routing.fold(bound.forest, table, X, merge="exact_sum", tree_mask=mask.tolist())),
-        jax.tree.leaves(ju.routing.fold(bound.forest, table, X, merge="exact_sum", tree_mask=mask)),
+        jax.tree.leaves(ju.routing.fold(toy_forest(2), table, X, merge="exact_sum", tree_mask=mask.tolist())),
+        jax.tree.leaves(ju.routing.fold(toy_forest(2), table, X, merge="exact_sum", tree_mask=mask)),
         strict=True,
     ):
         np.testing.assert_array_equal(a, b)
-    counted = ju.recount(bound.forest, X, y, mask=mask)
-    np.testing.assert_array_equal(ju.recount(bound.forest, X, y, mask=mask.tolist()).counts, counted.counts)
+    counted = ju.recount(toy_forest(2), X, y, tree_mask=mask)
+    np.testing.assert_array_equal(ju.recount(toy_forest(2), X, y, tree_mask=mask.tolist()).counts, counted.counts)
 
 
 @pytest.mark.parametrize("function", [ju.leaf_index, ju.leaf_counts])

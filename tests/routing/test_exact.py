@@ -44,7 +44,7 @@ def wrong_leaves(model, forest, X) -> tuple[int, int]:
     """How many visits there are, and how many end in another leaf than scikit-learn's own ``tree_.apply``."""
     assert X.dtype == np.float32
     ours = np.asarray(ju.leaf_index(forest, jnp.asarray(X)))
-    child, wrong = np.asarray(forest.child), 0
+    child, wrong = np.asarray(forest.trees.child), 0
     for t, (tree, columns) in enumerate(members(model)):
         expected = same_nodes(tree, child[t])[tree.apply(np.ascontiguousarray(X[:, columns]))]
         wrong += int(np.sum(expected != ours[:, t]))
@@ -188,9 +188,9 @@ def test_the_thresholds_matter(name, rng):
     y = (np.nan_to_num(X[:, 0]) > np.nan_to_num(X[:, 1])).astype(int)
     forest = ju.from_sklearn(fitted(case, X, y, rng))
     queries = jnp.asarray(near_thresholds(case.model, X, rng, 4000))
-    inner = np.asarray(forest.child) != np.arange(forest.n_nodes)
+    inner = np.asarray(forest.trees.child) != np.arange(forest.n_nodes)
     for step in (1, -1):
-        shifted = eqx.tree_at(lambda f: f.threshold, forest, forest.threshold + np.int32(step) * inner)
+        shifted = eqx.tree_at(lambda f: f.trees.threshold, forest, forest.trees.threshold + np.int32(step) * inner)
         assert np.sum(ju.leaf_index(shifted, queries) != ju.leaf_index(forest, queries)) > 500
 
 
@@ -245,12 +245,12 @@ def test_words_of_a_very_large_tree(wide, n_features, missing, narrow):
     if not missing:
         data = np.nan_to_num(data)
     large = padded(forest, 2**22, n_features)
-    large = eqx.tree_at(lambda f: f.feature, large, jnp.asarray(lookup)[large.feature])
-    assert (make_plan(large, missing=missing).feature is None) == narrow
+    large = eqx.tree_at(lambda f: f.trees.feature, large, jnp.asarray(lookup)[large.trees.feature])
+    assert (make_plan(large.trees, missing=missing).feature is None) == narrow
 
     own = np.zeros((len(data), 1600), np.float32)
     own[:, list(moved)] = data[:, list(moved.values())]
-    expected = same_nodes(tree.tree_, np.asarray(forest.child)[0])[tree.tree_.apply(own)]
+    expected = same_nodes(tree.tree_, np.asarray(forest.trees.child)[0])[tree.tree_.apply(own)]
     numbers = jnp.arange(2**22, dtype=jnp.float32)[None]
     reached = ju.routing.fold(large, numbers, jnp.asarray(data), merge="max", missing=missing)
     np.testing.assert_array_equal(reached, expected)
@@ -268,7 +268,7 @@ def test_stumps_and_roots_in_one_forest(rng):
     model = RandomForestClassifier(3, random_state=0).fit(X, y)
     model.estimators_ = [root, stump, deep]
     forest = ju.check_forest(ju.from_sklearn(model))
-    np.testing.assert_array_equal(forest.tree_depth, [0, 1, deep.get_depth()])
+    np.testing.assert_array_equal(forest.trees.tree_depth, [0, 1, deep.get_depth()])
     queries = near_thresholds(model, X, rng, 4999)
     assert wrong_leaves(model, forest, queries) == (3 * 4999, 0)
 

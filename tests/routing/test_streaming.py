@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import jaxunc as ju
-from jaxunc.combiners import lift_forest
-from jaxunc.routing import _bind
+from jaxunc.routing import _leaf_table, leaf_table
+from jaxunc.routing._by_rows import ByRows
 from tests._forests import forest_of_leaves, leaf_nodes, padded, random_counts, toy_data, toy_forest
 from tests._rules import RULES, by_rule, check_same, make
 
@@ -74,10 +74,10 @@ def test_a_leaf_table_that_would_be_large_is_not_made(name, n_classes, tolerance
     X = toy_data(n_classes)[0]
     mask = np.arange(len(X) * TREES).reshape(-1, TREES) % 3 > 0
     expected = ju.bind(forest, rule).answer(X, tree_mask=mask)
-    monkeypatch.setattr(_bind, "LARGEST_LEAF_TABLE", 0)
+    monkeypatch.setattr(_leaf_table, "LARGEST_LEAF_TABLE", 0)
     bound = ju.bind(forest, rule)
     check_same(tolerance, name, bound.answer(X, tree_mask=mask), expected)
-    assert "leaf_table" not in vars(bound)
+    assert isinstance(bound.engine, ByRows)
 
 
 @pytest.mark.once
@@ -207,7 +207,7 @@ def _gradients(forest, rule, counts, X, mask):
 
     def streamed(rule, counts):
         other = forest.with_counts(counts)
-        stat = ju.routing.fold(other, lift_forest(rule, other), X, merge=rule.merge, tree_mask=mask)
+        stat = ju.routing.fold(other, leaf_table(other, rule), X, merge=rule.merge, tree_mask=mask)
         return _total(rule.finish(stat))
 
     def through_tensor(rule, counts):
@@ -350,7 +350,7 @@ def test_ties_of_an_extreme_have_one_gradient_on_both_ways():
 
     def streamed(counts):
         other = forest.with_counts(counts)
-        table = lift_forest(Extremes(), other)
+        table = leaf_table(other, Extremes())
         return jnp.sum(ju.routing.fold(other, table, jnp.asarray(X), merge=Extremes().merge)["most"])
 
     counts = forest.counts.astype(float)
@@ -444,23 +444,20 @@ def test_batches_of_data_frames_and_arrays_agree():
 
 
 @pytest.mark.once
-def test_the_forms_for_cpu_and_accelerator_agree(monkeypatch, tolerance):
+def test_the_forms_for_cpu_and_accelerator_agree(tolerance):
     """The form that an accelerator uses runs on CPU too: the same leaves, the same answers and gradients."""
     forest, X = forest_with_all_leaves(3), jnp.asarray(toy_data(3)[0])
     rules = make("together", 3, TREES)
-    table = lift_forest(rules, forest)
+    table = leaf_table(forest, rules)
     mask = jnp.asarray(np.arange(len(X))[:, None] % 5 != np.arange(TREES) % 5)
-    pull = lambda scores: jnp.sum(ju.routing.fold(forest, scores, X) ** 2)
 
-    def everything():
-        index = ju.leaf_index(forest, X)
-        folded = [ju.routing.fold(forest, table, X, merge=rules.merge, tree_mask=m) for m in (None, mask)]
-        return index, folded, jax.grad(pull)(table["mean"]["score"]), ju.bind(forest, rules).answer(X)
+    def everything(form):
+        index = ju.leaf_index(forest, X, form=form)
+        folded = [ju.routing.fold(forest, table, X, merge=rules.merge, tree_mask=m, form=form) for m in (None, mask)]
+        pull = lambda scores: jnp.sum(ju.routing.fold(forest, scores, X, form=form) ** 2)
+        return index, folded, jax.grad(pull)(table["mean"]["score"]), ju.bind(forest, rules, form=form).answer(X)
 
-    by_blocks = everything()
-    for module in ("_fold", "_index", "_bind"):
-        monkeypatch.setattr(f"jaxunc.routing.{module}.default_form", lambda: "levels")
-    by_levels = everything()
+    by_blocks, by_levels = everything("blocks"), everything("levels")
     np.testing.assert_array_equal(by_levels[0], by_blocks[0])
     for a, b in zip(jax.tree.leaves(by_levels), jax.tree.leaves(by_blocks), strict=True):
         tolerance.check(a, b, scale=10.0)
@@ -490,8 +487,39 @@ def test_per_tree_fields_reach_their_tree(tolerance):
 
 
 @pytest.mark.once
-def test_binding_keeps_the_forest():
-    one = bound("mean", 2)
-    assert one.forest.n_trees == TREES
-    assert eqx.tree_equal(one.forest, forest_with_all_leaves(2))
-    assert "BoundForest" in repr(one)
+def test_a_bound_forest_is_a_pytree(tolerance):
+    """Passed to a program it answers as it does outside; its form and its threads are arguments."""
+    X = toy_data(2)[0]
+    for form in ("blocks", "levels"):
+        one = ju.bind(forest_with_all_leaves(2), make("together", 2, TREES), form=form)
+        assert one.engine.trees.n_trees == TREES
+        assert "BoundForest" in repr(one)
+        again = jax.tree.map(lambda a: a, one)
+        assert (again.threads, again.engine.stream.spec) == (one.threads, one.engine.stream.spec)
+        through = jax.jit(lambda bound, X: bound.answer(X))(one, jnp.asarray(X))
+        for a, b in zip(jax.tree.leaves(through), jax.tree.leaves(one.answer(X)), strict=True):
+            tolerance.check(a, b, scale=1.0)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("form", ["blocks", "levels"])
+@pytest.mark.parametrize("name", ["together", "median", "weighted_veto"])
+def test_trees_in_parts(name, form, tolerance):
+    """A slice of a plan is a plan: trees advanced by blocks, or merged apart and joined, answer as all at once."""
+    forest, rule, X = forest_with_all_leaves(2), make(name, 2, TREES), jnp.asarray(toy_data(2)[0])
+    mask = jnp.asarray(np.arange(len(X))[:, None] % 5 != np.arange(TREES) % 5)
+    stream = ju.routing.Stream.of(forest.trees, leaf_table(forest, rule), rule.merge, missing=True, form=form)
+    parts = [stream.of_trees(start, stop) for start, stop in ((0, 1), (1, 8), (8, TREES))]
+    for one in (None, mask):
+        whole = stream.merge(X, one)
+        masks = [None] * 3 if one is None else [one[:, :1], one[:, 1:8], one[:, 8:]]
+        advanced = stream.start(len(X), masked=one is not None)
+        for part, own in zip(parts, masks, strict=True):
+            advanced = part.advance(advanced, X, own)
+        each = [p.advance(p.start(len(X), masked=one is not None), X, own) for p, own in zip(parts, masks, strict=True)]
+        joined = stream.join(stream.join(each[0], each[1]), each[2])
+        if form == "blocks":
+            check_identical(stream.result(advanced), whole)
+        for found in (stream.result(advanced), stream.result(joined)):
+            for a, b in zip(jax.tree.leaves(rule.finish(found)), jax.tree.leaves(rule.finish(whole)), strict=True):
+                tolerance.check(a, b, scale=10.0)

@@ -4,13 +4,13 @@ import warnings
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.model_selection import train_test_split
-from sklearn.utils.class_weight import compute_sample_weight
 
 from jaxunc._checks import check_one_of
 from jaxunc.forest import Forest
-from jaxunc.interop import from_sklearn, oob_mask
-from jaxunc.routing import recount
+from jaxunc.routing import leaf_index
+
+from ._out_of_bag import oob_mask
+from ._recount import recount
 
 COUNTS = ("inbag", "train", "oob", "calibration")
 
@@ -56,6 +56,8 @@ def calibration_split(X, y, sample_weight, size, random_state):
     """(fitting part, calibration part), each of X, y and weights, with every class in both."""
     if not 0 < size < 1:
         raise ValueError(f"calibration_size={size} must lie between 0 and 1: it is the share that is only counted.")
+    from sklearn.model_selection import train_test_split  # slow to import, and rarely needed
+
     classes, numbers = np.unique(y, return_counts=True)
     stratify = y if numbers.min(initial=2) >= 2 else None
     parts = np.arange(len(y))
@@ -73,24 +75,26 @@ def calibration_split(X, y, sample_weight, size, random_state):
     return take(fitted), take(counted)
 
 
-def counted_forest(model, counts: str, X, y, sample_weight) -> Counted:
-    """The forest of a fitted model with counts of these instances (of none of them: in-bag)."""
-    forest = from_sklearn(model)
+def counted_forest(forest: Forest, model, counts: str, X, y, sample_weight) -> Counted:
+    """The forest of a fitted scikit-learn model with counts of these instances (of none of them: in-bag)."""
     if counts == "inbag":
         return Counted(forest, None, sample_weight)
     weights = _as_the_forest_weighs(model, y, sample_weight)
     if counts != "oob":
         return Counted(recount(forest, X, y, sample_weight=weights), None, weights)
-    mask = oob_mask(model, len(y))
+    mask, leaves = oob_mask(model, len(y)), leaf_index(forest, X)
     if weights is None:
-        return Counted(recount(forest, X, y, mask=mask), mask, None)
-    prior = recount(forest, X, y, sample_weight=weights).prior
+        return Counted(recount(forest, X, y, tree_mask=mask, leaves=leaves), mask, None)
+    prior = recount(forest, X, y, sample_weight=weights, leaves=leaves).prior
     weights = _as_often_out_of_bag(weights, y, mask)
-    return Counted(recount(forest, X, y, sample_weight=weights, mask=mask).with_prior(prior), mask, weights)
+    counted = recount(forest, X, y, sample_weight=weights, tree_mask=mask, leaves=leaves)
+    return Counted(counted.with_prior(prior), mask, weights)
 
 
 def _as_the_forest_weighs(model, y, sample_weight):
     """Sample weights times the class weights that the forest was grown with, which its in-bag counts hold too."""
+    from sklearn.utils.class_weight import compute_sample_weight  # slow to import, and rarely needed
+
     class_weight = getattr(model, "class_weight", None)
     if class_weight is None:
         return sample_weight

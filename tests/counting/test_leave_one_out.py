@@ -25,12 +25,12 @@ def test_counts_without_the_instance(grown, weights, tolerance):
     forest, X, y, mask = grown
     weights = {"none": None, "half": np.full(len(y), 0.5), "own": np.linspace(0.1, 3, len(y))}[weights]
     rule = ju.Together(evidence=ju.EvidenceAccumulation(np.array([0.25, 0.25, 0.5])), mean=ju.Mean())
-    counted = ju.recount(forest, X, y, sample_weight=weights, mask=mask)
-    own = ju.leave_one_out(counted, rule, X, y, sample_weight=weights, mask=mask)
+    counted = ju.recount(forest, X, y, sample_weight=weights, tree_mask=mask)
+    own = ju.leave_one_out(counted, rule, X, y, sample_weight=weights, tree_mask=mask)
     for i in range(0, len(y), 7):
         rest = np.ones(len(y)) if weights is None else weights.copy()
         rest[i] = 0
-        without = ju.recount(forest, X, y, sample_weight=rest, mask=mask)
+        without = ju.recount(forest, X, y, sample_weight=rest, tree_mask=mask)
         expected = ju.bind(without, rule).answer(X[i : i + 1], tree_mask=mask[i : i + 1])
         for a, b in zip(jax.tree.leaves(own), jax.tree.leaves(expected), strict=True):
             tolerance.check(np.asarray(a)[i], np.asarray(b)[0], scale=1.0)
@@ -42,12 +42,12 @@ def test_noise_stays_noise():
     X, y = rng.normal(size=(2000, 10)).astype(np.float32), rng.integers(0, 2, 2000)
     model = RandomForestClassifier(100, random_state=0).fit(X, y)
     mask = ju.oob_mask(model, len(y))
-    forest = ju.recount(ju.from_sklearn(model), X, y, mask=mask)
+    forest = ju.recount(ju.from_sklearn(model), X, y, tree_mask=mask)
     rules = ju.Together(
         mean=ju.Mean(), pooling=ju.Pooling(), evidence=ju.EvidenceAccumulation(forest.prior), dempster=ju.DempsterRule()
     )
     naive = ju.bind(forest, rules)(X)
-    honest = ju.leave_one_out(forest, rules, X, y, mask=mask)
+    honest = ju.leave_one_out(forest, rules, X, y, tree_mask=mask)
     for name, answer in honest.items():
         auc = lambda scores: float(ju.metrics.auc(ju.margin(scores), y))
         assert 0.45 <= auc(answer.class_scores) <= 0.55, name
@@ -58,7 +58,7 @@ def test_what_is_refused(grown):
     forest, X, y, mask = grown
     rule = ju.Mean()
     with refuses(ValueError, "59 labels for 60"):
-        ju.leave_one_out(forest, rule, X, y[1:], mask=mask)
+        ju.leave_one_out(forest, rule, X, y[1:], tree_mask=mask)
     with refuses(ValueError, "sample_weight has shape"):
         ju.leave_one_out(forest, rule, X, y, sample_weight=np.ones(3))
     for wrong in (np.nan, -1):
@@ -68,7 +68,7 @@ def test_what_is_refused(grown):
         with refuses(TypeError, "y holds labels of the types .*no order"):
             ju.leave_one_out(forest, rule, X, labels)
     with refuses(ValueError, "tree_mask has shape"):
-        ju.leave_one_out(forest, rule, X, y, mask=mask[:, 1:])
+        ju.leave_one_out(forest, rule, X, y, tree_mask=mask[:, 1:])
     with refuses(ValueError, "does not know"):
         ju.leave_one_out(forest, rule, X, y + 7)
 
@@ -76,3 +76,35 @@ def test_what_is_refused(grown):
 def test_no_instances(grown):
     forest, X, y, _ = grown
     assert ju.leave_one_out(forest, ju.Mean(), X[:0], y[:0]).probability.shape == (0, 3)
+
+
+def test_traced_and_shared_routing(grown):
+    """Inside a program labels are positions; several countings share one routing."""
+    forest, X, y, mask = grown
+    leaves = ju.leaf_index(forest, X)
+    counted = ju.recount(forest, X, y, tree_mask=mask, leaves=leaves)
+    np.testing.assert_array_equal(counted.counts, ju.recount(forest, X, y, tree_mask=mask).counts)
+    rule = ju.EvidenceAccumulation(np.array([0.25, 0.25, 0.5]))
+    expected = ju.leave_one_out(counted, rule, X, y, tree_mask=mask)
+    traced = jax.jit(lambda X, y: ju.leave_one_out(counted, rule, X, y, tree_mask=mask))(X, y)
+    for a, b in zip(jax.tree.leaves(traced), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    loss = lambda smoothing: -ju.leave_one_out(
+        counted, ju.EvidenceAccumulation(np.array([0.25, 0.25, 0.5]), smoothing), X, y, tree_mask=mask
+    ).log_probability[np.arange(len(y)), y].mean()
+    assert np.isfinite(jax.grad(loss)(0.3))
+    counts = jax.jit(lambda X: ju.leaf_counts(counted, X))(X)
+    np.testing.assert_array_equal(counts, ju.leaf_counts(counted, X))
+
+
+def test_trees_alone_can_be_counted_in(grown):
+    forest, X, y, _ = grown
+    words = np.array(["a", "b", "c"])[y]
+    counted = ju.recount(forest.trees, X, words)
+    assert counted.class_labels == ("a", "b", "c")
+    np.testing.assert_array_equal(counted.counts, ju.recount(forest, X, y).counts)
+    with refuses(ValueError, "counts that tell classes apart need two"):
+        ju.recount(forest.trees, X, np.zeros(60, int))
+    for wrong, match in (((0, 0), "leaves is of"), (np.zeros((60, 8), int), "no leaves of these trees")):
+        with refuses(ValueError, match):
+            ju.recount(forest, X, y, leaves=np.asarray(wrong))
