@@ -4,9 +4,10 @@ from ._columns import Columns
 from ._fit import fit_columns, holds_numbers
 from ._instances import as_instances, as_traceable
 from ._labels import class_positions
-from ._levels import Levels, fit_levels, level_codes
+from ._levels import LARGEST_CODE, Levels, fit_levels, level_codes
 
 __all__ = [
+    "LARGEST_CODE",
     "Columns",
     "Levels",
     "as_instances",
