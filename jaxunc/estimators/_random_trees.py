@@ -9,8 +9,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from jaxunc._checks import check_one_of
 from jaxunc.growing import grow_random_trees
 from jaxunc.routing import bind
+from jaxunc.tables import as_instances, fit_columns
 
-from ._nominal import encode, fit_encoding, nominal_columns
 from ._rule_classifier import RuleClassifier
 
 
@@ -120,8 +120,8 @@ class RandomDecisionTreesClassifier(RuleClassifier):
             raise ValueError(f"y has 1 class, {classes.tolist()}; combining leaves needs two or more.")
         # What is wrong with the rule is said before the work of growing.
         self._make_rule(np.full(len(classes), 1 / len(classes)), n_samples=len(y), n_trees=1)
-        self._encoding = fit_encoding(X, self.nominal)
-        self.nominal_ = nominal_columns(self._encoding)
+        self._columns = fit_columns(X, self.nominal)
+        self.nominal_ = self._columns.is_nominal
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         forest = grow_random_trees(
             jax.random.key(seed),
@@ -165,14 +165,16 @@ class RandomDecisionTreesClassifier(RuleClassifier):
         return (X, *y) if y else X
 
     def _encoded(self, X) -> np.ndarray:
-        values = encode(X, self._encoding)
-        if self.missing == "error" and np.isnan(values).any():
+        if self._columns.levels is None and not hasattr(X, "iloc") and X.dtype == object:
+            X = X.astype(np.float64)
+        values, missing = as_instances(X, self._columns)
+        if missing and self.missing == "error":
             row, column = map(int, np.argwhere(np.isnan(values))[0])
             raise ValueError(
                 f"X[{row}, {column}] is NaN. Random decision trees test known numbers: impute it, or pass "
                 "missing='random', which sends missing numbers in a direction drawn for each node."
             )
-        return values
+        return np.asarray(values)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
