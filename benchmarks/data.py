@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from jaxunc.tables import Levels, level_codes
+
 KNOWN: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "data_sets.json").read_text(encoding="utf-8"))
 """The sets that can be fetched: {name: OpenML's id, sizes, and the positive of two classes}."""
 
@@ -90,19 +92,19 @@ def _read(name: str, content: bytes, entry: dict[str, Any]) -> DataSet:
     if [*features, "target"] != frame.columns.tolist():
         raise ValueError(f"{name}: the columns of {entry['file']} are not those of the manifest.")
     columns = [
-        _codes(frame[f], levels[f]).astype(float) if is_nominal else frame[f].to_numpy(float)
+        _positions(frame[f], levels[f]).astype(float) if is_nominal else frame[f].to_numpy(float)
         for f, is_nominal in zip(features, nominal, strict=True)
     ]
     X = np.column_stack([np.where(c < 0, np.nan, c) if n else c for c, n in zip(columns, nominal, strict=True)])
     labels = _positive_last(list(entry["classes"]), entry.get("positive_class"))
-    y = _codes(frame["target"], labels)
+    y = _positions(frame["target"], labels)
     if (y < 0).any():
         raise ValueError(f"{name}: {entry['file']} holds classes that the manifest does not list.")
     return DataSet(name, X, y, tuple(labels), nominal, tuple(features), {f: levels[f] for f in text[:-1]})
 
 
-def _codes(column: pd.Series, levels: list[str]) -> np.ndarray:
-    return pd.Index(levels).get_indexer(column)
+def _positions(column: pd.Series, levels: list[str]) -> np.ndarray:
+    return level_codes(column, Levels(tuple(levels), has_missing=False))
 
 
 def _positive_last(labels: list[str], positive: str | None) -> list[str]:

@@ -1,5 +1,7 @@
 """Random decision trees, as a scikit-learn classifier."""
 
+import dataclasses
+
 import jax
 import numpy as np
 from sklearn.utils import check_consistent_length, check_random_state
@@ -9,8 +11,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from jaxunc._checks import check_one_of
 from jaxunc.growing import grow_random_trees
 from jaxunc.routing import bind
+from jaxunc.tables import as_instances, fit_columns
 
-from ._nominal import encode, fit_encoding, nominal_columns
 from ._rule_classifier import RuleClassifier
 
 
@@ -120,8 +122,8 @@ class RandomDecisionTreesClassifier(RuleClassifier):
             raise ValueError(f"y has 1 class, {classes.tolist()}; combining leaves needs two or more.")
         # What is wrong with the rule is said before the work of growing.
         self._make_rule(np.full(len(classes), 1 / len(classes)), n_samples=len(y), n_trees=1)
-        self._encoding = fit_encoding(X, self.nominal)
-        self.nominal_ = nominal_columns(self._encoding)
+        self._columns = fit_columns(X, self.nominal)
+        self.nominal_ = self._columns.is_nominal
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         forest = grow_random_trees(
             jax.random.key(seed),
@@ -136,7 +138,8 @@ class RandomDecisionTreesClassifier(RuleClassifier):
             missing=self.missing,
         )
         self.classes_ = np.asarray(forest.class_labels, classes.dtype)
-        self.forest_ = forest.with_empty_leaves(self.empty_leaves)
+        trees = dataclasses.replace(forest.trees, columns=self._columns)
+        self.forest_ = dataclasses.replace(forest, trees=trees).with_empty_leaves(self.empty_leaves)
         self.combiner_ = self._make_rule(forest.prior, n_samples=forest.n_samples, n_trees=forest.n_trees)
         self._bound = bind(self.forest_, self.combiner_)
         return self
@@ -147,12 +150,18 @@ class RandomDecisionTreesClassifier(RuleClassifier):
         return super()._choice()
 
     def encode(self, X) -> np.ndarray:
-        """X as ``forest_`` reads it: float32 ``[instances features]``, nominal values as codes, -1 where unseen."""
-        check_is_fitted(self, "forest_")
-        return self._instances(X)
+        """X as trees test it: float32 ``[instances features]``, nominal values as codes, -1 where unseen.
 
-    def _instances(self, X) -> np.ndarray:
+        ``forest_`` itself knows its columns and takes X as it is.
+        """
+        check_is_fitted(self, "forest_")
         return self._encoded(self._data(X, reset=False))
+
+    def _instances(self, X):
+        X = self._data(X, reset=False)
+        if self.missing == "error":
+            self._encoded(X)  # which refuses them
+        return X.astype(np.float64) if self._holds_only_numbers(X) else X
 
     def _data(self, X, *y, reset: bool):
         """X checked: as a frame if it came as one, else as an array; and its labels."""
@@ -165,14 +174,18 @@ class RandomDecisionTreesClassifier(RuleClassifier):
         return (X, *y) if y else X
 
     def _encoded(self, X) -> np.ndarray:
-        values = encode(X, self._encoding)
-        if self.missing == "error" and np.isnan(values).any():
+        values, missing = as_instances(X.astype(np.float64) if self._holds_only_numbers(X) else X, self._columns)
+        if missing and self.missing == "error":
             row, column = map(int, np.argwhere(np.isnan(values))[0])
             raise ValueError(
                 f"X[{row}, {column}] is NaN. Random decision trees test known numbers: impute it, or pass "
                 "missing='random', which sends missing numbers in a direction drawn for each node."
             )
-        return values
+        return np.asarray(values)
+
+    def _holds_only_numbers(self, X) -> bool:
+        """Whether an array of objects has no nominal column."""
+        return self._columns.levels is None and not hasattr(X, "iloc") and X.dtype == object
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -10,7 +10,6 @@ import numpy as np
 from jaxunc._numerics import NAN_LAST, split_words
 from jaxunc.forest import Forest, Forks, Trees
 from jaxunc.forest._distinct import bucket, distinct_rows, padded_table
-from jaxunc.tables import Columns
 
 from ._decide import MISSING_LEFT
 from ._sample import Sample
@@ -140,7 +139,7 @@ def join_parts(parts: list[Part], sample: Sample) -> Forest:
         child=stacked("child", np.arange(width)),
         missing_right=stacked("missing_right", True),
         tree_depth=jnp.asarray(depth),
-        columns=Columns(len(sample.order), sample.names),
+        columns=sample.columns,
         forks=forks,
     )
     total = sample.totals.sum()

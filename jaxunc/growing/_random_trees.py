@@ -56,7 +56,7 @@ def grow_random_trees(
         A typed key, ``jax.random.key(seed)``. It determines the trees, whatever the backend and the number of cores;
         tree i is the same whatever ``n_trees``.
     X
-        Instances ``[instances features]``, numbers (NumPy, JAX or pandas), used as float32.
+        Instances ``[instances features]`` (NumPy, JAX or pandas): numbers, used as float32, and what ``nominal`` names.
     y
         Labels ``[instances]``, two classes or more.
     n_trees
@@ -69,8 +69,10 @@ def grow_random_trees(
     max_depth
         Nodes that many tests deep are leaves, a multi-way test counting once; ≥ 0, None for no limit.
     nominal
-        Booleans ``[features]``: True where the numbers are codes of nominal values (integers of at most 2²⁴). Such a
-        feature is tested at most once on a path, with a child for each value. Default: none.
+        Which features are nominal: tested at most once on a path, with a child for each value. Booleans ``[features]``,
+        names, positions or ``"auto"``, as for `jaxunc.tables.fit_columns`, which finds the levels: a missing value is
+        one of them. Of columns of numbers, booleans say that they hold codes already (integers of at most 2²⁴).
+        Default: none.
     sample_weight
         What each instance counts in the leaves, ≥ 0. Weights do not change the tests, but an instance of weight 0 is
         left out altogether.
@@ -89,10 +91,10 @@ def grow_random_trees(
     Raises
     ------
     TypeError
-        If ``key`` is no typed key, or X holds no numbers.
+        If ``key`` is no typed key, or a feature that is not nominal holds no numbers.
     ValueError
-        If X holds infinite numbers, or NaN where that is refused (in nominal features always), y a single class, a
-        nominal feature anything but integers; if lengths differ, or a parameter is out of range.
+        If X holds infinite numbers, or NaN where that is refused (among codes always), y a single class, codes are
+        anything but integers; if ``nominal`` names no features, lengths differ, or a parameter is out of range.
 
     Notes
     -----

@@ -1,5 +1,6 @@
 """What people hand in, checked and encoded: order keys of numbers, ranks of nominal values."""
 
+import dataclasses
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -7,13 +8,9 @@ import numpy as np
 
 from jaxunc._checks import as_weights, distinct_labels
 from jaxunc._numerics import NAN_LAST, order_key, order_key_at_or_below
-from jaxunc.tables._instances import _plain_numbers as frame_values
+from jaxunc.tables import LARGEST_CODE, Columns, as_instances, fit_columns, holds_numbers
 
 from ._state import Data
-
-LARGEST_CODE = 2**24
-"""Integers up to here are exact in float32."""
-
 
 SMALLEST = 256
 """Arrays are at least so long, so that all small sets share their programs."""
@@ -35,7 +32,8 @@ class Sample(NamedTuple):
     totals: np.ndarray
     """Class counts of the sample."""
     labels: tuple
-    names: tuple[str, ...] | None
+    columns: Columns
+    """Which columns are nominal, and the levels of those that did not come as codes."""
 
 
 def power_of_two(n: int) -> int:
@@ -45,14 +43,16 @@ def power_of_two(n: int) -> int:
 
 def encode(X, y, nominal, sample_weight, missing: str) -> Sample:
     """Check a training set and encode it; raises what `grow_random_trees` documents."""
-    names = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
-    values = _numbers(X)
+    columns = _columns(X, nominal)
+    values = np.asarray(as_instances(X, columns)[0])
+    if 0 in values.shape:
+        raise ValueError(f"X has shape {values.shape}; expected (instances, features), at least one of each.")
     n, n_features = values.shape
     labels, label = _labels(y, n)
     weight = _weights(sample_weight, n)
     present = np.flatnonzero(weight > 0)
     totals = np.bincount(label, weights=weight, minlength=len(labels))
-    kinds = _kinds(nominal, n_features)
+    kinds = columns.is_nominal
     _check_known(values, kinds, missing)
     order = np.concatenate([np.flatnonzero(~kinds), np.flatnonzero(kinds)])
     stored = np.zeros(power_of_two(max(values.size, 4 * SMALLEST)), np.int32)
@@ -80,29 +80,20 @@ def encode(X, y, nominal, sample_weight, missing: str) -> Sample:
     table = np.zeros((n_features, max(map(len, boundaries), default=0)), np.int32)
     for row, edges in zip(table[n_features - len(boundaries) :], boundaries, strict=True):
         row[: len(edges)] = edges
-    return Sample(data, len(present), _padded(present.astype(np.int32)), order, table, weight, totals, labels, names)
+    return Sample(data, len(present), _padded(present.astype(np.int32)), order, table, weight, totals, labels, columns)
 
 
 def _padded(values: np.ndarray, smallest: int = SMALLEST) -> np.ndarray:
     return np.pad(values, (0, power_of_two(max(len(values), smallest)) - len(values)))
 
 
-def _numbers(X) -> np.ndarray:
-    if hasattr(X, "tocsr"):
-        raise TypeError("X is a sparse matrix; pass X.toarray().")
-    values = frame_values(X, "X") if hasattr(X, "columns") else np.asarray(X)
-    if values.dtype.kind not in "fiub":
-        raise TypeError(f"X has dtype {values.dtype}; pass numbers: encode nominal columns as integers.")
-    if values.ndim != 2 or 0 in values.shape:
-        raise ValueError(f"X has shape {values.shape}; expected (instances, features), at least one of each.")
-    with np.errstate(over="ignore"):
-        values = values.astype(np.float32)
-    if np.any(np.isinf(values)):
-        row, column = map(int, np.argwhere(np.isinf(values))[0])
-        raise ValueError(
-            f"X[{row}, {column}] is infinite or too large for float32; clip it, or leave the instance out."
-        )
-    return values
+def _columns(X, nominal) -> Columns:
+    """As `fit_columns` says; but of columns of numbers, booleans say that they hold codes."""
+    mask = np.asarray(nominal)
+    if mask.dtype != bool or mask.shape != (numbers := holds_numbers(X)).shape:
+        return fit_columns(X, nominal)
+    columns = fit_columns(X, mask & ~numbers)
+    return dataclasses.replace(columns, nominal=tuple(mask.tolist())) if mask.any() else columns
 
 
 def _check_known(values: np.ndarray, kinds: np.ndarray, missing: str) -> None:
@@ -139,16 +130,6 @@ def _weights(sample_weight, n: int) -> np.ndarray:
     return weight
 
 
-def _kinds(nominal, n_features: int) -> np.ndarray:
-    kinds = np.zeros(n_features, bool) if nominal is None else np.asarray(nominal)
-    if kinds.shape != (n_features,) or kinds.dtype != bool:
-        raise ValueError(
-            f"nominal has shape {kinds.shape} and dtype {kinds.dtype}; pass one boolean per feature, "
-            f"shape ({n_features},), True where the feature is nominal."
-        )
-    return kinds
-
-
 def _ranks(column: np.ndarray, present: np.ndarray, feature: int) -> tuple[np.ndarray, np.ndarray]:
     """The rank of each value, and the order key of the largest number of each rank.
 
@@ -159,7 +140,8 @@ def _ranks(column: np.ndarray, present: np.ndarray, feature: int) -> tuple[np.nd
         found = codes[codes != np.rint(codes)][:3].tolist() or codes[[0, -1]].tolist()
         raise ValueError(
             f"nominal feature {feature} holds {found}; "
-            f"encode its values as integers of at most {LARGEST_CODE}, for instance by OrdinalEncoder."
+            f"encode its values as integers of at most {LARGEST_CODE}, or name the feature by its position: nominal="
+            f"[{feature}]."
         )
     gap = np.concatenate([[True], np.diff(codes) > 1])
     rank = np.cumsum(1 + gap) - 1

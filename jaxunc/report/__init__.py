@@ -1,6 +1,7 @@
 """Comparisons of rules on someone's data: read a table, run a study, show its results."""
 
-from ._data import Table, breast_cancer, find_leaks, read_table
+from ._data import Table, breast_cancer, read_table
+from ._doubts import find_leaks
 from ._evaluate import METRICS, Outcome, evaluate
 from ._page import write_page
 from ._rules import RULES, Rule

@@ -1,9 +1,5 @@
 """A table from a file → features as numbers, classes as codes, and in words what was done to get there."""
 
-import difflib
-import gzip
-import warnings
-import zlib
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -13,9 +9,10 @@ from jaxtyping import Float, Int
 from pandas.api import types
 from sklearn.datasets import load_breast_cancer
 
-_CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
-_PARQUET = (".parquet", ".pq")
-_FORMATS = "a CSV file (.csv, .tsv, also .gz; UTF-8, column names in the first line) or a Parquet file (.parquet, .pq)"
+from ._doubts import find_counters, find_leaks, texts_like_numbers
+from ._files import read_frame
+from ._names import columns, listed, nearest
+
 _MISSING_WORDS = "empty cells, '?', 'NA', 'None', 'null', 'nan' and the like"
 # A numeric target with more distinct values than this, fractions among them, is no set of classes.
 _MOST_NUMERIC_CLASSES = 20
@@ -66,99 +63,31 @@ def read_table(path: str | Path, target: str | None) -> Table:
         missing or a quantity rather than classes; a column holds infinite values; or no column is left.
     """
     path = Path(path)
-    frame = _read_frame(path)
+    frame = read_frame(path)
     frame.columns = frame.columns.map(str)
     if not frame.columns.is_unique:
         twice = frame.columns[frame.columns.duplicated()].unique().tolist()
-        raise ValueError(f"DATA={str(path)!r} has several columns named {_listed(twice)}; give each its own name.")
+        raise ValueError(f"DATA={str(path)!r} has several columns named {listed(twice)}; give each its own name.")
     y, labels = _classes(frame, target)
     features = frame.drop(columns=str(target))
     values, notes, nominal = _features(features)
     X = np.column_stack(list(values.values()))
-    doubts = (*find_leaks(values, y), *_counters(values), *_texts_like_numbers(features))
+    doubts = (*find_leaks(values, y), *find_counters(values), *texts_like_numbers(features))
     return Table(path.name, X, y, labels, notes, doubts, nominal)
-
-
-def _read_frame(path: Path) -> pd.DataFrame:
-    """The file as it is, or a ValueError that says what is wrong with it."""
-    if not path.exists():
-        siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise ValueError(f"DATA={str(path)!r} does not exist.{_nearest(path.name, siblings)} Pass {_FORMATS}.")
-    name = path.name.lower()
-    if path.is_dir() or not name.endswith(_CSV + _PARQUET):
-        found = "is a folder" if path.is_dir() else f"has the ending {path.suffix!r}"
-        raise ValueError(f"DATA={str(path)!r} {found}; expected {_FORMATS}. Export the data as one of these.")
-    kind = "Parquet" if name.endswith(_PARQUET) else "CSV"
-    try:
-        if path.stat().st_size == 0:
-            raise ValueError("it is empty")
-        frame = _read_parquet(path) if kind == "Parquet" else _read_csv(path)
-        if frame.empty:
-            raise ValueError(f"it has {len(frame)} rows and {frame.shape[1]} columns")
-        return frame
-    except ImportError as error:
-        raise ImportError(f"DATA={str(path)!r} is Parquet, which needs pyarrow.", name="pyarrow") from error
-    except (ValueError, OSError, EOFError, NotImplementedError, zlib.error) as error:
-        reason = " ".join(str(error).split()).rstrip(".")
-        raise ValueError(
-            f"DATA={str(path)!r} cannot be read as {kind}: {reason}. Pass {_FORMATS}, with rows."
-        ) from error
-
-
-def _read_parquet(path: Path) -> pd.DataFrame:
-    frame = pd.read_parquet(path)
-    named = [name for name in frame.index.names if name is not None]
-    return frame.reset_index(named) if named else frame
-
-
-def _read_csv(path: Path) -> pd.DataFrame:
-    opened = gzip.open if path.name.lower().endswith(".gz") else open
-    with opened(path, "rb") as file:
-        head = file.read(1 << 16)
-    if b"\0" in head:
-        raise ValueError("it holds binary data, not UTF-8 text")
-    if not head.strip():
-        raise ValueError("it is empty")
-    first_line = head.decode("utf-8-sig", errors="ignore").lstrip().splitlines()[0]
-    separator = max(",;\t", key=first_line.count)
-    try:
-        with warnings.catch_warnings():
-            # pandas only warns before it cuts off the cells of a row that is longer than the first line.
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            options = {"sep": separator, "encoding": "utf-8-sig", "index_col": False}
-            names = pd.read_csv(path, header=None, nrows=1, dtype=str, **options).iloc[0]
-            if len(twice := names[names.duplicated() & names.notna()].unique()):
-                raise ValueError(f"several columns are named {_listed(twice.tolist())}; give each its own name")
-            frame = pd.read_csv(path, na_values=["?"], low_memory=False, **options)
-    except pd.errors.ParserWarning as error:
-        raise ValueError("a row has more cells than the first line has names") from error
-    except UnicodeDecodeError as error:
-        raise ValueError("it is not UTF-8 text; save it as UTF-8") from error
-    return frame if separator == "," else frame.apply(_with_decimal_points)
-
-
-def _with_decimal_points(column: pd.Series) -> pd.Series:
-    """Numbers with decimal commas, as spreadsheets write them beside semicolons, as numbers."""
-    if types.is_any_real_numeric_dtype(column.dtype):
-        return column
-    words = column.dropna().astype(str)
-    if not len(words) or not words.str.fullmatch(r"\s*[-+]?\d*,?\d+\s*").all():
-        return column
-    return column.map(lambda word: float(word.replace(",", ".")), na_action="ignore").astype(float)
 
 
 def _classes(frame: pd.DataFrame, target: str | None) -> tuple[np.ndarray, tuple[str, ...]]:
     """Codes and labels of the target column."""
-    columns = frame.columns.tolist()
+    names = frame.columns.tolist()
     if target is None:
         raise ValueError(
             "--target is missing: it names the column that holds the classes. "
-            f"DATA has the columns {_listed(columns, 20)}; for the last one, add --target {columns[-1]!r}."
+            f"DATA has the columns {listed(names, 20)}; for the last one, add --target {names[-1]!r}."
         )
-    if target not in columns:
+    if target not in names:
         raise ValueError(
-            f"--target={target!r} is no column of DATA.{_nearest(target, columns)} "
-            f"Choose one of its columns: {_listed(columns, 20)}."
+            f"--target={target!r} is no column of DATA.{nearest(target, names)} "
+            f"Choose one of its columns: {listed(names, 20)}."
         )
     column = cast(pd.Series, frame[target])
     missing = column.isna().to_numpy()
@@ -215,16 +144,16 @@ def _features(frame: pd.DataFrame) -> tuple[dict[str, np.ndarray], tuple[str, ..
         )
     notes = []
     if encoded:
-        notes.append(f"{_columns(encoded)} without numbers: encoded by the rank of each value in sorted order.")
+        notes.append(f"{columns(encoded)} without numbers: encoded by the rank of each value in sorted order.")
     if constant or empty:
         parts = [
-            f"{kind}: {_listed(names)}" for kind, names in (("constant", constant), ("all missing", empty)) if names
+            f"{kind}: {listed(which)}" for kind, which in (("constant", constant), ("all missing", empty)) if which
         ]
         notes.append(f"Left out as uninformative ({'; '.join(parts)}).")
     with_missing = [name for name, numbers in values.items() if np.isnan(numbers).any()]
     if with_missing:
         n_missing = sum(int(np.isnan(values[name]).sum()) for name in with_missing)
-        notes.append(f"{n_missing} missing values in {_columns(with_missing)}: left to the trees as missing.")
+        notes.append(f"{n_missing} missing values in {columns(with_missing)}: left to the trees as missing.")
     if copies := _copies(values):
         said = ", ".join(f"{copy!r} = {first!r}" for copy, first in copies[:5])
         notes.append(
@@ -240,55 +169,6 @@ def _copies(values: dict[str, np.ndarray]) -> list[tuple[str, str]]:
     # Adding 0 makes -0 and 0 the same bytes.
     first = {name: seen.setdefault((numbers + 0.0).tobytes(), name) for name, numbers in values.items()}
     return [(name, other) for name, other in first.items() if name != other]
-
-
-def find_leaks(values: dict[str, np.ndarray], y: Int[np.ndarray, "instances"]) -> tuple[str, ...]:
-    """A sentence of warning if columns tell the classes apart one for one, as the target itself would."""
-    n_classes = len(np.unique(y))
-    leaks = []
-    for name, numbers in values.items():
-        levels, codes = np.unique(numbers, return_inverse=True)
-        if len(levels) == n_classes and len(np.unique(codes * n_classes + y)) == n_classes:
-            leaks.append(name)
-    if not leaks:
-        return ()
-    return (
-        f"{_columns(leaks)} tell{'s' * (len(leaks) == 1)} the classes apart one for one: is the target among the "
-        "features? Scores will be perfect, and say nothing.",
-    )
-
-
-def _counters(values: dict[str, np.ndarray]) -> tuple[str, ...]:
-    """A sentence of warning if columns number the rows."""
-    counters = [name for name, numbers in values.items() if len(numbers) > 2 and np.all(np.diff(numbers) == 1)]
-    if not counters:
-        return ()
-    return (
-        f"{_columns(counters)} number{'s' * (len(counters) == 1)} the rows: if rows are in the order of their classes "
-        "it gives them away, and new rows will have other numbers. Leave it out.",
-    )
-
-
-def _texts_like_numbers(frame: pd.DataFrame) -> tuple[str, ...]:
-    """Sentences of warning on texts that are numbers or dates with something in the way: as texts they are ordered
-    letter by letter."""
-    said = []
-    for name in frame.columns:
-        column = cast(pd.Series, frame[name]).dropna()
-        if not len(column) or not (types.is_object_dtype(column.dtype) or types.is_string_dtype(column.dtype)):
-            continue
-        words = column.astype(str).str.strip()
-        plain = cast(pd.Series, pd.to_numeric(words, errors="coerce")).notna()
-        like = words.str.fullmatch(r"[-+]?[$€£]?\d[\d.,' ]*[%$€£]?|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}")
-        if (plain | like).mean() < 0.9:
-            continue
-        odd = words[~plain].unique().tolist()
-        said.append(
-            f"{_columns([name])} holds numbers or dates but for values such as {_listed(odd, 3)}, so it was read as "
-            "text and ordered letter by letter. Leave cells empty where a value is missing, and write numbers plainly "
-            "(1234.5) and dates as 2024-12-31."
-        )
-    return tuple(said)
 
 
 def _as_numbers(column: pd.Series, name: str) -> tuple[np.ndarray, bool]:
@@ -310,6 +190,8 @@ def _as_numbers(column: pd.Series, name: str) -> tuple[np.ndarray, bool]:
 
 def _factorize(column: pd.Series) -> tuple[np.ndarray, pd.Index]:
     """Ranks of the values in sorted order (-1 where missing; a categorical keeps its own order), and the values."""
+    # No codes of `jaxunc.tables`, which name things: most forests here compare ranks, so dates, categories and numbers
+    # keep their order, and what is missing stays missing.
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.cat.remove_unused_categories()
         return column.cat.codes.to_numpy(), column.cat.categories
@@ -317,18 +199,3 @@ def _factorize(column: pd.Series) -> tuple[np.ndarray, pd.Index]:
         column = column.map(str, na_action="ignore")  # mixed kinds have no order
     codes, levels = pd.factorize(column, sort=True)
     return codes, pd.Index(levels)
-
-
-def _columns(names: list[str]) -> str:
-    return f"{len(names)} column{'s' * (len(names) > 1)} ({_listed(names)})"
-
-
-def _listed(names: list[str], most: int = 5) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(map(repr, names[:most])) + more
-
-
-def _nearest(name: str, names: list[str]) -> str:
-    by_lower = {other.lower(): other for other in names}
-    close = difflib.get_close_matches(name.lower(), list(by_lower), n=1, cutoff=0.75)
-    return f" Did you mean {by_lower[close[0]]!r}?" if close else ""

@@ -99,9 +99,9 @@ def _grow(
     model = FORESTS[cell.forest](settings.n_trees, cell.leaf_size, seed, settings.counts == "oob")
     if isinstance(model, RandomDecisionTreesClassifier):
         model.set_params(nominal=list(table.nominal)).fit(*grown_on[:2])
-        forest, X_test = model.forest_, model.encode(X_test)
+        forest = model.forest_
         if settings.counts == "calibration":
-            forest = recount(forest, model.encode(counted_on[0]), counted_on[1])
+            forest = recount(forest, *counted_on[:2])
     else:
         model.fit(*grown_on[:2])
         forest = counted_forest(from_sklearn(model), model, settings.counts, *counted_on).forest

@@ -7,7 +7,7 @@ from jaxtyping import Bool
 
 from ._columns import Columns
 from ._levels import NUMBERS, QUANTITIES, fit_levels
-from ._table import as_table, column_of, is_frame, kind_of
+from ._table import as_table, column_of, frame_names, is_frame, kind_of
 
 
 def fit_columns(X: Any, nominal: Any = "auto") -> Columns:
@@ -48,7 +48,7 @@ def fit_columns(X: Any, nominal: Any = "auto") -> Columns:
     if len(table.shape) != 2:
         raise ValueError(f"X has shape {table.shape}; expected (instances, features).")
     number = table.shape[1]
-    names = tuple(map(str, table.columns)) if is_frame(table) else None
+    names = frame_names(table) if is_frame(table) else None
     kinds = _kinds(table, nominal, names or ())
     if not kinds.any():
         return Columns(number, names)

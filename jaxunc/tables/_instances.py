@@ -11,7 +11,7 @@ from jaxunc._checks import is_concrete
 
 from ._columns import Columns
 from ._levels import NUMBERS, is_missing
-from ._table import as_table, column_of, is_frame, kind_of
+from ._table import as_table, column_of, frame_names, is_frame, kind_of
 
 Instances = Float32[np.ndarray, "instances features"] | Float32[jax.Array, "instances features"]
 
@@ -75,11 +75,11 @@ def as_instances(data: Any, columns: Columns, name: str = "X", *, infinite: bool
     table = as_table(data, name)
     on_device = isinstance(table, jax.Array) and jax.default_backend() != "cpu" and columns.levels is None
     if is_frame(table):
-        _check_names(list(map(str, table.columns)), columns, name)
+        _check_names(frame_names(table), columns, name)
         check_shape(table.shape, columns, name)
         values = _numbers_of_frame(table, columns, name)
     else:
-        values = table if on_device else np.asarray(table)
+        values: Any = table if on_device else np.asarray(table)
         if columns.levels is None and values.dtype.kind not in NUMBERS:
             raise TypeError(f"{name} has dtype {values.dtype}; pass numbers; encode text columns as in training.")
         check_shape(values.shape, columns, name)
@@ -112,9 +112,9 @@ def check_shape(shape: tuple[int, ...], columns: Columns, name: str) -> None:
         )
 
 
-def _check_names(found: list[str], columns: Columns, name: str) -> None:
+def _check_names(found: tuple[str, ...], columns: Columns, name: str) -> None:
     known = columns.names
-    if known is None or found == list(known):
+    if known is None or found == known:
         return
     absent, unknown = [c for c in known if c not in set(found)], [c for c in found if c not in set(known)]
     if absent or unknown:
@@ -145,7 +145,7 @@ def _plain_numbers(frame: Any, name: str) -> np.ndarray:
     """A frame of numbers as float64, NaN where they are missing; columns of objects may hold numbers too."""
     if all(kind_of(dtype) in NUMBERS for dtype in frame.dtypes):
         return frame.to_numpy(dtype=np.float64, na_value=np.nan)
-    return _converted(frame, list(map(str, frame.columns)), name)
+    return _converted(frame, list(frame_names(frame)), name)
 
 
 def _numbers_of_array(array: np.ndarray, columns: Columns, name: str) -> np.ndarray:

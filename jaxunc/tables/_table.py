@@ -20,6 +20,11 @@ def as_table(data: Any, name: str) -> Any:
     return np.asarray(data, dtype=object) if array.dtype.kind in "US" else array
 
 
+def frame_names(frame: Any) -> tuple[str, ...]:
+    """The names of a frame's columns, as texts."""
+    return tuple(map(str, frame.columns))
+
+
 def column_of(table: Any, j: int) -> Any:
     """One column of a frame or an array."""
     return table.iloc[:, j] if is_frame(table) else np.asarray(table)[:, j]

@@ -16,6 +16,8 @@ from hypothesis.extra import numpy as hnp
 
 import jaxunc as ju
 from jaxunc.growing import _random_trees
+from jaxunc.growing._sample import encode
+from jaxunc.tables import Columns, Levels
 from tests._forests import leaf_nodes, order_key
 from tests._refusal import refuses
 from tests.growing._exact import exact_roots, exact_trees, of_sizes
@@ -258,6 +260,48 @@ def test_data_frames_are_named():
         forest.with_empty_leaves("none")
 
 
+def same_trees(a: ju.Forest, b: ju.Forest) -> None:
+    for mine, other in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+def test_words_grow_the_trees_of_their_codes():
+    """However the nominal columns are named; missing words are a level of their own."""
+    X, y, nominal = mixed(60)
+    X[:, 3] = np.searchsorted(np.unique(X[:, 3]), X[:, 3])
+    X[:, 1] += X[:, 1] == 3  # a gap between codes is none between levels
+    frame = pandas.DataFrame(X, columns=list("abcd"))
+    words = frame.assign(
+        b=frame["b"].map(dict(zip([0, 1, 2, 4], ["one", "two", "z", None], strict=True))),
+        d=pandas.Categorical.from_codes(X[:, 3].astype(int), list("tuvwxz")),
+    )
+    grow = lambda data, nominal: ju.grow_random_trees(
+        jax.random.key(8), data, y, n_trees=5, min_samples_leaf=2, nominal=nominal
+    )
+    codes = frame.assign(b=frame["b"].replace(4, 3))
+    expected = grow(codes, nominal)
+    for named in ("auto", ["b", "d"], [1, 3], nominal):
+        same_trees(grow(words, named), expected)
+    same_trees(grow(words.to_numpy(dtype=object), "auto"), grow(codes.to_numpy(), nominal))
+    same_trees(grow(frame.to_numpy(), [1, 3]), grow(codes.to_numpy(), nominal))
+    with refuses(TypeError, r"columns \['d'\].*no numbers"):
+        grow(words, ["b"])
+
+
+def test_booleans_say_of_numbers_that_they_are_codes():
+    """In a frame with words too; a gap between codes is a place for unseen values."""
+    X, y, nominal = mixed(60)
+    frame = pandas.DataFrame(X, columns=list("abcd")).assign(b=np.array(list("pqrs"))[X[:, 1].astype(int)])
+    sample = encode(frame, y, nominal, None, "error")
+    levels = Levels(("p", "q", "r", "s"), False)
+    assert sample.columns == Columns(4, ("a", "b", "c", "d"), tuple(nominal.tolist()), (None, levels, None, None))
+    same = encode(X, y, nominal, None, "error")
+    np.testing.assert_array_equal(sample.boundaries, same.boundaries)
+    np.testing.assert_array_equal(sample.data.keys, same.data.keys)
+    assert same.columns == Columns(4, nominal=tuple(nominal.tolist()))
+    assert encode(X, y, np.zeros(4, bool), None, "error").columns == Columns(4)
+
+
 GOOD = {"key": jax.random.key(0), "X": np.arange(8.0).reshape(4, 2), "y": [0, 1, 0, 1]}
 
 
@@ -284,8 +328,8 @@ GOOD = {"key": jax.random.key(0), "X": np.arange(8.0).reshape(4, 2), "y": [0, 1,
         ({"min_samples_leaf": 0}, ValueError, "need not end"),
         ({"min_samples_split": 0}, ValueError, "min_samples_split=0"),
         ({"max_depth": -1}, ValueError, "max_depth=-1"),
-        ({"nominal": np.ones(3, bool)}, ValueError, "nominal has shape"),
-        ({"nominal": np.array([0, 1])}, ValueError, "nominal has shape"),
+        ({"nominal": np.ones(3, bool)}, ValueError, "nominal=.* does not fit X"),
+        ({"nominal": np.array([1, 1])}, ValueError, "positions .each once. or one boolean"),
         ({"X": np.full((4, 2), 0.5), "nominal": np.ones(2, bool)}, ValueError, "nominal feature 0.*integers"),
         ({"X": np.full((4, 2), 2.0**25), "nominal": np.ones(2, bool)}, ValueError, "nominal feature 0.*integers"),
         ({"sample_weight": np.zeros(4)}, ValueError, "0 for every instance"),

@@ -90,6 +90,20 @@ def test_plain_numbers():
     check(np.full((2, 3), 1e39), np.full((2, 3), np.inf), columns, infinite=True)
 
 
+def test_arrays_on_an_accelerator_stay_there(monkeypatch):
+    """Unless values are to be looked up."""
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    X = jnp.asarray([[1, 2], [3, 4]])
+    values, missing = as_instances(X, Columns(2))
+    assert isinstance(values, jax.Array)
+    assert (values.dtype, missing) == (jnp.float32, False)
+    hole = jnp.asarray([[1.0, jnp.nan]])
+    assert as_instances(hole, Columns(2, nominal=(True, False)))[1] is True
+    with refuses(ValueError, r"X\[0, 1\] is infinite"):
+        as_instances(jnp.asarray([[1.0, jnp.inf]]), Columns(2))
+    assert isinstance(as_instances(X, fit_columns(X, [0]))[0], np.ndarray)
+
+
 def test_numbers_that_are_values():
     """With levels numbers are looked up in an array too; without, they are codes."""
     X = np.array([[10, 7.0], [5, 8], [np.nan, 9]])

@@ -1,0 +1,182 @@
+"""Levels and codes of single columns, whatever their values and types."""
+
+from unittest import mock
+
+import numpy as np
+import pandas
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from jaxunc.tables import Levels, as_instances, fit_columns, fit_levels, level_codes
+
+pytestmark = pytest.mark.once
+
+ANY = st.one_of(
+    st.none(),
+    st.just(pandas.NA),
+    st.just(pandas.NaT),
+    st.booleans(),
+    st.integers(-3, 3),
+    st.integers(),
+    st.floats(),
+    st.floats(-3, 3).map(round).map(float),
+    st.text(max_size=3),
+    st.sampled_from(["1", "1.0", "True", "nan", "None", "<NA>"]),
+    st.dates(),
+)
+
+
+def objects(values: list) -> np.ndarray:
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
+
+
+def word(value) -> str | None:
+    """What a value reads as, None where it is missing: by the definition."""
+    if value is None or value is pandas.NA or value is pandas.NaT or (isinstance(value, float) and np.isnan(value)):
+        return None
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def check_codes(column, words: list[str | None], levels: Levels) -> None:
+    place = {text: i for i, text in enumerate(levels.values)}
+    missing = len(place) if levels.has_missing else -1
+    expected = [missing if text is None else place.get(text, -1) for text in words]
+    assert level_codes(column, levels).tolist() == expected
+
+
+@given(st.lists(ANY, max_size=12), st.lists(ANY, max_size=12))
+def test_objects(fitted, others):
+    """Values that read alike are one level; texts are sorted; what was not fitted is unseen."""
+    words = [word(value) for value in fitted]
+    levels = fit_levels(objects(fitted))
+    assert levels == (tuple(sorted({text for text in words if text is not None})), None in words)
+    assert level_codes(objects(list(levels.values)), levels).tolist() == list(range(len(levels.values)))
+    for values in (fitted, others, [*others, *fitted]):
+        check_codes(objects(values), [word(value) for value in values], levels)
+        check_codes(pandas.Series(objects(values)), [word(value) for value in values], levels)
+
+
+NUMBERS = st.sampled_from([np.int64, np.int8, np.uint64, np.float64, np.float32, np.float16, np.bool_])
+
+
+@given(st.data(), NUMBERS)
+def test_numbers(data, dtype):
+    """As numbers, each to its last digit: those beyond float32 among them."""
+    column = lambda: data.draw(hnp.arrays(dtype, st.integers(0, 8)))
+    fitted, others = column(), column()
+    missing = np.isnan(fitted.astype(float))
+    levels = fit_levels(fitted)
+    known = np.unique(fitted[~missing])
+    assert levels == (tuple(known.tolist()), bool(missing.any()))
+    for values in (fitted, others, pandas.Series(others)):
+        expected = []
+        for value in np.asarray(values).tolist():
+            last = len(known) if levels.has_missing else -1
+            expected.append(last if value != value else [*levels.values, value].index(value))
+        expected = [-1 if e == len(known) and v == v else e for e, v in zip(expected, values, strict=True)]
+        assert level_codes(values, levels).tolist() == expected
+
+
+@given(st.permutations(list("abcd")), st.lists(st.sampled_from([*"abcd", None]), max_size=9), st.sampled_from("abcd"))
+def test_categories(order, values, absent):
+    """Their own order is none of the levels', nor are categories that do not occur."""
+    values = [None if value == absent else value for value in values]
+    categorical = pandas.Series(pandas.Categorical(values, categories=order))
+    levels = fit_levels(categorical)
+    assert levels == fit_levels(objects(values))
+    for known in (levels, Levels(("d", absent), False)):
+        expected = level_codes(objects(values), known).tolist()
+        for column in (
+            categorical,
+            categorical.cat.reorder_categories(sorted(order)),
+            pandas.Series(values, dtype="str"),
+        ):
+            assert level_codes(column, known).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("column", "levels"),
+    [
+        (pandas.Series([3, None, 10], dtype="Int64"), Levels((3, 10), True)),
+        (pandas.Series([2**53 + 1, None, 2**53], dtype="Int64"), Levels((2**53, 2**53 + 1), True)),
+        (pandas.Series([0.5, None], dtype="Float64"), Levels((0.5,), True)),
+        (pandas.Series([True, None, False], dtype="boolean"), Levels((False, True), True)),
+        (pandas.Series(["b", None, "a"], dtype="string"), Levels(("a", "b"), True)),
+        (pandas.Series(["b", "a"], dtype="str"), Levels(("a", "b"), False)),
+        (pandas.Series([None, None]), Levels((), True)),
+        (pandas.Series(pandas.Categorical([10, 9, None])), Levels((9, 10), True)),
+        (pandas.Series(pandas.Categorical([None], categories=["a"])), Levels((), True)),
+        (pandas.Series(pandas.Categorical([], categories=["a"])), Levels((), False)),
+        (pandas.Series([1, 0, 1], dtype="Sparse[int64]"), Levels((0, 1), False)),
+        (np.array(["b", "a", "b"]), Levels(("a", "b"), False)),
+        (np.array([], object), Levels((), False)),
+    ],
+    ids=lambda value: str(value.dtype) if hasattr(value, "dtype") else "",
+)
+def test_types_of_columns(column, levels):
+    found = fit_levels(column)
+    assert found == levels
+    assert [type(value) for value in found.values] == [type(value) for value in levels.values]
+    known = [value for value in column if not pandas.isna(value)]
+    codes = level_codes(column, levels)
+    assert [levels.values[code] for code in codes if code < len(levels.values)] == known
+    assert levels.has_missing == (len(levels.values) in codes)
+
+
+@pytest.mark.parametrize("kind", ["datetime64[s]", "datetime64[us]", "datetime64[ns]", "datetime64[ns, UTC]"])
+def test_dates_as_names(kind):
+    """Where they are asked for; the unit that they are kept in does not count."""
+    days = pandas.Series(pandas.to_datetime(["2024-02-01", None, "2023-12-31"]))
+    if "UTC" in kind:
+        days = days.dt.tz_localize("UTC")
+    levels = fit_levels(days)
+    codes = [1, 2, 0]
+    assert level_codes(days.astype(kind), levels).tolist() == codes
+    assert level_codes(days.astype(object), levels).tolist() == codes
+    assert level_codes(days.astype("category"), levels).tolist() == codes
+    assert level_codes(days[1:].astype(kind), levels).tolist() == codes[1:]
+
+
+@pytest.mark.parametrize("dtype", [int, float, "Int64", "int8"])
+def test_numbers_among_objects_are_the_same_as_alone(dtype):
+    mixed = pandas.Series([2, 10] * 3, dtype=object)
+    alone = mixed.astype(dtype)
+    for fitted, other in ((mixed, alone), (alone, mixed)):
+        levels = fit_levels(fitted)
+        np.testing.assert_array_equal(level_codes(other, levels), level_codes(fitted, levels))
+
+
+def test_levels_in_an_order_of_their_own():
+    assert level_codes(objects(["b", "a", "c", None]), Levels(("c", "a", "b"), False)).tolist() == [2, 1, 0, -1]
+    assert level_codes(np.array([5, 1, 7, 9]), Levels((9, 1, 5), True)).tolist() == [2, 1, -1, 0]
+    assert level_codes(np.array([np.nan, 1.0]), Levels((9, 1, 5), True)).tolist() == [3, 1]
+
+
+def test_numbers_and_words_meet_as_words():
+    assert level_codes(np.array([1.0, 2.5, 3]), Levels(("1", "2.5", "x"), False)).tolist() == [0, 1, -1]
+    assert level_codes(objects(["1", "2.50", True]), Levels((1.0, 2.5), False)).tolist() == [0, -1, -1]
+    assert level_codes(objects(["True", False]), Levels((False, True), False)).tolist() == [1, 0]
+
+
+def test_wide_frames_are_taken_in_one_piece():
+    """Columns of numbers are not touched one by one, and no value is looked up twice."""
+    frame = pandas.DataFrame(np.arange(600.0).reshape(2, 300)).assign(a=["x", "y"], b=["y", "y"])
+    columns = fit_columns(frame)
+    calls = []
+
+    def to_numpy(self, *args, **kwargs):
+        calls.append(self.shape)
+        return original(self, *args, **kwargs)
+
+    original = pandas.DataFrame.to_numpy
+    with mock.patch.object(pandas.DataFrame, "to_numpy", to_numpy):
+        values, _ = as_instances(frame, columns)
+    assert calls == [(2, 300)]
+    np.testing.assert_array_equal(values[:, 298:], [[298, 299, 0, 0], [598, 599, 1, 0]])
+    lookups = columns.lookups
+    as_instances(frame, columns)
+    assert columns.lookups is lookups
