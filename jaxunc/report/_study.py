@@ -7,7 +7,7 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from sklearn.model_selection import RepeatedStratifiedKFold
 
 from jaxunc.counting import calibration_split, counted_forest, recount
@@ -57,8 +57,8 @@ def study(table: Table, settings: Settings, done: Container[Cell] = ()) -> Itera
     def run(cell: Cell) -> tuple[Cell, Outcome]:
         i = cell.repeat * settings.n_folds + cell.fold
         train, test = splits[i]
-        forest, X_test = _grow(cell, settings, settings.seed + i, table, train, test)
-        return cell, evaluate(forest, rules, X_test, table.y[test])
+        forest = _grow(cell, settings, settings.seed + i, table, train)
+        return cell, evaluate(forest, rules, table.X[test], table.y[test])
 
     # Threads suffice: growing trees and compiled programs let go of the interpreter.
     with ThreadPoolExecutor(_cores(), thread_name_prefix="jaxunc-study") as pool:
@@ -82,10 +82,9 @@ def _grow(
     seed: int,
     table: Table,
     train: Int[np.ndarray, "train"],
-    test: Int[np.ndarray, "test"],
-) -> tuple[Forest, Float[np.ndarray, "test features"]]:
-    """The forest of a cell, counted as the settings say, and the test instances as it reads them."""
-    X, y, X_test = table.X[train], table.y[train], table.X[test]
+) -> Forest:
+    """The forest of a cell, counted as the settings say."""
+    X, y = table.X[train], table.y[train]
     grown_on = counted_on = (X, y, None)
     if settings.counts == "calibration":
         try:
@@ -110,7 +109,7 @@ def _grow(
             f"a class is in none of the samples that the {forest.n_trees} trees count, so evidence for it is "
             "undefined. Raise --trees, or merge rare classes of the target."
         )
-    return forest, X_test
+    return forest
 
 
 def _cores() -> int:

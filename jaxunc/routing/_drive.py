@@ -72,6 +72,7 @@ def drive(score: Callable[[Part], PyTree], parts: list[Part], threads: int) -> P
 
     The answers of hosts are joined there, where it compiles nothing. A number may stand for all instances.
     """
+    threads = threads if len(parts) > 1 else 1
     answers = list(spread(threads)(lambda part: _trimmed(score(part), part.stop - part.start), parts))
     return jax.tree.map(_joined, *answers)
 
