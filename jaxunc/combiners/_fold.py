@@ -11,6 +11,7 @@ from jaxunc._checks import check_class_axis, check_counts
 from jaxunc._numerics import as_counts
 
 from ._lift import combine_counts, warn_if_sizes_are_lost
+from ._methods import attribute
 
 
 def tree_field(**kwargs) -> Any:
@@ -44,6 +45,13 @@ class Fold(eqx.Module):
     reads_sizes: ClassVar[bool] = False
     """Whether the rule compares leaf sizes with a number of instances: then counts that look like frequencies are
     warned of where they enter."""
+
+    # A rule is one function, whatever its arrays hold: see `Method`. (`equinox.tree_equal` compares what rules hold.)
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+    def __getattribute__(self, name: str) -> Any:
+        return attribute(self, name)
 
     @abc.abstractmethod
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
