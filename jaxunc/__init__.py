@@ -20,6 +20,7 @@ from jaxunc import (
     scorers,
     smoothing,
 )
+from jaxunc._numerics import TwoFloat
 from jaxunc.combiners import (
     Answer,
     AveragedIntervals,
@@ -76,6 +77,7 @@ __all__ = [
     "Pooling",
     "Preference",
     "Together",
+    "TwoFloat",
     "Uncertainty",
     "UncertaintyDecomposition",
     "Vote",
