@@ -9,10 +9,9 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Int32, Num, PyTree
 
-from jaxunc._checks import is_concrete
+from jaxunc._checks import is_concrete, warn_of_fractions
 from jaxunc._numerics import float_dtype
 from jaxunc.forest import Forest
-from jaxunc.imprecise import warn_of_fractions
 
 from ._answer import Answer
 from ._merge import accumulator, merge_kinds
@@ -62,14 +61,9 @@ def check_tree_fields(fold: "Fold", n_trees: int) -> None:
 
 
 def warn_if_sizes_are_lost(fold: "Fold", counts: Num[Array, "... classes"]) -> None:
-    """Warn of counts that look like frequencies if the rule, or one within it, reads leaf sizes."""
-
-    def reads_sizes(node) -> bool:
-        parts = node.values() if isinstance(node, dict) else vars(node).values() if hasattr(node, "lift") else ()
-        return getattr(node, "reads_sizes", False) or any(map(reads_sizes, parts))
-
-    if reads_sizes(fold):
-        warn_of_fractions(counts, stacklevel=5)
+    """Warn of counts that look like frequencies if the rule reads leaf sizes."""
+    if fold.reads_sizes:
+        warn_of_fractions(counts)
 
 
 def _lift_rows(fold: "Fold", counts: Num[Array, "rows classes"]) -> PyTree:
