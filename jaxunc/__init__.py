@@ -22,6 +22,7 @@ from jaxunc import (
     smoothing,
     tables,
 )
+from jaxunc._numerics import TwoFloat
 from jaxunc.combiners import (
     Answer,
     AveragedIntervals,
@@ -80,6 +81,7 @@ __all__ = [
     "Preference",
     "Together",
     "Trees",
+    "TwoFloat",
     "Uncertainty",
     "UncertaintyDecomposition",
     "Vote",

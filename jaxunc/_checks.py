@@ -3,9 +3,27 @@
 Under a trace values are unknown: each check of a value then passes, and only shapes are checked.
 """
 
+import sys
+import warnings
+
 import jax
 import jax.core
 import numpy as np
+
+_LIBRARIES = {"jaxunc", "beartype", "equinox", "jax", "jaxtyping", "sklearn"}
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn of the line outside of this package, and of those that may stand between, that led here."""
+    # One way for all versions of Python: skip_file_prefixes, since 3.12, is the same walk.
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _LIBRARIES:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+class FractionsWarning(UserWarning):
+    """Rows of counts that all add to 1: class frequencies, it seems, which do not say how many instances there were."""
 
 
 def is_concrete(*arrays) -> bool:
@@ -31,6 +49,20 @@ def check_counts(counts, name: str = "counts") -> None:
         raise ValueError(
             f"{name} holds negative values (smallest {values.min()}); class counts must be >= 0. "
             "Check for negative sample weights."
+        )
+
+
+def warn_of_fractions(counts) -> None:
+    """Warn if every row that is not empty adds to 1 and some entry is no integer; under a trace nothing is known."""
+    if not is_concrete(counts) or (values := np.asarray(counts)).dtype.kind in "biu":
+        return
+    sizes = values.sum(axis=-1, dtype=float)
+    if np.any(sizes > 0) and np.all((np.abs(sizes - 1) < 1e-4) | (sizes == 0)) and np.any(values != np.rint(values)):
+        warn(
+            "every row of the counts adds to 1: these look like class frequencies, and every leaf then counts as one "
+            "instance. scikit-learn's tree_.value holds frequencies since version 1.4; multiply them by "
+            "tree_.weighted_n_node_samples, or use jaxunc.from_sklearn(model), which does.",
+            FractionsWarning,
         )
 
 

@@ -90,3 +90,7 @@ def test_public_functions_can_be_pickled():
         ju.margin,
     ):
         assert pickle.loads(pickle.dumps(function)) is function
+
+
+def test_the_package_says_that_it_is_typed():
+    assert (Path(ju.__file__).parent / "py.typed").exists()

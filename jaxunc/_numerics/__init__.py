@@ -1,6 +1,6 @@
 """Arithmetic that the formulas need and JAX does not have: exact sums, order keys, paired words, stable logarithms."""
 
-from ._counts import as_counts
+from ._counts import as_counts, checked_counts
 from ._digamma import digamma_gaps
 from ._order_keys import NAN_FIRST, NAN_LAST, order_key, order_key_at_or_below
 from ._special import floored_log, lambert_w_of_exp, log1p_minus, safe_divide, shares_of
@@ -13,6 +13,7 @@ __all__ = [
     "NAN_LAST",
     "TwoFloat",
     "as_counts",
+    "checked_counts",
     "digamma_gaps",
     "entropy_gap",
     "float_dtype",

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Num
 
-from jaxunc._checks import is_concrete
+from jaxunc._checks import check_class_axis, check_counts, is_concrete
 
 
 def as_counts(counts) -> Num[Array, "..."]:
@@ -23,3 +23,14 @@ def as_counts(counts) -> Num[Array, "..."]:
     counts = jnp.asarray(counts)
     narrow_float = jnp.issubdtype(counts.dtype, jnp.floating) and counts.dtype.itemsize < 4
     return counts.astype(jnp.float32) if narrow_float else counts
+
+
+def checked_counts(counts) -> Num[Array, "... classes"]:
+    """The counts for JAX, as above.
+
+    Raises a ValueError unless the last axis can be the classes and, outside a trace, they are finite and >= 0.
+    """
+    counts = as_counts(counts)
+    check_class_axis(counts)
+    check_counts(counts)
+    return counts

@@ -52,6 +52,7 @@ class BetaAggregation(Fold):
 
     statistic: Literal["sum", "exact", "max"] = eqx.field(static=True, default="sum")
     merge: ClassVar[str] = "sum"
+    reads_sizes: ClassVar[bool] = True
 
     def __check_init__(self):
         check_one_of("statistic", self.statistic, ("sum", "exact", "max"))

@@ -43,6 +43,7 @@ class CautiousRule(BeliefRule):
     """
 
     merge: ClassVar[str] = "min"
+    reads_sizes: ClassVar[bool] = True
 
     def __init__(self, normalized: bool = False, eps=1e-5, prior=None, reliability=None):
         super().__init__(normalized, eps, prior, reliability)

@@ -51,6 +51,7 @@ class DempsterRule(BeliefRule):
     """
 
     merge: ClassVar[str] = "sum"
+    reads_sizes: ClassVar[bool] = True
 
     def __init__(self, normalized: bool = False, eps=1e-5, prior=None, reliability=None):
         super().__init__(normalized, eps, prior, reliability)

@@ -29,6 +29,7 @@ class EpistemicWeighting(Fold):
     """
 
     merge: ClassVar[str] = "sum"
+    reads_sizes: ClassVar[bool] = True
 
     def lift(self, counts: Num[Array, "... 2"]):
         """The weighted score, and 1 for the tree."""

@@ -82,6 +82,11 @@ class EvidenceAccumulation(Fold):
         """The prior class probabilities. (Their logarithm is what is stored, and what learning moves.)"""
         return jnp.exp(self.log_prior)
 
+    @property
+    def reads_sizes(self) -> bool:
+        """Whether it smooths: without, shares are all that counts."""
+        return not is_concrete(self.smoothing) or bool(np.any(np.asarray(self.smoothing) > 0))
+
     def _prior_gain(self) -> Array:
         """What a leaf's log(C P(c|w)) is measured against: 0 at a uniform prior (as printed)."""
         term = self.prior if self.prior_term == "published_code" else self.log_prior

@@ -1,17 +1,20 @@
 """The contract of a rule: lift → merge → finish."""
 
 import abc
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
 import numpy as np
+from jax.tree_util import Partial
 from jaxtyping import Array, Num, PyTree
 
 from jaxunc._checks import check_class_axis, check_counts
 from jaxunc._numerics import as_counts
+from jaxunc.scorers import reads_sizes
 
 from ._combine import combine_counts
 from ._lift import warn_if_sizes_are_lost
+from ._methods import attribute
 
 
 def tree_field(**kwargs) -> Any:
@@ -33,18 +36,32 @@ class Fold(eqx.Module):
       for every leaf of the tree. It depends on the counts of one leaf of one tree alone.
     * ``merge`` → how the contributions of trees merge: ``"sum"``, ``"exact_sum"``, ``"min"``, ``"max"`` or
       ``"collect"``, for all planes or as a pytree prefix of the statistic. Sums are compensated; an exact sum (of
-      floats, or of integers ≥ 0) reaches `finish` as a `TwoFloat`, without any rounding for counts. Collected planes
-      reach it with the trees along a further axis, ``[... trees]`` or ``[... trees k]``, NaN where a tree is masked:
-      for medians and the like, at the cost of keeping them all for a chunk of instances.
+      floats, or of integers ≥ 0) reaches `finish` as a `jaxunc.TwoFloat`, without any rounding for counts: ``.value``
+      is the nearest float, and ``.plus``, ``.minus`` and ``.divided_by`` keep twice its digits. Collected planes reach
+      it with the trees along a further axis, ``[... trees]`` or ``[... trees k]``, NaN where a tree is masked: for
+      medians and the like, at the cost of keeping them all for a chunk of instances.
     * ``finish(stat)`` → the answer, from the merged statistic. It must not ask how many trees there were: denominators
       are part of the statistic, which is what makes weights, masks, partial polls and shards the same code.
     """
 
     merge: eqx.AbstractVar[PyTree]
     """How contributions merge: a name, or a pytree prefix of the statistic with names as leaves."""
-    reads_sizes: ClassVar[bool] = False
-    """Whether the rule compares leaf sizes with a number of instances: then counts that look like frequencies are
-    warned of where they enter."""
+
+    # A rule is one function, whatever its arrays hold: see `Method`. (`equinox.tree_equal` compares what rules hold.)
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+    def __getattribute__(self, name: str) -> Any:
+        return attribute(self, name)
+
+    @property
+    def reads_sizes(self) -> bool:
+        """Whether the answer depends on how many instances leaves hold, and not on their shares alone.
+
+        Then counts that look like frequencies are warned of where they enter. By default as the rule's scorers and the
+        rules within it say; a rule that reads sizes itself says so: ``reads_sizes: ClassVar[bool] = True``.
+        """
+        return any(_reads_sizes(part) for part in vars(self).values())
 
     @abc.abstractmethod
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
@@ -88,3 +105,9 @@ class Fold(eqx.Module):
         check_counts(counts)
         warn_if_sizes_are_lost(self, counts)
         return combine_counts(self, counts, readout)
+
+
+def _reads_sizes(part) -> bool:
+    if isinstance(part, dict):
+        return any(map(_reads_sizes, part.values()))
+    return part.reads_sizes if isinstance(part, Fold) else isinstance(part, Partial) and reads_sizes(part)

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Num, PyTree
 
+from jaxunc._checks import warn_of_fractions
 from jaxunc._numerics import float_dtype
-from jaxunc.imprecise import warn_of_fractions
 
 from ._merge import merge_kinds
 
@@ -57,14 +57,9 @@ def check_tree_fields(fold: "Fold", n_trees: int) -> None:
 
 
 def warn_if_sizes_are_lost(fold: "Fold", counts: Num[Array, "... classes"]) -> None:
-    """Warn of counts that look like frequencies if the rule, or one within it, reads leaf sizes."""
-
-    def reads_sizes(node) -> bool:
-        parts = node.values() if isinstance(node, dict) else vars(node).values() if hasattr(node, "lift") else ()
-        return getattr(node, "reads_sizes", False) or any(map(reads_sizes, parts))
-
-    if reads_sizes(fold):
-        warn_of_fractions(counts, stacklevel=5)
+    """Warn of counts that look like frequencies if the rule reads leaf sizes."""
+    if fold.reads_sizes:
+        warn_of_fractions(counts)
 
 
 def lift_tree(fold: "Fold", counts: Num[Array, "rows classes"]) -> PyTree:

@@ -31,6 +31,7 @@ class Pooling(Fold):
     """
 
     merge: ClassVar[str] = "exact_sum"
+    reads_sizes: ClassVar[bool] = True
 
     def lift(self, counts: Num[Array, "... classes"]):
         """The counts themselves, class by class."""

@@ -57,6 +57,11 @@ class UncertaintyDecomposition(Fold):
     kind: Literal["entropy", "plausibility"] = eqx.field(static=True, default="entropy")
     merge: ClassVar[str] = "sum"
 
+    @property
+    def reads_sizes(self) -> bool:
+        """Entropies are of shares alone."""
+        return self.kind != "entropy"
+
     def __check_init__(self):
         check_one_of("kind", self.kind, ("entropy", "plausibility"))
 

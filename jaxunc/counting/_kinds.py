@@ -1,11 +1,10 @@
 """Which instances the counts of the leaves are taken from."""
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
 
-from jaxunc._checks import check_one_of
+from jaxunc._checks import check_one_of, warn
 from jaxunc.forest import Forest
 from jaxunc.routing import leaf_index
 
@@ -114,12 +113,11 @@ def _as_often_out_of_bag(weights, y, mask):
 def warn_of_pure_leaves(forest: Forest, counts: str) -> None:
     """Warn if the counts of the instances that grew the trees cannot tell how uncertain a leaf is."""
     if counts in ("inbag", "train") and all_leaves_pure(forest):
-        warnings.warn(
+        warn(
             "every leaf of this forest holds one class alone, since its trees were grown until they did: scores read "
             "from the counts of the instances that grew them are overconfident, and only its size tells a sure leaf "
             "from a lucky one. Take counts='oob' or 'calibration', or larger leaves (min_samples_leaf).",
             PureLeavesWarning,
-            stacklevel=3,
         )
 
 

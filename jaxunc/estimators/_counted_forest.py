@@ -1,6 +1,5 @@
 """Fitting a forest and counting in its leaves, whatever is then made of the counts."""
 
-import warnings
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -12,6 +11,7 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from jaxunc._checks import warn
 from jaxunc.combiners import Fold
 from jaxunc.counting import calibration_split, check_counts_mode, counted_forest, leave_one_out, warn_of_pure_leaves
 from jaxunc.forest import Forest
@@ -129,10 +129,9 @@ class CountedForest:
         own = leave_one_out(self.forest_, self.combiner_, X, y, sample_weight=weights, tree_mask=mask)
         seen = mask.any(axis=1)
         if not seen.all():
-            warnings.warn(
+            warn(
                 f"{np.sum(~seen)} of {len(seen)} training instances are in every tree's bag: their row of "
                 "oob_decision_function_ is NaN, and oob_score_ leaves them out. Use more trees.",
-                stacklevel=3,
             )
         self._keep_own(own, y, seen)
 

@@ -5,10 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Num
 
-from jaxunc._checks import check_class_axis, check_counts
+from jaxunc._checks import check_class_axis, check_counts, warn_of_fractions
 from jaxunc._numerics import as_counts, float_dtype, two_sum
 
-from ._fractions import warn_of_fractions
 from ._strength import checked_strength
 
 

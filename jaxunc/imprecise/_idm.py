@@ -6,10 +6,9 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import check_class_axis, check_counts
+from jaxunc._checks import check_class_axis, check_counts, warn_of_fractions
 from jaxunc._numerics import as_counts, float_dtype
 
-from ._fractions import warn_of_fractions
 from ._interval import Interval
 from ._strength import checked_strength
 

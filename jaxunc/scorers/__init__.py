@@ -1,12 +1,12 @@
 """One leaf's counts → what that leaf says: plain functions, any leading axes, differentiable."""
 
 from ._confidence import confidence_bounds
+from ._declaration import reads_sizes, score_width, scorer
 from ._density import beta_densities
 from ._grid import grid_support_degrees
 from ._linear import linear, ucb
 from ._plausibility import Support, class_one, log_support_degrees, plausibility, support
 from ._probability import probability
-from ._scale import score_width
 from ._settings import as_partial
 from ._smoothed import laplace, m_estimate
 from ._uncertainty import Uncertainty, degrees_of_preference, mass, uncertainty
@@ -27,7 +27,9 @@ __all__ = [
     "mass",
     "plausibility",
     "probability",
+    "reads_sizes",
     "score_width",
+    "scorer",
     "support",
     "ucb",
     "uncertainty",

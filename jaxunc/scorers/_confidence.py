@@ -4,16 +4,17 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import check_one_of, check_two_classes
-from jaxunc._numerics import float_dtype
+from jaxunc._checks import check_one_of, check_two_classes, warn_of_fractions
+from jaxunc._numerics import checked_counts, float_dtype
 
 from ._areas import beta_binomial_lead, beta_lead, binomial_lead, in_blocks
+from ._declaration import scorer
 from ._differences import has_odd_total, lead
 from ._heights import Leaf, beta_binomial_height, beta_height, binomial_height
 from ._likelihood import count_or_nothing
-from ._scale import width
 
 FAMILIES = ("binomial", "beta_binomial", "beta")
 STATISTICS = ("area", "height", "normalized_height")
@@ -54,9 +55,13 @@ def _confidence_bounds(counts, weighted, between, family, statistic):
     return jnp.where(empty, 0.0, score).astype(float_dtype(counts))
 
 
-@width(lambda weighted=True, **_: 1.0 if weighted else 2.0)
+@scorer(
+    width=lambda weighted=True, **_: 1.0 if weighted else 2.0,
+    static=("family", "statistic", "weighted", "middle"),
+    reads_sizes=True,
+)
 def confidence_bounds(
-    counts: Num[Array, "... 2"],
+    counts: Num[Array | np.ndarray, "... 2"],
     *,
     family: str = "beta_binomial",
     statistic: str = "normalized_height",
@@ -98,7 +103,7 @@ def confidence_bounds(
     Raises
     ------
     ValueError
-        If the last axis does not hold two classes, or a setting is unknown.
+        If counts are negative or not finite, the last axis does not hold two classes, or a setting is unknown.
 
     Notes
     -----
@@ -133,6 +138,8 @@ def confidence_bounds(
     [0.5    0.7734 0.     0.    ]
     """
     check_two_classes(counts, "confidence_bounds")
+    counts = checked_counts(counts)
+    warn_of_fractions(counts)
     check_one_of("family", family, FAMILIES)
     check_one_of("statistic", statistic, STATISTICS)
     check_one_of("middle", middle, ("paper", "continuous"))

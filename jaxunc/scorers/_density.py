@@ -2,10 +2,11 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import check_two_classes
-from jaxunc._numerics import float_dtype
+from jaxunc._checks import check_two_classes, warn_of_fractions
+from jaxunc._numerics import checked_counts, float_dtype
 
 from ._differences import lead
 from ._grid import log_likelihood_at
@@ -13,7 +14,7 @@ from ._heights import Leaf, log_mode_mass
 from ._likelihood import count_or_nothing
 
 
-def beta_densities(counts: Num[Array, "... 2"], *, grid_size: int = 101) -> Float[Array, "... grid"]:
+def beta_densities(counts: Num[Array | np.ndarray, "... 2"], *, grid_size: int = 101) -> Float[Array, "... grid"]:
     r"""The density of Beta(w⁺+1, w⁻+1) at θ_j = j/(G-1), j = 0 … G-1.
 
     .. math:: f(\theta) = (N+1) \binom{N}{w^+} \theta^{w^+} (1-\theta)^{w^-}
@@ -33,7 +34,8 @@ def beta_densities(counts: Num[Array, "... 2"], *, grid_size: int = 101) -> Floa
     Raises
     ------
     ValueError
-        If the last axis does not hold two classes, or the grid has fewer than two nodes.
+        If counts are negative or not finite, the last axis does not hold two classes, or the grid has fewer than two
+        nodes.
 
     Notes
     -----
@@ -51,6 +53,8 @@ def beta_densities(counts: Num[Array, "... 2"], *, grid_size: int = 101) -> Floa
     [0.     0.5625 1.5    1.6875 0.    ]
     """
     check_two_classes(counts, "beta_densities")
+    counts = checked_counts(counts)
+    warn_of_fractions(counts)
     if grid_size < 2:
         raise ValueError(f"grid_size={grid_size} is too small: a grid needs its ends θ = 0 and θ = 1.")
     return _beta_densities(counts, jnp.arange(int(grid_size))[::-1])

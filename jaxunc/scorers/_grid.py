@@ -2,11 +2,12 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, Num
 
-from jaxunc._checks import check_two_classes
-from jaxunc._numerics import float_dtype
+from jaxunc._checks import check_two_classes, warn_of_fractions
+from jaxunc._numerics import checked_counts, float_dtype
 
 from ._differences import lead
 from ._likelihood import count_or_nothing, log_likelihood
@@ -77,7 +78,7 @@ def _grid_degrees(counts, intervals, halvings, mle_node):
 
 
 def grid_support_degrees(
-    counts: Num[Array, "... 2"], *, grid_size: int = 1001, mle_node: bool = True
+    counts: Num[Array | np.ndarray, "... 2"], *, grid_size: int = 1001, mle_node: bool = True
 ) -> Float[Array, "... 2"]:
     r"""Degrees of support of both classes, π(−) and π(+), as a maximum over a grid.
 
@@ -106,7 +107,8 @@ def grid_support_degrees(
     Raises
     ------
     ValueError
-        If the last axis does not hold two classes, or the grid has fewer than two nodes.
+        If counts are negative or not finite, the last axis does not hold two classes, or the grid has fewer than two
+        nodes.
 
     Notes
     -----
@@ -127,6 +129,8 @@ def grid_support_degrees(
     [0.0256 1.    ]
     """
     check_two_classes(counts, "grid_support_degrees")
+    counts = checked_counts(counts)
+    warn_of_fractions(counts)
     if grid_size < 2:
         raise ValueError(
             f"grid_size={grid_size} is too small: a grid needs its ends θ = 0 and θ = 1, at least 2 nodes."

@@ -4,15 +4,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Num
 
-from jaxunc._checks import check_class_axis, is_concrete
-from jaxunc._numerics import float_dtype
+from jaxunc._checks import is_concrete, warn_of_fractions
+from jaxunc._numerics import checked_counts, float_dtype
 
+from ._declaration import scorer
 from ._differences import excess
-from ._scale import width
 
 
-@width(float("inf"))
-def linear(counts: Num[Array, "... classes"]) -> Array:
+@scorer(width=float("inf"), reads_sizes=True)
+def linear(counts: Num[Array | np.ndarray, "... classes"]) -> Array:
     r"""The majority in numbers of instances: large leaves speak louder.
 
     .. math:: w^+ - w^-, \qquad C > 2:\; \frac{C w_c - N}{C - 1}
@@ -30,7 +30,7 @@ def linear(counts: Num[Array, "... classes"]) -> Array:
     Raises
     ------
     ValueError
-        If the last axis holds fewer than two classes.
+        If counts are negative or not finite, or the last axis holds fewer than two classes.
 
     Notes
     -----
@@ -48,14 +48,15 @@ def linear(counts: Num[Array, "... classes"]) -> Array:
     >>> print(linear(jnp.array([[1, 4], [0, 0]])))
     [3. 0.]
     """
-    check_class_axis(counts)
+    counts = checked_counts(counts)
+    warn_of_fractions(counts)
     n_classes = counts.shape[-1]
     beyond = excess(counts)
     return beyond[..., 1] if n_classes == 2 else beyond / (n_classes - 1)
 
 
-@width(float("inf"))
-def ucb(counts: Num[Array, "... classes"], *, n_samples) -> Array:
+@scorer(width=float("inf"), reads_sizes=True)
+def ucb(counts: Num[Array | np.ndarray, "... classes"], *, n_samples) -> Array:
     r"""The relative frequency in units of an upper confidence bound.
 
     The α for which the bounds of both classes meet, p̂ - α √(ln n/N) = (1 - p̂) + α √(ln n/N):
@@ -78,7 +79,8 @@ def ucb(counts: Num[Array, "... classes"], *, n_samples) -> Array:
     Raises
     ------
     ValueError
-        If the last axis holds fewer than two classes, or n_samples < 2 (checked outside of `jax.jit` only).
+        If counts are negative or not finite, the last axis holds fewer than two classes, or n_samples < 2 (values are
+        checked outside of `jax.jit` only).
 
     Notes
     -----
@@ -95,7 +97,8 @@ def ucb(counts: Num[Array, "... classes"], *, n_samples) -> Array:
     >>> print(ucb(jnp.array([[1.0, 3.0], [0.0, 0.0]]), n_samples=100).round(4))
     [0.233 0.   ]
     """
-    check_class_axis(counts)
+    counts = checked_counts(counts)
+    warn_of_fractions(counts)
     if is_concrete(n_samples) and not np.all(np.asarray(n_samples) >= 2):
         raise ValueError(
             f"n_samples={n_samples} is too small: its logarithm scales the bound. Pass the number of instances that "

@@ -22,12 +22,12 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import check_one_of, check_two_classes, is_concrete
-from jaxunc._numerics import float_dtype, lambert_w_of_exp, log1p_minus
+from jaxunc._checks import check_one_of, check_two_classes, is_concrete, warn_of_fractions
+from jaxunc._numerics import checked_counts, float_dtype, lambert_w_of_exp, log1p_minus
 
+from ._declaration import scorer
 from ._differences import lead as lead_of
 from ._grid import grid_support_degrees
-from ._scale import width
 
 
 class Support(NamedTuple):
@@ -247,27 +247,29 @@ def class_one(prior, dtype) -> Array:
     return prior[..., 1] if prior.ndim else prior
 
 
-def support(counts: Num[Array, "... 2"], prior: Any = 0.5) -> Support:
+def support(counts: Num[Array | np.ndarray, "... 2"], prior: Any = 0.5) -> Support:
     """Degrees of support, preference and ignorance of leaves together, which share their cost.
 
-    See `plausibility` for the formulas and the prior. Raises a ValueError unless the last axis holds two classes and
-    the prior lies between 0 and 1.
+    See `plausibility` for the formulas and the prior. Raises a ValueError unless the last axis holds two classes,
+    counts are finite and >= 0, and the prior lies between 0 and 1.
     """
     check_two_classes(counts, "plausibility")
+    counts = checked_counts(counts)
+    warn_of_fractions(counts)
     dtype = float_dtype(counts)
     negative, positive, lead = (part.astype(dtype) for part in (counts[..., 0], counts[..., 1], lead_of(counts)))
     values = _support_jitted(negative, positive, lead, class_one(prior, dtype))
     return Support(jnp.stack(values[:2], axis=-1), values[2], values[3])
 
 
-def log_support_degrees(counts: Num[Array, "... 2"], prior: Any = 0.5) -> Float[Array, "... 2"]:
+def log_support_degrees(counts: Num[Array | np.ndarray, "... 2"], prior: Any = 0.5) -> Float[Array, "... 2"]:
     """log π of (−, +) for each leaf: see `plausibility`. Finite for every leaf, however certain."""
     return support(counts, prior).log_degrees
 
 
-@width(2.0)
+@scorer(width=2.0, static=("method", "grid_size"), reads_sizes=True)
 def plausibility(
-    counts: Num[Array, "... 2"], prior: Any = 0.5, *, method: str = "exact", grid_size: int = 1001
+    counts: Num[Array | np.ndarray, "... 2"], prior: Any = 0.5, *, method: str = "exact", grid_size: int = 1001
 ) -> Float[Array, "..."]:
     r"""Trade-off between the degrees of preference of the two classes (score p_pls).
 
@@ -300,8 +302,8 @@ def plausibility(
     Raises
     ------
     ValueError
-        If the last axis does not hold two classes, the prior is not between 0 and 1, the method is unknown, or a prior
-        other than 1/2 meets the grid.
+        If counts are negative or not finite, the last axis does not hold two classes, the prior is not between 0 and 1,
+        the method is unknown, or a prior other than 1/2 meets the grid.
 
     Notes
     -----

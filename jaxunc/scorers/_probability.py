@@ -1,17 +1,17 @@
 """Relative frequency: what nearly every forest answers with."""
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Num
 
-from jaxunc._checks import check_class_axis
-from jaxunc._numerics import float_dtype, safe_divide, shares_of
+from jaxunc._numerics import checked_counts, float_dtype, safe_divide, shares_of
 
+from ._declaration import scorer
 from ._differences import lead
-from ._scale import width
 
 
-@width(1.0)
-def probability(counts: Num[Array, "... classes"]) -> Array:
+@scorer(width=1.0)
+def probability(counts: Num[Array | np.ndarray, "... classes"]) -> Array:
     r"""Relative frequency, centred (score p_prob).
 
     .. math:: p_{prob} = \frac{w^+}{w^+ + w^-} - \frac12 = \frac{w^+ - w^-}{2N},
@@ -30,7 +30,7 @@ def probability(counts: Num[Array, "... classes"]) -> Array:
     Raises
     ------
     ValueError
-        If the last axis holds fewer than two classes.
+        If counts are negative or not finite, or the last axis holds fewer than two classes.
 
     Notes
     -----
@@ -47,7 +47,7 @@ def probability(counts: Num[Array, "... classes"]) -> Array:
     >>> print(probability(jnp.array([[1.0, 3.0], [0.0, 0.0]])))
     [0.25 0.  ]
     """
-    check_class_axis(counts)
+    counts = checked_counts(counts)
     dtype = float_dtype(counts)
     if counts.shape[-1] == 2:
         return safe_divide(lead(counts), 2 * jnp.sum(counts.astype(dtype), axis=-1))

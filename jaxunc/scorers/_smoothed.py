@@ -4,15 +4,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import check_class_axis, is_concrete
-from jaxunc._numerics import float_dtype, safe_divide
+from jaxunc._checks import is_concrete, warn_of_fractions
+from jaxunc._numerics import checked_counts, float_dtype, safe_divide
 
+from ._declaration import scorer
 from ._differences import excess
-from ._scale import width
 
 
-@width(1.0)
-def laplace(counts: Num[Array, "... classes"]) -> Array:
+@scorer(width=1.0, reads_sizes=True)
+def laplace(counts: Num[Array | np.ndarray, "... classes"]) -> Array:
     r"""Laplace's correction of the relative frequency, centred (score p_lap).
 
     .. math:: p_{lap} = \frac{w^+ + 1}{N + 2} - \frac12 = \frac{w^+ - w^-}{2 (N + 2)},
@@ -31,7 +31,7 @@ def laplace(counts: Num[Array, "... classes"]) -> Array:
     Raises
     ------
     ValueError
-        If the last axis holds fewer than two classes.
+        If counts are negative or not finite, or the last axis holds fewer than two classes.
 
     Notes
     -----
@@ -48,16 +48,20 @@ def laplace(counts: Num[Array, "... classes"]) -> Array:
     >>> print(laplace(jnp.array([[0.0, 2.0], [0.0, 0.0]])))
     [0.25 0.  ]
     """
-    check_class_axis(counts)
+    counts = checked_counts(counts)
+    warn_of_fractions(counts)
     n_classes = counts.shape[-1]
     total = jnp.sum(counts.astype(float_dtype(counts)), axis=-1, keepdims=True)
     score = excess(counts) / (n_classes * (total + n_classes))
     return score[..., 1] if n_classes == 2 else score
 
 
-@width(1.0)
+@scorer(width=1.0, reads_sizes=True)
 def m_estimate(
-    counts: Num[Array, "... classes"], *, m: float | Float[Array, ""], prior: float | Float[Array, " *classes"]
+    counts: Num[Array | np.ndarray, "... classes"],
+    *,
+    m: float | Float[Array, ""],
+    prior: float | Float[Array, " *classes"],
 ) -> Array:
     r"""Relative frequency with m instances of the prior π added, centred.
 
@@ -82,8 +86,9 @@ def m_estimate(
     Raises
     ------
     ValueError
-        If the last axis holds fewer than two classes, m is negative, or the prior has the wrong shape, an entry
-        outside [0, 1] or a sum other than 1 (values are checked outside of `jax.jit` only).
+        If counts are negative or not finite, the last axis holds fewer than two classes, m is negative, or the prior
+        has the wrong shape, an entry outside [0, 1] or a sum other than 1 (values are checked outside of `jax.jit`
+        only).
 
     Notes
     -----
@@ -102,7 +107,8 @@ def m_estimate(
     >>> print(m_estimate(jnp.array([[1.0, 3.0], [0.0, 0.0]]), m=4.0, prior=0.25))
     [ 0.   -0.25]
     """
-    check_class_axis(counts)
+    counts = checked_counts(counts)
+    warn_of_fractions(counts)
     n_classes = counts.shape[-1]
     dtype = float_dtype(counts)
     if is_concrete(m) and not np.all(np.asarray(m) >= 0):

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import check_class_axis, check_counts
-from jaxunc._numerics import as_counts, float_dtype, shares_of
+from jaxunc._checks import warn_of_fractions
+from jaxunc._numerics import checked_counts, float_dtype, shares_of
 from jaxunc.imprecise import Interval
 
 from ._prior import BetaPrior, DirichletPrior, checked_concentration
@@ -185,9 +185,8 @@ def _moved(counts, alpha):
 
 def _aligned(counts, prior: BetaPrior | DirichletPrior):
     """Counts as floats, and the prior's parameters with axes that go with them."""
-    counts = as_counts(counts)
-    check_class_axis(counts)
-    check_counts(counts)
+    counts = checked_counts(counts)
+    warn_of_fractions(counts)
     alpha = checked_concentration(prior)
     shape, lead = counts.shape, alpha.shape[:-1]
     if alpha.shape[-1] != shape[-1]:

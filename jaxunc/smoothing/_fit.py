@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Num
 
-from jaxunc._checks import check_class_axis, check_counts, check_one_of, is_concrete
+from jaxunc._checks import check_class_axis, check_counts, check_one_of, is_concrete, warn_of_fractions
 from jaxunc._numerics import float_dtype
 from jaxunc.forest._distinct import distinct_rows
 
@@ -160,6 +160,7 @@ def _fit(counts, method: Method, clip: float):
         raise ValueError(f"clip={clip!r} must be a number in (0, 1/{n_classes}), such as 0.001.")
     clip = float(clip)
     check_counts(counts)
+    warn_of_fractions(counts)
     dtype = float_dtype(counts) if isinstance(counts, jax.Array) else jnp.result_type(float)
     if not is_concrete(counts):
         return _fit_traced(jnp.asarray(counts, dtype), method, clip)

@@ -6,7 +6,7 @@ from typing import Literal
 import jax.numpy as jnp
 import numpy as np
 
-from jaxunc._checks import check_one_of, is_concrete
+from jaxunc._checks import check_one_of, is_concrete, warn_of_fractions
 from jaxunc.forest import Forest
 from jaxunc.forest._distinct import distinct_counts, padded_table
 from jaxunc.forest._forks import counts_of_forks
@@ -96,6 +96,8 @@ def smooth_forest(
     """
     if isinstance(prior, str):
         prior = fit_forest_prior(forest, level=prior, method=method, clip=clip)
+    else:  # as the fit does
+        warn_of_fractions(forest.count_table)
     alpha = checked_concentration(prior)
     shapes = ((forest.n_classes,), (forest.n_trees, forest.n_classes))
     if alpha.shape not in shapes:

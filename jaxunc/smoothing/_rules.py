@@ -44,6 +44,7 @@ class SmoothedMean(Fold):
     shared: Array | None
     by_tree: Array | None = tree_field()
     merge: ClassVar[str] = "sum"
+    reads_sizes: ClassVar[bool] = True
 
     def __init__(self, prior: BetaPrior | DirichletPrior):
         alpha = checked_concentration(prior)
@@ -104,6 +105,7 @@ class MemberSmoothing(Fold):
     method: Method = eqx.field(static=True, default="moments")
     clip: float = eqx.field(static=True, default=1e-3)
     merge: ClassVar[str] = "collect"
+    reads_sizes: ClassVar[bool] = True
 
     def __check_init__(self):
         check_one_of("method", self.method, METHODS)

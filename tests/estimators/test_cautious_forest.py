@@ -94,8 +94,9 @@ def test_grown_out_forests_decide_too_much_in_their_own_bags(data):
     """Why out-of-bag counts are the default: pure leaves hardly ever abstain."""
     X, X_test, y, _ = data
     grown_out = RandomForestClassifier(20, random_state=0)
-    with pytest.warns(PureLeavesWarning):
+    with pytest.warns(PureLeavesWarning) as caught:
         inbag = CautiousForestClassifier(grown_out, counts="inbag").fit(X, y)
+    assert [warning.filename for warning in caught] == [__file__]
     assert ju.metrics.determinacy(inbag.predict_set(X_test)) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")

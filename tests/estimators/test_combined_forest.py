@@ -180,8 +180,9 @@ def test_contradicting_leaves_leave_the_prior(data):
 def test_instances_in_every_bag_are_left_out_and_told_of(data):
     X, _, y, _ = data
     model = CombinedForestClassifier(RandomForestClassifier(3, min_samples_leaf=5, random_state=0), counts="oob")
-    with pytest.warns(UserWarning, match="are in every tree's bag"):
+    with pytest.warns(UserWarning, match="are in every tree's bag") as caught:
         model.fit(X, y)
+    assert [warning.filename for warning in caught] == [__file__]
     unseen = np.isnan(model.oob_decision_function_).all(axis=1)
     np.testing.assert_array_equal(unseen, ~ju.oob_mask(model.estimator_, len(y)).any(axis=1))
     assert 0.8 < model.oob_score_ <= 1

@@ -1,0 +1,36 @@
+"""Methods of rules that can be used as functions: under `jax.jit`, `jax.checkpoint` and the like."""
+
+from types import MethodType
+from typing import Any
+
+import equinox as eqx
+
+
+class _Module(eqx.Module):
+    def method(self):
+        """Any method."""
+
+
+_ModuleMethod: Any = type(_Module().method)  # equinox hands methods out as pytrees, of a class without a public name
+
+
+class Method(_ModuleMethod):
+    """A method of a rule: a pytree, as those of all modules, but equal to itself alone, as those of all objects.
+
+    JAX keeps programs by the function that they are of, which it hashes and compares. Arrays have no hash, and to
+    compare them inside a program is no comparison.
+    """
+
+    def __hash__(self) -> int:
+        return hash((self.__func__, id(self.__self__)))
+
+    def __eq__(self, other) -> bool:
+        return isinstance(other, Method) and self.__func__ is other.__func__ and self.__self__ is other.__self__
+
+
+def attribute(rule: eqx.Module, name: str) -> Any:
+    """What a rule holds under that name: of methods (but Python's own) the above, instead of equinox's."""
+    found = object.__getattribute__(rule, name)
+    if type(found) is MethodType and found.__self__ is rule and not name.startswith("__"):
+        return Method(found.__func__, rule)
+    return found

@@ -1,0 +1,98 @@
+"""What a scorer says of itself: how far its values reach, which settings choose its program, whether it reads sizes."""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeVar
+
+Function = TypeVar("Function", bound=Callable)
+
+
+class Declaration(NamedTuple):
+    """What was declared by `scorer`."""
+
+    width: float | Callable[..., float] = 1.0
+    static: frozenset[str] | None = None
+    """None: nothing was said of the settings."""
+    reads_sizes: bool = False
+
+
+def scorer(
+    *, width: float | Callable[..., float] = 1.0, static: Iterable[str] = (), reads_sizes: bool = False
+) -> Callable[[Function], Function]:
+    """Declare what a rule has to know of a scorer; the function itself stays as it is.
+
+    Parameters
+    ----------
+    width
+        The length of the interval around 0 that its values span (two classes): a score s reads as the probability
+        1/2 + s/width of class 1. ``inf``: its values have no bound, and no such reading. Where it depends on the
+        settings, a function of them (keywords): of those that a ``Partial`` fixes; the others it knows by its defaults.
+    static
+        Names of the settings that choose its program, such as methods, switches and sizes: each value, which must have
+        a hash, has a program of its own. All others, but words and None, are leaves, which can be traced and learned.
+    reads_sizes
+        Whether its values change where a leaf's counts are all multiplied by a number: then counts that look like
+        frequencies are warned of where they enter a rule.
+
+    Raises
+    ------
+    TypeError
+        If ``static`` is a word instead of a collection of them.
+
+    Notes
+    -----
+    Without a declaration a scorer has width 1 and is taken to read no sizes, and settings that are words, switches,
+    whole numbers of Python or NumPy, or None are static. Annotations say nothing.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from jax.tree_util import Partial
+    >>> import jaxunc as ju
+    >>> @ju.scorers.scorer(width=2.0, static=("power",))
+    ... def odd_power(counts, *, power):
+    ...     share = 2 * ju.scorers.probability(counts)
+    ...     return jnp.prod(jnp.stack([share] * power), axis=0)
+    >>> print(ju.Mean(Partial(odd_power, power=3)).score(jnp.array([[1, 3], [0, 4]])))
+    0.5625
+    """
+    if isinstance(static, str):
+        raise TypeError(f"static={static!r} is a word; pass a collection of names, such as ({static!r},).")
+    declaration = Declaration(width, frozenset(static), reads_sizes)
+
+    def declare(function: Function) -> Function:
+        function.declaration = declaration
+        return function
+
+    return declare
+
+
+def declared(function: Callable) -> Declaration:
+    """What was declared of a scorer, through any ``Partial`` around it."""
+    return getattr(_within(function)[0], "declaration", Declaration())
+
+
+def score_width(scorer: Callable) -> float:
+    """The declared width of a scorer's values, through any ``Partial`` around it; 1 if none is declared.
+
+    Infinite for scores without a bound, which have no reading as a probability.
+    """
+    function, settings = _within(scorer)
+    width: Any = declared(function).width
+    if callable(width):
+        width = width(**settings)
+    return float(width) if width > 0 else math.inf
+
+
+def reads_sizes(scorer: Callable) -> bool:
+    """Whether a scorer, through any ``Partial`` around it, is declared to read leaf sizes."""
+    return declared(scorer).reads_sizes
+
+
+def _within(function: Any) -> tuple[Any, dict[str, Any]]:
+    """The function within any ``Partial``, and the settings that they fix, the outer ones first."""
+    settings: dict = {}
+    while not hasattr(function, "declaration") and hasattr(function, "func"):
+        settings = {**getattr(function, "keywords", {}), **settings}
+        function = function.func
+    return function, settings
