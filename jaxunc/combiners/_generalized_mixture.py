@@ -79,8 +79,10 @@ class GeneralizedMixture(Fold):
 
 
 def _extreme(scores: Float[Array, "... trees k"]) -> Float[Array, "... k"]:
-    highest, lowest = (
-        jnp.max(jnp.where(jnp.isnan(scores), -jnp.inf, signed), axis=-2, initial=-jnp.inf)
-        for signed in (scores, -scores)
-    )
-    return extreme_of(highest, lowest)
+    missing = jnp.isnan(scores)
+
+    def highest(signed):
+        first = jnp.argmax(jnp.where(missing, -jnp.inf, signed), axis=-2, keepdims=True)
+        return jnp.squeeze(jnp.take_along_axis(signed, first, axis=-2), axis=-2)
+
+    return extreme_of(highest(scores), highest(-scores))
