@@ -163,7 +163,7 @@ def _by_class(combine):
 
 
 def _most_extreme(v):
-    return v.max() if v.max() >= -v.min() else v.min()  # the positive one, if two are
+    return 0.0 if v.max() == -v.min() else max(v.max(), v.min(), key=abs)  # opposite ones say nothing
 
 
 def _mixture(v):

@@ -1,11 +1,12 @@
 """The conjunctive rule of combination, set by set."""
 
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int32
 
 from jaxunc._numerics import safe_divide
 
@@ -25,7 +26,7 @@ def conjunctive_fold(masses: Float[Array, "... trees sets"], *, normalized: bool
     masses
         Masses ≥ 0 that add to 1, last axis [∅, {0}, …, {C-1}, Ω]: four entries for two classes.
     normalized
-        Divide by 1 - m(∅) at the end, which makes it Dempster's rule (normalisation commutes with combination).
+        Divide by 1 - m(∅), which makes it Dempster's rule (normalisation commutes with combination).
 
     Returns
     -------
@@ -39,9 +40,13 @@ def conjunctive_fold(masses: Float[Array, "... trees sets"], *, normalized: bool
 
     Notes
     -----
-    The reference that `DempsterRule`'s closed form is tested against; it accepts any masses on these sets, and it
-    underflows where the closed form, in logarithms, does not. Total conflict (m(∅) = 1), normalised: zeros.
-    Differentiable in the masses.
+    The reference that `DempsterRule`'s closed form is tested against; it accepts any masses on these sets. With many
+    trees that disagree nearly all mass is on ∅: unnormalised, what is left rounds to 0. Normalised it does not: powers
+    of two are taken out, class by class, as the scan goes, which rounds nothing.
+
+    Total conflict, where trees exclude every class and Ω, leaves nothing to divide: m(∅) is 1 then, normalised or not,
+    and 0 in all other cases. Differentiable in the masses; normalised, a class that a tree excludes has a slope in that
+    tree's masses as large as its return would be, and at most about the root of the largest float.
 
     References
     ----------
@@ -58,18 +63,68 @@ def conjunctive_fold(masses: Float[Array, "... trees sets"], *, normalized: bool
 
 @partial(jax.jit, static_argnames="normalized")
 def _conjunctive_fold(masses, normalized):
-    def combine(a, b):
-        singles_a, singles_b, omega_a, omega_b = a[..., 1:-1], b[..., 1:-1], a[..., -1:], b[..., -1:]
-        singles = singles_a * singles_b + singles_a * omega_b + omega_a * singles_b
-        conflict = jnp.sum(singles_a, -1, keepdims=True) * jnp.sum(singles_b, -1, keepdims=True)
-        conflict = not_negative(conflict - jnp.sum(singles_a * singles_b, -1, keepdims=True))
-        empty = a[..., :1] + b[..., :1] - a[..., :1] * b[..., :1] + conflict
-        return jnp.concatenate([empty, singles, omega_a * omega_b], axis=-1), None
-
     by_tree = jnp.moveaxis(masses, -2, 0)
-    combined, _ = lax.scan(combine, by_tree[0], by_tree[1:])
-    if not normalized:
-        return combined
-    agreed = jnp.sum(combined[..., 1:], axis=-1, keepdims=True)
-    rest = safe_divide(combined[..., 1:], agreed)
-    return jnp.concatenate([jnp.zeros_like(agreed), rest], axis=-1)
+    if normalized:
+        start = _rescaled(_Class(by_tree[0, ..., 1:-1], _per_class(by_tree[0]), jnp.int32(0)))
+        combined, _ = lax.scan(lambda a, b: (_combined_by_class(a, b), None), start, by_tree[1:])
+        return _normalized(combined)
+    combined, _ = lax.scan(lambda a, b: (_combined(a, b), None), by_tree[0], by_tree[1:])
+    return combined
+
+
+def _combined(a, b):
+    """Every set of a with every set of b."""
+    singles_a, singles_b, omega_a, omega_b = a[..., 1:-1], b[..., 1:-1], a[..., -1:], b[..., -1:]
+    singles = singles_a * singles_b + singles_a * omega_b + omega_a * singles_b
+    conflict = jnp.sum(singles_a, -1, keepdims=True) * jnp.sum(singles_b, -1, keepdims=True)
+    conflict = not_negative(conflict - jnp.sum(singles_a * singles_b, -1, keepdims=True))
+    empty = a[..., :1] + b[..., :1] - a[..., :1] * b[..., :1] + conflict
+    return jnp.concatenate([empty, singles, omega_a * omega_b], axis=-1)
+
+
+class _Class(NamedTuple):
+    """What a combination has for each class, over a power of two of the class's own.
+
+    The sum of both masses is the commonality of the class, a product over trees: with that scale it stays near 1, and
+    where one mass rounds to 0 beside the other it does not matter to this class.
+    """
+
+    single: Float[Array, "... classes"]
+    """m({c})."""
+    omega: Float[Array, "... classes"]
+    """m(Ω), the same for all classes but for the scale."""
+    exponent: Int32[Array, "*classes"]
+    """The binary logarithm of the scale."""
+
+
+def _per_class(mass):
+    """m(Ω) beside each of the singletons."""
+    return jnp.broadcast_to(mass[..., -1:], mass[..., 1:-1].shape)
+
+
+def _combined_by_class(a: _Class, b) -> _Class:
+    single_b, omega_b = b[..., 1:-1], _per_class(b)
+    single = a.single * (single_b + omega_b) + a.omega * single_b
+    return _rescaled(_Class(single, a.omega * omega_b, a.exponent))
+
+
+def _rescaled(a: _Class) -> _Class:
+    """The same with a commonality from 1/2 to 1; of an excluded class as it is."""
+    _, shift = jnp.frexp(lax.stop_gradient(a.single + a.omega))
+    factor = jnp.ldexp(jnp.ones_like(a.single), -shift)
+    return _Class(a.single * factor, a.omega * factor, jnp.broadcast_to(a.exponent + shift, shift.shape))
+
+
+def _normalized(a: _Class):
+    alive = lax.stop_gradient(a.single + a.omega) > 0
+    least, room = jnp.iinfo(jnp.int32).min // 4, jnp.finfo(a.single.dtype).maxexp // 2
+    exponent = jnp.where(alive, a.exponent, least)
+    best = jnp.argmax(exponent, axis=-1, keepdims=True)
+    # A class that is excluded keeps its slope; it may be steep.
+    above = jnp.clip(a.exponent - jnp.take_along_axis(exponent, best, axis=-1), -4 * room, room)
+    singles = a.single * jnp.ldexp(jnp.ones_like(a.single), above)
+    # Ω by the class with the largest commonality: beside it Ω is told apart, or does not matter.
+    rest = jnp.concatenate([singles, jnp.take_along_axis(a.omega, best, axis=-1)], axis=-1)
+    agreed = jnp.sum(rest, axis=-1, keepdims=True)
+    conflict = (agreed == 0).astype(rest.dtype)
+    return jnp.concatenate([conflict, safe_divide(rest, agreed)], axis=-1)

@@ -2,13 +2,18 @@
 
 A leaf's mass is m({±}) = s±, m(Ω) = u_e + u_a, where at most one of s± is not zero. So of its commonalities
 q(±) = m({±}) + m(Ω) one is 1 and the other, of the class that the leaf speaks against, is m(Ω); and the combination has
-m(Ω) = q(−) q(+) under both rules. They differ in the merge alone: the product of commonalities, or their minimum.
+m(Ω) = q(−) q(+) under both rules. They differ in the merge: the product of commonalities, or their minimum; and in what
+a leaf contributes for the class that it does not speak against, which changes nothing: 1, or nothing at all.
+
+With p = s₊ - s₋, log q(−) = min{log(1 - p), 0} and log q(+) = min{log(1 + p), 0} have a kink at p = 0, an evenly split
+leaf. The slopes there are the means of both sides, which makes that of their difference, the margin, exact.
 """
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Float, Num
 
 from jaxunc import scorers
@@ -22,6 +27,8 @@ from ._fold import Fold, tree_field
 class BeliefRule(Fold):
     """Settings, lift and finish of the belief rules; abstract, since it has no merge."""
 
+    silence: eqx.AbstractClassVar[float]
+    """What a leaf contributes for a class that it does not speak against: it changes nothing in the merge."""
     eps: Float[Array, ""]
     prior: Float[Array, "..."]
     normalized: bool = eqx.field(static=True)
@@ -56,8 +63,13 @@ class BeliefRule(Fold):
         log_ignorance = jnp.maximum(leaf.log_ignorance, floor.astype(leaf.log_ignorance.dtype))
         if self.reliability is not None:
             log_ignorance = discounted(log_ignorance, self.reliability.astype(log_ignorance.dtype))
-        against_negative = jnp.where(leaf.preference > 0, log_ignorance, 0.0)
-        against_positive = jnp.where(leaf.preference < 0, log_ignorance, 0.0)
+        preference = leaf.preference
+        slope = preference if self.reliability is None else self.reliability.astype(preference.dtype) * preference
+        # An evenly split leaf is not silent: it says 0, with the mean of the slopes at both sides.
+        split, still = (preference == 0) & jnp.any(counts > 0, axis=-1), lax.stop_gradient(slope)
+        falling, rising = (still - slope) / 2, (slope - still) / 2
+        against_negative = jnp.where(preference > 0, log_ignorance, jnp.where(split, falling, self.silence))
+        against_positive = jnp.where(preference < 0, log_ignorance, jnp.where(split, rising, self.silence))
         return jnp.stack([against_negative, against_positive], axis=-1)
 
     def finish(self, stat: Float[Array, "... 2"]) -> Answer:
@@ -69,7 +81,11 @@ class BeliefRule(Fold):
         log_probability = stat + jnp.log1p(-jnp.exp(stat[..., ::-1]) / 2) - log_agreement
         scale = log_agreement if self.normalized else jnp.zeros_like(log_agreement)
         size = (jnp.exp(larger - scale) * -jnp.expm1(smaller - larger))[..., 0]
-        return Answer(stat, jnp.sign(margin(stat)) * size, jnp.exp(log_probability), log_probability)
+        lead, even = margin(stat), (larger == smaller)[..., 0]
+        # Where the margin is 0 its sign has no slope, the score has.
+        rising = jnp.exp(larger - scale)[..., 0] * (lead - lax.stop_gradient(lead))
+        score = jnp.where(even, rising, jnp.sign(lead) * size)
+        return Answer(stat, score, jnp.exp(log_probability), log_probability)
 
 
 @jax.custom_jvp

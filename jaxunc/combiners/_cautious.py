@@ -35,7 +35,11 @@ class CautiousRule(BeliefRule):
     Class scores: log q of the singletons, log w(+) for − and log w(−) for +; rank by `margin`. Score: m(+) - m(−),
     normalised or not. Probability: pignistic, of the normalised masses. An empty leaf is neutral; no tree: scores 0.
 
-    Gradient: that of the plausibility of the leaf with the smallest weight, the first tree on ties.
+    Gradient: that of the plausibility of the leaf with the smallest weight, the first tree's on ties. A leaf has a say
+    in the weight of the class that it supports, an evenly split one in both: it counts where no other leaf supports the
+    class, with the mean of the slopes at both sides of the kink, and empty and opposed leaves never take its place. So
+    the margin of evenly split leaves alone has its exact slope; beside a leaf that supports one class it has a kink,
+    and half of the slope.
 
     References
     ----------
@@ -44,10 +48,11 @@ class CautiousRule(BeliefRule):
 
     merge: ClassVar[str] = "min"
     reads_sizes: ClassVar[bool] = True
+    silence: ClassVar[float] = float("inf")
 
     def __init__(self, normalized: bool = False, eps=1e-5, prior=None, reliability=None):
         super().__init__(normalized, eps, prior, reliability)
 
     def finish(self, stat: Float[Array, "... 2"]) -> Answer:
-        """As all belief rules; no tree at all, which leaves the minimum at infinity, says as little as empty leaves."""
+        """As all belief rules; where no leaf has a say the minimum is at infinity, and nothing is known."""
         return super().finish(jnp.where(jnp.isposinf(stat), 0.0, stat))

@@ -43,7 +43,9 @@ class DempsterRule(BeliefRule):
     unnormalised one vanishes and the normalised one saturates, so do not rank by it. Probability: pignistic, of the
     normalised masses. An empty leaf is neutral; no tree: scores 0, probability 1/2.
 
-    Gradient: that of the plausibility; 0 for leaves beyond eps; piecewise at ties (0 there).
+    Gradient: that of the plausibility; 0 for leaves beyond eps and for empty ones. The margin is smooth where a leaf is
+    evenly split, as are score and probability where the margin is 0; a class score has a kink at such a leaf, and the
+    mean of the slopes at both sides.
 
     References
     ----------
@@ -52,6 +54,7 @@ class DempsterRule(BeliefRule):
 
     merge: ClassVar[str] = "sum"
     reads_sizes: ClassVar[bool] = True
+    silence: ClassVar[float] = 0.0
 
     def __init__(self, normalized: bool = False, eps=1e-5, prior=None, reliability=None):
         super().__init__(normalized, eps, prior, reliability)

@@ -14,6 +14,7 @@ from jaxunc._numerics import safe_divide
 
 from ._answer import Answer
 from ._fold import Fold
+from ._maximum import extreme_of
 from ._mean import answer_of_scores, score_planes
 from ._median import median_of_trees
 
@@ -30,7 +31,8 @@ class GeneralizedMixture(Fold):
     scorer
         As for `Mean`.
     reference
-        Θ: the ``"mean"``, the ``"median"`` or the ``"maximum"`` (largest in absolute value) of the scores.
+        Θ: the ``"mean"``, the ``"median"`` or the ``"maximum"`` of the scores: the largest in absolute value, 0 if two
+        of opposite sign are, as for `Maximum`.
 
     Raises
     ------
@@ -67,7 +69,7 @@ class GeneralizedMixture(Fold):
         scores = jnp.where(present, stat, 0.0)
         number = jnp.sum(present, axis=-2).astype(scores.dtype)
         mean = safe_divide(jnp.sum(scores, axis=-2), number)
-        reference = {"mean": lambda: mean, "median": lambda: median_of_trees(stat), "maximum": lambda: _extreme(scores)}
+        reference = {"mean": lambda: mean, "median": lambda: median_of_trees(stat), "maximum": lambda: _extreme(stat)}
         distance = jnp.where(present, jnp.abs(scores - reference[self.reference]()[..., None, :]), 0.0)
         spread = jnp.sum(distance, axis=-2)
         weighted = jnp.sum(scores * distance, axis=-2)
@@ -77,5 +79,10 @@ class GeneralizedMixture(Fold):
 
 
 def _extreme(scores: Float[Array, "... trees k"]) -> Float[Array, "... k"]:
-    first = jnp.argmax(jnp.abs(scores), axis=-2, keepdims=True)
-    return jnp.squeeze(jnp.take_along_axis(scores, first, axis=-2), axis=-2)
+    missing = jnp.isnan(scores)
+
+    def highest(signed):
+        first = jnp.argmax(jnp.where(missing, -jnp.inf, signed), axis=-2, keepdims=True)
+        return jnp.squeeze(jnp.take_along_axis(signed, first, axis=-2), axis=-2)
+
+    return extreme_of(highest(scores), highest(-scores))

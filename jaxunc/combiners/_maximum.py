@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 from jax.tree_util import Partial
-from jaxtyping import Array, Num
+from jaxtyping import Array, Float, Num
 
 from jaxunc import scorers
 
@@ -24,9 +24,11 @@ class Maximum(Fold):
 
     Notes
     -----
-    Class scores, score, probability: as for `Mean`, of the extreme score. If two scores of opposite sign are equally
-    extreme the positive one is taken (the published code takes the first tree's, which depends on the order of the
-    trees). No tree: 0. Gradient: that of the extreme leaf, the first tree's on ties.
+    Class scores, score, probability: as for `Mean`, of the extreme score. Two scores of opposite sign that are equally
+    extreme say nothing about the class: 0. (The published code takes the first tree's, which depends on the order of
+    the trees; the sign of either would favour a class.) For more classes so for each of them. No tree: 0.
+
+    Gradient: that of the extreme leaf, the first tree's on ties; of two opposite ones half of both.
 
     References
     ----------
@@ -46,6 +48,11 @@ class Maximum(Fold):
 
     def finish(self, stat) -> Answer:
         """The larger of the two in absolute value."""
-        highest, lowest = stat["highest"], stat["lowest"]
-        extreme = jnp.where(highest >= lowest, highest, -lowest)
-        return answer_of_scores(jnp.where(jnp.isfinite(extreme), extreme, 0.0), scorers.score_width(self.scorer))
+        return answer_of_scores(extreme_of(stat["highest"], stat["lowest"]), scorers.score_width(self.scorer))
+
+
+def extreme_of(highest: Float[Array, "..."], lowest: Float[Array, "..."]) -> Float[Array, "..."]:
+    """The larger in absolute value of max v and -max(-v), 0 if it is both; 0 too where both are -inf, of no tree."""
+    opposed = jnp.where(highest == lowest, (highest - lowest) / 2, -lowest)
+    extreme = jnp.where(highest > lowest, highest, opposed)
+    return jnp.where(jnp.isfinite(extreme), extreme, 0.0)

@@ -5,9 +5,11 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import numpy as np
 from jax.tree_util import Partial
 
 from jaxunc import scorers
+from jaxunc._checks import check_one_of, check_probability_vector
 
 from ._averaged_intervals import AveragedIntervals
 from ._beta import BetaAggregation
@@ -85,8 +87,9 @@ def rule_by_name(name: str | Fold, options: Mapping[str, Any] | None = None, *, 
     options
         Arguments of the rule, beside those of a configured one or in place of them. ``scorer`` may be a key of
         `SCORERS`, ``scorer_options`` its settings; ``prior`` may be ``"forest"``, the default of evidence accumulation;
-        ``rule`` of ``"one_vs_rest"`` may be a name, whose options stand beside it and for which the forest's prior is
-        1/C, every class being compared with all others.
+        ``rule`` of ``"one_vs_rest"`` may be a name, whose options stand beside it. What that rule takes for the
+        forest's prior is said by ``priors``: ``"even"`` (the default), 1/C for every class against all others;
+        ``"forest"``, the forest's own by class; or the probabilities ``[classes]``.
     prior
         The forest's prior ``[classes]``.
     n_samples
@@ -105,8 +108,7 @@ def rule_by_name(name: str | Fold, options: Mapping[str, Any] | None = None, *, 
     kind, own = CONFIGURED.get(check_name("combiner", name, (*RULES, *CONFIGURED)), (name, {}))
     make, options = RULES[kind], {**own, **options}
     if make is OneVsRest:
-        inner, n_classes = options.pop("rule", "dempster"), len(prior)
-        return OneVsRest(rule_by_name(inner, options, prior=[1 - 1 / n_classes, 1 / n_classes], n_samples=n_samples))
+        return _one_vs_rest(options, np.asarray(prior, float), n_samples)
     if isinstance(options.get("scorer"), str):
         options["scorer"] = _scorer(options.pop("scorer"), options.pop("scorer_options", {}), prior, n_samples)
     parameters = inspect.signature(make).parameters
@@ -119,6 +121,19 @@ def rule_by_name(name: str | Fold, options: Mapping[str, Any] | None = None, *, 
     if missing := [k for k, p in parameters.items() if p.default is p.empty and k not in options]:
         raise ValueError(f"combiner {name!r} needs the option {', '.join(map(repr, missing))}.")
     return make(**options)
+
+
+def _one_vs_rest(options: dict[str, Any], prior: np.ndarray, n_samples) -> OneVsRest:
+    inner, given = options.pop("rule", "dempster"), options.pop("priors", "even")
+    of_class = lambda p: rule_by_name(inner, options, prior=[1 - p, p], n_samples=n_samples)  # noqa: E731
+    if isinstance(given, str):
+        check_one_of("priors", given, ("even", "forest"))
+        if given == "even":
+            return OneVsRest(of_class(1 / len(prior)))
+        given = prior
+    priors = np.asarray(given, float)
+    check_probability_vector(priors, len(prior), "priors")
+    return OneVsRest([of_class(p) for p in priors.tolist()])
 
 
 def _scorer(name: str, settings: Mapping[str, Any], prior, n_samples) -> Callable:

@@ -1,5 +1,6 @@
 """Binary rules for any number of classes."""
 
+from collections.abc import Sequence
 from functools import partial
 
 import jax
@@ -10,6 +11,7 @@ from jaxunc._numerics import TwoFloat, float_dtype
 
 from ._answer import Answer, margin
 from ._fold import Fold
+from ._lift import tree_axes
 from ._merge import merge_kinds
 
 
@@ -19,59 +21,143 @@ class OneVsRest(Fold):
     Parameters
     ----------
     rule
-        A rule for two classes.
+        A rule for two classes; or a list of such rules, one for each class, that differ in their numbers alone: in the
+        prior of the class against its rest, say.
 
     Raises
     ------
     TypeError
-        If ``rule`` is no `Fold` or, when called, answers with no `Answer` (`Together`: put OneVsRest inside of it).
+        If ``rule`` is no `Fold`, nor a list of them, or, when called, answers with no `Answer` (`Together`: put
+        OneVsRest inside of it).
+    ValueError
+        If the rules of a list differ in more than numbers or, when called, are not as many as the classes.
 
     Notes
     -----
     Class scores: the `margin` of each class's binary answer. Probability: the binary ones, divided by their sum.
     Score: None (for two classes too). All classes share one routing; the cost grows with their number. A prior of
-    the rule is the prior of every class against its rest: 1/C suits better than 1/2.
+    a single rule is the prior of every class against its rest: 1/C suits better than 1/2. Where classes are uneven
+    each has its own, ``OneVsRest([DempsterRule(prior=p) for p in forest.prior])``; evidence accumulation takes the same
+    numbers, scorers theirs as `Partial`.
 
     Integer counts stay integers. Where N - w_c does not fit 32 bits, the pair is taken for one of the same shares with
-    1/C of the instances.
+    1/C of the instances. Rules of a list answer as each would alone; what is the same for all leaves of a tree may
+    differ by class, and is kept leaf by leaf. Gradient: the rules'.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import jaxunc as ju
+    >>> counts = jnp.array([[6, 1, 1], [5, 2, 1]])
+    >>> print(ju.OneVsRest(ju.DempsterRule())(counts).round(2))
+    [ 0.65 -2.92 -4.21]
+    >>> print(ju.OneVsRest([ju.DempsterRule(prior=p) for p in (0.8, 0.1, 0.1)])(counts).round(2))
+    [-0.37  0.35  0.06]
     """
 
-    rule: Fold
+    rule: Fold | tuple[Fold, ...]
 
-    def __init__(self, rule: Fold):
-        if not isinstance(rule, Fold):
-            raise TypeError(f"rule={rule!r} is no Fold; pass a binary rule, such as DempsterRule().")
-        self.rule = rule
+    def __init__(self, rule: Fold | Sequence[Fold]):
+        rules = tuple(rule) if isinstance(rule, (list, tuple)) else (rule,)
+        for one in rules:
+            if not isinstance(one, Fold):
+                raise TypeError(f"rule={rule!r} is no Fold; pass a binary rule, such as DempsterRule().")
+        if not rules:
+            raise ValueError("rule is an empty list; pass a binary rule, or one for each class.")
+        for c, one in enumerate(rules):
+            if _form(one) != _form(rules[0]):
+                raise ValueError(
+                    f"rule[{c}]={one!r} differs from rule[0]={rules[0]!r} in more than numbers; the rules of the "
+                    "classes must be of one kind, with the same options and shapes."
+                )
+        self.rule = rule if isinstance(rule, Fold) else rules
+
+    @property
+    def _rules(self) -> tuple[Fold, ...]:
+        return self.rule if isinstance(self.rule, tuple) else (self.rule,)
 
     @property
     def merge(self) -> PyTree:
         """The merges of the rule."""
-        return self.rule.merge
+        return self._rules[0].merge
 
     def lift(self, counts: Num[Array, "... classes"]):
         """What the rule lifts for each class, along the axis after the leaves'."""
-        stat = self.rule.lift(_against_rest(counts).reshape(-1, 2))
+        pairs = _against_rest(counts)
+        if isinstance(self.rule, tuple):
+            self._check_number(counts.shape[-1])
+            return jax.vmap(_lift_every_leaf, in_axes=(0, -2), out_axes=counts.ndim - 1)(_stacked(self.rule), pairs)
+        stat = self.rule.lift(pairs.reshape(-1, 2))
         return jax.tree.map(lambda part: part.reshape(*counts.shape, *part.shape[1:]) if jnp.ndim(part) else part, stat)
 
     def finish(self, stat) -> Answer:
         """Each class's answer, against each other."""
-        alone = jax.eval_shape(self.rule.lift, jax.ShapeDtypeStruct((1, 2), jnp.result_type(float)))
+        one_leaf = jax.ShapeDtypeStruct((1, 2), jnp.result_type(float))
+        alone = jax.eval_shape(lambda rule, counts: rule.lift(counts), _of_one_tree(self._rules[0]), one_leaf)
         parts, structure = jax.tree.flatten(stat, is_leaf=lambda node: isinstance(node, TwoFloat))
-        aligned = [
-            jax.tree.map(partial(_class_axis_leads, trailing=one.ndim - 1, collected=kind == "collect"), part)
-            for one, kind, part in zip(jax.tree.leaves(alone), merge_kinds(self.merge, alone), parts, strict=True)
+        trailing = [
+            max(one.ndim - 1, 0) if isinstance(self.rule, tuple) else one.ndim - 1 for one in jax.tree.leaves(alone)
         ]
-        answer = self.rule.finish(jax.tree.unflatten(structure, aligned))
-        if not isinstance(answer, Answer):
-            raise TypeError(
-                f"OneVsRest compares the class scores of binary answers, but {type(self.rule).__name__} answers with "
-                f"{type(answer).__name__}. Pass a rule with class scores, such as DempsterRule(); for several rules, "
-                "Together(a=OneVsRest(...), b=OneVsRest(...))."
+        kinds = [kind == "collect" for kind in merge_kinds(self.merge, alone)]
+        aligned = [
+            jax.tree.map(partial(_class_axis_leads, trailing=behind, collected=collected), part)
+            for behind, collected, part in zip(trailing, kinds, parts, strict=True)
+        ]
+        stat = jax.tree.unflatten(structure, aligned)
+        if isinstance(self.rule, tuple):
+            places = [-1 - behind - collected for behind, collected in zip(trailing, kinds, strict=True)]
+            axes = jax.tree.unflatten(structure, places)
+            scores, log_probability = jax.vmap(_read, in_axes=(0, axes), out_axes=-1)(_stacked(self.rule), stat)
+        else:
+            scores, log_probability = _read(self.rule, stat)
+        if log_probability is None:
+            return Answer(scores, None, None, None)
+        log_probability = jax.nn.log_softmax(log_probability, axis=-1)
+        return Answer(scores, None, jnp.exp(log_probability), log_probability)
+
+    def _check_number(self, n_classes: int) -> None:
+        if len(self._rules) != n_classes:
+            raise ValueError(
+                f"rule holds {len(self._rules)} rules, but counts have {n_classes} classes; pass one for each class, "
+                "or a single rule for all of them."
             )
-        if answer.log_probability is None:
-            return Answer(margin(answer.class_scores), None, None, None)
-        log_probability = jax.nn.log_softmax(answer.log_probability[..., 1], axis=-1)
-        return Answer(margin(answer.class_scores), None, jnp.exp(log_probability), log_probability)
+
+
+def _read(rule: Fold, stat) -> tuple[Array, Array | None]:
+    """The margin of a binary answer, and the logarithm of the probability of class 1."""
+    answer = rule.finish(stat)
+    if not isinstance(answer, Answer):
+        raise TypeError(
+            f"OneVsRest compares the class scores of binary answers, but {type(rule).__name__} answers with "
+            f"{type(answer).__name__}. Pass a rule with class scores, such as DempsterRule(); for several rules, "
+            "Together(a=OneVsRest(...), b=OneVsRest(...))."
+        )
+    log_probability = answer.log_probability
+    return margin(answer.class_scores), None if log_probability is None else log_probability[..., 1]
+
+
+def _form(rule: Fold) -> tuple:
+    """All of a rule but its numbers."""
+    return jax.tree.structure(rule), [(jnp.shape(part), jnp.result_type(part)) for part in jax.tree.leaves(rule)]
+
+
+def _of_one_tree(rule: Fold) -> Fold:
+    """The rule as `lift` sees it: the first entry of every field that has one per tree."""
+    first = lambda axis, part: part if axis is None else part[0]  # noqa: E731
+    return jax.tree.map(first, tree_axes(rule), rule, is_leaf=lambda node: node is None)
+
+
+def _stacked(rules: tuple[Fold, ...]) -> Fold:
+    """One rule whose numbers have a leading axis of classes."""
+    return jax.tree.map(lambda *parts: jnp.stack([jnp.asarray(part) for part in parts]), *rules)
+
+
+def _lift_every_leaf(rule: Fold, counts: Num[Array, "... 2"]):
+    """What the rule lifts, numbers for the whole tree leaf by leaf."""
+    lead, stat = counts.shape[:-1], rule.lift(counts.reshape(-1, 2))
+    return jax.tree.map(
+        lambda part: part.reshape(*lead, *part.shape[1:]) if jnp.ndim(part) else jnp.broadcast_to(part, lead), stat
+    )
 
 
 def _against_rest(counts: Num[Array, "... classes"]) -> Num[Array, "... classes 2"]:

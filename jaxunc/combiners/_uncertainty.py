@@ -5,11 +5,13 @@ from typing import ClassVar, Literal, NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Float, Num
 
 from jaxunc import scorers
 from jaxunc._checks import check_one_of
 from jaxunc._numerics import float_dtype, safe_divide, shares_of
+from jaxunc.imprecise import checked_strength, idm_interval
 
 from ._fold import Fold
 
@@ -27,12 +29,26 @@ class Uncertainty(NamedTuple):
 class UncertaintyDecomposition(Fold):
     r"""Aleatoric and epistemic uncertainty, streamed like any rule.
 
+    Of the imprecise Dirichlet model (``"interval"``) the probabilities that the trees' means allow for,
+
+    .. math:: \mathcal P = \{\ell + w\,t : t \ge 0,\ \textstyle\sum_c t_c = 1\}, \qquad
+              \ell_c = \frac1T \sum_i \frac{n_{i,c}}{N_i + s}, \qquad w = \frac1T \sum_i \frac{s}{N_i + s}
+
+    (all that lie between the bounds of `AveragedIntervals`), have entropies
+
+    .. math:: \max_{\mathcal P} H = H(\max\{\ell, \lambda\}), \ \sum_c \max\{\lambda - \ell_c, 0\} = w, \qquad
+              \min_{\mathcal P} H = \min_c H(\ell + w\,e_c)
+
     Parameters
     ----------
     kind
         ``"entropy"``: total H(mean p), aleatoric mean H(p), epistemic their difference (the mutual information of class
         and tree), in bits, any number of classes. ``"plausibility"``: epistemic mean u_e, aleatoric mean u_a, with
-        u_e = min π and u_a = 1 - max π of each leaf; two classes, each in [0, 1].
+        u_e = min π and u_a = 1 - max π of each leaf; two classes, each in [0, 1]. ``"interval"``: total the largest and
+        aleatoric the least entropy of the probabilities above, epistemic their difference, in bits, any number of
+        classes.
+    s
+        The strength of the imprecise Dirichlet model, > 0, of the kind ``"interval"``; 1 if none is given.
 
     Returns (when called)
     ---------------------
@@ -42,32 +58,58 @@ class UncertaintyDecomposition(Fold):
     Raises
     ------
     ValueError
-        If the kind is unknown, or ``"plausibility"`` meets more than two classes.
+        If the kind is unknown, s is not positive and finite or is given to another kind, or ``"plausibility"`` meets
+        more than two classes.
+
+    Warns
+    -----
+    FractionsWarning
+        Kind ``"interval"``, where concrete counts enter: if all rows add to 1 and not all are integers.
 
     Notes
     -----
-    An empty leaf counts as uniform (entropy), or as fully epistemic (plausibility). No tree: total and epistemic 1 bit
-    per doubling of the classes (entropy), or epistemic 1. Entropy is differentiable (0 log 0 = 0, with gradient 0).
+    An empty leaf counts as uniform (entropy), or as fully epistemic (plausibility, interval). No tree: total and
+    epistemic 1 bit per doubling of the classes (entropy, interval), or epistemic 1. The trees that disagree add to the
+    aleatoric part of intervals, which ask how much is known of the mean, and to the epistemic part of entropies.
+
+    Entropy is differentiable (0 log 0 = 0, with gradient 0). So is the largest entropy of intervals; the least one has
+    a kink where two classes lead together, and the mean of their slopes there.
 
     References
     ----------
-    Shaker and Hüllermeier 2020; Busch et al. 2021, section 3.1.2.
+    Shaker and Hüllermeier 2020; Busch et al. 2021, section 3.1.2. Intervals: Abellán and Moral 2005 (both extremes of
+    the entropy); Hüllermeier, Destercke and Shaker 2022; Walley 1996.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> total, aleatoric, epistemic = UncertaintyDecomposition("interval", s=2)(jnp.array([[1, 1], [2, 0], [6, 0]]))
+    >>> print(total, aleatoric.round(4), epistemic.round(4))
+    1.0 0.4138 0.5862
     """
 
-    kind: Literal["entropy", "plausibility"] = eqx.field(static=True, default="entropy")
+    kind: Literal["entropy", "plausibility", "interval"] = eqx.field(static=True, default="entropy")
+    s: Float[Array, "..."] | None = None
     merge: ClassVar[str] = "sum"
+
+    def __init__(self, kind: Literal["entropy", "plausibility", "interval"] = "entropy", s=None):
+        check_one_of("kind", kind, ("entropy", "plausibility", "interval"))
+        if kind != "interval" and s is not None:
+            raise ValueError(f"s={s!r} is the strength of intervals, but kind={kind!r}; leave it out.")
+        self.kind = kind
+        self.s = checked_strength(1.0 if s is None else s) if kind == "interval" else None
 
     @property
     def reads_sizes(self) -> bool:
-        """Entropies are of shares alone."""
+        """Entropies are of shares alone; the other kinds compare leaf sizes with a number of instances."""
         return self.kind != "entropy"
 
-    def __check_init__(self):
-        check_one_of("kind", self.kind, ("entropy", "plausibility"))
-
     def lift(self, counts: Num[Array, "... classes"]):
-        """Shares and their entropy, or the two uncertainties of the leaf; and 1 for the tree."""
+        """Shares and their entropy, both uncertainties of the leaf, or lower bounds and width; and 1 for the tree."""
         trees = jnp.ones(())
+        if self.s is not None:
+            size = jnp.sum(counts.astype(float_dtype(counts, self.s)), axis=-1)
+            return {"lower": idm_interval(counts, self.s).lower, "width": self.s / (size + self.s), "trees": trees}
         if self.kind == "plausibility":
             log_degrees = scorers.support(counts).log_degrees
             aleatoric = -jnp.expm1(jnp.max(log_degrees, axis=-1))
@@ -83,6 +125,11 @@ class UncertaintyDecomposition(Fold):
             aleatoric = safe_divide(stat["aleatoric"], trees)
             epistemic = 1 - safe_divide(stat["certain"], trees)
             return Uncertainty(aleatoric + epistemic, aleatoric, epistemic)
+        if self.kind == "interval":
+            lower = safe_divide(stat["lower"], trees[..., None])
+            total, least = extreme_entropies(lower, safe_divide(stat["width"], trees, 1.0))
+            aleatoric = jnp.clip(least, 0.0, total)
+            return Uncertainty(total, aleatoric, total - aleatoric)
         n_classes = stat["shares"].shape[-1]
         total = entropy(safe_divide(stat["shares"], trees[..., None], 1 / n_classes))
         aleatoric = jnp.minimum(safe_divide(stat["entropy"], trees), total)
@@ -93,3 +140,28 @@ def entropy(probs: Float[Array, "... classes"]) -> Float[Array, "..."]:
     """Shannon entropy in bits, 0 log 0 = 0."""
     safe = jnp.where(probs > 0, probs, 1.0)
     return -jnp.sum(probs * jnp.log2(safe), axis=-1)
+
+
+def _surprise(probs: Float[Array, "..."]) -> Float[Array, "..."]:
+    """-p log₂ p of each of them: what it adds to the entropy."""
+    return entropy(probs[..., None])
+
+
+def extreme_entropies(
+    lower: Float[Array, "... classes"], width: Float[Array, "..."]
+) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+    """The largest and the least entropy of the probabilities that add up ``lower`` and shares of ``width``, which both
+    add to 1."""
+    # Most: what is to be shared raises the least probable classes to a common level.
+    ordered, number = jnp.sort(lower, axis=-1), jnp.arange(1, lower.shape[-1] + 1)
+    levels = (width[..., None] + jnp.cumsum(ordered, axis=-1)) / number
+    level = jnp.min(levels, axis=-1, keepdims=True)
+    # Where they are shared out best the shares have no slope: only lower and width do.
+    shares = lax.stop_gradient(safe_divide(jnp.maximum(level - lower, 0.0), width[..., None]))
+    largest = entropy(lower + width[..., None] * shares)
+    # Least: all of it goes to the most probable class; where several lead the slope is their mean.
+    first = jnp.argmax(lower, axis=-1, keepdims=True)
+    leads = (lower == jnp.take_along_axis(lower, first, axis=-1)) | (jnp.arange(lower.shape[-1]) == first)
+    gains = jnp.where(leads, _surprise(lower + width[..., None]) - _surprise(lower), 0.0)
+    gain = jnp.sum(gains, axis=-1) / jnp.sum(leads, axis=-1)
+    return largest, jnp.sum(_surprise(lower), axis=-1) + gain

@@ -60,7 +60,7 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         scores = self._class_scores(X)
         return margin(scores) if len(self.classes_) == 2 else scores
 
-    def predict_uncertainty(self, X, kind: Literal["entropy", "plausibility"] = "entropy") -> Uncertainty:
+    def predict_uncertainty(self, X, kind: Literal["entropy", "plausibility", "interval"] = "entropy") -> Uncertainty:
         """Total, aleatoric and epistemic uncertainty ``[instances]`` each: see `UncertaintyDecomposition`."""
         check_is_fitted(self, "forest_")
         parts = bind(self.forest_, UncertaintyDecomposition(kind))(self._instances(X))

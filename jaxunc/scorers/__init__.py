@@ -9,11 +9,11 @@ from ._plausibility import Support, class_one, log_support_degrees, plausibility
 from ._probability import probability
 from ._settings import as_partial
 from ._smoothed import laplace, m_estimate
-from ._uncertainty import Uncertainty, degrees_of_preference, mass, uncertainty
+from ._uncertainty import LeafUncertainty, degrees_of_preference, mass, uncertainty
 
 __all__ = [
+    "LeafUncertainty",
     "Support",
-    "Uncertainty",
     "as_partial",
     "beta_densities",
     "class_one",

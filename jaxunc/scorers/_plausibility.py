@@ -38,7 +38,8 @@ class Support(NamedTuple):
     preference: Float[Array, "..."]
     """π(+) - π(−) in [-1, 1]; its sign is that of w⁺ - w⁻, also where the degrees round to the same float."""
     log_ignorance: Float[Array, "..."]
-    """log m(Ω) = log(u_a + u_e) = log(1 - \\|π(+) - π(−)\\|), finite for every leaf."""
+    """log m(Ω) = log(u_a + u_e) = log(1 - \\|π(+) - π(−)\\|), finite for every leaf. At a tie its slope is 0, the mean
+    of both sides of a kink."""
 
 
 class _Root(NamedTuple):
@@ -214,7 +215,7 @@ def _support_jvp(primals, tangents):
     negative, positive, lead, prior = primals
     d_negative, d_positive, _, d_prior = tangents  # lead is determined by the two counts
     values, (against, favour) = _support_and_roots(negative, positive, lead, prior)
-    log_neg, log_pos, _, log_ignorance = values
+    log_neg, log_pos, preference, log_ignorance = values
     # A larger prior takes support from + and gives it to −: ∂h/∂P = -pull (1 - z).
     shift_neg, shift_pos = (root.pull * -jnp.expm1(root.log_degree) * d_prior for root in (against, favour))
     d_log_neg = against.log_ratio_for * d_negative + against.log_ratio_against * d_positive + shift_neg
@@ -228,6 +229,8 @@ def _support_jvp(primals, tangents):
     toward_neg = weight_neg * d_log_neg - weight_pos * d_log_pos
     positive_wins = jnp.where(log_pos == log_neg, lead >= 0, log_pos > log_neg)
     d_log_ignorance = jnp.where(positive_wins, toward_neg, -toward_neg)
+    # Where neither wins |π(+) - π(−)| has a kink: the mean of both sides.
+    d_log_ignorance = jnp.where(preference == 0, 0.0, d_log_ignorance)
     return values, (d_log_neg, d_log_pos, d_preference, d_log_ignorance)
 
 

@@ -8,8 +8,11 @@ from jaxtyping import Array, Float, Num
 from ._plausibility import support
 
 
-class Uncertainty(NamedTuple):
-    """How much of a leaf's doubt more instances could remove, and how much they could not."""
+class LeafUncertainty(NamedTuple):
+    """How much of one leaf's doubt more instances could remove, and how much they could not.
+
+    (`jaxunc.Uncertainty` is what forests answer with, instance by instance, with the total.)
+    """
 
     epistemic: Float[Array, "..."]
     """u_e: both classes are plausible, for want of instances."""
@@ -17,7 +20,7 @@ class Uncertainty(NamedTuple):
     """u_a: neither class is plausible, since the leaf is mixed."""
 
 
-def uncertainty(counts: Num[Array, "... 2"], prior: Any = 0.5) -> Uncertainty:
+def uncertainty(counts: Num[Array, "... 2"], prior: Any = 0.5) -> LeafUncertainty:
     r"""Epistemic and aleatoric uncertainty of leaves.
 
     .. math:: u_e = \min\{\pi(+), \pi(-)\}, \qquad u_a = 1 - \max\{\pi(+), \pi(-)\}
@@ -31,7 +34,7 @@ def uncertainty(counts: Num[Array, "... 2"], prior: Any = 0.5) -> Uncertainty:
 
     Returns
     -------
-    Uncertainty
+    LeafUncertainty
         ``(epistemic, aleatoric)``, each ``[...]`` in [0, 1]; their sum is 1 - |π(+) - π(−)|.
 
     Raises
@@ -59,7 +62,7 @@ def uncertainty(counts: Num[Array, "... 2"], prior: Any = 0.5) -> Uncertainty:
      [0.   0.59 0.  ]]
     """
     degrees = support(counts, prior).log_degrees
-    return Uncertainty(jnp.exp(jnp.min(degrees, axis=-1)), 0.0 - jnp.expm1(jnp.max(degrees, axis=-1)))
+    return LeafUncertainty(jnp.exp(jnp.min(degrees, axis=-1)), 0.0 - jnp.expm1(jnp.max(degrees, axis=-1)))
 
 
 def degrees_of_preference(counts: Num[Array, "... 2"], prior: Any = 0.5) -> Float[Array, "... 2"]:
@@ -129,7 +132,7 @@ def mass(counts: Num[Array, "... 2"], prior: Any = 0.5) -> Float[Array, "... 4"]
     Notes
     -----
     Empty leaf and ties: all mass on Ω. The ignorance m(Ω) keeps its relative precision where it is small (`support` has
-    its logarithm). Gradient: see `degrees_of_preference`; that of m(Ω) has a kink at ties.
+    its logarithm). Gradient: see `degrees_of_preference`; that of m(Ω) is 0 at a tie, where the masses so add to 1 too.
 
     References
     ----------

@@ -33,6 +33,14 @@ UNWEIGHTED = [case for case in TRANSFORMED if not case.values[0].startswith("wei
 _SMOOTH = ("mean_own_scorer", "evidence_veto", "dempster_prior", "cautious", "median", "beta_sum", "weighted_together")
 SMOOTH = [*BASIC, *(pytest.param(name, 2, id=name) for name in _SMOOTH)]
 
+_EDGED = ("mean_plausibility", "dempster_reliability", "epistemic_weighting", "beta_exact")
+_JUMPING = ("vote", "median", "weighted_together")  # votes jump at an evenly split leaf, medians turn from tree to tree
+EDGED = [
+    *(case for case in SMOOTH if case.values[0] not in _JUMPING),
+    *(pytest.param(name, 2, id=name) for name in _EDGED),
+    pytest.param("one_vs_rest", 3, id="one_vs_rest"),
+]
+
 
 @lru_cache
 def leaves(n_classes: int) -> np.ndarray:
@@ -287,6 +295,8 @@ def totals(answer):
         for part in (one.class_scores, one.probability, one.log_probability):
             slopes = jnp.linspace(0.5, 1.7, part.shape[-1])[None]
             total += jnp.sum(jnp.where(jnp.isfinite(part), part, 0.0) * slopes, axis=-1)
+        if one.score is not None:
+            total += 0.75 * one.score
     return total
 
 
@@ -313,6 +323,17 @@ def test_gradients_are_finite(name, n_classes, rng):
             assert np.all(np.isfinite(setting)), f"{what}: by {jax.tree_util.keystr(path)}"
 
 
+def differences(rule, one, step):
+    """Slopes of the totals in every count of one instance, as central differences (the mean of both sides of a kink);
+    where a count is too small to be lowered they mean nothing."""
+    moves = np.eye(one.size).reshape(one.size, *one.shape) * step
+    moved = np.tile(one, (N, 1, 1))
+    moved[: one.size] += moves
+    moved[one.size : 2 * one.size] = np.maximum(moved[one.size : 2 * one.size] - moves, 0.0)
+    values = np.asarray(totals(rule.answer(jnp.asarray(moved))))
+    return ((values[: one.size] - values[one.size : 2 * one.size]) / (2 * step)).reshape(one.shape)
+
+
 @pytest.mark.parametrize(("name", "n_classes"), SMOOTH)
 def test_gradients_are_those_of_finite_differences(name, n_classes, rng, x64):
     """By every count of one instance, and by every setting of the rule."""
@@ -323,14 +344,7 @@ def test_gradients_are_those_of_finite_differences(name, n_classes, rng, x64):
     batch = np.tile(one, (N, 1, 1))
     by_settings, by_counts = gradients(rule, jnp.asarray(batch))
     assert RULES[name].differentiable == bool(np.abs(by_counts).max() > 1e-4)
-
-    moves = np.eye(one.size).reshape(one.size, K, n_classes) * step
-    moved = batch.copy()
-    moved[: one.size] += moves
-    moved[one.size : 2 * one.size] -= moves
-    values = np.asarray(totals(rule.answer(jnp.asarray(moved))))
-    slopes = (values[: one.size] - values[one.size : 2 * one.size]) / (2 * step)
-    np.testing.assert_allclose(by_counts[0].ravel(), slopes, rtol=2e-6, atol=1e-7)
+    np.testing.assert_allclose(by_counts[0], differences(rule, one, step), rtol=2e-6, atol=1e-7)
 
     flat, structure = jax.tree.flatten(rule)
     for i, gradient in enumerate(jax.tree.leaves(by_settings)):
@@ -342,6 +356,26 @@ def test_gradients_are_those_of_finite_differences(name, n_classes, rng, x64):
                 ends.append(np.sum(totals(jax.tree.unflatten(structure, changed).answer(jnp.asarray(batch)))))
             slope = (ends[0] - ends[1]) / (2 * step * 1e-2)
             np.testing.assert_allclose(gradient[place], slope, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize(("name", "n_classes"), EDGED)
+@pytest.mark.parametrize("crowd", ["evenly split leaves alone", "among others"])
+def test_gradients_at_split_and_pure_leaves(name, n_classes, crowd, rng, x64):
+    """By the counts that are there: evenly split leaves, pure ones, empty ones, alone and among others."""
+    if not x64:
+        pytest.skip("finite differences need float64; the other run makes them")
+    rule = make(name, n_classes, K)
+    one = positive_counts(rng, (K,), n_classes)
+    one[:4] = np.array([[2, 2, 2], [0, 3, 0], [0, 0, 0], [3, 0, 0]])[:, :n_classes]
+    if crowd != "among others":
+        one[1:] = 0
+    by_counts = gradients(rule, jnp.asarray(np.tile(one, (N, 1, 1))))[1][0]
+    there = one > 0
+    expected = differences(rule, one, 1e-5)  # at a kink good to the step
+    np.testing.assert_allclose(by_counts[there], expected[there], rtol=1e-5, atol=1e-6)
+    # Vetoed by both pure leaves, or between leaves for either class, it has no say.
+    assert np.any(np.abs(expected[0]) > 1e-3) or (crowd == "among others" and name in ("evidence_veto", "cautious"))
+    assert np.all(np.isfinite(by_counts))
 
 
 @pytest.mark.parametrize(("name", "n_classes"), BASIC)

@@ -1,10 +1,13 @@
 """Aleatoric and epistemic uncertainty."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxunc as ju
+from jaxunc.combiners import combine_counts
+from jaxunc.imprecise import FractionsWarning
 from tests import _reference as reference
 from tests._forests import forest_of_leaves, random_counts
 from tests._refusal import refuses
@@ -15,13 +18,27 @@ def entropy(p):
     return -np.sum(p * np.log2(p))
 
 
-def by_loops(counts, kind):
+def credal(leaves, s):
+    """(largest, least) entropy of ℓ + w t: the largest by bisection for the level, the least over the corners."""
+    sizes = leaves.sum(axis=1)
+    lower, width = np.mean(leaves / (sizes + s)[:, None], axis=0), np.mean(s / (sizes + s))
+    low, high = 0.0, 1.0
+    for _ in range(100):
+        level = (low + high) / 2
+        low, high = (level, high) if np.maximum(level - lower, 0).sum() < width else (low, level)
+    return entropy(np.maximum(lower, level)), min(entropy(lower + width * corner) for corner in np.eye(len(lower)))
+
+
+def by_loops(counts, kind, s=1.0):
     """(total, aleatoric, epistemic) ``[instances 3]``, leaf by leaf."""
     out = []
     for leaves in counts.astype(float):
         if kind == "entropy":
             shares = [leaf / leaf.sum() if leaf.sum() else np.full(len(leaf), 1 / len(leaf)) for leaf in leaves]
             total, aleatoric = entropy(np.mean(shares, axis=0)), np.mean([entropy(share) for share in shares])
+            out.append([total, aleatoric, total - aleatoric])
+        elif kind == "interval":
+            total, aleatoric = credal(leaves, s)
             out.append([total, aleatoric, total - aleatoric])
         else:
             degrees = np.exp([[reference.log_pi_pos(*leaf), reference.log_pi_pos(*leaf[::-1])] for leaf in leaves])
@@ -30,7 +47,9 @@ def by_loops(counts, kind):
     return np.array(out)
 
 
-@pytest.mark.parametrize(("kind", "n_classes"), [("entropy", 2), ("entropy", 3), ("plausibility", 2)])
+@pytest.mark.parametrize(
+    ("kind", "n_classes"), [("entropy", 2), ("entropy", 3), ("plausibility", 2), ("interval", 2), ("interval", 5)]
+)
 def test_values(kind, n_classes, rng, tolerance):
     counts = random_counts(rng, (30, 7), n_classes)
     counts[counts.sum(axis=-1) == 0, 0] = 1 if kind == "plausibility" else 0
@@ -42,6 +61,61 @@ def test_values(kind, n_classes, rng, tolerance):
         assert np.all(np.asarray(answer.epistemic) >= 0)
 
 
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_all_probabilities_between_the_bounds(n_classes, rng, tolerance):
+    """Their entropies lie between the aleatoric and the total part, which the extreme ones reach."""
+    counts, s = random_counts(rng, (12, 5), n_classes), 2.0
+    total, aleatoric, _ = map(np.asarray, ju.UncertaintyDecomposition("interval", s=s)(jnp.asarray(counts)))
+    interval = ju.AveragedIntervals(s)(jnp.asarray(counts))
+    lower, upper = (np.asarray(end, np.float64) for end in interval)
+    shares = np.concatenate([rng.dirichlet(np.full(n_classes, 0.3), 300), np.eye(n_classes)])
+    for i in range(len(counts)):
+        inside = lower[i] + (1 - lower[i].sum()) * shares
+        assert np.all(inside <= upper[i] + 1e-6)
+        entropies = np.array([entropy(p) for p in inside])
+        assert np.all((entropies >= aleatoric[i] - 2e-6) & (entropies <= total[i] + 2e-6))
+        np.testing.assert_allclose(entropies.min(), aleatoric[i], atol=2e-6)
+    tolerance.check(total, by_loops(counts, "interval", s)[:, 0], scale=1.0)
+    # A larger s is a wider interval.
+    wider = ju.UncertaintyDecomposition("interval", s=4.0)(jnp.asarray(counts))
+    assert np.all(wider.total >= total - 1e-6)
+    assert np.all(wider.aleatoric <= aleatoric + 1e-6)
+
+
+def test_gradients_of_intervals(rng, x64):
+    """By counts and by s; classes that share the level, and a class without instances, which raises the level."""
+    rule = ju.UncertaintyDecomposition("interval", s=1.5)
+    counts = np.array([[[3.0, 1, 2], [0.5, 4, 1]], [[2.0, 2, 7], [1, 1, 9]], [[0.0, 3, 1], [0, 2, 5]]])
+    total = jax.jit(jax.grad(lambda rule, counts: jnp.sum(rule(counts).total), argnums=(0, 1)))
+    least = jax.jit(jax.grad(lambda rule, counts: jnp.sum(rule(counts).aleatoric), argnums=(0, 1)))
+    nothing = [[[0.0, 0, 0], [0, 0, 0]], [[0.0, 0, 5], [0, 0, 5]], [[1e9, 0, 0], [1e9, 0, 0]]]
+    for slopes in (total, least):
+        for leaves in (counts, np.array(nothing)):
+            assert all(np.all(np.isfinite(part)) for part in jax.tree.leaves(slopes(rule, jnp.asarray(leaves))))
+    if not x64:
+        return  # finite differences need float64
+
+    def differences(read, step=1e-6):
+        moves = (np.eye(counts.size) * step).reshape(counts.size, *counts.shape)
+        up, down = (np.asarray(read(rule(jnp.asarray(np.abs(counts + way * moves))))) for way in (1, -1))
+        return ((up - down).sum(axis=1) / (2 * step)).reshape(counts.shape)
+
+    there = counts > 0
+    for slopes, name in ((total, "total"), (least, "aleatoric")):
+        read = lambda answer, name=name: getattr(answer, name)
+        by_rule, by_counts = slopes(rule, jnp.asarray(counts))
+        np.testing.assert_allclose(by_counts[there], differences(read)[there], rtol=1e-6, atol=1e-8)
+        ends = [np.sum(read(ju.UncertaintyDecomposition("interval", s=1.5 + d)(counts))) for d in (1e-6, -1e-6)]
+        np.testing.assert_allclose(by_rule.s, (ends[0] - ends[1]) / 2e-6, rtol=1e-6)
+
+
+def test_one_class_of_that_name():
+    assert ju.Uncertainty._fields == ("total", "aleatoric", "epistemic")
+    leaf = ju.scorers.uncertainty(jnp.array([1.0, 3.0]))
+    assert type(leaf) is ju.scorers.LeafUncertainty
+    assert not hasattr(ju.scorers, "Uncertainty")
+
+
 def test_edges(tolerance):
     empty, sure, split = jnp.zeros((3, 2)), jnp.array([[0, 9]] * 3), jnp.array([[0, 9], [9, 0]])
     rule = ju.UncertaintyDecomposition()
@@ -50,6 +124,16 @@ def test_edges(tolerance):
     tolerance.check(np.stack(rule(split)), [1, 0, 1], scale=1.0)
     plausible = ju.UncertaintyDecomposition("plausibility")
     tolerance.check(np.stack(plausible(empty)), [1, 0, 1])
+    intervals = ju.UncertaintyDecomposition("interval")
+    tolerance.check(np.stack(intervals(empty)), [1, 0, 1])
+    tolerance.check(np.stack(intervals(jnp.zeros((3, 4)))), [2, 0, 2])
+    # Known to be even, known to be certain up to s/(N + s).
+    tolerance.check(np.stack(intervals(jnp.array([[1e9, 1e9]]))), [1, 1, 0], scale=1.0)
+    share = 0.1
+    most = -share * np.log2(share) - (1 - share) * np.log2(1 - share)
+    tolerance.check(np.stack(intervals(sure)), [most, 0, most], scale=1.0)
+    masked = combine_counts(intervals, sure, None, jnp.zeros(3, bool))
+    tolerance.check(np.stack(masked), [1, 0, 1])
 
 
 def test_what_is_refused():
@@ -57,5 +141,12 @@ def test_what_is_refused():
         ju.UncertaintyDecomposition("variance")
     with refuses(ValueError, "OneVsRest"):
         ju.UncertaintyDecomposition("plausibility")(jnp.ones((4, 3, 3)))
+    for s in (0, -1, np.inf, np.nan):
+        with refuses(ValueError, "must be a positive, finite number"):
+            ju.UncertaintyDecomposition("interval", s=s)
+    with refuses(ValueError, "s=2 is the strength of intervals, but kind='entropy'"):
+        ju.UncertaintyDecomposition(s=2)
+    with pytest.warns(FractionsWarning):
+        ju.UncertaintyDecomposition("interval")(jnp.array([[[0.25, 0.75], [0.5, 0.5]]]))
     with refuses(ValueError, "no probability"):
         ju.UncertaintyDecomposition().probability(jnp.ones((4, 3, 2)))

@@ -1,0 +1,125 @@
+"""A rule for each class against the rest, whose numbers differ by class: each answers as it would alone."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.tree_util import Partial
+
+import jaxunc as ju
+from jaxunc.combiners import combine_counts, rule_by_name
+from tests._forests import forest_of_leaves, random_counts
+from tests._refusal import refuses
+
+PRIOR = np.array([0.625, 0.25, 0.125])
+N, K = 20, 6
+MAKERS = {
+    "dempster": lambda p: ju.DempsterRule(prior=p),
+    "cautious": lambda p: ju.CautiousRule(prior=p),
+    "evidence": lambda p: ju.EvidenceAccumulation(p),
+    "mean": lambda p: ju.Mean(Partial(ju.scorers.plausibility, prior=p)),
+    "median": lambda p: ju.Median(Partial(ju.scorers.m_estimate, m=2.0, prior=p)),
+    "pooling": lambda p: ju.Pooling(),
+    "weighted": lambda p: ju.Weighted(ju.EvidenceAccumulation(p), np.arange(1.0, K + 1) * p),
+    "discounted": lambda p: ju.DempsterRule(prior=p, reliability=np.linspace(p, 1, K)),
+}
+
+
+def against_rest(counts, c):
+    return jnp.stack([counts.sum(axis=-1) - counts[..., c], counts[..., c]], axis=-1)
+
+
+def alone(make, counts, mask=None):
+    """Margins and log probabilities of the binary rules, one class at a time."""
+    answers = [combine_counts(make(p), against_rest(counts, c), None, mask) for c, p in enumerate(PRIOR)]
+    margins = np.stack([ju.margin(answer.class_scores) for answer in answers], axis=-1)
+    return margins, np.stack([answer.probability[..., 1] for answer in answers], axis=-1)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_each_class_as_alone(name, rng, tolerance):
+    make, counts = MAKERS[name], jnp.asarray(random_counts(rng, (N, K), 3))
+    rule = ju.OneVsRest([make(p) for p in PRIOR])
+    mask = jnp.asarray(rng.random((N, K)) < 0.7)
+    forest, X = forest_of_leaves(np.asarray(counts))
+    for answer, allowed in (
+        (rule.answer(counts), None),
+        (combine_counts(rule, counts, None, mask), mask),
+        (ju.bind(forest, rule).answer(X), None),
+        (ju.bind(forest, rule).answer(X, tree_mask=np.asarray(mask)), mask),
+    ):
+        margins, probability = alone(make, counts, allowed)
+        tolerance.check(answer.class_scores, margins, kind="pi", scale=1.0)
+        tolerance.check(answer.probability, probability / probability.sum(axis=-1, keepdims=True), scale=1.0, kind="pi")
+        assert answer.score is None
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    "rule",
+    [ju.DempsterRule(), ju.CautiousRule(), ju.Median(), ju.Weighted(ju.Mean(), np.arange(1.0, K + 1))],
+    ids=["dempster", "cautious", "median", "weighted"],
+)
+def test_equal_rules_are_one(rule, rng, tolerance):
+    counts = jnp.asarray(random_counts(rng, (N, K), 3))
+    both, one = ju.OneVsRest([rule] * 3).answer(counts), ju.OneVsRest(rule).answer(counts)
+    tolerance.check(both.class_scores, one.class_scores, scale=1.0)
+    tolerance.check(both.probability, one.probability, scale=1.0)
+
+
+def test_scores_without_bound_have_no_probability(rng):
+    counts = jnp.asarray(random_counts(rng, (N, K), 3))
+    rule = ju.OneVsRest([ju.Mean(Partial(ju.scorers.ucb, n_samples=n)) for n in (50.0, 60.0, 70.0)])
+    assert rule.answer(counts).probability is None
+
+
+def test_the_priors_can_be_learned(rng):
+    counts = jnp.asarray(random_counts(rng, (N, K), 3).astype(float))
+    rule = ju.OneVsRest([ju.DempsterRule(prior=p) for p in PRIOR])
+    slopes = jax.jit(jax.grad(lambda rule: jnp.sum(rule.log_probability(counts)[:, 0])))(rule)
+    priors = [one.prior for one in slopes.rule]
+    assert len(priors) == 3
+    assert all(np.isfinite(prior) and prior != 0 for prior in priors)
+
+
+def test_by_name(rng, tolerance):
+    counts = jnp.asarray(random_counts(rng, (N, K), 3))
+    by_name = lambda **options: rule_by_name("one_vs_rest", options, prior=PRIOR)
+    even = ju.OneVsRest(ju.DempsterRule(prior=1 / 3))
+    own = ju.OneVsRest([ju.DempsterRule(prior=p) for p in PRIOR])
+    np.testing.assert_array_equal(by_name(rule="dempster-p")(counts), even(counts))
+    np.testing.assert_array_equal(by_name(rule="dempster-p", priors="even")(counts), even(counts))
+    for priors in ("forest", PRIOR, PRIOR.tolist()):
+        tolerance.check(by_name(rule="dempster-p", priors=priors)(counts), own(counts), scale=1.0)
+    evidence = ju.OneVsRest([ju.EvidenceAccumulation(p, 0.5) for p in PRIOR])
+    tolerance.check(by_name(rule="evidence", smoothing=0.5, priors="forest")(counts), evidence(counts), scale=1.0)
+    with refuses(ValueError, "priors='own' is unknown.*'even', 'forest'"):
+        by_name(priors="own")
+    with refuses(ValueError, "priors has shape"):
+        by_name(priors=[0.5, 0.5])
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("rules", "error", "match"),
+    [
+        ([], ValueError, "empty list"),
+        ([ju.Mean(), ju.Vote()], ValueError, r"rule\[1\]=.*more than numbers"),
+        ([ju.DempsterRule(True), ju.DempsterRule()], ValueError, r"rule\[1\]=.*more than numbers"),
+        ([ju.DempsterRule(), ju.DempsterRule(reliability=np.ones(3))], ValueError, "more than numbers"),
+        ([ju.Mean(), ju.scorers.probability], TypeError, "no Fold"),
+        (ju.scorers.probability, TypeError, "no Fold"),
+    ],
+    ids=["none", "kinds", "options", "shapes", "function in a list", "function"],
+)
+def test_what_is_refused(rules, error, match):
+    with refuses(error, match):
+        ju.OneVsRest(rules)
+
+
+@pytest.mark.once
+def test_as_many_rules_as_classes():
+    with refuses(ValueError, "rule holds 2 rules, but counts have 3 classes"):
+        ju.OneVsRest([ju.Mean(), ju.Mean()])(jnp.ones((4, 3, 3)))
+    with refuses(TypeError, "answers with Preference"):
+        ju.OneVsRest([ju.GeneralizedVote(1.0)] * 3)(jnp.ones((4, 3, 3)))
