@@ -4,22 +4,10 @@
 `bind` them, and score.
 """
 
-from jaxunc import (
-    belief,
-    combiners,
-    comparison,
-    decisions,
-    estimators,
-    forest,
-    growing,
-    imprecise,
-    interop,
-    metrics,
-    plotting,
-    routing,
-    scorers,
-    smoothing,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from jaxunc import belief, combiners, forest, imprecise, routing, scorers
 from jaxunc.combiners import (
     Answer,
     AveragedIntervals,
@@ -48,9 +36,12 @@ from jaxunc.combiners import (
     tree_field,
 )
 from jaxunc.forest import Forest, check_forest
-from jaxunc.growing import grow_random_trees
-from jaxunc.interop import from_sklearn, oob_mask
 from jaxunc.routing import BoundForest, bind, leaf_counts, leaf_index, leave_one_out, recount
+
+if TYPE_CHECKING:
+    from jaxunc import comparison, decisions, estimators, growing, interop, metrics, plotting, smoothing
+    from jaxunc.growing import grow_random_trees
+    from jaxunc.interop import from_sklearn, oob_mask
 
 __version__ = "0.1.0"
 
@@ -106,3 +97,22 @@ __all__ = [
     "smoothing",
     "tree_field",
 ]
+
+# Read at their first use, and listed above for type checkers: scikit-learn and SciPy's statistics take longer to import
+# than JAX does, and who binds a rule needs neither them nor the rooms that measure, decide, smooth or grow.
+_ROOMS = ("comparison", "decisions", "estimators", "growing", "interop", "metrics", "plotting", "smoothing")
+_ROOM_OF = {"from_sklearn": "interop", "grow_random_trees": "growing", "oob_mask": "interop"}
+
+if not TYPE_CHECKING:  # so that they still report names that do not exist
+
+    def __getattr__(name: str):
+        if name in _ROOMS:
+            return import_module(f"{__name__}.{name}")
+        if name in _ROOM_OF:
+            globals()[name] = value = getattr(import_module(f"{__name__}.{_ROOM_OF[name]}"), name)
+            return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -56,7 +56,7 @@ def answers(n_classes: int) -> dict[str, np.ndarray]:
             kept[f"{n_classes} {name} {jax.tree_util.keystr(path)}"] = np.asarray(part)
 
     rng = np.random.default_rng(4)
-    for forest_name, (forest, X, y) in forests(n_classes).items():
+    for forest_name, (forest, X, _) in forests(n_classes).items():
         mask = rng.random((len(X), N_TREES)) < 0.7
         keep(f"{forest_name}: counts", forest.counts)
         if forest.empty_leaves != "average":
