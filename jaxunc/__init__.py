@@ -4,24 +4,10 @@
 `bind` them, and score.
 """
 
-from jaxunc import (
-    belief,
-    combiners,
-    comparison,
-    counting,
-    decisions,
-    estimators,
-    forest,
-    growing,
-    imprecise,
-    interop,
-    metrics,
-    plotting,
-    routing,
-    scorers,
-    smoothing,
-    tables,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from jaxunc import belief, combiners, counting, forest, imprecise, routing, scorers, tables
 from jaxunc._numerics import TwoFloat
 from jaxunc.combiners import (
     Answer,
@@ -52,9 +38,12 @@ from jaxunc.combiners import (
 )
 from jaxunc.counting import leave_one_out, oob_mask, recount
 from jaxunc.forest import Forest, Trees, check_forest
-from jaxunc.growing import grow_random_trees
-from jaxunc.interop import from_sklearn
 from jaxunc.routing import BoundForest, bind, leaf_counts, leaf_index
+
+if TYPE_CHECKING:
+    from jaxunc import comparison, decisions, estimators, growing, interop, metrics, plotting, smoothing
+    from jaxunc.growing import grow_random_trees
+    from jaxunc.interop import from_sklearn
 
 __version__ = "0.1.0"
 
@@ -114,3 +103,22 @@ __all__ = [
     "tables",
     "tree_field",
 ]
+
+# Read at their first use, and listed above for type checkers: scikit-learn and SciPy's statistics take longer to import
+# than JAX does, and who binds a rule needs neither them nor the rooms that measure, decide, smooth or grow.
+_ROOMS = ("comparison", "decisions", "estimators", "growing", "interop", "metrics", "plotting", "smoothing")
+_ROOM_OF = {"from_sklearn": "interop", "grow_random_trees": "growing"}
+
+if not TYPE_CHECKING:  # so that they still report names that do not exist
+
+    def __getattr__(name: str):
+        if name in _ROOMS:
+            return import_module(f"{__name__}.{name}")
+        if name in _ROOM_OF:
+            globals()[name] = value = getattr(import_module(f"{__name__}.{_ROOM_OF[name]}"), name)
+            return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -6,6 +6,7 @@
 * `workload_run`: everything that is measured on one workload
 * `memory`: temporaries of the compiled programs
 * `first_call`: from a fitted model to the first answer, in a fresh process
+* `import_time`: what importing the library costs beside JAX
 * `sections`: first calls by size, compilations of a cross-validation, import of a large forest
 * `machine`: what it ran on
 * `report`: the JSON file and the table

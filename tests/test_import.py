@@ -1,0 +1,88 @@
+"""What ``import jaxunc`` brings along, and what waits for its first use."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import jaxtyping
+import pytest
+
+import jaxunc as ju
+
+pytestmark = pytest.mark.once
+
+ROOT = Path(__file__).parent.parent
+LATER = ("comparison", "decisions", "estimators", "growing", "interop", "metrics", "plotting", "smoothing")
+"""Rooms that are read when they are first used."""
+
+
+def fresh(program: str) -> list[str]:
+    """The words that a program prints in a process of its own, where every warning is an error."""
+    command = [sys.executable, "-W", "error", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{program}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+    return done.stdout.split()
+
+
+def test_import_brings_neither_the_heavy_modules_nor_a_device():
+    loaded = fresh(
+        "import jaxunc\n"
+        "from jax._src.xla_bridge import backends_are_initialized\n"
+        "print(backends_are_initialized(), *sys.modules)"
+    )
+    assert loaded[0] == "False"
+    assert not {"sklearn", "scipy.stats", "matplotlib", "pandas", "rich", "optax"} & set(loaded)
+    assert not {f"jaxunc.{room}" for room in (*LATER, "report")} & set(loaded)
+
+
+EVERY_WAY = """
+import jaxunc as ju
+from jax._src.xla_bridge import backends_are_initialized
+
+assert set(ju.__all__) <= set(dir(ju))
+assert "sklearn" not in sys.modules
+import sklearn.tree  # a library that comes later than jaxunc
+
+rooms = [getattr(ju, name) for name in ju.__all__]
+import jaxunc.report
+
+assert not backends_are_initialized()
+assert ju.from_sklearn is ju.interop.from_sklearn is ju.__dict__["from_sklearn"]
+assert ju.oob_mask is ju.interop.oob_mask
+assert ju.grow_random_trees is ju.growing.grow_random_trees
+
+for statement in (
+    "from jaxunc import estimators",
+    "import jaxunc.estimators as estimators",
+    "import jaxunc; estimators = jaxunc.estimators",
+    "from jaxunc import *",
+):
+    for name in [name for name in sys.modules if name.split(".")[0] == "jaxunc"]:
+        del sys.modules[name]
+    found = {}
+    exec(statement, found)
+    assert found["estimators"].__name__ == "jaxunc.estimators"
+    assert found["estimators"].CombinedForestClassifier.__name__ == "CombinedForestClassifier"
+print("done")
+"""
+
+
+def test_rooms_are_found_in_every_way_of_asking_and_start_no_device():
+    assert fresh(EVERY_WAY) == ["done"]
+
+
+def test_unknown_names_are_refused_as_everywhere():
+    with pytest.raises(AttributeError, match="module 'jaxunc' has no attribute 'forrest'"):
+        ju.forrest  # noqa: B018
+    with pytest.raises(ImportError, match="cannot import name 'forrest'"):
+        from jaxunc import forrest  # noqa: F401
+
+
+def test_types_are_checked_in_rooms_that_are_read_late(x64):
+    if x64:
+        pytest.skip("this run has no type hook")
+    with pytest.raises(jaxtyping.TypeCheckError):
+        ju.oob_mask(None, "twelve")
+    with pytest.raises(jaxtyping.TypeCheckError):
+        ju.metrics.brier_score("sure", "yes")
