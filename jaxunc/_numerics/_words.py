@@ -23,6 +23,6 @@ _TAKE = lax.GatherDimensionNumbers(offset_dims=(), collapsed_slice_dims=(0,), st
 
 
 def take(flat: Array, index: Int32[Array, "..."]) -> Array:
-    """``flat[index]`` without bounds handling, for indices that are known to be in range: cheaper than ``flat[index]``."""
+    """``flat[index]`` without bounds handling, for indices that are known to be in range: it is cheaper."""
     mode = lax.GatherScatterMode.PROMISE_IN_BOUNDS
     return lax.gather(flat, index[..., None], _TAKE, slice_sizes=(1,), mode=mode)

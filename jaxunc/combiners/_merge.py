@@ -126,7 +126,10 @@ class Merging(NamedTuple):
 
     def start(self, shapes: list[tuple[int, ...]]) -> list:
         """The carry of no tree at all, for planes of these shapes: ``[instances ...]``."""
-        full = [(*shape[:1], 0, *shape[1:]) if acc.collects else shape for acc, shape in zip(self.planes, shapes, strict=True)]
+        full = [
+            (*shape[:1], 0, *shape[1:]) if acc.collects else shape
+            for acc, shape in zip(self.planes, shapes, strict=True)
+        ]
         return [acc.start(s, jnp.dtype(d)) for acc, s, d in zip(self.planes, full, self.dtypes, strict=True)]
 
     def mask(self, values: list[Array], passing: Bool[Array, "..."]) -> list[Array]:
@@ -142,7 +145,9 @@ class Merging(NamedTuple):
 
     def include(self, carry: list, values: list[Array]) -> tuple[list, list[Array]]:
         """The carry with one more tree's values, and the values that are collected."""
-        merged = [c if acc.collects else acc.include(c, v) for acc, c, v in zip(self.planes, carry, values, strict=True)]
+        merged = [
+            c if acc.collects else acc.include(c, v) for acc, c, v in zip(self.planes, carry, values, strict=True)
+        ]
         return merged, [v for acc, v in zip(self.planes, values, strict=True) if acc.collects]
 
     def scan(self, visit: Callable[[Any], list[Array]], carry: list, trees: PyTree) -> list:
@@ -151,8 +156,13 @@ class Merging(NamedTuple):
         open_carry, kept = lax.scan(lambda c, tree: self.include(c, visit(tree)), open_carry, trees)
         kept = iter(kept)
         # Values of one tree after the other come with the trees in front.
-        more = [(jnp.moveaxis(next(kept), 0, 1),) if acc.collects else c for acc, c in zip(self.planes, open_carry, strict=True)]
-        return [self._behind(acc, c, m) if acc.collects else m for acc, c, m in zip(self.planes, carry, more, strict=True)]
+        more = [
+            (jnp.moveaxis(next(kept), 0, 1),) if acc.collects else c
+            for acc, c in zip(self.planes, open_carry, strict=True)
+        ]
+        return [
+            self._behind(acc, c, m) if acc.collects else m for acc, c, m in zip(self.planes, carry, more, strict=True)
+        ]
 
     def reduce(self, carry: list, values: list[Array], axis: int) -> list:
         """The carry with all trees of an axis at once: for accelerators, by a single reduction."""
@@ -179,7 +189,9 @@ class Merging(NamedTuple):
 
     @staticmethod
     def _behind(acc: Accumulator, first: tuple, second: tuple) -> tuple:
-        return tuple(b if a.shape[1] == 0 else jnp.concatenate([a, b], axis=1) for a, b in zip(first, second, strict=True))
+        return tuple(
+            b if a.shape[1] == 0 else jnp.concatenate([a, b], axis=1) for a, b in zip(first, second, strict=True)
+        )
 
 
 def _reduce(entered, start, join: Callable, axis: int):

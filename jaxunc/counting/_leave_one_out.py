@@ -84,8 +84,8 @@ def leave_one_out(
     size = int(np.clip(ENTRIES // (forest.n_trees * forest.n_classes), 16, 1024))
 
     def score(part: Part) -> PyTree:
-        labels_and_weights = (part.of(labels[:, None])[:, 0], part.of(weights[:, None])[:, 0])
-        answer = _answer_without_own(forest, plan, combiner, part.of(values), *labels_and_weights, part.of(mask))
+        own, weight = (np.asarray(part.of(one[:, None]))[:, 0] for one in (labels, weights))
+        answer = _answer_without_own(forest, plan, combiner, part.of(values), own, weight, part.of(mask))
         return jax.tree.map(np.asarray, answer)
 
     return drive(score, cut(n, (Chunk(size, size),), 1), 1)

@@ -86,7 +86,7 @@ def recount(
         fork = np.asarray(trees.fork)
         counted = np.zeros((trees.forks.number, n_classes))
         np.add.at(counted, fork[fork >= 0], counts[fork >= 0])
-        fork_counts = padded_table(counts_of_forks(trees, counts, counted))
+        fork_counts = padded_table(np.asarray(counts_of_forks(trees, counts, counted)))
         counts[fork >= 0] = 0
     table, code = distinct_counts(counts)
     dtype = jnp.result_type(float)

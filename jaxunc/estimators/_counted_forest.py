@@ -67,7 +67,9 @@ class CountedForest:
             counted_on = X, y, _ = self._training_data(X, y, sample_weight, reset=not fitted)
         self.estimator_, counted_on = (model, counted_on) if fitted else self._grow(model, *counted_on)
         self.classes_ = self.estimator_.classes_
-        self.forest_, mask, weights = counted_forest(from_sklearn(self.estimator_), self.estimator_, self.counts, *counted_on)
+        self.forest_, mask, weights = counted_forest(
+            from_sklearn(self.estimator_), self.estimator_, self.counts, *counted_on
+        )
         warn_of_pure_leaves(self.forest_, self.counts)
         self._check_prior()
         forest = self.forest_

@@ -1,6 +1,7 @@
 """Random decision trees, as a scikit-learn classifier."""
 
 import dataclasses
+from typing import Any
 
 import jax
 import numpy as np
@@ -158,10 +159,10 @@ class RandomDecisionTreesClassifier(RuleClassifier):
         return self._encoded(self._data(X, reset=False))
 
     def _instances(self, X):
-        X = self._data(X, reset=False)
+        data: Any = self._data(X, reset=False)
         if self.missing == "error":
-            self._encoded(X)  # which refuses them
-        return X.astype(np.float64) if self._holds_only_numbers(X) else X
+            self._encoded(data)  # which refuses them
+        return data.astype(np.float64) if self._holds_only_numbers(data) else data
 
     def _data(self, X, *y, reset: bool):
         """X checked: as a frame if it came as one, else as an array; and its labels."""

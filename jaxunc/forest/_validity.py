@@ -113,7 +113,9 @@ def check_forest(forest: Forest) -> Forest:
         raise ValueError(f"the arrays make no valid forest: {_FORKS}.")
     n_forks = 0 if trees.forks is None else trees.forks.number
     if forest.fork_counts is not None and len(forest.fork_counts) < n_forks:
-        raise ValueError(f"fork_counts has {len(forest.fork_counts)} rows for {n_forks} multi-way tests; one is needed each.")
+        raise ValueError(
+            f"fork_counts has {len(forest.fork_counts)} rows for {n_forks} multi-way tests; one is needed each."
+        )
     return forest
 
 

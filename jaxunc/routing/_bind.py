@@ -114,15 +114,21 @@ class BoundForest:
 
         Raises a ValueError for forests whose empty leaves are followed, which the host drives.
         """
-        if not isinstance(self.engine, Streamed):
-            raise ValueError(f"this forest is scored {type(self.engine).__name__}: there is no one program of it.")
-        return self._engine(missing).lower(n_instances)
+        engine = self._engine(missing)
+        if not isinstance(engine, Streamed):
+            raise ValueError(f"this forest is scored {type(engine).__name__}: there is no one program of it.")
+        return engine.lower(n_instances)
+
+    @property
+    def forest(self) -> Forest:
+        """The forest that was bound."""
+        return self.engine.forest
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
-        columns, n_trees = self.engine.trees.columns, self.engine.trees.n_trees
+        columns, n_trees = self.engine.forest.trees.columns, self.engine.forest.n_trees
         if not is_concrete(X, tree_mask, self.engine, self.combiner):
             X = as_traceable(X, columns)
-            merged = self._engine(missing=True).merge(self.combiner, X, as_mask(tree_mask, X.shape[0], n_trees))
+            merged = self._engine(True).merge(self.combiner, X, as_mask(tree_mask, X.shape[0], n_trees))
             return read_answer(self.combiner.finish(merged), readout)
         values, missing = as_instances(X, columns)
         mask = as_mask(tree_mask, len(values), n_trees)
@@ -147,7 +153,8 @@ class BoundForest:
     @classmethod
     def tree_unflatten(cls, threads: int, children) -> "BoundForest":
         """As JAX asks for it."""
-        return cls(*children, threads)
+        engine, combiner = children
+        return cls(engine, combiner, threads)
 
     def __repr__(self) -> str:
-        return f"BoundForest({self.engine.trees!r}, {type(self.combiner).__name__}, threads={self.threads})"
+        return f"BoundForest({self.engine.forest!r}, {type(self.combiner).__name__}, threads={self.threads})"

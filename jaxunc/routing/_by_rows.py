@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Int32, PyTree
 from jaxunc.combiners import Fold
 from jaxunc.combiners._combine import combine_counts, merged, read_answer
 from jaxunc.combiners._lift import has_tree_fields, lift_rows
-from jaxunc.forest import Forest, Trees
+from jaxunc.forest import Forest
 from jaxunc.forest._distinct import distinct_rows, padded_table
 
 from ._drive import Chunk, Part, cut, drive, spread
@@ -55,11 +55,6 @@ class ByRows(Engine):
         jax.eval_shape(leaf_table, forest, combiner)
         return cls(forest, make_plan(forest.trees, missing=True), form)
 
-    @property
-    def trees(self) -> Trees:
-        """The forest's."""
-        return self.forest.trees
-
     def for_missing(self) -> "ByRows":
         """It takes them as it is."""
         return self
@@ -77,7 +72,10 @@ class ByRows(Engine):
 
         def score(stretch: Part) -> PyTree:
             parts = cut(stretch.stop - stretch.start, (Chunk(size, size),), 1)
-            x, in_mask = values[stretch.start : stretch.stop], None if mask is None else mask[stretch.start : stretch.stop]
+            x, in_mask = (
+                values[stretch.start : stretch.stop],
+                None if mask is None else mask[stretch.start : stretch.stop],
+            )
             routed = dict(zip(parts, spread(threads)(lambda part: self._route(part.of(x)), parts), strict=True))
             if self.forest.follows_forks and self.forest.empty_leaves == "average":
                 answer = self._averages(combiner, readout, x, code)
@@ -90,10 +88,10 @@ class ByRows(Engine):
         return drive(score, cut(len(values), (Chunk(STRETCH, STRETCH),), 1), 1)
 
     def _route(self, x) -> Routed:
-        leaves = np.asarray(planned_leaf_index(self.trees, self.plan, jnp.asarray(x), self.form))
+        leaves = np.asarray(planned_leaf_index(self.forest.trees, self.plan, jnp.asarray(x), self.form))
         if not self.forest.follows_forks:
             return Routed(leaves, Empty(*[np.zeros(0, np.int64)] * 3), np.zeros((0, self.forest.n_classes)))
-        empty = empty_pairs(self.trees, leaves)
+        empty = empty_pairs(self.forest.trees, leaves)
         summed = self.forest.empty_leaves == "sum"
         return Routed(leaves, empty, counts_reached(self.forest, self.plan, x, empty) if summed else np.zeros(0))
 
@@ -135,10 +133,15 @@ class ByRows(Engine):
             def read(tree, node):
                 return [np.ones(len(node)), *(plane[code[tree, node]] for plane in own)]
 
-            sizes, *sums = sums_reached(self.trees, self.plan, part.of(x), one.empty, read)
+            sizes, *sums = sums_reached(self.forest.trees, self.plan, part.of(x), one.empty, read)
             more = round_up(len(sizes))
-            averages = iter(_padded(total / np.maximum(sizes, 1).reshape(-1, *[1] * (total.ndim - 1)), more) for total in sums)
-            longer = [np.concatenate([p.astype(np.result_type(p, np.float32)), next(averages)]) if p.ndim else p for p in parts]
+            averages = iter(
+                _padded(total / np.maximum(sizes, 1).reshape(-1, *[1] * (total.ndim - 1)), more) for total in sums
+            )
+            longer = [
+                np.concatenate([p.astype(np.result_type(p, np.float32)), next(averages)]) if p.ndim else p
+                for p in parts
+            ]
             rows = code[np.arange(len(code)), one.leaves].astype(np.int32)
             rows[one.empty.instance, one.empty.tree] = len(own[0]) + np.arange(len(sizes)) if own else 0
             return _merge_rows(combiner, structure.unflatten(map(jnp.asarray, longer)), rows, readout, mask)

@@ -8,7 +8,7 @@ from jaxtyping import PyTree
 
 from jaxunc.combiners import Fold
 from jaxunc.combiners._combine import read_answer
-from jaxunc.forest import Forest, Trees
+from jaxunc.forest import Forest
 
 from ._fold import fold
 from ._leaf_table import leaf_table
@@ -17,7 +17,7 @@ from ._leaf_table import leaf_table
 class Engine(eqx.Module):
     """One way from instances to answers. It knows a forest and what a rule lifts from it; `finish` is the rule's."""
 
-    trees: eqx.AbstractVar[Trees]
+    forest: eqx.AbstractVar[Forest]
 
     @abc.abstractmethod
     def drive(self, combiner: Fold, readout: str | None, values, mask, threads: int) -> PyTree:
@@ -36,11 +36,6 @@ class Traced(Engine):
     """For a rule or a forest that is traced: the pure fold, differentiable in both."""
 
     forest: Forest
-
-    @property
-    def trees(self) -> Trees:
-        """The forest's."""
-        return self.forest.trees
 
     def drive(self, combiner: Fold, readout: str | None, values, mask, threads: int) -> PyTree:
         """The same for data that are not traced."""

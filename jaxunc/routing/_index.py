@@ -33,7 +33,7 @@ def planned_leaf_index(trees: Trees, plan: Plan, X: Num[Array, "instances featur
 
 
 @partial(jax.jit, static_argnames=("form", "depth"))
-def _leaf_index(plan: Plan, x, *, form: str, depth: int):
+def _leaf_index(plan: Plan, x, *, form: Form, depth: int):
     n, n_trees = x.shape[0], plan.nodes.shape[0]
     size = block_size(form, n_trees, 2 * x.shape[1])
 

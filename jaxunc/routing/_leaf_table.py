@@ -8,7 +8,14 @@ from jaxtyping import Array, Int32, Num, PyTree
 
 from jaxunc._checks import is_concrete
 from jaxunc.combiners import Fold
-from jaxunc.combiners._lift import check_tree_fields, has_tree_fields, lift_rows, lift_tree, tree_axes, warn_if_sizes_are_lost
+from jaxunc.combiners._lift import (
+    check_tree_fields,
+    has_tree_fields,
+    lift_rows,
+    lift_tree,
+    tree_axes,
+    warn_if_sizes_are_lost,
+)
 from jaxunc.forest import Forest
 
 LARGEST_LEAF_TABLE = 2**30
@@ -38,9 +45,7 @@ def is_large(forest: Forest, combiner: Fold) -> bool:
 
 
 @jax.jit
-def _lift_table(
-    combiner: Fold, table: Num[Array, "distinct classes"], code: Int32[Array, "trees nodes"]
-) -> PyTree:
+def _lift_table(combiner: Fold, table: Num[Array, "distinct classes"], code: Int32[Array, "trees nodes"]) -> PyTree:
     if has_tree_fields(combiner):
         return jax.vmap(lift_tree, in_axes=(tree_axes(combiner), 0))(combiner, table[code])
     return _spread(lift_tree(combiner, table), code)

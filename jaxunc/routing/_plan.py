@@ -32,7 +32,7 @@ class Plan(NamedTuple):
     entry: Int32[Array, "trees outer"]
     """The node below each path through the top levels."""
     offset: Int32[Array, "trees"]
-    """Where a tree begins in the flat ``[trees nodes]`` arrays, from a first tree on that need not be here (`start_of`).
+    """Where a tree begins in the flat ``[trees nodes]`` arrays, from a first tree that need not be here (`start_of`).
     (Computed in place it would be a kernel.)"""
 
     @property

@@ -101,7 +101,9 @@ class Stream(eqx.Module):
     def join(self, first: Carry, second: Carry) -> Carry:
         """The carry of the first trees and then the second ones."""
         layout = self.spec.layout
-        return Carry(layout.planes.join(first.planes, second.planes), layout.scalars.join(first.scalars, second.scalars))
+        return Carry(
+            layout.planes.join(first.planes, second.planes), layout.scalars.join(first.scalars, second.scalars)
+        )
 
     def result(self, carry: Carry) -> PyTree:
         """The merged statistic, as `Fold.finish` takes it."""
@@ -123,7 +125,7 @@ class Stream(eqx.Module):
         return layout.planes.result(carry.planes), layout.scalars.result(carry.scalars)
 
     def _include(self, carry: list | None, X, mask=None, blocks: tuple | None = None) -> list:
-        """Block by block; without a carry from the start, with it in the order of the trees after those of the carry."""
+        """Block by block; without a carry from the start, with one after the trees of that."""
         spec, n = self.spec, X.shape[0]
         merging = spec.layout.planes
         if mask is not None:

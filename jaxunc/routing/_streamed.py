@@ -11,7 +11,7 @@ from jaxtyping import PyTree
 
 from jaxunc.combiners import Fold
 from jaxunc.combiners._combine import read_answer
-from jaxunc.forest import Forest, Trees
+from jaxunc.forest import Forest
 
 from ._drive import Chunk, Part, cut, drive
 from ._engine import Engine
@@ -33,23 +33,23 @@ MOST_COLLECTED = 2**22
 class Streamed(Engine):
     """Trees packed for walking, and the leaf table."""
 
-    trees: Trees
+    forest: Forest
     stream: Stream
 
     @classmethod
     def of(cls, forest: Forest, combiner: Fold, form: Form) -> "Streamed":
         """Lift, and pack."""
         table = leaf_table(forest, combiner)
-        return cls(forest.trees, Stream.of(forest.trees, table, combiner.merge, missing=False, form=form))
+        return cls(forest, Stream.of(forest.trees, table, combiner.merge, missing=False, form=form))
 
     def for_missing(self) -> "Streamed":
         """The same with a plan for missing values, which costs a quarter more time."""
-        plan = make_plan(self.trees, missing=True)
+        plan = make_plan(self.forest.trees, missing=True)
         stream = dataclasses.replace(self.stream, plan=plan, spec=self.stream.spec._replace(missing=True))
-        return Streamed(self.trees, stream)
+        return Streamed(self.forest, stream)
 
     def merge(self, combiner: Fold, X: jax.Array, mask) -> PyTree:
-        """The merged statistic. What was lifted is constant here: gradients need the rule to be bound in the program."""
+        """The merged statistic. What was lifted is constant: gradients need the rule to be bound in the program."""
         return jax.tree.map(lax.stop_gradient, self.stream.merge(X, mask))
 
     def drive(self, combiner: Fold, readout: str | None, values, mask, threads: int) -> PyTree:
@@ -57,7 +57,9 @@ class Streamed(Engine):
         on_host = self.stream.spec.form == "blocks"
 
         def score(part: Part) -> PyTree:
-            answer = run_chunk(self.stream, combiner, readout, part.of(values), part.of(mask), part.chunk, part.n_blocks)
+            answer = run_chunk(
+                self.stream, combiner, readout, part.of(values), part.of(mask), part.chunk, part.n_blocks
+            )
             return jax.tree.map(np.asarray, answer) if on_host else answer
 
         return drive(score, cut(len(values), self.chunks(), threads), threads if on_host else 1)
@@ -66,7 +68,7 @@ class Streamed(Engine):
         """The shapes of calls, ascending."""
         stream = self.stream
         if stream.spec.form == "levels":
-            largest = block_size("levels", stream.n_trees, 2 * self.trees.n_features)
+            largest = block_size("levels", stream.n_trees, 2 * self.forest.trees.n_features)
             return tuple(Chunk(size, size) for size in sorted({min(1024, largest), min(32768, largest), largest}))
         least = Chunk(SMALL_BLOCK, SMALL_BLOCK)
         blocks = CHUNK_BLOCKS
@@ -74,11 +76,10 @@ class Streamed(Engine):
             blocks = min(blocks, MOST_COLLECTED // (BLOCK * stream.n_trees))
         return (least, Chunk(BLOCK, SMALL_BLOCK), Chunk(blocks * BLOCK, BLOCK)) if blocks else (least,)
 
-
     def lower(self, n_instances: int) -> jax.stages.Lowered:
         """The program that merges chunks of so many instances."""
         chunk = next((chunk for chunk in self.chunks() if chunk.rows >= n_instances), self.chunks()[-1])
-        x = jax.ShapeDtypeStruct((chunk.rows, self.trees.n_features), jnp.float32)
+        x = jax.ShapeDtypeStruct((chunk.rows, self.forest.trees.n_features), jnp.float32)
         number = None if chunk.rows == chunk.block else jax.ShapeDtypeStruct((), jnp.int32)
         return merge_chunk.lower(self.stream, chunk.block, x, None, number)
 

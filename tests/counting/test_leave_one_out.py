@@ -89,9 +89,13 @@ def test_traced_and_shared_routing(grown):
     traced = jax.jit(lambda X, y: ju.leave_one_out(counted, rule, X, y, tree_mask=mask))(X, y)
     for a, b in zip(jax.tree.leaves(traced), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
-    loss = lambda smoothing: -ju.leave_one_out(
-        counted, ju.EvidenceAccumulation(np.array([0.25, 0.25, 0.5]), smoothing), X, y, tree_mask=mask
-    ).log_probability[np.arange(len(y)), y].mean()
+    loss = lambda smoothing: (
+        -ju.leave_one_out(
+            counted, ju.EvidenceAccumulation(np.array([0.25, 0.25, 0.5]), smoothing), X, y, tree_mask=mask
+        )
+        .log_probability[np.arange(len(y)), y]
+        .mean()
+    )
     assert np.isfinite(jax.grad(loss)(0.3))
     counts = jax.jit(lambda X: ju.leaf_counts(counted, X))(X)
     np.testing.assert_array_equal(counts, ju.leaf_counts(counted, X))

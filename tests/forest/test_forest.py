@@ -102,6 +102,7 @@ def test_valid_forests(forest):
 def _broken(forest, name):
     inner = np.argwhere(~leaf_nodes(forest))[0]
     leaf = np.argwhere(leaf_nodes(forest))[0]
+
     def at(field, place, value):
         of = (lambda f: f.trees) if hasattr(forest.trees, field) else (lambda f: f)
         read = lambda f: getattr(of(f), field)

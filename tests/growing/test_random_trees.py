@@ -4,7 +4,6 @@ from collections import Counter
 from functools import lru_cache
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas
 import pytest
@@ -147,7 +146,9 @@ def test_first_test(min_leaf):
     for feature, value, strict in [test for test in exact_roots(SMALL, min_leaf) if test]:
         named[feature, int(order_key([value])[0]) - strict] = (feature, value, strict)
     inner = np.asarray(forest.trees.child)[:, 0] != 0
-    roots = zip(np.asarray(forest.trees.feature)[:, 0].tolist(), np.asarray(forest.trees.threshold)[:, 0].tolist(), strict=True)
+    roots = zip(
+        np.asarray(forest.trees.feature)[:, 0].tolist(), np.asarray(forest.trees.threshold)[:, 0].tolist(), strict=True
+    )
     found = [named[root] if split else None for root, split in zip(roots, inner, strict=True)]
     assert_distributed(found, exact_roots(SMALL, min_leaf))
     assert forest.depth == 1

@@ -130,7 +130,9 @@ def test_masks(mask, error, match, bound):
     with refuses(error, match):
         bound(X, tree_mask=mask)
     with refuses(error, match):
-        ju.routing.fold(toy_forest(2), ju.routing.leaf_table(toy_forest(2), ju.Mean()), jnp.asarray(X), tree_mask=jnp.asarray(mask))
+        ju.routing.fold(
+            toy_forest(2), ju.routing.leaf_table(toy_forest(2), ju.Mean()), jnp.asarray(X), tree_mask=jnp.asarray(mask)
+        )
 
 
 @pytest.mark.parametrize("combiner", [None, "evidence", ju.scorers.probability, ju.Mean])

@@ -2,7 +2,6 @@
 
 from functools import lru_cache
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -492,7 +491,7 @@ def test_a_bound_forest_is_a_pytree(tolerance):
     X = toy_data(2)[0]
     for form in ("blocks", "levels"):
         one = ju.bind(forest_with_all_leaves(2), make("together", 2, TREES), form=form)
-        assert one.engine.trees.n_trees == TREES
+        assert one.forest.n_trees == TREES
         assert "BoundForest" in repr(one)
         again = jax.tree.map(lambda a: a, one)
         assert (again.threads, again.engine.stream.spec) == (one.threads, one.engine.stream.spec)
