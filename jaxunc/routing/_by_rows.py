@@ -119,47 +119,54 @@ class ByRows(Engine):
 
     def _averages(self, combiner: Fold, readout: str | None, x, code) -> Any:
         """Rows of what is lifted, and behind them the averages over what empty leaves lead to."""
-        if has_tree_fields(combiner):  # a row for each leaf of each tree
-            lifted = leaf_table(self.forest, combiner)
-            flat = lambda part: np.broadcast_to(part[:, None], code.shape) if part.ndim == 1 else part  # noqa: E731
-            stat = jax.tree.map(lambda part: flat(np.asarray(part)).reshape(code.size, *part.shape[2:]), lifted)
+        if by_tree := has_tree_fields(combiner):  # a row for each leaf of each tree
+            stat = jax.tree.map(np.asarray, leaf_table(self.forest, combiner))
             code = np.arange(code.size, dtype=np.int32).reshape(code.shape)
         else:
             stat = jax.tree.map(np.asarray, lift_rows(combiner, self.forest.leaf_rows()[0]))
         parts, structure = jax.tree.flatten(stat)
-        own = [part for part in parts if part.ndim]  # the others are a number for all trees
+        is_plane = [part.ndim > by_tree for part in parts]  # the others are a number for each tree, or for all
+        planes = [p.reshape(-1, *p.shape[1 + by_tree :]) for p, plane in zip(parts, is_plane, strict=True) if plane]
 
         def answer(part: Part, one: Routed, mask) -> PyTree:
             def read(tree, node):
-                return [np.ones(len(node)), *(plane[code[tree, node]] for plane in own)]
+                return [np.ones(len(node)), *(plane[code[tree, node]] for plane in planes)]
 
             sizes, *sums = sums_reached(self.forest.trees, self.plan, part.of(x), one.empty, read)
-            more = round_up(len(sizes))
-            averages = iter(
-                _padded(total / np.maximum(sizes, 1).reshape(-1, *[1] * (total.ndim - 1)), more) for total in sums
-            )
-            longer = [
-                np.concatenate([p.astype(np.result_type(p, np.float32)), next(averages)]) if p.ndim else p
-                for p in parts
-            ]
+            number, beyond = round_up(len(sizes)), planes[0].shape[0] if planes else 0
             rows = code[np.arange(len(code)), one.leaves].astype(np.int32)
-            rows[one.empty.instance, one.empty.tree] = len(own[0]) + np.arange(len(sizes)) if own else 0
-            return _merge_rows(combiner, structure.unflatten(map(jnp.asarray, longer)), rows, readout, mask)
+            rows[one.empty.instance, one.empty.tree] = beyond + np.arange(len(sizes))
+            longer = iter(
+                _with_averages(plane, total, sizes, number) for plane, total in zip(planes, sums, strict=True)
+            )
+            whole = [next(longer) if plane else p for p, plane in zip(parts, is_plane, strict=True)]
+            return _merge_rows(
+                combiner, structure.unflatten(map(jnp.asarray, whole)), rows, readout, mask, tuple(is_plane)
+            )
 
         return answer
 
 
-@partial(jax.jit, static_argnames="readout")
+@partial(jax.jit, static_argnames=("readout", "is_plane"))
 def _merge_rows(
     combiner: Fold,
     stat: PyTree,
     rows: Int32[Array, "instances trees"],
     readout: str | None,
     mask: Bool[Array, "instances trees"] | None,
+    is_plane: tuple[bool, ...] | None = None,
 ) -> PyTree:
-    """Merge rows of what was lifted, one for each instance and tree, in the order of the trees; finish."""
+    """Merge rows of what was lifted, one for each instance and tree, in the order of the trees; finish.
+
+    What is no plane is a number for each tree, or for all.
+    """
+    parts, structure = jax.tree.flatten(stat)
+    is_plane = is_plane or tuple(part.ndim > 0 for part in parts)
     pick = lambda part: part.at[rows.T].get(mode="promise_in_bounds")  # noqa: E731
-    by_tree = jax.tree.map(lambda part: pick(part) if part.ndim else jnp.broadcast_to(part, rows.shape[1:]), stat)
+    spread = (
+        pick(p) if plane else jnp.broadcast_to(p, rows.shape[1:]) for p, plane in zip(parts, is_plane, strict=True)
+    )
+    by_tree = structure.unflatten(spread)
     return read_answer(combiner.finish(merged(combiner, by_tree, None if mask is None else mask.T)), readout)
 
 
@@ -168,5 +175,8 @@ def _behind(first: Any, second: Any) -> Any:
     return jnp.asarray(np.concatenate([first, second])) if first.ndim else first
 
 
-def _padded(rows: np.ndarray, length: int) -> np.ndarray:
-    return np.pad(rows, [(0, length - len(rows)), *[(0, 0)] * (rows.ndim - 1)])
+def _with_averages(plane: np.ndarray, total: np.ndarray, sizes: np.ndarray, number: int) -> np.ndarray:
+    """A plane's rows, and behind them averages, padded to their number."""
+    averages = total / np.maximum(sizes, 1).reshape(-1, *[1] * (total.ndim - 1))
+    padded = np.pad(averages, [(0, number - len(averages)), *[(0, 0)] * (averages.ndim - 1)])
+    return np.concatenate([plane.astype(np.result_type(plane, np.float32)), padded])

@@ -92,13 +92,9 @@ def run_chunk(stream: Stream, combiner: Fold, readout: str | None, x, mask, chun
     """
     if stream.spec.form == "levels":
         return merge_and_finish(stream, combiner, readout, x, mask)
-    if chunk.rows == chunk.block:
-        return _finish_chunk(combiner, readout, merge_chunk(stream, chunk.block, x, mask, None))
-    merged = merge_chunk(stream, chunk.block, x, mask, np.int32(n_blocks))
-    rows = chunk.rows
-    if stream.spec.layout.planes.collects:  # dear to finish: what is beyond the instances is left out, in few lengths
-        rows = min(chunk.block << (n_blocks - 1).bit_length(), rows)
-    return _finish_chunk(combiner, readout, jax.tree.map(lambda a: np.asarray(a)[:rows] if a.ndim else a, merged))
+    number = None if chunk.rows == chunk.block else np.int32(n_blocks)
+    merged = merge_chunk(stream, chunk.block, x, mask, number)
+    return _finish_chunk(combiner, readout, merged)
 
 
 @partial(jax.jit, static_argnums=1)
