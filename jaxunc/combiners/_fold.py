@@ -1,7 +1,7 @@
 """The contract of a rule: lift → merge → finish."""
 
 import abc
-from typing import Any
+from typing import Any, no_type_check
 
 import equinox as eqx
 import numpy as np
@@ -51,6 +51,7 @@ class Fold(eqx.Module):
     __hash__ = object.__hash__
     __eq__ = object.__eq__
 
+    @no_type_check
     def __getattribute__(self, name: str) -> Any:
         return attribute(self, name)
 

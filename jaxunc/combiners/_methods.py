@@ -1,7 +1,7 @@
 """Methods of rules that can be used as functions: under `jax.jit`, `jax.checkpoint` and the like."""
 
 from types import MethodType
-from typing import Any
+from typing import Any, no_type_check
 
 import equinox as eqx
 
@@ -28,6 +28,7 @@ class Method(_ModuleMethod):
         return isinstance(other, Method) and self.__func__ is other.__func__ and self.__self__ is other.__self__
 
 
+@no_type_check  # checks read attributes themselves
 def attribute(rule: eqx.Module, name: str) -> Any:
     """What a rule holds under that name: of methods (but Python's own) the above, instead of equinox's."""
     found = object.__getattribute__(rule, name)

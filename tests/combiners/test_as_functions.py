@@ -26,7 +26,7 @@ def test_every_transform_takes_every_rule(name):
     assert hash(rule.score) == hash(rule.score)
 
 
-@pytest.mark.parametrize("name", ["dempster", "together", "weighted_mean"])
+@pytest.mark.parametrize("name", ["evidence", "together", "weighted_mean"])
 def test_the_answer_is_the_same(name):
     rule = make(name, 2, 3)
     for function in (rule, rule.probability):
@@ -100,7 +100,7 @@ def test_two_rules_have_two_programs():
 
 @pytest.mark.once
 def test_methods_are_pytrees_with_a_name():
-    rule = ju.DempsterRule()
+    rule = ju.EvidenceAccumulation(0.25)
     assert len(jax.tree.leaves(rule.score)) == len(jax.tree.leaves(rule))
     assert rule.score.__name__ == "score"
     assert list(inspect.signature(rule.score).parameters) == ["counts"]
@@ -109,10 +109,10 @@ def test_methods_are_pytrees_with_a_name():
 
 @pytest.mark.once
 def test_programs_do_not_keep_a_rule():
-    rule = ju.DempsterRule()
+    rule = ju.EvidenceAccumulation(0.25)
     for function in (rule, rule.score):
         jax.jit(function)(COUNTS)
-    held = weakref.ref(rule), weakref.ref(rule.eps)
+    held = weakref.ref(rule), weakref.ref(rule.log_prior)
     del rule, function
     gc.collect()
     assert [reference() for reference in held] == [None, None]
