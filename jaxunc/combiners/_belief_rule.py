@@ -83,8 +83,8 @@ class BeliefRule(Fold):
         size = (jnp.exp(larger - scale) * -jnp.expm1(smaller - larger))[..., 0]
         lead, even = margin(stat), (larger == smaller)[..., 0]
         # Where the margin is 0 its sign has no slope, the score has.
-        rising = jnp.exp(larger - scale)[..., 0] * (lead - lax.stop_gradient(lead))
-        score = jnp.where(even, rising, jnp.sign(lead) * size)
+        falling = jnp.exp(larger - scale)[..., 0] * (lax.stop_gradient(lead) - lead)
+        score = jnp.where(even, -falling, jnp.sign(lead) * size)
         return Answer(stat, score, jnp.exp(log_probability), log_probability)
 
 

