@@ -5,24 +5,21 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from benchmarks.papers.busch2021_figures import NEAR
-from benchmarks.papers.busch2021_methods import METHODS, PAPER
-from benchmarks.papers.busch2021_reading import (
+from benchmarks.papers.busch2021_duels import (
     BALANCED,
     DECIMALS,
     IMBALANCED,
     LEVEL,
-    NOT_SIGNIFICANT,
     Duel,
     Results,
     against_the_mean,
-    best_of_all,
-    findings,
     listed,
     signed,
     signed_rank,
-    webdata_accuracies,
 )
+from benchmarks.papers.busch2021_figures import NEAR
+from benchmarks.papers.busch2021_methods import METHODS, PAPER
+from benchmarks.papers.busch2021_reading import NOT_SIGNIFICANT, best_of_all, findings, webdata_accuracies
 from jaxunc import comparison
 
 MEASURES = {"auc": "AUC", "accuracy": "accuracy"}

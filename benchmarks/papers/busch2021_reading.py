@@ -1,21 +1,18 @@
 """What Busch et al. 2021 found, point by point, and what is found here. Verdicts follow from the numbers by rules."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from benchmarks.papers.busch2021_duels import BALANCED, DECIMALS, IMBALANCED, Duel, Results, listed, signed
 from benchmarks.papers.busch2021_methods import METHODS, PAPER
 from jaxunc import comparison
 
 HOLDS, IN_PART, FAILS = "holds", "in part", "does not hold"
 NOT_SIGNIFICANT = "not significant"
 ONLY_CODE = "with the published code's prior term only"
-BALANCED, IMBALANCED = (0.4, 0.6), (0.3, 0.7)
-BASELINE, LEVEL = "probability", 0.05
-DECIMALS = 6
-"""Differences below 10^-6 are ties: in counts of sets, in tests and in ranks."""
 
 
 class Finding(NamedTuple):
@@ -26,108 +23,13 @@ class Finding(NamedTuple):
     verdict: str
 
 
-class Results:
-    """Means of every set, with the comparisons that findings need."""
-
-    def __init__(self, everything: pd.DataFrame, ratios: Mapping[str, float]):
-        self.trees = everything[everything["part"] == "trees"]
-        self.references = everything[everything["part"] == "references"]
-        self.ratios = ratios
-        self.leaf_sizes = sorted(self.trees["leaf_size"].unique())
-        self.small, self.large = self.leaf_sizes[:2], self.leaf_sizes[-2:]
-
-    def values(self, measure: str, leaf_size: int) -> pd.DataFrame:
-        """``[sets methods]``."""
-        here = self.trees[self.trees["leaf_size"] == leaf_size]
-        return here.pivot(index="set", columns="method", values=measure)
-
-    def reference(self, kind: str, measure: str, leaf_size: int) -> pd.Series:
-        """Of each set that has it."""
-        here = self.references[(self.references["kind"] == kind) & (self.references["leaf_size"] == leaf_size)]
-        return here.set_index("set")[measure]
-
-    def leaders(self, measure: str, methods=PAPER) -> dict[int, str]:
-        """The method with the best average rank, for each leaf size."""
-        best = {}
-        for leaf_size in self.leaf_sizes:
-            values = self.values(measure, leaf_size)[list(methods)]
-            ranks = comparison.average_ranks(values.to_numpy(), larger_is_better=True, decimals=DECIMALS)
-            best[leaf_size] = list(methods)[int(np.argmin(ranks))]
-        return best
-
-    def duels(self, measure: str, first: str, second: str = BASELINE, sets=None) -> dict[int, "Duel"]:
-        """``first`` against ``second`` for each leaf size, over all sets or some.
-
-        Against the mean of probabilities p is that of `against_the_mean`; else Holm's over the leaf sizes.
-        """
-        if second == BASELINE and sets is None:
-            return {n: against_the_mean(self.values(measure, n)[list(METHODS)])[first] for n in self.leaf_sizes}
-        pairs = {n: self.values(measure, n)[[first, second]] for n in self.leaf_sizes}
-        if sets is not None:
-            pairs = {n: pair.loc[[name for name in pair.index if name in sets]] for n, pair in pairs.items()}
-        p_values = comparison.holm(np.array([signed_rank(pair) for pair in pairs.values()]))
-        return {
-            n: Duel.of(pair[first] - pair[second], float(p))
-            for (n, pair), p in zip(pairs.items(), p_values, strict=True)
-        }
-
-    def sets_between(self, low: float, high: float) -> list[str]:
-        """Sets whose share of class 1 lies between."""
-        return [name for name in self.trees["set"].unique() if low <= self.ratios[name] <= high]
-
-
-class Duel(NamedTuple):
-    """On how many sets one is better and worse, the median gain, and the p-value of a test, if there was one."""
-
-    better: int
-    worse: int
-    gain: float
-    p: float = 1.0
-
-    @classmethod
-    def of(cls, difference: pd.Series, p: float = 1.0) -> "Duel":
-        """From the differences on the sets; ties count for nobody."""
-        least = 10.0**-DECIMALS
-        return cls(int((difference >= least).sum()), int((difference <= -least).sum()), float(difference.median()), p)
-
-    @property
-    def is_told_apart(self) -> bool:
-        """Whether the test finds a difference."""
-        return self.p < LEVEL
-
-    def __str__(self) -> str:
-        text = f"{self.better}:{self.worse} ({signed(self.gain)})"
-        return f"**{text}**" if self.is_told_apart else text
-
-
-def signed(gain: float) -> str:
-    """A gain with four places: 0 for a tie, and what would round to nothing as less than .0001."""
-    if abs(gain) < 10.0**-DECIMALS:
-        return "0"
-    return "<.0001" if abs(gain) < 0.5e-4 else f"{gain:+.4f}"
-
-
-def signed_rank(pair: pd.DataFrame) -> float:
-    """p of the signed-rank test of two columns; 1 where there are no two rows to test."""
-    if len(pair) < 2:
-        return 1.0
-    tests = comparison.pairwise_wilcoxon(pair.to_numpy(), larger_is_better=True, decimals=DECIMALS)
-    return float(tests.p_values[0, 1])
-
-
-def against_the_mean(values: pd.DataFrame) -> dict[str, Duel]:
-    """Every method of ``values [sets methods]`` against the mean of probabilities; p is Holm's over the methods."""
-    others = [name for name in values if name != BASELINE]
-    p_values = comparison.holm(np.array([signed_rank(values[[name, BASELINE]]) for name in others]))
-    return {name: Duel.of(values[name] - values[BASELINE], float(p)) for name, p in zip(others, p_values, strict=True)}
-
-
 def findings(results: Results) -> list[Finding]:
     """All of them that the finished sets can speak to."""
     found = [
         _evidence_leads(results),
         _belief_rules_rank_badly(results),
         _dempster_decides_well(results),
+        *_dempster_on_balanced(results),
         _laplace_is_worse(results),
         _plausibility_falls_behind(results),
         _confidence_at_larger_leaves(results),
@@ -139,11 +41,6 @@ def findings(results: Results) -> list[Finding]:
     ]
     found += [finding for finding in (_webdata(results), _airlines(results)) if finding is not None]
     return found
-
-
-def listed(duels: Mapping[int, Duel]) -> str:
-    """A duel for each leaf size."""
-    return ", ".join(f"leaf {n}: {duel}" for n, duel in duels.items())
 
 
 def _grade(shares: float, whole: float = 0.8, part: float = 0.4) -> str:
@@ -189,6 +86,26 @@ def _dempster_decides_well(results: Results) -> Finding:
         f"Against the mean: {listed(duels)}.",
         _tested(_grade(float(np.mean([duel.better > duel.worse for duel in large]))), large, ahead=True),
     )
+
+
+def _dempster_on_balanced(results: Results) -> list[Finding]:
+    """Only on sets that have reference methods: at a leaf size it is as good if it is not more often worse."""
+    even = results.sets_between(*BALANCED)
+    if not even or results.references.empty:
+        return []
+    evidence = results.duels("accuracy", "dempster", "evidence", sets=even)
+    forest = results.against_reference("random-forest-mean", "dempster", even)
+    both = [*evidence.values(), *forest.values()]
+    as_good = [float(np.mean([duel.better >= duel.worse for duel in d.values()])) for d in (evidence, forest)]
+    return [
+        Finding(
+            "Where classes are even, Dempster's rule decides as well as evidence accumulation, or even a random "
+            "forest, or better.",
+            f"By accuracy, on sets of even class ratio ({', '.join(even)}). Against evidence accumulation: "
+            f"{listed(evidence)}. Against a random forest: {listed(forest)}.",
+            _tested(_grade(min(as_good)), both, ahead=True),
+        )
+    ]
 
 
 def _laplace_is_worse(results: Results) -> Finding:

@@ -1,7 +1,7 @@
 """Arithmetic that the formulas need and JAX does not have: exact sums, order keys, paired words, stable logarithms."""
 
 from ._counts import as_counts, checked_counts
-from ._digamma import digamma_gaps
+from ._digamma import digamma_gaps, log_gamma_gap
 from ._order_keys import NAN_FIRST, NAN_LAST, order_key, order_key_at_or_below
 from ._special import floored_log, lambert_w_of_exp, log1p_minus, safe_divide, shares_of
 from ._stirling import entropy_gap, stirling_error
@@ -20,6 +20,7 @@ __all__ = [
     "floored_log",
     "lambert_w_of_exp",
     "log1p_minus",
+    "log_gamma_gap",
     "order_key",
     "order_key_at_or_below",
     "pair_words",

@@ -30,7 +30,7 @@ def order_key_at_or_below(thresholds: np.ndarray) -> np.ndarray:
     """Keys of the largest float32 not above each float64 threshold (on the host).
 
     For float32 x the test ``float64(x) <= t`` is then exactly ``order_key(x) <= key``: rounding t
-    down changes no answer, rounding it to nearest does (0.2 % of visits on data rounded to one decimal).
+    down changes no answer, rounding it to nearest does where data and thresholds lie on one grid of decimals.
     """
     wide = np.asarray(thresholds, dtype=np.float64)
     with np.errstate(over="ignore"):

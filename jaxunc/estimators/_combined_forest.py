@@ -21,7 +21,8 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
     combiner
         The rule by its name (`jaxunc.combiners.RULES`: ``"mean"``, ``"vote"``, ``"evidence"``, ``"dempster"``, …, or
         as ``jaxunc compare`` calls it, `jaxunc.combiners.CONFIGURED`: ``"plausibility"``, ``"dempster-p"``, …), or a
-        rule object.
+        rule object. The default is the generalised mixture of class frequencies, close to scikit-learn's mean and
+        better rather than worse: see the notes.
     combiner_options
         Options of the rule, such as ``{"scorer": "plausibility"}`` or ``{"smoothing": 0.5}``.
     counts
@@ -67,6 +68,15 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
     the one with the largest prior. Class weights of the forest weigh what is counted, too. Missing values go as far
     as the forest's own support for them; sparse data are not supported.
 
+    **The default rule.** Over 35 data sets (``benchmarks/results/rules.md``; 23 of two classes, 12 of more) the mixture
+    has better Brier scores than the mean that scikit-learn answers in grown-out forests, on 17 sets of two classes
+    against 5 and on 11 of more against 1, and decides and ranks as it does; on two classes no test finds it worse, by
+    any of the five measures, leaf size or kind of counts. It takes any number of classes. For two classes
+    ``"plausibility"`` ranks better in grown-out forests (18 sets against 5), as does evidence accumulation as published
+    (``"evidence"``), whose probabilities are too sure: worse by Brier score on 20 sets of 23, by log loss on all. The
+    mixture keeps what all trees say of a chunk of instances, which takes longer than a rule that streams;
+    ``"probability"`` is the mean.
+
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
@@ -84,7 +94,7 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
     def __init__(
         self,
         estimator=None,
-        combiner="evidence",
+        combiner="mixture",
         combiner_options=None,
         counts="inbag",
         calibration_size=0.2,

@@ -23,7 +23,7 @@ def _tree_keys(key, trees):
 def threefry(key: tuple[Array, Array], counter: tuple[Array, Array]) -> tuple[Array, Array]:
     """Threefry-2x32 with 20 rounds: two words for every key and counter, element by element.
 
-    `jax.random` would be called once per node, which costs six times as much. Source: Salmon et al. 2011.
+    `jax.random` would be called once per node, which costs far more. Source: Salmon et al. 2011.
     """
     words = (*key, key[0] ^ key[1] ^ np.uint32(0x1BD11BDA))
     a, b = counter[0] + words[0], counter[1] + words[1]

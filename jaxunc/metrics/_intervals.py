@@ -22,7 +22,8 @@ class Range(NamedTuple):
 def checked_interval(interval: Interval, *, floats: bool = True) -> Interval:
     """The interval of class 1 ``[instances]``; a ValueError unless its ends are in order and in [0, 1].
 
-    Of two columns, one for each class, what both allow is taken: p₁ in [max(l₁, 1-u₀), min(u₁, 1-l₀)].
+    Of two columns, one for each class, what both allow is taken: p₁ in [max(l₁, 1-u₀), min(u₁, 1-l₀)]. Class 0 moves an
+    end by more than rounding only: 1 - (1 - p) is not p, and intervals whose ends are equal would cease to tie.
     """
     lower, upper = as_array(interval.lower), as_array(interval.upper)
     if lower.shape != upper.shape or lower.ndim not in (1, 2) or (lower.ndim == 2 and lower.shape[1] != 2):
@@ -51,7 +52,13 @@ def checked_interval(interval: Interval, *, floats: bool = True) -> Interval:
 
 def _of_class_one(lower, upper):
     xp = np if isinstance(lower, np.ndarray) and isinstance(upper, np.ndarray) else jnp
-    both = xp.maximum(lower[:, 1], 1 - upper[:, 0]), xp.minimum(upper[:, 1], 1 - lower[:, 0])
+    own, other = (lower[:, 1], upper[:, 1]), (1 - upper[:, 0], 1 - lower[:, 0])
+    dtypes = [end.dtype for end in (lower, upper) if jnp.issubdtype(end.dtype, jnp.floating)]
+    rounding = 2 * max((float(jnp.finfo(dtype).eps) for dtype in dtypes), default=0.0)
+    both = (
+        xp.where(other[0] > own[0] + rounding, other[0], own[0]),
+        xp.where(other[1] < own[1] - rounding, other[1], own[1]),
+    )
     if is_concrete(both) and (apart := np.asarray(both[0] - both[1])).max(initial=0) > 1e-6:
         row = int(np.argmax(apart))
         raise ValueError(

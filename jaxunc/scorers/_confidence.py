@@ -117,7 +117,7 @@ def confidence_bounds(
     Heights come from Stirling's formula with its remainder, areas from Gauss-Legendre integration (32 nodes in float32,
     64 in float64). Error of 1 - c, relative to max(1, \|1-c\|), measured with counts from 0 to 10⁹: 2e-14 in float64,
     1e-6 in float32; with real counts 2e-6 in float32 and in float64 1e-14 (heights), 1e-8 (areas: worst for leaves of
-    fewer than three instances). An area costs about a microsecond a leaf in float32, eight in float64.
+    fewer than three instances). An area costs many times what a height does.
 
     Gradient: of these forms, finite everywhere; the parity of N is held, and ``"paper"`` differentiates the two terms
     beside the middle. Where a slope is infinite (binomial and the beta density's normalised height, for the count of an

@@ -59,9 +59,9 @@ def fit_beta_prior(
     Returns
     -------
     BetaPrior
-        ``alpha``, ``beta`` and ``status`` ``[...]``: see `PriorStatus`. All proportions equal, or by ``marginal`` less
-        apart than chance makes them: CONCENTRATED, α + β = 2¹⁰⁰ for ∞. All leaves pure, by moments and ``marginal``:
-        PURE, α = β = 0.
+        ``alpha``, ``beta`` and ``status`` ``[...]``: see `PriorStatus`. All proportions equal, or by ``marginal`` no
+        finite prior more likely than one probability for all leaves: CONCENTRATED, α + β = 2¹⁰⁰ for ∞. All leaves
+        pure, by moments and ``marginal``: PURE, α = β = 0.
 
     Raises
     ------
@@ -75,6 +75,10 @@ def fit_beta_prior(
     lose three digits in a plain float32 fit). Under a trace the precision is that of the counts, in a form that does
     not cancel: α and β keep about five digits in float32 with ``weighted_mle``. ``marginal`` keeps fewer where leaves
     differ hardly more than by chance, where its search may also end as NOT_CONVERGED.
+
+    The likelihoods of proportions have one maximum. That of ``marginal`` may have several and may rise towards α + β =
+    ∞ as well (one leaf of two million instances outweighs small ones that differ): maxima are looked for along all
+    log(α + β), the end included, and the most likely one is the answer.
 
     Gradient: with respect to the counts by the implicit function theorem, without a look at the search; finite also
     where the fit is degenerate. A leaf's clipped proportion passes none.
@@ -201,14 +205,14 @@ def _fitted(counts, times, method: Method, clip: float, xp: ModuleType):
     leaves = leaves_of(counts, times, by_size=by_size, clip=clip if likelihood else None, xp=xp)
     concentrated = leaves.equal
     pure = xp.zeros_like(leaves.pure) if likelihood else leaves.pure & ~leaves.equal
-    if method == "marginal":
-        concentrated = concentrated | (~overdispersed(counts, times, leaves, xp) & ~leaves.pure)
     active = ~(concentrated | pure | leaves.empty)
     total = _moments(leaves, active, xp)
     if likelihood:
         alpha, converged = _by_likelihood(leaves, total, active, xp)
     elif method == "marginal":
-        alpha, converged = fit_marginal(counts, times, leaves.mean, xp.log(total), active, xp)
+        falls = overdispersed(counts, times, leaves, xp)
+        alpha, converged, finite = fit_marginal(counts, times, leaves.mean, xp.log(total), active, falls, xp)
+        concentrated = concentrated | (active & ~finite)
     else:
         alpha, converged = leaves.mean * total[..., None], xp.ones_like(active)
     alpha = xp.where(active[..., None], alpha, 0.0)

@@ -7,11 +7,18 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
-from jaxunc._numerics import digamma_gaps
+from jaxunc._numerics import digamma_gaps, log1p_minus, log_gamma_gap
 
+from ._crossings import find_crossings, put_together, search_range
 from ._proportions import Leaves
-from ._root import Equations, find_root
+from ._root import Equations, find_root, loop
+
+_MANY = 1024
+"""Leaves from which on it pays to search among those that are put together first."""
+_STEPS, _FEW_STEPS = 48, 24
+"""Of the grid; fewer where many trees of few leaves each are fitted at once."""
 
 
 class Tally(NamedTuple):
@@ -45,7 +52,7 @@ def _together(values, times):
 
 
 def overdispersed(counts, times, leaves: Leaves, xp: ModuleType):
-    """Whether leaves differ by more than chance, ``[...]``: else the likelihood grows with κ without end.
+    """Whether leaves differ by more than chance, ``[...]``: whether the likelihood falls towards κ = ∞.
 
     The coefficient of 1/κ at κ = ∞ is half of Σ_leaves (Σ_c n_c (n_c - 1)/μ_c - n (n - 1)), here without cancellation:
     Σ_leaves n² Σ_c (p_c - μ_c)²/μ_c less (classes - 1) Σ_leaves n.
@@ -58,14 +65,92 @@ def overdispersed(counts, times, leaves: Leaves, xp: ModuleType):
     return (times * size * size * distance).sum(axis=-1) > by_chance * (1 + 64 * xp.finfo(counts.dtype).eps)
 
 
-def fit_marginal(counts, times, mean, start, active, xp: ModuleType):
-    """α ``[... classes]`` where the marginal likelihood is stationary, and whether the search converged."""
-    return (_solve if xp is jnp else partial(_found, xp=np))(counts, times, mean, start, active)
+def fit_marginal(counts, times, mean, start, active, falls, xp: ModuleType):
+    """α ``[... classes]`` where the marginal likelihood is largest, whether the search converged, and whether it is so.
+
+    ``falls``: whether the likelihood falls towards κ = ∞. Where it rises, the last answer says whether some finite α is
+    better than that end.
+    """
+    return (_solve if xp is jnp else partial(_found, xp=np))(counts, times, mean, start, active, falls)
 
 
-def _found(counts, times, mean, start, active, xp: ModuleType):
-    r, t, converged = find_root(_equations(Tally.of(counts, times, xp), mean, xp), mean, start, active, xp)
-    return mean * xp.exp(r + t[..., None]), converged
+class _Best(NamedTuple):
+    number: Any
+    alpha: Any
+    gain: Any
+    converged: Any
+
+
+def _found(counts, times, mean, start, active, falls, xp: ModuleType):
+    """The best of all maxima: a search from each crossing, one after the other; there are hardly ever two."""
+    tally = Tally.of(counts, times, xp)
+    few = Tally(*put_together(tally.counts, tally.times, xp), *put_together(tally.sizes, tally.size_times, xp))
+    equations, beforehand = _equations(tally, mean, xp), _equations(few, mean, xp)
+    ends, is_large = search_range(counts, times, xp), tally.counts.shape[-1] > _MANY
+    n_steps = _STEPS if is_large or xp is np else _FEW_STEPS
+    crossings = find_crossings(partial(_tables, few, mean, xp), ends, mean, falls, start, n_steps, xp)
+    present = crossings.present & active
+    order, n_crossings = xp.cumsum(present, axis=0), present.sum(axis=0)
+    # Of one maximum that is certain nobody asks how good it is.
+    is_open = (active & ~(falls & (n_crossings == 1))).any()
+    gain_of = lambda alpha: _gain(counts, times, mean, alpha, xp)  # noqa: E731
+
+    def improve(best: _Best) -> _Best:
+        here = present & (order == best.number + 1)
+        one = here.any(axis=0)
+        t, low, high = (xp.where(here, part, 0).sum(axis=0) for part in (crossings.start, *crossings[3:]))
+        r = xp.where(here[..., None], crossings.r, 0).sum(axis=0)
+        if is_large:
+            r, t, _ = find_root(beforehand, mean, t, one, xp, r, (low, high))
+        r, t, converged = find_root(equations, mean, t, one, xp, r, (low, high))
+        alpha = mean * xp.exp(r + t[..., None])
+        if xp is np:
+            gain = gain_of(alpha) if is_open else xp.zeros_like(t)
+        else:
+            gain = lax.cond(is_open, gain_of, lambda _: xp.zeros_like(t), alpha)
+        better = one & (gain > best.gain)
+        alpha = xp.where(better[..., None], alpha, best.alpha)
+        pairs = (gain, best.gain), (converged, best.converged)
+        return _Best(best.number + 1, alpha, *(xp.where(better, *pair) for pair in pairs))
+
+    # A gain that is no more than rounding is none.
+    size = counts.sum(axis=-1)
+    none = xp.where(falls, -xp.inf, xp.finfo(mean.dtype).eps * (times * size).sum(axis=-1))
+    first = _Best(xp.zeros((), "int32"), xp.zeros_like(mean) + mean, none, xp.ones_like(falls))
+    best = loop(improve, lambda best: best.number < n_crossings.max(initial=0), first, len(present), xp)
+    return best.alpha, best.converged, best.gain > none
+
+
+def _tables(tally: Tally, mean, xp: ModuleType, t):
+    """S(n, κ) ``[steps ...]`` and S(n_c, μ_c κ) ``[steps ... classes]`` on a grid of log κ, the latter with slopes."""
+    seen, total = mean > 0, xp.exp(t)
+    whole, whole_slope = _score(tally.sizes, tally.size_times, total[..., None], xp)
+    alpha = xp.where(seen, mean, 1.0) * total[..., None]
+    own, own_slope = _score(tally.counts, tally.times, alpha[..., None], xp)
+    own, own_slope = xp.where(seen, own, whole[..., None]), xp.where(seen, own_slope, whole_slope[..., None])
+    return whole, own, own_slope
+
+
+def _gain(counts, times, mean, alpha, xp: ModuleType):
+    """The logarithm of the likelihood at α less that at κ = ∞, leaf by leaf, so that hardly anything cancels.
+
+    With log Γ(n+a) - log Γ(a) = (n + a - ½) log(1 + n/a) + n log a - n + δ(n+a) - δ(a) a leaf has Σ_c n_c log(p̂_c/μ_c),
+    p̂ being its smoothed share, and what the classes have less what their sum has of
+
+        a (log(1 + n/a) - n/a) - ½ log(1 + n/a) + δ(n+a) - δ(a).
+    """
+    seen = mean > 0
+    alpha = xp.where(seen, alpha, 0.0)
+    total, size = alpha.sum(axis=-1), counts.sum(axis=-1)
+    safe, safe_total = xp.where(seen, alpha, 1.0)[..., None, :], xp.where(total > 0, total, 1.0)[..., None]
+
+    def rest(n, a):
+        return a * log1p_minus(n / a, xp) - 0.5 * xp.log1p(n / a) + log_gamma_gap(n + a, xp) - log_gamma_gap(a, xp)
+
+    share = (counts + safe) / (size + safe_total)[..., None] / xp.where(seen, mean, 1.0)[..., None, :]
+    of_class = counts * xp.log(share) + rest(counts, safe)
+    gain = xp.where(seen[..., None, :], of_class, 0.0).sum(axis=-1) - rest(size, safe_total)
+    return (times * gain).sum(axis=-1)
 
 
 def _equations(tally: Tally, mean, xp: ModuleType) -> Equations:
@@ -88,6 +173,8 @@ def _equations(tally: Tally, mean, xp: ModuleType) -> Equations:
 def _score(n, times, a, xp: ModuleType):
     """Σ ψ(n+a) - ψ(a) along the last axis, and its derivative along log a."""
     gap, own = digamma_gaps(a, xp)
+    if xp is jnp:
+        gap, own = lax.optimization_barrier((gap, own))  # not anew for every n
     further_gap, further = digamma_gaps(n + a, xp)
     value = xp.log1p(n / a) + (gap - further_gap)
     slope = a / (n + a) * further - own - n / (n + a)
@@ -95,15 +182,16 @@ def _score(n, times, a, xp: ModuleType):
 
 
 @jax.custom_jvp
-def _solve(counts, times, mean, start, active):
-    return _found(counts, times, mean, start, active, jnp)
+def _solve(counts, times, mean, start, active, falls):
+    return _found(counts, times, mean, start, active, falls, jnp)
 
 
 @_solve.defjvp
 def _solve_jvp(primals, tangents):
     """The implicit function theorem. The mean is but the scale that α is searched on."""
-    (counts, times, mean, start, active), (d_counts, *_) = primals, tangents
-    alpha, converged = _solve(counts, times, mean, start, active)
+    (counts, times, mean, _, active, _), (d_counts, *_) = primals, tangents
+    alpha, converged, finite = _solve(*primals)
+    active = active & finite
     seen = (mean > 0) & active[..., None]
     safe = jnp.where(seen, alpha, 1.0)
     total = jnp.sum(jnp.where(seen, alpha, 0.0), axis=-1)
@@ -123,4 +211,5 @@ def _solve_jvp(primals, tangents):
     fall = jnp.sum(share * (b - b_whole) / b, axis=-1)
     d_total = jnp.where(active, jnp.sum(share * push / b, axis=-1) / jnp.where(active, fall, 1.0), 0.0)
     d_log = jnp.where(seen, (push + b_whole * d_total[..., None]) / b, 0.0)
-    return (alpha, converged), (alpha * d_log, jnp.zeros(converged.shape, jax.dtypes.float0))
+    no_tangent = jnp.zeros(converged.shape, jax.dtypes.float0)
+    return (alpha, converged, finite), (alpha * d_log, no_tangent, no_tangent)

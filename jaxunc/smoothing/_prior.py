@@ -17,8 +17,8 @@ class PriorStatus(enum.IntEnum):
     """The parameters are finite and positive."""
     CONCENTRATED = 1
     """The best prior has infinite weight: all leaves have the same proportions (a single leaf has), or, by marginal
-    likelihood, they differ by no more than chance. The parameters add to 2¹⁰⁰, which stands for ∞; every leaf is
-    smoothed to the mean proportions, which are its own if all are the same."""
+    likelihood, no finite one explains how they differ better than chance. The parameters add to 2¹⁰⁰, which stands for
+    ∞; every leaf is smoothed to the mean proportions, which are its own if all are the same."""
     PURE = 2
     """The best prior has no weight, since every leaf is pure (moments and marginal likelihood). The parameters are 0;
     nothing is smoothed."""

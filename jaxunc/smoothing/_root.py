@@ -40,8 +40,11 @@ class _State(NamedTuple):
     step: Any
 
 
-def find_root(equations: Equations, mean, start, active, xp: ModuleType) -> Root:
-    """The root where ``active``; r = 0 and log κ = 0 elsewhere. ``start``: a guess of log κ."""
+def find_root(equations: Equations, mean, start, active, xp: ModuleType, r=0.0, ends=(LOWEST, HIGHEST)) -> Root:
+    """The root where ``active``; r = 0 and log κ = 0 elsewhere.
+
+    ``start`` and ``r``: guesses of log κ and of r; ``ends``: what brackets log κ.
+    """
     tolerance = 1e-11 if mean.dtype == "float64" else 1e-5
 
     def settle(r, t):
@@ -55,7 +58,7 @@ def find_root(equations: Equations, mean, start, active, xp: ModuleType) -> Root
 
         # The last step is taken, so the error left is of the order of its square.
         going = lambda state: xp.any(xp.abs(state[1]) > tolerance)  # noqa: E731
-        return _loop(improve, going, improve((r, r)), _INNER, xp)[0]
+        return loop(improve, going, improve((r, r)), _INNER, xp)[0]
 
     def improve(state):
         r = settle(state.r, state.t)
@@ -71,14 +74,15 @@ def find_root(equations: Equations, mean, start, active, xp: ModuleType) -> Root
         return _State(r, new, low, high, new - state.t)
 
     start = xp.where(active, xp.clip(start, LOWEST + 1, HIGHEST - 1), 0.0)
-    ends = xp.full_like(start, LOWEST), xp.full_like(start, HIGHEST)
-    first = improve(_State(xp.zeros_like(mean), start, *ends, start))
-    last = _loop(improve, lambda s: xp.any(xp.abs(s.step) > tolerance), first, _OUTER, xp)
+    low, high = (xp.zeros_like(start) + end for end in ends)
+    r = xp.where(active[..., None], xp.zeros_like(mean) + r, 0.0)
+    first = improve(_State(r, start, low, high, start))
+    last = loop(improve, lambda s: xp.any(xp.abs(s.step) > tolerance), first, _OUTER, xp)
     r = settle(last.r, last.t)
     return Root(r, last.t, xp.abs(last.step) <= tolerance)
 
 
-def _loop(body: Callable, going: Callable, state, limit: int, xp: ModuleType):
+def loop(body: Callable, going: Callable, state, limit: int, xp: ModuleType):
     """At most ``limit`` rounds: a loop of the host, or of the program that is traced."""
     if xp is np:
         for _ in range(limit):

@@ -1,7 +1,9 @@
 """The classifier: scikit-learn's own checks, its counts, and what it refuses."""
 
+import json
 import pickle
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -54,6 +56,32 @@ def test_the_mean_is_scikit_learns_forest(data):
     np.testing.assert_allclose(model.predict_proba(X_test), forest.predict_proba(X_test), atol=1e-6)
     clear = np.abs(model.predict_proba(X_test)[:, 0] - 0.5) > 1e-6  # scikit-learn's sums break ties
     np.testing.assert_array_equal(model.predict(X_test)[clear], forest.predict(X_test)[clear])
+
+
+@pytest.mark.parametrize("is_binary", [True, False])
+def test_the_default_rule_is_no_worse_than_the_mean_by_the_committed_numbers(is_binary):
+    """What the class says of it, from the file behind ``rules.md``: grown-out forests, in-bag counts."""
+    table = json.loads((Path(__file__).parents[2] / "benchmarks/results/rules.json").read_text())
+    frame = pd.DataFrame(table["rows"], columns=table["columns"])
+    frame = frame[(frame["counts"] == "inbag") & (frame["leaf_size"] == 1) & ((frame["n_classes"] == 2) == is_binary)]
+    rule = CombinedForestClassifier().combiner
+
+    def duel(measure, sign):
+        means = frame.pivot_table(index="set", columns="rule", values=measure)
+        gain = sign * (means[rule] - means["probability"])
+        return int((gain > 1e-6).sum()), int((gain < -1e-6).sum())
+
+    assert duel("brier", -1) == ((17, 5) if is_binary else (11, 1))
+    for measure, sign in (("accuracy", 1), ("auc", 1), ("log_loss", -1), ("risk_coverage", -1)):
+        better, worse = duel(measure, sign)
+        assert better >= worse, measure
+
+
+def test_the_default_takes_any_number_of_classes():
+    X, y = load_iris(return_X_y=True)
+    model = CombinedForestClassifier(SMALL).fit(X, y)
+    assert model.score(X, y) > 0.95
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1, rtol=1e-6)
 
 
 @pytest.mark.parametrize("counts", ["inbag", "train", "oob", "calibration"])

@@ -37,14 +37,36 @@ def test_reference_values(tolerance):
         )
         for given_ in (interval, both) if len(entry["y"]) == 4 else (interval,):
             for name, metric in METRICS.items():
-                if given_ is both and name == "auc":
-                    continue  # 1 - (1 - p) breaks ties
                 expected = [float(entry[f"{name}_{end}"]) for end in ("min", "max")]
                 tolerance.check(metric(given_, y), expected, what=name)
         expected = [float(entry[f"log_loss_{end}_clip1e_15"]) for end in ("min", "max")]
         tolerance.check(metrics.interval_log_loss(interval, y, clip=1e-15), expected)
         published = sorted(entry[f"published_auc_of_{end}"] for end in ("lower", "upper"))
         tolerance.check(metrics.interval_auc(interval, y, method="published"), published)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("is_traced", [False, True])
+def test_both_columns_keep_ties(dtype, is_traced):
+    """1 - (1 - .3) is not .3: class 1's ends tie as before, whether they or those of class 0 were made by 1 - p."""
+    lower, upper = np.array([[0.1, 0.3, 0.1, 0.3, 0.1, 0.6, 0.3], [0.3, 0.6, 0.3, 0.7, 0.1, 0.9, 0.3]], dtype)
+    y = np.array([0, 1, 1, 0, 1, 1, 0])
+    metric = jax.jit(metrics.interval_auc) if is_traced else metrics.interval_auc
+    one = metric(Interval(lower, upper), y)
+    both = Interval(np.stack([1 - upper, lower], -1), np.stack([1 - lower, upper], -1))
+    assert metric(both, y) == one
+    mirrored = Interval(np.stack([lower, 1 - upper], -1), np.stack([upper, 1 - lower], -1))
+    assert metric(mirrored, 1 - y) == one
+
+
+def test_the_narrower_column_decides():
+    """What one column allows and the other does not is no choice, as soon as it is more than rounding."""
+    wide, narrow = (np.array([0.0]), np.array([1.0])), (np.array([0.25]), np.array([0.5]))
+    y = np.array([1])
+    both = Interval(np.stack([1 - narrow[1], wide[0]], -1), np.stack([1 - narrow[0], wide[1]], -1))
+    np.testing.assert_array_equal(metrics.interval_brier(both, y), metrics.interval_brier(Interval(*narrow), y))
+    sure = Interval(np.array([[0, 1]]), np.array([[0, 1]]))
+    np.testing.assert_array_equal(metrics.interval_brier(sure, y), [0, 0])
 
 
 def test_reference_values_of_leaves(tolerance):

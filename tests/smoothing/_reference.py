@@ -2,7 +2,7 @@
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import betaln, gammaln
+from scipy.special import betaln, digamma, gammaln
 
 
 def sample(counts, *, by_size: bool, clip: float | None):
@@ -40,6 +40,31 @@ def best(objective, n_classes: int):
     options = {"xatol": 1e-9, "fatol": 1e-12, "maxiter": 10_000, "maxfev": 10_000}
     found = minimize(lambda x: -objective(np.exp(x)), np.zeros(n_classes), method="Nelder-Mead", options=options)
     return np.exp(found.x)
+
+
+def marginal_gain(alpha, counts):
+    """The log likelihood of the counts at α less that of one probability for all leaves."""
+    counts = np.asarray(counts, float)
+    size, total, mean = counts.sum(axis=1), np.sum(alpha), counts.sum(axis=0) / counts.sum()
+    own = np.sum(gammaln(counts + alpha) - gammaln(alpha) - counts * np.log(mean))
+    return float(own + np.sum(gammaln(total) - gammaln(size + total)))
+
+
+def best_of_many_marginals(counts):
+    """The largest gain that searches from many starts end at (0 at infinity), and how many different ones they do."""
+    counts = np.asarray(counts, float)
+    size, mean = counts.sum(axis=1), counts.sum(axis=0) / counts.sum()
+
+    def falling(log_alpha):
+        alpha = np.exp(log_alpha)
+        total = alpha.sum()
+        slope = np.sum(digamma(counts + alpha) - digamma(alpha), axis=0)
+        slope = slope - np.sum(digamma(size + total) - digamma(total))
+        return -marginal_gain(alpha, counts), -slope * alpha
+
+    options = {"method": "L-BFGS-B", "jac": True, "bounds": [(-20, 20)] * len(mean)}
+    ends = [-minimize(falling, np.log(mean) + start, **options).fun for start in np.linspace(-8, 12, 6)]
+    return max(0.0, *ends), len(set(np.round(ends, 1)))
 
 
 def moments(counts, *, by_size: bool):

@@ -129,6 +129,59 @@ def test_a_search_that_knows_nothing_finds_no_better(n_classes, rng):
         np.testing.assert_allclose(found, reference.best(objective, n_classes), rtol=2e-4, err_msg=method)
 
 
+OUTWEIGHED = [[1_550_000, 450_000], [43, 77], [0, 6]]
+"""The large leaf makes the likelihood rise towards α + β = ∞, but 45 nats below what α = 1.23, β = .78 have."""
+OF_MORE_CLASSES = [[52920, 340733, 514778, 126787], [3, 27, 55, 22], [87, 4, 403, 212]]
+
+
+def test_the_better_of_two_maxima(x64):
+    """By a search that knows nothing, on the host and under a trace; and slopes are those of the maximum found."""
+    exact = reference.best(partial(reference.marginal, counts=OUTWEIGHED), 2)
+    np.testing.assert_allclose(exact, [0.78168, 1.22871], rtol=1e-4)
+    (compiled,), slopes = traced([OUTWEIGHED], "marginal")
+    for prior in (fit_beta_prior(np.array(OUTWEIGHED), "marginal"), compiled):
+        assert int(prior.status) == PriorStatus.FITTED
+        np.testing.assert_allclose([prior.beta, prior.alpha], exact, rtol=2e-4)
+    if x64:
+        step = np.array([[0, 0], [1e-3, 0], [0, 0]])
+        ends = [fit_beta_prior(np.array(OUTWEIGHED) + sign * step, "marginal") for sign in (1, -1)]
+        expected = [(a - b) / 2e-3 for a, b in zip(ends[0][:2], ends[1][:2], strict=True)]
+        np.testing.assert_allclose(slopes[:2, 0, 1, 0], expected, rtol=1e-5)
+    assert np.all(np.isfinite(slopes))
+
+
+@pytest.mark.parametrize("fit", [fit_dirichlet_prior, traced_dirichlet])
+def test_the_better_of_two_maxima_of_more_classes(fit):
+    prior = fit(jnp.asarray(OF_MORE_CLASSES, float), method="marginal")
+    assert int(prior.status) == PriorStatus.FITTED
+    mean = np.sum(OF_MORE_CLASSES, axis=0) / np.sum(OF_MORE_CLASSES)
+    at_infinity = np.sum(OF_MORE_CLASSES * np.log(mean))
+    found = reference.marginal(np.asarray(prior.alpha, float), OF_MORE_CLASSES)
+    assert found - at_infinity == pytest.approx(278.9, abs=0.2)
+
+
+@pytest.mark.once
+def test_no_start_finds_a_better_marginal_fit():
+    """Against searches from many starts: hugely different leaves, leaves that differ by chance and less."""
+    rng = np.random.default_rng(3)
+    several = 0
+    for trial in range(40):
+        n_classes, n_leaves = rng.integers(2, 4), rng.integers(2, 7)
+        size = np.exp(rng.uniform(0, rng.choice([3, 8, 14]), n_leaves)).astype(int) + 1
+        p = np.repeat(rng.dirichlet(np.ones(n_classes))[None], n_leaves, axis=0)
+        p[: trial % 4] = rng.dirichlet(np.ones(n_classes), len(p[: trial % 4]))
+        counts = np.array([rng.multinomial(n, row) for n, row in zip(size, p, strict=True)])
+        counts[-1] = counts[-1] + 1
+        best, n_values = reference.best_of_many_marginals(counts)
+        several += n_values > 1
+        prior = fit_dirichlet_prior(counts, "marginal")
+        assert int(prior.status) in (PriorStatus.FITTED, PriorStatus.CONCENTRATED)
+        is_finite = int(prior.status) == PriorStatus.FITTED
+        gain = reference.marginal_gain(np.asarray(prior.alpha, float), counts) if is_finite else 0.0
+        assert gain > best - 0.02, counts.tolist()
+    assert several > 5
+
+
 def test_large_weights_keep_their_digits(x64):
     """α + β of 14 000 and more from counts that float32 sees, where a plain fit would lose three digits."""
     rng = np.random.default_rng(0)
