@@ -52,7 +52,7 @@ def walk_tree(tree: Plan, keys: Int32[Array, "columns block"]) -> Int32[Array, "
             column, child = (word >> child_bits).astype(jnp.int32), word & jnp.uint32(2**child_bits - 1)
         else:
             column, child = take(tree.feature, node), word
-        return child.astype(jnp.int32) + (take(flat_keys, column * block + lane) > threshold)
+        return child.astype(jnp.int32) + (take(flat_keys, column * block + lane) > threshold).astype(jnp.int32)
 
     return lax.fori_loop(TOP_LEVELS, tree.depth, descend, _enter(tree, keys))
 
@@ -66,7 +66,7 @@ def _enter(tree: Plan, keys: Int32[Array, "columns block"]) -> Int32[Array, "blo
         for bit in reversed(range(level)):
             turned, half = (path >> bit) & 1 == 1, len(rows) // 2
             rows = [jnp.where(turned, rows[half + i], rows[i]) for i in range(half)]
-        path = 2 * path + rows[0]
+        path = 2 * path + rows[0].astype(jnp.int32)
     return take(tree.entry, path)
 
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._checks import check_one_of, is_concrete
+from jaxunc._numerics import float_dtype
 from jaxunc.forest import Forest, distinct_counts
 
 from ._fit import Method, fit_dirichlet_prior
@@ -102,10 +103,11 @@ def smooth_forest(
             f"{shapes[0]}."
         )
     if alpha.ndim == 1:
-        table = forest.count_table + alpha.astype(jnp.result_type(float))
+        dtype = jnp.result_type(float)
+        table = forest.count_table.astype(dtype) + alpha.astype(dtype)
         return dataclasses.replace(forest, count_table=table)
     if not is_concrete(forest, alpha):
-        return forest.with_counts(forest.counts + alpha[:, None])
+        return forest.with_counts(forest.counts.astype(float_dtype(forest.counts, alpha)) + alpha[:, None])
     counts = np.asarray(forest.counts, np.float64) + np.asarray(alpha, np.float64)[:, None]
     table, code = distinct_counts(counts)
     return dataclasses.replace(forest, count_table=jnp.asarray(table, jnp.result_type(float)), code=code)

@@ -77,7 +77,7 @@ def test_omega_is_neutral_and_the_empty_set_absorbs(rng):
 
 def test_total_conflict():
     """Certain masses against each other: all is conflict; normalised: zeros."""
-    masses = jnp.array([[0.0, 1, 0, 0], [0.0, 0, 1, 0]])
+    masses = jnp.array([[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]])
     np.testing.assert_array_equal(ju.belief.conjunctive_fold(masses), [1, 0, 0, 0])
     np.testing.assert_array_equal(ju.belief.conjunctive_fold(masses, normalized=True), np.zeros(4))
     gradient = jax.grad(lambda m: jnp.sum(ju.belief.conjunctive_fold(m, normalized=True)))(masses)
