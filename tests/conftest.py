@@ -18,7 +18,16 @@ X64 = os.environ.get("JAXUNC_TEST_X64", "0") == "1"
 if os.environ.get("JAXUNC_TEST_OPTIMIZED", "0") != "1":
     # Compiling is most of the time; the machine code need not be fast here.
     os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0"
+    if jax.__version_info__ < (0, 11):  # XLA ends a process that names a flag which it does not know
+        # The older emitters of fused loops: a third of the time, for the same loops.
+        os.environ["XLA_FLAGS"] += " --xla_cpu_use_fusion_emitters=false"
 jax.config.update("jax_enable_x64", X64)
+# A sum of an integer and a float, or of two widths, is as often a mistake as a wish: the library says what it wants.
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_debug_key_reuse", True)
+EXACT_RANKS = ("_numerics", "belief", "comparison", "decisions", "imprecise", "metrics")
+"""Folders in which a missing axis is an error too. Elsewhere settings, priors and nodes of a grid meet arrays of more
+axes on purpose, as in NumPy."""
 if not X64:
     # Before anything imports jaxunc: every call then checks the annotated shapes and dtypes.
     jaxtyping.install_import_hook("jaxunc", "beartype.beartype")
@@ -32,6 +41,13 @@ def pytest_collection_modifyitems(config, items):
     if X64:
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("once")])
         items[:] = [item for item in items if not item.get_closest_marker("once")]
+
+
+@pytest.fixture(autouse=True)
+def exact_ranks(request):
+    """Refuse to broadcast arrays of different ranks, in the folders where the library never means it."""
+    with jax.numpy_rank_promotion("raise" if request.path.parent.name in EXACT_RANKS else "allow"):
+        yield
 
 
 @pytest.fixture(scope="session")

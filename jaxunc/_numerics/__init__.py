@@ -3,6 +3,7 @@
 from ._counts import as_counts, checked_counts
 from ._digamma import digamma_gaps, log_gamma_gap
 from ._order_keys import NAN_FIRST, NAN_LAST, order_key, order_key_at_or_below
+from ._ranks import same_rank
 from ._special import floored_log, lambert_w_of_exp, log1p_minus, safe_divide, shares_of
 from ._stirling import entropy_gap, stirling_error
 from ._two_float import TwoFloat, float_dtype, two_float_from_limbs, two_sum
@@ -25,6 +26,7 @@ __all__ = [
     "order_key_at_or_below",
     "pair_words",
     "safe_divide",
+    "same_rank",
     "shares_of",
     "split_words",
     "stirling_error",

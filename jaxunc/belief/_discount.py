@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxunc._checks import is_concrete
+from jaxunc._numerics import same_rank
 
 from ._masses import checked
 
@@ -65,7 +66,7 @@ def discount(masses: Float[Array, "... sets"], reliability: Float[Array, "..."] 
                 f"reliability must lie in [0, 1], but ranges from {values.min():.6g} to {values.max():.6g}: it is the "
                 "probability that the source can be relied on."
             )
-    return _discount(masses, reliability[..., None])
+    return _discount(*same_rank(masses, reliability[..., None]))
 
 
 @jax.jit

@@ -166,7 +166,8 @@ def _against_rest(counts: Num[Array, "... classes"]) -> Num[Array, "... classes 
     """(N - w_c, w_c) for each class."""
 
     def pairs(counts):
-        return jnp.stack([jnp.sum(counts, axis=-1, keepdims=True) - counts, counts], axis=-1)
+        total = jnp.sum(counts, axis=-1, keepdims=True)
+        return jnp.stack([total - counts.astype(total.dtype), counts.astype(total.dtype)], axis=-1)
 
     exact = pairs(counts)
     if not jnp.issubdtype(exact.dtype, jnp.integer):

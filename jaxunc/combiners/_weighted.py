@@ -60,6 +60,7 @@ class Weighted(Fold):
 
         def weigh(part):
             # A veto (-inf) stays one at any weight but 0; a product would be NaN, there or in its gradient.
+            part = part.astype(float_dtype(part, self.weights))
             vetoed = jnp.isinf(part)
             return jnp.where(vetoed & (self.weights > 0), part, jnp.where(vetoed, 0, part) * self.weights)
 

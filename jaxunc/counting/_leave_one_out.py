@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from jaxunc._checks import as_weights, is_concrete
+from jaxunc._numerics import float_dtype
 from jaxunc.combiners import Fold
 from jaxunc.combiners._combine import combine_counts
 from jaxunc.forest import Forest
@@ -99,8 +100,11 @@ def _answer_without_own(forest, plan, combiner, values, labels, weights, mask) -
     own = jnp.broadcast_to(own[:, None], (*leaves.shape, forest.n_classes))
     if forest.follows_forks:  # what was counted in an empty leaf is not among the counts of its siblings
         empty = forest.trees.feature[jnp.arange(forest.n_trees), leaves] < 0
-        own = jnp.where(empty[..., None], 0, own)
-    rest = counts - own
+        own = jnp.where(empty[..., None], jnp.zeros_like(own), own)
+    dtype = jnp.promote_types(counts.dtype, own.dtype)
+    counts = counts.astype(dtype)
+    rest = counts - own.astype(dtype)
     # What is left of a leaf that held the instance alone is nothing, not a rounding error.
-    rest = jnp.where(rest <= 4 * jnp.finfo(jnp.float32).eps * counts, 0, rest)
+    nothing = 4 * jnp.finfo(jnp.float32).eps * counts.astype(float_dtype(counts))
+    rest = jnp.where(rest.astype(nothing.dtype) <= nothing, jnp.zeros_like(rest), rest)
     return combine_counts(combiner, rest, None, None if mask is None else jnp.asarray(mask))

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Array, Bool
 
 from jaxunc._checks import check_class_axis, is_concrete
+from jaxunc._numerics import same_rank
 from jaxunc.imprecise import Interval
 
 from ._sets import undominated
@@ -70,7 +71,7 @@ def interval_dominance(interval: Interval) -> Bool[Array, "... classes"]:
 @jax.jit
 def _interval_dominance(lower, upper):
     low, high = lower[..., :, None], upper[..., None, :]
-    beside = ~jnp.eye(lower.shape[-1], dtype=bool)
+    low, high, beside = same_rank(low, high, ~jnp.eye(lower.shape[-1], dtype=bool))
     preferred = (low > high) & beside
     if lower.shape[-1] == 2:
         tie = low[..., 1, 0] >= high[..., 0, 0]

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
+from jaxunc._numerics import same_rank
 from jaxunc.combiners import Preference
 
 from ._sets import undominated
@@ -69,7 +70,7 @@ def _nondominated(mass, total, excess):
     total = total[..., None, None]
     excess = 2 * mass - total if excess is None else excess
     n_classes = mass.shape[-1]
-    beside = ~jnp.eye(n_classes, dtype=bool)
+    excess, total, beside = same_rank(excess, total, ~jnp.eye(n_classes, dtype=bool))
     preferred = (excess >= 0) & (total > 0) & beside
     if n_classes == 2:
         # Class 0 is asked first, and needs more than half.

@@ -87,7 +87,7 @@ class Forest(eqx.Module):
         """
         if self.fork_counts is None or self.empty_leaves != "parent":
             return self.count_table, self.code
-        dtype = jnp.result_type(self.count_table, self.fork_counts)
+        dtype = jnp.promote_types(self.count_table.dtype, self.fork_counts.dtype)
         table = jnp.concatenate([self.count_table.astype(dtype), self.fork_counts.astype(dtype)])
         fork = self.trees.fork
         return table, jnp.where(fork >= 0, len(self.count_table) + fork, self.code)

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Num
 
 from jaxunc._checks import check_class_axis, check_counts, warn_of_fractions
-from jaxunc._numerics import as_counts, float_dtype, two_sum
+from jaxunc._numerics import as_counts, float_dtype, same_rank, two_sum
 
 from ._strength import checked_strength
 
@@ -69,8 +69,7 @@ def dominance(
 
 @jax.jit
 def _dominance(counts, s):
-    own, other = counts[..., :, None], counts[..., None, :]
-    s = s[..., None, None]
+    own, other, s = same_rank(counts[..., :, None], counts[..., None, :], s[..., None, None])
     if not jnp.issubdtype(counts.dtype, jnp.integer):
         high, low = two_sum(own, -other)
         return (high > s) | ((high == s) & (low >= 0))

@@ -7,7 +7,7 @@ from jax import lax
 from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_class_axis, check_counts, warn_of_fractions
-from jaxunc._numerics import as_counts, float_dtype
+from jaxunc._numerics import as_counts, float_dtype, same_rank
 
 from ._interval import Interval
 from ._strength import checked_strength
@@ -74,7 +74,7 @@ def idm_interval(
 @jax.jit
 def _idm_interval(counts, s):
     counts = counts.astype(float_dtype(counts, s))
-    s = s[..., None].astype(counts.dtype)
+    counts, s = same_rank(counts, s[..., None].astype(counts.dtype))
     total = jnp.broadcast_to(jnp.sum(counts, axis=-1, keepdims=True) + s, counts.shape)
     # Materialised, or the compiler multiplies by its reciprocal, and (n + s)/(n + s) is no longer 1.
     total = lax.optimization_barrier(total)

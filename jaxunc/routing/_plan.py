@@ -110,4 +110,4 @@ def descend(
         column, child = (upper >> child_bits).astype(jnp.int32), word & jnp.uint32(2**child_bits - 1)
     else:
         column, child = take(feature, place), word
-    return child.astype(jnp.int32) + (key_of(column) > threshold)
+    return child.astype(jnp.int32) + (key_of(column) > threshold).astype(jnp.int32)

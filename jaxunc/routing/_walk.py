@@ -63,7 +63,7 @@ def _enter(tree: Plan, keys: Int32[Array, "columns block"]) -> Int32[Array, "blo
         for bit in reversed(range(level)):
             turned, half = (path >> bit) & 1 == 1, len(rows) // 2
             rows = [jnp.where(turned, rows[half + i], rows[i]) for i in range(half)]
-        path = 2 * path + rows[0]
+        path = 2 * path + rows[0].astype(jnp.int32)
     return take(tree.entry, path)
 
 

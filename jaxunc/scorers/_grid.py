@@ -26,9 +26,10 @@ def log_likelihood_at(k, intervals, w, v):
     total = w + v
     (v_high, v_low), (n_high, n_low), node = _halves(v), _halves(total), k.astype(v.dtype)
     # z - z₀ = 2 (v/N - k/(G-1)), from products that are exact (in float32 for G ≤ 4097), however they are compiled.
-    above = (v_high * intervals - node * n_high) + (v_low * intervals - node * n_low)
-    gap = 2 * above / intervals / total
-    z, rest = (intervals - 2 * k).astype(v.dtype) / intervals, (2 * k).astype(v.dtype) / intervals
+    span = jnp.asarray(intervals, v.dtype)
+    above = (v_high * span - node * n_high) + (v_low * span - node * n_low)
+    gap = 2 * above / span / total
+    z, rest = (intervals - 2 * k).astype(v.dtype) / span, (2 * k).astype(v.dtype) / span
     value = log_likelihood(z, rest, gap, count_or_nothing(w, total), count_or_nothing(v, total))
     return jnp.where((k == 0) & (v > 0), -jnp.inf, value), gap <= 0
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._checks import check_one_of, is_concrete, warn_of_fractions
+from jaxunc._numerics import float_dtype
 from jaxunc.forest import Forest
 from jaxunc.forest._distinct import distinct_counts, padded_table
 from jaxunc.forest._forks import counts_of_forks
@@ -111,9 +112,10 @@ def smooth_forest(
     if forks is not None:
         own = counts_of_forks(forest.trees, forest.count_table[forest.code]) if fork_counts is None else fork_counts
         own = jnp.asarray(own)[: forks.number]
-        fork_counts = own + by_node[forks.tree, 0]
+        fork_counts = own.astype(float_dtype(own, alpha)) + by_node[forks.tree, 0]
     if not is_concrete(forest, alpha):
-        counts = jnp.where(leaf[..., None], table[forest.code] + by_node, 0)
+        counts = table.astype(float_dtype(table, alpha))[forest.code] + by_node
+        counts = jnp.where(leaf[..., None], counts, jnp.zeros_like(counts))
         code = jnp.arange(leaf.size, dtype=jnp.int32).reshape(leaf.shape)
         table = counts.reshape(leaf.size, -1)
         return dataclasses.replace(forest, count_table=table, code=code, fork_counts=fork_counts)

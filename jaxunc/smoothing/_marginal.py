@@ -61,7 +61,7 @@ def overdispersed(counts, times, leaves: Leaves, xp: ModuleType):
     mean = leaves.mean[..., None, :]
     apart = xp.where(size[..., None] > 0, leaves.proportions - mean, 0)
     distance = (apart * apart / xp.where(mean > 0, mean, 1)).sum(axis=-1)
-    by_chance = ((leaves.mean > 0).sum(axis=-1) - 1) * (times * size).sum(axis=-1)
+    by_chance = ((leaves.mean > 0).sum(axis=-1) - 1).astype(counts.dtype) * (times * size).sum(axis=-1)
     return (times * size * size * distance).sum(axis=-1) > by_chance * (1 + 64 * xp.finfo(counts.dtype).eps)
 
 

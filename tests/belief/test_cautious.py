@@ -118,7 +118,7 @@ def test_gradient(rng, x64):
 def test_gradient_is_finite_at_the_edge(x64):
     """Simple, vacuous and contradictory masses, and ignorance at the documented limit."""
     low = 1e-153 if x64 else 1e-18
-    masses = jnp.asarray([[0, 1 - low, 0, low], [0, 0, 0, 1.0], [1 - low, 0, 0, low], [0, 0.5, 0.5 - low, low]])
+    masses = jnp.asarray(np.array([[0, 1 - low, 0, low], [0, 0, 0, 1], [1 - low, 0, 0, low], [0, 0.5, 0.5 - low, low]]))
     by_mass = jax.jit(jax.jacrev(lambda m: (belief.cautious_fold(m), belief.cautious_fold(m, normalized=True))))
     for jacobian in by_mass(masses):
         assert np.all(np.isfinite(jacobian))

@@ -77,7 +77,7 @@ def test_omega_is_neutral_and_the_empty_set_absorbs(rng):
 
 def test_total_conflict():
     """Certain masses against each other: all is conflict, and stays so where there is nothing to divide."""
-    masses = jnp.array([[0.0, 1, 0, 0], [0.0, 0, 1, 0]])
+    masses = jnp.array([[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]])
     for normalized in (False, True):
         combined = ju.belief.conjunctive_fold(masses, normalized=normalized)
         np.testing.assert_array_equal(combined, [1, 0, 0, 0])

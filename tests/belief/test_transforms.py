@@ -62,7 +62,9 @@ def test_commonalities_multiply(rng, tolerance):
 
 
 def test_pignistic_by_hand(tolerance):
-    masses = jnp.asarray([[0, 0.25, 0.25, 0, 0.5], [0.5, 0.25, 0, 0, 0.25], [0, 0, 0, 0, 1], [1.0, 0, 0, 0, 0]])
+    masses = jnp.asarray(
+        np.array([[0, 0.25, 0.25, 0, 0.5], [0.5, 0.25, 0, 0, 0.25], [0, 0, 0, 0, 1], [1.0, 0, 0, 0, 0]])
+    )
     third = 1 / 3
     expected = [[0.25 + third / 2, 0.25 + third / 2, third / 2], [4 / 6, 1 / 6, 1 / 6], [third] * 3, [third] * 3]
     tolerance.check(belief.pignistic(masses), expected)
@@ -106,7 +108,7 @@ def test_transforms(read_out, rng, tolerance):
     assert eager.dtype == masses.dtype
     tolerance.check(jax.jit(jax.vmap(jax.vmap(read_out)))(masses), eager, scale=1.0)
     jacobian = jax.jit(jax.jacobian(read_out))
-    assert np.all(np.isfinite(jacobian(jnp.asarray([1.0, 0, 0, 0]))))
+    assert np.all(np.isfinite(jacobian(jnp.asarray([1.0, 0.0, 0.0, 0.0]))))
     assert np.any(np.asarray(jacobian(ONE)) != 0)
 
 

@@ -31,7 +31,7 @@ def test_reliability_of_the_definition(strategy, n_bins, rng):
     np.testing.assert_allclose(curve.accuracy, accuracy, rtol=1e-6)
     np.testing.assert_array_equal(curve.size, size)
     # The gaps between the curve and its diagonal are the calibration error.
-    gaps = np.nansum(np.abs(np.subtract(curve.confidence, curve.accuracy)) * curve.size) / 36
+    gaps = np.nansum(np.abs(np.subtract(curve.confidence, curve.accuracy)) * np.asarray(curve.size)) / 36
     np.testing.assert_allclose(
         metrics.calibration_error(probs, y, n_bins=n_bins, strategy=strategy), gaps, rtol=1e-5, atol=1e-7
     )
