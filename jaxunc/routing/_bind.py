@@ -15,7 +15,6 @@ from jaxunc.tables import as_instances, as_traceable
 from ._by_rows import ByRows
 from ._drive import cores
 from ._engine import Engine, Traced
-from ._leaf_table import is_large, leaf_table
 from ._mask import as_mask
 from ._streamed import Streamed
 from ._walk import Form, default_form
@@ -67,11 +66,9 @@ def bind(forest: Forest, combiner: Fold, *, threads: int | None = None, form: Fo
 
 def _engine(forest: Forest, combiner: Fold, form: Form) -> Engine:
     if not is_concrete(forest, combiner):
-        jax.eval_shape(leaf_table, forest, combiner)  # what does not suit the forest is refused here
-        return Traced(forest)
-    if forest.follows_forks or (form == "blocks" and is_large(forest, combiner)):
-        return ByRows.of(forest, combiner, form)
-    return Streamed.of(forest, combiner, form)
+        return Traced.of(forest, combiner)
+    engine = Streamed if Streamed.suits(forest, combiner, form) else ByRows
+    return engine.of(forest, combiner, form)
 
 
 @jax.tree_util.register_pytree_with_keys_class

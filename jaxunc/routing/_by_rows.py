@@ -52,7 +52,7 @@ class ByRows(Engine):
     @classmethod
     def of(cls, forest: Forest, combiner: Fold, form: Form) -> "ByRows":
         """Pack; what does not suit the forest is refused here."""
-        jax.eval_shape(leaf_table, forest, combiner)
+        Traced.of(forest, combiner)
         return cls(forest, make_plan(forest.trees, missing=True), form)
 
     def for_missing(self) -> "ByRows":

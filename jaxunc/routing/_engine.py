@@ -37,6 +37,12 @@ class Traced(Engine):
 
     forest: Forest
 
+    @classmethod
+    def of(cls, forest: Forest, combiner: Fold) -> "Traced":
+        """What does not suit the forest is refused here."""
+        jax.eval_shape(leaf_table, forest, combiner)
+        return cls(forest)
+
     def drive(self, combiner: Fold, readout: str | None, values, mask, threads: int) -> PyTree:
         """The same for data that are not traced."""
         return read_answer(combiner.finish(self.merge(combiner, values, mask)), readout)

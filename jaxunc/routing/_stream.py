@@ -66,6 +66,11 @@ class Stream(eqx.Module):
         """Number of trees."""
         return self.plan.nodes.shape[0]
 
+    def for_missing(self, trees: Trees) -> "Stream":
+        """The same, of these trees, for data with missing values."""
+        spec = self.spec._replace(missing=True)
+        return dataclasses.replace(self, plan=make_plan(trees, missing=True), spec=spec)
+
     def of_trees(self, start: int, stop: int) -> "Stream":
         """The stream of the trees ``start … stop``."""
         arrays = (self.plan, self.tables, self.scalars)

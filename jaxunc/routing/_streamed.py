@@ -1,6 +1,5 @@
 """The usual engine: a table of what the rule lifts from every leaf, looked up and merged while instances are routed."""
 
-import dataclasses
 from functools import partial
 
 import jax
@@ -15,8 +14,7 @@ from jaxunc.forest import Forest
 
 from ._drive import Chunk, Part, cut, drive
 from ._engine import Engine
-from ._leaf_table import leaf_table
-from ._plan import make_plan
+from ._leaf_table import is_large, leaf_table
 from ._stream import Stream
 from ._walk import BLOCK, Form, block_size
 
@@ -42,11 +40,14 @@ class Streamed(Engine):
         table = leaf_table(forest, combiner)
         return cls(forest, Stream.of(forest.trees, table, combiner.merge, missing=False, form=form))
 
+    @staticmethod
+    def suits(forest: Forest, combiner: Fold, form: Form) -> bool:
+        """Whether leaves say all there is to know, and the table of what they say is worth its memory."""
+        return not forest.follows_forks and (form == "levels" or not is_large(forest, combiner))
+
     def for_missing(self) -> "Streamed":
         """The same with a plan for missing values, which costs a quarter more time."""
-        plan = make_plan(self.forest.trees, missing=True)
-        stream = dataclasses.replace(self.stream, plan=plan, spec=self.stream.spec._replace(missing=True))
-        return Streamed(self.forest, stream)
+        return Streamed(self.forest, self.stream.for_missing(self.forest.trees))
 
     def merge(self, combiner: Fold, X: jax.Array, mask) -> PyTree:
         """The merged statistic. What was lifted is constant: gradients need the rule to be bound in the program."""
