@@ -10,14 +10,15 @@ import jax
 import jax.core
 import numpy as np
 
-_LIBRARIES = {"jaxunc", "beartype", "equinox", "jax", "jaxtyping", "sklearn"}
+_BETWEEN = {"jaxunc", "beartype", "equinox", "functools", "jax", "jaxtyping", "sklearn"}
+"""Modules whose lines are not the caller's: this package, and what may call it on the caller's behalf."""
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn of the line outside of this package, and of those that may stand between, that led here."""
-    # One way for all versions of Python: skip_file_prefixes, since 3.12, is the same walk.
+    # skip_file_prefixes, which Python 3.12 has, is the same walk, by folders.
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _LIBRARIES:
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _BETWEEN:
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
 
