@@ -21,15 +21,18 @@ def _halves(x):
     return high, x - high
 
 
+def _quotient(k, intervals, dtype):
+    return k.astype(dtype) / intervals.astype(dtype)
+
+
 def log_likelihood_at(k, intervals, w, v):
     """log L at the k-th node from θ = 1, for counts w of class 1 and v of class 0; and whether θ ≤ p there."""
     total = w + v
     (v_high, v_low), (n_high, n_low), node = _halves(v), _halves(total), k.astype(v.dtype)
     # z - z₀ = 2 (v/N - k/(G-1)), from products that are exact (in float32 for G ≤ 4097), however they are compiled.
-    span = jnp.asarray(intervals, v.dtype)
-    above = (v_high * span - node * n_high) + (v_low * span - node * n_low)
-    gap = 2 * above / span / total
-    z, rest = (intervals - 2 * k).astype(v.dtype) / span, (2 * k).astype(v.dtype) / span
+    above = (v_high * intervals.astype(v.dtype) - node * n_high) + (v_low * intervals.astype(v.dtype) - node * n_low)
+    gap = 2 * above / intervals.astype(v.dtype) / total
+    z, rest = _quotient(intervals - 2 * k, intervals, v.dtype), _quotient(2 * k, intervals, v.dtype)
     value = log_likelihood(z, rest, gap, count_or_nothing(w, total), count_or_nothing(v, total))
     return jnp.where((k == 0) & (v > 0), -jnp.inf, value), gap <= 0
 
@@ -42,7 +45,7 @@ def _crossing(w, v, intervals, halvings) -> tuple[Int[Array, "..."], Int[Array, 
         right, left = ends
         k = (right + left) // 2
         log_l, up_to_peak = log_likelihood_at(k, intervals, w, v)
-        log_ramp = jnp.log((intervals - 2 * k).astype(v.dtype) / intervals)
+        log_ramp = jnp.log(_quotient(intervals - 2 * k, intervals, v.dtype))
         holds = (k >= 0) & (up_to_peak | (log_l >= log_ramp))
         return jnp.where(holds, right, k), jnp.where(holds, k, left)
 
@@ -57,7 +60,7 @@ def _degree(w, v, leading, intervals, halvings, mle_node):
     def value(k):
         inside = (k >= 0) & (k <= intervals // 2)
         k = jnp.clip(k, 0, intervals // 2)
-        ramp = (intervals - 2 * k).astype(v.dtype) / intervals
+        ramp = _quotient(intervals - 2 * k, intervals, v.dtype)
         return jnp.where(inside, jnp.minimum(jnp.exp(log_likelihood_at(k, intervals, w, v)[0]), ramp), 0.0)
 
     at_right, at_left = value(right), value(left)
