@@ -53,7 +53,7 @@ def reliability(trees) -> np.ndarray:
 
 def tempered(counts, power):
     """A scorer of one's own with a setting that can be learned."""
-    counts = counts + 1.0
+    counts = counts.astype(float) + 1.0
     return (counts[..., 1] ** power - counts[..., 0] ** power) / jnp.sum(counts**power, axis=-1)
 
 

@@ -21,8 +21,12 @@ def _halves(x):
     return high, x - high
 
 
+def _as_float(intervals, dtype):
+    return intervals if isinstance(intervals, int) else intervals.astype(dtype)
+
+
 def _quotient(k, intervals, dtype):
-    return k.astype(dtype) / intervals.astype(dtype)
+    return k.astype(dtype) / _as_float(intervals, dtype)
 
 
 def log_likelihood_at(k, intervals, w, v):
@@ -30,8 +34,9 @@ def log_likelihood_at(k, intervals, w, v):
     total = w + v
     (v_high, v_low), (n_high, n_low), node = _halves(v), _halves(total), k.astype(v.dtype)
     # z - z₀ = 2 (v/N - k/(G-1)), from products that are exact (in float32 for G ≤ 4097), however they are compiled.
-    above = (v_high * intervals.astype(v.dtype) - node * n_high) + (v_low * intervals.astype(v.dtype) - node * n_low)
-    gap = 2 * above / intervals.astype(v.dtype) / total
+    above = v_high * _as_float(intervals, v.dtype) - node * n_high
+    above += v_low * _as_float(intervals, v.dtype) - node * n_low
+    gap = 2 * above / _as_float(intervals, v.dtype) / total
     z, rest = _quotient(intervals - 2 * k, intervals, v.dtype), _quotient(2 * k, intervals, v.dtype)
     value = log_likelihood(z, rest, gap, count_or_nothing(w, total), count_or_nothing(v, total))
     return jnp.where((k == 0) & (v > 0), -jnp.inf, value), gap <= 0
