@@ -39,7 +39,7 @@ def follow(shape: Shape, data: Data, limits: Limits, tried: Tried, right: bool) 
     """The children on one side."""
     opened, test, split = tried.nodes, tried.test, tried.accepted
     tree_start = opened.slot // shape.n_nodes * shape.n_nodes
-    slot = jnp.where(split, tree_start + tried.child + right, opened.slot)
+    slot = jnp.where(split, tree_start + tried.child + int(right), opened.slot)
     size = opened.size - tried.n_left if right else tried.n_left
     size = jnp.where(split, size, 0 if right else opened.size)
     n_tried = jnp.where(split, 0, opened.tried + 1)

@@ -38,7 +38,7 @@ def test_properties(forest):
 def test_counts_are_integers_and_add_up(forest):
     assert forest.count_table.dtype == jnp.int32
     np.testing.assert_array_equal(np.asarray(forest.counts).sum((1, 2)), len(toy_data(3)[0]))
-    np.testing.assert_array_equal(forest.counts * ~leaf_nodes(forest)[..., None], 0)
+    np.testing.assert_array_equal(forest.counts * np.asarray(~leaf_nodes(forest)[..., None], np.int32), 0)
     np.testing.assert_array_equal(forest.count_table[0], 0)
 
 
