@@ -64,7 +64,7 @@ def decide(shape: Shape, data: Data, limits: Limits, state: State) -> tuple[Stat
         size_left, size_right = (jnp.where(side.kept, side.nodes.size, 0) for side in (left, right))
         first_left = sum_before(size_left + size_right, shape.n_lanes) + totals.n_lanes
         place_left = count_before(left.kept) + count_before(right.kept) + totals.n_open
-        first, place = (first_left, first_left + size_left), (place_left, place_left + left.kept)
+        first, place = (first_left, first_left + size_left), (place_left, place_left + left.kept.astype(jnp.int32))
         move = _with_moves(shape, state, move, start, tried, (left, right), first, place)
         for half, (side, f, p) in enumerate(zip((left, right), first, place, strict=True)):
             begin = half * shape.n_open + start
@@ -72,7 +72,8 @@ def decide(shape: Shape, data: Data, limits: Limits, state: State) -> tuple[Stat
             followers = jax.tree.map(lambda old, new, begin=begin: with_piece(old, begin, new), followers, nodes)
             places = put(places, p, side.kept, begin + jnp.arange(shape.node_chunk, dtype=jnp.int32))
         grown = _split(grown, tried, tree, (left, right))
-        last = rank[-1] + accepted[-1], place[1][-1] + right.kept[-1], first[1][-1] + size_right[-1], tree[-1]
+        n_open = place[1][-1] + right.kept[-1].astype(jnp.int32)
+        last = rank[-1] + accepted[-1].astype(jnp.int32), n_open, first[1][-1] + size_right[-1], tree[-1]
         return followers, places, grown, move, _Totals(*last, offset)
 
     zero = jnp.int32(0)
@@ -111,7 +112,7 @@ def _with_moves(shape: Shape, state: State, move: Array, start, tried: Tried, si
         target, goal = (jnp.where(accepted, *both) for both in zip(goals[i], goals[0], strict=True))
         # The lowest bit tells whether a lane's place among those of its side is added, or its number.
         shift = target - jnp.where(accepted, counted[i], opened.first)
-        move = with_piece(move, i * shape.n_open + start, pair_words(2 * shift + accepted, goal))
+        move = with_piece(move, i * shape.n_open + start, pair_words(2 * shift + accepted.astype(jnp.int32), goal))
     return move
 
 

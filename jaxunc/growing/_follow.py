@@ -61,7 +61,7 @@ def follow(shape: Shape, data: Data, limits: Limits, tried: Tried, right: bool) 
     kept = jnp.where(partial, size > 0, split & large)
     bit = jnp.where(test.multiway, test.feature - data.n_numeric, -1)
     cuts = Cuts(
-        n_cuts=cuts.n_cuts + split,
+        n_cuts=cuts.n_cuts + split.astype(jnp.int32),
         cutting=jnp.where(partial, test.feature, -1),
         low=low,
         high=high,

@@ -67,8 +67,8 @@ def _frequent_before(shape: Shape, limits: Limits, scratch: Scratch) -> Array:
     def count(start, carry):
         counted, n_frequent = carry
         frequent = piece(scratch.cells, start, shape.lane_chunk) >= limits.min_leaf
-        before = count_before(frequent) + n_frequent
-        return with_piece(counted, start, 2 * before + frequent), before[-1] + frequent[-1]
+        before, here = count_before(frequent) + n_frequent, frequent.astype(jnp.int32)
+        return with_piece(counted, start, 2 * before + here), before[-1] + here[-1]
 
     counted, _ = over_chunks(scratch.n_cells, shape.lane_chunk, count, (scratch.frequent, jnp.int32(0)))
     return counted
