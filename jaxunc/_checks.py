@@ -18,7 +18,7 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn of the line outside of this package, and of those that may stand between, that led here."""
     # skip_file_prefixes, which Python 3.12 has, is the same walk, by folders.
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _BETWEEN:
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN:
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
 
