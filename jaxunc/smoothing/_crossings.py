@@ -48,7 +48,7 @@ def find_crossings(tables: Callable, ends: tuple[Any, Any], mean, falls, start, 
     above, below = excess > noise, excess < -noise
     last_sign = _running_max(xp.where(above | below, place, -1.0), xp)
     # What is too small to have a sign has that of its predecessor; the first one has it from theory.
-    above = (last_sign < 0) | (_at(above, last_sign, xp) > 0)
+    above = (last_sign < 0) | (_at(above.astype(place.dtype), last_sign, xp) > 0)
     before, after = excess[:-1], excess[1:]
     between = xp.clip(xp.where(before != after, before / xp.where(before != after, before - after, 1), 0.5), 0, 1)
     present, begin = above[:-1] & ~above[1:], t[:-1] + between * step

@@ -276,7 +276,7 @@ def test_pure_leaves_are_warned_of_once(data):
     ("settings", "match"),
     [
         ({"combiner": "evidense"}, "combiner='evidense' is unknown. Did you mean 'evidence'"),
-        ({"combiner_options": {"smoth": 1}}, "combiner 'evidence' has no option 'smoth'"),
+        ({"combiner": "evidence", "combiner_options": {"smoth": 1}}, "combiner 'evidence' has no option 'smoth'"),
         ({"counts": "bag"}, "counts='bag' is unknown"),
         ({"estimator": ExtraTreesClassifier(3), "counts": "oob"}, "bootstrap=False"),
         ({"estimator": DecisionTreeClassifier(), "counts": "oob"}, "DecisionTreeClassifier has none"),

@@ -471,7 +471,7 @@ def test_per_tree_fields_reach_their_tree(tolerance):
         merge = "sum"
 
         def lift(self, counts):
-            return jnp.sum(counts, axis=-1) * self.shift
+            return jnp.sum(counts, axis=-1).astype(self.shift.dtype) * self.shift
 
         def finish(self, stat):
             return stat

@@ -29,7 +29,7 @@ TAKE_COUNTS = {
     "ucb": partial(scorers.ucb, n_samples=10),
     "uncertainty": scorers.uncertainty,
 }
-OTHERS = {"Support", "Uncertainty", "as_partial", "class_one", "reads_sizes", "score_width", "scorer"}
+OTHERS = {"LeafUncertainty", "Support", "as_partial", "class_one", "reads_sizes", "score_width", "scorer"}
 each_scorer = pytest.mark.parametrize("name", TAKE_COUNTS)
 
 
