@@ -153,7 +153,7 @@ def extreme_entropies(
     """The largest and the least entropy of the probabilities that add up ``lower`` and shares of ``width``, which both
     add to 1."""
     # Most: what is to be shared raises the least probable classes to a common level.
-    ordered, number = jnp.sort(lower, axis=-1), jnp.arange(1, lower.shape[-1] + 1)
+    ordered, number = jnp.sort(lower, axis=-1), jnp.arange(1, lower.shape[-1] + 1, dtype=lower.dtype)
     levels = (width[..., None] + jnp.cumsum(ordered, axis=-1)) / number
     level = jnp.min(levels, axis=-1, keepdims=True)
     # Where they are shared out best the shares have no slope: only lower and width do.
@@ -163,5 +163,5 @@ def extreme_entropies(
     first = jnp.argmax(lower, axis=-1, keepdims=True)
     leads = (lower == jnp.take_along_axis(lower, first, axis=-1)) | (jnp.arange(lower.shape[-1]) == first)
     gains = jnp.where(leads, _surprise(lower + width[..., None]) - _surprise(lower), 0.0)
-    gain = jnp.sum(gains, axis=-1) / jnp.sum(leads, axis=-1)
+    gain = jnp.sum(gains, axis=-1) / jnp.sum(leads.astype(lower.dtype), axis=-1)
     return largest, jnp.sum(_surprise(lower), axis=-1) + gain

@@ -56,7 +56,7 @@ def _totals(trees: Trees, counts):
         for tree, place, left in reversed(levels):
             totals[tree, place] = totals[tree, left] + totals[tree, left + 1]
         return totals
-    totals = counts * ~empty[..., None]
+    totals = jnp.where(empty[..., None], jnp.zeros_like(counts), counts)
     for tree, place, left in reversed(levels):
         totals = totals.at[tree, place].set(totals[tree, left] + totals[tree, left + 1])
     return totals

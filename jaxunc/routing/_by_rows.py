@@ -101,9 +101,9 @@ class ByRows(Engine):
         distinct, place = distinct_rows(np.concatenate(sums))
         places = np.split(place + len(table), np.cumsum([len(own) for own in sums])[:-1])
         behind = dict(zip(routed, places, strict=True))
-        tables = jnp.asarray(table), padded_table(distinct)
-        # Of integers a rule may lift other planes than of floats.
-        tables = [one.astype(jnp.result_type(*tables)) for one in tables]
+        own, reached = jnp.asarray(table), padded_table(distinct)
+        dtype = jnp.promote_types(own.dtype, reached.dtype)  # of integers a rule may lift other planes than of floats
+        tables = own.astype(dtype), reached.astype(dtype)
         by_tree = has_tree_fields(combiner)
         counts = np.concatenate([np.asarray(one) for one in tables])
         stat = None if by_tree else jax.tree.map(_behind, *(lift_rows(combiner, one) for one in tables))

@@ -51,7 +51,8 @@ def planned_leaf_counts(forest: Forest, plan: Plan, X, leaves: Array) -> Num[Arr
     if is_concrete(forest.count_table, forest.code):
         counts = np.asarray(forest.count_table)[np.asarray(forest.code)[np.arange(forest.n_trees), rows]]
         sums = counts_reached(forest, plan, X, empty)
-        counts = counts.astype(jnp.result_type(counts, narrowest_counts(sums)))  # sums may be too large for integers
+        # Sums may be too large for integers.
+        counts = counts.astype(jnp.promote_types(counts.dtype, narrowest_counts(sums).dtype))
         counts[empty.instance, empty.tree] = sums
         return jnp.asarray(counts)
     counts = forest.count_table[forest.code[jnp.arange(forest.n_trees), leaves]]
