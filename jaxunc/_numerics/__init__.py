@@ -1,6 +1,6 @@
 """Arithmetic that the formulas need and JAX does not have: exact sums, order keys, paired words, stable logarithms."""
 
-from ._counts import as_counts, checked_counts
+from ._counts import as_counts, checked_counts, counts_dtype
 from ._digamma import digamma_gaps, log_gamma_gap
 from ._order_keys import NAN_FIRST, NAN_LAST, order_key, order_key_at_or_below
 from ._ranks import same_rank
@@ -15,6 +15,7 @@ __all__ = [
     "TwoFloat",
     "as_counts",
     "checked_counts",
+    "counts_dtype",
     "digamma_gaps",
     "entropy_gap",
     "float_dtype",

@@ -7,6 +7,8 @@ from jaxtyping import Array, Num
 
 from jaxunc._checks import check_class_axis, check_counts, is_concrete
 
+from ._two_float import float_dtype
+
 
 def as_counts(counts) -> Num[Array, "..."]:
     """The counts for JAX. Whole numbers of the host that it would cut to 32 bits become floats, where they do not fit.
@@ -34,3 +36,11 @@ def checked_counts(counts) -> Num[Array, "... classes"]:
     check_class_axis(counts)
     check_counts(counts)
     return counts
+
+
+def counts_dtype(*tables) -> jnp.dtype:
+    """The dtype that holds the counts of all of these: that of floats if there are any, else of the widest integers."""
+    dtypes = [jnp.asarray(table).dtype for table in tables]
+    if any(jnp.issubdtype(dtype, jnp.floating) for dtype in dtypes):
+        return float_dtype(*tables)
+    return jnp.dtype(np.result_type(*dtypes))

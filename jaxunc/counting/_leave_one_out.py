@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from jaxunc._checks import as_weights, is_concrete
-from jaxunc._numerics import float_dtype
+from jaxunc._numerics import counts_dtype, float_dtype
 from jaxunc.combiners import Fold
 from jaxunc.combiners._combine import combine_counts
 from jaxunc.forest import Forest
@@ -101,7 +101,7 @@ def _answer_without_own(forest, plan, combiner, values, labels, weights, mask) -
     if forest.follows_forks:  # what was counted in an empty leaf is not among the counts of its siblings
         empty = forest.trees.feature[jnp.arange(forest.n_trees), leaves] < 0
         own = jnp.where(empty[..., None], jnp.zeros_like(own), own)
-    dtype = jnp.promote_types(counts.dtype, own.dtype)
+    dtype = counts_dtype(counts, own)
     counts = counts.astype(dtype)
     rest = counts - own.astype(dtype)
     # What is left of a leaf that held the instance alone is nothing, not a rounding error.

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int32, Num
 
 from jaxunc._checks import check_counts, check_one_of, is_concrete
-from jaxunc._numerics import as_counts
+from jaxunc._numerics import as_counts, counts_dtype
 
 from ._distinct import padded_table
 from ._forks import MODES, counts_of_forks
@@ -87,7 +87,7 @@ class Forest(eqx.Module):
         """
         if self.fork_counts is None or self.empty_leaves != "parent":
             return self.count_table, self.code
-        dtype = jnp.promote_types(self.count_table.dtype, self.fork_counts.dtype)
+        dtype = counts_dtype(self.count_table, self.fork_counts)
         table = jnp.concatenate([self.count_table.astype(dtype), self.fork_counts.astype(dtype)])
         fork = self.trees.fork
         return table, jnp.where(fork >= 0, len(self.count_table) + fork, self.code)

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, PyTree
 
+from jaxunc._numerics import counts_dtype
 from jaxunc.combiners import Fold
 from jaxunc.combiners._combine import combine_counts, merged, read_answer
 from jaxunc.combiners._lift import has_tree_fields, lift_rows
@@ -102,7 +103,7 @@ class ByRows(Engine):
         places = np.split(place + len(table), np.cumsum([len(own) for own in sums])[:-1])
         behind = dict(zip(routed, places, strict=True))
         own, reached = jnp.asarray(table), padded_table(distinct)
-        dtype = jnp.promote_types(own.dtype, reached.dtype)  # of integers a rule may lift other planes than of floats
+        dtype = counts_dtype(own, reached)  # of integers a rule may lift other planes than of floats
         tables = own.astype(dtype), reached.astype(dtype)
         by_tree = has_tree_fields(combiner)
         counts = np.concatenate([np.asarray(one) for one in tables])

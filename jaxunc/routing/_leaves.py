@@ -5,6 +5,7 @@ import numpy as np
 from jaxtyping import Array, Num
 
 from jaxunc._checks import is_concrete
+from jaxunc._numerics import counts_dtype
 from jaxunc.forest import Forest
 from jaxunc.forest._distinct import narrowest_counts
 from jaxunc.tables import as_traceable
@@ -52,7 +53,7 @@ def planned_leaf_counts(forest: Forest, plan: Plan, X, leaves: Array) -> Num[Arr
         counts = np.asarray(forest.count_table)[np.asarray(forest.code)[np.arange(forest.n_trees), rows]]
         sums = counts_reached(forest, plan, X, empty)
         # Sums may be too large for integers.
-        counts = counts.astype(jnp.promote_types(counts.dtype, narrowest_counts(sums).dtype))
+        counts = counts.astype(counts_dtype(counts, narrowest_counts(sums)))
         counts[empty.instance, empty.tree] = sums
         return jnp.asarray(counts)
     counts = forest.count_table[forest.code[jnp.arange(forest.n_trees), leaves]]
