@@ -24,8 +24,8 @@ if os.environ.get("JAXUNC_TEST_OPTIMIZED", "0") != "1":
 jax.config.update("jax_enable_x64", X64)
 jax.config.update("jax_debug_key_reuse", True)
 EXACT_RANKS = {"_numerics", "belief", "comparison", "decisions", "imprecise", "metrics"}
-"""Folders in which a missing axis is an error. Elsewhere settings, priors and nodes of a grid meet arrays of more axes on
-purpose, as in NumPy."""
+"""Folders in which a missing axis is an error. Elsewhere settings, priors and nodes of a grid meet arrays of more axes
+on purpose, as in NumPy."""
 EXACT_TYPES = EXACT_RANKS | {"combiners", "interop", "plotting", "scorers", "smoothing"}
 """Folders in which a sum of an integer and a float, or of two widths, is an error: it is as often a mistake as a wish.
 Not yet where trees are grown, instances left out, and in what is built of these."""
