@@ -22,12 +22,13 @@ if os.environ.get("JAXUNC_TEST_OPTIMIZED", "0") != "1":
         # The older emitters of fused loops: a third of the time, for the same loops.
         os.environ["XLA_FLAGS"] += " --xla_cpu_use_fusion_emitters=false"
 jax.config.update("jax_enable_x64", X64)
-# A sum of an integer and a float, or of two widths, is as often a mistake as a wish: the library says what it wants.
-jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_debug_key_reuse", True)
-EXACT_RANKS = ("_numerics", "belief", "comparison", "decisions", "imprecise", "metrics")
-"""Folders in which a missing axis is an error too. Elsewhere settings, priors and nodes of a grid meet arrays of more
-axes on purpose, as in NumPy."""
+EXACT_RANKS = {"_numerics", "belief", "comparison", "decisions", "imprecise", "metrics"}
+"""Folders in which a missing axis is an error. Elsewhere settings, priors and nodes of a grid meet arrays of more axes
+on purpose, as in NumPy."""
+EXACT_TYPES = EXACT_RANKS | {"combiners", "interop", "plotting", "scorers", "smoothing"}
+"""Folders in which a sum of an integer and a float, or of two widths, is an error: it is as often a mistake as a wish.
+Not yet where trees are grown, instances left out, and in what is built of these."""
 if not X64:
     # Before anything imports jaxunc: every call then checks the annotated shapes and dtypes.
     jaxtyping.install_import_hook("jaxunc", "beartype.beartype")
@@ -44,9 +45,13 @@ def pytest_collection_modifyitems(config, items):
 
 
 @pytest.fixture(autouse=True)
-def exact_ranks(request):
-    """Refuse to broadcast arrays of different ranks, in the folders where the library never means it."""
-    with jax.numpy_rank_promotion("raise" if request.path.parent.name in EXACT_RANKS else "allow"):
+def no_silent_promotion(request):
+    """Refuse to convert types and to add axes unasked, in the folders where the library never does."""
+    folder = request.path.parent.name
+    with (
+        jax.numpy_rank_promotion("raise" if folder in EXACT_RANKS else "allow"),
+        jax.numpy_dtype_promotion("strict" if folder in EXACT_TYPES else "standard"),
+    ):
         yield
 
 
