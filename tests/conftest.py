@@ -48,9 +48,10 @@ def pytest_collection_modifyitems(config, items):
 def no_silent_promotion(request):
     """Refuse to convert types and to add axes unasked, in the folders where the library never does."""
     folder = request.path.parent.name
+    exact = EXACT_RANKS if X64 else EXACT_TYPES  # under x64 settings are float64, and float32 data meet them
     with (
         jax.numpy_rank_promotion("raise" if folder in EXACT_RANKS else "allow"),
-        jax.numpy_dtype_promotion("strict" if folder in EXACT_TYPES else "standard"),
+        jax.numpy_dtype_promotion("strict" if folder in exact else "standard"),
     ):
         yield
 
