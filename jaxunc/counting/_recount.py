@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxunc._checks import as_weights, distinct_labels
 from jaxunc.forest import Forest, Trees
-from jaxunc.forest._distinct import distinct_counts, padded_table
+from jaxunc.forest._distinct import distinct_counts, narrowest_counts, padded_table
 from jaxunc.forest._forks import counts_of_forks
 from jaxunc.routing._index import planned_leaf_index
 from jaxunc.routing._mask import as_mask
@@ -86,6 +86,7 @@ def recount(
         fork = np.asarray(trees.fork)
         counted = np.zeros((trees.forks.number, n_classes))
         np.add.at(counted, fork[fork >= 0], counts[fork >= 0])
+        counted = np.asarray(narrowest_counts(counted))  # as counts are kept
         fork_counts = padded_table(np.asarray(counts_of_forks(trees, counts, counted)))
         counts[fork >= 0] = 0
     table, code = distinct_counts(counts)

@@ -131,7 +131,9 @@ class ByRows(Engine):
 
         def answer(part: Part, one: Routed, mask) -> PyTree:
             def read(tree, node):
-                return [np.ones(len(node)), *(plane[code[tree, node]] for plane in planes)]
+                # A minimum leaves +inf out: a leaf that says nothing, which in an average is 0.
+                found = (plane[code[tree, node]] for plane in planes)
+                return [np.ones(len(node)), *(np.where(np.isposinf(part), 0, part) for part in found)]
 
             sizes, *sums = sums_reached(self.forest.trees, self.plan, part.of(x), one.empty, read)
             number, beyond = round_up(len(sizes)), planes[0].shape[0] if planes else 0
