@@ -10,7 +10,7 @@ from jaxunc._numerics import counts_dtype, float_dtype
 from jaxunc.combiners import Fold
 from jaxunc.combiners._combine import combine_counts
 from jaxunc.forest import Forest
-from jaxunc.routing._drive import Chunk, Part, cut, drive
+from jaxunc.routing._drive import Chunk, Part, Shapes, cut, drive
 from jaxunc.routing._index import planned_leaf_index
 from jaxunc.routing._leaves import planned_leaf_counts, refuse_average
 from jaxunc.routing._mask import as_mask
@@ -89,7 +89,7 @@ def leave_one_out(
         answer = _answer_without_own(forest, plan, combiner, part.of(values), own, weight, part.of(mask))
         return jax.tree.map(np.asarray, answer)
 
-    return drive(score, cut(n, (Chunk(size, size),), 1), 1)
+    return drive(score, cut(n, Shapes(Chunk(size, size)), 1), 1)
 
 
 def _answer_without_own(forest, plan, combiner, values, labels, weights, mask) -> PyTree:

@@ -85,6 +85,7 @@ class BoundForest:
     def __init__(self, engine: Engine, combiner: Fold, threads: int):
         self.engine, self.combiner, self.threads = engine, combiner, threads
         self._engine_for_missing: Engine | None = None
+        self._is_concrete = is_concrete(engine, combiner)
 
     def __call__(self, X, *, tree_mask=None) -> PyTree:
         """What the rule's call returns: class scores ``[instances classes]`` for nearly all."""
@@ -123,7 +124,7 @@ class BoundForest:
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
         columns, n_trees = self.engine.forest.trees.columns, self.engine.forest.n_trees
-        if not is_concrete(X, tree_mask, self.engine, self.combiner):
+        if not (self._is_concrete and is_concrete(X, tree_mask)):
             X = as_traceable(X, columns)
             merged = self._engine(True).merge(self.combiner, X, as_mask(tree_mask, X.shape[0], n_trees))
             return read_answer(self.combiner.finish(merged), readout)

@@ -20,7 +20,7 @@ from jaxunc.combiners._lift import has_tree_fields, lift_rows
 from jaxunc.forest import Forest
 from jaxunc.forest._distinct import distinct_rows, padded_table
 
-from ._drive import Chunk, Part, cut, drive, spread
+from ._drive import Chunk, Part, Shapes, cut, drive, spread
 from ._engine import Engine, Traced
 from ._following import Empty, counts_reached, empty_pairs, round_up, sums_reached
 from ._index import planned_leaf_index
@@ -72,7 +72,7 @@ class ByRows(Engine):
         threads = threads if self.form == "blocks" else 1
 
         def score(stretch: Part) -> PyTree:
-            parts = cut(stretch.stop - stretch.start, (Chunk(size, size),), 1)
+            parts = cut(stretch.stop - stretch.start, Shapes(Chunk(size, size)), 1)
             x, in_mask = (
                 values[stretch.start : stretch.stop],
                 None if mask is None else mask[stretch.start : stretch.stop],
@@ -86,7 +86,7 @@ class ByRows(Engine):
             fetched = lambda part: jax.tree.map(np.asarray, answer(part, routed[part], part.of(in_mask)))  # noqa: E731
             return jax.tree.map(np.asarray, drive(fetched, parts, threads))
 
-        return drive(score, cut(len(values), (Chunk(STRETCH, STRETCH),), 1), 1)
+        return drive(score, cut(len(values), Shapes(Chunk(STRETCH, STRETCH)), 1), 1)
 
     def _route(self, x) -> Routed:
         leaves = np.asarray(planned_leaf_index(self.forest.trees, self.plan, jnp.asarray(x), self.form))

@@ -44,26 +44,33 @@ class Part(NamedTuple):
         return (np if isinstance(rows, np.ndarray) else jnp).pad(rows, ((0, more), (0, 0)))
 
 
-def cut(n_instances: int, chunks: tuple[Chunk, ...], threads: int) -> list[Part]:
-    """The parts: whole blocks of the largest chunk, shared out evenly, and what is left in the smallest that takes it.
+class Shapes(NamedTuple):
+    """The shapes of compiled calls that a batch of any size is cut into."""
 
-    ``chunks`` ascend. A rest that would fill most of a larger block is given one.
+    single: Chunk
+    """What most instances go through."""
+    large: Chunk | None = None
+    """For large batches, where calls would be many."""
+    small: tuple[Chunk, ...] = ()
+    """For what is left, ascending."""
+
+
+def cut(n_instances: int, shapes: Shapes, threads: int) -> list[Part]:
+    """The parts: large ones while every thread gets several, single ones, and the rest in the least that takes it.
+
+    A rest that nearly fills a single one is given one.
     """
-    rows, block = chunks[-1]
-    smaller = chunks[:-1]
-    n_blocks, rest = divmod(n_instances, block)
-    if rest and (not smaller or rest > 0.75 * block or rest > smaller[-1].rows):
-        n_blocks, rest = n_blocks + 1, 0
+    single, large, small = shapes
     parts, start = [], 0
-    if n_blocks:
-        n_parts = -(-n_blocks // (rows // block))
-        n_parts = min(-(-n_parts // threads) * threads, n_blocks)
-        for i in range(n_parts):
-            stop = min(n_instances, block * ((i + 1) * n_blocks // n_parts))
-            parts.append(Part(start, stop, chunks[-1]))
-            start = stop
+    many = large is not None and n_instances >= 2 * large.rows * threads
+    for chunk in (large, single) if large is not None and many else (single,):
+        while n_instances - start >= chunk.rows:
+            parts.append(Part(start, start + chunk.rows, chunk))
+            start += chunk.rows
+    rest = n_instances - start
     if rest or not parts:
-        parts.append(Part(start, n_instances, next(chunk for chunk in chunks if chunk.rows >= rest)))
+        chunk = next((chunk for chunk in small if chunk.rows >= rest), single)
+        parts.append(Part(start, n_instances, single if rest > 0.75 * single.rows else chunk))
     return parts
 
 

@@ -62,6 +62,11 @@ class Stream(eqx.Module):
         return cls(make_plan(trees, missing=missing), pack(planes, layout), scalars, totals, spec)
 
     @property
+    def arrays(self) -> tuple:
+        """All but the structure, in the order of the fields."""
+        return self.plan, self.tables, self.scalars, self.totals
+
+    @property
     def n_trees(self) -> int:
         """Number of trees."""
         return self.plan.nodes.shape[0]

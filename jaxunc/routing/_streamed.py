@@ -12,10 +12,10 @@ from jaxunc.combiners import Fold
 from jaxunc.combiners._combine import read_answer
 from jaxunc.forest import Forest
 
-from ._drive import Chunk, Part, cut, drive
+from ._drive import Chunk, Part, Shapes, cut, drive
 from ._engine import Engine
 from ._leaf_table import is_large, leaf_table
-from ._stream import Stream
+from ._stream import Spec, Stream
 from ._walk import BLOCK, Form, block_size
 
 SMALL_BLOCK = 256
@@ -63,26 +63,28 @@ class Streamed(Engine):
             )
             return jax.tree.map(np.asarray, answer) if on_host else answer
 
-        return drive(score, cut(len(values), self.chunks(), threads), threads if on_host else 1)
+        return drive(score, cut(len(values), self.shapes(), threads), threads if on_host else 1)
 
-    def chunks(self) -> tuple[Chunk, ...]:
-        """The shapes of calls, ascending."""
+    def shapes(self) -> Shapes:
+        """The shapes of calls."""
         stream = self.stream
         if stream.spec.form == "levels":
-            largest = block_size("levels", stream.n_trees, 2 * self.forest.trees.n_features)
-            return tuple(Chunk(size, size) for size in sorted({min(1024, largest), min(32768, largest), largest}))
-        least = Chunk(SMALL_BLOCK, SMALL_BLOCK)
-        blocks = CHUNK_BLOCKS
-        if stream.spec.layout.planes.collects:
-            blocks = min(blocks, MOST_COLLECTED // (BLOCK * stream.n_trees))
-        return (least, Chunk(BLOCK, SMALL_BLOCK), Chunk(blocks * BLOCK, BLOCK)) if blocks else (least,)
+            largest = block_size("levels", stream.n_trees, 2 * self.forest.n_features)
+            least, middle = (Chunk(min(size, largest), min(size, largest)) for size in (1024, 32768))
+            return Shapes(middle, Chunk(largest, largest), (least,))
+        least, single = Chunk(SMALL_BLOCK, SMALL_BLOCK), Chunk(BLOCK, BLOCK)
+        most = MOST_COLLECTED // (BLOCK * stream.n_trees) if stream.spec.layout.planes.collects else CHUNK_BLOCKS
+        if not most:
+            return Shapes(least)
+        large = Chunk(CHUNK_BLOCKS * BLOCK, BLOCK) if most >= CHUNK_BLOCKS else None
+        return Shapes(single, large, (least, Chunk(BLOCK, SMALL_BLOCK)))
 
     def lower(self, n_instances: int) -> jax.stages.Lowered:
         """The program that merges chunks of so many instances."""
-        chunk = next((chunk for chunk in self.chunks() if chunk.rows >= n_instances), self.chunks()[-1])
+        chunk = cut(n_instances, self.shapes(), 1)[0].chunk
         x = jax.ShapeDtypeStruct((chunk.rows, self.forest.trees.n_features), jnp.float32)
         number = None if chunk.rows == chunk.block else jax.ShapeDtypeStruct((), jnp.int32)
-        return merge_chunk.lower(self.stream, chunk.block, x, None, number)
+        return merge_chunk.lower(self.stream.spec, chunk.block, self.stream.arrays, x, None, number)
 
 
 def run_chunk(stream: Stream, combiner: Fold, readout: str | None, x, mask, chunk: Chunk, n_blocks: int) -> PyTree:
@@ -94,14 +96,14 @@ def run_chunk(stream: Stream, combiner: Fold, readout: str | None, x, mask, chun
     if stream.spec.form == "levels":
         return merge_and_finish(stream, combiner, readout, x, mask)
     number = None if chunk.rows == chunk.block else np.int32(n_blocks)
-    merged = merge_chunk(stream, chunk.block, x, mask, number)
+    merged = merge_chunk(stream.spec, chunk.block, stream.arrays, x, mask, number)
     return _finish_chunk(combiner, readout, merged)
 
 
-@partial(jax.jit, static_argnums=1)
-def merge_chunk(stream: Stream, block: int, x, mask, n_blocks) -> PyTree:
-    """The merged statistic of a chunk."""
-    return stream.merge(x, mask, None if n_blocks is None else (block, n_blocks))
+@partial(jax.jit, static_argnums=(0, 1))
+def merge_chunk(spec: Spec, block: int, arrays: tuple, x, mask, n_blocks) -> PyTree:
+    """The merged statistic of a chunk. (A tuple is taken apart sooner than a module.)"""
+    return Stream(*arrays, spec).merge(x, mask, None if n_blocks is None else (block, n_blocks))
 
 
 @partial(jax.jit, static_argnums=2)

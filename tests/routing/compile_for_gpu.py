@@ -76,7 +76,7 @@ def main() -> None:
         }
         for name, rule in rules.items():
             engine = ju.bind(forest, rule, form="levels").engine
-            rows = engine.chunks()[-1].rows
+            rows = engine.shapes().large.rows
             arguments = engine.stream, rule
             described = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding), arguments)
             x = jax.ShapeDtypeStruct((rows, 32), jnp.float32, sharding=sharding)
