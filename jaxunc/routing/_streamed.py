@@ -63,7 +63,7 @@ class Streamed(Engine):
             )
             return jax.tree.map(np.asarray, answer) if on_host else answer
 
-        return drive(score, cut(len(values), self.shapes(), threads), threads if on_host else 1)
+        return drive(score, cut(len(values), Streamed.shapes(self), threads), threads if on_host else 1)
 
     def shapes(self) -> Shapes:
         """The shapes of calls."""
