@@ -21,9 +21,9 @@ class Accumulator(NamedTuple):
     """The value that changes nothing: what a masked tree contributes."""
     enter: Callable
     """values → carry of that one tree."""
-    include: Callable | None
+    include: Any
     """(carry, values) → carry; None if every tree's value is kept."""
-    join: Callable | None
+    join: Any
     """(carry, carry) → carry, likewise."""
     result: Callable
     """carry → what `Fold.finish` sees."""

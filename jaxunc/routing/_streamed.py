@@ -103,7 +103,8 @@ def run_chunk(stream: Stream, combiner: Fold, readout: str | None, x, mask, chun
 @partial(jax.jit, static_argnums=(0, 1))
 def merge_chunk(spec: Spec, block: int, arrays: tuple, x, mask, n_blocks) -> PyTree:
     """The merged statistic of a chunk. (A tuple is taken apart sooner than a module.)"""
-    return Stream(*arrays, spec).merge(x, mask, None if n_blocks is None else (block, n_blocks))
+    plan, tables, scalars, totals = arrays
+    return Stream(plan, tables, scalars, totals, spec).merge(x, mask, None if n_blocks is None else (block, n_blocks))
 
 
 @partial(jax.jit, static_argnums=2)

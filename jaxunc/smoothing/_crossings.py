@@ -40,7 +40,7 @@ def find_crossings(tables: Callable, ends: tuple[Any, Any], mean, falls, start, 
     table = tables(t)
     if xp is jnp:
         table = lax.optimization_barrier(table)  # not anew for every use
-    r = _looked_up(*table, step[..., None], xp)
+    r = _looked_up(*table, step[..., None], xp)  # pyright: ignore[reportCallIssue]
     excess = xp.log1p((mean * xp.expm1(r)).sum(axis=-1))
     if xp is jnp:
         r, excess = lax.optimization_barrier((r, excess))
