@@ -2,6 +2,7 @@
 
 from collections import Counter
 from functools import lru_cache
+from unittest import mock
 
 import jax
 import numpy as np
