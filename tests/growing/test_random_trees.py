@@ -169,7 +169,7 @@ def test_trees_do_not_depend_on_blocks_and_chunks(monkeypatch, min_leaf):
         np.testing.assert_array_equal(a, b)
     few = grow(5)
     width = min(few.n_nodes, whole.n_nodes)
-    np.testing.assert_array_equal(few.threshold[:, :width], whole.threshold[:5, :width])
+    np.testing.assert_array_equal(few.trees.threshold[:, :width], whole.trees.threshold[:5, :width])
 
 
 def test_counts_are_those_of_the_sample():
@@ -192,7 +192,7 @@ def test_missing_numbers_go_where_their_node_sends_them():
     forest = ju.grow_random_trees(jax.random.key(4), X, y, n_trees=7, nominal=nominal, missing="random")
     np.testing.assert_array_equal(ju.recount(ju.check_forest(forest), X, y).counts, forest.counts)
     inner = np.asarray(forest.trees.child) != np.arange(forest.n_nodes)
-    numeric = inner & ~np.array(nominal, bool)[np.asarray(forest.trees.feature)]
+    numeric = inner & ~np.array(nominal, bool)[np.maximum(forest.trees.feature, 0)]
     right = np.asarray(forest.trees.missing_right)[numeric]
     assert abs(right.mean() - 0.5) < 4 * 0.5 / np.sqrt(right.size)
     known = np.where(np.isnan(X), 0, X).astype(np.float32)
