@@ -31,14 +31,6 @@ class Plan(NamedTuple):
     """Its thresholds."""
     entry: Int32[Array, "trees outer"]
     """The node below each path through the top levels."""
-    offset: Int32[Array, "trees"]
-    """Where a tree begins in the flat ``[trees nodes]`` arrays, from a first tree that need not be here (`start_of`).
-    (Computed in place it would be a kernel.)"""
-
-    @property
-    def start_of(self) -> Int32[Array, "trees"]:
-        """Where each of these trees begins in the flat arrays of these trees."""
-        return self.offset - self.offset[:1]
 
 
 def make_plan(trees: Trees, *, missing: bool) -> Plan:
@@ -77,7 +69,6 @@ def _make_plan(feature, threshold, child, missing_right, depth, *, n_features, m
         top_feature=jnp.concatenate(top_feature, axis=1),
         top_key=jnp.concatenate(top_key, axis=1),
         entry=place,
-        offset=jnp.arange(n_trees, dtype=jnp.int32) * n_nodes,
     )
 
 

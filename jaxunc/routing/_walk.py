@@ -80,7 +80,8 @@ def walk_levels(plan: Plan, keys: Int32[Array, "block columns"], depth: int) -> 
     flat_keys, nodes = lax.optimization_barrier(keys.reshape(-1)), plan.nodes.reshape(-1)
     again = lax.optimization_barrier(nodes)
     feature = None if plan.feature is None else plan.feature.reshape(-1)
-    row, start = jnp.arange(block, dtype=jnp.int32)[:, None] * n_columns, plan.start_of
+    row = jnp.arange(block, dtype=jnp.int32)[:, None] * n_columns
+    start = jnp.arange(n_trees, dtype=jnp.int32) * n_nodes
     key_of = lambda column: take(flat_keys, row + column)  # noqa: E731
 
     def one(node):
