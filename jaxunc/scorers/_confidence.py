@@ -31,7 +31,7 @@ def _one_minus_exp(x):
 
 @partial(jax.jit, static_argnames=("family", "statistic"))
 def _confidence_bounds(counts, weighted, between, family, statistic):
-    dtype = jnp.promote_types(float_dtype(counts), jnp.float32)
+    dtype = np.promote_types(float_dtype(counts), np.float32)
     signed_lead = lead(counts).astype(dtype)
     negative, positive = counts[..., 0].astype(dtype), counts[..., 1].astype(dtype)
     empty = (negative == 0) & (positive == 0)

@@ -62,7 +62,7 @@ def beta_densities(counts: Num[Array | np.ndarray, "... 2"], *, grid_size: int =
 
 @jax.jit
 def _beta_densities(counts, from_one):
-    dtype = jnp.promote_types(float_dtype(counts), jnp.float32)
+    dtype = np.promote_types(float_dtype(counts), np.float32)
     leading = lead(counts).astype(dtype)
     negative, positive = counts[..., 0].astype(dtype), counts[..., 1].astype(dtype)
     empty = (negative == 0) & (positive == 0)

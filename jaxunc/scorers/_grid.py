@@ -76,7 +76,7 @@ def _degree(w, v, leading, intervals, halvings, mle_node):
 
 @jax.jit
 def _grid_degrees(counts, intervals, halvings, mle_node):
-    dtype = jnp.promote_types(float_dtype(counts), jnp.float32)
+    dtype = np.promote_types(float_dtype(counts), np.float32)
     leading = lead(counts).astype(dtype)
     negative, positive = counts[..., 0].astype(dtype), counts[..., 1].astype(dtype)
     empty = (negative == 0) & (positive == 0)
