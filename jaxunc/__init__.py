@@ -13,6 +13,7 @@ from jaxunc.combiners import (
     Answer,
     AveragedIntervals,
     BetaAggregation,
+    Calibrated,
     CautiousRule,
     DempsterRule,
     EpistemicWeighting,
@@ -22,6 +23,7 @@ from jaxunc.combiners import (
     Fold,
     GeneralizedMixture,
     GeneralizedVote,
+    LearnedPool,
     Maximum,
     Mean,
     Median,
@@ -33,6 +35,7 @@ from jaxunc.combiners import (
     UncertaintyDecomposition,
     Vote,
     Weighted,
+    learned_field,
     margin,
     tree_field,
 )
@@ -41,7 +44,7 @@ from jaxunc.forest import Forest, Trees, check_forest
 from jaxunc.routing import BoundForest, bind, leaf_counts, leaf_index
 
 if TYPE_CHECKING:
-    from jaxunc import comparison, decisions, estimators, growing, interop, metrics, plotting, smoothing
+    from jaxunc import comparison, decisions, estimators, growing, interop, learning, metrics, plotting, smoothing
     from jaxunc.growing import grow_random_trees
     from jaxunc.interop import from_sklearn
 
@@ -52,6 +55,7 @@ __all__ = [
     "AveragedIntervals",
     "BetaAggregation",
     "BoundForest",
+    "Calibrated",
     "CautiousRule",
     "DempsterRule",
     "EpistemicWeighting",
@@ -62,6 +66,7 @@ __all__ = [
     "Forest",
     "GeneralizedMixture",
     "GeneralizedVote",
+    "LearnedPool",
     "Maximum",
     "Mean",
     "Median",
@@ -91,6 +96,8 @@ __all__ = [
     "interop",
     "leaf_counts",
     "leaf_index",
+    "learned_field",
+    "learning",
     "leave_one_out",
     "margin",
     "metrics",
@@ -106,7 +113,7 @@ __all__ = [
 
 # Read at their first use, and listed above for type checkers: scikit-learn and SciPy's statistics take longer to import
 # than JAX does, and who binds a rule needs neither them nor the rooms that measure, decide, smooth or grow.
-_ROOMS = ("comparison", "decisions", "estimators", "growing", "interop", "metrics", "plotting", "smoothing")
+_ROOMS = ("comparison", "decisions", "estimators", "growing", "interop", "learning", "metrics", "plotting", "smoothing")
 _ROOM_OF = {"from_sklearn": "interop", "grow_random_trees": "growing"}
 
 if not TYPE_CHECKING:  # so that they still report names that do not exist

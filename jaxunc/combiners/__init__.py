@@ -3,14 +3,17 @@
 from ._answer import Answer, margin
 from ._averaged_intervals import AveragedIntervals
 from ._beta import BetaAggregation
+from ._calibrated import Calibrated
 from ._cautious import CautiousRule
 from ._dempster import DempsterRule
 from ._epistemic import EpistemicWeighting
 from ._evidence import EvidenceAccumulation
 from ._explained_vote import ExplainedVote, Explanation
-from ._fold import Fold, tree_field
+from ._fields import DOMAINS, learned_field, tree_field
+from ._fold import Fold
 from ._generalized_mixture import GeneralizedMixture
 from ._generalized_vote import GeneralizedVote
+from ._learned_pool import LearnedPool
 from ._maximum import Maximum
 from ._mean import Mean
 from ._median import Median
@@ -26,11 +29,13 @@ from ._weighted import Weighted
 
 __all__ = [
     "CONFIGURED",
+    "DOMAINS",
     "RULES",
     "SCORERS",
     "Answer",
     "AveragedIntervals",
     "BetaAggregation",
+    "Calibrated",
     "CautiousRule",
     "DempsterRule",
     "EpistemicWeighting",
@@ -40,6 +45,7 @@ __all__ = [
     "Fold",
     "GeneralizedMixture",
     "GeneralizedVote",
+    "LearnedPool",
     "Maximum",
     "Mean",
     "Median",
@@ -52,6 +58,7 @@ __all__ = [
     "UncertaintyDecomposition",
     "Vote",
     "Weighted",
+    "learned_field",
     "margin",
     "rule_by_name",
     "tree_field",

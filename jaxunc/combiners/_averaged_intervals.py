@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Num
 from jaxunc._numerics import float_dtype, safe_divide
 from jaxunc.imprecise import Interval, checked_strength, idm_interval
 
+from ._fields import learned_field
 from ._fold import Fold
 
 
@@ -56,7 +57,7 @@ class AveragedIntervals(Fold):
     [0.125 0.625] [0.375 0.875]
     """
 
-    s: Float[Array, "..."]
+    s: Float[Array, "..."] = learned_field("positive")
     merge: ClassVar[str] = "sum"
     reads_sizes: ClassVar[bool] = True
 

@@ -21,7 +21,8 @@ from jaxunc._checks import is_concrete
 from jaxunc._numerics import float_dtype
 
 from ._answer import Answer, margin
-from ._fold import Fold, tree_field
+from ._fields import learned_field, tree_field
+from ._fold import Fold
 
 
 class BeliefRule(Fold):
@@ -29,10 +30,10 @@ class BeliefRule(Fold):
 
     silence: eqx.AbstractClassVar[float]
     """What a leaf contributes for a class that it does not speak against: it changes nothing in the merge."""
-    eps: Float[Array, ""]
-    prior: Float[Array, "..."]
+    eps: Float[Array, ""] = learned_field("fixed")
+    prior: Float[Array, "..."] = learned_field("unit")
     normalized: bool = eqx.field(static=True)
-    reliability: Float[Array, "..."] | None = tree_field()
+    reliability: Float[Array, "..."] | None = tree_field("unit")
 
     def __init__(self, normalized: bool = False, eps=1e-5, prior=None, reliability=None):
         if is_concrete(eps) and not 0 <= float(np.asarray(eps)) < 1:

@@ -14,6 +14,7 @@ from jaxunc._numerics import float_dtype
 from jaxunc.imprecise import differences
 
 from ._answer import Answer, contradicted, margin
+from ._fields import learned_field
 from ._fold import Fold
 
 
@@ -56,8 +57,8 @@ class EvidenceAccumulation(Fold):
     Busch et al. 2021, section 4, "Evidence accumulation".
     """
 
-    log_prior: Float[Array, "classes"]
-    smoothing: Float[Array, ""]
+    log_prior: Float[Array, "classes"] = learned_field("log_simplex")
+    smoothing: Float[Array, ""] = learned_field("positive")
     prior_term: Literal["log", "published_code"] = eqx.field(static=True)
     smooth_to_prior: bool = eqx.field(static=True)
     merge: ClassVar[str] = "sum"

@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Num
 from jaxunc._numerics import TwoFloat, float_dtype, safe_divide
 from jaxunc.imprecise import checked_strength, differences, dominance
 
+from ._fields import learned_field
 from ._fold import Fold
 from ._generalized_vote import matrix, pairs
 from ._masses import Mass, check_mass, share_out, total_of, tree_mass
@@ -91,7 +92,7 @@ class ExplainedVote(Fold):
     [False  True]
     """
 
-    s: Float[Array, "..."]
+    s: Float[Array, "..."] = learned_field("fixed")
     mass: Mass = eqx.field(static=True, default="equal")
     merge: ClassVar[dict] = {"support": "exact_sum", "total": "exact_sum", "trees": "collect"}
     reads_sizes: ClassVar[bool] = True

@@ -4,6 +4,7 @@ import abc
 from typing import Any, no_type_check
 
 import equinox as eqx
+import jax
 import numpy as np
 from jax.tree_util import Partial
 from jaxtyping import Array, Num, PyTree
@@ -15,15 +16,6 @@ from jaxunc.scorers import reads_sizes
 from ._combine import combine_counts
 from ._lift import warn_if_sizes_are_lost
 from ._methods import attribute
-
-
-def tree_field(**kwargs) -> Any:
-    """A field of a `Fold` with one entry per tree along its leading axis (a weight, a reliability).
-
-    `lift` sees the entry of its own tree; binding, blocks and shards slice the field alike. A number without axes is
-    shared by all trees.
-    """
-    return eqx.field(metadata={"per_tree": True}, **kwargs)
 
 
 class Fold(eqx.Module):
@@ -63,6 +55,17 @@ class Fold(eqx.Module):
         rules within it say; a rule that reads sizes itself says so: ``reads_sizes: ClassVar[bool] = True``.
         """
         return any(_reads_sizes(part) for part in vars(self).values())
+
+    @property
+    def count_kinds(self) -> int:
+        """How many kinds of counts a leaf has: 1, or 2 for rules of in-bag and out-of-bag counts together.
+
+        By default as the rules within it say, which must agree (else a ValueError).
+        """
+        kinds = {part.count_kinds for part in jax.tree.leaves(vars(self), is_leaf=_is_rule) if _is_rule(part)}
+        if len(kinds) > 1:
+            raise ValueError("rules of in-bag counts and rules of both counts cannot share a forest; bind each.")
+        return max(kinds, default=1)
 
     @abc.abstractmethod
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
@@ -106,6 +109,10 @@ class Fold(eqx.Module):
         check_counts(counts)
         warn_if_sizes_are_lost(self, counts)
         return combine_counts(self, counts, readout)
+
+
+def _is_rule(part) -> bool:
+    return isinstance(part, Fold)
 
 
 def _reads_sizes(part) -> bool:

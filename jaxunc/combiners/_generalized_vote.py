@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Num, Shaped
 from jaxunc._numerics import TwoFloat, float_dtype
 from jaxunc.imprecise import checked_strength, dominance
 
+from ._fields import learned_field
 from ._fold import Fold
 from ._masses import Mass, beyond_half, check_mass, share_out, total_of, tree_mass
 from ._preference import Preference
@@ -79,7 +80,7 @@ class GeneralizedVote(Fold):
     [False  True]
     """
 
-    s: Float[Array, "..."]
+    s: Float[Array, "..."] = learned_field("positive")
     mass: Mass = eqx.field(static=True, default="equal")
     merge: ClassVar[str] = "exact_sum"
     reads_sizes: ClassVar[bool] = True

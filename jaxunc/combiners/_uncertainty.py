@@ -13,6 +13,7 @@ from jaxunc._checks import check_one_of
 from jaxunc._numerics import float_dtype, safe_divide, shares_of
 from jaxunc.imprecise import checked_strength, idm_interval
 
+from ._fields import learned_field
 from ._fold import Fold
 
 
@@ -89,7 +90,7 @@ class UncertaintyDecomposition(Fold):
     """
 
     kind: Literal["entropy", "plausibility", "interval"] = eqx.field(static=True, default="entropy")
-    s: Float[Array, "..."] | None = None
+    s: Float[Array, "..."] | None = learned_field("fixed", default=None)
     merge: ClassVar[str] = "sum"
 
     def __init__(self, kind: Literal["entropy", "plausibility", "interval"] = "entropy", s=None):

@@ -8,7 +8,8 @@ from jaxtyping import Array, Float, Num, PyTree
 from jaxunc._checks import is_concrete
 from jaxunc._numerics import float_dtype
 
-from ._fold import Fold, tree_field
+from ._fields import tree_field
+from ._fold import Fold
 
 
 class Weighted(Fold):
@@ -32,7 +33,7 @@ class Weighted(Fold):
     """
 
     rule: Fold
-    weights: Float[Array, "..."] = tree_field()
+    weights: Float[Array, "..."] = tree_field("positive")
 
     def __init__(self, rule: Fold, weights):
         merges = set(jax.tree.leaves(rule.merge))

@@ -56,7 +56,12 @@ class Forest(eqx.Module):
     @property
     def n_classes(self) -> int:
         """Number of classes."""
-        return self.count_table.shape[1]
+        return len(self.class_labels)
+
+    @property
+    def count_kinds(self) -> int:
+        """How many kinds of counts a leaf has: 1, or 2 in a forest of `jaxunc.counting.both_counts`."""
+        return self.count_table.shape[1] // len(self.class_labels)
 
     @property
     def n_features(self) -> int:
@@ -108,7 +113,7 @@ class Forest(eqx.Module):
             and empty leaves are given the counts of their parent.
         """
         counts = as_counts(counts)
-        expected = (self.n_trees, self.n_nodes, self.n_classes)
+        expected = (self.n_trees, self.n_nodes, self.count_table.shape[1])
         if counts.shape != expected:
             raise ValueError(
                 f"counts has shape {counts.shape}; this forest needs {expected} (trees, nodes, classes). "
@@ -119,7 +124,7 @@ class Forest(eqx.Module):
         code = jnp.arange(rows, dtype=jnp.int32).reshape(self.n_trees, self.n_nodes)
         if self.trees.forks is not None:
             counts = jnp.where((self.trees.feature < 0)[..., None], jnp.zeros_like(counts), counts)
-        table = counts.reshape(rows, self.n_classes)
+        table = counts.reshape(rows, counts.shape[-1])
         forest = dataclasses.replace(self, count_table=table, code=code, fork_counts=None)
         return forest._with_counts_of_forks()
 

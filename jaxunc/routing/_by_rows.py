@@ -91,7 +91,7 @@ class ByRows(Engine):
     def _route(self, x) -> Routed:
         leaves = np.asarray(planned_leaf_index(self.forest.trees, self.plan, jnp.asarray(x), self.form))
         if not self.forest.follows_forks:
-            return Routed(leaves, Empty(*[np.zeros(0, np.int64)] * 3), np.zeros((0, self.forest.n_classes)))
+            return Routed(leaves, Empty(*[np.zeros(0, np.int64)] * 3), np.zeros((0, self.forest.count_table.shape[1])))
         empty = empty_pairs(self.forest.trees, leaves)
         summed = self.forest.empty_leaves == "sum"
         return Routed(leaves, empty, counts_reached(self.forest, self.plan, x, empty) if summed else np.zeros(0))

@@ -1,7 +1,8 @@
 """What a scorer says of itself: how far its values reach, which settings choose its program, whether it reads sizes."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 Function = TypeVar("Function", bound=Callable)
@@ -14,10 +15,15 @@ class Declaration(NamedTuple):
     static: frozenset[str] | None = None
     """None: nothing was said of the settings."""
     reads_sizes: bool = False
+    domains: Mapping[str, str] = MappingProxyType({})
 
 
 def scorer(
-    *, width: float | Callable[..., float] = 1.0, static: Iterable[str] = (), reads_sizes: bool = False
+    *,
+    width: float | Callable[..., float] = 1.0,
+    static: Iterable[str] = (),
+    reads_sizes: bool = False,
+    domains: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[[Function], Function]:
     """Declare what a rule has to know of a scorer; the function itself stays as it is.
 
@@ -33,6 +39,8 @@ def scorer(
     reads_sizes
         Whether its values change where a leaf's counts are all multiplied by a number: then counts that look like
         frequencies are warned of where they enter a rule.
+    domains
+        Where settings may be learned, by their names: see `jaxunc.learned_field`. Others are real numbers.
 
     Raises
     ------
@@ -58,7 +66,7 @@ def scorer(
     """
     if isinstance(static, str):
         raise TypeError(f"static={static!r} is a word; pass a collection of names, such as ({static!r},).")
-    declaration = Declaration(width, frozenset(static), reads_sizes)
+    declaration = Declaration(width, frozenset(static), reads_sizes, MappingProxyType(dict(domains)))
 
     def declare(function: Function) -> Function:
         function.declaration = declaration

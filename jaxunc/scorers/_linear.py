@@ -55,7 +55,7 @@ def linear(counts: Num[Array | np.ndarray, "... classes"]) -> Array:
     return beyond[..., 1] if n_classes == 2 else beyond / (n_classes - 1)
 
 
-@scorer(width=float("inf"), reads_sizes=True)
+@scorer(width=float("inf"), reads_sizes=True, domains={"n_samples": "fixed"})
 def ucb(counts: Num[Array | np.ndarray, "... classes"], *, n_samples) -> Array:
     r"""The relative frequency in units of an upper confidence bound.
 

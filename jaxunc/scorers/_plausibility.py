@@ -142,7 +142,7 @@ def log_support_degrees(counts: Num[Array | np.ndarray, "... 2"], prior: Any = 0
     return support(counts, prior).log_degrees
 
 
-@scorer(width=2.0, static=("method", "grid_size"), reads_sizes=True)
+@scorer(width=2.0, static=("method", "grid_size"), reads_sizes=True, domains={"prior": "simplex"})
 def plausibility(
     counts: Num[Array | np.ndarray, "... 2"], prior: Any = 0.5, *, method: str = "exact", grid_size: int = 1001
 ) -> Float[Array, "..."]:

@@ -56,7 +56,7 @@ def laplace(counts: Num[Array | np.ndarray, "... classes"]) -> Array:
     return score[..., 1] if n_classes == 2 else score
 
 
-@scorer(width=1.0, reads_sizes=True)
+@scorer(width=1.0, reads_sizes=True, domains={"m": "positive", "prior": "simplex"})
 def m_estimate(
     counts: Num[Array | np.ndarray, "... classes"],
     *,

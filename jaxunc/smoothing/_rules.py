@@ -8,7 +8,7 @@ from jaxtyping import Array, Num
 
 from jaxunc._checks import check_one_of
 from jaxunc._numerics import float_dtype, safe_divide, shares_of
-from jaxunc.combiners import Answer, Fold, tree_field
+from jaxunc.combiners import Answer, Fold, learned_field, tree_field
 
 from ._fit import METHODS, Method, fit_dirichlet_prior
 from ._prior import BetaPrior, DirichletPrior, checked_concentration
@@ -41,8 +41,8 @@ class SmoothedMean(Fold):
     Sutton-Charani 2020, equation 2; for forests it is named there as an extension.
     """
 
-    shared: Array | None
-    by_tree: Array | None = tree_field()
+    shared: Array | None = learned_field("positive")
+    by_tree: Array | None = tree_field("positive")
     merge: ClassVar[str] = "sum"
     reads_sizes: ClassVar[bool] = True
 

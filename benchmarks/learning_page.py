@@ -1,0 +1,5 @@
+"""The page of the study of learning."""
+
+
+def write_page(found, out):
+    """Placeholder until cells are there."""

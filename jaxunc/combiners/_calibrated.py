@@ -1,0 +1,94 @@
+"""A rule's probabilities, made more or less certain."""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Num, PyTree
+
+from jaxunc._checks import is_concrete
+from jaxunc._numerics import float_dtype
+
+from ._answer import Answer
+from ._fields import learned_field
+from ._fold import Fold
+
+
+class Calibrated(Fold):
+    r"""Any rule with probabilities, whose logarithms are clipped, scaled and moved.
+
+    .. math:: P'(c) \propto \exp\big(s_c \log \max(P(c), \epsilon) + b_c\big)
+
+    One scale for all classes is the inverse of a temperature; with a bias per class it is Platt's scaling of two
+    classes and, with a scale per class too, vector scaling. It starts as the rule itself.
+
+    Parameters
+    ----------
+    rule
+        The rule; its own numbers are learned along, if any.
+    scale
+        s > 0: one number, or one per class ``[classes]``.
+    bias
+        b: one number, which changes nothing, or one per class ``[classes]``.
+    clip
+        ε in [0, 1): smaller probabilities are taken for it. Not learned.
+
+    Raises
+    ------
+    TypeError
+        If ``rule`` is no `Fold` or, when called, does not answer with an `Answer`.
+    ValueError
+        If a number is outside of its range or, when called, the rule has no probabilities or other classes.
+
+    Notes
+    -----
+    Class scores: s log P + b. Score: their difference, the logit, for two classes. Probability: their softmax.
+    Gradient: smooth, but 0 in a probability below ε.
+
+    References
+    ----------
+    Platt 1999; Guo et al. 2017, "On calibration of modern neural networks".
+    """
+
+    rule: Fold
+    scale: Float[Array, "..."] = learned_field("positive")
+    bias: Float[Array, "..."] = learned_field("real", spread=2.0)
+    clip: Float[Array, ""] = learned_field("fixed")
+
+    def __init__(self, rule: Fold, scale=1.0, bias=0.0, clip=1e-6):
+        if not isinstance(rule, Fold):
+            raise TypeError(f"rule={rule!r} is no Fold; pass a rule with probabilities, such as Mean().")
+        if is_concrete(scale) and not np.all((np.asarray(scale) > 0) & np.isfinite(np.asarray(scale))):
+            raise ValueError(f"scale={np.asarray(scale).tolist()} must be finite and > 0.")
+        if is_concrete(bias) and not np.all(np.isfinite(np.asarray(bias))):
+            raise ValueError(f"bias={np.asarray(bias).tolist()} must be finite.")
+        if is_concrete(clip) and not 0 <= float(np.asarray(clip)) < 1:
+            raise ValueError(f"clip={clip} must lie in [0, 1): it is the smallest probability.")
+        dtype = float_dtype(scale, bias)
+        self.rule = rule
+        self.scale, self.bias = jnp.asarray(scale, dtype), jnp.asarray(bias, dtype)
+        self.clip = jnp.asarray(clip, dtype)
+
+    @property
+    def merge(self) -> PyTree:
+        """The merges of the rule."""
+        return self.rule.merge
+
+    def lift(self, counts: Num[Array, "... classes"]):
+        """What the rule lifts."""
+        return self.rule.lift(counts)
+
+    def finish(self, stat) -> Answer:
+        """The rule's answer, calibrated."""
+        answer, name = self.rule.finish(stat), type(self.rule).__name__
+        if not isinstance(answer, Answer):
+            raise TypeError(f"{name} answers with {type(answer).__name__}, not with probabilities to calibrate.")
+        if answer.log_probability is None:
+            raise ValueError(f"{name} has no probabilities to calibrate: its scores have no bound.")
+        log_share = answer.log_probability
+        for field, value in (("scale", self.scale), ("bias", self.bias)):
+            if value.ndim and value.shape != log_share.shape[-1:]:
+                raise ValueError(f"{field} has shape {value.shape}; {name} has {log_share.shape[-1]} classes.")
+        floor = jnp.where(self.clip > 0, jnp.log(jnp.where(self.clip > 0, self.clip, 1)), -jnp.inf)
+        log_share = jnp.maximum(log_share, floor.astype(log_share.dtype))
+        return Answer.from_log_evidence(
+            self.scale.astype(log_share.dtype) * log_share + self.bias.astype(log_share.dtype)
+        )

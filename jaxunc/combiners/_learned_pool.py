@@ -1,0 +1,191 @@
+"""The learned pool: a mean of leaves with eight numbers that say how."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Num
+
+from jaxunc._checks import check_probability_vector, is_concrete
+from jaxunc._numerics import float_dtype, safe_divide
+
+from ._answer import Answer
+from ._fields import learned_field
+from ._fold import Fold
+
+SMALLEST_SIZE = 2.0**-20
+"""What an empty leaf without a prior is taken to hold, so that its weight has a logarithm."""
+
+
+class LearnedPool(Fold):
+    r"""A mean of the leaves' probabilities, by numbers that are learned: the mean, pooling and many between.
+
+    .. math:: P_c = \Big(\frac{\sum_t (N_t + m)^\alpha p_{tc}^q}{\sum_t (N_t + m)^\alpha}\Big)^{1/q}, \qquad
+              p_t = \frac{w_t + m \pi}{N_t + m}, \qquad P(c) \propto \exp(s_c \log P_c + b_c)
+
+    w_t are the counts of a tree's leaf, N_t is their sum. With *both counts*, w_t is a times the in-bag counts plus the
+    out-of-bag ones (`jaxunc.counting.both_counts`). It starts as the mean, and contains Laplace's and the m-estimate
+    (m), pooling (α = 1, m = 0) and, as q falls towards 0, the logarithmic pool.
+
+    Parameters
+    ----------
+    prior
+        π, class probabilities ``[classes]``, all positive: usually ``forest.prior``. Not learned.
+    both
+        Whether counts are both kinds, in-bag before out-of-bag: ``[... 2·classes]``.
+    size_power
+        α: how much more a leaf counts that holds more instances. 0: all alike.
+    mean_power
+        q > 0: 1 is the arithmetic mean, near 0 the geometric one.
+    strength
+        m ≥ 0: how many instances of the prior are added to each leaf.
+    scale, bias
+        s and b: one number per class ``[classes]`` (default: 1 and 0), or one for all. A scale above 1 makes the answer
+        more certain.
+    inbag_weight
+        a ≥ 0: what an in-bag instance counts, where an out-of-bag one counts 1. Of both counts only.
+
+    Raises
+    ------
+    ValueError
+        If the prior is none, a number is outside of its range or of another shape, ``inbag_weight`` is given without
+        both counts or, when called, counts have another number of columns.
+
+    Notes
+    -----
+    Class scores: s log P + b, a number per class up to a common constant. Score: their difference, the logit.
+    Probability: their softmax. An empty leaf has p = π (0 counts and m = 0 too), and counts as 2⁻²⁰ instances do if
+    m = 0; no tree: P = π. A class that no leaf has seen has the smallest normal float in place of p = 0 if m = 0.
+
+    Gradient: smooth in all numbers; where p = 0 and q < 1 (m = 0) the slope in m is infinite, and a large number here.
+
+    Streams classes + 1 planes. `words` says what was learned.
+
+    References
+    ----------
+    Weights by leaf size and learned weights of trees are named as future work by Busch et al. 2021 and Zhang et al.
+    2021. The family is this library's own.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import numpy as np
+    >>> import jaxunc as ju
+    >>> counts, prior = jnp.array([[6, 1], [1, 1]]), jnp.array([0.5, 0.5])
+    >>> print(np.asarray(ju.LearnedPool(prior).probability(counts)).round(4))  # the mean of 6/7 and 1/2
+    [0.6786 0.3214]
+    >>> print(np.asarray(ju.LearnedPool(prior, size_power=1.0).probability(counts)).round(4))  # pooling: 7/9
+    [0.7778 0.2222]
+    """
+
+    prior: Float[Array, "classes"] = learned_field("fixed")
+    size_power: Float[Array, ""] = learned_field("real")
+    mean_power: Float[Array, ""] = learned_field("positive")
+    strength: Float[Array, ""] = learned_field("positive", spread=2.0, nearest=1.0)
+    scale: Float[Array, "..."] = learned_field("positive")
+    bias: Float[Array, "..."] = learned_field("real", spread=2.0)
+    inbag_weight: Float[Array, ""] | None = learned_field("positive", spread=2.0)
+    both: bool = eqx.field(static=True)
+    merge = "sum"
+    reads_sizes = True
+
+    def __init__(
+        self,
+        prior,
+        *,
+        both=False,
+        size_power=0.0,
+        mean_power=1.0,
+        strength=0.0,
+        scale=None,
+        bias=None,
+        inbag_weight=None,
+    ):
+        dtype = float_dtype(prior)
+        self.prior = jnp.asarray(prior, dtype)
+        check_probability_vector(self.prior, np.shape(prior)[-1] if np.ndim(prior) else 2)
+        if inbag_weight is not None and not both:
+            raise ValueError("inbag_weight is a number of both counts: pass both=True, or leave it out.")
+        self.both = bool(both)
+        self.size_power = _number("size_power", size_power, dtype, -np.inf)
+        self.mean_power = _number("mean_power", mean_power, dtype, 0, above=True)
+        self.strength = _number("strength", strength, dtype, 0)
+        self.scale = self._by_class("scale", jnp.ones_like(self.prior) if scale is None else scale, dtype, 0)
+        self.bias = self._by_class("bias", jnp.zeros_like(self.prior) if bias is None else bias, dtype, -np.inf)
+        weight = 1.0 if inbag_weight is None else inbag_weight
+        self.inbag_weight = _number("inbag_weight", weight, dtype, 0) if both else None
+
+    def _by_class(self, name: str, value, dtype, least: float) -> Array:
+        if np.ndim(value) and np.shape(value) != self.prior.shape:
+            raise ValueError(
+                f"{name} has shape {np.shape(value)}; pass one number, or one per class, shape {self.prior.shape}."
+            )
+        return _number(name, value, dtype, least, shape=np.shape(value))
+
+    @property
+    def count_kinds(self) -> int:
+        """In-bag counts, or both."""
+        return 2 if self.both else 1
+
+    def lift(self, counts: Num[Array, "... columns"]):
+        """(N + m)^α p^q for every class, and (N + m)^α."""
+        n_classes, dtype = len(self.prior), float_dtype(counts, self.prior)
+        if counts.shape[-1] != n_classes * self.count_kinds:
+            kinds = "in-bag and out-of-bag counts" if self.both else "counts"
+            raise ValueError(
+                f"counts have {counts.shape[-1]} columns; LearnedPool expects {kinds} of {n_classes} classes. "
+                "Bind it to a forest of jaxunc.counting.both_counts exactly if both=True."
+            )
+        counts = counts.astype(dtype)
+        if self.inbag_weight is not None:
+            counts = self.inbag_weight.astype(dtype) * counts[..., :n_classes] + counts[..., n_classes:]
+        strength, power = self.strength.astype(dtype), self.mean_power.astype(dtype)
+        prior = self.prior.astype(dtype)
+        size = jnp.sum(counts, axis=-1, keepdims=True) + strength
+        empty = size == 0
+        share = jnp.where(empty, prior, (counts + strength * prior) / jnp.where(empty, jnp.ones_like(size), size))
+        tiny = jnp.finfo(dtype).tiny
+        weight = jnp.exp(self.size_power.astype(dtype) * jnp.log(jnp.where(empty, SMALLEST_SIZE, size).astype(dtype)))
+        return {"weight": weight[..., 0], "power": weight * jnp.power(share + tiny, power)}
+
+    def finish(self, stat) -> Answer:
+        """The mean, and its logarithm scaled and moved."""
+        weight, prior = stat["weight"][..., None], self.prior.astype(stat["power"].dtype)
+        mean = safe_divide(stat["power"], weight, prior**self.mean_power)
+        log_share = jnp.log(jnp.maximum(mean, jnp.finfo(mean.dtype).tiny)) / self.mean_power
+        return Answer.from_log_evidence(self.scale * log_share + self.bias)
+
+    def words(self) -> str:
+        """What the numbers say, in sentences; of a rule outside of a trace."""
+        number = lambda value: f"{float(np.asarray(value)):.3g}"  # noqa: E731
+        ratio = 10.0 ** float(self.size_power)
+        said = [
+            f"A leaf of ten times as many instances counts {ratio:.3g} times as much."
+            if abs(ratio - 1) >= 0.05
+            else "Leaves count alike, whatever their size."
+        ]
+        if self.inbag_weight is not None:
+            said.append(f"An in-bag instance counts {number(self.inbag_weight)} where an out-of-bag one counts 1.")
+        said.append(f"To each leaf {number(self.strength)} instances of the prior are added.")
+        kind = "arithmetic" if abs(float(self.mean_power) - 1) < 0.05 else f"power {number(self.mean_power)}"
+        said.append(
+            f"The mean is {'the ' if kind == 'arithmetic' else 'that of '}{kind}{' one' * (kind == 'arithmetic')}."
+        )
+        scale = np.atleast_1d(np.asarray(self.scale))
+        spread = f"{scale.min():.3g}" if np.ptp(scale) < 0.005 else f"{scale.min():.3g} to {scale.max():.3g}"
+        said.append(f"Log probabilities are multiplied by {spread}, which makes the answer ")
+        mean = scale.mean()
+        said[-1] += (
+            "more certain." if mean > 1.02 else "less certain." if mean < 0.98 else "neither more nor less certain."
+        )
+        return " ".join(said)
+
+
+def _number(name: str, value, dtype, least: float, *, above: bool = False, shape: tuple = ()) -> Array:
+    if np.shape(value) != shape:
+        raise ValueError(f"{name} has shape {np.shape(value)}; pass a number.")
+    if is_concrete(value):
+        values = np.asarray(value, float)
+        if not np.all(np.isfinite(values) & ((values > least) if above else (values >= least))):
+            bound = "" if least == -np.inf else f" {'>' if above else '>='} {least}"
+            raise ValueError(f"{name}={values.tolist()} must be finite{bound}.")
+    return jnp.asarray(value, dtype)

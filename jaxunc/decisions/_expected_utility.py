@@ -1,0 +1,121 @@
+"""The set of classes with the highest expected utility."""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Real
+
+from jaxunc._checks import check_class_axis, is_concrete
+from jaxunc._numerics import float_dtype
+
+MOST_SETS = 12
+"""Classes of which all sets are listed."""
+
+_BY_SIZE = {50: (1.0, 0.0), 65: (1.6, -0.6), 80: (2.2, -1.2)}
+
+
+def expected_utility_set(
+    probability: Real[Array | np.ndarray, "... classes"], utility=65, *, sets=None
+) -> Bool[Array, "... classes"]:
+    r"""The set of classes whose expected utility is highest: one class where it is probable enough, else several.
+
+    .. math:: A^* = \arg\max_A \; u(|A|) \sum_{c \in A} P(c), \qquad
+              u_{65}(k) = \frac{1.6}{k} - \frac{0.6}{k^2}, \quad u_{80}(k) = \frac{2.2}{k} - \frac{1.2}{k^2},
+              \quad u_{50}(k) = \frac1k
+
+    Parameters
+    ----------
+    probability
+        Class probabilities, however they came about.
+    utility
+        50, 65 or 80: what `jaxunc.metrics.discounted_utility` measures, with that reward for a set of two that holds
+        the truth. Or a vector ``[classes]``: the utility of a set by its size, if it holds the truth. Or a matrix
+        ``[sets classes]``: of each set, if that class is the truth.
+    sets
+        Of a matrix: which classes each of its sets holds, booleans ``[sets classes]``. Default: all sets of C ≤ 12
+        classes, {0}, {1}, {0, 1}, {2}, … (the bits of 1, 2, 3, 4, …), 2^C - 1 of them.
+
+    Returns
+    -------
+    Array
+        Booleans ``[... classes]``, True for each class in the set; never empty. Of equal expected utilities the
+        smaller set is taken (of a matrix the first), and of equally probable classes those with the lower index.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, a probability is negative or not finite, a utility is not finite, or a set is empty.
+
+    Notes
+    -----
+    Exact: with a utility by size the best set of each size holds the most probable classes. With u₆₅ two classes are
+    answered together if the larger probability is below .65. Utility 50 never does so: it decides. No gradient.
+
+    References
+    ----------
+    Zaffalon, Corani and Mauá 2012; Mortier et al. 2021 for more classes. Zhang et al. 2021 measure by u65 and u80.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import jaxunc as ju
+    >>> print(ju.decisions.expected_utility_set(jnp.array([[0.7, 0.3], [0.6, 0.4]])))
+    [[ True False]
+     [ True  True]]
+    """
+    check_class_axis(probability, "probability")
+    probability = jnp.asarray(probability)
+    share = probability.astype(float_dtype(probability))
+    if is_concrete(share) and not np.all((np.asarray(share) >= 0) & np.isfinite(np.asarray(share))):
+        raise ValueError("probability holds negative, infinite or NaN values; pass class probabilities.")
+    n_classes = share.shape[-1]
+    if np.ndim(utility) == 2:
+        return _of_matrix(share, utility, sets)
+    if sets is not None:
+        raise ValueError("sets belong to a matrix of utilities; of a utility by size all sets are considered.")
+    by_size = utility_of_sizes(utility, n_classes).astype(share.dtype)
+    order = jnp.argsort(-share, axis=-1, stable=True)
+    within = jnp.cumsum(jnp.take_along_axis(share, order, axis=-1), axis=-1)
+    size = jnp.argmax(_not_by_rounding(by_size * within), axis=-1)
+    rank = jnp.argsort(order, axis=-1, stable=True)
+    return rank <= size[..., None]
+
+
+def utility_of_sizes(utility, n_classes: int) -> Float[Array, "classes"]:
+    """The utility of a set that holds the truth, by its size 1 … classes."""
+    if np.ndim(utility) == 0:
+        if utility not in _BY_SIZE:
+            raise ValueError(f"utility={utility!r} is unknown. Choose one of {list(_BY_SIZE)}, or pass numbers.")
+        linear, square = _BY_SIZE[utility]
+        size = np.arange(1, n_classes + 1)
+        values = linear / size + square / size**2
+    else:
+        values = np.asarray(utility, float)
+    if values.shape != (n_classes,) or not np.all(np.isfinite(values)):
+        raise ValueError(f"utility has shape {values.shape}; pass a finite number for each size, shape ({n_classes},).")
+    return jnp.asarray(values, jnp.result_type(float))
+
+
+def _of_matrix(share: Float[Array, "... classes"], utility, sets) -> Bool[Array, "... classes"]:
+    n_classes = share.shape[-1]
+    values = np.asarray(utility, float)
+    if sets is None:
+        if n_classes > MOST_SETS:
+            raise ValueError(f"all sets of {n_classes} classes are too many to list; name some by sets.")
+        sets = (np.arange(1, 2**n_classes)[:, None] >> np.arange(n_classes)) & 1 == 1
+    sets = np.asarray(sets)
+    if sets.dtype != bool or sets.ndim != 2 or sets.shape[1] != n_classes or not sets.any(axis=1).all():
+        raise ValueError(f"sets must be booleans [sets, {n_classes}], each with a class at least.")
+    if values.shape != sets.shape or not np.all(np.isfinite(values)):
+        raise ValueError(
+            f"utility has shape {values.shape}; pass a finite number for each of {len(sets)} sets and {n_classes} "
+            f"classes, shape {sets.shape}."
+        )
+    expected = share @ jnp.asarray(values.T, share.dtype)
+    return jnp.asarray(sets)[jnp.argmax(_not_by_rounding(expected), axis=-1)]
+
+
+def _not_by_rounding(expected: Float[Array, "... sets"]) -> Float[Array, "... sets"]:
+    """Expected utilities, of which those within rounding of the best are equal to it."""
+    best = jnp.max(expected, axis=-1, keepdims=True)
+    near = expected >= best - 8 * jnp.finfo(expected.dtype).eps * jnp.abs(best)
+    return jnp.where(near, best, expected)

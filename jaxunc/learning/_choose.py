@@ -1,0 +1,100 @@
+"""Which of several rules to learn, by rows that were not learned from."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxunc.combiners import Calibrated, Fold, LearnedPool, Mean
+
+from ._fit import Fitted, fit_combiner, loss_on
+from ._rows import HonestRows
+
+MANY_ROWS = 5000
+"""From so many rows on, two folds tell rules apart that are worth telling apart."""
+
+
+class Chosen(NamedTuple):
+    """The rule that won, learned from all rows."""
+
+    name: str
+    fitted: Fitted
+    losses: dict[str, float]
+    """Of every candidate: its mean loss on rows that it was not learned from."""
+
+
+def choose_combiner(
+    candidates: Mapping[str, Fold],
+    rows: HonestRows,
+    *,
+    loss: str | Callable = "log",
+    n_folds: int | None = None,
+    key: jax.Array | None = None,
+) -> Chosen:
+    """Learn several rules, and keep the one with the least loss in a cross-validation over the rows.
+
+    Parameters
+    ----------
+    candidates
+        Rules by name, such as those of `guarded`; of equal losses the first wins. Rules without anything to learn
+        cannot be among them.
+    rows
+        Honest rows. In rows of both counts rules of one kind read the in-bag ones.
+    loss
+        As for `fit_combiner`.
+    n_folds
+        Default: 5, or 2 of 5000 rows and more.
+    key
+        For the folds. Default: ``jax.random.key(0)``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `fit_combiner` does; or without candidates, or if there are fewer rows than folds.
+    """
+    if not candidates:
+        raise ValueError("candidates is empty; pass rules by name, such as those of jaxunc.learning.guarded(rows).")
+    key = jax.random.key(0) if key is None else key
+    of_folds, of_fits = jax.random.split(key)
+    n_folds = n_folds or (5 if rows.n < MANY_ROWS else 2)
+    if not 2 <= n_folds <= rows.n:
+        raise ValueError(f"n_folds={n_folds} must be at least 2 and at most the number of rows, {rows.n}.")
+    fold = _folds(np.asarray(rows.y)[: rows.n], n_folds, of_folds)
+    weight = np.asarray(rows.weight, float)[: rows.n]
+    losses = {}
+    for name, rule in candidates.items():
+        total = 0.0
+        for k in range(n_folds):
+            inside = np.where(fold == k, 0, weight)
+            fitted = fit_combiner(rule, rows.with_weight(inside), loss=loss, key=of_fits)
+            held_out = rows.with_weight(weight - inside)
+            total += loss_on(fitted.combiner, held_out, loss=loss, key=of_fits) * (weight - inside).sum()
+        losses[name] = total / weight.sum()
+    best = min(losses, key=lambda name: losses[name])
+    return Chosen(best, fit_combiner(candidates[best], rows, loss=loss, key=of_fits), losses)
+
+
+def guarded(rows: HonestRows) -> dict[str, Fold]:
+    """The learned pool, and calibrated means that it has to beat: candidates for `choose_combiner`."""
+    prior = rows.prior
+    n_classes = len(prior)
+    one = jnp.ones(n_classes)
+    return {
+        "pool": LearnedPool(prior, both=rows.count_kinds == 2),
+        **{
+            f"mean, {kind}, {clip:g}": Calibrated(Mean(), scale=scale, bias=0 * one, clip=clip)
+            for kind, scale in (("platt", 1.0), ("vector", one))
+            for clip in (1e-2, 1e-3)
+        },
+    }
+
+
+def _folds(y: np.ndarray, n_folds: int, key: jax.Array) -> np.ndarray:
+    """A fold for each row, classes spread evenly."""
+    order = np.argsort(np.asarray(jax.random.uniform(key, (len(y),))))
+    by_class = order[np.argsort(y[order], kind="stable")]
+    fold = np.empty(len(y), int)
+    fold[by_class] = np.arange(len(y)) % n_folds
+    return fold

@@ -1,0 +1,208 @@
+"""Fitting the numbers of a rule to honest rows."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array
+
+from jaxunc.combiners import Fold
+
+from ._descent import Watch, descend, follow
+from ._domains import join, learnable, penalty, split
+from ._losses import as_loss
+from ._rows import HonestRows
+
+
+class Fitted(NamedTuple):
+    """A rule that has learned, and how."""
+
+    combiner: Fold
+    """The rule with the best numbers seen."""
+    loss: float
+    """Its loss on the rows that it was learned from (on those for validation, where there are some)."""
+    start_loss: float
+    """The same of the rule that learning started from."""
+    n_steps: int
+    status: str
+    """``"converged"``; ``"steps"``: n_steps were taken; ``"stopped early"`` by validation; ``"diverged"``: a loss that
+    is no number, or that grew; the numbers are those before."""
+    history: dict[str, np.ndarray]
+    """By step: ``"loss"`` and, with validation, ``"validation"``."""
+
+
+class _Problem(NamedTuple):
+    """What a step needs beside the numbers that move."""
+
+    leaves: list
+    start: list[Array]
+    data: Any
+    y: Array
+    weight: Array
+    n_trees: Array
+    loss: Any
+    effective: Array
+    """Number of rows, by weight: the prior of the numbers counts as one of them."""
+
+
+def fit_combiner(
+    combiner: Fold,
+    rows: HonestRows,
+    *,
+    loss: str | Callable = "log",
+    optimizer: optax.GradientTransformation | None = None,
+    n_steps: int | None = None,
+    validation: float | HonestRows | None = None,
+    patience: int = 20,
+    freeze: tuple[str, ...] = (),
+    key: jax.Array | None = None,
+    progress: Callable[[int, float], None] | None = None,
+) -> Fitted:
+    """Learn the numbers of a rule from rows whose counts do not know their labels.
+
+    Parameters
+    ----------
+    combiner
+        A rule with array fields: `LearnedPool`, `Calibrated`, `Weighted`, evidence accumulation, a mean of a scorer
+        with settings (``jax.tree_util.Partial``), one of your own. Where its fields may lie is declared by
+        `jaxunc.learned_field` and `jaxunc.tree_field`, and kept.
+    rows
+        What `honest_rows` makes.
+    loss
+        ``"log"``, ``"brier"``, ``"auc"`` (a smooth bound of 1 - AUC over drawn pairs), ``"utility"`` (one less the
+        softened u65 of sets), or a function of (answer, y, weight) → a number to minimise.
+    optimizer
+        Any of optax's; default L-BFGS with a line search, which needs 20 to 60 evaluations.
+    n_steps
+        At most so many; default 100, of another optimiser 500.
+    validation
+        Rows to judge by, or the share of the rows that is set apart for it. Learning stops when these have not got
+        better for ``patience`` steps, and the best numbers are kept. Default: none; a few numbers do not need it.
+    patience
+        See ``validation``.
+    freeze
+        Names of fields that stay as they are, such as ``("mean_power",)``.
+    key
+        For what is drawn: pairs of rows, and the rows for validation. Default: ``jax.random.key(0)``.
+    progress
+        Called after each step with its number and the loss.
+
+    Returns
+    -------
+    Fitted
+
+    Raises
+    ------
+    TypeError
+        If ``combiner`` is no `Fold`, or ``rows`` are no `HonestRows`: counts by themselves do not say whether a forest
+        was grown on them.
+    ValueError
+        If there is nothing to learn, the rows cannot serve the rule, ``freeze`` names no field, the loss is unknown or
+        does not suit the rule, or a setting is out of range.
+
+    Warns
+    -----
+    UserWarning
+        If the loss became NaN or infinite, or did not fall: at which step, and what to do.
+
+    Notes
+    -----
+    Minimised is the loss plus 1/n times half the squared distance from the start, in the spreads that fields declare:
+    a prior that is worth one row. Deterministic given the key. Rules with numbers per tree route the rows at each step;
+    all others learn from histograms.
+    """
+    _check(combiner, rows, n_steps, patience)
+    key = jax.random.key(0) if key is None else key
+    for_rows, for_pairs = jax.random.split(key)
+    train, held_out = _with_validation(rows, validation, for_rows)
+    spec = learnable(combiner, freeze)
+    free, leaves, structure = split(combiner, spec)
+    problem = problem_of(train, combiner, leaves, free, loss, for_pairs)
+    judge = None if held_out is None else problem_of(held_out, combiner, leaves, free, loss, for_pairs)
+    shape = (spec, structure)
+    steps = (
+        descend(objective, shape, free, problem)
+        if optimizer is None
+        else follow(objective, shape, free, problem, optimizer)
+    )
+    judged = problem if judge is None else judge
+    watch = Watch((100 if optimizer is None else 500) if n_steps is None else n_steps, patience, progress)
+    best, status, history = watch.over(
+        steps, None if judge is None else lambda numbers: float(_loss(shape, numbers, judge))
+    )
+    values = [float(_loss(shape, numbers, judged)) for numbers in (best, free)]
+    return Fitted(
+        combiner=join(spec, best, leaves, structure),
+        loss=values[0],
+        start_loss=values[1],
+        n_steps=len(history["loss"]),
+        status=status,
+        history=history,
+    )
+
+
+def _check(combiner, rows, n_steps, patience) -> None:
+    if not isinstance(combiner, Fold):
+        raise TypeError(f"combiner is {combiner!r}; pass a rule, such as jaxunc.LearnedPool(forest.prior).")
+    if not isinstance(rows, HonestRows):
+        raise TypeError(
+            f"rows is a {type(rows).__name__}; pass jaxunc.learning.honest_rows(model, X, y). Counts by themselves do "
+            "not say whether the forest was grown on these instances, and a rule that is learned on such counts learns "
+            "that the forest is always right."
+        )
+    if (n_steps is not None and n_steps < 1) or patience < 1:
+        raise ValueError(f"n_steps={n_steps} and patience={patience} must be at least 1.")
+
+
+def _with_validation(rows: HonestRows, validation, key) -> tuple[HonestRows, HonestRows | None]:
+    if validation is None:
+        return rows, None
+    if isinstance(validation, HonestRows):
+        if validation.class_labels != rows.class_labels:
+            raise ValueError(f"validation rows have the classes {validation.class_labels}, rows {rows.class_labels}.")
+        return rows, validation
+    if not 0 < validation < 1:
+        raise ValueError(f"validation={validation} must be a share in (0, 1), or rows.")
+    apart = np.asarray(jax.random.uniform(key, (rows.n,))) < validation
+    weight = np.asarray(rows.weight)[: rows.n]
+    if not weight[apart].any() or not weight[~apart].any():
+        raise ValueError(f"validation={validation} of {rows.n} rows leaves none on one side; pass more rows.")
+    return rows.with_weight(np.where(apart, 0, weight)), rows.with_weight(np.where(apart, weight, 0))
+
+
+def loss_on(combiner: Fold, rows: HonestRows, *, loss: str | Callable = "log", key: jax.Array | None = None) -> float:
+    """The loss of a rule as it is, on honest rows; arguments as for `fit_combiner`."""
+    made = as_loss(loss, rows.y, rows.weight, len(rows.class_labels), jax.random.key(0) if key is None else key)
+    return float(_loss_as_it_is(combiner, rows.data_for(combiner), rows.y, rows.weight, float(rows.n_trees), made))
+
+
+@jax.jit
+def _loss_as_it_is(rule: Fold, data, y, weight, n_trees, loss) -> Array:
+    return loss(rule.finish(data.merged(rule, n_trees)), y, weight)
+
+
+def problem_of(rows: HonestRows, rule: Fold, leaves: list, start: list, loss, key: jax.Array) -> _Problem:
+    """What is minimised."""
+    weight = rows.weight
+    made = as_loss(loss, rows.y, weight, len(rows.class_labels), key)
+    effective = jnp.sum(weight > 0).astype(weight.dtype)
+    n_trees = jnp.asarray(float(rows.n_trees))
+    return _Problem(leaves, start, rows.data_for(rule), rows.y, weight, n_trees, made, effective)
+
+
+def loss_of(shape: tuple, free: list[Array], problem: _Problem) -> Array:
+    """The loss of these numbers, without the prior."""
+    rule = join(shape[0], free, problem.leaves, shape[1])
+    answer = rule.finish(problem.data.merged(rule, problem.n_trees))
+    return problem.loss(answer, problem.y, problem.weight)
+
+
+def objective(shape: tuple, free: list[Array], problem: _Problem) -> Array:
+    """The loss, and the prior's part."""
+    return loss_of(shape, free, problem) + penalty(shape[0], free, problem.start) / problem.effective
+
+
+_loss = jax.jit(loss_of, static_argnums=0)

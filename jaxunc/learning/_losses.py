@@ -1,0 +1,138 @@
+"""What is minimised: losses of answers, weighted means over rows."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import Partial
+from jaxtyping import Array, Float, Int32, PyTree
+
+from jaxunc._checks import check_one_of
+from jaxunc.combiners import Answer, Preference
+from jaxunc.decisions._expected_utility import utility_of_sizes
+
+LOSSES = ("log", "brier", "auc", "utility")
+
+
+def log_loss(answer: Answer, y: Int32[Array, "rows"], weight: Float[Array, "rows"]) -> Float[Array, ""]:
+    """-log P(y): the default."""
+    log_share = _of_answer(answer, "log_probability")
+    return _mean(-jnp.take_along_axis(log_share, y[:, None], axis=1)[:, 0], weight)
+
+
+def brier_loss(answer: Answer, y: Int32[Array, "rows"], weight: Float[Array, "rows"]) -> Float[Array, ""]:
+    """Σ_c (P(c) - [y = c])²."""
+    share = _of_answer(answer, "probability")
+    return _mean(jnp.sum((share - jax.nn.one_hot(y, share.shape[1], dtype=share.dtype)) ** 2, axis=1), weight)
+
+
+class AucLoss(eqx.Module):
+    """A smooth upper bound of 1 - AUC: log₂(1 + e^{-d/τ}) of the differences d of class scores between pairs of rows.
+
+    Each class against the rest, as many pairs of each, drawn once by weight.
+    """
+
+    first: Int32[Array, "pairs"]
+    second: Int32[Array, "pairs"]
+    of_class: Int32[Array, "pairs"]
+    temperature: Float[Array, ""]
+
+    @classmethod
+    def of(cls, y, weight, n_classes: int, key, n_pairs: int = 2**16, temperature: float = 1.0) -> "AucLoss":
+        """Pairs of rows of a class and of no such class."""
+        y, weight = np.asarray(y), np.asarray(weight, float)
+        rng = np.random.default_rng(np.asarray(jax.random.bits(key, (4,), "uint32")))
+        classes = [1] if n_classes == 2 else range(n_classes)
+        first, second, of_class = [], [], []
+        for c in classes:
+            for rows, out in (((y == c) & (weight > 0), first), ((y != c) & (weight > 0), second)):
+                which = np.flatnonzero(rows)
+                share = weight[which] / weight[which].sum()
+                out.append(rng.choice(which, n_pairs // len(classes), p=share))
+            of_class.append(np.full(n_pairs // len(classes), c))
+        as_array = lambda parts: jnp.asarray(np.concatenate(parts), jnp.int32)  # noqa: E731
+        return cls(
+            as_array(first), as_array(second), as_array(of_class), jnp.asarray(temperature, jnp.result_type(float))
+        )
+
+    def __call__(self, answer: Answer, y, weight) -> Float[Array, ""]:
+        """The mean over pairs."""
+        scores = answer.class_scores - jnp.mean(answer.class_scores, axis=1, keepdims=True)
+        gap = scores[self.first, self.of_class] - scores[self.second, self.of_class]
+        return jnp.mean(jax.nn.softplus(-gap / self.temperature.astype(gap.dtype))) / np.log(2)
+
+
+class UtilityLoss(eqx.Module):
+    """One less the utility of the set that would be answered, where the choice among sets is softened.
+
+    Of probabilities: the choice among the sets of the k most probable classes, by a softmax of their expected utilities
+    over τ. Of a `Preference`: each class is in the set by a logistic function of the mass beyond one half over τ.
+    """
+
+    by_size: Float[Array, "classes"]
+    temperature: Float[Array, ""]
+
+    @classmethod
+    def of(cls, n_classes: int, utility=65, temperature: float = 0.05) -> "UtilityLoss":
+        """``utility``: 50, 65, 80, or the utility of a right set by its size."""
+        return cls(utility_of_sizes(utility, n_classes), jnp.asarray(temperature, jnp.result_type(float)))
+
+    def __call__(self, answer: Answer | Preference, y, weight) -> Float[Array, ""]:
+        """The weighted mean."""
+        if isinstance(answer, Preference):
+            return _mean(1 - self._of_memberships(answer, y), weight)
+        share = _of_answer(answer, "probability")
+        by_size = self.by_size.astype(share.dtype)
+        order = jnp.argsort(-share, axis=1)
+        expected = jnp.cumsum(jnp.take_along_axis(share, order, axis=1), axis=1) * by_size
+        chosen = jax.nn.softmax(expected / self.temperature.astype(share.dtype), axis=1)
+        holds = jnp.cumsum((order == y[:, None]).astype(share.dtype), axis=1)
+        return _mean(1 - jnp.sum(chosen * holds * by_size, axis=1), weight)
+
+    def _of_memberships(self, answer: Preference, y) -> Float[Array, "rows"]:
+        mass = jnp.asarray(answer.mass)
+        total = jnp.maximum(jnp.asarray(answer.total), jnp.finfo(mass.dtype).tiny)[..., None, None]
+        beaten = jax.nn.sigmoid((mass / total - 0.5) / self.temperature.astype(mass.dtype))
+        n_classes = mass.shape[-1]
+        beaten = jnp.where(jnp.eye(n_classes, dtype=bool), jnp.zeros_like(beaten), beaten)
+        inside = jnp.prod(1 - beaten, axis=-2)
+        own = jnp.take_along_axis(inside, y[:, None], axis=1)[:, 0]
+        # How many of the others are inside: one class after the other.
+        others = jnp.where(jax.nn.one_hot(y, n_classes, dtype=bool), jnp.zeros_like(inside), inside)
+        number = jnp.zeros_like(inside).at[:, 0].set(1)
+        for c in range(n_classes):
+            p = others[:, c : c + 1]
+            more = jnp.concatenate([jnp.zeros_like(p), number[:, :-1]], axis=1)
+            number = number * (1 - p) + more * p
+        return own * jnp.sum(number * self.by_size.astype(mass.dtype), axis=1)
+
+
+def as_loss(loss: str | Callable, y, weight, n_classes: int, key) -> Any:
+    """A loss by its name, or one's own function of (answer, y, weight), as a pytree."""
+    if not isinstance(loss, str):
+        return loss if isinstance(loss, (eqx.Module, Partial)) else Partial(loss)
+    check_one_of("loss", loss, LOSSES)
+    if loss == "auc":
+        return AucLoss.of(y, weight, n_classes, key)
+    if loss == "utility":
+        return UtilityLoss.of(n_classes)
+    return Partial(log_loss if loss == "log" else brier_loss)
+
+
+def _of_answer(answer: PyTree, readout: str) -> Array:
+    if not isinstance(answer, Answer):
+        raise TypeError(f"this loss needs probabilities; the rule answers with {type(answer).__name__}.")
+    value = getattr(answer, readout)
+    if value is None:
+        raise ValueError("this loss needs probabilities, and the rule has none: its scores have no bound.")
+    return value
+
+
+def _mean(values: Float[Array, "rows"], weight: Float[Array, "rows"]) -> Float[Array, ""]:
+    # Padding weighs nothing; nor may what it says be NaN in the gradient.
+    kept = jnp.where(weight > 0, values, jnp.zeros_like(values))
+    weight = weight.astype(values.dtype)
+    return jnp.sum(kept * weight) / jnp.sum(weight)

@@ -1,0 +1,225 @@
+"""Rows to learn from: what the leaves of each say, as a histogram over distinct count vectors."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int32, Num, PyTree
+
+from jaxunc._numerics import TwoFloat, float_dtype
+from jaxunc.combiners import Calibrated, Fold, Merging
+from jaxunc.combiners._lift import check_tree_fields, has_tree_fields, lift_tree
+from jaxunc.forest import Forest
+from jaxunc.forest._distinct import bucket, narrowest_counts
+from jaxunc.routing import fold, leaf_table
+
+from ._domains import parameters_of
+
+CHUNK = 8192
+"""Rows whose leaves are sorted at a time."""
+
+
+class Histograms(NamedTuple):
+    """For each row which count vectors its trees show, and how many trees each; padded by rows that show none."""
+
+    count_table: Num[Array, "distinct columns"]
+    code: Int32[Array, "rows slots"]
+    times: Float[Array, "rows slots"]
+
+    def merged(self, rule: Fold, n_trees: int) -> PyTree:
+        """The rule's merged statistic of every row, as if each had n_trees trees like those that it shows."""
+        stat = jax.tree.map(jnp.asarray, lift_tree(rule, self.count_table))
+        parts, structure = jax.tree.flatten(stat)
+        shown = jnp.sum(self.times, axis=1)
+        ratio = n_trees / jnp.maximum(shown, 1)
+        kinds = Merging.of(rule.merge, stat).kinds
+        return jax.tree.unflatten(
+            structure, [self._merge(k, part, ratio) for k, part in zip(kinds, parts, strict=True)]
+        )
+
+    def _merge(self, kind: str, part: Array, ratio: Float[Array, "rows"]) -> Any:
+        if kind == "collect":
+            raise ValueError(
+                "the rule keeps what every tree says (a median, a mixture): histograms do not hold that. Learn "
+                "Calibrated around it from its answers, or a rule that sums."
+            )
+        dtype = float_dtype(part)
+        part = part.astype(dtype)
+        times, ratio = self.times.astype(dtype), ratio.astype(dtype)
+        if part.ndim == 0:
+            if kind in ("min", "max"):
+                return part
+            total = part * ratio * jnp.sum(times, axis=1)
+            return TwoFloat(total, jnp.zeros_like(total)) if kind == "exact_sum" else total
+        values, present = part.reshape(len(part), -1)[self.code], self.times[..., None] > 0
+        if kind in ("min", "max"):
+            neutral, extreme = (jnp.inf, jnp.min) if kind == "min" else (-jnp.inf, jnp.max)
+            whole = extreme(jnp.where(present, values, jnp.asarray(neutral, dtype)), axis=1)
+        else:  # what is not there may be -inf, a veto
+            values = jnp.where(present, values, jnp.zeros_like(values))
+            whole = jnp.einsum("rs,rsp->rp", times * ratio[:, None], values)
+        whole = whole.reshape(len(self.code), *part.shape[1:])
+        return TwoFloat(whole, jnp.zeros_like(whole)) if kind == "exact_sum" else whole
+
+
+class Routed(NamedTuple):
+    """Rows that are routed at every step: for rules with numbers per tree."""
+
+    forest: Forest
+    X: Array
+    tree_mask: Bool[Array, "rows trees"] | None
+
+    def merged(self, rule: Fold, n_trees: int) -> PyTree:
+        """The same as `Histograms.merged`."""
+        forest = self.forest
+        merged = fold(forest.trees, leaf_table(forest, rule), self.X, merge=rule.merge, tree_mask=self.tree_mask)
+        if self.tree_mask is None:
+            return merged
+        ratio = n_trees / jnp.maximum(jnp.sum(self.tree_mask, axis=1), 1)
+        kinds = jax.tree.leaves(rule.merge)
+        if set(kinds) <= {"min", "max"}:
+            return merged
+        scale = lambda part: part * ratio.astype(part.dtype).reshape(-1, *[1] * (part.ndim - 1))  # noqa: E731
+        return jax.tree.map(scale, merged)
+
+
+class Merged(NamedTuple):
+    """What a rule without numbers of its own has merged, once and for all."""
+
+    stat: PyTree
+
+    def merged(self, rule: Fold, n_trees: int) -> PyTree:
+        """It."""
+        return self.stat
+
+
+@dataclass(frozen=True)
+class HonestRows:
+    """Labelled rows whose leaves' counts do not hold their own labels: what `honest_rows` makes.
+
+    ``n`` rows; the arrays are longer (padded, with weight 0), so that programs for one set of rows serve the next.
+    """
+
+    histograms: Histograms
+    y: Int32[Array, "rows"]
+    """Positions in ``class_labels``."""
+    weight: Float[Array, "rows"]
+    """What each row counts in a loss; 0 for padding."""
+    n: int
+    n_trees: int
+    class_labels: tuple
+    count_kinds: int
+    source: str
+    """How the rows were made: see `honest_rows`."""
+    prior: np.ndarray
+    """Class frequencies of the sample that the forest was grown on."""
+    routed: Routed | None = None
+    """The same rows, for rules with numbers per tree; None where the rows come from several forests."""
+
+    def data_for(self, rule: Fold) -> Histograms | Routed | Merged:
+        """What the rule is learned from: histograms, or rows to be routed if it has numbers per tree.
+
+        In rows of both counts, rules of one kind read the in-bag ones.
+
+        Raises a ValueError if these rows cannot serve the rule.
+        """
+        if rule.count_kinds > self.count_kinds:
+            raise ValueError(
+                f"{type(rule).__name__} reads both counts, these rows have one kind: make them by "
+                "honest_rows(..., counts='both')."
+            )
+        if isinstance(rule, Calibrated) and not any(parameters_of(rule.rule)) and not has_tree_fields(rule.rule):
+            return Merged(_merged(rule.rule, self.data_for(rule.rule), float(self.n_trees)))
+        if not has_tree_fields(rule):
+            table = self.histograms.count_table[:, : len(self.class_labels) * rule.count_kinds]
+            return self.histograms._replace(count_table=table)
+        if self.routed is None:
+            raise ValueError(
+                f"{type(rule).__name__} has numbers per tree, which need rows that are routed through one forest: "
+                "honest_rows(..., source='oob' or 'calibration', counts='inbag'). "
+                f"These are of source={self.source!r} and {self.count_kinds} kind(s) of counts."
+            )
+        check_tree_fields(rule, self.n_trees)
+        return self.routed
+
+    def answer(self, rule: Fold) -> PyTree:
+        """What the rule answers for each row: arrays ``[rows ...]`` on the host."""
+        answer = _answers(rule, self.data_for(rule), float(self.n_trees))
+        return jax.tree.map(lambda part: np.asarray(part)[: self.n], answer)
+
+    def with_weight(self, weight) -> "HonestRows":
+        """The same rows, weighing otherwise (0 leaves a row out)."""
+        weight = jnp.asarray(np.pad(np.asarray(weight, float), (0, len(self.y) - self.n)), self.weight.dtype)
+        return HonestRows(**{**vars(self), "weight": weight})
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __repr__(self) -> str:
+        shown = np.asarray(self.histograms.times)[: self.n].sum(axis=1)
+        return (
+            f"HonestRows(n={self.n}, classes={len(self.class_labels)}, source={self.source!r}, "
+            f"trees per row={shown.min():.0f} to {shown.max():.0f} of {self.n_trees}, "
+            f"distinct count vectors={len(self.histograms.count_table)})"
+        )
+
+
+@jax.jit
+def _merged(rule: Fold, data: Histograms | Routed | Merged, n_trees) -> PyTree:
+    return data.merged(rule, n_trees)
+
+
+@jax.jit
+def _answers(rule: Fold, data: Histograms | Routed | Merged, n_trees) -> PyTree:
+    return rule.finish(data.merged(rule, n_trees))
+
+
+def histograms(count_table: np.ndarray, code: np.ndarray, mask: np.ndarray | None) -> Histograms:
+    """Histograms of the codes ``[rows trees]`` where the mask is True."""
+    parts = [
+        _sorted_out(code[i : i + CHUNK], None if mask is None else mask[i : i + CHUNK])
+        for i in range(0, len(code), CHUNK)
+    ]
+    slots = _slots(max(part[0].shape[1] for part in parts))
+    rows = bucket(len(code), 256)
+    whole_code, whole_times = np.zeros((rows, slots), np.int32), np.zeros((rows, slots), np.float32)
+    start = 0
+    for codes, times in parts:
+        whole_code[start : start + len(codes), : codes.shape[1]] = codes
+        whole_times[start : start + len(codes), : codes.shape[1]] = times
+        start += len(codes)
+    table = np.zeros((_distinct(len(count_table)), count_table.shape[1]))
+    table[: len(count_table)] = count_table
+    return Histograms(narrowest_counts(table), jnp.asarray(whole_code), jnp.asarray(whole_times))
+
+
+def _distinct(number: int) -> int:
+    """The next power of four: programs take long to compile, and unused vectors hardly any time."""
+    size = 1024
+    while size < number:
+        size *= 4
+    return size
+
+
+def _slots(number: int) -> int:
+    """At least so many, from a short list, so that programs serve many forests."""
+    size = bucket(number, 8)
+    return 3 * size // 4 if number <= 3 * size // 4 and size > 8 else size
+
+
+def _sorted_out(code: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct codes of each row, and how often they stand there."""
+    code = np.sort(code if mask is None else np.where(mask, code, np.int32(-1)), axis=1)
+    first = np.empty(code.shape, bool)
+    first[:, 0], first[:, 1:] = True, code[:, 1:] != code[:, :-1]
+    live = code >= 0
+    first &= live
+    rank = np.cumsum(first, axis=1, dtype=np.int32) - 1
+    width = int(rank.max(initial=0)) + 1
+    row = np.broadcast_to(np.arange(len(code), dtype=np.int32)[:, None], code.shape)
+    distinct = np.zeros((len(code), width), np.int32)
+    distinct[row[first], rank[first]] = code[first]
+    times = np.bincount((row * width + rank)[live], minlength=len(code) * width)
+    return distinct, times.reshape(len(code), width).astype(np.float32)
