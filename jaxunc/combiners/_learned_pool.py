@@ -20,7 +20,8 @@ class LearnedPool(Fold):
     r"""A mean of the leaves' probabilities, by numbers that are learned: the mean, pooling and many between.
 
     .. math:: P_c = \Big(\frac{\sum_t (N_t + m)^\alpha p_{tc}^q}{\sum_t (N_t + m)^\alpha}\Big)^{1/q}, \qquad
-              p_t = \frac{w_t + m \pi}{N_t + m}, \qquad P(c) \propto \exp(s_c \log P_c + b_c)
+              p_t = \frac{w_t + m \pi}{N_t + m}, \qquad P(c) = (1 - \epsilon) \frac{\exp(s_c \log P_c + b_c)}{\sum_k \exp(s_k \log P_k + b_k)}
+              + \frac{\epsilon}{C}
 
     w_t are the counts of a tree's leaf, N_t is their sum. With *both counts*, w_t is a times the in-bag counts plus the
     out-of-bag ones (`jaxunc.counting.both_counts`). It starts as the mean, and contains Laplace's and the m-estimate
@@ -41,6 +42,9 @@ class LearnedPool(Fold):
     scale, bias
         s and b: one number per class ``[classes]`` (default: 1 and 0), or one for all. A scale above 1 makes the answer
         more certain.
+    noise
+        ε in [0, 1): the share of labels that say nothing. It keeps a few rows that no forest could know from making all
+        answers less certain.
     inbag_weight
         a ≥ 0: what an in-bag instance counts, where an out-of-bag one counts 1. Of both counts only.
 
@@ -52,8 +56,8 @@ class LearnedPool(Fold):
 
     Notes
     -----
-    Class scores: s log P + b, a number per class up to a common constant. Score: their difference, the logit.
-    Probability: their softmax. An empty leaf has p = π (0 counts and m = 0 too), and counts as 2⁻²⁰ instances do if
+    Class scores: s log P + b, a number per class up to a common constant. Score: their difference. Probability: their
+    softmax, and the noise. An empty leaf has p = π (0 counts and m = 0 too), and counts as 2⁻²⁰ instances do if
     m = 0; no tree: P = π. A class that no leaf has seen has the smallest normal float in place of p = 0 if m = 0.
 
     Gradient: smooth in all numbers; where p = 0 and q < 1 (m = 0) the slope in m is infinite, and a large number here.
@@ -83,6 +87,7 @@ class LearnedPool(Fold):
     strength: Float[Array, ""] = learned_field("positive", spread=2.0, nearest=1.0)
     scale: Float[Array, "..."] = learned_field("positive")
     bias: Float[Array, "..."] = learned_field("real", spread=2.0)
+    noise: Float[Array, ""] = learned_field("unit", spread=2.0)
     inbag_weight: Float[Array, ""] | None = learned_field("positive", spread=2.0)
     both: bool = eqx.field(static=True)
     merge = "sum"
@@ -98,6 +103,7 @@ class LearnedPool(Fold):
         strength=0.0,
         scale=None,
         bias=None,
+        noise=0.0,
         inbag_weight=None,
     ):
         dtype = float_dtype(prior)
@@ -111,6 +117,9 @@ class LearnedPool(Fold):
         self.strength = _number("strength", strength, dtype, 0)
         self.scale = self._by_class("scale", jnp.ones_like(self.prior) if scale is None else scale, dtype, 0)
         self.bias = self._by_class("bias", jnp.zeros_like(self.prior) if bias is None else bias, dtype, -np.inf)
+        self.noise = _number("noise", noise, dtype, 0)
+        if is_concrete(noise) and not float(np.asarray(noise)) < 1:
+            raise ValueError(f"noise={noise} must lie in [0, 1): it is the share of labels that say nothing.")
         weight = 1.0 if inbag_weight is None else inbag_weight
         self.inbag_weight = _number("inbag_weight", weight, dtype, 0) if both else None
 
@@ -152,7 +161,12 @@ class LearnedPool(Fold):
         weight, prior = stat["weight"][..., None], self.prior.astype(stat["power"].dtype)
         mean = safe_divide(stat["power"], weight, prior**self.mean_power)
         log_share = jnp.log(jnp.maximum(mean, jnp.finfo(mean.dtype).tiny)) / self.mean_power
-        return Answer.from_log_evidence(self.scale * log_share + self.bias)
+        answer = Answer.from_log_evidence(self.scale * log_share + self.bias)
+        noise = self.noise.astype(mean.dtype)
+        share = (1 - noise) * answer.probability + noise / mean.shape[-1]
+        # Scores are those before the noise: they have the same order, and do not saturate.
+        log_share = jnp.where(noise > 0, jnp.log(jnp.where(noise > 0, share, 1.0)), answer.log_probability)
+        return Answer(answer.class_scores, answer.score, share, log_share)
 
     def words(self) -> str:
         """What the numbers say, in sentences; of a rule outside of a trace."""
@@ -170,6 +184,8 @@ class LearnedPool(Fold):
         said.append(
             f"The mean is {'the ' if kind == 'arithmetic' else 'that of '}{kind}{' one' * (kind == 'arithmetic')}."
         )
+        if float(self.noise) >= 0.0005:
+            said.append(f"{100 * float(self.noise):.2g} % of the labels are taken for noise.")
         scale = np.atleast_1d(np.asarray(self.scale))
         spread = f"{scale.min():.3g}" if np.ptp(scale) < 0.005 else f"{scale.min():.3g} to {scale.max():.3g}"
         said.append(f"Log probabilities are multiplied by {spread}, which makes the answer ")

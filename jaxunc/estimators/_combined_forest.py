@@ -1,8 +1,14 @@
 """A forest whose leaves are combined by any rule, as a scikit-learn classifier."""
 
+from typing import Any
+
 import numpy as np
 
-from jaxunc.combiners import Answer, Fold
+from jaxunc.combiners import Answer, Fold, LearnedPool
+from jaxunc.counting import both_counts, counted_forest
+from jaxunc.interop import from_sklearn
+from jaxunc.learning import choose_combiner, guarded, honest_rows
+from jaxunc.routing import BoundForest, bind
 
 from ._counted_forest import CountedForest
 from ._rule_classifier import RuleClassifier, decisive
@@ -21,14 +27,18 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
     combiner
         The rule by its name (`jaxunc.combiners.RULES`: ``"mean"``, ``"vote"``, ``"evidence"``, ``"dempster"``, …, or
         as ``jaxunc compare`` calls it, `jaxunc.combiners.CONFIGURED`: ``"plausibility"``, ``"dempster-p"``, …), or a
-        rule object. The default is the generalised mixture of class frequencies, close to scikit-learn's mean and
+        rule object. ``"learned"``: a pool of leaves whose numbers are learned from the training instances through their
+        out-of-bag trees (`jaxunc.LearnedPool`), or a calibrated mean where that does better in a cross-validation. The
+        default is the generalised mixture of class frequencies, close to scikit-learn's mean and
         better rather than worse: see the notes.
     combiner_options
         Options of the rule, such as ``{"scorer": "plausibility"}`` or ``{"smoothing": 0.5}``.
     counts
         Whose labels the leaves count. ``"inbag"``: the sample that each tree was grown on (as scikit-learn does).
         ``"train"``: all training instances. ``"oob"``: for each tree the instances that it was grown without.
-        ``"calibration"``: a part of the data that is held out from fitting the forest.
+        ``"calibration"``: a part of the data that is held out from fitting the forest. A learned combiner reads in-bag
+        counts, and out-of-bag ones beside them if there is a bootstrap; it takes ``"inbag"``, or ``"calibration"`` to
+        learn from the part that is held out.
     calibration_size
         The share that is held out, in (0, 1).
     random_state
@@ -42,6 +52,9 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         The `Forest` with the counts that were asked for.
     combiner_
         The rule.
+    learned_
+        With ``combiner="learned"``: what was learned and chosen, a `jaxunc.learning.Chosen`; ``learned_.losses`` are
+        the candidates' log losses, ``combiner_.words()`` says what a pool has learned.
     classes_, n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
     oob_decision_function_, oob_score_
@@ -107,7 +120,51 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         self.calibration_size = calibration_size
         self.random_state = random_state
 
+    def fit(self, X=None, y=None, sample_weight=None) -> "CombinedForestClassifier":
+        """Fit the forest, count, learn what is to be learned, and bind the rule.
+
+        X ``[instances features]``, NumPy or pandas, y their labels, and weights for growing, counting and learning.
+        Only a fitted forest read in-bag by a rule that does not learn needs none.
+        """
+        vars(self).pop("learned_", None)
+        if isinstance(self.combiner, str) and self.combiner == "learned":
+            self._check_learning(X)
+        return super().fit(X, y, sample_weight)
+
+    def _check_learning(self, X) -> None:
+        if self.counts not in ("inbag", "calibration"):
+            raise ValueError(
+                f"combiner='learned' chooses its counts itself; counts={self.counts!r} is none of its options. Take "
+                "'inbag' (rows through their out-of-bag trees, or cross-fitted) or 'calibration'."
+            )
+        if self.combiner_options:
+            raise ValueError(f"combiner='learned' has no options; it was given {sorted(self.combiner_options)}.")
+        if X is None:
+            raise ValueError(
+                "combiner='learned' learns from data, but fit was given none: pass the instances that the forest was "
+                "fitted on, or others with counts='calibration'."
+            )
+
+    def _bind_rule(self, X, y, sample_weight) -> tuple[Any, BoundForest]:
+        if not (isinstance(self.combiner, str) and self.combiner == "learned"):
+            return super()._bind_rule(X, y, sample_weight)
+        model, weights = self.estimator_, sample_weight
+        if self.counts == "calibration":
+            self.forest_ = from_sklearn(model)
+            rows = honest_rows(model, X, y, source="calibration", sample_weight=weights)
+            wide = self.forest_
+        else:
+            bags = getattr(model, "bootstrap", False) and hasattr(type(model), "estimators_samples_")
+            rows = honest_rows(model, X, y, counts="both" if bags else "inbag", sample_weight=weights)
+            counted = counted_forest(self.forest_, model, "oob", X, y, weights) if bags else None
+            wide = self.forest_ if counted is None else both_counts(self.forest_, counted.forest)
+        self.learned_ = choose_combiner(guarded(rows), rows)
+        rule = self.learned_.fitted.combiner
+        return rule, bind(wide if rule.count_kinds == 2 else self.forest_, rule)
+
     def _make_rule(self, prior, *, n_samples, n_trees: int) -> Fold:
+        if isinstance(self.combiner, str) and self.combiner == "learned":
+            return LearnedPool(prior)  # what learning starts from
         return RuleClassifier._make_rule(self, prior, n_samples=n_samples, n_trees=n_trees)
 
     def _keep_own(self, own: Answer, y, seen: np.ndarray) -> None:

@@ -72,9 +72,7 @@ class CountedForest:
         )
         warn_of_pure_leaves(self.forest_, self.counts)
         self._check_prior()
-        forest = self.forest_
-        self.combiner_ = self._make_rule(forest.prior, n_samples=forest.n_samples, n_trees=forest.n_trees)
-        self._bound = bind(self.forest_, self.combiner_)
+        self.combiner_, self._bound = self._bind_rule(*counted_on)
         if mask is not None:
             self._score_own_sample(*counted_on[:2], weights, mask)
         return self
@@ -126,6 +124,12 @@ class CountedForest:
                 f"no instance of class {unseen[0]} is counted with counts={self.counts!r}, so nothing can be said of "
                 "it: use more trees or instances, another kind of counts, or drop the class."
             )
+
+    def _bind_rule(self, X, y, sample_weight) -> tuple[Any, BoundForest]:
+        """The rule, and the forest bound to it."""
+        forest = self.forest_
+        rule = self._make_rule(forest.prior, n_samples=forest.n_samples, n_trees=forest.n_trees)
+        return rule, bind(forest, rule)
 
     def _score_own_sample(self, X, y, weights, mask) -> None:
         own = leave_one_out(self.forest_, self.combiner_, X, y, sample_weight=weights, tree_mask=mask)

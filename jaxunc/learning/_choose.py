@@ -1,6 +1,6 @@
 """Which of several rules to learn, by rows that were not learned from."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import jax
@@ -11,6 +11,9 @@ from jaxunc.combiners import Calibrated, Fold, LearnedPool, Mean
 
 from ._fit import Fitted, fit_combiner, loss_on
 from ._rows import HonestRows
+
+CLIPS = (1e-2, 1e-3, 1e-5)
+"""Smallest probabilities of calibrated means: which is best differs from set to set."""
 
 MANY_ROWS = 5000
 """From so many rows on, two folds tell rules apart that are worth telling apart."""
@@ -26,7 +29,7 @@ class Chosen(NamedTuple):
 
 
 def choose_combiner(
-    candidates: Mapping[str, Fold],
+    candidates: Mapping[str, Fold | Sequence[Fold]],
     rows: HonestRows,
     *,
     loss: str | Callable = "log",
@@ -38,8 +41,9 @@ def choose_combiner(
     Parameters
     ----------
     candidates
-        Rules by name, such as those of `guarded`; of equal losses the first wins. Rules without anything to learn
-        cannot be among them.
+        Rules by name, such as those of `guarded`; of equal losses the first wins. A candidate may be several rules, of
+        which the one that learns best counts, in each part of the cross-validation anew. Rules without anything to
+        learn cannot be among them.
     rows
         Honest rows. In rows of both counts rules of one kind read the in-bag ones.
     loss
@@ -64,30 +68,43 @@ def choose_combiner(
     fold = _folds(np.asarray(rows.y)[: rows.n], n_folds, of_folds)
     weight = np.asarray(rows.weight, float)[: rows.n]
     losses = {}
+    fits = {}
     for name, rule in candidates.items():
+        family = (rule,) if isinstance(rule, Fold) else tuple(rule)
+        fits[name] = _fits(family, rows, None, loss, of_fits)
         total = 0.0
         for k in range(n_folds):
             inside = np.where(fold == k, 0, weight)
-            fitted = fit_combiner(rule, rows.with_weight(inside), loss=loss, key=of_fits)
+            fitted = _best(_fits(family, rows.with_weight(inside), fits[name], loss, of_fits))
             held_out = rows.with_weight(weight - inside)
             total += loss_on(fitted.combiner, held_out, loss=loss, key=of_fits) * (weight - inside).sum()
         losses[name] = total / weight.sum()
     best = min(losses, key=lambda name: losses[name])
-    return Chosen(best, fit_combiner(candidates[best], rows, loss=loss, key=of_fits), losses)
+    return Chosen(best, _best(fits[best]), losses)
 
 
-def guarded(rows: HonestRows) -> dict[str, Fold]:
-    """The learned pool, and calibrated means that it has to beat: candidates for `choose_combiner`."""
+def _fits(family: tuple[Fold, ...], rows: HonestRows, near: list[Fitted] | None, loss, key) -> list[Fitted]:
+    """What every rule of a family learns, from near where others have led."""
+    starts = [None] * len(family) if near is None else [fitted.combiner for fitted in near]
+    return [
+        fit_combiner(rule, rows, loss=loss, key=key, start=start) for rule, start in zip(family, starts, strict=True)
+    ]
+
+
+def _best(fits: list[Fitted]) -> Fitted:
+    return min(fits, key=lambda fitted: fitted.loss)
+
+
+def guarded(rows: HonestRows) -> dict[str, Fold | Sequence[Fold]]:
+    """The learned pool, and the calibrated means that it has to beat: candidates for `choose_combiner`."""
     prior = rows.prior
     n_classes = len(prior)
     one = jnp.ones(n_classes)
     return {
         "pool": LearnedPool(prior, both=rows.count_kinds == 2),
-        **{
-            f"mean, {kind}, {clip:g}": Calibrated(Mean(), scale=scale, bias=0 * one, clip=clip)
-            for kind, scale in (("platt", 1.0), ("vector", one))
-            for clip in (1e-2, 1e-3)
-        },
+        "calibrated mean": [
+            Calibrated(Mean(), scale=scale, bias=0 * one, clip=clip) for scale in (1.0, one) for clip in CLIPS
+        ],
     }
 
 

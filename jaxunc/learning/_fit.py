@@ -58,6 +58,7 @@ def fit_combiner(
     validation: float | HonestRows | None = None,
     patience: int = 20,
     freeze: tuple[str, ...] = (),
+    start: Fold | None = None,
     key: jax.Array | None = None,
     progress: Callable[[int, float], None] | None = None,
 ) -> Fitted:
@@ -85,6 +86,9 @@ def fit_combiner(
         See ``validation``.
     freeze
         Names of fields that stay as they are, such as ``("mean_power",)``.
+    start
+        Numbers to start from, as a rule of the same kind, such as one that was learned from nearly the same rows. The
+        weak prior stays around those of ``combiner``. Default: ``combiner``.
     key
         For what is drawn: pairs of rows, and the rows for validation. Default: ``jax.random.key(0)``.
     progress
@@ -119,9 +123,10 @@ def fit_combiner(
     for_rows, for_pairs = jax.random.split(key)
     train, held_out = _with_validation(rows, validation, for_rows)
     spec = learnable(combiner, freeze)
-    free, leaves, structure = split(combiner, spec)
-    problem = problem_of(train, combiner, leaves, free, loss, for_pairs)
-    judge = None if held_out is None else problem_of(held_out, combiner, leaves, free, loss, for_pairs)
+    centre, leaves, structure = split(combiner, spec)
+    free = centre if start is None else _start(start, spec, structure, leaves)
+    problem = problem_of(train, combiner, leaves, centre, loss, for_pairs)
+    judge = None if held_out is None else problem_of(held_out, combiner, leaves, centre, loss, for_pairs)
     shape = (spec, structure)
     steps = (
         descend(objective, shape, free, problem)
@@ -133,7 +138,7 @@ def fit_combiner(
     best, status, history = watch.over(
         steps, None if judge is None else lambda numbers: float(_loss(shape, numbers, judge))
     )
-    values = [float(_loss(shape, numbers, judged)) for numbers in (best, free)]
+    values = [float(_loss(shape, numbers, judged)) for numbers in (best, centre)]
     return Fitted(
         combiner=join(spec, best, leaves, structure),
         loss=values[0],
@@ -155,6 +160,13 @@ def _check(combiner, rows, n_steps, patience) -> None:
         )
     if (n_steps is not None and n_steps < 1) or patience < 1:
         raise ValueError(f"n_steps={n_steps} and patience={patience} must be at least 1.")
+
+
+def _start(start, spec, structure, leaves: list) -> list[Array]:
+    free, own, found = split(start, spec) if jax.tree.structure(start) == structure else (None, [], None)
+    if free is None or any(np.shape(a) != np.shape(b) for a, b in zip(own, leaves, strict=True)):
+        raise ValueError(f"start is {start!r}; pass a rule of the same kind, options and shapes as combiner.")
+    return free
 
 
 def _with_validation(rows: HonestRows, validation, key) -> tuple[HonestRows, HonestRows | None]:
