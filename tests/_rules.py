@@ -118,6 +118,28 @@ def _members_reference(counts, prior, weights):
     return np.mean(np.divide(counts + alpha, total, out=even, where=total > 0), axis=0)
 
 
+def _learned_pool(prior, trees, **settings) -> ju.LearnedPool:
+    return ju.LearnedPool(
+        prior, size_power=0.5, mean_power=0.75, strength=1.5, bias=np.arange(len(prior)) / 4, **settings
+    )
+
+
+def _learned_pool_reference(counts, prior, weights):
+    """Log shares scaled and moved, with the constant that all classes have in common."""
+    counts, prior = np.asarray(counts, float), np.asarray(prior, float)
+    size = counts.sum(axis=1) + 1.5
+    share = (counts + 1.5 * prior) / size[:, None]
+    weight = np.asarray(weights) * size**0.5
+    mean = (weight @ share**0.75 / weight.sum()) ** (1 / 0.75)
+    return 1.25 * np.log(mean) + np.arange(len(prior)) / 4
+
+
+def _calibrated_reference(counts, prior, weights):
+    shares = np.clip(np.asarray(reference.mean(counts, prior, weights)), -10, 10)
+    shares = shares + 0.5 if len(prior) == 2 else shares + 1 / len(prior)
+    return 0.75 * np.log(np.maximum(shares, 0.0625)) + np.arange(len(prior)) / 4
+
+
 def _evidence(prior, trees, **options):
     return ju.EvidenceAccumulation(prior, **options)
 
@@ -247,6 +269,19 @@ RULES: dict[str, Rule] = {
             "pooling": reference.pooling,
             "evidence": reference.evidence,
         },
+    ),
+    "learned_pool": Rule(
+        partial(_learned_pool, scale=1.25),
+        _learned_pool_reference,
+        resolves_units=False,
+        probability_from="log evidence",
+    ),
+    "calibrated_mean": Rule(
+        lambda prior, trees: ju.Calibrated(ju.Mean(), scale=0.75, bias=np.arange(len(prior)) / 4, clip=0.0625),
+        _calibrated_reference,
+        resolves_units=False,
+        thorough=False,
+        probability_from="log evidence",
     ),
     "weighted_mean": Rule(
         lambda prior, trees: ju.Weighted(ju.Mean(), tree_weights(trees)), reference.mean, weights=tree_weights

@@ -30,9 +30,9 @@ class BeliefRule(Fold):
 
     silence: eqx.AbstractClassVar[float]
     """What a leaf contributes for a class that it does not speak against: it changes nothing in the merge."""
+    normalized: bool = eqx.field(static=True)
     eps: Float[Array, ""] = learned_field("fixed")
     prior: Float[Array, "..."] = learned_field("unit")
-    normalized: bool = eqx.field(static=True)
     reliability: Float[Array, "..."] | None = tree_field("unit")
 
     def __init__(self, normalized: bool = False, eps=1e-5, prior=None, reliability=None):

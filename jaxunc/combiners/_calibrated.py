@@ -1,5 +1,7 @@
 """A rule's probabilities, made more or less certain."""
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num, PyTree
@@ -53,7 +55,7 @@ class Calibrated(Fold):
     bias: Float[Array, "..."] = learned_field("real", spread=2.0)
     clip: Float[Array, ""] = learned_field("fixed")
 
-    def __init__(self, rule: Fold, scale=1.0, bias=0.0, clip=1e-6):
+    def __init__(self, rule: Fold, scale: Any = 1.0, bias: Any = 0.0, clip: Any = 1e-6):
         if not isinstance(rule, Fold):
             raise TypeError(f"rule={rule!r} is no Fold; pass a rule with probabilities, such as Mean().")
         if is_concrete(scale) and not np.all((np.asarray(scale) > 0) & np.isfinite(np.asarray(scale))):

@@ -57,10 +57,10 @@ class EvidenceAccumulation(Fold):
     Busch et al. 2021, section 4, "Evidence accumulation".
     """
 
-    log_prior: Float[Array, "classes"] = learned_field("log_simplex")
-    smoothing: Float[Array, ""] = learned_field("positive")
     prior_term: Literal["log", "published_code"] = eqx.field(static=True)
     smooth_to_prior: bool = eqx.field(static=True)
+    log_prior: Float[Array, "classes"] = learned_field("log_simplex")
+    smoothing: Float[Array, ""] = learned_field("positive")
     merge: ClassVar[str] = "sum"
 
     def __init__(

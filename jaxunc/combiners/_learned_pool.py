@@ -1,4 +1,6 @@
-"""The learned pool: a mean of leaves with eight numbers that say how."""
+"""The learned pool: a mean of leaves, and numbers that say how."""
+
+from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -20,8 +22,9 @@ class LearnedPool(Fold):
     r"""A mean of the leaves' probabilities, by numbers that are learned: the mean, pooling and many between.
 
     .. math:: P_c = \Big(\frac{\sum_t (N_t + m)^\alpha p_{tc}^q}{\sum_t (N_t + m)^\alpha}\Big)^{1/q}, \qquad
-              p_t = \frac{w_t + m \pi}{N_t + m}, \qquad P(c) = (1 - \epsilon) \frac{\exp(s_c \log P_c + b_c)}{\sum_k \exp(s_k \log P_k + b_k)}
-              + \frac{\epsilon}{C}
+              p_t = \frac{w_t + m \pi}{N_t + m},
+
+    .. math:: P(c) = (1 - \epsilon) \frac{P_c^{s_c} e^{b_c}}{\sum_k P_k^{s_k} e^{b_k}} + \frac{\epsilon}{C}
 
     w_t are the counts of a tree's leaf, N_t is their sum. With *both counts*, w_t is a times the in-bag counts plus the
     out-of-bag ones (`jaxunc.counting.both_counts`). It starts as the mean, and contains Laplace's and the m-estimate
@@ -81,6 +84,7 @@ class LearnedPool(Fold):
     [0.7778 0.2222]
     """
 
+    both: bool = eqx.field(static=True)
     prior: Float[Array, "classes"] = learned_field("fixed")
     size_power: Float[Array, ""] = learned_field("real")
     mean_power: Float[Array, ""] = learned_field("positive")
@@ -89,9 +93,8 @@ class LearnedPool(Fold):
     bias: Float[Array, "..."] = learned_field("real", spread=2.0)
     noise: Float[Array, ""] = learned_field("unit", spread=2.0)
     inbag_weight: Float[Array, ""] | None = learned_field("positive", spread=2.0)
-    both: bool = eqx.field(static=True)
-    merge = "sum"
-    reads_sizes = True
+    merge: ClassVar[str] = "sum"
+    reads_sizes: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -113,15 +116,15 @@ class LearnedPool(Fold):
             raise ValueError("inbag_weight is a number of both counts: pass both=True, or leave it out.")
         self.both = bool(both)
         self.size_power = _number("size_power", size_power, dtype, -np.inf)
-        self.mean_power = _number("mean_power", mean_power, dtype, 0, above=True)
-        self.strength = _number("strength", strength, dtype, 0)
-        self.scale = self._by_class("scale", jnp.ones_like(self.prior) if scale is None else scale, dtype, 0)
+        self.mean_power = _number("mean_power", mean_power, dtype, 0.0, above=True)
+        self.strength = _number("strength", strength, dtype, 0.0)
+        self.scale = self._by_class("scale", jnp.ones_like(self.prior) if scale is None else scale, dtype, 0.0)
         self.bias = self._by_class("bias", jnp.zeros_like(self.prior) if bias is None else bias, dtype, -np.inf)
-        self.noise = _number("noise", noise, dtype, 0)
+        self.noise = _number("noise", noise, dtype, 0.0)
         if is_concrete(noise) and not float(np.asarray(noise)) < 1:
             raise ValueError(f"noise={noise} must lie in [0, 1): it is the share of labels that say nothing.")
         weight = 1.0 if inbag_weight is None else inbag_weight
-        self.inbag_weight = _number("inbag_weight", weight, dtype, 0) if both else None
+        self.inbag_weight = _number("inbag_weight", weight, dtype, 0.0) if both else None
 
     def _by_class(self, name: str, value, dtype, least: float) -> Array:
         if np.ndim(value) and np.shape(value) != self.prior.shape:
@@ -161,39 +164,37 @@ class LearnedPool(Fold):
         weight, prior = stat["weight"][..., None], self.prior.astype(stat["power"].dtype)
         mean = safe_divide(stat["power"], weight, prior**self.mean_power)
         log_share = jnp.log(jnp.maximum(mean, jnp.finfo(mean.dtype).tiny)) / self.mean_power
-        answer = Answer.from_log_evidence(self.scale * log_share + self.bias)
-        noise = self.noise.astype(mean.dtype)
-        share = (1 - noise) * answer.probability + noise / mean.shape[-1]
+        certain = Answer.from_log_evidence(self.scale * log_share + self.bias)
         # Scores are those before the noise: they have the same order, and do not saturate.
-        log_share = jnp.where(noise > 0, jnp.log(jnp.where(noise > 0, share, 1.0)), answer.log_probability)
-        return Answer(answer.class_scores, answer.score, share, log_share)
+        return certain._replace(**_with_noise(certain, self.noise))
 
     def words(self) -> str:
         """What the numbers say, in sentences; of a rule outside of a trace."""
         number = lambda value: f"{float(np.asarray(value)):.3g}"  # noqa: E731
-        ratio = 10.0 ** float(self.size_power)
-        said = [
-            f"A leaf of ten times as many instances counts {ratio:.3g} times as much."
-            if abs(ratio - 1) >= 0.05
-            else "Leaves count alike, whatever their size."
-        ]
+        ratio, power = 10.0 ** float(self.size_power), float(self.mean_power)
+        scale = np.atleast_1d(np.asarray(self.scale))
+        spread = number(scale.mean()) if np.ptp(scale) < 0.005 else f"{number(scale.min())} to {number(scale.max())}"
+        sure = "more" if scale.mean() > 1.02 else "less" if scale.mean() < 0.98 else "neither more nor less"
+        said = ["Leaves count alike, whatever their size."]
+        if abs(ratio - 1) >= 0.05:
+            said = [f"A leaf of ten times as many instances counts {ratio:.3g} times as much."]
         if self.inbag_weight is not None:
             said.append(f"An in-bag instance counts {number(self.inbag_weight)} where an out-of-bag one counts 1.")
         said.append(f"To each leaf {number(self.strength)} instances of the prior are added.")
-        kind = "arithmetic" if abs(float(self.mean_power) - 1) < 0.05 else f"power {number(self.mean_power)}"
-        said.append(
-            f"The mean is {'the ' if kind == 'arithmetic' else 'that of '}{kind}{' one' * (kind == 'arithmetic')}."
-        )
+        said.append("Shares are averaged" + ("." if abs(power - 1) < 0.05 else f" to the power {power:.3g}."))
+        said.append(f"Log probabilities are multiplied by {spread}: the answer is {sure} certain.")
         if float(self.noise) >= 0.0005:
             said.append(f"{100 * float(self.noise):.2g} % of the labels are taken for noise.")
-        scale = np.atleast_1d(np.asarray(self.scale))
-        spread = f"{scale.min():.3g}" if np.ptp(scale) < 0.005 else f"{scale.min():.3g} to {scale.max():.3g}"
-        said.append(f"Log probabilities are multiplied by {spread}, which makes the answer ")
-        mean = scale.mean()
-        said[-1] += (
-            "more certain." if mean > 1.02 else "less certain." if mean < 0.98 else "neither more nor less certain."
-        )
         return " ".join(said)
+
+
+def _with_noise(certain: Answer, noise: Array) -> dict[str, Array]:
+    """The probabilities of an answer where a share of the labels says nothing."""
+    log_share = jnp.asarray(certain.log_probability)
+    noise = noise.astype(log_share.dtype)
+    share = (1 - noise) * jnp.exp(log_share) + noise / log_share.shape[-1]
+    some = noise > 0
+    return {"probability": share, "log_probability": jnp.where(some, jnp.log(jnp.where(some, share, 1)), log_share)}
 
 
 def _number(name: str, value, dtype, least: float, *, above: bool = False, shape: tuple = ()) -> Array:

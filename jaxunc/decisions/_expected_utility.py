@@ -75,9 +75,9 @@ def expected_utility_set(
     by_size = utility_of_sizes(utility, n_classes).astype(share.dtype)
     order = jnp.argsort(-share, axis=-1, stable=True)
     within = jnp.cumsum(jnp.take_along_axis(share, order, axis=-1), axis=-1)
-    size = jnp.argmax(_not_by_rounding(by_size * within), axis=-1)
+    size = jnp.argmax(_not_by_rounding(jnp.broadcast_to(by_size, within.shape) * within), axis=-1)
     rank = jnp.argsort(order, axis=-1, stable=True)
-    return rank <= size[..., None]
+    return rank <= jnp.broadcast_to(size[..., None], rank.shape)
 
 
 def utility_of_sizes(utility, n_classes: int) -> Float[Array, "classes"]:
@@ -116,6 +116,6 @@ def _of_matrix(share: Float[Array, "... classes"], utility, sets) -> Bool[Array,
 
 def _not_by_rounding(expected: Float[Array, "... sets"]) -> Float[Array, "... sets"]:
     """Expected utilities, of which those within rounding of the best are equal to it."""
-    best = jnp.max(expected, axis=-1, keepdims=True)
+    best = jnp.broadcast_to(jnp.max(expected, axis=-1, keepdims=True), expected.shape)
     near = expected >= best - 8 * jnp.finfo(expected.dtype).eps * jnp.abs(best)
     return jnp.where(near, best, expected)

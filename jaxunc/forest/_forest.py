@@ -27,8 +27,9 @@ class Forest(eqx.Module):
 
     trees: Trees
     """The structure."""
-    count_table: Num[Array, "distinct classes"]
-    """The distinct class counts of the leaves: integers as int32, others as floats."""
+    count_table: Num[Array, "distinct columns"]
+    """The distinct class counts of the leaves, a column per class (of both counts two): integers as int32, others as
+    floats."""
     code: Int32[Array, "trees nodes"]
     """Row of ``count_table`` for each node."""
     prior: Float[Array, "classes"]
@@ -37,7 +38,7 @@ class Forest(eqx.Module):
     """Instances (or their weight) that a tree was grown on, averaged over the trees."""
     class_labels: tuple = eqx.field(static=True)
     """The label of each class, in the order of the class axis."""
-    fork_counts: Num[Array, "padded_forks classes"] | None = None
+    fork_counts: Num[Array, "padded_forks columns"] | None = None
     """Counts of the multi-way tests themselves, those of instances in their empty leaves among them, padded by zero
     rows; None where they are the sums of the leaves below, and nothing reads them."""
     empty_leaves: str = eqx.field(static=True, default="sum")
@@ -79,13 +80,13 @@ class Forest(eqx.Module):
         return self.trees.forks is not None and self.empty_leaves in ("sum", "average")
 
     @property
-    def counts(self) -> Num[Array, "trees nodes classes"]:
+    def counts(self) -> Num[Array, "trees nodes columns"]:
         """Class counts of the leaves; zeros in inner and padding nodes, and in empty leaves that are followed."""
         table, code = self.leaf_rows()
         counts = table[code]
         return jnp.where(self.trees.is_leaf[..., None], counts, jnp.zeros_like(counts))
 
-    def leaf_rows(self) -> tuple[Num[Array, "rows classes"], Int32[Array, "trees nodes"]]:
+    def leaf_rows(self) -> tuple[Num[Array, "rows columns"], Int32[Array, "trees nodes"]]:
         """The count vectors that leaves may have, and the row of each leaf among them: what rules lift.
 
         Of empty leaves the row is that of their multi-way test in the mode "parent", else of no counts.
@@ -97,7 +98,7 @@ class Forest(eqx.Module):
         fork = self.trees.fork
         return table, jnp.where(fork >= 0, len(self.count_table) + fork, self.code)
 
-    def with_counts(self, counts: Num[Array | np.ndarray, "trees nodes classes"]) -> "Forest":
+    def with_counts(self, counts: Num[Array | np.ndarray, "trees nodes columns"]) -> "Forest":
         """The same trees with other class counts, differentiable in them.
 
         Parameters

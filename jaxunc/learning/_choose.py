@@ -77,7 +77,9 @@ def choose_combiner(
             inside = np.where(fold == k, 0, weight)
             fitted = _best(_fits(family, rows.with_weight(inside), fits[name], loss, of_fits))
             held_out = rows.with_weight(weight - inside)
-            total += loss_on(fitted.combiner, held_out, loss=loss, key=of_fits) * (weight - inside).sum()
+            total += (
+                loss_on(fitted.combiner, held_out, loss=loss, key=jax.random.clone(of_fits)) * (weight - inside).sum()
+            )
         losses[name] = total / weight.sum()
     best = min(losses, key=lambda name: losses[name])
     return Chosen(best, _best(fits[best]), losses)
@@ -87,7 +89,8 @@ def _fits(family: tuple[Fold, ...], rows: HonestRows, near: list[Fitted] | None,
     """What every rule of a family learns, from near where others have led."""
     starts = [None] * len(family) if near is None else [fitted.combiner for fitted in near]
     return [
-        fit_combiner(rule, rows, loss=loss, key=key, start=start) for rule, start in zip(family, starts, strict=True)
+        fit_combiner(rule, rows, loss=loss, key=jax.random.clone(key), start=start)
+        for rule, start in zip(family, starts, strict=True)
     ]
 
 
@@ -103,7 +106,7 @@ def guarded(rows: HonestRows) -> dict[str, Fold | Sequence[Fold]]:
     return {
         "pool": LearnedPool(prior, both=rows.count_kinds == 2),
         "calibrated mean": [
-            Calibrated(Mean(), scale=scale, bias=0 * one, clip=clip) for scale in (1.0, one) for clip in CLIPS
+            Calibrated(Mean(), scale=scale, bias=0 * one, clip=clip) for scale in (one[0], one) for clip in CLIPS
         ],
     }
 

@@ -38,7 +38,8 @@ def _value_and_slope(objective: Callable, shape: tuple, numbers, problem):
 def _direction(slope, numbers, state):
     """Where L-BFGS leads, and how fast the objective falls there."""
     flat_slope, flat = ravel_pytree(slope)[0], ravel_pytree(numbers)[0]
-    preconditioned, state = DIRECTION.update(flat_slope, state, flat)
+    update, state = DIRECTION.update(flat_slope, state, flat)
+    preconditioned = jnp.asarray(update)
     return -preconditioned, -jnp.vdot(preconditioned, flat_slope), state
 
 

@@ -126,7 +126,9 @@ def fit_combiner(
     centre, leaves, structure = split(combiner, spec)
     free = centre if start is None else _start(start, spec, structure, leaves)
     problem = problem_of(train, combiner, leaves, centre, loss, for_pairs)
-    judge = None if held_out is None else problem_of(held_out, combiner, leaves, centre, loss, for_pairs)
+    judge = (
+        None if held_out is None else problem_of(held_out, combiner, leaves, centre, loss, jax.random.clone(for_pairs))
+    )
     shape = (spec, structure)
     steps = (
         descend(objective, shape, free, problem)
@@ -163,10 +165,11 @@ def _check(combiner, rows, n_steps, patience) -> None:
 
 
 def _start(start, spec, structure, leaves: list) -> list[Array]:
-    free, own, found = split(start, spec) if jax.tree.structure(start) == structure else (None, [], None)
-    if free is None or any(np.shape(a) != np.shape(b) for a, b in zip(own, leaves, strict=True)):
+    found = jax.tree.leaves(start)
+    same = jax.tree.structure(start) == structure
+    if not same or any(np.shape(a) != np.shape(b) for a, b in zip(found, leaves, strict=True)):
         raise ValueError(f"start is {start!r}; pass a rule of the same kind, options and shapes as combiner.")
-    return free
+    return split(start, spec)[0]
 
 
 def _with_validation(rows: HonestRows, validation, key) -> tuple[HonestRows, HonestRows | None]:

@@ -103,7 +103,9 @@ def fit_leaf_counts(
 
     def problem(which) -> _Problem:
         own = jnp.asarray(np.where(which, weight, 0), dtype)
-        return _Problem(**common, weight=own, loss=as_loss(loss, rows.y, own, len(rows.class_labels), for_pairs))
+        return _Problem(
+            **common, weight=own, loss=as_loss(loss, rows.y, own, len(rows.class_labels), jax.random.clone(for_pairs))
+        )
 
     train, judge = problem(~apart), problem(apart) if validation is not None else None
     start = jnp.zeros_like(counts)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int32, Num, PyTree
 
 from jaxunc._numerics import TwoFloat, float_dtype
@@ -28,12 +29,12 @@ class Histograms(NamedTuple):
     code: Int32[Array, "rows slots"]
     times: Float[Array, "rows slots"]
 
-    def merged(self, rule: Fold, n_trees: int) -> PyTree:
+    def merged(self, rule: Fold, n_trees: ArrayLike) -> PyTree:
         """The rule's merged statistic of every row, as if each had n_trees trees like those that it shows."""
         stat = jax.tree.map(jnp.asarray, lift_tree(rule, self.count_table))
         parts, structure = jax.tree.flatten(stat)
         shown = jnp.sum(self.times, axis=1)
-        ratio = n_trees / jnp.maximum(shown, 1)
+        ratio = jnp.asarray(n_trees) / jnp.maximum(shown, 1)
         kinds = Merging.of(rule.merge, stat).kinds
         return jax.tree.unflatten(
             structure, [self._merge(k, part, ratio) for k, part in zip(kinds, parts, strict=True)]
@@ -71,7 +72,7 @@ class Routed(NamedTuple):
     X: Array
     tree_mask: Bool[Array, "rows trees"] | None
 
-    def merged(self, rule: Fold, n_trees: int) -> PyTree:
+    def merged(self, rule: Fold, n_trees: ArrayLike) -> PyTree:
         """The same as `Histograms.merged`."""
         forest = self.forest
         merged = fold(forest.trees, leaf_table(forest, rule), self.X, merge=rule.merge, tree_mask=self.tree_mask)
@@ -90,7 +91,7 @@ class Merged(NamedTuple):
 
     stat: PyTree
 
-    def merged(self, rule: Fold, n_trees: int) -> PyTree:
+    def merged(self, rule: Fold, n_trees: ArrayLike) -> PyTree:
         """It."""
         return self.stat
 

@@ -1,0 +1,206 @@
+"""Where honest rows come from: out-of-bag trees, other folds, other rows, or counts without the own label."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxunc.counting import both_counts, oob_mask, recount
+from jaxunc.counting._kinds import counted_forest
+from jaxunc.forest import Forest
+from jaxunc.forest._distinct import distinct_rows
+from jaxunc.interop import from_sklearn
+from jaxunc.routing import leaf_index
+from jaxunc.routing._mask import as_mask
+from jaxunc.tables import as_instances
+
+
+class Data(NamedTuple):
+    """What was handed in, checked."""
+
+    X: Any
+    y: np.ndarray
+    position: np.ndarray
+    """Of each label among the forest's."""
+    weight: np.ndarray
+    weighted: bool
+    rows: np.ndarray
+    """Those that are learned from."""
+
+    @property
+    def weights(self) -> np.ndarray | None:
+        """The weights, if any were given."""
+        return self.weight if self.weighted else None
+
+
+class Seen(NamedTuple):
+    """What rows see of a forest: their trees' count vectors, as rows of a table."""
+
+    forest: Forest
+    table: np.ndarray
+    code: np.ndarray
+    """``[rows trees]``"""
+    mask: np.ndarray | None = None
+    """Which trees count, if not all."""
+    X: np.ndarray | None = None
+    """The rows themselves, where routing them through the forest again leads to the same."""
+
+
+def has_bags(model) -> bool:
+    return hasattr(type(model), "estimators_samples_") and (
+        bool(getattr(model, "bootstrap", True)) or getattr(model, "max_samples", None) not in (None, 1.0)
+    )
+
+
+def out_of_bag(model: Any, data: Data, counts: str) -> Seen:
+    """Each row through the trees that were grown without it."""
+    forest = from_sklearn(model)
+    mask = oob_mask(model, len(data.y))
+    leaves, own_mask = _leaves(forest, data), mask[data.rows]
+    if counts == "inbag":
+        return Seen(forest, *_codes(forest, leaves), own_mask, _values(forest, data))
+    counted = counted_forest(forest, model, "oob", data.X, data.y, data.weights)
+    both = both_counts(forest, counted.forest)
+    weight = None if counted.sample_weight is None else np.asarray(counted.sample_weight)[data.rows]
+    seen = Seen(both, *_codes(both, leaves), own_mask)
+    return _without_own(seen, data.position[data.rows], weight, forest.n_classes)
+
+
+def left_out(forest: Forest, data: Data, counts: str, tree_mask) -> Seen:
+    """Each row through all trees that count it, less its own label."""
+    if counts != "inbag":
+        raise ValueError("a Forest has one kind of counts; counts='both' needs a model with a bootstrap.")
+    leaves = _leaves(forest, data)
+    mask = as_mask(tree_mask, len(data.y), forest.n_trees)
+    mask = None if mask is None else np.asarray(mask)[data.rows]
+    if (np.asarray(forest.trees.feature) < 0)[np.arange(forest.n_trees), leaves].any():
+        raise ValueError("the forest does not count these rows: some end in empty leaves. Call recount(forest, X, y).")
+    seen, own = Seen(forest, *_codes(forest, leaves), mask), data.position[data.rows]
+    sizes, least = seen.table[seen.code, own[:, None]], data.weight[data.rows][:, None]
+    if np.any((sizes < least * (1 - 1e-6)) & (True if mask is None else mask)):
+        raise ValueError(
+            "some row's own label is not among the counts of its leaves: leave_one_out needs a forest that counts "
+            "exactly these rows. Call recount(forest, X, y, sample_weight=..., tree_mask=...) first."
+        )
+    return _without_own(seen, own, data.weight[data.rows] if data.weighted else None, 0)
+
+
+def calibration(model: Any, data: Data, counts: str, allow_leaks: bool) -> Seen:
+    """Rows that the forest was not grown on, through all trees."""
+    forest = model if isinstance(model, Forest) else from_sklearn(model)
+    if counts != ("both" if forest.count_kinds == 2 else "inbag"):
+        raise ValueError(
+            f"counts={counts!r}, but the forest given holds {forest.count_kinds} kind(s) of counts; for both pass "
+            "jaxunc.counting.both_counts(forest, its out-of-bag recount)."
+        )
+    if not allow_leaks and _was_grown_on(model, forest, data):
+        raise ValueError(
+            "these rows are the sample that the forest was grown on: its leaves know their labels, and a rule learned "
+            "from them would take the forest to be always right. Pass rows that were held out; or source='oob' or "
+            "'cross_fit'. (allow_leaks=True learns from them nevertheless.)"
+        )
+    table, code = _codes(forest, _leaves(forest, data))
+    return Seen(forest, table, code, X=_values(forest, data) if forest.count_kinds == 1 else None)
+
+
+def cross_fitted(model: Any, data: Data, counts: str, n_folds: int, random_state) -> Seen:
+    """Each row through a forest like the model that is grown on the other folds."""
+    from sklearn.base import clone
+    from sklearn.model_selection import KFold, StratifiedKFold
+
+    if counts == "both" and not has_bags(model):
+        raise ValueError(
+            f"counts='both' needs out-of-bag counts, and {type(model).__name__} has no bootstrap: take counts='inbag'."
+        )
+    if len(data.y) < n_folds:
+        raise ValueError(f"{len(data.y)} rows do not make {n_folds} folds.")
+    forest, X = from_sklearn(model), _by_rows(data.X)
+    smallest = np.bincount(data.position).min()
+    folds: Any = (StratifiedKFold if smallest >= n_folds else KFold)(n_folds, shuffle=True, random_state=random_state)
+    tables, codes, start = [], np.zeros((len(data.y), forest.n_trees), np.int64), 0
+    for k, (inside, held_out) in enumerate(folds.split(np.zeros(len(data.y)), data.position)):
+        weights = None if data.weights is None else data.weights[inside]
+        again: Any = clone(model)
+        if again.get_params().get("random_state", 0) is None:
+            again.set_params(random_state=k)
+        again.fit(X(inside), data.y[inside], **({} if weights is None else {"sample_weight": weights}))
+        other = from_sklearn(again)
+        if other.class_labels != forest.class_labels:
+            raise ValueError("a class is in one fold alone; pass more rows of it, or fewer folds (n_folds).")
+        if counts == "both":
+            counted = counted_forest(other, again, "oob", X(inside), data.y[inside], weights)
+            other = both_counts(other, counted.forest)
+        table, code = _codes(other, _leaves(other, data._replace(X=X(held_out), rows=np.arange(len(held_out)))))
+        codes[held_out] = code + start
+        tables.append(table)
+        start += len(table)
+    rows, place = distinct_rows(np.concatenate(tables))
+    return Seen(forest, rows, np.asarray(place)[codes[data.rows]])
+
+
+def _by_rows(X):
+    """X by positions, whatever it is."""
+    if hasattr(X, "iloc"):
+        return lambda rows: X.iloc[rows]
+    values = np.asarray(X)
+    return lambda rows: values[rows]
+
+
+def _values(forest: Forest, data: Data) -> np.ndarray:
+    return np.asarray(as_instances(data.X, forest.trees.columns)[0])[data.rows]
+
+
+def _leaves(forest: Forest, data: Data) -> np.ndarray:
+    """The leaf of each row in each tree."""
+    if forest.follows_forks:
+        raise ValueError(
+            f"empty leaves of the mode {forest.empty_leaves!r} have no counts of their own. Pass "
+            "forest.with_empty_leaves('parent') or 'zeros', and bind the rule to the same."
+        )
+    return np.asarray(leaf_index(forest, _values(forest, data)))
+
+
+def _codes(forest: Forest, leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(count vectors, the row of them for each leaf)."""
+    table, code = forest.leaf_rows()
+    return np.asarray(table, np.float64), np.asarray(code)[np.arange(forest.n_trees), leaves]
+
+
+def _without_own(seen: Seen, own: np.ndarray, weight: np.ndarray | None, first: int) -> Seen:
+    """The same less one instance of each row's own class, or its weight, in the columns from ``first`` on."""
+    n_classes = seen.table.shape[1] - first
+    weights, which = np.ones(1), np.zeros(len(own), np.int64)
+    if weight is not None:
+        weights, which = np.unique(weight, return_inverse=True)
+    kinds = n_classes * len(weights)
+    number = seen.code.astype(np.int64) * kinds + (own * len(weights) + which)[:, None]
+    live = number.ravel() if seen.mask is None else number[seen.mask]
+    if len(seen.table) * kinds <= 2**24:  # a table of numbers costs less than sorting them
+        present = np.zeros(len(seen.table) * kinds, bool)
+        present[live] = True
+        kept, place = np.flatnonzero(present), (np.cumsum(present, dtype=np.int32) - 1)[number]
+    else:
+        kept = np.unique(live)
+        place = np.minimum(np.searchsorted(kept, number), len(kept) - 1)
+    rows = seen.table[kept // kinds]
+    column, less = first + kept % kinds // len(weights), weights[kept % len(weights)]
+    every = np.arange(len(rows))
+    left = rows[every, column] - less
+    # What is left of a leaf that held the instance alone is nothing, not a rounding error.
+    rows[every, column] = np.where(left <= 1e-6 * less, 0.0, left)
+    rows, again = distinct_rows(rows)
+    return seen._replace(table=rows, code=np.asarray(again)[place])
+
+
+def _was_grown_on(model: Any, forest: Forest, data: Data) -> bool:
+    """Whether these rows give the leaves just their counts, or are answered best by the trees whose bags hold them."""
+    if forest.count_kinds == 1:
+        again = recount(forest, data.X, data.y, sample_weight=data.weights)
+        if np.allclose(np.asarray(again.counts), np.asarray(forest.counts), rtol=1e-6):
+            return True
+    if getattr(model, "_n_samples", None) != len(data.y) or not has_bags(model):
+        return False
+    table, code = _codes(forest, _leaves(forest, data))
+    right = np.argmax(table, axis=1)[code] == data.position[data.rows][:, None]
+    outside = oob_mask(model, len(data.y))[data.rows]
+    gap = right[~outside].mean() - right[outside].mean()
+    return bool(gap > max(0.02, 1.5 / np.sqrt(len(data.rows))))

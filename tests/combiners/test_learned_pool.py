@@ -1,0 +1,116 @@
+"""The learned pool: what it contains, both counts, noise, words, and what it refuses."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.test_util import check_grads
+
+import jaxunc as ju
+from tests._refusal import refuses
+
+PRIOR = np.array([0.625, 0.375])
+
+
+@pytest.fixture
+def counts(rng):
+    return jnp.asarray(rng.integers(0, 9, (20, 7, 2)) + np.array([1, 0]))
+
+
+def test_it_starts_as_the_mean(counts, tolerance):
+    pool, mean = ju.LearnedPool(PRIOR).answer(counts), ju.Mean().answer(counts)
+    tolerance.check(pool.probability, mean.probability, kind="closed", scale=1.0, what="probability")
+    np.testing.assert_array_equal(np.argmax(pool.class_scores, axis=1), np.argmax(mean.class_scores, axis=1))
+
+
+def test_it_contains_pooling(counts, tolerance):
+    pool = ju.LearnedPool(PRIOR, size_power=1.0).probability(counts)
+    tolerance.check(pool, ju.Pooling().probability(counts), kind="closed", scale=1.0, what="pooling")
+
+
+def test_it_contains_the_m_estimate(counts, tolerance):
+    scorer = jax.tree_util.Partial(ju.scorers.m_estimate, m=2.0, prior=jnp.asarray(PRIOR))
+    pool = ju.LearnedPool(PRIOR, strength=2.0).probability(counts)
+    tolerance.check(pool, ju.Mean(scorer).probability(counts), kind="closed", scale=1.0, what="m-estimate")
+
+
+def test_it_approaches_the_logarithmic_pool(counts):
+    whole = counts.astype(jnp.float32)
+    share = (whole + jnp.asarray(PRIOR, jnp.float32)) / (whole.sum(-1, keepdims=True) + 1)
+    logs = jnp.mean(jnp.log(share), axis=1)
+    pool = ju.LearnedPool(PRIOR, strength=1.0, mean_power=0.01).probability(counts)
+    np.testing.assert_allclose(pool, jax.nn.softmax(logs), atol=0.01)
+
+
+def test_both_counts_are_weighed(counts, rng, tolerance):
+    others = jnp.asarray(rng.integers(0, 5, counts.shape))
+    both = ju.LearnedPool(PRIOR, both=True, inbag_weight=0.25, strength=1.0, size_power=0.5)
+    alone = ju.LearnedPool(PRIOR, strength=1.0, size_power=0.5)
+    wide = both.probability(jnp.concatenate([counts, others], axis=-1))
+    summed = alone.probability(0.25 * counts.astype(float) + others.astype(float))
+    tolerance.check(wide, summed, kind="closed", scale=1.0, what="both counts")
+    assert (both.count_kinds, alone.count_kinds) == (2, 1)
+    assert ju.Calibrated(ju.Weighted(both, np.ones(7))).count_kinds == 2
+
+
+def test_noise_leaves_a_share_to_every_class(counts):
+    certain, noisy = ju.LearnedPool(PRIOR, scale=50.0), ju.LearnedPool(PRIOR, scale=50.0, noise=0.125)
+    assert float(noisy.probability(counts).min()) >= 0.0625 - 1e-6
+    np.testing.assert_array_equal(noisy(counts), certain(counts))
+    np.testing.assert_allclose(jnp.exp(noisy.log_probability(counts)), noisy.probability(counts), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "leaves",
+    [
+        [[0, 0], [0, 0]],
+        [[5, 0], [3, 0]],
+        [[2, 2], [1, 1]],
+        [[10**9, 1], [1, 10**9]],
+    ],
+    ids=["empty", "pure", "tied", "huge"],
+)
+@pytest.mark.parametrize("settings", [{}, {"strength": 0.5, "size_power": 3.0, "mean_power": 0.25, "noise": 0.01}])
+def test_gradients_are_finite(leaves, settings):
+    counts = jnp.tile(jnp.asarray(leaves), (5000, 1))
+    loss = lambda rule: rule.log_probability(counts)[0]
+    slope = jax.grad(loss, allow_int=True)(ju.LearnedPool(PRIOR, **settings))
+    assert all(np.all(np.isfinite(part)) for part in jax.tree.leaves(slope) if part.dtype != jax.dtypes.float0)
+
+
+def test_gradients(counts, x64):
+    if not x64:
+        pytest.skip("finite differences need float64; the other run makes them")
+    rule = ju.LearnedPool(PRIOR, strength=0.5, size_power=0.3, mean_power=0.7, noise=0.01)
+    check_grads(lambda r: r.log_probability(counts), (rule,), order=1, modes=["rev"], rtol=1e-5)
+
+
+def test_words():
+    rule = ju.LearnedPool(PRIOR, size_power=0.2, strength=0.5, scale=1.6, noise=0.02)
+    said = rule.words()
+    assert "counts 1.58 times as much" in said
+    assert "0.5 instances of the prior" in said
+    assert "more certain" in said
+    assert "2 % of the labels" in said
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"mean_power": 0.0}, "mean_power=0.0 must be finite > 0"),
+        ({"strength": -1.0}, "strength=-1.0"),
+        ({"noise": 1.0}, "noise=1.0"),
+        ({"scale": np.ones(3)}, r"scale has shape \(3,\)"),
+        ({"inbag_weight": 1.0}, "both=True"),
+    ],
+)
+def test_bad_settings(settings, match):
+    with refuses(ValueError, match):
+        ju.LearnedPool(PRIOR, **settings)
+
+
+def test_counts_of_one_kind_are_refused_where_both_are_read(counts):
+    with refuses(ValueError, "expects in-bag and out-of-bag counts"):
+        ju.LearnedPool(PRIOR, both=True)(counts)
+    with refuses(ValueError, "cannot share a forest"):
+        _ = ju.Together(a=ju.LearnedPool(PRIOR, both=True), b=ju.Mean()).count_kinds

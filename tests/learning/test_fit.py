@@ -1,0 +1,247 @@
+"""Fitting: what is found, what stays, when it stops, and what it refuses."""
+
+import pickle
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from jax.tree_util import Partial
+from sklearn.ensemble import RandomForestClassifier
+
+import jaxunc as ju
+from jaxunc.learning import (
+    choose_combiner,
+    fit_combiner,
+    fit_leaf_counts,
+    guarded,
+    honest_rows,
+    loss_on,
+    standard_errors,
+)
+from jaxunc.learning._domains import from_free, parameters_of, to_free
+from jaxunc.learning._fit import objective, problem_of
+from tests._forests import toy_data
+from tests._refusal import refuses
+
+
+@pytest.fixture(scope="module")
+def model():
+    X, y = toy_data(2)
+    return X[:200], y[:200], RandomForestClassifier(60, random_state=0, min_samples_leaf=2).fit(X[:200], y[:200])
+
+
+@pytest.fixture(scope="module")
+def rows(model):
+    return honest_rows(model[2], *model[:2], source="oob")
+
+
+@pytest.fixture(scope="module")
+def wide(model):
+    return honest_rows(model[2], *model[:2], source="oob", counts="both")
+
+
+PRIOR = np.array([0.625, 0.375])
+LEARNERS = {
+    "pool": lambda: ju.LearnedPool(PRIOR, strength=0.5, noise=0.02),
+    "calibrated": lambda: ju.Calibrated(ju.Mean(), scale=np.ones(2), bias=np.zeros(2), clip=1e-3),
+    "m-estimate": lambda: ju.Mean(Partial(ju.scorers.m_estimate, m=1.0, prior=jnp.asarray(0.4))),
+    "plausibility": lambda: ju.Mean(Partial(ju.scorers.plausibility, prior=jnp.asarray(0.4))),
+    "evidence": lambda: ju.EvidenceAccumulation(PRIOR, smoothing=0.7),
+    "dempster": lambda: ju.DempsterRule(prior=0.4, reliability=0.7),
+    "cautious": lambda: ju.CautiousRule(prior=0.4, reliability=0.7),
+    "weights": lambda: ju.Weighted(ju.EvidenceAccumulation(PRIOR, smoothing=0.7), np.linspace(0.5, 1, 60)),
+    "reliabilities": lambda: ju.DempsterRule(reliability=np.linspace(0.3, 0.9, 60)),
+}
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("loss", ["log", "brier", "auc", "utility"])
+def test_slopes_are_those_of_finite_differences(name, loss, rows, x64):
+    if not x64:
+        pytest.skip("finite differences need float64; the other run makes them")
+    rule = LEARNERS[name]()
+    spec = parameters_of(rule)
+    leaves, structure = jax.tree.flatten(rule)
+    free = [
+        to_free(p.domain, jnp.asarray(leaf, float), p.nearest)
+        for p, leaf in zip(spec, leaves, strict=True)
+        if p is not None
+    ]
+    problem = problem_of(rows, rule, leaves, free, loss, jax.random.key(0))
+    value = jax.jit(lambda numbers: objective((spec, structure), numbers, problem))
+    slope = jax.grad(value)(free)
+    for i, part in enumerate(free):
+        for place in np.ndindex(part.shape if part.size < 5 else (2,)):
+            moved = [np.array(p) for p in free]
+            moved[i][place] += 1e-5
+            above = float(value([jnp.asarray(p) for p in moved]))
+            moved[i][place] -= 2e-5
+            below = float(value([jnp.asarray(p) for p in moved]))
+            assert float(slope[i][place]) == pytest.approx((above - below) / 2e-5, rel=1e-4, abs=1e-7)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", LEARNERS)
+def test_learning_lowers_the_loss(name, rows):
+    fitted = fit_combiner(LEARNERS[name](), rows, n_steps=30)
+    assert fitted.loss <= fitted.start_loss
+    assert fitted.loss == pytest.approx(loss_on(fitted.combiner, rows), rel=1e-4)
+    assert fitted.status in ("converged", "steps")
+    assert len(fitted.history["loss"]) == fitted.n_steps
+
+
+@pytest.mark.once
+def test_a_round_trip(rows, model):
+    fitted = fit_combiner(ju.LearnedPool(PRIOR), rows)
+    again = pickle.loads(pickle.dumps(fitted.combiner))
+    assert eqx.tree_equal(again, fitted.combiner)
+    leaves, structure = jax.tree.flatten(fitted.combiner)
+    assert eqx.tree_equal(jax.tree.unflatten(structure, leaves), fitted.combiner)
+    same = fit_combiner(ju.LearnedPool(PRIOR), rows)
+    assert eqx.tree_equal(same.combiner, fitted.combiner)
+
+
+@pytest.mark.parametrize(
+    ("domain", "value"),
+    [
+        ("real", [-2.0, 3.0]),
+        ("positive", [0.5, 20.0]),
+        ("unit", [0.25, 0.999]),
+        ("simplex", [0.2, 0.3, 0.5]),
+        ("log_simplex", np.log([0.2, 0.3, 0.5])),
+        ("ordered", [-1.0, 0.5, 2.0]),
+    ],
+)
+def test_domains(domain, value, rng):
+    value = jnp.asarray(value, float)
+    np.testing.assert_allclose(from_free(domain, to_free(domain, value)), value, rtol=1e-5)
+    anywhere = from_free(domain, jnp.asarray(rng.normal(size=3) * 3, float))
+    assert {
+        "real": True,
+        "positive": bool(jnp.all(anywhere > 0)),
+        "unit": bool(jnp.all((anywhere > 0) & (anywhere < 1))),
+        "simplex": float(jnp.sum(anywhere)) == pytest.approx(1, rel=1e-5),
+        "log_simplex": float(jnp.sum(jnp.exp(anywhere))) == pytest.approx(1, rel=1e-5),
+        "ordered": bool(jnp.all(jnp.diff(anywhere) > 0)),
+    }[domain]
+
+
+def test_values_at_a_bound_start_beside_it():
+    assert float(from_free("positive", to_free("positive", jnp.zeros(()), 1.0))) == pytest.approx(1)
+    assert float(from_free("unit", to_free("unit", jnp.ones(())))) == pytest.approx(0.99)
+
+
+@pytest.mark.once
+def test_frozen_fields_stay(rows):
+    rule = ju.Calibrated(ju.EvidenceAccumulation(PRIOR, smoothing=0.7), scale=0.1)
+    fitted = fit_combiner(rule, rows, freeze=("rule.log_prior", "scale"), n_steps=5).combiner
+    np.testing.assert_array_equal(fitted.rule.log_prior, rule.rule.log_prior)
+    np.testing.assert_array_equal(fitted.scale, rule.scale)
+    assert float(fitted.rule.smoothing) != float(rule.rule.smoothing)
+    with refuses(ValueError, "freeze names 'prior'"):
+        fit_combiner(rule, rows, freeze=("prior",))
+
+
+@pytest.mark.once
+def test_validation_stops_early(rows):
+    rule = ju.Calibrated(ju.Weighted(ju.Mean(), np.ones(60)), scale=np.ones(2), bias=np.zeros(2))
+    fitted = fit_combiner(rule, rows, validation=0.3, patience=3)
+    judged = fitted.history["validation"]
+    assert fitted.loss == pytest.approx(judged.min(), rel=1e-4)
+    assert fitted.status == "stopped early" or len(judged) - np.argmin(judged) <= 4
+
+
+@pytest.mark.once
+def test_other_optimisers(rows):
+    wanted = fit_combiner(ju.LearnedPool(PRIOR), rows).loss
+    fitted = fit_combiner(ju.LearnedPool(PRIOR), rows, optimizer=optax.adam(0.1), n_steps=200)
+    assert fitted.loss == pytest.approx(wanted, rel=0.01)
+    with pytest.warns(UserWarning, match=r"smaller learning rate|Take a smaller rate"):
+        lost = fit_combiner(ju.LearnedPool(PRIOR), rows, optimizer=optax.sgd(1e6), n_steps=20)
+    assert lost.status == "diverged"
+    assert lost.loss <= lost.start_loss
+
+
+@pytest.mark.once
+def test_a_loss_of_ones_own_that_is_no_number(rows):
+    def breaks(answer, y, weight):
+        return jnp.where(answer.probability[0, 0] > 0, jnp.nan, 0.0)
+
+    with refuses(ValueError, "before the first step"):
+        fit_combiner(ju.LearnedPool(PRIOR), rows, loss=breaks)
+
+
+@pytest.mark.once
+def test_the_guard_takes_what_is_better(wide):
+    chosen = choose_combiner(guarded(wide), wide, n_folds=3)
+    assert chosen.losses[chosen.name] == min(chosen.losses.values())
+    assert set(chosen.losses) == {"pool", "calibrated mean"}
+    assert chosen.fitted.loss == pytest.approx(loss_on(chosen.fitted.combiner, wide), rel=1e-4)
+
+
+@pytest.mark.once
+def test_both_counts_serve_rules_of_one_kind(rows, wide):
+    np.testing.assert_allclose(rows.answer(ju.Mean()).probability, wide.answer(ju.Mean()).probability, atol=1e-6)
+    with refuses(ValueError, "counts='both'"):
+        fit_combiner(ju.LearnedPool(PRIOR, both=True), rows)
+
+
+@pytest.mark.once
+def test_numbers_per_tree_route_the_rows(rows):
+    weights = np.linspace(0.5, 2, 60)
+    weighted = rows.answer(ju.Weighted(ju.Mean(), weights)).probability
+    assert not np.allclose(weighted, rows.answer(ju.Mean()).probability, atol=1e-4)
+    even = rows.answer(ju.Weighted(ju.Mean(), np.ones(60))).probability
+    np.testing.assert_allclose(even, rows.answer(ju.Mean()).probability, atol=1e-5)
+
+
+@pytest.mark.once
+def test_leaf_counts_learn(rows, wide):
+    fitted = fit_leaf_counts(ju.Mean(), rows, n_steps=8)
+    assert fitted.loss <= fitted.start_loss
+    assert np.all(np.asarray(fitted.forest.counts) >= 0)
+    with refuses(ValueError, "routed through one forest"):
+        fit_leaf_counts(ju.Mean(), wide)
+
+
+@pytest.mark.once
+def test_standard_errors_are_those_of_a_logistic_regression(rows):
+    """Scale and bias of a calibrated mean are the coefficients of a logistic regression on the log odds."""
+    rule = ju.Calibrated(ju.Mean(), scale=1.0, bias=np.zeros(2), clip=1e-4)
+    fitted = fit_combiner(rule, rows, n_steps=200)
+    found = standard_errors(fitted.combiner, rows)["scale"]
+    logs = np.log(np.maximum(rows.answer(ju.Mean()).probability.astype(float), 1e-4))
+    odds = logs[:, 1] - logs[:, 0]
+    design = np.stack([odds, np.ones(len(odds))], axis=1)
+    shares = rows.answer(fitted.combiner).probability[:, 1].astype(float)
+    information = design.T @ (design * (shares * (1 - shares))[:, None])
+    error = np.sqrt(np.linalg.inv(information)[0, 0])
+    assert float(found.error) == pytest.approx(error, rel=0.05)
+    assert float(found.value) == pytest.approx(float(fitted.combiner.scale), rel=1e-5)
+
+
+@pytest.mark.once
+def test_bad_input(rows):
+    with refuses(TypeError, "pass a rule"):
+        fit_combiner("mean", rows)
+    with refuses(ValueError, "nothing to learn"):
+        fit_combiner(ju.Mean(), rows)
+    with refuses(ValueError, "loss='hinge' is unknown"):
+        fit_combiner(ju.LearnedPool(PRIOR), rows, loss="hinge")
+    with refuses(ValueError, "n_steps=0"):
+        fit_combiner(ju.LearnedPool(PRIOR), rows, n_steps=0)
+    with refuses(ValueError, "validation=2"):
+        fit_combiner(ju.LearnedPool(PRIOR), rows, validation=2.0)
+    with refuses(ValueError, "same kind"):
+        fit_combiner(ju.LearnedPool(PRIOR), rows, start=ju.EvidenceAccumulation(PRIOR))
+    with refuses(ValueError, "60 trees"):
+        fit_combiner(ju.Weighted(ju.EvidenceAccumulation(PRIOR), np.ones(3)), rows)
+    with refuses(ValueError, "no bound"):
+        fit_combiner(ju.Calibrated(ju.Mean(ju.scorers.linear)), rows)
+    with refuses(ValueError, "keeps what every tree says"):
+        fit_combiner(ju.Median(Partial(ju.scorers.m_estimate, m=1.0, prior=0.5)), rows)
+    with refuses(ValueError, "candidates is empty"):
+        choose_combiner({}, rows)
