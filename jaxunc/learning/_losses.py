@@ -69,7 +69,7 @@ class UtilityLoss(eqx.Module):
     """One less the utility of the set that would be answered, where the choice among sets is softened.
 
     Of probabilities: the choice among the sets of the k most probable classes, by a softmax of their expected utilities
-    over τ. Of a `Preference`: each class is in the set by a logistic function of the mass beyond one half over τ.
+    over τ, and whether each holds the truth, by a logistic function over τ. Of a `Preference`: each class is in the set by a logistic function of the mass beyond one half over τ.
     """
 
     by_size: Float[Array, "classes"]
@@ -86,10 +86,13 @@ class UtilityLoss(eqx.Module):
             return _mean(1 - self._of_memberships(answer, y), weight)
         share = _of_answer(answer, "probability")
         by_size = self.by_size.astype(share.dtype)
-        order = jnp.argsort(-share, axis=1)
-        expected = jnp.cumsum(jnp.take_along_axis(share, order, axis=1), axis=1) * by_size
-        chosen = jax.nn.softmax(expected / self.temperature.astype(share.dtype), axis=1)
-        holds = jnp.cumsum((order == y[:, None]).astype(share.dtype), axis=1)
+        temperature = self.temperature.astype(share.dtype)
+        falling = -jnp.sort(-share, axis=1)
+        chosen = jax.nn.softmax(jnp.cumsum(falling, axis=1) * by_size / temperature, axis=1)
+        # The k most probable classes hold the truth if that lies above the middle between the last and the next one.
+        middle = (falling[:, :-1] + falling[:, 1:]) / 2
+        inside = jax.nn.sigmoid((jnp.take_along_axis(share, y[:, None], axis=1) - middle) / temperature)
+        holds = jnp.concatenate([inside, jnp.ones_like(share[:, :1])], axis=1)
         return _mean(1 - jnp.sum(chosen * holds * by_size, axis=1), weight)
 
     def _of_memberships(self, answer: Preference, y) -> Float[Array, "rows"]:

@@ -46,7 +46,7 @@ def wide(model):
 PRIOR = np.array([0.625, 0.375])
 LEARNERS = {
     "pool": lambda: ju.LearnedPool(PRIOR, strength=0.5, noise=0.02),
-    "calibrated": lambda: ju.Calibrated(ju.Mean(), scale=np.ones(2), bias=np.zeros(2), clip=1e-3),
+    "calibrated": lambda: ju.Calibrated(ju.Mean(), scale=np.array([1.1, 0.9]), bias=np.array([0.013, 0.0]), clip=1e-3),
     "m-estimate": lambda: ju.Mean(Partial(ju.scorers.m_estimate, m=1.0, prior=jnp.asarray(0.4))),
     "plausibility": lambda: ju.Mean(Partial(ju.scorers.plausibility, prior=jnp.asarray(0.4))),
     "evidence": lambda: ju.EvidenceAccumulation(PRIOR, smoothing=0.7),
