@@ -102,9 +102,8 @@ def measures(probability: np.ndarray, y: np.ndarray) -> list[float]:
     if n_classes == 2:
         auc = roc_auc_score(y, probability[:, 1])
     else:
-        auc = np.mean(
-            [roc_auc_score(y == c, probability[:, c]) for c in range(n_classes) if 0 < np.sum(y == c) < len(y)]
-        )
+        present = [c for c in range(n_classes) if np.any(y == c)]
+        auc = np.mean([roc_auc_score(y == c, probability[:, c]) for c in present])
     brier = np.mean(np.sum((probability - np.eye(n_classes)[y]) ** 2, axis=1))
     accuracy = np.mean(np.argmax(probability, axis=1) == y)
     values = [-np.mean(np.log(own)), brier, auc, accuracy, *set_utilities(probability, y)]
@@ -123,7 +122,7 @@ def set_utilities(predicted: np.ndarray, y: np.ndarray) -> list[float]:
 
 
 def conformal_sets(own: np.ndarray, own_y: np.ndarray, predicted: np.ndarray, confidence: float = 0.9) -> np.ndarray:
-    """Conformal sets (crepes) of the hinge score, calibrated out of bag; where one is empty, the most probable class."""
+    """Conformal sets (crepes) of the hinge score, calibrated on honest rows; the most probable class for an empty one."""
     from crepes import ConformalClassifier
     from crepes.extras import hinge
 

@@ -30,12 +30,14 @@ SETS = (
     "waveform-5000", "wine", "yeast",
 )  # fmt: skip
 COUNTS = ("inbag", "oob", "calibration")
+FIXED = tuple(name for name, rule in report.RULES.items() if not rule.learns)
+"""Learned rules have a study of their own: `benchmarks.learning`."""
 RESULTS = Path(__file__).parent / "results"
 
 
 def settings(counts: str) -> report.Settings:
     """What is run on each set."""
-    return report.Settings(leaf_sizes=(1, 4, 16), n_repeats=1, n_folds=5, counts=counts)
+    return report.Settings(leaf_sizes=(1, 4, 16), n_repeats=1, n_folds=5, counts=counts, rules=FIXED)
 
 
 def table(data: DataSet) -> report.Table:

@@ -8,6 +8,7 @@ from jaxunc.combiners import Answer, Fold, LearnedPool
 from jaxunc.counting import both_counts, counted_forest
 from jaxunc.interop import from_sklearn
 from jaxunc.learning import choose_combiner, guarded, honest_rows
+from jaxunc.learning._honest import FEW_TREES
 from jaxunc.routing import BoundForest, bind
 
 from ._counted_forest import CountedForest
@@ -28,8 +29,9 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         The rule by its name (`jaxunc.combiners.RULES`: ``"mean"``, ``"vote"``, ``"evidence"``, ``"dempster"``, …, or
         as ``jaxunc compare`` calls it, `jaxunc.combiners.CONFIGURED`: ``"plausibility"``, ``"dempster-p"``, …), or a
         rule object. ``"learned"``: a pool of leaves whose numbers are learned from the training instances through their
-        out-of-bag trees (`jaxunc.LearnedPool`), or a calibrated mean where that does better in a cross-validation. The
-        default is the generalised mixture of class frequencies, close to scikit-learn's mean and
+        out-of-bag trees (`jaxunc.LearnedPool`), or a calibrated mean where that does better in a cross-validation.
+        Default: ``"learned"`` with in-bag counts of a forest with a bootstrap, 50 trees and data without weights, else
+        ``"mixture"``, the generalised mixture of class frequencies, close to scikit-learn's mean and
         better rather than worse: see the notes.
     combiner_options
         Options of the rule, such as ``{"scorer": "plausibility"}`` or ``{"smoothing": 0.5}``.
@@ -81,14 +83,9 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
     the one with the largest prior. Class weights of the forest weigh what is counted, too. Missing values go as far
     as the forest's own support for them; sparse data are not supported.
 
-    **The default rule.** Over 35 data sets (``benchmarks/results/rules.md``; 23 of two classes, 12 of more) the mixture
-    has better Brier scores than the mean that scikit-learn answers in grown-out forests, on 17 sets of two classes
-    against 5 and on 11 of more against 1, and decides and ranks as it does; on two classes no test finds it worse, by
-    any of the five measures, leaf size or kind of counts. It takes any number of classes. For two classes
-    ``"plausibility"`` ranks better in grown-out forests (18 sets against 5), as does evidence accumulation as published
-    (``"evidence"``), whose probabilities are too sure: worse by Brier score on 20 sets of 23, by log loss on all. The
-    mixture keeps what all trees say of a chunk of instances, which takes longer than a rule that streams;
-    ``"probability"`` is the mean.
+    **The default rule.** LEARNEDTEXT Where nothing can be learned without growing more forests, the mixture has better
+    Brier scores than the mean in grown-out forests, on 17 sets of two classes against 5 and on 11 of more against 1
+    (``benchmarks/results/rules.md``), and decides and ranks as it does. ``"probability"`` is the mean.
 
     Examples
     --------
@@ -107,7 +104,7 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
     def __init__(
         self,
         estimator=None,
-        combiner="mixture",
+        combiner=None,
         combiner_options=None,
         counts="inbag",
         calibration_size=0.2,
@@ -127,9 +124,25 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         Only a fitted forest read in-bag by a rule that does not learn needs none.
         """
         vars(self).pop("learned_", None)
-        if isinstance(self.combiner, str) and self.combiner == "learned":
+        self._rule_name = self._default_name(X, y, sample_weight) if self.combiner is None else self.combiner
+        if self._learns():
             self._check_learning(X)
         return super().fit(X, y, sample_weight)
+
+    def _default_name(self, X, y, sample_weight) -> str:
+        """Whether there is something to learn from, without growing more forests for it."""
+        model = self._model()[0]
+        bags = getattr(model, "bootstrap", False) and hasattr(type(model), "estimators_samples_")
+        if self.combiner_options:
+            raise ValueError("combiner_options need a rule: name one by combiner, such as combiner='evidence'.")
+        enough = X is not None and self.counts == "inbag" and getattr(model, "n_estimators", 1) >= FEW_TREES
+        return "learned" if bags and enough and sample_weight is None else "mixture"
+
+    def _learns(self) -> bool:
+        return isinstance(self._rule_name, str) and self._rule_name == "learned"
+
+    def _choice(self) -> tuple[Any, Any]:
+        return self._rule_name, self.combiner_options
 
     def _check_learning(self, X) -> None:
         if self.counts not in ("inbag", "calibration"):
@@ -146,25 +159,25 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
             )
 
     def _bind_rule(self, X, y, sample_weight) -> tuple[Any, BoundForest]:
-        if not (isinstance(self.combiner, str) and self.combiner == "learned"):
+        if not self._learns():
             return super()._bind_rule(X, y, sample_weight)
-        model, weights = self.estimator_, sample_weight
+        model, wide = self.estimator_, None
         if self.counts == "calibration":
             self.forest_ = from_sklearn(model)
-            rows = honest_rows(model, X, y, source="calibration", sample_weight=weights)
-            wide = self.forest_
+            rows = honest_rows(model, X, y, source="calibration", sample_weight=sample_weight)
         else:
             bags = getattr(model, "bootstrap", False) and hasattr(type(model), "estimators_samples_")
-            rows = honest_rows(model, X, y, counts="both" if bags else "inbag", sample_weight=weights)
-            counted = counted_forest(self.forest_, model, "oob", X, y, weights) if bags else None
-            wide = self.forest_ if counted is None else both_counts(self.forest_, counted.forest)
+            rows = honest_rows(model, X, y, counts="both" if bags else "inbag", sample_weight=sample_weight)
+            if bags:
+                out_of_bag = counted_forest(self.forest_, model, "oob", X, y, sample_weight).forest
+                wide = both_counts(self.forest_, out_of_bag)
         self.learned_ = choose_combiner(guarded(rows), rows)
         rule = self.learned_.fitted.combiner
-        return rule, bind(wide if rule.count_kinds == 2 else self.forest_, rule)
+        return rule, bind(wide if wide is not None and rule.count_kinds == 2 else self.forest_, rule)
 
     def _make_rule(self, prior, *, n_samples, n_trees: int) -> Fold:
-        if isinstance(self.combiner, str) and self.combiner == "learned":
-            return LearnedPool(prior)  # what learning starts from
+        if self._learns():
+            return LearnedPool(np.full(len(prior), 1 / len(prior)))  # before there is anything to learn from
         return RuleClassifier._make_rule(self, prior, n_samples=n_samples, n_trees=n_trees)
 
     def _keep_own(self, own: Answer, y, seen: np.ndarray) -> None:

@@ -98,16 +98,16 @@ def _best(fits: list[Fitted]) -> Fitted:
     return min(fits, key=lambda fitted: fitted.loss)
 
 
-def guarded(rows: HonestRows) -> dict[str, Fold | Sequence[Fold]]:
+def guarded(rows: HonestRows) -> dict[str, tuple[Fold, ...]]:
     """The learned pool, and the calibrated means that it has to beat: candidates for `choose_combiner`."""
     prior = rows.prior
     n_classes = len(prior)
     one = jnp.ones(n_classes)
     return {
-        "pool": LearnedPool(prior, both=rows.count_kinds == 2),
-        "calibrated mean": [
+        "pool": (LearnedPool(prior, both=rows.count_kinds == 2),),
+        "calibrated mean": tuple(
             Calibrated(Mean(), scale=scale, bias=0 * one, clip=clip) for scale in (one[0], one) for clip in CLIPS
-        ],
+        ),
     }
 
 

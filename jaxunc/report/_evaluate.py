@@ -1,6 +1,7 @@
 """One forest on one test fold: every rule by one routing, its measures and its curves."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -16,6 +17,7 @@ from jaxunc.forest import Forest
 from jaxunc.imprecise import Interval
 from jaxunc.routing import bind
 
+from ._learned import Answers
 from ._rules import RULES
 
 METRICS = {"accuracy": True, "auc": True, "brier": False, "log_loss": False}
@@ -89,14 +91,18 @@ def evaluate(
     rules: Sequence[str],
     X: Float[np.ndarray, "instances features"],
     y: Int[np.ndarray, "instances"],
+    learned: Mapping[str, Answers] = MappingProxyType({}),
 ) -> Outcome:
-    """Rules of `RULES` on the leaves of a forest. ``y`` holds positions in ``forest.class_labels``."""
-    folds = {name: RULES[name].make(forest) for name in rules}
+    """Rules of `RULES` on the leaves of a forest, and what has been learned for those that learn.
+
+    ``y`` holds positions in ``forest.class_labels``.
+    """
+    folds = {name: RULES[name].make(forest) for name in rules if name not in learned}
     cautious = forest.n_classes <= MOST_CLASSES
     if cautious:
         folds |= {"leaves": _Leaves(), "intervals": AveragedIntervals(INTERVAL_STRENGTH)}
     together = Together(mean=RULES["probability"].make(forest), uncertainty=UncertaintyDecomposition(), **folds)
-    answers = bind(forest, together).answer(X)
+    answers = bind(forest, together).answer(X) | {name: answer(X) for name, answer in learned.items()}
     labels = jnp.asarray(y, jnp.int32)
     stacked = _Answers(*(np.stack([getattr(answers[name], part) for name in rules]) for part in _Answers._fields))
     measures, reliability, rejection = jax.tree.map(np.asarray, _measure(stacked, labels))

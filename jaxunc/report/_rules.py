@@ -15,6 +15,8 @@ class Rule(NamedTuple):
     """What it does, in a few words."""
     binary_only: bool = False
     """Whether it compares two classes and has no form for more."""
+    learns: bool = False
+    """Whether it is learned from the training instances (`jaxunc.report._learned`), and none of `rule_by_name`."""
 
     def make(self, forest: Forest) -> Fold:
         """The rule for a forest, whose prior it may use."""
@@ -42,6 +44,9 @@ _OFFERED = (
     Rule("dempster-p", "Dempster, against prior", binary_only=True),
     Rule("cautious", "cautious rule", binary_only=True),
     Rule("cautious-p", "cautious, against prior", binary_only=True),
+    Rule("learned", "learned pool", learns=True),
+    Rule("calibrated", "mean, calibrated", learns=True),
+    Rule("isotonic", "mean, isotonic", learns=True),
 )
 
 RULES = {rule.name: rule for rule in _OFFERED}

@@ -96,6 +96,11 @@ class Settings:
         _check_range("--repeats", self.n_repeats, 1, "the number of repetitions of the cross-validation")
         _check_range("--folds", self.n_folds, 2, "the number of parts of which each is the test set once")
         _check_range("--seed", self.seed, 0, "the seed of folds and forests")
+        if self.counts != "inbag" and (learning := [name for name in self.rules if RULES[name].learns]):
+            raise ValueError(
+                f"--rules={', '.join(learning)} learn from in-bag counts and choose others themselves; leave out "
+                f"--counts {self.counts}."
+            )
         object.__setattr__(self, "forests", tuple(dict.fromkeys(self.forests)))
         object.__setattr__(self, "rules", tuple(name for name in RULES if name in self.rules))
         object.__setattr__(self, "leaf_sizes", tuple(sorted(set(self.leaf_sizes))))
@@ -113,7 +118,7 @@ class Settings:
         ValueError
             If none of them does.
         """
-        chosen = self.rules or tuple(RULES)
+        chosen = self.rules or tuple(name for name in RULES if self.counts == "inbag" or not RULES[name].learns)
         suited = tuple(name for name in chosen if n_classes == 2 or not RULES[name].binary_only)
         if not suited:
             raise ValueError(

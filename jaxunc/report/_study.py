@@ -4,7 +4,7 @@ import os
 from collections.abc import Container, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Int
@@ -17,6 +17,8 @@ from jaxunc.interop import from_sklearn
 
 from ._data import Table
 from ._evaluate import Outcome, evaluate
+from ._learned import learn
+from ._rules import RULES
 from ._settings import FORESTS, Settings, check_folds
 
 
@@ -57,8 +59,10 @@ def study(table: Table, settings: Settings, done: Container[Cell] = ()) -> Itera
     def run(cell: Cell) -> tuple[Cell, Outcome]:
         i = cell.repeat * settings.n_folds + cell.fold
         train, test = splits[i]
-        forest = _grow(cell, settings, settings.seed + i, table, train)
-        return cell, evaluate(forest, rules, table.X[test], table.y[test])
+        model, forest = _grow(cell, settings, settings.seed + i, table, train)
+        names = [name for name in rules if RULES[name].learns]
+        learned = learn(names, model, forest, table.X[train], table.y[train])
+        return cell, evaluate(forest, rules, table.X[test], table.y[test], learned)
 
     # Threads suffice: growing trees and compiled programs let go of the interpreter.
     with ThreadPoolExecutor(_cores(), thread_name_prefix="jaxunc-study") as pool:
@@ -82,8 +86,8 @@ def _grow(
     seed: int,
     table: Table,
     train: Int[np.ndarray, "train"],
-) -> Forest:
-    """The forest of a cell, counted as the settings say."""
+) -> tuple[Any, Forest]:
+    """(what it can be learned from, the forest of a cell, counted as the settings say)."""
     X, y = table.X[train], table.y[train]
     grown_on = counted_on = (X, y, None)
     if settings.counts == "calibration":
@@ -109,7 +113,9 @@ def _grow(
             f"a class is in none of the samples that the {forest.n_trees} trees count, so evidence for it is "
             "undefined. Raise --trees, or merge rare classes of the target."
         )
-    return forest
+    if isinstance(model, RandomDecisionTreesClassifier):
+        model = forest.with_empty_leaves("parent")  # no instance of its own is in an empty leaf
+    return model, forest
 
 
 def _cores() -> int:

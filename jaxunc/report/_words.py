@@ -35,7 +35,8 @@ def data_notes(results: Results) -> list[str]:
     """What was done to the data, what is doubtful about them, and which rules were left out."""
     data = results.about["data"]
     notes = [f"Warning: {warning}" for warning in data["warnings"]] + list(data["notes"])
-    chosen = results.settings.rules or tuple(RULES)
+    every = (name for name, rule in RULES.items() if not rule.learns or results.settings.counts == "inbag")
+    chosen = results.settings.rules or tuple(every)
     if omitted := [name for name in chosen if name not in results.about["rules"]]:
         listed = ", ".join(omitted[:-1]) + " and " * (len(omitted) > 1) + omitted[-1]
         notes.append(

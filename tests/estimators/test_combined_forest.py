@@ -64,7 +64,7 @@ def test_the_default_rule_is_no_worse_than_the_mean_by_the_committed_numbers(is_
     table = json.loads((Path(__file__).parents[2] / "benchmarks/results/rules.json").read_text())
     frame = pd.DataFrame(table["rows"], columns=table["columns"])
     frame = frame[(frame["counts"] == "inbag") & (frame["leaf_size"] == 1) & ((frame["n_classes"] == 2) == is_binary)]
-    rule = CombinedForestClassifier().combiner
+    rule = "mixture"  # where nothing is learned
 
     def duel(measure, sign):
         means = frame.pivot_table(index="set", columns="rule", values=measure)
@@ -306,3 +306,70 @@ def test_other_models_and_data_are_refused(data):
     frame = pd.DataFrame({"a": ["x", "y"] * 20, "b": np.arange(40)})
     with pytest.raises(ValueError, match="could not convert string"):
         CombinedForestClassifier(SMALL).fit(frame, np.arange(40) % 2)
+
+
+BAGS = RandomForestClassifier(50, min_samples_leaf=2, random_state=0)
+
+
+def test_a_default_forest_learns(data):
+    X, X_test, y, y_test = data
+    model = CombinedForestClassifier(BAGS, random_state=0).fit(X, y)
+    explicit = CombinedForestClassifier(BAGS, "learned", random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.predict_proba(X_test), explicit.predict_proba(X_test))
+    assert set(model.learned_.losses) == {"pool", "calibrated mean"}
+    assert model.learned_.losses[model.learned_.name] == min(model.learned_.losses.values())
+    loss = lambda probs: -np.mean(np.log(np.maximum(probs[np.arange(len(y_test)), y_test], 1e-15)))  # noqa: E731
+    assert loss(model.predict_proba(X_test)) < loss(model.estimator_.predict_proba(X_test))
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(X_test), model.predict_proba(X_test))
+    assert model.predict_uncertainty(X_test).epistemic.shape == y_test.shape
+
+
+@pytest.mark.parametrize(
+    ("estimator", "counts"),
+    [
+        (ExtraTreesClassifier(10, random_state=0), "inbag"),
+        (RandomForestClassifier(10, random_state=0), "inbag"),
+        (BAGS, "calibration"),
+    ],
+    ids=["no bootstrap", "few trees", "calibration"],
+)
+def test_learning_from_other_rows(data, estimator, counts):
+    X, X_test, y, y_test = data
+    model = CombinedForestClassifier(estimator, "learned", counts=counts, random_state=0).fit(X, y)
+    assert model.score(X_test, y_test) > 0.9
+    assert model.forest_.n_samples == pytest.approx(len(y) * (0.8 if counts == "calibration" else 1), rel=0.02)
+
+
+def test_learning_of_a_fitted_forest(data):
+    X, X_test, y, _ = data
+    fitted = clone(BAGS).fit(X, y)
+    model = CombinedForestClassifier(FrozenEstimator(fitted), "learned").fit(X, y)
+    assert model.estimator_ is fitted
+    wanted = CombinedForestClassifier(BAGS, "learned").fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X_test), wanted.predict_proba(X_test), atol=1e-6)
+
+
+def test_the_default_is_the_mixture_where_nothing_can_be_learned(data):
+    X, _, y, _ = data
+    for model, arguments in (
+        (CombinedForestClassifier(SMALL), (X, y)),
+        (CombinedForestClassifier(BAGS, counts="oob"), (X, y)),
+        (CombinedForestClassifier(FrozenEstimator(clone(BAGS).fit(X, y))), ()),
+    ):
+        assert isinstance(model.fit(*arguments).combiner_, ju.GeneralizedMixture)
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"counts": "oob"}, "counts='oob' is none of its options"),
+        ({"combiner_options": {"m": 1}}, "has no options"),
+        ({"combiner": None, "combiner_options": {"m": 1}}, "need a rule"),
+    ],
+)
+def test_bad_settings_of_learning(data, settings, match):
+    with refuses(ValueError, match):
+        CombinedForestClassifier(**{"estimator": BAGS, "combiner": "learned", **settings}).fit(data[0], data[2])
+    with refuses(ValueError, "learns from data"):
+        CombinedForestClassifier(FrozenEstimator(clone(BAGS).fit(data[0], data[2])), "learned").fit()

@@ -1,0 +1,65 @@
+"""What is learned from the training instances: the pool, and the calibrated means that people choose otherwise."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.isotonic import IsotonicRegression
+
+from jaxunc.combiners import Answer, LearnedPool, Mean
+from jaxunc.counting import both_counts, oob_mask, recount
+from jaxunc.forest import Forest
+from jaxunc.learning import HonestRows, fit_combiner, guarded, honest_rows
+from jaxunc.routing import bind
+
+Answers = Callable[[np.ndarray], Answer]
+"""Instances → what is answered for them."""
+
+
+def learn(names: Sequence[str], model: Any, forest: Forest, X: np.ndarray, y: np.ndarray) -> dict[str, Answers]:
+    """Those of "learned", "calibrated" and "isotonic" that are named.
+
+    ``model`` is what grew the forest on these instances, or the forest itself if its tests do not depend on labels.
+    """
+    if not names:
+        return {}
+    bags = hasattr(type(model), "estimators_samples_") and model.bootstrap
+    rows = honest_rows(model, X, y, source="oob" if bags else "auto", counts="both" if bags else "inbag", n_folds=3)
+    wide = forest
+    if bags:
+        wide = both_counts(forest, recount(forest, X, y, tree_mask=oob_mask(model, len(y))))
+    makers = {"learned": _pool, "calibrated": _calibrated, "isotonic": _isotonic}
+    return {name: makers[name](rows, wide if name == "learned" else forest) for name in names}
+
+
+def _pool(rows: HonestRows, forest: Forest) -> Answers:
+    rule = fit_combiner(LearnedPool(rows.prior, both=forest.count_kinds == 2), rows).combiner
+    return bind(forest, rule).answer
+
+
+def _calibrated(rows: HonestRows, forest: Forest) -> Answers:
+    """The one with the least loss out of bag."""
+    fits = [fit_combiner(rule, rows) for rule in guarded(rows)["calibrated mean"]]
+    return bind(forest, min(fits, key=lambda fitted: fitted.loss).combiner).answer
+
+
+def _isotonic(rows: HonestRows, forest: Forest) -> Answers:
+    """Each class against the rest, clipped to 1/(n + 2), where isotonic regression is sure of itself."""
+    own, y, least = rows.answer(Mean()).probability, np.asarray(rows.y)[: rows.n], 1 / (rows.n + 2)
+    fits: list[Any] = [
+        IsotonicRegression(out_of_bounds="clip").fit(own[:, c], y == c)
+        for c in range(1 if own.shape[1] == 2 else 0, own.shape[1])
+    ]
+    mean = bind(forest, Mean())
+
+    def answer(X: np.ndarray) -> Answer:
+        given = np.asarray(mean.probability(X))
+        first = given.shape[1] - len(fits)
+        columns = [np.clip(fit.predict(given[:, first + i]), least, 1 - least) for i, fit in enumerate(fits)]
+        columns = [1 - columns[0], columns[0]] if first else columns
+        shares = np.stack(columns, axis=1).astype(given.dtype)
+        shares /= shares.sum(axis=1, keepdims=True)
+        logs = np.log(shares)
+        return Answer(logs, None, shares, logs)  # pyright: ignore[reportArgumentType]
+
+    return answer
