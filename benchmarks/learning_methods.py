@@ -122,7 +122,7 @@ def set_utilities(predicted: np.ndarray, y: np.ndarray) -> list[float]:
 
 
 def conformal_sets(own: np.ndarray, own_y: np.ndarray, predicted: np.ndarray, confidence: float = 0.9) -> np.ndarray:
-    """Conformal sets (crepes) of the hinge score, calibrated on honest rows; the most probable class for an empty one."""
+    """Conformal sets (crepes) of the hinge score, calibrated on honest rows; none is empty."""
     from crepes import ConformalClassifier
     from crepes.extras import hinge
 

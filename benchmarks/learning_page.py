@@ -1,5 +1,156 @@
-"""The page of the study of learning."""
+"""The page of the study of learning: tables made of its cells."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import wilcoxon
+
+from benchmarks.learning_methods import MEASURES
+
+TITLES = {
+    "grown-out": "Random forests, grown out",
+    "leaves-of-four": "Random forests, four instances in a leaf",
+    "extra-trees": "Extremely randomised trees, bootstrapped, grown out",
+    "whole-sample": "Extremely randomised trees without bootstrap, cross-fitted",
+    "random-trees": "Random decision trees, own labels left out",
+}
+MEANINGS = {
+    "pool": "`LearnedPool`; both counts where there is a bootstrap",
+    "guarded": 'the pool or a calibrated mean, by cross-validation on the honest rows: `combiner="learned"`',
+    "pool, in-bag": "`LearnedPool` of in-bag counts",
+    "mean": "mean of probabilities, as scikit-learn",
+    "P": "the mean and the best of sixteen calibrators (temperature, Platt, vector, one-vs-rest; four clips)",
+    "isotonic": "the mean and isotonic regression, clipped to 1/(n + 2)",
+    "fixed": "the rule without learned numbers that does best on the honest rows",
+    "temperature": "the mean and one scale",
+    "m alone": "mean m-estimate, m and prior learned",
+    "m, scale, bias": "the same, calibrated",
+    "evidence, scale, bias": "evidence accumulation, calibrated, smoothing and prior learned",
+    "tree weights": "a weight per tree, calibrated (fold 0)",
+    "leaf counts": "counts of every leaf learned, for the mean (fold 0)",
+    "CalibratedClassifierCV, sigmoid": "scikit-learn's, five forests",
+    "HistGradientBoosting": "scikit-learn's, as it comes",
+}
+LARGER_IS_BETTER = {"log_loss": False, "brier": False, "auc": True, "accuracy": True, "u65": True, "u80": True}
 
 
-def write_page(found, out):
-    """Placeholder until cells are there."""
+def write_page(found: Mapping[Any, dict], out: Path) -> None:
+    """``README.md`` in the folder of results, of all parts with a set at least."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "README.md").write_text(page(found), encoding="utf-8")
+
+
+def page(found: Mapping[Any, dict]) -> str:
+    """The text of the page."""
+    parts = [part for part in TITLES if any(cell.part == part for cell in found)]
+    lines = [
+        "# What learning the combination brings",
+        "",
+        "Made by `python -m benchmarks.learning --data FOLDER`; every (set, fold) is a line of `cells/`. Forests of",
+        "200 trees, folds of a five-fold cross-validation of at most 4000 rows; everything is learned on training rows",
+        "whose counts do not know their labels. Wins : losses over sets, of means over folds; the median relative gain",
+        "of log loss and Brier score, the median difference of the others; **bold** where a signed-rank test over the",
+        "sets tells the two apart (p < .05, not corrected for the number of comparisons). AUC of more classes is one",
+        "against the rest; u65 and u80 are of the sets with the highest expected utility.",
+        "",
+    ]
+    for name, meaning in MEANINGS.items():
+        lines.append(f"* *{name}*: {meaning}.")
+    for part in parts:
+        lines += ["", *_part(part, {cell: record for cell, record in found.items() if cell.part == part})]
+    return "\n".join(lines) + "\n"
+
+
+def table(found: Mapping[Any, dict]) -> pd.DataFrame:
+    """A row per (set, fold, method) with `MEASURES`."""
+    rows = [
+        {"set": cell.data, "fold": cell.fold, "method": method, **dict(zip(MEASURES, values, strict=True))}
+        for cell, record in found.items()
+        for method, values in record["methods"].items()
+    ]
+    return pd.DataFrame(rows)
+
+
+def paired(frame: pd.DataFrame, first: str, second: str, measure: str) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Means over the folds that both have, a number per set."""
+    by = frame.pivot_table(index=["set", "fold"], columns="method", values=measure)
+    if first not in by or second not in by:
+        return np.zeros(0), np.zeros(0), []
+    means = by[[first, second]].dropna().groupby("set").mean()
+    return means[first].to_numpy(), means[second].to_numpy(), list(means.index)
+
+
+def duel(frame: pd.DataFrame, first: str, second: str, measure: str) -> str:
+    """How the first did against the second."""
+    a, b, _ = paired(frame, first, second, measure)
+    if not len(a):
+        return ""
+    better = (a > b) if LARGER_IS_BETTER[measure] else (a < b)
+    worse = (a < b) if LARGER_IS_BETTER[measure] else (a > b)
+    gain = np.median(1 - a / b) if measure in ("log_loss", "brier") else np.median(a - b)
+    shown = f"{100 * gain:+.1f} %" if measure in ("log_loss", "brier") else f"{gain:+.4f}"
+    differs = np.any(a != b) and len(a) > 5 and wilcoxon(a, b).pvalue < 0.05
+    text = f"{better.sum()}:{worse.sum()} {shown}"
+    return f"**{text}**" if differs else text
+
+
+def _part(part: str, found: Mapping[Any, dict]) -> list[str]:
+    frame = table(found)
+    sets = sorted(frame["set"].unique())
+    methods = [name for name in MEANINGS if name in set(frame["method"])]
+    folds = sorted({cell.fold for cell in found})
+    lines = [f"## {TITLES[part]}", "", f"{len(sets)} sets, {len(folds)} of 5 folds.", ""]
+    references = ["mean", "P", "isotonic"]
+    lines += _table(
+        ["log loss of", *(f"against {name}" for name in references)],
+        [[f"`{m}`", *(duel(frame, m, r, "log_loss") if m != r else "" for r in references)] for m in methods],
+    )
+    others = [m for m in MEASURES if m != "log_loss"]
+    shown = [m for m in ("pool", "guarded", "P", "isotonic", "fixed", "HistGradientBoosting") if m in methods]
+    lines += ["", "Against the mean, by the other measures:", ""]
+    lines += _table(["", *others], [[f"`{m}`", *(duel(frame, m, "mean", k) for k in others)] for m in shown])
+    lines += ["", _worst(frame)]
+    lines += ["", *_sets_table(found), "", _seconds(found)]
+    return lines
+
+
+def _worst(frame: pd.DataFrame) -> str:
+    said = []
+    for name in ("pool", "guarded"):
+        a, b, sets = paired(frame, name, "P", "log_loss")
+        order = np.argsort(-a / b)[:4]
+        said.append(f"`{name}`: " + ", ".join(f"{sets[i]} {a[i] / b[i]:.3f}" for i in order))
+    return "Largest log loss as a share of that of `P`: " + "; ".join(said) + "."
+
+
+def _sets_table(found: Mapping[Any, dict]) -> list[str]:
+    rows = [
+        {"set": cell.data, "fold": cell.fold, "method": method, "u65": values[0], "u80": values[1]}
+        for cell, record in found.items()
+        for method, values in record["sets"].items()
+    ]
+    frame = pd.DataFrame(rows)
+    methods = list(dict.fromkeys(frame["method"]))
+    lines = ["Sets of classes: mean utility, and against the sets of highest expected utility of `pool`:", ""]
+    body = []
+    for method in methods:
+        cells = [f"`{method}`"]
+        for kind in ("u65", "u80"):
+            mean = frame[frame["method"] == method].groupby("set")[kind].mean().mean()
+            cells += [f"{mean:.4f}", duel(frame, method, "pool", kind) if method != "pool" else ""]
+        body.append(cells)
+    return lines + _table(["sets of", "u65", "against pool", "u80", "against pool"], body)
+
+
+def _seconds(found: Mapping[Any, dict]) -> str:
+    frame = pd.DataFrame([record["seconds"] for record in found.values()])
+    kept = [name for name in ("grow", "rows", "rows, both", "pool", "guarded") if name in frame]
+    said = ", ".join(f"{name} {frame[name].median():.2f}" for name in kept)
+    return f"Seconds in the median, compilation and other jobs beside included: {said}."
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return ["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(r) + " |" for r in rows)]

@@ -141,6 +141,10 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
     def _learns(self) -> bool:
         return isinstance(self._rule_name, str) and self._rule_name == "learned"
 
+    def _warn_of_counts(self) -> None:
+        if not self._learns():  # what is learned out of bag knows how sure pure leaves are
+            super()._warn_of_counts()
+
     def _choice(self) -> tuple[Any, Any]:
         return self._rule_name, self.combiner_options
 

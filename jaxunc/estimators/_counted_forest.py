@@ -70,7 +70,7 @@ class CountedForest:
         self.forest_, mask, weights = counted_forest(
             from_sklearn(self.estimator_), self.estimator_, self.counts, *counted_on
         )
-        warn_of_pure_leaves(self.forest_, self.counts)
+        self._warn_of_counts()
         self._check_prior()
         self.combiner_, self._bound = self._bind_rule(*counted_on)
         if mask is not None:
@@ -124,6 +124,9 @@ class CountedForest:
                 f"no instance of class {unseen[0]} is counted with counts={self.counts!r}, so nothing can be said of "
                 "it: use more trees or instances, another kind of counts, or drop the class."
             )
+
+    def _warn_of_counts(self) -> None:
+        warn_of_pure_leaves(self.forest_, self.counts)
 
     def _bind_rule(self, X, y, sample_weight) -> tuple[Any, BoundForest]:
         """The rule, and the forest bound to it."""

@@ -318,7 +318,7 @@ def test_a_default_forest_learns(data):
     np.testing.assert_array_equal(model.predict_proba(X_test), explicit.predict_proba(X_test))
     assert set(model.learned_.losses) == {"pool", "calibrated mean"}
     assert model.learned_.losses[model.learned_.name] == min(model.learned_.losses.values())
-    loss = lambda probs: -np.mean(np.log(np.maximum(probs[np.arange(len(y_test)), y_test], 1e-15)))  # noqa: E731
+    loss = lambda probs: -np.mean(np.log(np.maximum(probs[np.arange(len(y_test)), y_test], 1e-15)))
     assert loss(model.predict_proba(X_test)) < loss(model.estimator_.predict_proba(X_test))
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict_proba(X_test), model.predict_proba(X_test))
