@@ -14,7 +14,6 @@ from ._generalized_vote import GeneralizedVote
 from ._maximum import Maximum
 from ._mean import Mean
 from ._median import Median
-from ._merge import Merging
 from ._names import CONFIGURED, RULES, SCORERS, rule_by_name
 from ._one_vs_rest import OneVsRest
 from ._pooling import Pooling
@@ -43,7 +42,6 @@ __all__ = [
     "Maximum",
     "Mean",
     "Median",
-    "Merging",
     "OneVsRest",
     "Pooling",
     "Preference",

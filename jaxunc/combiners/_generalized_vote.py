@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Array, Float, Num, Shaped
 
 from jaxunc._numerics import TwoFloat, float_dtype
-from jaxunc.imprecise import checked_strength, dominance
+from jaxunc.imprecise import dominance
+from jaxunc.imprecise._strength import checked_strength
 
 from ._fold import Fold
 from ._masses import Mass, beyond_half, check_mass, share_out, total_of, tree_mass
