@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from jaxunc.tables import Levels, level_codes
+from jaxunc.tables import Levels
+from jaxunc.tables._levels import level_codes
 
 KNOWN: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "data_sets.json").read_text(encoding="utf-8"))
 """The sets that can be fetched: {name: OpenML's id, sizes, and the positive of two classes}."""

@@ -25,16 +25,18 @@ def fresh(program: str) -> list[str]:
     return done.stdout.split()
 
 
+# A backend of that name cannot be started: whoever tries gets an error.
+NO_DEVICE = "import os; os.environ['JAX_PLATFORMS'] = 'nowhere'\n"
+
+
 def test_import_brings_neither_the_heavy_modules_nor_a_device():
-    # A backend of that name cannot be started: whoever tries gets an error.
-    loaded = fresh("import os; os.environ['JAX_PLATFORMS'] = 'nowhere'\nimport jaxunc\nprint(*sys.modules)")
+    loaded = fresh(f"{NO_DEVICE}import jaxunc\nprint(*sys.modules)")
     assert not {"sklearn", "scipy.stats", "matplotlib", "pandas", "rich", "optax"} & set(loaded)
     assert not {f"jaxunc.{room}" for room in (*LATER, "report")} & set(loaded)
 
 
 EVERY_WAY = """
 import jaxunc as ju
-from jax._src.xla_bridge import backends_are_initialized
 
 assert set(ju.__all__) <= set(dir(ju))
 assert "sklearn" not in sys.modules
@@ -43,7 +45,6 @@ import sklearn.tree  # a library that comes later than jaxunc
 rooms = [getattr(ju, name) for name in ju.__all__]
 import jaxunc.report
 
-assert not backends_are_initialized()
 assert ju.from_sklearn is ju.interop.from_sklearn is ju.__dict__["from_sklearn"]
 assert ju.oob_mask is ju.counting.oob_mask
 assert ju.grow_random_trees is ju.growing.grow_random_trees
@@ -65,7 +66,12 @@ print("done")
 
 
 def test_rooms_are_found_in_every_way_of_asking_and_start_no_device():
-    assert fresh(EVERY_WAY) == ["done"]
+    assert fresh(NO_DEVICE + EVERY_WAY) == ["done"]
+
+
+def test_a_device_that_is_started_is_seen():
+    with pytest.raises(AssertionError, match="nowhere"):
+        fresh(f"{NO_DEVICE}import jax.numpy as jnp\njnp.zeros(1)")
 
 
 def test_unknown_names_are_refused_as_everywhere():

@@ -17,7 +17,6 @@ from ._learned_pool import LearnedPool
 from ._maximum import Maximum
 from ._mean import Mean
 from ._median import Median
-from ._merge import Merging
 from ._names import CONFIGURED, RULES, SCORERS, rule_by_name
 from ._one_vs_rest import OneVsRest
 from ._pooling import Pooling
@@ -49,7 +48,6 @@ __all__ = [
     "Maximum",
     "Mean",
     "Median",
-    "Merging",
     "OneVsRest",
     "Pooling",
     "Preference",

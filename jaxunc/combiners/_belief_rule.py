@@ -16,9 +16,9 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Num
 
-from jaxunc import scorers
 from jaxunc._checks import is_concrete
 from jaxunc._numerics import float_dtype
+from jaxunc.scorers._plausibility import class_one, support
 
 from ._answer import Answer, margin
 from ._fields import learned_field, tree_field
@@ -47,7 +47,7 @@ class BeliefRule(Fold):
             if is_concrete(reliability) and not np.all((np.asarray(reliability) >= 0) & (np.asarray(reliability) <= 1)):
                 raise ValueError("reliability must lie in [0, 1]: 1 trusts a tree fully, 0 ignores it.")
         self.eps = jnp.asarray(eps, float_dtype(eps))
-        self.prior = scorers.class_one(0.5 if prior is None else prior, jnp.result_type(float))
+        self.prior = class_one(0.5 if prior is None else prior, jnp.result_type(float))
         self.reliability = reliability
         self.normalized = normalized
 
@@ -59,7 +59,7 @@ class BeliefRule(Fold):
                 f"{name} combines two classes, but counts have {counts.shape[-1]}. "
                 f"Combine each class against the rest: OneVsRest({name}())."
             )
-        leaf = scorers.support(counts, self.prior)
+        leaf = support(counts, self.prior)
         floor = jnp.where(self.eps > 0, jnp.log(jnp.where(self.eps > 0, self.eps, 1.0)), -jnp.inf)
         log_ignorance = jnp.maximum(leaf.log_ignorance, floor.astype(leaf.log_ignorance.dtype))
         if self.reliability is not None:

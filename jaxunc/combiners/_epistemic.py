@@ -5,8 +5,8 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array, Num
 
-from jaxunc import scorers
 from jaxunc._numerics import safe_divide
+from jaxunc.scorers._plausibility import support
 
 from ._answer import Answer
 from ._fold import Fold
@@ -33,7 +33,7 @@ class EpistemicWeighting(Fold):
 
     def lift(self, counts: Num[Array, "... 2"]):
         """The weighted score, and 1 for the tree."""
-        leaf = scorers.support(counts)
+        leaf = support(counts)
         certainty = -jnp.expm1(jnp.min(leaf.log_degrees, axis=-1))
         return {"score": (certainty * leaf.preference)[..., None], "trees": jnp.ones(())}
 

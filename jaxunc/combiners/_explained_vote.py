@@ -11,7 +11,8 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Num
 
 from jaxunc._numerics import TwoFloat, float_dtype, safe_divide
-from jaxunc.imprecise import checked_strength, differences, dominance
+from jaxunc.imprecise._dominance import differences, dominance
+from jaxunc.imprecise._strength import checked_strength
 
 from ._fields import learned_field
 from ._fold import Fold

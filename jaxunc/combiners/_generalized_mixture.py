@@ -11,6 +11,8 @@ from jaxtyping import Array, Float, Num
 from jaxunc import scorers
 from jaxunc._checks import check_one_of
 from jaxunc._numerics import safe_divide
+from jaxunc.scorers._declaration import score_width
+from jaxunc.scorers._settings import as_partial
 
 from ._answer import Answer
 from ._fold import Fold
@@ -56,7 +58,7 @@ class GeneralizedMixture(Fold):
 
     def __init__(self, scorer: Callable = scorers.probability, reference: Reference = "mean"):
         check_one_of("reference", reference, ("mean", "median", "maximum"))
-        self.scorer = scorers.as_partial(scorer)
+        self.scorer = as_partial(scorer)
         self.reference = reference
 
     def lift(self, counts: Num[Array, "... classes"]):
@@ -75,7 +77,7 @@ class GeneralizedMixture(Fold):
         weighted = jnp.sum(scores * distance, axis=-2)
         mixture = safe_divide(jnp.sum(scores, axis=-2) - safe_divide(weighted, spread), number - 1)
         # Without any spread all scores are equal, and the mean is that score.
-        return answer_of_scores(jnp.where(spread > 0, mixture, mean), scorers.score_width(self.scorer))
+        return answer_of_scores(jnp.where(spread > 0, mixture, mean), score_width(self.scorer))
 
 
 def _extreme(scores: Float[Array, "... trees k"]) -> Float[Array, "... k"]:

@@ -8,6 +8,8 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Float, Num
 
 from jaxunc import scorers
+from jaxunc.scorers._declaration import score_width
+from jaxunc.scorers._settings import as_partial
 
 from ._answer import Answer
 from ._fold import Fold
@@ -39,7 +41,7 @@ class Maximum(Fold):
     merge: ClassVar[str] = "max"
 
     def __init__(self, scorer: Callable = scorers.probability):
-        self.scorer = scorers.as_partial(scorer)
+        self.scorer = as_partial(scorer)
 
     def lift(self, counts: Num[Array, "... classes"]):
         """The score and its negative."""
@@ -48,7 +50,7 @@ class Maximum(Fold):
 
     def finish(self, stat) -> Answer:
         """The larger of the two in absolute value."""
-        return answer_of_scores(extreme_of(stat["highest"], stat["lowest"]), scorers.score_width(self.scorer))
+        return answer_of_scores(extreme_of(stat["highest"], stat["lowest"]), score_width(self.scorer))
 
 
 def extreme_of(highest: Float[Array, "..."], lowest: Float[Array, "..."]) -> Float[Array, "..."]:

@@ -10,6 +10,8 @@ from jaxtyping import Array, Float, Num
 
 from jaxunc import scorers
 from jaxunc._numerics import safe_divide
+from jaxunc.scorers._declaration import score_width
+from jaxunc.scorers._settings import as_partial
 
 from ._answer import Answer
 from ._fold import Fold
@@ -43,7 +45,7 @@ class Mean(Fold):
     merge: ClassVar[str] = "sum"
 
     def __init__(self, scorer: Callable = scorers.probability):
-        self.scorer = scorers.as_partial(scorer)
+        self.scorer = as_partial(scorer)
 
     def lift(self, counts: Num[Array, "... classes"]):
         """The leaf's score along a last axis (of one entry if it is binary), and 1 for the tree."""
@@ -52,7 +54,7 @@ class Mean(Fold):
     def finish(self, stat) -> Answer:
         """Total over number."""
         mean = safe_divide(stat["score"], jnp.asarray(stat["trees"])[..., None])
-        return answer_of_scores(mean, scorers.score_width(self.scorer))
+        return answer_of_scores(mean, score_width(self.scorer))
 
 
 def answer_of_scores(scores: Float[Array, "... k"], width: float) -> Answer:

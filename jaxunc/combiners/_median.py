@@ -8,6 +8,8 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Float, Num
 
 from jaxunc import scorers
+from jaxunc.scorers._declaration import score_width
+from jaxunc.scorers._settings import as_partial
 
 from ._answer import Answer
 from ._fold import Fold
@@ -36,7 +38,7 @@ class Median(Fold):
     merge: ClassVar[str] = "collect"
 
     def __init__(self, scorer: Callable = scorers.probability):
-        self.scorer = scorers.as_partial(scorer)
+        self.scorer = as_partial(scorer)
 
     def lift(self, counts: Num[Array, "... classes"]):
         """The leaf's score."""
@@ -44,7 +46,7 @@ class Median(Fold):
 
     def finish(self, stat: Float[Array, "... trees k"]) -> Answer:
         """The middle of the trees that count."""
-        return answer_of_scores(median_of_trees(stat), scorers.score_width(self.scorer))
+        return answer_of_scores(median_of_trees(stat), score_width(self.scorer))
 
 
 def median_of_trees(scores: Float[Array, "... trees k"]) -> Float[Array, "... k"]:

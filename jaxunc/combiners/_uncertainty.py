@@ -8,10 +8,11 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Num
 
-from jaxunc import scorers
 from jaxunc._checks import check_one_of
 from jaxunc._numerics import float_dtype, safe_divide, shares_of
-from jaxunc.imprecise import checked_strength, idm_interval
+from jaxunc.imprecise import idm_interval
+from jaxunc.imprecise._strength import checked_strength
+from jaxunc.scorers._plausibility import support
 
 from ._fields import learned_field
 from ._fold import Fold
@@ -112,7 +113,7 @@ class UncertaintyDecomposition(Fold):
             size = jnp.sum(counts.astype(float_dtype(counts, self.s)), axis=-1)
             return {"lower": idm_interval(counts, self.s).lower, "width": self.s / (size + self.s), "trees": trees}
         if self.kind == "plausibility":
-            log_degrees = scorers.support(counts).log_degrees
+            log_degrees = support(counts).log_degrees
             aleatoric = -jnp.expm1(jnp.max(log_degrees, axis=-1))
             return {"aleatoric": aleatoric, "certain": -jnp.expm1(jnp.min(log_degrees, axis=-1)), "trees": trees}
         counts = counts.astype(float_dtype(counts))

@@ -15,7 +15,8 @@ from jaxunc.routing._index import planned_leaf_index
 from jaxunc.routing._leaves import planned_leaf_counts, refuse_average
 from jaxunc.routing._mask import as_mask
 from jaxunc.routing._plan import make_plan
-from jaxunc.tables import as_instances, as_traceable, class_positions
+from jaxunc.tables._instances import as_instances, as_traceable
+from jaxunc.tables._labels import class_positions
 
 ENTRIES = 2**21
 """Counts that are held at a time."""

@@ -12,7 +12,8 @@ from jaxunc.forest._forks import counts_of_forks
 from jaxunc.routing._index import planned_leaf_index
 from jaxunc.routing._mask import as_mask
 from jaxunc.routing._plan import make_plan
-from jaxunc.tables import as_instances, class_positions
+from jaxunc.tables import as_instances
+from jaxunc.tables._labels import class_positions
 
 CHUNK = 16384
 """Instances whose leaf indices are held at a time."""

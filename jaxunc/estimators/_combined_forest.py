@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from jaxunc.combiners import Answer, Fold, LearnedPool
-from jaxunc.counting import both_counts, counted_forest
+from jaxunc.counting import both_counts
+from jaxunc.counting._kinds import counted_forest
 from jaxunc.interop import from_sklearn
 from jaxunc.learning import choose_combiner, guarded, honest_rows
 from jaxunc.learning._honest import FEW_TREES

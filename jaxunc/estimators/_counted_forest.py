@@ -13,7 +13,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from jaxunc._checks import warn
 from jaxunc.combiners import Fold
-from jaxunc.counting import calibration_split, check_counts_mode, counted_forest, leave_one_out, warn_of_pure_leaves
+from jaxunc.counting import leave_one_out
+from jaxunc.counting._kinds import calibration_split, check_counts_mode, counted_forest, warn_of_pure_leaves
 from jaxunc.forest import Forest
 from jaxunc.interop import from_sklearn
 from jaxunc.routing import BoundForest, bind

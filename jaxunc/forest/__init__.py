@@ -1,6 +1,6 @@
 """Trees and forests as padded arrays, and what must hold of them."""
 
-from ._assemble import TreeNodes, assemble, lay_out, snap_to_integers
+from ._assemble import TreeNodes, assemble
 from ._forest import Forest
 from ._forks import MODES
 from ._trees import Forks, Trees
@@ -15,7 +15,5 @@ __all__ = [
     "assemble",
     "check_forest",
     "check_trees",
-    "lay_out",
-    "snap_to_integers",
     "validity",
 ]

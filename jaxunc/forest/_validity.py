@@ -133,37 +133,52 @@ def _raise_if_broken(checked: Trees | Forest, what: str, checks: dict) -> None:
 
 
 def _forks_are_whole(trees: Trees) -> bool:
-    """Whether the children and empty leaves of each fork partition the subtree of one node (on the host).
-
-    From the bottom up two siblings of one fork become one, until one node is left: that of the multi-way test.
-    """
+    """Whether the children and empty leaves of each fork partition the subtree of one node (on the host)."""
     if trees.forks is None:
         return True
-    forks, child, fork = trees.forks, np.asarray(trees.child), np.array(trees.fork)
+    forks, child, label = trees.forks, np.asarray(trees.child), np.array(trees.fork)
     tree, first, node = (np.asarray(part) for part in (forks.tree, forks.first, forks.node))
-    index, reached = np.arange(trees.n_nodes), np.asarray(trees.is_leaf) | (child != np.arange(trees.n_nodes))
+    reached = np.asarray(trees.is_leaf) | (child != np.arange(trees.n_nodes))
     n_trees, n_nodes = child.shape
     if first.shape != (forks.number + 1,) or first[0] != 0 or first[-1] != len(node) or np.any(np.diff(first) < 1):
         return False
     if np.any((tree < 0) | (tree >= n_trees)) or np.any((node < 1) | (node >= n_nodes)):
         return False
     owner = np.repeat(np.arange(forks.number), np.diff(first))
-    empty = np.argwhere(fork >= 0)
-    if np.any(tree[fork[tuple(empty.T)]] != empty[:, 0]) or np.any(fork[tree[owner], node] >= 0):
+    empty = np.nonzero(label >= 0)
+    if np.any(tree[label[empty]] != empty[0]) or np.any(label[tree[owner], node] >= 0):
         return False
-    left = np.bincount(fork[fork >= 0], minlength=forks.number) + np.diff(first)
-    label = fork
+    parts = np.bincount(label[empty], minlength=forks.number) + np.diff(first)
     label[tree[owner], node] = owner
-    if np.count_nonzero(label >= 0) != left.sum() or not reached[tuple(np.argwhere(label >= 0).T)].all():
+    labelled = label >= 0
+    # A node that is the child of two forks, or of one twice, has one label.
+    if np.count_nonzero(labelled) != parts.sum() or not reached[labelled].all():
         return False
-    for t in np.unique(tree):
-        for place in index[child[t] != index][::-1]:  # children lie after their parents
-            here, other = label[t, child[t, place]], label[t, child[t, place] + 1]
-            if here < 0 or here != other or left[here] < 2:
-                continue
-            left[here] -= 1
-            if left[here] > 1:
-                if label[t, place] >= 0:
-                    return False
-                label[t, place] = here
-    return bool(np.all(left == 1))
+    return _each_becomes_one(child, label, parts)
+
+
+def _each_becomes_one(child: np.ndarray, label: np.ndarray, parts: np.ndarray) -> bool:
+    """Whether the nodes with each fork's label ``[trees nodes]``, so many as ``parts``, become one from the bottom up.
+
+    Two siblings of one fork become their parent, in all trees at a time, until the node of the multi-way test is left;
+    that keeps the label which it may have as another test's child. ``label`` and ``parts`` are used up.
+    """
+    n_nodes, child, label = child.shape[1], child.ravel(), label.ravel()
+    inner = np.flatnonzero(child != np.arange(child.size) % n_nodes)
+    parent = np.full(child.size, -1)
+    for side in (0, 1):
+        parent[inner - inner % n_nodes + child[inner] + side] = inner
+    fresh = np.flatnonzero(label >= 0)
+    while len(fresh):
+        place = np.sort(parent[fresh])  # a parent is looked at when either child has got its label
+        place = place[np.diff(place, prepend=-1) > 0]  # np.unique hashes, which takes far longer
+        left = place - place % n_nodes + child[place]
+        joins = (label[left] >= 0) & (label[left] == label[left + 1])
+        place, fork = place[joins], label[left[joins]]
+        np.subtract.at(parts, fork, 1)
+        place, fork = place[parts[fork] > 1], fork[parts[fork] > 1]
+        if np.any(label[place] >= 0):
+            return False
+        label[place] = fork
+        fresh = place
+    return bool(np.all(parts == 1))

@@ -8,7 +8,9 @@ import numpy as np
 
 from jaxunc._checks import as_weights, distinct_labels
 from jaxunc._numerics import NAN_LAST, order_key, order_key_at_or_below
-from jaxunc.tables import LARGEST_CODE, Columns, as_instances, fit_columns, holds_numbers
+from jaxunc.tables import Columns, as_instances, fit_columns
+from jaxunc.tables._fit import holds_numbers
+from jaxunc.tables._levels import LARGEST_CODE
 
 from ._state import Data
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxunc._checks import as_weights, check_one_of, warn
 from jaxunc.forest import Forest
-from jaxunc.tables import class_positions
+from jaxunc.tables._labels import class_positions
 
 from ._rows import HonestRows, Routed, histograms
 from ._sources import Data, Seen, calibration, cross_fitted, has_bags, left_out, out_of_bag

@@ -11,11 +11,10 @@ from ._rejection import RejectionDisplay, RiskCoverageDisplay
 from ._reliability import ReliabilityDisplay
 from ._set_sizes import SetSizeDisplay
 from ._strength import StrengthDisplay
-from ._style import PALETTE, Line, lines_for
+from ._style import Line, lines_for
 from ._uncertainty import UncertaintyDisplay
 
 __all__ = [
-    "PALETTE",
     "ComplexityDisplay",
     "CriticalDifferenceDisplay",
     "IntervalReliabilityDisplay",

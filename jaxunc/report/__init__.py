@@ -1,13 +1,12 @@
 """Comparisons of rules on someone's data: read a table, run a study, show its results."""
 
 from ._data import Table, breast_cancer, read_table
-from ._doubts import find_leaks
-from ._evaluate import METRICS, Outcome, evaluate
+from ._evaluate import Outcome, evaluate
 from ._page import write_page
 from ._rules import RULES, Rule
 from ._run import run
-from ._settings import FORESTS, Settings, check_folds
-from ._store import Results, Store, describe
+from ._settings import FORESTS, Settings
+from ._store import Results, Store
 from ._study import Cell, study
 from ._summary import MEASURES, TITLES, Ranking, average_ranks, averages, best_leaf_sizes, frame, ranking
 from ._table import show
@@ -15,7 +14,6 @@ from ._table import show
 __all__ = [
     "FORESTS",
     "MEASURES",
-    "METRICS",
     "RULES",
     "TITLES",
     "Cell",
@@ -30,10 +28,7 @@ __all__ = [
     "averages",
     "best_leaf_sizes",
     "breast_cancer",
-    "check_folds",
-    "describe",
     "evaluate",
-    "find_leaks",
     "frame",
     "ranking",
     "read_table",

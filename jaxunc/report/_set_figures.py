@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from jaxunc import plotting
+from jaxunc.plotting._style import PALETTE
 
 from ._evaluate import BRIER_RANGE, STRENGTHS
 from ._figures import Picture, drawn
@@ -88,7 +89,7 @@ def _reliability(title: str, bins: dict[str, Any], results: Results) -> Picture:
         display = plotting.IntervalReliabilityDisplay(
             bins["probability"], bins["hits"], bins["lower"], bins["upper"], size=bins["size"]
         )
-        display.plot(ax, band=False, color=plotting.PALETTE[1], linewidth=1, markersize=2.5)
+        display.plot(ax, band=False, color=PALETTE[1], linewidth=1, markersize=2.5)
         ax.set(xlabel=f"probability of {name}", ylabel=f"share of {name if len(classes) == 2 else 'that class'}")
         ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
 

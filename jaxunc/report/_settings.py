@@ -9,7 +9,7 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from jaxunc.combiners._names import check_name
-from jaxunc.counting import COUNTS
+from jaxunc.counting._kinds import COUNTS
 from jaxunc.estimators import RandomDecisionTreesClassifier
 
 from ._data import Table

@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Int
 from sklearn.model_selection import RepeatedStratifiedKFold
 
-from jaxunc.counting import calibration_split, counted_forest, recount
+from jaxunc.counting import recount
+from jaxunc.counting._kinds import calibration_split, counted_forest
 from jaxunc.estimators import RandomDecisionTreesClassifier
 from jaxunc.forest import Forest
 from jaxunc.interop import from_sklearn

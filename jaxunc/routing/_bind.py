@@ -10,7 +10,7 @@ from jaxunc._checks import check_one_of, is_concrete
 from jaxunc.combiners import Fold
 from jaxunc.combiners._combine import read_answer
 from jaxunc.forest import Forest
-from jaxunc.tables import as_instances, as_traceable
+from jaxunc.tables._instances import as_instances, as_traceable
 
 from ._by_rows import ByRows
 from ._drive import cores

@@ -8,7 +8,7 @@ from jax import lax
 from jaxtyping import PyTree
 
 from jaxunc.forest import Forest, Trees
-from jaxunc.tables import as_traceable
+from jaxunc.tables._instances import as_traceable
 
 from ._mask import as_mask
 from ._plan import Plan, column_keys, make_plan

@@ -8,7 +8,7 @@ from jax import lax
 from jaxtyping import Array, Int32, Num
 
 from jaxunc.forest import Forest, Trees
-from jaxunc.tables import as_traceable
+from jaxunc.tables._instances import as_traceable
 
 from ._plan import Plan, column_keys, make_plan
 from ._walk import Form, block_size, default_form, over_blocks, unrolled_depth, walk_levels, walk_tree

@@ -8,7 +8,7 @@ from jaxunc._checks import is_concrete
 from jaxunc._numerics import counts_dtype
 from jaxunc.forest import Forest
 from jaxunc.forest._distinct import narrowest_counts
-from jaxunc.tables import as_traceable
+from jaxunc.tables._instances import as_traceable
 
 from ._following import counts_reached, empty_pairs, follow, round_up
 from ._index import planned_leaf_index

@@ -9,8 +9,7 @@ from jax import lax
 from jaxtyping import Array, PyTree
 
 from jaxunc._numerics import pair_words, split_words
-from jaxunc.combiners import Merging
-from jaxunc.combiners._merge import merge_kinds
+from jaxunc.combiners._merge import Merging, merge_kinds
 
 
 class Layout(NamedTuple):
@@ -51,13 +50,17 @@ def cut(leaf_table: PyTree, merge: PyTree, n_trees: int, n_nodes: int) -> tuple[
                 f"leaf_table holds an array of shape {part.shape}; the forest has {n_trees} trees of {n_nodes} nodes: "
                 f"expected {(n_trees, n_nodes)}, {(n_trees, n_nodes, 'k')} or {(n_trees,)}."
             )
-    groups: list[tuple[int, ...]] = []
-    for size in sorted({plane.dtype.itemsize for plane in planes}):
-        same = [i for i, plane in enumerate(planes) if plane.dtype.itemsize == size]
-        groups += [tuple(same[i : i + 2]) for i in range(0, len(same), 2)]
     of_planes = Merging(tuple(merges), tuple(plane.dtype.name for plane in planes))
     of_scalars = Merging(tuple(scalar_merges), tuple(part.dtype.name for part in scalars))
-    return planes, scalars, Layout(structure, tuple(trailing), of_planes, of_scalars, tuple(groups))
+    return planes, scalars, Layout(structure, tuple(trailing), of_planes, of_scalars, _groups(of_planes.dtypes))
+
+
+def _groups(dtypes: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
+    """Which planes share an element: 32-bit numbers of any kind two by two, and float64s; others are alone."""
+    words = [i for i, dtype in enumerate(dtypes) if jnp.dtype(dtype).itemsize == 4]
+    doubles = [i for i, dtype in enumerate(dtypes) if dtype == "float64"]
+    pairs = [tuple(kind[i : i + 2]) for kind in (words, doubles) for i in range(0, len(kind), 2)]
+    return (*pairs, *((i,) for i in range(len(dtypes)) if i not in words and i not in doubles))
 
 
 def pack(planes: list[Array], layout: Layout) -> list[Array]:

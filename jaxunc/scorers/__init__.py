@@ -1,22 +1,18 @@
 """One leaf's counts → what that leaf says: plain functions, any leading axes, differentiable."""
 
 from ._confidence import confidence_bounds
-from ._declaration import reads_sizes, score_width, scorer
+from ._declaration import scorer
 from ._density import beta_densities
 from ._grid import grid_support_degrees
 from ._linear import linear, ucb
-from ._plausibility import Support, class_one, log_support_degrees, plausibility, support
+from ._plausibility import log_support_degrees, plausibility
 from ._probability import probability
-from ._settings import as_partial
 from ._smoothed import laplace, m_estimate
 from ._uncertainty import LeafUncertainty, degrees_of_preference, mass, uncertainty
 
 __all__ = [
     "LeafUncertainty",
-    "Support",
-    "as_partial",
     "beta_densities",
-    "class_one",
     "confidence_bounds",
     "degrees_of_preference",
     "grid_support_degrees",
@@ -27,10 +23,7 @@ __all__ = [
     "mass",
     "plausibility",
     "probability",
-    "reads_sizes",
-    "score_width",
     "scorer",
-    "support",
     "ucb",
     "uncertainty",
 ]

@@ -5,20 +5,8 @@ data the float32 array that trees test, the values of such columns as positions 
 """
 
 from ._columns import Columns
-from ._fit import fit_columns, holds_numbers
-from ._instances import as_instances, as_traceable
-from ._labels import class_positions
-from ._levels import LARGEST_CODE, Levels, fit_levels, level_codes
+from ._fit import fit_columns
+from ._instances import as_instances
+from ._levels import Levels
 
-__all__ = [
-    "LARGEST_CODE",
-    "Columns",
-    "Levels",
-    "as_instances",
-    "as_traceable",
-    "class_positions",
-    "fit_columns",
-    "fit_levels",
-    "holds_numbers",
-    "level_codes",
-]
+__all__ = ["Columns", "Levels", "as_instances", "fit_columns"]

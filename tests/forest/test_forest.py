@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import jaxunc as ju
-from jaxunc.forest import snap_to_integers, validity
+from jaxunc.forest import validity
+from jaxunc.forest._assemble import snap_to_integers
 from tests._forests import forest_of_leaves, leaf_nodes, padded, toy_data, toy_forest, toy_model
 from tests._refusal import refuses
 

@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jax.test_util import check_grads
 
-from jaxunc.imprecise import FractionsWarning, Interval, checked_strength, differences, dominance, idm_interval
+from jaxunc.imprecise import FractionsWarning, Interval, dominance, idm_interval
+from jaxunc.imprecise._dominance import differences
+from jaxunc.imprecise._strength import checked_strength
 from tests._forests import positive_counts, random_counts
 from tests._golden import golden
 from tests._refusal import refuses

@@ -2,6 +2,7 @@
 
 from jaxunc import report
 from jaxunc.report import Cell, Outcome, Results, Settings, Table
+from jaxunc.report._store import describe
 
 BINS, POINTS = 10, 20
 DECIDED = {"1": 0.75, "2": 0.5, "3": 0.25, "5": 0.0, "10": 0.0, "20": 0.0}
@@ -29,7 +30,7 @@ def made_up_results(table: Table, settings: Settings, rules=tuple(report.RULES))
         for repeat in range(settings.n_repeats)
         for fold in range(settings.n_folds)
     }
-    return Results(report.describe(table, settings) | {"rules": list(rules)}, outcome)
+    return Results(describe(table, settings) | {"rules": list(rules)}, outcome)
 
 
 def _of_sets(decided: float) -> dict[str, float | None]:

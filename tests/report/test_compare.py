@@ -19,6 +19,7 @@ import jaxunc
 from jaxunc import report
 from jaxunc.__main__ import main
 from jaxunc.estimators import RandomDecisionTreesClassifier
+from jaxunc.report._evaluate import METRICS
 from tests.report._made_up import made_up_results
 
 pytestmark = pytest.mark.once
@@ -117,7 +118,7 @@ def assert_same_records(found, expected, *, auc=1e-6):
         assert {k: a[k] for k in ("forest", "leaf_size", "repeat", "fold", "rule")} == {
             k: b[k] for k in ("forest", "leaf_size", "repeat", "fold", "rule")
         }
-        for name in report.METRICS:
+        for name in METRICS:
             assert a[name] == pytest.approx(b[name], abs=auc if name == "auc" else 1e-6), name
 
 

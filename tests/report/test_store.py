@@ -5,6 +5,7 @@ import json
 import pytest
 
 from jaxunc import report
+from jaxunc.report._store import describe
 from tests.report._made_up import made_up_results
 
 pytestmark = pytest.mark.once
@@ -148,7 +149,7 @@ def test_damaged_outcomes_are_run_again_or_refused(table, tmp_path, damage):
     damage(entry)
     journal.write_text("\n".join([*lines[:3], json.dumps(entry), *lines[4:]]) + "\n", encoding="utf-8")
     assert len(report.Store(tmp_path, table, SETTINGS).outcomes) == 2
-    document = {**report.describe(table, SETTINGS), "forests": [*map(json.loads, lines[1:3]), entry]}
+    document = {**describe(table, SETTINGS), "forests": [*map(json.loads, lines[1:3]), entry]}
     (tmp_path / "results.json").write_text(json.dumps(document), encoding="utf-8")
     with pytest.raises(ValueError, match=r"results\.json"):
         report.Store(tmp_path, table, SETTINGS)

@@ -10,6 +10,7 @@ import pytest
 
 from jaxunc import scorers
 from jaxunc.imprecise import FractionsWarning
+from jaxunc.scorers._plausibility import support
 from tests._refusal import refuses
 
 TAKE_COUNTS = {
@@ -25,11 +26,11 @@ TAKE_COUNTS = {
     "plausibility": scorers.plausibility,
     "plausibility on a grid": partial(scorers.plausibility, method="grid"),
     "probability": scorers.probability,
-    "support": scorers.support,
+    "degrees and ignorance": support,
     "ucb": partial(scorers.ucb, n_samples=10),
     "uncertainty": scorers.uncertainty,
 }
-OTHERS = {"LeafUncertainty", "Support", "as_partial", "class_one", "reads_sizes", "score_width", "scorer"}
+OTHERS = {"LeafUncertainty", "scorer"}
 each_scorer = pytest.mark.parametrize("name", TAKE_COUNTS)
 
 

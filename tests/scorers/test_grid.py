@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxunc.scorers import grid_support_degrees, support
+from jaxunc.scorers import grid_support_degrees
+from jaxunc.scorers._plausibility import support
 from tests import _reference as reference
 from tests._golden import column, golden
 from tests._refusal import refuses

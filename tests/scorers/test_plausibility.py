@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from jax.test_util import check_grads
 
 import jaxunc as ju
+from jaxunc.scorers._declaration import score_width
+from jaxunc.scorers._plausibility import support as support_of
 from tests import _reference as reference
 from tests._compilations import compilations
 from tests._golden import column, golden
@@ -16,7 +18,7 @@ from tests._refusal import refuses
 
 LEAVES = golden("scorers")
 # Compiled once per shape; that an eager call does not compile again is tested below.
-SUPPORT = jax.jit(ju.scorers.support)
+SUPPORT = jax.jit(support_of)
 COUNTS = np.stack([column(LEAVES, "n_neg"), column(LEAVES, "n_pos")], axis=-1)
 
 
@@ -90,7 +92,7 @@ def test_gradient_by_finite_differences(x64):
     counts = jnp.array([[3.0, 5.0], [5.0, 3.0], [0.7, 12.0], [40.0, 41.0], [1e4, 2e4], [2.5, 2.5]])
 
     def outputs(counts):
-        leaf = ju.scorers.support(counts)
+        leaf = support_of(counts)
         return leaf.log_degrees, leaf.preference
 
     check_grads(jax.jit(outputs), (counts,), order=1, modes=("fwd", "rev"), eps=1e-5, rtol=1e-6, atol=1e-6)
@@ -170,6 +172,6 @@ def test_three_classes_are_refused():
 
 def test_widths():
     """What makes a probability of a score: the width of its range, also through settings."""
-    assert ju.scorers.score_width(ju.scorers.probability) == 1
-    assert ju.scorers.score_width(ju.scorers.plausibility) == 2
-    assert ju.scorers.score_width(jax.tree_util.Partial(ju.scorers.plausibility)) == 2
+    assert score_width(ju.scorers.probability) == 1
+    assert score_width(ju.scorers.plausibility) == 2
+    assert score_width(jax.tree_util.Partial(ju.scorers.plausibility)) == 2

@@ -9,7 +9,8 @@ import pytest
 from jax.tree_util import Partial
 
 import jaxunc as ju
-from jaxunc.scorers import as_partial, reads_sizes, score_width
+from jaxunc.scorers._declaration import reads_sizes, score_width
+from jaxunc.scorers._settings import as_partial
 from tests._refusal import refuses
 from tests.scorers import _postponed
 

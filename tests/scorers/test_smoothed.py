@@ -7,7 +7,8 @@ import pytest
 from jax.tree_util import Partial
 
 import jaxunc as ju
-from jaxunc.scorers import laplace, linear, m_estimate, probability, score_width, ucb
+from jaxunc.scorers import laplace, linear, m_estimate, probability, ucb
+from jaxunc.scorers._declaration import score_width
 from tests._golden import column, golden
 from tests._refusal import refuses
 

@@ -12,7 +12,8 @@ import pandas
 import pytest
 import scipy.sparse
 
-from jaxunc.tables import Columns, Levels, fit_columns, holds_numbers
+from jaxunc.tables import Columns, Levels, fit_columns
+from jaxunc.tables._fit import holds_numbers
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once

@@ -7,7 +7,9 @@ import pandas
 import pytest
 import scipy.sparse
 
-from jaxunc.tables import Columns, Levels, as_instances, as_traceable, class_positions, fit_columns
+from jaxunc.tables import Columns, Levels, as_instances, fit_columns
+from jaxunc.tables._instances import as_traceable
+from jaxunc.tables._labels import class_positions
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from jaxunc.tables import Levels, as_instances, fit_columns, fit_levels, level_codes
+from jaxunc.tables import Levels, as_instances, fit_columns
+from jaxunc.tables._levels import fit_levels, level_codes
 
 pytestmark = pytest.mark.once
 
