@@ -10,8 +10,9 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int32, Num, PyTree
 
 from jaxunc._numerics import TwoFloat, float_dtype
-from jaxunc.combiners import Calibrated, Fold, Merging
+from jaxunc.combiners import Calibrated, Fold
 from jaxunc.combiners._lift import check_tree_fields, has_tree_fields, lift_tree
+from jaxunc.combiners._merge import Merging
 from jaxunc.forest import Forest
 from jaxunc.forest._distinct import bucket, narrowest_counts
 from jaxunc.routing import fold, leaf_table
