@@ -14,6 +14,7 @@ from ._fold import Fold
 from ._generalized_mixture import GeneralizedMixture
 from ._generalized_vote import GeneralizedVote
 from ._learned_pool import LearnedPool
+from ._learned_vote import LearnedVote
 from ._maximum import Maximum
 from ._mean import Mean
 from ._median import Median
@@ -45,6 +46,7 @@ __all__ = [
     "GeneralizedMixture",
     "GeneralizedVote",
     "LearnedPool",
+    "LearnedVote",
     "Maximum",
     "Mean",
     "Median",
