@@ -19,7 +19,7 @@ TITLES = {
 }
 MEANINGS = {
     "pool": "`LearnedPool`; both counts where there is a bootstrap",
-    "guarded": 'the pool or a calibrated mean, by cross-validation on the honest rows: `combiner="learned"`',
+    "guarded": "the pool or a calibrated mean, by cross-validation on the honest rows: `choose_combiner`",
     "pool, in-bag": "`LearnedPool` of in-bag counts",
     "mean": "mean of probabilities, as scikit-learn",
     "P": "the mean and the best of sixteen calibrators (temperature, Platt, vector, one-vs-rest; four clips)",

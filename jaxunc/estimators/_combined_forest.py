@@ -8,7 +8,7 @@ from jaxunc.combiners import Answer, Fold, LearnedPool
 from jaxunc.counting import both_counts
 from jaxunc.counting._kinds import counted_forest
 from jaxunc.interop import from_sklearn
-from jaxunc.learning import choose_combiner, guarded, honest_rows
+from jaxunc.learning import fit_combiner, honest_rows
 from jaxunc.learning._honest import FEW_TREES
 from jaxunc.routing import BoundForest, bind
 
@@ -30,7 +30,7 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         The rule by its name (`jaxunc.combiners.RULES`: ``"mean"``, ``"vote"``, ``"evidence"``, ``"dempster"``, …, or
         as ``jaxunc compare`` calls it, `jaxunc.combiners.CONFIGURED`: ``"plausibility"``, ``"dempster-p"``, …), or a
         rule object. ``"learned"``: a pool of leaves whose numbers are learned from the training instances through their
-        out-of-bag trees (`jaxunc.LearnedPool`), or a calibrated mean where that does better in a cross-validation.
+        out-of-bag trees (`jaxunc.LearnedPool`).
         Default: ``"learned"`` with in-bag counts of a forest with a bootstrap, 50 trees and data without weights, else
         ``"mixture"``, the generalised mixture of class frequencies, close to scikit-learn's mean and
         better rather than worse: see the notes.
@@ -56,8 +56,8 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
     combiner_
         The rule.
     learned_
-        With ``combiner="learned"``: what was learned and chosen, a `jaxunc.learning.Chosen`; ``learned_.losses`` are
-        the candidates' log losses, ``combiner_.words()`` says what a pool has learned.
+        With ``combiner="learned"``: how learning went, a `jaxunc.learning.Fitted`; ``combiner_.words()`` says what was
+        learned.
     classes_, n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
     oob_decision_function_, oob_score_
@@ -84,9 +84,13 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
     the one with the largest prior. Class weights of the forest weigh what is counted, too. Missing values go as far
     as the forest's own support for them; sparse data are not supported.
 
-    **The default rule.** LEARNEDTEXT Where nothing can be learned without growing more forests, the mixture has better
-    Brier scores than the mean in grown-out forests, on 17 sets of two classes against 5 and on 11 of more against 1
-    (``benchmarks/results/rules.md``), and decides and ranks as it does. ``"probability"`` is the mean.
+    **The default rule.** Over 35 data sets (``benchmarks/results/learning``) the learned pool has a smaller log loss
+    than the mean in grown-out random forests on 33, by 20 % in the median, a smaller Brier score on 33, by 10 %, and a
+    larger AUC on 29; a smaller log loss than isotonic regression on 34, by 6 %. On small sets that a forest answers
+    nearly without error (wine, dermatology) a calibrated mean was better; `jaxunc.learning.choose_combiner` chooses by
+    cross-validation, which helped little. Where nothing can be learned without growing more forests, the mixture has
+    better Brier scores than the mean in grown-out forests, on 17 sets of two classes against 5 and on 11 of more
+    against 1 (``benchmarks/results/rules.md``), and decides and ranks as it does. ``"probability"`` is the mean.
 
     Examples
     --------
@@ -176,9 +180,9 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
             if bags:
                 out_of_bag = counted_forest(self.forest_, model, "oob", X, y, sample_weight).forest
                 wide = both_counts(self.forest_, out_of_bag)
-        self.learned_ = choose_combiner(guarded(rows), rows)
-        rule = self.learned_.fitted.combiner
-        return rule, bind(wide if wide is not None and rule.count_kinds == 2 else self.forest_, rule)
+        self.learned_ = fit_combiner(LearnedPool(rows.prior, both=wide is not None), rows)
+        rule = self.learned_.combiner
+        return rule, bind(self.forest_ if wide is None else wide, rule)
 
     def _make_rule(self, prior, *, n_samples, n_trees: int) -> Fold:
         if self._learns():
