@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import make_classification
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.metrics import roc_auc_score
 
@@ -163,3 +164,19 @@ def test_bad_input(fitted):
         honest_rows(ju.grow_random_trees(jax.random.key(0), X, y, n_trees=3), X, (y + 1) % len(model.classes_))
     with refuses(ValueError, "tree_mask"):
         honest_rows(model, X, y, source="oob", tree_mask=np.ones((len(y), 20), bool))
+
+
+def test_what_is_learned_out_of_bag_is_as_good_as_what_fresh_rows_teach():
+    """Simulated tables, where fresh rows are free: the excess loss over a pool that as many fresh rows have taught."""
+    n, excess = 2000, []
+    for seed in range(5):
+        X, y = make_classification(2 * n + 4000, 10, n_informative=5, flip_y=0.1, class_sep=0.8, random_state=seed)
+        X = X.astype(np.float32)
+        model = RandomForestClassifier(100, random_state=seed).fit(X[:n], y[:n])
+        rows = honest_rows(model, X[:n], y[:n])
+        fresh = honest_rows(model, X[n : 2 * n], y[n : 2 * n], source="calibration")
+        judge = honest_rows(model, X[2 * n :], y[2 * n :], source="calibration")
+        taught = (ju.learning.fit_combiner(ju.LearnedPool(rows.prior), r).combiner for r in (rows, fresh))
+        own, best = (ju.learning.loss_on(rule, judge) for rule in taught)
+        excess.append(own / best - 1)
+    assert np.median(excess) < 0.005
