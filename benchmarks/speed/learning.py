@@ -52,7 +52,7 @@ def histograms(n: int, n_trees: int, repeats: int) -> dict:
 
 
 def pure_fold(sizes: list[int], n_trees: int) -> dict:
-    """Value and gradient in weights of the trees, in mini-batches of 8192 rows, and what the program keeps in memory."""
+    """Value and gradient in weights of the trees, in mini-batches of 8192 rows, and the memory of the program."""
     X, y = make_classification(max(sizes), 30, n_informative=10, flip_y=0.1, random_state=0)
     X = X.astype(np.float32)
     model = RandomForestClassifier(n_trees, min_samples_leaf=8, n_jobs=-1, random_state=0).fit(X[:20000], y[:20000])
