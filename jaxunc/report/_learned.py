@@ -12,6 +12,9 @@ from jaxunc.forest import Forest
 from jaxunc.learning import HonestRows, fit_combiner, guarded, honest_rows
 from jaxunc.routing import bind
 
+N_FOLDS = 3
+"""Of cross-fitting, where forests have no bootstrap or few trees."""
+
 Answers = Callable[[np.ndarray], Answer]
 """Instances → what is answered for them."""
 
@@ -20,11 +23,14 @@ def learn(names: Sequence[str], model: Any, forest: Forest, X: np.ndarray, y: np
     """Those of "learned", "calibrated" and "isotonic" that are named.
 
     ``model`` is what grew the forest on these instances, or the forest itself if its tests do not depend on labels.
+    Where a class has fewer instances than there are folds nothing is learned, and all three are the mean.
     """
     if not names:
         return {}
+    if np.bincount(y, minlength=forest.n_classes).min() < N_FOLDS:
+        return dict.fromkeys(names, bind(forest, Mean()).answer)
     bags = hasattr(type(model), "estimators_samples_") and model.bootstrap
-    rows = honest_rows(model, X, y, source="oob" if bags else "auto", counts="both" if bags else "inbag", n_folds=3)
+    rows = honest_rows(model, X, y, counts="both" if bags else "inbag", n_folds=N_FOLDS)
     wide = forest
     if bags:
         wide = both_counts(forest, recount(forest, X, y, tree_mask=oob_mask(model, len(y))))
