@@ -17,6 +17,10 @@ SHORTEST = 2.0**-20
 """The shortest step that a search along a line tries."""
 
 
+ENOUGH = 1e-5
+"""Steps that gain less than this share of the objective, three in a row, are the last: rows tell no more."""
+
+
 class Step(NamedTuple):
     """Where a descent stands."""
 
@@ -82,7 +86,7 @@ def descend(objective: Callable, shape: tuple, numbers, problem) -> Iterator[Ste
         if not new_value <= value + noise * abs(value):
             yield Step(numbers, value, float(steepest), True)
             return
-        few = few + 1 if value - new_value < 1e-6 * max(abs(new_value), 1e-3) else 0
+        few = few + 1 if value - new_value < ENOUGH * max(abs(new_value), 1e-3) else 0
         numbers, value, slope, steepest = there, new_value, new_slope, new_steepest
         yield Step(numbers, value, float(steepest), few >= 3 or float(steepest) < 1e-6)
 

@@ -114,7 +114,7 @@ def _matches(name: str, known: str) -> bool:
     return known == name or known.startswith(name + ".") or known.endswith("." + name)
 
 
-def split(rule: Fold, spec: tuple[Parameter | None, ...]) -> tuple[list[Array], list[Array], Any]:
+def split(rule: Fold, spec: tuple[Parameter | None, ...]) -> tuple[list[Array], list, Any]:
     """(free numbers of what is learned, leaves of the rule, its structure)."""
     leaves, structure = jax.tree.flatten(rule)
     free = [

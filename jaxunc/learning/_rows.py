@@ -185,7 +185,8 @@ def histograms(count_table: np.ndarray, code: np.ndarray, mask: np.ndarray | Non
         for i in range(0, len(code), CHUNK)
     ]
     slots = _slots(max(part[0].shape[1] for part in parts))
-    rows = bucket(len(code), 256)
+    eighth = bucket(len(code), 256) // 8
+    rows = -(-len(code) // eighth) * eighth
     whole_code, whole_times = np.zeros((rows, slots), np.int32), np.zeros((rows, slots), np.float32)
     start = 0
     for codes, times in parts:
