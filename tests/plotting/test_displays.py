@@ -6,6 +6,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from jaxunc import comparison, metrics, plotting
+from jaxunc.plotting._style import PALETTE
 
 matplotlib.use("Agg")
 pytestmark = pytest.mark.once
@@ -71,7 +72,7 @@ def test_leaf_sizes(ax):
     for rule, line in display.lines_.items():
         np.testing.assert_allclose(line.get_ydata(), values[rule])
     colours = {line.get_color() for line in display.lines_.values()}
-    assert len(colours) == len(plotting.PALETTE) + 1, "seven stand out, the others are grey"
+    assert len(colours) == len(PALETTE) + 1, "seven stand out, the others are grey"
     looks = {(line.get_marker(), line.get_linestyle()) for line in list(display.lines_.values())[-7:]}
     assert len(looks) > 3, "without colours too"
 
