@@ -45,9 +45,21 @@ from jaxunc.forest import Forest, Trees, check_forest
 from jaxunc.routing import BoundForest, bind, leaf_counts, leaf_index
 
 if TYPE_CHECKING:
-    from jaxunc import comparison, decisions, estimators, growing, interop, learning, metrics, plotting, smoothing
+    from jaxunc import (
+        comparison,
+        decisions,
+        estimators,
+        growing,
+        interop,
+        learning,
+        metrics,
+        plotting,
+        smoothing,
+        stopping,
+    )
     from jaxunc.growing import grow_random_trees
     from jaxunc.interop import from_sklearn
+    from jaxunc.stopping import predict_until_settled
 
 __version__ = "0.1.0"
 
@@ -105,18 +117,23 @@ __all__ = [
     "metrics",
     "oob_mask",
     "plotting",
+    "predict_until_settled",
     "recount",
     "routing",
     "scorers",
     "smoothing",
+    "stopping",
     "tables",
     "tree_field",
 ]
 
 # Read at their first use, and listed above for type checkers: scikit-learn and SciPy's statistics take longer to import
 # than JAX does, and who binds a rule needs neither them nor the rooms that measure, decide, smooth or grow.
-_ROOMS = ("comparison", "decisions", "estimators", "growing", "interop", "learning", "metrics", "plotting", "smoothing")
-_ROOM_OF = {"from_sklearn": "interop", "grow_random_trees": "growing"}
+_ROOMS = (
+    *("comparison", "decisions", "estimators", "growing", "interop", "learning", "metrics", "plotting", "smoothing"),
+    "stopping",
+)
+_ROOM_OF = {"from_sklearn": "interop", "grow_random_trees": "growing", "predict_until_settled": "stopping"}
 
 if not TYPE_CHECKING:  # so that they still report names that do not exist
 
