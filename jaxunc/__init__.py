@@ -45,7 +45,18 @@ from jaxunc.forest import Forest, Trees, check_forest
 from jaxunc.routing import BoundForest, bind, leaf_counts, leaf_index
 
 if TYPE_CHECKING:
-    from jaxunc import comparison, decisions, estimators, growing, interop, learning, metrics, plotting, smoothing
+    from jaxunc import (
+        comparison,
+        datasets,
+        decisions,
+        estimators,
+        growing,
+        interop,
+        learning,
+        metrics,
+        plotting,
+        smoothing,
+    )
     from jaxunc.growing import grow_random_trees
     from jaxunc.interop import from_sklearn
 
@@ -88,6 +99,7 @@ __all__ = [
     "combiners",
     "comparison",
     "counting",
+    "datasets",
     "decisions",
     "estimators",
     "forest",
@@ -115,7 +127,10 @@ __all__ = [
 
 # Read at their first use, and listed above for type checkers: scikit-learn and SciPy's statistics take longer to import
 # than JAX does, and who binds a rule needs neither them nor the rooms that measure, decide, smooth or grow.
-_ROOMS = ("comparison", "decisions", "estimators", "growing", "interop", "learning", "metrics", "plotting", "smoothing")
+_ROOMS = (
+    *("comparison", "datasets", "decisions", "estimators", "growing", "interop", "learning", "metrics", "plotting"),
+    "smoothing",
+)
 _ROOM_OF = {"from_sklearn": "interop", "grow_random_trees": "growing"}
 
 if not TYPE_CHECKING:  # so that they still report names that do not exist
