@@ -56,9 +56,11 @@ if TYPE_CHECKING:
         metrics,
         plotting,
         smoothing,
+        stopping,
     )
     from jaxunc.growing import grow_random_trees
     from jaxunc.interop import from_sklearn
+    from jaxunc.stopping import predict_until_settled
 
 __version__ = "0.1.0"
 
@@ -117,10 +119,12 @@ __all__ = [
     "metrics",
     "oob_mask",
     "plotting",
+    "predict_until_settled",
     "recount",
     "routing",
     "scorers",
     "smoothing",
+    "stopping",
     "tables",
     "tree_field",
 ]
@@ -129,9 +133,9 @@ __all__ = [
 # than JAX does, and who binds a rule needs neither them nor the rooms that measure, decide, smooth or grow.
 _ROOMS = (
     *("comparison", "datasets", "decisions", "estimators", "growing", "interop", "learning", "metrics", "plotting"),
-    "smoothing",
+    *("smoothing", "stopping"),
 )
-_ROOM_OF = {"from_sklearn": "interop", "grow_random_trees": "growing"}
+_ROOM_OF = {"from_sklearn": "interop", "grow_random_trees": "growing", "predict_until_settled": "stopping"}
 
 if not TYPE_CHECKING:  # so that they still report names that do not exist
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from jaxunc.combiners import Answer, Fold, LearnedPool
 from jaxunc.counting import both_counts
@@ -11,6 +12,8 @@ from jaxunc.interop import from_sklearn
 from jaxunc.learning import fit_combiner, honest_rows
 from jaxunc.learning._honest import FEW_TREES
 from jaxunc.routing import BoundForest, bind
+from jaxunc.stopping import Settled, predict_until_settled
+from jaxunc.stopping._leader import Criterion, Population
 
 from ._counted_forest import CountedForest
 from ._rule_classifier import RuleClassifier, decisive
@@ -133,6 +136,27 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         if self._learns():
             self._check_learning(X)
         return super().fit(X, y, sample_weight)
+
+    def predict_polled(
+        self,
+        X,
+        *,
+        confidence: float = 0.99,
+        max_trees: int | None = None,
+        criterion: Criterion = "bound",
+        population: Population = "infinite",
+        prior=1.0,
+    ) -> Settled:
+        """Labels by majority vote, each instance polling trees until the winner is settled with this confidence.
+
+        The vote of the trees (each votes for its leaf's largest class), whatever the rule is: `predict` may differ.
+        Arguments and errors as for `jaxunc.stopping.predict_until_settled`; of what it returns ``predicted`` holds
+        labels here. ``n_polled`` says how many trees each instance took.
+        """
+        check_is_fitted(self)
+        settings = {"confidence": confidence, "max_trees": max_trees, "criterion": criterion}
+        heard = predict_until_settled(self.forest_, self._instances(X), **settings, population=population, prior=prior)
+        return heard._replace(predicted=self.classes_[heard.predicted])
 
     def _default_name(self, X, y, sample_weight) -> str:
         """Whether there is something to learn from, without growing more forests for it."""

@@ -18,6 +18,7 @@ from jaxunc.imprecise import Interval
 from jaxunc.routing import bind
 
 from ._learned import Answers
+from ._polling import polling
 from ._rules import RULES
 
 METRICS = {"accuracy": True, "auc": True, "brier": False, "log_loss": False}
@@ -84,6 +85,8 @@ class Outcome(NamedTuple):
     more than `MOST_CLASSES`."""
     brier_range: dict[str, float]
     """{`BRIER_RANGE`: value}, of the same intervals; empty unless there are two classes."""
+    polling: dict[str, float]
+    """{`POLL_MEASURES`: value} of a vote that stops when it is settled. Empty for more than `MOST_CLASSES`."""
 
 
 def evaluate(
@@ -123,6 +126,7 @@ def evaluate(
         set_sizes,
         _interval_bins(*known) if known else {},
         _brier_range(*known) if known and forest.n_classes == 2 else {},
+        polling(answers["leaves"], labels) if cautious else {},
     )
 
 

@@ -11,6 +11,7 @@ from markupsafe import Markup, escape
 
 from ._evaluate import INTERVAL_STRENGTH, METRICS
 from ._figures import Picture, curve_pictures, highlighted, leaf_size_pictures, rank_pictures, uncertainty_pictures
+from ._polling import CONFIDENCE
 from ._rules import RULES
 from ._set_figures import interval_pictures, set_pictures
 from ._store import Results
@@ -18,6 +19,7 @@ from ._summary import (
     BASELINE,
     DECIMALS,
     MEASURES,
+    POLL_TITLES,
     SET_TITLES,
     TABLE_STRENGTHS,
     TITLES,
@@ -28,6 +30,7 @@ from ._summary import (
     best_leaf_sizes,
     frame,
     has_sets,
+    poll_averages,
     ranking,
     set_averages,
     shown_leaf_sizes,
@@ -78,6 +81,9 @@ def page(results: Results) -> str:
         ranks=_rank_rows(records, rankings),
         sets=_set_rows(results, records),
         set_titles=SET_TITLES.values(),
+        polls=_poll_rows(results),
+        poll_titles=POLL_TITLES.values(),
+        poll_confidence=CONFIDENCE,
         figures=figures,
         meanings={name: RULES[name].meaning for name in results.about["rules"]},
         interval_strength=INTERVAL_STRENGTH,
@@ -134,6 +140,15 @@ def _set_rows(results: Results, records: Any) -> list[dict[str, Any]]:
             cells = mean.loc[(forest, s)].tolist()
             rows.append({"forest": f"{forest}, leaf size {leaf_size}", "s": s, "cells": cells})
     return [{**row, "cells": [f"{v:.3f}" if v == v else "–" for v in row["cells"]]} for row in rows]
+
+
+def _poll_rows(results: Results) -> list[dict[str, Any]]:
+    """A row per kind of forest and leaf size: what a vote takes that stops when it is settled."""
+    rows = []
+    for (forest, leaf_size), row in poll_averages(results).iterrows():
+        cells = [f"{row[name]:.1f}" if name == "n_polled" else f"{row[name]:.3f}" for name in POLL_TITLES]
+        rows.append({"forest": f"{forest}, leaf size {leaf_size}", "cells": cells})
+    return rows
 
 
 def _larger(measure: str) -> bool:

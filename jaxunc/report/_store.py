@@ -1,15 +1,16 @@
 """A folder that holds a study: outcomes as they finish, and at the end ``results.json``.
 
 Outcomes are appended to ``unfinished.jsonl``, a line each behind a first line that says what is run on what. A study
-that was interrupted goes on from there; a line that was cut off is run again. ``results.json`` (format version 4) is
+that was interrupted goes on from there; a line that was cut off is run again. ``results.json`` (format version 5) is
 one object:
 
 * ``format``, ``format_version``; ``versions`` of jaxunc, jax, numpy and scikit-learn;
 * ``data``: name, sizes, classes, notes and warnings, and a hash of the values;
 * ``settings``: those of the command line; ``rules``: their names;
 * ``forests``: for each forest its ``forest``, ``leaf_size``, ``repeat``, ``fold`` and the parts of an `Outcome`:
-  ``measures``, ``reliability``, ``rejection``, ``uncertainty``, (since version 3) ``sets``, now for more s, and (since
-  version 4) ``set_sizes``, ``intervals`` and ``brier_range``; what does not suit the number of classes is empty.
+  ``measures``, ``reliability``, ``rejection``, ``uncertainty``, (since version 3) ``sets``, now for more s, (since
+  version 4) ``set_sizes``, ``intervals`` and ``brier_range``, and (since version 5) ``polling``; what does not suit the
+  number of classes is empty.
 """
 
 import hashlib
@@ -40,6 +41,7 @@ from ._evaluate import (
     STRENGTHS,
     Outcome,
 )
+from ._polling import POLL_MEASURES
 from ._settings import Settings
 from ._study import Cell, cells
 
@@ -67,7 +69,7 @@ def describe(table: Table, settings: Settings) -> dict[str, Any]:
         digest.update(repr(values.shape).encode() + np.ascontiguousarray(values).tobytes())
     about = {
         "format": "jaxunc compare",
-        "format_version": 4,
+        "format_version": 5,
         "versions": {"jaxunc": __version__, "jax": jax.__version__, "numpy": np.__version__}
         | {"scikit-learn": sklearn.__version__},
         "data": {
@@ -218,6 +220,7 @@ def _is_sound(outcome: Outcome, rules: list[str], n_classes: int) -> bool:
         and list(outcome.intervals) == [name for name in INTERVAL_BINS if cautious]
         and all(len(part) == N_BINS for part in outcome.intervals.values())
         and list(outcome.brier_range) == [name for name in BRIER_RANGE if n_classes == 2]
+        and list(outcome.polling) == [name for name in POLL_MEASURES if cautious]
     )
 
 

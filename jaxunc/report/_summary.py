@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 from jaxunc import comparison
 
 from ._evaluate import BRIER_RANGE, MEASURES, METRICS, MOST_CLASSES, SET_MEASURES, Outcome
+from ._polling import POLL_MEASURES
 from ._store import Results
 
 TITLES = {
@@ -29,6 +30,15 @@ SET_TITLES = {
     "set_size": "set size",
 }
 """What tables call the measures of sets."""
+
+POLL_TITLES = {
+    "n_polled": "trees",
+    "settled": "settled",
+    "accuracy": "accuracy",
+    "whole_accuracy": "of all trees",
+    "same": "same class",
+}
+"""What tables call the measures of votes that stop when they are settled."""
 
 TABLE_STRENGTHS = (1, 2, 5)
 """The values of s that tables show."""
@@ -117,6 +127,13 @@ def set_averages(results: Results, records: Any) -> Any:
     mean: Any = table.assign(single_set_accuracy=right).groupby(["forest", "s"], sort=False).mean()
     decided = mean["determinacy"].where(mean["determinacy"] > 0)
     return mean.assign(single_set_accuracy=mean["single_set_accuracy"] / decided)
+
+
+def poll_averages(results: Results) -> Any:
+    """Means over test folds of `POLL_MEASURES`, a row for each kind of forest and leaf size."""
+    rows = [{**cell._asdict(), **outcome.polling} for cell, outcome in results.outcomes.items() if outcome.polling]
+    table: Any = pd.DataFrame(rows, columns=pd.Index(["forest", "leaf_size", *POLL_MEASURES]))
+    return table.groupby(["forest", "leaf_size"], sort=False).mean()
 
 
 def baseline_accuracy(results: Results, records: Any) -> dict[str, float]:

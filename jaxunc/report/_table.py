@@ -10,11 +10,13 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from ._evaluate import METRICS
+from ._polling import CONFIDENCE
 from ._rules import RULES
 from ._settings import Settings
 from ._store import Results
 from ._summary import (
     DECIMALS,
+    POLL_TITLES,
     SET_TITLES,
     TABLE_STRENGTHS,
     TITLES,
@@ -23,6 +25,7 @@ from ._summary import (
     best_leaf_sizes,
     frame,
     has_sets,
+    poll_averages,
     set_averages,
     shown_leaf_sizes,
 )
@@ -38,7 +41,7 @@ def show(console: Console, results: Results) -> None:
     for note in data_notes(results):
         say(note)
     tables = [_averages_table(console, settings, records), _ranks_table(settings, records)]
-    tables += [_sets_table(results, records)] if has_sets(results) else []
+    tables += [_sets_table(results, records), _polling_table(results)] if has_sets(results) else []
     for part in tables:
         console.print()
         console.print(part)
@@ -106,6 +109,16 @@ def _sets_table(results: Results, records: Any) -> RichTable:
         grid.add_row(Text(f"{forest}, leaf size {leaf_size}", style="bold"))
         for s in TABLE_STRENGTHS:
             grid.add_row("", str(s), *("-" if v != v else f"{v:.3f}" for v in mean.loc[(forest, s)]))
+    return grid
+
+
+def _polling_table(results: Results) -> RichTable:
+    grid = _grid(f"A majority vote that stops when it is settled (confidence {CONFIDENCE})")
+    for name in ("leaf", *POLL_TITLES.values()):
+        grid.add_column(name, justify="right", no_wrap=True)
+    for (forest, leaf_size), row in poll_averages(results).iterrows():
+        cells = [f"{row[name]:.1f}" if name == "n_polled" else f"{row[name]:.3f}" for name in POLL_TITLES]
+        grid.add_row(str(forest), str(leaf_size), *cells)
     return grid
 
 

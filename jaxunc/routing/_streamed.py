@@ -16,7 +16,7 @@ from ._drive import Chunk, Part, Shapes, cut, drive
 from ._engine import Engine
 from ._leaf_table import is_large, leaf_table
 from ._stream import Spec, Stream
-from ._walk import BLOCK, Form, block_size
+from ._walk import BLOCKS, Form, block_size
 
 SMALL_BLOCK = 256
 """Instances per block where there are few: a block costs as much as 70 instances beside its own."""
@@ -72,12 +72,14 @@ class Streamed(Engine):
             largest = block_size("levels", stream.n_trees, 2 * self.forest.n_features)
             least, middle = (Chunk(min(size, largest), min(size, largest)) for size in (1024, 32768))
             return Shapes(middle, Chunk(largest, largest), (least,))
-        least, single = Chunk(SMALL_BLOCK, SMALL_BLOCK), Chunk(BLOCK, BLOCK)
-        most = MOST_COLLECTED // (BLOCK * stream.n_trees) if stream.spec.layout.planes.collects else CHUNK_BLOCKS
+        rows = BLOCKS[0]
+        block = block_size("blocks", stream.n_trees, self.forest.n_features * (1 + stream.spec.missing))
+        least = Chunk(SMALL_BLOCK, SMALL_BLOCK)
+        most = MOST_COLLECTED // (rows * stream.n_trees) if stream.spec.layout.planes.collects else CHUNK_BLOCKS
         if not most:
             return Shapes(least)
-        large = Chunk(CHUNK_BLOCKS * BLOCK, BLOCK) if most >= CHUNK_BLOCKS else None
-        return Shapes(single, large, (least, Chunk(BLOCK, SMALL_BLOCK)))
+        large = Chunk(CHUNK_BLOCKS * rows, block) if most >= CHUNK_BLOCKS else None
+        return Shapes(Chunk(rows, block), large, (least, Chunk(rows, SMALL_BLOCK)))
 
     def lower(self, n_instances: int) -> jax.stages.Lowered:
         """The program that merges chunks of so many instances."""

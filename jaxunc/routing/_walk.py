@@ -18,8 +18,11 @@ from jaxunc.forest import Trees
 
 from ._plan import TOP_LEVELS, Plan, descend
 
-BLOCK = 2048
-"""Instances per block on CPU: in larger ones XLA splits every level over its threads, at a loss."""
+BLOCKS = (2048, 1024, 512, 256)
+"""Instances per block on CPU, the largest for which the keys of a block stay below `SPLIT_BYTES`."""
+
+SPLIT_BYTES = 2**19
+"""XLA on CPU splits an operation that touches more over its threads, at a loss; a gather touches its whole operand."""
 
 DEVICE_BYTES = 950_000_000
 """Memory that one block may take for its intermediate values on an accelerator."""
@@ -42,7 +45,9 @@ def unrolled_depth(form: Form, trees: Trees) -> int:
 
 def block_size(form: Form, n_trees: int, n_columns: int) -> int:
     """Instances that are walked at a time."""
-    return BLOCK if form == "blocks" else max(1, DEVICE_BYTES // (12 * n_trees + 4 * n_columns))
+    if form == "levels":
+        return max(1, DEVICE_BYTES // (12 * n_trees + 4 * n_columns))
+    return next((size for size in BLOCKS if 4 * size * (n_columns + 4) < SPLIT_BYTES), BLOCKS[-1])
 
 
 def walk_tree(tree: Plan, keys: Int32[Array, "columns block"]) -> Int32[Array, "block"]:

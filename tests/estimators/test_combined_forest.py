@@ -374,3 +374,22 @@ def test_bad_settings_of_learning(data, settings, match):
         CombinedForestClassifier(**{"estimator": BAGS, "combiner": "learned", **settings}).fit(data[0], data[2])
     with refuses(ValueError, "learns from data"):
         CombinedForestClassifier(FrozenEstimator(clone(BAGS).fit(data[0], data[2])), "learned").fit()
+
+
+def test_polling_trees():
+    X, y = load_breast_cancer(return_X_y=True)
+    names = np.array(["malignant", "benign"])[y]
+    model = CombinedForestClassifier(
+        RandomForestClassifier(100, min_samples_leaf=2, random_state=0), combiner="evidence"
+    ).fit(X[::2], names[::2])
+    heard = model.predict_polled(X[1::2], confidence=0.99)
+    assert set(heard.predicted) == set(names)
+    assert heard.saved > 0.7
+    assert np.mean(heard.predicted == names[1::2]) > 0.9
+    certain = model.predict_polled(X[1::2], criterion="certain")
+    votes = np.stack([tree.predict(X[1::2]) for tree in model.estimator_.estimators_]).mean(axis=0) > 0.5
+    np.testing.assert_array_equal(certain.predicted, model.classes_[votes.astype(int)])
+    with pytest.raises(ValueError, match=r"between \.5 and 1"):
+        model.predict_polled(X, confidence=0.5)
+    with pytest.raises(NotFittedError):
+        CombinedForestClassifier().predict_polled(X)

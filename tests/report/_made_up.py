@@ -24,6 +24,7 @@ def made_up_results(table: Table, settings: Settings, rules=tuple(report.RULES))
             },
             _of_intervals(),
             {"lower": 0.1 / leaf_size, "mean": 0.25, "upper": 0.5} if n_classes == 2 else {},
+            {"n_polled": 12.5, "settled": 0.9, "accuracy": 0.5, "whole_accuracy": 0.5, "same": 0.99},
         )
         for forest in settings.forests
         for leaf_size in settings.leaf_sizes

@@ -167,7 +167,7 @@ def test_every_forest_has_a_record_of_every_rule(binary, wine):
 
 def test_the_document_says_what_was_run(wine):
     document = wine[2]
-    assert (document["format"], document["format_version"]) == ("jaxunc compare", 4)
+    assert (document["format"], document["format_version"]) == ("jaxunc compare", 5)
     assert document["data"]["classes"] == {"red": 59, "rosé": 71, "white": 48}
     assert document["settings"]["leaf_sizes"] == [5, 9]
     assert document["settings"]["seed"] == 5

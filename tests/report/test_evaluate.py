@@ -12,6 +12,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 import jaxunc as ju
 from jaxunc import report
 from jaxunc.report._evaluate import _Answers, _measure
+from tests.stopping._votes import lower_bound, naive
 
 pytestmark = pytest.mark.once
 
@@ -121,12 +122,36 @@ def test_intervals(leaves):
         assert outcome.brier_range == {}
 
 
+def test_polling(leaves):
+    counts, y, outcome = leaves
+    votes = counts.argmax(axis=2)
+    whole = np.array([np.bincount(row, minlength=counts.shape[2]).argmax() for row in votes])
+    heard = [lower_bound_stop(row, counts.shape[2]) for row in votes]
+    n_polled, settled, predicted = (np.array(column) for column in zip(*heard, strict=True))
+    assert outcome.polling == pytest.approx(
+        {
+            "n_polled": n_polled.mean(),
+            "settled": settled.mean(),
+            "accuracy": np.mean(predicted == y),
+            "whole_accuracy": np.mean(whole == y),
+            "same": np.mean(predicted == whole),
+        },
+        abs=1e-6,
+    )
+
+
+def lower_bound_stop(votes, n_classes):
+    """Trees heard, whether settled, and the class, by the paper's rule."""
+    polled, predicted, settled, _ = naive(votes[None], n_classes, 0.99, lambda counts, _: lower_bound(counts) > 0.99)
+    return polled[0], settled[0], predicted[0]
+
+
 def test_no_sets_of_many_classes_and_no_accuracy_of_none():
     X, y = make_classification(400, 8, n_informative=6, n_classes=11, n_clusters_per_class=1, random_state=1)
     rules = ("probability",)
     forest = ju.from_sklearn(RandomForestClassifier(2, random_state=0).fit(X, y))
     many = report.evaluate(forest, rules, X, y)
-    assert many.sets == many.set_sizes == many.intervals == many.brier_range == {}
+    assert many.sets == many.set_sizes == many.intervals == many.brier_range == many.polling == {}
     two = report.evaluate(
         ju.from_sklearn(RandomForestClassifier(2, random_state=0).fit(X[:6], y[:6] % 2)), rules, X, y % 2
     )

@@ -81,11 +81,11 @@ def test_results_of_an_older_format_are_told_by_their_version(table, tmp_path):
         store.add(cell, outcome)
     store.finish()
     path = tmp_path / "results.json"
-    document = {**json.loads(path.read_text()), "format_version": 3}
+    document = {**json.loads(path.read_text()), "format_version": 4}
     for entry in document["forests"]:
-        del entry["set_sizes"]
+        del entry["polling"]
     path.write_text(json.dumps(document))
-    with pytest.raises(ValueError, match=r"holds another run .results\.json.: format_version was 3, is now 4\. Choose"):
+    with pytest.raises(ValueError, match=r"holds another run .results\.json.: format_version was 4, is now 5\. Choose"):
         report.Store(tmp_path, table, SETTINGS)
 
 
@@ -134,6 +134,7 @@ DAMAGES = {
     "short intervals": lambda entry: entry["intervals"]["upper"].pop(),
     "no end": lambda entry: entry["intervals"]["lower"].__setitem__(3, None),
     "no Brier range": lambda entry: entry.update(brier_range={}),
+    "no trees": lambda entry: entry["polling"].pop("n_polled"),
     "infinite Brier": lambda entry: entry["brier_range"].update(upper=float("inf")),
 }
 

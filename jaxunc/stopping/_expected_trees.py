@@ -1,0 +1,212 @@
+"""How many trees a vote takes: for known probabilities of a vote, and for a sample of instances."""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, Int, Num
+
+from jaxunc._checks import check_class_axis, check_counts
+
+from ._critical_votes import check_confidence, check_max_trees
+from ._prior import fit_vote_prior
+from ._rules import Rule, Thresholds, make_rule
+
+DRAWS = 2000
+"""Votes that are simulated for each probability vector of three classes or more."""
+
+LARGEST_SAMPLE = 2000
+"""Instances that a plan looks at."""
+
+
+class ExpectedTrees(NamedTuple):
+    """What a vote takes."""
+
+    n_polled: Float[np.ndarray, "..."]
+    """The mean number of trees heard; a vote that is not settled hears ``max_trees``."""
+    settled: Float[np.ndarray, "..."]
+    """The probability that it is settled by then."""
+
+
+class TreePlan(NamedTuple):
+    """What forests of several sizes would settle of a sample."""
+
+    n_trees: Int[np.ndarray, "sizes"]
+    settled: Float[np.ndarray, "sizes"]
+    """The share of instances that a forest of that size settles."""
+    n_polled: Float[np.ndarray, "sizes"]
+    """The mean number of trees heard."""
+    needed: int | None
+    """The smallest forest that settles the share asked for; None if the largest does not."""
+
+    @property
+    def unsettled(self) -> float:
+        """The share of instances that even the largest forest leaves open: no number of trees helps there."""
+        return 1 - float(self.settled[-1])
+
+
+def expected_trees(
+    p: Float[Array | np.ndarray, "... classes"], confidence: float, *, max_trees: int = 1000, prior=1.0, key=None
+) -> ExpectedTrees:
+    r"""The mean number of trees that a vote hears, if each tree votes for class i with probability p_i.
+
+    Two classes: exact, by the distribution of the lead among votes that are not settled, tree by tree. More: the mean
+    over 2000 simulated votes (``key``, by default ``jax.random.key(0)``), stopped by the bound (Eq. 8).
+
+    Parameters
+    ----------
+    p
+        Probabilities of a vote ``[... classes]``, adding to 1.
+    confidence, prior
+        As for `stop_after`.
+    max_trees
+        Trees that are heard at most. (Even at p = 1/2 every vote is settled in the end, half of them wrongly: the
+        leads of a random walk exceed any multiple of √t some time. Where is a matter of patience.)
+
+    Returns
+    -------
+    ExpectedTrees
+        Mean and probability of being settled, ``[...]``, float64.
+
+    Raises
+    ------
+    ValueError
+        If p are no probabilities, or as `stop_after`.
+
+    References
+    ----------
+    Hernández-Lobato et al. 2011, section 2.2 and Figure 4, computed there by drawing.
+
+    Examples
+    --------
+    >>> print(expected_trees(np.array([[0.0, 1.0], [0.3, 0.7]]), 0.99, max_trees=101).n_polled.round(1))
+    [ 6.  26.1]
+    """
+    check_class_axis(p, "p")
+    values = np.asarray(p, float)
+    if not (np.all(values >= 0) and np.all(np.abs(values.sum(axis=-1) - 1) < 1e-6)):
+        raise ValueError("p must hold probabilities >= 0 that add to 1 along the last axis.")
+    rows = values.reshape(-1, values.shape[-1])
+    left = _left_open(rows, _table(rows.shape[1], max_trees, confidence, prior), max_trees, key)
+    shape = values.shape[:-1]
+    return ExpectedTrees(left[:-1].sum(axis=0).reshape(shape), 1 - left[-1].reshape(shape))
+
+
+def plan_trees(
+    vote_counts: Num[Array | np.ndarray, "instances classes"],
+    confidence: float,
+    *,
+    share: float = 0.95,
+    max_trees: int = 2000,
+    prior=None,
+    key=None,
+) -> TreePlan:
+    """How many trees a forest needs so that a share of such instances is settled, and how many are beyond any forest.
+
+    From the votes of a small forest: each instance's probabilities of a vote have a Dirichlet posterior, whose prior is
+    fitted to the sample; a draw of each instance (of 2000, if there are more) votes as `expected_trees` says.
+
+    Parameters
+    ----------
+    vote_counts
+        Votes for instances that the trees were not grown on ``[instances classes]``; of some tens of trees.
+    confidence
+        As for `stop_after`.
+    share
+        The share of instances to be settled, in (0, 1).
+    max_trees
+        The largest forest that is thought of.
+    prior
+        α of the posterior; by default `fit_vote_prior`. The stopping rule itself is that of the uniform prior.
+    key
+        ``jax.random.key``, by default 0.
+
+    Returns
+    -------
+    TreePlan
+        For sizes 1 to ``max_trees`` in steps of a tenth; ``needed`` is the answer, ``unsettled`` what no forest helps.
+
+    Raises
+    ------
+    ValueError
+        If votes or share are not as above.
+    """
+    check_class_axis(vote_counts, "vote_counts")
+    check_counts(vote_counts, "vote_counts")
+    counts = np.asarray(vote_counts, float)
+    if counts.ndim != 2 or not len(counts):
+        raise ValueError(f"vote_counts has shape {counts.shape}; expected [instances classes], one instance at least.")
+    if not 0 < share < 1:
+        raise ValueError(f"share={share!r} must lie between 0 and 1, both excluded.")
+    alpha = fit_vote_prior(counts) if prior is None else np.broadcast_to(prior, counts.shape[1])
+    draw, vote = jax.random.split(jax.random.key(0) if key is None else key)
+    if len(counts) > LARGEST_SAMPLE:
+        counts = counts[np.linspace(0, len(counts) - 1, LARGEST_SAMPLE).astype(int)]
+    p = np.asarray(jax.random.dirichlet(draw, jnp.asarray(counts + alpha)), float)
+    rule = _table(counts.shape[1], max_trees, confidence, 1.0)
+    left = _left_open(p, rule, max_trees, vote, draws=1).mean(axis=1)
+    sizes = np.unique(np.geomspace(1, max_trees, 8 * len(str(max_trees)) + 8).round().astype(int))
+    polled = np.cumsum(left)
+    enough = np.flatnonzero(1 - left >= share)
+    return TreePlan(sizes, 1 - left[sizes], polled[sizes - 1], int(enough[0]) if len(enough) else None)
+
+
+def _table(n_classes: int, max_trees: int, confidence: float, prior) -> Rule:
+    check_max_trees(max_trees)
+    check_confidence(confidence)
+    rule = make_rule(n_classes, max_trees, confidence, "bound", "infinite", prior)
+    if rule is None:
+        raise ValueError("prior differs between classes, which three classes and more cannot have here; pass a number.")
+    return rule
+
+
+def _left_open(p: np.ndarray, rule: Rule, max_trees: int, key, draws: int = DRAWS) -> Float[np.ndarray, "polled n"]:
+    """The share of votes that are not settled after 0, 1, … trees."""
+    if isinstance(rule, Thresholds):
+        least = np.asarray(rule.least, np.int64)
+        t = np.arange(max_trees + 1)
+        # In terms of the lead of class 1; within ±widest a vote may still be open.
+        high = np.minimum(2 * least[1] - t, t + 1)
+        low = np.maximum(t - 2 * least[0], -t - 1)
+        widest = int(max(high.max(), -low.min()))
+        left = _open_walks(jnp.asarray(p[:, 1]), jnp.asarray(low), jnp.asarray(high), widest)
+        return np.concatenate([np.ones((1, len(p))), np.asarray(left, float)])
+    key = jax.random.key(0) if key is None else key
+    return np.asarray(_open_votes(rule, jnp.log(jnp.asarray(p)), key, max_trees, draws), float)
+
+
+@partial(jax.jit, static_argnames="widest")
+def _open_walks(p: Float[Array, "n"], low: Int[Array, "polled"], high: Int[Array, "polled"], widest: int):
+    """The probability that the lead, a random walk, has stayed below ``high`` and above ``low``, after each tree."""
+    lead = jnp.arange(-widest - 1, widest + 2)
+
+    def step(state, bounds):
+        below, above = bounds
+        up = jnp.pad(state[:, :-1], ((0, 0), (1, 0))) * p[:, None]
+        down = jnp.pad(state[:, 1:], ((0, 0), (0, 1))) * (1 - p[:, None])
+        state = jnp.where((lead < above) & (lead > below), up + down, 0.0)
+        return state, jnp.sum(state, axis=1)
+
+    start = jnp.broadcast_to((lead == 0).astype(p.dtype), (p.shape[0], lead.shape[0]))
+    return lax.scan(step, start, (low[1:], high[1:]))[1]
+
+
+@partial(jax.jit, static_argnames=("max_trees", "draws"))
+def _open_votes(rule: Rule, log_p: Float[Array, "n classes"], key, max_trees: int, draws: int):
+    """The share of simulated votes that are open after each tree."""
+    n = log_p.shape[0]
+    votes = jnp.zeros((rule.n_rows, n * draws), jnp.int32)
+
+    def step(carry, t):
+        votes, done = carry
+        vote = jax.random.categorical(jax.random.fold_in(key, t), log_p[:, None], axis=-1, shape=(n, draws))
+        votes = rule.add(votes, vote.reshape(-1), ~done)
+        done = done | rule.holds(votes, t)
+        return (votes, done), jnp.mean((~done).reshape(n, draws), axis=1)
+
+    trees = jnp.arange(1, max_trees + 1, dtype=jnp.int32)
+    left: Float[Array, "polled n"] = lax.scan(step, (votes, jnp.zeros(n * draws, bool)), trees)[1]
+    return jnp.concatenate([jnp.ones((1, n), left.dtype), left])

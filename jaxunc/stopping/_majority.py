@@ -1,0 +1,37 @@
+"""What a majority of finitely many trees answers, if one knew how a tree votes."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxunc._checks import is_concrete
+from jaxunc._numerics import float_dtype
+
+from ._incomplete_beta import incomplete_beta
+
+
+def majority_probability(p: Float[Array | np.ndarray, "..."] | float, n_trees: int) -> Float[Array, "..."]:
+    r"""The probability that more than half of so many trees vote for a class that each votes for with probability p.
+
+    .. math:: P(\hat y_t = y_1 \mid t, p_1) = P(\mathrm{Bin}(t, p_1) > t/2)
+              = I_{p_1}\!\left(\lfloor t/2\rfloor + 1,\; t - \lfloor t/2\rfloor\right) \qquad\text{(4)}
+
+    A strict majority, as the incomplete beta function has it (the printed sum starts at ⌈t/2⌉ and counts ties for even
+    t). p ``[...]`` in [0, 1]; 0 and 1 give 0 and 1. In float32 within 5e-6 for 10⁴ trees. Differentiable in p. Raises a
+    ValueError if p lies outside of [0, 1] or there is no tree. Hernández-Lobato et al. 2011, Eq. 4 and Figure 1.
+    """
+    if not (isinstance(n_trees, int | np.integer) and n_trees >= 1):
+        raise ValueError(f"n_trees={n_trees!r} must be an integer, 1 at least.")
+    if is_concrete(p) and not (np.all(np.asarray(p) >= 0) and np.all(np.asarray(p) <= 1)):
+        raise ValueError("p holds values outside of [0, 1] (or NaN); it is the probability of a vote for the class.")
+    return _majority_probability(jnp.asarray(p, float_dtype(p)), int(n_trees))
+
+
+@partial(jax.jit, static_argnames="n_trees")
+def _majority_probability(p, n_trees: int):
+    a, b = n_trees // 2 + 1, n_trees - n_trees // 2
+    full = lambda value: jnp.full_like(p, value)  # noqa: E731
+    return incomplete_beta(p, full(a), full(b), steps=24 + int(2 * n_trees**0.5))

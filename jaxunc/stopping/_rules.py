@@ -1,0 +1,145 @@
+"""When a vote is settled: integers compared with tables, so that the answer depends on nothing but the votes."""
+
+import abc
+from typing import get_args
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32
+from scipy.special import betainc
+
+from jaxunc._checks import check_one_of
+from jaxunc._numerics import take
+
+from ._critical_votes import check_confidence, check_max_trees, critical_final_votes, critical_votes
+from ._leader import Criterion, Population
+from ._prior import checked_prior
+
+NEVER = 2**30
+"""More votes than there are trees."""
+
+
+class Rule(eqx.Module):
+    """A stopping rule: the votes that it keeps for each of ``n`` instances, and whether they settle it.
+
+    Votes are int32 ``[rows n]``; with two classes one row, the votes for class 1, does.
+    """
+
+    n_classes: eqx.AbstractVar[int]
+    first: eqx.AbstractVar[int]
+    """The least number of trees that can settle a vote; more than there are if none can."""
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of votes."""
+        return 1 if self.n_classes == 2 else self.n_classes
+
+    def add(self, votes: Int32[Array, "rows n"], vote: Array, counts: Bool[Array, "n"]) -> Int32[Array, "rows n"]:
+        """The votes with one more for each instance that ``counts``."""
+        if self.n_classes == 2:
+            return votes + jnp.where(counts, vote.astype(jnp.int32), 0)
+        return votes + ((jnp.arange(self.n_classes)[:, None] == vote) & counts)
+
+    def by_class(self, votes: Int32[Array, "rows n"], polled: Int32[Array, "n"]) -> Int32[Array, "n classes"]:
+        """Votes for each class."""
+        return jnp.stack([polled - votes[0], votes[0]], axis=1) if self.n_classes == 2 else votes.T
+
+    @abc.abstractmethod
+    def holds(self, votes: Int32[Array, "rows n"], t: Int32[Array, ""]) -> Bool[Array, "n"]:
+        """Whether the vote of t trees is settled."""
+
+
+class Thresholds(Rule):
+    """Two classes: by t the votes with which each wins."""
+
+    least: Int32[np.ndarray | Array, "2 polled"]
+    first: int = eqx.field(static=True)
+    n_classes: int = eqx.field(static=True, default=2)
+
+    def holds(self, votes, t):
+        """Compare with two numbers."""
+        ones = votes[0]
+        return (ones >= self.least[1, t]) | (t - ones >= self.least[0, t])
+
+
+class Costs(Rule):
+    """More classes: the factors of Eq. 8 as integer costs -log I, rounded up, whose sum must stay within a budget.
+
+    Sums of floats would depend on how a compiler orders them. A factor depends on the rival's votes and the lead alone.
+    """
+
+    cost: Int32[np.ndarray | Array, "rivals leads"]
+    budget: Int32[np.ndarray | Array, ""]
+    first: int = eqx.field(static=True)
+    n_classes: int = eqx.field(static=True)
+
+    def holds(self, votes, t):
+        """A leader is its own rival with lead 0: one such cost is taken off, that of a second leader stays."""
+        most = jnp.max(votes, axis=0)
+        rivals, leads = self.cost.shape
+        row, column = jnp.minimum(votes, rivals - 1), jnp.minimum(most - votes, leads - 1)
+        costs = take(jnp.asarray(self.cost).reshape(-1), row * leads + column)
+        return jnp.sum(costs, axis=0) - self.cost[0, 0] <= self.budget
+
+
+class Leads(Rule):
+    """More classes: by t the lead over the second with which nothing can change any more."""
+
+    least: Int32[np.ndarray | Array, "polled"]
+    first: int = eqx.field(static=True)
+    n_classes: int = eqx.field(static=True)
+
+    def holds(self, votes, t):
+        """The first less the second."""
+        most = jnp.max(votes, axis=0)
+        leader = jnp.arange(self.n_classes)[:, None] == jnp.argmax(votes, axis=0)
+        return most - jnp.max(jnp.where(leader, -1, votes), axis=0) >= self.least[t]
+
+
+def make_rule(
+    n_classes: int, max_trees: int, confidence: float, criterion: Criterion, population: Population, prior
+) -> Rule | None:
+    """The rule as tables; None where a vote must be judged as a whole (`_judge.py`). Raises as `stop_after` does."""
+    check_max_trees(max_trees)
+    check_confidence(confidence)
+    check_one_of("criterion", criterion, get_args(Criterion))
+    check_one_of("population", population, get_args(Population))
+    alpha = checked_prior(prior, n_classes)
+    if criterion == "certain":
+        return _certain(n_classes, max_trees)
+    if n_classes == 2:
+        table = critical_votes if population == "infinite" else critical_final_votes
+        least = np.broadcast_to(table(max_trees, confidence, prior=prior), (2, max_trees + 1))
+        least = np.where(least < 0, NEVER, least).astype(np.int32)
+        return Thresholds(least=least, first=_first((least < NEVER).any(axis=0)))
+    if criterion == "bound" and population == "infinite" and np.all(alpha == alpha[0]):
+        return _costs(n_classes, max_trees, confidence, float(alpha[0]))
+    return None
+
+
+def _certain(n_classes: int, max_trees: int) -> Rule:
+    if n_classes == 2:  # t₁ - (t - t₁) > T - t
+        least = np.full((2, max_trees + 1), max_trees // 2 + 1, np.int32)
+        return Thresholds(least=least, first=max_trees // 2 + 1)
+    least = np.arange(max_trees + 1, 0, -1, dtype=np.int32)
+    return Leads(least=least, first=max_trees // 2 + 1, n_classes=n_classes)
+
+
+def _first(able) -> int:
+    """The first number of trees that is able to."""
+    return int(able.argmax()) if able.any() else NEVER
+
+
+def _costs(n_classes: int, max_trees: int, confidence: float, alpha: float) -> Costs:
+    most = 2**30 // n_classes  # so that all costs together fit an int32
+    scale = (most - 1) / -np.log(confidence)
+    rivals = np.arange(max_trees // 2 + 1)[:, None]
+    leads = np.arange(int(8 * max_trees**0.5) + 8 if max_trees > 16 else max_trees + 1)
+    with np.errstate(divide="ignore"):
+        cost = -np.log1p(-betainc(rivals + leads + alpha, rivals + alpha, 0.5)) * scale
+    cost = np.ceil(np.minimum(cost, most)).astype(np.int32)
+    cost[:, 0] = most  # a tie never settles
+    # A leader with t votes has n_classes - 1 rivals without any.
+    able = (n_classes - 1) * cost[0].astype(np.int64) <= most - 2
+    return Costs(cost=cost, budget=np.array(most - 2, np.int32), first=_first(able), n_classes=n_classes)

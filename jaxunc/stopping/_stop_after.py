@@ -1,0 +1,151 @@
+"""A vote heard tree by tree, and where it may be stopped."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, Int, Int32
+
+from jaxunc._checks import is_concrete
+
+from ._judge import Judge, make_judge
+from ._leader import Criterion, Population
+from ._rules import Rule, make_rule
+
+
+class Stopped(NamedTuple):
+    """Where votes were stopped."""
+
+    n_polled: Int32[Array | np.ndarray, "instances"]
+    """Trees heard: up to the first at which the vote was settled, all if it never was."""
+    predicted: Int32[Array | np.ndarray, "instances"]
+    """The class with most votes then, the first of several."""
+    settled: Bool[Array | np.ndarray, "instances"]
+    """Whether the vote was settled."""
+    votes: Int32[Array | np.ndarray, "instances classes"]
+    """The votes heard."""
+
+
+def stop_after(
+    votes: Int[Array | np.ndarray, "instances trees"],
+    n_classes: int,
+    *,
+    confidence: float,
+    criterion: Criterion = "bound",
+    population: Population = "infinite",
+    prior=1.0,
+) -> Stopped:
+    r"""Hear votes one tree at a time, and stop each instance at the first where the winner is settled.
+
+    Settled: the probability that the class in the lead wins exceeds ``confidence`` = π.
+
+    Parameters
+    ----------
+    votes
+        The class that each tree votes for, 0 to n_classes - 1 ``[instances trees]``, in the order in which trees are
+        heard.
+    n_classes
+        Number of classes, 2 at least.
+    confidence
+        π in (.5, 1), both excluded.
+    criterion
+        ``"bound"``: stop once :math:`L(y^*|t) > \pi` (Eq. 8; two classes: the exact probability, by `critical_votes`).
+        ``"exact"``: once the exact probability does, which is earlier with three classes and more (on the host, and
+        slower). ``"certain"``: once the lead exceeds the number of trees that remain; the confidence plays no part.
+    population
+        What the vote of so few trees stands for: ``"infinite"``, an ensemble without end, or ``"finite"``, these trees:
+        then the probability is that the trees that remain do not change the class (three classes and more: 1 less
+        the sum over rivals).
+    prior
+        α of the Dirichlet prior, one number or one for each class; see `fit_vote_prior`.
+
+    Returns
+    -------
+    Stopped
+        Of every instance; without instances empty.
+
+    Raises
+    ------
+    ValueError
+        If there is no tree, votes lie outside of the classes, the confidence outside of (.5, 1), a name is unknown, the
+        prior is not positive, or criterion "exact" is asked of a finite population with three classes or more.
+    TypeError
+        If votes are not integers.
+
+    Notes
+    -----
+    Traceable in the votes, but where the criterion is ``"exact"``, or the prior differs between classes or the
+    population is finite, with three classes and more. No gradient. Votes that come from a boosted model mean nothing
+    here: its trees are not exchangeable.
+
+    References
+    ----------
+    Hernández-Lobato, Martínez-Muñoz and Suárez 2011, section 2.2.
+
+    Examples
+    --------
+    >>> stopped = stop_after(np.array([[1, 1, 1, 1, 1, 1, 0, 0]]), 2, confidence=0.99)
+    >>> int(stopped.n_polled[0]), int(stopped.predicted[0]), bool(stopped.settled[0])
+    (6, 1, True)
+    """
+    _check_votes(votes, n_classes)
+    settings = (n_classes, np.shape(votes)[1], confidence, criterion, population, prior)
+    rule = make_rule(*settings)
+    if rule is None:
+        if not is_concrete(votes):
+            raise ValueError("votes are traced, but this criterion judges them on the host; call it outside of jit.")
+        return hear_judged(make_judge(*settings), np.asarray(votes), np.zeros((len(votes), n_classes), np.int32))
+    return hear(rule, jnp.asarray(votes), jnp.zeros((np.shape(votes)[0], n_classes), jnp.int32), jnp.int32(0))
+
+
+@jax.jit
+def hear(
+    rule: Rule, votes: Int[Array, "instances trees"], before: Int32[Array, "instances classes"], t: Int32[Array, ""]
+) -> Stopped:
+    """Hear the votes of further trees; the instances have heard ``t``, the votes ``before``, and are not settled."""
+
+    def one(carry, tree):
+        counts, polled, settled = carry
+        t, vote = tree
+        counts = rule.add(counts, vote, ~settled)
+        return (counts, jnp.where(settled, polled, t), settled | rule.holds(counts, t)), None
+
+    n, n_trees = votes.shape
+    counts = before[:, 1:].T if rule.n_classes == 2 else before.T
+    start = (counts, jnp.full(n, t, jnp.int32), jnp.zeros(n, bool))
+    trees = (t + jnp.arange(1, n_trees + 1, dtype=jnp.int32), votes.T)
+    counts, polled, settled = lax.scan(one, start, trees)[0]
+    by_class = rule.by_class(counts, polled)
+    return Stopped(polled, jnp.argmax(by_class, axis=1).astype(jnp.int32), settled, by_class)
+
+
+def hear_judged(judge: Judge, votes: np.ndarray, before: Int32[np.ndarray, "instances classes"]) -> Stopped:
+    """The same by a judge, on the host."""
+    n, n_trees = votes.shape
+    counts, polled, settled = before.copy(), before.sum(axis=1, dtype=np.int32), np.zeros(n, bool)
+    for t in range(n_trees):
+        open_ = np.flatnonzero(~settled)
+        if not len(open_):
+            break
+        counts[open_, votes[open_, t]] += 1
+        polled[open_] += 1
+        settled[open_] = judge(counts[open_])
+    return Stopped(polled, counts.argmax(axis=1).astype(np.int32), settled, counts)
+
+
+def _check_votes(votes, n_classes) -> None:
+    if not (isinstance(n_classes, int | np.integer) and n_classes >= 2):
+        raise ValueError(f"n_classes={n_classes!r} must be an integer, 2 at least.")
+    shape = np.shape(votes)
+    if len(shape) != 2 or shape[1] < 1:
+        raise ValueError(f"votes has shape {shape}; expected [instances trees] with one tree at least.")
+    dtype = votes.dtype if hasattr(votes, "dtype") else np.asarray(votes).dtype
+    if not np.issubdtype(dtype, np.integer):
+        raise TypeError(f"votes has dtype {dtype}; pass the class that each tree votes for, as integers.")
+    if is_concrete(votes) and shape[0]:
+        least, most = int(np.min(votes)), int(np.max(votes))
+        if least < 0 or most >= n_classes:
+            wrong = least if least < 0 else most
+            raise ValueError(f"votes holds {wrong}, outside of the classes 0 to {n_classes - 1}.")

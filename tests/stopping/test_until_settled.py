@@ -1,0 +1,163 @@
+"""Predicting until the vote is settled is the sequential rule, whatever is walked together."""
+
+import jax
+import numpy as np
+import pytest
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+
+import jaxunc as ju
+from jaxunc import stopping
+from jaxunc.routing import _walk
+from jaxunc.stopping import _by_rounds, _rounds, _until_settled
+from jaxunc.stopping._leaf_votes import leaf_votes
+from tests._compilations import compilations
+from tests._refusal import refuses
+from tests.stopping._votes import drawn_votes, forest_of_votes
+
+pytestmark = pytest.mark.once
+FIELDS = ("n_polled", "predicted", "settled", "votes")
+
+
+def same(found, expected):
+    for name in FIELDS:
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
+
+
+@pytest.fixture(scope="module", params=[2, 3, 10])
+def voted(request):
+    """A forest of 60 trees whose votes are known, and 700 instances."""
+    votes = drawn_votes(np.random.default_rng(request.param), 700, 60, request.param)
+    forest, X = forest_of_votes(votes, request.param)
+    return forest, X, votes, request.param
+
+
+@pytest.mark.parametrize("form", ["blocks", "levels"])
+@pytest.mark.parametrize("criterion", ["bound", "certain"])
+def test_equal_to_the_sequential_rule(voted, form, criterion):
+    forest, X, votes, n_classes = voted
+    bound = stopping.bind_vote(forest, confidence=0.95, criterion=criterion, form=form)
+    expected = stopping.stop_after(votes, n_classes, confidence=0.95, criterion=criterion)
+    for rows in (slice(None), slice(0, 1), slice(5, 300), slice(0, 0)):
+        same(bound(X[rows]), type(expected)(*(np.asarray(part)[rows] for part in expected)))
+    assert 0 < np.mean(expected.settled) <= 1
+
+
+@pytest.mark.parametrize("limits", [(256, 256, 8, 128), (1024, 128, 1, 3), (512, 64, 50, 60)])
+def test_whatever_blocks_rounds_and_threads_are(voted, limits, monkeypatch):
+    forest, X, votes, n_classes = voted
+    expected = stopping.stop_after(votes, n_classes, confidence=0.99)
+    block, small, shortest, longest = limits
+    monkeypatch.setattr(_walk, "BLOCKS", (block,))
+    monkeypatch.setattr(_until_settled, "SMALL_BLOCKS", (small,))
+    monkeypatch.setattr(_rounds, "SHORTEST", shortest)
+    monkeypatch.setattr(_rounds, "LONGEST", longest)
+    monkeypatch.setattr(_by_rounds, "LENGTHS", (shortest, longest))
+    jax.clear_caches()
+    for threads in (1, 2, 3):
+        same(stopping.bind_vote(forest, threads=threads)(X), expected)
+    same(stopping.bind_vote(forest, form="levels")(X), expected)
+
+
+def test_fewer_trees_than_the_forest_has(voted):
+    forest, X, votes, n_classes = voted
+    found = ju.predict_until_settled(forest, X, confidence=0.99, max_trees=17)
+    same(found, stopping.stop_after(votes[:, :17], n_classes, confidence=0.99))
+    assert found.n_trees == 17
+    assert found.saved == pytest.approx(1 - found.n_polled.mean() / 17)
+    # What is certain is certain of the whole forest.
+    found = ju.predict_until_settled(forest, X, criterion="certain", max_trees=40)
+    whole = stopping.stop_after(votes, n_classes, confidence=0.99, criterion="certain")
+    early = np.asarray(whole.n_polled) <= 40
+    np.testing.assert_array_equal(found.settled, early & np.asarray(whole.settled))
+    np.testing.assert_array_equal(found.predicted[early], np.asarray(whole.predicted)[early])
+
+
+@pytest.mark.parametrize(
+    "settings", [{"criterion": "exact"}, {"population": "finite"}, {"prior": np.linspace(0.5, 2, 3)}], ids=str
+)
+def test_what_is_judged_on_the_host(settings):
+    votes = drawn_votes(np.random.default_rng(0), 80, 24, 3)
+    forest, X = forest_of_votes(votes, 3)
+    found = ju.predict_until_settled(forest, X, confidence=0.9, **settings)
+    same(found, stopping.stop_after(votes, 3, confidence=0.9, **settings))
+    assert np.all(found.probability[found.settled] > 0.9)
+    assert np.all(found.probability[~found.settled] <= 0.9)
+
+
+def test_probabilities(voted):
+    forest, X, _, _ = voted
+    found = ju.predict_until_settled(forest, X, confidence=0.95)
+    expected = np.asarray(stopping.win_probability(found.votes)).max(axis=1)
+    np.testing.assert_allclose(found.probability, expected, atol=3e-6)
+    assert np.all((found.probability > 0.95) == found.settled)
+    assert np.all(ju.predict_until_settled(forest, X, criterion="certain").probability == 1)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """A forest on data with missing values."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 5)).astype(np.float32)
+    y = (X[:, 0] + X[:, 1] > rng.normal(size=1500) / 3).astype(int)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    model = RandomForestClassifier(80, min_samples_leaf=3, random_state=0).fit(X[:500], y[:500])
+    return ju.from_sklearn(model), X[500:]
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_grown_forest(fitted, missing):
+    forest, X = fitted
+    X = X if missing else np.nan_to_num(X)
+    votes = np.asarray(leaf_votes(forest))[np.arange(80), np.asarray(ju.leaf_index(forest, X))].astype(np.int32)
+    same(ju.predict_until_settled(forest, X), stopping.stop_after(votes, 2, confidence=0.99))
+    found = ju.predict_until_settled(forest, X, criterion="certain")
+    np.testing.assert_array_equal(found.predicted, (votes.sum(axis=1) > 40).astype(int))
+
+
+def test_nothing_settles(fitted):
+    forest, X = fitted
+    bound = stopping.bind_vote(forest, confidence=1 - 1e-15, max_trees=40)
+    found = bound(X)
+    assert not found.settled.any()
+    assert np.all(found.n_polled == 40)
+
+
+def test_no_compilation_follows_the_data(fitted):
+    forest, X = fitted
+    bound = stopping.bind_vote(forest)
+    bound(X)
+    with compilations() as names:
+        bound(X[:77])
+        bound(X[::-1])
+        stopping.bind_vote(forest, confidence=0.9, max_trees=50)(X[:900])
+    assert not [name for name in names if "hear" in name], names
+
+
+@pytest.mark.parametrize("n_features", [5, 60, 200])
+def test_no_level_is_split_over_threads(fitted, n_features):
+    """XLA on CPU splits what touches half a MiB over its threads, at a loss; only a block's keys may be so large."""
+    bound, x = stopping.bind_vote(fitted[0]), np.zeros((4096, n_features), np.float32)
+    blocks = (_walk.block_size("blocks", 80, n_features), *_until_settled.SMALL_BLOCKS)
+    numbers = np.int32(9), np.int32(80)
+    arrays = bound._plan(False), bound._classes, bound.rule, x
+    text = _rounds.hear_part.lower(*arrays, *numbers, missing=False, blocks=blocks).compile().as_text()
+    split = [line for line in text.splitlines() if "outer_dimension_partitions" in line]
+    assert all(f"s32[{n_features}," in line for line in split), split
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda f, X: ju.predict_until_settled(f, X, confidence=1.0), ValueError, "between .5 and 1"),
+        (lambda f, X: ju.predict_until_settled(f, X, max_trees=0), ValueError, "1 at least"),
+        (lambda f, X: ju.predict_until_settled(f, X, max_trees=81), ValueError, "the forest has 80 trees"),
+        (lambda f, X: ju.predict_until_settled(f, X[:, :3]), ValueError, "3"),
+        (lambda f, X: stopping.bind_vote(f, threads=0), ValueError, "at least 1"),
+        (lambda f, X: ju.predict_until_settled(RandomForestClassifier(), X), TypeError, "from_sklearn"),
+        (lambda f, X: ju.predict_until_settled(GradientBoostingClassifier(), X), TypeError, "not exchangeable"),
+        (lambda f, X: jax.jit(lambda x: ju.predict_until_settled(f, x).votes)(X), TypeError, "outside of jit"),
+    ],
+)
+def test_refusals(fitted, call, error, message):
+    with refuses(error, message):
+        call(*fitted)
