@@ -47,6 +47,7 @@ from jaxunc.routing import BoundForest, bind, leaf_counts, leaf_index
 if TYPE_CHECKING:
     from jaxunc import (
         comparison,
+        datasets,
         decisions,
         estimators,
         growing,
@@ -100,6 +101,7 @@ __all__ = [
     "combiners",
     "comparison",
     "counting",
+    "datasets",
     "decisions",
     "estimators",
     "forest",
@@ -130,8 +132,8 @@ __all__ = [
 # Read at their first use, and listed above for type checkers: scikit-learn and SciPy's statistics take longer to import
 # than JAX does, and who binds a rule needs neither them nor the rooms that measure, decide, smooth or grow.
 _ROOMS = (
-    *("comparison", "decisions", "estimators", "growing", "interop", "learning", "metrics", "plotting", "smoothing"),
-    "stopping",
+    *("comparison", "datasets", "decisions", "estimators", "growing", "interop", "learning", "metrics", "plotting"),
+    *("smoothing", "stopping"),
 )
 _ROOM_OF = {"from_sklearn": "interop", "grow_random_trees": "growing", "predict_until_settled": "stopping"}
 

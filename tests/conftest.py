@@ -23,7 +23,7 @@ if os.environ.get("JAXUNC_TEST_OPTIMIZED", "0") != "1":
         os.environ["XLA_FLAGS"] += " --xla_cpu_use_fusion_emitters=false"
 jax.config.update("jax_enable_x64", X64)
 jax.config.update("jax_debug_key_reuse", True)
-EXACT_RANKS = {"_numerics", "belief", "comparison", "decisions", "imprecise", "metrics"}
+EXACT_RANKS = {"_numerics", "belief", "comparison", "datasets", "decisions", "imprecise", "metrics"}
 """Folders in which a missing axis is an error. Elsewhere settings, priors and nodes of a grid meet arrays of more axes
 on purpose, as in NumPy."""
 EXACT_TYPES = EXACT_RANKS | {"combiners", "interop", "plotting", "scorers", "smoothing"}

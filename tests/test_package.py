@@ -45,8 +45,8 @@ def test_rooms_import_only_from_the_rooms_above_them():
 
 
 ROOMS = (
-    *("belief", "combiners", "comparison", "counting", "decisions", "estimators", "forest", "growing", "imprecise"),
-    *("interop", "metrics", "plotting", "report", "routing", "scorers", "smoothing", "tables"),
+    *("belief", "combiners", "comparison", "counting", "datasets", "decisions", "estimators", "forest", "growing"),
+    *("imprecise", "interop", "metrics", "plotting", "report", "routing", "scorers", "smoothing", "tables"),
 )
 
 

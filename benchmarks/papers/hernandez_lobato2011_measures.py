@@ -1,0 +1,80 @@
+"""What a cell of the study of Hernández-Lobato et al. 2011 holds, and what cells say together."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+RULES: dict[str, tuple[str, str | None]] = {
+    "bound": ("bound", None),
+    "exact": ("exact", None),
+    "fitted": ("bound", "fitted"),
+    "symmetric": ("bound", "symmetric"),
+}
+"""The criterion of each rule, and its prior where that is not uniform."""
+MEASURES = (
+    *("settled", "trees", "size"),
+    *("disagreement_fixed", "disagreement", "error_fixed", "error", "error_infinite"),
+)
+"""Numbers of instances, but ``trees`` (polled for all settled instances together) and ``size`` (of FS)."""
+CONFIDENCES = (0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999)
+"""Of Figure 6."""
+N_MARGINS = 10
+"""Equal parts of [0, 1] in which leads in the vote of the large ensemble are counted, as shares of its trees."""
+
+Found = Mapping[Any, Mapping]
+"""The cells of a set."""
+
+
+class Rate(NamedTuple):
+    """A disagreement in per cent, its standard error, and whether it keeps to what was allowed."""
+
+    mean: float
+    error: float
+    allowed: float
+
+    @property
+    def verdict(self) -> str:
+        """Whether it is at most what was allowed, within two standard errors of it, or above."""
+        if self.mean <= self.allowed:
+            return "yes"
+        return "within error" if self.mean <= self.allowed + 2 * self.error else "**no**"
+
+
+def of_kind(found: Found, kind: str) -> list[Mapping]:
+    """The records of one kind of ensemble."""
+    return [record for cell, record in found.items() if cell.kind == kind]
+
+
+def columns(found: Found, kind: str, rule: str = "bound") -> np.ndarray:
+    """``[repetitions 7]``, the columns of the paper's tables; NaN where nothing was settled."""
+    rows = []
+    for record in of_kind(found, kind):
+        of = dict(zip(MEASURES, record[rule], strict=True))
+        n = of["settled"] or np.nan
+        rates = (100 * of[name] / n for name in MEASURES[3:])
+        rows.append([100 * of["settled"] / record["n"], of["trees"] / n, *rates])
+    return np.array(rows)
+
+
+def rate(found: Found, kind: str, rule: str, confidence: float) -> Rate:
+    """Disagreement of IB with the large ensemble.
+
+    The error is the larger one of two: by the spread over the repetitions, and as of independent instances.
+    """
+    values = columns(found, kind, rule)[:, 3]
+    n = sum(record[rule][0] for record in of_kind(found, kind))
+    mean, spread = float(np.nanmean(values)), float(np.nanstd(values, ddof=1)) if len(values) > 1 else 0.0
+    binomial = 100 * (mean / 100 * (1 - mean / 100) / max(n, 1)) ** 0.5
+    return Rate(mean, max(spread / len(values) ** 0.5, binomial), 100 * (1 - confidence))
+
+
+def doubt(found: Found, kind: str, rule: str) -> float:
+    """Per cent of the settled instances in which the large ensemble is expected to differ from the infinite one."""
+    records = of_kind(found, kind)
+    return 100 * sum(record["doubt"][rule] for record in records) / sum(record[rule][0] for record in records)
+
+
+def errors(finished: Mapping[str, Found], kind: str) -> np.ndarray:
+    """``[problems methods]`` mean errors of FS, IB and the large ensemble over the settled instances."""
+    return np.array([np.nanmean(columns(found, kind), axis=0)[4:] for found in finished.values()])

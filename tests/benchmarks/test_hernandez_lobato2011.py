@@ -1,0 +1,246 @@
+"""The study of votes that stop: what trees vote, measures by their definition, cells resumed to the byte, a page."""
+
+import jax
+import numpy as np
+import pytest
+
+from benchmarks.data import DataSet
+from benchmarks.papers import hernandez_lobato2011 as study
+from benchmarks.papers import hernandez_lobato2011_circle as circle
+from benchmarks.papers import hernandez_lobato2011_measures as of_cells
+from benchmarks.papers import hernandez_lobato2011_page as page
+from benchmarks.papers import hernandez_lobato2011_problems as problems
+from benchmarks.papers import hernandez_lobato2011_tables as tables
+from benchmarks.papers import hernandez_lobato2011_votes as votes_of
+from jaxunc import stopping
+
+pytestmark = pytest.mark.once
+
+SETTINGS = study.Settings(trees=15, infinite=40, confidence=0.9)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """Few instances, few trees at a time, and programs that other tests want too."""
+    monkeypatch.setattr(problems, "N_TRAIN", 60)
+    monkeypatch.setattr(problems, "N_TEST", 40)
+    monkeypatch.setattr(votes_of, "CHUNK", 25)
+    monkeypatch.setattr(circle, "CHUNK", 25)
+    monkeypatch.setattr(jax, "clear_caches", lambda: None)
+
+
+def test_splits(monkeypatch):
+    rng = np.random.default_rng(0)
+    data = DataSet("wine", rng.normal(size=(100, 3)), rng.integers(0, 3, 100), ("a", "b", "c"), None, (), {})
+    monkeypatch.setattr(problems, "load", lambda name, folder: data)
+    stored = problems.problem("wine", None)
+    assert stored.n_classes == 3
+    first, other = stored.split(0), stored.split(1)
+    assert [len(part) for part in first] == [67, 67, 33, 33]
+    both = np.concatenate([first.X_train, first.X_test])
+    assert sorted(both[:, 0]) == sorted(data.X[:, 0])
+    assert not np.array_equal(first.X_test, other.X_test)
+    np.testing.assert_array_equal(stored.split(0).X_train, first.X_train)
+    drawn = problems.problem("led", None)
+    assert drawn.n_classes == 10
+    assert [len(part) for part in drawn.split(0)] == [60, 60, 40, 40]
+    assert not np.array_equal(drawn.split(0).X_test, drawn.split(1).X_test)
+    assert len(problems.PROBLEMS) == 15
+
+
+def test_votes_are_those_of_scikit_learns_trees():
+    split = problems.problem("waveform", None).split(0)
+    model = votes_of.grow(split, "forest", 9, 5)
+    votes = votes_of.tree_votes(votes_of.ju.from_sklearn(model), split.X_test)
+    X = split.X_test.astype(np.float32)
+    expected = np.stack([tree.predict_proba(X).argmax(axis=1) for tree in model.estimators_], axis=1)
+    np.testing.assert_array_equal(votes, expected)
+    tally = votes_of.counted(votes, 3)
+    np.testing.assert_array_equal(tally[4], np.bincount(votes[4], minlength=3))
+    assert {kind: votes_of.grow(split, kind, 1, 0).max_features for kind in votes_of.KINDS} == votes_of.KINDS
+
+
+def test_votes_from_outside_and_of_the_large_ensemble():
+    split = problems.problem("waveform", None).split(0)
+    votes = votes_of.vote(split, 3, "bagging", 9, 60, [0, 0])
+    assert votes.polled.shape == (40, 9)
+    assert votes.reference.shape == (40, 3)
+    assert set(votes.reference.sum(axis=1)) == {60}, "three chunks, the last a smaller one"
+    seeds = np.random.SeedSequence([0, 0]).generate_state(4)
+    model = votes_of.grow(split, "bagging", 9, seeds[0])
+    expected = np.zeros((60, 3), int)
+    for tree, sample in zip(model.estimators_, model.estimators_samples_, strict=True):
+        outside = np.setdiff1d(np.arange(60), sample)
+        found = tree.predict_proba(split.X_train.astype(np.float32)[outside]).argmax(axis=1)
+        expected[outside, found] += 1
+    np.testing.assert_array_equal(votes.outside, expected)
+    assert len(set(seeds.tolist())) == 4, "the large ensemble has other trees"
+
+
+def test_measures_from_their_definition():
+    rng = np.random.default_rng(1)
+    votes = votes_of.Votes(
+        rng.choice(3, (50, 15), p=[0.7, 0.2, 0.1]), np.zeros((4, 3)), rng.multinomial(40, [0.5, 0.4, 0.1], 50)
+    )
+    y = rng.integers(0, 3, 50)
+    stopped = stopping.stop_after(votes.polled, 3, confidence=0.9)
+    got = dict(zip(of_cells.MEASURES, study.measures(stopped, votes, y), strict=True))
+    settled = np.flatnonzero(np.asarray(stopped.settled))
+    polled, predicted = np.asarray(stopped.n_polled), np.asarray(stopped.predicted)
+    size = int(np.ceil(np.mean(polled[settled])))
+    expected = dict.fromkeys(of_cells.MEASURES, 0)
+    expected |= {"settled": len(settled), "trees": sum(polled[settled]), "size": size}
+    for i in settled:
+        fixed = np.bincount(votes.polled[i, :size], minlength=3).argmax()
+        infinite = votes.reference[i].argmax()
+        expected["disagreement_fixed"] += fixed != infinite
+        expected["disagreement"] += predicted[i] != infinite
+        expected["error_fixed"] += fixed != y[i]
+        expected["error"] += predicted[i] != y[i]
+        expected["error_infinite"] += infinite != y[i]
+    assert got == expected
+    assert 0 < len(settled) < 50
+    nothing = stopped._replace(settled=np.zeros(50, bool))
+    assert study.measures(nothing, votes, y) == [0, 0, 1, 0, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(("name", "n_classes"), [("twonorm", 2), ("waveform", 3)])
+def test_a_cell(name, n_classes):
+    cell = study.Cell(name, 0, "forest")
+    found = study.run_cell(cell, problems.problem(name, None), SETTINGS)
+    assert study._is_sound(found, cell)
+    assert found["n"] == 40
+    assert (found["exact"] == found["bound"]) or n_classes > 2
+    assert found["exact"][0] >= found["bound"][0], "the exact probability exceeds the bound"
+    assert len(found["prior"]["fitted"]) == n_classes
+    assert len(set(found["prior"]["symmetric"])) == 1
+    assert sum(found["margins"]) == 40
+    settled = [n for n, _ in found["confidences"]]
+    assert settled == sorted(settled, reverse=True), "more confidence settles less"
+    assert settled[of_cells.CONFIDENCES.index(0.9)] == found["bound"][0]
+    assert all(0 <= found["doubt"][rule] <= found[rule][0] for rule in of_cells.RULES)
+    again = study.run_cell(cell, problems.problem(name, None), SETTINGS)
+    assert again == found
+
+
+def test_the_circle(monkeypatch):
+    for module in (circle, study):
+        monkeypatch.setattr(module, "N_GRID", 5)
+    monkeypatch.setattr(circle, "AXIS", np.linspace(-1, 1, 5))
+    split = circle.circle(0)
+    assert split.X_test[:5, 0].tolist() == [-1, -0.5, 0, 0.5, 1], "a row is a height"
+    assert split.y_test.reshape(5, 5)[2].tolist() == [1, 0, 0, 0, 1]
+    outside = (split.X_train**2).sum(axis=1) > 2 / np.pi
+    assert (split.y_train != outside).sum() == 15
+    needed = circle.trees_needed(0, 60, 0.9)
+    assert len(needed) == 25
+    assert set(needed) <= {-1, *range(3, 61)}
+
+
+def _record(cell, settings=SETTINGS):
+    """A made-up cell."""
+    row = [20, 20 * (4 + cell.repeat), 5, 2, 1, 6, 5, 4]
+    polled = [0] * settings.trees
+    polled[4] = 20
+    return {
+        "n": 40,
+        "prior": {"fitted": [0.5, 0.25], "symmetric": [0.5, 0.5]},
+        **dict.fromkeys(of_cells.RULES, row),
+        "errors": 9,
+        "doubt": dict.fromkeys(of_cells.RULES, 0.125),
+        "polled": polled,
+        "margins": [4] * 10,
+        "confidences": [[20, 1]] * len(of_cells.CONFIDENCES),
+    }
+
+
+def test_killed_and_resumed_it_ends_with_the_same_bytes(tmp_path, monkeypatch):
+    run = []
+
+    def run_cell(cell, of, settings):
+        run.append(cell)
+        return _record(cell)
+
+    monkeypatch.setattr(study, "run_cell", run_cell)
+    whole = study.run_all(["twonorm"], None, tmp_path / "whole", 2, SETTINGS)
+    assert [cell[1:] for cell in whole] == [(0, "bagging"), (0, "forest"), (1, "bagging"), (1, "forest")]
+    study.run_all(["twonorm"], None, tmp_path / "parts", 1, SETTINGS)
+    path = tmp_path / "parts" / "cells" / "twonorm.jsonl"
+    lines = (tmp_path / "whole" / "cells" / "twonorm.jsonl").read_bytes().splitlines(keepends=True)
+    assert path.read_bytes() == b"".join(lines[:2])
+    short = lines[1].replace(b"[20,80,", b"[20,", 1)
+    for begun in (lines[0], lines[0] + lines[1][:90], lines[0] + lines[2], lines[0] + b"{}\n", lines[0] + short):
+        path.write_bytes(begun)
+        run.clear()
+        assert study.run_all(["twonorm"], None, tmp_path / "parts", 2, SETTINGS) == whole
+        assert run == list(whole)[1:]
+        assert path.read_bytes() == b"".join(lines)
+    run.clear()
+    study.run_all(["twonorm"], None, tmp_path / "parts", 1, SETTINGS)
+    assert not run
+    assert path.read_bytes() == b"".join(lines), "fewer repetitions take none away"
+
+
+def test_settings_are_kept(tmp_path):
+    study.settle(tmp_path, SETTINGS)
+    study.settle(tmp_path, SETTINGS)
+    assert study.kept_settings(tmp_path) == SETTINGS
+    with pytest.raises(SystemExit, match="name another folder"):
+        study.settle(tmp_path, SETTINGS._replace(trees=31))
+
+
+def test_from_trees_to_the_page(tmp_path, monkeypatch):
+    for module in (circle, study, page.figures):
+        monkeypatch.setattr(module, "N_GRID", 5)
+    for module in (circle, page.figures):
+        monkeypatch.setattr(module, "AXIS", np.linspace(-1, 1, 5))
+    study.settle(tmp_path, SETTINGS)
+    study.run_all(["led", "twonorm", "circle"], None, tmp_path, 1, SETTINGS)
+    study.write_page(tmp_path)
+    text = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "| twonorm | ours |" in text
+    assert "at a confidence of 0.9; 40 further trees" in text
+    for name in ("figure-1.svg", "figure-3.svg", "figure-4.png", "figure-5.svg", "figure-7.svg"):
+        assert (tmp_path / name).stat().st_size > 3000
+    assert " nan" not in text
+
+
+def test_rates():
+    found = {
+        study.Cell("led", repeat, "bagging"): {"n": 40, "bound": [25, 200, 8, 3, wrong, 9, 8, 7]}
+        for repeat, wrong in enumerate((0, 1, 2, 1))
+    }
+    rate = of_cells.rate(found, "bagging", "bound", 0.99)
+    assert rate.mean == pytest.approx(4.0)
+    spread, binomial = np.std([0, 4, 8, 4], ddof=1) / 2, 100 * (0.04 * 0.96 / 100) ** 0.5
+    assert rate.error == pytest.approx(max(spread, binomial))
+    assert rate.verdict == "within error"
+    assert rate._replace(allowed=4.0).verdict == "yes"
+    assert rate._replace(error=0.5).verdict == "**no**"
+    values = of_cells.columns(found, "bagging")
+    assert values.shape == (4, 7)
+    np.testing.assert_allclose(values[1], [62.5, 8, 12, 4, 36, 32, 28])
+
+
+def test_tables_of_the_paper():
+    assert {kind: len(rows) for kind, rows in tables.PAPER.items()} == {"bagging": 15, "forest": 14}
+    assert set(tables.PAPER["bagging"]) == set(problems.PROBLEMS)
+    assert set(problems.PROBLEMS) - set(tables.PAPER["forest"]) == {"wine"}
+    assert tables.PAPER["bagging"]["liver"].disagreement == (1.1, 1.2)
+    for rows in tables.PAPER.values():
+        for row in rows.values():
+            assert row.disagreement[0] < row.disagreement_fixed[0], "as the paper finds everywhere"
+            assert row.error[0] <= row.error_fixed[0]
+
+
+@pytest.fixture(scope="module")
+def kept():
+    """The committed cells."""
+    found = study.finished(study.RESULTS)
+    circles = found.pop(study.CIRCLE)
+    return found, [record["needed"] for record in circles.values()]
+
+
+def test_the_committed_page_is_made_of_the_committed_cells(kept, tmp_path):
+    text = page.study_page(*kept, study.kept_settings(study.RESULTS)._asdict(), tmp_path)
+    assert text == (study.RESULTS / "README.md").read_text(encoding="utf-8")
