@@ -26,9 +26,6 @@ jax.config.update("jax_debug_key_reuse", True)
 EXACT_RANKS = {"_numerics", "belief", "comparison", "datasets", "decisions", "imprecise", "metrics"}
 """Folders in which a missing axis is an error. Elsewhere settings, priors and nodes of a grid meet arrays of more axes
 on purpose, as in NumPy."""
-EXACT_TYPES = EXACT_RANKS | {"combiners", "interop", "plotting", "scorers", "smoothing"}
-"""Folders in which a sum of an integer and a float, or of two widths, is an error: it is as often a mistake as a wish.
-Not yet where trees are grown, instances left out, and in what is built of these."""
 if not X64:
     # Before anything imports jaxunc: every call then checks the annotated shapes and dtypes.
     jaxtyping.install_import_hook("jaxunc", "beartype.beartype")
@@ -48,10 +45,12 @@ def pytest_collection_modifyitems(config, items):
 def no_silent_promotion(request):
     """Refuse to convert types and to add axes unasked, in the folders where the library never does."""
     folder = request.path.parent.name
-    exact = EXACT_RANKS if X64 else EXACT_TYPES  # under x64 settings are float64, and float32 data meet them
+    # A sum of an integer and a float, or of two widths, is as often a mistake as a wish. (Under x64 settings are
+    # float64, and float32 data meet them.)
+    exact = folder in EXACT_RANKS or not X64
     with (
         jax.numpy_rank_promotion("raise" if folder in EXACT_RANKS else "allow"),
-        jax.numpy_dtype_promotion("strict" if folder in exact else "standard"),
+        jax.numpy_dtype_promotion("strict" if exact else "standard"),
     ):
         yield
 

@@ -26,8 +26,9 @@ from sklearn.tree import DecisionTreeClassifier
 import jaxunc as ju
 from benchmarks.data import DataSet, load
 from benchmarks.papers.busch2021_figures import write_pictures
+from benchmarks.papers.busch2021_means import means, rank_tables, single_trees
 from benchmarks.papers.busch2021_methods import METHODS
-from benchmarks.papers.busch2021_page import means, rank_tables, single_trees, study_page
+from benchmarks.papers.busch2021_page import study_page
 from benchmarks.papers.journal import Journal, run_missing, study_options
 from jaxunc.forest import Forest
 

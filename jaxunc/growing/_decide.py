@@ -120,7 +120,7 @@ def _split(grown: Grown, tried: Tried, tree: Array, sides: tuple[Side, Side]) ->
     """Write the accepted tests."""
     nodes, test, accepted = tried.nodes, tried.test, tried.accepted
     depth = (nodes.depth if nodes.cuts is None else nodes.cuts.n_cuts) + 1
-    feature = test.feature + MISSING_LEFT * ~test.missing_right
+    feature = test.feature + jnp.where(test.missing_right, 0, MISSING_LEFT)
     grown = grown._replace(
         feature=put(grown.feature, nodes.slot, accepted, feature),
         test=put(grown.test, nodes.slot, accepted, pair_words(test.threshold, tried.child)),

@@ -43,7 +43,7 @@ def follow(shape: Shape, data: Data, limits: Limits, tried: Tried, right: bool) 
     size = opened.size - tried.n_left if right else tried.n_left
     size = jnp.where(split, size, 0 if right else opened.size)
     n_tried = jnp.where(split, 0, opened.tried + 1)
-    depth = opened.depth + split
+    depth = opened.depth + split.astype(jnp.int32)
     if opened.cuts is None:
         kept = split & (size >= limits.min_split) & (depth < limits.max_depth)
         return Side(Open(slot, size, size, n_tried, depth, None), kept if right else kept | tried.retry, None)

@@ -40,7 +40,7 @@ def find_sides(shape: Shape, data: Data, limits: Limits, state: State) -> State:
         before = count_before(right) + n_right
         scratch = scratch._replace(
             lanes=with_piece(scratch.lanes, start, pair_words(instance, node)),
-            before=with_piece(scratch.before, start, 2 * before + right),
+            before=with_piece(scratch.before, start, 2 * before + right.astype(jnp.int32)),
         )
         if shape.n_cells:
             cell = jnp.where(used & test.multiway, at(scratch.values, node) + key, shape.n_cells)
@@ -48,7 +48,7 @@ def find_sides(shape: Shape, data: Data, limits: Limits, state: State) -> State:
         elif shape.n_words:  # the first cut lies just below a value
             above = (used & (key > test.threshold + 1)).astype(jnp.int32)
             scratch = scratch._replace(values=scratch.values.at[node].max(above, mode="promise_in_bounds"))
-        return scratch, before[-1] + right[-1]
+        return scratch, before[-1] + right[-1].astype(jnp.int32)
 
     scratch, _ = over_chunks(state.n_lanes, shape.lane_chunk, look, (scratch, jnp.int32(0)))
     if shape.n_cells:

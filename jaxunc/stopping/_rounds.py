@@ -69,30 +69,6 @@ def hear_part(
     rows, n_columns = x.shape[0], x.shape[1] * (1 + missing)
     cost_of_round = 0.8 + n_columns / 25  # what an instance costs in a round, in trees
 
-    def block_of(size: int, state: _Round, end):
-        def one(start, kept: _Kept) -> _Kept:
-            index = lax.dynamic_slice_in_dim(state.order, start, size)
-            votes = lax.dynamic_slice_in_dim(state.votes, start, size, axis=1)
-            real = start + jnp.arange(size) < state.live
-            keys = column_keys(x.at[index].get(mode="promise_in_bounds"), missing=missing).T
-            votes, polled, done = _hear_block(plan, classes, rule, keys, votes, real, state.t, end)
-            place = jnp.where(real, index, rows)
-            heard = Heard(
-                kept.heard.n_polled.at[place].set(polled, mode="drop"),
-                kept.heard.settled.at[place].set(done, mode="drop"),
-                kept.heard.votes.at[:, place].set(votes, mode="drop"),
-            )
-            on = real & ~done
-            behind = jnp.where(on, kept.live + jnp.cumsum(on) - 1, rows)
-            return _Kept(
-                kept.order.at[behind].set(index, mode="drop"),
-                kept.votes.at[:, behind].set(votes, mode="drop"),
-                kept.live + jnp.sum(on),
-                heard,
-            )
-
-        return one
-
     def one_round(state: _Round) -> _Round:
         end = jnp.minimum(state.t + state.length, max_trees)
         kept = _Kept(jnp.zeros_like(state.order), jnp.zeros_like(state.votes), jnp.int32(0), state.heard)
@@ -100,10 +76,16 @@ def hear_part(
         for size in blocks:
             left = state.live - start
             number = left // size if size != blocks[-1] else (left + size - 1) // size
-            one = block_of(size, state, end)
-            kept = lax.fori_loop(
-                0, number, lambda i, kept, one=one, at=start, size=size: one(at + i * size, kept), kept
-            )
+
+            def block(i, kept, start=start, size=size):
+                index = lax.dynamic_slice_in_dim(state.order, start + i * size, size)
+                votes = lax.dynamic_slice_in_dim(state.votes, start + i * size, size, axis=1)
+                real = start + i * size + jnp.arange(size, dtype=jnp.int32) < state.live
+                keys = column_keys(x.at[index].get(mode="promise_in_bounds"), missing=missing).T
+                found = _hear_block(plan, classes, rule, keys, votes, real, state.t, end)
+                return _keep(kept, index, real, *found)
+
+            kept = lax.fori_loop(0, number, block, kept)
             start = start + number * size
         # Where nothing settles the rounds grow longer; the first, which ends when votes first can, says little.
         trees = jnp.where(state.t == 0, 1, end - state.t)
@@ -116,6 +98,25 @@ def hear_part(
     first = jnp.clip(jnp.int32(rule.first), 1, max_trees)
     start = _Round(jnp.arange(rows, dtype=jnp.int32), nothing.votes, n, jnp.int32(0), first, nothing)
     return lax.while_loop(lambda state: (state.live > 0) & (state.t < max_trees), one_round, start).heard
+
+
+def _keep(kept: _Kept, index, real, votes, polled, done) -> _Kept:
+    """What became of a block written down, and those that go on behind the others that do."""
+    rows = kept.order.shape[0]
+    place = jnp.where(real, index, rows)
+    heard = Heard(
+        kept.heard.n_polled.at[place].set(polled, mode="drop"),
+        kept.heard.settled.at[place].set(done, mode="drop"),
+        kept.heard.votes.at[:, place].set(votes, mode="drop"),
+    )
+    on = (real & ~done).astype(jnp.int32)
+    behind = jnp.where(on == 1, kept.live + jnp.cumsum(on) - 1, rows)
+    return _Kept(
+        kept.order.at[behind].set(index, mode="drop"),
+        kept.votes.at[:, behind].set(votes, mode="drop"),
+        kept.live + jnp.sum(on),
+        heard,
+    )
 
 
 def _hear_block(plan: Plan, classes, rule: Rule, keys, votes, real, t, end):

@@ -39,7 +39,7 @@ class Rule(eqx.Module):
         """The votes with one more for each instance that ``counts``."""
         if self.n_classes == 2:
             return votes + jnp.where(counts, vote.astype(jnp.int32), 0)
-        return votes + ((jnp.arange(self.n_classes)[:, None] == vote) & counts)
+        return votes + ((jnp.arange(self.n_classes)[:, None] == vote) & counts).astype(jnp.int32)
 
     def by_class(self, votes: Int32[Array, "rows n"], polled: Int32[Array, "n"]) -> Int32[Array, "n classes"]:
         """Votes for each class."""

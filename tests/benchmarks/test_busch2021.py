@@ -13,8 +13,9 @@ from benchmarks.papers import busch2021 as study
 from benchmarks.papers import busch2021_figures
 from benchmarks.papers.busch2021_duels import Duel, Results, against_the_mean, signed
 from benchmarks.papers.busch2021_figures import simulated_ensembles, simulated_leaves, write_pictures
+from benchmarks.papers.busch2021_means import means, rank_table, rank_tables, single_trees, with_references
 from benchmarks.papers.busch2021_methods import METHODS, PAPER
-from benchmarks.papers.busch2021_page import means, rank_table, rank_tables, single_trees, study_page, with_references
+from benchmarks.papers.busch2021_page import study_page
 from benchmarks.papers.busch2021_reading import NOT_SIGNIFICANT, _tested, findings
 from jaxunc import comparison
 
