@@ -7,6 +7,7 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
 import jaxunc as ju
 from jaxunc import stopping
+from jaxunc.counting import both_counts
 from jaxunc.routing import _walk
 from jaxunc.stopping import _by_rounds, _rounds, _until_settled
 from jaxunc.stopping._leaf_votes import leaf_votes
@@ -112,6 +113,23 @@ def test_a_grown_forest(fitted, missing):
     same(ju.predict_until_settled(forest, X), stopping.stop_after(votes, 2, confidence=0.99))
     found = ju.predict_until_settled(forest, X, criterion="certain")
     np.testing.assert_array_equal(found.predicted, (votes.sum(axis=1) > 40).astype(int))
+
+
+def test_a_forest_of_both_counts_votes_by_those_of_its_sample(fitted):
+    forest, X = fitted
+    other = forest.with_counts(forest.counts[..., ::-1])
+    same(ju.predict_until_settled(both_counts(forest, other), X), ju.predict_until_settled(forest, X))
+
+
+def test_empty_leaves(key):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 6, size=(300, 2)).astype(np.float32)
+    forest = ju.grow_random_trees(key, X, (X[:, 0] > 2).astype(int), n_trees=20, nominal=[True, True])
+    with pytest.raises(ValueError, match="no one vote"):
+        ju.predict_until_settled(forest, X)
+    settled = forest.with_empty_leaves("parent")
+    votes = np.asarray(ju.leaf_counts(settled, X)).argmax(axis=2)
+    same(ju.predict_until_settled(settled, X), stopping.stop_after(votes, 2, confidence=0.99))
 
 
 def test_nothing_settles(fitted):
