@@ -4,6 +4,7 @@ from ._counts import as_counts, checked_counts, counts_dtype
 from ._digamma import digamma_gaps, log_gamma_gap
 from ._order_keys import NAN_FIRST, NAN_LAST, order_key, order_key_at_or_below
 from ._ranks import same_rank
+from ._running import count_before, sum_before
 from ._special import floored_log, lambert_w_of_exp, log1p_minus, safe_divide, shares_of
 from ._stirling import entropy_gap, stirling_error
 from ._two_float import TwoFloat, float_dtype, two_float_from_limbs, two_sum
@@ -15,6 +16,7 @@ __all__ = [
     "TwoFloat",
     "as_counts",
     "checked_counts",
+    "count_before",
     "counts_dtype",
     "digamma_gaps",
     "entropy_gap",
@@ -31,6 +33,7 @@ __all__ = [
     "shares_of",
     "split_words",
     "stirling_error",
+    "sum_before",
     "take",
     "two_float_from_limbs",
     "two_sum",

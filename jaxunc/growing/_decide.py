@@ -7,12 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int32
 
-from jaxunc._numerics import pair_words, split_words
+from jaxunc._numerics import count_before, pair_words, split_words, sum_before
 
 from ._chunks import at, over_chunks, piece, put, with_piece
 from ._draw import Test
 from ._follow import Side, Tried, follow
-from ._running import count_before, sum_before
 from ._sides import count_in
 from ._state import Data, Grown, Limits, Shape, State
 

@@ -3,11 +3,10 @@
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from jaxunc._numerics import NAN_LAST, pair_words, split_words
+from jaxunc._numerics import NAN_LAST, count_before, pair_words, split_words
 
 from ._chunks import at, over_chunks, pair_at, piece, with_piece
 from ._draw import Test
-from ._running import count_before
 from ._state import Data, Limits, Scratch, Shape, State
 
 

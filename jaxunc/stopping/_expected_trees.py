@@ -83,7 +83,7 @@ def expected_trees(
     Examples
     --------
     >>> print(expected_trees(np.array([[0.0, 1.0], [0.3, 0.7]]), 0.99, max_trees=101).n_polled.round(1))
-    [ 6.  26.1]
+    [ 6.  31.4]
     """
     check_class_axis(p, "p")
     values = np.asarray(p, float)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int32, UInt
 
-from jaxunc._numerics import take
+from jaxunc._numerics import count_before, take
 from jaxunc.routing._plan import Plan, column_keys
 from jaxunc.routing._walk import walk_tree
 
@@ -95,7 +95,7 @@ def hear_part(
         return _Round(kept.order, kept.votes, kept.live, end, length, kept.heard)
 
     nothing = Heard(jnp.zeros(rows, jnp.int32), jnp.zeros(rows, bool), jnp.zeros((rule.n_rows, rows), jnp.int32))
-    first = jnp.clip(jnp.int32(rule.first), 1, max_trees)
+    first = jnp.clip(rule.first, 1, max_trees)
     start = _Round(jnp.arange(rows, dtype=jnp.int32), nothing.votes, n, jnp.int32(0), first, nothing)
     return lax.while_loop(lambda state: (state.live > 0) & (state.t < max_trees), one_round, start).heard
 
@@ -109,12 +109,12 @@ def _keep(kept: _Kept, index, real, votes, polled, done) -> _Kept:
         kept.heard.settled.at[place].set(done, mode="drop"),
         kept.heard.votes.at[:, place].set(votes, mode="drop"),
     )
-    on = (real & ~done).astype(jnp.int32)
-    behind = jnp.where(on == 1, kept.live + jnp.cumsum(on) - 1, rows)
+    on = real & ~done
+    behind = jnp.where(on, kept.live + count_before(on), rows)
     return _Kept(
         kept.order.at[behind].set(index, mode="drop"),
         kept.votes.at[:, behind].set(votes, mode="drop"),
-        kept.live + jnp.sum(on),
+        kept.live + jnp.sum(on, dtype=jnp.int32),
         heard,
     )
 

@@ -27,7 +27,7 @@ class Rule(eqx.Module):
     """
 
     n_classes: eqx.AbstractVar[int]
-    first: eqx.AbstractVar[int]
+    first: eqx.AbstractVar[Int32[np.ndarray | Array, ""]]
     """The least number of trees that can settle a vote; more than there are if none can."""
 
     @property
@@ -39,7 +39,8 @@ class Rule(eqx.Module):
         """The votes with one more for each instance that ``counts``."""
         if self.n_classes == 2:
             return votes + jnp.where(counts, vote.astype(jnp.int32), 0)
-        return votes + ((jnp.arange(self.n_classes)[:, None] == vote) & counts).astype(jnp.int32)
+        cast = (jnp.arange(self.n_classes, dtype=jnp.int32)[:, None] == vote.astype(jnp.int32)) & counts
+        return votes + cast.astype(jnp.int32)
 
     def by_class(self, votes: Int32[Array, "rows n"], polled: Int32[Array, "n"]) -> Int32[Array, "n classes"]:
         """Votes for each class."""
@@ -54,7 +55,7 @@ class Thresholds(Rule):
     """Two classes: by t the votes with which each wins."""
 
     least: Int32[np.ndarray | Array, "2 polled"]
-    first: int = eqx.field(static=True)
+    first: Int32[np.ndarray | Array, ""]
     n_classes: int = eqx.field(static=True, default=2)
 
     def holds(self, votes, t):
@@ -71,7 +72,7 @@ class Costs(Rule):
 
     cost: Int32[np.ndarray | Array, "rivals leads"]
     budget: Int32[np.ndarray | Array, ""]
-    first: int = eqx.field(static=True)
+    first: Int32[np.ndarray | Array, ""]
     n_classes: int = eqx.field(static=True)
 
     def holds(self, votes, t):
@@ -87,7 +88,7 @@ class Leads(Rule):
     """More classes: by t the lead over the second with which nothing can change any more."""
 
     least: Int32[np.ndarray | Array, "polled"]
-    first: int = eqx.field(static=True)
+    first: Int32[np.ndarray | Array, ""]
     n_classes: int = eqx.field(static=True)
 
     def holds(self, votes, t):
@@ -121,14 +122,14 @@ def make_rule(
 def _certain(n_classes: int, max_trees: int) -> Rule:
     if n_classes == 2:  # t₁ - (t - t₁) > T - t
         least = np.full((2, max_trees + 1), max_trees // 2 + 1, np.int32)
-        return Thresholds(least=least, first=max_trees // 2 + 1)
+        return Thresholds(least=least, first=np.array(max_trees // 2 + 1, np.int32))
     least = np.arange(max_trees + 1, 0, -1, dtype=np.int32)
-    return Leads(least=least, first=max_trees // 2 + 1, n_classes=n_classes)
+    return Leads(least=least, first=np.array(max_trees // 2 + 1, np.int32), n_classes=n_classes)
 
 
-def _first(able) -> int:
+def _first(able) -> np.ndarray:
     """The first number of trees that is able to."""
-    return int(able.argmax()) if able.any() else NEVER
+    return np.array(able.argmax() if able.any() else NEVER, np.int32)
 
 
 def _costs(n_classes: int, max_trees: int, confidence: float, alpha: float) -> Costs:

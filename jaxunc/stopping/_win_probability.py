@@ -63,8 +63,8 @@ def win_probability(
 
     Examples
     --------
-    >>> print(win_probability(jnp.array([6, 0])))
-    [0.9921875 0.0078125]
+    >>> [f"{p:.4f}" for p in win_probability(jnp.array([6, 0]))]
+    ['0.9922', '0.0078']
     """
     check_class_axis(vote_counts, "vote_counts")
     check_one_of("method", method, get_args(Method))
