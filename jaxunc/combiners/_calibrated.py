@@ -62,10 +62,10 @@ class Calibrated(Fold):
     """
 
     rule: Fold
+    one_vs_rest: bool = eqx.field(static=True)
     scale: Float[Array, "..."] = learned_field("positive")
     bias: Float[Array, "..."] = learned_field("real", spread=2.0)
     clip: Float[Array, ""] = learned_field("fixed")
-    one_vs_rest: bool = eqx.field(static=True)
 
     def __init__(self, rule: Fold, scale: Any = 1.0, bias: Any = 0.0, clip: Any = 1e-6, *, one_vs_rest: bool = False):
         if not isinstance(rule, Fold):
