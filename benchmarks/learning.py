@@ -26,7 +26,14 @@ from sklearn.model_selection import StratifiedKFold
 
 import jaxunc as ju
 from benchmarks.data import load
-from benchmarks.learning_methods import best_calibrator, conformal_sets, isotonic, measures, set_utilities
+from benchmarks.learning_methods import (
+    adaptive_sets,
+    best_calibrator,
+    conformal_sets,
+    isotonic,
+    measures,
+    set_utilities,
+)
 from benchmarks.learning_page import write_page
 from benchmarks.papers.journal import Journal, run_missing, study_options
 from benchmarks.rules import SETS, table
@@ -106,19 +113,22 @@ def run_cell(cell: Cell, data: Rows) -> dict:
     for name, rule in _learned(forest, rows, has_both, cell).items():
         fits[name], seconds[name] = _timed(lambda rule=rule: ju.learning.fit_combiner(rule, wide).combiner)
         found[name] = probability(fits[name])
-    chosen, seconds["guarded"] = _timed(lambda: ju.learning.choose_combiner(ju.learning.guarded(wide), wide))
-    found["guarded"] = probability(chosen.fitted.combiner)
+    blended, seconds["blend"] = _timed(lambda: ju.learning.blend_combiners(ju.learning.guarded(wide), wide))
+    found["blend"] = probability(blended.combiner)
+    chosen = min(blended.losses, key=lambda name: blended.losses[name])  # as choose_combiner does
+    found["guarded"] = probability(blended.combiner.rules[chosen])
     if cell.part in WITH_PEERS and cell.fold == 0:
         found |= _by_tree_and_leaf(rows, forest, X_test, seconds)
     if cell.part in WITH_PEERS and cell.fold < N_PEER_FOLDS:
         found |= _peers(cell, X, y, X_test, seconds)
-    sets = {name: set_utilities(found[name], y_test) for name in ("mean", "P", "pool", "guarded")}
+    sets = {name: set_utilities(found[name], y_test) for name in ("mean", "P", "pool", "guarded", "blend")}
     sets |= _sets(rows, own_mean, own_y, forest, found["mean"], X_test, y_test)
     return {
         "methods": {name: measures(probs, y_test) for name, probs in found.items()},
         "sets": sets,
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
-        "chosen": chosen.name,
+        "chosen": chosen,
+        "weights": {name: round(value, 3) for name, value in blended.weights.items()},
         "rows": [len(y), int(data.y.max()) + 1],
     }
 
@@ -192,10 +202,10 @@ def _by_tree_and_leaf(rows: HonestRows, forest: ju.Forest, X_test, seconds) -> d
 def _peers(cell: Cell, X, y, X_test, seconds) -> dict[str, np.ndarray]:
     """Models that people use for the same end."""
     cv = min(5, np.bincount(y).min())
+    calibrated = lambda method: CalibratedClassifierCV(_model(cell.part, cell.fold), method=method, cv=cv)  # noqa: E731
     models = {
-        "CalibratedClassifierCV, sigmoid": CalibratedClassifierCV(
-            _model(cell.part, cell.fold), method="sigmoid", cv=cv
-        ),
+        "CalibratedClassifierCV, sigmoid": calibrated("sigmoid"),
+        "CalibratedClassifierCV, isotonic": calibrated("isotonic"),
         "HistGradientBoosting": HistGradientBoostingClassifier(random_state=cell.fold),
     }
     found = {}
@@ -208,6 +218,8 @@ def _peers(cell: Cell, X, y, X_test, seconds) -> dict[str, np.ndarray]:
 def _sets(rows: HonestRows, own_mean, own_y, forest, mean, X_test, y_test) -> dict[str, list[float]]:
     """Sets that are not made of probabilities and a utility: cautious forests with a learned s, conformal ones."""
     found = {"conformal 90 %": set_utilities(conformal_sets(own_mean, own_y, mean), y_test)}
+    if forest.n_classes > 2:  # of two classes these are the same sets
+        found["conformal 90 %, adaptive"] = set_utilities(adaptive_sets(own_mean, own_y, mean), y_test)
     if forest.n_classes > MOST_PAIRED:
         return found
     sets = {s: ju.decisions.nondominated(rows.answer(ju.GeneralizedVote(s))) for s in STRENGTHS}

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import roc_auc_score
 
@@ -46,13 +47,21 @@ def fit_calibrator(kind: str, clip: float, probability: np.ndarray, y: np.ndarra
         return scale, bias
 
     def loss(numbers):
-        shares = _apply(kind, *unpacked(numbers), features)
+        """With its slope."""
+        scale, bias = unpacked(numbers)
+        shares = _apply(kind, scale, bias, features)
         # As weak a prior as the learned rules have.
-        penalty = 0.5 * np.sum((numbers[:n_scales] - 1) ** 2) + 0.125 * np.sum(numbers[n_scales:] ** 2)
-        return -np.mean(np.log(shares[np.arange(len(y)), y])) + penalty / len(y)
+        off = numbers - start
+        penalty = 0.5 * np.sum(off[:n_scales] ** 2) + 0.125 * np.sum(off[n_scales:] ** 2)
+        slope = _slope(kind, features * scale + bias, shares, own)
+        by_scale, by_bias = np.mean(slope * features, axis=0), np.mean(slope, axis=0)
+        by_scale = by_scale.sum(keepdims=True) if n_scales == 1 else by_scale
+        whole = np.concatenate([by_scale, by_bias[:n_biases]]) + off * spreads / len(y)
+        return -np.mean(np.log(shares[own > 0])) + penalty / len(y), whole
 
+    own, spreads = np.eye(n_classes)[y], np.repeat([1.0, 0.25], [n_scales, n_biases])
     start = np.concatenate([np.ones(n_scales), np.zeros(n_biases)])
-    found = minimize(loss, start, method="L-BFGS-B")
+    found = minimize(loss, start, jac=True, method="L-BFGS-B")
     return Calibrator(kind, clip, *unpacked(found.x), found.fun)
 
 
@@ -69,6 +78,14 @@ def _apply(kind: str, scale, bias, features: np.ndarray) -> np.ndarray:
     values = values - values.max(axis=1, keepdims=True)
     shares = np.exp(values)
     return np.clip(shares / shares.sum(axis=1, keepdims=True), 1e-12, 1)
+
+
+def _slope(kind: str, values, shares, own) -> np.ndarray:
+    """Of the log loss, in the values that `_apply` makes shares of."""
+    if kind != "one-vs-rest":
+        return shares - own
+    each = 1 / (1 + np.exp(-np.clip(values, -60, 60)))
+    return each * (1 - each) / each.sum(axis=1, keepdims=True) - own * (1 - each)
 
 
 def isotonic(probability: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
@@ -121,6 +138,36 @@ def set_utilities(predicted: np.ndarray, y: np.ndarray) -> list[float]:
     return found
 
 
+class _Given(ClassifierMixin, BaseEstimator):
+    """A classifier whose instances are its probabilities, for libraries that want a classifier."""
+
+    def __init__(self, n_classes: int):
+        self.n_classes = n_classes
+
+    def fit(self, X, y=None):
+        self.classes_ = np.arange(self.n_classes)
+        return self
+
+    def predict_proba(self, X):
+        return X
+
+    def predict(self, X):
+        return np.argmax(X, axis=1)
+
+
+def adaptive_sets(own: np.ndarray, own_y: np.ndarray, predicted: np.ndarray, confidence: float = 0.9) -> np.ndarray:
+    """Adaptive prediction sets (MAPIE), of three classes and more, calibrated on honest rows; none is empty."""
+    from mapie.classification import SplitConformalClassifier
+
+    given = _Given(own.shape[1]).fit(own)
+    classifier = SplitConformalClassifier(
+        given, confidence_level=confidence, conformity_score="aps", prefit=True, random_state=0
+    )
+    as_shares = lambda probs: probs / probs.sum(axis=1, keepdims=True)  # noqa: E731
+    _, sets = classifier.conformalize(as_shares(own), own_y).predict_set(as_shares(predicted))
+    return _filled(sets[:, :, 0], predicted)
+
+
 def conformal_sets(own: np.ndarray, own_y: np.ndarray, predicted: np.ndarray, confidence: float = 0.9) -> np.ndarray:
     """Conformal sets (crepes) of the hinge score, calibrated on honest rows; none is empty."""
     from crepes import ConformalClassifier
@@ -128,5 +175,10 @@ def conformal_sets(own: np.ndarray, own_y: np.ndarray, predicted: np.ndarray, co
 
     classifier = ConformalClassifier().fit(hinge(own, np.arange(own.shape[1]), own_y))
     sets = np.asarray(classifier.predict_set(hinge(predicted), confidence=confidence)).astype(bool)
+    return _filled(sets, predicted)
+
+
+def _filled(sets: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """The sets, or the most probable class where one is empty."""
     best = np.eye(predicted.shape[1], dtype=bool)[np.argmax(predicted, axis=1)]
     return np.where(sets.any(axis=1, keepdims=True), sets, best)

@@ -19,6 +19,7 @@ TITLES = {
 }
 MEANINGS = {
     "pool": "`LearnedPool`; both counts where there is a bootstrap",
+    "blend": "the pool and a calibrated mean, averaged by a cross-validation on the honest rows: `blend_combiners`",
     "guarded": "the pool or a calibrated mean, by cross-validation on the honest rows: `choose_combiner`",
     "pool, in-bag": "`LearnedPool` of in-bag counts",
     "mean": "mean of probabilities, as scikit-learn",
@@ -32,8 +33,33 @@ MEANINGS = {
     "tree weights": "a weight per tree, calibrated (fold 0)",
     "leaf counts": "counts of every leaf learned, for the mean (fold 0)",
     "CalibratedClassifierCV, sigmoid": "scikit-learn's, five forests",
+    "CalibratedClassifierCV, isotonic": "scikit-learn's, five forests, with isotonic regression",
     "HistGradientBoosting": "scikit-learn's, as it comes",
 }
+TRIED = """
+## What was tried against the pool's worst sets
+
+In a trial beside the study: log loss as a share of that of `P`, five folds of wine, balance-scale and dermatology, two
+of autos, breast-w, cmc, glass, heart-c, hepatitis, ionosphere, sonar, spect, tic-tac-toe, vehicle-statlog and wdbc; the
+median is of the fifteen. What is chosen or averaged is the pool and `P`.
+
+|  | median | wine | balance-scale | dermatology |
+|---|---|---|---|---|
+| the pool | 0.958 | 1.227 | 1.161 | 1.131 |
+| the one that is better in a cross-validation | 0.976 | 1.119 | 1.000 | 1.044 |
+| the pool, unless `P` is better there by a standard error | 0.976 | 1.242 | 1.000 | 1.131 |
+| an average, weighted there, with a prior worth one row each | 0.967 | 1.081 | 1.001 | 1.051 |
+| the same, worth four rows | 0.970 | 1.073 | 1.007 | 1.048 |
+| the pool with a number per class for its odds against the others | 0.955 | 1.290 | 0.962 | 1.129 |
+
+A prior of the pool's numbers four times as strong: wine 1.158, but balance-scale 1.269 and dermatology 1.170. Adopted
+is the average with a prior worth one row each: `blend_combiners`. With the calibrated means of `guarded` in place of `P`
+it is at 1.139 on wine and 1.070 on dermatology (the choice: 1.200 and 1.081), where a fold has one or two errors. An
+average costs more on small sets that the pool does well on (ionosphere 0.842 to 0.876): it is no default.
+
+The cells above are of learning before its rows were taken in parts, which changes nothing of so few rows but the steps:
+on wine and dermatology the pool's log loss differs by .2 % at most.
+"""
 LARGER_IS_BETTER = {"log_loss": False, "brier": False, "auc": True, "accuracy": True, "u65": True, "u80": True}
 
 
@@ -57,11 +83,11 @@ def page(found: Mapping[Any, dict]) -> str:
         "against the rest; u65 and u80 are of the sets with the highest expected utility.",
         "",
     ]
-    for name, meaning in MEANINGS.items():
-        lines.append(f"* *{name}*: {meaning}.")
+    run = {name for record in found.values() for name in record["methods"]}
+    lines += [f"* *{name}*: {meaning}." for name, meaning in MEANINGS.items() if name in run]
     for part in parts:
         lines += ["", *_part(part, {cell: record for cell, record in found.items() if cell.part == part})]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" + TRIED
 
 
 def table(found: Mapping[Any, dict]) -> pd.DataFrame:
@@ -109,7 +135,7 @@ def _part(part: str, found: Mapping[Any, dict]) -> list[str]:
         [[f"`{m}`", *(duel(frame, m, r, "log_loss") if m != r else "" for r in references)] for m in methods],
     )
     others = [m for m in MEASURES if m != "log_loss"]
-    shown = [m for m in ("pool", "guarded", "P", "isotonic", "fixed", "HistGradientBoosting") if m in methods]
+    shown = [m for m in ("pool", "blend", "guarded", "P", "isotonic", "fixed", "HistGradientBoosting") if m in methods]
     lines += ["", "Against the mean, by the other measures:", ""]
     lines += _table(["", *others], [[f"`{m}`", *(duel(frame, m, "mean", k) for k in others)] for m in shown])
     lines += ["", _worst(frame)]
@@ -119,8 +145,10 @@ def _part(part: str, found: Mapping[Any, dict]) -> list[str]:
 
 def _worst(frame: pd.DataFrame) -> str:
     said = []
-    for name in ("pool", "guarded"):
+    for name in ("pool", "blend", "guarded"):
         a, b, sets = paired(frame, name, "P", "log_loss")
+        if not sets:
+            continue
         order = np.argsort(-a / b)[:4]
         said.append(f"`{name}`: " + ", ".join(f"{sets[i]} {a[i] / b[i]:.3f}" for i in order))
     return "Largest log loss as a share of that of `P`: " + "; ".join(said) + "."
@@ -134,7 +162,11 @@ def _sets_table(found: Mapping[Any, dict]) -> list[str]:
     ]
     frame = pd.DataFrame(rows)
     methods = list(dict.fromkeys(frame["method"]))
-    lines = ["Sets of classes: mean utility, and against the sets of highest expected utility of `pool`:", ""]
+    lines = [
+        "Sets of classes: mean utility, and against the sets of highest expected utility of `pool` (conformal ones by",
+        "crepes; adaptive ones by MAPIE, on sets of more than two classes alone):",
+        "",
+    ]
     body = []
     for method in methods:
         cells = [f"`{method}`"]
@@ -147,7 +179,7 @@ def _sets_table(found: Mapping[Any, dict]) -> list[str]:
 
 def _seconds(found: Mapping[Any, dict]) -> str:
     frame = pd.DataFrame([record["seconds"] for record in found.values()])
-    kept = [name for name in ("grow", "rows", "rows, both", "pool", "guarded") if name in frame]
+    kept = [name for name in ("grow", "rows", "rows, both", "pool", "blend", "guarded") if name in frame]
     said = ", ".join(f"{name} {frame[name].median():.2f}" for name in kept)
     return f"Seconds in the median, compilation and other jobs beside included: {said}."
 

@@ -140,6 +140,22 @@ def _calibrated_reference(counts, prior, weights):
     return 0.75 * np.log(np.maximum(shares, 0.0625)) + np.arange(len(prior)) / 4
 
 
+def _one_vs_rest_reference(counts, prior, weights):
+    shares = np.clip(np.asarray(reference.mean(counts, prior, weights)) + 1 / len(prior), 0.0625, 0.9375)
+    return -np.logaddexp(0, -0.75 * np.log(shares / (1 - shares)) - np.arange(len(prior)) / 4)
+
+
+def _blend_reference(counts, prior, weights):
+    """Log probabilities: three quarters of a calibrated mean, one of evidence."""
+    parts = [_calibrated_reference(counts, prior, weights), np.asarray(reference.evidence(counts, prior, weights))]
+    logs = [part - np.logaddexp.reduce(part) for part in parts]
+    return np.logaddexp(np.log(0.75) + logs[0], np.log(0.25) + logs[1])
+
+
+def _calibrated(prior, **settings) -> ju.Calibrated:
+    return ju.Calibrated(ju.Mean(), scale=0.75, bias=np.arange(len(prior)) / 4, clip=0.0625, **settings)
+
+
 def _evidence(prior, trees, **options):
     return ju.EvidenceAccumulation(prior, **options)
 
@@ -277,8 +293,24 @@ RULES: dict[str, Rule] = {
         probability_from="log evidence",
     ),
     "calibrated_mean": Rule(
-        lambda prior, trees: ju.Calibrated(ju.Mean(), scale=0.75, bias=np.arange(len(prior)) / 4, clip=0.0625),
+        lambda prior, trees: _calibrated(prior),
         _calibrated_reference,
+        resolves_units=False,
+        thorough=False,
+        probability_from="log evidence",
+    ),
+    "calibrated_one_vs_rest": Rule(
+        lambda prior, trees: _calibrated(prior, one_vs_rest=True),
+        _one_vs_rest_reference,
+        resolves_units=False,
+        thorough=False,
+        probability_from="log evidence",
+    ),
+    "blend": Rule(
+        lambda prior, trees: ju.Blend(
+            {"evidence": ju.EvidenceAccumulation(prior), "calibrated": _calibrated(prior)}, [0.25, 0.75]
+        ),
+        _blend_reference,
         resolves_units=False,
         thorough=False,
         probability_from="log evidence",

@@ -3,6 +3,7 @@
 from ._answer import Answer, margin
 from ._averaged_intervals import AveragedIntervals
 from ._beta import BetaAggregation
+from ._blend import Blend
 from ._calibrated import Calibrated
 from ._cautious import CautiousRule
 from ._dempster import DempsterRule
@@ -35,6 +36,7 @@ __all__ = [
     "Answer",
     "AveragedIntervals",
     "BetaAggregation",
+    "Blend",
     "Calibrated",
     "CautiousRule",
     "DempsterRule",

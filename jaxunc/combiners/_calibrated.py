@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jax.nn import log_sigmoid
 from jaxtyping import Array, Float, Num, PyTree
 
 from jaxunc._checks import is_concrete
@@ -19,6 +21,11 @@ class Calibrated(Fold):
 
     .. math:: P'(c) \propto \exp\big(s_c \log \max(P(c), \epsilon) + b_c\big)
 
+    With ``one_vs_rest`` each class is calibrated against the others by itself, and the results are made to add to 1:
+
+    .. math:: P'(c) \propto \sigma\big(s_c \log \frac{\bar P(c)}{1 - \bar P(c)} + b_c\big), \qquad
+              \bar P(c) = \min(\max(P(c), \epsilon), 1 - \epsilon)
+
     One scale for all classes is the inverse of a temperature; with a bias per class it is Platt's scaling of two
     classes and, with a scale per class too, vector scaling. It starts as the rule itself.
 
@@ -32,17 +39,21 @@ class Calibrated(Fold):
         b: one number, which changes nothing, or one per class ``[classes]``.
     clip
         ε in [0, 1): smaller probabilities are taken for it. Not learned.
+    one_vs_rest
+        The second formula. It serves where a class is told by what the others say, as one between two others is.
 
     Raises
     ------
     TypeError
         If ``rule`` is no `Fold` or, when called, does not answer with an `Answer`.
     ValueError
-        If a number is outside of its range or, when called, the rule has no probabilities or other classes.
+        If a number is outside of its range (0 < ε < 1/2 with ``one_vs_rest``) or, when called, the rule has no
+        probabilities or other classes.
 
     Notes
     -----
-    Class scores: s log P + b. Score: their difference, the logit, for two classes. Probability: their softmax.
+    Class scores: s log P + b, log σ(...) with ``one_vs_rest``. Score: their difference, the logit, for two classes.
+    Probability: their softmax.
     Gradient: smooth, but 0 in a probability below ε.
 
     References
@@ -51,11 +62,12 @@ class Calibrated(Fold):
     """
 
     rule: Fold
+    one_vs_rest: bool = eqx.field(static=True)
     scale: Float[Array, "..."] = learned_field("positive")
     bias: Float[Array, "..."] = learned_field("real", spread=2.0)
     clip: Float[Array, ""] = learned_field("fixed")
 
-    def __init__(self, rule: Fold, scale: Any = 1.0, bias: Any = 0.0, clip: Any = 1e-6):
+    def __init__(self, rule: Fold, scale: Any = 1.0, bias: Any = 0.0, clip: Any = 1e-6, *, one_vs_rest: bool = False):
         if not isinstance(rule, Fold):
             raise TypeError(f"rule={rule!r} is no Fold; pass a rule with probabilities, such as Mean().")
         if is_concrete(scale) and not np.all((np.asarray(scale) > 0) & np.isfinite(np.asarray(scale))):
@@ -64,10 +76,13 @@ class Calibrated(Fold):
             raise ValueError(f"bias={np.asarray(bias).tolist()} must be finite.")
         if is_concrete(clip) and not 0 <= float(np.asarray(clip)) < 1:
             raise ValueError(f"clip={clip} must lie in [0, 1): it is the smallest probability.")
+        if one_vs_rest and is_concrete(clip) and not 0 < float(np.asarray(clip)) < 0.5:
+            raise ValueError(f"clip={clip} must lie between 0 and 1/2 with one_vs_rest: P and 1 - P are clipped.")
         dtype = float_dtype(scale, bias)
         self.rule = rule
         self.scale, self.bias = jnp.asarray(scale, dtype), jnp.asarray(bias, dtype)
         self.clip = jnp.asarray(clip, dtype)
+        self.one_vs_rest = bool(one_vs_rest)
 
     @property
     def merge(self) -> PyTree:
@@ -89,8 +104,9 @@ class Calibrated(Fold):
         for field, value in (("scale", self.scale), ("bias", self.bias)):
             if value.ndim and value.shape != log_share.shape[-1:]:
                 raise ValueError(f"{field} has shape {value.shape}; {name} has {log_share.shape[-1]} classes.")
-        floor = jnp.where(self.clip > 0, jnp.log(jnp.where(self.clip > 0, self.clip, 1)), -jnp.inf)
-        log_share = jnp.maximum(log_share, floor.astype(log_share.dtype))
-        return Answer.from_log_evidence(
-            self.scale.astype(log_share.dtype) * log_share + self.bias.astype(log_share.dtype)
-        )
+        scale, bias, clip = (part.astype(log_share.dtype) for part in (self.scale, self.bias, self.clip))
+        if self.one_vs_rest:
+            share = jnp.clip(jnp.exp(log_share), clip, 1 - clip)
+            return Answer.from_log_evidence(log_sigmoid(scale * (jnp.log(share) - jnp.log1p(-share)) + bias))
+        floor = jnp.where(clip > 0, jnp.log(jnp.where(clip > 0, clip, jnp.ones_like(clip))), -jnp.inf)
+        return Answer.from_log_evidence(scale * jnp.maximum(log_share, floor) + bias)

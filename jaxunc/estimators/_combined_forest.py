@@ -90,10 +90,10 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
     **The default rule.** Over 35 data sets (``benchmarks/results/learning``) the learned pool has a smaller log loss
     than the mean in grown-out random forests on 33, by 20 % in the median, a smaller Brier score on 33, by 10 %, and a
     larger AUC on 29; a smaller log loss than isotonic regression on 34, by 6 %. On small sets that a forest answers
-    nearly without error (wine, dermatology) a calibrated mean was better; `jaxunc.learning.choose_combiner` chooses by
-    cross-validation, which helped little. Where nothing can be learned without growing more forests, the mixture has
-    better Brier scores than the mean in grown-out forests, on 17 sets of two classes against 5 and on 11 of more
-    against 1 (``benchmarks/results/rules.md``), and decides and ranks as it does. ``"probability"`` is the mean.
+    nearly without error (wine, dermatology) a calibrated mean was better; `jaxunc.learning.blend_combiners` averages
+    both. Where nothing can be learned without growing more forests, the mixture has better Brier scores than the mean
+    in grown-out forests, on 17 sets of two classes against 5 and on 11 of more against 1
+    (``benchmarks/results/rules.md``), and decides and ranks as it does. ``"probability"`` is the mean.
 
     Examples
     --------

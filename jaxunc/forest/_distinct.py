@@ -14,19 +14,20 @@ def bucket(size: int, smallest: int) -> int:
 
 def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The distinct rows, sorted, and for each row its place among them. Column by column: much faster than rows."""
-    if rows.dtype.kind in "iu" and rows.size:
+    if rows.size and rows.min() >= 0 and rows.max() < LARGEST_TABLE:
         # Small counts, as in leaves, number the vectors: no sorting.
         sides = np.array([column.max() for column in rows.T], np.int64) + 1
-        if rows.min() >= 0 and np.prod(sides.astype(np.float64)) <= LARGEST_TABLE:
+        small = rows.astype(np.int32) if np.prod(sides.astype(np.float64)) <= LARGEST_TABLE else None
+        if small is not None and (rows.dtype.kind in "iu" or np.array_equal(small, rows)):
             number = np.zeros(len(rows), np.int32)
-            for column, side in zip(rows.T, sides, strict=True):
+            for column, side in zip(small.T, sides, strict=True):
                 number *= int(side)
                 number += column
             seen = np.zeros(np.prod(sides), np.int32)
             seen[number] = 1
             present = np.flatnonzero(seen)
             place = np.cumsum(seen, dtype=np.int32) - 1
-            return np.stack(np.unravel_index(present, tuple(sides)), axis=1), place[number]
+            return np.stack(np.unravel_index(present, tuple(sides)), axis=1).astype(rows.dtype), place[number]
     group = np.zeros(len(rows), np.int64)
     for column in rows.T:
         values, index = np.unique(column, return_inverse=True)

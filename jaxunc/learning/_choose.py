@@ -11,6 +11,7 @@ from jaxunc.combiners import Calibrated, Fold, LearnedPool, Mean
 
 from ._fit import Fitted, fit_combiner, loss_on
 from ._rows import HonestRows
+from ._watch import Told, end_line, labelled
 
 CLIPS = (1e-2, 1e-3, 1e-5)
 """Smallest probabilities of calibrated means: which is best differs from set to set."""
@@ -28,6 +29,16 @@ class Chosen(NamedTuple):
     """Of every candidate: its mean loss on rows that it was not learned from."""
 
 
+class Crossed(NamedTuple):
+    """What candidates have learned, from all rows and from all but one fold of them."""
+
+    fits: dict[str, Fitted]
+    rules: dict[str, list[Fold]]
+    """By fold: learned from the other ones."""
+    fold: np.ndarray
+    """Of each row."""
+
+
 def choose_combiner(
     candidates: Mapping[str, Fold | Sequence[Fold]],
     rows: HonestRows,
@@ -35,8 +46,11 @@ def choose_combiner(
     loss: str | Callable = "log",
     n_folds: int | None = None,
     key: jax.Array | None = None,
+    progress: Told = None,
 ) -> Chosen:
     """Learn several rules, and keep the one with the least loss in a cross-validation over the rows.
+
+    Where rows are too few to tell candidates apart, an average of them is better: `blend_combiners`.
 
     Parameters
     ----------
@@ -52,46 +66,56 @@ def choose_combiner(
         Default: 5, or 2 of 5000 rows and more.
     key
         For the folds. Default: ``jax.random.key(0)``.
+    progress
+        As for `fit_combiner`; `Progress.what` names the candidate and the fold.
 
     Raises
     ------
     ValueError, TypeError
         As `fit_combiner` does; or without candidates, or if there are fewer rows than folds.
     """
+    crossed = cross_fits(candidates, rows, loss, n_folds, key, progress)
+    weight, losses = np.asarray(rows.weight, float)[: rows.n], {}
+    of_loss = jax.random.key(0) if key is None else key
+    for name, rules in crossed.rules.items():
+        held_out = [np.where(crossed.fold == k, weight, 0) for k in range(len(rules))]
+        lost = [
+            loss_on(rule, rows.with_weight(part), loss=loss, key=jax.random.clone(of_loss)) * part.sum()
+            for rule, part in zip(rules, held_out, strict=True)
+        ]
+        losses[name] = sum(lost) / weight.sum()
+    best = min(losses, key=lambda name: losses[name])
+    return Chosen(best, crossed.fits[best], losses)
+
+
+def cross_fits(candidates, rows: HonestRows, loss, n_folds: int | None, key, progress: Told) -> Crossed:
+    """Every candidate, learned from all rows and, from near there, without each fold."""
     if not candidates:
         raise ValueError("candidates is empty; pass rules by name, such as those of jaxunc.learning.guarded(rows).")
-    key = jax.random.key(0) if key is None else key
-    of_folds, of_fits = jax.random.split(key)
+    of_folds, of_fits = jax.random.split(jax.random.key(0) if key is None else key)
     n_folds = n_folds or (5 if rows.n < MANY_ROWS else 2)
     if not 2 <= n_folds <= rows.n:
         raise ValueError(f"n_folds={n_folds} must be at least 2 and at most the number of rows, {rows.n}.")
     fold = _folds(np.asarray(rows.y)[: rows.n], n_folds, of_folds)
     weight = np.asarray(rows.weight, float)[: rows.n]
-    losses = {}
-    fits = {}
+
+    def learn(family: tuple[Fold, ...], part: HonestRows, starts: Sequence[Fold | None], what: str) -> list[Fitted]:
+        told = labelled(progress, what)
+        return [
+            fit_combiner(rule, part, loss=loss, key=jax.random.clone(of_fits), start=start, progress=told)
+            for rule, start in zip(family, starts, strict=True)
+        ]
+
+    fits, rules = {}, {}
     for name, rule in candidates.items():
         family = (rule,) if isinstance(rule, Fold) else tuple(rule)
-        fits[name] = _fits(family, rows, None, loss, of_fits)
-        total = 0.0
+        whole = learn(family, rows, [None] * len(family), name)
+        starts, fits[name], rules[name] = [fitted.combiner for fitted in whole], _best(whole), []
         for k in range(n_folds):
-            inside = np.where(fold == k, 0, weight)
-            fitted = _best(_fits(family, rows.with_weight(inside), fits[name], loss, of_fits))
-            held_out = rows.with_weight(weight - inside)
-            total += (
-                loss_on(fitted.combiner, held_out, loss=loss, key=jax.random.clone(of_fits)) * (weight - inside).sum()
-            )
-        losses[name] = total / weight.sum()
-    best = min(losses, key=lambda name: losses[name])
-    return Chosen(best, _best(fits[best]), losses)
-
-
-def _fits(family: tuple[Fold, ...], rows: HonestRows, near: list[Fitted] | None, loss, key) -> list[Fitted]:
-    """What every rule of a family learns, from near where others have led."""
-    starts = [None] * len(family) if near is None else [fitted.combiner for fitted in near]
-    return [
-        fit_combiner(rule, rows, loss=loss, key=jax.random.clone(key), start=start)
-        for rule, start in zip(family, starts, strict=True)
-    ]
+            inside = rows.with_weight(np.where(fold == k, 0, weight))
+            rules[name].append(_best(learn(family, inside, starts, f"{name}, fold {k + 1} of {n_folds}")).combiner)
+    end_line(progress)
+    return Crossed(fits, rules, fold)
 
 
 def _best(fits: list[Fitted]) -> Fitted:
@@ -99,14 +123,17 @@ def _best(fits: list[Fitted]) -> Fitted:
 
 
 def guarded(rows: HonestRows) -> dict[str, tuple[Fold, ...]]:
-    """The learned pool, and the calibrated means that it has to beat: candidates for `choose_combiner`."""
+    """The learned pool, and the calibrated means that it has to beat: for `blend_combiners` and `choose_combiner`."""
     prior = rows.prior
     n_classes = len(prior)
     one = jnp.ones(n_classes)
+    kinds = [(one[0], False), (one, False)] + [(one, True)] * (n_classes > 2)
     return {
         "pool": (LearnedPool(prior, both=rows.count_kinds == 2),),
         "calibrated mean": tuple(
-            Calibrated(Mean(), scale=scale, bias=0 * one, clip=clip) for scale in (one[0], one) for clip in CLIPS
+            Calibrated(Mean(), scale=scale, bias=0 * one, clip=clip, one_vs_rest=one_vs_rest)
+            for scale, one_vs_rest in kinds
+            for clip in CLIPS
         ),
     }
 

@@ -1,6 +1,7 @@
 """Steps towards a minimum, one at a time, and when to stop taking them."""
 
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -8,15 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jax.flatten_util import ravel_pytree
 
-from jaxunc._checks import warn
-
-DIRECTION = optax.scale_by_lbfgs(memory_size=10)
+MEMORY = 30
+"""Steps that L-BFGS remembers."""
 SHORTEST = 2.0**-20
 """The shortest step that a search along a line tries."""
-
-
 ENOUGH = 1e-5
 """Steps that gain less than this share of the objective, three in a row, are the last: rows tell no more."""
 
@@ -30,65 +27,118 @@ class Step(NamedTuple):
     """The largest slope."""
     is_last: bool
     """Whether nothing more is to be gained."""
+    curvature: tuple = ()
+    """How slopes changed by the last steps: (differences of numbers, differences of slopes)."""
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def _value_and_slope(objective: Callable, shape: tuple, numbers, problem):
-    value, slope = jax.value_and_grad(partial(objective, shape))(numbers, problem)
-    return value, slope, jnp.max(jnp.stack([jnp.max(jnp.abs(part)) for part in jax.tree.leaves(slope)]))
+class Part(NamedTuple):
+    """A part of the rows, and its share in the objective."""
+
+    share: float
+    problem: Any
 
 
-@jax.jit
-def _direction(slope, numbers, state):
-    """Where L-BFGS leads, and how fast the objective falls there."""
-    flat_slope, flat = ravel_pytree(slope)[0], ravel_pytree(numbers)[0]
-    update, state = DIRECTION.update(flat_slope, state, flat)
-    preconditioned = jnp.asarray(update)
-    return -preconditioned, -jnp.vdot(preconditioned, flat_slope), state
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _value_and_slope(objective: Callable, shape: tuple, layout: tuple, flat, problem):
+    return jax.value_and_grad(lambda at: objective(shape, _unravelled(layout, at), problem))(flat)
 
 
-@jax.jit
-def _moved(numbers, direction, length):
-    flat, unravel = ravel_pytree(numbers)
-    return unravel(flat + length.astype(flat.dtype) * direction)
+def _unravelled(layout: tuple, flat):
+    """The arrays that stand in a vector one after the other."""
+    structure, shapes = layout
+    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
+    return jax.tree.unflatten(
+        structure,
+        [flat[end - int(np.prod(shape)) : end].reshape(shape) for end, shape in zip(ends, shapes, strict=True)],
+    )
 
 
-@jax.jit
-def _memory(numbers):
-    return DIRECTION.init(ravel_pytree(numbers)[0])
+def _layout(numbers) -> tuple[tuple, np.ndarray]:
+    """(what `_unravelled` needs, the vector)."""
+    leaves, structure = jax.tree.flatten(numbers)
+    flat = np.concatenate([np.ravel(np.asarray(leaf, float)) for leaf in leaves])
+    return (structure, tuple(jnp.shape(leaf) for leaf in leaves)), flat
 
 
-def descend(objective: Callable, shape: tuple, numbers, problem) -> Iterator[Step]:
-    """The steps of L-BFGS (optax's directions), each as long as makes the objective fall enough (Armijo).
+def _evaluated(objective, shape, layout, parts: Sequence[Part], at: np.ndarray) -> tuple[float, np.ndarray]:
+    """The objective and its slope."""
+    flat = jnp.asarray(at, jnp.result_type(float))
+    found = [_value_and_slope(objective, shape, layout, flat, part.problem) for part in parts]
+    shares = np.array([part.share for part in parts])
+    values, slopes = (np.stack([np.asarray(one, float) for one in each]) for each in zip(*found, strict=True))
+    return float(shares @ values), shares @ slopes
 
-    The search along a line runs on the host: the program that is compiled is the objective and its slope, once.
+
+def value_at(objective: Callable, shape: tuple, numbers, parts: Sequence[Part]) -> float:
+    """The objective, by the program that `descend` runs."""
+    layout, flat = _layout(numbers)
+    return _evaluated(objective, shape, layout, parts, flat)[0]
+
+
+def descend(
+    objective: Callable,
+    shape: tuple,
+    numbers,
+    parts: Sequence[Part],
+    *,
+    curvature: tuple = (),
+    enough: float = ENOUGH,
+) -> Iterator[Step]:
+    """The steps of L-BFGS, each as long as makes the objective fall enough (Armijo).
+
+    All but the objective and its slope runs on the host, in float64: one program is compiled, once, and serves all
+    parts of a size. ``curvature`` is what an earlier descent on nearly the same objective has found.
     """
-    evaluate = lambda at: _value_and_slope(objective, shape, at, problem)  # noqa: E731
-    state = _memory(numbers)
-    value, slope, steepest = evaluate(numbers)
-    value, few, noise = float(value), 0, 4 * float(jnp.finfo(value.dtype).eps)
-    yield Step(numbers, value, float(steepest), float(steepest) == 0)
+    layout, at = _layout(numbers)
+    dtype, evaluate = jnp.result_type(float), partial(_evaluated, objective, shape, layout, parts)
+
+    def step(at, value: float, slope, is_last: bool) -> Step:
+        steepest = float(np.max(np.abs(slope)))
+        whole = _unravelled(layout, jnp.asarray(at, dtype))
+        return Step(whole, value, steepest, is_last or steepest < 1e-6, tuple(pairs))
+
+    pairs = deque(curvature, MEMORY)
+    noise, few = 4 * float(jnp.finfo(dtype).eps), 0
+    value, slope = evaluate(at)
+    yield step(at, value, slope, False)
     while True:
-        direction, fall, state = _direction(slope, numbers, state)
-        if not float(fall) < 0:  # the memory misleads: start it anew
-            state = _memory(numbers)
-            direction, fall, state = _direction(slope, numbers, state)
-        length, fall = 1.0, float(fall)
+        direction = -_preconditioned(slope, pairs)
+        if not direction @ slope < 0:  # the memory misleads: start it anew
+            pairs.clear()
+            direction = -_preconditioned(slope, pairs)
+        length, fall = 1.0, float(direction @ slope)
         while True:
-            there = _moved(numbers, direction, jnp.asarray(length))
-            new_value, new_slope, new_steepest = evaluate(there)
-            new_value = float(new_value)
+            there = at + length * direction
+            new_value, new_slope = evaluate(there)
             if new_value <= value + 1e-4 * length * fall + noise * abs(value) or length < SHORTEST:
                 break
-            curvature = new_value - value - length * fall
-            fit = -0.5 * fall * length / curvature if np.isfinite(curvature) and curvature > 0 else 0.0
+            excess = new_value - value - length * fall
+            fit = -0.5 * fall * length / excess if np.isfinite(excess) and excess > 0 else 0.0
             length *= float(np.clip(fit, 0.1, 0.5))
         if not new_value <= value + noise * abs(value):
-            yield Step(numbers, value, float(steepest), True)
+            yield step(at, value, slope, True)
             return
-        few = few + 1 if value - new_value < ENOUGH * max(abs(new_value), 1e-3) else 0
-        numbers, value, slope, steepest = there, new_value, new_slope, new_steepest
-        yield Step(numbers, value, float(steepest), few >= 3 or float(steepest) < 1e-6)
+        few = few + 1 if value - new_value < enough * max(abs(new_value), 1e-3) else 0
+        if (there - at) @ (new_slope - slope) > 0:
+            pairs.append((there - at, new_slope - slope))
+        at, value, slope = there, new_value, new_slope
+        yield step(at, value, slope, few >= 3)
+
+
+def _preconditioned(slope: np.ndarray, pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """The slope times the inverse of the curvature that the pairs tell (Nocedal and Wright 2006, algorithm 7.4)."""
+    left, shares = slope, []
+    for moved, change in reversed(pairs):
+        shares.append(moved @ left / (moved @ change))
+        left = left - shares[-1] * change
+    if pairs:
+        moved, change = pairs[-1]
+        left = left * (moved @ change / (change @ change))
+    else:  # the first step is of length 1 at most
+        left = left * min(1.0, 1 / max(float(np.linalg.norm(left)), 1e-30))
+    for (moved, change), share in zip(pairs, reversed(shares), strict=True):
+        left = left + (share - change @ left / (moved @ change)) * moved
+    return left
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
@@ -108,51 +158,3 @@ def follow(objective: Callable, shape: tuple, numbers, problem, optimizer) -> It
         after, state, value, steepest = _update(objective, shape, optimizer, numbers, state, problem)
         yield Step(numbers, float(value), float(steepest), float(steepest) < 1e-6)
         numbers = after
-
-
-class Watch(NamedTuple):
-    """When to stop: of steps, the best one is kept."""
-
-    n_steps: int
-    patience: int
-    progress: Callable[[int, float], None] | None
-
-    def over(self, steps: Iterator[Step], judge: Callable | None) -> tuple[Any, str, dict[str, np.ndarray]]:
-        """(the best numbers, status, history by step), judged by the objective or by something else."""
-        best, best_value, best_step, status = None, np.inf, 0, "steps"
-        values, judged = [], []
-        for number, step in enumerate(steps):
-            if not (np.isfinite(step.value) and np.isfinite(step.steepest)):
-                if best is None:
-                    raise ValueError(
-                        f"the loss is {step.value} (largest slope {step.steepest}) before the first step: the rule's "
-                        "answers for these rows are no numbers. Look at rows.answer(rule)."
-                    )
-                status = "diverged"
-                warn(
-                    f"the loss is {step.value} at step {number}: learning stopped, and keeps the best numbers before. "
-                    "Take a smaller learning rate."
-                )
-                break
-            values.append(step.value)
-            if judge is not None:
-                judged.append(judge(step.numbers))
-            current = judged[-1] if judged else step.value
-            if best is None or current < best_value:
-                best, best_value, best_step = step.numbers, current, number
-            if self.progress is not None:
-                self.progress(number, step.value)
-            if judge is not None and number - best_step >= self.patience:
-                status = "stopped early"
-            elif step.is_last:
-                status = "converged"
-            if status != "steps" or number >= self.n_steps:
-                break
-        if status == "steps" and values[-1] > values[0] + 1e-3 * abs(values[0]):
-            status = "diverged"
-            warn(
-                f"the loss grew from {values[0]:.4g} to {values[-1]:.4g}: the best numbers seen are kept. Take a "
-                "smaller learning rate."
-            )
-        history = {"loss": np.array(values)} | ({"validation": np.array(judged)} if judged else {})
-        return best, status, history

@@ -11,9 +11,10 @@ from jaxtyping import Array
 from jaxunc.combiners import Fold
 from jaxunc.forest import Forest
 
-from ._descent import Watch, descend
+from ._descent import Part, descend
 from ._losses import as_loss
 from ._rows import HonestRows, Routed
+from ._watch import Teller, Told, Watch, end_line
 
 
 class FittedForest(NamedTuple):
@@ -51,6 +52,7 @@ def fit_leaf_counts(
     validation: float | None = 0.2,
     patience: int = 10,
     key: jax.Array | None = None,
+    progress: Told = None,
 ) -> FittedForest:
     r"""Learn the counts of every leaf for a rule that stays as it is (refitting of leaves, Ren et al. 2015).
 
@@ -70,7 +72,7 @@ def fit_leaf_counts(
         σ: how far the logarithm of a count is expected to move.
     smallest
         ε: what is added to each count, so that one of 0 can grow.
-    n_steps, validation, patience, key
+    n_steps, validation, patience, key, progress
         As for `fit_combiner`. So many numbers learn the rows by heart: a part of them is set apart.
 
     Raises
@@ -110,10 +112,13 @@ def fit_leaf_counts(
     train, judge = problem(~apart), problem(apart) if validation is not None else None
     start = jnp.zeros_like(counts)
     evaluate = jax.jit(partial(_loss_of, ()))
-    steps = descend(_objective, (), start, train)
-    watch = Watch(n_steps, patience, None)
-    best, status, history = watch.over(steps, None if judge is None else lambda u: float(evaluate(u, judge)))
-    judged = train if judge is None else judge
+    steps = descend(_objective, (), start, [Part(1.0, train)])
+    tell = Teller(progress, "leaf counts", rows.n)
+    last, status, history = Watch(n_steps, patience, tell).over(
+        steps, None if judge is None else lambda u: float(evaluate(u, judge))
+    )
+    end_line(progress)
+    best, judged = last.numbers, train if judge is None else judge
     return FittedForest(
         forest=forest.with_counts(jnp.where(is_leaf, counts * jnp.exp(best), 0)),
         loss=float(evaluate(best, judged)),

@@ -41,6 +41,11 @@ class Histograms(NamedTuple):
             structure, [self._merge(k, part, ratio) for k, part in zip(kinds, parts, strict=True)]
         )
 
+    def at(self, rows: np.ndarray) -> "Histograms":
+        """Those of some rows."""
+        take = lambda array: jnp.asarray(np.asarray(array)[rows])  # noqa: E731
+        return self._replace(code=take(self.code), times=take(self.times))
+
     def _merge(self, kind: str, part: Array, ratio: Float[Array, "rows"]) -> Any:
         if kind == "collect":
             raise ValueError(
@@ -95,6 +100,10 @@ class Merged(NamedTuple):
     def merged(self, rule: Fold, n_trees: ArrayLike) -> PyTree:
         """It."""
         return self.stat
+
+    def at(self, rows: np.ndarray) -> "Merged":
+        """That of some rows."""
+        return Merged(jax.tree.map(lambda part: jnp.asarray(np.asarray(part)[rows]) if part.ndim else part, self.stat))
 
 
 @dataclass(frozen=True)
@@ -199,11 +208,9 @@ def histograms(count_table: np.ndarray, code: np.ndarray, mask: np.ndarray | Non
 
 
 def _distinct(number: int) -> int:
-    """The next power of four: programs take long to compile, and unused vectors hardly any time."""
-    size = 1024
-    while size < number:
-        size *= 4
-    return size
+    """At least so many, in eighths of a power of two."""
+    eighth = bucket(number, 1024) // 8
+    return -(-number // eighth) * eighth
 
 
 def _slots(number: int) -> int:

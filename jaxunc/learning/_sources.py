@@ -55,10 +55,12 @@ def out_of_bag(model: Any, data: Data, counts: str) -> Seen:
     """Each row through the trees that were grown without it."""
     forest = from_sklearn(model)
     mask = oob_mask(model, len(data.y))
-    leaves, own_mask = _leaves(forest, data), mask[data.rows]
+    own_mask = mask[data.rows]
     if counts == "inbag":
-        return Seen(forest, *_codes(forest, leaves), own_mask, _values(forest, data))
-    counted = counted_forest(forest, model, "oob", data.X, data.y, data.weights)
+        return Seen(forest, *_codes(forest, _leaves(forest, data)), own_mask, _values(forest, data))
+    every = _leaves(forest, data._replace(rows=np.arange(len(data.y))))
+    counted = counted_forest(forest, model, "oob", data.X, data.y, data.weights, mask=mask, leaves=every)
+    leaves = every if len(data.rows) == len(every) else every[data.rows]
     both = both_counts(forest, counted.forest)
     weight = None if counted.sample_weight is None else np.asarray(counted.sample_weight)[data.rows]
     seen = Seen(both, *_codes(both, leaves), own_mask)

@@ -1,5 +1,6 @@
 """Fitting: what is found, what stays, when it stops, and what it refuses."""
 
+import itertools
 import pickle
 
 import equinox as eqx
@@ -9,10 +10,13 @@ import numpy as np
 import optax
 import pytest
 from jax.tree_util import Partial
+from scipy.optimize import minimize_scalar
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 from jaxunc.learning import (
+    _parts,
+    blend_combiners,
     choose_combiner,
     fit_combiner,
     fit_leaf_counts,
@@ -21,6 +25,7 @@ from jaxunc.learning import (
     loss_on,
     standard_errors,
 )
+from jaxunc.learning._blend import _weights
 from jaxunc.learning._domains import from_free, parameters_of, to_free
 from jaxunc.learning._fit import objective, problem_of
 from tests._forests import toy_data
@@ -166,6 +171,47 @@ def test_other_optimisers(rows):
 
 
 @pytest.mark.once
+@pytest.mark.parametrize("rule", ["pool", "calibrated"])
+def test_many_rows_learn_in_parts_what_they_learn_at_once(rule, rows, monkeypatch):
+    wanted = fit_combiner(LEARNERS[rule](), rows)
+    monkeypatch.setattr(_parts, "ROWS", 64)
+    fitted, again = (fit_combiner(LEARNERS[rule](), rows, key=jax.random.key(3)) for _ in range(2))
+    assert fitted.loss == pytest.approx(wanted.loss, rel=2e-3)
+    assert fitted.loss == pytest.approx(loss_on(fitted.combiner, rows), rel=1e-4)
+    assert fitted.start_loss == pytest.approx(wanted.start_loss, rel=1e-4)
+    assert eqx.tree_equal(fitted.combiner, again.combiner)
+
+
+@pytest.mark.once
+def test_rows_that_weigh_nothing_are_in_no_part(rows, monkeypatch):
+    monkeypatch.setattr(_parts, "ROWS", 64)
+    half = np.arange(rows.n) < 100
+    fitted = fit_combiner(ju.LearnedPool(PRIOR), rows.with_weight(np.where(half, 2.0, 0.0)))
+    problem = problem_of(rows.with_weight(half), ju.LearnedPool(PRIOR), [], [], "log", jax.random.key(0))
+    parts = _parts.parts_of(problem, "log", jax.random.key(0))
+    assert sum(part.share for part in parts) == pytest.approx(1)
+    assert sum(int((np.asarray(part.problem.weight) > 0).sum()) for part in parts) == 100
+    assert fitted.loss == pytest.approx(loss_on(fitted.combiner, rows.with_weight(half)), rel=1e-4)
+
+
+@pytest.mark.once
+def test_progress_is_told(rows, monkeypatch, capsys):
+    monkeypatch.setattr(_parts, "ROWS", 64)
+    told = []
+    fitted = fit_combiner(ju.LearnedPool(PRIOR), rows, progress=told.append)
+    assert [p.n_rows for p in told if p.n_rows == rows.n] == [rows.n] * fitted.n_steps
+    assert told[0].n_rows < rows.n
+    assert told[0].loss == told[0].start_loss == pytest.approx(fitted.start_loss, rel=0.5)
+    assert all(a.seconds <= b.seconds for a, b in itertools.pairwise(told))
+    fit_combiner(ju.LearnedPool(PRIOR), rows, progress=True)
+    line = capsys.readouterr().err
+    assert line.endswith("\n")
+    assert f"LearnedPool, step {fitted.n_steps - 1}: loss" in line
+    choose_combiner({"pool": ju.LearnedPool(PRIOR)}, rows, n_folds=2, progress=told.append)
+    assert told[-1].what == "pool, fold 2 of 2"
+
+
+@pytest.mark.once
 def test_a_loss_of_ones_own_that_is_no_number(rows):
     def breaks(answer, y, weight):
         return jnp.where(answer.probability[0, 0] > 0, jnp.nan, 0.0)
@@ -180,6 +226,26 @@ def test_the_guard_takes_what_is_better(wide):
     assert chosen.losses[chosen.name] == min(chosen.losses.values())
     assert set(chosen.losses) == {"pool", "calibrated mean"}
     assert chosen.fitted.loss == pytest.approx(loss_on(chosen.fitted.combiner, wide), rel=1e-4)
+
+
+@pytest.mark.once
+def test_a_blend_is_no_worse_than_its_candidates(wide):
+    blended = blend_combiners(guarded(wide), wide, n_folds=3)
+    assert blended.losses == pytest.approx(choose_combiner(guarded(wide), wide, n_folds=3).losses, rel=1e-4)
+    assert sum(blended.weights.values()) == pytest.approx(1)
+    assert blended.loss < max(blended.losses.values())
+    assert loss_on(blended.combiner, wide) < loss_on(ju.Mean(), wide)
+    with refuses(ValueError, "candidates is empty"):
+        blend_combiners({}, wide)
+
+
+@pytest.mark.once
+def test_weights_are_those_of_the_best_average(rng):
+    logs = np.log(rng.uniform(0.05, 1, (2, 50)))
+    weight = rng.uniform(0.5, 2, 50)
+    lost = lambda v: -(weight @ np.log(v * np.exp(logs[0]) + (1 - v) * np.exp(logs[1])) + np.log(v * (1 - v)))
+    wanted = minimize_scalar(lost, bounds=(1e-6, 1 - 1e-6), method="bounded").x
+    np.testing.assert_allclose(_weights(logs, weight), [wanted, 1 - wanted], atol=1e-4)
 
 
 @pytest.mark.once

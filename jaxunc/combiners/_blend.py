@@ -1,0 +1,100 @@
+"""Probabilities of several rules, averaged."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax.nn import log_softmax
+from jax.scipy.special import logsumexp
+from jaxtyping import Array, Float, Num, PyTree
+
+from jaxunc._checks import is_concrete
+from jaxunc._numerics import float_dtype
+
+from ._answer import Answer, margin
+from ._fields import learned_field
+from ._fold import Fold
+
+
+class Blend(Fold):
+    r"""Several rules over one routing, their probabilities averaged.
+
+    .. math:: P(c) = \sum_i v_i P_i(c)
+
+    Where rows do not tell which of two rules is better, an average of both loses little against the better one: its log
+    loss is at most log 1/v_i above that of rule i in any row, and often below both.
+
+    Parameters
+    ----------
+    rules
+        Rules with probabilities, by name. Where some read both counts, those of one kind read the in-bag ones.
+    weights
+        v, adding to 1, one number per rule ``[rules]`` in their order. Default: all alike.
+
+    Raises
+    ------
+    TypeError
+        If something is no `Fold`.
+    ValueError
+        Without rules, if the weights are no probabilities or of another number or, when called, a rule has no
+        probabilities.
+
+    Notes
+    -----
+    Class scores: log P, which do not saturate; score: their difference. A rule that is undefined (no tree) makes the
+    whole undefined. Gradient: smooth in the weights (0 included) and in the numbers of the rules.
+
+    References
+    ----------
+    A linear opinion pool (Stone 1961); of weights learned from rows that rules have not seen, stacking (Wolpert 1992).
+    """
+
+    rules: dict[str, Fold]
+    weights: Float[Array, "rules"] = learned_field("simplex")
+
+    def __init__(self, rules: dict[str, Fold], weights: Any = None):
+        if not rules:
+            raise ValueError("rules is empty; pass some by name: Blend({'mean': Mean(), 'vote': Vote()}).")
+        for name, rule in rules.items():
+            if not isinstance(rule, Fold):
+                raise TypeError(f"rules[{name!r}]={rule!r} is no Fold; pass rules with probabilities, such as Mean().")
+        weights = np.full(len(rules), 1 / len(rules)) if weights is None else weights
+        if np.shape(weights) != (len(rules),):
+            raise ValueError(f"weights has shape {np.shape(weights)}; pass one number for each of {len(rules)} rules.")
+        # Pytrees keep dictionaries sorted by name: so do weights.
+        order = sorted(range(len(rules)), key=list(rules).__getitem__)
+        self.rules = {name: rules[name] for name in sorted(rules)}
+        self.weights = jnp.asarray(weights, float_dtype(weights))[jnp.array(order)]
+        if is_concrete(weights):
+            values = np.asarray(weights, float)
+            if not (np.all(values >= 0) and abs(values.sum() - 1) < 1e-4):
+                raise ValueError(f"weights={values.tolist()} must be at least 0 and add to 1.")
+
+    @property
+    def count_kinds(self) -> int:
+        """Both kinds of counts if any rule reads both."""
+        return max(rule.count_kinds for rule in self.rules.values())
+
+    @property
+    def merge(self) -> PyTree:
+        """The merges of the rules, by name."""
+        return {name: rule.merge for name, rule in self.rules.items()}
+
+    def lift(self, counts: Num[Array, "... columns"]):
+        """What every rule lifts, each of the counts that it reads."""
+        n_classes = counts.shape[-1] // self.count_kinds
+        return {name: rule.lift(counts[..., : n_classes * rule.count_kinds]) for name, rule in self.rules.items()}
+
+    def finish(self, stat) -> Answer:
+        """The rules' answers, averaged."""
+        logs = []
+        for name, rule in self.rules.items():
+            answer = rule.finish(stat[name])
+            if not isinstance(answer, Answer) or answer.log_probability is None:
+                raise ValueError(f"rules[{name!r}] ({type(rule).__name__}) has no probabilities to average.")
+            logs.append(answer.log_probability)
+        stacked = jnp.stack(logs, axis=-1)
+        log_share = logsumexp(stacked, axis=-1, b=self.weights.astype(stacked.dtype))
+        log_share = log_softmax(log_share, axis=-1)  # which adds to 1 but for rounding
+        score = margin(log_share) if log_share.shape[-1] == 2 else None
+        return Answer(log_share, score, jnp.exp(log_share), log_share)

@@ -1,0 +1,85 @@
+"""An average of several rules, by rows that they were not learned from."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from jaxunc.combiners import Blend, Fold
+
+from ._choose import cross_fits
+from ._rows import HonestRows
+from ._watch import Told
+
+HELD = 1.0
+"""Rows that speak for each candidate before any is seen."""
+
+
+class Blended(NamedTuple):
+    """An average of rules that have learned from all rows."""
+
+    combiner: Blend
+    weights: dict[str, float]
+    losses: dict[str, float]
+    """Log loss of every candidate, on rows that it was not learned from."""
+    loss: float
+    """That of the average."""
+
+
+def blend_combiners(
+    candidates: Mapping[str, Fold | Sequence[Fold]],
+    rows: HonestRows,
+    *,
+    n_folds: int | None = None,
+    key: jax.Array | None = None,
+    progress: Told = None,
+) -> Blended:
+    r"""Learn several rules, and average their probabilities by how well they do in a cross-validation over the rows.
+
+    .. math:: \max_v \; \sum_i \log \sum_k v_k P_k^{(-i)}(y_i) + \sum_k \log v_k
+
+    P⁽⁻ⁱ⁾ is learned without row i's fold (stacking, Wolpert 1992). The second sum is a prior worth one row for each
+    candidate. Where rows do not tell which is better, both count, which costs little.
+
+    Parameters
+    ----------
+    candidates, rows, n_folds, key, progress
+        As for `choose_combiner`. Rules learn by their log loss, and answer with probabilities.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `choose_combiner` does.
+
+    Notes
+    -----
+    Costs a fit of every candidate for all rows, and one per fold. The rule reads both counts if any candidate does.
+    """
+    crossed = cross_fits(candidates, rows, "log", n_folds, key, progress)
+    y, weight = np.asarray(rows.y)[: rows.n], np.asarray(rows.weight, float)[: rows.n]
+    own = np.zeros((len(candidates), rows.n))
+    for place, rules in zip(own, crossed.rules.values(), strict=True):
+        for k, rule in enumerate(rules):
+            here = crossed.fold == k
+            place[here] = np.asarray(rows.answer(rule).log_probability, float)[here, y[here]]
+    shares = _weights(own, weight)
+    mixed = np.logaddexp.reduce(own + np.log(shares)[:, None], axis=0)
+    mean = lambda logs: float(-(weight @ logs) / weight.sum())  # noqa: E731
+    names = list(crossed.fits)
+    return Blended(
+        combiner=Blend({name: crossed.fits[name].combiner for name in names}, shares),
+        weights=dict(zip(names, shares.tolist(), strict=True)),
+        losses={name: mean(logs) for name, logs in zip(names, own, strict=True)},
+        loss=mean(mixed),
+    )
+
+
+def _weights(log_shares: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """The best weights of what candidates said of each row's own class, by expectation and maximisation."""
+    found = np.full(len(log_shares), 1 / len(log_shares))
+    for _ in range(200):
+        parts = log_shares + np.log(found)[:, None]
+        told = np.exp(parts - np.logaddexp.reduce(parts, axis=0)) @ weight + HELD
+        found = told / told.sum()
+    return found

@@ -1,0 +1,62 @@
+"""Many rows in parts of a size: one of them leads most of the way, all of them the rest."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ._descent import Part, Step, descend
+from ._rows import Routed
+from ._watch import Teller
+
+ROWS = 4096
+"""Of more rows parts are made: they tell a few numbers well enough to start all rows close to their optimum."""
+ROUGH = 1e-4
+"""`ENOUGH` of the steps that all rows take from there: what they gain by more is less than rows tell."""
+MEANS = ("log", "brier", "utility")
+"""Losses by name that are means over rows, so that parts of the rows have shares in them."""
+
+
+def parts_of(problem: Any, loss: Any, key: jax.Array) -> list[Part]:
+    """The rows that weigh, in random order, in parts of the same size; a single one of few rows.
+
+    So it is where rows are routed, and of losses that need not be means over rows.
+    """
+    weight = np.asarray(problem.weight)
+    rows = np.flatnonzero(weight > 0)
+    if len(rows) <= ROWS or loss not in MEANS or isinstance(problem.data, Routed):
+        return [Part(1.0, problem)]
+    rows = rows[np.asarray(jax.random.permutation(key, len(rows)))]
+    n_parts = -(-len(rows) // ROWS)
+    size = -(-len(rows) // n_parts // 256) * 256
+    found = []
+    for own in np.array_split(rows, n_parts):
+        padded = np.pad(own, (0, size - len(own)))
+        own_weight = np.where(np.arange(size) < len(own), weight[padded], 0)
+        part = problem._replace(
+            data=problem.data.at(padded),
+            y=jnp.asarray(np.asarray(problem.y)[padded]),
+            weight=jnp.asarray(own_weight),
+        )
+        found.append(Part(float(weight[own].sum(dtype=float) / weight.sum(dtype=float)), part))
+    return found
+
+
+def descend_in_parts(
+    objective: Callable, shape: tuple, numbers, parts: Sequence[Part], most: int, tell: Teller
+) -> Iterator[Step]:
+    """The steps of `descend` on all parts, from where the first alone leads in so many steps at most."""
+    if len(parts) == 1:
+        return descend(objective, shape, numbers, parts)
+    first, curvature = parts[0]._replace(share=1.0), ()
+    tell_of_part = tell.of(int(np.sum(np.asarray(first.problem.weight) > 0)))
+    for number, step in enumerate(descend(objective, shape, numbers, [first])):
+        if not (np.isfinite(step.value) and np.isfinite(step.steepest)):
+            break
+        numbers, curvature = step.numbers, step.curvature
+        tell_of_part(number, step.value)
+        if step.is_last or number >= most:
+            break
+    return descend(objective, shape, numbers, parts, curvature=curvature, enough=ROUGH)

@@ -1,0 +1,63 @@
+"""Averages of rules: both counts, order of names, degenerate weights, and what is refused."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxunc as ju
+from tests._refusal import refuses
+
+PRIOR = np.array([0.5, 0.3125, 0.1875])
+
+
+@pytest.fixture
+def counts(rng):
+    return jnp.asarray(rng.integers(0, 9, (20, 7, 3)) + np.array([1, 0, 0]))
+
+
+def test_it_averages_whatever_the_order_of_names(counts):
+    mean, pooling = ju.Mean(), ju.Pooling()
+    wanted = 0.25 * mean.probability(counts) + 0.75 * pooling.probability(counts)
+    for blend in (
+        ju.Blend({"a": mean, "z": pooling}, [0.25, 0.75]),
+        ju.Blend({"z": pooling, "a": mean}, [0.75, 0.25]),
+    ):
+        np.testing.assert_allclose(blend.probability(counts), wanted, atol=1e-6)
+    alike = ju.Blend({"a": mean, "z": pooling}).probability(counts)
+    np.testing.assert_allclose(alike, (mean.probability(counts) + pooling.probability(counts)) / 2, atol=1e-6)
+
+
+def test_rules_of_one_kind_read_the_inbag_counts(counts, rng):
+    others = jnp.asarray(rng.integers(0, 5, counts.shape))
+    pool = ju.LearnedPool(PRIOR, both=True, strength=1.0)
+    blend, wide = ju.Blend({"pool": pool, "mean": ju.Mean()}), jnp.concatenate([counts, others], axis=-1)
+    assert blend.count_kinds == 2
+    wanted = (pool.probability(wide) + ju.Mean().probability(counts)) / 2
+    np.testing.assert_allclose(blend.probability(wide), wanted, atol=1e-6)
+
+
+def test_a_rule_that_weighs_nothing_says_nothing(counts):
+    blend = ju.Blend({"pooling": ju.Pooling(), "mean": ju.Mean()}, [0.0, 1.0])
+    np.testing.assert_allclose(blend.probability(counts), ju.Mean().probability(counts), atol=1e-6)
+    slope = jax.grad(lambda rule: rule.log_probability(counts)[0, 0])(blend)
+    assert np.all(np.isfinite(slope.weights))
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "match"),
+    [
+        (lambda: ju.Blend({}), ValueError, "rules is empty"),
+        (lambda: ju.Blend({"mean": "mean"}), TypeError, "is no Fold"),
+        (lambda: ju.Blend({"mean": ju.Mean()}, [0.5, 0.5]), ValueError, "one number for each of 1 rules"),
+        (lambda: ju.Blend({"mean": ju.Mean(), "vote": ju.Vote()}, [0.5, 0.6]), ValueError, "add to 1"),
+    ],
+)
+def test_bad_settings(make, error, match):
+    with refuses(error, match):
+        make()
+
+
+def test_rules_without_probabilities_are_refused(counts):
+    with refuses(ValueError, "no probabilities to average"):
+        ju.Blend({"linear": ju.Mean(ju.scorers.linear)})(counts[..., :2])
