@@ -53,7 +53,7 @@ median is of the fifteen. What is chosen or averaged is the pool and `P`.
 | the pool with a number per class for its odds against the others | 0.955 | 1.290 | 0.962 | 1.129 |
 
 A prior of the pool's numbers four times as strong: wine 1.158, but balance-scale 1.269 and dermatology 1.170. Adopted
-is the average with a prior worth one row each: `blend_combiners`. With the calibrated means of `guarded` in place of `P`
+is the average with a prior worth one row each: `blend_combiners`. With the calibrated means of `guarded` for `P`
 it is at 1.139 on wine and 1.070 on dermatology (the choice: 1.200 and 1.081), where a fold has one or two errors. An
 average costs more on small sets that the pool does well on (ionosphere 0.842 to 0.876): it is no default.
 
