@@ -23,7 +23,8 @@ def entropy_table(n: int) -> Int64[np.ndarray, " counts"]:
     Parameters
     ----------
     n
-        The largest count. b is 40 up to 2¹⁷, and less beyond: then F(n) < 2⁶², and no difference of sums of F overflows.
+        The largest count. b is 40 up to 2¹⁷, and less beyond: F(n) stays below 2⁶², so that no difference of sums of F
+        overflows.
 
     Raises
     ------
@@ -38,13 +39,13 @@ def entropy_table(n: int) -> Int64[np.ndarray, " counts"]:
     """
     if n > MOST_INSTANCES:
         raise ValueError(f"{n} instances are more than exact gains are made for (2**26); draw a sample of them.")
-    size = 1 << max(int(n), 63).bit_length()
+    size = 1 << (max(int(n), 64) - 1).bit_length()
     return _table(size)[: n + 1]
 
 
 def binary_places(n: int) -> int:
     """b for a table of n: as many places as leave F(n) below 2⁶²."""
-    return int(min(MOST_BITS, 61 - np.ceil(np.log2(n) + np.log2(np.log2(n)))))
+    return int(min(MOST_BITS, np.floor(62 - np.log2(n) - np.log2(np.log2(n)))))
 
 
 @lru_cache(maxsize=4)

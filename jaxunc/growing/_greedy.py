@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Int
 
-from ._cuts import LOWEST, find_cuts, halfway, value_counts
+from ._cuts import LOWEST, find_cuts, value_counts
 from ._entropy_table import entropy_table
 from ._presorted import Presorted
 
@@ -62,7 +62,7 @@ def best_test(sample: Presorted, order: np.ndarray, members: np.ndarray, limits:
     if (row := np.flatnonzero(sample.numeric == feature)).size:
         begin, end = cuts.start[row[0]], cuts.start[row[0] + 1]
         cut = begin + np.argmax(scores[begin:end])
-        return Test(feature, float(halfway(cuts.lower_value[cut], cuts.upper_value[cut])), order[row[0], : cuts.size[cut]])
+        return Test(feature, float(cuts.threshold[cut]), order[row[0], : cuts.size[cut]])
     row = np.flatnonzero(sample.nominal == feature)[0]
     code = int(np.argmax(nominal_scores[row]))
     return Test(feature, code, members[sample.code[row, members] == code])

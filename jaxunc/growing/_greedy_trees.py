@@ -86,7 +86,7 @@ def grow_greedy_trees(
     >>> X, y = load_iris(return_X_y=True)
     >>> tree = ju.growing.grow_greedy_trees(X, y)
     >>> tree.n_trees, tree.trees.depth, ju.leaf_counts(tree, X[:1])[0, 0].tolist()
-    (1, 5, [50.0, 0.0, 0.0])
+    (1, 4, [50, 0, 0])
     """
     limits = checked_limits(candidates, min_samples_leaf, max_depth)
     sample = presort(X, y, nominal)
@@ -133,8 +133,8 @@ def bagging(key: jax.Array, X, y, *, n_trees: int = 10, **settings) -> Forest:
 
 def bootstrap_rows(key: jax.Array, n_trees: int, n: int) -> np.ndarray:
     """What `bagging` draws: positions ``[trees instances]``."""
-    draw = lambda tree: jax.random.randint(jax.random.fold_in(key, tree), (n,), 0, n)
-    return np.asarray(jax.vmap(draw)(jnp.arange(n_trees)))
+    keys = jax.vmap(lambda tree: jax.random.fold_in(key, tree))(jnp.arange(n_trees))
+    return np.asarray(jax.vmap(lambda own: jax.random.randint(own, (n,), 0, n))(keys))
 
 
 def checked_limits(candidates: str, min_leaf: int, max_depth: int | None, name: str = "min_samples_leaf") -> Limits:
@@ -163,13 +163,19 @@ def forest_of(trees: Sequence[GreedyTree], sample: Presorted) -> Forest:
         places.append(np.flatnonzero(~inner))
         rows.append(np.array(tree.counts, float)[~inner])
     table, place = distinct_rows(np.concatenate(rows))  # row 0 is the zero vector: counts are not negative
-    for t, (leaves, own) in enumerate(zip(places, np.split(place[1:], np.cumsum(list(map(len, places)))[:-1]))):
-        code[t, leaves] = own
+    ends = np.cumsum([1, *map(len, places)])
+    for t, leaves in enumerate(places):
+        code[t, leaves] = place[ends[t] : ends[t + 1]]
     frequencies = np.bincount(sample.label, minlength=sample.n_classes) / sample.n
-    arrays = (*map(jnp.asarray, (feature, threshold, child)), jnp.zeros((len(trees), width), bool))
-    depth = jnp.asarray([tree.depth for tree in trees], jnp.int32)
     return Forest(
-        trees=Trees(*arrays, depth, columns=sample.columns),
+        trees=Trees(
+            feature=jnp.asarray(feature),
+            threshold=jnp.asarray(threshold),
+            child=jnp.asarray(child),
+            missing_right=jnp.zeros(child.shape, bool),
+            tree_depth=jnp.asarray([tree.depth for tree in trees], jnp.int32),
+            columns=sample.columns,
+        ),
         count_table=padded_table(table),
         code=jnp.asarray(code),
         prior=jnp.asarray(frequencies, jnp.result_type(float)),
@@ -182,7 +188,8 @@ def _checked_samples(samples, n: int) -> np.ndarray:
     rows = np.asarray(samples)
     if rows.ndim != 2 or 0 in rows.shape or rows.dtype.kind not in "iu":
         raise ValueError(
-            f"samples has shape {rows.shape} and dtype {rows.dtype}; pass positions of instances, integers [trees drawn]."
+            f"samples has shape {rows.shape} and dtype {rows.dtype}; pass positions of instances, integers "
+            "[trees drawn]."
         )
     if rows.min() < 0 or rows.max() >= n:
         raise ValueError(f"samples holds {rows.min()} to {rows.max()}; positions of {n} instances are 0 to {n - 1}.")

@@ -2,11 +2,11 @@
 
 import heapq
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int, Int64
 
-from jaxunc.growing._cuts import value_counts
 from jaxunc.growing._presorted import Presorted, Queries, own_queries
 
 from ._nominal import NominalTests
@@ -84,12 +84,15 @@ class Grouped:
         self._queries = own_queries(sample) if queries is None else queries
         self._label = sample.label.astype(np.intp)
         k = sample.n_classes
+        self._unit = np.eye(k, dtype=np.intp)
         self._n_pairs = len(self._queries) * k
         self._counts = np.zeros((self._n_pairs, k), np.int32)
         self._samples = Samples(sample)
         self._done = 0
 
-    def leaf_counts(self, progress: Callable[[int, int], None] | None = None) -> Int[np.ndarray, "queries labels classes"]:
+    def leaf_counts(
+        self, progress: Callable[[int, int], None] | None = None
+    ) -> Int[np.ndarray, "queries labels classes"]:
         """Class counts of the leaves, the inserted instance among them."""
         sample, k = self._sample, self._sample.n_classes
         members = np.arange(sample.n, dtype=np.int32)
@@ -103,12 +106,9 @@ class Grouped:
 
     def _with_instance(self, totals: np.ndarray, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Class counts of a sample without and with the instance of each pair, ``[pairs classes]``."""
-        k = len(totals)
-        unit = np.eye(k, dtype=np.intp)
-        without = np.broadcast_to(totals, (len(pairs), k))
-        if self._own:
-            without = without - unit[self._label[pairs // k]]
-        return without, without + unit[pairs % k]
+        instance, label = np.divmod(pairs, len(totals))
+        without = totals - self._unit[self._label[instance]] if self._own else totals[None]
+        return without, without + self._unit[label]
 
     def _arrive(self, totals, chosen, pairs, order, members) -> None:
         """Pairs arrive at the chosen ones of a sample: those that end there get their counts, the others wait."""
@@ -137,36 +137,36 @@ class Grouped:
             _, counts = self._with_instance(node.totals, own[:1])
             entropy = self._settings.entropy
             parent = entropy[counts[0]].sum() - entropy[counts.sum()]
-            for part in np.array_split(own, -(-len(own) * sample.columns.number // MOST_VALUES)):
+            few = max(1, MOST_VALUES // sample.columns.number)
+            for part in (own[i : i + few] for i in range(0, len(own), few)):
                 gain, test = node.choose(change, scores, self._queries, part // sample.n_classes)
                 stays = gain <= parent
-                ending = part[stays]
-                self._end(ending, np.broadcast_to(counts[0], (len(ending), len(counts[0]))))
+                self._end(part[stays], counts)
                 moved.append(part[~stays])
                 tests.append(test[~stays])
         moved, tests = np.concatenate(moved), np.concatenate(tests)
         by_test = np.argsort(tests, kind="stable")
         moved, tests = moved[by_test], tests[by_test]
-        first = np.flatnonzero(np.diff(tests, prepend=-1))
-        for pairs, test in zip(np.split(moved, first[1:]), tests[first].tolist(), strict=False):
-            chosen, totals = node.child(test)
-            self._arrive(totals, chosen, pairs, order, members)
+        ends = [*(np.flatnonzero(tests[1:] != tests[:-1]) + 1).tolist(), len(tests)] if len(tests) else []
+        begin = 0
+        for end in ends:
+            chosen, totals = node.child(int(tests[begin]))
+            self._arrive(totals, chosen, moved[begin:end], order, members)
+            begin = end
 
     def _changes(self, pairs: np.ndarray) -> Iterator[tuple[Change, np.ndarray]]:
         """The pairs by what they do to the sample."""
         k = self._sample.n_classes
         label = pairs % k
-        lost = self._label[pairs // k] if self._own else np.zeros_like(pairs)
-        # Those that change nothing are one kind.
-        kind = np.where(label == lost, 0, 1 + label * k + lost) if self._own else label
-        for own in np.unique(kind).tolist():
-            which = pairs[kind == own]
-            gained, was = int(which[0] % k), int(self._label[which[0] // k]) if self._own else -1
-            if self._own and own == 0:
-                # The counts are the node's own, whatever the class.
-                yield Change(0, 0), which
-            else:
-                yield Change(gained, was), which
+        if not self._own:
+            for gained in np.flatnonzero(np.bincount(label)).tolist():
+                yield Change(gained), pairs[label == gained]
+            return
+        lost = self._label[pairs // k]
+        # Kind 0 has what changes nothing, whatever the class.
+        kind = np.where(label == lost, 0, label * k + lost)
+        for own in np.flatnonzero(np.bincount(kind)).tolist():
+            yield Change(*divmod(own, k)), pairs[kind == own]
 
 
 class _Node:
@@ -175,9 +175,8 @@ class _Node:
     def __init__(self, sample: Presorted, order, members, own: bool, settings: Settings):
         self._sample, self._order, self._members = sample, order, members
         self.totals = np.bincount(sample.label[members], minlength=sample.n_classes)
-        self.numeric = (OwnTests if own else InsertedTests)(sample, order, self.totals, settings)
+        self.numeric: Any = (OwnTests if own else InsertedTests)(sample, order, self.totals, settings)
         self.nominal = NominalTests(sample, members, self.totals, settings) if len(sample.nominal) else None
-        self._places: tuple | None = None
         self._stride = 2 * max(int(np.diff(self.numeric.cuts.start).max(initial=0)), sample.n_codes, 1)
 
     def scores(self, change: Change):

@@ -111,9 +111,9 @@ class OwnTests:
         mixed = np.argwhere((own < 0) & (has_left | has_right))
         if len(mixed):
             own[tuple(mixed.T)] = self._class_without(rows, mixed, left, right, has_left, has_right)
-        differ = lambda a, b: (a != b) | (a < 0)
-        left_stands &= np.where(alone, differ(under, over), differ(under, own))
-        right_stands &= np.where(alone, differ(under, over), differ(own, over))
+        parts = (under != over) | (under < 0)
+        left_stands &= np.where(alone, parts, (under != own) | (own < 0))
+        right_stands &= np.where(alone, parts, (own != over) | (own < 0))
         return left_stands, right_stands
 
     def _class_without(self, rows, mixed, left, right, has_left, has_right) -> np.ndarray:
