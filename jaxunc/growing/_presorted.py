@@ -60,8 +60,14 @@ class Queries(NamedTuple):
     code: Int[np.ndarray, "queries nominal"]
     """-1 for a value that is not in the training set."""
 
-    def __len__(self) -> int:
+    @property
+    def n(self) -> int:
+        """How many there are."""
         return len(self.value)
+
+    def rows(self, which) -> "Queries":
+        """Some of them."""
+        return Queries(*(part[which] for part in tuple(self)))
 
 
 def presort(X, y, nominal, *, name: str = "X") -> Presorted:

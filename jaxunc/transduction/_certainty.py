@@ -146,11 +146,20 @@ def leave_one_out_certainty(
 
 
 def transductive_leaf_counts(
-    X_train, y_train, X, *, nominal=None, candidates="boundary", min_leaf: int = 2, progress: Progress | None = None
+    X_train,
+    y_train,
+    X,
+    *,
+    nominal=None,
+    candidates: str = "boundary",
+    min_leaf: int = 2,
+    inductive: bool = False,
+    progress: Progress | None = None,
 ) -> Int32[np.ndarray, "instances labels classes"]:
     """The class counts of the leaves behind `transductive_certainty`, by the label that x was given; x is counted.
 
-    Parameters, errors and notes are those of `transductive_certainty`.
+    Parameters, errors and notes are those of `transductive_certainty`; with ``inductive`` one more label, the last, is
+    none at all: the leaf of x in the tree of the training set, x not counted.
 
     Examples
     --------
@@ -160,15 +169,23 @@ def transductive_leaf_counts(
     """
     _check_settings(candidates, min_leaf)
     sample = presort(X_train, y_train, nominal, name="X_train")
-    return counts_of(sample, as_queries(X, sample), candidates, min_leaf, progress)
+    return counts_of(sample, as_queries(X, sample), settings_of(sample, candidates, min_leaf), inductive, progress)
 
 
 def leave_one_out_leaf_counts(
-    X, y, *, nominal=None, candidates="boundary", min_leaf: int = 2, progress: Progress | None = None
+    X,
+    y,
+    *,
+    nominal=None,
+    candidates: str = "boundary",
+    min_leaf: int = 2,
+    inductive: bool = False,
+    progress: Progress | None = None,
 ) -> Int32[np.ndarray, "instances labels classes"]:
     """The class counts of the leaves behind `leave_one_out_certainty`, by the label that the instance was given.
 
-    Parameters, errors and notes are those of `leave_one_out_certainty`.
+    Parameters, errors and notes are those of `leave_one_out_certainty`; with ``inductive`` one more label, the last, is
+    none at all: the leaf of the instance in the tree of the others.
 
     Examples
     --------
@@ -177,7 +194,8 @@ def leave_one_out_leaf_counts(
     [[2, 0], [1, 1]]
     """
     _check_settings(candidates, min_leaf)
-    return counts_of(presort(X, y, nominal), None, candidates, min_leaf, progress)
+    sample = presort(X, y, nominal)
+    return counts_of(sample, None, settings_of(sample, candidates, min_leaf), inductive, progress)
 
 
 def label_average(
@@ -212,11 +230,15 @@ def label_average(
 
 
 def counts_of(
-    sample: Presorted, queries: Queries | None, candidates: str, min_leaf: int, progress: Progress | None
+    sample: Presorted, queries: Queries | None, settings: Settings, inductive: bool, progress: Progress | None
 ) -> Int32[np.ndarray, "instances labels classes"]:
     """Leaf counts for a training set that is sorted already; without queries, by leaving out each of it."""
-    settings = Settings(candidates == "boundary", min_leaf, entropy_table(sample.n + 1))
-    return Grouped(sample, queries, settings).leaf_counts(progress)
+    return Grouped(sample, queries, settings, inductive).leaf_counts(progress)
+
+
+def settings_of(sample: Presorted, candidates: str, min_leaf: int) -> Settings:
+    """How trees are induced on a training set."""
+    return Settings(candidates == "boundary", min_leaf, entropy_table(sample.n + 1))
 
 
 def _check_settings(candidates: str, min_leaf: int) -> None:

@@ -66,7 +66,7 @@ class Samples:
 
 
 class Grouped:
-    """The leaves of all pairs of an instance x and a label c; a pair's number is x times the classes, plus c.
+    """The leaves of all pairs of an instance x and a label c; a pair's number is x times the labels, plus c.
 
     Parameters
     ----------
@@ -76,16 +76,19 @@ class Grouped:
         The instances; None for those of the training set, each of which is left out of it before it is inserted.
     settings
         How trees are induced.
+    inductive
+        Whether "no label" is one more, the last: the leaf of x in the tree without it.
     """
 
-    def __init__(self, sample: Presorted, queries: Queries | None, settings: Settings):
+    def __init__(self, sample: Presorted, queries: Queries | None, settings: Settings, inductive: bool = False):
         self._sample, self._settings = sample, settings
         self._own = queries is None
         self._queries = own_queries(sample) if queries is None else queries
         self._label = sample.label.astype(np.intp)
         k = sample.n_classes
-        self._unit = np.eye(k, dtype=np.intp)
-        self._n_pairs = len(self._queries) * k
+        self._n_labels = k + inductive
+        self._unit = np.eye(self._n_labels, k, dtype=np.intp)
+        self._n_pairs = self._queries.n * self._n_labels
         self._counts = np.zeros((self._n_pairs, k), np.int32)
         self._samples = Samples(sample)
         self._done = 0
@@ -102,11 +105,11 @@ class Grouped:
             self._descend(order, members, pairs)
             if progress is not None:
                 progress(self._done, self._n_pairs)
-        return self._counts.reshape(-1, k, k)
+        return self._counts.reshape(-1, self._n_labels, k)
 
     def _with_instance(self, totals: np.ndarray, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Class counts of a sample without and with the instance of each pair, ``[pairs classes]``."""
-        instance, label = np.divmod(pairs, len(totals))
+        instance, label = np.divmod(pairs, self._n_labels)
         without = totals - self._unit[self._label[instance]] if self._own else totals[None]
         return without, without + self._unit[label]
 
@@ -116,9 +119,10 @@ class Grouped:
         settings = self._settings
         ends = np.count_nonzero(counts, axis=1) < 2
         size = int(totals.sum()) - self._own
+        larger = pairs % self._n_labels < len(totals)
         if settings.boundaries:
             ends |= np.count_nonzero(without, axis=1) < 2
-        ends |= (size + 1 < 2 * settings.min_leaf) | (size < 2)
+        ends |= (size + larger < 2 * settings.min_leaf) | (size < 2)
         self._end(pairs[ends], counts[ends])
         if not ends.all():
             self._samples.add(chosen, pairs[~ends], order, members)
@@ -139,7 +143,7 @@ class Grouped:
             parent = entropy[counts[0]].sum() - entropy[counts.sum()]
             few = max(1, MOST_VALUES // sample.columns.number)
             for part in (own[i : i + few] for i in range(0, len(own), few)):
-                gain, test = node.choose(change, scores, self._queries, part // sample.n_classes)
+                gain, test = node.choose(change, scores, self._queries, part // self._n_labels)
                 stays = gain <= parent
                 self._end(part[stays], counts)
                 moved.append(part[~stays])
@@ -157,16 +161,17 @@ class Grouped:
     def _changes(self, pairs: np.ndarray) -> Iterator[tuple[Change, np.ndarray]]:
         """The pairs by what they do to the sample."""
         k = self._sample.n_classes
-        label = pairs % k
+        instance, label = np.divmod(pairs, self._n_labels)
         if not self._own:
             for gained in np.flatnonzero(np.bincount(label)).tolist():
-                yield Change(gained), pairs[label == gained]
+                yield Change(gained if gained < k else -1), pairs[label == gained]
             return
-        lost = self._label[pairs // k]
+        lost = self._label[instance]
         # Kind 0 has what changes nothing, whatever the class.
         kind = np.where(label == lost, 0, label * k + lost)
         for own in np.flatnonzero(np.bincount(kind)).tolist():
-            yield Change(*divmod(own, k)), pairs[kind == own]
+            gained, was = divmod(own, k)
+            yield Change(gained if gained < k else -1, was), pairs[kind == own]
 
 
 class _Node:

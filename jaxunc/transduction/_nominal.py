@@ -40,7 +40,7 @@ class NominalTests:
         inside, outside = side_scores(
             self._settings.entropy, self.inside, self.outside, change, self._settings.min_leaf
         )
-        own = 1 - change.added
+        own = change.removed
         inside[(self._n_inside - own < 1) | (self._n_outside < 1)] = LOWEST
         outside[(self._n_inside < 1) | (self._n_outside - own < 1)] = LOWEST
         return inside, outside

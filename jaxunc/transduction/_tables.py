@@ -9,7 +9,7 @@ from jaxunc.growing._cuts import LOWEST
 
 
 class Change(NamedTuple):
-    """What happens to a node's sample: class ``gained`` has one more, and class ``lost`` one less, unless it is -1."""
+    """What happens to a node's sample: class ``gained`` has one more, and class ``lost`` one less; -1 is no class."""
 
     gained: int
     lost: int = -1
@@ -17,7 +17,12 @@ class Change(NamedTuple):
     @property
     def added(self) -> int:
         """How many more instances there are."""
-        return int(self.lost < 0)
+        return int(self.gained >= 0) - self.removed
+
+    @property
+    def removed(self) -> int:
+        """Whether an instance of the sample is left out."""
+        return int(self.lost >= 0)
 
 
 def side_scores(
@@ -37,11 +42,13 @@ def side_scores(
     base += entropy[outside].sum(axis=0)
     found = []
     for counts, own, other in ((inside, n_inside, n_outside), (outside, n_outside, n_inside)):
-        scores = base - entropy[own + change.added] - entropy[other]
+        # A side that loses its only instance has none: such tests are no candidates of that instance.
+        scores = base - entropy[np.maximum(own + change.added, 0)] - entropy[other]
         if change.gained != change.lost:
-            gained = counts[change.gained]
-            scores += entropy[gained + 1] - entropy[gained]
-            if change.lost >= 0:
+            if change.gained >= 0:
+                gained = counts[change.gained]
+                scores += entropy[gained + 1] - entropy[gained]
+            if change.removed:
                 kept = np.maximum(counts[change.lost], 1)
                 scores -= entropy[kept] - entropy[kept - 1]
         scores[(own + change.added < min_leaf) | (other < min_leaf)] = LOWEST
