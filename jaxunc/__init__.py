@@ -58,10 +58,12 @@ if TYPE_CHECKING:
         plotting,
         smoothing,
         stopping,
+        transduction,
     )
-    from jaxunc.growing import grow_random_trees
+    from jaxunc.growing import bagging, grow_greedy_trees, grow_random_trees
     from jaxunc.interop import from_sklearn
     from jaxunc.stopping import predict_until_settled
+    from jaxunc.transduction import leave_one_out_certainty, transductive_certainty
 
 __version__ = "0.1.0"
 
@@ -97,6 +99,7 @@ __all__ = [
     "UncertaintyDecomposition",
     "Vote",
     "Weighted",
+    "bagging",
     "belief",
     "bind",
     "check_forest",
@@ -108,6 +111,7 @@ __all__ = [
     "estimators",
     "forest",
     "from_sklearn",
+    "grow_greedy_trees",
     "grow_random_trees",
     "growing",
     "imprecise",
@@ -117,6 +121,7 @@ __all__ = [
     "learned_field",
     "learning",
     "leave_one_out",
+    "leave_one_out_certainty",
     "margin",
     "metrics",
     "oob_mask",
@@ -128,6 +133,8 @@ __all__ = [
     "smoothing",
     "stopping",
     "tables",
+    "transduction",
+    "transductive_certainty",
     "tree_field",
 ]
 
@@ -135,9 +142,14 @@ __all__ = [
 # than JAX does, and who binds a rule needs neither them nor the rooms that measure, decide, smooth or grow.
 _ROOMS = (
     *("comparison", "datasets", "decisions", "estimators", "growing", "interop", "learning", "metrics", "plotting"),
-    *("smoothing", "stopping"),
+    *("smoothing", "stopping", "transduction"),
 )
-_ROOM_OF = {"from_sklearn": "interop", "grow_random_trees": "growing", "predict_until_settled": "stopping"}
+_ROOM_OF = {
+    **dict.fromkeys(("bagging", "grow_greedy_trees", "grow_random_trees"), "growing"),
+    **dict.fromkeys(("leave_one_out_certainty", "transductive_certainty"), "transduction"),
+    "from_sklearn": "interop",
+    "predict_until_settled": "stopping",
+}
 
 if not TYPE_CHECKING:  # so that they still report names that do not exist
 

@@ -1,5 +1,5 @@
 """Reference values, computed with 60 digits from the definitions (`tests/data/golden.json`, `smoothing.json`,
-`stopping.json`).
+`stopping.json`, `transduction.json`).
 
 `smoothing.json` also holds ``r_fits``: trees that R's rpart grew, and what the published R code makes of their leaves.
 """
@@ -15,7 +15,7 @@ DATA = Path(__file__).parent / "data"
 
 @lru_cache
 def _sections() -> dict:
-    files = ("golden.json", "smoothing.json", "stopping.json")
+    files = ("golden.json", "smoothing.json", "stopping.json", "transduction.json")
     return {name: part for file in files for name, part in json.loads((DATA / file).read_text()).items()}
 
 

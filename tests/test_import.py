@@ -12,7 +12,10 @@ import jaxunc as ju
 pytestmark = pytest.mark.once
 
 ROOT = Path(__file__).parent.parent
-LATER = ("comparison", "datasets", "decisions", "estimators", "growing", "interop", "metrics", "plotting", "smoothing")
+LATER = (
+    *("comparison", "datasets", "decisions", "estimators", "growing", "interop", "metrics", "plotting", "smoothing"),
+    *("stopping", "transduction"),
+)
 """Rooms that are read when they are first used."""
 
 

@@ -46,7 +46,8 @@ def test_rooms_import_only_from_the_rooms_above_them():
 
 ROOMS = (
     *("belief", "combiners", "comparison", "counting", "datasets", "decisions", "estimators", "forest", "growing"),
-    *("imprecise", "interop", "metrics", "plotting", "report", "routing", "scorers", "smoothing", "tables"),
+    *("imprecise", "interop", "metrics", "plotting", "report", "routing", "scorers", "smoothing", "stopping", "tables"),
+    "transduction",
 )
 
 

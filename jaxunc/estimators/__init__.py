@@ -5,10 +5,12 @@ from jaxunc.counting import PureLeavesWarning
 from ._cautious_forest import CautiousForestClassifier
 from ._combined_forest import CombinedForestClassifier
 from ._random_trees import RandomDecisionTreesClassifier
+from ._transductive_tree import TransductiveTreeClassifier
 
 __all__ = [
     "CautiousForestClassifier",
     "CombinedForestClassifier",
     "PureLeavesWarning",
     "RandomDecisionTreesClassifier",
+    "TransductiveTreeClassifier",
 ]

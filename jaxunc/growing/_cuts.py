@@ -1,0 +1,114 @@
+"""The tests that a node's sample allows: cuts between values of numeric features, values of nominal ones."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int
+
+from ._presorted import Presorted
+
+LOWEST = np.int64(-(2**62))
+"""The score of no test: below all others, and differences do not overflow."""
+
+
+class Cuts(NamedTuple):
+    """Cuts between distinct neighbouring values, feature after feature and from low to high."""
+
+    row: Int[np.ndarray, " cuts"]
+    """The place of the feature among the numeric ones."""
+    size: Int[np.ndarray, " cuts"]
+    """How many instances lie below."""
+    start: Int[np.ndarray, " ends"]
+    """Where the cuts of each feature begin, and their number."""
+    below: Int[np.ndarray, "classes cuts"]
+    """Class counts of the instances below."""
+    lower_value: Float64[np.ndarray, " cuts"]
+    upper_value: Float64[np.ndarray, " cuts"]
+    upper: Int[np.ndarray, " cuts"]
+    """The rank of the value above, increased by ``row`` times the number of ranks."""
+    lower_class: Int[np.ndarray, " cuts"]
+    """The class of the instances that have the value below; -1 if they have several."""
+    upper_class: Int[np.ndarray, " cuts"]
+
+    @property
+    def threshold(self) -> Float64[np.ndarray, " cuts"]:
+        """Halfway between the two values, below the upper one."""
+        return halfway(self.lower_value, self.upper_value)
+
+    @property
+    def is_boundary(self) -> Bool[np.ndarray, " cuts"]:
+        """Whether instances of the two values have different classes."""
+        return (self.lower_class != self.upper_class) | (self.lower_class < 0)
+
+
+def find_cuts(sample: Presorted, order: Int[np.ndarray, "numeric members"], boundaries: bool) -> Cuts:
+    """The cuts of a node: all, or those between different classes (Fayyad and Irani's boundary points)."""
+    n_rows, m = order.shape
+    base = np.arange(n_rows)[:, None] * sample.n
+    flat = (order + base).ravel()
+    rank, label = sample.rank.ravel()[flat].reshape(n_rows, m), sample.label[order]
+    # A block holds the instances of one value; after the last of a feature, its end is no cut.
+    is_end = np.ones((n_rows, m), bool)
+    np.not_equal(rank[:, 1:], rank[:, :-1], out=is_end[:, :-1])
+    changes = np.zeros((n_rows, m), bool)
+    np.not_equal(label[:, 1:], label[:, :-1], out=changes[:, :-1])
+    end = np.flatnonzero(is_end)
+    block_class = label.ravel()[end].astype(np.int32)
+    if len(end) < is_end.size:
+        passed = np.zeros(n_rows * m + 1, np.int32)
+        np.cumsum(changes.ravel(), out=passed[1:])
+        before = np.concatenate([np.zeros(1, end.dtype), end[:-1] + 1])
+        block_class[passed[end] != passed[before]] = -1
+    column = end % m
+    inner = column < m - 1
+    if boundaries:
+        alike = np.zeros(len(end), bool)
+        alike[:-1] = (block_class[:-1] == block_class[1:]) & (block_class[:-1] >= 0)
+        inner &= ~alike
+    chosen = np.flatnonzero(inner)
+    place, size = end[chosen], column[chosen] + 1
+    row = place // m
+    low, high = flat[place], flat[place + 1] if len(place) else place
+    value = sample.value.ravel()
+    return Cuts(
+        row=row,
+        size=size,
+        start=np.searchsorted(row, np.arange(n_rows + 1)),
+        below=_class_counts(label, place, size, sample.n_classes),
+        lower_value=value[low],
+        upper_value=value[high],
+        upper=sample.rank.ravel()[high] + row * sample.n,
+        lower_class=block_class[chosen],
+        upper_class=block_class[chosen + 1] if len(chosen) else block_class[:0],
+    )
+
+
+def halfway(below: np.ndarray, above: np.ndarray) -> np.ndarray:
+    """A threshold that parts two values: no less than the lower, less than the upper."""
+    middle = (below + above) / 2
+    return np.where(middle < above, middle, below)
+
+
+def _class_counts(label: np.ndarray, place: np.ndarray, size: np.ndarray, n_classes: int) -> np.ndarray:
+    counts = np.empty((n_classes, len(place)), np.intp)
+    counts[0] = size
+    for c in range(1, n_classes):
+        counts[c] = np.cumsum(label == c, axis=1, dtype=np.int32).ravel()[place]
+        counts[0] -= counts[c]
+    return counts
+
+
+def value_counts(sample: Presorted, members: Int[np.ndarray, " members"]) -> Int[np.ndarray, "classes nominal codes"]:
+    """How many of a node's instances have each value of each nominal feature, by class."""
+    n_nominal, n_classes = len(sample.nominal), sample.n_classes
+    cell = sample.code[:, members] + np.arange(n_nominal)[:, None] * sample.n_codes
+    cell = cell + sample.label[members].astype(np.intp) * (n_nominal * sample.n_codes)
+    counts = np.bincount(cell.ravel(), minlength=n_classes * n_nominal * sample.n_codes)
+    return counts.reshape(n_classes, n_nominal, sample.n_codes)
+
+
+def padded(cuts: Cuts, scores: np.ndarray, width: int) -> np.ndarray:
+    """Scores of cuts as rows of features, ``[numeric width]``; what is beyond a feature's cuts is the lowest."""
+    table = np.full((len(cuts.start) - 1, width), LOWEST)
+    table[cuts.row, np.arange(len(cuts.row)) - cuts.start[cuts.row]] = scores
+    return table

@@ -1,0 +1,137 @@
+"""A training set made ready for greedy trees: sorted once by every numeric feature."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float64, Int
+
+from jaxunc._checks import distinct_labels
+from jaxunc.tables import Columns, as_instances, fit_columns
+
+
+class Presorted(NamedTuple):
+    """A training set; numeric and nominal features apart, ``places`` says where each lies among all features."""
+
+    columns: Columns
+    class_labels: tuple
+    label: Int[np.ndarray, " instances"]
+    numeric: Int[np.ndarray, " numeric"]
+    """The numeric features."""
+    nominal: Int[np.ndarray, " nominal"]
+    """The nominal features."""
+    value: Float64[np.ndarray, "numeric instances"]
+    """A missing number is -inf: below all others."""
+    rank: Int[np.ndarray, "numeric instances"]
+    """The place of a value among the distinct values of its feature."""
+    order: Int[np.ndarray, "numeric instances"]
+    """Instances by increasing value."""
+    code: Int[np.ndarray, "nominal instances"]
+    n_codes: int
+    """More than any code."""
+
+    @property
+    def n(self) -> int:
+        """How many instances there are."""
+        return len(self.label)
+
+    @property
+    def n_classes(self) -> int:
+        """How many classes there are."""
+        return len(self.class_labels)
+
+    def take(self, rows: Int[np.ndarray, " rows"]) -> "Presorted":
+        """The set of some of the instances, which may come more than once."""
+        rank = self.rank[:, rows]
+        return self._replace(
+            label=self.label[rows],
+            value=self.value[:, rows],
+            rank=rank,
+            order=np.argsort(rank, axis=1, kind="stable").astype(np.int32),
+            code=self.code[:, rows],
+        )
+
+
+class Queries(NamedTuple):
+    """Instances that are asked for, in the terms of a training set."""
+
+    value: Float64[np.ndarray, "queries numeric"]
+    rank: Int[np.ndarray, "queries numeric"]
+    """The place of the largest value of the training set that is not above; -1 if there is none."""
+    code: Int[np.ndarray, "queries nominal"]
+    """-1 for a value that is not in the training set."""
+
+    @property
+    def n(self) -> int:
+        """How many there are."""
+        return len(self.value)
+
+    def rows(self, which) -> "Queries":
+        """Some of them."""
+        return Queries(*(part[which] for part in tuple(self)))
+
+
+def presort(X, y, nominal, *, name: str = "X") -> Presorted:
+    """Check a training set and sort it; raises what `grow_greedy_trees` documents."""
+    columns = fit_columns(X, nominal)
+    values = np.asarray(as_instances(X, columns, name)[0])
+    if 0 in values.shape:
+        raise ValueError(f"{name} has shape {values.shape}; expected (instances, features), at least one of each.")
+    labels, label = _labels(y, len(values))
+    kinds = columns.is_nominal
+    numeric, nominal_places = np.flatnonzero(~kinds), np.flatnonzero(kinds)
+    value = _numbers(values[:, numeric]).T
+    order = np.argsort(value, axis=1, kind="stable").astype(np.int32)
+    ascending = np.take_along_axis(value, order, axis=1)
+    rank = np.zeros(value.shape, np.int32)
+    steps = np.cumsum(ascending[:, 1:] > ascending[:, :-1], axis=1, dtype=np.int32)
+    np.put_along_axis(rank[:, :], order, np.pad(steps, ((0, 0), (1, 0))), axis=1)
+    code = np.ascontiguousarray(values[:, nominal_places].T).astype(np.int32)
+    narrow = np.int8 if len(labels) < 128 else np.int32
+    return Presorted(
+        columns=columns,
+        class_labels=labels,
+        label=label.astype(narrow),
+        numeric=numeric,
+        nominal=nominal_places,
+        value=np.ascontiguousarray(value),
+        rank=rank,
+        order=order,
+        code=code,
+        n_codes=int(code.max(initial=-1)) + 1,
+    )
+
+
+def as_queries(X, sample: Presorted) -> Queries:
+    """Instances to be asked for, compared with those of the training set."""
+    values = np.asarray(as_instances(X, sample.columns)[0])
+    value = _numbers(values[:, sample.numeric])
+    rank = np.empty(value.shape, np.int32)
+    for f, order in enumerate(sample.order):
+        ascending = sample.value[f, order]
+        last = np.append(sample.rank[f, order], np.int32(-1))  # of which the place -1 is below all
+        rank[:, f] = last[np.searchsorted(ascending, value[:, f], side="right") - 1]
+    return Queries(np.ascontiguousarray(value), rank, values[:, sample.nominal].astype(np.int32))
+
+
+def own_queries(sample: Presorted) -> Queries:
+    """The instances of the training set themselves."""
+    value, rank, code = (np.ascontiguousarray(part.T) for part in (sample.value, sample.rank, sample.code))
+    return Queries(value, rank, code)
+
+
+def _numbers(values: np.ndarray) -> np.ndarray:
+    """As float64, missing ones below all others, and one zero."""
+    wide = values.astype(np.float64) + 0.0
+    return np.where(np.isnan(wide), -np.inf, wide)
+
+
+def _labels(y, n: int) -> tuple[tuple, np.ndarray]:
+    y = np.asarray(y)
+    if y.shape != (n,):
+        raise ValueError(f"y has shape {y.shape}; pass one label per instance, shape ({n},).")
+    if y.dtype.kind == "f" and not np.all(np.isfinite(y)):
+        raise ValueError("y holds NaN or infinite labels; every instance needs one.")
+    classes, label = distinct_labels(y)
+    if len(classes) < 2:
+        raise ValueError(f"y holds one class only ({classes.tolist()[0]!r}); trees tell two or more apart.")
+    return tuple(classes.tolist()), label

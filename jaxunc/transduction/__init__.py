@@ -1,0 +1,33 @@
+"""Certainty by transduction: the instance is inserted with each label, and the trees that follow are compared."""
+
+from ._batch import batch_certainty
+from ._certainty import (
+    label_average,
+    leave_one_out_certainty,
+    leave_one_out_leaf_counts,
+    transductive_certainty,
+    transductive_leaf_counts,
+)
+from ._reliability import (
+    Reliability,
+    Threshold,
+    j_divergence,
+    kukar_kononenko,
+    reliability_of,
+    reliability_threshold,
+)
+
+__all__ = [
+    "Reliability",
+    "Threshold",
+    "batch_certainty",
+    "j_divergence",
+    "kukar_kononenko",
+    "label_average",
+    "leave_one_out_certainty",
+    "leave_one_out_leaf_counts",
+    "reliability_of",
+    "reliability_threshold",
+    "transductive_certainty",
+    "transductive_leaf_counts",
+]

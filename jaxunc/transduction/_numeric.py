@@ -1,0 +1,99 @@
+"""The best numeric test of a node for each of the instances that are inserted there."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Int, Int64
+
+from jaxunc.growing._cuts import LOWEST, Cuts, find_cuts, padded
+from jaxunc.growing._presorted import Presorted, Queries
+
+from ._settings import Settings
+from ._tables import Change, side_scores
+
+
+class Running(NamedTuple):
+    """The scores of a node's cuts under one change, ``[numeric cuts]``, and how large they are from either end on."""
+
+    below: Int64[np.ndarray, "numeric width"]
+    """With the instance below the cut."""
+    above: Int64[np.ndarray, "numeric width"]
+    """With the instance above the cut."""
+    first: Int64[np.ndarray, "numeric width+1"]
+    """The largest of the first scores above: none, one, two, …"""
+    last: Int64[np.ndarray, "numeric width+1"]
+    """The largest of the scores below from the first, the second, … on."""
+
+    def lowest_of_first(self, row: int, end: Int[np.ndarray, " q"]) -> Int[np.ndarray, " q"]:
+        """Of the first ``end`` cuts of a row the lowest that has their largest score."""
+        record = np.where(self.above[row] > self.first[row, :-1], np.arange(self.above.shape[1]), -1)
+        return np.maximum.accumulate(record)[end - 1]
+
+    def lowest_of_last(self, row: int, begin: Int[np.ndarray, " q"]) -> Int[np.ndarray, " q"]:
+        """Of the cuts of a row from ``begin`` on the lowest that has their largest score."""
+        width = self.below.shape[1]
+        record = np.where(self.below[row] >= self.last[row, 1:], np.arange(width), width)
+        return np.minimum.accumulate(record[::-1])[::-1][np.minimum(begin, width - 1)]
+
+
+def running(cuts: Cuts, below: np.ndarray, above: np.ndarray, width: int) -> Running:
+    """Both scores of every cut ``[cuts]``, as rows of ``width``."""
+    below, above = padded(cuts, below, width), padded(cuts, above, width)
+    first, last = (np.full((len(below), width + 1), LOWEST) for _ in range(2))
+    np.maximum.accumulate(above, axis=1, out=first[:, 1:])
+    np.maximum.accumulate(below[:, ::-1], axis=1, out=last[:, -2::-1])
+    return Running(below, above, first, last)
+
+
+class Choice(NamedTuple):
+    """The best numeric tests of some instances, feature by feature."""
+
+    score: Int64[np.ndarray, "q numeric"]
+    is_above: Bool[np.ndarray, "q numeric"]
+    """Whether the instance is above the cut."""
+    place: Int[np.ndarray, "q numeric"]
+    scores: Running
+
+    def cut(self, row: int, which: Int[np.ndarray, " some"]) -> Int[np.ndarray, " some"]:
+        """The cut of a feature (its number among the feature's) that some of the instances choose."""
+        place, above = self.place[which, row], self.is_above[which, row]
+        return np.where(above, self.scores.lowest_of_first(row, place), self.scores.lowest_of_last(row, place))
+
+
+class InsertedTests:
+    """Numeric tests for instances that are no part of the node's sample.
+
+    An instance is above the cuts with thresholds below its value. So the best of these is the largest of the first
+    scores "instance above", the best of the others the largest of the last scores "instance below".
+    """
+
+    def __init__(self, sample: Presorted, order: np.ndarray, totals: np.ndarray, settings: Settings):
+        self.cuts = find_cuts(sample, order, settings.boundaries)
+        self._settings, self._above = settings, totals[:, None] - self.cuts.below
+        self._stride, self._n_rows = sample.n, len(order)
+        self._width = int(np.diff(self.cuts.start).max(initial=0)) + 1
+        self._threshold = self.cuts.threshold
+
+    def place(self, queries: Queries, rows: Int[np.ndarray, " q"]) -> Int[np.ndarray, "q numeric"]:
+        """How many cuts of each feature lie below each instance."""
+        cuts, value = self.cuts, queries.value[rows]
+        if not len(cuts.row):
+            return np.zeros(value.shape, np.intp)
+        sought = queries.rank[rows] + np.arange(self._n_rows) * self._stride
+        found = np.searchsorted(cuts.upper, sought, side="right")
+        # The cut above which the next value lies may still be below the instance itself.
+        nearest = np.minimum(found, len(cuts.row) - 1)
+        passes = (found < cuts.start[1:]) & (self._threshold[nearest] < value)
+        return found + passes - cuts.start[:-1]
+
+    def choose(self, change: Change, scores: Running, place: Int[np.ndarray, "q numeric"]) -> Choice:
+        """The best test of each feature; of two with the same score the lower one."""
+        at = place + np.arange(self._n_rows) * (self._width + 1)
+        above, below = scores.first.ravel()[at], scores.last.ravel()[at]
+        return Choice(np.maximum(above, below), above >= below, place, scores)
+
+    def scores(self, change: Change) -> Running:
+        """The scores of all cuts under a change of the sample."""
+        entropy, min_leaf = self._settings.entropy, self._settings.min_leaf
+        below, above = side_scores(entropy, self.cuts.below, self._above, change, min_leaf)
+        return running(self.cuts, below, above, self._width)

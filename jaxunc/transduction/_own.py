@@ -1,0 +1,139 @@
+"""The best numeric test of a node for instances of its own sample that change their class: leave-one-out."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Int, Int64
+
+from jaxunc.growing._cuts import LOWEST, find_cuts, halfway
+from jaxunc.growing._presorted import Presorted, Queries
+
+from ._numeric import Running, running
+from ._settings import Settings
+from ._tables import Change, side_scores
+
+
+class Place(NamedTuple):
+    """Where instances lie among the cuts of a node; the two cuts beside them are judged without them."""
+
+    left: Int[np.ndarray, "q numeric"]
+    """How many cuts lie below, less the one beside the instance."""
+    right: Int[np.ndarray, "q numeric"]
+    """The cut beside the instance and above it."""
+    left_stands: Bool[np.ndarray, "q numeric"]
+    """Whether the cut beside and below it is a test."""
+    right_stands: Bool[np.ndarray, "q numeric"]
+    next: Int[np.ndarray, "q numeric"]
+    """The first cut that is not beside the instance."""
+
+    def __getitem__(self, which) -> "Place":
+        return Place(*(part[which] for part in tuple(self)))
+
+
+class OwnChoice(NamedTuple):
+    """The best numeric tests of some instances, feature by feature."""
+
+    score: Int64[np.ndarray, "q numeric"]
+    kind: Int[np.ndarray, "q numeric"]
+    """0: a cut further below, 1: the one beside and below, 2: beside and above, 3: further above."""
+    place: Place
+    scores: Running
+
+    @property
+    def is_above(self) -> np.ndarray:
+        """Whether the instance is above the cut."""
+        return self.kind < 2
+
+    def cut(self, row: int, which: Int[np.ndarray, " some"]) -> Int[np.ndarray, " some"]:
+        """The cut of a feature (its number among the feature's) that some of the instances choose."""
+        left, right, following = (part[which, row] for part in (self.place.left, self.place.right, self.place.next))
+        candidates = (
+            self.scores.lowest_of_first(row, left),
+            left,
+            right,
+            self.scores.lowest_of_last(row, following),
+        )
+        return np.choose(self.kind[which, row], candidates)
+
+
+class OwnTests:
+    """Numeric tests for instances of the node's sample.
+
+    Cuts, boundaries and thresholds are those of the sample without the instance. Only the two cuts beside it differ:
+    where it shares its value with others the blocks' classes may; where it does not, one of the two partitions is left,
+    with the instance on the side of the nearer neighbour.
+    """
+
+    def __init__(self, sample: Presorted, order: np.ndarray, totals: np.ndarray, settings: Settings):
+        self._sample, self._settings = sample, settings
+        self.cuts = cuts = find_cuts(sample, order, boundaries=False)
+        self._above = totals[:, None] - cuts.below
+        self._size, self._n_rows = order.shape[1], len(order)
+        self._width = int(np.diff(cuts.start).max(initial=0)) + 1
+
+    def scores(self, change: Change) -> tuple[Running, np.ndarray, np.ndarray]:
+        """The scores of all cuts under a change; those of the cuts that are no tests too."""
+        entropy, min_leaf = self._settings.entropy, self._settings.min_leaf
+        below, above = side_scores(entropy, self.cuts.below, self._above, change, min_leaf)
+        no_test = ~self.cuts.is_boundary if self._settings.boundaries else np.zeros(len(below), bool)
+        tests = running(self.cuts, np.where(no_test, LOWEST, below), np.where(no_test, LOWEST, above), self._width)
+        return tests, np.append(below, LOWEST), np.append(above, LOWEST)
+
+    def place(self, queries: Queries, rows: Int[np.ndarray, " q"]) -> Place:
+        """Where instances of the sample lie."""
+        cuts, n_cuts = self.cuts, len(self.cuts.row)
+        begin, end = cuts.start[:-1], cuts.start[1:]
+        if not n_cuts:
+            zeros = np.zeros((len(rows), self._n_rows), np.intp)
+            return Place(zeros, zeros, zeros > 0, zeros > 0, zeros)
+        rank = queries.rank[rows] + np.arange(self._n_rows) * self._sample.n
+        left = np.searchsorted(cuts.upper, rank)
+        has_left = (left < end) & (cuts.upper[np.minimum(left, n_cuts - 1)] == rank)
+        right = left + has_left
+        has_right = right < end
+        left_stands, right_stands = self._beside(queries, rows, left, right, has_left, has_right)
+        return Place(left - begin, right - begin, left_stands, right_stands, right + has_right - begin)
+
+    def _beside(self, queries, rows, left, right, has_left, has_right):
+        """Whether the cuts beside each instance are tests, the instance being left out."""
+        cuts, last = self.cuts, len(self.cuts.row) - 1
+        left, right = np.minimum(left, last), np.minimum(right, last)
+        from_, to = np.where(has_left, cuts.size[left], 0), np.where(has_right, cuts.size[right], self._size)
+        alone = to - from_ == 1
+        goes_left = queries.value[rows] <= halfway(cuts.lower_value[left], cuts.upper_value[right])
+        both = has_left & has_right
+        left_stands = has_left & (~alone | (both & ~goes_left))
+        right_stands = has_right & (~alone | (both & goes_left))
+        if not self._settings.boundaries:
+            return left_stands, right_stands
+        under, over = cuts.lower_class[left], cuts.upper_class[right]
+        own = np.where(has_left, cuts.upper_class[left], cuts.lower_class[right])
+        mixed = np.argwhere((own < 0) & (has_left | has_right))
+        if len(mixed):
+            own[tuple(mixed.T)] = self._class_without(rows, mixed, left, right, has_left, has_right)
+        parts = (under != over) | (under < 0)
+        left_stands &= np.where(alone, parts, (under != own) | (own < 0))
+        right_stands &= np.where(alone, parts, (own != over) | (own < 0))
+        return left_stands, right_stands
+
+    def _class_without(self, rows, mixed, left, right, has_left, has_right) -> np.ndarray:
+        """The class of the other instances with an instance's value; -1 if they have several."""
+        cuts, at = self.cuts, tuple(mixed.T)
+        totals = (cuts.below[:, 0] + self._above[:, 0])[:, None]
+        upto = np.where(has_right[at], cuts.below[:, right[at]], totals)
+        counts = upto - np.where(has_left[at], cuts.below[:, left[at]], 0)
+        counts[self._sample.label[rows[mixed[:, 0]]], np.arange(len(mixed))] -= 1
+        return np.where(np.count_nonzero(counts, axis=0) == 1, counts.argmax(axis=0), -1)
+
+    def choose(self, change: Change, scores, place: Place) -> OwnChoice:
+        """The best test of each feature; of several with the same score the lowest."""
+        tests, below, above = scores
+        row = np.arange(self._n_rows)
+        at = row * (self._width + 1)
+        further_below = tests.first.ravel()[place.left + at]
+        further_above = tests.last.ravel()[place.next + at]
+        begin = self.cuts.start[:-1]
+        beside_below = above[np.where(place.left_stands, place.left + begin, -1)]
+        beside_above = below[np.where(place.right_stands, place.right + begin, -1)]
+        parts = np.stack([further_below, beside_below, beside_above, further_above])
+        return OwnChoice(parts.max(axis=0), parts.argmax(axis=0), place, tests)

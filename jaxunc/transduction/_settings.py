@@ -1,0 +1,17 @@
+"""What decides how trees are induced."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int64
+
+
+class Settings(NamedTuple):
+    """How trees are induced."""
+
+    boundaries: bool
+    """Whether cuts lie between different classes alone, and nodes that are pure without the instance are leaves."""
+    min_leaf: int
+    """How many instances each side of a test has at least, the inserted one among them."""
+    entropy: Int64[np.ndarray, " sizes"]
+    """`jaxunc.growing.entropy_table`."""

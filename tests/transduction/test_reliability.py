@@ -1,0 +1,93 @@
+"""What transduction is compared with: one transduction's divergence, its threshold, and the batch's shortcut."""
+
+import jax
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+
+import jaxunc as ju
+from jaxunc.transduction import (
+    batch_certainty,
+    j_divergence,
+    kukar_kononenko,
+    leave_one_out_leaf_counts,
+    reliability_of,
+    reliability_threshold,
+    transductive_leaf_counts,
+)
+from tests._golden import golden
+from tests._refusal import refuses
+from tests.transduction._slow import drawn_set
+
+pytestmark = pytest.mark.once
+
+X, Y = load_iris(return_X_y=True)
+
+
+def test_reference_divergences():
+    for case in golden("metrics")["kukar_kononenko"]:
+        p, q = (np.array(case[name], float) for name in ("counts_inductive", "counts_transductive"))
+        with np.errstate(invalid="ignore"):
+            found = j_divergence(p / p.sum(), q / q.sum())
+        np.testing.assert_allclose(found, float(case["j_divergence_bits"]), rtol=1e-12)
+        np.testing.assert_allclose(2.0**-found, case["reliability"], rtol=1e-12)
+
+
+@pytest.mark.parametrize("candidates", ["boundary", "all"])
+@pytest.mark.parametrize("min_leaf", [1, 3])
+def test_the_label_none_is_the_tree_without_the_instance(candidates, min_leaf, rng):
+    X, y, queries, nominal = drawn_set(rng, 60, 3, missing=True)
+    settings = {"nominal": nominal, "candidates": candidates}
+    own = {**settings, "min_leaf": min_leaf, "inductive": True}
+    grow = {**settings, "min_samples_leaf": min_leaf}
+    found = transductive_leaf_counts(X, y, queries, **own)
+    tree = ju.grow_greedy_trees(X, y, **grow)
+    np.testing.assert_array_equal(found[:, -1], ju.leaf_counts(tree, queries)[:, 0])
+    np.testing.assert_array_equal(found[:, :-1], transductive_leaf_counts(X, y, queries, **{**own, "inductive": False}))
+    found = leave_one_out_leaf_counts(X, y, **own)
+    for i in range(0, len(X), 4):
+        others = np.arange(len(X)) != i
+        tree = ju.grow_greedy_trees(X[others], y[others], **grow)
+        np.testing.assert_array_equal(found[i, -1], ju.leaf_counts(tree, X[i : i + 1])[0, 0])
+
+
+def test_reliability_of_predictions():
+    found = kukar_kononenko(X[::2], Y[::2], X[1::2])
+    assert np.mean(found.predicted == Y[1::2]) > 0.9
+    assert np.all((found.reliability > 0) & (found.reliability <= 1))
+    counts = leave_one_out_leaf_counts(X, Y, inductive=True)
+    again = reliability_of(counts)
+    np.testing.assert_array_equal(again.probability, ju.transduction.label_average(counts[:, -1:]))
+
+
+def test_thresholds():
+    reliability = np.array([0.1, 0.2, 0.2, 0.6, 0.8, 0.9])
+    found = reliability_threshold(reliability, np.array([0, 0, 1, 1, 1, 1], bool))
+    assert found.value == pytest.approx(0.4)
+    assert found.gain == pytest.approx(0.9182958 - 0.5 * 0.9182958, abs=1e-6)
+    assert reliability_threshold(np.ones(4), np.array([0, 1, 1, 1], bool)).value == -np.inf
+    assert reliability_threshold(reliability, np.ones(6, bool)) == (-np.inf, 0.0)
+
+
+def test_the_shortcut_for_batches():
+    probs = batch_certainty(jax.random.key(3), X[::2], Y[::2], X[1::2])
+    np.testing.assert_allclose(probs.sum(axis=1), 1)
+    np.testing.assert_array_equal(probs, batch_certainty(jax.random.key(3), X[::2], Y[::2], X[1::2]))
+    assert np.mean(probs.argmax(axis=1) == Y[1::2]) > 0.6
+    assert batch_certainty(jax.random.key(4), X, Y, X[:0]).shape == (0, 3)
+    words = np.array([["a"], ["b"], ["a"], ["b"]], object)
+    probs = batch_certainty(jax.random.key(0), words, [0, 1, 0, 1], np.array([["a"], ["new"]], object), nominal=[0])
+    assert np.all(np.isfinite(probs))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: reliability_of(np.ones((4, 3, 3))), "inductive=True"),
+        (lambda: reliability_threshold(np.ones(3), np.ones(4, bool)), "one of each"),
+        (lambda: reliability_threshold(np.array([np.nan]), np.ones(1, bool)), "NaN"),
+    ],
+)
+def test_refusals(call, message):
+    with refuses(ValueError, message):
+        call()
