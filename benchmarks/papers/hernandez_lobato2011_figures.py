@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.papers.hernandez_lobato2011_circle import AXIS, N_GRID, RADIUS
-from benchmarks.papers.hernandez_lobato2011_measures import CONFIDENCES, of_kind
+from benchmarks.papers.hernandez_lobato2011_measures import CONFIDENCES, KINDS, of_kind
 from jaxunc import stopping
 from jaxunc.comparison import average_ranks, cliques, nemenyi_difference
 from jaxunc.plotting import (
@@ -20,7 +20,6 @@ from jaxunc.plotting import (
     lines_for,
 )
 
-NAMES = {"bagging": "bagging", "forest": "random forest"}
 SIZES = (1, 5, 25, 100, 10_000)
 SHARES = (0.501, 0.601, 0.701)
 N_WALK = 200
@@ -119,7 +118,7 @@ def draw_ranks(errors: Mapping[str, np.ndarray], path: Path) -> None:
     figure = Figure(figsize=(8.4, 2.2), layout="constrained")
     for place, (kind, values) in enumerate(errors.items()):
         ax = figure.add_subplot(1, 2, place + 1)
-        ax.set_title(NAMES[kind], fontsize=10)
+        ax.set_title(KINDS[kind], fontsize=10)
         ranks = average_ranks(values, larger_is_better=False)
         difference = nemenyi_difference(3, len(values)) if len(values) > 1 else None
         groups = () if difference is None else cliques(ranks, np.abs(ranks[:, None] - ranks) > difference)
@@ -136,7 +135,7 @@ def draw_settled(finished: Mapping[str, Any], confidence: float, path: Path) -> 
     for place, name in enumerate(there):
         ax = figure.add_subplot(1, len(there), place + 1)
         shares = {}
-        for kind, said in NAMES.items():
+        for kind, said in KINDS.items():
             records = of_kind(finished[name], kind)
             n_settled = np.sum([record["confidences"] for record in records], axis=0)[:, 0]
             shares[said] = n_settled / sum(record["n"] for record in records)

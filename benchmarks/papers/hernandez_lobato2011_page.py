@@ -8,6 +8,7 @@ import numpy as np
 
 from benchmarks.papers import hernandez_lobato2011_figures as figures
 from benchmarks.papers.hernandez_lobato2011_measures import (
+    KINDS,
     RULES,
     Found,
     columns,
@@ -17,6 +18,7 @@ from benchmarks.papers.hernandez_lobato2011_measures import (
     rate,
 )
 from benchmarks.papers.hernandez_lobato2011_problems import N_TEST, N_TRAIN
+from benchmarks.papers.hernandez_lobato2011_reading import reading
 from benchmarks.papers.hernandez_lobato2011_tables import PAPER
 from jaxunc.comparison import average_ranks, cliques, friedman, nemenyi_difference
 
@@ -26,7 +28,6 @@ COLUMNS = (
     *("% settled", "trees"),
     *("disagree FS %", "disagree IB %", "error FS %", "error IB %", "error infinite %"),
 )
-READING = ""
 
 
 def study_page(
@@ -38,8 +39,7 @@ def study_page(
         "# Votes that stop: the study of Hernández-Lobato, Martínez-Muñoz and Suárez 2011",
         _what_was_run(finished, needed, settings),
     ]
-    if READING:
-        parts += ["## What holds", READING.strip()]
+    parts += ["## What holds", reading(finished, settings["confidence"])]
     for kind, title in TABLES.items():
         parts += [f"## {title}", _beside_the_paper(finished, kind)]
     parts += ["## Is the confidence kept?", _kept(finished, settings["confidence"])]
@@ -77,7 +77,7 @@ def _what_was_run(finished: Mapping[str, Found], needed: Sequence, settings: Map
     most = max(repeats)
     others = "".join(f", {n} of {', '.join(names)}" for n, names in repeats.items() if n != most)
     return (
-        f"Made by `python -m benchmarks.papers.hernandez_lobato2011`: {most} repetitions{others} (the paper has 100); "
+        f"Made by `python -m benchmarks.papers.hernandez_lobato2011`; repetitions: {most}{others} (the paper: 100); "
         f"two thirds of a set are grown on and the rest asked, or {N_TRAIN} and {N_TEST} instances are drawn. At most "
         f"{settings['trees']} trees are polled, at a confidence of {settings['confidence']:g}; {settings['infinite']} "
         "further trees on the same sample, none of them polled, stand for the infinite ensemble (the paper: 10 000; "
@@ -115,7 +115,7 @@ def _kept(finished: Mapping[str, Found], confidence: float) -> str:
                 line.append(f"{of.mean:.2f} ± {of.error:.2f} ({doubt(found, kind, rule):.2f}) {of.verdict}")
         lines.append(line)
     head = ["problem"]
-    for kind in ("bagging", "random forest"):
+    for kind in KINDS.values():
         head += [f"{kind}, uniform prior", f"{kind}, fitted prior"]
     return (
         f"Disagreement of IB with the large ensemble in per cent of the settled instances, its standard error, and "
@@ -128,7 +128,7 @@ def _kept(finished: Mapping[str, Found], confidence: float) -> str:
 def _rules(finished: Mapping[str, Found], confidence: float) -> str:
     lines = []
     for name, found in finished.items():
-        for kind, said in (("bagging", "bagging"), ("forest", "random forest")):
+        for kind, said in KINDS.items():
             line = [name if kind == "bagging" else "", said]
             for rule in RULES:
                 values = np.nanmean(columns(found, kind, rule), axis=0)
@@ -148,7 +148,7 @@ def _rules(finished: Mapping[str, Found], confidence: float) -> str:
 
 def _tests(finished: Mapping[str, Found]) -> str:
     lines = []
-    for kind, said in (("bagging", "bagging"), ("forest", "random forest")):
+    for kind, said in KINDS.items():
         printed = np.array([[row.error_fixed[0], row.error[0], row.error_infinite[0]] for row in PAPER[kind].values()])
         for source, values in {"ours": errors(finished, kind), "paper, as printed": printed}.items():
             if len(values) < 2:

@@ -1,0 +1,131 @@
+"""What the cells of the study of Hernández-Lobato et al. 2011 say of its claims."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from benchmarks.papers.hernandez_lobato2011_measures import KINDS, Found, columns, doubt, errors, of_kind, rate
+from benchmarks.papers.hernandez_lobato2011_tables import PAPER
+from jaxunc.comparison import average_ranks, friedman
+
+READING = """
+* **The tables are reproduced.** Of the {n_rows} rows the share settled differs from the paper's by {settled_middle:.1f}
+  points in the median, the number of trees by {trees_middle:.1f}; the furthest are {settled_most} and {trees_most}.
+* **"A large fraction" of instances, "a fairly small number" of trees: holds.** {settled_least:.0f} to
+  {settled_largest:.0f} % are settled, by {trees_least:.0f} to {trees_largest:.0f} trees in the mean.
+* **"Generally below 1 %": {verdict}.** IB disagrees with the large ensemble by {mean_ib:.2f} % in the mean over
+  problems and kinds; in {n_yes} of {n} by at most what was allowed, in {n_within} by more, but within two standard
+  errors, in {n_no} by more than that{named_no}. Threenorm: {threenorm} %, liver: {liver} % (bagging, random forest),
+  of which up to {doubt:.1f} may be the large ensemble's own.
+* **"Much larger with a fixed size": holds.** FS disagrees by {mean_fs:.2f} % in the mean, and by more than IB in
+  {n_fs_more} of {n}.
+* **A fitted prior** {mends}. It believes what the votes of other instances show, in both directions. Where many
+  instances are doubtful (α > 1: {doubtful}) it asks for more trees; threenorm and liver then disagree by
+  {threenorm_fitted} % and {liver_fitted} %. Where few are (α < 1, most problems) it asks for fewer, {trees_fitted:.1f}
+  instead of {trees_bound:.1f} in the mean over all, and spends what the uniform prior leaves over: {mean_fitted:.2f} %
+  disagree in the mean, {n_fitted_yes} of {n} by at most what was allowed, {n_fitted_within} within two standard errors
+  above, {n_fitted_no} beyond{named_fitted_no}.
+* **"Fairly tight": holds.** With three classes and more the exact probability saves {saved:.2f} trees in the mean over
+  those problems, {saved_most:.2f} at most, and settles {more_settled:.2f} points more.
+* **"Almost negligible" differences of error: holds.** IB and the large ensemble differ by {apart_ib:.2f} points in the
+  mean, FS and the large ensemble by {apart_fs:.2f}.
+* **Tests.** {tests}
+"""
+
+
+def reading(finished: Mapping[str, Found], confidence: float) -> str:
+    """The claims, with the numbers of the cells."""
+    said = {**_tables(finished), **_confidence(finished, confidence), **_rules(finished), **_errors(finished)}
+    return READING.strip().format(**said)
+
+
+def _each(finished: Mapping[str, Found]) -> Iterator[tuple[str, str, Found]]:
+    return ((name, kind, found) for kind in KINDS for name, found in finished.items())
+
+
+def _means(finished: Mapping[str, Found], rule: str) -> np.ndarray:
+    """``[kinds × problems, 7]``: means over the repetitions."""
+    return np.array([np.nanmean(columns(found, kind, rule), axis=0) for _, kind, found in _each(finished)])
+
+
+def _tables(finished: Mapping[str, Found]) -> dict:
+    ours = _means(finished, "bound")
+    names = [(name, kind) for name, kind, _ in _each(finished)]
+    rows = [i for i, (name, kind) in enumerate(names) if name in PAPER[kind]]
+    printed = np.array([[mean for mean, _ in PAPER[names[i][1]][names[i][0]]] for i in rows])
+    apart = np.abs(ours[rows] - printed)
+    most = []
+    for column, unit in ((0, " %"), (1, " trees")):
+        i = int(apart[:, column].argmax())
+        name, kind = names[rows[i]]
+        most.append(f"{name} ({KINDS[kind]}: {ours[rows[i], column]:.1f}{unit}, paper {printed[i, column]:.1f})")
+    return {
+        "n_rows": len(rows),
+        "settled_middle": np.median(apart[:, 0]),
+        "trees_middle": np.median(apart[:, 1]),
+        "settled_most": most[0],
+        "trees_most": most[1],
+        "settled_least": ours[:, 0].min(),
+        "settled_largest": ours[:, 0].max(),
+        "trees_least": ours[:, 1].min(),
+        "trees_largest": ours[:, 1].max(),
+        "mean_ib": ours[:, 3].mean(),
+        "mean_fs": ours[:, 2].mean(),
+        "n_fs_more": int((ours[:, 2] > ours[:, 3]).sum()),
+        "n": len(ours),
+    }
+
+
+def _confidence(finished: Mapping[str, Found], confidence: float) -> dict:
+    said: dict = {}
+    for rule, place in (("bound", ""), ("fitted", "fitted_")):
+        verdicts = {(name, kind): rate(found, kind, rule, confidence).verdict for name, kind, found in _each(finished)}
+        for verdict, short in (("yes", "yes"), ("within error", "within"), ("**no**", "no")):
+            said[f"n_{place}{short}"] = sum(of == verdict for of in verdicts.values())
+        named = [f"{name} with {KINDS[kind]}" for (name, kind), of in verdicts.items() if of == "**no**"]
+        said[f"named_{place}no"] = f" ({', '.join(named)})" if named else ""
+        for name in ("threenorm", "liver"):
+            there = [rate(finished[name], kind, rule, confidence) for kind in KINDS] if name in finished else []
+            said[f"{name}_{place}".rstrip("_")] = " and ".join(f"{of.mean:.1f} ± {of.error:.1f}" for of in there)
+    said["verdict"] = "holds" if said["n_no"] == 0 else f"holds but for {said['n_no']} of the cases"
+    said["mends"] = "mends it" if said["n_fitted_no"] == 0 else "mends some, not all"
+    named = [finished[name] for name in ("threenorm", "liver") if name in finished]
+    said["doubt"] = max((doubt(found, kind, "bound") for found in named for kind in KINDS), default=0.0)
+    return said
+
+
+def _rules(finished: Mapping[str, Found]) -> dict:
+    bound, exact, fitted = (_means(finished, rule) for rule in ("bound", "exact", "fitted"))
+    alphas = {}
+    for name, kind, found in _each(finished):
+        symmetric = np.median([record["prior"]["symmetric"][0] for record in of_kind(found, kind)])
+        alphas.setdefault(name, []).append(symmetric)
+    several = np.array([len(next(iter(found.values()))["prior"]["fitted"]) > 2 for _, _, found in _each(finished)])
+    gained = (exact - bound)[several] if several.any() else np.zeros((1, 7))
+    return {
+        "doubtful": ", ".join(name for name, of in alphas.items() if min(of) > 1) or "none",
+        "trees_fitted": fitted[:, 1].mean(),
+        "trees_bound": bound[:, 1].mean(),
+        "mean_fitted": fitted[:, 3].mean(),
+        "saved": -gained[:, 1].mean() + 0.0,
+        "saved_most": -gained[:, 1].min() + 0.0,
+        "more_settled": gained[:, 0].mean(),
+    }
+
+
+def _errors(finished: Mapping[str, Found]) -> dict:
+    values = {kind: errors(finished, kind) for kind in KINDS}
+    every = np.concatenate(list(values.values()))
+    tests = []
+    for kind, of in values.items():
+        if len(of) > 1:
+            ranks = ", ".join(f"{rank:.2f}" for rank in average_ranks(of, larger_is_better=False))
+            tests.append(
+                f"{KINDS[kind]}: average ranks {ranks} of FS, IB and infinite, Friedman's p {friedman(of).p_value:.2g}"
+            )
+    return {
+        "apart_ib": np.abs(every[:, 1] - every[:, 2]).mean(),
+        "apart_fs": np.abs(every[:, 0] - every[:, 2]).mean(),
+        "tests": "; ".join(tests)
+        + (". The table below has Nemenyi's test and the paper's own values." if tests else ""),
+    }
