@@ -60,7 +60,7 @@ def kukar_kononenko(
     >>> import jaxunc as ju
     >>> found = ju.transduction.kukar_kononenko([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1], [[0.5], [1.5]])
     >>> print(found.predicted, found.reliability.round(3))
-    [0 0] [0.993 0.993]
+    [0 0] [0.986 0.986]
     """
     settings = {"nominal": nominal, "candidates": candidates, "min_leaf": min_leaf}
     return reliability_of(transductive_leaf_counts(X_train, y_train, X, **settings, inductive=True))
