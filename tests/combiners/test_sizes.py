@@ -15,7 +15,7 @@ from tests._rules import BINARY, RULES, make
 FREQUENCIES = np.array([[[0.25, 0.75], [0.5, 0.5], [1.0, 0.0]], [[1.0, 0.0], [0.0, 0.0], [0.125, 0.875]]])
 OF_SHARES = {
     *("mean", "mean_own_scorer", "vote", "evidence_veto", "median", "maximum", "generalized_mixture"),
-    *("gini_weighted", "weighted_mean", "weighted_veto", "calibrated_mean"),
+    *("gini_weighted", "weighted_mean", "weighted_veto", "calibrated_mean", "calibrated_one_vs_rest"),
 }
 """The rules of the table whose answer is the same for counts that are all multiplied by a number."""
 
