@@ -46,7 +46,19 @@ def test_rooms_import_only_from_the_rooms_above_them():
 
 ROOMS = (
     *("belief", "combiners", "comparison", "counting", "datasets", "decisions", "estimators", "forest", "growing"),
-    *("imprecise", "interop", "metrics", "plotting", "report", "routing", "scorers", "smoothing", "stopping", "tables"),
+    *(
+        "imprecise",
+        "interop",
+        "learning",
+        "metrics",
+        "plotting",
+        "report",
+        "routing",
+        "scorers",
+        "smoothing",
+        "stopping",
+        "tables",
+    ),
     "transduction",
 )
 
