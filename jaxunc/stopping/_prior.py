@@ -78,10 +78,11 @@ def checked_prior(prior, n_classes: int) -> Any:
     """α ``[classes]``; a ValueError unless there is one positive, finite number, or one for each class."""
     if not is_concrete(prior):
         return prior
-    alpha = np.asarray(prior, float)
-    if alpha.shape not in ((), (n_classes,)) or not (np.all(alpha > 0) and np.all(np.isfinite(alpha))):
+    alpha = np.asarray(prior)
+    is_number = alpha.dtype.kind in "iuf" and alpha.shape in ((), (n_classes,))
+    if not (is_number and np.all(alpha > 0) and np.all(np.isfinite(alpha))):
         raise ValueError(
             f"prior={prior!r} must be one positive number, or one for each of the {n_classes} classes; "
             "1 is the uniform prior, and fit_vote_prior learns it from votes."
         )
-    return np.broadcast_to(alpha, (n_classes,))
+    return np.broadcast_to(alpha.astype(float), (n_classes,))

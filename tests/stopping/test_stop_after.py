@@ -120,6 +120,7 @@ VOTES = np.zeros((2, 8), int)
         (lambda: stop_after(VOTES, 2, confidence=0.9, criterion="sure"), ValueError, "sure"),
         (lambda: stop_after(VOTES, 2, confidence=0.9, population="all"), ValueError, "all"),
         (lambda: stop_after(VOTES, 2, confidence=0.9, prior=-1.0), ValueError, "positive"),
+        (lambda: stop_after(VOTES, 2, confidence=0.9, prior="uniform"), ValueError, "positive"),
         (
             lambda: stop_after(VOTES, 3, confidence=0.9, criterion="exact", population="finite"),
             ValueError,
