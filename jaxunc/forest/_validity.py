@@ -1,67 +1,134 @@
-"""What must hold of the arrays of trees and forests, as small jit-able checks with messages.
+"""What must hold of the arrays of trees and forests: small checks with messages, for NumPy on the host and for JAX.
 
 Gathers clamp an index that is out of range without a word, so arrays that come from elsewhere (files, other
 libraries, hand-made trees) are checked before they are used.
 """
 
-import jax
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jaxtyping import Array, Bool
 
+from jaxunc._checks import check_one_of
 from jaxunc._numerics import NAN_LAST
 
 from ._forest import Forest
+from ._forks import MODES
 from ._trees import Trees
 
+CACHED_NODES = 2**18
+"""Nodes that the host looks at together: those that its cache holds are looked at faster."""
 
-def _absorbs(trees: Trees) -> jax.Array:
-    return trees.child == jnp.arange(trees.n_nodes, dtype=jnp.int32)
-
-
-def _children_after_parents(trees: Trees) -> jax.Array:
-    index = jnp.arange(trees.n_nodes, dtype=jnp.int32)
-    inner_ok = (trees.child > index) & (trees.child < trees.n_nodes - 1)
-    return jnp.all(_absorbs(trees) | inner_ok)
+DEEPEST = 2**16
+"""No tree that was learned is as deep; one that is would only take forever to walk."""
 
 
-def _leaves_absorb(trees: Trees) -> jax.Array:
-    return jnp.all(~_absorbs(trees) | (trees.threshold == NAN_LAST))
+class _Nodes:
+    """The arrays of some trees, and what several checks read of them; ``xp`` is NumPy or JAX's."""
+
+    def __init__(self, trees: Trees, xp: Any, some: slice):
+        self.xp, self.n_features = xp, trees.n_features
+        self.n_forks = 0 if trees.forks is None else trees.forks.number
+        arrays = trees.feature, trees.threshold, trees.child, trees.tree_depth
+        self.feature, self.threshold, self.child, self.tree_depth = (xp.asarray(array)[some] for array in arrays)
+        self.n_trees, self.n_nodes = self.child.shape
+        self.index = xp.arange(self.n_nodes, dtype=np.int32)
+        self.absorbs = self.child == self.index
+
+    def every(self) -> Any:
+        """The places of all nodes ``[trees nodes]`` among those of all trees."""
+        size = self.n_trees * self.n_nodes
+        return self.xp.arange(size, dtype=np.int32 if size < 2**31 else np.int64).reshape(self.child.shape)
+
+    def below(self) -> tuple[Any, Any]:
+        """The left child of each inner node among all nodes of all trees, and the nodes: beyond all, no inner node."""
+        place = self.every()
+        left = place - self.index + self.xp.clip(self.child, 0, self.n_nodes - 2)
+        if self.xp is np:
+            inner = ~self.absorbs
+            return left[inner], place[inner]
+        return jnp.where(self.absorbs, self.child.size, left).ravel(), place.ravel()
 
 
-def _features_in_range(trees: Trees) -> jax.Array:
-    n_forks = 0 if trees.forks is None else trees.forks.number
-    empty = _absorbs(trees) & (trees.feature >= -n_forks)
-    return jnp.all(((trees.feature >= 0) | empty) & (trees.feature < trees.n_features))
+def _children_after_parents(nodes: _Nodes) -> Any:
+    return (nodes.absorbs | ((nodes.child > nodes.index) & (nodes.child < nodes.n_nodes - 1))).all()
 
 
-def _depths_reach_leaves(trees: Trees) -> jax.Array:
-    """After as many levels as a tree's depth, every node that is reached is a leaf."""
-    child = jnp.clip(trees.child, 0, trees.n_nodes - 1)
-    right = jnp.clip(child + 1, 0, trees.n_nodes - 1)
-    leaf, rows = _absorbs(trees), jnp.arange(trees.n_trees)[:, None]
-
-    def descend(level, reached):
-        going = reached & ~leaf & (level < trees.tree_depth)[:, None]
-        below = jnp.zeros_like(reached).at[rows, child].max(going).at[rows, right].max(going)
-        return (reached & ~going) | below
-
-    root = jnp.zeros((trees.n_trees, trees.n_nodes), bool).at[:, 0].set(True)
-    return jnp.all(leaf | ~lax.fori_loop(0, jnp.max(trees.tree_depth), descend, root))
+def _children_of_one(nodes: _Nodes) -> Any:
+    left, _ = nodes.below()
+    marked = _put(_put(nodes.xp.zeros(nodes.child.size, bool), left, True), left + 1, True)
+    return marked.sum() == 2 * (~nodes.absorbs).sum()
 
 
-def _codes_in_range(forest: Forest) -> jax.Array:
-    return jnp.all((forest.code >= 0) & (forest.code < forest.count_table.shape[0]))
+def _leaves_absorb(nodes: _Nodes) -> Any:
+    return (~nodes.absorbs | (nodes.threshold == NAN_LAST)).all()
 
 
-def _counts_admissible(forest: Forest) -> jax.Array:
+def _features_in_range(nodes: _Nodes) -> Any:
+    empty = nodes.absorbs & (nodes.feature >= -nodes.n_forks)
+    return (((nodes.feature >= 0) | empty) & (nodes.feature < nodes.n_features)).all()
+
+
+def _depths_reach_leaves(nodes: _Nodes) -> Any:
+    deep = nodes.tree_depth
+    if deep.shape != (nodes.n_trees,):
+        return nodes.xp.asarray(False)
+    deepest = _deepest_on_host(nodes) if nodes.xp is np else _deepest(nodes)
+    return ((deepest <= deep) & (deep < min(nodes.n_nodes, DEEPEST))).all()
+
+
+def _deepest_on_host(nodes: _Nodes) -> np.ndarray:
+    """How far the furthest leaf of each tree is from its root, level by level; this ends whatever the children are."""
+    child = (nodes.every() - nodes.index + np.clip(nodes.child, 0, nodes.n_nodes - 2)).ravel().astype(np.int64)
+    child = np.where(nodes.absorbs.ravel(), np.arange(child.size), child)
+    level = np.arange(nodes.n_trees) * nodes.n_nodes
+    deepest, depth = np.zeros(nodes.n_trees, np.int32), 0
+    while len(level):
+        left = child[level]
+        left = left[left != level]
+        deepest[left // nodes.n_nodes] = depth = depth + 1
+        level = np.concatenate([left, left + 1])
+        if depth > DEEPEST or len(level) > child.size:
+            return np.full_like(deepest, nodes.n_nodes)
+    return deepest
+
+
+def _deepest(nodes: _Nodes) -> Any:
+    """The same in a program: the steps towards the root are doubled until they reach it."""
+    left, place = nodes.below()
+    own = nodes.every().ravel()
+    above = jnp.minimum(_put(_put(own, left, place), left + 1, place), own)
+    distance = (above != own).astype(jnp.int32)
+    for _ in range(nodes.n_nodes.bit_length()):
+        distance, above = distance + distance[above], above[above]
+    return distance.reshape(nodes.child.shape).max(axis=1)
+
+
+def _put(array: Any, places: Any, values: Any) -> Any:
+    """The array with these values at these places; JAX leaves out what lies beyond."""
+    if isinstance(array, np.ndarray):
+        array = array.copy()
+        array[places] = values
+        return array
+    return array.at[places].set(values, mode="drop")
+
+
+def _codes_in_range(forest: Forest, xp: Any) -> Any:
+    code = xp.asarray(forest.code)
+    return ((code >= 0) & (code < forest.count_table.shape[0])).all()
+
+
+def _counts_admissible(forest: Forest, xp: Any) -> Any:
     tables = [forest.count_table, *([] if forest.fork_counts is None else [forest.fork_counts])]
-    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(table) & (table >= 0)) for table in tables]))
+    holds = [(xp.isfinite(table) & (table >= 0)).all() for table in map(xp.asarray, tables)]
+    size = xp.asarray(forest.n_samples)
+    return xp.stack([*holds, xp.isfinite(size) & (size >= 0)]).all()
 
 
-def _prior_is_distribution(forest: Forest) -> jax.Array:
-    return jnp.all(forest.prior >= 0) & (jnp.abs(jnp.sum(forest.prior) - 1) < 1e-4)
+def _prior_is_distribution(forest: Forest, xp: Any) -> Any:
+    prior = xp.asarray(forest.prior)
+    return (prior >= 0).all() & (xp.abs(prior.sum() - 1) < 1e-4)
 
 
 _OF_TREES = {
@@ -69,16 +136,20 @@ _OF_TREES = {
         _children_after_parents,
         "an inner node's children must lie after it and inside the tree's nodes",
     ),
+    "children_of_one": (_children_of_one, "no node may be the child of two"),
     "leaves_absorb": (_leaves_absorb, "a leaf's threshold must be 2**31 - 1, so that a walk stays in it"),
     "features_in_range": (
         _features_in_range,
         "every tested feature must be one of the n_features columns, and an empty leaf's one of the forks",
     ),
-    "depths_reach_leaves": (_depths_reach_leaves, "a walk of tree_depth tests must end in a leaf"),
+    "depths_reach_leaves": (
+        _depths_reach_leaves,
+        "a walk of tree_depth tests, fewer than there are nodes, must end in a leaf",
+    ),
 }
 _OF_COUNTS = {
     "codes_in_range": (_codes_in_range, "every code must be a row of count_table"),
-    "counts_admissible": (_counts_admissible, "class counts must be finite and >= 0"),
+    "counts_admissible": (_counts_admissible, "class counts and n_samples must be finite and >= 0"),
     "prior_is_distribution": (_prior_is_distribution, "prior must hold probabilities that add to 1"),
 }
 _FORKS = (
@@ -89,9 +160,15 @@ _FORKS = (
 
 def validity(forest: Trees | Forest) -> dict[str, Bool[Array, ""]]:
     """Each invariant of trees or of a forest by name and whether it holds; traceable. (Forks: `check_trees` alone.)"""
-    if isinstance(forest, Trees):
-        return {name: check(forest) for name, (check, _) in _OF_TREES.items()}
-    return validity(forest.trees) | {name: check(forest) for name, (check, _) in _OF_COUNTS.items()}
+    return _holding(forest, jnp)
+
+
+def _holding(forest: Trees | Forest, xp: Any) -> dict[str, Any]:
+    if isinstance(forest, Forest):
+        return _holding(forest.trees, xp) | {name: check(forest, xp) for name, (check, _) in _OF_COUNTS.items()}
+    step = max(1, CACHED_NODES // forest.n_nodes) if xp is np else max(1, forest.n_trees)
+    parts = [_Nodes(forest, xp, slice(start, start + step)) for start in range(0, max(1, forest.n_trees), step)]
+    return {name: xp.stack([check(part) for part in parts]).all() for name, (check, _) in _OF_TREES.items()}
 
 
 def check_trees(trees: Trees) -> Trees:
@@ -108,6 +185,7 @@ def check_forest(forest: Forest) -> Forest:
     trees = forest.trees
     names = ("feature", "threshold", "child", "missing_right")
     _check_shapes({name: getattr(trees, name) for name in names} | {"code": forest.code})
+    _check_classes(forest)
     _raise_if_broken(forest, "forest", _OF_TREES | _OF_COUNTS)
     if not _forks_are_whole(trees):
         raise ValueError(f"the arrays make no valid forest: {_FORKS}.")
@@ -119,15 +197,31 @@ def check_forest(forest: Forest) -> Forest:
     return forest
 
 
+def _check_classes(forest: Forest) -> None:
+    """As many columns as there are classes, once or twice, and a way with empty leaves that exists."""
+    number = len(forest.class_labels)
+    shapes = {"count_table": np.shape(forest.count_table), "prior": np.shape(forest.prior)}
+    if forest.fork_counts is not None:
+        shapes["fork_counts"] = np.shape(forest.fork_counts)
+    columns = {shape[1] if len(shape) == 2 else -1 for name, shape in shapes.items() if name != "prior"}
+    if shapes["prior"] != (number,) or len(columns) != 1 or columns.pop() not in (number, 2 * number):
+        raise ValueError(
+            f"the forest has {number} class labels, but its arrays have shapes {shapes}; expected a column of counts "
+            "for each class (of both counts two), and one prior probability."
+        )
+    check_one_of("empty_leaves", forest.empty_leaves, MODES)
+
+
 def _check_shapes(arrays: dict[str, Array]) -> None:
     shapes = {name: array.shape for name, array in arrays.items()}
-    if len(set(shapes.values())) != 1:
-        raise ValueError(f"node arrays of a forest must share one shape (trees, nodes), but have {shapes}.")
+    if len(set(shapes.values())) != 1 or any(len(shape) != 2 or shape[1] < 2 for shape in shapes.values()):
+        raise ValueError(
+            f"node arrays of a forest must share one shape (trees, nodes), two nodes at least, but have {shapes}."
+        )
 
 
 def _raise_if_broken(checked: Trees | Forest, what: str, checks: dict) -> None:
-    holds = jax.jit(validity)(checked)
-    broken = [checks[name][1] for name, one in holds.items() if not np.asarray(one)]
+    broken = [checks[name][1] for name, one in _holding(checked, np).items() if not one]
     if broken:
         raise ValueError(f"the arrays make no valid {what}: " + "; ".join(broken) + ".")
 
