@@ -58,11 +58,13 @@ if TYPE_CHECKING:
         plotting,
         smoothing,
         stopping,
+        storage,
         transduction,
     )
     from jaxunc.growing import bagging, grow_greedy_trees, grow_random_trees
     from jaxunc.interop import from_sklearn
     from jaxunc.stopping import predict_until_settled
+    from jaxunc.storage import load, save
     from jaxunc.transduction import leave_one_out_certainty, transductive_certainty
 
 __version__ = "0.1.0"
@@ -122,6 +124,7 @@ __all__ = [
     "learning",
     "leave_one_out",
     "leave_one_out_certainty",
+    "load",
     "margin",
     "metrics",
     "oob_mask",
@@ -129,9 +132,11 @@ __all__ = [
     "predict_until_settled",
     "recount",
     "routing",
+    "save",
     "scorers",
     "smoothing",
     "stopping",
+    "storage",
     "tables",
     "transduction",
     "transductive_certainty",
@@ -142,11 +147,12 @@ __all__ = [
 # than JAX does, and who binds a rule needs neither them nor the rooms that measure, decide, smooth or grow.
 _ROOMS = (
     *("comparison", "datasets", "decisions", "estimators", "growing", "interop", "learning", "metrics", "plotting"),
-    *("smoothing", "stopping", "transduction"),
+    *("smoothing", "stopping", "storage", "transduction"),
 )
 _ROOM_OF = {
     **dict.fromkeys(("bagging", "grow_greedy_trees", "grow_random_trees"), "growing"),
     **dict.fromkeys(("leave_one_out_certainty", "transductive_certainty"), "transduction"),
+    **dict.fromkeys(("load", "save"), "storage"),
     "from_sklearn": "interop",
     "predict_until_settled": "stopping",
 }

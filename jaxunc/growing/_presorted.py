@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float64, Int
+from jaxtyping import Float32, Float64, Int
 
 from jaxunc._checks import distinct_labels
 from jaxunc.tables import Columns, as_instances, fit_columns
@@ -77,6 +77,11 @@ def presort(X, y, nominal, *, name: str = "X") -> Presorted:
     if 0 in values.shape:
         raise ValueError(f"{name} has shape {values.shape}; expected (instances, features), at least one of each.")
     labels, label = _labels(y, len(values))
+    return sort(columns, labels, label, values)
+
+
+def sort(columns: Columns, labels: tuple, label: np.ndarray, values: np.ndarray) -> Presorted:
+    """Instances ``[instances features]`` of known columns and labels, sorted; NaN where a number is missing."""
     kinds = columns.is_nominal
     numeric, nominal_places = np.flatnonzero(~kinds), np.flatnonzero(kinds)
     value = _numbers(values[:, numeric]).T
@@ -99,6 +104,14 @@ def presort(X, y, nominal, *, name: str = "X") -> Presorted:
         code=code,
         n_codes=int(code.max(initial=-1)) + 1,
     )
+
+
+def unsorted(sample: Presorted) -> Float32[np.ndarray, "instances features"]:
+    """What was sorted: numbers, NaN where missing, and codes."""
+    values = np.empty((sample.n, sample.columns.number), np.float32)
+    values[:, sample.numeric] = np.where(np.isneginf(sample.value), np.nan, sample.value).T
+    values[:, sample.nominal] = sample.code.T
+    return values
 
 
 def as_queries(X, sample: Presorted) -> Queries:

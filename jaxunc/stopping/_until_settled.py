@@ -146,18 +146,19 @@ def bind_vote(
     n_trees = forest.n_trees if whole else int(max_trees)
     settings = (forest.n_classes, n_trees, confidence, criterion, population, prior)
     rule = make_rule(*settings)
-    asked = (criterion, population, checked_prior(prior, forest.n_classes))
-    return BoundVote(forest, rule or make_judge(*settings), int(max_trees), asked, threads, form or default_form())
+    kept = {"confidence": confidence, "max_trees": int(max_trees), "criterion": criterion, "population": population}
+    return BoundVote(forest, rule or make_judge(*settings), kept | {"prior": prior}, threads, form or default_form())
 
 
 class BoundVote:
     """What `bind_vote` returns: call it on instances."""
 
-    def __init__(self, forest: Forest, rule, max_trees: int, asked: tuple, threads: int | None, form: Form):
-        self.forest, self.rule, self.max_trees = forest, rule, max_trees
+    def __init__(self, forest: Forest, rule, settings: dict[str, Any], threads: int | None, form: Form):
+        self.forest, self.rule, self.settings = forest, rule, settings
+        self.max_trees: int = settings["max_trees"]
         self.threads = threads or cores()
         self.form: Form = form
-        self._criterion, self._population, self._alpha = asked
+        self._asked = settings["criterion"], settings["population"], checked_prior(settings["prior"], forest.n_classes)
         self._classes, self._plans = leaf_votes(forest), {}
 
     def __call__(self, X: Any) -> Settled:
@@ -165,9 +166,9 @@ class BoundVote:
         if not is_concrete(X):
             raise TypeError("votes are dropped as they settle, on the host: call this outside of jit, or stop_after.")
         values, missing = as_instances(X, self.forest.trees.columns)
-        n_trees, asked = self.forest.n_trees, (self._criterion, self._population, self._alpha)
+        n_trees = self.forest.n_trees
         polled, predicted, settled, votes = map(np.asarray, self._hear(np.asarray(values), missing))
-        probability = leader_probability(votes, n_trees, *asked).astype(np.float32)
+        probability = leader_probability(votes, n_trees, *self._asked).astype(np.float32)
         return Settled(predicted, polled, settled, probability, votes, self.max_trees)
 
     def _hear(self, x: np.ndarray, missing: bool) -> Stopped:
@@ -201,7 +202,7 @@ class BoundVote:
         return self._plans[missing]
 
     def __repr__(self) -> str:
-        return f"BoundVote({self.forest!r}, max_trees={self.max_trees}, criterion={self._criterion!r})"
+        return f"BoundVote({self.forest!r}, max_trees={self.max_trees}, criterion={self._asked[0]!r})"
 
 
 def _parts(n: int, columns: int, threads: int) -> list[slice]:

@@ -1,0 +1,150 @@
+"""A document and its arrays → the object, checked before it is made."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import dtypes
+from jax.tree_util import Partial
+
+from jaxunc.combiners import Fold
+from jaxunc.forest import Forest, check_forest
+from jaxunc.routing import bind
+from jaxunc.scorers._settings import as_partial
+from jaxunc.stopping import bind_vote
+
+from ._estimators import restored
+from ._modules import module_of
+from ._names import classes, find, scorer_names
+
+DEEPEST = 64
+"""Nodes within nodes."""
+
+
+class Decoder:
+    """Makes values of nodes."""
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], given: Iterable[Any]):
+        self._arrays, self._given = arrays, tuple(given)
+        self._on_device: dict[str, Any] = {}
+
+    def value(self, node: Any, depth: int = 0) -> Any:
+        """The value of a node; raises a ValueError for what is none."""
+        if node is None or isinstance(node, bool | str | int | float):
+            return node
+        if depth > DEEPEST:
+            raise ValueError(f"its document is nested more than {DEEPEST} deep.")
+        if not isinstance(node, dict):
+            raise _no_node(node)
+        keys = frozenset(node)
+        make = next((make for needed, make in self._kinds().items() if keys == frozenset(needed)), None)
+        if make is None:
+            raise _no_node(node)
+        return make(node, depth + 1)
+
+    def _kinds(self):
+        return {
+            ("array",): self._array,
+            ("array", "on"): self._host_array,
+            ("float",): self._float,
+            ("tuple",): lambda node, depth: tuple(self._list(node["tuple"], depth)),
+            ("list",): lambda node, depth: self._list(node["list"], depth),
+            ("dict",): lambda node, depth: self._dict(node["dict"], depth),
+            ("json",): self._json,
+            ("labels", "dtype"): self._labels,
+            ("class", "fields"): self._module,
+            ("scorer", "args", "settings"): self._scorer,
+            ("bound", "combiner"): self._bound,
+            ("vote", "settings"): self._vote,
+            ("estimator", "params", "fitted"): self._estimator,
+        }
+
+    def _list(self, nodes: Any, depth: int) -> list:
+        if not isinstance(nodes, list):
+            raise _no_node(nodes)
+        return [self.value(node, depth) for node in nodes]
+
+    def _dict(self, nodes: Any, depth: int) -> dict[str, Any]:
+        if not isinstance(nodes, dict):
+            raise _no_node(nodes)
+        return {name: self.value(node, depth) for name, node in nodes.items()}
+
+    def _host_array(self, node: Any, depth: int = 0) -> np.ndarray:
+        name = node["array"]
+        if not isinstance(name, str) or name not in self._arrays:
+            raise ValueError(f"its document names the array {name!r:.100}, which the file does not have.")
+        return self._arrays[name]
+
+    def _array(self, node: Any, depth: int) -> Any:
+        host = self._host_array(node)
+        if node["array"] not in self._on_device:
+            self._on_device[node["array"]] = jnp.asarray(host, dtypes.canonicalize_dtype(host.dtype))
+        return self._on_device[node["array"]]
+
+    def _float(self, node: Any, depth: int) -> float:
+        if node["float"] not in ("nan", "inf", "-inf"):
+            raise _no_node(node)
+        return float(node["float"])
+
+    def _json(self, node: Any, depth: int) -> tuple:
+        array = self._host_array({"array": node["json"]})
+        if array.dtype != np.uint8 or array.ndim != 1:
+            raise _no_node(node)
+        try:
+            parts = json.loads(array.tobytes())
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"its array {node['json']!r:.100} is no JSON.") from error
+        if not isinstance(parts, list) or not all(isinstance(part, str | int | float) for part in parts):
+            raise _no_node(node)
+        return tuple(parts)
+
+    def _labels(self, node: Any, depth: int) -> np.ndarray:
+        values, dtype = self.value(node["labels"], depth), node["dtype"]
+        plain = isinstance(values, tuple) and all(isinstance(part, str | int | float | None) for part in values)
+        if not plain or not isinstance(dtype, str):
+            raise _no_node(node)
+        if dtype == "O":
+            return np.array([*values, None], object)[:-1]
+        array = np.array(values)
+        if array.ndim != 1 or (array.size and array.dtype.kind != "U"):
+            raise _no_node(node)
+        return array.astype(np.str_)
+
+    def _module(self, node: Any, depth: int) -> Any:
+        made = find(node["class"], classes(), self._given, "class")
+        value = module_of(made, self._dict(node["fields"], depth))
+        return check_forest(value) if isinstance(value, Forest) else value
+
+    def _scorer(self, node: Any, depth: int) -> Partial:
+        function = find(node["scorer"], scorer_names(), self._given, "scorer")
+        args, settings = self._list(node["args"], depth), self._dict(node["settings"], depth)
+        return as_partial(Partial(function, *args, **settings))
+
+    def _bound(self, node: Any, depth: int) -> Any:
+        return bind(self._forest(node["bound"], depth), self._of(Fold, node["combiner"], depth))
+
+    def _vote(self, node: Any, depth: int) -> Any:
+        settings = self.value(node["settings"], depth)
+        known = {"confidence", "max_trees", "criterion", "population", "prior"}
+        if not isinstance(settings, dict) or set(settings) != known:
+            raise _no_node(node)
+        return bind_vote(self._forest(node["vote"], depth), **settings)
+
+    def _estimator(self, node: Any, depth: int) -> Any:
+        params, fitted = (self._dict(node[part], depth) for part in ("params", "fitted"))
+        return restored(node["estimator"], params, fitted)
+
+    def _forest(self, node: Any, depth: int) -> Forest:
+        return self._of(Forest, node, depth)
+
+    def _of(self, kind: type, node: Any, depth: int) -> Any:
+        value = self.value(node, depth)
+        if not isinstance(value, kind):
+            raise ValueError(f"its document has a {type(value).__name__} where a {kind.__name__} belongs.")
+        return value
+
+
+def _no_node(node: Any) -> ValueError:
+    return ValueError(f"its document holds {node!r:.100}, which says nothing.")

@@ -1,0 +1,95 @@
+"""What a file holds, without loading it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ._file import read_header
+
+
+class Description(NamedTuple):
+    """What stands in the header of a file."""
+
+    kind: str
+    """``"Forest"``, ``"bound forest"``, the class of a rule or an estimator, …"""
+    version: str
+    """Of the jaxunc that wrote it."""
+    combiner: str | None
+    """The rule, where there is one."""
+    n_trees: int | None
+    n_nodes: int | None
+    """Node slots of a tree, padding included."""
+    columns: int | None
+    """Columns that the data must have."""
+    column_names: tuple[str, ...] | None
+    class_labels: tuple | None
+    arrays: dict[str, tuple[tuple[int, ...], str]]
+    """The shape and the type of every array, by name."""
+    n_bytes: int
+    """The size of the file."""
+    parameters: dict[str, Any]
+    """Parameters of an estimator that are numbers and texts."""
+
+
+def describe(path: str | Path) -> Description:
+    """Read the header of a file that `jaxunc.save` wrote: what it claims to hold. `jaxunc.load` checks the rest.
+
+    Raises a ValueError if it is no such file, an OSError if it cannot be read.
+    """
+    header = read_header(path)
+    root = header.document["object"]
+    root = root if isinstance(root, dict) else {}
+    nodes = list(_within(root, 0))
+    forest = _fields(nodes, "Forest")
+    columns = _fields(nodes, "Columns")
+    shape = next((shape for name, (shape, _) in header.shapes.items() if name.endswith("child")), (None, None))
+    names, labels = _entries(columns.get("names")), _entries(forest.get("class_labels"))
+    number = columns.get("number")
+    params = root.get("params")
+    plain = {k: v for k, v in params.items() if not isinstance(v, dict)} if isinstance(params, dict) else {}
+    return Description(
+        kind=_kind(root),
+        version=str(header.document.get("version"))[:40],
+        combiner=_combiner(root),
+        n_trees=shape[0] if len(shape) == 2 else None,
+        n_nodes=shape[1] if len(shape) == 2 else None,
+        columns=number if isinstance(number, int) else None,
+        column_names=names,
+        class_labels=labels,
+        arrays=header.shapes,
+        n_bytes=Path(path).stat().st_size,
+        parameters=plain,
+    )
+
+
+def _within(node: Any, depth: int) -> Iterator[dict]:
+    if depth > 64:
+        return
+    if isinstance(node, dict):
+        yield node
+    for part in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from _within(part, depth + 1)
+
+
+def _fields(nodes: list[dict], name: str) -> dict[str, Any]:
+    found = next((node["fields"] for node in nodes if node.get("class") == name and "fields" in node), {})
+    return found if isinstance(found, dict) else {}
+
+
+def _entries(node: Any) -> tuple | None:
+    entries = node.get("tuple") if isinstance(node, dict) else None
+    plain = isinstance(entries, list) and not any(isinstance(entry, dict | list) for entry in entries)
+    return tuple(entries) if plain else None
+
+
+def _kind(root: dict) -> str:
+    if "bound" in root:
+        return "bound forest"
+    if "vote" in root:
+        return "bound vote"
+    return str(root.get("class") or root.get("estimator") or "value")[:100]
+
+
+def _combiner(root: dict) -> str | None:
+    node = root.get("combiner") or (root.get("fitted") or {}).get("combiner_") if isinstance(root, dict) else None
+    return str(node["class"])[:100] if isinstance(node, dict) and "class" in node else None

@@ -1,0 +1,125 @@
+"""An object → a document, and the arrays that it names."""
+
+import dataclasses
+import json
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jax.tree_util import Partial
+
+from jaxunc._checks import is_concrete
+from jaxunc.combiners import Fold
+from jaxunc.forest import Forest, Forks, Trees
+from jaxunc.routing import BoundForest
+from jaxunc.scorers._settings import _Chosen
+from jaxunc.stopping import BoundVote
+from jaxunc.tables import Columns, Levels
+
+from ._estimators import is_estimator, is_model, state_of
+from ._file import PLAIN
+from ._names import classes, name_of, scorer_names
+
+LONG = 64
+"""Entries of a tuple of texts and numbers that is stored as an array."""
+
+
+class Encoder:
+    """Makes nodes, and gathers arrays: each once, by the name of the place where it is met first."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, np.ndarray] = {}
+        self._names: dict[int, str] = {}
+        self._kept: list[Any] = []
+
+    def node(self, value: Any, place: str) -> Any:
+        """The node of a value that stands at a place, such as ``forest.trees.child``."""
+        if value is None or isinstance(value, bool | str):
+            return value
+        if isinstance(value, np.generic):
+            return self.node(value.item(), place)
+        if isinstance(value, int):
+            return value
+        if isinstance(value, float):
+            return value if math.isfinite(value) else {"float": repr(value)}
+        if isinstance(value, np.ndarray | jax.Array):
+            return self._array(value, place)
+        if isinstance(value, Columns | Levels) or (isinstance(value, eqx.Module) and _is_stored(value)):
+            return self._module(value, place)
+        if isinstance(value, Partial):
+            return self._scorer(value, place)
+        if isinstance(value, BoundForest):
+            parts = {"bound": value.forest, "combiner": value.combiner}
+            return {key: self.node(part, _within(place, key)) for key, part in parts.items()}
+        if isinstance(value, BoundVote):
+            parts = {"vote": value.forest, "settings": value.settings}
+            return {key: self.node(part, _within(place, key)) for key, part in parts.items()}
+        if is_estimator(value) or is_model(value):
+            parts = state_of(value)
+            return {"estimator": type(value).__name__} | {
+                key: {name: self.node(part, _within(place, name)) for name, part in own.items()}
+                for key, own in parts.items()
+            }
+        return self._container(value, place)
+
+    def _container(self, value: Any, place: str) -> Any:
+        if type(value) is tuple and len(value) > LONG and all(isinstance(part, str | int | float) for part in value):
+            text = json.dumps(value, allow_nan=False).encode()
+            return {"json": self._keep(np.frombuffer(text, np.uint8), place)}
+        if type(value) in (tuple, list):
+            parts = [self.node(part, _within(place, str(i))) for i, part in enumerate(value)]
+            return {type(value).__name__: parts}
+        if type(value) is dict and all(isinstance(key, str) for key in value):
+            return {"dict": {key: self.node(part, _within(place, key)) for key, part in value.items()}}
+        raise TypeError(
+            f"{place or 'the object'} is a {type(value).__name__}, which has no place in a file. Saved are trees, "
+            "forests, rules, what bind and bind_vote return, and fitted estimators of jaxunc, of arrays, numbers and "
+            "texts."
+        )
+
+    def _module(self, value: Any, place: str) -> Any:
+        names = value._fields if isinstance(value, Levels) else [f.name for f in dataclasses.fields(value)]
+        fields = {name: self.node(getattr(value, name), _within(place, name)) for name in names}
+        return {"class": name_of(type(value), classes()), "fields": fields}
+
+    def _scorer(self, value: Partial, place: str) -> Any:
+        function, choices = value.func, {}
+        if isinstance(function, _Chosen):
+            function, choices = function.func, function.keywords
+        settings = {**choices, **value.keywords}
+        return {
+            "scorer": name_of(function, scorer_names()),
+            "args": [self.node(part, _within(place, str(i))) for i, part in enumerate(value.args)],
+            "settings": {name: self.node(part, _within(place, name)) for name, part in settings.items()},
+        }
+
+    def _array(self, value: Any, place: str) -> Any:
+        if not is_concrete(value):
+            raise TypeError(f"{place or 'the object'} is traced; save it outside of jit, grad and vmap.")
+        if isinstance(value, np.ndarray) and value.dtype.kind in "OU":
+            labels = self._container(tuple(value.ravel().tolist()), place)
+            return {"labels": labels, "dtype": value.dtype.str if value.dtype.kind == "U" else "O"}
+        if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key) or value.dtype.name not in PLAIN:
+            raise TypeError(f"{place or 'the object'} is an array of {value.dtype}; files hold {sorted(PLAIN)}.")
+        name = self._names.get(id(value))
+        if name is None:
+            name = self._names[id(value)] = self._keep(np.asarray(value), place)
+            self._kept.append(value)  # so that no other array gets its identity
+        return {"array": name, "on": "host"} if isinstance(value, np.ndarray) else {"array": name}
+
+    def _keep(self, array: np.ndarray, place: str) -> str:
+        name = place or "array"
+        while name in self.arrays:
+            name += "_"
+        self.arrays[name] = array
+        return name
+
+
+def _is_stored(value: eqx.Module) -> bool:
+    return isinstance(value, Forest | Trees | Forks | Fold)
+
+
+def _within(place: str, name: str) -> str:
+    return f"{place}.{name}" if place else name

@@ -1,0 +1,116 @@
+"""What of an estimator goes into a file: its parameters, and what it needs to answer."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from jaxunc import estimators
+from jaxunc.combiners import Fold
+from jaxunc.forest import Forest
+from jaxunc.growing._presorted import Presorted, sort, unsorted
+from jaxunc.routing import bind
+from jaxunc.tables import Columns
+
+from ._names import ESTIMATORS, SKLEARN, sklearn_class
+
+ARRAYS = ("classes_", "feature_names_in_", "nominal_", "oob_set_", "oob_decision_function_")
+"""Attributes that are NumPy arrays."""
+KEPT = (*ARRAYS, "n_features_in_", "oob_score_", "forest_", "combiner_", "_columns")
+"""What is kept of what was fitted, beside the forest with both counts and the sample of transduction. Scikit-learn's own
+forest is not, nor how learning went: nothing that is answered reads them."""
+
+
+def is_estimator(value: Any) -> bool:
+    """Whether it is one of the library's classifiers."""
+    return type(value) in [getattr(estimators, name) for name in ESTIMATORS]
+
+
+def is_model(value: Any) -> bool:
+    """Whether it is a model of scikit-learn, as a parameter; its settings are kept."""
+    return isinstance(value, BaseEstimator) and type(value).__name__ in SKLEARN
+
+
+def state_of(value: Any) -> dict[str, dict[str, Any]]:
+    """Parameters, and what was fitted. Callbacks and random states that are no numbers become None."""
+    params = {name: _param(part) for name, part in value.get_params(deep=False).items()}
+    if is_model(value):
+        return {"params": params, "fitted": {}}
+    check_is_fitted(value, "classes_")
+    fitted = {name: getattr(value, name) for name in KEPT if hasattr(value, name)}
+    if hasattr(value, "_bound") and value._bound.forest is not value.forest_:
+        fitted["wide"] = value._bound.forest
+    if hasattr(value, "_sample"):
+        sample = value._sample
+        labels = list(sample.class_labels)
+        parts = {"columns": sample.columns, "labels": labels, "label": sample.label, "values": unsorted(sample)}
+        fitted["sample"] = parts
+    return {"params": params, "fitted": fitted}
+
+
+def _param(part: Any) -> Any:
+    while isinstance(part, FrozenEstimator):
+        part = part.estimator
+    is_callback = callable(part) and not isinstance(part, Fold)
+    return None if is_callback or type(part).__name__ in ("RandomState", "Generator") else part
+
+
+def restored(name: Any, params: dict[str, Any], fitted: dict[str, Any]) -> Any:
+    """The estimator with these parameters and attributes; raises a ValueError for those that do not belong together."""
+    make: Callable = getattr(estimators, name) if name in ESTIMATORS else sklearn_class(name)
+    if unknown := sorted(set(params) - set(make().get_params(deep=False))):
+        raise ValueError(f"the file gives {name} the parameters {unknown[:5]}, which it does not have.")
+    model = make(**params)
+    if name not in ESTIMATORS:
+        return model
+    wide, sample = fitted.pop("wide", None), fitted.pop("sample", None)
+    _check(name, fitted, needs_forest=name != "TransductiveTreeClassifier")
+    vars(model).update(fitted)
+    if "forest_" in fitted:
+        if not isinstance(wide, Forest | None):
+            raise _broken(name, "wide")
+        model._bound = bind(fitted["forest_"] if wide is None else wide, fitted["combiner_"])
+    else:
+        model._sample = _sample_of(name, sample)
+    return model
+
+
+def _check(name: str, fitted: dict[str, Any], *, needs_forest: bool) -> None:
+    if unknown := sorted(set(fitted) - set(KEPT)):
+        raise ValueError(f"the file gives {name} the attributes {unknown[:5]}, which it does not have.")
+    kinds: dict[str, Any] = {**dict.fromkeys(ARRAYS, np.ndarray), "n_features_in_": int, "oob_score_": float}
+    kinds |= {"forest_": Forest, "combiner_": Fold, "_columns": Columns}
+    needed = {"classes_", "n_features_in_", *(("forest_", "combiner_") if needs_forest else ())}
+    for attribute in sorted(needed | set(fitted)):
+        if not isinstance(fitted.get(attribute), kinds[attribute]):
+            raise _broken(name, attribute)
+    number, classes = fitted["n_features_in_"], fitted["classes_"]
+    names = fitted.get("feature_names_in_")
+    if names is not None and names.shape != (number,):
+        raise _broken(name, "feature_names_in_")
+    if needs_forest:
+        forest = fitted["forest_"]
+        if forest.n_features != number or tuple(classes.tolist()) != forest.class_labels:
+            raise _broken(name, "classes_ and n_features_in_")
+
+
+def _sample_of(name: str, parts: Any) -> Presorted:
+    try:
+        columns, label, values = parts["columns"], np.asarray(parts["label"]), np.asarray(parts["values"], np.float32)
+        labels = tuple(parts["labels"])
+        inside = values.shape == (len(label), columns.number) and label.dtype.kind == "i" and 2 <= len(labels)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise _broken(name, "sample") from error
+    codes = values[:, columns.is_nominal] if inside else values
+    if not inside or label.min(initial=0) < 0 or label.max(initial=0) >= len(labels) or np.isinf(values).any():
+        raise _broken(name, "sample")
+    if np.any((codes < 0) | (codes > 2**24) | (codes != np.rint(codes))) or 0 in values.shape:
+        raise _broken(name, "sample")
+    return sort(columns, labels, label, values)
+
+
+def _broken(name: str, attribute: str) -> ValueError:
+    return ValueError(f"the file's {name} has no {attribute} that fits the rest of it.")

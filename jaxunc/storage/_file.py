@@ -1,0 +1,118 @@
+"""The file itself: arrays and one JSON document, by safetensors."""
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+FORM = 1
+"""The form of the document that this version writes, and the last one that it reads."""
+
+LARGEST_DOCUMENT = 2**24
+"""Characters of a document: long lists are arrays."""
+
+KEY = "jaxunc"
+PLAIN = {"bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64"}
+"""Types of arrays that are stored."""
+
+
+class Content(NamedTuple):
+    """What stands in a file."""
+
+    document: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+
+
+class Header(NamedTuple):
+    """A file's document, and the shapes and types of its arrays."""
+
+    document: dict[str, Any]
+    shapes: dict[str, tuple[tuple[int, ...], str]]
+
+
+def write(path: str | Path, document: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    """Write a file in one step: whoever reads the path sees the old file or the new one, whole."""
+    path = Path(path)
+    text = json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    if len(text) > LARGEST_DOCUMENT:
+        raise ValueError(f"the description of this object takes {len(text)} characters; a file has {LARGEST_DOCUMENT}.")
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    os.close(handle)
+    try:
+        save_file({key: np.asarray(array, order="C") for key, array in arrays.items()}, name, metadata={KEY: text})
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(name, 0o666 & ~mask)
+        os.replace(name, path)
+    except SafetensorError as error:  # a full disk, say
+        raise OSError(f"{path} could not be written: {error}") from error
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def read(path: str | Path) -> Content:
+    """The document and the arrays; a ValueError if it is no whole file of safetensors."""
+    try:
+        with _opened(path) as file:
+            document = _document(path, file.metadata())
+            arrays = {name: file.get_tensor(name) for name in file.keys()}
+    except (SafetensorError, KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise _damaged(path, str(error)) from error
+    for name, array in arrays.items():
+        if array.dtype.name not in PLAIN:
+            raise _damaged(path, f"{name} is of type {array.dtype}")
+        if array.dtype == bool and array.size and array.view(np.uint8).max() > 1:
+            raise _damaged(path, f"{name} holds bytes that are neither true nor false")
+    return Content(document, arrays)
+
+
+def read_header(path: str | Path) -> Header:
+    """The document, and what arrays there are; none of them is read."""
+    try:
+        with _opened(path) as file:
+            document = _document(path, file.metadata())
+            parts = {name: file.get_slice(name) for name in file.keys()}
+            return Header(document, {name: (tuple(p.get_shape()), p.get_dtype()) for name, p in parts.items()})
+    except (SafetensorError, KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise _damaged(path, str(error)) from error
+
+
+def _opened(path: str | Path):
+    """Raises an OSError if there is no such file."""
+    with open(path, "rb"):
+        return safe_open(os.fspath(path), framework="numpy")
+
+
+def _document(path: str | Path, metadata: Mapping[str, str] | None) -> dict[str, Any]:
+    text = (metadata or {}).get(KEY)
+    if text is None:
+        raise ValueError(f"{path} is a file of safetensors, but none of jaxunc: its header has no entry {KEY!r}.")
+    if len(text) > LARGEST_DOCUMENT:
+        raise _damaged(path, f"its document has {len(text)} characters")
+    try:
+        document = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path, f"its document is no JSON ({error})") from error
+    form = document.get("form") if isinstance(document, dict) else None
+    if isinstance(form, bool) or not isinstance(form, int) or form < 1 or "object" not in document:
+        raise _damaged(path, "its document says neither its form nor an object")
+    if form > FORM:
+        raise ValueError(
+            f"{path} has form {form}, written by jaxunc {str(document.get('version'))[:40]}; this one reads forms up "
+            f"to {FORM}. Install a newer jaxunc, or save it again with an older one."
+        )
+    return document
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _damaged(path: str | Path, why: str) -> ValueError:
+    return ValueError(f"{path} is damaged, or no file that jaxunc.save wrote: {why[:300]}.")

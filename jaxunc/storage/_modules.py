@@ -1,0 +1,105 @@
+"""Trees, forests, columns and rules of their fields, as their own constructors would have made them."""
+
+import dataclasses
+import inspect
+import types
+import typing
+from typing import Any, Literal, Union
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import AbstractArray
+
+from jaxunc.combiners import Fold
+from jaxunc.forest import Forest, Trees
+from jaxunc.tables import Columns, Levels
+
+MOST_COLUMNS = 2**24
+"""Columns of data: what a file claims beyond is refused before anything is made of it."""
+
+
+def module_of(made: type, fields: dict[str, Any]) -> Any:
+    """An instance of a class with these fields; raises a ValueError if they are not all, or of another kind."""
+    if made is Levels:
+        return _levels(fields)
+    if not (isinstance(made, type) and issubclass(made, eqx.Module | Columns)):
+        raise ValueError(f"the file has fields for {made!r:.100}, which is no module.")
+    names = {field.name for field in dataclasses.fields(made)}
+    if set(fields) != names:
+        raise ValueError(
+            f"the file's {made.__name__} has the fields {sorted(fields)[:20]}; expected {sorted(names)}. Was it saved "
+            "by a version in which the class was another?"
+        )
+    for name, hint in typing.get_type_hints(made).items() if made.__module__.startswith("jaxunc") else ():
+        if name in fields and not _suits(fields[name], hint):
+            raise ValueError(f"the file's {made.__name__} has a {name} that is {_said(fields[name])}, not {hint}.")
+    if made is Columns:
+        return _columns(fields)
+    value = object.__new__(made)
+    for name, part in fields.items():
+        object.__setattr__(value, name, part)
+    if isinstance(value, Fold):
+        _check_rule(value)
+    if isinstance(value, Trees | Forest):
+        _check_sizes(value)
+    return value
+
+
+def _levels(fields: dict[str, Any]) -> Levels:
+    values = fields.get("values")
+    if set(fields) != {"values", "has_missing"} or not isinstance(values, tuple):
+        raise ValueError("the file's levels of a column are no tuple of values.")
+    return Levels(values, bool(fields["has_missing"]))
+
+
+def _columns(fields: dict[str, Any]) -> Columns:
+    if not 0 <= fields["number"] <= MOST_COLUMNS:
+        raise ValueError(f"the file claims {fields['number']} columns; at most {MOST_COLUMNS} are read.")
+    return Columns(**fields)
+
+
+def _check_sizes(value: Trees | Forest) -> None:
+    if isinstance(value, Forest) and not all(isinstance(label, str | int | float) for label in value.class_labels):
+        raise ValueError("the file's class labels are not texts or numbers.")
+
+
+def _check_rule(rule: Fold) -> None:
+    """Whether the rule's own constructor, given its fields, makes a rule of the same structure."""
+    parameters = inspect.signature(type(rule)).parameters
+    arguments = {name: getattr(rule, name) for name in parameters if hasattr(rule, name)}
+    needed = [name for name, p in parameters.items() if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
+    if not set(needed) <= set(arguments) or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return  # its parts were checked by themselves
+    again = type(rule)(**arguments)
+    shapes = [[(np.shape(leaf), np.result_type(leaf)) for leaf in jax.tree.leaves(one)] for one in (rule, again)]
+    if jax.tree.structure(rule) != jax.tree.structure(again) or shapes[0] != shapes[1]:
+        raise ValueError(f"the file's {type(rule).__name__} has fields that its constructor would not give it.")
+
+
+def _suits(value: Any, hint: Any) -> bool:
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        return any(value == one and type(value) is type(one) for one in inner)
+    if origin in (Union, types.UnionType):
+        return any(_suits(value, one) for one in inner)
+    if origin is tuple:
+        if not isinstance(value, tuple):
+            return False
+        of_each = inner[:1] * len(value) if inner[1:] == (...,) else inner
+        return len(value) == len(of_each) and all(map(_suits, value, of_each))
+    if origin is dict:
+        return isinstance(value, dict) and all(_suits(k, inner[0]) and _suits(v, inner[1]) for k, v in value.items())
+    if hint is float:
+        return isinstance(value, float | int) and not isinstance(value, bool)
+    if hint is int or hint is bool:
+        return type(value) is hint
+    if isinstance(hint, type) or (inspect.isclass(hint) and issubclass(hint, AbstractArray)):
+        return isinstance(value, hint)
+    return True
+
+
+def _said(value: Any) -> str:
+    if hasattr(value, "dtype"):
+        return f"an array of {value.dtype} and shape {value.shape}"
+    return f"{value!r:.60}"

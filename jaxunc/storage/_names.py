@@ -1,0 +1,93 @@
+"""The names of classes and scorers in files."""
+
+import importlib
+import inspect
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any
+
+import equinox as eqx
+
+from jaxunc import combiners, decisions, scorers, smoothing
+from jaxunc.combiners import Fold
+from jaxunc.forest import Forest, Forks, Trees
+from jaxunc.tables import Columns, Levels
+
+SKLEARN = {
+    "BaggingClassifier": "sklearn.ensemble",
+    "DecisionTreeClassifier": "sklearn.tree",
+    "ExtraTreeClassifier": "sklearn.tree",
+    "ExtraTreesClassifier": "sklearn.ensemble",
+    "RandomForestClassifier": "sklearn.ensemble",
+}
+"""Models of scikit-learn that a fitted estimator may have been made from; a file holds their settings."""
+
+ESTIMATORS = (
+    "CautiousForestClassifier",
+    "CombinedForestClassifier",
+    "RandomDecisionTreesClassifier",
+    "TransductiveTreeClassifier",
+)
+
+
+@lru_cache(1)
+def classes() -> dict[str, type]:
+    """The classes of the library that files name."""
+    rooms = (combiners, decisions, smoothing)
+    rules = {name: part for room in rooms for name, part in vars(room).items() if _is_rule(part)}
+    return {part.__name__: part for part in (Forest, Trees, Forks, Columns, Levels)} | rules
+
+
+@lru_cache(1)
+def scorer_names() -> dict[str, Callable]:
+    """The scorers of the library."""
+    return {name: getattr(scorers, name) for name in scorers.__all__ if inspect.isfunction(getattr(scorers, name))}
+
+
+def name_of(part: Any, known: dict[str, Any]) -> str:
+    """The name of a class or a function: of one's own ``module:name``.
+
+    Raises a TypeError for those that cannot be found again by a name.
+    """
+    if known.get(getattr(part, "__name__", "")) is part:
+        return part.__name__
+    own = own_name(part)
+    if not own or "<" in own:
+        raise TypeError(
+            f"{part!r} has no name by which it could be found again; define it at the top of a module, and pass it to "
+            "jaxunc.load(path, known=[...])."
+        )
+    return own
+
+
+def own_name(part: Any) -> str:
+    """``module:name`` of a class or a function of one's own; empty for what has none."""
+    module, name = getattr(part, "__module__", None), getattr(part, "__qualname__", None)
+    return f"{module}:{name}" if module and name else ""
+
+
+def find(name: Any, known: dict[str, Any], given: Iterable[Any], what: str) -> Any:
+    """The class or function of that name: the library's, or one of those that the caller trusts."""
+    if isinstance(name, str) and name in known:
+        return known[name]
+    for part in given:
+        if own_name(part) == name:
+            return part
+    shown = repr(name)[:100]
+    if isinstance(name, str) and ":" in name:
+        raise ValueError(
+            f"the file names the {what} {shown}, which is not jaxunc's. If you trust it, import it and pass it: "
+            f"jaxunc.load(path, known=[{name.rpartition(':')[2][:60]}])."
+        )
+    raise ValueError(f"the file names the {what} {shown}, which jaxunc does not know.")
+
+
+def sklearn_class(name: Any) -> type:
+    """One of `SKLEARN`."""
+    if not isinstance(name, str) or name not in SKLEARN:
+        raise ValueError(f"the file names the model {name!r:.100}; known are {', '.join(SKLEARN)}.")
+    return getattr(importlib.import_module(SKLEARN[name]), name)
+
+
+def _is_rule(part: Any) -> bool:
+    return inspect.isclass(part) and issubclass(part, Fold) and issubclass(part, eqx.Module) and part is not Fold

@@ -1,0 +1,94 @@
+"""Saving and loading."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jaxunc import __version__
+
+from ._decode import Decoder
+from ._encode import Encoder
+from ._file import FORM, read, write
+
+
+def save(path: str | Path, x: Any) -> None:
+    """Write trees, a forest, a rule, a bound forest or vote, or a fitted estimator of the library to a file.
+
+    Parameters
+    ----------
+    path
+        The file. One that is there is replaced in one step, once the new one is whole.
+    x
+        The object. Rules and scorers of one's own are kept by the name of their class or function, and its fields.
+
+    Raises
+    ------
+    TypeError
+        If something in x has no place in a file (it is named), or is traced.
+    NotFittedError
+        For an estimator that is not fitted.
+    OSError
+        If the file cannot be written.
+
+    Notes
+    -----
+    The file is one of safetensors with a JSON header, described in `jaxunc.storage`: no code, no pickle. Answers of
+    what is loaded are those of what was saved, bit for bit, if JAX has the same precision and form of routing; of what
+    depends on the machine (threads, the form) nothing is kept. Of an estimator its parameters and what answers read
+    are kept: ``estimator_``, scikit-learn's own forest, and ``learned_``, how learning went, are not; a forest that came
+    in a ``FrozenEstimator`` comes back unfitted, as a parameter; random states that are no numbers and callbacks become
+    None.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import jaxunc as ju
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = ju.from_sklearn(RandomForestClassifier(10, random_state=0).fit(X, y))
+    >>> bound = ju.bind(forest, ju.EvidenceAccumulation(forest.prior))
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "iris.safetensors"
+    >>> ju.save(path, bound)
+    >>> bool((ju.load(path)(X) == bound(X)).all())
+    True
+    """
+    encoder = Encoder()
+    node = encoder.node(x, "")
+    write(path, {"form": FORM, "version": __version__, "object": node}, encoder.arrays)
+
+
+def load(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
+    """Read what `save` wrote.
+
+    Parameters
+    ----------
+    path
+        The file.
+    known
+        Classes of rules, and scorers, of one's own that the file may name. Nothing else is ever imported for it.
+
+    Returns
+    -------
+    Any
+        The object; bound ones are bound anew, for this machine.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, cut off, of a newer form, or no file of jaxunc; if it names classes that are neither the
+        library's nor ``known``; or if anything in it breaks what must hold: shapes, types, indices of children,
+        features, leaves and multi-way tests, depths, counts, probabilities, settings of rules.
+    OSError
+        If there is no such file, or it cannot be read.
+
+    Notes
+    -----
+    Files are data: they are checked as a whole before anything is made of them, and a hostile one costs no more memory
+    than its size. Floats have the precision of JAX's settings.
+    """
+    content = read(path)
+    try:
+        return Decoder(content.arrays, known).value(content.document["object"])
+    except (ValueError, TypeError, OverflowError, IndexError, KeyError, AttributeError) as error:
+        raise ValueError(f"{path} cannot be loaded: {error}") from error
