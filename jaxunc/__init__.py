@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from jaxunc import belief, combiners, counting, forest, imprecise, routing, scorers, tables
 from jaxunc._numerics import TwoFloat
+from jaxunc._version import __version__ as __version__
 from jaxunc.combiners import (
     Answer,
     AveragedIntervals,
@@ -66,8 +67,6 @@ if TYPE_CHECKING:
     from jaxunc.stopping import predict_until_settled
     from jaxunc.storage import load, save
     from jaxunc.transduction import leave_one_out_certainty, transductive_certainty
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Answer",

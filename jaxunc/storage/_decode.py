@@ -10,7 +10,7 @@ from jax import dtypes
 from jax.tree_util import Partial
 
 from jaxunc.combiners import Fold
-from jaxunc.forest import Forest, check_forest
+from jaxunc.forest import Forest, Trees, check_forest, check_trees
 from jaxunc.routing import bind
 from jaxunc.scorers._settings import as_partial
 from jaxunc.stopping import bind_vote
@@ -29,6 +29,14 @@ class Decoder:
     def __init__(self, arrays: Mapping[str, np.ndarray], given: Iterable[Any]):
         self._arrays, self._given = arrays, tuple(given)
         self._on_device: dict[str, Any] = {}
+        self._unchecked: list[Trees] = []
+
+    def whole(self, node: Any) -> Any:
+        """The value of the document's node; trees that are in no forest are checked by themselves."""
+        value = self.value(node)
+        for trees in self._unchecked:
+            check_trees(trees)
+        return value
 
     def value(self, node: Any, depth: int = 0) -> Any:
         """The value of a node; raises a ValueError for what is none."""
@@ -115,7 +123,12 @@ class Decoder:
     def _module(self, node: Any, depth: int) -> Any:
         made = find(node["class"], classes(), self._given, "class")
         value = module_of(made, self._dict(node["fields"], depth))
-        return check_forest(value) if isinstance(value, Forest) else value
+        if isinstance(value, Trees):
+            self._unchecked.append(value)
+        if isinstance(value, Forest):
+            check_forest(value)
+            self._unchecked = [trees for trees in self._unchecked if trees is not value.trees]
+        return value
 
     def _scorer(self, node: Any, depth: int) -> Partial:
         function = find(node["scorer"], scorer_names(), self._given, "scorer")

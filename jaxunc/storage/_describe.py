@@ -78,8 +78,9 @@ def _fields(nodes: list[dict], name: str) -> dict[str, Any]:
 
 def _entries(node: Any) -> tuple | None:
     entries = node.get("tuple") if isinstance(node, dict) else None
-    plain = isinstance(entries, list) and not any(isinstance(entry, dict | list) for entry in entries)
-    return tuple(entries) if plain else None
+    if not isinstance(entries, list) or any(isinstance(entry, dict | list) for entry in entries):
+        return None
+    return tuple(entries)
 
 
 def _kind(root: dict) -> str:

@@ -101,7 +101,7 @@ class Encoder:
         if isinstance(value, np.ndarray) and value.dtype.kind in "OU":
             labels = self._container(tuple(value.ravel().tolist()), place)
             return {"labels": labels, "dtype": value.dtype.str if value.dtype.kind == "U" else "O"}
-        if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key) or value.dtype.name not in PLAIN:
+        if getattr(value.dtype, "name", "key") not in PLAIN:
             raise TypeError(f"{place or 'the object'} is an array of {value.dtype}; files hold {sorted(PLAIN)}.")
         name = self._names.get(id(value))
         if name is None:

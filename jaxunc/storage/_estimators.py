@@ -20,8 +20,8 @@ from ._names import ESTIMATORS, SKLEARN, sklearn_class
 ARRAYS = ("classes_", "feature_names_in_", "nominal_", "oob_set_", "oob_decision_function_")
 """Attributes that are NumPy arrays."""
 KEPT = (*ARRAYS, "n_features_in_", "oob_score_", "forest_", "combiner_", "_columns")
-"""What is kept of what was fitted, beside the forest with both counts and the sample of transduction. Scikit-learn's own
-forest is not, nor how learning went: nothing that is answered reads them."""
+"""What is kept of what was fitted, beside the forest with both counts and the sample of transduction. Scikit-learn's
+own forest is not, nor how learning went: nothing that is answered reads them."""
 
 
 def is_estimator(value: Any) -> bool:
@@ -101,7 +101,7 @@ def _sample_of(name: str, parts: Any) -> Presorted:
     try:
         columns, label, values = parts["columns"], np.asarray(parts["label"]), np.asarray(parts["values"], np.float32)
         labels = tuple(parts["labels"])
-        inside = values.shape == (len(label), columns.number) and label.dtype.kind == "i" and 2 <= len(labels)
+        inside = values.shape == (len(label), columns.number) and label.dtype.kind == "i" and len(labels) >= 2
     except (KeyError, TypeError, AttributeError) as error:
         raise _broken(name, "sample") from error
     codes = values[:, columns.is_nominal] if inside else values

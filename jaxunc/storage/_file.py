@@ -61,7 +61,7 @@ def read(path: str | Path) -> Content:
     try:
         with _opened(path) as file:
             document = _document(path, file.metadata())
-            arrays = {name: file.get_tensor(name) for name in file.keys()}
+            arrays = {name: file.get_tensor(name) for name in list(file.keys())}
     except (SafetensorError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise _damaged(path, str(error)) from error
     for name, array in arrays.items():
@@ -77,7 +77,7 @@ def read_header(path: str | Path) -> Header:
     try:
         with _opened(path) as file:
             document = _document(path, file.metadata())
-            parts = {name: file.get_slice(name) for name in file.keys()}
+            parts = {name: file.get_slice(name) for name in list(file.keys())}
             return Header(document, {name: (tuple(p.get_shape()), p.get_dtype()) for name, p in parts.items()})
     except (SafetensorError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise _damaged(path, str(error)) from error

@@ -8,6 +8,7 @@ from typing import Any, Literal, Union
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import AbstractArray
 
@@ -72,7 +73,7 @@ def _check_rule(rule: Fold) -> None:
     if not set(needed) <= set(arguments) or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return  # its parts were checked by themselves
     again = type(rule)(**arguments)
-    shapes = [[(np.shape(leaf), np.result_type(leaf)) for leaf in jax.tree.leaves(one)] for one in (rule, again)]
+    shapes = [[(np.shape(leaf), jnp.result_type(leaf)) for leaf in jax.tree.leaves(one)] for one in (rule, again)]
     if jax.tree.structure(rule) != jax.tree.structure(again) or shapes[0] != shapes[1]:
         raise ValueError(f"the file's {type(rule).__name__} has fields that its constructor would not give it.")
 

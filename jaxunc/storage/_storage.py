@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxunc import __version__
+from jaxunc._version import __version__
 
 from ._decode import Decoder
 from ._encode import Encoder
@@ -35,9 +35,9 @@ def save(path: str | Path, x: Any) -> None:
     The file is one of safetensors with a JSON header, described in `jaxunc.storage`: no code, no pickle. Answers of
     what is loaded are those of what was saved, bit for bit, if JAX has the same precision and form of routing; of what
     depends on the machine (threads, the form) nothing is kept. Of an estimator its parameters and what answers read
-    are kept: ``estimator_``, scikit-learn's own forest, and ``learned_``, how learning went, are not; a forest that came
-    in a ``FrozenEstimator`` comes back unfitted, as a parameter; random states that are no numbers and callbacks become
-    None.
+    are kept: ``estimator_``, scikit-learn's own forest, and ``learned_``, how learning went, are not; a forest that
+    came in a ``FrozenEstimator`` comes back unfitted, as a parameter; random states that are no numbers and callbacks
+    become None.
 
     Examples
     --------
@@ -89,6 +89,6 @@ def load(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
     """
     content = read(path)
     try:
-        return Decoder(content.arrays, known).value(content.document["object"])
+        return Decoder(content.arrays, known).whole(content.document["object"])
     except (ValueError, TypeError, OverflowError, IndexError, KeyError, AttributeError) as error:
         raise ValueError(f"{path} cannot be loaded: {error}") from error

@@ -1,0 +1,119 @@
+"""Files that were damaged, by accident or on purpose."""
+
+import json
+import struct
+from collections.abc import Callable
+
+import numpy as np
+
+Mutation = Callable[[bytes, np.random.Generator], bytes]
+
+
+def split(content: bytes) -> tuple[dict, bytes]:
+    """The header of a file of safetensors, and its arrays."""
+    (length,) = struct.unpack("<Q", content[:8])
+    return json.loads(content[8 : 8 + length]), content[8 + length :]
+
+
+def joined(header: dict, arrays: bytes) -> bytes:
+    """The file of a header and arrays."""
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + arrays
+
+
+def flip_bits(content: bytes, rng: np.random.Generator) -> bytes:
+    """Up to eight bits, anywhere."""
+    damaged = np.frombuffer(content, np.uint8).copy()
+    for place in rng.integers(len(damaged), size=rng.integers(1, 9)):
+        damaged[place] ^= 1 << rng.integers(8)
+    return damaged.tobytes()
+
+
+def flip_header(content: bytes, rng: np.random.Generator) -> bytes:
+    """Up to four bytes of the header become others that a header may hold."""
+    (length,) = struct.unpack("<Q", content[:8])
+    damaged = bytearray(content)
+    for place in rng.integers(8, 8 + length, size=rng.integers(1, 5)):
+        damaged[place] = b'0123456789-.,:"{}[]aefnrstu\\'[rng.integers(28)]
+    return bytes(damaged)
+
+
+def truncate(content: bytes, rng: np.random.Generator) -> bytes:
+    """Cut off somewhere, or something appended."""
+    if rng.random() < 0.2:
+        return content + rng.bytes(int(rng.integers(1, 100)))
+    return content[: rng.integers(len(content))]
+
+
+def splice(content: bytes, rng: np.random.Generator) -> bytes:
+    """Entries of the header with each other's shapes, types and places; documents within documents."""
+    header, arrays = split(content)
+    names = [name for name in header if name != "__metadata__"]
+    first, second = rng.choice(names, 2, replace=False)
+    kind = rng.integers(5)
+    if kind == 0:
+        header[first], header[second] = header[second], header[first]
+    elif kind == 1:
+        header[first] = header[second]
+    elif kind == 2:
+        header[first]["dtype"] = str(rng.choice(["F32", "I32", "BOOL", "U8", "F64", "I64", "BF16", "F8_E4M3"]))
+    elif kind == 3:
+        document = json.loads(header["__metadata__"]["jaxunc"])
+        _swap(document, rng)
+        header["__metadata__"]["jaxunc"] = json.dumps(document)
+    else:
+        del header[first]
+    return joined(header, arrays)
+
+
+def _swap(document: dict, rng: np.random.Generator) -> None:
+    places: list[tuple] = []
+
+    def visit(node):
+        for key in list(node) if isinstance(node, dict) else range(len(node)):
+            places.append((node, key))
+            if isinstance(node[key], dict | list):
+                visit(node[key])
+
+    visit(document)
+    (one, at), (other, there) = (places[i] for i in rng.integers(len(places), size=2))
+    one[at], other[there] = json.loads(json.dumps(other[there])), json.loads(json.dumps(one[at]))
+
+
+def change_values(content: bytes, rng: np.random.Generator) -> bytes:
+    """Indices out of range, cycles, depths and counts that cannot be, in one array."""
+    header, arrays = split(content)
+    names = [name for name in header if name != "__metadata__"]
+    start, stop = header[str(rng.choice(names))]["data_offsets"]
+    damaged = bytearray(arrays)
+    if stop - start >= 4:
+        place = start + 4 * int(rng.integers((stop - start) // 4))
+        values = [-1, -(2**31), 2**31 - 1, 0, 1, int(rng.integers(64)), int(rng.integers(-100, 100)), 2139095040]
+        damaged[place : place + 4] = struct.pack("<i", values[rng.integers(len(values))])
+    elif stop > start:
+        damaged[start] = int(rng.integers(256))
+    return joined(header, bytes(damaged))
+
+
+def claim(content: bytes, rng: np.random.Generator) -> bytes:
+    """Sizes and numbers far beyond what is there."""
+    header, arrays = split(content)
+    names = [name for name in header if name != "__metadata__"]
+    huge = int(rng.choice([2**31, 2**40, 2**63 - 1, 10**6]))
+    kind = rng.integers(4)
+    if kind == 0:
+        return struct.pack("<Q", huge) + content[8:]
+    if kind == 1:
+        header[str(rng.choice(names))]["shape"] = [huge, huge] if rng.random() < 0.5 else [huge]
+    elif kind == 2:
+        header[str(rng.choice(names))]["data_offsets"] = [0, huge]
+    else:
+        text = header["__metadata__"]["jaxunc"]
+        digits = [i for i, letter in enumerate(text) if letter.isdigit()]
+        place = digits[rng.integers(len(digits))]
+        header["__metadata__"]["jaxunc"] = text[:place] + str(huge) * int(rng.integers(1, 4)) + text[place + 1 :]
+    return joined(header, arrays)
+
+
+MUTATIONS: tuple[Mutation, ...] = (flip_bits, flip_header, truncate, splice, change_values, claim)

@@ -1,0 +1,139 @@
+"""Files that are damaged or hostile: refused in words, or loaded well-formed. Nothing else happens."""
+
+import json
+import os
+import resource
+import time
+
+import numpy as np
+import pytest
+
+import jaxunc as ju
+from jaxunc.forest import check_forest, check_trees
+from tests.storage._mutations import MUTATIONS, joined, split
+from tests.storage._objects import small_objects
+
+pytestmark = pytest.mark.once
+
+NUMBER = int(os.environ.get("JAXUNC_TEST_MUTATIONS", "3000"))
+"""Mutated files in all; the issue of exhaustive runs is told in CONTRIBUTING."""
+SHARES = 4
+
+
+@pytest.fixture(scope="module")
+def originals(tmp_path_factory) -> dict[str, bytes]:
+    folder = tmp_path_factory.mktemp("whole")
+    contents = {}
+    for name, value in small_objects().items():
+        ju.save(folder / name, value)
+        contents[name] = (folder / name).read_bytes()
+    return contents
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("share", range(SHARES))
+def test_mutated_files(share, originals, tmp_path):
+    rng = np.random.default_rng(share)
+    path, before, counts = (
+        tmp_path / "damaged",
+        _peak(),
+        dict.fromkeys(("refused", "refused without words", "loaded"), 0),
+    )
+    names = list(originals)
+    for _ in range(NUMBER // SHARES):
+        mutate = MUTATIONS[rng.integers(len(MUTATIONS))]
+        content = mutate(originals[names[rng.integers(len(names))]], rng)
+        path.write_bytes(content)
+        start = time.perf_counter()
+        try:
+            value = ju.load(path)
+        except ValueError as error:
+            counts["refused" if str(path) in str(error) else "refused without words"] += 1
+        else:
+            _check_well_formed(value)
+            counts["loaded"] += 1
+        assert time.perf_counter() - start < 20, mutate.__name__
+    assert _peak() - before < 1e9
+    assert counts["refused"] > 0.4 * NUMBER / SHARES
+    assert counts["refused without words"] == 0
+
+
+def _check_well_formed(value) -> None:
+    """Of what indexes; a part of a document in the place of the whole is another object, and as good."""
+    if isinstance(value, ju.Forest):
+        check_forest(value)
+        assert value.trees.tree_depth.shape == (value.n_trees,)
+    elif isinstance(value, ju.Trees):
+        check_trees(value)
+    elif isinstance(value, ju.BoundForest):
+        check_forest(value.forest)
+    elif isinstance(value, ju.estimators.RandomDecisionTreesClassifier):
+        check_forest(value.forest_)
+
+
+def _peak() -> int:
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _changed(content: bytes, change) -> bytes:
+    header, arrays = split(content)
+    document = json.loads(header["__metadata__"]["jaxunc"])
+    change(document)
+    header["__metadata__"]["jaxunc"] = json.dumps(document)
+    return joined(header, arrays)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda d: d.update(form=99, version="9.9"), "form 99, written by jaxunc 9.9.*newer"),
+        (lambda d: d.update(form="one"), "neither its form nor an object"),
+        (lambda d: d.pop("object"), "neither its form nor an object"),
+        (lambda d: d["object"].update({"class": "os:system"}), "os:system.*not jaxunc's.*known="),
+        (lambda d: d["object"].update({"class": "Nothing"}), "does not know"),
+        (lambda d: d["object"]["fields"].pop("code"), "has the fields"),
+        (lambda d: d["object"]["fields"].update(code={"array": "nowhere"}), "names the array 'nowhere'"),
+        (lambda d: d["object"]["fields"].update(empty_leaves="often"), "empty_leaves"),
+        (lambda d: d["object"]["fields"]["class_labels"]["tuple"].append(7), "class labels"),
+        (lambda d: d["object"]["fields"]["trees"]["fields"]["columns"]["fields"].update(number=2**40), "columns"),
+    ],
+)
+def test_documents(change, match, originals, tmp_path):
+    (tmp_path / "x").write_bytes(_changed(originals["forest"], change))
+    with pytest.raises(ValueError, match=match):
+        ju.load(tmp_path / "x")
+
+
+def test_a_node_nested_without_end(originals, tmp_path):
+    def nest(document):
+        for _ in range(200):
+            document["object"] = {"tuple": [document["object"]]}
+
+    (tmp_path / "x").write_bytes(_changed(originals["forest"], nest))
+    with pytest.raises(ValueError, match="nested"):
+        ju.load(tmp_path / "x")
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"\x80\x04\x95", b"{}", b"a,b\n1,2\n"])
+def test_other_files(content, tmp_path):
+    (tmp_path / "x").write_bytes(content)
+    for read in (ju.load, ju.storage.describe):
+        with pytest.raises(ValueError, match=r"damaged, or no file that jaxunc\.save wrote"):
+            read(tmp_path / "x")
+
+
+def test_files_of_safetensors_alone(tmp_path):
+    from safetensors.numpy import save_file
+
+    save_file({"a": np.zeros(3)}, tmp_path / "x")
+    with pytest.raises(ValueError, match="none of jaxunc"):
+        ju.load(tmp_path / "x")
+
+
+def test_no_file(tmp_path):
+    with pytest.raises(OSError, match="nowhere"):
+        ju.load(tmp_path / "nowhere")
+    with pytest.raises(OSError, match="nowhere"):
+        ju.save(tmp_path / "nowhere" / "x", ju.Mean())
+    with pytest.raises(IsADirectoryError):
+        ju.load(tmp_path)

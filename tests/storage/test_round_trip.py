@@ -1,0 +1,203 @@
+"""What is loaded answers as what was saved."""
+
+import pickle
+
+import chex
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.tree_util import Partial
+from sklearn.datasets import load_iris
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+
+import jaxunc as ju
+from jaxunc.estimators import (
+    CautiousForestClassifier,
+    CombinedForestClassifier,
+    RandomDecisionTreesClassifier,
+    TransductiveTreeClassifier,
+)
+from tests._rules import RULES, GiniWeighted, tempered
+from tests.storage._objects import small_objects, table
+
+OWN = [GiniWeighted, tempered]
+X, Y = load_iris(return_X_y=True)
+
+
+@pytest.fixture(scope="module")
+def forest() -> ju.Forest:
+    return ju.from_sklearn(RandomForestClassifier(7, min_samples_leaf=3, random_state=0).fit(X[:100], Y[:100]))
+
+
+def round_trip(value, tmp_path, **options):
+    ju.save(tmp_path / "x.safetensors", value)
+    return ju.load(tmp_path / "x.safetensors", **options)
+
+
+def made(name, forest) -> ju.Fold:
+    return RULES[name].make(np.asarray(forest.prior), np.arange(forest.n_trees))
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rules(name, forest, tmp_path):
+    rule = made(name, forest)
+    loaded = round_trip(rule, tmp_path, known=OWN)
+    assert jax.tree.structure(loaded) == jax.tree.structure(rule)
+    assert eqx.tree_equal(loaded, rule)
+
+
+@pytest.mark.parametrize("name", ["evidence", "median", "weighted_mean", "together", "mean_own_scorer"])
+def test_bound_forests(name, forest, tmp_path):
+    rule = made(name, forest)
+    bound = ju.bind(forest, rule)
+    chex.assert_trees_all_equal(round_trip(bound, tmp_path, known=OWN).answer(X), bound.answer(X))
+
+
+@pytest.mark.parametrize("name", small_objects())
+def test_objects(name, tmp_path):
+    value = small_objects()[name]
+    loaded = round_trip(value, tmp_path)
+    assert type(loaded) is type(value)
+    if isinstance(value, eqx.Module):
+        assert jax.tree.structure(loaded) == jax.tree.structure(value)
+        assert eqx.tree_equal(loaded, value)
+
+
+def test_the_cautious_report_and_settled_votes(forest, tmp_path):
+    bound = ju.bind(forest, ju.decisions.CautiousReport(s=2, mass="leaf_size"))
+    chex.assert_trees_all_equal(round_trip(bound, tmp_path)(X), bound(X))
+    vote = ju.stopping.bind_vote(forest, confidence=0.9, max_trees=5)
+    loaded = round_trip(vote, tmp_path)
+    assert loaded.settings == vote.settings
+    chex.assert_trees_all_equal(loaded(X), vote(X))
+
+
+FITTED = {
+    "learned": CombinedForestClassifier(RandomForestClassifier(60), random_state=0),
+    "dempster": CombinedForestClassifier(combiner="dempster", counts="oob", random_state=0),
+    "a rule": CombinedForestClassifier(combiner=ju.Mean(ju.scorers.laplace), counts="train", random_state=0),
+    "cautious": CautiousForestClassifier(s=2, random_state=0),
+    "random trees": RandomDecisionTreesClassifier(20, random_state=0),
+    "transduction": TransductiveTreeClassifier(progress=print),
+}
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_estimators(name, tmp_path):
+    data, labels = X[:100], np.array(["one", "two"])[Y[:100]]
+    model = FITTED[name].fit(data, labels)
+    loaded = round_trip(model, tmp_path)
+    np.testing.assert_array_equal(loaded.predict(data), model.predict(data))
+    np.testing.assert_array_equal(loaded.predict_proba(data), model.predict_proba(data))
+    for attribute in ("oob_decision_function_", "oob_set_", "oob_score_"):
+        if hasattr(model, attribute):
+            np.testing.assert_array_equal(getattr(loaded, attribute), getattr(model, attribute))
+    loaded.fit(data, labels)  # its parameters are all there
+    pickle.loads(pickle.dumps(loaded))
+
+
+def test_frames_and_nominal_columns(tmp_path):
+    import pandas as pd
+
+    values, labels = table()
+    frame = pd.DataFrame(values, columns=["length", "width", "colour"]).astype({"length": float, "width": float})
+    model = RandomDecisionTreesClassifier(5, random_state=0).fit(frame, labels)
+    loaded = round_trip(model, tmp_path)
+    assert loaded.feature_names_in_.tolist() == ["length", "width", "colour"]
+    np.testing.assert_array_equal(loaded.predict_proba(frame), model.predict_proba(frame))
+    with pytest.raises(ValueError, match="feature names"):
+        loaded.predict(frame.rename(columns={"width": "breadth"}))
+
+
+def test_many_levels_are_no_header(tmp_path):
+    words = tuple(f"word {i}" for i in range(5000))
+    columns = ju.tables.Columns(1, ("word",), (True,), (ju.tables.Levels(words, True),))
+    rng = np.random.default_rng(0)
+    codes, y = rng.integers(5000, size=(500, 1)), rng.integers(2, size=500)
+    trees = ju.grow_random_trees(jax.random.key(0), codes, y, n_trees=1, max_depth=2).trees
+    trees = eqx.tree_at(lambda t: t.threshold, trees, trees.threshold)
+    trees = ju.Trees(**{name: getattr(trees, name) for name in NODES}, columns=columns, forks=trees.forks)
+    loaded = round_trip(trees, tmp_path)
+    assert loaded.columns == columns
+    assert len(str(ju.storage.describe(tmp_path / "x.safetensors").arrays)) < 2000
+
+
+NODES = ("feature", "threshold", "child", "missing_right", "tree_depth")
+
+
+def test_a_frozen_forest_comes_back_as_its_settings(tmp_path):
+    fitted = RandomForestClassifier(5, min_samples_leaf=20, random_state=1).fit(X[:100], Y[:100])
+    model = CombinedForestClassifier(FrozenEstimator(fitted), combiner="mean").fit()
+    loaded = round_trip(model, tmp_path)
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    assert loaded.estimator.get_params() == fitted.get_params()
+    assert not hasattr(loaded.estimator, "estimators_")
+
+
+def test_own_classes_are_refused_unless_they_are_passed(forest, tmp_path):
+    path = tmp_path / "x"
+    ju.save(path, ju.bind(forest, GiniWeighted()))
+    with pytest.raises(ValueError, match=r"tests\._rules:GiniWeighted.*known=\[GiniWeighted\]"):
+        ju.load(path)
+    assert isinstance(ju.load(path, known=[GiniWeighted]).combiner, GiniWeighted)
+
+
+@pytest.mark.parametrize(
+    ("value", "match"),
+    [
+        (object(), "object"),
+        (ju.Mean(lambda counts: counts[..., 1] * 1.0), "no name"),
+        ({"a": {1, 2}}, "a is a set"),
+        (jnp.zeros(3, jnp.bfloat16), "bfloat16"),
+        (jax.random.key(0), "key"),
+    ],
+)
+def test_what_has_no_place(value, match, tmp_path):
+    with pytest.raises(TypeError, match=match):
+        ju.save(tmp_path / "x", value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_traced_and_unfitted(forest, tmp_path):
+    def within(counts):
+        ju.save(tmp_path / "x", forest.with_counts(counts))
+        return counts
+
+    with pytest.raises(TypeError, match="traced"):
+        jax.jit(within)(forest.counts)
+    with pytest.raises(NotFittedError):
+        ju.save(tmp_path / "x", CombinedForestClassifier())
+
+
+def test_a_file_is_replaced_as_a_whole(forest, tmp_path):
+    path = tmp_path / "x"
+    ju.save(path, forest)
+    before = path.read_bytes()
+    with pytest.raises(TypeError):
+        ju.save(path, {"forest": forest, "more": object()})
+    assert path.read_bytes() == before
+    ju.save(path, forest)
+    assert path.read_bytes() == before, "the same object, the same bytes"
+    assert [file.name for file in tmp_path.iterdir()] == ["x"]
+
+
+def test_description(forest, tmp_path):
+    path = tmp_path / "x"
+    ju.save(path, ju.bind(forest, ju.EvidenceAccumulation(forest.prior)))
+    found = ju.storage.describe(path)
+    assert (found.kind, found.combiner) == ("bound forest", "EvidenceAccumulation")
+    assert (found.n_trees, found.n_nodes, found.columns) == (7, forest.n_nodes, 4)
+    assert found.class_labels == (0, 1)
+    assert found.n_bytes == path.stat().st_size
+    arrays = sum(leaf.nbytes for leaf in jax.tree.leaves(forest))
+    assert found.n_bytes < 1.2 * arrays + 4096
+
+
+def test_settings_of_scorers(tmp_path):
+    scorer = Partial(ju.scorers.confidence_bounds, family="beta", statistic="height", weighted=False)
+    loaded = round_trip(ju.Median(scorer), tmp_path)
+    assert jax.tree.structure(loaded) == jax.tree.structure(ju.Median(scorer))
