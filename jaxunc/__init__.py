@@ -60,12 +60,14 @@ if TYPE_CHECKING:
         smoothing,
         stopping,
         storage,
+        streaming,
         transduction,
     )
     from jaxunc.growing import bagging, grow_greedy_trees, grow_random_trees
     from jaxunc.interop import from_sklearn
     from jaxunc.stopping import predict_until_settled
     from jaxunc.storage import load, save
+    from jaxunc.streaming import stream
     from jaxunc.transduction import leave_one_out_certainty, transductive_certainty
 
 __all__ = [
@@ -136,6 +138,8 @@ __all__ = [
     "smoothing",
     "stopping",
     "storage",
+    "stream",
+    "streaming",
     "tables",
     "transduction",
     "transductive_certainty",
@@ -146,12 +150,13 @@ __all__ = [
 # than JAX does, and who binds a rule needs neither them nor the rooms that measure, decide, smooth or grow.
 _ROOMS = (
     *("comparison", "datasets", "decisions", "estimators", "growing", "interop", "learning", "metrics", "plotting"),
-    *("smoothing", "stopping", "storage", "transduction"),
+    *("smoothing", "stopping", "storage", "streaming", "transduction"),
 )
 _ROOM_OF = {
     **dict.fromkeys(("bagging", "grow_greedy_trees", "grow_random_trees"), "growing"),
     **dict.fromkeys(("leave_one_out_certainty", "transductive_certainty"), "transduction"),
     **dict.fromkeys(("load", "save"), "storage"),
+    "stream": "streaming",
     "from_sklearn": "interop",
     "predict_until_settled": "stopping",
 }

@@ -4,9 +4,10 @@
 data the float32 array that trees test, the values of such columns as positions among their levels.
 """
 
+from ._arrow import encode_arrow
 from ._columns import Columns
 from ._fit import fit_columns
-from ._instances import as_instances
+from ._instances import Encoded, as_instances
 from ._levels import Levels
 
-__all__ = ["Columns", "Levels", "as_instances", "fit_columns"]
+__all__ = ["Columns", "Encoded", "Levels", "as_instances", "encode_arrow", "fit_columns"]

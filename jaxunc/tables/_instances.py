@@ -1,6 +1,6 @@
 """Data from the host: checked, as C-contiguous float32, nominal values as their codes."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +14,14 @@ from ._levels import NUMBERS, is_missing
 from ._table import as_table, column_of, frame_names, is_frame, kind_of
 
 Instances = Float32[np.ndarray, "instances features"] | Float32[jax.Array, "instances features"]
+
+
+class Encoded(NamedTuple):
+    """Data as trees test them: what `as_instances` makes of data, and takes as it is."""
+
+    values: Instances
+    missing: bool
+    """Whether a value is NaN."""
 
 
 def as_traceable(data: Any, columns: Columns, name: str = "X") -> Float32[jax.Array, "instances features"]:
@@ -39,14 +47,14 @@ def as_traceable(data: Any, columns: Columns, name: str = "X") -> Float32[jax.Ar
     return jnp.asarray(data, jnp.float32)
 
 
-def as_instances(data: Any, columns: Columns, name: str = "X", *, infinite: bool = False) -> tuple[Instances, bool]:
+def as_instances(data: Any, columns: Columns, name: str = "X", *, infinite: bool = False) -> Encoded:
     """Data as trees test them, and whether values are missing.
 
     Parameters
     ----------
     data
-        NumPy, JAX or pandas, ``[instances features]``. Where a column has levels its values are looked up, in an array
-        of numbers too; data that hold codes already go with ``columns.of_codes()``.
+        NumPy, JAX or pandas, ``[instances features]``; or encoded already. Where a column has levels its values are
+        looked up, in an array of numbers too; data that hold codes already go with ``columns.of_codes()``.
     columns
         What is known of the columns.
     name
@@ -72,6 +80,9 @@ def as_instances(data: Any, columns: Columns, name: str = "X", *, infinite: bool
         If the number, names or order of the columns differ from those known, or values are infinite or too large for
         float32 (unless ``infinite``). NaN is a missing value and is accepted.
     """
+    if isinstance(data, Encoded):
+        check_shape(data.values.shape, columns, name)
+        return data
     table = as_table(data, name)
     on_device = isinstance(table, jax.Array) and jax.default_backend() != "cpu" and columns.levels is None
     if is_frame(table):
@@ -89,7 +100,7 @@ def as_instances(data: Any, columns: Columns, name: str = "X", *, infinite: bool
         values = values.astype(np.float32) if on_device else np.ascontiguousarray(values, dtype=np.float32)
         # A sum is finite only if its terms are: one cheap pass, and further ones only in doubt.
         if np.isfinite(values.sum()):
-            return values, False
+            return Encoded(values, False)
     beyond = numpy.isinf(values)
     if not infinite and beyond.any():
         row, column = map(int, np.argwhere(beyond)[0])
@@ -97,7 +108,7 @@ def as_instances(data: Any, columns: Columns, name: str = "X", *, infinite: bool
             f"{name}[{row}, {column}] is infinite or too large for float32 (largest 3.4e38), which scikit-learn "
             "refuses too. Clip it, or make it NaN if it stands for a missing value."
         )
-    return values, bool(numpy.isnan(values).any())
+    return Encoded(values, bool(numpy.isnan(values).any()))
 
 
 def check_shape(shape: tuple[int, ...], columns: Columns, name: str) -> None:

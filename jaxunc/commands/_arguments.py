@@ -1,0 +1,19 @@
+"""Arguments that several commands read alike."""
+
+import argparse
+
+
+def integer(text: str) -> int:
+    """A whole number."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no integer (the file DATA goes before the options)") from None
+
+
+def number(text: str) -> float:
+    """A number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None

@@ -1,0 +1,85 @@
+"""``jaxunc compare``."""
+
+import argparse
+
+from ._arguments import integer
+
+ABOUT = "compare rules on a table of data"
+DETAILS = (
+    "Compare rules that turn the leaf counts of a forest into answers, on your data: random forests and extremely "
+    "randomised trees of several leaf sizes under repeated cross-validation, every rule on the same leaves."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    add = parser.add_argument
+    add("data", nargs="?", metavar="DATA", help="CSV or Parquet file (default: breast-cancer data of scikit-learn)")
+    add("--target", metavar="COLUMN", help="the column of DATA that holds the classes")
+    add(
+        "--forests",
+        nargs="+",
+        metavar="KIND",
+        help="random-forest, extra-trees, single-tree, random-trees (default: the first two)",
+    )
+    add("--rules", nargs="+", metavar="RULE", help="rules to compare, by the names in the tables (default: all)")
+    add(
+        "--leaf-sizes",
+        nargs="+",
+        type=integer,
+        metavar="N",
+        help="least numbers of instances in a leaf (default: 1 2 4 8 32)",
+    )
+    add("--trees", type=integer, metavar="N", help="trees in a forest (default: 100)")
+    add("--repeats", type=integer, metavar="N", help="repetitions of the cross-validation (default: 2)")
+    add("--folds", type=integer, metavar="N", help="folds of the cross-validation (default: 5)")
+    add(
+        "--counts",
+        metavar="WHOSE",
+        help="whose counts the leaves hold: inbag, train, oob, calibration (default: inbag, as in scikit-learn)",
+    )
+    add("--seed", type=integer, metavar="N", help="seed of folds and forests (default: 0)")
+    add(
+        "--report",
+        metavar="FOLDER",
+        help="keep results in FOLDER as they finish (an interrupted run goes on there), and write results.json and the "
+        "page report.html",
+    )
+    add("--quiet", action="store_true", help="show no progress")
+
+
+def interrupted(args: argparse.Namespace) -> str:
+    """What is left of a run that was interrupted."""
+    return "the same command goes on from here" if args.report else "nothing was written; --report FOLDER keeps results"
+
+
+def run(args: argparse.Namespace) -> None:
+    """Compare, and show; raises a ValueError or an OSError for what is at fault."""
+    # Only here are the packages of the extra "cli" needed.
+    from rich.console import Console
+
+    from jaxunc import report
+
+    chosen = {
+        "forests": args.forests,
+        "rules": args.rules,
+        "leaf_sizes": args.leaf_sizes,
+        "n_trees": args.trees,
+        "n_repeats": args.repeats,
+        "n_folds": args.folds,
+        "counts": args.counts,
+        "seed": args.seed,
+    }
+    if args.report == "":
+        raise ValueError("--report='' names no folder.")
+    settings = report.Settings(**{name: value for name, value in chosen.items() if value is not None})
+    if args.data is None and args.target is not None:
+        raise ValueError(
+            f"--target={args.target!r} was given without DATA; name the file before it: DATA.csv --target …"
+        )
+    table = report.breast_cancer() if args.data is None else report.read_table(args.data, args.target)
+    results = report.run(table, settings, args.report, quiet=args.quiet)
+    console = Console(highlight=False)
+    report.show(console, results)
+    if args.report is not None:
+        console.print(f"\nThe page: {report.write_page(args.report, results)}", soft_wrap=True, markup=False)

@@ -1,0 +1,57 @@
+"""``jaxunc inspect``."""
+
+import argparse
+
+ABOUT = "say what a saved file holds"
+DETAILS = "Read the header of a file that jaxunc saved, check the rest, and say what it holds."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.add_argument("model", metavar="MODEL", help="a file that jaxunc saved")
+    parser.add_argument("--arrays", action="store_true", help="list the arrays, too")
+    parser.add_argument("--no-check", action="store_true", help="read the header alone, of a file of any size")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Describe."""
+    from rich.console import Console
+
+    import jaxunc as ju
+
+    found = ju.storage.describe(args.model)
+    lines = {
+        "holds": found.kind,
+        "rule": found.combiner,
+        "written by": f"jaxunc {found.version}",
+        "size": f"{found.n_bytes / 1e6:.2f} MB in {len(found.arrays)} arrays",
+        "trees": None if found.n_trees is None else f"{found.n_trees}, {found.n_nodes} nodes each at most",
+        "classes": None if found.class_labels is None else ", ".join(map(str, found.class_labels[:20])),
+        "columns": found.columns if found.column_names is None else ", ".join(found.column_names[:20]),
+        "settings": ", ".join(f"{name}={value}" for name, value in found.parameters.items()) or None,
+    }
+    if not args.no_check:
+        lines["checked"] = _checked(args.model)
+    console = Console(highlight=False)
+    for name, line in lines.items():
+        if line is not None:
+            console.print(f"{name:12}{line}", soft_wrap=True, markup=False)
+    for name, (shape, dtype) in sorted(found.arrays.items()) if args.arrays else ():
+        console.print(f"{'':12}{name} {dtype} {list(shape)}", soft_wrap=True, markup=False)
+
+
+def interrupted(args: argparse.Namespace) -> str:
+    """What is left of a run that was interrupted."""
+    return "nothing was changed"
+
+
+def _checked(path: str) -> str:
+    import jaxunc as ju
+
+    try:
+        ju.load(path)
+    except ValueError as error:
+        if "known=" in str(error):
+            return "its arrays and document are whole; it names classes of one's own, which are not loaded here"
+        raise
+    return "whole and well-formed"

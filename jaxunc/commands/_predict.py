@@ -1,0 +1,76 @@
+"""``jaxunc predict``."""
+
+import argparse
+
+from ._arguments import integer, number
+
+ABOUT = "score files of any size with a saved model"
+DETAILS = (
+    "Read a file or a folder of Parquet, CSV or Arrow, score it with a model of jaxunc fit or jaxunc.save, and write a "
+    "folder of files: at constant memory, and where a run was cut short the same command goes on."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    add = parser.add_argument
+    add("model", metavar="MODEL", help="a file that jaxunc saved")
+    add("data", metavar="DATA", help="a file (.parquet, .csv, .tsv, .arrow, …) or a folder of such")
+    add("--output", required=True, metavar="FOLDER", help="where the answers go")
+    add(
+        "--outputs",
+        nargs="+",
+        metavar="ANSWER",
+        help="class, probability, score, uncertainty, interval, set, trees_polled (default: what the model answers)",
+    )
+    add("--features", nargs="+", metavar="COLUMN", help="columns that the model reads, in the order of training")
+    add("--keep", nargs="+", default=[], metavar="COLUMN", help="columns that are carried along, such as ids")
+    add("--s", type=number, default=1.0, metavar="S", help="how cautious intervals and sets are (default: 1)")
+    add("--confidence", type=number, default=0.99, metavar="P", help="at which votes are settled (default: .99)")
+    add("--format", choices=("parquet", "csv"), default="parquet", help="of the answers (default: parquet)")
+    add("--chunk-rows", type=integer, metavar="N", help="rows that are scored together (default: 131072)")
+    add("--quiet", action="store_true", help="show no progress")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Score."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from jaxunc.streaming import Progress as Now
+    from jaxunc.streaming import predict_files
+
+    console = Console(highlight=False, stderr=True)
+    chunk = {} if args.chunk_rows is None else {"chunk_rows": args.chunk_rows}
+    shown = "{task.completed:,.0f} rows", "{task.fields[speed]:,.0f} rows/s"
+    bar = Progress(TextColumn(shown[0]), BarColumn(), TextColumn(shown[1]), TimeRemainingColumn(), console=console)
+    task = bar.add_task("", total=None, speed=0.0)
+
+    def show(now: Now) -> None:
+        bar.start()
+        bar.update(task, completed=now.rows, total=now.total, speed=now.rows_per_second)
+
+    try:
+        manifest = predict_files(
+            args.model,
+            args.data,
+            args.output,
+            outputs=args.outputs,
+            features=args.features,
+            keep=args.keep,
+            s=args.s,
+            confidence=args.confidence,
+            file_format=args.format,
+            progress=None if args.quiet else show,
+            **chunk,
+        )
+    finally:
+        bar.stop()
+    Console(highlight=False).print(
+        f"{args.output}: {manifest['rows']:,} rows in {len(manifest['parts'])} files", soft_wrap=True, markup=False
+    )
+
+
+def interrupted(args: argparse.Namespace) -> str:
+    """What is left of a run that was interrupted."""
+    return "what is finished is kept, and the same command goes on from there"

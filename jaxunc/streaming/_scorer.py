@@ -1,0 +1,141 @@
+"""A model as a function of batches, for engines that run functions on many machines."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ._outputs import Outputs
+from ._stream import answered, checked_wanted, encoded_rows
+
+
+class Scorer:
+    """A picklable function from batches to batches with answers: Ray Data, Dask and Spark take it as it is.
+
+    What is pickled is the path of the model and what is asked: a worker loads the model when it gets its first batch,
+    once for all its scorers, and keeps it. JAX starts no device before that.
+
+    Parameters
+    ----------
+    path
+        A file of `jaxunc.save` that every worker can read.
+    outputs, features, keep, s, confidence
+        As for `jaxunc.stream`.
+    known
+        As for `jaxunc.load`; classes and functions that can be pickled.
+
+    Raises
+    ------
+    TypeError, ValueError, OSError
+        On the first batch: as `jaxunc.load` and `jaxunc.stream`.
+
+    Notes
+    -----
+    * Ray Data: ``dataset.map_batches(scorer, batch_size=65536)``, any batch format.
+    * Dask: ``frame.map_partitions(scorer, meta=scorer.meta)``; ``meta`` loads the model where it is asked for.
+    * Spark: ``frame.mapInArrow(scorer.batches, scorer.ddl)``.
+    * Anything else: ``scorer(batch)`` on a pandas frame, an Arrow table or record batch, or a dictionary of arrays,
+      which gives the like.
+
+    Batches are cut and padded to a few fixed shapes, so that one of any size compiles nothing new. A machine's cores
+    are shared by its workers: give a worker those that JAX is to use (one process per machine: all of them).
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        outputs: Sequence[str] | None = None,
+        features: Sequence[str] | None = None,
+        keep: Sequence[str] = (),
+        s: float = 1.0,
+        confidence: float = 0.99,
+        known: Sequence[Any] = (),
+    ):
+        self.path = str(Path(path).absolute())
+        self.features, self.keep = None if features is None else tuple(features), tuple(keep)
+        self._asked = (self.path, None if outputs is None else tuple(outputs), s, confidence, tuple(known))
+        if not Path(path).is_file():
+            raise FileNotFoundError(f"{path} does not exist; save the model where all workers can read it.")
+
+    def __call__(self, batch: Any) -> Any:
+        """The kept columns and the answers, in the batch's own kind."""
+        if isinstance(batch, dict):
+            return {name: _array(column) for name, column in self._table(pa.table(batch)).items()}
+        if isinstance(batch, pa.RecordBatch):
+            table = self._scored(pa.Table.from_batches([batch])).combine_chunks()
+            return pa.RecordBatch.from_arrays([_chunk(column) for column in table.columns], schema=table.schema)
+        if isinstance(batch, pa.Table):
+            return self._scored(batch)
+        if hasattr(batch, "iloc"):
+            answers = self._scored(pa.Table.from_pandas(batch, preserve_index=False)).to_pandas()
+            return answers.set_index(batch.index)
+        raise TypeError(f"batch is a {type(batch).__name__}; pass a pandas frame, an Arrow table, or arrays by name.")
+
+    def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The same of record batches one after the other, as Spark's ``mapInArrow`` hands them over."""
+        for batch in batches:
+            if batch.num_rows:
+                yield self(batch)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The answers' columns and their types; kept columns, whose types the data say, come before them."""
+        asked = _loaded(*self._asked)
+        answers = asked.columns(asked.ask(_blank(asked)))
+        return pa.table(answers).schema
+
+    @property
+    def meta(self) -> Any:
+        """A frame without rows, of which Dask reads names and types of the answers (kept columns are objects)."""
+        import pandas as pd
+
+        empty = self.schema.empty_table().to_pandas()
+        kept = pd.DataFrame({name: pd.Series([], dtype=object) for name in self.keep})
+        return pd.concat([kept, empty], axis=1)
+
+    @property
+    def ddl(self) -> str:
+        """The answers' columns as Spark's texts for a schema; kept columns, as texts, come before them."""
+        kinds = {"float": "float", "double": "double", "string": "string", "int64": "bigint", "int32": "int"}
+        kinds |= {"bool": "boolean", "list<element: string>": "array<string>", "list<item: string>": "array<string>"}
+        kinds |= {"list<element: int64>": "array<bigint>", "list<item: int64>": "array<bigint>"}
+        kept = [f"`{name}` string" for name in self.keep]
+        return ", ".join([*kept, *(f"`{field.name}` {kinds[str(field.type)]}" for field in self.schema)])
+
+    def _table(self, table: pa.Table) -> dict[str, Any]:
+        scored = self._scored(table)
+        return dict(zip(scored.schema.names, scored.columns, strict=True))
+
+    def _scored(self, table: pa.Table) -> pa.Table:
+        asked = _loaded(*self._asked)
+        wanted = checked_wanted(asked, self.features, self.keep)
+        rows = encoded_rows(asked, wanted, table, "the batch")
+        return answered(table, wanted, asked.columns(asked.ask(rows)))
+
+    def __repr__(self) -> str:
+        return f"Scorer({self.path!r}, outputs={self._asked[1]})"
+
+
+def _blank(asked: Outputs) -> Any:
+    from jaxunc.tables import Encoded
+
+    return Encoded(np.zeros((1, asked.columns_read.number), np.float32), False)
+
+
+@lru_cache(8)
+def _loaded(path: str, outputs: tuple[str, ...] | None, s: float, confidence: float, known: tuple) -> Outputs:
+    from jaxunc.storage import load
+
+    return Outputs(load(path, known=known), outputs, s=s, confidence=confidence)
+
+
+def _array(column: pa.ChunkedArray) -> np.ndarray:
+    return column.to_numpy()
+
+
+def _chunk(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks else pa.array([], column.type)

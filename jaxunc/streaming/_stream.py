@@ -1,0 +1,158 @@
+"""Data of any size through a model at constant memory."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from jaxunc.tables import Encoded, encode_arrow
+
+from ._outputs import Named, Outputs
+from ._source import Wanted, tables_of
+
+CHUNK_ROWS = 2**17
+"""Rows that are read, scored and written together."""
+
+T = TypeVar("T")
+_END: Any = object()
+
+
+def stream(
+    model: Any,
+    source: Any,
+    *,
+    outputs: Sequence[str] | None = None,
+    features: Sequence[str] | None = None,
+    keep: Sequence[str] = (),
+    s: float = 1.0,
+    confidence: float = 0.99,
+    chunk_rows: int = CHUNK_ROWS,
+) -> Iterator[pa.Table]:
+    """Score data of any size, chunk by chunk: the next is read and encoded while one is scored.
+
+    Parameters
+    ----------
+    model
+        What `bind` or `bind_vote` returns, a fitted classifier with a forest of the library, or a forest (for which
+        class frequencies are averaged).
+    source
+        A file (Parquet, CSV, Arrow), a folder or a list of files, an Arrow table, reader or dataset, a pandas frame, an
+        array ``[instances features]``, or an iterable of such.
+    outputs
+        Which answers: ``"class"``; ``"probability"``, a column per class; ``"score"``, the number to rank by;
+        ``"uncertainty"``, total, aleatoric and epistemic, by entropy; ``"interval"``, lower and upper probabilities;
+        ``"set"``, the classes that a cautious forest does not rule out; ``"trees_polled"``, how many trees a vote takes
+        to settle. Default: what the model's rule answers. Others are answered by rules of their own, in one routing.
+    features
+        The data's columns that the model reads, in the order of training. Default: those whose names the model knows
+        (others are passed over, their order does not matter), else all that are not kept.
+    keep
+        Columns of the data that are carried along, by name.
+    s
+        How cautious intervals and sets are, where the model's rule has none: see `jaxunc.decisions.CautiousReport`.
+    confidence
+        At which votes are settled, where the model is none.
+    chunk_rows
+        Rows of a chunk, ≥ 1. Answers do not depend on it.
+
+    Yields
+    ------
+    pa.Table
+        The kept columns, then the answers, for the rows in their order.
+
+    Raises
+    ------
+    TypeError
+        If the model or the source is of no such kind, or a column holds no numbers that should.
+    ValueError
+        If outputs are unknown or not the model's, columns are missing or not as many, a name is twice among the
+        columns, a file cannot be read (it is named), or a value is infinite.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import jaxunc as ju
+    >>> X, y = load_iris(as_frame=True, return_X_y=True)
+    >>> forest = ju.from_sklearn(RandomForestClassifier(10, random_state=0).fit(X, y))
+    >>> bound = ju.bind(forest, ju.EvidenceAccumulation(forest.prior))
+    >>> [table.num_rows for table in ju.stream(bound, X, chunk_rows=100)]
+    [100, 50]
+    """
+    if isinstance(chunk_rows, bool) or not isinstance(chunk_rows, int) or chunk_rows < 1:
+        raise ValueError(f"chunk_rows={chunk_rows!r} must be an integer of 1 at least.")
+    asked = Outputs(model, outputs, s=s, confidence=confidence)
+    wanted = checked_wanted(asked, features, keep)
+    return _scored(asked, wanted, tables_of(source, wanted, chunk_rows))
+
+
+def checked_wanted(asked: Outputs, features: Sequence[str] | None, keep: Sequence[str]) -> Wanted:
+    """Which columns are read; raises a ValueError if an answer has the name of a kept column."""
+    for name, value in (("features", features), ("keep", keep)):
+        if isinstance(value, str):
+            raise ValueError(f"{name}={value!r} is one name; pass a list of them: [{value!r}].")
+    if both := sorted(set(keep) & set(asked.names)):
+        raise ValueError(f"keep holds {both}, which are names of answers, too; rename these columns of the data.")
+    return Wanted(asked.columns_read, None if features is None else tuple(features), tuple(dict.fromkeys(keep)))
+
+
+def _scored(asked: Outputs, wanted: Wanted, tables: Iterator[tuple[pa.Table, str]]) -> Iterator[pa.Table]:
+    encoded = ((table, encoded_rows(asked, wanted, table, where)) for table, where in tables)
+    for table, rows in ahead(encoded):
+        yield answered(table, wanted, asked.columns(asked.ask(rows)))
+
+
+def encoded_rows(asked: Outputs, wanted: Wanted, table: pa.Table, where: str) -> Encoded:
+    """A table's rows as the model's trees test them."""
+    rows = encode_arrow(table.select(list(wanted.names(table.schema.names, where))), wanted.columns, where)
+    if rows.missing and not asked.takes_missing:
+        raise ValueError(f"{where} has missing values, which this model was not trained to take. Impute them first.")
+    return rows
+
+
+def answered(table: pa.Table, wanted: Wanted, columns: Named) -> pa.Table:
+    """The kept columns and the answers."""
+    kept = {name: table.column(name) for name in wanted.keep}
+    return pa.table(kept | columns)
+
+
+def ahead(items: Iterable[T], depth: int = 2) -> Iterator[T]:
+    """The same items, the next ones made by another thread while one is worked on."""
+    iterator = iter(items)
+    with ThreadPoolExecutor(1, thread_name_prefix="jaxunc-reader") as pool:
+        pending = deque(pool.submit(next, iterator, _END) for _ in range(depth))
+        while (item := pending.popleft().result()) is not _END:
+            pending.append(pool.submit(next, iterator, _END))
+            yield item
+
+
+def behind(work: Callable[..., Any], depth: int = 2) -> "Behind":
+    """Work that another thread does, in order, while the caller goes on."""
+    return Behind(work, depth)
+
+
+class Behind:
+    """See `behind`. An error of the work is raised at the next call, or at the end."""
+
+    def __init__(self, work: Callable[..., Any], depth: int):
+        self._work, self._depth = work, depth
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="jaxunc-writer")
+        self._pending: deque = deque()
+
+    def __call__(self, *args: Any) -> None:
+        """Hand over the arguments of one piece of work; waits while there are too many."""
+        while len(self._pending) >= self._depth:
+            self._pending.popleft().result()
+        self._pending.append(self._pool.submit(self._work, *args))
+
+    def __enter__(self) -> "Behind":
+        return self
+
+    def __exit__(self, kind, error, trace) -> None:
+        try:
+            while self._pending and error is None:
+                self._pending.popleft().result()
+        finally:
+            self._pool.shutdown(cancel_futures=True)

@@ -1,0 +1,67 @@
+"""Parts of an output, each written beside its place and moved there once it is whole."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as compute
+import pyarrow.csv as arrow_csv
+import pyarrow.parquet as parquet
+
+FORMATS = {"parquet": ".parquet", "csv": ".csv"}
+"""The forms of parts, and their endings."""
+
+
+class PartWriter:
+    """Takes tables, part by part, in order: ``(name, file, table)``, and None for the table where a part ends."""
+
+    def __init__(self, folder: Path, form: str, finished: Callable[[str, int, int], None]):
+        self._folder, self._form, self._finished = folder, form, finished
+        self._writer: Any = None
+        self._rows = 0
+
+    def __call__(self, name: str, file: int, make: Callable[[], pa.Table] | None) -> None:
+        """Write the table that ``make`` makes."""
+        whole = name + FORMATS[self._form]
+        temporary = self._folder / f".{whole}.{os.getpid()}"
+        try:
+            if make is not None:
+                table = make() if self._form == "parquet" else _without_lists(make())
+                if self._writer is None:
+                    self._writer, self._rows = self._opened(temporary, table.schema), 0
+                self._writer.write_table(table)
+                self._rows += table.num_rows
+                return
+            self._writer.close()
+            self._writer = None
+            os.replace(temporary, self._folder / whole)
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"{self._folder / whole} could not be written ({error.strerror or error}). What is finished is kept: "
+                "once there is room, the same command goes on from there",
+            ) from error
+        self._finished(whole, file, self._rows)
+
+    def _opened(self, path: Path, schema: pa.Schema) -> Any:
+        if self._form == "csv":
+            return arrow_csv.CSVWriter(path, schema)
+        repeating = [field.name for field in schema if not pa.types.is_floating(field.type)]
+        leaves: Any = _leaves(repeating, schema)
+        return parquet.ParquetWriter(path, schema, compression="snappy", use_dictionary=leaves)
+
+
+def _leaves(names: list[str], schema: pa.Schema) -> list[str]:
+    """The paths of columns as Parquet has them: those of lists are below them."""
+    return [f"{name}.list.element" if pa.types.is_list(schema.field(name).type) else name for name in names]
+
+
+def _without_lists(table: pa.Table) -> pa.Table:
+    """Lists as texts, ``a|b``, which is what CSV can hold."""
+    for i, field in enumerate(table.schema):
+        if pa.types.is_list(field.type):
+            words = table.column(i).cast(pa.list_(pa.string()))
+            table = table.set_column(i, field.name, compute.call_function("binary_join", [words, pa.scalar("|")]))
+    return table

@@ -1,0 +1,94 @@
+"""Columns of Arrow, as trees test them."""
+
+from typing import Any
+
+import numpy as np
+
+from ._columns import Columns
+from ._instances import Encoded
+from ._levels import Lookup
+
+CACHED_ROWS = 2048
+"""Rows that are laid out together: columns become rows three times faster in the cache."""
+
+
+def encode_arrow(table: Any, columns: Columns, name: str = "data") -> Encoded:
+    """An Arrow table or record batch with these columns, in their order, as float32 ``[instances features]``.
+
+    Parameters
+    ----------
+    table
+        Numbers and booleans of any width; of nominal columns with levels texts, numbers or dictionaries of them. Null
+        and NaN are missing values.
+    columns
+        What is known of the columns; names are not looked at.
+    name
+        What messages call the data.
+
+    Returns
+    -------
+    Encoded
+        As `as_instances` would return of the same data in a frame.
+
+    Raises
+    ------
+    TypeError
+        If a column holds no numbers and has no levels.
+    ValueError
+        If the number of columns differs, or a value is infinite or too large for float32.
+    """
+    if table.num_columns != columns.number:
+        raise ValueError(f"{name} has {table.num_columns} columns; expected {columns.number}.")
+    values = np.empty((table.num_rows, columns.number), np.float32)
+    parts = []
+    for j, lookup in enumerate(columns.lookups):
+        column, what = table.column(j), f"{name}: column {table.schema.names[j]!r}"
+        parts.append(_numbers(column, what) if lookup is None else _codes(column, lookup))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for start in range(0, len(values), CACHED_ROWS):
+            block = values[start : start + CACHED_ROWS]
+            for j, part in enumerate(parts):
+                block[:, j] = part[start : start + CACHED_ROWS]
+        if np.isfinite(values.sum()):
+            return Encoded(values, False)
+    beyond = np.isinf(values)
+    if beyond.any():
+        row, j = map(int, np.argwhere(beyond)[0])
+        raise ValueError(
+            f"{name}: row {row} of column {table.schema.names[j]!r} is infinite or too large for float32 (largest "
+            "3.4e38). Clip it, or make it null if it stands for a missing value."
+        )
+    return Encoded(values, bool(np.isnan(values).any()))
+
+
+def _numbers(column: Any, what: str) -> np.ndarray:
+    """Numbers of a column; NaN where it is null."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_boolean(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind):
+        column = column.cast(pa.float64())
+    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        raise TypeError(
+            f"{what} holds {kind}, no numbers. Encode it as the forest's data were; dates: make them numbers, for "
+            "instance days since the first one."
+        )
+    if column.null_count and pa.types.is_integer(column.type):
+        column = column.cast(pa.float64(), safe=False)
+    return column.to_numpy(**({} if isinstance(column, pa.ChunkedArray) else {"zero_copy_only": False}))
+
+
+def _codes(column: Any, lookup: Lookup) -> np.ndarray:
+    """Codes of a column's values: each distinct one is looked up once."""
+    import pyarrow as pa
+
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode(null_encoding="encode")
+    parts = column.unify_dictionaries().chunks if isinstance(column, pa.ChunkedArray) else [column]
+    found = []
+    for part in parts:
+        words, place = part.dictionary.to_pylist(), part.indices
+        codes = lookup.codes(np.array([*words, None], object))  # the last for null
+        place = place.fill_null(len(words)) if place.null_count else place
+        found.append(codes[place.to_numpy(zero_copy_only=False).astype(np.int64)])
+    return np.concatenate(found) if found else np.zeros(0)
