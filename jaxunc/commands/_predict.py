@@ -65,7 +65,8 @@ def run(args: argparse.Namespace) -> None:
             **chunk,
         )
     finally:
-        bar.stop()
+        if bar.live.is_started:
+            bar.stop()
     Console(highlight=False).print(
         f"{args.output}: {manifest['rows']:,} rows in {len(manifest['parts'])} files", soft_wrap=True, markup=False
     )

@@ -22,6 +22,14 @@ from jaxunc.tables import Columns, Encoded
 OUTPUTS = ("class", "probability", "score", "uncertainty", "interval", "set", "trees_polled")
 """What may be asked for."""
 
+
+def check_lists(**given: Any) -> None:
+    """Raise a ValueError for one name where a list of names belongs."""
+    for name, value in given.items():
+        if isinstance(value, str):
+            raise ValueError(f"{name}={value!r} is one name; pass a list of them: [{value!r}].")
+
+
 Named = dict[str, Any]
 """NumPy or Arrow arrays by the names of their columns."""
 
@@ -40,6 +48,7 @@ class Outputs:
     """What is asked of a model: `ask` routes instances, `columns` makes columns of the answers."""
 
     def __init__(self, model: Any, outputs: Sequence[str] | None, *, s: float = 1.0, confidence: float = 0.99):
+        check_lists(outputs=outputs)
         for name in outputs or ():
             check_one_of("outputs", name, OUTPUTS)
         forest, bound, vote = _parts(model)
@@ -49,8 +58,13 @@ class Outputs:
         kinds = {} if bound is None else provided(bound.forest, bound.combiner)
         if outputs is None:
             outputs = _default(kinds, vote)
-        self.asked = list(_asked(forest, bound, vote, kinds, tuple(dict.fromkeys(outputs)), s, confidence))
-        self.names = tuple(self.columns(self.ask(Encoded(np.zeros((1, forest.n_features), np.float32), False))))
+        self.asked = tuple(_asked(forest, bound, vote, kinds, tuple(dict.fromkeys(outputs)), s, confidence))
+        self.blank = self.columns([_blank(one, len(self.labels)) for one in self.asked])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(self.blank)
 
     def ask(self, rows: Encoded) -> list[Any]:
         """The answers for instances: one routing for each bound model."""
@@ -98,10 +112,24 @@ def _parts(model: Any) -> tuple[Forest, BoundForest | None, BoundVote | None]:
     )
 
 
+def _blank(one: _Asked, n_classes: int) -> Any:
+    """An answer for one instance that says nothing: for the names and types of columns."""
+    if isinstance(one.bound, BoundVote):
+        zero = np.zeros(1, np.int32)
+        return Settled(zero, zero, zero > 0, zero * 0.0, np.zeros((1, n_classes), np.int32), 1)
+    shape = _shape_of(one.bound.forest, one.bound.combiner)
+    answer = jax.tree.map(lambda part: np.zeros(part.shape, part.dtype), shape)
+    return answer if one.part is None else answer[one.part]
+
+
+def _shape_of(forest: Forest, rule: Fold) -> Any:
+    counts = jax.ShapeDtypeStruct((1, forest.n_trees, forest.count_table.shape[1]), forest.count_table.dtype)
+    return jax.eval_shape(rule.answer, counts)
+
+
 def provided(forest: Forest, rule: Fold) -> dict[str | None, tuple[str, ...]]:
     """The outputs that a rule's answer has; by the names of rules where they are several together."""
-    counts = jax.ShapeDtypeStruct((1, forest.n_trees, forest.count_table.shape[1]), forest.count_table.dtype)
-    answer = jax.eval_shape(rule.answer, counts)
+    answer = _shape_of(forest, rule)
     if isinstance(answer, dict):
         return {name: _of_answer(part) for name, part in answer.items()}
     return {None: _of_answer(answer)}

@@ -64,7 +64,7 @@ class Scorer:
     def __call__(self, batch: Any) -> Any:
         """The kept columns and the answers, in the batch's own kind."""
         if isinstance(batch, dict):
-            return {name: _array(column) for name, column in self._table(pa.table(batch)).items()}
+            return {name: _array(column) for name, column in self._table(_from_arrays(batch)).items()}
         if isinstance(batch, pa.RecordBatch):
             table = self._scored(pa.Table.from_batches([batch])).combine_chunks()
             return pa.RecordBatch.from_arrays([_chunk(column) for column in table.columns], schema=table.schema)
@@ -85,8 +85,7 @@ class Scorer:
     def schema(self) -> pa.Schema:
         """The answers' columns and their types; kept columns, whose types the data say, come before them."""
         asked = _loaded(*self._asked)
-        answers = asked.columns(asked.ask(_blank(asked)))
-        return pa.table(answers).schema
+        return pa.table(asked.blank).schema
 
     @property
     def meta(self) -> Any:
@@ -120,17 +119,15 @@ class Scorer:
         return f"Scorer({self.path!r}, outputs={self._asked[1]})"
 
 
-def _blank(asked: Outputs) -> Any:
-    from jaxunc.tables import Encoded
-
-    return Encoded(np.zeros((1, asked.columns_read.number), np.float32), False)
-
-
 @lru_cache(8)
 def _loaded(path: str, outputs: tuple[str, ...] | None, s: float, confidence: float, known: tuple) -> Outputs:
     from jaxunc.storage import load
 
     return Outputs(load(path, known=known), outputs, s=s, confidence=confidence)
+
+
+def _from_arrays(batch: dict[str, Any]) -> pa.Table:
+    return pa.table({name: pa.array(column, from_pandas=True) for name, column in batch.items()})
 
 
 def _array(column: pa.ChunkedArray) -> np.ndarray:

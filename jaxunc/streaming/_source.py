@@ -140,16 +140,20 @@ def _csv(file: Path, wanted: Wanted, rows: int, skip: int) -> Iterator[pa.Table]
     features = wanted.names(found, str(file))
     levels = wanted.columns.levels or (None,) * len(features)
     texts = [own is not None and any(isinstance(value, str) for value in own.values[:1]) for own in levels]
-    types = {name: pa.string() if text else pa.float64() for name, text in zip(features, texts, strict=True)}
-    convert = arrow_csv.ConvertOptions(
-        column_types=types,
-        null_values=NULLS,
-        strings_can_be_null=True,
-        include_columns=list(dict.fromkeys([*features, *wanted.keep])),
-    )
-    parse = arrow_csv.ParseOptions(delimiter=separator)
-    block = arrow_csv.ReadOptions(block_size=BLOCK_BYTES)
-    with arrow_csv.open_csv(file, read_options=block, parse_options=parse, convert_options=convert) as reader:
+    names = list(dict.fromkeys([*features, *wanted.keep]))
+    convert = arrow_csv.ConvertOptions(null_values=NULLS, strings_can_be_null=True, include_columns=names)
+    options = {
+        "read_options": arrow_csv.ReadOptions(block_size=BLOCK_BYTES),
+        "parse_options": arrow_csv.ParseOptions(delimiter=separator),
+    }
+    with arrow_csv.open_csv(file, convert_options=convert, **options) as reader:
+        seemed = reader.schema
+    is_switch = [pa.types.is_boolean(seemed.field(name).type) for name in features]
+    convert.column_types = {
+        name: pa.string() if text else pa.bool_() if switch else pa.float64()
+        for name, text, switch in zip(features, texts, is_switch, strict=True)
+    }
+    with arrow_csv.open_csv(file, convert_options=convert, **options) as reader:
         for batch in reader:
             skipped = min(skip, batch.num_rows)
             skip -= skipped

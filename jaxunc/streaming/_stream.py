@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from jaxunc.tables import Encoded, encode_arrow
 
-from ._outputs import Named, Outputs
+from ._outputs import Named, Outputs, check_lists
 from ._source import Wanted, tables_of
 
 CHUNK_ROWS = 2**17
@@ -90,9 +90,7 @@ def stream(
 
 def checked_wanted(asked: Outputs, features: Sequence[str] | None, keep: Sequence[str]) -> Wanted:
     """Which columns are read; raises a ValueError if an answer has the name of a kept column."""
-    for name, value in (("features", features), ("keep", keep)):
-        if isinstance(value, str):
-            raise ValueError(f"{name}={value!r} is one name; pass a list of them: [{value!r}].")
+    check_lists(features=features, keep=keep)
     if both := sorted(set(keep) & set(asked.names)):
         raise ValueError(f"keep holds {both}, which are names of answers, too; rename these columns of the data.")
     return Wanted(asked.columns_read, None if features is None else tuple(features), tuple(dict.fromkeys(keep)))
@@ -134,25 +132,33 @@ def behind(work: Callable[..., Any], depth: int = 2) -> "Behind":
 
 
 class Behind:
-    """See `behind`. An error of the work is raised at the next call, or at the end."""
+    """See `behind`. An error of the work is raised at a later call, or at the end; nothing is done after it."""
 
     def __init__(self, work: Callable[..., Any], depth: int):
         self._work, self._depth = work, depth
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="jaxunc-writer")
         self._pending: deque = deque()
+        self._has_failed = False
 
     def __call__(self, *args: Any) -> None:
         """Hand over the arguments of one piece of work; waits while there are too many."""
         while len(self._pending) >= self._depth:
             self._pending.popleft().result()
-        self._pending.append(self._pool.submit(self._work, *args))
+        self._pending.append(self._pool.submit(self._do, *args))
+
+    def _do(self, *args: Any) -> None:
+        if self._has_failed:
+            return
+        try:
+            self._work(*args)
+        except BaseException:
+            self._has_failed = True
+            raise
 
     def __enter__(self) -> "Behind":
         return self
 
     def __exit__(self, kind, error, trace) -> None:
-        try:
-            while self._pending and error is None:
-                self._pending.popleft().result()
-        finally:
-            self._pool.shutdown(cancel_futures=True)
+        self._pool.shutdown()  # what was handed over is done, whatever has happened to the caller
+        while self._pending and error is None:
+            self._pending.popleft().result()

@@ -1,0 +1,238 @@
+"""``python -m benchmarks.speed.scale``: from Parquet to Parquet, at any size.
+
+The full report of a cautious forest (100 trees of depth 8, 30 columns): in memory, from files to files, and
+scikit-learn's mean of probabilities in a loop over the same batches. Every run is a process of its own, so that its
+largest memory is its own, too. ``--kill`` kills a run three times at random moments and compares what it ends with.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from .machine import about, publish
+from .measure import spread
+
+N_FEATURES = 30
+OUTPUTS = ["class", "probability", "interval", "set"]
+FILE_ROWS = 2**21
+WORDS = "rows", "seconds", "cpu_seconds", "peak_bytes"
+
+
+def make_data(folder: Path, n_rows: int) -> Path:
+    """A folder of Parquet files of float32, a row group of 2^17 rows at a time."""
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    target = folder / f"rows-{n_rows}"
+    if target.exists():
+        return target
+    target.mkdir(parents=True)
+    for i, start in enumerate(range(0, n_rows, FILE_ROWS)):
+        with parquet.ParquetWriter(target / f"{i:04d}.parquet", _schema(), compression="snappy", **_plain()) as writer:
+            for j, first in enumerate(range(start, min(start + FILE_ROWS, n_rows), 2**17)):
+                rows = min(2**17, n_rows - first)
+                X = np.random.default_rng((i, j)).normal(size=(N_FEATURES, rows)).astype(np.float32)
+                writer.write_table(pa.table(dict(zip(_schema().names, X, strict=True)), schema=_schema()))
+    return target
+
+
+def _schema():
+    import pyarrow as pa
+
+    return pa.schema([(f"x{j}", pa.float32()) for j in range(N_FEATURES)])
+
+
+def _plain() -> dict:
+    return {"use_dictionary": False, "write_statistics": False}
+
+
+def make_model(folder: Path, n_trees: int, depth: int) -> Path:
+    """A saved cautious forest, and scikit-learn's beside it."""
+    import joblib
+    import pandas as pd
+    from sklearn.ensemble import RandomForestClassifier
+
+    import jaxunc as ju
+
+    path = folder / f"model-{n_trees}-{depth}.safetensors"
+    if not path.exists():
+        rng = np.random.default_rng(0)
+        X = pd.DataFrame(rng.normal(size=(20_000, N_FEATURES)).astype(np.float32), columns=_schema().names)
+        y = (X.to_numpy()[:, :10].sum(axis=1) + 3 * rng.normal(size=len(X)) > 0).astype(int)
+        model = RandomForestClassifier(n_trees, max_depth=depth, n_jobs=-1, random_state=0).fit(X, y)
+        joblib.dump(model, path.with_suffix(".joblib"))
+        ju.save(path, ju.bind(ju.from_sklearn(model), ju.decisions.CautiousReport(2.0)))
+    return path
+
+
+def run_files(model: Path, data: Path, output: Path) -> dict:
+    """From files to files."""
+    import jaxunc as ju
+
+    manifest = ju.streaming.predict_files(model, data, output, outputs=OUTPUTS)
+    return {"rows": manifest["rows"]}
+
+
+def run_memory(model: Path, data: Path, output: Path) -> dict:
+    """The same answers of rows that lie in memory as float32, 2^20 of them again and again."""
+    import jax
+
+    import jaxunc as ju
+
+    bound, n_rows = ju.load(model), int(data.name.partition("-")[2])
+    X = np.random.default_rng(0).normal(size=(min(n_rows, 2**20), N_FEATURES)).astype(np.float32)
+    jax.block_until_ready(bound.answer(X[: 2**17]))
+    start, done = time.perf_counter(), 0
+    while done < n_rows:
+        jax.block_until_ready(bound.answer(X[: n_rows - done]))
+        done += min(len(X), n_rows - done)
+    return {"rows": done, "seconds": time.perf_counter() - start}
+
+
+def run_sklearn(model: Path, data: Path, output: Path) -> dict:
+    """The mean of probabilities, by scikit-learn with all cores, in a loop over batches of the files."""
+    import joblib
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    fitted = joblib.load(model.with_suffix(".joblib")).set_params(n_jobs=-1)
+    output.mkdir(parents=True, exist_ok=True)
+    n_rows = 0
+    for file in sorted(data.iterdir()):
+        with parquet.ParquetFile(file) as opened:
+            writer = None
+            for batch in opened.iter_batches(2**17):
+                probability = fitted.predict_proba(batch.to_pandas())
+                columns = {f"probability_{c}": probability[:, i] for i, c in enumerate(fitted.classes_)}
+                table = pa.table({"class": fitted.classes_[probability.argmax(axis=1)], **columns})
+                writer = writer or parquet.ParquetWriter(output / file.name, table.schema)
+                writer.write_table(table)
+                n_rows += batch.num_rows
+            if writer is not None:
+                writer.close()
+    return {"rows": n_rows}
+
+
+RUNS = {"files": run_files, "memory": run_memory, "sklearn": run_sklearn}
+
+
+def worker(kind: str, model: Path, data: Path, output: Path) -> None:
+    """One run in this process; prints what it took."""
+    start = time.perf_counter()
+    found = RUNS[kind](model, data, output)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    found = {"seconds": time.perf_counter() - start, **found}
+    found |= {"cpu_seconds": used.ru_utime + used.ru_stime, "peak_bytes": 1024 * used.ru_maxrss}
+    print(json.dumps({word: found[word] for word in WORDS}))
+
+
+def _command(kind: str, model: Path, data: Path, output: Path) -> list[str]:
+    return [sys.executable, "-m", "benchmarks.speed.scale", "--worker", kind, str(model), str(data), str(output)]
+
+
+def measured(kind: str, model: Path, data: Path, output: Path) -> dict:
+    """One run in a process of its own."""
+    shutil.rmtree(output, ignore_errors=True)
+    done = subprocess.run(_command(kind, model, data, output), capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def sweep(folder: Path, sizes: list[int], shapes: list[tuple[int, int]], repeats: int, with_sklearn: int) -> list[dict]:
+    """Every size by every way, in turns."""
+    found = []
+    for n_rows in sizes:
+        data = make_data(folder, n_rows)
+        for n_trees, depth in shapes if n_rows <= 10**6 else shapes[:1]:
+            model = make_model(folder, n_trees, depth)
+            kinds = [kind for kind in RUNS if kind != "sklearn" or n_rows <= with_sklearn]
+            runs: dict[str, list[dict]] = {kind: [] for kind in kinds}
+            for _ in range(repeats if n_rows <= 10**6 else 1):
+                for kind in kinds:
+                    runs[kind].append(measured(kind, model, data, folder / "out"))
+            entry: dict = {"rows": n_rows, "trees": n_trees, "depth": depth}
+            for kind, those in runs.items():
+                entry[kind] = {word: spread(np.array([run[word] for run in those])) for word in WORDS[1:]}
+            speed = {kind: np.array([n_rows / run["seconds"] for run in those]) for kind, those in runs.items()}
+            entry["share_of_memory"] = spread(speed["files"] / speed["memory"])
+            if "sklearn" in speed:
+                entry["times_sklearn"] = spread(speed["files"] / speed["sklearn"])
+            print(json.dumps(entry), file=sys.stderr)
+            found.append(entry)
+        if n_rows > 10**6:
+            shutil.rmtree(data)
+    return found
+
+
+def killed(folder: Path, n_rows: int, seed: int = 0) -> dict:
+    """Whether a run that is killed three times at random moments ends with the bytes of one that was not."""
+    data, model = make_data(folder, n_rows), make_model(folder, 100, 8)
+    whole, again = folder / "whole", folder / "again"
+    seconds = measured("files", model, data, whole)["seconds"]
+    shutil.rmtree(again, ignore_errors=True)
+    moments, rows, rng = [], [], random.Random(seed)
+    while len(moments) < 3:
+        run = subprocess.Popen(_command("files", model, data, again), stdout=subprocess.DEVNULL)
+        moments.append(3 + rng.random() * seconds / 3)
+        time.sleep(moments[-1])
+        os.kill(run.pid, signal.SIGKILL)
+        run.wait()
+        manifest = again / "_manifest.json"
+        rows.append(json.loads(manifest.read_text())["rows"] if manifest.exists() else 0)
+    last = subprocess.run(_command("files", model, data, again), capture_output=True, text=True, check=True)
+    digests = [_digests(whole), _digests(again)]
+    return {
+        "rows": n_rows,
+        "seconds_undisturbed": seconds,
+        "killed_after_seconds": [round(moment, 1) for moment in moments],
+        "rows_finished_then": rows,
+        "seconds_of_the_last_run": json.loads(last.stdout.splitlines()[-1])["seconds"],
+        "files": len(digests[0]),
+        "same_bytes": digests[0] == digests[1],
+    }
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(folder.iterdir())}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, write the file, print it."""
+    parser = argparse.ArgumentParser("python -m benchmarks.speed.scale", description=main.__doc__)
+    parser.add_argument("--worker", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--rows", type=int, nargs="+", default=[10**4, 10**5, 10**6, 2 * 10**7])
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--with-sklearn", type=int, default=10**6, help="rows up to which scikit-learn is run, too")
+    parser.add_argument("--kill", type=int, default=4 * 10**6, help="rows of the run that is killed; 0: none")
+    parser.add_argument("--folder", type=Path, help="where data are made (3 GB for 2·10^7 rows); default: temporary")
+    parser.add_argument("--output", type=Path, help="default: print only")
+    options = parser.parse_args(arguments)
+    if options.worker:
+        kind, *paths = options.worker
+        worker(kind, *map(Path, paths))
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.folder or Path(temporary)
+        shapes = [(100, 8), (500, 8), (100, 16)]
+        result = {
+            **about(),
+            "columns": N_FEATURES,
+            "sizes": sweep(folder, options.rows, shapes, options.repeats, options.with_sklearn),
+            "killed": killed(folder, options.kill) if options.kill else None,
+        }
+    publish(result, options.output)
+
+
+if __name__ == "__main__":
+    main()

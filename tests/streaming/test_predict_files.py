@@ -1,0 +1,169 @@
+"""Runs from files to files: whole, cut short, and gone on with."""
+
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as parquet
+import pytest
+
+import jaxunc as ju
+from jaxunc.streaming import predict_files
+
+pytestmark = pytest.mark.once
+OPTIONS = {"keep": ["id"], "outputs": ["class", "probability", "set", "trees_polled"], "chunk_rows": 16}
+
+
+def contents(folder):
+    return {file.name: file.read_bytes() for file in sorted(folder.iterdir())}
+
+
+def answers(folder, ending="parquet"):
+    read = pd.read_parquet if ending == "parquet" else pd.read_csv
+    return pd.concat([read(file) for file in sorted(folder.glob(f"part-*.{ending}"))], ignore_index=True)
+
+
+def test_a_folder_of_files(saved, model, data, frame, tmp_path):
+    seen = []
+    manifest = predict_files(saved, data, tmp_path / "out", **OPTIONS, progress=seen.append)
+    found = answers(tmp_path / "out")
+    np.testing.assert_array_equal(found["id"], np.arange(len(frame)))
+    np.testing.assert_array_equal(found["class"], model.predict(frame))
+    assert manifest["complete"]
+    assert manifest["rows"] == len(frame) == seen[-1].rows == seen[-1].total
+    assert [part["file"] for part in manifest["parts"]] == [0] * 4 + [2] * 5
+    assert [part["rows"] for part in manifest["parts"][:4]] == [128, 128, 128, 46]
+    assert len(pd.read_parquet(tmp_path / "out")) == len(frame), "the folder is a data set"
+
+
+class Killed(BaseException):
+    """What no handler of errors catches."""
+
+
+@pytest.mark.parametrize("moments", [(1,), (3, 9, 2), (8, 8, 8), (40, 20)])
+def test_a_run_that_is_cut_short_goes_on(moments, saved, data, tmp_path):
+    predict_files(saved, data, tmp_path / "whole", **OPTIONS)
+    for moment in moments:
+        calls = []
+
+        def cut(now, calls=calls, moment=moment):
+            calls.append(now)
+            if len(calls) == moment:
+                raise Killed
+
+        with pytest.raises(Killed):
+            predict_files(saved, data, tmp_path / "again", **OPTIONS, progress=cut)
+    (tmp_path / "again" / ".part-00000-00001.parquet.77").write_bytes(b"left behind")
+    predict_files(saved, data, tmp_path / "again", **OPTIONS)
+    assert contents(tmp_path / "again") == contents(tmp_path / "whole")
+    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "again").glob("part-*")}
+    predict_files(saved, data, tmp_path / "again", **OPTIONS)
+    assert before == {file: file.stat().st_mtime_ns for file in before}, "what is finished is not scored again"
+
+
+def test_a_process_that_is_killed(saved, data, tmp_path):
+    predict_files(saved, data, tmp_path / "whole", **OPTIONS)
+    places = [str(path) for path in (saved, data, tmp_path / "again")]
+    program = f"""
+import time
+from jaxunc.streaming import predict_files
+predict_files(*{places!r}, **{OPTIONS!r}, progress=lambda now: time.sleep(.1))
+"""
+    run = subprocess.Popen([sys.executable, "-c", program])
+    manifest, until = tmp_path / "again" / "_manifest.json", time.monotonic() + 120
+    while time.monotonic() < until and not (manifest.exists() and len(json.loads(manifest.read_text())["parts"]) >= 2):
+        time.sleep(0.02)
+    os.kill(run.pid, signal.SIGKILL)
+    assert run.wait(30) == -signal.SIGKILL
+    assert not json.loads(manifest.read_text())["complete"]
+    predict_files(saved, data, tmp_path / "again", **OPTIONS)
+    assert contents(tmp_path / "again") == contents(tmp_path / "whole")
+
+
+def test_a_part_that_is_gone_is_made_again(saved, data, tmp_path):
+    predict_files(saved, data, tmp_path / "out", **OPTIONS)
+    before = contents(tmp_path / "out")
+    (tmp_path / "out" / "part-00002-00001.parquet").unlink()
+    (tmp_path / "out" / "part-00002-00003.parquet").write_bytes(b"cut")
+    predict_files(saved, data, tmp_path / "out", **OPTIONS)
+    assert contents(tmp_path / "out") == before
+
+
+def test_csv(saved, model, frame, tmp_path):
+    frame.assign(id=np.arange(len(frame))).to_csv(tmp_path / "x.csv", index=False)
+    predict_files(saved, tmp_path / "x.csv", tmp_path / "out", file_format="csv", **OPTIONS)
+    found = answers(tmp_path / "out", "csv")
+    np.testing.assert_array_equal(found["class"], model.predict(frame))
+    assert set(found["set"]) <= {"no", "yes", "no|yes"}
+
+
+def test_an_unreadable_file_in_the_middle(saved, data, frame, tmp_path):
+    folder = tmp_path / "data"
+    shutil.copytree(data, folder)
+    good = (folder / "c.parquet").read_bytes()
+    (folder / "b.parquet").write_bytes(b"PAR1 this is no Parquet PAR1")
+    with pytest.raises(ValueError, match=r"b\.parquet cannot be read"):
+        predict_files(saved, folder, tmp_path / "out", **OPTIONS)
+    assert len(answers(tmp_path / "out")) == 430, "what came before it is kept"
+    (folder / "b.parquet").write_bytes(good)
+    with pytest.raises(ValueError, match="another run: it differs in inputs"):
+        predict_files(saved, folder, tmp_path / "out", **OPTIONS)
+
+
+def test_outputs_of_other_runs(saved, data, tmp_path):
+    predict_files(saved, data, tmp_path / "out", **OPTIONS)
+    with pytest.raises(ValueError, match="another run: it differs in settings"):
+        predict_files(saved, data, tmp_path / "out", **{**OPTIONS, "keep": []})
+    other = tmp_path / "other.safetensors"
+    ju.save(other, ju.stopping.bind_vote(ju.load(saved).forest_))
+    with pytest.raises(ValueError, match="differs in model"):
+        predict_files(other, data, tmp_path / "out", **{**OPTIONS, "outputs": ["class"]})
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter.txt").write_text("keep me")
+    with pytest.raises(ValueError, match=r"holds other files \(\['letter\.txt'\]\)"):
+        predict_files(saved, data, tmp_path / "full")
+    (tmp_path / "full" / "_manifest.json").write_text("[]")
+    with pytest.raises(ValueError, match="no manifest of jaxunc"):
+        predict_files(saved, data, tmp_path / "full")
+    with pytest.raises(ValueError, match="holds data that are to be scored"):
+        predict_files(saved, data, data)
+
+
+def test_a_full_disk(saved, data, tmp_path, monkeypatch):
+    write, calls = parquet.ParquetWriter.write_table, []
+
+    def full(self, table):
+        calls.append(table)
+        if len(calls) == 10:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(self, table)
+
+    monkeypatch.setattr(parquet.ParquetWriter, "write_table", full)
+    with pytest.raises(OSError, match=r"No space left.*What is finished is kept"):
+        predict_files(saved, data, tmp_path / "out", **OPTIONS)
+    monkeypatch.undo()
+    predict_files(saved, data, tmp_path / "out", **OPTIONS)
+    predict_files(saved, data, tmp_path / "whole", **OPTIONS)
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+def test_a_place_that_cannot_be_written(saved, data, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="file"):
+        predict_files(saved, data, tmp_path / "file" / "out", **OPTIONS)
+
+
+def test_no_data(saved, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "letter.txt").write_text("")
+    with pytest.raises(ValueError, match="holds no data"):
+        predict_files(saved, tmp_path / "data", tmp_path / "out")
+    with pytest.raises(ValueError, match=r"ending '\.txt'"):
+        predict_files(saved, tmp_path / "data" / "letter.txt", tmp_path / "out")

@@ -1,0 +1,107 @@
+"""Functions of batches, for engines."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from jaxunc.streaming import Scorer
+
+pytestmark = pytest.mark.once
+
+
+@pytest.fixture(scope="module")
+def scorer(saved) -> Scorer:
+    return pickle.loads(pickle.dumps(Scorer(saved, outputs=["class", "probability", "set"], keep=["count"])))
+
+
+def test_kinds_of_batches(scorer, model, frame):
+    part = frame[100:150]
+    table = pa.Table.from_pandas(part, preserve_index=False)
+    found = scorer(part)
+    assert found.index.equals(part.index)
+    assert list(found.columns) == ["count", "class", "probability_no", "probability_yes", "set"]
+    np.testing.assert_array_equal(found["class"], model.predict(part))
+    np.testing.assert_array_equal(scorer(table)["class"].to_pylist(), found["class"])
+    np.testing.assert_array_equal(scorer(table.to_batches()[0])["class"].to_pylist(), found["class"])
+    by_name = {name: part[name].to_numpy() for name in part.columns}
+    np.testing.assert_array_equal(scorer(by_name)["class"], found["class"])
+    with pytest.raises(TypeError, match="batch is a list"):
+        scorer([1, 2])
+
+
+def test_batches_one_after_the_other(scorer, frame):
+    batches = pa.Table.from_pandas(frame, preserve_index=False).to_batches(max_chunksize=300)
+    found = list(scorer.batches(iter([*batches, batches[0].slice(0, 0)])))
+    assert [batch.num_rows for batch in found] == [300, 300, 300, 100]
+
+
+def test_empty_batches(scorer, frame):
+    assert scorer(frame[:0]).shape == (0, 5)
+
+
+def test_schemas(scorer, frame):
+    assert scorer.ddl == (
+        "`count` string, `class` string, `probability_no` float, `probability_yes` float, `set` array<string>"
+    )
+    found = scorer(frame[:3])
+    assert list(scorer.meta.columns) == list(found.columns)
+    assert scorer.meta["probability_no"].dtype == found["probability_no"].dtype
+
+
+def test_no_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match="all workers"):
+        Scorer(tmp_path / "nowhere")
+
+
+def test_nothing_is_started_before_the_first_batch(saved):
+    program = f"""
+import pickle
+from jaxunc.streaming import Scorer
+print(len(pickle.dumps(Scorer({str(saved)!r}))))
+"""
+    environment = {"JAX_PLATFORMS": "no such platform", "PATH": "/usr/bin:/bin"}
+    import os
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, **environment}, check=True
+    )
+    assert int(done.stdout) < 1000
+
+
+def test_dask(scorer, model, frame):
+    dask = pytest.importorskip("dask.dataframe")
+    frames = dask.from_pandas(frame, npartitions=3)
+    found = frames.map_partitions(scorer, meta=scorer.meta).compute(scheduler="threads")
+    np.testing.assert_array_equal(found["class"], model.predict(frame))
+
+
+def test_ray(scorer, model, frame):
+    ray = pytest.importorskip("ray")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        found = ray.data.from_pandas(frame.assign(id=range(len(frame)))).map_batches(
+            Scorer(scorer.path, outputs=["class"], keep=["id"]), batch_size=256, batch_format="pyarrow"
+        )
+        found = found.to_pandas().sort_values("id")
+    finally:
+        ray.shutdown()
+    np.testing.assert_array_equal(found["class"], model.predict(frame))
+
+
+def test_spark(scorer, model, frame):
+    sql = pytest.importorskip("pyspark.sql")
+    session = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    try:
+        rows = session.createDataFrame(pd.DataFrame(frame).astype({"colour": object}))
+        answers = rows.mapInArrow(
+            Scorer(scorer.path, outputs=["class", "set"]).batches, "`class` string, `set` array<string>"
+        )
+        found = answers.toPandas()
+    finally:
+        session.stop()
+    assert sorted(found["class"]) == sorted(model.predict(frame))

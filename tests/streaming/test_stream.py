@@ -1,0 +1,188 @@
+"""Any source, any chunk: the answers of the model itself."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.ensemble import RandomForestClassifier
+
+import jaxunc as ju
+from jaxunc.estimators import CombinedForestClassifier
+from jaxunc.streaming import OUTPUTS
+from jaxunc.tables import as_instances, encode_arrow
+from tests._rules import RULES
+
+pytestmark = pytest.mark.once
+
+
+def whole(tables) -> pd.DataFrame:
+    return pa.concat_tables(list(tables)).to_pandas()
+
+
+def _sources(folder, frame):
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    frame.to_parquet(folder / "x.parquet", row_group_size=70)
+    frame.to_csv(folder / "x.csv", index=False)
+    frame.to_csv(folder / "x.csv.gz", index=False)
+    frame.to_csv(folder / "x.tsv", index=False, sep="\t")
+    frame.to_feather(folder / "x.arrow")
+    return {
+        **{kind: folder / f"x.{kind}" for kind in ("parquet", "csv", "csv.gz", "tsv", "arrow")},
+        "text": str(folder / "x.parquet"),
+        "list": [folder / "x.parquet"],
+        "frame": frame,
+        "table": table,
+        "batch": table.combine_chunks().to_batches()[0],
+        "reader": table.to_reader(max_chunksize=77),
+        "dataset": pyarrow.dataset.dataset(table),
+        "parts": (frame[i : i + 300] for i in range(0, len(frame), 300)),
+    }
+
+
+KINDS = [
+    "parquet",
+    "csv",
+    "csv.gz",
+    "tsv",
+    "arrow",
+    "text",
+    "list",
+    "frame",
+    "table",
+    "batch",
+    "reader",
+    "dataset",
+    "parts",
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sources(kind, frame, model, tmp_path):
+    found = whole(ju.stream(model, _sources(tmp_path, frame)[kind], chunk_rows=128))
+    np.testing.assert_array_equal(found["class"], model.predict(frame))
+    probability = model.predict_proba(frame)
+    for i, label in enumerate(model.classes_):
+        np.testing.assert_array_equal(found[f"probability_{label}"], probability[:, i])
+
+
+@pytest.mark.parametrize("chunk_rows", [1, 7, 1000, 2**17])
+def test_chunks(chunk_rows, frame, model):
+    part = frame[:50] if chunk_rows == 1 else frame
+    tables = list(ju.stream(model, part, chunk_rows=chunk_rows))
+    assert [table.num_rows for table in tables[:-1]] == [chunk_rows] * (len(tables) - 1)
+    np.testing.assert_array_equal(whole(tables)["class"], model.predict(part))
+
+
+def test_arrays_and_models_without_names():
+    X, y = load_iris(return_X_y=True)
+    forest = ju.from_sklearn(RandomForestClassifier(5, min_samples_leaf=3, random_state=0).fit(X, y))
+    bound = ju.bind(forest, ju.EvidenceAccumulation(forest.prior))
+    found = whole(ju.stream(bound, X.astype(np.float32)))
+    np.testing.assert_array_equal(found["probability_2"], bound.probability(X)[:, 2])
+    named = pd.DataFrame(X, columns=list("abcd")).assign(id=range(150))
+    found = whole(ju.stream(bound, named, keep=["id"], outputs=["class"]))
+    assert list(found.columns) == ["id", "class"]
+    shuffled = named[["c", "id", "a", "d", "b"]]
+    again = whole(ju.stream(bound, shuffled, features=list("abcd"), keep=["id"], outputs=["class"]))
+    pd.testing.assert_frame_equal(again, found)
+    with pytest.raises(ValueError, match=r"5 columns for the model's 4.*features.*keep"):
+        next(ju.stream(bound, named))
+
+
+def test_encoding_is_that_of_frames(frame, model):
+    columns = model.forest_.trees.columns
+    fresh = frame.assign(colour=frame.colour.where(frame.index % 10 > 0, "violet"))
+    for kind in ({}, {"colour": "category"}):
+        table = pa.Table.from_pandas(fresh.astype(kind), preserve_index=False)
+        found, expected = encode_arrow(table, columns), as_instances(fresh, columns)
+        np.testing.assert_array_equal(found.values, expected.values)
+        assert found.missing == expected.missing
+    with_null = table.set_column(1, "count", pa.array([None, *range(len(fresh) - 1)], pa.int64()))
+    assert np.isnan(encode_arrow(with_null, columns).values[0, 1])
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_rule(name):
+    X, y = load_iris(return_X_y=True)
+    forest = ju.from_sklearn(RandomForestClassifier(5, min_samples_leaf=3, random_state=0).fit(X[:100], y[:100]))
+    bound = ju.bind(forest, RULES[name].make(np.asarray(forest.prior), np.arange(5)))
+    found = whole(ju.stream(bound, X, chunk_rows=100))
+    assert len(found) == len(X)
+    if name not in ("together", "weighted_together"):
+        assert set(found["class"]) <= {0, 1}
+
+
+def test_all_outputs_at_once():
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["setosa", "versicolor", "virginica"])
+    model = CombinedForestClassifier(RandomForestClassifier(60, min_samples_leaf=2), random_state=0).fit(X, names[y])
+    found = whole(ju.stream(model, X, outputs=OUTPUTS, s=2.0))
+    np.testing.assert_array_equal(found["class"], model.predict(X))
+    np.testing.assert_allclose(found["uncertainty_total"], model.predict_uncertainty(X).total, atol=1e-6)
+    report = ju.bind(model.forest_, ju.decisions.CautiousReport(2.0))(X)
+    np.testing.assert_array_equal(found["lower_virginica"], report.interval.lower[:, 2])
+    sets = [set(names[row]) for row in np.asarray(report.membership)]
+    assert [set(row) for row in found["set"]] == sets
+    heard = ju.predict_until_settled(model.forest_, X)
+    np.testing.assert_array_equal(found["trees_polled"], heard.n_polled)
+    np.testing.assert_array_equal(found["settled"], heard.settled)
+
+
+def test_the_cautious_report_and_votes(frame, model):
+    report = ju.bind(model.forest_, ju.decisions.CautiousReport(1.0))
+    found = whole(ju.stream(report, frame))
+    assert {"class", "probability_yes", "lower_no", "upper_no", "set"} <= set(found.columns)
+    vote = ju.stopping.bind_vote(model.forest_)
+    heard = vote(frame)
+    found = whole(ju.stream(vote, frame))
+    np.testing.assert_array_equal(found["class"], model.classes_[heard.predicted])
+    np.testing.assert_array_equal(found["trees_polled"], heard.n_polled)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "match"),
+    [
+        (lambda f: f.drop(columns="length"), ValueError, "lacks the columns \\['length'\\]"),
+        (lambda f: f.assign(length="long"), TypeError, "'length' holds (large_)?string"),
+        (lambda f: f.assign(length=pd.Timestamp("2020-01-01")), TypeError, "'length' holds timestamp"),
+        (lambda f: f.assign(length=np.inf), ValueError, "row 0 of column 'length' is infinite"),
+        (lambda f: f.assign(length=np.nan), ValueError, "missing values"),
+        (lambda f: f[0:0], None, ""),
+    ],
+)
+def test_data_that_do_not_fit(change, error, match, frame, model):
+    if error is None:
+        assert list(ju.stream(model, change(frame))) == []
+        return
+    with pytest.raises(error, match=match):
+        list(ju.stream(model, change(frame)))
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"outputs": ["klass"]}, "outputs='klass' is unknown"),
+        ({"outputs": "class"}, "one name"),
+        ({"keep": "length"}, "one name"),
+        ({"keep": ["nothing"]}, "lacks the columns \\['nothing'\\]"),
+        ({"keep": ["class"]}, "names of answers"),
+        ({"chunk_rows": 0}, "chunk_rows"),
+        ({"s": -1.0, "outputs": ["set"]}, "s"),
+    ],
+)
+def test_options(options, match, frame, model):
+    with pytest.raises(ValueError, match=match):
+        list(ju.stream(model, frame, **options))
+
+
+def test_what_is_no_model_or_source(frame, model):
+    with pytest.raises(TypeError, match="what streams"):
+        ju.stream(RandomForestClassifier(), frame)
+    with pytest.raises(ValueError, match="not what UncertaintyDecomposition answers"):
+        ju.stream(ju.bind(model.forest_, ju.UncertaintyDecomposition()), frame, outputs=["class"])
+    with pytest.raises(TypeError, match="source is a int"):
+        list(ju.stream(model, 3))
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        list(ju.stream(model, "nowhere.parquet"))
