@@ -16,7 +16,7 @@ from tests.storage._objects import small_objects
 pytestmark = pytest.mark.once
 
 NUMBER = int(os.environ.get("JAXUNC_TEST_MUTATIONS", "3000"))
-"""Mutated files in all; the issue of exhaustive runs is told in CONTRIBUTING."""
+"""Mutated files in all: CONTRIBUTING says when more are tried."""
 SHARES = 4
 
 
