@@ -44,7 +44,7 @@ def test_mutated_files(share, originals, tmp_path):
         mutate = MUTATIONS[rng.integers(len(MUTATIONS))]
         content = mutate(originals[names[rng.integers(len(names))]], rng)
         path.write_bytes(content)
-        start = time.perf_counter()
+        start = time.process_time()
         try:
             value = ju.load(path)
         except ValueError as error:
@@ -52,7 +52,7 @@ def test_mutated_files(share, originals, tmp_path):
         else:
             _check_well_formed(value)
             counts["loaded"] += 1
-        assert time.perf_counter() - start < 20, mutate.__name__
+        assert time.process_time() - start < 20, mutate.__name__
     assert _peak() - before < 1e9
     assert counts["refused"] > 0.4 * NUMBER / SHARES
     assert counts["refused without words"] == 0
