@@ -1,6 +1,6 @@
 """Large batches: data of any size through a model, at constant memory, from files to files."""
 
-from ._outputs import OUTPUTS
+from ._asked import OUTPUTS
 from ._predict import Progress, predict_files
 from ._scorer import Scorer
 from ._stream import stream

@@ -1,47 +1,25 @@
-"""What may be asked of a model, and the columns that answer it."""
+"""What is asked of a model, and the columns that answer it."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 from sklearn.utils import get_tags
 
 from jaxunc._checks import check_one_of
-from jaxunc.combiners import Answer, Fold, Mean, Preference, Together, Uncertainty, UncertaintyDecomposition, margin
-from jaxunc.decisions import CautiousAnswer, CautiousReport, nondominated
-from jaxunc.estimators._counted_forest import CountedForest
-from jaxunc.estimators._rule_classifier import RuleClassifier, decisive
-from jaxunc.forest import Forest
-from jaxunc.imprecise import Interval
-from jaxunc.routing import BoundForest, bind
-from jaxunc.stopping import BoundVote, Settled, bind_vote
+from jaxunc.combiners import margin
+from jaxunc.decisions import CautiousAnswer, nondominated
+from jaxunc.estimators._rule_classifier import decisive
+from jaxunc.routing import BoundForest
+from jaxunc.stopping import BoundVote, Settled
 from jaxunc.tables import Columns, Encoded
 
-OUTPUTS = ("class", "probability", "score", "uncertainty", "interval", "set", "trees_polled")
-"""What may be asked for."""
-
-
-def check_lists(**given: Any) -> None:
-    """Raise a ValueError for one name where a list of names belongs."""
-    for name, value in given.items():
-        if isinstance(value, str):
-            raise ValueError(f"{name}={value!r} is one name; pass a list of them: [{value!r}].")
-
+from ._asked import OUTPUTS, Asked, asked_of, model_of, shape_of
 
 Named = dict[str, Any]
 """NumPy or Arrow arrays by the names of their columns."""
-
-
-class _Asked(NamedTuple):
-    """A bound model, and which outputs are read from its answer."""
-
-    bound: Any
-    prefix: str
-    outputs: tuple[str, ...]
-    part: str | None = None
-    """The name of the rule whose answer it is, where the bound rule is several together."""
 
 
 class Outputs:
@@ -51,14 +29,11 @@ class Outputs:
         check_lists(outputs=outputs)
         for name in outputs or ():
             check_one_of("outputs", name, OUTPUTS)
-        forest, bound, vote = _parts(model)
-        self.columns_read = _named(forest.trees.columns, getattr(model, "feature_names_in_", None))
-        self.labels = forest.class_labels
+        parts = model_of(model)
+        self.columns_read = _named(parts.forest.trees.columns, getattr(model, "feature_names_in_", None))
+        self.labels = parts.forest.class_labels
         self.takes_missing = get_tags(model).input_tags.allow_nan if hasattr(model, "get_params") else True
-        kinds = {} if bound is None else provided(bound.forest, bound.combiner)
-        if outputs is None:
-            outputs = _default(kinds, vote)
-        self.asked = tuple(_asked(forest, bound, vote, kinds, tuple(dict.fromkeys(outputs)), s, confidence))
+        self.asked = asked_of(parts, outputs, s, confidence)
         self.blank = self.columns([_blank(one, len(self.labels)) for one in self.asked])
 
     @property
@@ -73,10 +48,7 @@ class Outputs:
             if id(one.bound) not in found:
                 ask = one.bound.answer if isinstance(one.bound, BoundForest) else one.bound
                 found[id(one.bound)] = ask(rows)
-        answers = (found[id(one.bound)] for one in self.asked)
-        return [
-            answer if one.part is None else answer[one.part] for one, answer in zip(self.asked, answers, strict=True)
-        ]
+        return [_part(one, found[id(one.bound)]) for one in self.asked]
 
     def columns(self, answers: list[Any]) -> Named:
         """The columns of answers, in the order in which outputs are listed."""
@@ -89,6 +61,13 @@ class Outputs:
         return {name: found[place, name] for place, name in order}
 
 
+def check_lists(**given: Any) -> None:
+    """Raise a ValueError for one name where a list of names belongs."""
+    for name, value in given.items():
+        if isinstance(value, str):
+            raise ValueError(f"{name}={value!r} is one name; pass a list of them: [{value!r}].")
+
+
 def _named(columns: Columns, names: Any) -> Columns:
     """The columns with the names that a classifier was fitted on, which its forest may not know."""
     if columns.names is not None or names is None:
@@ -96,95 +75,17 @@ def _named(columns: Columns, names: Any) -> Columns:
     return dataclasses.replace(columns, names=tuple(map(str, names)))
 
 
-def _parts(model: Any) -> tuple[Forest, BoundForest | None, BoundVote | None]:
-    """The forest with one kind of counts, what is bound to a rule, and what votes."""
-    if isinstance(model, BoundForest):
-        return model.forest, model, None
-    if isinstance(model, BoundVote):
-        return model.forest, None, model
-    if isinstance(model, Forest):
-        return model, bind(model, Mean()), None
-    if isinstance(model, CountedForest | RuleClassifier) and hasattr(model, "_bound"):
-        return model.forest_, model._bound, None
-    raise TypeError(
-        f"model is a {type(model).__name__}; what streams is a bound forest, a bound vote, a forest, or a fitted "
-        "classifier with a forest of jaxunc."
-    )
-
-
-def _blank(one: _Asked, n_classes: int) -> Any:
+def _blank(one: Asked, n_classes: int) -> Any:
     """An answer for one instance that says nothing: for the names and types of columns."""
     if isinstance(one.bound, BoundVote):
         zero = np.zeros(1, np.int32)
         return Settled(zero, zero, zero > 0, zero * 0.0, np.zeros((1, n_classes), np.int32), 1)
-    shape = _shape_of(one.bound.forest, one.bound.combiner)
-    answer = jax.tree.map(lambda part: np.zeros(part.shape, part.dtype), shape)
+    shape = shape_of(one.bound.forest, one.bound.combiner)
+    return _part(one, jax.tree.map(lambda part: np.zeros(part.shape, part.dtype), shape))
+
+
+def _part(one: Asked, answer: Any) -> Any:
     return answer if one.part is None else answer[one.part]
-
-
-def _shape_of(forest: Forest, rule: Fold) -> Any:
-    counts = jax.ShapeDtypeStruct((1, forest.n_trees, forest.count_table.shape[1]), forest.count_table.dtype)
-    return jax.eval_shape(rule.answer, counts)
-
-
-def provided(forest: Forest, rule: Fold) -> dict[str | None, tuple[str, ...]]:
-    """The outputs that a rule's answer has; by the names of rules where they are several together."""
-    answer = _shape_of(forest, rule)
-    if isinstance(answer, dict):
-        return {name: _of_answer(part) for name, part in answer.items()}
-    return {None: _of_answer(answer)}
-
-
-def _of_answer(answer: Any) -> tuple[str, ...]:
-    if isinstance(answer, Answer):
-        return ("class", "score", *(("probability",) if answer.probability is not None else ()))
-    if isinstance(answer, CautiousAnswer):
-        return ("class", "probability", "interval", "set")
-    kinds = {Preference: "set", Interval: "interval", Uncertainty: "uncertainty"}
-    return tuple(name for kind, name in kinds.items() if isinstance(answer, kind))
-
-
-def _default(kinds: dict[str | None, tuple[str, ...]], vote: BoundVote | None) -> tuple[str, ...]:
-    if vote is not None:
-        return ("class", "trees_polled")
-    found = {name for names in kinds.values() for name in names} - {"score"}
-    return tuple(name for name in OUTPUTS if name in found)
-
-
-def _asked(forest, bound, vote, kinds, outputs, s: float, confidence: float) -> Iterator[_Asked]:
-    """Which bound model answers what: the model's own rule where it can, else rules made for it."""
-    own = {part: tuple(name for name in outputs if name in names) for part, names in kinds.items()}
-    missing = [name for name in outputs if not any(name in names for names in own.values())]
-    if vote is not None and "class" in missing:
-        own, missing = {}, [name for name in missing if name != "class"]
-    if vote is not None or "trees_polled" in missing:
-        vote = vote or bind_vote(forest, confidence=confidence)
-        yield _Asked(vote, "", ("class", "trees_polled") if bound is None else ("trees_polled",))
-        missing = [name for name in missing if name != "trees_polled"]
-    if {"class", "probability", "score"} & set(missing):
-        rule = "votes" if bound is None else type(bound.combiner).__name__
-        raise ValueError(
-            f"outputs {missing} are not what {rule} answers; it has {sorted(set().union(*kinds.values()))}."
-        )
-    more: dict[str, tuple[Fold, tuple[str, ...]]] = {}
-    if "uncertainty" in missing:
-        more["uncertainty"] = UncertaintyDecomposition(), ("uncertainty",)
-    if cautious := tuple(name for name in missing if name in ("interval", "set")):
-        more["cautious"] = CautiousReport(s), cautious
-    if not more:
-        yield from (_Asked(bound, f"{part}_" if part else "", names, part) for part, names in own.items() if names)
-        return
-    rules = {name: rule for name, (rule, _) in more.items()}
-    if bound is not None and any(own.values()):
-        if None in own and bound.forest is forest:
-            together = bind(forest, Together(own=bound.combiner, **rules), threads=bound.threads)
-            yield _Asked(together, "", own[None], "own")
-        else:
-            together = bind(forest, Together(**rules), threads=bound.threads)
-            yield from (_Asked(bound, f"{part}_" if part else "", names, part) for part, names in own.items() if names)
-    else:
-        together = bind(forest, Together(**rules))
-    yield from (_Asked(together, "", names, name) for name, (_, names) in more.items())
 
 
 def _columns_of(answer: Any, output: str, labels: tuple) -> Iterator[tuple[str, Any]]:

@@ -1,0 +1,129 @@
+"""Which bound model answers what: its own rule where that can, rules made for the rest, in few routings."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+
+from jaxunc.combiners import Answer, Fold, Mean, Preference, Together, Uncertainty, UncertaintyDecomposition
+from jaxunc.decisions import CautiousAnswer, CautiousReport
+from jaxunc.estimators._counted_forest import CountedForest
+from jaxunc.estimators._rule_classifier import RuleClassifier
+from jaxunc.forest import Forest
+from jaxunc.imprecise import Interval
+from jaxunc.routing import BoundForest, bind
+from jaxunc.stopping import BoundVote, bind_vote
+
+OUTPUTS = ("class", "probability", "score", "uncertainty", "interval", "set", "trees_polled")
+"""What may be asked for."""
+
+Kinds = dict[str | None, tuple[str, ...]]
+"""The outputs that a rule's answer has; by the names of rules where they are several together."""
+
+
+class Asked(NamedTuple):
+    """A bound model, and which outputs are read from its answer."""
+
+    bound: Any
+    outputs: tuple[str, ...]
+    part: str | None = None
+    """The name of the rule whose answer it is, where the bound rule is several together."""
+    prefix: str = ""
+    """Of the names of columns."""
+
+
+class Model(NamedTuple):
+    """What is asked."""
+
+    forest: Forest
+    """With one kind of counts."""
+    bound: BoundForest | None
+    vote: BoundVote | None
+
+
+def model_of(model: Any) -> Model:
+    """The parts of whatever streams; raises a TypeError for what does not."""
+    if isinstance(model, BoundForest):
+        return Model(model.forest, model, None)
+    if isinstance(model, BoundVote):
+        return Model(model.forest, None, model)
+    if isinstance(model, Forest):
+        return Model(model, bind(model, Mean()), None)
+    if isinstance(model, CountedForest | RuleClassifier) and hasattr(model, "_bound"):
+        return Model(model.forest_, model._bound, None)
+    raise TypeError(
+        f"model is a {type(model).__name__}; what streams is a bound forest, a bound vote, a forest, or a fitted "
+        "classifier with a forest of jaxunc."
+    )
+
+
+def asked_of(model: Model, outputs: Sequence[str] | None, s: float, confidence: float) -> tuple[Asked, ...]:
+    """Who answers each of the outputs; raises a ValueError for those that nobody can answer."""
+    kinds: Kinds = {} if model.bound is None else _kinds(shape_of(model.bound.forest, model.bound.combiner))
+    outputs = _default(kinds, model) if outputs is None else tuple(dict.fromkeys(outputs))
+    own = [(part, tuple(name for name in outputs if name in names)) for part, names in kinds.items()]
+    own = [(part, names) for part, names in own if names]
+    left = set(outputs) - {name for _, names in own for name in names}
+    heard = tuple(
+        name for name in outputs if name in left & {"class", "trees_polled"} and (model.vote or name != "class")
+    )
+    left -= set(heard)
+    if left & {"class", "probability", "score"}:
+        who = "a vote" if model.bound is None else type(model.bound.combiner).__name__
+        can = sorted({name for names in kinds.values() for name in names}) if kinds else ["class", "trees_polled"]
+        raise ValueError(f"outputs {sorted(left)} are not what {who} answers; it has {can}.")
+    voters = [Asked(model.vote or bind_vote(model.forest, confidence=confidence), heard)] if heard else []
+    return (*_routed(model, own, _further(left, s)), *voters)
+
+
+def _further(left: set[str], s: float) -> dict[str, tuple[Fold, tuple[str, ...]]]:
+    """Rules for what the model's own does not answer, and what they do."""
+    rules: dict[str, tuple[Fold, tuple[str, ...]]] = {}
+    if "uncertainty" in left:
+        rules["uncertainty"] = UncertaintyDecomposition(), ("uncertainty",)
+    if cautious := tuple(name for name in ("interval", "set") if name in left):
+        rules["cautious"] = CautiousReport(s), cautious
+    return rules
+
+
+def _routed(model: Model, own: list, further: dict[str, tuple[Fold, tuple[str, ...]]]) -> list[Asked]:
+    bound, rules = model.bound, {name: rule for name, (rule, _) in further.items()}
+    asked = [Asked(bound, names, part, f"{part}_" if part else "") for part, names in own]
+    if not rules:
+        return asked
+    if bound is not None and [part for part, _ in own] == [None] and bound.forest is model.forest:
+        bound = bind(model.forest, Together(own=bound.combiner, **rules), threads=bound.threads)
+        asked = [Asked(bound, own[0][1], "own")]
+    else:
+        bound = bind(model.forest, Together(**rules))
+    return asked + [Asked(bound, names, part) for part, (_, names) in further.items()]
+
+
+def shape_of(forest: Forest, rule: Fold) -> Any:
+    """The shapes and types of the answer for one instance."""
+    counts = jax.ShapeDtypeStruct((1, forest.n_trees, forest.count_table.shape[1]), forest.count_table.dtype)
+    return jax.eval_shape(rule.answer, counts)
+
+
+def _kinds(answer: Any) -> Kinds:
+    if isinstance(answer, dict):
+        return {name: _of_answer(part) for name, part in answer.items()}
+    return {None: _of_answer(answer)}
+
+
+def _of_answer(answer: Any) -> tuple[str, ...]:
+    if isinstance(answer, Answer):
+        return ("class", "score", *(("probability",) if answer.probability is not None else ()))
+    if isinstance(answer, CautiousAnswer):
+        return ("class", "probability", "interval", "set")
+    kinds = {Preference: "set", Interval: "interval", Uncertainty: "uncertainty"}
+    return tuple(name for kind, name in kinds.items() if isinstance(answer, kind))
+
+
+def _default(kinds: Kinds, model: Model) -> tuple[str, ...]:
+    if model.vote is not None:
+        return ("class", "trees_polled")
+    found = {name for names in kinds.values() for name in names} - {"score"}
+    if not found:
+        raise ValueError(f"{model.bound!r} answers nothing of {OUTPUTS}; bind another rule.")
+    return tuple(name for name in OUTPUTS if name in found)
