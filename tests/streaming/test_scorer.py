@@ -71,37 +71,3 @@ print(len(pickle.dumps(Scorer({str(saved)!r}))))
         [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, **environment}, check=True
     )
     assert int(done.stdout) < 1000
-
-
-def test_dask(scorer, model, frame):
-    dask = pytest.importorskip("dask.dataframe")
-    frames = dask.from_pandas(frame, npartitions=3)
-    found = frames.map_partitions(scorer, meta=scorer.meta).compute(scheduler="threads")
-    np.testing.assert_array_equal(found["class"], model.predict(frame))
-
-
-def test_ray(scorer, model, frame):
-    ray = pytest.importorskip("ray")
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
-    try:
-        found = ray.data.from_pandas(frame.assign(id=range(len(frame)))).map_batches(
-            Scorer(scorer.path, outputs=["class"], keep=["id"]), batch_size=256, batch_format="pyarrow"
-        )
-        found = found.to_pandas().sort_values("id")
-    finally:
-        ray.shutdown()
-    np.testing.assert_array_equal(found["class"], model.predict(frame))
-
-
-def test_spark(scorer, model, frame):
-    sql = pytest.importorskip("pyspark.sql")
-    session = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-    try:
-        rows = session.createDataFrame(pd.DataFrame(frame).astype({"colour": object}))
-        answers = rows.mapInArrow(
-            Scorer(scorer.path, outputs=["class", "set"]).batches, "`class` string, `set` array<string>"
-        )
-        found = answers.toPandas()
-    finally:
-        session.stop()
-    assert sorted(found["class"]) == sorted(model.predict(frame))
