@@ -40,7 +40,10 @@ def score(n_instances: int, n_trees: int, tree: int, repeats: int) -> dict:
     """Score rows of this process on all devices; compare with this process alone."""
     X, y = make_classification(2000 + n_instances, 30, n_informative=10, random_state=0)
     model = RandomForestClassifier(n_trees, min_samples_leaf=8, random_state=0).fit(X[:2000], y[:2000])
-    mine = np.array_split(X[2000:].astype(np.float32), jax.process_count())[jax.process_index()]
+    rows, shares = X[2000:].astype(np.float32), jax.process_count()
+    if tree > jax.local_device_count():  # the trees of one forest lie with several processes: they share rows
+        shares = jax.device_count() // tree
+    mine = np.array_split(rows, shares)[jax.process_index() * shares // jax.process_count()]
 
     bound = ju.bind(ju.from_sklearn(model), ju.Mean())
     mesh = jax.make_mesh((jax.device_count() // tree, tree), ("data", "tree"))

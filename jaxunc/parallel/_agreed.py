@@ -5,11 +5,11 @@ about to do, and all of them refuse what does not fit.
 """
 
 import zlib
+from functools import lru_cache
 from typing import NamedTuple
 
 import jax
 import numpy as np
-from jax.sharding import PartitionSpec as P
 
 from ._grid import AXES, Grid
 
@@ -47,12 +47,17 @@ def calls_of_all(grid: Grid, own: Call) -> dict[int, Call]:
     sharding = grid.sharding(AXES)
     rows = np.asarray([own], np.int32)
     told = jax.make_array_from_callback((grid.mesh.size, len(own)), sharding, lambda index: rows)
-    # Every process must have the same program; a small one, compiled once.
-    heard = np.asarray(jax.jit(lambda rows: rows, out_shardings=grid.sharding(*P()))(told))
+    heard = np.asarray(_to_all(grid)(told))
     senders = [process for row in grid.process_of for process in row]
     calls = {process: Call(*map(int, row)) for process, row in zip(senders, heard, strict=True)}
     _check(grid, calls)
     return calls
+
+
+@lru_cache
+def _to_all(grid: Grid):
+    """The program by which all processes hear what each has told."""
+    return jax.jit(lambda rows: rows, out_shardings=grid.sharding())
 
 
 def _check(grid: Grid, calls: dict[int, Call]) -> None:

@@ -11,6 +11,7 @@ from jaxtyping import PyTree
 from jaxunc.routing._drive import Part
 
 from ._grid import Grid
+from ._placed import first_of
 
 
 def stretch_of(grid: Grid, process: int, n_instances: int) -> int:
@@ -45,7 +46,7 @@ class Deal(NamedTuple):
         row_of = {place: i for i, place in enumerate(self.places)}
 
         def own(index):
-            row = row_of[index[0].start or 0]
+            row = row_of[first_of(index)]
             return dealt[row : row + 1, *index[1:]]
 
         shape = (self.grid.n_data, *dealt.shape[1:])
@@ -64,7 +65,7 @@ class Deal(NamedTuple):
             return np.asarray(array)
         found = np.empty((len(self.places), *array.shape[1:]), array.dtype)
         for shard in array.addressable_shards:
-            found[self.places.index(shard.index[0].start or 0), *shard.index[1:]] = np.asarray(shard.data)[0]
+            found[self.places.index(first_of(shard.index)), *shard.index[1:]] = np.asarray(shard.data)[0]
         return found
 
     def _joined(self, parts: list[Part], found: tuple[np.ndarray, ...]) -> np.ndarray:

@@ -49,7 +49,7 @@ class Grid(NamedTuple):
         """The places along 'data' at which a process has devices."""
         return tuple(i for i, row in enumerate(self.process_of) if process in row)
 
-    def sharding(self, *axes: str | None) -> NamedSharding:
+    def sharding(self, *axes: str | tuple[str, ...] | None) -> NamedSharding:
         """Of an array whose leading axes lie along these of the mesh."""
         return NamedSharding(self.mesh, P(*axes))
 

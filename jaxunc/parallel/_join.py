@@ -5,7 +5,8 @@ nor collected planes. So the carries travel as they are, as one array of 32-bit 
 merge's own `join` puts them together.
 """
 
-from functools import reduce
+import itertools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -31,22 +32,30 @@ def join_shards(merging: Merging, carry: list, n_trees: int, *, n_shards: int, w
         more = -words.shape[1] % n_shards
         parts = jnp.pad(words, ((0, 0), (0, more))).reshape(len(words), n_shards, -1)
         gathered = lax.all_to_all(parts, "tree", split_axis=1, concat_axis=1)
-    carries = []
-    for shard in range(n_shards):
-        rest, own = gathered[:, shard], []
-        for leaf in leaves:
-            size = _width(leaf)
-            own.append(from_words(rest[:size], leaf))
-            rest = rest[size:]
-        carries.append(jax.tree.unflatten(structure, own))
-    joined = reduce(merging.join, carries)
-    # What padding trees left in collected planes lies behind all others.
-    return [(c[0][:, :n_trees],) if m.collects else c for m, c in zip(merging.planes, joined, strict=True)]
+    ends = itertools.accumulate(map(_width, leaves), initial=0)
+    by_shard = [from_words(gathered[a:b], leaf) for (a, b), leaf in zip(itertools.pairwise(ends), leaves, strict=True)]
+    return _joined(merging, jax.tree.unflatten(structure, by_shard), n_trees)
+
+
+def _joined(merging: Merging, carries: list, n_trees: int) -> list:
+    """Carries of all shards, these in front of every array: one after the other, collected planes side by side."""
+    kinds = zip(merging.kinds, merging.dtypes, strict=True)
+    of_closed = [kind for kind in kinds if kind[0] != "collect"]
+    closed = Merging(tuple(merge for merge, _ in of_closed), tuple(dtype for _, dtype in of_closed))
+    sums = [c for m, c in zip(merging.planes, carries, strict=True) if not m.collects]
+    first, others = (jax.tree.map(lambda a, part=part: a[part], sums) for part in (0, slice(1, None)))
+    joined = iter(lax.scan(lambda carry, shard: (closed.join(carry, shard), None), first, others)[0])
+    both = zip(merging.planes, carries, strict=True)
+    return [_side_by_side(c[0], n_trees) if m.collects else next(joined) for m, c in both]
+
+
+def _side_by_side(values: Array, n_trees: int) -> tuple[Array]:
+    """``[shards instances trees]`` as ``[instances trees]``, without what padding trees left behind all others."""
+    return (jnp.moveaxis(values, 0, 1).reshape(values.shape[1], -1)[:, :n_trees],)
 
 
 def _width(leaf: Array) -> int:
-    columns = leaf.shape[1] if leaf.ndim == 2 else 1
-    return columns * max(1, leaf.dtype.itemsize // 4)
+    return math.prod(leaf.shape[1:]) * max(1, leaf.dtype.itemsize // 4)
 
 
 def as_words(leaf: Array) -> UInt32[Array, "words instances"]:
@@ -59,12 +68,12 @@ def as_words(leaf: Array) -> UInt32[Array, "words instances"]:
     return lax.bitcast_convert_type(columns, unsigned).astype(jnp.uint32).T
 
 
-def from_words(words: UInt32[Array, "words instances"], like: Array) -> Array:
-    """The numbers again, of another number of instances than ``like`` perhaps."""
-    columns = words.T
+def from_words(words: UInt32[Array, "words shards instances"], like: Array) -> Array:
+    """The numbers again, of every shard and another number of instances than ``like`` perhaps."""
+    columns = jnp.moveaxis(words, 0, -1)
     if like.dtype.itemsize == 8:
-        columns = lax.bitcast_convert_type(columns.reshape(len(columns), -1, 2), like.dtype)
+        columns = lax.bitcast_convert_type(columns.reshape(*columns.shape[:2], -1, 2), like.dtype)
     else:
         columns = columns.astype(jnp.dtype(f"uint{8 * like.dtype.itemsize}"))
         columns = lax.bitcast_convert_type(columns, like.dtype)
-    return columns.reshape(-1, *like.shape[1:])
+    return columns.reshape(*columns.shape[:2], *like.shape[1:])

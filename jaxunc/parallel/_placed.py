@@ -1,7 +1,7 @@
 """The trees of a forest on the devices of a mesh: on each those of its place along 'tree'."""
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -43,11 +43,16 @@ def place(grid: Grid, stream: Stream) -> Placed:
             jax.make_array_from_callback(
                 (grid.n_tree * per_shard, *leaf.shape[1:]),
                 grid.sharding("tree"),
-                lambda index, i=i: shard_of((index[0].start or 0) // per_shard)[i],
+                lambda index, i=i: shard_of(first_of(index) // per_shard)[i],
             )
             for i, leaf in enumerate(leaves)
         ]
     return Placed(jax.tree.unflatten(structure, placed), on_every_device(grid, stream.totals), stream.spec)
+
+
+def first_of(index: Any) -> int:
+    """Where the part of an array begins, along its first axis, that JAX asks for."""
+    return index[0].start or 0
 
 
 def trees_per_shard(grid: Grid, n_trees: int) -> int:

@@ -33,7 +33,8 @@ def merge_chunk(program: Program, arrays: tuple, totals: list, x, mask, n_blocks
     grid, spec, answers = program.grid, program.spec, program.grid.of_answers
 
     def own(arrays, totals, x, mask, n_blocks):
-        stream = Stream(*arrays, totals, spec)
+        plan, tables, scalars = arrays
+        stream = Stream(plan, tables, scalars, totals, spec)
         in_mask = None if mask is None else mask[0]
         carry = stream.carried(x[0], in_mask, None if n_blocks is None else (program.block, n_blocks))
         both = carry.planes if mask is None else [*carry.planes, *carry.scalars]

@@ -118,14 +118,14 @@ class ShardedForest:
         forest, place_of, error = self.bound.forest, READOUTS.index(readout), None
         values, mask, missing = np.zeros((0, forest.n_features), np.float32), None, False
         try:
-            values, missing = as_instances(X, forest.trees.columns)
-            values = np.asarray(values)
+            found, missing = as_instances(X, forest.trees.columns)
+            values = np.asarray(found)
             mask = as_mask(tree_mask, len(values), forest.n_trees)
             mask = None if mask is None else np.asarray(mask)
         except (TypeError, ValueError) as caught:
             error = caught
         sums = digest(values, mask) if self._grid.spans else 0
-        own = Call(error is not None, len(values), missing, mask is not None, place_of, sums)
+        own = Call(int(error is not None), len(values), int(missing), int(mask is not None), place_of, sums)
         calls = calls_of_all(self._grid, own)
         if error is not None:
             raise error

@@ -87,10 +87,8 @@ class Stream(eqx.Module):
         """The same with so many trees behind the others that contribute nothing: one leaf each, with neutral values."""
 
         def longer(merging: Merging, arrays: list) -> list:
-            tails = [
-                jnp.full((more, *a.shape[1:]), m.neutral, a.dtype) for m, a in zip(merging.planes, arrays, strict=True)
-            ]
-            return [jnp.concatenate(pair) for pair in zip(arrays, tails, strict=True)]
+            pairs = zip(merging.planes, arrays, strict=True)
+            return [jnp.concatenate([a, jnp.full((more, *a.shape[1:]), m.neutral, a.dtype)]) for m, a in pairs]
 
         layout = self.spec.layout
         tables = pack(longer(layout.planes, unpack(self.tables, layout)), layout)
