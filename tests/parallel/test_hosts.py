@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-SECONDS = 240
+SECONDS = 120
 
 
 @pytest.mark.once
