@@ -17,7 +17,7 @@ from sklearn.ensemble import RandomForestClassifier
 import jaxunc as ju
 
 from .machine import about, publish
-from .measure import interleaved, ratio, summary
+from .measure import Times, interleaved, ratio, spread, summary
 
 DEVICES = (1, 2, 4, 8)
 
@@ -38,10 +38,7 @@ def sharded_forests(n_trees: int) -> tuple[dict[str, ju.BoundForest | ju.Sharded
 def strong(forests: dict, X: np.ndarray, repeats: int) -> dict:
     """The same instances, whatever the devices."""
     times = interleaved({name: _call(forest, X) for name, forest in forests.items()}, repeats)
-    return {
-        "instances": len(X),
-        **{name: {**summary(found), "ratio_to_bound": ratio(found, times["bound"])} for name, found in times.items()},
-    }
+    return {"instances": len(X), **_compared(times, "bound")}
 
 
 def weak(forests: dict, X: np.ndarray, repeats: int) -> dict:
@@ -49,9 +46,19 @@ def weak(forests: dict, X: np.ndarray, repeats: int) -> dict:
     share = len(X) // max(DEVICES)
     calls = {f"data {n}": _call(forests[f"data {n}"], X[: n * share]) for n in DEVICES}
     times = interleaved(calls, repeats)
+    return {"instances_per_device": share, **_compared(times, "data 1")}
+
+
+def _compared(times: dict[str, Times], reference: str) -> dict:
+    """By the wall clock, which others on the machine disturb, and by the processor's, which they hardly do."""
+    of = times[reference]
     return {
-        "instances_per_device": share,
-        **{name: {**summary(found), "ratio_to_one": ratio(found, times["data 1"])} for name, found in times.items()},
+        name: {
+            **summary(found),
+            "ratio": ratio(found, of),
+            "cpu_ratio": spread(np.asarray(found.cpu) / np.asarray(of.cpu)),
+        }
+        for name, found in times.items()
     }
 
 

@@ -13,6 +13,8 @@ import pandas
 import pytest
 
 import jaxunc as ju
+from jaxunc.combiners._lift import has_tree_fields
+from jaxunc.combiners._merge import merge_kinds
 from jaxunc.routing import _leaf_table
 from jaxunc.routing._by_rows import ByRows
 from tests._compilations import compilations
@@ -107,13 +109,24 @@ def test_the_same_answers_as_on_one_device(shape):
     sharded = ju.shard(bound(), grid(*shape))
     check = check_identical if shape[1] == 1 else check_close
     check(sharded.answer(data()), answers())
-    check(sharded.answer(data(missing=True), tree_mask=mask_of(397)), answers(masked=True))
+    if shape in [(8, 1), (2, 4)]:
+        check(sharded.answer(data(missing=True), tree_mask=mask_of(397)), answers(masked=True))
+
+
+def kind_of(rule: ju.Fold):
+    """All that shards see of a rule: the merges, types and axes of its planes, and whether it differs by tree."""
+    table = jax.eval_shape(lambda: ju.routing.leaf_table(forest_with_all_leaves(), rule))
+    parts = zip(merge_kinds(rule.merge, table), jax.tree.leaves(table), strict=True)
+    return frozenset((merge, part.dtype.name, part.ndim) for merge, part in parts), has_tree_fields(rule)
 
 
 @pytest.mark.once
-def test_every_rule_merges_as_on_one_device():
-    rules = {name: Merged(make(name, 2, TREES)) for name in RULES}
-    one = ju.bind(forest_with_all_leaves(), ju.Together(**rules, report=Merged(ju.decisions.CautiousReport(2.0))))
+def test_every_kind_of_rule_merges_as_on_one_device():
+    """The first rule of the table of each kind: those of one kind are the same program."""
+    rules = {name: make(name, 2, TREES) for name in RULES} | {"report": ju.decisions.CautiousReport(2.0)}
+    first = {kind_of(rule): name for name, rule in reversed(rules.items())}
+    assert 5 < len(first) < len(rules)
+    one = ju.bind(forest_with_all_leaves(), ju.Together(**{name: Merged(rules[name]) for name in first.values()}))
     X, mask = data(missing=True), mask_of(397)
     check_close(ju.shard(one, grid(2, 4)).answer(X, tree_mask=mask), one.answer(X, tree_mask=mask))
 
@@ -130,7 +143,6 @@ def test_at_most_two_collectives(shape):
 @pytest.mark.once
 def test_the_form_for_accelerators():
     sharded = ju.shard(bound("levels"), grid(2, 4))
-    check_close(sharded.answer(data()), answers("levels"))
     check_close(sharded.answer(data(missing=True), tree_mask=mask_of(397)), answers("levels", True))
 
 

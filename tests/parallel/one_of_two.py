@@ -75,7 +75,7 @@ def meshes(me: int, bound: ju.BoundForest) -> None:
 def main(coordinator: str, me: int) -> None:
     """Everything, in the same order in both."""
     options = ["--coordinator", coordinator, "--processes", "2", "--process-id", str(me), "--cpu-devices", "4"]
-    multi_host.main([*options, "--tree", "2", "--instances", "501", "--trees", "5", "--repeats", "1", "--wait", "30"])
+    multi_host.main([*options, "--tree", "2", "--instances", "501", "--trees", "5", "--repeats", "1", "--wait", "100"])
     rules = ju.Together(
         sum=ju.Mean(), exact=ju.Pooling(), collected=ju.Median(), by_tree=make("weighted_veto", 2, TREES)
     )
