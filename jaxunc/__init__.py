@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         interop,
         learning,
         metrics,
+        parallel,
         plotting,
         smoothing,
         stopping,
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     )
     from jaxunc.growing import bagging, grow_greedy_trees, grow_random_trees
     from jaxunc.interop import from_sklearn
+    from jaxunc.parallel import ShardedForest, shard
     from jaxunc.stopping import predict_until_settled
     from jaxunc.storage import load, save
     from jaxunc.streaming import stream
@@ -95,6 +97,7 @@ __all__ = [
     "OneVsRest",
     "Pooling",
     "Preference",
+    "ShardedForest",
     "Together",
     "Trees",
     "TwoFloat",
@@ -129,12 +132,14 @@ __all__ = [
     "margin",
     "metrics",
     "oob_mask",
+    "parallel",
     "plotting",
     "predict_until_settled",
     "recount",
     "routing",
     "save",
     "scorers",
+    "shard",
     "smoothing",
     "stopping",
     "storage",
@@ -149,14 +154,15 @@ __all__ = [
 # Read at their first use, and listed above for type checkers: scikit-learn and SciPy's statistics take longer to import
 # than JAX does, and who binds a rule needs neither them nor the rooms that measure, decide, smooth or grow.
 _ROOMS = (
-    *("comparison", "datasets", "decisions", "estimators", "growing", "interop", "learning", "metrics", "plotting"),
-    *("smoothing", "stopping", "storage", "streaming", "transduction"),
+    *("comparison", "datasets", "decisions", "estimators", "growing", "interop", "learning", "metrics", "parallel"),
+    *("plotting", "smoothing", "stopping", "storage", "streaming", "transduction"),
 )
 _ROOM_OF = {
     **dict.fromkeys(("bagging", "grow_greedy_trees", "grow_random_trees"), "growing"),
     **dict.fromkeys(("leave_one_out_certainty", "transductive_certainty"), "transduction"),
     **dict.fromkeys(("load", "save"), "storage"),
     "stream": "streaming",
+    **dict.fromkeys(("ShardedForest", "shard"), "parallel"),
     "from_sklearn": "interop",
     "predict_until_settled": "stopping",
 }

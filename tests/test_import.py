@@ -13,8 +13,8 @@ pytestmark = pytest.mark.once
 
 ROOT = Path(__file__).parent.parent
 LATER = (
-    *("comparison", "datasets", "decisions", "estimators", "growing", "interop", "metrics", "plotting", "smoothing"),
-    *("stopping", "transduction"),
+    *("comparison", "datasets", "decisions", "estimators", "growing", "interop", "metrics", "parallel", "plotting"),
+    *("smoothing", "stopping", "transduction"),
 )
 """Rooms that are read when they are first used."""
 

@@ -51,6 +51,7 @@ ROOMS = (
         "interop",
         "learning",
         "metrics",
+        "parallel",
         "plotting",
         "report",
         "routing",

@@ -8,6 +8,7 @@
 * `first_call`: from a fitted model to the first answer, in a fresh process
 * `import_time`: what importing the library costs beside JAX
 * `sections`: first calls by size, compilations of a cross-validation, import of a large forest
+* `devices`: meshes of virtual devices; `multi_host`: the commands of a run on several machines (both run by themselves)
 * `machine`: what it ran on
 * `report`: the JSON file and the table
 """

@@ -72,6 +72,15 @@ def _make_plan(feature, threshold, child, missing_right, depth, *, n_features, m
     )
 
 
+def padded_plan(plan: Plan, more: int) -> Plan:
+    """The plan with so many trees behind the others that are one leaf each."""
+    none, beyond = jnp.int32(0), jnp.int32(2**31 - 1)
+    feature = None if plan.feature is None else none
+    leaf = Plan(pair_words(beyond, jnp.uint32(0)), feature, none, none, beyond, none)
+    longer = lambda array, value: jnp.concatenate([array, jnp.full((more, *array.shape[1:]), value)])  # noqa: E731
+    return jax.tree.map(longer, plan, leaf)
+
+
 def column_keys(x: Float[Array, "instances features"], *, missing: bool) -> Int32[Array, "instances columns"]:
     """The order keys that a plan of the same ``missing`` compares with."""
     key = order_key(x)

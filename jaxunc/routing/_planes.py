@@ -25,6 +25,11 @@ class Layout(NamedTuple):
     groups: tuple[tuple[int, ...], ...]
     """Planes that share an element."""
 
+    @property
+    def both(self) -> Merging:
+        """Of the planes, and behind them the numbers per tree: where a mask tells instances apart."""
+        return Merging(self.planes.kinds + self.scalars.kinds, self.planes.dtypes + self.scalars.dtypes)
+
 
 def cut(leaf_table: PyTree, merge: PyTree, n_trees: int, n_nodes: int) -> tuple[list[Array], list[Array], Layout]:
     """The planes of a leaf table, its numbers per tree, and how they belong together.

@@ -18,7 +18,7 @@ from jaxunc._numerics import take
 from jaxunc.combiners._merge import Merging
 from jaxunc.forest import Trees
 
-from ._plan import Plan, column_keys, make_plan
+from ._plan import Plan, column_keys, make_plan, padded_plan
 from ._planes import Layout, cut, pack, rejoin, unpack
 from ._walk import Form, block_size, over_blocks, unrolled_depth, walk_levels, walk_tree
 
@@ -83,6 +83,18 @@ class Stream(eqx.Module):
         totals = merge_scalars(self.spec.layout.scalars, scalars)
         return dataclasses.replace(self, plan=plan, tables=tables, scalars=scalars, totals=totals)
 
+    def padded(self, more: int) -> "Stream":
+        """The same with so many trees behind the others that contribute nothing: one leaf each, with neutral values."""
+
+        def longer(merging: Merging, arrays: list) -> list:
+            pairs = zip(merging.planes, arrays, strict=True)
+            return [jnp.concatenate([a, jnp.full((more, *a.shape[1:]), m.neutral, a.dtype)]) for m, a in pairs]
+
+        layout = self.spec.layout
+        tables = pack(longer(layout.planes, unpack(self.tables, layout)), layout)
+        scalars = longer(layout.scalars, self.scalars)
+        return dataclasses.replace(self, plan=padded_plan(self.plan, more), tables=tables, scalars=scalars)
+
     def start(self, n_instances: int, *, masked: bool = False) -> Carry:
         """The carry of no tree."""
         layout = self.spec.layout
@@ -117,7 +129,7 @@ class Stream(eqx.Module):
 
     def result(self, carry: Carry) -> PyTree:
         """The merged statistic, as `Fold.finish` takes it."""
-        return rejoin(self.spec.layout, *self._results(carry))
+        return rejoin(self.spec.layout, *self.results(carry))
 
     def merge(self, X: Float[Array, "instances features"], tree_mask=None, blocks: tuple | None = None) -> PyTree:
         """The statistic of all trees. ``blocks``: instances in a block, and how many blocks there are, a traced number;
@@ -126,20 +138,23 @@ class Stream(eqx.Module):
 
     def merged(self, X, tree_mask=None, blocks: tuple | None = None) -> tuple[list, list]:
         """The same, plane by plane and number by number."""
+        return self.results(self.carried(X, tree_mask, blocks))
+
+    def carried(self, X, tree_mask=None, blocks: tuple | None = None) -> Carry:
+        """The carry of all trees, as `advance` has it from the start; ``blocks`` as for `merge`."""
         n_planes = len(self.spec.layout.planes.kinds)
         both = self._include(None, X, tree_mask, blocks)
-        return self._results(Carry(both[:n_planes], self.totals if tree_mask is None else both[n_planes:]))
+        return Carry(both[:n_planes], self.totals if tree_mask is None else both[n_planes:])
 
-    def _results(self, carry: Carry) -> tuple[list, list]:
+    def results(self, carry: Carry) -> tuple[list, list]:
+        """What `Fold.finish` sees of each plane, and of each number per tree."""
         layout = self.spec.layout
         return layout.planes.result(carry.planes), layout.scalars.result(carry.scalars)
 
     def _include(self, carry: list | None, X, mask=None, blocks: tuple | None = None) -> list:
         """Block by block; without a carry from the start, with one after the trees of that."""
         spec, n = self.spec, X.shape[0]
-        merging = spec.layout.planes
-        if mask is not None:
-            merging = Merging(*(a + b for a, b in zip(merging, spec.layout.scalars, strict=True)))
+        merging = spec.layout.planes if mask is None else spec.layout.both
         columns = X.shape[1] * (1 + spec.missing)
         size, number = blocks or (min(block_size(spec.form, self.n_trees, columns), n), None)
         rows = lambda array, start: array if size == n else lax.dynamic_slice_in_dim(array, start, size)  # noqa: E731

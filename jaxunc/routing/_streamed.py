@@ -67,19 +67,7 @@ class Streamed(Engine):
 
     def shapes(self) -> Shapes:
         """The shapes of calls."""
-        stream = self.stream
-        if stream.spec.form == "levels":
-            largest = block_size("levels", stream.n_trees, 2 * self.forest.n_features)
-            least, middle = (Chunk(min(size, largest), min(size, largest)) for size in (1024, 32768))
-            return Shapes(middle, Chunk(largest, largest), (least,))
-        rows = BLOCKS[0]
-        block = block_size("blocks", stream.n_trees, self.forest.n_features * (1 + stream.spec.missing))
-        least = Chunk(SMALL_BLOCK, SMALL_BLOCK)
-        most = MOST_COLLECTED // (rows * stream.n_trees) if stream.spec.layout.planes.collects else CHUNK_BLOCKS
-        if not most:
-            return Shapes(least)
-        large = Chunk(CHUNK_BLOCKS * rows, block) if most >= CHUNK_BLOCKS else None
-        return Shapes(Chunk(rows, block), large, (least, Chunk(rows, SMALL_BLOCK)))
+        return shapes_of(self.stream.spec, self.stream.n_trees, self.forest.n_features)
 
     def lower(self, n_instances: int) -> jax.stages.Lowered:
         """The program that merges chunks of so many instances."""
@@ -87,6 +75,22 @@ class Streamed(Engine):
         x = jax.ShapeDtypeStruct((chunk.rows, self.forest.trees.n_features), jnp.float32)
         number = None if chunk.rows == chunk.block else jax.ShapeDtypeStruct((), jnp.int32)
         return merge_chunk.lower(self.stream.spec, chunk.block, self.stream.arrays, x, None, number)
+
+
+def shapes_of(spec: Spec, n_trees: int, n_features: int) -> Shapes:
+    """The shapes of the calls of a stream of so many trees."""
+    if spec.form == "levels":
+        largest = block_size("levels", n_trees, 2 * n_features)
+        least, middle = (Chunk(min(size, largest), min(size, largest)) for size in (1024, 32768))
+        return Shapes(middle, Chunk(largest, largest), (least,))
+    rows = BLOCKS[0]
+    block = block_size("blocks", n_trees, n_features * (1 + spec.missing))
+    least = Chunk(SMALL_BLOCK, SMALL_BLOCK)
+    most = MOST_COLLECTED // (rows * n_trees) if spec.layout.planes.collects else CHUNK_BLOCKS
+    if not most:
+        return Shapes(least)
+    large = Chunk(CHUNK_BLOCKS * rows, block) if most >= CHUNK_BLOCKS else None
+    return Shapes(Chunk(rows, block), large, (least, Chunk(rows, SMALL_BLOCK)))
 
 
 def run_chunk(stream: Stream, combiner: Fold, readout: str | None, x, mask, chunk: Chunk, n_blocks: int) -> PyTree:

@@ -1,0 +1,6 @@
+"""The same answers over many devices and hosts: instances and trees dealt out over a mesh."""
+
+from ._shard import shard
+from ._sharded_forest import ShardedForest
+
+__all__ = ["ShardedForest", "shard"]

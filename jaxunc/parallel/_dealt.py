@@ -1,0 +1,76 @@
+"""Instances dealt out over 'data', and answers collected again."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from jaxunc.routing._drive import Part
+
+from ._grid import Grid
+from ._placed import first_of
+
+
+def stretch_of(grid: Grid, process: int, n_instances: int) -> int:
+    """Into stretches of which length the instances of a process are cut."""
+    return -(-n_instances // len(grid.rows_of(process)))
+
+
+class Deal(NamedTuple):
+    """How the instances of this process lie: in stretches of equal length, one for each of its places along 'data'."""
+
+    grid: Grid
+    n_instances: int
+    """Of this process."""
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """This process's places along 'data'."""
+        return self.grid.rows_of(self.grid.me)
+
+    @property
+    def stretch(self) -> int:
+        """Instances of a place."""
+        return stretch_of(self.grid, self.grid.me, self.n_instances)
+
+    def out(self, part: Part, array: np.ndarray, *axes: str | None) -> jax.Array:
+        """The rows of a part of every stretch, padded by zeros: ``[data rows …]``, along these axes of the mesh."""
+        dealt = np.zeros((len(self.places), part.chunk.rows, *array.shape[1:]), array.dtype)
+        for i in range(len(self.places)):
+            first, last = i * self.stretch, min((i + 1) * self.stretch, self.n_instances)
+            rows = array[min(first + part.start, last) : min(first + part.stop, last)]
+            dealt[i, : len(rows)] = rows
+        row_of = {place: i for i, place in enumerate(self.places)}
+
+        def own(index):
+            row = row_of[first_of(index)]
+            return dealt[row : row + 1, *index[1:]]
+
+        shape = (self.grid.n_data, *dealt.shape[1:])
+        return jax.make_array_from_callback(shape, self.grid.sharding("data", *axes), own)
+
+    def collected(self, parts: list[Part], answers: Iterable[PyTree]) -> PyTree:
+        """The answers of all parts for this process's instances, in their order."""
+        return jax.tree.map(lambda *found: jnp.asarray(self._joined(parts, found)), *answers)
+
+    def fetched(self, answer: PyTree) -> PyTree:
+        """An answer's rows of this process on the host, ``[places rows …]``; a number for all instances as it is."""
+        return jax.tree.map(self._on_host, answer)
+
+    def _on_host(self, array: jax.Array) -> np.ndarray:
+        if array.is_fully_addressable or not array.ndim:
+            return np.asarray(array)
+        found = np.empty((len(self.places), *array.shape[1:]), array.dtype)
+        for shard in array.addressable_shards:
+            found[self.places.index(first_of(shard.index)), *shard.index[1:]] = np.asarray(shard.data)[0]
+        return found
+
+    def _joined(self, parts: list[Part], found: tuple[np.ndarray, ...]) -> np.ndarray:
+        if not found[0].ndim:
+            return found[0]
+        rows = [answer[:, : part.stop - part.start] for part, answer in zip(parts, found, strict=True)]
+        by_place = np.concatenate(rows, axis=1)[:, : self.stretch]
+        return by_place.reshape(-1, *by_place.shape[2:])[: self.n_instances]

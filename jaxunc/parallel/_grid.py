@@ -1,0 +1,102 @@
+"""A mesh of devices as this library reads it: who has which instances and which trees."""
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+AXES = ("data", "tree")
+HOW = "jax.make_mesh((data, tree), ('data', 'tree')), for instance with (jax.device_count(), 1)"
+
+
+class Grid(NamedTuple):
+    """A mesh, and this process's part in it: static, hashable."""
+
+    mesh: Mesh
+    process_of: tuple[tuple[int, ...], ...]
+    """The process of each device, ``[data tree]``."""
+    me: int
+    """This process."""
+
+    @property
+    def n_data(self) -> int:
+        """Into how many parts instances are dealt."""
+        return len(self.process_of)
+
+    @property
+    def n_tree(self) -> int:
+        """Into how many parts trees are dealt."""
+        return len(self.process_of[0])
+
+    @property
+    def processes(self) -> tuple[int, ...]:
+        """The processes that have devices of the mesh."""
+        return tuple(sorted({process for row in self.process_of for process in row}))
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether all devices are this process's own."""
+        return self.processes == (self.me,)
+
+    @property
+    def spans(self) -> bool:
+        """Whether trees of one forest lie with several processes: these then score the same instances together."""
+        return any(len(set(row)) > 1 for row in self.process_of)
+
+    def rows_of(self, process: int) -> tuple[int, ...]:
+        """The places along 'data' at which a process has devices."""
+        return tuple(i for i, row in enumerate(self.process_of) if process in row)
+
+    def sharding(self, *axes: str | tuple[str, ...] | None) -> NamedSharding:
+        """Of an array whose leading axes lie along these of the mesh."""
+        return NamedSharding(self.mesh, P(*axes))
+
+    @property
+    def of_answers(self) -> P:
+        """How answers lie, ``[data rows …]``: each device has finished its part, unless a process would lack some."""
+        return P("data") if self.spans else P("data", "tree")
+
+
+def as_grid(mesh: Mesh) -> Grid:
+    """Read a mesh; raises a TypeError or ValueError (see `shard`) unless it fits."""
+    if not isinstance(mesh, Mesh):
+        raise TypeError(f"mesh is {mesh!r}; pass a mesh of devices: {HOW}.")
+    if set(mesh.axis_names) != set(AXES) or len(mesh.axis_names) != 2:
+        raise ValueError(
+            f"mesh has the axes {tuple(mesh.axis_names)}; expected the two axes 'data' (instances are dealt out) and "
+            f"'tree' (trees are): {HOW}. An axis that is not needed has size 1."
+        )
+    devices = mesh.devices if tuple(mesh.axis_names) == AXES else mesh.devices.T
+    if not devices.size:
+        raise ValueError(f"mesh has no devices (shape {devices.shape}); pass {HOW}.")
+    process_of = tuple(tuple(int(device.process_index) for device in row) for row in devices)
+    me = _process_at(devices)
+    # The same devices; on axes of the type Explicit, which is what `make_mesh` makes, not every operation is defined.
+    grid = Grid(Mesh(devices, AXES, axis_types=(AxisType.Auto, AxisType.Auto)), process_of, me)
+    _check_processes(grid)
+    return grid
+
+
+def _process_at(devices: np.ndarray) -> int:
+    return jax.process_index(devices.flat[0].client.platform)
+
+
+def _check_processes(grid: Grid) -> None:
+    if grid.me not in grid.processes:
+        raise ValueError(
+            f"mesh has devices of the processes {list(grid.processes)} alone, none of this process ({grid.me}), whose "
+            f"devices are {[str(device) for device in jax.local_devices()]}. Call shard in the processes that take "
+            "part, or make the mesh of jax.devices(), which has those of all."
+        )
+    own = {process: set(grid.rows_of(process)) for process in grid.processes}
+    for first in own:
+        for second in own:
+            if own[first] != own[second] and own[first] & own[second]:
+                raise ValueError(
+                    f"the rows of mesh (along 'data') that the processes {first} and {second} have devices in, "
+                    f"{sorted(own[first])} and {sorted(own[second])}, overlap in part: each process has its own "
+                    "instances, so two of them must have the same rows or none in common. Choose a size of 'tree' "
+                    "that divides the devices of a process, or is a multiple of them."
+                )

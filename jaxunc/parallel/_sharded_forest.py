@@ -1,0 +1,153 @@
+"""A bound forest over many devices."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+from jaxtyping import PyTree
+
+from jaxunc._checks import is_concrete
+from jaxunc.routing import BoundForest, Stream
+from jaxunc.routing._drive import Part, cut
+from jaxunc.routing._mask import as_mask
+from jaxunc.routing._streamed import shapes_of
+from jaxunc.tables._instances import as_instances
+
+from ._agreed import READOUTS, Call, calls_of_all, digest
+from ._dealt import Deal, stretch_of
+from ._grid import Grid
+from ._placed import Placed, on_every_device, place, trees_per_shard
+from ._programs import Program, finish_chunk, merge_and_finish, merge_chunk
+
+
+class ShardedForest:
+    """What `shard` returns: call it, or its read-outs, as a `BoundForest`, on data ``[instances features]``.
+
+    Each process passes its own instances and gets their answers; all processes of the mesh make the same calls. The
+    answer for an instance depends neither on the others nor on how many devices share them; without tree shards it is
+    the bound forest's to the last bit.
+    """
+
+    def __init__(self, bound: BoundForest, stream: Stream, grid: Grid):
+        self.bound = bound
+        self._grid, self._stream = grid, stream
+        self._combiner = on_every_device(grid, bound.combiner)
+        self._placed: dict[bool, Placed] = {False: place(grid, stream)}
+
+    def __call__(self, X, *, tree_mask=None) -> PyTree:
+        """What the rule's call returns: class scores ``[instances classes]`` for nearly all."""
+        return self._run(X, tree_mask, "class_scores")
+
+    def score(self, X, *, tree_mask=None) -> PyTree:
+        """The published binary score ``[instances]``, positive for class 1."""
+        return self._run(X, tree_mask, "score")
+
+    def probability(self, X, *, tree_mask=None) -> PyTree:
+        """Class probabilities ``[instances classes]``."""
+        return self._run(X, tree_mask, "probability")
+
+    def log_probability(self, X, *, tree_mask=None) -> PyTree:
+        """Logarithms of the class probabilities ``[instances classes]``."""
+        return self._run(X, tree_mask, "log_probability")
+
+    def answer(self, X, *, tree_mask=None) -> PyTree:
+        """All read-outs together."""
+        return self._run(X, tree_mask, None)
+
+    @property
+    def mesh(self) -> Mesh:
+        """The devices, ``('data', 'tree')``."""
+        return self._grid.mesh
+
+    @property
+    def arrays(self) -> list[jax.Array]:
+        """The packed trees and leaf tables as they lie on the devices: ``addressable_shards`` says how much on each."""
+        return jax.tree.leaves(self._placed[False].arrays)
+
+    def lower(self, n_instances: int, *, missing: bool = False) -> jax.stages.Lowered:
+        """The program that routes, merges and joins chunks of a batch of so many instances of all processes together,
+        for those who measure: ``.compile()`` it."""
+        part = self._parts(-(-n_instances // self._grid.n_data), missing)[0]
+        placed, shape = self._for(missing), (self._grid.n_data, part.chunk.rows, self.bound.forest.n_features)
+        x = jax.ShapeDtypeStruct(shape, jnp.float32, sharding=self._grid.sharding("data"))
+        number = None if part.chunk.rows == part.chunk.block else jax.ShapeDtypeStruct((), jnp.int32)
+        return merge_chunk.lower(self._program(placed, part), placed.arrays, placed.totals, x, None, number)
+
+    def _run(self, X, tree_mask, readout: str | None) -> PyTree:
+        values, mask, calls = self._agreed(X, tree_mask, readout)
+        grid, placed = self._grid, self._for(any(call.missing for call in calls.values()))
+        deal = Deal(grid, len(values))
+        longest = max(stretch_of(grid, process, call.n_instances) for process, call in calls.items())
+        parts = self._parts(longest, placed.spec.missing)
+        if mask is not None:
+            padding = grid.n_tree * trees_per_shard(grid, mask.shape[1]) - mask.shape[1]
+            mask = np.pad(mask, ((0, 0), (0, padding)))
+
+        def score(part: Part) -> PyTree:
+            x = deal.out(part, values)
+            in_mask = None if mask is None else deal.out(part, mask, None, "tree")
+            number = None if part.chunk.rows == part.chunk.block else np.int32(part.n_blocks)
+            inputs = (placed.arrays, placed.totals, x, in_mask, number)
+            program = self._program(placed, part)
+            if placed.spec.form == "levels":
+                return merge_and_finish(program, self._combiner, readout, *inputs)
+            return finish_chunk(grid, self._combiner, readout, merge_chunk(program, *inputs))
+
+        return deal.collected(parts, self._one_ahead(score, parts, deal))
+
+    def _one_ahead(self, score, parts: list[Part], deal: Deal):
+        """The answers on the host; an accelerator has the next part while one is fetched.
+
+        (On the host programs that wait for each other could take all of its threads.)
+        """
+        ahead = self._grid.mesh.devices.flat[0].platform != "cpu"
+        under_way = []
+        for part in parts:
+            under_way.append(score(part))
+            if len(under_way) > ahead:
+                yield deal.fetched(under_way.pop(0))
+        yield from map(deal.fetched, under_way)
+
+    def _agreed(self, X, tree_mask, readout: str | None):
+        """This process's data, checked, and what all processes are about to do."""
+        if not is_concrete(X, tree_mask):
+            raise TypeError(
+                "X or tree_mask is traced: a sharded forest runs programs of its own. Inside jit, grad or vmap use the "
+                "bound forest, or jaxunc.routing.Stream in a shard_map of your own."
+            )
+        forest, place_of, error = self.bound.forest, READOUTS.index(readout), None
+        values, mask, missing = np.zeros((0, forest.n_features), np.float32), None, False
+        try:
+            found, missing = as_instances(X, forest.trees.columns)
+            values = np.asarray(found)
+            mask = as_mask(tree_mask, len(values), forest.n_trees)
+            mask = None if mask is None else np.asarray(mask)
+        except (TypeError, ValueError) as caught:
+            error = caught
+        sums = digest(values, mask) if self._grid.spans else 0
+        own = Call(int(error is not None), len(values), int(missing), int(mask is not None), place_of, sums)
+        calls = calls_of_all(self._grid, own)
+        if error is not None:
+            raise error
+        return values, mask, calls
+
+    def _program(self, placed: Placed, part: Part) -> Program:
+        block = None if part.chunk.rows == part.chunk.block else part.chunk.block
+        return Program(self._grid, placed.spec, self.bound.forest.n_trees, block)
+
+    def _parts(self, n_instances: int, missing: bool) -> list[Part]:
+        """So many instances of one device, in parts."""
+        spec = self._stream.spec._replace(missing=missing)
+        n_trees = trees_per_shard(self._grid, self._stream.n_trees)
+        return cut(n_instances, shapes_of(spec, n_trees, self.bound.forest.n_features), 1)
+
+    def _for(self, missing: bool) -> Placed:
+        if missing not in self._placed:
+            trees = self.bound.forest.trees
+            with jax.default_device(next(iter(trees.feature.devices()))):
+                self._placed[missing] = place(self._grid, self._stream.for_missing(trees))
+        return self._placed[missing]
+
+    def __repr__(self) -> str:
+        forest, rule = self.bound.forest, type(self.bound.combiner).__name__
+        return f"ShardedForest({forest!r}, {rule}, data={self._grid.n_data}, tree={self._grid.n_tree})"

@@ -1,0 +1,223 @@
+"""Tests that need eight devices: `test_devices` runs this file in a process that has them.
+
+(The suite itself has one; virtual devices must be asked for before JAX starts.)
+"""
+
+import re
+from functools import lru_cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas
+import pytest
+
+import jaxunc as ju
+from jaxunc.combiners._lift import has_tree_fields
+from jaxunc.combiners._merge import merge_kinds
+from jaxunc.routing import _leaf_table
+from jaxunc.routing._by_rows import ByRows
+from tests._compilations import compilations
+from tests._forests import leaf_nodes, random_counts, toy_data, toy_forest, toy_model
+from tests._rules import RULES, make
+
+SHAPES = [(8, 1), (1, 8), (2, 4), (4, 2)]
+TREES = 11
+"""No multiple of any number of places along 'tree'."""
+COLLECTIVE = re.compile(r"= .* (all-to-all|all-gather|all-reduce|reduce-scatter|collective-permute)(-start)?\(")
+
+
+class Merged(ju.Fold):
+    """What a rule merges, unfinished: `finish` is the same program on the same statistic, and takes long to compile."""
+
+    rule: ju.Fold
+
+    @property
+    def merge(self):
+        return self.rule.merge
+
+    def lift(self, counts):
+        return self.rule.lift(counts)
+
+    def finish(self, stat):
+        return stat
+
+
+def grid(data: int, tree: int):
+    return jax.make_mesh((data, tree), ("data", "tree"))
+
+
+@lru_cache
+def forest_with_all_leaves(n_trees: int = TREES) -> ju.Forest:
+    """A fitted forest whose leaves were given all kinds of counts: interior, pure, tied, empty."""
+    forest = toy_forest(2, n_trees)
+    counts = random_counts(np.random.default_rng(7), (forest.n_trees, forest.n_nodes), 2)
+    return forest.with_counts(jnp.asarray(counts * leaf_nodes(forest)[..., None]))
+
+
+def merges() -> ju.Fold:
+    """Every kind of merge: sums, exact ones, extremes, collected planes, weights per tree."""
+    weighted = make("weighted_veto", 2, TREES)
+    return ju.Together(
+        sum=ju.Mean(), exact=ju.Pooling(), extreme=ju.Maximum(), collected=ju.Median(), weighted=weighted
+    )
+
+
+@lru_cache
+def bound(form: str = "blocks") -> ju.BoundForest:
+    return ju.bind(forest_with_all_leaves(), merges(), form=form)
+
+
+@lru_cache
+def mean() -> ju.BoundForest:
+    return ju.bind(forest_with_all_leaves(), ju.Mean())
+
+
+@lru_cache
+def answers(form: str = "blocks", masked: bool = False):
+    """By one device; under a mask of data with missing values."""
+    return bound(form).answer(data(missing=masked), tree_mask=mask_of(397) if masked else None)
+
+
+def data(n: int = 397, *, missing: bool = False) -> np.ndarray:
+    X = toy_data(2)[0][:n].copy()
+    if missing:
+        X[3, 0] = X[5, 1] = np.nan
+    return X
+
+
+def mask_of(n: int) -> np.ndarray:
+    return np.arange(n)[:, None] % 5 != np.arange(TREES) % 5
+
+
+def check_identical(answer, expected):
+    assert jax.tree.structure(answer) == jax.tree.structure(expected)
+    for a, b in zip(jax.tree.leaves(answer), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def check_close(answer, expected):
+    """1e-6 of the value, or of 1 where that is larger."""
+    assert jax.tree.structure(answer) == jax.tree.structure(expected)
+    parts = jax.tree_util.tree_leaves_with_path(expected)
+    for (path, b), a in zip(parts, jax.tree.leaves(answer), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6, err_msg=jax.tree_util.keystr(path))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_same_answers_as_on_one_device(shape):
+    sharded = ju.shard(bound(), grid(*shape))
+    check = check_identical if shape[1] == 1 else check_close
+    check(sharded.answer(data()), answers())
+    if shape in [(8, 1), (2, 4)]:
+        check(sharded.answer(data(missing=True), tree_mask=mask_of(397)), answers(masked=True))
+
+
+def kind_of(rule: ju.Fold):
+    """All that shards see of a rule: the merges, types and axes of its planes, and whether it differs by tree."""
+    table = jax.eval_shape(lambda: ju.routing.leaf_table(forest_with_all_leaves(), rule))
+    parts = zip(merge_kinds(rule.merge, table), jax.tree.leaves(table), strict=True)
+    return frozenset((merge, part.dtype.name, part.ndim) for merge, part in parts), has_tree_fields(rule)
+
+
+@pytest.mark.once
+def test_every_kind_of_rule_merges_as_on_one_device():
+    """The first rule of the table of each kind: those of one kind are the same program."""
+    rules = {name: make(name, 2, TREES) for name in RULES} | {"report": ju.decisions.CautiousReport(2.0)}
+    first = {kind_of(rule): name for name, rule in reversed(rules.items())}
+    assert 5 < len(first) < len(rules)
+    one = ju.bind(forest_with_all_leaves(), ju.Together(**{name: Merged(rules[name]) for name in first.values()}))
+    X, mask = data(missing=True), mask_of(397)
+    check_close(ju.shard(one, grid(2, 4)).answer(X, tree_mask=mask), one.answer(X, tree_mask=mask))
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("shape", SHAPES)
+def test_at_most_two_collectives(shape):
+    """One in fact, whatever the rule has: its planes travel together. None without tree shards."""
+    text = ju.shard(bound(), grid(*shape)).lower(397).compile().as_text()
+    found = [line.strip() for line in text.splitlines() if COLLECTIVE.search(line)]
+    assert len(found) == (shape[1] > 1), found
+
+
+@pytest.mark.once
+def test_the_form_for_accelerators():
+    sharded = ju.shard(bound("levels"), grid(2, 4))
+    check_close(sharded.answer(data(missing=True), tree_mask=mask_of(397)), answers("levels", True))
+
+
+@pytest.mark.once
+def test_batches_of_any_size_and_kind_share_programs():
+    X, one, sharded = np.tile(data(), (60, 1)), mean(), ju.shard(mean(), grid(4, 2))
+    whole = one.probability(X)
+    with compilations() as names:
+        for n in (0, 1, 3, 1023, 5000, 20_000):
+            check_close(sharded.probability(X[:n]), whole[:n])
+    assert sum(name == "jit(merge_chunk)" for name in names) <= 3
+    with compilations() as again:
+        for n in (2, 1024, 4999, 19_999):
+            assert sharded.probability(X[:n]).shape == (n, 2)
+    assert not any("chunk" in name for name in again)
+    frame = pandas.DataFrame(X[:9].astype(float))
+    for kind in (jnp.asarray(X[:9]), frame, np.asfortranarray(X[:9]), X[:9].astype(np.float64)):
+        check_close(sharded.probability(kind), whole[:9])
+
+
+@pytest.mark.once
+def test_every_readout():
+    sharded, X = ju.shard(mean(), grid(8, 1)), data(50)
+    check_identical(sharded(X), sharded.bound(X))
+    for name in ("score", "probability", "log_probability", "answer"):
+        check_identical(getattr(sharded, name)(X), getattr(sharded.bound, name)(X))
+    assert "data=8, tree=1" in repr(sharded)
+    assert sharded.mesh.size == 8
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("n_tree", [2, 4, 8])
+def test_a_device_has_its_own_trees_alone(n_tree):
+    n_trees = 16
+    one = ju.bind(forest_with_all_leaves(n_trees), ju.Pooling())
+    whole = sum(array.nbytes for array in jax.tree.leaves(one.engine.stream.arrays[:3]))
+    sharded = ju.shard(one, grid(8 // n_tree, n_tree))
+    on_device = dict.fromkeys(jax.devices(), 0)
+    for array in sharded.arrays:
+        for part in array.addressable_shards:
+            on_device[part.device] += part.data.nbytes
+    assert set(on_device.values()) == {whole // n_tree}
+
+
+@pytest.mark.once
+def test_meshes_of_any_order_and_kind():
+    """The axes by their names; 'Auto' or 'Explicit'; some of the devices."""
+    turned = jax.sharding.Mesh(np.array(jax.devices()).reshape(2, 4), ("tree", "data"))
+    auto = jax.make_mesh((2, 4), ("data", "tree"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+    three = jax.make_mesh((1, 3), ("data", "tree"), devices=jax.devices()[5:])
+    for mesh in (turned, auto, three):
+        check_close(ju.shard(mean(), mesh)(data(30)), mean()(data(30)))
+
+
+@pytest.mark.once
+def test_more_places_than_trees():
+    with pytest.raises(ValueError, match=r"8 places along 'tree', but the forest has 5 trees.*make_mesh\(\(8, 1\)"):
+        ju.shard(ju.bind(toy_forest(2, 5), ju.Mean()), grid(1, 8))
+
+
+@pytest.mark.once
+def test_a_leaf_table_that_would_be_large(monkeypatch):
+    """One device looks leaves up by their rows then; several have a share of the table each."""
+    monkeypatch.setattr(_leaf_table, "LARGEST_LEAF_TABLE", 0)
+    other = ju.bind(forest_with_all_leaves(), ju.Mean())
+    assert isinstance(other.engine, ByRows)
+    check_close(ju.shard(other, grid(2, 4))(data(30)), mean()(data(30)))
+
+
+@pytest.mark.once
+def test_a_forest_on_another_device_is_dealt_out_from_there():
+    """As for accelerators that it does not fit: bound on the host, dealt out to the others."""
+    with jax.default_device(jax.devices()[3]):
+        one = ju.bind(ju.from_sklearn(toy_model(2, TREES)), ju.Mean())
+    mesh = jax.make_mesh((1, 4), ("data", "tree"), devices=jax.devices()[4:])
+    sharded, X = ju.shard(one, mesh), data(30, missing=True)
+    assert {part.device for array in sharded.arrays for part in array.addressable_shards} == set(jax.devices()[4:])
+    check_close(sharded(X), one(X))

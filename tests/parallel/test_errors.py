@@ -1,0 +1,87 @@
+"""Meshes and forests that are refused, and what is said."""
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import AbstractMesh, Mesh
+
+import jaxunc as ju
+from tests._forests import toy_data, toy_forest
+from tests._refusal import refuses
+
+pytestmark = pytest.mark.once
+
+
+def mesh_of_one():
+    return jax.make_mesh((1, 1), ("data", "tree"))
+
+
+@pytest.fixture(scope="module")
+def bound():
+    return ju.bind(toy_forest(2), ju.Mean())
+
+
+@pytest.mark.parametrize(
+    "mesh",
+    [None, 8, jax.devices, AbstractMesh((8, 1), ("data", "tree"))],
+    ids=["none", "number", "function", "abstract"],
+)
+def test_no_mesh(mesh, bound):
+    with refuses(TypeError, "pass a mesh of devices.*make_mesh"):
+        ju.shard(bound, mesh)
+
+
+@pytest.mark.parametrize("names", [("data",), ("x", "y"), ("data", "trees"), ("data", "tree", "model")])
+def test_other_axes(names, bound):
+    with refuses(ValueError, r"mesh has the axes \(.*expected the two axes 'data'.*'tree'.*size 1"):
+        ju.shard(bound, jax.make_mesh((1,) * len(names), names))
+
+
+def test_a_mesh_without_devices(bound):
+    with refuses(ValueError, "mesh has no devices"):
+        ju.shard(bound, Mesh(np.empty((0, 1), object), ("data", "tree")))
+
+
+def test_what_is_no_bound_forest(bound):
+    vote = ju.stopping.bind_vote(toy_forest(2))
+    for other, match in ((toy_forest(2), "is a Forest; pass a bound forest"), (vote, "BoundVote.*stops early")):
+        with refuses(TypeError, match):
+            ju.shard(other, mesh_of_one())
+
+
+def test_a_traced_forest(bound):
+    def program(forest):
+        return ju.shard(ju.bind(forest, ju.Mean()), mesh_of_one()).bound(toy_data(2)[0])
+
+    with refuses(ValueError, "traced, so its trees cannot be placed"):
+        jax.jit(program)(toy_forest(2))
+
+
+def test_traced_instances(bound):
+    sharded = ju.shard(bound, mesh_of_one())
+    with refuses(TypeError, "X or tree_mask is traced.*use the bound forest"):
+        jax.jit(lambda X: sharded(X))(toy_data(2)[0])
+
+
+def test_empty_leaves_that_are_followed():
+    X = np.array([["a"], ["b"], ["c"], ["a"], ["b"], ["c"]] * 5, object)
+    numbers = np.arange(30)[:, None] % 7
+    X = np.hstack([X, numbers.astype(object)])
+    forest = ju.grow_random_trees(jax.random.key(0), X, np.arange(30) % 2, n_trees=3, nominal=np.array([True, False]))
+    assert forest.follows_forks
+    with refuses(ValueError, r"'sum' are followed by the host.*with_empty_leaves\('parent'\)"):
+        ju.shard(ju.bind(forest, ju.Mean()), mesh_of_one())
+    one = ju.bind(forest.with_empty_leaves("parent"), ju.Mean())
+    np.testing.assert_array_equal(ju.shard(one, mesh_of_one())(X), one(X))
+
+
+def test_data_as_a_bound_forest_refuses_them(bound):
+    sharded, X = ju.shard(bound, mesh_of_one()), toy_data(2)[0][:5]
+    with refuses(ValueError, "X has 5 features"):
+        sharded(X[:, :5])
+    with refuses(ValueError, "tree_mask has shape"):
+        sharded(X, tree_mask=np.ones((5, 3), bool))
+    with refuses(TypeError, "tree_mask has dtype"):
+        sharded(X, tree_mask=np.ones((5, 12)))
+    with refuses(ValueError, "this rule has no probability"):
+        ju.shard(ju.bind(toy_forest(2), ju.UncertaintyDecomposition()), mesh_of_one()).probability(X)
