@@ -154,7 +154,7 @@ def sweep(folder: Path, sizes: list[int], shapes: list[tuple[int, int]], repeats
     found = []
     for n_rows in sizes:
         data = make_data(folder, n_rows)
-        for n_trees, depth in shapes if n_rows <= 10**6 else shapes[:1]:
+        for n_trees, depth in shapes if n_rows == 10**6 else shapes[:1]:
             model = make_model(folder, n_trees, depth)
             kinds = [kind for kind in RUNS if kind != "sklearn" or n_rows <= with_sklearn]
             runs: dict[str, list[dict]] = {kind: [] for kind in kinds}

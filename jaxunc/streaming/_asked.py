@@ -1,6 +1,7 @@
 """Which bound model answers what: its own rule where that can, rules made for the rest, in few routings."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -11,6 +12,7 @@ from jaxunc.estimators._counted_forest import CountedForest
 from jaxunc.estimators._rule_classifier import RuleClassifier
 from jaxunc.forest import Forest
 from jaxunc.imprecise import Interval
+from jaxunc.parallel import ShardedForest, shard
 from jaxunc.routing import BoundForest, bind
 from jaxunc.stopping import BoundVote, bind_vote
 
@@ -37,29 +39,43 @@ class Model(NamedTuple):
 
     forest: Forest
     """With one kind of counts."""
-    bound: BoundForest | None
-    vote: BoundVote | None
+    bind: Callable[[Fold], Any]
+    """Binds further rules to the forest, as the model is bound."""
+    bound: BoundForest | ShardedForest | None = None
+    vote: BoundVote | None = None
+
+    @property
+    def rule(self) -> Fold | None:
+        """The model's own rule."""
+        return None if self.bound is None else _single(self.bound).combiner
 
 
 def model_of(model: Any) -> Model:
     """The parts of whatever streams; raises a TypeError for what does not."""
     if isinstance(model, BoundForest):
-        return Model(model.forest, model, None)
+        return Model(model.forest, partial(bind, model.forest, threads=model.threads), model)
+    if isinstance(model, ShardedForest):
+        forest, mesh = model.bound.forest, model.mesh
+        return Model(forest, lambda rule: shard(bind(forest, rule), mesh), model)
     if isinstance(model, BoundVote):
-        return Model(model.forest, None, model)
+        return Model(model.forest, partial(bind, model.forest), vote=model)
     if isinstance(model, Forest):
-        return Model(model, bind(model, Mean()), None)
+        return Model(model, partial(bind, model), bind(model, Mean()))
     if isinstance(model, CountedForest | RuleClassifier) and hasattr(model, "_bound"):
-        return Model(model.forest_, model._bound, None)
+        return Model(model.forest_, partial(bind, model.forest_), model._bound)
     raise TypeError(
-        f"model is a {type(model).__name__}; what streams is a bound forest, a bound vote, a forest, or a fitted "
-        "classifier with a forest of jaxunc."
+        f"model is a {type(model).__name__}; what streams is a bound or sharded forest, a bound vote, a forest, or a "
+        "fitted classifier with a forest of jaxunc."
     )
+
+
+def _single(bound: BoundForest | ShardedForest) -> BoundForest:
+    return bound.bound if isinstance(bound, ShardedForest) else bound
 
 
 def asked_of(model: Model, outputs: Sequence[str] | None, s: float, confidence: float) -> tuple[Asked, ...]:
     """Who answers each of the outputs; raises a ValueError for those that nobody can answer."""
-    kinds: Kinds = {} if model.bound is None else _kinds(shape_of(model.bound.forest, model.bound.combiner))
+    kinds: Kinds = {} if model.bound is None else _kinds(shape_of(model.bound))
     outputs = _default(kinds, model) if outputs is None else tuple(dict.fromkeys(outputs))
     own = [(part, tuple(name for name in outputs if name in names)) for part, names in kinds.items()]
     own = [(part, names) for part, names in own if names]
@@ -69,7 +85,7 @@ def asked_of(model: Model, outputs: Sequence[str] | None, s: float, confidence: 
     )
     left -= set(heard)
     if left & {"class", "probability", "score"}:
-        who = "a vote" if model.bound is None else type(model.bound.combiner).__name__
+        who = "a vote" if model.bound is None else type(model.rule).__name__
         can = sorted({name for names in kinds.values() for name in names}) if kinds else ["class", "trees_polled"]
         raise ValueError(f"outputs {sorted(left)} are not what {who} answers; it has {can}.")
     voters = [Asked(model.vote or bind_vote(model.forest, confidence=confidence), heard)] if heard else []
@@ -91,16 +107,18 @@ def _routed(model: Model, own: list, further: dict[str, tuple[Fold, tuple[str, .
     asked = [Asked(bound, names, part, f"{part}_" if part else "") for part, names in own]
     if not rules:
         return asked
-    if bound is not None and [part for part, _ in own] == [None] and bound.forest is model.forest:
-        bound = bind(model.forest, Together(own=bound.combiner, **rules), threads=bound.threads)
+    rule = model.rule
+    if rule is not None and rule.count_kinds == 1 and [part for part, _ in own] == [None]:
+        bound = model.bind(Together(own=rule, **rules))
         asked = [Asked(bound, own[0][1], "own")]
     else:
-        bound = bind(model.forest, Together(**rules))
+        bound = model.bind(Together(**rules))
     return asked + [Asked(bound, names, part) for part, (_, names) in further.items()]
 
 
-def shape_of(forest: Forest, rule: Fold) -> Any:
+def shape_of(bound: BoundForest | ShardedForest) -> Any:
     """The shapes and types of the answer for one instance."""
+    forest, rule = _single(bound).forest, _single(bound).combiner
     counts = jax.ShapeDtypeStruct((1, forest.n_trees, forest.count_table.shape[1]), forest.count_table.dtype)
     return jax.eval_shape(rule.answer, counts)
 

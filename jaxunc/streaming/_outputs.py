@@ -12,7 +12,6 @@ from jaxunc._checks import check_one_of
 from jaxunc.combiners import margin
 from jaxunc.decisions import CautiousAnswer, nondominated
 from jaxunc.estimators._rule_classifier import decisive
-from jaxunc.routing import BoundForest
 from jaxunc.stopping import BoundVote, Settled
 from jaxunc.tables import Columns, Encoded
 
@@ -46,7 +45,7 @@ class Outputs:
         found: dict[int, Any] = {}
         for one in self.asked:
             if id(one.bound) not in found:
-                ask = one.bound.answer if isinstance(one.bound, BoundForest) else one.bound
+                ask = one.bound if isinstance(one.bound, BoundVote) else one.bound.answer
                 found[id(one.bound)] = ask(rows)
         return [_part(one, found[id(one.bound)]) for one in self.asked]
 
@@ -80,8 +79,7 @@ def _blank(one: Asked, n_classes: int) -> Any:
     if isinstance(one.bound, BoundVote):
         zero = np.zeros(1, np.int32)
         return Settled(zero, zero, zero > 0, zero * 0.0, np.zeros((1, n_classes), np.int32), 1)
-    shape = shape_of(one.bound.forest, one.bound.combiner)
-    return _part(one, jax.tree.map(lambda part: np.zeros(part.shape, part.dtype), shape))
+    return _part(one, jax.tree.map(lambda part: np.zeros(part.shape, part.dtype), shape_of(one.bound)))
 
 
 def _part(one: Asked, answer: Any) -> Any:

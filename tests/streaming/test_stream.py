@@ -186,3 +186,13 @@ def test_what_is_no_model_or_source(frame, model):
         list(ju.stream(model, 3))
     with pytest.raises(FileNotFoundError, match="nowhere"):
         list(ju.stream(model, "nowhere.parquet"))
+
+
+def test_sharded_forests(frame, model):
+    import jax
+
+    mesh = jax.make_mesh((1, 1), ("data", "tree"))
+    bound = ju.bind(model.forest_, ju.EvidenceAccumulation(model.forest_.prior))
+    outputs = ["class", "probability", "uncertainty"]
+    found = whole(ju.stream(ju.shard(bound, mesh), frame, outputs=outputs, chunk_rows=300))
+    pd.testing.assert_frame_equal(found, whole(ju.stream(bound, frame, outputs=outputs)))
