@@ -17,6 +17,9 @@ from jaxunc.tables import Columns, Encoded
 
 from ._asked import OUTPUTS, Asked, asked_of, model_of, shape_of
 
+WHOLE = (2048, 8192)
+"""Rows of a small and a large call of compiled programs (`jaxunc.routing`)."""
+
 Named = dict[str, Any]
 """NumPy or Arrow arrays by the names of their columns."""
 
@@ -45,8 +48,7 @@ class Outputs:
         found: dict[int, Any] = {}
         for one in self.asked:
             if id(one.bound) not in found:
-                ask = one.bound if isinstance(one.bound, BoundVote) else one.bound.answer
-                found[id(one.bound)] = ask(rows)
+                found[id(one.bound)] = one.bound(rows) if isinstance(one.bound, BoundVote) else _padded(one.bound, rows)
         return [_part(one, found[id(one.bound)]) for one in self.asked]
 
     def columns(self, answers: list[Any]) -> Named:
@@ -80,6 +82,14 @@ def _blank(one: Asked, n_classes: int) -> Any:
         zero = np.zeros(1, np.int32)
         return Settled(zero, zero, zero > 0, zero * 0.0, np.zeros((1, n_classes), np.int32), 1)
     return _part(one, jax.tree.map(lambda part: np.zeros(part.shape, part.dtype), shape_of(one.bound)))
+
+
+def _padded(bound: Any, rows: Encoded) -> Any:
+    """The answers for rows padded to whole calls of the compiled programs: a ragged last chunk compiles no others."""
+    number = len(rows.values)
+    more = -number % (WHOLE[1] if number > WHOLE[1] else WHOLE[0])
+    answer = bound.answer(rows._replace(values=np.pad(rows.values, ((0, more), (0, 0)))) if more else rows)
+    return jax.tree.map(lambda part: part[:number] if part.ndim else part, answer) if more else answer
 
 
 def _part(one: Asked, answer: Any) -> Any:
