@@ -184,7 +184,7 @@ def killed(folder: Path, n_rows: int, seed: int = 0) -> dict:
     moments, rows, rng = [], [], random.Random(seed)
     while len(moments) < 3:
         run = subprocess.Popen(_command("files", model, data, again), stdout=subprocess.DEVNULL)
-        moments.append(3 + rng.random() * seconds / 3)
+        moments.append(rng.uniform(0.25, 0.5) * seconds)  # of which the first seconds start and compile
         time.sleep(moments[-1])
         os.kill(run.pid, signal.SIGKILL)
         run.wait()
@@ -214,7 +214,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[10**4, 10**5, 10**6, 2 * 10**7])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--with-sklearn", type=int, default=10**6, help="rows up to which scikit-learn is run, too")
-    parser.add_argument("--kill", type=int, default=4 * 10**6, help="rows of the run that is killed; 0: none")
+    parser.add_argument("--kill", type=int, default=2 * 10**7, help="rows of the run that is killed; 0: none")
     parser.add_argument("--folder", type=Path, help="where data are made (3 GB for 2·10^7 rows); default: temporary")
     parser.add_argument("--output", type=Path, help="default: print only")
     options = parser.parse_args(arguments)
