@@ -31,11 +31,11 @@ def draw_duels(finished: Finished, measure: str, title: str, rivals: Sequence[st
 
     figure = Figure(figsize=(2.6 * len(rivals), 2.9), layout="constrained")
     own = values(finished, "paper", "tpce", measure)
-    for place, rival in enumerate(rivals):
+    others = {rival: values(finished, "paper", rival, measure) for rival in rivals}
+    ends = np.nanmin([own, *others.values()]), np.nanmax([own, *others.values()])
+    for place, (rival, other) in enumerate(others.items()):
         ax = figure.add_subplot(1, len(rivals), place + 1)
-        other = values(finished, "paper", rival, measure)
-        better = own < other if measure == "brier" else own > other
-        _scatter(ax, other, own, better)
+        _scatter(ax, other, own, own < other if measure == "brier" else own > other, ends)
         ax.set(xlabel=METHODS[rival], ylabel="TPCE" if place == 0 else "", title=title if place == 0 else "")
     figure.savefig(path, metadata={"Date": None})
 
@@ -54,17 +54,17 @@ def draw_own(finished: Finished, path: Path) -> None:
     }
     for place, (title, (without, own)) in enumerate(pairs.items()):
         ax = figure.add_subplot(1, 2, place + 1)
-        _scatter(ax, without, own, own < without)
+        ends = min(without.min(), own.min()), max(without.max(), own.max())
+        _scatter(ax, without, own, own < without, ends)
         ax.set(xlabel="thresholds of the training set", ylabel="own thresholds" if place == 0 else "", title=title)
     figure.savefig(path, metadata={"Date": None})
 
 
-def _scatter(ax, x: np.ndarray, y: np.ndarray, better: np.ndarray) -> None:
+def _scatter(ax, x: np.ndarray, y: np.ndarray, better: np.ndarray, ends: tuple[float, float]) -> None:
     """Points around the diagonal; those where the method on the y axis is better filled, the others open."""
     there = np.isfinite(x) & np.isfinite(y)
-    ends = [min(x[there].min(), y[there].min()), max(x[there].max(), y[there].max())]
     margin = 0.04 * (ends[1] - ends[0])
-    ends = [ends[0] - margin, ends[1] + margin]
+    ends = (ends[0] - margin, ends[1] + margin)
     ax.plot(ends, ends, color="#999999", linewidth=0.8, zorder=1)
     ax.scatter(x[there & better], y[there & better], s=14, color=BETTER, zorder=2)
     ax.scatter(x[there & ~better], y[there & ~better], s=14, facecolors="none", edgecolors=WORSE, zorder=2)

@@ -1,0 +1,201 @@
+"""The study of transductive certainty: bags without the instance, own thresholds, cells to the byte, a page."""
+
+import jax
+import numpy as np
+import pytest
+
+import jaxunc as ju
+from benchmarks.data import DataSet
+from benchmarks.papers import costa2013 as study
+from benchmarks.papers import costa2013_bags as bags
+from benchmarks.papers import costa2013_methods as methods
+from benchmarks.papers import costa2013_numbers as numbers
+from benchmarks.papers import costa2013_own as own
+from benchmarks.papers import costa2013_page as page
+from benchmarks.papers import costa2013_reading as reading
+from benchmarks.papers import costa2013_sets as sets
+from benchmarks.papers import costa2013_tables as tables
+from jaxunc import transduction
+
+pytestmark = pytest.mark.once
+
+
+@pytest.fixture(scope="module")
+def small():
+    """A small set of both kinds of features, with three classes and values that come twice."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 45)
+    X = np.column_stack([(y + rng.normal(size=45)).round(1), rng.integers(0, 3, 45), rng.normal(size=45)])
+    return DataSet("glass", X, y, ("a", "b", "c"), np.array([False, True, False]), (), {})
+
+
+def test_folds():
+    y = np.repeat([0, 1, 2], [61, 30, 9])
+    parts = list(sets.folds("glass", y))
+    assert sorted(np.concatenate([test for _, test in parts]).tolist()) == list(range(100))
+    for train, test in parts:
+        assert not set(train) & set(test)
+        assert len(train) + len(test) == 100
+        assert np.abs(np.bincount(y[test], minlength=3) - [6.1, 3, 0.9]).max() < 1
+    assert len(list(sets.folds("letter", y))) == sets.FOLDS_RUN["letter"]
+    assert len(set(sets.SETS)) == 48
+    assert sets.protocols("iris") == ("loo", "folds", "own")
+    assert sets.protocols("letter") == ("folds",)
+
+
+def test_bags_are_grown_without_their_instance(small):
+    n = len(small.y)
+    rows = bags.drawn_outside(np.random.default_rng(0), n, 4)
+    outside = np.array([np.bincount(row, minlength=n) == 0 for row in rows])
+    assert outside.sum(axis=0).min() == 4
+    assert outside[:-1].sum(axis=0).min() == 3, "no more samples than it takes"
+    counts = bags.left_out_counts(small, 4)
+    assert counts.shape == (n, 4, 3)
+    chosen = np.flatnonzero(outside[:, 7])[:4]
+    forest = ju.grow_greedy_trees(small.X, small.y, samples=rows[chosen], nominal=small.nominal)
+    np.testing.assert_array_equal(counts[7], np.asarray(ju.leaf_counts(forest, small.X[7:8]))[0])
+
+
+def test_own_thresholds_are_those_of_whole_trees(small):
+    counts = own.own_threshold_counts(small)
+    for i in (0, 11, 23):
+        for label in range(3):
+            y = small.y.copy()
+            y[i] = label
+            tree = ju.grow_greedy_trees(small.X, y, nominal=small.nominal)
+            np.testing.assert_array_equal(counts[i, label], np.asarray(ju.leaf_counts(tree, small.X[i : i + 1]))[0, 0])
+    without = transduction.leave_one_out_leaf_counts(small.X, small.y, nominal=small.nominal)
+    assert own.agreeing(counts) > own.agreeing(without)
+    assert own.agreeing(np.array([[[2, 0], [0, 2]], [[2, 0], [3, 0]]])) == 0.5
+
+
+def test_a_cell_of_each_protocol(small):
+    for protocol in study.RUNS:
+        cell = study.Cell("glass", protocol)
+        found = study.run_cell(cell, small)
+        assert study._is_sound(found, cell)
+        assert (found["n"], found["features"], found["classes"]) == (45, 3, 3)
+        for name, of in found.items():
+            if name.startswith(("tree", "tpce", "bag", "many", "batch")):
+                assert 0 <= of[0] <= 2, name
+                assert all(0 <= value <= 1 for value in of[1:]), name
+    probs = ju.leave_one_out_certainty(small.X, small.y, nominal=small.nominal)
+    brier = float(ju.metrics.brier_score(probs, small.y))
+    assert study.run_cell(study.Cell("glass", "loo"), small)["tpce"][0] == pytest.approx(brier, abs=1e-5)
+
+
+def test_called_reliable():
+    correct = np.arange(200) % 4 > 0
+    assert methods.called_reliable(np.where(correct, 0.9, 0.4), correct) == [150, 150, 50, 0]
+    called, right, others, right_too = methods.called_reliable(np.full(200, 0.5), correct)
+    assert (called + others, right + right_too) == (200, 150)
+
+
+def _record(cell, place):
+    """A made-up cell."""
+    rng = np.random.default_rng([place, len(cell.protocol)])
+    found = {"n": 50, "features": 4, "classes": 2, "agreeing": round(rng.random(), 6), "n_tests": 50}
+    names = [*numbers.METHODS, *(f"{of}_{rule}" for of in ("tpce", "tree") for rule in page.READ_OUTS)]
+    found |= {name: [*rng.random(4).round(6).tolist()] for name in names}
+    return found | {"called": {name: [30, 25, 20, 10] for name in ("kk", "tpce", "tree_laplace")}}
+
+
+def test_killed_and_resumed_it_ends_with_the_same_bytes(tmp_path, monkeypatch):
+    monkeypatch.setattr(jax, "clear_caches", lambda: None)  # other tests want theirs
+    monkeypatch.setattr(study, "load", lambda name, folder: None)
+    run = []
+
+    def run_cell(cell, data):
+        run.append(cell)
+        return _record(cell, sets.SETS.index(cell.data))
+
+    monkeypatch.setattr(study, "run_cell", run_cell)
+    names = list(sets.SETS[:8])
+    whole = study.run_all(
+        names,
+        None,
+        tmp_path,
+    )
+    path = tmp_path / "cells" / "iris.jsonl"
+    content = path.read_bytes()
+    lines = content.splitlines(keepends=True)
+    for begun in (lines[0], lines[0] + lines[1][:40], lines[0] + lines[2], lines[0] + b"{}\n"):
+        path.write_bytes(begun)
+        run.clear()
+        assert study.run_all(names, None, tmp_path) == whole
+        assert run == study.cells("iris")[1:]
+        assert path.read_bytes() == content
+    study.write_page(tmp_path)
+    text = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "8 sets" in text
+    assert " nan" not in text
+    for number in (3, 4, 5, 6):
+        assert (tmp_path / f"figure-{number}.svg").stat().st_size > 3000
+
+
+def test_duels():
+    better, worse = np.array([0.1, 0.2, np.nan, 0.3, 0.4]), np.array([0.2, 0.2, 0.1, 0.5, 0.3])
+    found = numbers.against(better, worse, "brier")
+    assert (found.score, found.verdict) == ("2/1/1", "not apart")
+    assert (found.mean, found.other) == (pytest.approx(0.25), pytest.approx(0.3))
+    assert numbers.against(better, worse, "auc").score == "1/1/2"
+    steps = np.arange(10) / 100
+    assert numbers.against(steps, steps + 0.1 + steps, "brier").verdict == "ahead"
+    assert numbers.against(steps, steps + 0.1 + steps, "auc").verdict == "behind"
+    assert [numbers.p_in_words(p) for p in (0.00001, 0.5686, np.nan)] == ["< 0.0001", "0.5686", "–"]
+
+
+def test_lines_are_broken_anew():
+    text = reading.filled("A paragraph\nof two lines.\n\n* a point " + "word " * 30 + "\n* p = 0.5\n\nThe end.")
+    assert text.split("\n")[:2] == ["A paragraph of two lines.", ""]
+    assert text.endswith("\n* p = 0.5\n\nThe end.")
+    assert max(map(len, text.split("\n"))) <= 120
+
+
+def test_tables_of_the_paper():
+    assert all(of.wins + of.ties + of.losses == 48 for of in tables.DUELS.values())
+    for measure, rival in tables.DUELS:
+        means = tables.AVERAGES[measure]
+        assert (means["tpce"] < means[rival]) == (measure == "brier")
+
+
+@pytest.fixture(scope="module")
+def kept():
+    """The committed cells."""
+    return study.finished(study.RESULTS)
+
+
+def test_what_the_page_says(kept):
+    said = " ".join(reading.reading(kept).split())
+    duel = {
+        (protocol, measure, rival): numbers.duel(kept, protocol, measure, rival)
+        for protocol in ("paper", "folds")
+        for measure in ("brier", "auc", "reliability")
+        for rival in ("tree", "bag", "tree_laplace", "bag_laplace")
+    }
+    for measure in ("brier", "auc", "reliability"):
+        assert duel["paper", measure, "tree"].verdict == "ahead", "every published direction against trees"
+        lead, smoothed = duel["paper", measure, "tree"], duel["paper", measure, "tree_laplace"]
+        assert (smoothed.other - lead.other) / (lead.mean - lead.other) > 0.7, "smoothing accounts for most"
+        assert duel["paper", measure, "tree_laplace"].verdict == "not apart"
+        assert duel["paper", measure, "bag_laplace"].verdict != "ahead"
+    assert '**"Better ranking": holds against trees**' in said
+    assert "its tendency holds. It is the same against the smoothed tree" in said, "what doubt pays for rests on it"
+    both = {name: found for name, found in kept.items() if "loo" in found}
+    for rival in ("tree_laplace", "bag_laplace"):
+        loo, folds = (numbers.duel(both, of, "reliability", rival) for of in ("loo", "folds"))
+        assert loo.mean - loo.other > folds.mean - folds.other + 0.01, "ten folds are less kind"
+    assert numbers.duel(kept, "folds", "accuracy", "tree_laplace").verdict == "ahead"
+    assert numbers.duel(kept, "paper", "brier", "many").losses > numbers.duel(kept, "paper", "brier", "many").wins
+    there = {name: found for name, found in kept.items() if "own" in found}
+    assert page.own_duel(there, "brier").verdict == "behind", "own thresholds do harm"
+    assert page.own_duel(there, "auc").verdict == page.own_duel(there, "reliability").verdict == "not apart"
+    briers = [
+        numbers.average(kept, "folds", of, "brier") for of in ("tree", "bag", "tree_laplace", "bag_laplace", "tpce")
+    ]
+    assert numbers.average(kept, "folds", "batch", "brier") > max(briers), "the worst of all"
+
+
+def test_the_committed_page_is_made_of_the_committed_cells(kept, tmp_path):
+    text = page.study_page(kept, tmp_path)
+    assert text == (study.RESULTS / "README.md").read_text(encoding="utf-8")
