@@ -63,6 +63,7 @@ Wins/ties/losses are those of TPCE; *told apart* means p < .05.
 """
 WIDTH = 120
 HOLDS = {"ahead": "holds", "not apart": "not told apart", "behind": "the reverse"}
+COMPARABLE = {"ahead": "it is ahead", "not apart": "holds", "behind": "it is behind"}
 
 
 def reading(finished: Finished) -> str:
@@ -94,8 +95,7 @@ def _tables(finished: Finished) -> dict:
     said: dict = {}
     for (measure, rival), printed in DUELS.items():
         of, key = duel(finished, "paper", measure, rival), f"{measure}_{rival}"
-        claim = "not apart" if key == "brier_bag" else "ahead"
-        said[key] = "holds" if of.verdict == claim else HOLDS[of.verdict]
+        said[key] = (COMPARABLE if key == "brier_bag" else HOLDS)[of.verdict]
         said[f"{key}_said"] = in_words(of)
         said[f"{key}_paper"] = f"{printed.wins}/{printed.ties}/{printed.losses}"
     own, bag = (values(finished, "paper", name, "brier") for name in ("tpce", "bag"))
