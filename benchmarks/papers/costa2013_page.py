@@ -146,7 +146,7 @@ def _scales(finished: Finished) -> str:
         f"{METHODS[name]} {brier_by_class(finished, 'paper', name):.3f} (paper {AVERAGES['brier'][name]:.3f})"
         for name in ("tpce", "tree", "bag")
     )
-    return f"Divided by the number of classes, which the paper's sizes suggest: {shown}."
+    return filled(f"Divided by the number of classes, which the paper's sizes suggest: {shown}.")
 
 
 def _folds(finished: Finished) -> str:

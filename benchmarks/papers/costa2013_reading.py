@@ -1,5 +1,6 @@
 """What the cells of the study of Costa, Verwer and Blockeel 2013 say of its claims."""
 
+import re
 import textwrap
 
 import numpy as np
@@ -79,7 +80,7 @@ def filled(text: str) -> str:
     for part in map(str.strip, text.strip().replace("\n* ", "\n\n* ").split("\n\n")):
         point = part.startswith("* ")
         lines += [""] * (bool(lines) and not (point and lines[-1].startswith(("* ", "  "))))
-        words = " ".join(part.split()).replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
+        words = re.sub(" ([<=]) ", "\N{NO-BREAK SPACE}\\1\N{NO-BREAK SPACE}", " ".join(part.split()))
         broken = textwrap.wrap(words, WIDTH, subsequent_indent="  " * point, break_on_hyphens=False)
         lines += [line.replace("\N{NO-BREAK SPACE}", " ") for line in broken]
     return "\n".join(lines)

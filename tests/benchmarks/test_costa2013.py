@@ -178,7 +178,7 @@ def test_what_the_page_says(kept):
             assert duel["paper", measure, "tree"].verdict == "ahead", "the published directions"
         lead, smoothed = duel["paper", measure, "tree"], duel["paper", measure, "tree_laplace"]
         assert (smoothed.other - lead.other) / (lead.mean - lead.other) > 0.7, "smoothing accounts for most"
-        assert duel["paper", measure, "tree_laplace"].verdict == "not apart"
+        assert duel["paper", measure, "tree_laplace"].verdict != "ahead"
         assert duel["paper", measure, "bag_laplace"].verdict != "ahead"
     assert '**"Better ranking": holds against trees**' in said
     assert "its tendency holds. It is the same against the smoothed tree" in said, "what doubt pays for rests on it"
