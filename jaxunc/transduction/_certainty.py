@@ -1,7 +1,5 @@
 """How certain a class is, by the trees that are induced once the instance has been given each label."""
 
-from collections.abc import Callable
-
 import numpy as np
 from jaxtyping import Float, Int32, Num
 
@@ -11,10 +9,9 @@ from jaxunc.growing._entropy_table import entropy_table
 from jaxunc.growing._greedy_trees import checked_limits
 from jaxunc.growing._presorted import Presorted, Queries, as_queries, presort
 
-from ._grouped import Grouped
+from ._grouped import descend_grouped
+from ._pairs import Pairs, Progress
 from ._settings import Settings
-
-Progress = Callable[[int, int], None]
 
 
 def transductive_certainty(
@@ -233,7 +230,9 @@ def counts_of(
     sample: Presorted, queries: Queries | None, settings: Settings, inductive: bool, progress: Progress | None
 ) -> Int32[np.ndarray, "instances labels classes"]:
     """Leaf counts for a training set that is sorted already; without queries, by leaving out each of it."""
-    return Grouped(sample, queries, settings, inductive).leaf_counts(progress)
+    pairs = Pairs(sample, queries, settings, inductive, progress)
+    descend_grouped(pairs)
+    return pairs.leaf_counts
 
 
 def settings_of(sample: Presorted, candidates: str, min_leaf: int) -> Settings:
