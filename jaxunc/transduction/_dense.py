@@ -103,7 +103,8 @@ def _follow_on_host(pairs: Pairs, own: np.ndarray, dense: Dense, inserted: Inser
         goes = ~ends
         own, inserted, chosen = own[goes], inserted.rows(goes), chosen[goes]
         side = inserted.has[np.arange(len(own)), chosen]
-        np.logical_and(inserted.members, dense.passes[chosen] == side[:, None], out=inserted.members)
+stays = dense.passes[chosen] == side[:, None]
+        inserted = inserted._replace(members=inserted.members & stays)
 
 
 def _follow_on_device(pairs: Pairs, own: np.ndarray, dense: Dense, inserted: Inserted) -> None:

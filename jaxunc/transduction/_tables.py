@@ -3,7 +3,7 @@
 NumPy's arrays and JAX's alike: all forms read the rules of this file.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Array, Bool, Int, Int64
@@ -22,7 +22,7 @@ class Change(NamedTuple):
     @property
     def added(self):
         """How many more instances there are."""
-        return (self.gained >= 0) * 1 - self.removed
+        return _as_integer(self.gained >= 0) - self.removed
 
     @property
     def removed(self) -> int:
@@ -32,12 +32,12 @@ class Change(NamedTuple):
     @property
     def differs(self):
         """0 if what is left out comes back."""
-        return 1 if self.lost is None else (self.gained != self.lost) * 1
+        return 1 if self.lost is None else _as_integer(self.gained != self.lost)
 
     @property
     def gains(self):
         """Whether the class ``gained`` has one more in the end."""
-        return (self.gained >= 0) * self.differs
+        return _as_integer(self.gained >= 0) * self.differs
 
 
 def side_scores(
@@ -46,14 +46,14 @@ def side_scores(
     outside: Int[Array | np.ndarray, "classes *tests"],
     change: Change,
     min_leaf,
-) -> tuple[Int64[Array | np.ndarray, "*tests"], Int64[Array | np.ndarray, "*tests"]]:
-    """The scores of all tests if the change happens inside, and if it happens outside.
+) -> tuple[Any, Any]:
+    """The scores of all tests if the change happens inside, and if it happens outside: int64 ``[*tests]`` each.
 
     A score is Σ_c F(n_c) - F(n) of both sides, minus n times the conditional entropy; it is the lowest where a side is
     smaller than ``min_leaf`` with the instance. Where the side has none of the class that loses one, it has no meaning.
     """
     where, maximum = (getattr(inside.__array_namespace__(), name) for name in ("where", "maximum"))
-    n_inside, n_outside = inside.sum(axis=0), outside.sum(axis=0)
+    n_inside, n_outside = (counts.sum(axis=0, dtype=counts.dtype) for counts in (inside, outside))
     base = entropy[inside].sum(axis=0)
     base += entropy[outside].sum(axis=0)
     found = []
@@ -68,6 +68,11 @@ def side_scores(
             scores -= entropy[kept] - entropy[kept - change.differs]
         found.append(where((own + change.added < min_leaf) | (other < min_leaf), LOWEST, scores))
     return found[0], found[1]
+
+
+def _as_integer(flag):
+    """0 or 1; of a flag that is traced, too."""
+    return flag.astype(np.int32) if hasattr(flag, "astype") else int(flag)
 
 
 def _is_nothing(number) -> bool:
@@ -113,7 +118,7 @@ class Beside(NamedTuple):
     """The class of the value above; -1 for several."""
 
 
-def cuts_beside(beside: Beside, boundaries: bool):
+def cuts_beside(beside: Beside, boundaries: bool) -> tuple[Any, Any]:
     """Whether the cuts below and above an instance that is left out are tests without it.
 
     If nobody shares its value only one of the two partitions is left, with the instance on the side of the nearer
