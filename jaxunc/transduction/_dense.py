@@ -103,7 +103,7 @@ def _follow_on_host(pairs: Pairs, own: np.ndarray, dense: Dense, inserted: Inser
         goes = ~ends
         own, inserted, chosen = own[goes], inserted.rows(goes), chosen[goes]
         side = inserted.has[np.arange(len(own)), chosen]
-stays = dense.passes[chosen] == side[:, None]
+        stays = dense.passes[chosen] == side[:, None]
         inserted = inserted._replace(members=inserted.members & stays)
 
 
