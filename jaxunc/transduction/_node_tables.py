@@ -115,7 +115,7 @@ def _table(known: Known, members, gained, lost, *, min_leaf, rules: Rules) -> Ta
 def _numeric(known: Known, members, totals, change: Change, min_leaf, rules: Rules) -> NumericTable:
     k, at = rules.n_classes, jnp.arange(len(members), dtype=jnp.int32)
     # Sorted by value, and those of a value by class: it has several if the first and the last differ.
-    width = jnp.int32 if known.label.shape[0] * k < 2**31 else jnp.int64
+    width = jnp.int32 if (known.label.shape[0] + 1) * k < 2**31 else jnp.int64
     keys = jnp.sort(known.rank[:, members].astype(width) * k + known.label[members].astype(width), axis=1)
     rank, label = (part.astype(jnp.int32) for part in jnp.divmod(keys, k))
     step = rank[:, 1:] != rank[:, :-1]

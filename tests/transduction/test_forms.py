@@ -67,7 +67,7 @@ def answers(form: str, X, y, queries, settings) -> list[np.ndarray]:
 def test_the_same_integers(kind, n_classes, missing, rng):
     X, y, queries, nominal = a_set(rng, kind, n_classes, missing)  # one set: its programs serve all settings
     for candidates, min_leaf in product(("boundary", "all"), range(1, 6)):
-        if min_leaf % 2 != (candidates == "all") and kind != "nominal":
+        if min_leaf % 2 != (candidates == "all"):
             continue  # three of one rule, two of the other
         settings = {"nominal": nominal, "candidates": candidates, "min_leaf": min_leaf}
         expected = answers("grouped", X, y, queries, settings)
