@@ -13,6 +13,8 @@ from jaxunc.growing._presorted import as_queries, presort
 from jaxunc.tables._fit import holds_numbers
 from jaxunc.transduction import label_average
 from jaxunc.transduction._certainty import counts_of, settings_of
+from jaxunc.transduction._forms import check_form
+from jaxunc.transduction._pairs import Pairs
 
 
 class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
@@ -27,6 +29,8 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
         How trees are induced: see `jaxunc.transduction.transductive_certainty`.
     combiner
         How the leaves become probabilities: a rule, or None for the mean of Laplace's estimates.
+    form
+        How it is computed: see `jaxunc.transduction.transductive_certainty`.
     block_size
         Instances that are answered at a time. Larger blocks share more of their work, smaller ones need less memory.
     progress
@@ -67,6 +71,7 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
         candidates="boundary",
         min_leaf=2,
         combiner=None,
+        form="auto",
         block_size=16384,
         progress=None,
     ):
@@ -74,6 +79,7 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
         self.candidates = candidates
         self.min_leaf = min_leaf
         self.combiner = combiner
+        self.form = form
         self.block_size = block_size
         self.progress = progress
 
@@ -88,6 +94,7 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
             Their labels.
         """
         checked_limits(self.candidates, self.min_leaf, None, "min_leaf")
+        check_form(self.form)
         if (
             isinstance(self.block_size, bool)
             or not isinstance(self.block_size, int | np.integer)
@@ -111,7 +118,7 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
         settings = settings_of(sample, self.candidates, self.min_leaf)
         for begin in range(0, queries.n, self.block_size):
             block = queries.rows(slice(begin, begin + self.block_size))
-            parts.append(counts_of(sample, block, settings, False, None))
+            parts.append(counts_of(Pairs(sample, block, settings), self.form))
             if self.progress is not None:
                 self.progress(begin + block.n, queries.n)
         return np.concatenate(parts)

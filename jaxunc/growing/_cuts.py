@@ -38,7 +38,7 @@ class Cuts(NamedTuple):
     @property
     def is_boundary(self) -> Bool[np.ndarray, " cuts"]:
         """Whether instances of the two values have different classes."""
-        return (self.lower_class != self.upper_class) | (self.lower_class < 0)
+        return parts_classes(self.lower_class, self.upper_class)
 
 
 def find_cuts(sample: Presorted, order: Int[np.ndarray, "numeric members"], boundaries: bool) -> Cuts:
@@ -63,7 +63,7 @@ def find_cuts(sample: Presorted, order: Int[np.ndarray, "numeric members"], boun
     inner = column < m - 1
     if boundaries:
         alike = np.zeros(len(end), bool)
-        alike[:-1] = (block_class[:-1] == block_class[1:]) & (block_class[:-1] >= 0)
+        alike[:-1] = ~parts_classes(block_class[:-1], block_class[1:])
         inner &= ~alike
     chosen = np.flatnonzero(inner)
     place, size = end[chosen], column[chosen] + 1
@@ -83,10 +83,15 @@ def find_cuts(sample: Presorted, order: Int[np.ndarray, "numeric members"], boun
     )
 
 
-def halfway(below: np.ndarray, above: np.ndarray) -> np.ndarray:
+def parts_classes(lower, upper):
+    """Whether a cut is between different classes: those of the values below and above, -1 for several."""
+    return (lower != upper) | (lower < 0)
+
+
+def halfway(below, above):
     """A threshold that parts two values: no less than the lower, less than the upper."""
     middle = (below + above) / 2
-    return np.where(middle < above, middle, below)
+    return middle.__array_namespace__().where(middle < above, middle, below)
 
 
 def _class_counts(label: np.ndarray, place: np.ndarray, size: np.ndarray, n_classes: int) -> np.ndarray:

@@ -118,7 +118,7 @@ def check_shape(shape: tuple[int, ...], columns: Columns, name: str) -> None:
         raise ValueError(f"{name} has shape {shape}; expected (instances, features).{hint}")
     if shape[1] != columns.number:
         raise ValueError(
-            f"{name} has {shape[1]} features, but the forest was grown on {columns.number}. "
+            f"{name} has {shape[1]} features, but the training data had {columns.number}. "
             "Pass the same columns in the same order."
         )
 
@@ -130,12 +130,12 @@ def _check_names(found: tuple[str, ...], columns: Columns, name: str) -> None:
     absent, unknown = [c for c in known if c not in set(found)], [c for c in found if c not in set(known)]
     if absent or unknown:
         raise ValueError(
-            f"{name}'s columns are not those that the forest was grown on: missing {absent[:5]}, unexpected "
+            f"{name}'s columns are not those of the training data: missing {absent[:5]}, unexpected "
             f"{unknown[:5]} ({len(absent)} and {len(unknown)} in all)."
         )
     raise ValueError(
-        f"{name}'s columns are in another order than the forest's; pass {name}[list(columns.names)], with the columns "
-        "that the forest knows."
+        f"{name}'s columns are in another order than the training data's; pass {name}[list(columns.names)], with the "
+        "columns that are known."
     )
 
 

@@ -1,7 +1,5 @@
 """How certain a class is, by the trees that are induced once the instance has been given each label."""
 
-from collections.abc import Callable
-
 import numpy as np
 from jaxtyping import Float, Int32, Num
 
@@ -9,12 +7,11 @@ from jaxunc._checks import check_class_axis, check_counts
 from jaxunc.combiners import Fold
 from jaxunc.growing._entropy_table import entropy_table
 from jaxunc.growing._greedy_trees import checked_limits
-from jaxunc.growing._presorted import Presorted, Queries, as_queries, presort
+from jaxunc.growing._presorted import Presorted, as_queries, presort
 
-from ._grouped import Grouped
+from ._forms import check_form, descend
+from ._pairs import Pairs, Progress
 from ._settings import Settings
-
-Progress = Callable[[int, int], None]
 
 
 def transductive_certainty(
@@ -26,6 +23,7 @@ def transductive_certainty(
     candidates: str = "boundary",
     min_leaf: int = 2,
     combiner: Fold | None = None,
+    form: str = "auto",
     progress: Progress | None = None,
 ) -> Float[np.ndarray, "instances classes"]:
     r"""Class probabilities by transduction: each instance is inserted with each label, and a tree learned each time.
@@ -53,6 +51,11 @@ def transductive_certainty(
     combiner
         How the k leaves become probabilities, in place of (1), which is the mean of Laplace's estimates: any rule with
         a probability, for instance ``Mean(scorer)``, or `SmoothedMean` with a prior fitted to the tree's leaves.
+    form
+        How it is computed; the counts are the same. ``"grouped"``: on the host, sample by sample. ``"nodes"``: many
+        padded samples in one program, for accelerators. ``"dense"``: all pairs in step, for nominal features alone.
+        ``"auto"``: dense where it applies and is small enough, nodes where JAX's backend is an accelerator and the
+        problem is large, else grouped.
     progress
         Called with the number of pairs (x, c) that are finished and of all, now and then.
 
@@ -65,7 +68,8 @@ def transductive_certainty(
     Raises
     ------
     TypeError, ValueError
-        As `jaxunc.growing.grow_greedy_trees`; if X has other columns, or for more than 2²⁶ instances.
+        As `jaxunc.growing.grow_greedy_trees`; if X has other columns, for more than 2²⁶ instances, or if the form is
+        dense and a feature is numeric.
 
     Notes
     -----
@@ -74,7 +78,7 @@ def transductive_certainty(
     its scores. The values of x make no thresholds, x counts in the gains. Gains are compared as integers, and of equal
     ones the first feature's wins, at its lowest threshold: another rule of ties makes other leaves (2 % of them on
     iris, 39 % on tic-tac-toe). A missing number lies below all others, a missing nominal value is a value of its own.
-    Each answer is independent of the batch. On the host; not traceable. Increasing maps of a feature that keep halfway
+    Each answer is independent of the batch. Not traceable. Increasing maps of a feature that keep halfway
     points halfway, and other names of the classes in the same order, change nothing.
 
     References
@@ -89,8 +93,8 @@ def transductive_certainty(
     >>> print(ju.transduction.transductive_certainty(X[1:], y[1:], X[:1]).round(3))
     [[0.95  0.025 0.025]]
     """
-    settings = {"nominal": nominal, "candidates": candidates, "min_leaf": min_leaf}
-    return label_average(transductive_leaf_counts(X_train, y_train, X, **settings, progress=progress), combiner)
+    settings = {"nominal": nominal, "candidates": candidates, "min_leaf": min_leaf, "form": form, "progress": progress}
+    return label_average(transductive_leaf_counts(X_train, y_train, X, **settings), combiner)
 
 
 def leave_one_out_certainty(
@@ -101,6 +105,7 @@ def leave_one_out_certainty(
     candidates: str = "boundary",
     min_leaf: int = 2,
     combiner: Fold | None = None,
+    form: str = "auto",
     progress: Progress | None = None,
 ) -> Float[np.ndarray, "instances classes"]:
     """What `transductive_certainty` says of each instance if all others are the training set.
@@ -110,7 +115,7 @@ def leave_one_out_certainty(
     X, y
         Instances and their labels. A class of a single instance is inserted with all others, though nothing in the
         training set then has it.
-    nominal, candidates, min_leaf, combiner, progress
+    nominal, candidates, min_leaf, combiner, form, progress
         As for `transductive_certainty`.
 
     Returns
@@ -141,8 +146,8 @@ def leave_one_out_certainty(
     >>> round(float(ju.metrics.accuracy(probs, y)), 3)
     0.947
     """
-    settings = {"nominal": nominal, "candidates": candidates, "min_leaf": min_leaf}
-    return label_average(leave_one_out_leaf_counts(X, y, **settings, progress=progress), combiner)
+    settings = {"nominal": nominal, "candidates": candidates, "min_leaf": min_leaf, "form": form, "progress": progress}
+    return label_average(leave_one_out_leaf_counts(X, y, **settings), combiner)
 
 
 def transductive_leaf_counts(
@@ -154,6 +159,7 @@ def transductive_leaf_counts(
     candidates: str = "boundary",
     min_leaf: int = 2,
     inductive: bool = False,
+    form: str = "auto",
     progress: Progress | None = None,
 ) -> Int32[np.ndarray, "instances labels classes"]:
     """The class counts of the leaves behind `transductive_certainty`, by the label that x was given; x is counted.
@@ -167,9 +173,10 @@ def transductive_leaf_counts(
     >>> ju.transduction.transductive_leaf_counts([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1], [[0.5]]).tolist()
     [[[3, 0], [2, 1]]]
     """
-    _check_settings(candidates, min_leaf)
+    _check_settings(candidates, min_leaf, form)
     sample = presort(X_train, y_train, nominal, name="X_train")
-    return counts_of(sample, as_queries(X, sample), settings_of(sample, candidates, min_leaf), inductive, progress)
+    pairs = Pairs(sample, as_queries(X, sample), settings_of(sample, candidates, min_leaf), inductive, progress)
+    return counts_of(pairs, form)
 
 
 def leave_one_out_leaf_counts(
@@ -180,6 +187,7 @@ def leave_one_out_leaf_counts(
     candidates: str = "boundary",
     min_leaf: int = 2,
     inductive: bool = False,
+    form: str = "auto",
     progress: Progress | None = None,
 ) -> Int32[np.ndarray, "instances labels classes"]:
     """The class counts of the leaves behind `leave_one_out_certainty`, by the label that the instance was given.
@@ -193,9 +201,9 @@ def leave_one_out_leaf_counts(
     >>> ju.transduction.leave_one_out_leaf_counts([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])[0].tolist()
     [[2, 0], [1, 1]]
     """
-    _check_settings(candidates, min_leaf)
+    _check_settings(candidates, min_leaf, form)
     sample = presort(X, y, nominal)
-    return counts_of(sample, None, settings_of(sample, candidates, min_leaf), inductive, progress)
+    return counts_of(Pairs(sample, None, settings_of(sample, candidates, min_leaf), inductive, progress), form)
 
 
 def label_average(
@@ -229,11 +237,10 @@ def label_average(
     return (smoothed / smoothed.sum(axis=-1, keepdims=True)).mean(axis=-2)
 
 
-def counts_of(
-    sample: Presorted, queries: Queries | None, settings: Settings, inductive: bool, progress: Progress | None
-) -> Int32[np.ndarray, "instances labels classes"]:
-    """Leaf counts for a training set that is sorted already; without queries, by leaving out each of it."""
-    return Grouped(sample, queries, settings, inductive).leaf_counts(progress)
+def counts_of(pairs: Pairs, form: str) -> Int32[np.ndarray, "instances labels classes"]:
+    """The leaf counts of all pairs."""
+    descend(pairs, form)
+    return pairs.leaf_counts
 
 
 def settings_of(sample: Presorted, candidates: str, min_leaf: int) -> Settings:
@@ -241,5 +248,6 @@ def settings_of(sample: Presorted, candidates: str, min_leaf: int) -> Settings:
     return Settings(candidates == "boundary", min_leaf, entropy_table(sample.n + 1))
 
 
-def _check_settings(candidates: str, min_leaf: int) -> None:
+def _check_settings(candidates: str, min_leaf: int, form: str) -> None:
+    check_form(form)
     checked_limits(candidates, min_leaf, None, "min_leaf")

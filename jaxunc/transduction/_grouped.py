@@ -1,17 +1,18 @@
 """All instances and labels at once: those that meet the same sample share its tables (on the host)."""
 
-import heapq
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Int, Int64
 
-from jaxunc.growing._presorted import Presorted, Queries, own_queries
+from jaxunc.growing._presorted import Presorted, Queries
 
 from ._nominal import NominalTests
 from ._numeric import InsertedTests
 from ._own import OwnTests
+from ._pairs import Pairs
+from ._samples import Samples
 from ._settings import Settings
 from ._tables import Change
 
@@ -22,156 +23,70 @@ FEW = 16
 """Sorting so many instances anew is quicker than finding them among all."""
 
 
-class Samples:
-    """The samples that are to be looked at, the largest first, and who waits there.
+def descend_grouped(pairs: Pairs) -> None:
+    """Follow all pairs down to their leaves, sample by sample."""
+    sample, samples = pairs.sample, Samples(pairs.sample.n)
+    members = np.arange(sample.n, dtype=np.int32)
+    totals = np.bincount(pairs.label, minlength=sample.n_classes)
+    _arrive(pairs, samples, _Arrivals(totals, members, np.arange(pairs.n)), (sample.order, members))
+    while samples.largest:
+        _, (order, members), own = samples.take()
+        node = _Node(sample, order, members, pairs.is_own, pairs.settings)
+        for arrivals in _children(pairs, node, own):
+            _arrive(pairs, samples, arrivals, (order, members))
+        pairs.report()
 
-    A sample comes up once all larger ones have: nobody arrives later. The same sample reached on different ways is
-    found by a sum of random numbers, and compared.
-    """
 
-    def __init__(self, sample: Presorted):
-        self._sample = sample
-        self._number = np.random.default_rng(0).integers(2**63, size=sample.n, dtype=np.uint64)
-        self._heap: list[tuple[int, int]] = []
-        self._waiting: dict[int, tuple[np.ndarray, np.ndarray, list]] = {}
-        self._flags = np.zeros(sample.n, bool)
+class _Arrivals(NamedTuple):
+    """Pairs on their way to a sample."""
 
-    def add(self, chosen: np.ndarray, pairs: np.ndarray, order: np.ndarray, members: np.ndarray) -> None:
-        """Pairs arrive at the chosen ones of a sample of which order and members are given."""
-        key = int(self._number[chosen].sum())
-        self._flags[chosen] = True
-        while key in self._waiting:
-            known = self._waiting[key][1]
-            if len(known) == len(chosen) and self._flags[known].all():
-                self._waiting[key][2].append(pairs)
-                break
-            key += 1
-        else:
-            own = members[self._flags[members]]
-            self._waiting[key] = self._sorted(order, own), own, [pairs]
-            heapq.heappush(self._heap, (-len(own), key))
-        self._flags[chosen] = False
+    totals: Int[np.ndarray, " classes"]
+    chosen: Int[np.ndarray, " chosen"]
+    """Its instances."""
+    pairs: Int[np.ndarray, " pairs"]
 
-    def _sorted(self, order: np.ndarray, own: np.ndarray) -> np.ndarray:
-        rows = len(order)
+
+def _arrive(pairs: Pairs, samples: Samples, arrivals: _Arrivals, parent: tuple[np.ndarray, np.ndarray]) -> None:
+    """Those that end at a sample get their counts, the others wait; order and members of its parent are given."""
+
+    def kept(flags):
+        order, members = parent
+        own = members[flags[members]]
         if FEW * len(own) < order.shape[1]:
-            return own[np.argsort(self._sample.rank[:, own], axis=1)]
-        return order[self._flags[order]].reshape(rows, len(own))
+            return own[np.argsort(pairs.sample.rank[:, own], axis=1)], own
+        return order[flags[order]].reshape(len(order), len(own)), own
 
-    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Each sample's order and members, and the pairs that wait there, sorted."""
-        while self._heap:
-            order, members, pairs = self._waiting.pop(heapq.heappop(self._heap)[1])
-            yield order, members, np.sort(np.concatenate(pairs))
+    waiting = pairs.waiting(arrivals.totals, arrivals.pairs)
+    if len(waiting):
+        samples.add(arrivals.chosen, waiting, kept)
 
 
-class Grouped:
-    """The leaves of all pairs of an instance x and a label c; a pair's number is x times the labels, plus c.
+def _children(pairs: Pairs, node: "_Node", own: np.ndarray) -> Iterator[_Arrivals]:
+    """Send pairs that wait at a sample on to the children that they choose."""
+    few, entropy = max(1, MOST_VALUES // pairs.sample.columns.number), pairs.settings.entropy
+    moved, tests = [], []
+    for change, alike in pairs.changes(own):
+        scores = node.scores(change)
+        _, counts = pairs.with_instance(node.totals, alike[:1])
+        parent = entropy[counts[0]].sum() - entropy[counts.sum()]
+        for part in (alike[i : i + few] for i in range(0, len(alike), few)):
+            gain, test = node.choose(change, scores, pairs.queries, part // pairs.n_labels)
+            stays = gain <= parent
+            pairs.end(part[stays], counts)
+            moved.append(part[~stays])
+            tests.append(test[~stays])
+    for test, part in by_number(np.concatenate(tests), np.concatenate(moved)):
+        chosen, totals = node.child(test)
+        yield _Arrivals(totals, chosen, part)
 
-    Parameters
-    ----------
-    sample
-        The training set.
-    queries
-        The instances; None for those of the training set, each of which is left out of it before it is inserted.
-    settings
-        How trees are induced.
-    inductive
-        Whether "no label" is one more, the last: the leaf of x in the tree without it.
-    """
 
-    def __init__(self, sample: Presorted, queries: Queries | None, settings: Settings, inductive: bool = False):
-        self._sample, self._settings = sample, settings
-        self._own = queries is None
-        self._queries = own_queries(sample) if queries is None else queries
-        self._label = sample.label.astype(np.intp)
-        k = sample.n_classes
-        self._n_labels = k + inductive
-        self._unit = np.eye(self._n_labels, k, dtype=np.intp)
-        self._n_pairs = self._queries.n * self._n_labels
-        self._counts = np.zeros((self._n_pairs, k), np.int32)
-        self._samples = Samples(sample)
-        self._done = 0
-
-    def leaf_counts(
-        self, progress: Callable[[int, int], None] | None = None
-    ) -> Int[np.ndarray, "queries labels classes"]:
-        """Class counts of the leaves, the inserted instance among them."""
-        sample, k = self._sample, self._sample.n_classes
-        members = np.arange(sample.n, dtype=np.int32)
-        totals = np.bincount(self._label, minlength=k)
-        self._arrive(totals, members, np.arange(self._n_pairs), sample.order, members)
-        for order, members, pairs in self._samples:
-            self._descend(order, members, pairs)
-            if progress is not None:
-                progress(self._done, self._n_pairs)
-        return self._counts.reshape(-1, self._n_labels, k)
-
-    def _with_instance(self, totals: np.ndarray, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Class counts of a sample without and with the instance of each pair, ``[pairs classes]``."""
-        instance, label = np.divmod(pairs, self._n_labels)
-        without = totals - self._unit[self._label[instance]] if self._own else totals[None]
-        return without, without + self._unit[label]
-
-    def _arrive(self, totals, chosen, pairs, order, members) -> None:
-        """Pairs arrive at the chosen ones of a sample: those that end there get their counts, the others wait."""
-        without, counts = self._with_instance(totals, pairs)
-        settings = self._settings
-        ends = np.count_nonzero(counts, axis=1) < 2
-        size = int(totals.sum()) - self._own
-        larger = pairs % self._n_labels < len(totals)
-        if settings.boundaries:
-            ends |= np.count_nonzero(without, axis=1) < 2
-        ends |= (size + larger < 2 * settings.min_leaf) | (size < 2)
-        self._end(pairs[ends], counts[ends])
-        if not ends.all():
-            self._samples.add(chosen, pairs[~ends], order, members)
-
-    def _end(self, pairs: np.ndarray, counts: np.ndarray) -> None:
-        self._counts[pairs] = counts
-        self._done += len(pairs)
-
-    def _descend(self, order: np.ndarray, members: np.ndarray, pairs: np.ndarray) -> None:
-        """Send pairs that wait at a sample on to the children that they choose."""
-        sample = self._sample
-        node = _Node(sample, order, members, self._own, self._settings)
-        moved, tests = [], []
-        for change, own in self._changes(pairs):
-            scores = node.scores(change)
-            _, counts = self._with_instance(node.totals, own[:1])
-            entropy = self._settings.entropy
-            parent = entropy[counts[0]].sum() - entropy[counts.sum()]
-            few = max(1, MOST_VALUES // sample.columns.number)
-            for part in (own[i : i + few] for i in range(0, len(own), few)):
-                gain, test = node.choose(change, scores, self._queries, part // self._n_labels)
-                stays = gain <= parent
-                self._end(part[stays], counts)
-                moved.append(part[~stays])
-                tests.append(test[~stays])
-        moved, tests = np.concatenate(moved), np.concatenate(tests)
-        by_test = np.argsort(tests, kind="stable")
-        moved, tests = moved[by_test], tests[by_test]
-        ends = [*(np.flatnonzero(tests[1:] != tests[:-1]) + 1).tolist(), len(tests)] if len(tests) else []
-        begin = 0
-        for end in ends:
-            chosen, totals = node.child(int(tests[begin]))
-            self._arrive(totals, chosen, moved[begin:end], order, members)
-            begin = end
-
-    def _changes(self, pairs: np.ndarray) -> Iterator[tuple[Change, np.ndarray]]:
-        """The pairs by what they do to the sample."""
-        k = self._sample.n_classes
-        instance, label = np.divmod(pairs, self._n_labels)
-        if not self._own:
-            for gained in np.flatnonzero(np.bincount(label)).tolist():
-                yield Change(gained if gained < k else -1), pairs[label == gained]
-            return
-        lost = self._label[instance]
-        # Kind 0 has what changes nothing, whatever the class.
-        kind = np.where(label == lost, 0, label * k + lost)
-        for own in np.flatnonzero(np.bincount(kind)).tolist():
-            gained, was = divmod(own, k)
-            yield Change(gained if gained < k else -1, was), pairs[kind == own]
+def by_number(numbers: Int[np.ndarray, " n"], values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Each distinct number, and the values that have it."""
+    order = np.argsort(numbers, kind="stable")
+    numbers, values = numbers[order], values[order]
+    begins = np.flatnonzero(np.diff(numbers, prepend=numbers[:1] - 1)).tolist()
+    for begin, end in zip(begins, [*begins[1:], len(numbers)], strict=False):  # of nothing, nothing
+        yield int(numbers[begin]), values[begin:end]
 
 
 class _Node:

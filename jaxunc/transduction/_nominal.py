@@ -3,22 +3,22 @@
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Int, Int64
+from jaxtyping import Array, Bool, Int, Int64
 
 from jaxunc.growing._cuts import LOWEST, value_counts
 from jaxunc.growing._presorted import Presorted
 
 from ._settings import Settings
-from ._tables import Change, side_scores
+from ._tables import Change, parts_a_value, side_scores
 
 
 class NominalChoice(NamedTuple):
     """The best nominal tests of some instances, feature by feature."""
 
-    score: Int64[np.ndarray, "q nominal"]
-    is_other: Bool[np.ndarray, "q nominal"]
+    score: Int64[Array | np.ndarray, "q nominal"]
+    is_other: Bool[Array | np.ndarray, "q nominal"]
     """Whether the instance has another value than the one that is tested for."""
-    code: Int[np.ndarray, "q nominal"]
+    code: Int[Array | np.ndarray, "q nominal"]
     """The value that is tested for."""
 
 
@@ -40,9 +40,9 @@ class NominalTests:
         inside, outside = side_scores(
             self._settings.entropy, self.inside, self.outside, change, self._settings.min_leaf
         )
-        own = change.removed
-        inside[(self._n_inside - own < 1) | (self._n_outside < 1)] = LOWEST
-        outside[(self._n_inside < 1) | (self._n_outside - own < 1)] = LOWEST
+        own, n_inside, n_outside = change.removed, self._n_inside, self._n_outside
+        inside[~parts_a_value(n_inside, n_outside, own, 0)] = LOWEST
+        outside[~parts_a_value(n_inside, n_outside, 0, own)] = LOWEST
         return inside, outside
 
     @staticmethod
@@ -54,9 +54,18 @@ class NominalTests:
         others = outside.copy()
         others[rows, best] = LOWEST
         second = others.argmax(axis=1)
-        other = np.where(code == best, second, best)
-        other_score = np.where(code == best, others[rows, second], outside[rows, best])
         # A value that was not seen is no test's own.
         own_score = np.where(code >= 0, inside[rows, code], LOWEST)
-        is_other = (other_score > own_score) | ((other_score == own_score) & (other < code))
-        return NominalChoice(np.maximum(own_score, other_score), is_other, np.where(is_other, other, code))
+        return own_or_other(code, own_score, (best, outside[rows, best]), (second, others[rows, second]))
+
+
+def own_or_other(code, own_score, best, second) -> NominalChoice:
+    """The test for an instance's own value or the best of the others; of two with the same score the lower code's.
+
+    ``best`` and ``second`` are codes and scores of the two best tests that have the instance outside.
+    """
+    where = code.__array_namespace__().where
+    other = where(code == best[0], second[0], best[0])
+    other_score = where(code == best[0], second[1], best[1])
+    is_other = (other_score > own_score) | ((other_score == own_score) & (other < code))
+    return NominalChoice(where(is_other, other_score, own_score), is_other, where(is_other, other, code))

@@ -10,7 +10,7 @@ from jaxunc.growing._presorted import Presorted, Queries
 
 from ._numeric import Running, running
 from ._settings import Settings
-from ._tables import Change, side_scores
+from ._tables import Beside, Change, cuts_beside, side_scores
 
 
 class Place(NamedTuple):
@@ -101,20 +101,12 @@ class OwnTests:
         from_, to = np.where(has_left, cuts.size[left], 0), np.where(has_right, cuts.size[right], self._size)
         alone = to - from_ == 1
         goes_left = queries.value[rows] <= halfway(cuts.lower_value[left], cuts.upper_value[right])
-        both = has_left & has_right
-        left_stands = has_left & (~alone | (both & ~goes_left))
-        right_stands = has_right & (~alone | (both & goes_left))
-        if not self._settings.boundaries:
-            return left_stands, right_stands
-        under, over = cuts.lower_class[left], cuts.upper_class[right]
         own = np.where(has_left, cuts.upper_class[left], cuts.lower_class[right])
         mixed = np.argwhere((own < 0) & (has_left | has_right))
-        if len(mixed):
+        if self._settings.boundaries and len(mixed):
             own[tuple(mixed.T)] = self._class_without(rows, mixed, left, right, has_left, has_right)
-        parts = (under != over) | (under < 0)
-        left_stands &= np.where(alone, parts, (under != own) | (own < 0))
-        right_stands &= np.where(alone, parts, (own != over) | (own < 0))
-        return left_stands, right_stands
+        beside = Beside(has_left, has_right, alone, goes_left, cuts.lower_class[left], own, cuts.upper_class[right])
+        return cuts_beside(beside, self._settings.boundaries)
 
     def _class_without(self, rows, mixed, left, right, has_left, has_right) -> np.ndarray:
         """The class of the other instances with an instance's value; -1 if they have several."""

@@ -38,7 +38,7 @@ def named(named_forest):
 @pytest.mark.parametrize(
     ("data", "match"),
     [
-        (X[:, :5], "X has 5 features.*grown on 6"),
+        (X[:, :5], "X has 5 features.*data had 6"),
         (np.hstack([X, X]), "X has 12 features"),
         (X[0], r"X has shape \(6,\).*X\[None\]"),
         (X[None], "X has shape"),

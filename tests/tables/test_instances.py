@@ -145,7 +145,7 @@ FRAME = pandas.DataFrame(X, columns=list("abc"))
     ("data", "error", "match"),
     [
         (scipy.sparse.csr_matrix(X), TypeError, "X is a sparse matrix"),
-        (X[:, :2], ValueError, "X has 2 features.*grown on 3"),
+        (X[:, :2], ValueError, "X has 2 features.*data had 3"),
         (X[0], ValueError, r"X has shape \(3,\).*X\[None\]"),
         (X[None], ValueError, "X has shape"),
         (np.where(X == 4, np.inf, X), ValueError, r"X\[1, 1\] is infinite"),

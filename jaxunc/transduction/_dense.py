@@ -1,0 +1,148 @@
+"""All pairs in step where every feature is nominal: who is in a pair's node is a row of a matrix.
+
+On the host pairs that have ended are dropped after each step; on an accelerator a block of pairs is one program.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Int64
+
+from jaxunc.growing._cuts import LOWEST
+
+from ._pairs import Pairs
+from ._tables import is_leaf, parts_a_value, scores_with
+
+HOST_BLOCK, DEVICE_BLOCK = 2**19, 2**24
+"""Numbers of a block's largest matrix."""
+
+STEP = 64
+"""Instances and pairs are padded to multiples of this for programs, so that the folds of a set share them."""
+
+
+class Dense(NamedTuple):
+    """A training set of nominal features; a test is a feature and a value. What is padded is 0."""
+
+    passes: Bool[Array | np.ndarray, "tests instances"]
+    """Whether an instance has the value."""
+    by_class: Float[Array | np.ndarray, "instances columns"]
+    """1 for an instance's class, ``[classes]``, and where one of a class has a value, ``[classes tests]``."""
+    entropy: Int64[Array | np.ndarray, " sizes"]
+
+
+class Inserted(NamedTuple):
+    """Some pairs and their nodes."""
+
+    members: Bool[Array | np.ndarray, "pairs instances"]
+    """The node's sample, without the instance."""
+    has: Bool[Array | np.ndarray, "pairs tests"]
+    """Whether the instance has the value of a test."""
+    gained: Int[Array | np.ndarray, "pairs classes"]
+    """1 for the label."""
+
+    def rows(self, which) -> "Inserted":
+        """Some of them."""
+        return Inserted(*(part[which] for part in tuple(self)))
+
+
+def dense_work(pairs: Pairs) -> int:
+    """How many products the first step takes; 0 if the form does not apply, for want of nominal features alone."""
+    sample = pairs.sample
+    return 0 if len(sample.numeric) else pairs.n * sample.n * len(_tests(pairs)[0]) * sample.n_classes
+
+
+def descend_dense(pairs: Pairs, *, on_host: bool) -> None:
+    """Follow all pairs down to their leaves, a block of pairs at a time."""
+    sample = pairs.sample
+    feature, code = _tests(pairs)
+    n_tests, step = len(feature), 1 if on_host else STEP
+    n = _up(sample.n, step)
+    passes, label = np.zeros((n_tests, n), bool), np.zeros((n, sample.n_classes), np.float32)
+    passes[:, : sample.n] = sample.code[feature] == code[:, None]
+    label[np.arange(sample.n), pairs.label] = 1
+    products = (label[:, :, None] * passes.T[:, None, :]).reshape(n, -1)
+    entropy = np.pad(pairs.settings.entropy, (0, n + 2 - len(pairs.settings.entropy)), mode="edge")
+    dense = Dense(passes, np.concatenate([label, products], axis=1), entropy)
+    width = max(n, n_tests * sample.n_classes)
+    few = _up(min(max((HOST_BLOCK if on_host else DEVICE_BLOCK) // width, 1), pairs.n), step)
+    follow = _follow_on_host if on_host else _follow_on_device
+    for begin in range(0, pairs.n, few):
+        own = np.arange(begin, min(begin + few, pairs.n))
+        padded = np.pad(own, (0, 0 if on_host else few - len(own)), mode="edge")
+        instance, given = np.divmod(padded, pairs.n_labels)
+        members = np.tile(np.arange(n) < sample.n, (len(padded), 1))
+        if pairs.is_own:
+            members[np.arange(len(padded)), instance] = False
+        has = pairs.queries.code[instance][:, feature] == code
+        gained = np.eye(pairs.n_labels, sample.n_classes, dtype=np.int32)[given]
+        follow(pairs, own, dense, Inserted(members, has, gained))
+        pairs.report()
+
+
+def _tests(pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
+    """Feature and value of every test, in the order in which the first of equal ones wins."""
+    code = pairs.sample.code
+    is_seen = np.zeros((len(code), pairs.sample.n_codes), bool)
+    is_seen[np.arange(len(code))[:, None], code] = True
+    feature, value = np.nonzero(is_seen)
+    return feature, value
+
+
+def _up(n: int, step: int) -> int:
+    return -(-max(n, 1) // step) * step
+
+
+def _follow_on_host(pairs: Pairs, own: np.ndarray, dense: Dense, inserted: Inserted) -> None:
+    settings = pairs.settings
+    while len(own):
+        chosen, counts, ends = _best_tests(dense, inserted, np.matmul, settings.min_leaf, settings.boundaries)
+        pairs.end(own[ends], counts[ends])
+        goes = ~ends
+        own, inserted, chosen = own[goes], inserted.rows(goes), chosen[goes]
+        side = inserted.has[np.arange(len(own)), chosen]
+        stays = dense.passes[chosen] == side[:, None]
+        inserted = inserted._replace(members=inserted.members & stays)
+
+
+def _follow_on_device(pairs: Pairs, own: np.ndarray, dense: Dense, inserted: Inserted) -> None:
+    settings = pairs.settings
+    with jax.enable_x64(True):
+        counts = np.asarray(_leaves(dense, inserted, settings.min_leaf, settings.boundaries))
+    pairs.end(own, counts[: len(own)])
+
+
+@partial(jax.jit, static_argnames="boundaries")
+def _leaves(dense: Dense, inserted: Inserted, min_leaf, boundaries: bool) -> Int[Array, "pairs classes"]:
+    """The class counts of the leaves."""
+    # Sums of ones are exact in float32 up to 2²⁴, if no unit of the device rounds them.
+    product = partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
+
+    def step(state):
+        chosen, counts, ends = _best_tests(dense, state[0], product, min_leaf, boundaries)
+        side = jnp.take_along_axis(inserted.has, chosen[:, None], axis=1)
+        stays = ends[:, None] | (dense.passes[chosen] == side)
+        return inserted._replace(members=state[0].members & stays), counts, ends
+
+    begin = inserted, jnp.zeros_like(inserted.gained), jnp.zeros(len(inserted.gained), bool)
+    return jax.lax.while_loop(lambda state: ~jnp.all(state[2]), step, begin)[1]
+
+
+def _best_tests(dense: Dense, inserted: Inserted, product, min_leaf, boundaries: bool):
+    """The best test of each pair's node, its counts with the instance ``[pairs classes]``, and whether it is a leaf."""
+    members, has, gained = inserted
+    entropy, where = dense.entropy, members.__array_namespace__().where
+    k, n_tests = gained.shape[1], has.shape[1]
+    found = product(members.astype(np.float32), dense.by_class).astype(np.int32)
+    without, inside = found[:, :k], found[:, k:].reshape(len(found), k, n_tests)
+    totals, n_inside = without + gained, inside.sum(axis=1)
+    is_test = parts_a_value(n_inside, without.sum(axis=1)[:, None] - n_inside, 0, 0)
+    by_class = [inside[:, c] + where(has, gained[:, c, None], 0) for c in range(k)]
+    inside = members.__array_namespace__().stack(by_class)
+    scores = scores_with(entropy, inside, totals.T[:, :, None] - inside, min_leaf)
+    scores = where(is_test, scores, LOWEST)
+    chosen, best = scores.argmax(axis=1), scores.max(axis=1)
+    parent = entropy[totals].sum(axis=1) - entropy[totals.sum(axis=1)]
+    return chosen, totals, is_leaf(without, totals, boundaries, min_leaf) | (best <= parent)

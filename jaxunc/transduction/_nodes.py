@@ -1,0 +1,160 @@
+"""Samples of like sizes at once, in programs for padded sizes: the form for accelerators."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ._grouped import by_number
+from ._node_choice import choose
+from ._node_tables import Known, Rules, tables
+from ._pairs import Pairs
+from ._samples import Samples
+from ._tables import Change
+
+SMALLEST, FACTOR = 64, 4
+"""Samples are padded to the first of these or a power of the second times it: each size is a program of its own."""
+
+ROOM = 2**28
+"""Bytes of a table."""
+
+MOST_ITEMS, PAIRS = 256, 2048
+"""Samples, and pairs, that are looked at in one call."""
+
+
+class _Item(NamedTuple):
+    """A sample under a change, and the pairs that it has."""
+
+    members: np.ndarray
+    change: Change
+    pairs: np.ndarray
+
+
+def table_bytes(pairs: Pairs) -> int:
+    """Of the table of the whole training set, or so."""
+    sample = pairs.sample
+    numbers = _padded(sample.n) * (48 + 12 * sample.n_classes) * max(len(sample.numeric), 1)
+    return numbers + len(sample.nominal) * sample.n_codes * (24 + 8 * sample.n_classes)
+
+
+def descend_nodes(pairs: Pairs) -> None:
+    """Follow all pairs down to their leaves, many samples at a time."""
+    sample, samples = pairs.sample, Samples(pairs.sample.n)
+    members = np.arange(sample.n, dtype=np.int32)
+    _arrive(pairs, samples, members, np.arange(pairs.n))
+    if not samples.largest:
+        return
+    n_codes = 1 << max(sample.n_codes - 1, 0).bit_length()
+    rules = Rules(sample.n_classes, n_codes, pairs.settings.boundaries, pairs.is_own)
+    with jax.enable_x64(True):
+        known = _known(pairs)
+        for size, items in _batches(pairs, samples):
+            for chosen, own in _children(pairs, known, rules, size, items):
+                _arrive(pairs, samples, chosen, own)
+            pairs.report()
+
+
+def _arrive(pairs: Pairs, samples: Samples, chosen: np.ndarray, own: np.ndarray) -> None:
+    totals = np.bincount(pairs.label[chosen], minlength=pairs.sample.n_classes)
+    waiting = pairs.waiting(totals, own)
+    if len(waiting):
+        samples.add(chosen, waiting)
+
+
+def _padded(size: int) -> int:
+    padded = SMALLEST
+    while padded < size:
+        padded *= FACTOR
+    return padded
+
+
+def _batches(pairs: Pairs, samples: Samples) -> Iterator[tuple[int, list[_Item]]]:
+    """Items of the same padded size, the largest first; as many as a call takes."""
+    rest: list[_Item] = []
+    while rest or samples.largest:
+        size = _padded(len(rest[0].members) if rest else samples.largest)
+        most = _items_of(pairs, size)
+        while len(rest) < most and samples.largest and _padded(samples.largest) == size:
+            members, _, own = samples.take()
+            rest += [_Item(members, change, alike) for change, alike in pairs.changes(own)]
+        yield size, rest[:most]
+        rest = rest[most:]
+
+
+def _items_of(pairs: Pairs, size: int) -> int:
+    """How many items of a padded size are looked at in one call: a power of two."""
+    per_item = size * max(pairs.sample.columns.number, 1) * (48 + 12 * pairs.sample.n_classes)
+    return 1 << int(np.log2(np.clip(ROOM // per_item, 1, MOST_ITEMS)))
+
+
+def _known(pairs: Pairs) -> Known:
+    """The training set and the instances on the device, their numbers padded to powers of two."""
+    sample, queries = pairs.sample, pairs.queries
+    n, n_queries = (1 << int(number).bit_length() for number in (sample.n, queries.n))
+    after = [(0, 0), (0, n - sample.n)]
+    value = np.full((len(sample.numeric), n), np.inf)
+    np.put_along_axis(value, sample.rank.astype(np.intp), sample.value, axis=1)
+    places = np.argsort(np.concatenate([sample.numeric, sample.nominal]))
+    entropy = np.pad(pairs.settings.entropy, (0, n + 1 - len(pairs.settings.entropy)), mode="edge")
+    own = pairs.label if pairs.is_own else np.zeros(queries.n, np.int32)
+    asked = [(0, n_queries - queries.n), (0, 0)]
+    return Known(
+        rank=jnp.asarray(np.pad(sample.rank, after, constant_values=n), jnp.int32),
+        value=jnp.asarray(value),
+        code=jnp.asarray(np.pad(sample.code, after), jnp.int32),
+        label=jnp.asarray(np.pad(sample.label, after[1]), jnp.int32),
+        place=jnp.asarray(places, jnp.int32),
+        entropy=jnp.asarray(entropy),
+        query_rank=jnp.asarray(np.pad(queries.rank, asked), jnp.int32),
+        query_value=jnp.asarray(np.pad(queries.value, asked)),
+        query_code=jnp.asarray(np.pad(queries.code, asked), jnp.int32),
+        query_label=jnp.asarray(np.pad(own, asked[0]), jnp.int32),
+    )
+
+
+def _children(
+    pairs: Pairs, known: Known, rules: Rules, size: int, items: list[_Item]
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Send the pairs of all items on: the instances of each child, and the pairs that choose it."""
+    most = _items_of(pairs, size)
+    members = np.full((most, size), known.label.shape[0] - 1, np.int32)
+    change = np.zeros((2, most), np.int32)
+    for i, item in enumerate(items):
+        members[i, : len(item.members)] = item.members
+        change[:, i] = item.change.gained, item.change.lost or 0
+    table = tables(known, members, change[0], change[1], pairs.settings.min_leaf, rules)
+    own = np.concatenate([item.pairs for item in items])
+    at = np.repeat(np.arange(len(items), dtype=np.int32), [len(item.pairs) for item in items])
+    asked = []
+    for begin in range(0, len(own), PAIRS):
+        part, place = own[begin : begin + PAIRS], at[begin : begin + PAIRS]
+        padding = (0, PAIRS - len(part))
+        instance = np.pad(part // pairs.n_labels, padding, mode="edge").astype(np.int32)
+        asked.append((choose(known, table, np.pad(place, padding, mode="edge"), instance, rules), len(part)))
+    stays, feature, place, side = (
+        np.concatenate([np.asarray(found[i])[:number] for found, number in asked]) for i in range(4)
+    )
+    stride = max(known.label.shape[0], rules.n_codes)
+    tests = ((at.astype(np.int64) * pairs.sample.columns.number + feature) * stride + place) * 2 + side
+    for i, item in enumerate(items):
+        which = stays & (at == i)
+        if which.any():
+            totals = np.bincount(pairs.label[item.members], minlength=pairs.sample.n_classes)
+            pairs.end(own[which], pairs.with_instance(totals, own[which])[1])
+    for test, part in by_number(tests[~stays], own[~stays]):
+        test, is_outside = divmod(test, 2)
+        test, place = divmod(test, stride)
+        i, feature = divmod(test, pairs.sample.columns.number)
+        yield _chosen(pairs, items[i].members, feature, place, bool(is_outside)), part
+
+
+def _chosen(pairs: Pairs, members: np.ndarray, feature: int, place: int, is_outside: bool) -> np.ndarray:
+    """The instances on one side of a test."""
+    sample = pairs.sample
+    if sample.columns.is_nominal[feature]:
+        passes = sample.code[np.searchsorted(sample.nominal, feature), members] == place
+    else:
+        passes = sample.rank[np.searchsorted(sample.numeric, feature), members] <= place
+    return members[passes != is_outside]

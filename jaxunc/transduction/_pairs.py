@@ -1,0 +1,92 @@
+"""The pairs of an instance and a label: what they do to a sample, where they end, the counts that they end with."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from jaxtyping import Int, Int32
+
+from jaxunc.growing._presorted import Presorted, Queries, own_queries
+
+from ._settings import Settings
+from ._tables import Change, is_leaf
+
+Progress = Callable[[int, int], None]
+
+
+class Pairs:
+    """All pairs of an instance x and a label c; a pair's number is x times the labels, plus c.
+
+    Parameters
+    ----------
+    sample
+        The training set.
+    queries
+        The instances; None for those of the training set, each of which is left out of it before it is inserted.
+    settings
+        How trees are induced.
+    inductive
+        Whether "no label" is one more, the last: the leaf of x in the tree without it.
+    progress
+        Called with the number of pairs that are finished and of all, by `report`.
+    """
+
+    def __init__(
+        self,
+        sample: Presorted,
+        queries: Queries | None,
+        settings: Settings,
+        inductive: bool = False,
+        progress: Progress | None = None,
+    ):
+        self.sample, self.settings, self.is_own = sample, settings, queries is None
+        self.queries = own_queries(sample) if queries is None else queries
+        self.label = sample.label.astype(np.intp)
+        k = sample.n_classes
+        self.n_labels = k + inductive
+        self.n = self.queries.n * self.n_labels
+        self._unit = np.eye(self.n_labels, k, dtype=np.intp)
+        self._counts = np.zeros((self.n, k), np.int32)
+        self._done, self._progress = 0, progress
+
+    @property
+    def leaf_counts(self) -> Int32[np.ndarray, "instances labels classes"]:
+        """Class counts of the leaves, the inserted instance among them; of those that have ended."""
+        return self._counts.reshape(-1, self.n_labels, self.sample.n_classes)
+
+    def with_instance(self, totals: np.ndarray, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Class counts of a sample without and with the instance of each pair, ``[pairs classes]``."""
+        instance, label = np.divmod(pairs, self.n_labels)
+        without = totals - self._unit[self.label[instance]] if self.is_own else np.atleast_2d(totals)
+        return without, without + self._unit[label]
+
+    def end(self, pairs: Int[np.ndarray, " pairs"], counts: np.ndarray) -> None:
+        """These pairs end in leaves of these counts."""
+        self._counts[pairs] = counts
+        self._done += len(pairs)
+
+    def waiting(self, totals: Int[np.ndarray, " classes"], pairs: Int[np.ndarray, " pairs"]) -> np.ndarray:
+        """Pairs arrive at a sample: those for which it is a leaf get their counts, the others are returned."""
+        without, counts = self.with_instance(totals, pairs)
+        ends = is_leaf(without, counts, self.settings.boundaries, self.settings.min_leaf)
+        self.end(pairs[ends], counts[ends])
+        return pairs[~ends]
+
+    def changes(self, pairs: Int[np.ndarray, " pairs"]) -> Iterator[tuple[Change, np.ndarray]]:
+        """The pairs by what they do to the sample."""
+        k = self.sample.n_classes
+        instance, label = np.divmod(pairs, self.n_labels)
+        if not self.is_own:
+            for gained in np.flatnonzero(np.bincount(label)).tolist():
+                yield Change(gained if gained < k else -1), pairs[label == gained]
+            return
+        lost = self.label[instance]
+        # Kind 0 has what changes nothing, whatever the class.
+        kind = np.where(label == lost, 0, label * k + lost)
+        for own in np.flatnonzero(np.bincount(kind)).tolist():
+            gained, was = divmod(own, k)
+            yield Change(gained if gained < k else -1, was), pairs[kind == own]
+
+    def report(self) -> None:
+        """Tell how many have ended."""
+        if self._progress is not None:
+            self._progress(self._done, self.n)

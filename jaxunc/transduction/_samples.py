@@ -1,0 +1,49 @@
+"""The samples that are to be looked at, the largest first, and who waits there."""
+
+import heapq
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+
+class Samples:
+    """A queue of samples.
+
+    One that is taken when all larger ones have been sees nobody arrive later. The same sample reached on different ways
+    is found by a sum of random numbers, and compared.
+    """
+
+    def __init__(self, n: int):
+        self._number = np.random.default_rng(0).integers(2**63, size=n, dtype=np.uint64)
+        self._heap: list[tuple[int, int]] = []
+        self._waiting: dict[int, tuple[np.ndarray, Any, list[np.ndarray]]] = {}
+        self._flags = np.zeros(n, bool)
+
+    def add(
+        self, chosen: Int[np.ndarray, " chosen"], pairs: np.ndarray, keep: Callable[[np.ndarray], Any] | None = None
+    ) -> None:
+        """Pairs arrive at the instances chosen; ``keep`` makes of their flags what is kept if the sample is new."""
+        key = int(self._number[chosen].sum())
+        self._flags[chosen] = True
+        while key in self._waiting:
+            known = self._waiting[key][0]
+            if len(known) == len(chosen) and self._flags[known].all():
+                self._waiting[key][2].append(pairs)
+                break
+            key += 1
+        else:
+            self._waiting[key] = chosen, keep(self._flags) if keep else None, [pairs]
+            heapq.heappush(self._heap, (-len(chosen), key))
+        self._flags[chosen] = False
+
+    @property
+    def largest(self) -> int:
+        """The size of the sample that comes next; 0 if there is none."""
+        return -self._heap[0][0] if self._heap else 0
+
+    def take(self) -> tuple[np.ndarray, Any, np.ndarray]:
+        """The largest sample's instances, what was kept of it, and the pairs that wait there, sorted."""
+        chosen, kept, pairs = self._waiting.pop(heapq.heappop(self._heap)[1])
+        return chosen, kept, np.sort(np.concatenate(pairs))
