@@ -112,8 +112,12 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
     def leaf_counts(self, X) -> np.ndarray:
         """The counts behind the answers ``[instances labels classes]``, by the label that the instance was given."""
         check_is_fitted(self, "classes_")
+        X = self._numbers(self._data(X, reset=False), self._sample.columns.levels is None)
+        return self._counts(X)
+
+    def _counts(self, X) -> np.ndarray:
+        """The same of instances that were checked."""
         sample = self._sample
-        X = self._numbers(self._data(X, reset=False), sample.columns.levels is None)
         queries, parts = as_queries(X, sample), []
         settings = settings_of(sample, self.candidates, self.min_leaf)
         for begin in range(0, queries.n, self.block_size):

@@ -5,9 +5,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
 from jaxunc.combiners import Answer, Fold, Mean, Preference, Together, Uncertainty, UncertaintyDecomposition
 from jaxunc.decisions import CautiousAnswer, CautiousReport
+from jaxunc.estimators import TransductiveTreeClassifier
 from jaxunc.estimators._counted_forest import CountedForest
 from jaxunc.estimators._rule_classifier import RuleClassifier
 from jaxunc.forest import Forest
@@ -15,6 +17,9 @@ from jaxunc.imprecise import Interval
 from jaxunc.parallel import ShardedForest, shard
 from jaxunc.routing import BoundForest, bind
 from jaxunc.stopping import BoundVote, bind_vote
+from jaxunc.tables import Columns
+
+from ._inserted import Inserted, Likely
 
 OUTPUTS = ("class", "probability", "score", "uncertainty", "interval", "set", "trees_polled")
 """What may be asked for."""
@@ -37,17 +42,32 @@ class Asked(NamedTuple):
 class Model(NamedTuple):
     """What is asked."""
 
-    forest: Forest
-    """With one kind of counts."""
-    bind: Callable[[Fold], Any]
+    forest: Forest | None
+    """With one kind of counts; None for transduction, which has none."""
+    bind: Callable[[Fold], Any] | None
     """Binds further rules to the forest, as the model is bound."""
-    bound: BoundForest | ShardedForest | None = None
+    bound: BoundForest | ShardedForest | Inserted | None = None
     vote: BoundVote | None = None
 
     @property
     def rule(self) -> Fold | None:
         """The model's own rule."""
-        return None if self.bound is None else _single(self.bound).combiner
+        return _single(self.bound).combiner if isinstance(self.bound, BoundForest | ShardedForest) else None
+
+    @property
+    def columns(self) -> Columns:
+        """Of the data."""
+        return self.bound.columns if isinstance(self.bound, Inserted) else self._forest.trees.columns
+
+    @property
+    def labels(self) -> tuple:
+        """Of the classes."""
+        return self.bound.labels if isinstance(self.bound, Inserted) else self._forest.class_labels
+
+    @property
+    def _forest(self) -> Forest:
+        assert self.forest is not None
+        return self.forest
 
 
 def model_of(model: Any) -> Model:
@@ -63,9 +83,11 @@ def model_of(model: Any) -> Model:
         return Model(model, partial(bind, model), bind(model, Mean()))
     if isinstance(model, CountedForest | RuleClassifier) and hasattr(model, "_bound"):
         return Model(model.forest_, partial(bind, model.forest_), model._bound)
+    if isinstance(model, TransductiveTreeClassifier) and hasattr(model, "_sample"):
+        return Model(None, None, Inserted(model))
     raise TypeError(
         f"model is a {type(model).__name__}; what streams is a bound or sharded forest, a bound vote, a forest, or a "
-        "fitted classifier with a forest of jaxunc."
+        "fitted classifier of jaxunc."
     )
 
 
@@ -75,7 +97,7 @@ def _single(bound: BoundForest | ShardedForest) -> BoundForest:
 
 def asked_of(model: Model, outputs: Sequence[str] | None, s: float, confidence: float) -> tuple[Asked, ...]:
     """Who answers each of the outputs; raises a ValueError for those that nobody can answer."""
-    kinds: Kinds = {} if model.bound is None else _kinds(shape_of(model.bound))
+    kinds: Kinds = {} if model.bound is None else _kinds(blank_answer(model.bound))
     outputs = _default(kinds, model) if outputs is None else tuple(dict.fromkeys(outputs))
     own = [(part, tuple(name for name in outputs if name in names)) for part, names in kinds.items()]
     own = [(part, names) for part, names in own if names]
@@ -84,11 +106,13 @@ def asked_of(model: Model, outputs: Sequence[str] | None, s: float, confidence: 
         name for name in outputs if name in left & {"class", "trees_polled"} and (model.vote or name != "class")
     )
     left -= set(heard)
-    if left & {"class", "probability", "score"}:
-        who = "a vote" if model.bound is None else type(model.rule).__name__
+    if left & {"class", "probability", "score"} or (model.forest is None and (left or heard)):
+        who = "a vote" if model.bound is None else "transduction" if model.rule is None else type(model.rule).__name__
         can = sorted({name for names in kinds.values() for name in names}) if kinds else ["class", "trees_polled"]
-        raise ValueError(f"outputs {sorted(left)} are not what {who} answers; it has {can}.")
-    voters = [Asked(model.vote or bind_vote(model.forest, confidence=confidence), heard)] if heard else []
+        raise ValueError(f"outputs {sorted(left | set(heard))} are not what {who} answers; it has {can}.")
+    voters = []
+    if heard and model.forest is not None:
+        voters = [Asked(model.vote or bind_vote(model.forest, confidence=confidence), heard)]
     return (*_routed(model, own, _further(left, s)), *voters)
 
 
@@ -105,7 +129,7 @@ def _further(left: set[str], s: float) -> dict[str, tuple[Fold, tuple[str, ...]]
 def _routed(model: Model, own: list, further: dict[str, tuple[Fold, tuple[str, ...]]]) -> list[Asked]:
     bound, rules = model.bound, {name: rule for name, (rule, _) in further.items()}
     asked = [Asked(bound, names, part, f"{part}_" if part else "") for part, names in own]
-    if not rules:
+    if not rules or model.bind is None:
         return asked
     rule = model.rule
     if rule is not None and rule.count_kinds == 1 and [part for part, _ in own] == [None]:
@@ -116,11 +140,13 @@ def _routed(model: Model, own: list, further: dict[str, tuple[Fold, tuple[str, .
     return asked + [Asked(bound, names, part) for part, (_, names) in further.items()]
 
 
-def shape_of(bound: BoundForest | ShardedForest) -> Any:
-    """The shapes and types of the answer for one instance."""
+def blank_answer(bound: BoundForest | ShardedForest | Inserted) -> Any:
+    """An answer for one instance that says nothing: zeros of the right shapes and types."""
+    if isinstance(bound, Inserted):
+        return bound.blank()
     forest, rule = _single(bound).forest, _single(bound).combiner
     counts = jax.ShapeDtypeStruct((1, forest.n_trees, forest.count_table.shape[1]), forest.count_table.dtype)
-    return jax.eval_shape(rule.answer, counts)
+    return jax.tree.map(lambda part: np.zeros(part.shape, part.dtype), jax.eval_shape(rule.answer, counts))
 
 
 def _kinds(answer: Any) -> Kinds:
@@ -130,6 +156,8 @@ def _kinds(answer: Any) -> Kinds:
 
 
 def _of_answer(answer: Any) -> tuple[str, ...]:
+    if isinstance(answer, Likely):
+        return ("class", "probability")
     if isinstance(answer, Answer):
         return ("class", "score", *(("probability",) if answer.probability is not None else ()))
     if isinstance(answer, CautiousAnswer):

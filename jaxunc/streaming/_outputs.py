@@ -15,7 +15,8 @@ from jaxunc.estimators._rule_classifier import decisive
 from jaxunc.stopping import BoundVote, Settled
 from jaxunc.tables import Columns, Encoded
 
-from ._asked import OUTPUTS, Asked, asked_of, model_of, shape_of
+from ._asked import OUTPUTS, Asked, asked_of, blank_answer, model_of
+from ._inserted import Inserted, Likely
 
 WHOLE = (2048, 8192)
 """Rows of a small and a large call of compiled programs (`jaxunc.routing`)."""
@@ -32,8 +33,8 @@ class Outputs:
         for name in outputs or ():
             check_one_of("outputs", name, OUTPUTS)
         parts = model_of(model)
-        self.columns_read = _named(parts.forest.trees.columns, getattr(model, "feature_names_in_", None))
-        self.labels = parts.forest.class_labels
+        self.columns_read = _named(parts.columns, getattr(model, "feature_names_in_", None))
+        self.labels = parts.labels
         self.takes_missing = get_tags(model).input_tags.allow_nan if hasattr(model, "get_params") else True
         self.asked = asked_of(parts, outputs, s, confidence)
         self.blank = self.columns([_blank(one, len(self.labels)) for one in self.asked])
@@ -48,7 +49,7 @@ class Outputs:
         found: dict[int, Any] = {}
         for one in self.asked:
             if id(one.bound) not in found:
-                found[id(one.bound)] = one.bound(rows) if isinstance(one.bound, BoundVote) else _padded(one.bound, rows)
+                found[id(one.bound)] = _answer(one.bound, rows)
         return [_part(one, found[id(one.bound)]) for one in self.asked]
 
     def columns(self, answers: list[Any]) -> Named:
@@ -81,11 +82,13 @@ def _blank(one: Asked, n_classes: int) -> Any:
     if isinstance(one.bound, BoundVote):
         zero = np.zeros(1, np.int32)
         return Settled(zero, zero, zero > 0, zero * 0.0, np.zeros((1, n_classes), np.int32), 1)
-    return _part(one, jax.tree.map(lambda part: np.zeros(part.shape, part.dtype), shape_of(one.bound)))
+    return _part(one, blank_answer(one.bound))
 
 
-def _padded(bound: Any, rows: Encoded) -> Any:
+def _answer(bound: Any, rows: Encoded) -> Any:
     """The answers for rows padded to whole calls of the compiled programs: a ragged last chunk compiles no others."""
+    if isinstance(bound, BoundVote | Inserted):
+        return bound(rows)
     number = len(rows.values)
     more = -number % (WHOLE[1] if number > WHOLE[1] else WHOLE[0])
     answer = bound.answer(rows._replace(values=np.pad(rows.values, ((0, more), (0, 0)))) if more else rows)
@@ -127,7 +130,7 @@ def _columns_of(answer: Any, output: str, labels: tuple) -> Iterator[tuple[str, 
 
 
 def _predicted(answer: Any) -> np.ndarray:
-    if isinstance(answer, CautiousAnswer | Settled):
+    if isinstance(answer, CautiousAnswer | Settled | Likely):
         return np.asarray(answer.predicted)
     return decisive(answer.class_scores, lambda _: np.asarray(answer.log_probability)).argmax(axis=1)
 

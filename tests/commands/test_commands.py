@@ -35,8 +35,9 @@ def fit(iris, model, *more):
         ["--estimator", "cautious", "--forest", "random-forest", "--s", "2"],
         ["--estimator", "random-trees", "--depth", "6"],
         ["--forest", "single-tree", "--leaf-size", "3", "--combiner", "mean"],
+        ["--estimator", "transductive", "--leaf-size", "2"],
     ],
-    ids=["evidence", "cautious", "random-trees", "single-tree"],
+    ids=["evidence", "cautious", "random-trees", "single-tree", "transductive"],
 )
 def test_fit_predict_inspect(options, iris, tmp_path, capsys):
     model = tmp_path / "model.safetensors"
@@ -46,7 +47,7 @@ def test_fit_predict_inspect(options, iris, tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "150 rows in 1 files" in printed
     assert "whole and well-formed" in printed
-    assert "setosa, versicolor, virginica" in printed
+    assert "classes setosa, versicolor, virginica" in printed
     found = pd.read_parquet(tmp_path / "out")
     np.testing.assert_array_equal(found["id"], range(150))
     assert np.mean(found["class"] == found["species"]) > 0.85

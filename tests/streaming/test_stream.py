@@ -9,7 +9,7 @@ from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
-from jaxunc.estimators import CombinedForestClassifier
+from jaxunc.estimators import CombinedForestClassifier, TransductiveTreeClassifier
 from jaxunc.streaming import OUTPUTS
 from jaxunc.tables import as_instances, encode_arrow
 from tests._rules import RULES
@@ -196,3 +196,13 @@ def test_sharded_forests(frame, model):
     outputs = ["class", "probability", "uncertainty"]
     found = whole(ju.stream(ju.shard(bound, mesh), frame, outputs=outputs, chunk_rows=300))
     pd.testing.assert_frame_equal(found, whole(ju.stream(bound, frame, outputs=outputs)))
+
+
+def test_transduction(frame):
+    y = (frame.length > 0).to_numpy()
+    model = TransductiveTreeClassifier().fit(frame[:200], y[:200])
+    found = whole(ju.stream(model, frame[200:300], chunk_rows=30))
+    np.testing.assert_array_equal(found["class"], model.predict(frame[200:300]))
+    np.testing.assert_array_equal(found["probability_True"], model.predict_proba(frame[200:300])[:, 1])
+    with pytest.raises(ValueError, match="not what transduction answers"):
+        ju.stream(model, frame, outputs=["class", "set"])
