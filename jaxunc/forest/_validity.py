@@ -8,6 +8,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Bool
 
 from jaxunc._checks import check_one_of
@@ -36,29 +37,9 @@ class _Nodes:
         self.index = xp.arange(self.n_nodes, dtype=np.int32)
         self.absorbs = self.child == self.index
 
-    def every(self) -> Any:
-        """The places of all nodes ``[trees nodes]`` among those of all trees."""
-        size = self.n_trees * self.n_nodes
-        return self.xp.arange(size, dtype=np.int32 if size < 2**31 else np.int64).reshape(self.child.shape)
-
-    def below(self) -> tuple[Any, Any]:
-        """The left child of each inner node among all nodes of all trees, and the nodes: beyond all, no inner node."""
-        place = self.every()
-        left = place - self.index + self.xp.clip(self.child, 0, self.n_nodes - 2)
-        if self.xp is np:
-            inner = ~self.absorbs
-            return left[inner], place[inner]
-        return jnp.where(self.absorbs, self.child.size, left).ravel(), place.ravel()
-
 
 def _children_after_parents(nodes: _Nodes) -> Any:
     return (nodes.absorbs | ((nodes.child > nodes.index) & (nodes.child < nodes.n_nodes - 1))).all()
-
-
-def _children_of_one(nodes: _Nodes) -> Any:
-    left, _ = nodes.below()
-    marked = _put(_put(nodes.xp.zeros(nodes.child.size, bool), left, True), left + 1, True)
-    return marked.sum() == 2 * (~nodes.absorbs).sum()
 
 
 def _leaves_absorb(nodes: _Nodes) -> Any:
@@ -74,44 +55,43 @@ def _depths_reach_leaves(nodes: _Nodes) -> Any:
     deep = nodes.tree_depth
     if deep.shape != (nodes.n_trees,):
         return nodes.xp.asarray(False)
-    deepest = _deepest_on_host(nodes) if nodes.xp is np else _deepest(nodes)
-    return ((deepest <= deep) & (deep < min(nodes.n_nodes, DEEPEST))).all()
+    reach = _reach_on_host if nodes.xp is np else _reach
+    return reach(nodes) & (deep < min(nodes.n_nodes, DEEPEST)).all()
 
 
-def _deepest_on_host(nodes: _Nodes) -> np.ndarray:
-    """How far the furthest leaf of each tree is from its root, level by level; this ends whatever the children are."""
-    child = (nodes.every() - nodes.index + np.clip(nodes.child, 0, nodes.n_nodes - 2)).ravel().astype(np.int64)
-    child = np.where(nodes.absorbs.ravel(), np.arange(child.size), child)
-    level = np.arange(nodes.n_trees) * nodes.n_nodes
-    deepest, depth = np.zeros(nodes.n_trees, np.int32), 0
+def _reach_on_host(nodes: _Nodes) -> bool:
+    """Whether no path is longer than its tree is deep. Nodes are taken once all of their parents were (one may have
+    several: of nominal tests the children that are not the value are one), so each is taken once."""
+    place = np.arange(nodes.child.size)
+    child = (place.reshape(nodes.child.shape) - nodes.index + np.clip(nodes.child, 0, nodes.n_nodes - 2)).ravel()
+    inner = ~nodes.absorbs.ravel()
+    waits = np.bincount(child[inner], minlength=len(place) + 1)
+    waits[1:] += waits[:-1].copy()  # a right child is the one behind the left
+    position = np.zeros(len(place), np.int64)
+    level, depth = np.flatnonzero((waits[:-1] == 0) & inner), 0
     while len(level):
-        left = child[level]
-        left = left[left != level]
-        deepest[left // nodes.n_nodes] = depth = depth + 1
-        level = np.concatenate([left, left + 1])
-        if depth > DEEPEST or len(level) > child.size:
-            return np.full_like(deepest, nodes.n_nodes)
-    return deepest
+        if np.any(depth >= nodes.tree_depth[level // nodes.n_nodes]) or depth > DEEPEST:
+            return False
+        below = np.concatenate([child[level], child[level] + 1])
+        np.subtract.at(waits, below, 1)
+        ready = below[(waits[below] == 0) & inner[below]]
+        position[ready] = np.arange(len(ready))
+        level, depth = ready[position[ready] == np.arange(len(ready))], depth + 1
+    return True
 
 
-def _deepest(nodes: _Nodes) -> Any:
-    """The same in a program: the steps towards the root are doubled until they reach it."""
-    left, place = nodes.below()
-    own = nodes.every().ravel()
-    above = jnp.minimum(_put(_put(own, left, place), left + 1, place), own)
-    distance = (above != own).astype(jnp.int32)
-    for _ in range(nodes.n_nodes.bit_length()):
-        distance, above = distance + distance[above], above[above]
-    return distance.reshape(nodes.child.shape).max(axis=1)
+def _reach(nodes: _Nodes) -> Any:
+    """The same in a program: after as many levels as a tree's depth, every node that is reached is a leaf."""
+    child = jnp.clip(nodes.child, 0, nodes.n_nodes - 2)
+    rows = jnp.arange(nodes.n_trees)[:, None]
 
+    def descend(level, reached):
+        going = reached & ~nodes.absorbs & (level < nodes.tree_depth)[:, None]
+        below = jnp.zeros_like(reached).at[rows, child].max(going).at[rows, child + 1].max(going)
+        return (reached & ~going) | below
 
-def _put(array: Any, places: Any, values: Any) -> Any:
-    """The array with these values at these places; JAX leaves out what lies beyond."""
-    if isinstance(array, np.ndarray):
-        array = array.copy()
-        array[places] = values
-        return array
-    return array.at[places].set(values, mode="drop")
+    root = jnp.zeros((nodes.n_trees, nodes.n_nodes), bool).at[:, 0].set(True)
+    return jnp.all(nodes.absorbs | ~lax.fori_loop(0, jnp.max(nodes.tree_depth), descend, root))
 
 
 def _codes_in_range(forest: Forest, xp: Any) -> Any:
@@ -136,7 +116,6 @@ _OF_TREES = {
         _children_after_parents,
         "an inner node's children must lie after it and inside the tree's nodes",
     ),
-    "children_of_one": (_children_of_one, "no node may be the child of two"),
     "leaves_absorb": (_leaves_absorb, "a leaf's threshold must be 2**31 - 1, so that a walk stays in it"),
     "features_in_range": (
         _features_in_range,
