@@ -57,9 +57,9 @@ is the average with a prior worth one row each: `blend_combiners`. With the cali
 it is at 1.139 on wine and 1.070 on dermatology (the choice: 1.200 and 1.081), where a fold has one or two errors. An
 average costs more on small sets that the pool does well on (ionosphere 0.842 to 0.876): it is no default.
 
-The cells of bootstrapped forests are of learning before its rows were taken in parts, which changes nothing of so few
-rows but the steps: on wine and dermatology the pool's log loss differs by .2 % at most. Those of trees that saw the whole
-sample are newer, and have the average (`blend`) and the adaptive sets as further rows.
+The cells of bootstrapped forests are of learning before its rows were taken in parts, which changes nothing of so
+few rows but the steps: on wine and dermatology the pool's log loss differs by .2 % at most. Those of trees that saw
+the whole sample are newer, and have the average (`blend`) and the adaptive sets as further rows.
 """
 LARGER_IS_BETTER = {"log_loss": False, "brier": False, "auc": True, "accuracy": True, "u65": True, "u80": True}
 
