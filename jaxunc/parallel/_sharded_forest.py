@@ -10,6 +10,7 @@ from jaxunc._checks import is_concrete
 from jaxunc.routing import BoundForest, Stream
 from jaxunc.routing._drive import Part, cut
 from jaxunc.routing._mask import as_mask
+from jaxunc.routing._read_outs import ReadOuts
 from jaxunc.routing._streamed import shapes_of
 from jaxunc.tables._instances import as_instances
 
@@ -20,7 +21,7 @@ from ._placed import Placed, on_every_device, place, trees_per_shard
 from ._programs import Program, finish_chunk, merge_and_finish, merge_chunk
 
 
-class ShardedForest:
+class ShardedForest(ReadOuts):
     """What `shard` returns: call it, or its read-outs, as a `BoundForest`, on data ``[instances features]``.
 
     Each process passes its own instances and gets their answers; all processes of the mesh make the same calls. The
@@ -33,26 +34,6 @@ class ShardedForest:
         self._grid, self._stream = grid, stream
         self._combiner = on_every_device(grid, bound.combiner)
         self._placed: dict[bool, Placed] = {False: place(grid, stream)}
-
-    def __call__(self, X, *, tree_mask=None) -> PyTree:
-        """What the rule's call returns: class scores ``[instances classes]`` for nearly all."""
-        return self._run(X, tree_mask, "class_scores")
-
-    def score(self, X, *, tree_mask=None) -> PyTree:
-        """The published binary score ``[instances]``, positive for class 1."""
-        return self._run(X, tree_mask, "score")
-
-    def probability(self, X, *, tree_mask=None) -> PyTree:
-        """Class probabilities ``[instances classes]``."""
-        return self._run(X, tree_mask, "probability")
-
-    def log_probability(self, X, *, tree_mask=None) -> PyTree:
-        """Logarithms of the class probabilities ``[instances classes]``."""
-        return self._run(X, tree_mask, "log_probability")
-
-    def answer(self, X, *, tree_mask=None) -> PyTree:
-        """All read-outs together."""
-        return self._run(X, tree_mask, None)
 
     @property
     def mesh(self) -> Mesh:

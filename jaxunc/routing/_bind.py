@@ -17,6 +17,7 @@ from ._drive import cores
 from ._engine import Engine, Traced
 from ._leaf_table import check_kinds
 from ._mask import as_mask
+from ._read_outs import ReadOuts
 from ._streamed import Streamed
 from ._walk import Form, default_form
 
@@ -74,7 +75,7 @@ def _engine(forest: Forest, combiner: Fold, form: Form) -> Engine:
 
 
 @jax.tree_util.register_pytree_with_keys_class
-class BoundForest:
+class BoundForest(ReadOuts):
     """What `bind` returns: call it, or its read-outs, on NumPy, JAX or pandas data ``[instances features]``.
 
     The answer for an instance does not depend on the others, on the size of the batch, or on the number of threads:
@@ -88,26 +89,6 @@ class BoundForest:
         self.engine, self.combiner, self.threads = engine, combiner, threads
         self._engine_for_missing: Engine | None = None
         self._is_concrete = is_concrete(engine, combiner)
-
-    def __call__(self, X, *, tree_mask=None) -> PyTree:
-        """What the rule's call returns: class scores ``[instances classes]`` for nearly all."""
-        return self._run(X, tree_mask, "class_scores")
-
-    def score(self, X, *, tree_mask=None) -> PyTree:
-        """The published binary score ``[instances]``, positive for class 1."""
-        return self._run(X, tree_mask, "score")
-
-    def probability(self, X, *, tree_mask=None) -> PyTree:
-        """Class probabilities ``[instances classes]``."""
-        return self._run(X, tree_mask, "probability")
-
-    def log_probability(self, X, *, tree_mask=None) -> PyTree:
-        """Logarithms of the class probabilities ``[instances classes]``."""
-        return self._run(X, tree_mask, "log_probability")
-
-    def answer(self, X, *, tree_mask=None) -> PyTree:
-        """All read-outs together."""
-        return self._run(X, tree_mask, None)
 
     def lower(self, n_instances: int, *, missing: bool = False) -> jax.stages.Lowered:
         """The program that routes and merges chunks of so many instances, for those who measure: ``.compile()`` it.
