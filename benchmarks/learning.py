@@ -5,7 +5,8 @@
 Forests of 200 trees, five-fold cross-validation of at most 4000 rows; everything is learned on training rows. Parts:
 ``grown-out`` (random forests; all five folds), ``leaves-of-four``, ``extra-trees`` (bootstrapped), ``whole-sample``
 (extra-trees without bootstrap, cross-fitted) and ``random-trees`` (random decision trees, rows leave their own label
-out), of which one fold is run.
+out), of which one fold is run; and ``other-sets``, two folds of grown-out random forests on sets that nothing here was
+developed on.
 
 Every (set, fold) is written to ``cells/PART-SET.jsonl`` in ``benchmarks/results/learning`` (or ``--out``) as soon as it
 is finished, and what is there is not run again. The page is made of the cells.
@@ -41,13 +42,19 @@ from jaxunc.combiners import rule_by_name
 from jaxunc.learning import HonestRows
 
 N_TREES, N_FOLDS, MOST_ROWS = 200, 5, 4000
-PARTS = {"grown-out": 5, "leaves-of-four": 1, "extra-trees": 1, "whole-sample": 1, "random-trees": 1}
+PARTS = {"grown-out": 5, "leaves-of-four": 1, "extra-trees": 1, "whole-sample": 1, "random-trees": 1, "other-sets": 2}
 """The parts of the study, and how many of the five folds are run."""
 WITH_PEERS = ("grown-out",)
 N_PEER_FOLDS = 2
 """Folds on which other models, and the learned rules that lose, are run too."""
 STRENGTHS = (0.5, 1, 2, 3, 5, 8, 12, 20, 40, 80)
 """Values of s that sets are learned from."""
+OTHER_SETS = (
+    "airlines", "anneal", "arrhythmia", "audiology", "bankLoan", "electricity", "flags", "forest-type", "iris", "letter",
+    "lymph", "mushroom", "new-thyroid", "nursery", "optdigits", "page-blocks", "pendigits", "phishing", "scene", "seeds",
+    "skin", "soybean", "splice", "tae", "webdata", "wine-quality-red",
+)  # fmt: skip
+"""Every further set of 140 rows at least that shares no rows with one of `SETS`."""
 MOST_PAIRED = 10
 """Classes up to which a cautious forest compares all pairs."""
 FIXED = ("laplace", "m-estimate", "pooling", "evidence", "vote")
@@ -231,6 +238,11 @@ def _sets(rows: HonestRows, own_mean, own_y, forest, mean, X_test, y_test) -> di
     return found
 
 
+def sets_of(part: str) -> tuple[str, ...]:
+    """The names of the sets that a part is run on."""
+    return OTHER_SETS if part == "other-sets" else SETS
+
+
 def cells(part: str, name: str) -> list[Cell]:
     """All that is to be run of a part on a set."""
     return [Cell(part, name, fold) for fold in range(PARTS[part])]
@@ -245,18 +257,20 @@ def _is_sound(record: dict, cell: Cell) -> bool:
     return {"mean", "P", "isotonic", "pool", "guarded"} <= set(record["methods"])
 
 
-def kept(out: Path, sets: Sequence[str] = SETS) -> dict[Cell, dict]:
+def kept(out: Path) -> dict[Cell, dict]:
     """Everything that has been run."""
-    return {cell: record for part in PARTS for name in sets for cell, record in journal(out, part, name).found.items()}
+    journals = (journal(out, part, name) for part in PARTS for name in sets_of(part))
+    return {cell: record for one in journals for cell, record in one.found.items()}
 
 
 def main() -> None:
     """Run what is missing, then write the page."""
-    parser = study_options(__doc__, SETS, RESULTS)
+    parser = study_options(__doc__, SETS + OTHER_SETS, RESULTS)
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
     args = parser.parse_args()
     warnings.filterwarnings("ignore", category=ju.counting.PureLeavesWarning)
-    journals = {f"{part} {name}": journal(args.out, part, name) for part in args.parts for name in args.sets}
+    wanted = [(part, name) for part in args.parts for name in sets_of(part) if name in args.sets]
+    journals = {f"{part} {name}": journal(args.out, part, name) for part, name in wanted}
     run_missing(journals, lambda name: load_rows(name, args.data), run_cell)
     write_page(kept(args.out), args.out)
 

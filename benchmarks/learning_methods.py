@@ -107,14 +107,19 @@ def isotonic(probability: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray], n
     return calibrated
 
 
-MEASURES = ("log_loss", "brier", "auc", "accuracy", "u65", "u80")
-"""What is measured of probabilities; the last two of the sets with the highest expected utility."""
+MEASURES = ("log_loss", "brier", "auc", "accuracy", "u65", "u80", "log_loss_clipped")
+"""What is measured of probabilities; u65 and u80 of the sets with the highest expected utility.
+
+``log_loss`` takes probabilities below 1e-15 for 1e-15, ``log_loss_clipped`` those below 1e-6 for 1e-6. Cells of the
+parts that were run first lack the latter.
+"""
 
 
 def measures(probability: np.ndarray, y: np.ndarray) -> list[float]:
-    """`MEASURES` of probabilities; logarithms of a probability of 0 are those of 1e-15."""
+    """`MEASURES` of probabilities."""
     probability = probability / probability.sum(axis=1, keepdims=True)
-    own = np.clip(probability[np.arange(len(y)), y], 1e-15, 1)
+    own = probability[np.arange(len(y)), y]
+    log_loss, clipped = (-np.mean(np.log(np.clip(own, least, 1))) for least in (1e-15, 1e-6))
     n_classes = probability.shape[1]
     if n_classes == 2:
         auc = roc_auc_score(y, probability[:, 1])
@@ -123,7 +128,7 @@ def measures(probability: np.ndarray, y: np.ndarray) -> list[float]:
         auc = np.mean([roc_auc_score(y == c, probability[:, c]) for c in present])
     brier = np.mean(np.sum((probability - np.eye(n_classes)[y]) ** 2, axis=1))
     accuracy = np.mean(np.argmax(probability, axis=1) == y)
-    values = [-np.mean(np.log(own)), brier, auc, accuracy, *set_utilities(probability, y)]
+    values = [log_loss, brier, auc, accuracy, *set_utilities(probability, y), clipped]
     return [round(float(value), 6) for value in values]
 
 

@@ -16,6 +16,7 @@ TITLES = {
     "extra-trees": "Extremely randomised trees, bootstrapped, grown out",
     "whole-sample": "Extremely randomised trees without bootstrap, cross-fitted",
     "random-trees": "Random decision trees, own labels left out",
+    "other-sets": "Random forests, grown out, on sets that nothing here was developed on",
 }
 MEANINGS = {
     "pool": "`LearnedPool`; both counts where there is a bootstrap",
@@ -61,7 +62,8 @@ The cells of bootstrapped forests are of learning before its rows were taken in 
 few rows but the steps: on wine and dermatology the pool's log loss differs by .2 % at most. Those of trees that saw
 the whole sample are newer, and have the average (`blend`) and the adaptive sets as further rows.
 """
-LARGER_IS_BETTER = {"log_loss": False, "brier": False, "auc": True, "accuracy": True, "u65": True, "u80": True}
+LOSSES = ("log_loss", "log_loss_clipped", "brier")
+"""The measures that are better when smaller; gains in them are relative."""
 
 
 def write_page(found: Mapping[Any, dict], out: Path) -> None:
@@ -81,7 +83,9 @@ def page(found: Mapping[Any, dict]) -> str:
         "whose counts do not know their labels. Wins : losses over sets, of means over folds; the median relative gain",
         "of log loss and Brier score, the median difference of the others; **bold** where a signed-rank test over the",
         "sets tells the two apart (p < .05, not corrected for the number of comparisons). AUC of more classes is one",
-        "against the rest; u65 and u80 are of the sets with the highest expected utility.",
+        "against the rest; u65 and u80 are of the sets with the highest expected utility. Log loss takes a probability",
+        "below 1e-15 for 1e-15; *clipped*, below 1e-6 for 1e-6. The mean gives many a zero, so that its log loss, and",
+        "what is gained over it, depends on that number.",
         "",
     ]
     run = {name for record in found.values() for name in record["methods"]}
@@ -92,9 +96,9 @@ def page(found: Mapping[Any, dict]) -> str:
 
 
 def table(found: Mapping[Any, dict]) -> pd.DataFrame:
-    """A row per (set, fold, method) with `MEASURES`."""
+    """A row per (set, fold, method) with `MEASURES`, or as many of them as its cell has."""
     rows = [
-        {"set": cell.data, "fold": cell.fold, "method": method, **dict(zip(MEASURES, values, strict=True))}
+        {"set": cell.data, "fold": cell.fold, "method": method, **dict(zip(MEASURES, values, strict=False))}
         for cell, record in found.items()
         for method, values in record["methods"].items()
     ]
@@ -103,6 +107,8 @@ def table(found: Mapping[Any, dict]) -> pd.DataFrame:
 
 def paired(frame: pd.DataFrame, first: str, second: str, measure: str) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """Means over the folds that both have, a number per set."""
+    if measure not in frame:
+        return np.zeros(0), np.zeros(0), []
     by = frame.pivot_table(index=["set", "fold"], columns="method", values=measure)
     if first not in by or second not in by:
         return np.zeros(0), np.zeros(0), []
@@ -115,12 +121,13 @@ def duel(frame: pd.DataFrame, first: str, second: str, measure: str) -> str:
     a, b, _ = paired(frame, first, second, measure)
     if not len(a):
         return ""
-    better = (a > b) if LARGER_IS_BETTER[measure] else (a < b)
-    worse = (a < b) if LARGER_IS_BETTER[measure] else (a > b)
-    gain = np.median(1 - a / b) if measure in ("log_loss", "brier") else np.median(a - b)
-    shown = f"{100 * gain:+.1f} %" if measure in ("log_loss", "brier") else f"{gain:+.4f}"
+    is_loss = measure in LOSSES
+    better, worse = (np.sum(a < b), np.sum(a > b)) if is_loss else (np.sum(a > b), np.sum(a < b))
+    with np.errstate(invalid="ignore"):  # no loss at all on either side is no gain
+        gain = np.median(np.nan_to_num(1 - a / b) if is_loss else a - b)
+    shown = f"{100 * gain:+.1f} %" if is_loss else f"{gain:+.4f}"
     differs = np.any(a != b) and len(a) > 5 and wilcoxon(a, b).pvalue < 0.05
-    text = f"{better.sum()}:{worse.sum()} {shown}"
+    text = f"{better}:{worse} {shown}"
     return f"**{text}**" if differs else text
 
 
@@ -131,13 +138,16 @@ def _part(part: str, found: Mapping[Any, dict]) -> list[str]:
     folds = sorted({cell.fold for cell in found})
     lines = [f"## {TITLES[part]}", "", f"{len(sets)} sets, {len(folds)} of 5 folds.", ""]
     references = ["mean", "P", "isotonic"]
-    lines += _table(
-        ["log loss of", *(f"against {name}" for name in references)],
-        [[f"`{m}`", *(duel(frame, m, r, "log_loss") if m != r else "" for r in references)] for m in methods],
-    )
-    others = [m for m in MEASURES if m != "log_loss"]
+    for measure, title in (("log_loss", "log loss"), ("log_loss_clipped", "log loss, clipped,")):
+        if measure in frame:
+            lines += _table(
+                [f"{title} of", *(f"against {name}" for name in references)],
+                [[f"`{m}`", *(duel(frame, m, r, measure) if m != r else "" for r in references)] for m in methods],
+            )
+            lines.append("")
+    others = [m for m in MEASURES if not m.startswith("log_loss")]
     shown = [m for m in ("pool", "blend", "guarded", "P", "isotonic", "fixed", "HistGradientBoosting") if m in methods]
-    lines += ["", "Against the mean, by the other measures:", ""]
+    lines += ["Against the mean, by the other measures:", ""]
     lines += _table(["", *others], [[f"`{m}`", *(duel(frame, m, "mean", k) for k in others)] for m in shown])
     lines += ["", _worst(frame)]
     lines += ["", *_sets_table(found), "", _seconds(found)]
