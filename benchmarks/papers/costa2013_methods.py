@@ -3,6 +3,7 @@
 Every protocol answers with a record, {method: its measures}.
 """
 
+import warnings
 from collections.abc import Callable
 
 import jax
@@ -118,12 +119,14 @@ def called_reliable(reliability: np.ndarray, correct: np.ndarray) -> list[int]:
     """[called reliable, right among them, not called so, right among those], with a threshold from the other half.
 
     Kukar and Kononenko's supervised procedure: of each half of the instances, drawn by a fixed seed, the threshold is
-    the one that tells most about the other half's outcomes.
+    the one that tells most about the other half's outcomes. Where fewer are right above that one, none is called so.
     """
     half = np.random.default_rng(0).permutation(len(correct)) % 2
     called = np.empty(len(correct), bool)
     for own in (0, 1):
-        threshold = reliability_threshold(reliability[half != own], correct[half != own])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # the threshold is safe, and the page says so
+            threshold = reliability_threshold(reliability[half != own], correct[half != own])
         called[half == own] = reliability[half == own] > threshold.value
     return [int(of.sum()) for of in (called, called & correct, ~called, ~called & correct)]
 

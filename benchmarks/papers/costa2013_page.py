@@ -82,8 +82,9 @@ bagging", in ranking.)
 """
 CALLED = """
 Kukar and Kononenko call predictions reliable above a threshold that is learned from predictions whose outcome is known:
-here from one half of the instances for the other, both ways, under leave-one-out. Means over the sets; accuracies of
-sets where any are called so.
+here from one half of the instances for the other, both ways, under leave-one-out. Where the threshold that tells most
+has fewer right predictions above it than below, none is called so. Means over the sets; accuracies of sets where any
+are called so.
 """
 
 

@@ -14,6 +14,7 @@ from jaxunc.tables._fit import holds_numbers
 from jaxunc.transduction import label_average
 from jaxunc.transduction._certainty import counts_of, settings_of
 from jaxunc.transduction._forms import check_form
+from jaxunc.transduction._grouped import KeptNodes
 from jaxunc.transduction._pairs import Pairs
 
 
@@ -106,6 +107,7 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
         if len(classes := np.unique(y)) < 2:
             raise ValueError(f"y has 1 class, {classes.tolist()}; trees tell two or more apart.")
         self._sample = presort(self._numbers(X, self.nominal is None or isinstance(self.nominal, str)), y, self.nominal)
+        self._kept = KeptNodes.of(self._sample)
         self.classes_ = classes
         return self
 
@@ -122,7 +124,7 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
         settings = settings_of(sample, self.candidates, self.min_leaf)
         for begin in range(0, queries.n, self.block_size):
             block = queries.rows(slice(begin, begin + self.block_size))
-            parts.append(counts_of(Pairs(sample, block, settings), self.form))
+            parts.append(counts_of(Pairs(sample, block, settings), self.form, self._kept))
             if self.progress is not None:
                 self.progress(begin + block.n, queries.n)
         return np.concatenate(parts)

@@ -120,9 +120,8 @@ def as_queries(X, sample: Presorted) -> Queries:
     value = _numbers(values[:, sample.numeric])
     rank = np.empty(value.shape, np.int32)
     for f, order in enumerate(sample.order):
-        ascending = sample.value[f, order]
-        last = np.append(sample.rank[f, order], np.int32(-1))  # of which the place -1 is below all
-        rank[:, f] = last[np.searchsorted(ascending, value[:, f], side="right") - 1]
+        below = np.searchsorted(sample.value[f], value[:, f], side="right", sorter=order)
+        rank[:, f] = np.where(below > 0, sample.rank[f, order[below - 1]], -1)
     return Queries(np.ascontiguousarray(value), rank, values[:, sample.nominal].astype(np.int32))
 
 

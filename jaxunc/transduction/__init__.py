@@ -11,8 +11,10 @@ from ._certainty import (
 from ._reliability import (
     Reliability,
     Threshold,
+    ThresholdStatus,
     j_divergence,
     kukar_kononenko,
+    leave_one_out_kukar_kononenko,
     reliability_of,
     reliability_threshold,
 )
@@ -20,11 +22,13 @@ from ._reliability import (
 __all__ = [
     "Reliability",
     "Threshold",
+    "ThresholdStatus",
     "batch_certainty",
     "j_divergence",
     "kukar_kononenko",
     "label_average",
     "leave_one_out_certainty",
+    "leave_one_out_kukar_kononenko",
     "leave_one_out_leaf_counts",
     "reliability_of",
     "reliability_threshold",

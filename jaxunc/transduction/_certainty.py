@@ -10,6 +10,7 @@ from jaxunc.growing._greedy_trees import checked_limits
 from jaxunc.growing._presorted import Presorted, as_queries, presort
 
 from ._forms import check_form, descend
+from ._grouped import KeptNodes
 from ._pairs import Pairs, Progress
 from ._settings import Settings
 
@@ -237,9 +238,9 @@ def label_average(
     return (smoothed / smoothed.sum(axis=-1, keepdims=True)).mean(axis=-2)
 
 
-def counts_of(pairs: Pairs, form: str) -> Int32[np.ndarray, "instances labels classes"]:
-    """The leaf counts of all pairs."""
-    descend(pairs, form)
+def counts_of(pairs: Pairs, form: str, kept: KeptNodes | None = None) -> Int32[np.ndarray, "instances labels classes"]:
+    """The leaf counts of all pairs; what the training set keeps between calls may be given."""
+    descend(pairs, form, kept)
     return pairs.leaf_counts
 
 

@@ -5,7 +5,7 @@ import jax
 from jaxunc._checks import check_one_of
 
 from ._dense import dense_work, descend_dense
-from ._grouped import descend_grouped
+from ._grouped import KeptNodes, descend_grouped
 from ._nodes import descend_nodes, table_bytes
 from ._pairs import Pairs
 
@@ -26,8 +26,8 @@ def check_form(form: str) -> None:
     check_one_of("form", form, FORMS)
 
 
-def descend(pairs: Pairs, form: str) -> None:
-    """Follow all pairs down to their leaves.
+def descend(pairs: Pairs, form: str, kept: KeptNodes | None = None) -> None:
+    """Follow all pairs down to their leaves; the grouped form takes nodes that were kept, and keeps further ones.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def descend(pairs: Pairs, form: str) -> None:
     elif form == "nodes":
         descend_nodes(pairs)
     else:
-        descend_grouped(pairs)
+        descend_grouped(pairs, kept)
 
 
 def chosen_form(pairs: Pairs, place: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Int, Int64
+from jaxtyping import Bool, Int, Int64
 
 from jaxunc.growing._presorted import Presorted, Queries
 
@@ -13,28 +13,70 @@ from ._numeric import InsertedTests
 from ._own import OwnTests
 from ._pairs import Pairs
 from ._samples import Samples
-from ._settings import Settings
 from ._tables import Change
 
 MOST_VALUES = 2**21
 """Instances times features that choose their tests at a time."""
 
+LEAST_KEPT, MOST_KEPT, TIMES_KEPT = 2**24, 2**28, 16
+"""Bytes of nodes that are kept between calls: so many times the training set's own, but within these."""
+
 FEW = 16
 """Sorting so many instances anew is quicker than finding them among all."""
 
 
-def descend_grouped(pairs: Pairs) -> None:
-    """Follow all pairs down to their leaves, sample by sample."""
+def descend_grouped(pairs: Pairs, kept: "KeptNodes | None" = None) -> None:
+    """Follow all pairs down to their leaves, sample by sample; with what was kept of pairs of the same training set."""
     sample, samples = pairs.sample, Samples(pairs.sample.n)
+    kept = KeptNodes(0) if kept is None else kept
     members = np.arange(sample.n, dtype=np.int32)
     totals = np.bincount(pairs.label, minlength=sample.n_classes)
-    _arrive(pairs, samples, _Arrivals(totals, members, np.arange(pairs.n)), (sample.order, members))
+    _arrive(pairs, samples, _Arrivals(totals, members, np.arange(pairs.n)), (sample.order, members), kept)
     while samples.largest:
-        _, (order, members), own = samples.take()
-        node = _Node(sample, order, members, pairs.is_own, pairs.settings)
+        _, found, own = samples.take()
+        node = found if isinstance(found, _Node) else kept.keep(_Node(pairs, *found))
         for arrivals in _children(pairs, node, own):
-            _arrive(pairs, samples, arrivals, (order, members))
+            _arrive(pairs, samples, arrivals, (node.order, node.members), kept)
         pairs.report()
+
+
+class KeptNodes:
+    """Nodes of one training set that are not made again: those that are met first, the largest of each call before all.
+
+    For pairs of the same training set and settings, of instances that are no part of it. A copy or a pickle has none.
+
+    Parameters
+    ----------
+    room
+        How many bytes they may take; 0 keeps none.
+    """
+
+    def __init__(self, room: int):
+        self._all_room = self._room = room
+        self._nodes: dict[bytes, _Node] = {}
+
+    @classmethod
+    def of(cls, sample: Presorted) -> "KeptNodes":
+        """As much room as fits the size of a training set."""
+        own = sum(part.nbytes for part in (sample.value, sample.rank, sample.order, sample.code))
+        return cls(min(max(TIMES_KEPT * own, LEAST_KEPT), MOST_KEPT))
+
+    def find(self, flags: Bool[np.ndarray, " instances"]) -> "_Node | None":
+        """The node of this sample."""
+        return self._nodes.get(np.packbits(flags).tobytes()) if self._nodes else None
+
+    def keep(self, node: "_Node") -> "_Node":
+        """The same node, kept if there is room."""
+        if node.n_bytes <= self._room:
+            self._room -= node.n_bytes
+            flags = np.zeros(node.n_all, bool)
+            flags[node.members] = True
+            node.keep_scores()
+            self._nodes[np.packbits(flags).tobytes()] = node
+        return node
+
+    def __reduce__(self):
+        return KeptNodes, (self._all_room,)
 
 
 class _Arrivals(NamedTuple):
@@ -46,10 +88,14 @@ class _Arrivals(NamedTuple):
     pairs: Int[np.ndarray, " pairs"]
 
 
-def _arrive(pairs: Pairs, samples: Samples, arrivals: _Arrivals, parent: tuple[np.ndarray, np.ndarray]) -> None:
+def _arrive(
+    pairs: Pairs, samples: Samples, arrivals: _Arrivals, parent: tuple[np.ndarray, np.ndarray], kept: KeptNodes
+) -> None:
     """Those that end at a sample get their counts, the others wait; order and members of its parent are given."""
 
-    def kept(flags):
+    def wait(flags):
+        if (node := kept.find(flags)) is not None:
+            return node
         order, members = parent
         own = members[flags[members]]
         if FEW * len(own) < order.shape[1]:
@@ -58,7 +104,7 @@ def _arrive(pairs: Pairs, samples: Samples, arrivals: _Arrivals, parent: tuple[n
 
     waiting = pairs.waiting(arrivals.totals, arrivals.pairs)
     if len(waiting):
-        samples.add(arrivals.chosen, waiting, kept)
+        samples.add(arrivals.chosen, waiting, wait)
 
 
 def _children(pairs: Pairs, node: "_Node", own: np.ndarray) -> Iterator[_Arrivals]:
@@ -92,16 +138,42 @@ def by_number(numbers: Int[np.ndarray, " n"], values: np.ndarray) -> Iterator[tu
 class _Node:
     """The tests of one sample."""
 
-    def __init__(self, sample: Presorted, order, members, own: bool, settings: Settings):
-        self._sample, self._order, self._members = sample, order, members
+    def __init__(self, pairs: Pairs, order, members):
+        self._sample, self.order, self.members = pairs.sample, order, members
+        sample, settings = pairs.sample, pairs.settings
         self.totals = np.bincount(sample.label[members], minlength=sample.n_classes)
-        self.numeric: Any = (OwnTests if own else InsertedTests)(sample, order, self.totals, settings)
+        self.numeric: Any = (OwnTests if pairs.is_own else InsertedTests)(sample, order, self.totals, settings)
         self.nominal = NominalTests(sample, members, self.totals, settings) if len(sample.nominal) else None
-        self._stride = 2 * max(int(np.diff(self.numeric.cuts.start).max(initial=0)), sample.n_codes, 1)
+        self._widest = int(np.diff(self.numeric.cuts.start).max(initial=0))
+        self._stride = 2 * max(self._widest, sample.n_codes, 1)
+        self._scores: dict[Change, Any] | None = None
+
+    def keep_scores(self) -> None:
+        """Keep the scores under each change from now on."""
+        self._scores = {}
 
     def scores(self, change: Change):
         """The scores of all tests under a change."""
-        return self.numeric.scores(change), None if self.nominal is None else self.nominal.scores(change)
+        if self._scores is not None and change in self._scores:
+            return self._scores[change]
+        found = self.numeric.scores(change), None if self.nominal is None else self.nominal.scores(change)
+        if self._scores is not None:
+            self._scores[change] = found
+        return found
+
+    @property
+    def n_all(self) -> int:
+        """How many instances the training set has."""
+        return self._sample.n
+
+    @property
+    def n_bytes(self) -> int:
+        """What the node takes with the scores under every change."""
+        k, cuts = self._sample.n_classes, self.numeric.cuts
+        tables = sum(part.nbytes for part in (*cuts, self.order, self.members)) + cuts.below.nbytes + 8 * len(cuts.row)
+        cells = 0 if self.nominal is None else self.nominal.inside[0].size
+        scores = 32 * (len(self.order) * (self._widest + 2)) + 16 * cells
+        return tables + 16 * k * cells + (k + 1) * scores + self._sample.n // 8
 
     def choose(
         self, change: Change, scores, queries: Queries, rows: np.ndarray
@@ -135,12 +207,12 @@ class _Node:
         place, side = divmod(rest, 2)
         if self.nominal is not None and sample.columns.is_nominal[feature]:
             row = int(np.searchsorted(sample.nominal, feature))
-            chosen = self._members[(sample.code[row, self._members] != place) == side]
+            chosen = self.members[(sample.code[row, self.members] != place) == side]
             inside = self.nominal.inside[:, row, place]
         else:
             row = int(np.searchsorted(sample.numeric, feature))
             cut = self.numeric.cuts.start[row] + place
             size = self.numeric.cuts.size[cut]
-            chosen = self._order[row, size:] if side else self._order[row, :size]
+            chosen = self.order[row, size:] if side else self.order[row, :size]
             inside = self.numeric.cuts.below[:, cut]
         return chosen, self.totals - inside if side else inside

@@ -1,13 +1,19 @@
 """Reliability by one transduction: the distribution of the predicted class's tree against that of the tree without."""
 
+import enum
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Num
 
-from jaxunc._checks import check_class_axis, check_counts
+from jaxunc._checks import check_class_axis, check_counts, warn
 
-from ._certainty import label_average, transductive_leaf_counts
+from ._certainty import label_average, leave_one_out_leaf_counts, transductive_leaf_counts
+from ._pairs import Progress
+
+
+LEAST_GAIN = 1e-12
+"""Information below which a threshold tells nothing, in bits."""
 
 
 class Reliability(NamedTuple):
@@ -21,24 +27,46 @@ class Reliability(NamedTuple):
     """Laplace's estimate of the leaf without the instance."""
 
 
+class ThresholdStatus(enum.IntEnum):
+    """What came of looking for a threshold."""
+
+    FOUND = 0
+    """More of the predictions above it are right than of those below."""
+    TELLS_NOTHING = 1
+    """No threshold gains anything: all predictions are right, or none is, or all reliabilities are the same."""
+    INVERTED = 2
+    """The threshold that tells most has fewer right predictions above it than below: reliability points the wrong
+    way."""
+
+
 class Threshold(NamedTuple):
     """Where reliable predictions begin."""
 
     value: float
-    """Predictions are reliable if theirs is larger; -inf if no threshold tells anything."""
+    """Predictions are reliable if theirs is larger: ∞ calls none reliable, -∞ all."""
     gain: float
-    """The information about "correct" that it gives, in bits."""
+    """The information about "correct" that it gives, in bits; 0 unless one was found."""
+    status: ThresholdStatus
 
 
 def kukar_kononenko(
-    X_train, y_train, X, *, nominal=None, candidates: str = "boundary", min_leaf: int = 2
+    X_train,
+    y_train,
+    X,
+    *,
+    nominal=None,
+    candidates: str = "boundary",
+    min_leaf: int = 2,
+    form: str = "auto",
+    progress: Progress | None = None,
 ) -> Reliability:
     """Predict by a greedy tree, and compare its leaf with that of the tree which has x with the predicted label.
 
     Parameters
     ----------
-    X_train, y_train, X, nominal, candidates, min_leaf
-        As for `jaxunc.transduction.transductive_certainty`.
+    X_train, y_train, X, nominal, candidates, min_leaf, form, progress
+        As for `jaxunc.transduction.transductive_certainty`. (Its ``combiner`` has no place here: the divergence compares
+        Laplace's estimates of two leaves.)
 
     Returns
     -------
@@ -62,8 +90,53 @@ def kukar_kononenko(
     >>> print(found.predicted, found.reliability.round(3))
     [0 0] [0.986 0.986]
     """
-    settings = {"nominal": nominal, "candidates": candidates, "min_leaf": min_leaf}
+    settings = {"nominal": nominal, "candidates": candidates, "min_leaf": min_leaf, "form": form, "progress": progress}
     return reliability_of(transductive_leaf_counts(X_train, y_train, X, **settings, inductive=True))
+
+
+def leave_one_out_kukar_kononenko(
+    X,
+    y,
+    *,
+    nominal=None,
+    candidates: str = "boundary",
+    min_leaf: int = 2,
+    form: str = "auto",
+    progress: Progress | None = None,
+) -> Reliability:
+    """What `kukar_kononenko` says of each instance if all others are the training set.
+
+    Parameters
+    ----------
+    X, y, nominal, candidates, min_leaf, form, progress
+        As for `jaxunc.transduction.leave_one_out_certainty`.
+
+    Returns
+    -------
+    Reliability
+        As of `kukar_kononenko`; with the outcomes ``predicted == y`` it is what `reliability_threshold` takes.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `jaxunc.transduction.leave_one_out_certainty`.
+
+    References
+    ----------
+    Kukar and Kononenko 2002; Costa, Verwer and Blockeel 2013, section 4.1.
+
+    Examples
+    --------
+    >>> import jaxunc as ju
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> found = ju.transduction.leave_one_out_kukar_kononenko(X, y)
+    >>> threshold = ju.transduction.reliability_threshold(found.reliability, found.predicted == y)
+    >>> threshold.status.name, bool((found.predicted == y)[found.reliability > threshold.value].mean() > 0.96)
+    ('FOUND', True)
+    """
+    settings = {"nominal": nominal, "candidates": candidates, "min_leaf": min_leaf, "form": form, "progress": progress}
+    return reliability_of(leave_one_out_leaf_counts(X, y, **settings, inductive=True))
 
 
 def reliability_of(counts: Num[np.ndarray, "instances labels classes"]) -> Reliability:
@@ -112,19 +185,32 @@ def reliability_threshold(
     Parameters
     ----------
     reliability
-        Of predictions whose outcome is known, for instance by leaving out each training instance.
+        Of predictions whose outcome is known, for instance by leaving out each training instance
+        (`leave_one_out_kukar_kononenko`).
     correct
         Whether each was right.
 
     Returns
     -------
     Threshold
-        Halfway between two reliabilities; the lowest of several with the same gain.
+        Halfway between two reliabilities; the lowest of several with the same gain that have more right predictions
+        above than below. INVERTED: the value is ∞, which calls none reliable. TELLS_NOTHING: -∞, which calls all
+        reliable, or ∞ if none was right.
 
     Raises
     ------
     ValueError
         If there are none, lengths differ, or a reliability is NaN.
+
+    Warns
+    -----
+    UserWarning
+        If the threshold would be inverted.
+
+    Notes
+    -----
+    Information gain has no direction. Where a reliability orders predictions by chance or the wrong way, as happens
+    with few wrong predictions, the largest gain may be that of a threshold above which fewer are right.
 
     References
     ----------
@@ -133,8 +219,9 @@ def reliability_threshold(
     Examples
     --------
     >>> import numpy as np
-    >>> reliability_threshold(np.array([0.2, 0.3, 0.7, 0.9]), np.array([False, False, True, True])).value
-    0.5
+    >>> found = reliability_threshold(np.array([0.2, 0.3, 0.7, 0.9]), np.array([False, False, True, True]))
+    >>> found.value, found.gain, found.status.name
+    (0.5, 1.0, 'FOUND')
     """
     reliability, correct = np.asarray(reliability, float), np.asarray(correct, bool)
     if reliability.ndim != 1 or reliability.shape != correct.shape or not len(correct):
@@ -143,19 +230,36 @@ def reliability_threshold(
         )
     if np.isnan(reliability).any():
         raise ValueError("reliability holds NaN; leave such predictions out.")
+    nothing = Threshold(-np.inf if correct.any() else np.inf, 0.0, ThresholdStatus.TELLS_NOTHING)
     order = np.argsort(reliability, kind="stable")
     ascending, n = reliability[order], len(order)
     right = np.cumsum(correct[order])
     cut = np.flatnonzero(ascending[1:] > ascending[:-1])
     if not len(cut):
-        return Threshold(-np.inf, 0.0)
+        return nothing
     size = cut + 1
-    low, high = size * _entropy(right[cut] / size), (n - size) * _entropy((right[-1] - right[cut]) / (n - size))
-    gain = _entropy(right[-1] / n) - (low + high) / n
-    best = int(np.argmax(gain.round(12)))
-    if gain[best] < 1e-12:
-        return Threshold(-np.inf, 0.0)
-    return Threshold(float(ascending[cut[best] : cut[best] + 2].mean()), float(gain[best]))
+    below, above = right[cut] / size, (right[-1] - right[cut]) / (n - size)
+    gain = _entropy(right[-1] / n) - (size * _entropy(below) + (n - size) * _entropy(above)) / n
+    if gain.max() < LEAST_GAIN:
+        return nothing
+    gain = gain.round(12)
+    best = np.flatnonzero(gain == gain.max())
+    upright = best[above[best] > below[best]]
+    if not len(upright):
+        at = best[0]
+        warn(
+            f"no threshold on these reliabilities is called for: that which tells most, {_between(ascending, cut[at])}, "
+            f"has {above[at]:.0%} right predictions above it and {below[at]:.0%} below. The value is inf, which calls "
+            "none reliable. Take more predictions whose outcome is known, or another reliability."
+        )
+        return Threshold(np.inf, 0.0, ThresholdStatus.INVERTED)
+    at = upright[0]
+    return Threshold(_between(ascending, cut[at]), float(gain[at]), ThresholdStatus.FOUND)
+
+
+def _between(ascending, place) -> float:
+    """Halfway between a number and the next."""
+    return float(ascending[place : place + 2].mean())
 
 
 def _entropy(p):

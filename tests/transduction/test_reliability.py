@@ -7,9 +7,11 @@ from sklearn.datasets import load_iris
 
 import jaxunc as ju
 from jaxunc.transduction import (
+    ThresholdStatus,
     batch_certainty,
     j_divergence,
     kukar_kononenko,
+    leave_one_out_kukar_kononenko,
     leave_one_out_leaf_counts,
     reliability_of,
     reliability_threshold,
@@ -65,8 +67,46 @@ def test_thresholds():
     found = reliability_threshold(reliability, np.array([0, 0, 1, 1, 1, 1], bool))
     assert found.value == pytest.approx(0.4)
     assert found.gain == pytest.approx(0.9182958 - 0.5 * 0.9182958, abs=1e-6)
+    assert found.status == ThresholdStatus.FOUND
     assert reliability_threshold(np.ones(4), np.array([0, 1, 1, 1], bool)).value == -np.inf
-    assert reliability_threshold(reliability, np.ones(6, bool)) == (-np.inf, 0.0)
+    assert reliability_threshold(reliability, np.ones(6, bool)) == (-np.inf, 0.0, ThresholdStatus.TELLS_NOTHING)
+    assert reliability_threshold(reliability, np.zeros(6, bool)) == (np.inf, 0.0, ThresholdStatus.TELLS_NOTHING)
+
+
+@pytest.mark.parametrize(
+    ("reliability", "correct"),
+    [
+        ([0.1, 0.2, 0.8, 0.9], [1, 1, 0, 0]),
+        ([0.1, 0.2, 0.5, 0.6, 0.8, 0.9], [1, 1, 1, 0, 1, 0]),  # a threshold at .55 gains too, but less
+        ([0.1, 0.9], [True, False]),
+    ],
+)
+def test_a_threshold_that_would_call_the_wrong_ones_reliable_calls_none(reliability, correct):
+    with pytest.warns(UserWarning, match="calls none reliable"):
+        found = reliability_threshold(np.array(reliability), np.array(correct, bool))
+    assert found == (np.inf, 0.0, ThresholdStatus.INVERTED)
+
+
+def test_of_equal_gains_the_threshold_with_more_right_above_it():
+    reliability, correct = np.array([0.1, 0.2, 0.8, 0.9]), np.array([1, 0, 0, 1], bool)
+    found = reliability_threshold(reliability, correct)
+    assert found.value == pytest.approx(0.85)
+    assert found.status == ThresholdStatus.FOUND
+
+
+def test_predictions_that_are_left_out():
+    found = leave_one_out_kukar_kononenko(X, Y, form="grouped")
+    again = reliability_of(leave_one_out_leaf_counts(X, Y, inductive=True))
+    for own, other in zip(found, again, strict=True):
+        np.testing.assert_array_equal(own, other)
+
+
+def test_progress_is_told_and_the_form_is_checked():
+    heard = []
+    kukar_kononenko(X[::2], Y[::2], X[1:7:2], progress=lambda *done: heard.append(done))
+    assert heard[-1] == (12, 12)  # three labels and none, of three instances
+    with refuses(ValueError, "numeric"):
+        kukar_kononenko(X[::2], Y[::2], X[1:7:2], form="dense")
 
 
 def test_the_shortcut_for_batches():
