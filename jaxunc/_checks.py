@@ -5,6 +5,7 @@ Under a trace values are unknown: each check of a value then passes, and only sh
 
 import sys
 import warnings
+from collections.abc import Hashable
 
 import jax
 import jax.core
@@ -34,7 +35,7 @@ def is_concrete(*arrays) -> bool:
 
 def check_one_of(name: str, value, allowed) -> None:
     """Raise a ValueError unless ``value`` is one of ``allowed``."""
-    if value not in allowed:
+    if not isinstance(value, Hashable) or value not in allowed:  # an array is compared entry by entry
         choices = ", ".join(repr(a) for a in allowed)
         raise ValueError(f"{name}={value!r} is unknown. Choose one of {choices}.")
 
@@ -107,13 +108,19 @@ def check_probability_vector(prior, n_classes: int, name: str = "prior") -> None
         raise ValueError(f"{name}={values.tolist()} adds to {values.sum():.6g}; class probabilities must add to 1.")
 
 
-def as_weights(sample_weight, n: int) -> np.ndarray:
-    """Sample weights as float64, 1 each for None; raises a ValueError unless there is one finite number >= 0 each."""
-    weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, np.float64)
+def as_weights(sample_weight, n: int, name: str = "sample_weight") -> np.ndarray:
+    """Sample weights as float64, 1 each for None.
+
+    Raises a ValueError unless there is one finite number >= 0 each, and a TypeError for what is no number.
+    """
+    try:
+        weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name}={sample_weight!r:.60} holds no numbers; pass one per instance.") from error
     if weights.shape != (n,):
-        raise ValueError(f"sample_weight has shape {weights.shape}; pass one number per instance, shape ({n},).")
+        raise ValueError(f"{name} has shape {weights.shape}; pass one number per instance, shape ({n},).")
     if not np.all(np.isfinite(weights)) or weights.min(initial=0) < 0:
-        raise ValueError("sample_weight must hold finite numbers >= 0; 0 leaves an instance out.")
+        raise ValueError(f"{name} must hold finite numbers >= 0; 0 leaves an instance out.")
     return weights
 
 

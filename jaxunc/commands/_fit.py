@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ._arguments import integer, number
+from ._arguments import integer, number, positive
 
 ABOUT = "fit a forest and a rule on a table of data, and save them"
 DETAILS = (
@@ -27,8 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--combiner", metavar="RULE", help="the rule of combined and random-trees (default: the estimator's own)")
     add("--counts", metavar="WHOSE", help="whose counts the leaves hold: inbag, train, oob, calibration")
     add("--s", type=number, metavar="S", help="how cautious a cautious forest is (default: 1)")
-    add("--trees", type=integer, default=100, metavar="N", help="trees in the forest (default: 100)")
-    add("--leaf-size", type=integer, default=1, metavar="N", help="least number of instances in a leaf (default: 1)")
+    add("--trees", type=positive, default=100, metavar="N", help="trees in the forest (default: 100)")
+    add("--leaf-size", type=positive, default=1, metavar="N", help="least number of instances in a leaf (default: 1)")
     add("--depth", type=integer, metavar="N", help="depth of the trees at most (default: no limit)")
     add("--seed", type=integer, default=0, metavar="N", help="seed of the forest (default: 0)")
     add("--import", dest="pickled", metavar="FILE", help="take over a fitted scikit-learn forest, pickled or by joblib")
@@ -70,6 +70,12 @@ def _fitted(args: argparse.Namespace) -> Any:
             raise ValueError(f"{args.data} has no column {name!r}; it has {list(frame.columns)[:20]}.")
     frame = frame.dropna(subset=[args.target])
     X, y = frame.drop(columns=[args.target, *args.drop]), frame[args.target].to_numpy()
+    times = [name for name in X.columns if X[name].dtype.kind in "mM"]
+    if times:
+        raise ValueError(
+            f"the columns {times[:5]} of {args.data} hold dates or times, which no classifier here takes: write them "
+            "as numbers, for instance days since the first one, or leave them out with --drop."
+        )
     words = [name for name in X.columns if X[name].dtype.kind not in "iufb"]
     if words and args.estimator in ("combined", "cautious"):
         raise ValueError(
@@ -84,13 +90,14 @@ def _model(args: argparse.Namespace) -> Any:
 
     options: dict[str, Any] = {} if args.counts is None else {"counts": args.counts}
     if args.estimator == "transductive":
-        return estimators.TransductiveTreeClassifier(min_leaf=max(args.leaf_size, 1))
+        return estimators.TransductiveTreeClassifier(min_leaf=args.leaf_size)
     if args.estimator == "random-trees":
         return estimators.RandomDecisionTreesClassifier(
             args.trees,
             combiner=args.combiner,
             min_samples_leaf=args.leaf_size,
             max_depth=args.depth,
+            missing="random",
             random_state=args.seed,
         )
     if args.estimator == "cautious":

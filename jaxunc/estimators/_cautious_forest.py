@@ -136,6 +136,10 @@ class CautiousForestClassifier(CountedForest, ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "forest_")
         return self._bound(self._instances(X))
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._make_rule(None, n_samples=1, n_trees=1)
+
     def _make_rule(self, prior, *, n_samples, n_trees: int) -> CautiousReport:
         if np.ndim(self.s) != 0:
             raise ValueError(f"s has shape {np.shape(self.s)}; pass one number, and fit again for another.")

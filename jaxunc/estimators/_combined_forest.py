@@ -16,6 +16,7 @@ from jaxunc.stopping import Settled, predict_until_settled
 from jaxunc.stopping._leader import Criterion, Population
 
 from ._counted_forest import CountedForest
+from ._parameters import check_rule
 from ._rule_classifier import RuleClassifier, decisive
 
 
@@ -132,6 +133,7 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         Only a fitted forest read in-bag by a rule that does not learn needs none.
         """
         vars(self).pop("learned_", None)
+        self._check_parameters()
         self._rule_name = self._default_name(X, y, sample_weight) if self.combiner is None else self.combiner
         if self._learns():
             self._check_learning(X)
@@ -166,6 +168,10 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
             raise ValueError("combiner_options need a rule: name one by combiner, such as combiner='evidence'.")
         enough = X is not None and self.counts == "inbag" and getattr(model, "n_estimators", 1) >= FEW_TREES
         return "learned" if bags and enough and sample_weight is None else "mixture"
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_rule(self.combiner, self.combiner_options, further=("learned",))
 
     def _learns(self) -> bool:
         return isinstance(self._rule_name, str) and self._rule_name == "learned"

@@ -4,20 +4,22 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 from jaxtyping import PyTree
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from jaxunc._checks import warn
+from jaxunc._checks import check_one_of, warn
 from jaxunc.combiners import Fold
 from jaxunc.counting import leave_one_out
-from jaxunc.counting._kinds import calibration_split, check_counts_mode, counted_forest, warn_of_pure_leaves
+from jaxunc.counting._kinds import COUNTS, calibration_split, check_counts_mode, counted_forest, warn_of_pure_leaves
 from jaxunc.forest import Forest
 from jaxunc.interop import from_sklearn
 from jaxunc.routing import BoundForest, bind
+
+from ._parameters import check_seed, checked_weights
 
 Fitted = TypeVar("Fitted", bound="CountedForest")
 
@@ -53,8 +55,9 @@ class CountedForest:
         y
             Their labels.
         sample_weight
-            Weights of the instances, for growing and for counting.
+            Weights of the instances, for growing and for counting; ≥ 0.
         """
+        self._check_parameters()
         for name in ("oob_decision_function_", "oob_score_", "oob_set_"):
             vars(self).pop(name, None)
         model, fitted = self._model()
@@ -67,6 +70,7 @@ class CountedForest:
         else:
             counted_on = X, y, _ = self._training_data(X, y, sample_weight, reset=not fitted)
         self.estimator_, counted_on = (model, counted_on) if fitted else self._grow(model, *counted_on)
+        self._chosen = self._choices()
         self.classes_ = self.estimator_.classes_
         self.forest_, mask, weights = counted_forest(
             from_sklearn(self.estimator_), self.estimator_, self.counts, *counted_on
@@ -91,12 +95,36 @@ class CountedForest:
             self.feature_names_in_ = model.feature_names_in_
 
     def _training_data(self, X, y, sample_weight, *, reset: bool) -> tuple[Any, Any, Any]:
-        X, y = validate_data(self, X, y, reset=reset, **self._data_checks())
+        X, y = validate_data(self, X, y, reset=reset, **self._data_checks(self._allows_nan()))
         check_classification_targets(y)
-        return X, y, None if sample_weight is None else _check_sample_weight(sample_weight, X)
+        return X, y, checked_weights(sample_weight, X)
 
-    def _data_checks(self) -> dict:
-        return {"dtype": np.float32, "order": "C", "ensure_all_finite": "allow-nan" if self._allows_nan() else True}
+    def _check_parameters(self) -> None:
+        """Raise a TypeError or a ValueError unless the parameters are of the kinds and ranges that they may have."""
+        model, _ = self._model()
+        if isinstance(model, type) or not isinstance(model, BaseEstimator):
+            raise TypeError(
+                f"estimator={model!r:.60} is no model of scikit-learn; pass a decision tree, a random forest, extra "
+                "trees or a bagging classifier of trees, or None."
+            )
+        number = getattr(model, "n_estimators", 1)
+        if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
+            raise ValueError(
+                f"n_estimators={number!r:.60} of {type(model).__name__} must be an integer of 1 at least: a number of "
+                "trees."
+            )
+        check_one_of("counts", self.counts, COUNTS)
+        size = self.calibration_size
+        if isinstance(size, bool) or not isinstance(size, int | float | np.number) or not 0 < size < 1:
+            raise ValueError(f"calibration_size={size!r:.60} must lie between 0 and 1: the share that is only counted.")
+        check_seed(self.random_state)
+
+    def _choices(self) -> dict[str, Any]:
+        """Of what the parameters say that on which answers depend: ``fit`` keeps it."""
+        return {"allows_nan": self._allows_nan()}
+
+    def _data_checks(self, allows_nan: bool) -> dict:
+        return {"dtype": np.float32, "order": "C", "ensure_all_finite": "allow-nan" if allows_nan else True}
 
     def _allows_nan(self) -> bool:
         return get_tags(self._model()[0]).input_tags.allow_nan
@@ -146,7 +174,8 @@ class CountedForest:
         self._keep_own(own, y, seen)
 
     def _instances(self, X) -> np.ndarray:
-        return np.asarray(validate_data(self, X, reset=False, **self._data_checks()))
+        checks = self._data_checks(self._chosen["allows_nan"])
+        return np.asarray(validate_data(self, X, reset=False, ensure_min_samples=0, **checks))
 
     def __sklearn_tags__(self):
         tags = cast(Any, super()).__sklearn_tags__()

@@ -7,13 +7,16 @@ import jax
 import numpy as np
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jaxunc._checks import check_one_of
 from jaxunc.growing import grow_random_trees
+from jaxunc.growing._random_trees import _check_number
 from jaxunc.routing import bind
 from jaxunc.tables import as_instances, fit_columns
+from jaxunc.tables._merged import warn_of_merged_values
 
+from ._parameters import check_nominal, check_rule, check_seed, checked_weights
 from ._rule_classifier import RuleClassifier
 
 
@@ -59,6 +62,11 @@ class RandomDecisionTreesClassifier(RuleClassifier):
     ValueError, TypeError
         On ``fit``: unknown names or options, one class only, missing numbers, a parameter out of range, and what
         scikit-learn refuses.
+
+    Warns
+    -----
+    MergedValuesWarning
+        On ``fit``: if float32 cannot tell more than 1 % of a column's distinct values from others.
 
     Notes
     -----
@@ -113,10 +121,9 @@ class RandomDecisionTreesClassifier(RuleClassifier):
         y
             Their labels.
         sample_weight
-            Weights of the instances, for counting.
+            Weights of the instances, for counting; ≥ 0.
         """
-        check_one_of("missing", self.missing, ("error", "random"))
-        check_one_of("empty_leaves", self.empty_leaves, ("sum", "average", "parent", "zeros"))
+        self._check_parameters()
         X, y = self._data(X, y, reset=True)
         check_classification_targets(y)
         if len(classes := np.unique(y)) < 2:
@@ -125,17 +132,20 @@ class RandomDecisionTreesClassifier(RuleClassifier):
         self._make_rule(np.full(len(classes), 1 / len(classes)), n_samples=len(y), n_trees=1)
         self._columns = fit_columns(X, self.nominal)
         self.nominal_ = self._columns.is_nominal
+        self._chosen = self._choices()
+        encoded = self._encoded(X)
+        warn_of_merged_values(X, self._columns)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         forest = grow_random_trees(
             jax.random.key(seed),
-            self._encoded(X),
+            encoded,
             y,
             n_trees=self.n_estimators,
             min_samples_leaf=self.min_samples_leaf,
             min_samples_split=self.min_samples_split,
             max_depth=self.max_depth,
             nominal=self.nominal_,
-            sample_weight=None if sample_weight is None else _check_sample_weight(sample_weight, X),
+            sample_weight=checked_weights(sample_weight, X),
             missing=self.missing,
         )
         self.classes_ = np.asarray(forest.class_labels, classes.dtype)
@@ -144,6 +154,22 @@ class RandomDecisionTreesClassifier(RuleClassifier):
         self.combiner_ = self._make_rule(forest.prior, n_samples=forest.n_samples, n_trees=forest.n_trees)
         self._bound = bind(self.forest_, self.combiner_)
         return self
+
+    def _check_parameters(self) -> None:
+        """Raise a TypeError or a ValueError unless the parameters are of the kinds and ranges that they may have."""
+        for name in ("n_estimators", "min_samples_leaf", "min_samples_split"):
+            _check_number(name, getattr(self, name), 1)
+        if self.max_depth is not None:
+            _check_number("max_depth", self.max_depth, 0)
+        check_one_of("missing", self.missing, ("error", "random"))
+        check_one_of("empty_leaves", self.empty_leaves, ("sum", "average", "parent", "zeros"))
+        check_nominal(self.nominal)
+        check_rule(self.combiner, self.combiner_options)
+        check_seed(self.random_state)
+
+    def _choices(self) -> dict[str, Any]:
+        """Of the parameters those that answers depend on: ``fit`` keeps them."""
+        return {"missing": self.missing}
 
     def _choice(self):
         if self.combiner is None:
@@ -160,27 +186,28 @@ class RandomDecisionTreesClassifier(RuleClassifier):
 
     def _instances(self, X):
         data: Any = self._data(X, reset=False)
-        if self.missing == "error":
+        if self._chosen["missing"] == "error":
             self._encoded(data)  # which refuses them
         return data.astype(np.float64) if self._holds_only_numbers(data) else data
 
     def _data(self, X, *y, reset: bool):
         """X checked: as a frame if it came as one, else as an array; and its labels."""
         if not hasattr(X, "iloc"):
-            return validate_data(self, X, *y, reset=reset, dtype=None, ensure_all_finite="allow-nan")
+            checks = {"dtype": None, "ensure_all_finite": "allow-nan", "ensure_min_samples": int(reset)}
+            return validate_data(self, X, *y, reset=reset, **checks)
         # Columns of several types have no array in common: each is checked where it is encoded.
         y = [validate_data(self, y=labels, reset=reset) for labels in y]
-        _check_frame(X, *y)
+        _check_frame(X, *y, least=int(reset))
         validate_data(self, X, reset=reset, skip_check_array=True)
         return (X, *y) if y else X
 
     def _encoded(self, X) -> np.ndarray:
         values, missing = as_instances(X.astype(np.float64) if self._holds_only_numbers(X) else X, self._columns)
-        if missing and self.missing == "error":
+        if missing and self._chosen["missing"] == "error":
             row, column = map(int, np.argwhere(np.isnan(values))[0])
             raise ValueError(
-                f"X[{row}, {column}] is NaN. Random decision trees test known numbers: impute it, or pass "
-                "missing='random', which sends missing numbers in a direction drawn for each node."
+                f"X[{row}, {column}] is NaN. These random decision trees test known numbers: impute it, or fit them "
+                "with missing='random', which sends missing numbers in a direction drawn for each node."
             )
         return np.asarray(values)
 
@@ -195,11 +222,11 @@ class RandomDecisionTreesClassifier(RuleClassifier):
         return tags
 
 
-def _check_frame(X, *y) -> None:
+def _check_frame(X, *y, least: int) -> None:
     if len(X.shape) != 2:
         raise ValueError(
             f"X has shape {X.shape}; expected a frame (instances, features). One column? Pass X.to_frame()."
         )
-    if 0 in X.shape:
+    if len(X) < least or not X.shape[1]:
         raise ValueError(f"X has shape {X.shape}; expected (instances, features), at least one of each.")
     check_consistent_length(X, *y)

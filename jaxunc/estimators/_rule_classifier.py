@@ -3,14 +3,15 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
-import jax
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from jaxunc.combiners import Answer, Fold, Uncertainty, UncertaintyDecomposition, margin, rule_by_name
+from jaxunc.combiners import Fold, Uncertainty, UncertaintyDecomposition, margin, rule_by_name
 from jaxunc.forest import Forest
 from jaxunc.routing import BoundForest, bind
+
+from ._parameters import check_class_scores
 
 
 class RuleClassifier(ClassifierMixin, BaseEstimator):
@@ -27,12 +28,7 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
 
     def _make_rule(self, prior, *, n_samples, n_trees: int) -> Fold:
         rule = rule_by_name(*self._choice(), prior=prior, n_samples=n_samples)
-        answer = jax.eval_shape(rule.answer, jax.ShapeDtypeStruct((1, n_trees, len(prior)), float))
-        if not isinstance(answer, Answer):
-            raise TypeError(
-                f"combiner {type(rule).__name__} answers with {type(answer).__name__}, not with class scores; "
-                "bind it to forest_ instead: jaxunc.bind(model.forest_, rule)."
-            )
+        check_class_scores(rule, n_trees, len(prior))
         return rule
 
     def _choice(self) -> tuple[Any, Any]:

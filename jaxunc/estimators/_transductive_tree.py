@@ -8,14 +8,17 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from jaxunc.combiners import Fold, rule_by_name
 from jaxunc.growing._greedy_trees import checked_limits
-from jaxunc.growing._presorted import as_queries, presort
+from jaxunc.growing._presorted import Presorted, as_queries, presort
 from jaxunc.tables._fit import holds_numbers
 from jaxunc.transduction import label_average
 from jaxunc.transduction._certainty import counts_of, settings_of
 from jaxunc.transduction._forms import check_form
 from jaxunc.transduction._grouped import KeptNodes
-from jaxunc.transduction._pairs import Pairs
+from jaxunc.transduction._pairs import Pairs, check_progress
+
+from ._parameters import check_class_scores, check_nominal, check_rule
 
 
 class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
@@ -29,7 +32,8 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
     candidates, min_leaf
         How trees are induced: see `jaxunc.transduction.transductive_certainty`.
     combiner
-        How the leaves become probabilities: a rule, or None for the mean of Laplace's estimates.
+        How the leaves become probabilities: a rule that has some, its name (see `CombinedForestClassifier`; a prior is
+        that of the training set), or None for the mean of Laplace's estimates.
     form
         How it is computed: see `jaxunc.transduction.transductive_certainty`.
     block_size
@@ -39,18 +43,28 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
+    combiner_
+        The rule; None for the mean of Laplace's estimates.
     classes_, n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
     Raises
     ------
     ValueError, TypeError
-        On ``fit``: one class only, a parameter out of range, infinite numbers, and what scikit-learn refuses.
+        On ``fit``: one class only, no instance, a parameter out of range, a name or a rule that gives no probabilities,
+        infinite numbers, and what scikit-learn refuses.
+
+    Warns
+    -----
+    MergedValuesWarning
+        On ``fit``: if float32 cannot tell more than 1 % of a column's distinct values from others.
 
     Notes
     -----
-    ``fit`` stores and sorts; the work is done when instances are asked for. Missing numbers lie below all others, a
-    missing nominal value is a value of its own.
+    ``fit`` stores and sorts; the work is done when instances are asked for. Tests that instances met are kept for the
+    next ones, up to 16 times the training set's size (at least 17 and at most 268 MB). Missing numbers lie below all
+    others, a missing nominal value is a value of its own. Parameters set after ``fit`` change nothing before the next
+    one, but for ``progress``. No instances are an answer without rows.
 
     References
     ----------
@@ -94,22 +108,58 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
         y
             Their labels.
         """
+        self._check_parameters()
+        X, y = self._data(X, y, reset=True)
+        check_classification_targets(y)
+        if len(classes := np.unique(y)) < 2:
+            raise ValueError(f"y has 1 class, {classes.tolist()}; trees tell two or more apart.")
+        combiner = self._rule(classes, y)
+        sample = presort(self._numbers(X, self.nominal is None or isinstance(self.nominal, str)), y, self.nominal)
+        self._hold(sample, combiner, self._choices())
+        self.classes_ = classes
+        return self
+
+    def _check_parameters(self) -> None:
+        """Raise a TypeError or a ValueError unless the parameters are of the kinds and ranges that they may have."""
         checked_limits(self.candidates, self.min_leaf, None, "min_leaf")
         check_form(self.form)
+        check_nominal(self.nominal)
+        check_rule(self.combiner)
         if (
             isinstance(self.block_size, bool)
             or not isinstance(self.block_size, int | np.integer)
             or self.block_size < 1
         ):
             raise ValueError(f"block_size={self.block_size!r} must be an integer of 1 at least.")
-        X, y = self._data(X, y, reset=True)
-        check_classification_targets(y)
-        if len(classes := np.unique(y)) < 2:
-            raise ValueError(f"y has 1 class, {classes.tolist()}; trees tell two or more apart.")
-        self._sample = presort(self._numbers(X, self.nominal is None or isinstance(self.nominal, str)), y, self.nominal)
-        self._kept = KeptNodes.of(self._sample)
-        self.classes_ = classes
-        return self
+        check_progress(self.progress)
+
+    def _rule(self, classes: np.ndarray, y) -> Fold | None:
+        """The rule, which must have probabilities for as many leaves as there are classes."""
+        if self.combiner is None:
+            return None
+        k, prior = len(classes), np.unique(y, return_counts=True)[1] / len(y)
+        rule = rule_by_name(self.combiner, prior=prior, n_samples=len(y))
+        if rule.count_kinds > 1:
+            raise ValueError(
+                f"combiner {type(rule).__name__} reads in-bag and out-of-bag counts; here leaves have one."
+            )
+        advice = "ask it of the leaves instead: rule.answer(model.leaf_counts(X))."
+        if check_class_scores(rule, k, k, advice).probability is None:
+            raise ValueError(
+                f"combiner {type(rule).__name__} has no probabilities for its scores, which have no bound; take "
+                "another scorer, or Pooling."
+            )
+        return rule
+
+    def _choices(self) -> dict[str, Any]:
+        """Of the parameters those that answers depend on: ``fit`` keeps them."""
+        return {name: getattr(self, name) for name in ("candidates", "min_leaf", "form", "block_size")}
+
+    def _hold(self, sample: Presorted, combiner: Fold | None, choices: dict[str, Any]) -> None:
+        """What answers are made of."""
+        self._sample, self.combiner_, self._chosen = sample, combiner, choices
+        self._settings = settings_of(sample, choices["candidates"], choices["min_leaf"])
+        self._kept = KeptNodes.of(sample)
 
     def leaf_counts(self, X) -> np.ndarray:
         """The counts behind the answers ``[instances labels classes]``, by the label that the instance was given."""
@@ -119,19 +169,19 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
 
     def _counts(self, X) -> np.ndarray:
         """The same of instances that were checked."""
-        sample = self._sample
-        queries, parts = as_queries(X, sample), []
-        settings = settings_of(sample, self.candidates, self.min_leaf)
-        for begin in range(0, queries.n, self.block_size):
-            block = queries.rows(slice(begin, begin + self.block_size))
-            parts.append(counts_of(Pairs(sample, block, settings), self.form, self._kept))
+        sample, size, k = self._sample, self._chosen["block_size"], self._sample.n_classes
+        check_progress(self.progress)
+        queries, parts = as_queries(X, sample), [np.zeros((0, k, k), np.int32)]
+        for begin in range(0, queries.n, size):
+            block = queries.rows(slice(begin, begin + size))
+            parts.append(counts_of(Pairs(sample, block, self._settings), self._chosen["form"], self._kept))
             if self.progress is not None:
                 self.progress(begin + block.n, queries.n)
         return np.concatenate(parts)
 
     def predict_proba(self, X) -> np.ndarray:
         """Class probabilities ``[instances classes]``, in the order of ``classes_``."""
-        return label_average(self.leaf_counts(X), self.combiner)
+        return label_average(self.leaf_counts(X), self.combiner_)
 
     def predict(self, X) -> np.ndarray:
         """The most probable class, ``[instances]``; its probability is the prediction's reliability."""
@@ -147,10 +197,13 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
     def _data(self, X, *y, reset: bool):
         """X checked: as a frame if it came as one, else as an array; and its labels."""
         if not hasattr(X, "iloc"):
-            return validate_data(self, X, *y, reset=reset, dtype=None, ensure_all_finite="allow-nan")
+            checks = {"dtype": None, "ensure_all_finite": "allow-nan", "ensure_min_samples": int(reset)}
+            return validate_data(self, X, *y, reset=reset, **checks)
         # Columns of several types have no array in common: each is checked where it is encoded.
         y = [validate_data(self, y=labels, reset=reset) for labels in y]
         holds_numbers(X)
+        if reset and 0 in X.shape:
+            raise ValueError(f"X has shape {X.shape}; expected (instances, features), at least one of each.")
         check_consistent_length(X, *y)
         validate_data(self, X, reset=reset, skip_check_array=True)
         return (X, *y) if y else X

@@ -7,6 +7,7 @@ from jaxtyping import Float32, Float64, Int
 
 from jaxunc._checks import distinct_labels
 from jaxunc.tables import Columns, as_instances, fit_columns
+from jaxunc.tables._merged import warn_of_merged_values
 
 
 class Presorted(NamedTuple):
@@ -77,6 +78,7 @@ def presort(X, y, nominal, *, name: str = "X") -> Presorted:
     if 0 in values.shape:
         raise ValueError(f"{name} has shape {values.shape}; expected (instances, features), at least one of each.")
     labels, label = _labels(y, len(values))
+    warn_of_merged_values(X, columns, name)
     return sort(columns, labels, label, values)
 
 

@@ -11,6 +11,7 @@ from jaxunc._numerics import NAN_LAST, order_key, order_key_at_or_below
 from jaxunc.tables import Columns, as_instances, fit_columns
 from jaxunc.tables._fit import holds_numbers
 from jaxunc.tables._levels import LARGEST_CODE
+from jaxunc.tables._merged import warn_of_merged_values
 
 from ._state import Data
 
@@ -56,6 +57,7 @@ def encode(X, y, nominal, sample_weight, missing: str) -> Sample:
     totals = np.bincount(label, weights=weight, minlength=len(labels))
     kinds = columns.is_nominal
     _check_known(values, kinds, missing)
+    warn_of_merged_values(X, columns)
     order = np.concatenate([np.flatnonzero(~kinds), np.flatnonzero(kinds)])
     stored = np.zeros(power_of_two(max(values.size, 4 * SMALLEST)), np.int32)
     n_ranks, boundaries = np.zeros(n_features, np.int32), []

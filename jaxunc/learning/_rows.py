@@ -9,6 +9,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int32, Num, PyTree
 
+from jaxunc._checks import as_weights
 from jaxunc._numerics import TwoFloat, float_dtype
 from jaxunc.combiners import Calibrated, Fold
 from jaxunc.combiners._lift import check_tree_fields, has_tree_fields, lift_tree
@@ -161,8 +162,12 @@ class HonestRows:
         return jax.tree.map(lambda part: np.asarray(part)[: self.n], answer)
 
     def with_weight(self, weight) -> "HonestRows":
-        """The same rows, weighing otherwise (0 leaves a row out)."""
-        weight = jnp.asarray(np.pad(np.asarray(weight, float), (0, len(self.y) - self.n)), self.weight.dtype)
+        """The same rows, weighing otherwise (0 leaves a row out).
+
+        Raises a ValueError unless ``weight`` holds one finite number ≥ 0 for each row, a TypeError for no numbers.
+        """
+        padded = np.pad(as_weights(weight, self.n, "weight"), (0, len(self.y) - self.n))
+        weight = jnp.asarray(padded, self.weight.dtype)
         return HonestRows(**{**vars(self), "weight": weight})
 
     def __len__(self) -> int:

@@ -40,7 +40,9 @@ def state_of(value: Any) -> dict[str, dict[str, Any]]:
     if is_model(value):
         return {"params": params, "fitted": {}}
     check_is_fitted(value, "classes_")
-    fitted = {name: getattr(value, name) for name in KEPT if hasattr(value, name)}
+    value._check_parameters()  # else they would be refused where the file is read
+    fitted = {name: getattr(value, name) for name in KEPT if getattr(value, name, None) is not None}
+    fitted["chosen"] = value._chosen
     if hasattr(value, "_bound") and value._bound.forest is not value.forest_:
         fitted["wide"] = value._bound.forest
     if hasattr(value, "_sample"):
@@ -66,16 +68,34 @@ def restored(name: Any, params: dict[str, Any], fitted: dict[str, Any]) -> Any:
     model = make(**params)
     if name not in ESTIMATORS:
         return model
-    wide, sample = fitted.pop("wide", None), fitted.pop("sample", None)
+    wide, sample, chosen = (fitted.pop(part, None) for part in ("wide", "sample", "chosen"))
     _check(name, fitted, needs_forest=name != "TransductiveTreeClassifier")
+    chosen = _chosen_of(name, model, chosen)
     vars(model).update(fitted)
     if "forest_" in fitted:
         if not isinstance(wide, Forest | None):
             raise _broken(name, "wide")
         model._bound = bind(fitted["forest_"] if wide is None else wide, fitted["combiner_"])
+        model._chosen = chosen
     else:
-        model._sample = _sample_of(name, sample)
+        model._hold(_sample_of(name, sample, fitted["classes_"]), fitted.get("combiner_"), chosen)
     return model
+
+
+def _chosen_of(name: str, model: Any, chosen: Any) -> dict[str, Any]:
+    """What was chosen when the model was fitted, checked like the parameters."""
+    try:
+        model._check_parameters()
+        now = model._choices()
+        if not isinstance(chosen, dict) or set(chosen) != set(now):
+            raise _broken(name, "choices")
+        if own := {key: value for key, value in chosen.items() if key in model.get_params(deep=False)}:
+            type(model)(**own)._check_parameters()
+        elif not all(isinstance(value, bool) for value in chosen.values()):
+            raise _broken(name, "choices")
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"the file's {name} has a parameter that it does not take: {error}") from error
+    return chosen
 
 
 def _check(name: str, fitted: dict[str, Any], *, needs_forest: bool) -> None:
@@ -88,6 +108,8 @@ def _check(name: str, fitted: dict[str, Any], *, needs_forest: bool) -> None:
         if not isinstance(fitted.get(attribute), kinds[attribute]):
             raise _broken(name, attribute)
     number, classes = fitted["n_features_in_"], fitted["classes_"]
+    if classes.ndim != 1 or len(classes) < 2 or isinstance(number, bool) or number < 1:
+        raise _broken(name, "classes_ and n_features_in_")
     names = fitted.get("feature_names_in_")
     if names is not None and names.shape != (number,):
         raise _broken(name, "feature_names_in_")
@@ -97,11 +119,12 @@ def _check(name: str, fitted: dict[str, Any], *, needs_forest: bool) -> None:
             raise _broken(name, "classes_ and n_features_in_")
 
 
-def _sample_of(name: str, parts: Any) -> Presorted:
+def _sample_of(name: str, parts: Any, classes: np.ndarray) -> Presorted:
     try:
         columns, label, values = parts["columns"], np.asarray(parts["label"]), np.asarray(parts["values"], np.float32)
         labels = tuple(parts["labels"])
         inside = values.shape == (len(label), columns.number) and label.dtype.kind == "i" and len(labels) >= 2
+        inside &= labels == tuple(classes.tolist())
     except (KeyError, TypeError, AttributeError) as error:
         raise _broken(name, "sample") from error
     codes = values[:, columns.is_nominal] if inside else values

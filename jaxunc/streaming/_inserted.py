@@ -33,7 +33,7 @@ class Inserted:
         """The answers for instances."""
         if not len(rows.values):
             return Likely(np.zeros((0, len(self.labels))))
-        return Likely(np.asarray(label_average(self._model._counts(rows), self._model.combiner)))
+        return Likely(np.asarray(label_average(self._model._counts(rows), self._model.combiner_)))
 
     def blank(self) -> Likely:
         """An answer for one instance that says nothing."""

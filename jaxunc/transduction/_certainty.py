@@ -11,7 +11,7 @@ from jaxunc.growing._presorted import Presorted, as_queries, presort
 
 from ._forms import check_form, descend
 from ._grouped import KeptNodes
-from ._pairs import Pairs, Progress
+from ._pairs import Pairs, Progress, check_progress
 from ._settings import Settings
 
 
@@ -94,6 +94,7 @@ def transductive_certainty(
     >>> print(ju.transduction.transductive_certainty(X[1:], y[1:], X[:1]).round(3))
     [[0.95  0.025 0.025]]
     """
+    _check_combiner(combiner)
     settings = {"nominal": nominal, "candidates": candidates, "min_leaf": min_leaf, "form": form, "progress": progress}
     return label_average(transductive_leaf_counts(X_train, y_train, X, **settings), combiner)
 
@@ -147,6 +148,7 @@ def leave_one_out_certainty(
     >>> round(float(ju.metrics.accuracy(probs, y)), 3)
     0.947
     """
+    _check_combiner(combiner)
     settings = {"nominal": nominal, "candidates": candidates, "min_leaf": min_leaf, "form": form, "progress": progress}
     return label_average(leave_one_out_leaf_counts(X, y, **settings), combiner)
 
@@ -174,7 +176,7 @@ def transductive_leaf_counts(
     >>> ju.transduction.transductive_leaf_counts([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1], [[0.5]]).tolist()
     [[[3, 0], [2, 1]]]
     """
-    _check_settings(candidates, min_leaf, form)
+    _check_settings(candidates, min_leaf, form, progress)
     sample = presort(X_train, y_train, nominal, name="X_train")
     pairs = Pairs(sample, as_queries(X, sample), settings_of(sample, candidates, min_leaf), inductive, progress)
     return counts_of(pairs, form)
@@ -202,7 +204,7 @@ def leave_one_out_leaf_counts(
     >>> ju.transduction.leave_one_out_leaf_counts([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])[0].tolist()
     [[2, 0], [1, 1]]
     """
-    _check_settings(candidates, min_leaf, form)
+    _check_settings(candidates, min_leaf, form, progress)
     sample = presort(X, y, nominal)
     return counts_of(Pairs(sample, None, settings_of(sample, candidates, min_leaf), inductive, progress), form)
 
@@ -221,6 +223,8 @@ def label_average(
 
     Raises
     ------
+    TypeError
+        If ``combiner`` is no rule.
     ValueError
         If counts are negative or not finite, or have one class only.
 
@@ -230,6 +234,7 @@ def label_average(
     >>> print(label_average(np.array([[3, 0], [2, 1]])))
     [0.7 0.3]
     """
+    _check_combiner(combiner)
     check_class_axis(counts)
     check_counts(counts)
     if combiner is not None:
@@ -249,6 +254,16 @@ def settings_of(sample: Presorted, candidates: str, min_leaf: int) -> Settings:
     return Settings(candidates == "boundary", min_leaf, entropy_table(sample.n + 1))
 
 
-def _check_settings(candidates: str, min_leaf: int, form: str) -> None:
+def _check_settings(candidates: str, min_leaf: int, form: str, progress: Progress | None) -> None:
     check_form(form)
     checked_limits(candidates, min_leaf, None, "min_leaf")
+    check_progress(progress)
+
+
+def _check_combiner(combiner: Fold | None) -> None:
+    """What is wrong with the rule is said before the work."""
+    if not isinstance(combiner, Fold | None):
+        raise TypeError(
+            f"combiner={combiner!r:.60} is a {type(combiner).__name__}; pass a rule such as Mean(scorer), or None. "
+            "(TransductiveTreeClassifier takes names.)"
+        )

@@ -13,6 +13,12 @@ from ._tables import Change, is_leaf
 Progress = Callable[[int, int], None]
 
 
+def check_progress(progress) -> None:
+    """Raise a TypeError unless it can be called, or is None."""
+    if progress is not None and not callable(progress):
+        raise TypeError(f"progress={progress!r:.60} must be a function of two numbers, or None.")
+
+
 class Pairs:
     """All pairs of an instance x and a label c; a pair's number is x times the labels, plus c.
 

@@ -11,7 +11,6 @@ from jaxunc._checks import check_class_axis, check_counts, warn
 from ._certainty import label_average, leave_one_out_leaf_counts, transductive_leaf_counts
 from ._pairs import Progress
 
-
 LEAST_GAIN = 1e-12
 """Information below which a threshold tells nothing, in bits."""
 
@@ -65,8 +64,8 @@ def kukar_kononenko(
     Parameters
     ----------
     X_train, y_train, X, nominal, candidates, min_leaf, form, progress
-        As for `jaxunc.transduction.transductive_certainty`. (Its ``combiner`` has no place here: the divergence compares
-        Laplace's estimates of two leaves.)
+        As for `jaxunc.transduction.transductive_certainty`. (Its ``combiner`` has no place here: the divergence
+        compares Laplace's estimates of two leaves.)
 
     Returns
     -------
@@ -248,7 +247,7 @@ def reliability_threshold(
     if not len(upright):
         at = best[0]
         warn(
-            f"no threshold on these reliabilities is called for: that which tells most, {_between(ascending, cut[at])}, "
+            f"these reliabilities point the wrong way: the threshold that tells most, {_between(ascending, cut[at])}, "
             f"has {above[at]:.0%} right predictions above it and {below[at]:.0%} below. The value is inf, which calls "
             "none reliable. Take more predictions whose outcome is known, or another reliability."
         )

@@ -8,6 +8,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import jaxunc as ju
 from jaxunc.estimators import TransductiveTreeClassifier
+from jaxunc.transduction._grouped import KeptNodes
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
@@ -45,3 +46,56 @@ def test_frames_with_words(rng):
 def test_refusals(settings, message):
     with refuses(ValueError, message):
         TransductiveTreeClassifier(**settings).fit(X, Y)
+
+
+@pytest.mark.parametrize("name", ["mean", "laplace", "pooling", "evidence", "plausibility-p"])
+def test_rules_by_name(name):
+    two = Y[:100]
+    model = TransductiveTreeClassifier(combiner=name).fit(X[:100:2], two[::2])
+    counts = model.leaf_counts(X[1:100:2])
+    rule = ju.combiners.rule_by_name(name, prior=[0.5, 0.5], n_samples=50)
+    np.testing.assert_array_equal(model.predict_proba(X[1:100:2]), rule.probability(counts))
+
+
+@pytest.mark.parametrize(
+    ("combiner", "message"),
+    [
+        ("meen", "Did you mean 'mean'"),
+        (3, "pass a rule"),
+        ("averaged_intervals", "leaf_counts"),
+        (ju.Mean(ju.scorers.linear), "no probabilities"),
+        (ju.LearnedPool([0.3, 0.3, 0.4], both=True), "one kind"),
+    ],
+)
+def test_rules_without_an_answer_are_refused_by_fit(combiner, message):
+    with refuses((TypeError, ValueError), message):
+        TransductiveTreeClassifier(combiner=combiner).fit(X, Y)
+
+
+def test_what_is_kept_of_earlier_calls_changes_no_answer():
+    rounded = np.round(X, 1)
+    rounded[::7, 2] = np.nan
+    model = TransductiveTreeClassifier(nominal=[3]).fit(rounded[::2], Y[::2])
+    expected = ju.transduction.transductive_leaf_counts(rounded[::2], Y[::2], rounded[1::2], nominal=[3])
+    for _ in range(2):
+        found = np.concatenate([model.leaf_counts(rounded[i : i + 1]) for i in range(1, 150, 2)])
+        np.testing.assert_array_equal(found, expected)
+    assert model._kept.find(np.ones(75, bool)) is not None
+
+
+def test_nodes_are_kept_while_there_is_room():
+    model = TransductiveTreeClassifier().fit(X, Y)
+    model._kept = full = KeptNodes(100)
+    model.predict(X[:3])
+    assert full.find(np.ones(150, bool)) is None
+
+
+def test_progress_may_be_set_after_fit_and_is_checked():
+    model = TransductiveTreeClassifier().fit(X, Y)
+    heard = []
+    model.set_params(progress=lambda *done: heard.append(done)).predict(X[:3])
+    assert heard == [(3, 3)]
+    with refuses(TypeError, "progress=3"):
+        model.set_params(progress=3).predict(X[:3])
+    with refuses(TypeError, "TransductiveTreeClassifier takes names"):
+        ju.transductive_certainty(X, Y, X[:1], combiner="mean")

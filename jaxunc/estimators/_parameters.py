@@ -1,0 +1,63 @@
+"""Checks of parameters that several classifiers have: by ``fit``, and when a file is written or read."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight
+
+from jaxunc._checks import as_weights
+from jaxunc.combiners import CONFIGURED, RULES, Answer, Fold
+from jaxunc.combiners._names import check_name
+
+
+def check_rule(combiner: Any, options: Any = None, *, further: Iterable[str] = ()) -> None:
+    """Raise a TypeError or a ValueError unless it may be a rule and its options: None, a rule, or a name."""
+    if isinstance(combiner, str):
+        check_name("combiner", combiner, (*further, *RULES, *CONFIGURED))
+    elif not isinstance(combiner, Fold | None):
+        raise TypeError(f"combiner={combiner!r:.60} is a {type(combiner).__name__}; pass a rule, its name, or None.")
+    if options is not None and not (isinstance(options, Mapping) and all(isinstance(name, str) for name in options)):
+        raise TypeError(
+            f"combiner_options={options!r:.60} must be options of the rule by name, such as {{'smoothing': 0.5}}."
+        )
+
+
+BIND_IT = "bind it to forest_ instead: jaxunc.bind(model.forest_, rule)."
+
+
+def check_class_scores(rule: Fold, n_trees: int, n_classes: int, advice: str = BIND_IT) -> Answer:
+    """The shapes that the rule answers one instance with; a TypeError unless it answers with class scores."""
+    answer = jax.eval_shape(rule.answer, jax.ShapeDtypeStruct((1, n_trees, n_classes), float))
+    if not isinstance(answer, Answer):
+        raise TypeError(
+            f"combiner {type(rule).__name__} answers with {type(answer).__name__}, not with class scores; {advice}"
+        )
+    return answer
+
+
+def check_nominal(nominal: Any) -> None:
+    """Raise a TypeError unless it may say which columns are nominal; `fit_columns` compares it with the data."""
+    if nominal is None or isinstance(nominal, str):
+        return
+    plain = isinstance(nominal, list | tuple) or hasattr(nominal, "dtype")
+    if not plain or any(not isinstance(part, str | bool | int | np.bool_ | np.integer) for part in nominal):
+        raise TypeError(f"nominal={nominal!r:.60} must be 'auto', None, or names, positions or booleans of columns.")
+
+
+def check_seed(random_state: Any) -> None:
+    """Raise a ValueError unless it is None, an integer or a state of random numbers."""
+    if isinstance(random_state, bool):
+        raise ValueError(f"random_state={random_state} must be None, an integer or NumPy's RandomState.")
+    check_random_state(random_state)
+
+
+def checked_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
+    """A number ≥ 0 for each instance; None stays None. Raises a ValueError for others."""
+    if sample_weight is None:
+        return None
+    weights = _check_sample_weight(sample_weight, X)
+    as_weights(weights, len(weights))
+    return weights

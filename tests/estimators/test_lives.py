@@ -1,0 +1,161 @@
+"""What all classifiers keep to: fitted state is frozen, no rows and one row, columns, copies, files."""
+
+import json
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+
+import jaxunc as ju
+from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier, RandomDecisionTreesClassifier
+from tests._refusal import refuses
+from tests.estimators._models import MODELS, OTHERS, answers, sample
+from tests.storage._mutations import joined, split
+
+pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning")]
+
+X, Y = sample()
+ROWS = X[:12]
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def name(request) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def fitted(name):
+    """A model and what it answers."""
+    model = MODELS[name]().fit(X, Y)
+    return model, answers(model, ROWS)
+
+
+def assert_same(found, expected) -> None:
+    assert found.keys() == expected.keys()
+    for read_out, parts in expected.items():
+        for own, other in zip(found[read_out], parts, strict=True):
+            np.testing.assert_array_equal(own, other, err_msg=read_out)
+
+
+def test_parameters_set_after_fit_change_no_answer(name, fitted):
+    model, expected = pickle.loads(pickle.dumps(fitted))
+    assert_same(answers(model.set_params(**OTHERS[name]), ROWS), expected)
+
+
+def test_files_keep_what_was_fitted(name, fitted, tmp_path):
+    model, expected = pickle.loads(pickle.dumps(fitted))
+    changed = {key: value for key, value in OTHERS[name].items() if value not in (0, {"no": 1}) or key == "s"}
+    ju.save(tmp_path / "x", model.set_params(**changed))
+    assert_same(answers(ju.load(tmp_path / "x"), ROWS), expected)
+
+
+def test_parameters_that_a_file_could_not_have_are_refused_when_it_is_written(tmp_path):
+    model = MODELS["transduction"]().fit(X, Y).set_params(block_size=0)
+    with pytest.raises(ValueError, match="block_size"):
+        ju.save(tmp_path / "x", model)
+
+
+def test_no_rows_are_an_answer_without_rows(fitted):
+    model, expected = fitted
+    for read_out, parts in answers(model, X[:0]).items():
+        for own, other in zip(parts, expected[read_out], strict=True):
+            assert own.shape == ((0, *other.shape[1:]) if other.ndim else ()), read_out
+
+
+def test_no_rows_of_a_frame(name):
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    model = MODELS[name]().fit(frame, Y)
+    assert model.predict_proba(frame[:0]).shape == (0, 2)
+    assert model.predict(frame[:1]).shape == (1,)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[["b", "a", "c"]])
+    with pytest.raises(ValueError, match=r"at least one|0 sample"):
+        MODELS[name]().fit(frame[:0], Y[:0])
+
+
+@pytest.mark.parametrize(("n", "message"), [(0, "0 sample"), (1, "1 class")])
+def test_too_little_to_fit_on(name, n, message):
+    with pytest.raises(ValueError, match=message):
+        MODELS[name]().fit(X[:n], Y[:n])
+
+
+def test_one_class_and_one_column(name):
+    with pytest.raises(ValueError, match="1 class"):
+        MODELS[name]().fit(X, np.zeros(len(X)))
+    probability = MODELS[name]().fit(X[:, :1], Y).predict_proba(X[:, :1])
+    np.testing.assert_allclose(probability.sum(axis=1), 1, rtol=1e-5)
+
+
+def test_copies(fitted):
+    model, expected = fitted
+    assert_same(answers(pickle.loads(pickle.dumps(model)), ROWS), expected)
+    assert not hasattr(clone(model), "classes_")
+    assert_same(answers(clone(model).fit(X, Y), ROWS), expected)
+
+
+def test_negative_weights_are_refused(name):
+    if name == "transduction":
+        return
+    weight = np.ones(len(X))
+    weight[3] = -1
+    with refuses(ValueError, "sample_weight must hold finite numbers >= 0"):
+        MODELS[name]().fit(X, Y, sample_weight=weight)
+
+
+TAMPERED = [
+    *(("combined", part) for part in ({"estimator": "x"}, {"combiner": "means"}, {"combiner": 3}, {"counts": 1})),
+    *(("combined", part) for part in ({"combiner_options": [1]}, {"calibration_size": "x"}, {"random_state": "x"})),
+    *(("cautious", part) for part in ({"s": "x"}, {"s": -1}, {"mass": "x"}, {"counts": None}, {"estimator": 5})),
+    *(("random trees", part) for part in ({"n_estimators": 0}, {"n_estimators": "x"}, {"missing": 1})),
+    *(("random trees", part) for part in ({"empty_leaves": "x"}, {"max_depth": -1}, {"min_samples_leaf": True})),
+    *(("random trees", part) for part in ({"nominal": 1.5}, {"combiner": "x"}, {"random_state": -3})),
+    *(("transduction", part) for part in ({"block_size": "x"}, {"min_leaf": None}, {"candidates": 1}, {"form": "x"})),
+    *(("transduction", part) for part in ({"nominal": {"dict": {}}}, {"combiner": 1}, {"combiner": "meen"})),
+    *(("transduction", part) for part in ({"progress": 3}, {"block_size": -5})),
+]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> dict[str, bytes]:
+    """A file of each."""
+    found = {}
+    for kind, make in MODELS.items():
+        path = tmp_path_factory.mktemp("files") / "x"
+        ju.save(path, make().fit(X, Y))
+        found[kind] = path.read_bytes()
+    return found
+
+
+@pytest.mark.parametrize("place", ["params", "chosen"])
+@pytest.mark.parametrize(("kind", "part"), TAMPERED)
+def test_files_with_parameters_that_are_none(kind, part, place, files, tmp_path):
+    header, arrays = split(files[kind])
+    document = json.loads(header["__metadata__"]["jaxunc"])
+    fitted, params = document["object"]["fitted"], document["object"]["params"]
+    chosen = fitted["chosen"]["dict"]
+    if place == "chosen" and not set(part) <= set(chosen):
+        part = dict.fromkeys(chosen, "x")
+    (params if place == "params" else chosen).update(part)
+    header["__metadata__"]["jaxunc"] = json.dumps(document)
+    (tmp_path / "x").write_bytes(joined(header, arrays))
+    with pytest.raises(ValueError, match="cannot be loaded"):
+        ju.load(tmp_path / "x")
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (RandomDecisionTreesClassifier(0), "n_estimators=0 must be at least 1"),
+        (CombinedForestClassifier(RandomForestClassifier(0)), "n_estimators=0"),
+        (CautiousForestClassifier(RandomForestClassifier(0)), "n_estimators=0"),
+        (CombinedForestClassifier(RandomForestClassifier), "no model of scikit-learn"),
+        (CombinedForestClassifier(combiner=3), "pass a rule"),
+        (RandomDecisionTreesClassifier(combiner_options=3), "by name"),
+    ],
+)
+def test_refusals(model, message):
+    with refuses((TypeError, ValueError), message):
+        model.fit(X, Y)
