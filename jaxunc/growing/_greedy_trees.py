@@ -67,6 +67,11 @@ def grow_greedy_trees(
         If X holds infinite numbers, y a single class, lengths differ, ``nominal`` or ``samples`` do not fit X, or a
         parameter is out of range.
 
+    Warns
+    -----
+    MergedValuesWarning
+        If float32 cannot tell more than 1 % of a column's distinct values from others.
+
     Notes
     -----
     Numeric tests are ``x <= t``, t halfway between two neighbouring values of the node's sample; a missing number lies

@@ -96,6 +96,11 @@ def grow_random_trees(
         If X holds infinite numbers, or NaN where that is refused (among codes always), y a single class, codes are
         anything but integers; if ``nominal`` names no features, lengths differ, or a parameter is out of range.
 
+    Warns
+    -----
+    MergedValuesWarning
+        If float32 cannot tell more than 1 % of a column's distinct values from others.
+
     Notes
     -----
     Up to as many tries as there are features: draw a feature uniformly from the numeric ones and the nominal ones not

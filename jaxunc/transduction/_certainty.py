@@ -69,8 +69,13 @@ def transductive_certainty(
     Raises
     ------
     TypeError, ValueError
-        As `jaxunc.growing.grow_greedy_trees`; if X has other columns, for more than 2²⁶ instances, or if the form is
-        dense and a feature is numeric.
+        As `jaxunc.growing.grow_greedy_trees`; if X has other columns, for more than 2²⁶ instances, if the form is dense
+        and a feature is numeric, or if ``combiner`` is no rule or ``progress`` no function.
+
+    Warns
+    -----
+    MergedValuesWarning
+        If float32, in which values are compared, cannot tell more than 1 % of a column's distinct values from others.
 
     Notes
     -----

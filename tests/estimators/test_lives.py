@@ -41,8 +41,10 @@ def assert_same(found, expected) -> None:
 
 
 def test_parameters_set_after_fit_change_no_answer(name, fitted):
-    model, expected = pickle.loads(pickle.dumps(fitted))
+    model, expected = fitted
+    own = model.get_params(deep=False)
     assert_same(answers(model.set_params(**OTHERS[name]), ROWS), expected)
+    model.set_params(**own)
 
 
 def test_files_keep_what_was_fitted(name, fitted, tmp_path):
@@ -146,16 +148,19 @@ def test_files_with_parameters_that_are_none(kind, part, place, files, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("model", "message"),
+    ("model", "error", "message"),
     [
-        (RandomDecisionTreesClassifier(0), "n_estimators=0 must be at least 1"),
-        (CombinedForestClassifier(RandomForestClassifier(0)), "n_estimators=0"),
-        (CautiousForestClassifier(RandomForestClassifier(0)), "n_estimators=0"),
-        (CombinedForestClassifier(RandomForestClassifier), "no model of scikit-learn"),
-        (CombinedForestClassifier(combiner=3), "pass a rule"),
-        (RandomDecisionTreesClassifier(combiner_options=3), "by name"),
+        (RandomDecisionTreesClassifier(0), ValueError, "n_estimators=0 must be at least 1"),
+        (CombinedForestClassifier(RandomForestClassifier(0)), ValueError, "n_estimators=0"),
+        (CautiousForestClassifier(RandomForestClassifier(0)), ValueError, "n_estimators=0"),
+        (CombinedForestClassifier(RandomForestClassifier), TypeError, "no model of scikit-learn"),
+        (CombinedForestClassifier(combiner=3), TypeError, "pass a rule"),
+        (RandomDecisionTreesClassifier(combiner_options=3), TypeError, "by name"),
+        (RandomDecisionTreesClassifier(nominal=1.5), TypeError, "nominal=1.5"),
+        (CombinedForestClassifier(calibration_size=2), ValueError, "calibration_size=2"),
+        (CombinedForestClassifier(random_state=True), ValueError, "random_state=True"),
     ],
 )
-def test_refusals(model, message):
-    with refuses((TypeError, ValueError), message):
+def test_refusals(model, error, message):
+    with refuses(error, message):
         model.fit(X, Y)

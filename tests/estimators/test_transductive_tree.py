@@ -58,17 +58,17 @@ def test_rules_by_name(name):
 
 
 @pytest.mark.parametrize(
-    ("combiner", "message"),
+    ("combiner", "error", "message"),
     [
-        ("meen", "Did you mean 'mean'"),
-        (3, "pass a rule"),
-        ("averaged_intervals", "leaf_counts"),
-        (ju.Mean(ju.scorers.linear), "no probabilities"),
-        (ju.LearnedPool([0.3, 0.3, 0.4], both=True), "one kind"),
+        ("meen", ValueError, "Did you mean 'mean'"),
+        (3, TypeError, "pass a rule"),
+        (ju.AveragedIntervals(1.0), TypeError, "leaf_counts"),
+        (ju.Mean(ju.scorers.linear), ValueError, "no probabilities"),
+        (ju.LearnedPool([0.3, 0.3, 0.4], both=True), ValueError, "in-bag and out-of-bag"),
     ],
 )
-def test_rules_without_an_answer_are_refused_by_fit(combiner, message):
-    with refuses((TypeError, ValueError), message):
+def test_rules_without_an_answer_are_refused_by_fit(combiner, error, message):
+    with refuses(error, message):
         TransductiveTreeClassifier(combiner=combiner).fit(X, Y)
 
 
