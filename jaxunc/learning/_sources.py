@@ -54,7 +54,7 @@ def has_bags(model) -> bool:
 def out_of_bag(model: Any, data: Data, counts: str) -> Seen:
     """Each row through the trees that were grown without it."""
     forest = from_sklearn(model)
-    mask = oob_mask(model, len(data.y))
+    mask = oob_mask(model, len(data.y), X=data.X, y=data.y, sample_weight=data.weights)
     own_mask = mask[data.rows]
     if counts == "inbag":
         return Seen(forest, *_codes(forest, _leaves(forest, data)), own_mask, _values(forest, data))
