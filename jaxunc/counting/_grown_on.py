@@ -72,7 +72,9 @@ def _agrees(tree: Any, leaves: np.ndarray, bag: _Bag) -> bool:
     # The forest may have been grown with weights that are not told, some of them 0.
     absent = (counts <= 0) & (seen > 0) & (counts.sum(axis=0) > 0)
     whole = seen.sum() == sizes.sum()
-    return bool(np.all(seen.sum(axis=1) >= sizes) and not (counts[seen == 0] > 0).any() and not (whole and absent.any()))
+    return bool(
+        np.all(seen.sum(axis=1) >= sizes) and not (counts[seen == 0] > 0).any() and not (whole and absent.any())
+    )
 
 
 def _leaf_counts(tree: Any, leaves: np.ndarray, n_classes: int) -> np.ndarray:

@@ -49,8 +49,9 @@ class Histograms(NamedTuple):
     def _merge(self, kind: str, part: Array, ratio: Float[Array, "rows"]) -> Any:
         if kind == "collect":
             raise ValueError(
-                "the rule keeps what every tree says (a median, a mixture): histograms do not hold that. Learn "
-                "Calibrated around it from its answers, or a rule that sums."
+                "the rule keeps what every tree says (a median, a mixture), which rows to learn from do not hold: it can "
+                "be neither learned nor calibrated here. Learn a rule that sums: Mean(scorer) with the same scorer, whose "
+                "learned settings then serve this rule too (its scorer: fitted.combiner.scorer)."
             )
         dtype = float_dtype(part)
         part = part.astype(dtype)
@@ -161,8 +162,21 @@ class HonestRows:
         return jax.tree.map(lambda part: np.asarray(part)[: self.n], answer)
 
     def with_weight(self, weight) -> "HonestRows":
-        """The same rows, weighing otherwise (0 leaves a row out)."""
-        weight = jnp.asarray(np.pad(np.asarray(weight, float), (0, len(self.y) - self.n)), self.weight.dtype)
+        """The same rows, weighing otherwise (0 leaves a row out).
+
+        Raises a TypeError if weights are no numbers, a ValueError unless there is one for each row, finite and ≥ 0.
+        """
+        asked = f"pass one number >= 0 for each row, shape ({self.n},)"
+        try:
+            weights = np.asarray(weight, np.float64)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"weight={weight!r:.80} holds no numbers; {asked}.") from error
+        if weights.shape != (self.n,):
+            raise ValueError(f"weight has shape {weights.shape}; {asked}.")
+        if not np.all(np.isfinite(weights)) or weights.min(initial=0) < 0:
+            wrong = weights[~(np.isfinite(weights) & (weights >= 0))]
+            raise ValueError(f"weight holds {wrong[0]}; {asked}. 0 leaves a row out.")
+        weight = jnp.asarray(np.pad(weights, (0, len(self.y) - self.n)), self.weight.dtype)
         return HonestRows(**{**vars(self), "weight": weight})
 
     def __len__(self) -> int:
