@@ -48,8 +48,8 @@ def check_grown_on(model: Any, bags: list[np.ndarray], X, y, *, sample_weight=No
         bag = _Bag(*(np.bincount(cell, w, number * n_classes).reshape(number, n_classes)[leaves] for w in told))
         if not _agrees(tree, leaves, bag):
             raise ValueError(
-                f"X and y are not the rows that this {type(model).__name__} was grown on, in their order: with them the "
-                f"bag of tree {t} does not give the counts in its leaves. Which rows are out of a tree's bag is known "
+                f"X and y are not the rows that this {type(model).__name__} was grown on, in their order: with them "
+                f"the bag of tree {t} does not give the counts in its leaves. Which rows are out of a tree's bag is known "
                 "by their positions alone, so with rows in another order labels leak. Pass X and y just as they went "
                 "into model.fit (and its sample_weight). Rows in another order, or others, cannot be used out of bag: "
                 "for rows that were held out take 'calibration'."
@@ -72,9 +72,8 @@ def _agrees(tree: Any, leaves: np.ndarray, bag: _Bag) -> bool:
     # The forest may have been grown with weights that are not told, some of them 0.
     absent = (counts <= 0) & (seen > 0) & (counts.sum(axis=0) > 0)
     whole = seen.sum() == sizes.sum()
-    return bool(
-        np.all(seen.sum(axis=1) >= sizes) and not (counts[seen == 0] > 0).any() and not (whole and absent.any())
-    )
+    too_few = (seen.sum(axis=1) < sizes).any() or (counts[seen == 0] > 0).any()
+    return not (too_few or (whole and absent.any()))
 
 
 def _leaf_counts(tree: Any, leaves: np.ndarray, n_classes: int) -> np.ndarray:

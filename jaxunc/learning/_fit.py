@@ -31,8 +31,8 @@ class Fitted(NamedTuple):
     n_steps: int
     """How many steps were taken, on all rows."""
     status: str
-    """``"converged"``; ``"steps"``: as many as were asked for; ``"stopped early"`` by validation; ``"diverged"``: a loss that
-    is no number, or that grew; the numbers are those before."""
+    """``"converged"``; ``"steps"``: as many as were asked for; ``"stopped early"`` by validation; ``"diverged"``: a
+    loss that is no number, or that grew; the numbers are those before."""
     history: dict[str, np.ndarray]
     """``"loss"`` and, with validation, ``"validation"``: at the start, and after each step."""
 

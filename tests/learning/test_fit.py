@@ -350,4 +350,5 @@ def test_settings_of_pythons_partials_are_learned(rows):
     fitted = fit_combiner(rule, rows, n_steps=10)
     assert fitted.loss < fitted.start_loss
     settings = fitted.combiner.scorer.keywords
-    assert float(settings["m"]) != 2 and float(settings["prior"]) != 0.5
+    assert float(settings["m"]) != 2
+    assert float(settings["prior"]) != 0.5
