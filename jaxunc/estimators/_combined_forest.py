@@ -197,7 +197,8 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         model, wide = self.estimator_, None
         if self.counts == "calibration":
             self.forest_ = from_sklearn(model)
-            rows = honest_rows(model, X, y, source="calibration", sample_weight=sample_weight)
+            own = not self._model()[1]  # then `fit` has held these rows out
+            rows = honest_rows(model, X, y, source="calibration", sample_weight=sample_weight, allow_leaks=own)
         else:
             bags = getattr(model, "bootstrap", False) and hasattr(type(model), "estimators_samples_")
             rows = honest_rows(model, X, y, counts="both" if bags else "inbag", sample_weight=sample_weight)

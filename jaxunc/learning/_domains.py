@@ -102,20 +102,11 @@ def learnable(rule: Fold, freeze: tuple[str, ...]) -> tuple[Parameter | None, ..
             raise ValueError(f"freeze names {name!r}, but {type(rule).__name__} can learn {sorted(names)}.")
     left = tuple(None if p is None or any(_matches(name, p.name) for name in freeze) else p for p in found)
     if not any(left):
-        whole = "collect" not in jax.tree.leaves(rule.merge)
-        advice = "LearnedPool has, and Calibrated(rule) around " + (
-            "any rule with probabilities that merges by sums, such as this one."
-            if whole
-            else "a rule that sums, such "
-            f"as Mean: what every tree says, which {type(rule).__name__} keeps, rows to learn from do not hold."
-        )
         raise ValueError(
             f"{type(rule).__name__} has nothing to learn"
-            + (
-                f" beside {sorted(names)}, which freeze names."
-                if names
-                else f": no field of it holds real numbers. {advice}"
-            )
+            + (f" beside {sorted(names)}, which freeze names." if names else ": no field of it holds real numbers. ")
+            + ("" if names else "LearnedPool has, and Calibrated(Mean()), or around any rule with probabilities that ")
+            + ("" if names else "does not keep what every tree says, as medians and mixtures do.")
         )
     return left
 
