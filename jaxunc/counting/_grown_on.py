@@ -51,8 +51,8 @@ def check_grown_on(model: Any, bags: list[np.ndarray], X, y, *, sample_weight=No
                 f"X and y are not the rows that this {type(model).__name__} was grown on, in their order: with them "
                 f"the bag of tree {t} does not give the counts in its leaves. Which rows are out of a tree's bag is "
                 "known by their positions alone, so with rows in another order labels leak. Pass X and y just as they "
-                "went into model.fit (and its sample_weight). Rows in another order, or others, cannot be used out of bag: "
-                "for rows that were held out take 'calibration'."
+                "went into model.fit (and its sample_weight). Rows in another order, or others, cannot be used out of "
+                "bag: for rows that were held out take 'calibration'."
             )
 
 
