@@ -1,5 +1,6 @@
 """Probabilities of several rules, averaged."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax.numpy as jnp
@@ -27,14 +28,15 @@ class Blend(Fold):
     Parameters
     ----------
     rules
-        Rules with probabilities, by name. Where some read both counts, those of one kind read the in-bag ones.
+        Rules with probabilities: by name, or a sequence, where names are their places (``"0"``, ``"1"``, …). Where some
+        read both counts, those of one kind read the in-bag ones.
     weights
         v, adding to 1, one number per rule ``[rules]`` in their order. Default: all alike.
 
     Raises
     ------
     TypeError
-        If something is no `Fold`.
+        If something is no `Fold`, or ``rules`` are neither by name nor a sequence.
     ValueError
         Without rules, if the weights are no probabilities or of another number or, when called, a rule has no
         probabilities.
@@ -52,7 +54,12 @@ class Blend(Fold):
     rules: dict[str, Fold]
     weights: Float[Array, "rules"] = learned_field("simplex")
 
-    def __init__(self, rules: dict[str, Fold], weights: Any = None):
+    def __init__(self, rules: Any, weights: Any = None):
+        if isinstance(rules, list | tuple):
+            digits = len(str(len(rules) - 1))  # so that names are sorted as the rules are
+            rules = {f"{place:0{digits}}": rule for place, rule in enumerate(rules)}
+        if not isinstance(rules, Mapping) or not all(isinstance(name, str) for name in rules):
+            raise TypeError(f"rules={rules!r:.80} are not rules by name; pass a dictionary or a list of rules.")
         if not rules:
             raise ValueError("rules is empty; pass some by name: Blend({'mean': Mean(), 'vote': Vote()}).")
         for name, rule in rules.items():

@@ -26,8 +26,8 @@ class Mean(Fold):
     ----------
     scorer
         A function of counts ``[... 2]`` → ``[...]``, or with more classes ``[... classes]`` → ``[... classes]``; from
-        `jaxunc.scorers` or your own. With settings: ``jax.tree_util.Partial(scorer, setting=value)``; its numbers are
-        leaves of the rule, which can be learned.
+        `jaxunc.scorers` or your own. With settings: ``functools.partial(scorer, setting=value)``, or JAX's ``Partial``,
+        which means the same here; its numbers are leaves of the rule, which can be learned.
 
     Notes
     -----

@@ -77,14 +77,15 @@ def calibration_split(X, y, sample_weight, size, random_state):
 def counted_forest(forest: Forest, model, counts: str, X, y, sample_weight, *, mask=None, leaves=None) -> Counted:
     """The forest of a fitted scikit-learn model with counts of these instances (of none of them: in-bag).
 
-    ``mask`` and ``leaves`` are what `oob_mask` and `leaf_index` say of them, where that is known.
+    ``mask`` and ``leaves`` are what `oob_mask` (which then has checked them) and `leaf_index` say of them, where that
+    is known.
     """
     if counts == "inbag":
         return Counted(forest, None, sample_weight)
     weights = _as_the_forest_weighs(model, y, sample_weight)
     if counts != "oob":
         return Counted(recount(forest, X, y, sample_weight=weights), None, weights)
-    mask = oob_mask(model, len(y)) if mask is None else mask
+    mask = oob_mask(model, len(y), X=X, y=y, sample_weight=sample_weight) if mask is None else mask
     leaves = leaf_index(forest, X) if leaves is None else leaves
     if weights is None:
         return Counted(recount(forest, X, y, tree_mask=mask, leaves=leaves), mask, None)

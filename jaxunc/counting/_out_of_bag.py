@@ -2,8 +2,10 @@
 
 import numpy as np
 
+from ._grown_on import check_grown_on
 
-def oob_mask(model, n: int) -> np.ndarray:
+
+def oob_mask(model, n: int, *, X=None, y=None, sample_weight=None) -> np.ndarray:
     """Which instances each tree of a bootstrapped model has not seen.
 
     Parameters
@@ -13,6 +15,8 @@ def oob_mask(model, n: int) -> np.ndarray:
         ``BaggingClassifier`` that leaves instances out.
     n
         Number of instances that it was fitted on, in their order.
+    X, y, sample_weight
+        Those instances, where they are at hand: then it is checked that they are, in their order (see Notes).
 
     Returns
     -------
@@ -25,7 +29,16 @@ def oob_mask(model, n: int) -> np.ndarray:
     TypeError
         If the model has no bags.
     ValueError
-        If it is not fitted, was fitted without bootstrap, or on another number of instances.
+        If it is not fitted, was fitted without bootstrap, or on another number of instances; or if X and y are not the
+        instances that it was fitted on, in their order.
+
+    Notes
+    -----
+    A bag holds positions. With instances in another order the mask calls unseen what was seen, and labels leak: so
+    whatever reads bags with X and y at hand passes them here. The instances, put into the leaves of three trees by
+    their bags, have to give the counts that these leaves hold (but for a factor by class: class weights). If the forest
+    was grown with sample weights that are not given, the leaves' numbers of instances and their classes are compared.
+    What cannot be seen: a few instances that changed places within a leaf, or that none of the three trees drew.
     """
     from sklearn.exceptions import NotFittedError  # slow to import
     from sklearn.utils.validation import check_is_fitted
@@ -50,6 +63,8 @@ def oob_mask(model, n: int) -> np.ndarray:
     if largest >= n or (expected is not None and expected != n):
         found = expected if expected is not None else f"at least {largest + 1}"
         raise ValueError(f"n={n}, but model was fitted on {found} instances; pass the number of training instances.")
+    if X is not None:
+        check_grown_on(model, bags, X, y, sample_weight=sample_weight)
     mask = np.ones((n, len(bags)), dtype=bool)
     for tree, bag in enumerate(bags):
         mask[bag, tree] = False

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from jaxunc.combiners import Answer, Fold, LearnedPool
-from jaxunc.counting import both_counts
+from jaxunc.counting import both_counts, oob_mask
 from jaxunc.counting._kinds import counted_forest
 from jaxunc.interop import from_sklearn
 from jaxunc.learning import fit_combiner, honest_rows
@@ -203,12 +203,14 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         model, wide = self.estimator_, None
         if self.counts == "calibration":
             self.forest_ = from_sklearn(model)
-            rows = honest_rows(model, X, y, source="calibration", sample_weight=sample_weight)
+            own = not self._model()[1]  # then `fit` has held these rows out
+            rows = honest_rows(model, X, y, source="calibration", sample_weight=sample_weight, allow_leaks=own)
         else:
             bags = getattr(model, "bootstrap", False) and hasattr(type(model), "estimators_samples_")
             rows = honest_rows(model, X, y, counts="both" if bags else "inbag", sample_weight=sample_weight)
             if bags:
-                out_of_bag = counted_forest(self.forest_, model, "oob", X, y, sample_weight).forest
+                mask = oob_mask(model, len(y)) if rows.source == "oob" else None  # honest rows are checked already
+                out_of_bag = counted_forest(self.forest_, model, "oob", X, y, sample_weight, mask=mask).forest
                 wide = both_counts(self.forest_, out_of_bag)
         self.learned_ = fit_combiner(LearnedPool(rows.prior, both=wide is not None), rows)
         rule = self.learned_.combiner

@@ -105,7 +105,8 @@ def learnable(rule: Fold, freeze: tuple[str, ...]) -> tuple[Parameter | None, ..
         raise ValueError(
             f"{type(rule).__name__} has nothing to learn"
             + (f" beside {sorted(names)}, which freeze names." if names else ": no field of it holds real numbers. ")
-            + ("" if names else "LearnedPool has, and Calibrated(rule) around any rule with probabilities.")
+            + ("" if names else "LearnedPool has, and Calibrated(Mean()), or around any rule with probabilities that ")
+            + ("" if names else "does not keep what every tree says, as medians and mixtures do.")
         )
     return left
 

@@ -29,11 +29,12 @@ class Fitted(NamedTuple):
     start_loss: float
     """The same of the rule that learning started from."""
     n_steps: int
+    """How many steps were taken, on all rows."""
     status: str
-    """``"converged"``; ``"steps"``: n_steps were taken; ``"stopped early"`` by validation; ``"diverged"``: a loss that
-    is no number, or that grew; the numbers are those before."""
+    """``"converged"``; ``"steps"``: as many as were asked for; ``"stopped early"`` by validation; ``"diverged"``: a
+    loss that is no number, or that grew; the numbers are those before."""
     history: dict[str, np.ndarray]
-    """By step: ``"loss"`` and, with validation, ``"validation"``."""
+    """``"loss"`` and, with validation, ``"validation"``: at the start, and after each step."""
 
 
 class _Problem(NamedTuple):
@@ -152,7 +153,7 @@ def fit_combiner(
         combiner=join(spec, best.numbers, leaves, structure),
         loss=found,
         start_loss=first,
-        n_steps=len(history["loss"]),
+        n_steps=len(history["loss"]) - 1,
         status=status,
         history=history,
     )

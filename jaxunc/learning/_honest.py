@@ -42,7 +42,8 @@ def honest_rows(
         A fitted scikit-learn forest, as for `jaxunc.from_sklearn`; for ``"calibration"`` and ``"leave_one_out"`` also a
         `Forest`.
     X, y
-        The rows: those that the model was fitted on, in their order; other ones for ``"calibration"``.
+        The rows: those that the model was fitted on, in their order; other ones for ``"calibration"``. Both are checked
+        (see Notes).
     source
         ``"oob"``: each row through the trees that were grown without it. ``"cross_fit"``: through a forest like it that
         is grown on the other folds. ``"calibration"``: rows that no tree was grown on, through all trees.
@@ -73,8 +74,8 @@ def honest_rows(
     ------
     ValueError, TypeError
         If X, y, weights or mask do not fit each other, a label is unknown or a class of the model has no row, the
-        source cannot be had (no bootstrap: the message says what to do), no row has an out-of-bag tree, or calibration
-        rows are the sample that the forest was grown on.
+        source cannot be had (no bootstrap: the message says what to do), no row has an out-of-bag tree, rows are not
+        those that the model was fitted on, in their order (where bags are read), or calibration rows are.
 
     Warns
     -----
@@ -85,6 +86,26 @@ def honest_rows(
     -----
     On the host. Rows see only some trees; sums over trees are scaled to all of them. Out-of-bag log loss is within .5 %
     of that on new rows from about 50 trees on; below, cross-fitting is nearer.
+
+    **Rows out of bag** are those that the model was fitted on if they give the leaves of some trees their own counts:
+    see `jaxunc.counting.oob_mask`.
+
+    **Calibration rows** are refused if they give the leaves just their counts; if in their order the trees whose bags
+    hold them answer best; or if, in any order, a part of them or mixed with others,
+
+    * thresholds lie just halfway between two of the rows, as those of best tests do between two rows of the sample: ten
+      and 1 % of the tests, in half of the features or more. Features whose values repeat in over 1 % of the rows say
+      nothing. New rows of continuous features never meet a threshold to the last bit; where their values can, chance is
+      measured by how often two halves of the rows agree.
+    * 98 % of the rows whose class is absent from so many leaves that by chance one in a hundred fits any row's bags fit
+      one, and there are twenty such rows (a model with bags).
+    * in all trees the rows find their class in their leaves, and none shares a leaf that counts one instance: new,
+      independent rows do so with a probability below 1e-6.
+
+    What cannot be seen: where values repeat, rows mixed with new ones, and rows whose classes are never in doubt (they
+    do little harm); a small part of a large sample; bags of random tests (extra trees with a bootstrap) as a `Forest`;
+    a part of the sample with trees that are not grown out, if values repeat. New rows that copy rows of the sample
+    are taken for these.
     """
     check_one_of("source", source, get_args(Source))
     check_one_of("counts", counts, ("inbag", "both"))

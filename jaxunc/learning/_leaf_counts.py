@@ -123,7 +123,7 @@ def fit_leaf_counts(
         forest=forest.with_counts(jnp.where(is_leaf, counts * jnp.exp(best), 0)),
         loss=float(evaluate(best, judged)),
         start_loss=float(evaluate(start, judged)),
-        n_steps=len(history["loss"]),
+        n_steps=len(history["loss"]) - 1,
         status=status,
         history=history,
     )

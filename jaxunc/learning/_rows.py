@@ -50,8 +50,9 @@ class Histograms(NamedTuple):
     def _merge(self, kind: str, part: Array, ratio: Float[Array, "rows"]) -> Any:
         if kind == "collect":
             raise ValueError(
-                "the rule keeps what every tree says (a median, a mixture): histograms do not hold that. Learn "
-                "Calibrated around it from its answers, or a rule that sums."
+                "the rule keeps what every tree says (a median, a mixture), which rows to learn from do not hold: it "
+                "can be neither learned nor calibrated here. Learn a rule that sums: Mean(scorer) with the same "
+                "scorer, whose learned settings then serve this rule too (its scorer: fitted.combiner.scorer)."
             )
         dtype = float_dtype(part)
         part = part.astype(dtype)

@@ -13,6 +13,8 @@ from jaxunc.routing import leaf_index
 from jaxunc.routing._mask import as_mask
 from jaxunc.tables import as_instances
 
+from ._known_rows import Given, how_known
+
 
 class Data(NamedTuple):
     """What was handed in, checked."""
@@ -54,7 +56,7 @@ def has_bags(model) -> bool:
 def out_of_bag(model: Any, data: Data, counts: str) -> Seen:
     """Each row through the trees that were grown without it."""
     forest = from_sklearn(model)
-    mask = oob_mask(model, len(data.y))
+    mask = oob_mask(model, len(data.y), X=data.X, y=data.y, sample_weight=data.weights)
     own_mask = mask[data.rows]
     if counts == "inbag":
         return Seen(forest, *_codes(forest, _leaves(forest, data)), own_mask, _values(forest, data))
@@ -94,13 +96,15 @@ def calibration(model: Any, data: Data, counts: str, allow_leaks: bool) -> Seen:
             f"counts={counts!r}, but the forest given holds {forest.count_kinds} kind(s) of counts; for both pass "
             "jaxunc.counting.both_counts(forest, its out-of-bag recount)."
         )
-    if not allow_leaks and _was_grown_on(model, forest, data):
+    leaves = _leaves(forest, data)
+    table, code = _codes(forest, leaves)
+    if not allow_leaks and (reason := _how_known(model, forest, data, table, code, leaves)):
         raise ValueError(
-            "these rows are the sample that the forest was grown on: its leaves know their labels, and a rule learned "
-            "from them would take the forest to be always right. Pass rows that were held out; or source='oob' or "
-            "'cross_fit'. (allow_leaks=True learns from them nevertheless.)"
+            f"these rows are the sample that the forest was grown on, or hold many of its rows: {reason}. Its leaves "
+            "know their labels, and a rule learned from them would take the forest to be always right. Pass rows that "
+            "were held out; or source='oob' or 'cross_fit', with the whole sample in its order. (allow_leaks=True "
+            "learns from these rows nevertheless.)"
         )
-    table, code = _codes(forest, _leaves(forest, data))
     return Seen(forest, table, code, X=_values(forest, data) if forest.count_kinds == 1 else None)
 
 
@@ -193,16 +197,18 @@ def _without_own(seen: Seen, own: np.ndarray, weight: np.ndarray | None, first: 
     return seen._replace(table=rows, code=np.asarray(again)[place])
 
 
-def _was_grown_on(model: Any, forest: Forest, data: Data) -> bool:
-    """Whether these rows give the leaves just their counts, or are answered best by the trees whose bags hold them."""
+def _how_known(model: Any, forest: Forest, data: Data, table, code, leaves) -> str | None:
+    """Why the forest seems to have been grown on these rows; None if nothing says so."""
+    own = table[code, data.position[data.rows][:, None]]
     if forest.count_kinds == 1:
         again = recount(forest, data.X, data.y, sample_weight=data.weights)
         if np.allclose(np.asarray(again.counts), np.asarray(forest.counts), rtol=1e-6):
-            return True
-    if getattr(model, "_n_samples", None) != len(data.y) or not has_bags(model):
-        return False
-    table, code = _codes(forest, _leaves(forest, data))
-    right = np.argmax(table, axis=1)[code] == data.position[data.rows][:, None]
-    outside = oob_mask(model, len(data.y))[data.rows]
-    gap = right[~outside].mean() - right[outside].mean()
-    return bool(gap > max(0.02, 1.5 / np.sqrt(len(data.rows))))
+            return "they give the leaves just their counts"
+    bags = not isinstance(model, Forest) and has_bags(model)
+    if bags and getattr(model, "_n_samples", None) == len(data.y):
+        right = np.argmax(table[:, : forest.n_classes], axis=1)[code] == data.position[data.rows][:, None]
+        outside = oob_mask(model, len(data.y))[data.rows]
+        gap = right[~outside].mean() - right[outside].mean()
+        if gap > max(0.02, 1.5 / np.sqrt(len(data.rows))):
+            return "the trees whose bags hold them answer them best"
+    return how_known(model if bags else None, forest, Given(_values(forest, data), leaves, own))

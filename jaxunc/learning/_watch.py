@@ -83,7 +83,7 @@ class Watch(NamedTuple):
     tell: Callable[[int, float], None] = lambda number, value: None
 
     def over(self, steps: Iterator[Step], judge: Callable | None) -> tuple[Step, str, dict[str, np.ndarray]]:
-        """(the best step, status, history by step), judged by the objective or by something else."""
+        """(the best step, status, history from the start on), judged by the objective or by something else."""
         best, best_value, best_step, status = None, np.inf, 0, "steps"
         values, judged = [], []
         for number, step in enumerate(steps):

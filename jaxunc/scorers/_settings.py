@@ -1,8 +1,10 @@
 """Scorers with settings, as pytrees."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from jax.tree_util import Partial
 
@@ -27,19 +29,21 @@ class _Chosen(NamedTuple):
 def as_partial(scorer: Callable) -> Partial:
     """A scorer as a pytree whose leaves are its numeric settings, which can be traced and learned.
 
-    A plain function has none. Of a ``Partial`` words, None and what the function declares as static (`scorer`) become
-    structure, since programs differ by them; of a function that declares nothing, switches and whole numbers do too.
+    A plain function has none. ``functools.partial`` is taken for the ``Partial`` that it means, and partials of
+    partials for one. Of settings words, None and what the function declares as static (`scorer`) become structure,
+    since programs differ by them, as does what is no number; of a function that declares nothing, switches and whole
+    numbers do too. A whole number where a number is declared (a domain) becomes a float, which can be learned.
+    What ``functools.partial`` hands over by position stays with the function, unless it is arrays and floats.
 
-    Raises a TypeError if the scorer is no function, or a setting that is declared as static has no hash.
+    Raises a TypeError if the scorer is no function, or a setting that is structure has no hash.
     """
     if not callable(scorer):
         raise TypeError(f"scorer={scorer!r} is not a function; pass one of jaxunc.scorers, or counts[..., 2] → [...].")
-    if not isinstance(scorer, Partial):
+    function, args, settings = _taken_apart(scorer)
+    if not isinstance(scorer, Partial) and any(isinstance(part, int) or not _is_number(part) for part in args):
         return Partial(scorer)
-    static = declared(scorer).static
-    choices = {name: value for name, value in scorer.keywords.items() if _chooses(name, value, static)}
-    if not choices:
-        return scorer
+    declaration = declared(function)
+    choices = {name: value for name, value in settings.items() if _chooses(name, value, declaration.static)}
     for name, value in choices.items():
         try:
             hash(value)
@@ -48,12 +52,36 @@ def as_partial(scorer: Callable) -> Partial:
                 f"{name}={value!r} is a static setting of the scorer, but has no hash; pass a number, a word or a "
                 "tuple, or declare it as a leaf: leave it out of static."
             ) from error
-    numbers = {name: value for name, value in scorer.keywords.items() if name not in choices}
-    return Partial(_Chosen(scorer.func, tuple(sorted(choices.items()))), *scorer.args, **numbers)
+    numbers = {
+        name: float(value) if name in declaration.domains and type(value) is int else value
+        for name, value in settings.items()
+        if name not in choices
+    }
+    return Partial(_Chosen(function, tuple(sorted(choices.items()))) if choices else function, *args, **numbers)
+
+
+def _taken_apart(scorer: Any) -> tuple[Callable, tuple, dict[str, Any]]:
+    """(the function within all partials, what stands before the counts, the settings: the outer ones hold)."""
+    args, settings = (), {}
+    while True:
+        if isinstance(inner := getattr(scorer, "fun", None), functools.partial):
+            scorer = inner  # as Partial keeps a partial that it was given
+        if isinstance(scorer, functools.partial):
+            args = (*scorer.args, *args)
+        elif not isinstance(scorer, _Chosen):
+            return scorer, args, settings
+        settings = {**scorer.keywords, **settings}
+        scorer = scorer.func
 
 
 def _chooses(name: str, value: Any, static: frozenset[str] | None) -> bool:
-    if value is None or isinstance(value, str):
+    if value is None or not all(map(_is_number, jax.tree.leaves(value))):
         return True
     # A whole number may be a size, and no gradient is lost with it.
     return isinstance(value, bool | int | np.bool_ | np.integer) if static is None else name in static
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.dtype.kind in "biufc"
+    return isinstance(value, bool | int | float | complex | jax.Array)

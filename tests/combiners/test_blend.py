@@ -44,11 +44,25 @@ def test_a_rule_that_weighs_nothing_says_nothing(counts):
     assert np.all(np.isfinite(slope.weights))
 
 
+def test_a_sequence_of_rules(counts):
+    rules = [ju.Pooling(), ju.Mean()] + [ju.Vote()] * 9
+    weights = np.array([0.6, 0.3] + [0.1] + [0] * 8)
+    blend = ju.Blend(rules, weights)
+    assert list(blend.rules) == [f"{i:02}" for i in range(11)]
+    wanted = sum(w * np.asarray(r.probability(counts)) for w, r in zip(weights, rules, strict=True))
+    np.testing.assert_allclose(blend.probability(counts), wanted, rtol=1e-5)
+    assert list(ju.Blend(tuple(rules[:2])).rules) == ["0", "1"]
+
+
 @pytest.mark.parametrize(
     ("make", "error", "match"),
     [
         (lambda: ju.Blend({}), ValueError, "rules is empty"),
+        (lambda: ju.Blend([]), ValueError, "rules is empty"),
         (lambda: ju.Blend({"mean": "mean"}), TypeError, "is no Fold"),
+        (lambda: ju.Blend(["mean"]), TypeError, r"rules\['0'\]='mean' is no Fold"),
+        (lambda: ju.Blend(ju.Mean()), TypeError, "are not rules by name"),
+        (lambda: ju.Blend({0: ju.Mean()}), TypeError, "are not rules by name"),
         (lambda: ju.Blend({"mean": ju.Mean()}, [0.5, 0.5]), ValueError, "one number for each of 1 rules"),
         (lambda: ju.Blend({"mean": ju.Mean(), "vote": ju.Vote()}, [0.5, 0.6]), ValueError, "add to 1"),
     ],

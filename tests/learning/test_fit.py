@@ -1,5 +1,6 @@
 """Fitting: what is found, what stays, when it stops, and what it refuses."""
 
+import functools
 import itertools
 import pickle
 
@@ -52,7 +53,7 @@ PRIOR = np.array([0.625, 0.375])
 LEARNERS = {
     "pool": lambda: ju.LearnedPool(PRIOR, strength=0.5, noise=0.02),
     "calibrated": lambda: ju.Calibrated(ju.Mean(), scale=np.array([1.1, 0.9]), bias=np.array([0.013, 0.0]), clip=1e-3),
-    "m-estimate": lambda: ju.Mean(Partial(ju.scorers.m_estimate, m=1.0, prior=jnp.asarray(0.4))),
+    "m-estimate": lambda: ju.Mean(functools.partial(ju.scorers.m_estimate, m=1, prior=0.4)),
     "plausibility": lambda: ju.Mean(Partial(ju.scorers.plausibility, prior=jnp.asarray(0.4))),
     "evidence": lambda: ju.EvidenceAccumulation(PRIOR, smoothing=0.7),
     "dempster": lambda: ju.DempsterRule(prior=0.4, reliability=0.7),
@@ -95,7 +96,7 @@ def test_learning_lowers_the_loss(name, rows):
     assert fitted.loss <= fitted.start_loss
     assert fitted.loss == pytest.approx(loss_on(fitted.combiner, rows), rel=1e-4)
     assert fitted.status in ("converged", "steps")
-    assert len(fitted.history["loss"]) == fitted.n_steps
+    assert len(fitted.history["loss"]) == fitted.n_steps + 1 <= 31
 
 
 @pytest.mark.once
@@ -199,14 +200,14 @@ def test_progress_is_told(rows, monkeypatch, capsys):
     monkeypatch.setattr(_parts, "ROWS", 64)
     told = []
     fitted = fit_combiner(ju.LearnedPool(PRIOR), rows, progress=told.append)
-    assert [p.n_rows for p in told if p.n_rows == rows.n] == [rows.n] * fitted.n_steps
+    assert [p.step for p in told if p.n_rows == rows.n] == list(range(fitted.n_steps + 1))
     assert told[0].n_rows < rows.n
     assert told[0].loss == told[0].start_loss == pytest.approx(fitted.start_loss, rel=0.5)
     assert all(a.seconds <= b.seconds for a, b in itertools.pairwise(told))
     fit_combiner(ju.LearnedPool(PRIOR), rows, progress=True)
     line = capsys.readouterr().err
     assert line.endswith("\n")
-    assert f"LearnedPool, step {fitted.n_steps - 1}: loss" in line
+    assert f"LearnedPool, step {fitted.n_steps}: loss" in line
     choose_combiner({"pool": ju.LearnedPool(PRIOR)}, rows, n_folds=2, progress=told.append)
     assert told[-1].what == "pool, fold 2 of 2"
 
@@ -307,7 +308,47 @@ def test_bad_input(rows):
         fit_combiner(ju.Weighted(ju.EvidenceAccumulation(PRIOR), np.ones(3)), rows)
     with refuses(ValueError, "no bound"):
         fit_combiner(ju.Calibrated(ju.Mean(ju.scorers.linear)), rows)
-    with refuses(ValueError, "keeps what every tree says"):
-        fit_combiner(ju.Median(Partial(ju.scorers.m_estimate, m=1.0, prior=0.5)), rows)
+    for learner in (ju.Median(Partial(ju.scorers.m_estimate, m=1.0, prior=0.5)), ju.Calibrated(ju.Median())):
+        with refuses(ValueError, "neither learned nor calibrated.*Learn a rule that sums"):
+            fit_combiner(learner, rows)
+    with refuses(ValueError, "Median has nothing to learn.*as medians and mixtures do"):
+        fit_combiner(ju.Median(), rows)
     with refuses(ValueError, "candidates is empty"):
         choose_combiner({}, rows)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("weight", "error", "match"),
+    [
+        (lambda n: np.ones(n + 1), ValueError, r"shape \(\d+,\); pass one number"),
+        (lambda n: 1.0, ValueError, r"weight has shape \(\)"),
+        (lambda n: np.ones((n, 1)), ValueError, "weight has shape"),
+        (lambda n: ["heavy"] * n, TypeError, "holds no numbers"),
+        (lambda n: [[1.0], [1.0, 2.0]], TypeError, "holds no numbers"),
+        (lambda n: {"weight": 1}, TypeError, "holds no numbers"),
+        (lambda n: np.full(n, -1.0), ValueError, "weight holds -1.0"),
+        (lambda n: np.full(n, np.nan), ValueError, "weight holds nan"),
+    ],
+)
+def test_weights_that_are_none(rows, weight, error, match):
+    with refuses(error, match):
+        rows.with_weight(weight(rows.n))
+
+
+@pytest.mark.once
+def test_no_more_steps_than_were_asked_for(rows):
+    fitted = fit_combiner(ju.LearnedPool(PRIOR), rows, n_steps=1)
+    assert (fitted.n_steps, fitted.status, len(fitted.history["loss"])) == (1, "steps", 2)
+    assert fitted.loss < fitted.start_loss
+
+
+@pytest.mark.once
+def test_settings_of_pythons_partials_are_learned(rows):
+    rule = ju.Mean(functools.partial(ju.scorers.m_estimate, m=2, prior=0.5))
+    assert [p.name.rpartition(".")[2] for p in parameters_of(rule) if p is not None] == ["m", "prior"]
+    fitted = fit_combiner(rule, rows, n_steps=10)
+    assert fitted.loss < fitted.start_loss
+    settings = fitted.combiner.scorer.keywords
+    assert float(settings["m"]) != 2
+    assert float(settings["prior"]) != 0.5

@@ -143,6 +143,76 @@ def test_what_would_leak_is_refused(fitted):
     assert honest_rows(model, X, y, source="calibration", allow_leaks=True).n == len(y)
 
 
+@pytest.mark.parametrize("counts", ["inbag", "both"])
+def test_rows_out_of_bag_in_another_order_are_refused(fitted, counts):
+    X, y, model = fitted
+    p = np.random.default_rng(0).permutation(len(y))
+    for rows in ((X[p], y[p]), (X, y[p]), (X[::-1], y[::-1])):
+        with refuses(ValueError, "not the rows that this RandomForestClassifier was grown on, in their order"):
+            honest_rows(model, *rows, source="oob", counts=counts, max_rows=50)
+
+
+def _doubtful(n: int, decimals: int):
+    X, y = make_classification(n, 8, n_informative=4, flip_y=0.3, random_state=0)
+    return np.round(X, decimals).astype(np.float32), y
+
+
+@pytest.mark.parametrize("decimals", [7, 1])
+def test_known_rows_are_seen_in_any_order(decimals):
+    """Shuffled, a half, a few, and mixed with new rows; of values that repeat only those that a model's bags tell."""
+    X, y = _doubtful(480, decimals)
+    model = RandomForestClassifier(60, random_state=0).fit(X[:240], y[:240])
+    draw = np.random.default_rng(0).permutation
+    known = {"shuffled": draw(240), "half": draw(240)[:120], "few": np.arange(60), "mixed": draw(360)}
+    for name, rows in known.items():
+        for grown in (model, ju.from_sklearn(model)):
+            if decimals == 1 and (name == "mixed" or grown is not model):
+                continue  # cannot be seen
+            with refuses(ValueError, "hold many of its rows: .*(halfway|bags of these trees)"):
+                honest_rows(grown, X[rows], y[rows], source="calibration")
+    for rows in (np.arange(240, 480), np.arange(240, 300)):
+        for grown in (model, ju.from_sklearn(model)):
+            assert honest_rows(grown, X[rows], y[rows], source="calibration").n == len(rows)
+
+
+def test_a_part_of_what_whole_trees_were_grown_on_is_seen():
+    X, y = _doubtful(900, 7)
+    forest = ju.from_sklearn(ExtraTreesClassifier(10, random_state=0).fit(X[:600], y[:600]))
+    rows = np.random.default_rng(0).permutation(600)[:500]
+    with refuses(ValueError, "no two share a leaf"):
+        honest_rows(forest, X[rows], y[rows], source="calibration")
+    assert honest_rows(forest, X[600:], y[600:], source="calibration").n == 300
+
+
+def _easy(name: str, n: int = 300):
+    """Data where new rows are answered without doubt, or whose values repeat."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(n, 4))
+    y = (X[:, 0] > 0).astype(int)
+    if name == "apart":
+        X[:, :2] += 20 * y[:, None]
+    elif name == "weak tests":
+        X = rng.normal(size=(n, 40)) + y[:, None]
+    elif name == "one feature":
+        X = X[:, :1]
+    elif name == "bits":
+        X = rng.integers(0, 2, size=(n, 6))
+        y = X[:, 0] ^ X[:, 1]
+    elif name == "cents":
+        X, y = np.round(X, 2), (X[:, 0] + rng.normal(size=n) > 0).astype(int)
+    elif name == "levels":
+        X = np.take_along_axis(rng.normal(size=(400, 4)), rng.integers(0, 400, (n, 4)), axis=0)
+    return X.astype(np.float32), y
+
+
+@pytest.mark.parametrize("name", ["apart", "weak tests", "one feature", "line", "bits", "cents", "levels"])
+def test_new_rows_are_not_taken_for_known_ones(name):
+    X, y = _easy(name)
+    for model in (RandomForestClassifier(50, random_state=0), ExtraTreesClassifier(20, random_state=0)):
+        model.fit(X[:150], y[:150])
+        assert honest_rows(model, X[150:], y[150:], source="calibration").n == 150
+
+
 def test_bad_input(fitted):
     X, y, model = fitted
     whole = ExtraTreesClassifier(5, random_state=0).fit(X, y)

@@ -7,10 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.tree_util import Partial
+from sklearn.tree import DecisionTreeClassifier
 
 import jaxunc as ju
+from jaxunc.combiners import rule_by_name
 from jaxunc.scorers._declaration import reads_sizes, score_width
 from jaxunc.scorers._settings import as_partial
+from tests._compilations import compilations
 from tests._refusal import refuses
 from tests.scorers import _postponed
 
@@ -73,3 +76,73 @@ def test_what_cannot_be_declared():
         ju.scorers.scorer(static="steps")
     with refuses(TypeError, r"steps=\[1, 2\] is a static setting of the scorer, but has no hash"):
         ju.Mean(Partial(_postponed.declared, steps=[1, 2], weight=1.0))
+
+
+FRESH = {
+    "m-estimate": lambda m: functools.partial(ju.scorers.m_estimate, m=m, prior=0.5),
+    "nested": lambda m: Partial(functools.partial(ju.scorers.m_estimate, prior=0.3), m=m),
+    "outer": lambda m: functools.partial(Partial(ju.scorers.m_estimate, m=9.0), m=m, prior=0.5),
+    "bounds": lambda m: functools.partial(ju.scorers.confidence_bounds, family="beta", weighted=m < 0),
+    "own": lambda m: functools.partial(bare, power=2, scale=m, centred=True),
+    "by place": lambda m: functools.partial(lambda_like, m),
+}
+
+
+def lambda_like(scale, counts):
+    return scale * ju.scorers.probability(counts)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", FRESH)
+def test_fresh_partials_of_python_are_one_program(name):
+    X, forest = np.arange(40.0, dtype=np.float32)[:, None], _forest()
+    answers = lambda m: np.asarray(ju.bind(forest, ju.Mean(FRESH[name](m))).score(X))
+    first = answers(1.0)
+    with compilations() as compiled:
+        rest = [answers(1.0 + i) for i in range(1, 50)]
+    assert not compiled
+    plain = ju.bind(forest, ju.Mean(lambda counts: FRESH[name](50.0)(counts)))
+    np.testing.assert_allclose(rest[-1], plain.score(X), rtol=1e-6)
+    assert name == "bounds" or not np.allclose(rest[-1], first)
+
+
+def _forest():
+    X, y = np.arange(40.0)[:, None], np.arange(40) // 3 % 2
+    return ju.from_sklearn(DecisionTreeClassifier(min_samples_leaf=4, random_state=0).fit(X, y))
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    "make",
+    [
+        ju.Mean,
+        ju.Median,
+        ju.Maximum,
+        ju.GeneralizedMixture,
+        lambda s: rule_by_name("median", {"scorer": s}, prior=None),
+    ],
+)
+def test_partials_of_python_are_taken_everywhere(make, tmp_path):
+    ours, meant = (make(of(ju.scorers.m_estimate, m=2, prior=0.5)) for of in (functools.partial, Partial))
+    assert jax.tree.structure(ours) == jax.tree.structure(meant)
+    assert jax.tree.leaves(ours) == [2.0, 0.5]
+    slope = jax.grad(lambda rule: jnp.sum(rule.score(COUNTS)), allow_int=True)(ours)
+    assert all(np.isfinite(leaf) for leaf in jax.tree.leaves(slope))
+    ju.save(tmp_path / "rule.npz", ours)
+    again = ju.load(tmp_path / "rule.npz")
+    assert jax.tree.structure(again) == jax.tree.structure(ours)
+    np.testing.assert_array_equal(again.score(COUNTS), ours.score(COUNTS))
+
+
+@pytest.mark.once
+def test_settings_that_are_no_numbers():
+    def shifted(counts, *, by, table):
+        return by(ju.scorers.probability(counts)) + table["one"]
+
+    rule = ju.Mean(functools.partial(shifted, by=jnp.negative, table={"one": 0.5}))
+    assert jax.tree.leaves(rule) == [0.5]
+    np.testing.assert_allclose(rule.score(COUNTS), 0.5 - ju.Mean().score(COUNTS), rtol=1e-6)
+    word = ju.Mean(functools.partial(lambda word, counts: ju.scorers.probability(counts), "beta"))
+    np.testing.assert_allclose(word.score(COUNTS), ju.Mean().score(COUNTS))
+    with refuses(TypeError, r"names=\['a'\] is a static setting"):
+        ju.Mean(functools.partial(shifted, names=["a"]))

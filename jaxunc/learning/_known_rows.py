@@ -1,0 +1,153 @@
+"""Whether a forest was grown on rows that are said to be new to it: as far as it can be seen."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxunc._numerics import NAN_FIRST, order_key_at_or_below
+from jaxunc.counting import oob_mask
+from jaxunc.forest import Forest
+
+WORK = 400_000
+"""Rows times trees that are walked through: of many rows a part is, through fewer trees."""
+CHANCE = 8
+"""So many times as often as two halves of the rows agree with each other may new rows agree with a forest."""
+FEW = 10
+"""So many tests that lie halfway, twice as many rows that fit a bag, say nothing yet."""
+SURE = 15.0
+"""e^(1 - SURE) bounds how often new rows look known by never sharing a leaf: one in a million."""
+
+
+class Given(NamedTuple):
+    """Rows, and what their leaves hold."""
+
+    values: np.ndarray
+    """``[rows features]``, float32."""
+    leaves: np.ndarray
+    """``[rows trees]``"""
+    own: np.ndarray
+    """Counts of each row's own class in its leaves ``[rows trees]``."""
+
+
+def how_known(model: Any, forest: Forest, given: Given) -> str | None:
+    """Why the forest seems to have been grown on these rows, or on many of them; None if nothing says so."""
+    if (halfway := _halfway_tests(forest, given.values)) is not None:
+        return f"{halfway[0]} of {halfway[1]} thresholds lie just halfway between two of them"
+    if hasattr(model, "_n_samples") and (fitting := _rows_of_bags(model, given)):
+        return f"the {fitting} whose classes are absent from leaves are absent from the bags of these trees"
+    if _never_share(forest, given):
+        return "all find their class in every leaf, and no two share a leaf that holds one"
+    return None
+
+
+def _halfway_tests(forest: Forest, values: np.ndarray) -> tuple[int, int] | None:
+    """(tests that lie halfway between two of the rows, tests with rows on both sides), if chance explains them not.
+
+    Best tests lie halfway between two rows of the tree's sample, which no others are likely to meet to the last bit.
+    Features count whose values hardly repeat among the rows, if they are half of those that are tested.
+    """
+    draw = np.random.default_rng(0)
+    keys = _keys_of(values[draw.permutation(len(values))[: WORK // 20]])
+    rows = np.arange(len(keys))
+    one, other = np.array_split(draw.permutation(rows), 2)
+    found, chance, asked = (np.zeros(forest.n_features) for _ in range(3))
+    parts = (forest.trees.feature, forest.trees.threshold, forest.trees.child, forest.trees.missing_right)
+    parts = tuple(np.asarray(part) for part in parts)
+    for t in draw.permutation(forest.n_trees)[: max(WORK // max(len(keys), 1), 1)]:
+        tree = tuple(part[t] for part in parts)
+        edges = _edges(tree, keys, rows)
+        feature, matched = tree[0][edges.test], edges.middle == tree[1][edges.test]
+        np.add.at(asked, feature, 1)
+        np.add.at(found, feature, matched)
+        np.add.at(chance, feature, 6 / (edges.high - edges.low))  # numbers of float32 are not dense
+        if matched.any():
+            first, second = _edges(tree, keys, one), _edges(tree, keys, other)
+            both, at, there = np.intersect1d(first.test, second.test, return_indices=True)
+            np.add.at(chance, tree[0][both], CHANCE * (first.middle[at] == second.middle[there]))
+    told = _hardly_repeat(keys) & (asked > 0)
+    excess = found - chance - 1
+    total, asked_in_all = found[told].sum() - chance[told].sum(), asked[told].sum()
+    many = total >= max(FEW, 0.01 * asked_in_all) and 2 * np.sum(excess[told] > 0) >= np.sum(told)
+    return (int(found[told].sum()), int(asked_in_all)) if many and 2 * np.sum(told) >= np.sum(asked > 0) else None
+
+
+class _Edges(NamedTuple):
+    """Between which of the rows given the tests of a tree cut, for the tests that have rows on both sides."""
+
+    test: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    """Order keys of the largest value that goes left and the smallest that goes right."""
+
+    @property
+    def middle(self) -> np.ndarray:
+        """Keys of the thresholds that lie halfway, as scikit-learn's best tests do."""
+        return order_key_at_or_below(_value_of(self.low) / 2 + _value_of(self.high) / 2)
+
+
+def _edges(tree: tuple, keys: np.ndarray, rows: np.ndarray) -> _Edges:
+    feature, threshold, child, missing_right = tree
+    low, high = np.full(len(child), NAN_FIRST, np.int64), np.full(len(child), -int(NAN_FIRST), np.int64)
+    node = np.zeros(len(rows), np.int64)
+    while len(rows):
+        inner = child[node] != node
+        rows, node = rows[inner], node[inner]
+        key = keys[rows, np.maximum(feature[node], 0)]
+        absent = key == NAN_FIRST
+        right = np.where(absent, missing_right[node], key > threshold[node])
+        np.maximum.at(low, node[~right & ~absent], key[~right & ~absent])
+        np.minimum.at(high, node[right & ~absent], key[right & ~absent])
+        node = child[node] + right
+    test = np.flatnonzero((low > NAN_FIRST) & (high < -int(NAN_FIRST)))
+    return _Edges(test, low[test], high[test])
+
+
+def _keys_of(values: np.ndarray) -> np.ndarray:
+    """Order keys, `NAN_FIRST` for what is missing."""
+    return np.where(np.isnan(values), np.int64(NAN_FIRST), order_key_at_or_below(np.nan_to_num(values)))
+
+
+def _value_of(keys: np.ndarray) -> np.ndarray:
+    keys = keys.astype(np.int64)
+    return np.where(keys < 0, NAN_FIRST - keys, keys).astype(np.int32).view(np.float32).astype(np.float64)
+
+
+def _hardly_repeat(keys: np.ndarray) -> np.ndarray:
+    present = np.sum(keys > NAN_FIRST, axis=0)
+    distinct = np.array([len(np.unique(column[column > NAN_FIRST])) for column in keys.T])
+    return distinct >= 0.99 * present
+
+
+def _rows_of_bags(model: Any, given: Given) -> int:
+    """How many rows tell by their bags that they are the model's; 0 if some are not, or few tell.
+
+    In a tree whose bag holds a row its leaf counts the row's class. So where leaves do not count it, the row is out of
+    bag: some row of the sample has to be out of all these bags at once, which by chance hardly one is.
+    """
+    outside = oob_mask(model, int(model._n_samples))
+    wrong, n = given.own <= 0, len(outside)
+    tell = np.flatnonzero(n * outside.mean() ** wrong.sum(axis=1) <= 0.01)
+    tell = np.random.default_rng(0).permutation(tell)[: max(50 * WORK // n, 2 * FEW)]
+    if len(tell) < 2 * FEW:
+        return 0
+    clashes = wrong[tell].astype(np.float32) @ (~outside).astype(np.float32).T
+    return len(tell) if np.mean(clashes.min(axis=1) == 0) >= 0.98 else 0
+
+
+def _never_share(forest: Forest, given: Given) -> bool:
+    """Whether rows are in leaves that count their class, and never two in one that counts a single instance.
+
+    k new rows in n such leaves are all in different ones with a probability of at most exp(-k (k - 1)/(2 n)), however
+    the leaves' chances differ. The geometric mean over trees, times e, bounds it for all trees at once.
+    """
+    if (given.own <= 0).any():
+        return False
+    leaf, totals, exponents = np.asarray(forest.trees.is_leaf), np.asarray(forest.count_table).sum(axis=1), []
+    single = leaf & (totals[np.asarray(forest.code)] == 1)
+    for t in range(forest.n_trees):
+        here = given.leaves[single[t, given.leaves[:, t]], t]
+        if len(np.unique(here)) < len(here):
+            return False
+        exponents.append(len(here) * (len(here) - 1) / (2 * max(single[t].sum(), 1)))
+    return math.fsum(exponents) / len(exponents) >= SURE

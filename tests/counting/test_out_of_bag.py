@@ -1,0 +1,87 @@
+"""Which rows a tree has not seen: only of the rows that grew it, in their order."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.tree import DecisionTreeClassifier
+
+import jaxunc as ju
+from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier
+from tests._refusal import refuses
+
+pytestmark = pytest.mark.once
+
+REASON = "are not the rows that this .*Classifier was grown on, in their order"
+FORESTS = {
+    "forest": RandomForestClassifier(8, random_state=0),
+    "large leaves": RandomForestClassifier(8, min_samples_leaf=20, random_state=0),
+    "balanced": RandomForestClassifier(8, class_weight="balanced", random_state=0),
+    "balanced bags": RandomForestClassifier(8, class_weight="balanced_subsample", random_state=0),
+    "weights of classes": RandomForestClassifier(8, class_weight={"a": 3.0, "b": 0.5, "c": 1.0}, random_state=0),
+    "small bags": ExtraTreesClassifier(8, bootstrap=True, max_samples=70, random_state=0),
+    "pruned": RandomForestClassifier(8, ccp_alpha=0.01, random_state=0),
+    "features": BaggingClassifier(DecisionTreeClassifier(), 8, max_features=0.5, random_state=0),
+    "parts": BaggingClassifier(DecisionTreeClassifier(), 8, bootstrap=False, max_samples=54, random_state=0),
+    "bag": BaggingClassifier(DecisionTreeClassifier(class_weight="balanced"), 8, max_samples=12, random_state=0),
+}
+
+
+def table(n: int = 180) -> tuple[np.ndarray, np.ndarray]:
+    X, y = make_classification(n, 6, n_informative=4, n_redundant=0, n_classes=3, flip_y=0.2, random_state=0)
+    X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
+    return X, np.array(["a", "b", "c"])[y]
+
+
+@pytest.mark.parametrize("name", FORESTS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_rows_of_a_forest_are_known(name, weighted):
+    (X, y), rng = table(), np.random.default_rng(1)
+    weighted &= name != "parts"  # of which scikit-learn warns
+    weight = rng.random(len(y)) * (rng.random(len(y)) < 0.8) if weighted else None
+    model = FORESTS[name].fit(X, y, sample_weight=weight)
+    plain = ju.oob_mask(model, len(y))
+    for given in (None, weight, np.ones(len(y)), rng.random(len(y))):
+        np.testing.assert_array_equal(ju.oob_mask(model, len(y), X=X, y=y, sample_weight=given), plain)
+    p = rng.permutation(len(y))
+    for rows in ((X[p], y[p]), (X[::-1], y[::-1])):
+        with refuses(ValueError, REASON):
+            ju.oob_mask(model, len(y), X=rows[0], y=rows[1])
+    if name != "bag":  # whose leaves hold few rows
+        with refuses(ValueError, REASON):
+            ju.oob_mask(model, len(y), X=X, y=y[p])
+
+
+def test_monotonic_trees_are_known():
+    """Their values are no frequencies: the leaves' sizes tell."""
+    X, y = table()
+    X, y = np.nan_to_num(X), y == "a"
+    model = RandomForestClassifier(8, monotonic_cst=[1, 0, 0, 0, 0, -1], random_state=0).fit(X, y)
+    assert ju.oob_mask(model, len(y), X=X, y=y).shape == (len(y), 8)
+    with refuses(ValueError, REASON):
+        ju.oob_mask(model, len(y), X=X[::-1], y=y[::-1])
+
+
+def test_labels_for_other_rows_are_refused():
+    X, y = table()
+    model = FORESTS["forest"].fit(X, y)
+    with refuses(ValueError, "labels for"):
+        ju.oob_mask(model, len(y), X=X[:-1], y=y)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda forest: CombinedForestClassifier(forest),
+        lambda forest: CombinedForestClassifier(forest, combiner="learned"),
+        lambda forest: CombinedForestClassifier(forest, combiner="mean", counts="oob"),
+        lambda forest: CautiousForestClassifier(forest),
+    ],
+)
+def test_estimators_refuse_rows_in_another_order(make):
+    X, y = table()
+    model = RandomForestClassifier(50, random_state=0).fit(X, y)
+    p = np.random.default_rng(0).permutation(len(y))
+    with refuses(ValueError, REASON):
+        make(FrozenEstimator(model)).fit(X[p], y[p])
