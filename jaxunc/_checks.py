@@ -119,8 +119,8 @@ def as_weights(sample_weight, n: int, name: str = "sample_weight") -> np.ndarray
         raise TypeError(f"{name}={sample_weight!r:.60} holds no numbers; pass one per instance.") from error
     if weights.shape != (n,):
         raise ValueError(f"{name} has shape {weights.shape}; pass one number per instance, shape ({n},).")
-    if not np.all(np.isfinite(weights)) or weights.min(initial=0) < 0:
-        raise ValueError(f"{name} must hold finite numbers >= 0; 0 leaves an instance out.")
+    if not np.all(sound := np.isfinite(weights) & (weights >= 0)):
+        raise ValueError(f"{name} holds {weights[~sound][0]}; pass finite numbers >= 0. 0 leaves an instance out.")
     return weights
 
 
