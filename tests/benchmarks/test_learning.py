@@ -25,6 +25,7 @@ def test_what_the_readme_says_of_grown_out_forests():
         assert np.median(1 - a / b) == pytest.approx(gain, abs=0.001)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_calibrators_calibrate(n_classes, rng):
     true = rng.dirichlet(np.ones(n_classes), 2000)

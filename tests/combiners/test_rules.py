@@ -93,6 +93,7 @@ def test_ten_thousand_trees(name, n_classes, rng, tolerance):
         assert np.all(np.isfinite(one.probability))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.once
 def test_ten_thousand_trees_do_not_saturate():
     """A little more evidence for a class that is certain already still moves the margin, in float32 too."""

@@ -10,6 +10,7 @@ import pytest
 import jaxunc as ju
 from jaxunc.routing import _following, _leaf_table
 from jaxunc.routing._by_rows import ByRows
+from tests._exhaustive import a_few_of
 from tests._refusal import refuses
 from tests.growing._multiway import reached_leaves
 from tests.growing.test_random_trees import mixed
@@ -17,7 +18,7 @@ from tests.growing.test_random_trees import mixed
 pytestmark = pytest.mark.once
 
 
-@pytest.mark.parametrize("mode", ju.forest.MODES)
+@pytest.mark.parametrize("mode", a_few_of(ju.forest.MODES, ["sum"]))
 def test_empty_leaves(mode):
     """Every mode, against a walk by the definition; values that were not seen among them."""
     X, y, nominal = mixed(60)
@@ -57,6 +58,7 @@ def test_empty_leaves(mode):
         np.testing.assert_allclose(jax.jit(lambda x: bound(x))(jnp.asarray(queries)), bound(queries), atol=1e-5)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("mode", ["sum", "average"])
 def test_leaves_are_followed_in_parts(mode, monkeypatch):
     """What is under way at a time changes no bit."""
@@ -108,6 +110,7 @@ def test_modes_of_empty_leaves_and_counting_commute():
                 np.testing.assert_allclose(changed, first[target].counts, rtol=0 if weight is None else 1e-6)
 
 
+@pytest.mark.exhaustive
 def test_counts_of_parents_are_traceable_where_trees_are_known():
     X, y, nominal = mixed(60)
     forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=2, nominal=nominal)

@@ -160,6 +160,7 @@ def test_the_better_of_two_maxima_of_more_classes(fit):
     assert found - at_infinity == pytest.approx(278.9, abs=0.2)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.once
 def test_no_start_finds_a_better_marginal_fit():
     """Against searches from many starts: hugely different leaves, leaves that differ by chance and less."""
