@@ -17,6 +17,7 @@ from tests._refusal import refuses
 from tests.stopping._votes import drawn_votes, forest_of_votes
 
 pytestmark = pytest.mark.once
+LIMITS = [(256, 256, 8, 128), (1024, 128, 1, 3), (512, 64, 50, 60)]
 FIELDS = ("n_polled", "predicted", "settled", "votes")
 
 
