@@ -10,6 +10,7 @@ from benchmarks.learning_page import page, paired, table
 pytestmark = pytest.mark.once
 
 
+@pytest.mark.exhaustive
 def test_the_page_is_that_of_the_committed_cells():
     found = learning.kept(learning.RESULTS)
     assert page(found) == (learning.RESULTS / "README.md").read_text(encoding="utf-8")

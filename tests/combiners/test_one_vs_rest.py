@@ -74,6 +74,7 @@ def test_scores_without_bound_have_no_probability(rng):
     assert rule.answer(counts).probability is None
 
 
+@pytest.mark.once
 def test_the_priors_can_be_learned(rng):
     counts = jnp.asarray(random_counts(rng, (N, K), 3).astype(float))
     rule = ju.OneVsRest([ju.DempsterRule(prior=p) for p in PRIOR])
@@ -83,6 +84,7 @@ def test_the_priors_can_be_learned(rng):
     assert all(np.isfinite(prior) and prior != 0 for prior in priors)
 
 
+@pytest.mark.once
 def test_by_name(rng, tolerance):
     counts = jnp.asarray(random_counts(rng, (N, K), 3))
     by_name = lambda **options: rule_by_name("one_vs_rest", options, prior=PRIOR)

@@ -63,6 +63,7 @@ LEARNERS = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", LEARNERS)
 @pytest.mark.parametrize("loss", ["log", "brier", "auc", "utility"])
 def test_slopes_are_those_of_finite_differences(name, loss, rows, x64):

@@ -70,6 +70,7 @@ def test_weights_are_taken_out_with_the_label(fitted, rng):
     np.testing.assert_allclose(np.asarray(rows.weight)[: rows.n], weight[mask.any(axis=1)])
 
 
+@pytest.mark.exhaustive
 def test_random_trees_leave_the_label_out(fitted):
     X, y, _ = fitted
     forest = ju.grow_random_trees(jax.random.key(0), X, y, n_trees=9)

@@ -195,6 +195,7 @@ def test_order_of_instances_does_not_matter(name, rng):
     np.testing.assert_allclose(shuffled, OF_PROBABILITIES[name](probs, y), rtol=3e-7)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", OF_PROBABILITIES)
 def test_transformations(name, x64):
     metric = OF_PROBABILITIES[name]

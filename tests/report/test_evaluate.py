@@ -25,6 +25,7 @@ def fold():
     return forest, X[500:], y[500:], report.evaluate(forest, ("probability", "evidence"), X[500:], y[500:])
 
 
+@pytest.mark.exhaustive
 def test_measures_and_curves(fold):
     forest, X, y, outcome = fold
     for rule, combiner in (("probability", ju.Mean()), ("evidence", ju.EvidenceAccumulation(forest.prior))):

@@ -62,6 +62,7 @@ def test_what_comes_from_the_data_is_escaped(folder):
     assert "a &lt;i&gt;warning&lt;/i&gt;" in text
 
 
+@pytest.mark.exhaustive
 def test_the_same_results_make_the_same_page(folder):
     results = made_up_results(report.breast_cancer(), SETTINGS, ("probability", "vote"))
     assert (

@@ -123,6 +123,7 @@ def test_counts_of_parents_are_traceable_where_trees_are_known():
         jax.jit(lambda forest: forest.with_empty_leaves("parent").counts)(forest)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("prior", ["tree", "forest"])
 def test_modes_and_smoothing_commute(prior):
     """A prior's instances are added once to what an empty leaf is given, whenever its mode is chosen."""
@@ -179,6 +180,7 @@ def test_leave_one_out_with_empty_leaves():
     np.testing.assert_allclose(answer.class_scores, ju.Pooling()(jnp.asarray(counts)), atol=1e-6)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("unseen", [False, True])
 @pytest.mark.parametrize("weight", [0.3, 1.0])
 def test_leaf_sizes_as_masses(weight, unseen):

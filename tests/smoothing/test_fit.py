@@ -150,6 +150,7 @@ def test_the_better_of_two_maxima(x64):
     assert np.all(np.isfinite(slopes))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("fit", [fit_dirichlet_prior, traced_dirichlet])
 def test_the_better_of_two_maxima_of_more_classes(fit):
     prior = fit(jnp.asarray(OF_MORE_CLASSES, float), method="marginal")

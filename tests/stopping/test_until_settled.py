@@ -63,6 +63,7 @@ def test_whatever_blocks_rounds_and_threads_are(voted, limits, monkeypatch):
     same(stopping.bind_vote(forest, form="levels")(X), expected)
 
 
+@pytest.mark.exhaustive
 def test_fewer_trees_than_the_forest_has(voted):
     forest, X, votes, n_classes = voted
     found = ju.predict_until_settled(forest, X, confidence=0.99, max_trees=17)
