@@ -55,6 +55,13 @@ def no_silent_promotion(request):
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def programs_of_one_file():
+    """Drop the compiled programs after each file: few are met again, and kept they take gigabytes."""
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture(scope="session")
 def x64() -> bool:
     """Whether this run computes in float64."""

@@ -68,6 +68,7 @@ print("done")
 """
 
 
+@pytest.mark.exhaustive
 def test_rooms_are_found_in_every_way_of_asking_and_start_no_device():
     assert fresh(NO_DEVICE + EVERY_WAY) == ["done"]
 

@@ -55,6 +55,7 @@ def test_definition(n_classes, rng, tolerance):
         tolerance.check(actual, [total[s] for s in sets], scale=1.0)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("normalized", [False, True])
 def test_dempsters_rule_is_the_fold_of_the_leaves(normalized, rng, tolerance):
     counts = random_counts(rng, (30, 5), 2, largest=12)

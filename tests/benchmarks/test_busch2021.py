@@ -19,7 +19,7 @@ from benchmarks.papers.busch2021_page import study_page
 from benchmarks.papers.busch2021_reading import NOT_SIGNIFICANT, _tested, findings
 from jaxunc import comparison
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 
 FEW = ("probability", "evidence")
 

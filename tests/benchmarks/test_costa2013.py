@@ -17,7 +17,7 @@ from benchmarks.papers import costa2013_sets as sets
 from benchmarks.papers import costa2013_tables as tables
 from jaxunc import transduction
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 
 
 @pytest.fixture(scope="module")

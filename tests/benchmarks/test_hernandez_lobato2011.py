@@ -14,7 +14,7 @@ from benchmarks.papers import hernandez_lobato2011_tables as tables
 from benchmarks.papers import hernandez_lobato2011_votes as votes_of
 from jaxunc import stopping
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 
 SETTINGS = study.Settings(trees=15, infinite=40, confidence=0.9)
 

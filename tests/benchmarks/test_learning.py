@@ -10,6 +10,7 @@ from benchmarks.learning_page import page, paired, table
 pytestmark = pytest.mark.once
 
 
+@pytest.mark.exhaustive
 def test_the_page_is_that_of_the_committed_cells():
     found = learning.kept(learning.RESULTS)
     assert page(found) == (learning.RESULTS / "README.md").read_text(encoding="utf-8")
@@ -25,6 +26,7 @@ def test_what_the_readme_says_of_grown_out_forests():
         assert np.median(1 - a / b) == pytest.approx(gain, abs=0.001)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_calibrators_calibrate(n_classes, rng):
     true = rng.dirichlet(np.ones(n_classes), 2000)

@@ -11,7 +11,7 @@ from benchmarks import rules
 from benchmarks.rules_page import against_the_mean, by_set, rules_page, told_apart, winner
 from jaxunc import report
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 
 GAIN = {"probability": 0.0, "better": 0.02, "worse": -0.03}
 

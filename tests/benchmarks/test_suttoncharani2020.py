@@ -12,7 +12,7 @@ from benchmarks.papers import suttoncharani2020 as study
 from benchmarks.papers import suttoncharani2020_page as page
 from benchmarks.papers import suttoncharani2020_trees as trees
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from benchmarks.data import DataSet
 from benchmarks.papers import zhang2021 as study
 from benchmarks.papers import zhang2021_page as page
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 
 
 def test_measures_of_a_tally_are_those_of_the_sets():

@@ -26,6 +26,7 @@ def test_every_transform_takes_every_rule(name):
     assert hash(rule.score) == hash(rule.score)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["evidence", "together", "weighted_mean"])
 def test_the_answer_is_the_same(name):
     rule = make(name, 2, 3)

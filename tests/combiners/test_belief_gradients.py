@@ -45,6 +45,7 @@ def slopes(name) -> np.ndarray:
     return np.moveaxis(np.asarray(jax.jit(jax.vmap(of_one))(jnp.asarray(ENSEMBLES))), 1, 0)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", RULES)
 def test_slopes_are_those_of_finite_differences(name, x64):
     if not x64:
@@ -74,6 +75,7 @@ def test_cautious_gives_a_split_leaf_its_say():
         np.testing.assert_allclose(margins[instance, tree], share * own, rtol=1e-5)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", RULES)
 def test_an_evenly_split_leaf_changes_no_answer(name):
     """Nor the sign of a zero."""
@@ -84,6 +86,7 @@ def test_an_evenly_split_leaf_changes_no_answer(name):
         np.testing.assert_array_equal(np.signbit(with_it), np.signbit(without))
 
 
+@pytest.mark.once
 def test_masses_of_a_split_leaf_add_to_one():
     leaves = jnp.array([[2.0, 2.0], [0.0, 0.0], [7.5, 7.5], [1.0, 3.0]])
     jacobian = np.asarray(jax.vmap(jax.jacobian(ju.scorers.mass))(leaves))

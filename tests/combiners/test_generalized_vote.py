@@ -133,6 +133,7 @@ def leaves_with_ties(rng, n_classes, n=100, trees=6) -> np.ndarray:
     return counts
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("n_classes", "mass"),
     [*((2, mass) for mass in MASSES), (3, "certainty"), pytest.param(3, "leaf_size", marks=pytest.mark.once)],
@@ -198,6 +199,7 @@ def test_sizes_of_wide_and_of_unsigned_counts():
     assert rule(jnp.array([[1, 2, 4], [0, 0, 255]], jnp.uint8)).total == 262
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("mass", ["leaf_size", pytest.param("certainty", marks=pytest.mark.once)])
 def test_all_leaves_empty_and_no_tree(mass):
     """There is no preference; nothing is decided."""
@@ -247,6 +249,7 @@ def check_close(tolerance, answer, expected):
         tolerance.check(np.nan_to_num(a), np.nan_to_num(b), scale=100.0, what=jax.tree_util.keystr(path))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("n_classes", [2, pytest.param(3, marks=pytest.mark.once)])
 def test_streaming_masks_blocks_and_transformations(n_classes, rng, tolerance):
     counts = random_counts(rng, (70, 9), n_classes)
@@ -359,6 +362,7 @@ def test_the_largest_s(mass, n_classes, rng):
         np.testing.assert_array_equal(fractional, np.array(expected) / 8)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("mass", EXACT)
 def test_the_largest_s_of_ten_thousand_trees(mass):
     """A half of ten trillion instances, to one."""

@@ -164,6 +164,7 @@ def scores_of(streamed, rules_for) -> list[dict]:
     ]
 
 
+@pytest.mark.exhaustive
 def test_streamed_ensembles(streamed, tolerance, x64):
     def rules(entry):
         return ju.Together(
@@ -304,6 +305,7 @@ def sonar_scores():
     return together.score(jnp.asarray(counts)), ju.bind(forest, together).score(X)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", SONAR)
 def test_published_sonar_scores(name, sonar_scores, x64):
     """Hundred trees, 104 instances; the published scores are probabilities or centred, as the offset says."""

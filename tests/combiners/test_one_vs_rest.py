@@ -9,6 +9,7 @@ from jax.tree_util import Partial
 import jaxunc as ju
 from jaxunc.combiners import rule_by_name
 from jaxunc.combiners._combine import combine_counts
+from tests._exhaustive import a_few_of
 from tests._forests import forest_of_leaves, random_counts
 from tests._refusal import refuses
 
@@ -37,7 +38,7 @@ def alone(make, counts, mask=None):
     return margins, np.stack([answer.probability[..., 1] for answer in answers], axis=-1)
 
 
-@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("name", a_few_of(MAKERS, ["pooling", "median"]))
 def test_each_class_as_alone(name, rng, tolerance, x64):
     make, counts = MAKERS[name], jnp.asarray(random_counts(rng, (N, K), 3))
     rule = ju.OneVsRest([make(p) for p in PRIOR])
@@ -73,6 +74,7 @@ def test_scores_without_bound_have_no_probability(rng):
     assert rule.answer(counts).probability is None
 
 
+@pytest.mark.once
 def test_the_priors_can_be_learned(rng):
     counts = jnp.asarray(random_counts(rng, (N, K), 3).astype(float))
     rule = ju.OneVsRest([ju.DempsterRule(prior=p) for p in PRIOR])
@@ -82,6 +84,7 @@ def test_the_priors_can_be_learned(rng):
     assert all(np.isfinite(prior) and prior != 0 for prior in priors)
 
 
+@pytest.mark.once
 def test_by_name(rng, tolerance):
     counts = jnp.asarray(random_counts(rng, (N, K), 3))
     by_name = lambda **options: rule_by_name("one_vs_rest", options, prior=PRIOR)

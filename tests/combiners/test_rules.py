@@ -84,6 +84,7 @@ def test_one_tree(name, n_classes, tolerance):
     check_scores(tolerance, name, answer, expected_scores(name, counts))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("name", "n_classes"), BASIC)
 def test_ten_thousand_trees(name, n_classes, rng, tolerance):
     counts = np.tile(random_counts(rng, (1, 100), n_classes, largest=8), (1, 100, 1))
@@ -93,6 +94,7 @@ def test_ten_thousand_trees(name, n_classes, rng, tolerance):
         assert np.all(np.isfinite(one.probability))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.once
 def test_ten_thousand_trees_do_not_saturate():
     """A little more evidence for a class that is certain already still moves the margin, in float32 too."""
@@ -230,6 +232,7 @@ def test_score_has_the_sign_of_the_margin(name):
         np.testing.assert_array_equal(np.sign(answer.score)[clear], np.sign(margin)[clear], err_msg=key)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("name", "n_classes"), [("evidence", 2), ("mean", 2), ("pooling", 3)])
 def test_readouts_are_parts_of_the_answer(name, n_classes, tolerance):
     rule, answer = shared_answer(name, n_classes)
@@ -268,6 +271,7 @@ def test_order_of_trees_does_not_matter(name, n_classes, rng, tolerance):
     check_same(tolerance, name, shuffled, shared_answer(name, n_classes)[1])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.once
 @pytest.mark.parametrize(("name", "n_classes"), UNWEIGHTED)
 def test_a_weight_is_a_number_of_copies(name, n_classes, tolerance):
@@ -308,6 +312,7 @@ def totals(answer):
 gradients = jax.jit(jax.grad(lambda rule, counts: jnp.sum(totals(rule.answer(counts))), argnums=(0, 1)))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("name", "n_classes"), SMOOTH)
 def test_gradients_are_finite(name, n_classes, rng):
     rule = make(name, n_classes, K)
@@ -362,6 +367,7 @@ def test_gradients_are_those_of_finite_differences(name, n_classes, rng, x64):
             np.testing.assert_allclose(gradient[place], slope, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("name", "n_classes"), EDGED)
 @pytest.mark.parametrize("crowd", ["evenly split leaves alone", "among others"])
 def test_gradients_at_split_and_pure_leaves(name, n_classes, crowd, rng, x64):

@@ -33,9 +33,11 @@ def fit(iris, model, *more):
     [
         ["--combiner", "evidence", "--leaf-size", "3"],
         ["--estimator", "cautious", "--forest", "random-forest", "--s", "2"],
-        ["--estimator", "random-trees", "--depth", "6"],
-        ["--forest", "single-tree", "--leaf-size", "3", "--combiner", "mean"],
-        ["--estimator", "transductive", "--leaf-size", "2"],
+        pytest.param(["--estimator", "random-trees", "--depth", "6"], marks=pytest.mark.exhaustive),
+        pytest.param(
+            ["--forest", "single-tree", "--leaf-size", "3", "--combiner", "mean"], marks=pytest.mark.exhaustive
+        ),
+        pytest.param(["--estimator", "transductive", "--leaf-size", "2"], marks=pytest.mark.exhaustive),
     ],
     ids=["evidence", "cautious", "random-trees", "single-tree", "transductive"],
 )

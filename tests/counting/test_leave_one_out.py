@@ -36,6 +36,7 @@ def test_counts_without_the_instance(grown, weights, tolerance):
             tolerance.check(np.asarray(a)[i], np.asarray(b)[0], scale=1.0)
 
 
+@pytest.mark.exhaustive
 def test_noise_stays_noise():
     """Labels without any relation to the features: an AUC of a half, where naive scoring sees them learned."""
     rng = np.random.default_rng(0)

@@ -29,6 +29,7 @@ EXPECTED = {
 }
 
 
+@pytest.mark.exhaustive
 @parametrize_with_checks(
     [CautiousForestClassifier(RandomForestClassifier(10, max_depth=3))],
     expected_failed_checks=lambda _: EXPECTED,

@@ -326,6 +326,7 @@ def test_a_default_forest_learns(data):
     assert model.predict_uncertainty(X_test).epistemic.shape == y_test.shape
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("estimator", "counts"),
     [

@@ -19,6 +19,7 @@ EXPECTED = {
 }
 
 
+@pytest.mark.exhaustive
 @parametrize_with_checks([RandomDecisionTreesClassifier(5)], expected_failed_checks=lambda _: EXPECTED)
 def test_scikit_learn(estimator, check):
     check(estimator)
@@ -149,6 +150,7 @@ def test_more_classes_and_reproducible():
     )
 
 
+@pytest.mark.exhaustive
 def test_the_default_rule_holds_with_a_rare_class():
     """The published formula turns round here: a leaf of one common instance speaks against its class."""
     rng = np.random.default_rng(0)

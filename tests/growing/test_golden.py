@@ -38,6 +38,7 @@ def test_leaf_counts(case, mode):
     np.testing.assert_allclose(ju.bind(forest, ju.Pooling()).probability(queries)[known], pooled[known], atol=1e-6)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", TREES, ids=range(len(TREES)))
 def test_average_of_scores(case):
     """Every leaf that is reached is scored by itself."""
@@ -48,6 +49,7 @@ def test_average_of_scores(case):
         np.testing.assert_allclose(ju.bind(forest, ju.Mean(scorer)).score(queries), expected, atol=1e-5)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule['type']} {rule['accepted']}")
 def test_split_rules(rule, key):
     """A single feature, a single try: a test is among those of many trees exactly if it is to be accepted."""

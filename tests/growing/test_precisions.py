@@ -36,6 +36,7 @@ def test_the_trees_of_a_key(forest):
     assert digest.hexdigest()[:16] == "8b01308478748a77"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", RULES)
 def test_rules_read_the_sums_of_empty_leaves(forest, name):
     X = mixed(40, seed=1)[0]

@@ -67,6 +67,7 @@ def small_forest(nominal, min_leaf: int) -> tuple[ju.Forest, dict]:
     return ju.check_forest(forest), exact_trees(X, kinds, min_leaf)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("nominal", [(0, 0, 0), (0, 1, 1)], ids=str)
 @pytest.mark.parametrize("min_leaf", [1, 2])
 def test_leaf_sizes(nominal, min_leaf):
@@ -108,6 +109,7 @@ def test_depths(min_leaf):
 ROWS, TREES = 12, 8
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=8)
 @given(
     hnp.arrays(
@@ -155,6 +157,7 @@ def test_first_test(min_leaf):
     assert forest.depth == 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("min_leaf", [1, 3])
 def test_trees_do_not_depend_on_blocks_and_chunks(monkeypatch, min_leaf):
     X, y, nominal = mixed(60)

@@ -29,6 +29,7 @@ from jaxunc.learning import (
 from jaxunc.learning._blend import _weights
 from jaxunc.learning._domains import from_free, parameters_of, to_free
 from jaxunc.learning._fit import objective, problem_of
+from tests._exhaustive import a_few_of
 from tests._forests import toy_data
 from tests._refusal import refuses
 
@@ -63,6 +64,7 @@ LEARNERS = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", LEARNERS)
 @pytest.mark.parametrize("loss", ["log", "brier", "auc", "utility"])
 def test_slopes_are_those_of_finite_differences(name, loss, rows, x64):
@@ -90,7 +92,7 @@ def test_slopes_are_those_of_finite_differences(name, loss, rows, x64):
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", a_few_of(LEARNERS, ["reliabilities"]))
 def test_learning_lowers_the_loss(name, rows):
     fitted = fit_combiner(LEARNERS[name](), rows, n_steps=30)
     assert fitted.loss <= fitted.start_loss
@@ -221,6 +223,7 @@ def test_a_loss_of_ones_own_that_is_no_number(rows):
         fit_combiner(ju.LearnedPool(PRIOR), rows, loss=breaks)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.once
 def test_the_guard_takes_what_is_better(wide):
     chosen = choose_combiner(guarded(wide), wide, n_folds=3)
@@ -229,6 +232,7 @@ def test_the_guard_takes_what_is_better(wide):
     assert chosen.fitted.loss == pytest.approx(loss_on(chosen.fitted.combiner, wide), rel=1e-4)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.once
 def test_a_blend_is_no_worse_than_its_candidates(wide):
     blended = blend_combiners(guarded(wide), wide, n_folds=3)

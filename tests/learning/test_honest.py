@@ -70,6 +70,7 @@ def test_weights_are_taken_out_with_the_label(fitted, rng):
     np.testing.assert_allclose(np.asarray(rows.weight)[: rows.n], weight[mask.any(axis=1)])
 
 
+@pytest.mark.exhaustive
 def test_random_trees_leave_the_label_out(fitted):
     X, y, _ = fitted
     forest = ju.grow_random_trees(jax.random.key(0), X, y, n_trees=9)
@@ -98,6 +99,7 @@ def test_cross_fitted_rows(fitted, model):
     assert 0.5 < hits.mean() < 1.0
 
 
+@pytest.mark.exhaustive
 def test_noise_teaches_nothing():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(600, 5)).astype(np.float32), rng.integers(0, 2, 600)
@@ -236,6 +238,7 @@ def test_bad_input(fitted):
         honest_rows(model, X, y, source="oob", tree_mask=np.ones((len(y), 20), bool))
 
 
+@pytest.mark.exhaustive
 def test_what_is_learned_out_of_bag_is_as_good_as_what_fresh_rows_teach():
     """Simulated tables, where fresh rows are free: the excess loss over a pool that as many fresh rows have taught."""
     n, excess = 2000, []

@@ -27,6 +27,7 @@ def test_it_contains_the_cautious_forest(mass, n_classes, rng):
     np.testing.assert_allclose(soft(counts).mass, soft.hardened()(counts).mass, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.exhaustive
 def test_slopes_are_finite():
     counts = jnp.asarray([[[0, 0], [5, 0], [2, 2], [10**9, 1]]])
     loss = UtilityLoss.of(2)

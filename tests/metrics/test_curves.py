@@ -116,6 +116,7 @@ def test_differences_that_a_float_does_not_see():
         np.testing.assert_allclose(risk[-1], 0.5)
 
 
+@pytest.mark.exhaustive
 def test_a_million_instances():
     """In float32 too every point is right to its last digit or so."""
     n = 1_000_000

@@ -142,6 +142,7 @@ def test_leaves_that_32_bits_do_not_tell_apart(name):
     assert METRICS[name](interval, y, leaf=leaf) == METRICS[name](interval, y, leaf=np.array([0, 1, 0]))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", METRICS)
 def test_transformations(name):
     metric = METRICS[name]

@@ -149,6 +149,7 @@ def test_differences_that_a_float_does_not_see(x64):
         assert metrics.auc(jnp.asarray(np.arange(4) * 5e-324), y) == 1
 
 
+@pytest.mark.exhaustive
 def test_a_million_instances():
     """In float32 too every metric is right to its last digit or so."""
     n = 1_000_000
@@ -194,6 +195,7 @@ def test_order_of_instances_does_not_matter(name, rng):
     np.testing.assert_allclose(shuffled, OF_PROBABILITIES[name](probs, y), rtol=3e-7)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", OF_PROBABILITIES)
 def test_transformations(name, x64):
     metric = OF_PROBABILITIES[name]

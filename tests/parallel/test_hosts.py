@@ -13,6 +13,7 @@ SECONDS = 200
 """Until both processes are ended; they take a tenth of that on two idle cores."""
 
 
+@pytest.mark.exhaustive
 @pytest.mark.once
 def test_two_processes():
     with socket.socket() as free:

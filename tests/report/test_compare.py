@@ -122,12 +122,14 @@ def assert_same_records(found, expected, *, auc=1e-6):
             assert a[name] == pytest.approx(b[name], abs=auc if name == "auc" else 1e-6), name
 
 
+@pytest.mark.exhaustive
 def test_the_mean_of_probabilities_is_that_of_scikit_learn(binary):
     *_, document = binary
     found = [record for record in records(document) if record["rule"] == "probability"]
     assert_same_records(found, expected_of_probability(report.breast_cancer(), document["settings"]))
 
 
+@pytest.mark.exhaustive
 def test_so_it_is_with_more_classes_text_and_gaps(wine):
     _, _, document, path = wine
     found = [record for record in records(document) if record["rule"] == "probability"]
@@ -136,6 +138,7 @@ def test_so_it_is_with_more_classes_text_and_gaps(wine):
     assert_same_records(found, expected, auc=5e-3)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("counts", ["inbag", "calibration"])
 def test_random_decision_trees_on_text_and_gaps(wine, counts):
     table = report.read_table(wine[3], "kind")
@@ -240,6 +243,7 @@ def test_bad_data_get_one_line(capsys, tmp_path):
     assert "Merge or leave out" in message
 
 
+@pytest.mark.exhaustive
 def test_a_class_that_no_tree_has_seen_is_refused(capsys, tmp_path):
     (tmp_path / "t.csv").write_text("a,y\n" + "".join(f"{i},{'z' if i in (0, 1) else i % 2}\n" for i in range(40)))
     one_tree = ("--trees", 1, "--folds", 2, "--repeats", 20, "--leaf-sizes", 1, "--forests", "random-forest")

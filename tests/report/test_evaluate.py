@@ -25,6 +25,7 @@ def fold():
     return forest, X[500:], y[500:], report.evaluate(forest, ("probability", "evidence"), X[500:], y[500:])
 
 
+@pytest.mark.exhaustive
 def test_measures_and_curves(fold):
     forest, X, y, outcome = fold
     for rule, combiner in (("probability", ju.Mean()), ("evidence", ju.EvidenceAccumulation(forest.prior))):
@@ -74,6 +75,7 @@ def leaves(request):
     return np.asarray(ju.leaf_counts(forest, X[400:])), y[400:], outcome
 
 
+@pytest.mark.exhaustive
 def test_sets(leaves):
     counts, y, outcome = leaves
     n_classes = counts.shape[2]
@@ -146,6 +148,7 @@ def lower_bound_stop(votes, n_classes):
     return polled[0], settled[0], predicted[0]
 
 
+@pytest.mark.exhaustive
 def test_no_sets_of_many_classes_and_no_accuracy_of_none():
     X, y = make_classification(400, 8, n_informative=6, n_classes=11, n_clusters_per_class=1, random_state=1)
     rules = ("probability",)

@@ -62,6 +62,7 @@ def test_what_comes_from_the_data_is_escaped(folder):
     assert "a &lt;i&gt;warning&lt;/i&gt;" in text
 
 
+@pytest.mark.exhaustive
 def test_the_same_results_make_the_same_page(folder):
     results = made_up_results(report.breast_cancer(), SETTINGS, ("probability", "vote"))
     assert (
@@ -69,6 +70,7 @@ def test_the_same_results_make_the_same_page(folder):
     )
 
 
+@pytest.mark.exhaustive
 def test_all_rules_alike_and_one_rule_alone(tmp_path):
     """Nothing is told apart, nothing is divided by zero."""
     alike = report.write_page(tmp_path, made_up_results(report.breast_cancer(), SETTINGS)).read_text(encoding="utf-8")
@@ -80,6 +82,7 @@ def test_all_rules_alike_and_one_rule_alone(tmp_path):
     assert "Over leaf sizes" not in said
 
 
+@pytest.mark.exhaustive
 def test_a_perfect_score_is_doubted(tmp_path):
     results = made_up_results(report.breast_cancer(), SETTINGS, ("probability", "vote"))
     assert "A score is perfect." not in report.write_page(tmp_path, results).read_text(encoding="utf-8")
@@ -89,6 +92,7 @@ def test_a_perfect_score_is_doubted(tmp_path):
     assert "A score is perfect." in report.write_page(tmp_path, results).read_text(encoding="utf-8")
 
 
+@pytest.mark.exhaustive
 def test_rules_that_share_the_first_rank_are_all_marked(tmp_path):
     said = report.write_page(tmp_path, made_up_results(report.breast_cancer(), SETTINGS, ("vote", "pooling")))
     text = said.read_text(encoding="utf-8")
@@ -105,6 +109,7 @@ def long_names(tmp_path_factory):
     return folder
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; continuous integration installs one")
 @pytest.mark.parametrize(
     ("width", "media", "which"),
@@ -135,6 +140,7 @@ def test_a_browser_shows_it_without_errors(width, media, which, request):
         browser.close()
 
 
+@pytest.mark.exhaustive
 def test_sets_are_shown_beside_the_forest_that_always_decides(tmp_path):
     results = made_up_results(report.breast_cancer(), SETTINGS, ("probability", "vote"))
     text = report.write_page(tmp_path, results).read_text(encoding="utf-8")
@@ -162,6 +168,7 @@ def described(page, start):
     return [alt.partition(start)[2] for alt in images if alt.startswith(start)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_pictures_of_sets_and_intervals(n_classes, tmp_path):
     text = report.write_page(tmp_path, of_classes(n_classes)).read_text(encoding="utf-8")
@@ -186,6 +193,7 @@ def test_pictures_of_sets_and_intervals(n_classes, tmp_path):
     assert "the shaded range" in text or n_classes == 3
 
 
+@pytest.mark.exhaustive
 def test_nothing_of_sets_and_intervals_for_many_classes(tmp_path):
     results = of_classes(11)
     for outcome in results.outcomes.values():

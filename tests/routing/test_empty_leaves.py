@@ -10,6 +10,7 @@ import pytest
 import jaxunc as ju
 from jaxunc.routing import _following, _leaf_table
 from jaxunc.routing._by_rows import ByRows
+from tests._exhaustive import a_few_of
 from tests._refusal import refuses
 from tests.growing._multiway import reached_leaves
 from tests.growing.test_random_trees import mixed
@@ -17,7 +18,7 @@ from tests.growing.test_random_trees import mixed
 pytestmark = pytest.mark.once
 
 
-@pytest.mark.parametrize("mode", ju.forest.MODES)
+@pytest.mark.parametrize("mode", a_few_of(ju.forest.MODES, ["sum"]))
 def test_empty_leaves(mode):
     """Every mode, against a walk by the definition; values that were not seen among them."""
     X, y, nominal = mixed(60)
@@ -57,6 +58,7 @@ def test_empty_leaves(mode):
         np.testing.assert_allclose(jax.jit(lambda x: bound(x))(jnp.asarray(queries)), bound(queries), atol=1e-5)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("mode", ["sum", "average"])
 def test_leaves_are_followed_in_parts(mode, monkeypatch):
     """What is under way at a time changes no bit."""
@@ -108,6 +110,7 @@ def test_modes_of_empty_leaves_and_counting_commute():
                 np.testing.assert_allclose(changed, first[target].counts, rtol=0 if weight is None else 1e-6)
 
 
+@pytest.mark.exhaustive
 def test_counts_of_parents_are_traceable_where_trees_are_known():
     X, y, nominal = mixed(60)
     forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=2, nominal=nominal)
@@ -120,6 +123,7 @@ def test_counts_of_parents_are_traceable_where_trees_are_known():
         jax.jit(lambda forest: forest.with_empty_leaves("parent").counts)(forest)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("prior", ["tree", "forest"])
 def test_modes_and_smoothing_commute(prior):
     """A prior's instances are added once to what an empty leaf is given, whenever its mode is chosen."""
@@ -176,6 +180,7 @@ def test_leave_one_out_with_empty_leaves():
     np.testing.assert_allclose(answer.class_scores, ju.Pooling()(jnp.asarray(counts)), atol=1e-6)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("unseen", [False, True])
 @pytest.mark.parametrize("weight", [0.3, 1.0])
 def test_leaf_sizes_as_masses(weight, unseen):

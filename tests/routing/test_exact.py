@@ -221,6 +221,7 @@ def test_many_columns(wide):
     assert wrong == 0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("n_features", "missing", "narrow"),
     [(512, True, True), (1024, False, True), (1600, True, False), (1600, False, False)],

@@ -36,6 +36,7 @@ def test_planes_of_every_type(rng, x64):
             np.testing.assert_array_equal(np.asarray(found, float), expected, err_msg=f"{merge} of {dtype}")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("rule", "largest"), [(ju.OneVsRest(ju.Pooling()), 9), (ju.Pooling(), 5 * 10**9)], ids=["one against rest", "large"]
 )

@@ -10,6 +10,7 @@ import pytest
 import jaxunc as ju
 from jaxunc.routing import _leaf_table, leaf_table
 from jaxunc.routing._by_rows import ByRows
+from tests._exhaustive import a_few_of
 from tests._forests import forest_of_leaves, leaf_nodes, padded, random_counts, toy_data, toy_forest
 from tests._rules import RULES, by_rule, check_same, make
 
@@ -167,6 +168,7 @@ def test_no_instances():
     assert ju.leaf_index(forest_with_all_leaves(2), jnp.zeros((0, 6))).shape == (0, TREES)
 
 
+@pytest.mark.exhaustive
 def test_ten_thousand_trees(rng, tolerance):
     counts = random_counts(rng, (3, 10_000), 2, largest=8)
     forest, X = forest_of_leaves(counts)
@@ -216,7 +218,7 @@ def _gradients(forest, rule, counts, X, mask):
     return jax.grad(streamed, (1, 0))(rule, counts), jax.grad(through_tensor, (1, 0))(rule, counts)
 
 
-@pytest.mark.parametrize(("name", "n_classes"), DIFFERENTIATED)
+@pytest.mark.parametrize(("name", "n_classes"), a_few_of(DIFFERENTIATED, DIFFERENTIATED[:2]))
 def test_gradients_are_those_through_the_tensor(name, n_classes, x64):
     """At interior, pure, tied and empty leaves."""
     forest = forest_with_all_leaves(n_classes)
@@ -502,7 +504,7 @@ def test_a_bound_forest_is_a_pytree(tolerance):
 
 @pytest.mark.once
 @pytest.mark.parametrize("form", ["blocks", "levels"])
-@pytest.mark.parametrize("name", ["together", "median", "weighted_veto"])
+@pytest.mark.parametrize("name", a_few_of(["together", "median", "weighted_veto"], ["weighted_veto"]))
 def test_trees_in_parts(name, form, tolerance):
     """A slice of a plan is a plan: trees advanced by blocks, or merged apart and joined, answer as all at once."""
     forest, rule, X = forest_with_all_leaves(2), make(name, 2, TREES), jnp.asarray(toy_data(2)[0])

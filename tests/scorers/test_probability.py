@@ -45,6 +45,7 @@ def test_one_class_is_refused():
         ju.scorers.probability(jnp.ones((3, 1)))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("dtype", [jnp.uint8, jnp.uint16, jnp.uint32])
 @pytest.mark.parametrize("scorer", [ju.scorers.probability, ju.scorers.laplace, ju.scorers.confidence_bounds])
 def test_unsigned_counts_do_not_wrap(scorer, dtype):

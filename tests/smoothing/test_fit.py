@@ -150,6 +150,7 @@ def test_the_better_of_two_maxima(x64):
     assert np.all(np.isfinite(slopes))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("fit", [fit_dirichlet_prior, traced_dirichlet])
 def test_the_better_of_two_maxima_of_more_classes(fit):
     prior = fit(jnp.asarray(OF_MORE_CLASSES, float), method="marginal")
@@ -160,6 +161,7 @@ def test_the_better_of_two_maxima_of_more_classes(fit):
     assert found - at_infinity == pytest.approx(278.9, abs=0.2)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.once
 def test_no_start_finds_a_better_marginal_fit():
     """Against searches from many starts: hugely different leaves, leaves that differ by chance and less."""

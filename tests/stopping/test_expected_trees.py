@@ -45,6 +45,7 @@ def test_three_classes(rng):
         assert abs(np.mean(stop_after(votes, 3, confidence=0.95).n_polled) - mean) < 0.08 * mean
 
 
+@pytest.mark.exhaustive
 def test_plans(rng):
     p = rng.beta(0.5, 0.5, size=1500)
     votes = rng.binomial(50, p)

@@ -12,10 +12,12 @@ from jaxunc.routing import _walk
 from jaxunc.stopping import _by_rounds, _rounds, _until_settled
 from jaxunc.stopping._leaf_votes import leaf_votes
 from tests._compilations import compilations
+from tests._exhaustive import a_few_of
 from tests._refusal import refuses
 from tests.stopping._votes import drawn_votes, forest_of_votes
 
 pytestmark = pytest.mark.once
+LIMITS = [(256, 256, 8, 128), (1024, 128, 1, 3), (512, 64, 50, 60)]
 FIELDS = ("n_polled", "predicted", "settled", "votes")
 
 
@@ -43,7 +45,9 @@ def test_equal_to_the_sequential_rule(voted, form, criterion):
     assert 0 < np.mean(expected.settled) <= 1
 
 
-@pytest.mark.parametrize("limits", [(256, 256, 8, 128), (1024, 128, 1, 3), (512, 64, 50, 60)])
+@pytest.mark.parametrize(
+    "limits", a_few_of([(256, 256, 8, 128), (1024, 128, 1, 3), (512, 64, 50, 60)], [(512, 64, 50, 60)])
+)
 def test_whatever_blocks_rounds_and_threads_are(voted, limits, monkeypatch):
     forest, X, votes, n_classes = voted
     expected = stopping.stop_after(votes, n_classes, confidence=0.99)
@@ -59,6 +63,7 @@ def test_whatever_blocks_rounds_and_threads_are(voted, limits, monkeypatch):
     same(stopping.bind_vote(forest, form="levels")(X), expected)
 
 
+@pytest.mark.exhaustive
 def test_fewer_trees_than_the_forest_has(voted):
     forest, X, votes, n_classes = voted
     found = ju.predict_until_settled(forest, X, confidence=0.99, max_trees=17)

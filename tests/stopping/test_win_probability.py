@@ -37,6 +37,7 @@ def test_more_classes(close):
         assert abs(float(exact.sum()) - 1) <= 2 * close
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("prior", [1.0, 0.05, (0.3, 4.0)])
 def test_any_votes_to_a_million(prior, rng, close):
     n = 10 ** rng.uniform(0, 6.3, 20_000)
@@ -47,6 +48,7 @@ def test_any_votes_to_a_million(prior, rng, close):
     np.testing.assert_allclose(found[:, 1], betainc(votes[:, 0] + a, votes[:, 1] + b, 0.5), atol=close)
 
 
+@pytest.mark.exhaustive
 def test_exact_probabilities_of_many_votes(rng, close):
     totals = (10 ** rng.uniform(0, 6, 100)).astype(int)
     votes = np.array([rng.multinomial(n, p) for n, p in zip(totals, rng.dirichlet([30, 30, 20, 5], 100), strict=True)])

@@ -50,6 +50,7 @@ def test_rules(name, forest, tmp_path):
     assert eqx.tree_equal(loaded, rule)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["evidence", "median", "weighted_mean", "together", "mean_own_scorer"])
 def test_bound_forests(name, forest, tmp_path):
     rule = made(name, forest)
@@ -57,6 +58,7 @@ def test_bound_forests(name, forest, tmp_path):
     chex.assert_trees_all_equal(round_trip(bound, tmp_path, known=OWN).answer(X), bound.answer(X))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", small_objects())
 def test_objects(name, tmp_path):
     value = small_objects()[name]
@@ -86,6 +88,7 @@ FITTED = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", FITTED)
 def test_estimators(name, tmp_path):
     data, labels = X[:100], np.array(["one", "two"])[Y[:100]]
@@ -100,6 +103,7 @@ def test_estimators(name, tmp_path):
     pickle.loads(pickle.dumps(loaded))
 
 
+@pytest.mark.once
 def test_frames_and_nominal_columns(tmp_path):
     import pandas as pd
 

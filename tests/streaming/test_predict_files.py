@@ -16,6 +16,7 @@ import pytest
 
 import jaxunc as ju
 from jaxunc.streaming import predict_files
+from tests._exhaustive import a_few_of
 
 pytestmark = pytest.mark.once
 OPTIONS = {"keep": ["id"], "outputs": ["class", "probability", "set", "trees_polled"], "chunk_rows": 16}
@@ -47,7 +48,7 @@ class Killed(BaseException):
     """What no handler of errors catches."""
 
 
-@pytest.mark.parametrize("moments", [(1,), (3, 9, 2), (8, 8, 8), (40, 20)])
+@pytest.mark.parametrize("moments", a_few_of([(1,), (3, 9, 2), (8, 8, 8), (40, 20)], [(3, 9, 2)]))
 def test_a_run_that_is_cut_short_goes_on(moments, saved, data, tmp_path):
     predict_files(saved, data, tmp_path / "whole", **OPTIONS)
     for moment in moments:
@@ -68,6 +69,7 @@ def test_a_run_that_is_cut_short_goes_on(moments, saved, data, tmp_path):
     assert before == {file: file.stat().st_mtime_ns for file in before}, "what is finished is not scored again"
 
 
+@pytest.mark.exhaustive
 def test_a_process_that_is_killed(saved, data, tmp_path):
     predict_files(saved, data, tmp_path / "whole", **OPTIONS)
     places = [str(path) for path in (saved, data, tmp_path / "again")]
@@ -136,6 +138,7 @@ def test_outputs_of_other_runs(saved, data, tmp_path):
         predict_files(saved, data, data)
 
 
+@pytest.mark.exhaustive
 def test_a_full_disk(saved, data, tmp_path, monkeypatch):
     write, calls = parquet.ParquetWriter.write_table, []
 

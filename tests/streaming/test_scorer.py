@@ -57,6 +57,7 @@ def test_no_file(tmp_path):
         Scorer(tmp_path / "nowhere")
 
 
+@pytest.mark.exhaustive
 def test_nothing_is_started_before_the_first_batch(saved):
     program = f"""
 import pickle

@@ -22,6 +22,7 @@ from jaxunc.transduction import (
 )
 from jaxunc.transduction._certainty import settings_of
 from jaxunc.transduction._pairs import Pairs
+from tests._exhaustive import a_few_of
 from tests._refusal import refuses
 from tests.transduction._slow import drawn_set
 
@@ -62,7 +63,9 @@ def answers(form: str, X, y, queries, settings) -> list[np.ndarray]:
 
 @pytest.mark.parametrize(
     ("kind", "n_classes", "missing"),
-    [("numeric", 2, False), ("mixed", 3, True), ("mixed", 4, False), ("nominal", 3, True)],
+    a_few_of(
+        [("numeric", 2, False), ("mixed", 3, True), ("mixed", 4, False), ("nominal", 3, True)], [("mixed", 3, True)]
+    ),
 )
 def test_the_same_integers(kind, n_classes, missing, rng):
     X, y, queries, nominal = a_set(rng, kind, n_classes, missing)  # one set: its programs serve all settings
@@ -90,6 +93,7 @@ def test_one_program_for_all_depths(n_classes, candidates, rng):
             np.testing.assert_array_equal(one, right)
 
 
+@pytest.mark.exhaustive
 def test_several_padded_sizes():
     X, y = load_iris(return_X_y=True)
     np.testing.assert_array_equal(leave_one_out_leaf_counts(X, y, form="nodes"), leave_one_out_leaf_counts(X, y))

@@ -52,6 +52,7 @@ def test_one_tree_at_a_time(candidates, min_leaf, n_classes, missing, rng):
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("candidates", ["boundary", "all"])
 @pytest.mark.parametrize("min_leaf", [1, 2, 3])
 @pytest.mark.parametrize(("n_classes", "missing"), [(2, True), (3, False)])
