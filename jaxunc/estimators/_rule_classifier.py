@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
@@ -27,7 +28,7 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
 
     def _make_rule(self, prior, *, n_samples, n_trees: int) -> Fold:
         rule = rule_by_name(*self._choice(), prior=prior, n_samples=n_samples)
-        answer = jax.eval_shape(rule.answer, jax.ShapeDtypeStruct((1, n_trees, len(prior)), float))
+        answer = jax.eval_shape(rule.answer, jax.ShapeDtypeStruct((1, n_trees, len(prior)), jnp.result_type(float)))
         if not isinstance(answer, Answer):
             raise TypeError(
                 f"combiner {type(rule).__name__} answers with {type(answer).__name__}, not with class scores; "
