@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from jaxunc import belief, combiners, counting, forest, imprecise, routing, scorers, tables
+from jaxunc._checks import warn_of_wrong_jax
 from jaxunc._numerics import TwoFloat
 from jaxunc._version import __version__ as __version__
 from jaxunc.combiners import (
@@ -176,6 +177,9 @@ if not TYPE_CHECKING:  # so that they still report names that do not exist
             globals()[name] = value = getattr(import_module(f"{__name__}.{_ROOM_OF[name]}"), name)
             return value
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+warn_of_wrong_jax()
 
 
 def __dir__() -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Hashable
 
 import jax
 import jax.core
+import jaxlib
 import numpy as np
 
 _BETWEEN = {"jaxunc", "beartype", "equinox", "functools", "jax", "jaxtyping", "sklearn"}
@@ -22,6 +23,20 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN:
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
+
+
+class WrongJaxWarning(UserWarning):
+    """A version of JAX is installed that is known to compute wrongly."""
+
+
+def warn_of_wrong_jax() -> None:
+    """Warn if the compiler is one that pyproject excludes, which pip installs all the same if told to."""
+    if jaxlib.__version__ == "0.10.2":
+        warn(
+            "jaxlib 0.10.2 computes wrong sums of squares of matrix products on CPUs, without an error (jax-ml/jax "
+            "issue 39103), and so may this library. Install another: pip install --upgrade 'jax!=0.10.2'.",
+            WrongJaxWarning,
+        )
 
 
 class FractionsWarning(UserWarning):

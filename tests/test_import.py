@@ -38,6 +38,22 @@ def test_import_brings_neither_the_heavy_modules_nor_a_device():
     assert not {f"jaxunc.{room}" for room in (*LATER, "report")} & set(loaded)
 
 
+@pytest.mark.parametrize(("version", "warned"), [("0.10.2", True), ("0.10.1", False)])
+def test_a_version_of_jax_that_computes_wrongly_is_warned_of(version, warned):
+    program = f"""
+import warnings
+import jaxlib
+
+jaxlib.__version__ = {version!r}
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    import jaxunc
+print(*[(one.category.__name__ + " " + one.filename + " " + str(one.message)) for one in told])
+"""
+    told = fresh(program)
+    assert told[:6] == (["WrongJaxWarning", "<string>", "jaxlib", "0.10.2", "computes", "wrong"] if warned else [])
+
+
 EVERY_WAY = """
 import jaxunc as ju
 

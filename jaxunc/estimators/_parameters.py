@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight
@@ -30,7 +31,7 @@ BIND_IT = "bind it to forest_ instead: jaxunc.bind(model.forest_, rule)."
 
 def check_class_scores(rule: Fold, n_trees: int, n_classes: int, advice: str = BIND_IT) -> Answer:
     """The shapes that the rule answers one instance with; a TypeError unless it answers with class scores."""
-    answer = jax.eval_shape(rule.answer, jax.ShapeDtypeStruct((1, n_trees, n_classes), float))
+    answer = jax.eval_shape(rule.answer, jax.ShapeDtypeStruct((1, n_trees, n_classes), jnp.result_type(float)))
     if not isinstance(answer, Answer):
         raise TypeError(
             f"combiner {type(rule).__name__} answers with {type(answer).__name__}, not with class scores; {advice}"

@@ -1,6 +1,7 @@
 """Clusters of one machine: each engine in a process of its own, where it is installed (the extras ray, dask, spark)."""
 
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
@@ -73,7 +74,11 @@ def test_local_clusters(engine, saved, model, frame, tmp_path):
     script = tmp_path / "program.py"
     script.write_text(f"if __name__ == '__main__':{program}\n    found.to_parquet(out)\n")
     command = [sys.executable, "-W", "ignore", script, saved, data, out]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300, check=False)
+    # Spark would start its workers by the first "python3" of the path.
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, timeout=300, check=False, env=environment
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     found = parquet.read_table(out).replace_schema_metadata(None).to_pandas()
     found = found.assign(id=found["id"].astype(int)).sort_values("id")
