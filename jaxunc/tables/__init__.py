@@ -9,5 +9,6 @@ from ._columns import Columns
 from ._fit import fit_columns
 from ._instances import Encoded, as_instances
 from ._levels import Levels
+from ._words import MISSING_WORDS
 
-__all__ = ["Columns", "Encoded", "Levels", "as_instances", "encode_arrow", "fit_columns"]
+__all__ = ["MISSING_WORDS", "Columns", "Encoded", "Levels", "as_instances", "encode_arrow", "fit_columns"]

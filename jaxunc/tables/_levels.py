@@ -2,11 +2,14 @@
 
 import itertools
 import math
+from collections.abc import Container
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Int
+
+from ._words import FALSE_WORDS, TRUE_WORDS
 
 NUMBERS = "fiub"
 """Kinds of NumPy's dtypes that hold numbers."""
@@ -93,6 +96,25 @@ class Lookup:
             found = self._among_numbers(values)
         return np.append(found, self._missing)[place]
 
+    def read_cell(self, cell: str, missing_words: Container[str]) -> str | None:
+        """What a cell of a text file means among these levels: one of them, another word, or None if it is missing.
+
+        A cell that is a level means that level, whatever else it could mean. Of levels that are booleans, and of whole
+        floats, other ways of writing are known.
+        """
+        if cell in self._index:
+            return cell
+        stripped = cell.strip()
+        if stripped in missing_words:
+            return None
+        if self._are_booleans:
+            return str(stripped in TRUE_WORDS) if stripped in TRUE_WORDS + FALSE_WORDS else cell
+        return _as_written_whole(cell)
+
+    @cached_property
+    def _are_booleans(self) -> bool:
+        return bool(self._values) and set(self._index) <= {"True", "False"}
+
     @cached_property
     def may_be_numbers(self) -> bool:
         """Whether numbers can be levels: not if all are words that read as none."""
@@ -169,6 +191,16 @@ def _of_objects(values: list) -> Entries:
 def _word(value: Any) -> str:
     """A value as a text, 1.0 as 1."""
     return str(int(value) if isinstance(value, float) and value.is_integer() else value)
+
+
+def _as_written_whole(cell: str) -> str:
+    """A whole float as people's frames hold it among words: 1.0 as 1; any other cell as it is."""
+    if not cell.endswith(".0"):
+        return cell
+    try:
+        return _word(float(cell)) if repr(float(cell)) == cell else cell
+    except ValueError:
+        return cell
 
 
 def _reads_as_number(word: str) -> bool:
