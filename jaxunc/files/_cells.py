@@ -48,12 +48,15 @@ class NumberReader:
         return numbers
 
     def floats(self, known: Any) -> Any:
-        """The numbers of cells without spaces, null where they are missing; None if one of them holds none."""
+        """The numbers of cells without spaces, null where they are missing; None if one of them holds none.
+
+        Raises an UnreadableError for decimal commas and points in one column.
+        """
         words = known if self._kind == "number" else _booleans_as_digits(known)
         if self._may_have_commas:
             self._marks |= {mark for mark in ",." if _any(compute.match_substring(words, mark))}
             if len(self._marks) == 2:
-                return None
+                raise UnreadableError(f"column {self._name!r} holds numbers with decimal commas and with points")
             words = compute.replace_substring(words, ",", ".") if "," in self._marks else words
         try:
             numbers = words.cast(pa.float64())
@@ -78,8 +81,11 @@ def typed(cells: Any, missing_words: Sequence[str], *, may_have_commas: bool) ->
     if len(distinct) and _all(compute.match_substring_regex(distinct, _WHOLE)):
         with suppress(pa.ArrowInvalid):  # more than 64 bits
             return known.cast(pa.int64())
-    numbers = NumberReader("", "number", missing_words, may_have_commas=may_have_commas).floats(known)
-    return numbers if numbers is not None else compute.if_else(compute.is_null(known), pa.scalar(None, _TEXT), cells)
+    with suppress(UnreadableError):
+        numbers = NumberReader("", "number", missing_words, may_have_commas=may_have_commas).floats(known)
+        if numbers is not None:
+            return numbers
+    return compute.if_else(compute.is_null(known), pa.scalar(None, _TEXT), cells)
 
 
 def known_cells(cells: Any, missing: pa.Array) -> Any:

@@ -64,7 +64,7 @@ class _RowReader:
         self._dialect = read_dialect(file)
         self._features = wanted.names(self._dialect.names, str(file))
         levels = wanted.columns.levels or (None,) * len(self._features)
-        self._are_words = [own is not None and all(isinstance(one, str) for one in own.values[:1]) for own in levels]
+        self._are_words = [own is not None and all(isinstance(one, str | bool) for one in own.values) for own in levels]
 
     def quickly(self) -> Iterator[pa.Table]:
         """Numbers made by Arrow; an error of Arrow where a cell is none to it."""

@@ -1,5 +1,6 @@
 """Names of columns, files and classes in messages."""
 
+
 def columns(names: list[str]) -> str:
     """How many columns, and their names."""
     return f"{len(names)} column{'s' * (len(names) > 1)} ({listed(names)})"

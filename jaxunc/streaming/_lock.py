@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from jaxunc._checks import warn
@@ -71,7 +71,5 @@ def _release(handle: int, path: Path) -> None:
         os.close(handle)
         return
     os.close(handle)  # Windows removes no file that is open
-    try:
+    with suppress(PermissionError):  # another run has it now
         path.unlink(missing_ok=True)
-    except PermissionError:
-        pass  # another run has it now

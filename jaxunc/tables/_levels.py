@@ -107,13 +107,15 @@ class Lookup:
         stripped = cell.strip()
         if stripped in missing_words:
             return None
-        if self._are_booleans:
-            return str(stripped in TRUE_WORDS) if stripped in TRUE_WORDS + FALSE_WORDS else cell
-        return _as_written_whole(cell)
+        return self._ways_to_write.get(stripped, _as_written_whole(cell))
 
     @cached_property
-    def _are_booleans(self) -> bool:
-        return bool(self._values) and set(self._index) <= {"True", "False"}
+    def _ways_to_write(self) -> dict[str, str]:
+        """Of levels that are booleans: numbers are these booleans only where the levels are no words."""
+        if not (self._index and set(self._index) <= {"True", "False"}):
+            return {}
+        digits = () if self._has_words else ("1", "0")
+        return dict.fromkeys((*TRUE_WORDS, *digits[:1]), "True") | dict.fromkeys((*FALSE_WORDS, *digits[1:]), "False")
 
     @cached_property
     def may_be_numbers(self) -> bool:

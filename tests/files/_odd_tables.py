@@ -37,7 +37,8 @@ def of_cells(cells: list[str], meant: list | None, *, said: str = "", name: str 
 
 def _written(cells, *, separator=",", header="x", end="\n", before="", after="", encoding="utf-8", more="") -> bytes:
     lines = [separator.join([header, "size", "y"])]
-    lines += [separator.join([cell, f"{size:g}", "up" if up else "down"]) for cell, size, up in zip(cells, SIZE, UP)]
+    rows = zip(cells, SIZE, UP, strict=True)
+    lines += [separator.join([cell, f"{size:g}", "up" if up else "down"]) for cell, size, up in rows]
     return (before + end.join([*lines, more] if more else lines) + end + after).encode(encoding)
 
 
@@ -64,7 +65,7 @@ NUMBERS = ["1", "2.5", "3", "-4", "15", "0.5"]
 VALUES = [1, 2.5, 3, -4, 15, 0.5]
 SWITCHES = [True, True, True, False, False, False]
 WORDS = ["red", "green", "red", "blue", "blue", "violet"]
-MISSING = ["", "NULL", "null", "NA", "N/A", "n/a", "?", "nan", "NaN", "None", "<NA>", "#N/A"]
+MISSING = ["", "NULL", "null"], ["NA", "N/A", "n/a"], ["?", "nan", "NaN"], ["None", "<NA>", "#N/A"]
 
 TABLES: dict[str, Odd] = {
     "numbers": of_cells(NUMBERS, VALUES),
@@ -76,15 +77,25 @@ TABLES: dict[str, Odd] = {
     "TRUE with gaps": of_cells(["TRUE", "", "TRUE", "FALSE", "NA", "FALSE"], [True, None, True, False, None, False]),
     "booleans and digits": of_cells(["true", "1", "true", "false", "0", "0"], ["true", "1", "true", "false", "0", "0"]),
     "yes and no": of_cells(["yes"] * 3 + ["no"] * 3, ["yes"] * 3 + ["no"] * 3),
-    **{f"numbers, {w!r}": of_cells([*NUMBERS[:2], w, *NUMBERS[3:]], [*VALUES[:2], NAN, *VALUES[3:]]) for w in MISSING},
-    **{f"words, {w!r}": of_cells([*WORDS[:2], w, *WORDS[3:]], [*WORDS[:2], None, *WORDS[3:]]) for w in MISSING[:4]},
+    **{
+        f"numbers and {words[0]!r}": of_cells(["1", *words[:2], "-4", words[2], "0.5"], [1, NAN, NAN, -4, NAN, 0.5])
+        for words in MISSING
+    },
+    **{
+        f"words and {words[0]!r}": of_cells(["a", *words[:2], "b", words[2], "a"], ["a", None, None, "b", None, "a"])
+        for words in MISSING
+    },
     "a dash": of_cells([*NUMBERS[:5], "-"], [*NUMBERS[:5], "-"]),
     "quoted numbers": of_cells([f'"{one}"' for one in NUMBERS], VALUES),
     "quoted and missing": of_cells([*NUMBERS[:4], '""', '"NA"'], [*VALUES[:4], NAN, NAN]),
     "decimal commas": of_cells([*(one.replace(".", ",") for one in NUMBERS)], VALUES, separator=";"),
-    "decimal commas, tab": of_cells(["1,5", "2,25", "", "-4,0", "15,5", ",5"], [1.5, 2.25, NAN, -4, 15.5, 0.5], separator="\t"),
+    "decimal commas, tab": of_cells(
+        ["1,5", "2,25", "", "-4,0", "15,5", ",5"], [1.5, 2.25, NAN, -4, 15.5, 0.5], separator="\t"
+    ),
     "points, semicolons": of_cells(NUMBERS, VALUES, separator=";"),
-    "commas and points": of_cells(["1,5", "2.5", "3", "4", "5", "6"], ["1,5", "2.5", "3", "4", "5", "6"], separator=";"),
+    "commas and points": of_cells(
+        ["1,5", "2.5", "3", "4", "5", "6"], ["1,5", "2.5", "3", "4", "5", "6"], separator=";"
+    ),
     "thousands": of_cells([f'"{i},234"' for i in range(6)], [f"{i},234" for i in range(6)]),
     "spaces": of_cells([" 1", "2.5 ", "  3 ", " NA", " ", "0.5"], [1, 2.5, 3, NAN, NAN, 0.5]),
     "plus signs": of_cells(["+1", "+2.5", "3", "-4", "+15", "0.5"], VALUES),
@@ -93,7 +104,9 @@ TABLES: dict[str, Odd] = {
     "beyond float32": of_cells(["1e39", *NUMBERS[1:]], None, said="infinit|too large"),
     "leading zeros": of_cells(["00001", "0002", "03", "4", "05", "006"], [1, 2, 3, 4, 5, 6]),
     "25 digits": of_cells([f"{i}{'7' * 24}" for i in range(1, 7)], [float(f"{i}{'7' * 24}") for i in range(1, 7)]),
-    "17 digits": of_cells([f"{i}00719925474099{i}" for i in range(1, 7)], [float(f"{i}00719925474099{i}") for i in range(1, 7)]),
+    "17 digits": of_cells(
+        [f"{i}00719925474099{i}" for i in range(1, 7)], [float(f"{i}00719925474099{i}") for i in range(1, 7)]
+    ),
     "integers with gaps": of_cells(["1", "2", "", "4", "5", "6"], [1, 2, NAN, 4, 5, 6]),
     "dates": of_cells([f"2024-05-0{i}" for i in range(1, 7)], [f"2024-05-0{i}" for i in range(1, 7)]),
     "all missing": of_cells(["NA", "", "?", "NULL", "", "nan"], [NAN] * 6),
@@ -104,11 +117,15 @@ TABLES: dict[str, Odd] = {
     "late decimal commas": Odd(
         "t.csv", _written(["1", "3"] * 20 + ["2,5"] * 2, separator=";"), _frame([1, 3.0] * 20 + [2.5] * 2)
     ),
-    "line ends in cells": of_cells(['"a\nb"', "c", '"a\nb"', "d", '"d\n\ne"', "d"], ["a\nb", "c", "a\nb", "d", "d\n\ne", "d"]),
+    "line ends in cells": of_cells(
+        ['"a\nb"', "c", '"a\nb"', "d", '"d\n\ne"', "d"], ["a\nb", "c", "a\nb", "d", "d\n\ne", "d"]
+    ),
     "quotes in cells": of_cells(['"a ""b"""', "c", '"x, y"', "d", "d", '"é"'], ['a "b"', "c", "x, y", "d", "d", "é"]),
     "an index": Odd("t.csv", _written(NUMBERS * 7, header=""), _frame(VALUES * 7, "Unnamed: 0")),
     "a comma in a name": Odd("t.csv", _written(NUMBERS * 7, header='"a, b"'), _frame(VALUES * 7, "a, b")),
-    "commas in names": Odd("t.csv", _written(NUMBERS * 7, header='"a,b,c,d"', separator=";"), _frame(VALUES * 7, "a,b,c,d")),
+    "commas in names": Odd(
+        "t.csv", _written(NUMBERS * 7, header='"a,b,c,d"', separator=";"), _frame(VALUES * 7, "a,b,c,d")
+    ),
     "quotes in a name": Odd("t.csv", _written(NUMBERS * 7, header='"a ""b"" c"'), _frame(VALUES * 7, 'a "b" c')),
     "spaces in a name": Odd("t.csv", _written(NUMBERS * 7, header=" a b "), _frame(VALUES * 7, " a b ")),
     "a line end in a name": Odd("t.csv", _written(NUMBERS * 7, header='"a\nb"'), _frame(VALUES * 7, "a\nb")),
