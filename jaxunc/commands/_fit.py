@@ -70,11 +70,13 @@ def _fitted(args: argparse.Namespace) -> Any:
     for name in (args.target, *args.drop):
         if name not in table.schema.names:
             raise ValueError(f"{args.data} has no column {name!r}; it has {table.schema.names[:20]}.")
+    if args.target in args.drop:
+        raise ValueError(f"--drop names the target {args.target!r}, which is what is learned; leave it out of --drop.")
     table, said = known_rows(table, args.target)
     if said:
         print(f"jaxunc: {args.data}: {said}", file=sys.stderr)
-    frame = as_frame(table)
-    X, y = frame.drop(columns=[args.target, *args.drop]), frame[args.target].to_numpy()
+    frame = as_frame(table.select([name for name in table.schema.names if name not in args.drop]))
+    X, y = frame.drop(columns=args.target), frame[args.target].to_numpy()
     X = _as_floats(X, with_booleans=args.estimator in ("combined", "cautious"))
     words = [name for name in X.columns if X[name].dtype.kind not in "iufb"]
     if words and args.estimator in ("combined", "cautious"):

@@ -62,7 +62,8 @@ def read_dialect(file: Path) -> Dialect:
 
 
 def _opened(file: Path, mode: str, **options: Any) -> IO[Any]:
-    return gzip.open(file, mode, **options) if _is_compressed(file) else open(file, mode, **options)
+    open_file: Any = gzip.open if _is_compressed(file) else open
+    return open_file(file, mode, **options)
 
 
 def _bounded(lines: Iterable[str]) -> Iterator[str]:

@@ -33,9 +33,6 @@ def read_table(path: Path) -> pa.Table:
         check_distinct(table.schema.names)
         if not table.num_rows or not table.num_columns:
             raise UnreadableError(f"it has {table.num_rows} rows and {table.num_columns} columns")
-        for field in table.schema:
-            if pa.types.is_nested(field.type):
-                raise UnreadableError(f"its column {field.name!r} holds {field.type}; give each part a column")
         return table
     except (*FAULTS, UnicodeDecodeError) as error:
         raise ValueError(
@@ -71,8 +68,13 @@ def known_rows(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:
 
 
 def as_frame(table: pa.Table) -> "pd.DataFrame":
-    """A table as a pandas frame. Numbers with gaps are floats, booleans with gaps objects, as pandas reads them."""
+    """A table as a pandas frame. Numbers with gaps are floats, booleans with gaps objects, as pandas reads them.
+
+    Raises a ValueError for columns of lists.
+    """
     for i, field in enumerate(table.schema):
+        if pa.types.is_nested(field.type):
+            raise ValueError(f"the column {field.name!r} of DATA holds {field.type}; give each part its own column.")
         if pa.types.is_decimal(field.type) or pa.types.is_null(field.type):
             table = table.set_column(i, field.name, table.column(i).cast(pa.float64()))
     return table.to_pandas(ignore_metadata=True)

@@ -1,9 +1,11 @@
 """One writer of a folder at a time, by a lock of the operating system, which ends with the process that holds it."""
 
+import importlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from jaxunc._checks import warn
 
@@ -55,8 +57,7 @@ def _lock(handle: int) -> None:
     try:
         import fcntl
     except ImportError:
-        import msvcrt  # Windows
-
+        msvcrt: Any = importlib.import_module("msvcrt")  # Windows
         try:
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
         except PermissionError as error:

@@ -114,8 +114,8 @@ class Lookup:
         """Of levels that are booleans: numbers are these booleans only where the levels are no words."""
         if not (self._index and set(self._index) <= {"True", "False"}):
             return {}
-        digits = () if self._has_words else ("1", "0")
-        return dict.fromkeys((*TRUE_WORDS, *digits[:1]), "True") | dict.fromkeys((*FALSE_WORDS, *digits[1:]), "False")
+        words = dict.fromkeys(TRUE_WORDS, "True") | dict.fromkeys(FALSE_WORDS, "False")
+        return words if self._has_words else {**words, "1": "True", "0": "False"}
 
     @cached_property
     def may_be_numbers(self) -> bool:

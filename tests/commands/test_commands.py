@@ -75,6 +75,7 @@ def test_forests_of_scikit_learn(iris, tmp_path, capsys):
         (["fit", "DATA", "--output", "m"], "--target"),
         (["fit", "DATA", "--target", "kind", "--output", "m"], "no column 'kind'"),
         (["fit", "DATA", "--target", "id", "--output", "m"], r"\['species'\].*hold no numbers"),
+        (["fit", "DATA", "--target", "id", "--drop", "id", "--output", "m"], "--drop names the target"),
         (["fit", "nowhere.csv", "--target", "id", "--output", "m"], "does not exist"),
         (["predict", "nowhere", "DATA", "--output", "o"], "nowhere"),
         (["predict", "DATA", "DATA", "--output", "o"], "no file that jaxunc.save wrote"),
@@ -107,7 +108,9 @@ def test_a_link_to_the_data_is_not_overwritten(link, iris, tmp_path, capsys):
     assert iris.read_bytes() == before
 
 
-ROWS = pd.DataFrame({"size": np.arange(40.0), "flag": [True, None, False, True] * 10, "y": [0, 1, 1, None] * 10})
+ROWS = pd.DataFrame(
+    {"size": np.arange(40.0), "flag": [True, None, False, True] * 10, "y": [0, 1, 1, None, 1, 0, 0, None] * 5}
+)
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -115,7 +118,7 @@ def test_rows_without_a_class_are_left_out_and_counted(kind, tmp_path, capsys):
     """Integers with a gap are integers; booleans with one are numbers to scikit-learn's trees."""
     path, model = tmp_path / f"t.{kind}", tmp_path / "model"
     ROWS.to_csv(path, index=False) if kind == "csv" else ROWS.to_parquet(path)
-    options = ["--forest", "single-tree", "--combiner", "mean", "--leaf-size", "3"]
+    options = ["--forest", "single-tree", "--combiner", "mean", "--leaf-size", "8"]
     main(["fit", str(path), "--target", "y", "--output", str(model), *options])
     printed = capsys.readouterr()
     assert "10 of 40 rows have no 'y' (first in row 4) and are left out" in printed.err
