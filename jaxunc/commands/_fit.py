@@ -1,7 +1,7 @@
 """``jaxunc fit``."""
 
 import argparse
-from pathlib import Path
+import sys
 from typing import Any
 
 from ._arguments import integer, number, positive
@@ -40,8 +40,10 @@ def run(args: argparse.Namespace) -> None:
     from rich.console import Console
 
     import jaxunc as ju
+    from jaxunc.files import check_overwrites_nothing
     from jaxunc.storage import describe
 
+    check_overwrites_nothing(args.output, (args.data, args.pickled), "--output")
     model = _taken_over(args) if args.pickled is not None else _fitted(args)
     ju.save(args.output, model)
     found = describe(args.output)
@@ -62,20 +64,26 @@ def interrupted(args: argparse.Namespace) -> str:
 def _fitted(args: argparse.Namespace) -> Any:
     if args.data is None or args.target is None:
         raise ValueError("fit needs DATA and --target COLUMN (or --import FILE, a fitted scikit-learn forest).")
-    from jaxunc.report._files import read_frame
+    from jaxunc.files import as_frame, data_file, known_rows, read_table
 
-    frame = read_frame(Path(args.data))
+    table = read_table(data_file(args.data))
     for name in (args.target, *args.drop):
-        if name not in frame.columns:
-            raise ValueError(f"{args.data} has no column {name!r}; it has {list(frame.columns)[:20]}.")
-    frame = frame.dropna(subset=[args.target])
-    X, y = frame.drop(columns=[args.target, *args.drop]), frame[args.target].to_numpy()
+        if name not in table.schema.names:
+            raise ValueError(f"{args.data} has no column {name!r}; it has {table.schema.names[:20]}.")
+    if args.target in args.drop:
+        raise ValueError(f"--drop names the target {args.target!r}, which is what is learned; leave it out of --drop.")
+    table, said = known_rows(table, args.target)
+    if said:
+        print(f"jaxunc: {args.data}: {said}", file=sys.stderr)
+    frame = as_frame(table.select([name for name in table.schema.names if name not in args.drop]))
+    X, y = frame.drop(columns=args.target), frame[args.target].to_numpy()
     times = [name for name in X.columns if X[name].dtype.kind in "mM"]
     if times:
         raise ValueError(
             f"the columns {times[:5]} of {args.data} hold dates or times, which no classifier here takes: write them "
             "as numbers, for instance days since the first one, or leave them out with --drop."
         )
+    X = _as_floats(X, with_booleans=args.estimator in ("combined", "cautious"))
     words = [name for name in X.columns if X[name].dtype.kind not in "iufb"]
     if words and args.estimator in ("combined", "cautious"):
         raise ValueError(
@@ -83,6 +91,18 @@ def _fitted(args: argparse.Namespace) -> Any:
             "them, leave them out with --drop, or take --estimator random-trees."
         )
     return _model(args).fit(X, y)
+
+
+def _as_floats(X: Any, *, with_booleans: bool) -> Any:
+    """Integers as floats, as files are scored; for scikit-learn booleans with gaps, too, which are objects."""
+    from pandas.api.types import infer_dtype
+
+    for name in X.columns:
+        column = X[name]
+        has_gaps = with_booleans and column.dtype == object and infer_dtype(column, skipna=True) == "boolean"
+        if column.dtype.kind in "iu" or has_gaps:
+            X[name] = column.astype(float)
+    return X
 
 
 def _model(args: argparse.Namespace) -> Any:

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="class, probability, score, uncertainty, interval, set, trees_polled (default: what the model answers)",
     )
     add("--features", nargs="+", metavar="COLUMN", help="columns that the model reads, in the order of training")
-    add("--keep", nargs="+", default=[], metavar="COLUMN", help="columns that are carried along, such as ids")
+    add("--keep", nargs="+", default=[], metavar="COLUMN", help="columns that are carried along as they stand")
     add("--s", type=number, default=1.0, metavar="S", help="how cautious intervals and sets are (default: 1)")
     add("--confidence", type=number, default=0.99, metavar="P", help="at which votes are settled (default: .99)")
     add("--format", choices=("parquet", "csv"), default="parquet", help="of the answers (default: parquet)")
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> None:
             s=args.s,
             confidence=args.confidence,
             file_format=args.format,
-            progress=None if args.quiet else show,
+            progress=None if args.quiet or not console.is_terminal else show,
             **chunk,
         )
     finally:

@@ -9,11 +9,12 @@ from jaxtyping import Float, Int
 from pandas.api import types
 from sklearn.datasets import load_breast_cancer
 
-from ._doubts import find_counters, find_leaks, texts_like_numbers
-from ._files import read_frame
-from ._names import columns, listed, nearest
+from jaxunc.files import as_frame, data_file, known_rows, nearest
+from jaxunc.files import read_table as read_file
 
-_MISSING_WORDS = "empty cells, '?', 'NA', 'None', 'null', 'nan' and the like"
+from ._doubts import find_counters, find_leaks, texts_like_numbers
+from ._names import columns, listed
+
 # A numeric target with more distinct values than this, fractions among them, is no set of classes.
 _MOST_NUMERIC_CLASSES = 20
 
@@ -44,41 +45,39 @@ def breast_cancer() -> Table:
 
 
 def read_table(path: str | Path, target: str | None) -> Table:
-    """Read a CSV or Parquet file and prepare it for forests of trees.
+    """Read a file and prepare it for forests of trees.
 
     Text, categorical, date and boolean columns become the ranks of their values in sorted order; missing values stay
-    missing (NaN); columns that hold one value or none are left out. `Table.notes` says what was done.
+    missing (NaN); columns that hold one value or none are left out, as are rows without a class. `Table.notes` says
+    what was done.
 
     Parameters
     ----------
     path
-        A CSV file (comma, semicolon or tab between cells; may be compressed by gzip) or a Parquet file.
+        A file of CSV (comma, semicolon or tab between cells; may be compressed by gzip), Parquet or Arrow.
     target
         Name of the column that holds the classes.
 
     Raises
     ------
     ValueError
-        If the file is missing, empty or neither CSV nor Parquet; the target is not given, unknown, constant, partly
-        missing or a quantity rather than classes; a column holds infinite values; or no column is left.
+        If the file is missing, empty or of another format; the target is not given, unknown, constant, missing in all
+        rows or a quantity rather than classes; a column holds infinite values; or no column is left.
     """
-    path = Path(path)
-    frame = read_frame(path)
-    frame.columns = frame.columns.map(str)
-    if not frame.columns.is_unique:
-        twice = frame.columns[frame.columns.duplicated()].unique().tolist()
-        raise ValueError(f"DATA={str(path)!r} has several columns named {listed(twice)}; give each its own name.")
-    y, labels = _classes(frame, target)
+    path = data_file(path)
+    table, left_out = known_rows(*_with_target(read_file(path), target))
+    frame = as_frame(table)
+    y, labels = _classes(cast(pd.Series, frame[target]))
     features = frame.drop(columns=str(target))
     values, notes, nominal = _features(features)
     X = np.column_stack(list(values.values()))
     doubts = (*find_leaks(values, y), *find_counters(values), *texts_like_numbers(features))
-    return Table(path.name, X, y, labels, notes, doubts, nominal)
+    return Table(path.name, X, y, labels, (*((left_out,) if left_out else ()), *notes), doubts, nominal)
 
 
-def _classes(frame: pd.DataFrame, target: str | None) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Codes and labels of the target column."""
-    names = frame.columns.tolist()
+def _with_target(table: Any, target: str | None) -> tuple[Any, str]:
+    """The table and its target; raises a ValueError if that is none of its columns."""
+    names = table.schema.names
     if target is None:
         raise ValueError(
             "--target is missing: it names the column that holds the classes. "
@@ -89,14 +88,12 @@ def _classes(frame: pd.DataFrame, target: str | None) -> tuple[np.ndarray, tuple
             f"--target={target!r} is no column of DATA.{nearest(target, names)} "
             f"Choose one of its columns: {listed(names, 20)}."
         )
-    column = cast(pd.Series, frame[target])
-    missing = column.isna().to_numpy()
-    if n_missing := int(missing.sum()):
-        raise ValueError(
-            f"--target={target!r} is missing in {n_missing} of {len(column)} rows (first in row "
-            f"{int(missing.argmax()) + 1}); every row needs a class. Leave those rows out; if a text "
-            f"that reads as missing is a class, rename it ({_MISSING_WORDS} read as missing)."
-        )
+    return table, target
+
+
+def _classes(column: pd.Series) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Codes and labels of the target column."""
+    target = column.name
     codes, levels = _factorize(column)
     if len(levels) < 2:
         raise ValueError(

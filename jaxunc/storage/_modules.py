@@ -19,6 +19,9 @@ from jaxunc.tables import Columns, Levels
 MOST_COLUMNS = 2**24
 """Columns of data: what a file claims beyond is refused before anything is made of it."""
 
+LATER_FIELDS = {name: getattr(Columns, name) for name in ("boolean", "missing_words")}
+"""Fields of columns that files of the first versions lack, and what is taken for them."""
+
 
 def module_of(made: type, fields: dict[str, Any]) -> Any:
     """An instance of a class with these fields; raises a ValueError if they are not all, or of another kind."""
@@ -27,6 +30,8 @@ def module_of(made: type, fields: dict[str, Any]) -> Any:
     if not (isinstance(made, type) and issubclass(made, eqx.Module | Columns)):
         raise ValueError(f"the file has fields for {made!r:.100}, which is no module.")
     names = {field.name for field in dataclasses.fields(made)}
+    if made is Columns:
+        fields = LATER_FIELDS | fields
     if set(fields) != names:
         raise ValueError(
             f"the file's {made.__name__} has the fields {sorted(fields)[:20]}; expected {sorted(names)}. Was it saved "

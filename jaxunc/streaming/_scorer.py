@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from jaxunc.files import laid_out, split
+
 from ._outputs import Outputs
 from ._stream import answered, checked_wanted, encoded_rows
 
@@ -112,8 +114,8 @@ class Scorer:
     def _scored(self, table: pa.Table) -> pa.Table:
         asked = _loaded(*self._asked)
         wanted = checked_wanted(asked, self.features, self.keep)
-        rows = encoded_rows(asked, wanted, table, "the batch")
-        return answered(table, wanted, asked.columns(asked.ask(rows)))
+        chunk = split(laid_out(table, wanted, "the batch"), wanted, "the batch")
+        return answered(chunk, asked.columns(asked.ask(encoded_rows(asked, wanted, chunk))))
 
     def __repr__(self) -> str:
         return f"Scorer({self.path!r}, outputs={self._asked[1]})"

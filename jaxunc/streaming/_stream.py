@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
+from jaxunc.files import Chunk, Wanted, chunks_of
 from jaxunc.tables import Encoded, encode_arrow
 
 from ._outputs import Named, Outputs, check_lists
-from ._source import Wanted, tables_of
 
 CHUNK_ROWS = 2**17
 """Rows that are read, scored and written together."""
@@ -49,7 +50,8 @@ def stream(
         The data's columns that the model reads, in the order of training. Default: those whose names the model knows
         (others are passed over, their order does not matter), else all that are not kept.
     keep
-        Columns of the data that are carried along, by name.
+        Columns of the data that are carried along as they stand, by name: of text files the text, with null for empty
+        cells; of others in their own type.
     s
         How cautious intervals and sets are, where the model's rule has none: see `jaxunc.decisions.CautiousReport`.
     confidence
@@ -81,11 +83,10 @@ def stream(
     >>> [table.num_rows for table in ju.stream(bound, X, chunk_rows=100)]
     [100, 50]
     """
-    if isinstance(chunk_rows, bool) or not isinstance(chunk_rows, int) or chunk_rows < 1:
-        raise ValueError(f"chunk_rows={chunk_rows!r} must be an integer of 1 at least.")
+    chunk_rows = checked_chunk_rows(chunk_rows)
     asked = Outputs(model, outputs, s=s, confidence=confidence)
     wanted = checked_wanted(asked, features, keep)
-    return _scored(asked, wanted, tables_of(source, wanted, chunk_rows))
+    return _scored(asked, wanted, chunks_of(source, wanted, chunk_rows))
 
 
 def checked_wanted(asked: Outputs, features: Sequence[str] | None, keep: Sequence[str]) -> Wanted:
@@ -96,24 +97,33 @@ def checked_wanted(asked: Outputs, features: Sequence[str] | None, keep: Sequenc
     return Wanted(asked.columns_read, None if features is None else tuple(features), tuple(dict.fromkeys(keep)))
 
 
-def _scored(asked: Outputs, wanted: Wanted, tables: Iterator[tuple[pa.Table, str]]) -> Iterator[pa.Table]:
-    encoded = ((table, encoded_rows(asked, wanted, table, where)) for table, where in tables)
-    for table, rows in ahead(encoded):
-        yield answered(table, wanted, asked.columns(asked.ask(rows)))
+def checked_chunk_rows(chunk_rows: Any) -> int:
+    """The number of rows of a chunk; a ValueError if it is no integer of 1 at least."""
+    is_integer = isinstance(chunk_rows, int | np.integer) and not isinstance(chunk_rows, bool)
+    if not is_integer or chunk_rows < 1:
+        raise ValueError(f"chunk_rows={chunk_rows!r} must be an integer of 1 at least.")
+    return int(chunk_rows)
 
 
-def encoded_rows(asked: Outputs, wanted: Wanted, table: pa.Table, where: str) -> Encoded:
-    """A table's rows as the model's trees test them."""
-    rows = encode_arrow(table.select(list(wanted.names(table.schema.names, where))), wanted.columns, where)
+def _scored(asked: Outputs, wanted: Wanted, chunks: Iterator[Chunk]) -> Iterator[pa.Table]:
+    encoded = ((chunk, encoded_rows(asked, wanted, chunk)) for chunk in chunks)
+    for chunk, rows in ahead(encoded):
+        yield answered(chunk, asked.columns(asked.ask(rows)))
+
+
+def encoded_rows(asked: Outputs, wanted: Wanted, chunk: Chunk) -> Encoded:
+    """A chunk's rows as the model's trees test them."""
+    rows = encode_arrow(chunk.features, wanted.columns, chunk.where, are_cells=chunk.are_cells)
     if rows.missing and not asked.takes_missing:
-        raise ValueError(f"{where} has missing values, which this model was not trained to take. Impute them first.")
+        raise ValueError(
+            f"{chunk.where} has missing values, which this model was not trained to take. Impute them first."
+        )
     return rows
 
 
-def answered(table: pa.Table, wanted: Wanted, columns: Named) -> pa.Table:
+def answered(chunk: Chunk, columns: Named) -> pa.Table:
     """The kept columns and the answers."""
-    kept = {name: table.column(name) for name in wanted.keep}
-    return pa.table(kept | columns)
+    return pa.table(dict(zip(chunk.kept.schema.names, chunk.kept.columns, strict=True)) | columns)
 
 
 def ahead(items: Iterable[T], depth: int = 2) -> Iterator[T]:

@@ -10,5 +10,15 @@ from ._fit import fit_columns
 from ._instances import Encoded, as_instances
 from ._levels import Levels
 from ._merged import MergedValuesWarning
+from ._words import MISSING_WORDS
 
-__all__ = ["Columns", "Encoded", "Levels", "MergedValuesWarning", "as_instances", "encode_arrow", "fit_columns"]
+__all__ = [
+    "MISSING_WORDS",
+    "Columns",
+    "Encoded",
+    "Levels",
+    "MergedValuesWarning",
+    "as_instances",
+    "encode_arrow",
+    "fit_columns",
+]

@@ -12,7 +12,7 @@ CACHED_ROWS = 2048
 """Rows that are laid out together: columns become rows three times faster in the cache."""
 
 
-def encode_arrow(table: Any, columns: Columns, name: str = "data") -> Encoded:
+def encode_arrow(table: Any, columns: Columns, name: str = "data", *, are_cells: bool = False) -> Encoded:
     """An Arrow table or record batch with these columns, in their order, as float32 ``[instances features]``.
 
     Parameters
@@ -24,6 +24,8 @@ def encode_arrow(table: Any, columns: Columns, name: str = "data") -> Encoded:
         What is known of the columns; names are not looked at.
     name
         What messages call the data.
+    are_cells
+        Whether strings are cells of a text file, in which ``columns.missing_words`` mean missing values.
 
     Returns
     -------
@@ -33,7 +35,7 @@ def encode_arrow(table: Any, columns: Columns, name: str = "data") -> Encoded:
     Raises
     ------
     TypeError
-        If a column holds no numbers and has no levels.
+        If a column holds no numbers and has no levels, or lists.
     ValueError
         If the number of columns differs, or a value is infinite or too large for float32.
     """
@@ -43,12 +45,15 @@ def encode_arrow(table: Any, columns: Columns, name: str = "data") -> Encoded:
     parts = []
     for j, lookup in enumerate(columns.lookups):
         column, what = table.column(j), f"{name}: column {table.schema.names[j]!r}"
-        parts.append(_numbers(column, what) if lookup is None else _codes(column, lookup))
+        missing = frozenset(columns.missing_words) if are_cells else None
+        parts.append(_numbers(column, what) if lookup is None else _codes(column, lookup, missing, what))
     with np.errstate(over="ignore", invalid="ignore"):
         for start in range(0, len(values), CACHED_ROWS):
             block = values[start : start + CACHED_ROWS]
             for j, part in enumerate(parts):
-                block[:, j] = part[start : start + CACHED_ROWS]
+                own = part[start : start + CACHED_ROWS]
+                # Frames become float64 first: large integers are rounded twice there, and here.
+                block[:, j] = own.astype(np.float64) if own.dtype.kind in "iu" else own
         if np.isfinite(values.sum()):
             return Encoded(values, False)
     beyond = np.isinf(values)
@@ -78,16 +83,20 @@ def _numbers(column: Any, what: str) -> np.ndarray:
     return column.to_numpy(**({} if isinstance(column, pa.ChunkedArray) else {"zero_copy_only": False}))
 
 
-def _codes(column: Any, lookup: Lookup) -> np.ndarray:
+def _codes(column: Any, lookup: Lookup, missing_words: frozenset[str] | None, what: str) -> np.ndarray:
     """Codes of a column's values: each distinct one is looked up once."""
     import pyarrow as pa
 
+    if pa.types.is_nested(column.type):
+        raise TypeError(f"{what} holds {column.type}; expected strings, numbers or booleans. Give each part a column.")
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode(null_encoding="encode")
     parts = column.unify_dictionaries().chunks if isinstance(column, pa.ChunkedArray) else [column]
     found = []
     for part in parts:
         words, place = part.dictionary.to_pylist(), part.indices
+        if missing_words is not None and pa.types.is_string(part.dictionary.type):
+            words = [None if word is None else lookup.read_cell(word, missing_words) for word in words]
         codes = lookup.codes(np.array([*words, None], object))  # the last for null
         place = place.fill_null(len(words)) if place.null_count else place
         found.append(codes[place.to_numpy(zero_copy_only=False).astype(np.int64)])

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from ._levels import LARGEST_CODE, Levels, Lookup
+from ._words import MISSING_WORDS
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -17,13 +18,17 @@ class Columns:
     Raises
     ------
     ValueError
-        If ``names``, ``nominal`` or ``levels`` have another length than ``number``, a name is no text, a column has
-        levels that is not nominal, or levels are not distinct, not all texts or all numbers, or more than 2²⁴.
+        If ``names``, ``nominal``, ``levels`` or ``boolean`` have another length than ``number``, a name or a missing
+        word is no string, a column has levels that is not nominal, or levels are not distinct, not all strings or all
+        numbers, or more than 2²⁴.
 
     Notes
     -----
     Where a column has levels, what people hand in are its values, and `as_instances` looks them up, whatever holds
     them. Data that are codes already go with `of_codes`.
+
+    ``boolean`` and ``missing_words`` say how the cells of text files are read (`jaxunc.files`). Frames and arrays have
+    types of their own, and pass them by.
     """
 
     number: int
@@ -34,16 +39,22 @@ class Columns:
     """Which hold names of things, not quantities; None: none does."""
     levels: tuple[Levels | None, ...] | None = None
     """Of nominal columns the levels; None where the data come as codes already."""
+    boolean: tuple[bool, ...] | None = None
+    """Which held booleans when they were fitted; None where that is not known, and numbers may be booleans."""
+    missing_words: tuple[str, ...] = MISSING_WORDS
+    """Cells of a text file that mean a missing value, unless they are levels of their column."""
 
     def __post_init__(self) -> None:
         if self.number < 0:
             raise ValueError(f"number={self.number} must be at least 0.")
-        for name in ("names", "nominal", "levels"):
+        for name in ("names", "nominal", "levels", "boolean"):
             given = getattr(self, name)
             if given is not None and len(given) != self.number:
                 raise ValueError(f"{name} has {len(given)} entries for {self.number} columns; pass one for each.")
         if odd := [name for name in self.names or () if not isinstance(name, str)]:
             raise ValueError(f"names holds {odd[:3]}; pass texts, for instance map(str, frame.columns).")
+        if odd := [word for word in self.missing_words if not isinstance(word, str)]:
+            raise ValueError(f"missing_words holds {odd[:3]}; pass strings.")
         for j, levels in enumerate(self.levels or ()):
             if levels is not None:
                 self._check_levels(j, levels)
@@ -80,9 +91,13 @@ class Columns:
         levels = (None,) * self.number if self.levels is None else self.levels
         return tuple(None if own is None else Lookup(own) for own in levels)
 
+    @property
+    def _parts(self) -> tuple:
+        return tuple(getattr(self, field.name) for field in dataclasses.fields(self))
+
     @cached_property
     def _hash(self) -> int:
-        return hash((self.number, self.names, self.nominal, self.levels))
+        return hash(self._parts)
 
     def __hash__(self) -> int:
         # Kept: trees are hashed with their columns at every call of a compiled function, and levels may be many.
@@ -90,7 +105,7 @@ class Columns:
 
     def __reduce__(self):
         # Without what is kept: hashes of texts differ between processes.
-        return Columns, (self.number, self.names, self.nominal, self.levels)
+        return Columns, self._parts
 
     def __repr__(self) -> str:
         parts = [f"number={self.number}"]

@@ -11,7 +11,7 @@ from ._table import as_table, column_of, frame_names, is_frame, kind_of
 
 
 def fit_columns(X: Any, nominal: Any = "auto") -> Columns:
-    """Which columns of X are nominal, and their levels; and their names, where X is a frame.
+    """Which columns of X are nominal, and their levels; where X is a frame, their names and which are booleans, too.
 
     Parameters
     ----------
@@ -50,10 +50,11 @@ def fit_columns(X: Any, nominal: Any = "auto") -> Columns:
     number = table.shape[1]
     names = frame_names(table) if is_frame(table) else None
     kinds = _kinds(table, nominal, names or ())
+    boolean = tuple(kind_of(dtype) == "b" for dtype in table.dtypes) if is_frame(table) else None
     if not kinds.any():
-        return Columns(number, names)
+        return Columns(number, names, boolean=boolean)
     levels = tuple(fit_levels(column_of(table, j)) if kinds[j] else None for j in range(number))
-    return Columns(number, names, tuple(kinds.tolist()), levels)
+    return Columns(number, names, tuple(kinds.tolist()), levels, boolean)
 
 
 def holds_numbers(X: Any) -> Bool[np.ndarray, " features"]:

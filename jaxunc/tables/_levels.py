@@ -2,11 +2,14 @@
 
 import itertools
 import math
+from collections.abc import Container
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Int
+
+from ._words import FALSE_WORDS, TRUE_WORDS
 
 NUMBERS = "fiub"
 """Kinds of NumPy's dtypes that hold numbers."""
@@ -93,6 +96,27 @@ class Lookup:
             found = self._among_numbers(values)
         return np.append(found, self._missing)[place]
 
+    def read_cell(self, cell: str, missing_words: Container[str]) -> str | None:
+        """What a cell of a text file means among these levels: one of them, another word, or None if it is missing.
+
+        A cell that is a level means that level, whatever else it could mean. Of levels that are booleans, and of whole
+        floats, other ways of writing are known.
+        """
+        if cell in self._index:
+            return cell
+        stripped = cell.strip()
+        if stripped in missing_words:
+            return None
+        return self._ways_to_write.get(stripped, _as_written_whole(cell))
+
+    @cached_property
+    def _ways_to_write(self) -> dict[str, str]:
+        """Of levels that are booleans: numbers are these booleans only where the levels are no words."""
+        if not (self._index and set(self._index) <= {"True", "False"}):
+            return {}
+        words = dict.fromkeys(TRUE_WORDS, "True") | dict.fromkeys(FALSE_WORDS, "False")
+        return words if self._has_words else {**words, "1": "True", "0": "False"}
+
     @cached_property
     def may_be_numbers(self) -> bool:
         """Whether numbers can be levels: not if all are words that read as none."""
@@ -169,6 +193,16 @@ def _of_objects(values: list) -> Entries:
 def _word(value: Any) -> str:
     """A value as a text, 1.0 as 1."""
     return str(int(value) if isinstance(value, float) and value.is_integer() else value)
+
+
+def _as_written_whole(cell: str) -> str:
+    """A whole float as people's frames hold it among words: 1.0 as 1; any other cell as it is."""
+    if not cell.endswith(".0"):
+        return cell
+    try:
+        return _word(float(cell)) if repr(float(cell)) == cell else cell
+    except ValueError:
+        return cell
 
 
 def _reads_as_number(word: str) -> bool:

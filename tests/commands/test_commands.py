@@ -51,7 +51,7 @@ def test_fit_predict_inspect(options, iris, tmp_path, capsys):
     assert "whole and well-formed" in printed
     assert "classes setosa, versicolor, virginica" in printed
     found = pd.read_parquet(tmp_path / "out")
-    np.testing.assert_array_equal(found["id"], range(150))
+    assert list(found["id"]) == [str(i) for i in range(150)], "of text files the text is carried along"
     assert np.mean(found["class"] == found["species"]) > 0.85
     loaded = ju.load(model)
     np.testing.assert_array_equal(found["class"], loaded.predict(pd.read_csv(iris)[list(loaded.feature_names_in_)]))
@@ -97,11 +97,16 @@ def test_dates_are_refused_with_something_to_do(estimator, tmp_path, capsys):
         (["fit", "DATA", "--output", "m"], "--target"),
         (["fit", "DATA", "--target", "kind", "--output", "m"], "no column 'kind'"),
         (["fit", "DATA", "--target", "id", "--output", "m"], r"\['species'\].*hold no numbers"),
+        (["fit", "DATA", "--target", "id", "--drop", "id", "--output", "m"], "--drop names the target"),
         (["fit", "nowhere.csv", "--target", "id", "--output", "m"], "does not exist"),
         (["predict", "nowhere", "DATA", "--output", "o"], "nowhere"),
         (["predict", "DATA", "DATA", "--output", "o"], "no file that jaxunc.save wrote"),
         (["inspect", "DATA"], "no file that jaxunc.save wrote"),
         (["predict", "m", "DATA", "--output", "o", "--s", "much"], "is no number"),
+        (["predict", "m", "DATA", "--output", "o", "--chunk-rows", "0"], "chunk_rows=0 must be an integer of 1"),
+        (["fit", "DATA", "--target", "species", "--output", "DATA"], "--output=.* is the file .*, which is read"),
+        (["fit", "--import", "DATA", "--trust", "--output", "DATA"], "is the file .*, which is read"),
+        (["predict", "DATA", "DATA", "--output", "DATA"], "is a file; name a folder"),
     ],
 )
 def test_errors_are_one_line(arguments, match, iris, tmp_path, capsys, monkeypatch):
@@ -112,3 +117,37 @@ def test_errors_are_one_line(arguments, match, iris, tmp_path, capsys, monkeypat
     assert printed.count("\n") == 1
     assert printed.startswith("jaxunc: error: ")
     assert re.search(match, printed)
+
+
+@pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
+def test_a_link_to_the_data_is_not_overwritten(link, iris, tmp_path, capsys):
+    before = iris.read_bytes()
+    output = tmp_path / "model"
+    getattr(output, link)(iris)
+    with pytest.raises(SystemExit, match="2"):
+        fit(iris, output)
+    assert "which is read" in capsys.readouterr().err
+    assert iris.read_bytes() == before
+
+
+ROWS = pd.DataFrame(
+    {"size": np.arange(40.0), "flag": [True, None, False, True] * 10, "y": [0, 1, 1, None, 1, 0, 0, None] * 5}
+)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_rows_without_a_class_are_left_out_and_counted(kind, tmp_path, capsys):
+    """Integers with a gap are integers; booleans with one are numbers to scikit-learn's trees."""
+    path, model = tmp_path / f"t.{kind}", tmp_path / "model"
+    ROWS.to_csv(path, index=False) if kind == "csv" else ROWS.to_parquet(path)
+    options = ["--forest", "single-tree", "--combiner", "mean", "--leaf-size", "8"]
+    main(["fit", str(path), "--target", "y", "--output", str(model), *options])
+    printed = capsys.readouterr()
+    assert "10 of 40 rows have no 'y' (first in row 4) and are left out" in printed.err
+    assert "classes 0, 1;" in printed.out
+    main(["predict", str(model), str(path), "--output", str(tmp_path / "out"), "--keep", "y"])
+    assert not capsys.readouterr().err, "no progress goes into a log"
+    frame = pd.DataFrame({"size": ROWS["size"], "flag": ROWS.flag.astype(float)})
+    found = pd.read_parquet(tmp_path / "out")
+    np.testing.assert_array_equal(found["class"], ju.load(model).predict(frame))
+    assert found["class"].dtype == np.int64

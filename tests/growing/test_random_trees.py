@@ -299,7 +299,9 @@ def test_booleans_say_of_numbers_that_they_are_codes():
     frame = pandas.DataFrame(X, columns=list("abcd")).assign(b=np.array(list("pqrs"))[X[:, 1].astype(int)])
     sample = encode(frame, y, nominal, None, "error")
     levels = Levels(("p", "q", "r", "s"), False)
-    assert sample.columns == Columns(4, ("a", "b", "c", "d"), tuple(nominal.tolist()), (None, levels, None, None))
+    assert sample.columns == Columns(
+        4, ("a", "b", "c", "d"), tuple(nominal.tolist()), (None, levels, None, None), (False,) * 4
+    )
     same = encode(X, y, nominal, None, "error")
     np.testing.assert_array_equal(sample.boundaries, same.boundaries)
     np.testing.assert_array_equal(sample.data.keys, same.data.keys)

@@ -95,6 +95,13 @@ def test_labels_of_whole_numbers_have_no_decimals(write):
     assert table.class_labels == ("1", "2")
 
 
+def test_rows_without_a_class_are_left_out_and_counted(write):
+    table = report.read_table(write("t.csv", ROWS + "1,2,\n3,4,NA\n"), "y")
+    assert len(table.y) == 40
+    assert table.class_labels == ("0", "1"), "integers with a gap stay integers"
+    assert "2 of 42 rows have no 'y' (first in row 41)" in table.notes[0]
+
+
 def test_many_whole_numbers_may_be_classes(write):
     rows = "".join(f"{i},{i % 25}\n" for i in range(500))
     assert len(report.read_table(write("t.csv", "a,y\n" + rows), "y").class_labels) == 25
@@ -113,7 +120,7 @@ REFUSED = {
     "spreadsheet": ("t.xlsx", b"PK", "y", ["has the ending '.xlsx'", ".parquet"]),
     "no target": ("t.csv", ROWS, None, ["--target is missing", "'a', 'b', 'y'", "add --target 'y'"]),
     "unknown target": ("t.csv", ROWS, "Y", ["--target='Y' is no column", "Did you mean 'y'?", "'a', 'b', 'y'"]),
-    "target with gaps": ("t.csv", ROWS + "1,2,\n3,4,NA\n", "y", ["missing in 2 of 42 rows", "first in row 41"]),
+    "target all missing": ("t.csv", "a,b,y\n1,2,\n3,4,NA\n", "y", ["missing in all 2 rows", "another column"]),
     "constant target": ("t.csv", "a,y\n1,x\n2,x\n", "y", ["same value 'x' in all 2 rows", "two classes"]),
     "quantity": (
         "t.csv",

@@ -104,6 +104,19 @@ def test_documents(change, match, originals, tmp_path):
         ju.load(tmp_path / "x")
 
 
+def test_columns_of_the_first_versions(originals, tmp_path):
+    """They did not say how cells of text files are read."""
+
+    def older(document):
+        columns = document["object"]["fields"]["trees"]["fields"]["columns"]["fields"]
+        del columns["boolean"], columns["missing_words"]
+
+    (tmp_path / "x").write_bytes(_changed(originals["forest"], older))
+    columns = ju.load(tmp_path / "x").trees.columns
+    assert columns.boolean is None
+    assert columns.missing_words == ju.tables.MISSING_WORDS
+
+
 def test_a_node_nested_without_end(originals, tmp_path):
     def nest(document):
         for _ in range(200):

@@ -15,8 +15,9 @@ import pyarrow.parquet as parquet
 import pytest
 
 import jaxunc as ju
-from jaxunc.streaming import predict_files
+from jaxunc.streaming import _lock, predict_files
 from tests._exhaustive import a_few_of
+from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
 OPTIONS = {"keep": ["id"], "outputs": ["class", "probability", "set", "trees_polled"], "chunk_rows": 16}
@@ -109,14 +110,124 @@ def test_csv(saved, model, frame, tmp_path):
 def test_an_unreadable_file_in_the_middle(saved, data, frame, tmp_path):
     folder = tmp_path / "data"
     shutil.copytree(data, folder)
-    good = (folder / "c.parquet").read_bytes()
+    good = (folder / "b.parquet").read_bytes()
     (folder / "b.parquet").write_bytes(b"PAR1 this is no Parquet PAR1")
     with pytest.raises(ValueError, match=r"b\.parquet cannot be read"):
         predict_files(saved, folder, tmp_path / "out", **OPTIONS)
     assert len(answers(tmp_path / "out")) == 430, "what came before it is kept"
+    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "out").glob("part-*")}
     (folder / "b.parquet").write_bytes(good)
+    predict_files(saved, folder, tmp_path / "out", **OPTIONS)
+    assert before == {file: file.stat().st_mtime_ns for file in before}, "finished parts are kept"
+    predict_files(saved, folder, tmp_path / "whole", **OPTIONS)
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+def test_a_file_that_is_replaced_is_scored_anew(saved, data, frame, tmp_path):
+    folder = tmp_path / "data"
+    shutil.copytree(data, folder)
+    predict_files(saved, folder, tmp_path / "out", **OPTIONS)
+    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "out").glob("part-00002-*")}
+    frame[100:250].assign(id=range(5000, 5150)).to_parquet(folder / "a.parquet")
+    predict_files(saved, folder, tmp_path / "out", **OPTIONS)
+    assert before == {file: file.stat().st_mtime_ns for file in before}
+    assert list(answers(tmp_path / "out")["id"]) == [*range(5000, 5150), *range(430, 1000)]
+    (folder / "d.parquet").write_bytes((folder / "a.parquet").read_bytes())
     with pytest.raises(ValueError, match="another run: it differs in inputs"):
         predict_files(saved, folder, tmp_path / "out", **OPTIONS)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "arrow"])
+def test_no_rows_leave_a_schema(kind, saved, data, frame, tmp_path):
+    empty = frame[:0].assign(id=np.arange(0))
+    {"parquet": empty.to_parquet, "csv": lambda path: empty.to_csv(path, index=False), "arrow": empty.to_feather}[kind](
+        tmp_path / f"x.{kind}"
+    )
+    manifest = predict_files(saved, tmp_path / f"x.{kind}", tmp_path / "out", **OPTIONS)
+    assert manifest["rows"] == 0
+    found = parquet.read_table(tmp_path / "out" / "part-00000-00000.parquet")
+    predict_files(saved, data, tmp_path / "full", **OPTIONS)
+    full = parquet.read_schema(tmp_path / "full" / "part-00000-00000.parquet").remove_metadata()
+    own = found.schema.remove_metadata()
+    assert own == full if kind != "csv" else own.names == full.names
+    before = contents(tmp_path / "out")
+    predict_files(saved, tmp_path / f"x.{kind}", tmp_path / "out", **OPTIONS)
+    assert contents(tmp_path / "out") == before
+
+
+HOLDING = """
+import sys, time
+from pathlib import Path
+from jaxunc.streaming._lock import locked
+with locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_second_run_waits_for_the_first(saved, data, tmp_path):
+    (tmp_path / "out").mkdir()
+    other = subprocess.Popen([sys.executable, "-c", HOLDING, str(tmp_path / "out")], stdout=subprocess.PIPE)
+    try:
+        assert other.stdout.readline() == b"held\n"
+        (tmp_path / "out" / ".part-00000-00000.parquet.77").write_bytes(b"half a part")
+        with pytest.raises(OSError, match="another run is writing to"):
+            predict_files(saved, data, tmp_path / "out", **OPTIONS)
+        assert (tmp_path / "out" / ".part-00000-00000.parquet.77").exists(), "parts of the other run are left alone"
+    finally:
+        other.kill()
+        other.communicate()
+    assert (tmp_path / "out" / ".lock").exists(), "a run that is killed leaves its file"
+    predict_files(saved, data, tmp_path / "out", **OPTIONS)
+    assert not list((tmp_path / "out").glob(".*")), "which holds up nobody, and goes"
+
+
+def test_file_systems_without_locks(tmp_path, monkeypatch):
+    def none(handle):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(_lock, "_lock", none)
+    with pytest.warns(UserWarning, match="cannot be locked"), _lock.locked(tmp_path):
+        pass
+
+
+def test_outputs_within_the_data(saved, data, tmp_path):
+    shutil.copytree(data, tmp_path / "data")
+    (tmp_path / "link").symlink_to(tmp_path / "data")
+    for output in (tmp_path / "data" / "out", tmp_path / "link" / "deep" / "out"):
+        with pytest.raises(ValueError, match="lies within the data"):
+            predict_files(saved, tmp_path / "data", output)
+        assert not output.exists()
+    for output in (tmp_path / "data", tmp_path / "link", tmp_path):
+        with pytest.raises(ValueError, match="holds data that are to be scored"):
+            predict_files(saved, tmp_path / "data", output)
+    with pytest.raises(ValueError, match="is a file; name a folder"):
+        predict_files(saved, data, saved)
+
+
+@pytest.mark.parametrize("chunk_rows", [0, -3, 1.5, True, "7"])
+def test_chunks_of_no_rows(chunk_rows, saved, data, tmp_path):
+    with refuses(ValueError, r"chunk_rows=.* must be an integer of 1 at least"):
+        predict_files(saved, data, tmp_path / "out", chunk_rows=chunk_rows)
+    assert not (tmp_path / "out").exists()
+
+
+KEPT = "id,long,amount,word,length,count,colour,is_old\n" + "".join(
+    f"0000{i},{i}{'7' * 24},{i}.10,{word},{i}.50,3,red,true\n" for i, word in enumerate(["NA", "", "null", "a b", "01"])
+)
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_kept_columns_pass_as_they_are(form, saved, tmp_path):
+    (tmp_path / "x.csv").write_text(KEPT)
+    keep = ["id", "long", "amount", "word", "length", "is_old"]
+    predict_files(saved, tmp_path / "x.csv", tmp_path / "out", keep=keep, outputs=["class"], file_format=form)
+    if form == "csv":
+        found = pd.read_csv(tmp_path / "out" / "part-00000-00000.csv", dtype=str, keep_default_na=False)
+    else:
+        found = pd.read_parquet(tmp_path / "out").fillna("")
+    expected = pd.read_csv(tmp_path / "x.csv", dtype=str, keep_default_na=False)
+    pd.testing.assert_frame_equal(found[keep], expected[keep], check_dtype=False)
 
 
 def test_outputs_of_other_runs(saved, data, tmp_path):

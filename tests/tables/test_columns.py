@@ -38,6 +38,7 @@ def test_a_frame():
         ("number", "grade", "word", "flag", "when"),
         (False, True, True, False, False),
         (None, GRADE, WORD, None, None),
+        (False, False, False, True, False),
     )
     assert columns.is_nominal.tolist() == [False, True, True, False, False]
     assert holds_numbers(SHOP).tolist() == [True, False, False, True, False]
@@ -53,7 +54,7 @@ def test_columns_by_name_position_or_flag(nominal):
 @pytest.mark.parametrize("nominal", [None, [], ()], ids=str)
 def test_no_column_is_nominal(nominal):
     columns = fit_columns(SHOP, nominal)
-    assert columns == Columns(5, tuple(SHOP.columns))
+    assert columns == Columns(5, tuple(SHOP.columns), boolean=(False, False, False, True, False))
     assert not columns.is_nominal.any()
 
 
@@ -157,6 +158,6 @@ def test_copied_and_sent_to_another_process():
     assert columns.lookups
     assert copy.deepcopy(columns) == pickle.loads(pickle.dumps(columns)) == columns
     code = "import pickle, sys; c = pickle.loads(sys.stdin.buffer.read()); print(hash(c) == hash(c.of_codes()))"
-    code = code.replace("c.of_codes()", "type(c)(c.number, c.names, c.nominal, c.levels)")
+    code = code.replace("c.of_codes()", "type(c)(c.number, c.names, c.nominal, c.levels, c.boolean)")
     done = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(columns), capture_output=True, check=False)
     assert done.stdout.strip() == b"True", done.stderr

@@ -1,0 +1,47 @@
+"""Files of data: one reader for all who fit, compare and predict.
+
+What a column of a text file holds is found once, by all its cells, when a model is fitted (`read_table`). Later files
+are read by what the model knows of its columns (`file_chunks`): numbers, booleans or words, and which words mean a
+missing value. Nothing is guessed again.
+"""
+
+from ._chunks import chunks_of, file_chunks, laid_out, no_rows, split
+from ._formats import (
+    ARROW,
+    CSV,
+    FORMATS,
+    PARQUET,
+    check_overwrites_nothing,
+    data_file,
+    data_files,
+    format_of,
+    is_same_file,
+    is_within,
+    nearest,
+)
+from ._table import as_frame, known_rows, read_table
+from ._wanted import Chunk, Wanted
+
+__all__ = [
+    "ARROW",
+    "CSV",
+    "FORMATS",
+    "PARQUET",
+    "Chunk",
+    "Wanted",
+    "as_frame",
+    "check_overwrites_nothing",
+    "chunks_of",
+    "data_file",
+    "data_files",
+    "file_chunks",
+    "format_of",
+    "is_same_file",
+    "is_within",
+    "known_rows",
+    "laid_out",
+    "nearest",
+    "no_rows",
+    "read_table",
+    "split",
+]

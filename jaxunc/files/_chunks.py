@@ -1,0 +1,156 @@
+"""Rows of files, folders, frames and arrays, chunk by chunk, as a model reads them."""
+
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
+from ._csv import csv_rows
+from ._formats import UnreadableError, data_files, format_of
+from ._wanted import Chunk, Wanted
+
+FAULTS = (UnreadableError, pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, EOFError, zlib.error)
+"""What may go wrong with a file."""
+_RAGGED = re.compile(r"Expected (\d+) columns?, got (\d+)")
+
+
+def chunks_of(source: Any, wanted: Wanted, chunk_rows: int) -> Iterator[Chunk]:
+    """All rows of any source; only the last chunk of a file, or of data in memory, is smaller."""
+    if isinstance(source, str | Path) or _are_paths(source):
+        for file in data_files(source):
+            yield from file_chunks(file, wanted, chunk_rows)
+        return
+    rows = (laid_out(table, wanted, "the data") for table in _of_memory(source))
+    for table in rechunked(rows, chunk_rows):
+        yield split(table, wanted, "the data")
+
+
+def file_chunks(file: Path, wanted: Wanted, chunk_rows: int, skip: int = 0) -> Iterator[Chunk]:
+    """The rows of a file after the first ``skip``; raises a ValueError that names it."""
+    form = format_of(file)
+    read = {"Parquet": partial(_parquet_rows, n_rows=chunk_rows), "CSV": csv_rows, "Arrow": _arrow_rows}[str(form)]
+    with reading(file):
+        for table in rechunked(read(file, wanted, skip=skip), chunk_rows):
+            yield split(table, wanted, str(file), are_cells=form == "CSV")
+
+
+def no_rows(file: Path, wanted: Wanted) -> Chunk:
+    """A chunk without rows, with the columns and types of a file."""
+    if format_of(file) == "CSV":
+        schema = pa.schema([(name, pa.string()) for name in wanted.keep])
+        return Chunk(pa.table({}), schema.empty_table(), str(file), are_cells=True)
+    with reading(file):
+        schema = parquet.read_schema(file) if format_of(file) == "Parquet" else _arrow_schema(file)
+        return split(laid_out(schema.empty_table(), wanted, str(file)), wanted, str(file))
+
+
+@contextmanager
+def reading(file: Path) -> Iterator[None]:
+    """Makes of whatever goes wrong with a file a ValueError that names it."""
+    try:
+        yield
+    except FAULTS as error:
+        raise ValueError(f"{file} cannot be read: {reason_of(error)}") from error
+
+
+def reason_of(error: BaseException) -> str:
+    """What went wrong with a file, in a line."""
+    reason = " ".join(str(error).split()).rstrip(".")[:300]
+    if ragged := _RAGGED.search(reason):
+        return f"a row has {ragged[2]} cells, but the first line has {ragged[1]} names ({reason})"
+    return "it is not UTF-8 text; save it as UTF-8" if "UTF8" in reason else reason
+
+
+def laid_out(table: pa.Table, wanted: Wanted, where: str) -> pa.Table:
+    """A table's columns by their places: those of the model, then those that are carried along."""
+    names = table.schema.names
+    places = [names.index(name) for name in (*wanted.names(names, where), *wanted.keep)]
+    return table.select(places)
+
+
+def split(table: pa.Table, wanted: Wanted, where: str, *, are_cells: bool = False) -> Chunk:
+    """What is laid out, as a chunk."""
+    number = wanted.columns.number
+    return Chunk(table.select(range(number)), table.select(range(number, table.num_columns)), where, are_cells)
+
+
+def rechunked(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
+    """The same rows, so many at a time."""
+    waiting, number = [], 0
+    for table in tables:
+        start = 0
+        while number + table.num_rows - start >= rows:
+            piece = table.slice(start, rows - number)
+            start += piece.num_rows
+            yield pa.concat_tables([*waiting, piece]).combine_chunks()
+            waiting, number = [], 0
+        if start < table.num_rows:
+            waiting.append(table.slice(start))
+            number += waiting[-1].num_rows
+    if number:
+        yield pa.concat_tables(waiting).combine_chunks()
+
+
+def _parquet_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[pa.Table]:
+    with parquet.ParquetFile(file) as opened:
+        names = [*wanted.names(opened.schema_arrow.names, str(file)), *wanted.keep]
+        sizes = [opened.metadata.row_group(i).num_rows for i in range(opened.metadata.num_row_groups)]
+        first = 0
+        while first < len(sizes) and sizes[first] <= skip:
+            skip -= sizes[first]
+            first += 1
+        groups = list(range(first, len(sizes)))
+        for batch in opened.iter_batches(n_rows, row_groups=groups, columns=list(dict.fromkeys(names))):
+            skipped = min(skip, batch.num_rows)
+            skip -= skipped
+            yield laid_out(pa.Table.from_batches([batch.slice(skipped)]), wanted, str(file))
+
+
+def _arrow_rows(file: Path, wanted: Wanted, skip: int) -> Iterator[pa.Table]:
+    with pa.memory_map(str(file)) as stream:
+        opened = pa.ipc.open_file(stream)
+        for i in range(opened.num_record_batches):
+            batch = opened.get_batch(i)
+            skipped = min(skip, batch.num_rows)
+            skip -= skipped
+            yield laid_out(pa.Table.from_batches([batch.slice(skipped)]), wanted, str(file))
+
+
+def _arrow_schema(file: Path) -> pa.Schema:
+    with pa.memory_map(str(file)) as stream:
+        return pa.ipc.open_file(stream).schema
+
+
+def _are_paths(source: Any) -> bool:
+    return isinstance(source, list | tuple) and bool(source) and all(isinstance(one, str | Path) for one in source)
+
+
+def _of_memory(source: Any) -> Iterator[pa.Table]:
+    """Arrow, pandas, NumPy, or an iterable of such."""
+    if isinstance(source, pa.Table):
+        yield source
+    elif isinstance(source, pa.RecordBatch):
+        yield pa.Table.from_batches([source])
+    elif hasattr(source, "iloc"):
+        yield pa.Table.from_pandas(source, preserve_index=False)
+    elif hasattr(source, "to_batches"):  # a dataset of Arrow
+        for batch in source.to_batches():
+            yield pa.Table.from_batches([batch])
+    elif hasattr(source, "dtype"):
+        if getattr(source, "ndim", 0) != 2:
+            raise ValueError(f"an array of shape {source.shape} is no table; pass (instances, features).")
+        yield pa.table({str(j): source[:, j] for j in range(source.shape[1])})
+    elif isinstance(source, Iterable) and not isinstance(source, str | bytes | dict):
+        for part in source:
+            yield from _of_memory(part)
+    else:
+        raise TypeError(
+            f"source is a {type(source).__name__}; pass a file, a folder, a list of files, an Arrow table, reader or "
+            "dataset, a pandas frame, an array, or an iterable of such."
+        )

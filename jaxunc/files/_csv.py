@@ -1,0 +1,156 @@
+"""Text files as Arrow tables: each column as the model knows it, or as what all its cells are."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.csv as arrow_csv
+
+from jaxunc.tables import MISSING_WORDS
+
+from ._cells import Kind, NumberReader, typed
+from ._dialect import Dialect, opened_by_arrow, read_dialect
+from ._wanted import Wanted, check_distinct
+
+compute: Any = pyarrow.compute
+BLOCK_BYTES = 2**24
+"""Of a file, read at a time."""
+PEEK_BYTES = 2**20
+"""Read to see how columns may be read quickly."""
+
+
+def csv_table(file: Path) -> pa.Table:
+    """A whole file, each column as what all its cells are; raises a ValueError or an error of Arrow."""
+    dialect = read_dialect(file)
+    check_distinct(dialect.names)
+    if not dialect.has_rows:
+        return pa.table({name: pa.array([], pa.float64()) for name in dialect.names})
+    types = dict.fromkeys(dialect.names, pa.string())
+    with opened_by_arrow(file) as stream:
+        texts = arrow_csv.read_csv(stream, **_options(dialect, dialect.names, types, has_long_cells=True))
+    commas = dialect.may_have_decimal_commas
+    return pa.table({name: typed(texts[name], MISSING_WORDS, may_have_commas=commas) for name in dialect.names})
+
+
+def csv_rows(file: Path, wanted: Wanted, skip: int) -> Iterator[pa.Table]:
+    """The rows after the first ``skip``, block by block, each column as the model's is, carried ones as they stand.
+
+    Arrow makes numbers while it reads, which is quick. Once it meets what only `NumberReader` understands (booleans,
+    decimal commas, spaces) or line ends within quotes, the rest of the file is read as text and converted here. Numbers
+    are the same either way.
+    """
+    reader = _RowReader(file, wanted)
+    done = 0
+    try:
+        for rows in reader.quickly():
+            done += rows.num_rows
+            yield rows.slice(max(0, rows.num_rows - max(0, done - skip)))
+        return
+    except pa.ArrowInvalid:
+        skip = max(skip, done)
+    done = 0
+    for rows in reader.carefully():
+        done += rows.num_rows
+        yield rows.slice(max(0, rows.num_rows - max(0, done - skip)))
+
+
+class _RowReader:
+    """Reads blocks of a file, and lays their columns out: those of the model, then those that are carried along."""
+
+    def __init__(self, file: Path, wanted: Wanted):
+        self._file, self._wanted = file, wanted
+        self._dialect = read_dialect(file)
+        self._features = wanted.names(self._dialect.names, str(file))
+        levels = wanted.columns.levels or (None,) * len(self._features)
+        self._are_words = [own is not None and all(isinstance(one, str | bool) for one in own.values) for own in levels]
+
+    def quickly(self) -> Iterator[pa.Table]:
+        """Numbers made by Arrow; an error of Arrow where a cell is none to it."""
+        types, seem_boolean = {}, self._that_seem_boolean()
+        for j, name in enumerate(self._features):
+            is_boolean = self._kind(j) == "boolean" or name in seem_boolean
+            types[name] = pa.string() if self._are_words[j] else pa.bool_() if is_boolean else pa.float64()
+        types |= dict.fromkeys(self._wanted.keep, pa.string())
+        return self._laid_out(types, self._readers(), has_long_cells=False)
+
+    def carefully(self) -> Iterator[pa.Table]:
+        """All is read as text, and numbers are made here."""
+        types = dict.fromkeys([*self._features, *self._wanted.keep], pa.string())
+        return self._laid_out(types, self._readers(), has_long_cells=True)
+
+    def _laid_out(self, types: dict, readers: list[NumberReader], *, has_long_cells: bool) -> Iterator[pa.Table]:
+        for block in self._blocks(types, has_long_cells=has_long_cells):
+            columns = []
+            for j, name in enumerate(self._features):
+                column = block.column(name)
+                if not self._are_words[j] and not pa.types.is_float64(column.type):
+                    is_text = pa.types.is_string(column.type)
+                    column = readers[j](column) if is_text else column.cast(pa.float64())
+                columns.append(column)
+            columns += [_without_empty_cells(block.column(name)) for name in self._wanted.keep]
+            yield pa.table(columns, names=[*self._features, *self._wanted.keep])
+
+    def _blocks(self, types: dict, *, has_long_cells: bool) -> Iterator[pa.RecordBatch]:
+        if not self._dialect.has_rows:
+            yield pa.RecordBatch.from_pylist([], schema=pa.schema(types))
+            return
+        options = _options(self._dialect, list(types), types, self._missing_words, has_long_cells=has_long_cells)
+        with opened_by_arrow(self._file) as stream, arrow_csv.open_csv(stream, **options) as reader:
+            yield from reader
+
+    def _readers(self) -> list[NumberReader]:
+        commas = self._dialect.may_have_decimal_commas
+        return [
+            NumberReader(name, self._kind(j), self._missing_words, may_have_commas=commas)
+            for j, name in enumerate(self._features)
+        ]
+
+    def _kind(self, j: int) -> Kind:
+        columns = self._wanted.columns
+        if columns.boolean is None or (columns.levels is not None and columns.levels[j] is not None):
+            return "either"
+        return "boolean" if columns.boolean[j] else "number"
+
+    @property
+    def _missing_words(self) -> tuple[str, ...]:
+        return self._wanted.columns.missing_words
+
+    def _that_seem_boolean(self) -> set[str]:
+        """Of columns that may hold both: those of booleans in the first rows. No answer depends on it, only speed."""
+        names = [name for j, name in enumerate(self._features) if self._kind(j) == "either" and not self._are_words[j]]
+        if not names or not self._dialect.has_rows:
+            return set()
+        options = _options(self._dialect, names, {}, self._missing_words, has_long_cells=False, block=PEEK_BYTES)
+        try:
+            with opened_by_arrow(self._file) as stream, arrow_csv.open_csv(stream, **options) as reader:
+                return {field.name for field in reader.schema if pa.types.is_boolean(field.type)}
+        except pa.ArrowInvalid:
+            return set()
+
+
+def _options(
+    dialect: Dialect,
+    names: Sequence[str],
+    types: dict,
+    missing_words: Sequence[str] = (),
+    *,
+    has_long_cells: bool,
+    block: int = BLOCK_BYTES,
+) -> dict[str, Any]:
+    return {
+        "read_options": arrow_csv.ReadOptions(
+            block_size=block, column_names=list(dialect.names), skip_rows=dialect.skipped_lines
+        ),
+        "parse_options": arrow_csv.ParseOptions(delimiter=dialect.separator, newlines_in_values=has_long_cells),
+        "convert_options": arrow_csv.ConvertOptions(
+            column_types=types, include_columns=list(names), null_values=list(missing_words), strings_can_be_null=False
+        ),
+    }
+
+
+def _without_empty_cells(column: Any) -> Any:
+    """Texts as they stand; null where nothing stands."""
+    is_empty = compute.equal(column, "")
+    return compute.if_else(is_empty, pa.scalar(None, pa.string()), column) if compute.any(is_empty).as_py() else column

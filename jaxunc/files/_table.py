@@ -1,0 +1,94 @@
+"""A whole file, to fit on: its columns as what they hold, and the rows whose class is known."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.parquet as parquet
+
+from ._chunks import FAULTS, reason_of
+from ._csv import csv_table
+from ._formats import FORMATS, UnreadableError, format_of
+from ._wanted import check_distinct, is_index
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+compute: Any = pyarrow.compute
+
+
+def read_table(path: Path) -> pa.Table:
+    """All rows of a file that exists; raises a ValueError that says what is wrong with it.
+
+    Cells of text files are booleans, integers, numbers or words, by what all cells of their column are, and null where
+    they mean a missing value. Other files have types of their own.
+    """
+    form = format_of(path)
+    try:
+        if path.stat().st_size == 0:
+            raise UnreadableError("it is empty")
+        table = _without_index({"CSV": csv_table, "Parquet": _parquet_table, "Arrow": _arrow_table}[str(form)](path))
+        check_distinct(table.schema.names)
+        if not table.num_rows or not table.num_columns:
+            raise UnreadableError(f"it has {table.num_rows} rows and {table.num_columns} columns")
+        return table
+    except (*FAULTS, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"DATA={str(path)!r} cannot be read as {form}: {reason_of(error)}. Pass {FORMATS}, with rows."
+        ) from error
+
+
+def known_rows(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:
+    """The rows whose target is known, and in words how many are not.
+
+    Whole floats become integers: a column of integers that has a gap is often kept as one of floats. Raises a
+    ValueError if no target is known.
+    """
+    missing = compute.is_null(table.column(target), nan_is_null=True)
+    n_missing = compute.sum(missing).as_py()
+    if n_missing == table.num_rows:
+        raise ValueError(f"--target={target!r} is missing in all {n_missing} rows; choose another column.")
+    said = None
+    if n_missing:
+        first = compute.index(missing, True).as_py() + 1
+        said = (
+            f"{n_missing} of {table.num_rows} rows have no {target!r} (first in row {first}) and are left out. If a "
+            "text that reads as missing is a class (empty cells, '?', 'NA', 'None', 'null', 'nan' and the like), "
+            "rename it."
+        )
+        table = table.filter(compute.invert(missing))
+    column = table.column(target)
+    if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
+        values = column.cast(pa.float64()).to_numpy()
+        if np.all(values == np.rint(values)) and np.abs(values).max() < 2**53:
+            table = table.set_column(table.schema.get_field_index(target), target, pa.array(values.astype(np.int64)))
+    return table, said
+
+
+def as_frame(table: pa.Table) -> "pd.DataFrame":
+    """A table as a pandas frame. Numbers with gaps are floats, booleans with gaps objects, as pandas reads them.
+
+    Raises a ValueError for columns of lists.
+    """
+    for i, field in enumerate(table.schema):
+        if pa.types.is_nested(field.type):
+            raise ValueError(f"the column {field.name!r} of DATA holds {field.type}; give each part its own column.")
+        if pa.types.is_decimal(field.type) or pa.types.is_null(field.type):
+            table = table.set_column(i, field.name, table.column(i).cast(pa.float64()))
+    return table.to_pandas(ignore_metadata=True)
+
+
+def _parquet_table(path: Path) -> pa.Table:
+    with parquet.ParquetFile(path) as opened:
+        return opened.read()
+
+
+def _arrow_table(path: Path) -> pa.Table:
+    with pa.memory_map(str(path)) as stream:
+        return pa.ipc.open_file(stream).read_all()
+
+
+def _without_index(table: pa.Table) -> pa.Table:
+    return table.select([i for i, name in enumerate(table.schema.names) if not is_index(name)])

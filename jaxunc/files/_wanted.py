@@ -1,0 +1,72 @@
+"""Which columns of data a model reads, and rows with these columns."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from jaxunc.tables import Columns
+
+from ._formats import UnreadableError
+
+
+class Chunk(NamedTuple):
+    """Rows of data, split into what the model reads and what is carried along."""
+
+    features: pa.Table
+    """The model's columns, in its order."""
+    kept: pa.Table
+    where: str
+    """What messages call the data."""
+    are_cells: bool = False
+    """Whether strings are cells of a text file."""
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return self.features.num_rows
+
+
+class Wanted(NamedTuple):
+    """Which columns of the data are read."""
+
+    columns: Columns
+    """What the model knows of its own."""
+    features: tuple[str, ...] | None
+    """The names of the model's columns in the data; None: those that it knows, else all that are not kept."""
+    keep: tuple[str, ...]
+    """Columns that are carried along."""
+
+    def names(self, found: Sequence[str], where: str) -> tuple[str, ...]:
+        """The data's columns that the model reads, in its order; raises a ValueError if they are not all there."""
+        try:
+            check_distinct(found)
+        except UnreadableError as error:
+            raise ValueError(f"{where} cannot be read: {error}") from error
+        features = self.features or self.columns.names
+        needed = [*(features or ()), *self.keep]
+        if missing := [name for name in needed if name not in set(found)]:
+            raise ValueError(
+                f"{where} lacks the columns {missing[:5]} ({len(missing)} in all); it has {list(found)[:10]}. Further "
+                "columns and their order do not matter."
+            )
+        if features is None:
+            features = tuple(name for name in found if name not in set(self.keep) and not is_index(name))
+        if len(features) != self.columns.number:
+            raise ValueError(
+                f"{where} has {len(features)} columns for the model's {self.columns.number}, which knows no names: "
+                "name those to read with features, in the order of training, or those to carry along with keep."
+            )
+        return tuple(features)
+
+
+def check_distinct(names: Sequence[str]) -> None:
+    """Raise an UnreadableError if two columns have the same name."""
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if list(names).count(name) > 1})
+        raise UnreadableError(f"several columns are named {', '.join(map(repr, twice[:5]))}; give each its own name")
+
+
+def is_index(name: str) -> bool:
+    """Whether a column is the index of a pandas frame that had no name: no part of its data."""
+    return name.startswith("__index_level_") and name.endswith("__")
