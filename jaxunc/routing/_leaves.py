@@ -45,7 +45,9 @@ def refuse_average(forest: Forest) -> None:
         )
 
 
-def planned_leaf_counts(forest: Forest, plan: Plan, X, leaves: Array | np.ndarray) -> Num[Array, "instances trees classes"]:
+def planned_leaf_counts(
+    forest: Forest, plan: Plan, X, leaves: Array | np.ndarray
+) -> Num[Array, "instances trees classes"]:
     """`leaf_counts` by a plan that is made already, with missing values, where the leaves are known."""
     if not forest.follows_forks:
         table, code = forest.leaf_rows()

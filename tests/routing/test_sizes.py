@@ -14,7 +14,7 @@ from jaxunc.routing import BoundForest
 from jaxunc.routing._by_rows import ByRows
 from jaxunc.routing._drive import over_rows
 from tests._compilations import compilations
-from tests._forests import toy_data, toy_forest
+from tests._forests import toy_forest
 
 pytestmark = pytest.mark.once
 
@@ -105,15 +105,12 @@ def test_leaves_and_counts(forest):
 def test_leaves_are_those_of_one_program(forest):
     """Cut and padded, or traced as a whole: at the ends of all shapes, and beyond the largest."""
     many = np.tile(X, (20, 1))
+    whole = np.asarray(jax.jit(lambda x: ju.leaf_index(forest, x))(many))
     for n in (0, 1, 8, 9, 64, 65, 256, 257, 1024, 1025, 1537, 2048, 2049, len(many)):
         leaves = ju.leaf_index(forest, many[:n])
-        assert leaves.dtype == np.int32 and leaves.shape == (n, forest.n_trees)
-        if n in (0, 9, 1025):
-            traced = jax.jit(lambda x: ju.leaf_index(forest, x))(many[:n])
-            np.testing.assert_array_equal(leaves, traced)
-        np.testing.assert_array_equal(np.asarray(leaves)[:1500], np.asarray(ju.leaf_index(forest, X))[:n][:1500]) if (
-            n <= MOST
-        ) else np.testing.assert_array_equal(np.asarray(leaves)[-7:], np.asarray(ju.leaf_index(forest, many[n - 7 : n])))
+        assert isinstance(leaves, jax.Array)
+        assert leaves.dtype == np.int32
+        np.testing.assert_array_equal(leaves, whole[:n])
 
 
 def test_votes(forest):
