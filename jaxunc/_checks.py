@@ -3,6 +3,7 @@
 Under a trace values are unknown: each check of a value then passes, and only shapes are checked.
 """
 
+import os
 import sys
 import warnings
 from collections.abc import Hashable
@@ -41,6 +42,39 @@ def warn_of_wrong_jax() -> None:
 
 class FractionsWarning(UserWarning):
     """Rows of counts that all add to 1: class frequencies, it seems, which do not say how many instances there were."""
+
+
+class _Process:
+    """What is known of this process."""
+
+    has_begun = False
+    """Whether this library has put arrays on a device here, or in a process that this one was forked from."""
+    is_forked = False
+    """Whether it was forked from a process where that had been so."""
+
+
+def note_begin() -> None:
+    """Remember that JAX computes in this process: called where forests are made and programs are run."""
+    _Process.has_begun = True
+
+
+def refuse_after_fork() -> None:
+    """Raise a RuntimeError in a process that was forked after JAX had begun to compute, where a program would hang."""
+    if _Process.is_forked:
+        raise RuntimeError(
+            "this process was forked from one in which JAX had begun to compute. JAX's threads stayed there, and a "
+            "program here would wait for them without end. Start workers by multiprocessing.get_context('spawn') or "
+            "'forkserver', or with joblib's backend 'loky'; or fork before a forest is made, loaded or bound."
+        )
+    _Process.has_begun = True
+
+
+def _after_fork() -> None:
+    _Process.is_forked = _Process.has_begun
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def is_concrete(*arrays) -> bool:

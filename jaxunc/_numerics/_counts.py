@@ -40,7 +40,7 @@ def checked_counts(counts) -> Num[Array, "... classes"]:
 
 def counts_dtype(*tables) -> jnp.dtype:
     """The dtype that holds the counts of all of these: that of floats if there are any, else of the widest integers."""
-    dtypes = [jnp.asarray(table).dtype for table in tables]
+    dtypes = [jax.dtypes.canonicalize_dtype(table.dtype) for table in tables]
     if any(jnp.issubdtype(dtype, jnp.floating) for dtype in dtypes):
         return float_dtype(*tables)
     return jnp.dtype(np.result_type(*dtypes))

@@ -5,6 +5,7 @@ Sums over ten thousand trees, and of counts up to 10⁹, stay exact or nearly so
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, UInt32
@@ -12,7 +13,9 @@ from jaxtyping import Array, Float, Int, UInt32
 
 def float_dtype(*arrays) -> jnp.dtype:
     """The dtype to compute in: the arrays' own if they are floats, else the default (float32, or float64 under x64)."""
-    floats = [a.dtype for a in map(jnp.asarray, arrays) if jnp.issubdtype(a.dtype, jnp.floating)]
+    # Of an array's dtype alone: to put one on a device is a program for its shape.
+    found = [jax.dtypes.canonicalize_dtype((a if hasattr(a, "dtype") else jnp.asarray(a)).dtype) for a in arrays]
+    floats = [dtype for dtype in found if jnp.issubdtype(dtype, jnp.floating)]
     return jnp.result_type(*floats) if floats else jnp.result_type(float)
 
 

@@ -9,7 +9,7 @@ from jaxunc._checks import as_weights, distinct_labels
 from jaxunc.forest import Forest, Trees
 from jaxunc.forest._distinct import distinct_counts, narrowest_counts, padded_table
 from jaxunc.forest._forks import counts_of_forks
-from jaxunc.routing._index import planned_leaf_index
+from jaxunc.routing._index import leaf_index_on_host
 from jaxunc.routing._mask import as_mask
 from jaxunc.routing._plan import make_plan
 from jaxunc.tables import as_instances
@@ -76,6 +76,7 @@ def recount(
     if len(labels) != n:
         raise ValueError(f"y has {len(labels)} labels for {n} instances; pass one label per instance.")
     tree_mask = as_mask(tree_mask, n, trees.n_trees)
+    tree_mask = None if tree_mask is None else np.asarray(tree_mask)
     weights = as_weights(sample_weight, n)
     total = np.bincount(labels, weights=weights, minlength=n_classes)
     if not total.sum() > 0:
@@ -131,11 +132,11 @@ def _counted(trees: Trees, values, leaves, labels, weights, tree_mask, n_classes
         part = slice(start, start + CHUNK)
         if leaves is None:
             plan = plan or make_plan(trees, missing=True)
-            here = np.asarray(planned_leaf_index(trees, plan, jnp.asarray(values[part])))
+            here = leaf_index_on_host(trees, plan, values[part])
         else:
             here = leaves[part]
         cells, own = here * n_classes + labels[part, None], weights[part]
         for tree in range(trees.n_trees):
-            counted = own if tree_mask is None else own * np.asarray(tree_mask[part, tree])
+            counted = own if tree_mask is None else own * tree_mask[part, tree]
             counts[tree] += np.bincount(cells[:, tree], weights=counted, minlength=counts.shape[1])
     return counts.reshape(trees.n_trees, trees.n_nodes, n_classes)

@@ -51,6 +51,11 @@ def padded_table(table: np.ndarray):
 
 
 def narrowest_counts(table: np.ndarray) -> jnp.ndarray:
-    """Integer counts as int32 where they fit, others as floats."""
+    """Counts on the device, in `narrowest_dtype`."""
+    return jnp.asarray(table, narrowest_dtype(table))
+
+
+def narrowest_dtype(table: np.ndarray) -> np.dtype:
+    """int32 for integer counts where they fit, else that of floats."""
     integral = np.all(table == np.rint(table)) and table.max(initial=0) < 2**31
-    return jnp.asarray(table, jnp.int32 if integral else jnp.result_type(float))
+    return np.dtype(np.int32) if integral else jnp.result_type(float)

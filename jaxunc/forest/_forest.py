@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int32, Num
 
-from jaxunc._checks import check_counts, check_one_of, is_concrete
+from jaxunc._checks import check_counts, check_one_of, is_concrete, note_begin
 from jaxunc._numerics import as_counts, counts_dtype
 
 from ._distinct import padded_table
@@ -43,6 +43,9 @@ class Forest(eqx.Module):
     rows; None where they are the sums of the leaves below, and nothing reads them."""
     empty_leaves: str = eqx.field(static=True, default="sum")
     """What an instance in an empty leaf is given: see `with_empty_leaves`."""
+
+    def __check_init__(self):
+        note_begin()  # its arrays lie on a device
 
     @property
     def n_trees(self) -> int:

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
@@ -54,7 +53,7 @@ class Deal(NamedTuple):
 
     def collected(self, parts: list[Part], answers: Iterable[PyTree]) -> PyTree:
         """The answers of all parts for this process's instances, in their order."""
-        return jax.tree.map(lambda *found: jnp.asarray(self._joined(parts, found)), *answers)
+        return jax.tree.map(lambda *found: jax.device_put(self._joined(parts, found)), *answers)
 
     def fetched(self, answer: PyTree) -> PyTree:
         """An answer's rows of this process on the host, ``[places rows …]``; a number for all instances as it is."""

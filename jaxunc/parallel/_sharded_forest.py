@@ -6,7 +6,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import PyTree
 
-from jaxunc._checks import is_concrete
+from jaxunc._checks import is_concrete, refuse_after_fork
 from jaxunc.routing import BoundForest, Stream
 from jaxunc.routing._drive import Part, cut
 from jaxunc.routing._mask import as_mask
@@ -55,6 +55,7 @@ class ShardedForest(ReadOuts):
         return merge_chunk.lower(self._program(placed, part), placed.arrays, placed.totals, x, None, number)
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
+        refuse_after_fork()
         values, mask, calls = self._agreed(X, tree_mask, readout)
         grid, placed = self._grid, self._for(any(call.missing for call in calls.values()))
         deal = Deal(grid, len(values))

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from jaxunc._checks import check_one_of, is_concrete
+from jaxunc._checks import check_one_of, is_concrete, refuse_after_fork
 from jaxunc.combiners import Fold
 from jaxunc.combiners._combine import read_answer
 from jaxunc.forest import Forest
@@ -41,10 +41,22 @@ def bind(forest: Forest, combiner: Fold, *, threads: int | None = None, form: Fo
 
     Raises
     ------
+    RuntimeError
+        In a process that was forked after JAX had begun to compute, here and when what was bound before is called.
     TypeError
         If ``combiner`` is no `Fold`.
     ValueError
         If the rule does not suit the forest (its number of classes, of trees), the form is unknown, or threads < 1.
+
+    Notes
+    -----
+    Any number of instances goes through programs of few shapes, which are compiled when they are first needed: data of
+    the host are cut and padded there, and their answers trimmed. (A JAX array that lies on an accelerator stays there,
+    and is cut by small programs for its number of instances.)
+
+    **Processes.** JAX's threads do not survive a fork. A worker that was forked (``multiprocessing``'s "fork", joblib's
+    ``backend="multiprocessing"``) from a process where a forest had been made would wait for them without end, and is
+    refused. Take "spawn" or "forkserver", or joblib's "loky"; `BoundForest.threads` uses all cores of one process.
 
     Examples
     --------
@@ -57,6 +69,7 @@ def bind(forest: Forest, combiner: Fold, *, threads: int | None = None, form: Fo
     >>> bound.probability(X[:5]).shape
     (5, 3)
     """
+    refuse_after_fork()
     if not isinstance(combiner, Fold):
         raise TypeError(f"combiner is {combiner!r}; pass a rule that streams (a Fold), such as jaxunc.Mean().")
     if threads is not None and threads < 1:

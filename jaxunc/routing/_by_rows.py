@@ -20,7 +20,7 @@ from jaxunc.combiners._lift import has_tree_fields, lift_rows
 from jaxunc.forest import Forest
 from jaxunc.forest._distinct import distinct_rows, padded_table
 
-from ._drive import Chunk, Part, Shapes, cut, drive, spread
+from ._drive import Chunk, Part, Shapes, cut, drive, drive_on_host, spread
 from ._engine import Engine, Traced
 from ._following import Empty, counts_reached, empty_pairs, round_up, sums_reached
 from ._index import planned_leaf_index
@@ -84,12 +84,12 @@ class ByRows(Engine):
                 answer = self._sums(combiner, readout, table, code, routed)
             # On the host: a block is finished before the thread begins the next, so that their memory does not add up.
             fetched = lambda part: jax.tree.map(np.asarray, answer(part, routed[part], part.of(in_mask)))  # noqa: E731
-            return jax.tree.map(np.asarray, drive(fetched, parts, threads))
+            return drive_on_host(fetched, parts, threads)
 
         return drive(score, cut(len(values), Shapes(Chunk(STRETCH, STRETCH)), 1), 1)
 
     def _route(self, x) -> Routed:
-        leaves = np.asarray(planned_leaf_index(self.forest.trees, self.plan, jnp.asarray(x), self.form))
+        leaves = np.asarray(planned_leaf_index(self.forest.trees, self.plan, x, self.form))
         if not self.forest.follows_forks:
             return Routed(leaves, Empty(*[np.zeros(0, np.int64)] * 3), np.zeros((0, self.forest.count_table.shape[1])))
         empty = empty_pairs(self.forest.trees, leaves)
@@ -113,7 +113,7 @@ class ByRows(Engine):
             rows = code[np.arange(len(code)), one.leaves].astype(np.int32)
             rows[one.empty.instance, one.empty.tree] = behind[part]
             if by_tree:
-                return combine_counts(combiner, jnp.asarray(counts[rows]), readout, mask)
+                return combine_counts(combiner, counts[rows], readout, mask)
             return _merge_rows(combiner, stat, rows, readout, mask)
 
         return answer
@@ -143,9 +143,7 @@ class ByRows(Engine):
                 _with_averages(plane, total, sizes, number) for plane, total in zip(planes, sums, strict=True)
             )
             whole = [next(longer) if plane else p for p, plane in zip(parts, is_plane, strict=True)]
-            return _merge_rows(
-                combiner, structure.unflatten(map(jnp.asarray, whole)), rows, readout, mask, tuple(is_plane)
-            )
+            return _merge_rows(combiner, structure.unflatten(whole), rows, readout, mask, tuple(is_plane))
 
         return answer
 
@@ -175,7 +173,7 @@ def _merge_rows(
 
 def _behind(first: Any, second: Any) -> Any:
     """What was lifted from two tables; a number for the whole tree is the same in both."""
-    return jnp.asarray(np.concatenate([first, second])) if first.ndim else first
+    return jax.device_put(np.concatenate([first, second])) if first.ndim else first
 
 
 def _with_averages(plane: np.ndarray, total: np.ndarray, sizes: np.ndarray, number: int) -> np.ndarray:

@@ -1,4 +1,9 @@
-"""Many instances through programs of few shapes: cut, padded, on several threads, joined again."""
+"""Many instances through programs of few shapes: cut, padded, on several threads, trimmed and joined again.
+
+What comes from the host is cut, padded, trimmed and joined there, by NumPy: a slice of an array on a device, an
+operation outside of a program, and `jnp.asarray` of a NumPy array are programs, too, one for each number of rows.
+`jax.device_put` is none.
+"""
 
 import os
 from collections.abc import Callable, Iterable
@@ -10,6 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
+
+from jaxunc._checks import refuse_after_fork
 
 
 class Chunk(NamedTuple):
@@ -41,7 +48,8 @@ class Part(NamedTuple):
         more = self.chunk.rows - (self.stop - self.start)
         if not more:
             return rows
-        return (np if isinstance(rows, np.ndarray) else jnp).pad(rows, ((0, more), (0, 0)))
+        padding = ((0, more), *[(0, 0)] * (rows.ndim - 1))
+        return (np if isinstance(rows, np.ndarray) else jnp).pad(rows, padding)
 
 
 class Shapes(NamedTuple):
@@ -74,14 +82,37 @@ def cut(n_instances: int, shapes: Shapes, threads: int) -> list[Part]:
     return parts
 
 
-def drive(score: Callable[[Part], PyTree], parts: list[Part], threads: int) -> PyTree:
-    """What ``score`` answers for each part, its padding trimmed, joined along the instances.
+def drive(score: Callable[[Part], PyTree], parts: list[Part], threads: int, *, stays: bool = False) -> PyTree:
+    """What ``score`` answers for each part, its padding trimmed, joined along the instances: JAX arrays.
 
-    The answers of hosts are joined there, where it compiles nothing. A number may stand for all instances.
+    A number may stand for all instances. ``stays``: answers are trimmed and joined on the device that they lie on, by
+    programs that depend on the number of instances: for data that lie there as well.
     """
-    threads = threads if len(parts) > 1 else 1
-    answers = list(spread(threads)(lambda part: _trimmed(score(part), part.stop - part.start), parts))
+    if stays:
+        return jax.tree.map(_joined_on_device, *(_trimmed(score(part), part) for part in parts))
+    return jax.tree.map(jax.device_put, drive_on_host(score, parts, threads))
+
+
+def drive_on_host(score: Callable[[Part], PyTree], parts: list[Part], threads: int) -> PyTree:
+    """The same as NumPy arrays. All parts are under way before the first answer is fetched from an accelerator."""
+    refuse_after_fork()
+    answers = list(spread(threads if len(parts) > 1 else 1)(score, parts))
+    answers = [_trimmed(jax.tree.map(np.asarray, answer), part) for answer, part in zip(answers, parts, strict=True)]
     return jax.tree.map(_joined, *answers)
+
+
+ROWS = Shapes(Chunk(2048, 2048), Chunk(16384, 16384), (Chunk(64, 64), Chunk(512, 512)))
+"""For functions of rows alone."""
+
+
+def over_rows(function: Callable[[PyTree], PyTree], arrays: PyTree) -> PyTree:
+    """What a function says of each row of arrays of the host, through calls of few shapes, as NumPy arrays.
+
+    Padding is zeros. A number stands for all rows.
+    """
+    n = next(len(array) for array in jax.tree.leaves(arrays) if array.ndim)
+    padded = lambda part: jax.tree.map(lambda array: part.of(array) if array.ndim else array, arrays)  # noqa: E731
+    return drive_on_host(lambda part: function(padded(part)), cut(n, ROWS, 1), 1)
 
 
 def spread(threads: int) -> Callable[[Callable, Iterable], Iterable]:
@@ -94,14 +125,17 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _trimmed(answer: PyTree, n: int) -> PyTree:
-    return jax.tree.map(lambda part: part[:n] if part.ndim else part, answer)
+def _trimmed(answer: PyTree, part: Part) -> PyTree:
+    n = part.stop - part.start
+    return jax.tree.map(lambda array: array[:n] if array.ndim else array, answer)
 
 
-def _joined(*parts):
-    if len(parts) == 1 or not parts[0].ndim:
-        return jnp.asarray(parts[0])
-    return jnp.asarray(np.concatenate(parts)) if isinstance(parts[0], np.ndarray) else jnp.concatenate(parts)
+def _joined(*parts: np.ndarray) -> np.ndarray:
+    return parts[0] if len(parts) == 1 or not parts[0].ndim else np.concatenate(parts)
+
+
+def _joined_on_device(*parts: jax.Array) -> jax.Array:
+    return parts[0] if len(parts) == 1 or not parts[0].ndim else jnp.concatenate(parts)
 
 
 @lru_cache

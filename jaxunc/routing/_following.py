@@ -5,10 +5,10 @@ an instance and a tree that are under way.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int32
 
@@ -47,7 +47,8 @@ def follow(trees: Trees, plan: Plan, X, empty: Empty) -> Iterator[tuple[np.ndarr
     """
     assert trees.forks is not None
     feature, first, node = (np.asarray(part) for part in (trees.feature, trees.forks.first, trees.forks.node))
-    keys = column_keys(jnp.asarray(X, jnp.float32), missing=True)
+    X = np.asarray(X, np.float32)
+    keys = _keys(np.pad(X, ((0, round_up(len(X)) - len(X)), (0, 0))))
     todo = [(np.arange(len(empty.fork)), empty.fork)]
     while todo:
         pair, at = todo.pop()
@@ -95,7 +96,7 @@ def counts_reached(forest: Forest, plan: Plan, X, empty: Empty) -> np.ndarray:
 
 
 def round_up(n: int) -> int:
-    """The length to which so many pairs are padded: few lengths make few programs."""
+    """The length to which so many pairs, or instances, are padded: few lengths make few programs."""
     return max(1 << max(n - 1, 0).bit_length(), SMALLEST_ROUND)
 
 
@@ -107,3 +108,4 @@ def _walk_on(plan: Plan, keys, instance: np.ndarray, tree: np.ndarray, start: np
 
 
 _walk_padded = jax.jit(walk_pairs)
+_keys = jax.jit(partial(column_keys, missing=True))

@@ -4,14 +4,20 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
-from jaxtyping import Array, Int32, Num
+from jaxtyping import Array, Float32, Int32, Num
 
+from jaxunc._checks import is_concrete
 from jaxunc.forest import Forest, Trees
-from jaxunc.tables._instances import as_traceable
+from jaxunc.tables._instances import as_instances, as_traceable
 
+from ._drive import Chunk, Part, Shapes, cut, drive_on_host
 from ._plan import Plan, column_keys, make_plan
 from ._walk import Form, block_size, default_form, over_blocks, unrolled_depth, walk_levels, walk_tree
+
+LEAST, SMALL, CHUNK = (8, 64), (256, 512, 1024), 2048
+"""Instances of compiled calls on the host."""
 
 
 def leaf_index(trees: Trees | Forest, X, *, form: Form | None = None) -> Int32[Array, "instances trees"]:
@@ -22,22 +28,64 @@ def leaf_index(trees: Trees | Forest, X, *, form: Form | None = None) -> Int32[A
     where columns are not the trees' or hold no numbers; of a traced X only the shape is checked. No gradient.
     """
     trees = trees.trees if isinstance(trees, Forest) else trees
-    X = as_traceable(X, trees.columns)
-    return planned_leaf_index(trees, make_plan(trees, missing=True), X, form)
+    plan = make_plan(trees, missing=True)
+    if (values := on_host(trees, X)) is not None:
+        return jax.device_put(leaf_index_on_host(trees, plan, values, form))
+    return planned_leaf_index(trees, plan, as_traceable(X, trees.columns), form)
 
 
-def planned_leaf_index(trees: Trees, plan: Plan, X: Num[Array, "instances features"], form: Form | None = None):
-    """`leaf_index` by a plan that is made already, with missing values."""
+def on_host(trees: Trees, X) -> Float32[np.ndarray, "instances features"] | None:
+    """The instances if they and the trees have values and do not lie on an accelerator.
+
+    Those of the host are cut into calls of few shapes; others go through a program of their number.
+    """
+    if not is_concrete(trees, X):
+        return None
+    values = as_instances(X, trees.columns, infinite=True).values
+    return None if isinstance(values, jax.Array) and jax.default_backend() != "cpu" else np.asarray(values)
+
+
+def leaf_index_on_host(
+    trees: Trees, plan: Plan, values: Float32[np.ndarray, "instances features"], form: Form | None = None
+) -> Int32[np.ndarray, "instances trees"]:
+    """`leaf_index` of any number of instances, by programs of few shapes."""
+    return drive_on_host(
+        lambda part: planned_leaf_index(trees, plan, part.of(values), form, part),
+        cut(len(values), _shapes(trees, form or default_form()), 1),
+        1,
+    )
+
+
+def planned_leaf_index(
+    trees: Trees,
+    plan: Plan,
+    X: Num[Array | np.ndarray, "instances features"],
+    form: Form | None = None,
+    part: Part | None = None,
+):
+    """`leaf_index` by a plan that is made already, with missing values; of a part only the blocks that are filled."""
     form = form or default_form()
-    return _leaf_index(plan, X, form=form, depth=unrolled_depth(form, trees))
+    number = None if part is None or part.chunk.rows == part.chunk.block else np.int32(part.n_blocks)
+    block = None if part is None or number is None else part.chunk.block
+    return _leaf_index(plan, X, number, block=block, form=form, depth=unrolled_depth(form, trees))
 
 
-@partial(jax.jit, static_argnames=("form", "depth"))
-def _leaf_index(plan: Plan, x, *, form: Form, depth: int):
+def _shapes(trees: Trees, form: Form) -> Shapes:
+    size = block_size(form, trees.n_trees, 2 * trees.n_features)
+    if form == "levels":
+        least, middle = (Chunk(min(rows, size), min(rows, size)) for rows in (1024, 32768))
+        return Shapes(middle, Chunk(size, size), (least,))
+    small = tuple(Chunk(rows, rows) for rows in (*LEAST, *SMALL) if rows <= size)
+    return Shapes(Chunk(CHUNK, size), Chunk(8 * CHUNK, size), (*small, Chunk(CHUNK, SMALL[0])))
+
+
+@partial(jax.jit, static_argnames=("block", "form", "depth"))
+def _leaf_index(plan: Plan, x, number, *, block: int | None, form: Form, depth: int):
+    """Of all blocks, or of so many of this size."""
     n, n_trees = x.shape[0], plan.nodes.shape[0]
-    size = block_size(form, n_trees, 2 * x.shape[1])
+    size = block or block_size(form, n_trees, 2 * x.shape[1])
 
-    def block(out, start, _):
+    def one(out, start, _):
         rows = min(size, n)
         keys = column_keys(lax.dynamic_slice_in_dim(x, start, rows), missing=True)
         if form == "levels":
@@ -48,4 +96,4 @@ def _leaf_index(plan: Plan, x, *, form: Form, depth: int):
         return lax.dynamic_update_slice(out, leaves, (start, 0))
 
     out = jnp.zeros((n, n_trees), jnp.int32)
-    return over_blocks(block, out, n, size) if n else out
+    return over_blocks(one, out, n, size, number) if n else out

@@ -1,5 +1,6 @@
 """The counts of the leaves that instances fall into."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Num
@@ -7,11 +8,11 @@ from jaxtyping import Array, Num
 from jaxunc._checks import is_concrete
 from jaxunc._numerics import counts_dtype
 from jaxunc.forest import Forest
-from jaxunc.forest._distinct import narrowest_counts
+from jaxunc.forest._distinct import narrowest_dtype
 from jaxunc.tables._instances import as_traceable
 
 from ._following import counts_reached, empty_pairs, follow, round_up
-from ._index import planned_leaf_index
+from ._index import leaf_index_on_host, on_host, planned_leaf_index
 from ._plan import Plan, make_plan
 
 
@@ -24,8 +25,15 @@ def leaf_counts(forest: Forest, X) -> Num[Array, "instances trees classes"]:
     averages what a rule says and not counts, or if the mode "sum" is traced.
     """
     refuse_average(forest)
-    X, plan = as_traceable(X, forest.trees.columns), make_plan(forest.trees, missing=True)
-    return planned_leaf_counts(forest, plan, X, planned_leaf_index(forest.trees, plan, X))
+    plan, values = make_plan(forest.trees, missing=True), on_host(forest.trees, X)
+    if values is None:
+        X = as_traceable(X, forest.trees.columns)
+        return planned_leaf_counts(forest, plan, X, planned_leaf_index(forest.trees, plan, X))
+    leaves = leaf_index_on_host(forest.trees, plan, values)
+    if forest.follows_forks or not is_concrete(forest.count_table, forest.code):
+        return planned_leaf_counts(forest, plan, values, leaves)
+    table, code = map(np.asarray, forest.leaf_rows())
+    return jax.device_put(table[code[np.arange(forest.n_trees), leaves]])
 
 
 def refuse_average(forest: Forest) -> None:
@@ -37,7 +45,9 @@ def refuse_average(forest: Forest) -> None:
         )
 
 
-def planned_leaf_counts(forest: Forest, plan: Plan, X, leaves: Array) -> Num[Array, "instances trees classes"]:
+def planned_leaf_counts(
+    forest: Forest, plan: Plan, X, leaves: Array | np.ndarray
+) -> Num[Array, "instances trees classes"]:
     """`leaf_counts` by a plan that is made already, with missing values, where the leaves are known."""
     if not forest.follows_forks:
         table, code = forest.leaf_rows()
@@ -53,9 +63,9 @@ def planned_leaf_counts(forest: Forest, plan: Plan, X, leaves: Array) -> Num[Arr
         counts = np.asarray(forest.count_table)[np.asarray(forest.code)[np.arange(forest.n_trees), rows]]
         sums = counts_reached(forest, plan, X, empty)
         # Sums may be too large for integers.
-        counts = counts.astype(counts_dtype(counts, narrowest_counts(sums)))
+        counts = counts.astype(counts_dtype(counts, np.zeros(0, narrowest_dtype(sums))))
         counts[empty.instance, empty.tree] = sums
-        return jnp.asarray(counts)
+        return jax.device_put(counts)
     counts = forest.count_table[forest.code[jnp.arange(forest.n_trees), leaves]]
     counts = counts.at[empty.instance, empty.tree].set(0)
     for pair, node in follow(forest.trees, plan, X, empty):

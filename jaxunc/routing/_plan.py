@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Complex64, Float, Int32
 
+from jaxunc._checks import refuse_after_fork
 from jaxunc._numerics import NAN_FIRST, NAN_LAST, order_key, pair_words, split_words, take
 from jaxunc.forest import Trees
 
@@ -39,6 +40,7 @@ def make_plan(trees: Trees, *, missing: bool) -> Plan:
     With them every column is there twice, NaN being the smallest value in the first copy and the largest in the
     second; a node that sends NaN right reads the second. Without them the copy's cost (a quarter more time) is saved.
     """
+    refuse_after_fork()  # the first program that most ways to an answer run
     arrays = trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth
     return _make_plan(*arrays, n_features=trees.n_features, missing=missing)
 

@@ -63,7 +63,9 @@ class Streamed(Engine):
             )
             return jax.tree.map(np.asarray, answer) if on_host else answer
 
-        return drive(score, cut(len(values), Streamed.shapes(self), threads), threads if on_host else 1)
+        parts = cut(len(values), Streamed.shapes(self), threads)
+        stays = isinstance(values, jax.Array) and not on_host
+        return drive(score, parts, threads if on_host else 1, stays=stays)
 
     def shapes(self) -> Shapes:
         """The shapes of calls."""

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 from jaxtyping import Bool, Float, Int32
 
-from jaxunc._checks import check_one_of, is_concrete
+from jaxunc._checks import check_one_of, is_concrete, refuse_after_fork
 from jaxunc.forest import Forest
 from jaxunc.routing._drive import cores, spread
 from jaxunc.routing._plan import Plan, make_plan
@@ -133,6 +133,7 @@ def bind_vote(
     form: Form | None = None,
 ) -> "BoundVote":
     """Prepare a forest for `predict_until_settled`: tables made, trees packed. ``threads``, ``form``: as for `bind`."""
+    refuse_after_fork()
     _check_forest(forest)
     if threads is not None and threads < 1:
         raise ValueError(f"threads={threads} must be at least 1 (or None for one per core).")
@@ -165,6 +166,7 @@ class BoundVote:
         """The votes for instances; X as for `predict_until_settled`."""
         if not is_concrete(X):
             raise TypeError("votes are dropped as they settle, on the host: call this outside of jit, or stop_after.")
+        refuse_after_fork()
         values, missing = as_instances(X, self.forest.trees.columns)
         n_trees = self.forest.n_trees
         polled, predicted, settled, votes = map(np.asarray, self._hear(np.asarray(values), missing))

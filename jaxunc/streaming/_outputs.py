@@ -12,6 +12,7 @@ from jaxunc._checks import check_one_of
 from jaxunc.combiners import margin
 from jaxunc.decisions import CautiousAnswer, nondominated
 from jaxunc.estimators._rule_classifier import decisive
+from jaxunc.routing._drive import over_rows
 from jaxunc.stopping import BoundVote, Settled
 from jaxunc.tables import Columns, Encoded
 
@@ -92,7 +93,8 @@ def _answer(bound: Any, rows: Encoded) -> Any:
     number = len(rows.values)
     more = -number % (WHOLE[1] if number > WHOLE[1] else WHOLE[0])
     answer = bound.answer(rows._replace(values=np.pad(rows.values, ((0, more), (0, 0)))) if more else rows)
-    return jax.tree.map(lambda part: part[:number] if part.ndim else part, answer) if more else answer
+    # On the host: what is made of the answers compiles nothing there either.
+    return jax.tree.map(lambda part: np.asarray(part)[:number] if part.ndim else np.asarray(part), answer)
 
 
 def _part(one: Asked, answer: Any) -> Any:
@@ -120,7 +122,7 @@ def _columns_of(answer: Any, output: str, labels: tuple) -> Iterator[tuple[str, 
         yield from _by_class("upper", interval.upper, labels)
     elif output == "set":
         is_report = isinstance(answer, CautiousAnswer)
-        members = np.asarray(answer.membership if is_report else nondominated(answer))
+        members = np.asarray(answer.membership if is_report else over_rows(nondominated, answer))
         ends = np.concatenate([[0], np.cumsum(members.sum(axis=1))]).astype(np.int32)
         values = pa.array(list(labels)).take(pa.array(np.nonzero(members)[1]))
         yield "set", pa.ListArray.from_arrays(pa.array(ends), values)

@@ -8,6 +8,7 @@ from jaxunc.combiners import Fold
 from jaxunc.growing._entropy_table import entropy_table
 from jaxunc.growing._greedy_trees import checked_limits
 from jaxunc.growing._presorted import Presorted, as_queries, presort
+from jaxunc.routing._drive import over_rows
 
 from ._forms import check_form, descend
 from ._grouped import KeptNodes
@@ -245,7 +246,9 @@ def label_average(
     check_class_axis(counts)
     check_counts(counts)
     if combiner is not None:
-        return np.asarray(combiner.probability(counts))
+        counts = np.asarray(counts)
+        found = over_rows(combiner.probability, counts.reshape(-1, *counts.shape[-2:]))
+        return found.reshape(*counts.shape[:-2], found.shape[-1])
     smoothed = np.asarray(counts, np.float64) + 1
     return (smoothed / smoothed.sum(axis=-1, keepdims=True)).mean(axis=-2)
 

@@ -1,0 +1,186 @@
+"""No program depends on how many instances are asked about: after a few sizes any other compiles nothing."""
+
+import subprocess
+import sys
+import textwrap
+
+import jax
+import numpy as np
+import pytest
+
+import jaxunc as ju
+from jaxunc.decisions import CautiousReport, nondominated
+from jaxunc.routing import BoundForest
+from jaxunc.routing._by_rows import ByRows
+from jaxunc.routing._drive import over_rows
+from tests._compilations import compilations
+from tests._forests import toy_forest
+
+pytestmark = pytest.mark.once
+
+MOST = 900
+FIRST = (5, 60, 200, 300, 500, 900)
+"""A size for each shape that batches up to `MOST` are cut into, or so."""
+OTHERS = tuple(np.random.default_rng(0).permutation(np.arange(1, MOST))[:50])
+
+N_CLASSES = 3
+X = np.random.default_rng(1).normal(size=(MOST, 6)).astype(np.float32)
+Y = np.random.default_rng(2).integers(0, N_CLASSES, MOST)
+MISSING = np.where(np.random.default_rng(3).random(X.shape) < 0.1, np.nan, X).astype(np.float32)
+MASK = np.random.default_rng(4).random((MOST, 100)) < 0.7
+
+
+def later_programs(ask, sizes=OTHERS) -> list[str]:
+    """What is compiled for further sizes."""
+    for n in FIRST:
+        ask(n)
+    with compilations() as names:
+        for n in sizes:
+            ask(n)
+    return names
+
+
+@pytest.fixture(scope="module")
+def forest() -> ju.Forest:
+    return toy_forest(N_CLASSES)
+
+
+@pytest.fixture(scope="module")
+def nominal() -> ju.Forest:
+    """With empty leaves."""
+    words = np.floor(2.5 * np.abs(X[:100]))
+    return ju.grow_random_trees(jax.random.key(3), words, Y[:100], n_trees=4, nominal=np.ones(6, bool))
+
+
+@pytest.mark.parametrize("form", ["blocks", "levels"])
+@pytest.mark.parametrize("by_rows", [False, True])
+def test_bound_forests(forest, form, by_rows):
+    rule = CautiousReport(1.0)
+    bound = BoundForest(ByRows.of(forest, rule, form), rule, 2) if by_rows else ju.bind(forest, rule, form=form)
+
+    def ask(n):
+        bound(X[:n])
+        bound(MISSING[:n])
+        bound(X[:n], tree_mask=MASK[:n, : forest.n_trees])
+
+    assert later_programs(ask) == []
+
+
+def test_read_outs_and_collected_planes(forest):
+    mean, median = ju.bind(forest, ju.Mean()), ju.bind(forest, ju.combiners.Median())
+
+    def ask(n):
+        for read in (mean, mean.probability, mean.log_probability, mean.answer, median):
+            read(X[:n])
+
+    assert later_programs(ask) == []
+
+
+@pytest.mark.parametrize("mode", ["sum", "average", "parent"])
+def test_empty_leaves(nominal, mode):
+    forest, words = nominal.with_empty_leaves(mode), np.floor(2.5 * np.abs(X))
+    bound = ju.bind(forest, ju.Mean())
+
+    def ask(n):
+        bound(words[:n])
+        if mode != "average":
+            ju.leaf_counts(forest, words[:n])
+
+    for n in range(50, MOST, 50):  # how many pairs are followed depends on the data, by powers of two
+        ask(n)
+    assert later_programs(ask, OTHERS[:20]) == []
+
+
+def test_leaves_and_counts(forest):
+    def ask(n):
+        for form in ("blocks", "levels"):
+            ju.leaf_index(forest, MISSING[:n], form=form)
+        ju.leaf_counts(forest, X[:n])
+        counted = ju.recount(forest, X[:n], Y[:n], tree_mask=MASK[:n, : forest.n_trees])
+        ju.leave_one_out(counted, ju.Mean(), X[:n], Y[:n])
+
+    assert later_programs(ask) == []
+
+
+def test_leaves_are_those_of_one_program(forest):
+    """Cut and padded, or traced as a whole: at the ends of all shapes, and beyond the largest."""
+    many = np.tile(X, (20, 1))
+    whole = np.asarray(jax.jit(lambda x: ju.leaf_index(forest, x))(many))
+    for n in (0, 1, 8, 9, 64, 65, 256, 257, 1024, 1025, 1537, 2048, 2049, len(many)):
+        leaves = ju.leaf_index(forest, many[:n])
+        assert isinstance(leaves, jax.Array)
+        assert leaves.dtype == np.int32
+        np.testing.assert_array_equal(leaves, whole[:n])
+
+
+def test_votes(forest):
+    votes = [ju.stopping.bind_vote(forest, form=form) for form in ("blocks", "levels")]
+    votes.append(ju.stopping.bind_vote(forest, criterion="certain"))
+    for n in (30, 100, 400, 700):  # the rounds of fewer instances that are left
+        for vote in votes:
+            vote(X[:n])
+    assert later_programs(lambda n: [vote(X[:n]) for vote in votes]) == []
+
+
+def test_sharded_forests(forest):
+    mesh = jax.make_mesh((1, 1), ("data", "tree"))
+    sharded = [ju.shard(ju.bind(forest, ju.Mean(), form=form), mesh) for form in ("blocks", "levels")]
+
+    def ask(n):
+        for one in sharded:
+            one.answer(X[:n])
+            one(X[:n], tree_mask=MASK[:n, : forest.n_trees])
+
+    assert later_programs(ask) == []
+
+
+def test_functions_of_rows(forest):
+    """Sets of a preference, as outputs of streams have them; a number stands for all rows."""
+    preference = jax.tree.map(np.asarray, ju.bind(forest, ju.GeneralizedVote(1.0))(X))
+    some = lambda n: jax.tree.map(lambda part: part[:n] if part.ndim else part, preference)
+    assert later_programs(lambda n: over_rows(nondominated, some(n))) == []
+    np.testing.assert_array_equal(over_rows(nondominated, preference), nondominated(preference))
+
+
+FORKED = """
+    import os, sys, warnings
+    import numpy as np
+    warnings.simplefilter("ignore")
+    import jaxunc as ju
+    from sklearn.ensemble import RandomForestClassifier
+
+    X = np.arange(40.0).reshape(20, 2)
+    model = RandomForestClassifier(3, random_state=0).fit(X, X[:, 0] > 20)
+
+    def in_child(work):
+        child = os.fork()
+        if child:
+            return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        code = 1
+        try:
+            work()
+            code = 0
+        except RuntimeError as error:
+            code = 3 if "forked" in str(error) and "spawn" in str(error) else 2
+        finally:
+            os._exit(code)
+
+    before = in_child(lambda: ju.bind(ju.from_sklearn(model), ju.Mean())(X))
+    forest = ju.from_sklearn(model)
+    bound, vote = ju.bind(forest, ju.Mean()), ju.stopping.bind_vote(forest)
+    late = [in_child(work) for work in (
+        lambda: bound(X), lambda: ju.bind(forest, ju.Mean()), lambda: vote(X), lambda: ju.leaf_index(forest, X),
+        lambda: ju.stopping.bind_vote(forest),
+    )]
+    bound(X)
+    print(before, late)
+"""
+
+
+@pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="there is no fork here")
+def test_forked_processes_refuse_instead_of_hanging():
+    """A child of a process that has a forest is told what to do; one that was forked before computes."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(FORKED)], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.stdout.strip() == "0 [3, 3, 3, 3, 3]", done.stderr
