@@ -152,7 +152,7 @@ TABLES: dict[str, Odd] = {
         pa.array([Decimal("1.25"), None, Decimal("-7.5")] * 14, pa.decimal128(9, 2)), [1.25, NAN, -7.5] * 14
     ),
     "Parquet, dates": _arrow(pa.array([date(2024, 5, 1), date(2023, 1, 1)] * 21), ["2024-05-01", "2023-01-01"] * 21),
-    "Parquet, times": _arrow(pa.array([1, 2, 3] * 14, pa.timestamp("us")), None, said="no numbers"),
+    "Parquet, times": _arrow(pa.array([1, 2, 3] * 14, pa.timestamp("us")), None, said="dates or times"),
     "Parquet, integers with gaps": _arrow(pa.array([1, None, 2**53 + 1] * 14), [1, NAN, 2.0**53] * 14),
     "Parquet, large integers": _arrow(
         pa.array([2**60 + 2**36 + 1 + i * 2**37 for i in range(6)] * 7),

@@ -26,6 +26,7 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(_csv, "PEEK_BYTES", 80)
 
 
+@pytest.mark.filterwarnings("ignore::jaxunc.tables.MergedValuesWarning")  # of integers that float32 cannot tell apart
 @pytest.mark.parametrize("name", TABLES)
 def test_the_training_file_is_answered_as_its_values_are(name, tmp_path, capsys):
     odd, model = TABLES[name], tmp_path / "model"
