@@ -1,6 +1,5 @@
 """Scoring the instances that were counted, each from counts without itself."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
@@ -86,9 +85,8 @@ def leave_one_out(
     size = int(np.clip(ENTRIES // (forest.n_trees * forest.n_classes), 16, 1024))
 
     def score(part: Part) -> PyTree:
-        own, weight = (np.asarray(part.of(one[:, None]))[:, 0] for one in (labels, weights))
-        answer = _answer_without_own(forest, plan, combiner, part.of(values), own, weight, part.of(mask))
-        return jax.tree.map(np.asarray, answer)
+        own, weight = (np.asarray(part.of(one)) for one in (labels, weights))
+        return _answer_without_own(forest, plan, combiner, part.of(values), own, weight, part.of(mask))
 
     return drive(score, cut(n, Shapes(Chunk(size, size)), 1), 1)
 

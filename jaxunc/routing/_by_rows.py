@@ -82,9 +82,8 @@ class ByRows(Engine):
                 answer = self._averages(combiner, readout, x, code)
             else:
                 answer = self._sums(combiner, readout, table, code, routed)
-            # On the host: a block is finished before the thread begins the next, so that their memory does not add up.
-            fetched = lambda part: jax.tree.map(np.asarray, answer(part, routed[part], part.of(in_mask)))  # noqa: E731
-            return drive_on_host(fetched, parts, threads)
+            # A block's answer is fetched before the thread begins the next, so that their memory does not add up.
+            return drive_on_host(lambda part: answer(part, routed[part], part.of(in_mask)), parts, threads)
 
         return drive(score, cut(len(values), Shapes(Chunk(STRETCH, STRETCH)), 1), 1)
 

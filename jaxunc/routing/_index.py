@@ -16,7 +16,7 @@ from ._drive import Chunk, Part, Shapes, cut, drive_on_host
 from ._plan import Plan, column_keys, make_plan
 from ._walk import Form, block_size, default_form, over_blocks, unrolled_depth, walk_levels, walk_tree
 
-LEAST, SMALL, CHUNK = (8, 64), (256, 512, 1024), 2048
+LEAST, SMALL, CHUNK = (1, 8, 64), (256, 512, 1024), 2048
 """Instances of compiled calls on the host."""
 
 
@@ -53,6 +53,7 @@ def leaf_index_on_host(
         lambda part: planned_leaf_index(trees, plan, part.of(values), form, part),
         cut(len(values), _shapes(trees, form or default_form()), 1),
         1,
+        ahead=jax.default_backend() != "cpu",
     )
 
 

@@ -12,7 +12,7 @@ from jaxunc.combiners import Fold
 from jaxunc.combiners._combine import read_answer
 from jaxunc.forest import Forest
 
-from ._drive import Chunk, Part, Shapes, cut, drive
+from ._drive import Chunk, Part, Shapes, cut, drive, drive_on_device
 from ._engine import Engine
 from ._leaf_table import is_large, leaf_table
 from ._stream import Spec, Stream
@@ -58,14 +58,13 @@ class Streamed(Engine):
         on_host = self.stream.spec.form == "blocks"
 
         def score(part: Part) -> PyTree:
-            answer = run_chunk(
-                self.stream, combiner, readout, part.of(values), part.of(mask), part.chunk, part.n_blocks
-            )
-            return jax.tree.map(np.asarray, answer) if on_host else answer
+            x, in_mask = part.of(values), part.of(mask)
+            return run_chunk(self.stream, combiner, readout, x, in_mask, part.chunk, part.n_blocks)
 
         parts = cut(len(values), Streamed.shapes(self), threads)
-        stays = isinstance(values, jax.Array) and not on_host
-        return drive(score, parts, threads if on_host else 1, stays=stays)
+        if isinstance(values, jax.Array) and not on_host:
+            return drive_on_device(score, parts)
+        return drive(score, parts, threads, ahead=not on_host)
 
     def shapes(self) -> Shapes:
         """The shapes of calls."""
