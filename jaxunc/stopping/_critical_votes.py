@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Int32
 from scipy.special import betainc
 
-from ._leader import overtaken
+from ._overtaken import allowed_loss, overtaken_by_one
 from ._prior import checked_prior
 
 
@@ -66,11 +66,11 @@ def critical_final_votes(max_trees: int, confidence: float, *, prior=1.0) -> Int
     check_confidence(confidence)
     alpha: np.ndarray = checked_prior(prior, 2)
 
-    def lost(first: int) -> Callable[[int, int], float]:
-        votes = lambda t, rival: np.array([t - rival, rival] if first == 0 else [rival, t - rival])  # noqa: E731
-        return lambda t, rival: overtaken(votes(t, rival), alpha, 1 - first, max_trees)
+    def lost(c: int) -> Callable[[int, int], float]:
+        shapes = float(alpha[c]), float(alpha[1 - c])
+        return lambda t, rival: overtaken_by_one(t - rival, rival, max_trees, shapes, first=c == 1)
 
-    return np.stack([_least_votes(max_trees, lost(c), 1 - confidence) for c in (0, 1)])
+    return np.stack([_least_votes(max_trees, lost(c), allowed_loss(confidence)) for c in (0, 1)])
 
 
 def check_confidence(confidence) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple, get_args
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int32
 
@@ -145,21 +146,23 @@ def bind_vote(
     whole = population == "finite" or criterion == "certain"
     n_trees = forest.n_trees if whole else int(max_trees)
     settings = (forest.n_classes, n_trees, confidence, criterion, population, prior)
-    rule = make_rule(*settings)
+    votes = leaf_votes(forest)
+    rule = make_rule(*settings, abstaining=bool(np.any(votes == forest.n_classes)))
     kept = {"confidence": confidence, "max_trees": int(max_trees), "criterion": criterion, "population": population}
-    return BoundVote(forest, rule or make_judge(*settings), kept | {"prior": prior}, threads, form or default_form())
+    rule = rule or make_judge(*settings)
+    return BoundVote(forest, votes, rule, kept | {"prior": prior}, threads, form or default_form())
 
 
 class BoundVote:
     """What `bind_vote` returns: call it on instances."""
 
-    def __init__(self, forest: Forest, rule, settings: dict[str, Any], threads: int | None, form: Form):
+    def __init__(self, forest: Forest, votes, rule, settings: dict[str, Any], threads: int | None, form: Form):
         self.forest, self.rule, self.settings = forest, rule, settings
         self.max_trees: int = settings["max_trees"]
         self.threads = threads or cores()
         self.form: Form = form
         self._asked = settings["criterion"], settings["population"], checked_prior(settings["prior"], forest.n_classes)
-        self._classes, self._plans = leaf_votes(forest), {}
+        self._classes, self._plans = jnp.asarray(votes), {}
 
     def __call__(self, X: Any) -> Settled:
         """The votes for instances; X as for `predict_until_settled`."""
@@ -168,7 +171,9 @@ class BoundVote:
         values, missing = as_instances(X, self.forest.trees.columns)
         n_trees = self.forest.n_trees
         polled, predicted, settled, votes = map(np.asarray, self._hear(np.asarray(values), missing))
-        probability = leader_probability(votes, n_trees, *self._asked).astype(np.float32)
+        probability = np.ones(len(polled), np.float32)
+        rows = ~settled if self._asked[0] == "certain" else slice(None)
+        probability[rows] = leader_probability(votes[rows], polled[rows], n_trees, *self._asked)
         return Settled(predicted, polled, settled, probability, votes, self.max_trees)
 
     def _hear(self, x: np.ndarray, missing: bool) -> Stopped:
@@ -193,7 +198,7 @@ class BoundVote:
 
         found = list(spread(self.threads if len(parts) > 1 else 1)(hear, parts))
         polled, settled, votes = (np.concatenate(arrays, axis=-1) for arrays in zip(*found, strict=True))
-        votes = np.stack([polled - votes[0], votes[0]], axis=1) if self.forest.n_classes == 2 else votes.T
+        votes = np.stack([polled - votes[0], votes[0]], axis=1) if len(votes) == 1 else votes.T
         return Stopped(polled, votes.argmax(axis=1).astype(np.int32), settled, votes)
 
     def _plan(self, missing: bool) -> Plan:
