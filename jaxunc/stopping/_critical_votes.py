@@ -17,7 +17,8 @@ def critical_votes(max_trees: int, confidence: float, *, prior=1.0) -> Int32[np.
     .. math:: t^*(t; \pi) = \min\{t_1 \ge t/2 : I_{1/2}(t - t_1 + \alpha,\; t_1 + \alpha) > \pi\}
 
     Computed in integers (by the binomial sum of Eq. 7) if α is one, so that no rounding decides; a confidence such as
-    .99 is the double of that name. For any other prior the incomplete beta function in float64.
+    .99 is the double of that name. For any other prior the incomplete beta function in float64. Trees that abstain are
+    not among the t.
 
     Parameters
     ----------
@@ -60,7 +61,8 @@ def critical_final_votes(max_trees: int, confidence: float, *, prior=1.0) -> Int
 
     Given t votes, those of the T - t trees that remain are Beta-binomial; the class that leads wins unless the others
     overtake it, class 0 also by a tie (argmax takes the first). ``[2 max_trees+1]``, for class 0 and class 1; -1 where
-    no number of votes suffices. The forerunner of the paper (Hernández-Lobato et al. 2009).
+    no number of votes suffices. No tree abstains: where one may, `stop_after` judges without a table. The forerunner of
+    the paper (Hernández-Lobato et al. 2009).
     """
     check_max_trees(max_trees)
     check_confidence(confidence)

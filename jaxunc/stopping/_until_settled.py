@@ -39,13 +39,18 @@ class Settled(NamedTuple):
     """The vote for each instance, as far as it was heard."""
 
     predicted: Int32[np.ndarray, "instances"]
-    """The class with most votes (its place in ``forest.class_labels``), the first of several."""
+    """The class with most votes (its place in ``forest.class_labels``), the first of several; the first class of all
+    where every tree abstained."""
     n_polled: Int32[np.ndarray, "instances"]
-    """Trees heard."""
+    """Trees heard, those that abstained among them."""
     settled: Bool[np.ndarray, "instances"]
     """Whether the vote was settled; else ``max_trees`` were heard."""
     probability: Float[np.ndarray, "instances"]
-    """Of the class to win, by the criterion, given the votes heard; "certain": 1."""
+    """Of the class to win, by the criterion, given the votes heard, whether settled or not; in [0, 1].
+
+    Of an infinite population "bound" is a lower bound, exact for two classes. Of a finite one, and by "certain", it is
+    the probability that the class is that of all trees: exact for two classes, else 1 less a sum over rivals, or 0
+    where that is more than 1. So it is 1 where nothing can change any more, and where all trees were heard."""
     votes: Int32[np.ndarray, "instances classes"]
     """The votes heard."""
     n_trees: int
@@ -77,11 +82,13 @@ def predict_until_settled(
     ----------
     forest
         Trees grown independently of each other given the sample: bagging, random forests, extra-trees, random decision
-        trees. A leaf votes for its largest class, the first of several.
+        trees. A leaf votes for its largest class. In tree number t (from 0) a leaf in which k classes are tied votes
+        for the one at place t mod k among these, and abstains if that are all classes, or it is empty.
     X
         Instances, as for `bind`.
     confidence, criterion, population, prior
-        As for `stop_after`. The finite population, and ``"certain"``, are about all trees of the forest.
+        As for `stop_after`. The finite population, and ``"certain"``, are about the vote of all trees of the forest,
+        also if fewer are heard.
     max_trees
         Trees that are heard at most; by default all.
 
@@ -99,6 +106,13 @@ def predict_until_settled(
 
     Notes
     -----
+    All trees' vote is that of ``criterion="certain"``. It is not the forest's own ``predict``, which of scikit-learn's
+    is the largest mean of probabilities. With two classes it is the class of the rule `Vote` exactly, in which tied
+    classes share a tree's vote. With more both differ where that share is decisive, and have the same winner in an
+    ensemble without end: over the trees each tied class has the same number of votes, whatever the order of rows.
+
+    A tree that abstains is heard, and says nothing of who wins; see `stop_after`.
+
     On CPU the votes are heard, the rule asked and settled instances dropped in one compiled program; on accelerators,
     and for the criteria that `stop_after` judges on the host, in rounds. Not traceable. `bind_vote` prepares a forest
     once for many calls.
