@@ -2,9 +2,9 @@
 
     python -m benchmarks.papers.hernandez_lobato2011_constant [--repetitions 10] [--out FOLDER]
 
-Where a feature that a node draws is constant among its instances, scikit-learn draws another one in its place. Breiman's
-program, and R's, use up a try: a node all of whose tries are constant becomes a leaf. On led, with seven features of two
-values, that is often so. Such trees are grown here, and measured as the study measures its own.
+Where a feature that a node draws is constant among its instances, scikit-learn draws another one in its place.
+Breiman's program, and R's, use up a try: a node all of whose tries are constant becomes a leaf. On led, with seven
+features of two values, that is often so. Such trees are grown here, and measured as the study measures its own.
 """
 
 import argparse

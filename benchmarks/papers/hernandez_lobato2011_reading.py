@@ -49,7 +49,8 @@ CONSTANT = """
   On led it matters what a node does whose drawn features are all constant: scikit-learn's draws on, those of Breiman's
   program and of R's become leaves. Votes of such trees (`hernandez_lobato2011_constant`, repetitions: {n}) are settled
   in {settled:.1f} % of the instances, by {trees:.1f} trees, and err in {error:.1f} % (the paper: {paper_settled},
-  {paper_trees}, {paper_error}).
+  {paper_trees}, {paper_error}). How many features a node draws, which the paper does not say, is not the reason: with
+  1 to 7 scikit-learn's forests take 14 to 16 trees.
 """
 
 
