@@ -66,16 +66,16 @@ def overtaken(votes, leader, rival, rest, n_trees: int, alpha) -> Float[np.ndarr
         shapes = float(alpha[i]), float(alpha[j]), float(np.delete(alpha, [i, j]).sum())
         for start in range(0, len(at), step):
             part = at[start : start + step]
-            heard = tuple(values[one[part], None] for values in (own, other, rest))
-            ahead = _ahead(*heard, bool(j < i), n_trees, shapes)
-            found[part] = _at_the_end(ahead, heard[0] + heard[1], heard[2], n_trees, shapes)
+            mine, its, left = (values[one[part], None] for values in (own, other, rest))
+            ahead = _ahead(mine, its, left, bool(j < i), n_trees, shapes)
+            found[part] = _at_the_end(ahead, mine + its, left, n_trees, shapes)
     return found[which.reshape(-1)]
 
 
 def overtaken_by_one(own: int, other: int, n_trees: int, alpha: tuple[float, float], *, first: bool) -> float:
     """The same for one vote of two classes, without abstention; ``first``: whether the rival is class 0."""
-    heard = (np.array([[number]]) for number in (own, other, n_trees - own - other))
-    return float(_ahead(*heard, first, n_trees, (*alpha, 0.0))[0, -1])
+    mine, its, left = (np.array([[number]]) for number in (own, other, n_trees - own - other))
+    return float(_ahead(mine, its, left, first, n_trees, (*alpha, 0.0))[0, -1])
 
 
 def _ahead(own, other, rest, first: bool, n_trees: int, shapes) -> Float[np.ndarray, "n votes"]:

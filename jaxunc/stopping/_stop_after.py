@@ -105,18 +105,14 @@ def stop_after(
     if rule is None:
         if not is_concrete(votes):
             raise ValueError("votes are traced, but this criterion judges them on the host; call it outside of jit.")
-        return hear_judged(make_judge(*settings), _coded(np.asarray(votes), n_classes), none, 0)
-    return hear(rule, _coded(jnp.asarray(votes), n_classes), jnp.asarray(none), jnp.int32(0))
+        return hear_judged(make_judge(*settings), _coded(np, votes, n_classes), none, 0)
+    return hear(rule, _coded(jnp, votes, n_classes), jnp.asarray(none), jnp.int32(0))
 
 
-def _coded(votes, n_classes: int):
+def _coded(xp, votes, n_classes: int):
     """As rules take them: who abstains votes beyond the classes."""
-    votes = votes.astype(np.int32)
-    return (
-        np.where(votes < 0, n_classes, votes)
-        if isinstance(votes, np.ndarray)
-        else jnp.where(votes < 0, n_classes, votes)
-    )
+    votes = xp.asarray(votes).astype(np.int32)
+    return xp.where(votes < 0, n_classes, votes)
 
 
 @jax.jit

@@ -137,15 +137,13 @@ def test_traced(n_classes, population, rng):
     settings = {"confidence": 0.9, "population": population}
     found = jax.jit(lambda v: stop_after(v, n_classes, **settings))(votes)
     expected = stop_after(votes, n_classes, **settings)
-    if population == "finite":  # not settled by who has heard an abstention, and else as by those who have not
+    if population == "finite":  # who has heard an abstention is not settled, and the others are as without any
         heard = np.asarray(found.n_polled)
         abstained = np.array([np.any(row[:t] < 0) for row, t in zip(votes, heard, strict=True)])
         assert not np.any(np.asarray(found.settled) & abstained)
-        same = stop_after(votes[:1] * 0, 2, **settings)
         clean = stop_after(np.maximum(votes, 0), 2, **settings)
-        assert same.settled[0]
-        found, expected = (type(same)(*(np.asarray(part)[~abstained] for part in of)) for of in (found, clean))
-        assert len(found.settled) > 5
+        found, expected = ([np.asarray(part)[~abstained] for part in of] for of in (found, clean))
+        assert np.sum(~abstained) > 5
     for got, value in zip(found, expected, strict=True):
         np.testing.assert_array_equal(got, value)
 
