@@ -48,10 +48,11 @@ sets are others{left_out}, so directions and sizes of differences can be compare
 * **TPCE**: the instance is inserted with each of the k labels, and the Laplace estimates of the k leaves are averaged.
   Binary tests; a nominal test is one value against the rest; thresholds lie between values of different classes; at
   least two instances on each side, the inserted one among them. A missing value is a value of its own, or below all
-  numbers. X is compared as float32.
+  numbers. X is compared as float32. Clus, the paper's software, tests a nominal feature by subsets of its values.
 * **tree**: the leaf's frequencies in the tree without the instance (the paper's Clus-Orig). **bag**: averaged
   frequencies of k bagged trees (Clus-Ens); under leave-one-out an instance's bag is the first k of some dozens of
-  bootstrap samples that it is not in. **K&K**: Kukar and Kononenko's reliability, by the J-divergence of
+  bootstrap samples that it is not in. (Clus's own ensembles answer by majority vote; which of both the paper took it
+  does not say.) **K&K**: Kukar and Kononenko's reliability, by the J-divergence of
   Laplace-smoothed leaves; the paper does not print its own.
 * **tree, Laplace** and **bag, Laplace** are the same leaves with one instance of each class added, which is what TPCE
   does to its own. The paper does not compare with them. **bag of 20**: as many trees whatever k, under leave-one-out.

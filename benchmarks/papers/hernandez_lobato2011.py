@@ -183,8 +183,14 @@ def write_page(out: Path) -> None:
     circles = found.pop(CIRCLE, {})
     if found:
         needed = [record["needed"] for record in circles.values()]
-        page = study_page(found, needed, kept_settings(out)._asdict(), out)
+        page = study_page(found, needed, kept_settings(out)._asdict(), out, constant(out))
         (out / "README.md").write_text(page, encoding="utf-8")
+
+
+def constant(out: Path) -> list[dict]:
+    """What `hernandez_lobato2011_constant` keeps; nothing where it was not run."""
+    path = out / "led-constant.jsonl"
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
 
 def main() -> None:

@@ -50,13 +50,14 @@ def of_kind(found: Found, kind: str) -> list[Mapping]:
 
 def columns(found: Found, kind: str, rule: str = "bound") -> np.ndarray:
     """``[repetitions 7]``, the columns of the paper's tables; NaN where nothing was settled."""
-    rows = []
-    for record in of_kind(found, kind):
-        of = dict(zip(MEASURES, record[rule], strict=True))
-        n = of["settled"] or np.nan
-        rates = (100 * of[name] / n for name in MEASURES[3:])
-        rows.append([100 * of["settled"] / record["n"], of["trees"] / n, *rates])
-    return np.array(rows)
+    return np.array([shares(record, rule) for record in of_kind(found, kind)])
+
+
+def shares(record: Mapping, rule: str) -> list[float]:
+    """The columns of the paper's tables, of one record."""
+    of = dict(zip(MEASURES, record[rule], strict=True))
+    n = of["settled"] or np.nan
+    return [100 * of["settled"] / record["n"], of["trees"] / n, *(100 * of[name] / n for name in MEASURES[3:])]
 
 
 def rate(found: Found, kind: str, rule: str, confidence: float) -> Rate:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.papers import hernandez_lobato2011_circle as circle
 from benchmarks.papers import hernandez_lobato2011_figures as figures
 from benchmarks.papers.hernandez_lobato2011_measures import (
     KINDS,
@@ -31,15 +32,19 @@ COLUMNS = (
 
 
 def study_page(
-    finished: Mapping[str, Found], needed: Sequence[Sequence[int]], settings: Mapping[str, Any], out: Path
+    finished: Mapping[str, Found],
+    needed: Sequence[Sequence[int]],
+    settings: Mapping[str, Any],
+    out: Path,
+    constant: Sequence[Mapping] = (),
 ) -> str:
-    """The page; its figures are written to ``out``."""
+    """The page; its figures are written to ``out``. ``constant``: see `reading`."""
     figures.draw_all(finished, needed, settings, {kind: errors(finished, kind) for kind in TABLES}, out)
     parts = [
         "# Votes that stop: the study of Hernández-Lobato, Martínez-Muñoz and Suárez 2011",
         _what_was_run(finished, needed, settings),
     ]
-    parts += ["## What holds", reading(finished, settings["confidence"])]
+    parts += ["## What holds", reading(finished, settings["confidence"], constant)]
     for kind, title in TABLES.items():
         parts += [f"## {title}", _beside_the_paper(finished, kind)]
     parts += ["## Is the confidence kept?", _kept(finished, settings["confidence"])]
@@ -47,7 +52,7 @@ def study_page(
     parts += ["## Are FS, IB and infinite ensembles told apart?", _tests(finished), "![Figure 5](figure-5.svg)"]
     parts += ["## Figures", FIGURES.strip()]
     if needed:
-        parts.append("![Figure 4](figure-4.png)")
+        parts += [FIGURE_4.strip().format(n_circles=len(needed), **CIRCLE, **settings), "![Figure 4](figure-4.png)"]
     return "\n\n".join(parts) + "\n"
 
 
@@ -64,10 +69,15 @@ problems took.
 ![Figure 3](figure-3.svg) ![Figure 6](figure-6.svg)
 
 ![Figure 7](figure-7.svg)
-
-Figure 4: the mean number of trees until the vote was settled, and the share of the repetitions in which it was not
-with all trees of the large ensemble, over the square with the circle.
 """
+FIGURE_4 = """
+Figure 4: the mean number of trees until the vote was settled, and the share of the repetitions in which it was not
+with all trees of the large ensemble, over the square with the circle. Bagged trees on {n_train} instances drawn from
+the square [-1, 1]², of which {noise:.0%} have the other class; {n_grid} × {n_grid} points; up to {infinite} trees at a
+confidence of {confidence:g}; repetitions: {n_circles}. The circle has the radius √(2/π), which halves the square (the
+paper's √2 holds all of it).
+"""
+CIRCLE = {"n_train": circle.N_TRAIN, "noise": circle.NOISE, "n_grid": circle.N_GRID}
 
 
 def _what_was_run(finished: Mapping[str, Found], needed: Sequence, settings: Mapping[str, Any]) -> str:
@@ -77,7 +87,8 @@ def _what_was_run(finished: Mapping[str, Found], needed: Sequence, settings: Map
     most = max(repeats)
     others = "".join(f", {n} of {', '.join(names)}" for n, names in repeats.items() if n != most)
     return (
-        f"Made by `python -m benchmarks.papers.hernandez_lobato2011`; repetitions: {most}{others} (the paper: 100); "
+        f"Made by `python -m benchmarks.papers.hernandez_lobato2011 --repetitions {most}`; repetitions: {most}{others} "
+        "(the paper: 100); "
         f"two thirds of a set are grown on and the rest asked, or {N_TRAIN} and {N_TEST} instances are drawn. At most "
         f"{settings['trees']} trees are polled, at a confidence of {settings['confidence']:g}; {settings['infinite']} "
         "further trees on the same sample, none of them polled, stand for the infinite ensemble (the paper: 10 000; "

@@ -151,7 +151,11 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
     ) -> Settled:
         """Labels by majority vote, each instance polling trees until the winner is settled with this confidence.
 
-        The vote of the trees (each votes for its leaf's largest class), whatever the rule is: `predict` may differ.
+        The vote of the trees (each votes for its leaf's largest class, by the counts that were chosen), whatever the
+        rule is: `predict` may differ, and so may the forest's own, which takes the largest mean of probabilities. A
+        tree whose leaf is empty, as small ones are out of bag, abstains. What `jaxunc.stopping` offers beside (a prior
+        learned from votes, a plan of how many trees) is not in here, but for the argument ``prior``.
+
         Arguments and errors as for `jaxunc.stopping.predict_until_settled`; of what it returns ``predicted`` holds
         labels here. ``n_polled`` says how many trees each instance took.
         """

@@ -1,10 +1,10 @@
 """How many trees a vote of the forest needs."""
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Num
 
 from jaxunc.stopping import stop_after
+from jaxunc.stopping._leaf_votes import votes_of_counts
 
 CONFIDENCE = 0.99
 """Of the class to be that of a forest without end."""
@@ -16,8 +16,9 @@ say the same."""
 
 def polling(leaves: Num[Array, "instances trees classes"], y: Int[Array, "instances"]) -> dict[str, float]:
     """`POLL_MEASURES` of a majority vote that stops for each instance once it is settled; of the leaves' counts."""
-    votes, n_classes = jnp.argmax(leaves, axis=-1).astype(jnp.int32), leaves.shape[-1]
+    n_trees, n_classes = leaves.shape[1:]
+    votes = votes_of_counts(np.asarray(leaves), np.arange(n_trees)).astype(np.int32)
     heard = stop_after(votes, n_classes, confidence=CONFIDENCE)
-    whole = jnp.argmax(jnp.sum(votes[..., None] == jnp.arange(n_classes), axis=1), axis=1)
+    whole = np.stack([np.sum(votes == c, axis=1) for c in range(n_classes)], axis=1).argmax(axis=1)
     values = heard.n_polled, heard.settled, heard.predicted == y, whole == y, heard.predicted == whole
     return {name: round(float(np.mean(of)), 7) for name, of in zip(POLL_MEASURES, map(np.asarray, values), strict=True)}

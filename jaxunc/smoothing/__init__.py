@@ -3,7 +3,7 @@
 from ._correction import correction_interval, predictive_mass, smooth
 from ._fit import fit_beta_prior, fit_dirichlet_prior
 from ._forest import fit_forest_prior, smooth_forest
-from ._prior import BetaPrior, DirichletPrior, PriorStatus
+from ._prior import BetaPrior, DirichletPrior, PriorStatus, PriorWarning
 from ._rules import MemberSmoothing, SmoothedMean
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "DirichletPrior",
     "MemberSmoothing",
     "PriorStatus",
+    "PriorWarning",
     "SmoothedMean",
     "correction_interval",
     "fit_beta_prior",

@@ -6,14 +6,14 @@ from typing import Literal
 import jax.numpy as jnp
 import numpy as np
 
-from jaxunc._checks import check_one_of, is_concrete, warn_of_fractions
+from jaxunc._checks import check_one_of, is_concrete, warn, warn_of_fractions
 from jaxunc._numerics import float_dtype
 from jaxunc.forest import Forest
 from jaxunc.forest._distinct import distinct_counts, padded_table
 from jaxunc.forest._forks import counts_of_forks
 
 from ._fit import Method, fit_dirichlet_prior
-from ._prior import BetaPrior, DirichletPrior, checked_concentration
+from ._prior import BetaPrior, DirichletPrior, PriorStatus, PriorWarning, checked_concentration
 
 Level = Literal["tree", "forest"]
 
@@ -84,6 +84,12 @@ def smooth_forest(
         As for `fit_forest_prior`, or if a prior that is given does not fit the forest or
         (outside a trace) has parameters that are negative or not finite.
 
+    Warns
+    -----
+    PriorWarning
+        If a prior that is fitted here smooths nothing (PURE), gives leaves that differ the same probabilities
+        (CONCENTRATED), or is not as exact as it should be (NOT_CONVERGED). `fit_forest_prior` says of which trees.
+
     Notes
     -----
     For the mean of frequencies. Other rules take the prior's instances for instances that were seen: those that read
@@ -97,6 +103,7 @@ def smooth_forest(
     """
     if isinstance(prior, str):
         prior = fit_forest_prior(forest, level=prior, method=method, clip=clip)
+        _warn_of_status(forest, prior)
     else:  # as the fit does
         warn_of_fractions(forest.count_table)
     alpha = checked_concentration(prior)
@@ -125,3 +132,29 @@ def smooth_forest(
     if fork_counts is not None:
         fork_counts = padded_table(np.asarray(fork_counts)).astype(dtype)
     return dataclasses.replace(forest, count_table=table.astype(dtype), code=code, fork_counts=fork_counts)
+
+
+_OUTCOMES = {
+    PriorStatus.PURE: "smooth nothing, since every leaf is pure",
+    PriorStatus.CONCENTRATED: "give all leaves the same probabilities, since these differ no more than by chance",
+    PriorStatus.NOT_CONVERGED: "are not as exact as they should be, since the search did not converge",
+}
+
+
+def _warn_of_status(forest: Forest, prior: DirichletPrior) -> None:
+    """Warn of priors that are no good; of one for all leaves, or one for each tree."""
+    if not is_concrete(prior.status, forest.count_table):
+        return
+    status = np.atleast_1d(np.asarray(prior.status)).copy()
+    if np.any(status == PriorStatus.CONCENTRATED):
+        counts = np.asarray(forest.counts, np.float64).reshape(len(status), -1, forest.n_classes)
+        size = counts.sum(axis=-1, keepdims=True)
+        share = np.divide(counts, size, out=np.full_like(counts, np.nan), where=size > 0)
+        alike = np.nanmax(share, axis=1) - np.nanmin(share, axis=1) < 1e-9
+        status[(status == PriorStatus.CONCENTRATED) & alike.all(axis=-1)] = PriorStatus.FITTED
+    for one, outcome in _OUTCOMES.items():
+        if number := int(np.sum(status == one)):
+            warn(
+                f"{number} of {len(status)} fitted priors {outcome}. Take another method, or larger leaves.",
+                PriorWarning,
+            )

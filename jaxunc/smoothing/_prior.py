@@ -28,6 +28,10 @@ class PriorStatus(enum.IntEnum):
     """The search ended before it was as exact as it should be; the parameters are the last ones."""
 
 
+class PriorWarning(UserWarning):
+    """A prior that was fitted on the way does not do what one may expect of it."""
+
+
 class BetaPrior(NamedTuple):
     """Beta(α, β), a prior of the probability of class 1 in a leaf. A pytree; leading axes are those of the trees."""
 

@@ -3,7 +3,7 @@
 from ._critical_votes import critical_final_votes, critical_votes
 from ._expected_trees import TreePlan, expected_trees, plan_trees
 from ._majority import majority_probability
-from ._prior import fit_vote_prior
+from ._prior import VotePriorWarning, fit_vote_prior
 from ._stop_after import Stopped, stop_after
 from ._until_settled import BoundVote, Settled, bind_vote, predict_until_settled
 from ._win_probability import win_probability
@@ -13,6 +13,7 @@ __all__ = [
     "Settled",
     "Stopped",
     "TreePlan",
+    "VotePriorWarning",
     "bind_vote",
     "critical_final_votes",
     "critical_votes",

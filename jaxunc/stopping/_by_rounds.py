@@ -78,6 +78,6 @@ def _votes(plan, classes, x, start, *, length: int, missing: bool, form: Form, d
 def _continue(rule: Rule | Judge, heard: np.ndarray, votes: np.ndarray, t: int) -> Stopped:
     """Where the votes of further trees leave instances that have heard ``t`` and were not settled."""
     if not isinstance(rule, Rule):
-        return hear_judged(rule, heard, votes)
+        return hear_judged(rule, heard, votes, t)
     found = hear(rule, _padded(heard), _padded(votes), np.int32(t))
     return Stopped(*(np.asarray(part)[: len(heard)] for part in found))

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Int32
 from scipy.special import betainc
 
-from ._leader import overtaken
+from ._overtaken import allowed_loss, overtaken_by_one
 from ._prior import checked_prior
 
 
@@ -17,7 +17,8 @@ def critical_votes(max_trees: int, confidence: float, *, prior=1.0) -> Int32[np.
     .. math:: t^*(t; \pi) = \min\{t_1 \ge t/2 : I_{1/2}(t - t_1 + \alpha,\; t_1 + \alpha) > \pi\}
 
     Computed in integers (by the binomial sum of Eq. 7) if α is one, so that no rounding decides; a confidence such as
-    .99 is the double of that name. For any other prior the incomplete beta function in float64.
+    .99 is the double of that name. For any other prior the incomplete beta function in float64. Trees that abstain are
+    not among the t.
 
     Parameters
     ----------
@@ -60,17 +61,18 @@ def critical_final_votes(max_trees: int, confidence: float, *, prior=1.0) -> Int
 
     Given t votes, those of the T - t trees that remain are Beta-binomial; the class that leads wins unless the others
     overtake it, class 0 also by a tie (argmax takes the first). ``[2 max_trees+1]``, for class 0 and class 1; -1 where
-    no number of votes suffices. The forerunner of the paper (Hernández-Lobato et al. 2009).
+    no number of votes suffices. No tree abstains: where one may, `stop_after` judges without a table. The forerunner of
+    the paper (Hernández-Lobato et al. 2009).
     """
     check_max_trees(max_trees)
     check_confidence(confidence)
     alpha: np.ndarray = checked_prior(prior, 2)
 
-    def lost(first: int) -> Callable[[int, int], float]:
-        votes = lambda t, rival: np.array([t - rival, rival] if first == 0 else [rival, t - rival])  # noqa: E731
-        return lambda t, rival: overtaken(votes(t, rival), alpha, 1 - first, max_trees)
+    def lost(c: int) -> Callable[[int, int], float]:
+        shapes = float(alpha[c]), float(alpha[1 - c])
+        return lambda t, rival: overtaken_by_one(t - rival, rival, max_trees, shapes, first=c == 1)
 
-    return np.stack([_least_votes(max_trees, lost(c), 1 - confidence) for c in (0, 1)])
+    return np.stack([_least_votes(max_trees, lost(c), allowed_loss(confidence)) for c in (0, 1)])
 
 
 def check_confidence(confidence) -> None:

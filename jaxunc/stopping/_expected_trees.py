@@ -44,7 +44,11 @@ class TreePlan(NamedTuple):
 
     @property
     def unsettled(self) -> float:
-        """The share of instances that even the largest forest leaves open: no number of trees helps there."""
+        """The share of instances that even the largest forest leaves open.
+
+        More trees would settle more of them, but slowly: where one class is hardly more frequent than another, ten
+        times as many trees leave about a third of the share. Such a vote is nearly a tie, and hardly worth its trees.
+        """
         return 1 - float(self.settled[-1])
 
 
@@ -55,6 +59,9 @@ def expected_trees(
 
     Two classes: exact, by the distribution of the lead among votes that are not settled, tree by tree. More: the mean
     over 2000 simulated votes (``key``, by default ``jax.random.key(0)``), stopped by the bound (Eq. 8).
+
+    Trees that vote are what is counted. If a tree abstains with probability q, whatever else, the mean number of trees
+    heard is 1/(1 - q) times as large, and so must ``max_trees`` be.
 
     Parameters
     ----------
@@ -104,7 +111,7 @@ def plan_trees(
     prior=None,
     key=None,
 ) -> TreePlan:
-    """How many trees a forest needs so that a share of such instances is settled, and how many are beyond any forest.
+    """How many trees a forest needs so that a share of such instances is settled, and how many the largest leaves open.
 
     From the votes of a small forest: each instance's probabilities of a vote have a Dirichlet posterior, whose prior is
     fitted to the sample; a draw of each instance (of 2000, if there are more) votes as `expected_trees` says.
@@ -112,7 +119,8 @@ def plan_trees(
     Parameters
     ----------
     vote_counts
-        Votes for instances that the trees were not grown on ``[instances classes]``; of some tens of trees.
+        Votes for instances that the trees were not grown on ``[instances classes]``; of some tens of trees. Trees that
+        abstain are not in them, nor in the plan: if a share q of them does, divide its numbers of trees by 1 - q.
     confidence
         As for `stop_after`.
     share
@@ -120,14 +128,16 @@ def plan_trees(
     max_trees
         The largest forest that is thought of.
     prior
-        α of the posterior; by default `fit_vote_prior`. The stopping rule itself is that of the uniform prior.
+        α of the posterior; by default `fit_vote_prior`, which warns where it can learn nothing and takes the uniform
+        one. The stopping rule itself is that of the uniform prior.
     key
         ``jax.random.key``, by default 0.
 
     Returns
     -------
     TreePlan
-        For sizes 1 to ``max_trees`` in steps of a tenth; ``needed`` is the answer, ``unsettled`` what no forest helps.
+        For sizes 1 to ``max_trees`` in steps of a tenth; ``needed`` is the answer, ``unsettled`` what the largest
+        leaves open.
 
     Raises
     ------

@@ -6,42 +6,50 @@ import numpy as np
 from jaxtyping import Bool
 
 from ._leader import Criterion, Population, Votes, leader_probability
+from ._overtaken import allowed_loss, loss
 from ._prior import checked_prior
 
-Judge = Callable[[Votes], Bool[np.ndarray, "n"]]
+Judge = Callable[[Votes, int], Bool[np.ndarray, "n"]]
+"""Of votes ``[n classes]`` among so many trees that were heard, those that abstained among them."""
 
 
 def make_judge(
     n_classes: int, n_trees: int, confidence: float, criterion: Criterion, population: Population, prior
 ) -> Judge:
-    """Whether votes ``[n classes]`` are settled, for what `make_rule` has no table of: three classes or more.
+    """Whether votes are settled, for what `make_rule` has no table of.
 
-    Raises a ValueError for the exact probability of a finite population.
+    That is three classes or more, and a finite population of two with trees that abstain. Raises a ValueError for the
+    exact probability of a finite population of three classes or more.
     """
-    if population == "finite" and criterion == "exact":
+    if population == "finite" and criterion == "exact" and n_classes > 2:
         raise ValueError(
             "criterion='exact' of a finite population has no tractable form for three classes and more; "
             "choose criterion='bound' (1 less the sum over the rivals) or 'certain'."
         )
-    alpha = checked_prior(prior, n_classes)
+    alpha, allowed = checked_prior(prior, n_classes), allowed_loss(confidence)
 
-    def judge(votes: Votes) -> Bool[np.ndarray, "n"]:
+    def is_settled(votes: Votes, t: int) -> Bool[np.ndarray, "n"]:
+        polled = np.full(len(votes), t)
+        if population == "finite":
+            return loss(votes, polled, n_trees, alpha, most=allowed) < allowed
+        if criterion != "exact":
+            return leader_probability(votes, polled, n_trees, criterion, population, alpha) > confidence
+        # The exact probability lies between the product of its factors and the least of them.
+        low = leader_probability(votes, polled, n_trees, "bound", population, alpha)
+        worst = np.sort(votes, axis=1)[:, :-3:-1]
+        high = _two_classes(worst, alpha) if np.all(alpha == alpha[0]) else np.ones_like(low)
+        open_ = (low <= confidence) & (high > confidence)
+        low[open_] = leader_probability(votes[open_], polled[open_], n_trees, criterion, population, alpha)
+        return low > confidence
+
+    def judge(votes: Votes, t: int) -> Bool[np.ndarray, "n"]:
         top = np.sort(votes, axis=1)
         settled = top[:, -1] > top[:, -2]  # a tied rival is a factor of one half
-        if criterion == "exact":  # between the product of its factors and the least of them
-            low = leader_probability(votes[settled], n_trees, "bound", population, alpha)
-            worst = np.stack([votes[settled].max(axis=1), top[settled, -2]], axis=1)
-            high = _two_classes(worst, alpha) if np.all(alpha == alpha[0]) else np.ones_like(low)
-            open_ = (low <= confidence) & (high > confidence)
-            low[open_] = leader_probability(votes[settled][open_], n_trees, criterion, population, alpha)
-            settled[settled] = low > confidence
-        else:
-            found = leader_probability(votes[settled], n_trees, criterion, population, alpha)
-            settled[settled] = found > confidence
+        settled[settled] = is_settled(votes[settled], t)
         return settled
 
     return judge
 
 
 def _two_classes(votes, alpha):
-    return leader_probability(votes, 0, "bound", "infinite", alpha[:2])
+    return leader_probability(votes, votes.sum(axis=1), 0, "bound", "infinite", alpha[:2])

@@ -4,7 +4,9 @@ from typing import Literal
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.special import betainc, betaln, gammainc, gammaln
+from scipy.special import betainc, gammainc, gammaln
+
+from ._overtaken import loss
 
 Criterion = Literal["bound", "exact", "certain"]
 Population = Literal["infinite", "finite"]
@@ -16,19 +18,24 @@ ENTRIES = 2**18
 
 
 def leader_probability(
-    votes: Votes, n_trees: int, criterion: Criterion, population: Population, alpha: Float[np.ndarray, "classes"]
+    votes: Votes,
+    polled: Int[np.ndarray, "n"],
+    n_trees: int,
+    criterion: Criterion,
+    population: Population,
+    alpha: Float[np.ndarray, "classes"],
 ) -> Float[np.ndarray, "n"]:
-    """What a criterion compares with the confidence, of the first class with most votes; 1 for "certain".
+    """What a criterion compares with the confidence, of the first class with most votes.
 
-    A finite population has ``n_trees`` trees, of which these voted.
+    A finite population has ``n_trees`` trees, of which so many were ``polled`` and these voted; "certain" is about it,
+    too: 1 where nothing can change any more. Trees that abstained say nothing of an infinite population's winner.
     """
-    if criterion == "certain":
-        return np.ones(len(votes))
-    if population == "infinite" and (criterion == "bound" or votes.shape[1] == 2):
+    if criterion == "certain" or population == "finite":
+        return np.maximum(1 - loss(votes, polled, n_trees, alpha), 0.0)
+    if criterion == "bound" or votes.shape[1] == 2:
         return _by_pairs(votes, alpha)
     distinct, which = np.unique(votes, axis=0, return_inverse=True)
-    found = _exact(distinct, alpha) if population == "infinite" else _stays(distinct, alpha, n_trees)
-    return found[which.reshape(-1)]
+    return _exact(distinct, alpha)[which.reshape(-1)]
 
 
 def _by_pairs(votes: Votes, alpha):
@@ -74,33 +81,3 @@ def _race(votes: Votes, alpha):
     below = gammainc(shape[:, :, None], np.exp(x)[:, None, :])
     np.put_along_axis(below, leader[:, :, None], 1.0, axis=1)
     return (density * below.prod(axis=1)).sum(axis=1)
-
-
-def _stays(votes: Votes, alpha, n_trees: int):
-    """At least the probability that no rival is ahead when all trees have voted: 1 less the sum over rivals.
-
-    Two classes: exact. Of the R trees that remain, m vote for the leader or the rival, Beta-binomial, and of those k
-    for the rival.
-    """
-    return np.array([1 - sum(overtaken(row, alpha, rival, n_trees) for rival in range(len(row))) for row in votes])
-
-
-def overtaken(votes: Int[np.ndarray, "classes"], alpha, rival: int, n_trees: int) -> float:
-    """The probability that a rival is ahead of the leader when all trees have voted; a tie is the first class's."""
-    leader = int(votes.argmax())
-    if rival == leader:
-        return 0.0
-    rest, shape = n_trees - int(votes.sum()), votes + alpha
-    own, other = shape[leader], shape[rival]
-    others = shape.sum() - own - other
-    m = np.array([[rest]]) if len(votes) == 2 else np.arange(rest + 1)[:, None]
-    k = np.arange(rest + 1)
-    lead = votes[leader] - votes[rival] + m - 2 * k
-    ahead = (k <= m) & ((lead < 0) | ((lead == 0) & (rival < leader)))
-    k = np.minimum(k, m)
-    log_m = _log_beta_binomial(m, rest, own + other, others) if len(votes) > 2 else 0.0
-    return float(np.exp(log_m + _log_beta_binomial(k, m, other, own))[ahead].sum())
-
-
-def _log_beta_binomial(k, n, a, b):
-    return -np.log(n + 1) - betaln(n - k + 1, k + 1) + betaln(k + a, n - k + b) - betaln(a, b)

@@ -1,18 +1,45 @@
 """The class that each leaf votes for."""
 
-import jax.numpy as jnp
+import jax
 import numpy as np
-from jaxtyping import Array, UInt
+from jaxtyping import Int, Num, UInt
 
 from jaxunc.forest import Forest
 
+ABSTAINS = -1
+"""The vote of a tree that has none."""
 
-def leaf_votes(forest: Forest) -> UInt[Array, "trees nodes"]:
-    """The largest class of each leaf, the first of several; an empty leaf votes for class 0.
 
-    Of a forest with both kinds of counts by those of the sample that grew it.
+def votes_of_counts(
+    counts: Num[np.ndarray, "... classes"], tree: Int[np.ndarray, "..."] | int
+) -> Int[np.ndarray, "..."]:
+    """What leaves with such counts vote for, each in a tree of that number; `ABSTAINS` where all classes are tied.
+
+    A leaf votes for its largest class. In tree number t (from 0) a leaf in which k classes are tied votes for the one
+    at place t mod k among these: over the trees each has an equal share, as `Vote` gives it. A leaf in which *all*
+    classes are tied, as in an empty one, would give them equal shares, which decide nothing: it abstains. So with two
+    classes the winner of all votes is that of `Vote` exactly, with more that of an ensemble without end is.
     """
-    table, code = forest.leaf_rows()
-    most = np.asarray(table)[:, : forest.n_classes].argmax(axis=1)
-    dtype = np.uint8 if forest.n_classes <= 256 else np.uint16
-    return jnp.asarray(most.astype(dtype)[np.asarray(code)])
+    tied = counts == counts.max(axis=-1, keepdims=True)
+    number = tied.sum(axis=-1)
+    place = np.asarray(tree) % number
+    chosen = (tied & (np.cumsum(tied, axis=-1) == place[..., None] + 1)).argmax(axis=-1)
+    return np.where(number == counts.shape[-1], ABSTAINS, chosen)
+
+
+def leaf_votes(forest: Forest) -> UInt[np.ndarray, "trees nodes"]:
+    """The class that each leaf votes for (`votes_of_counts`); the number of classes where it abstains.
+
+    Of a forest with both kinds of counts by those of the sample that grew it. What is no leaf has some class or other.
+    """
+    table, code = map(np.asarray, forest.leaf_rows())
+    table, n_classes = table[:, : forest.n_classes], forest.n_classes
+    most = table.argmax(axis=1).astype(np.uint8 if n_classes < 256 else np.uint16)
+    votes = most[code]
+    is_tied = (table == table.max(axis=1, keepdims=True)).sum(axis=1) > 1
+    with jax.ensure_compile_time_eval():  # a forest of known arrays may be bound while others are traced
+        is_leaf = np.asarray(forest.trees.is_leaf)
+    tree, node = np.nonzero(is_tied[code] & is_leaf)
+    chosen = votes_of_counts(table[code[tree, node]], tree)
+    votes[tree, node] = np.where(chosen == ABSTAINS, n_classes, chosen)
+    return votes

@@ -7,11 +7,15 @@ from jaxtyping import Array, Float, Num
 from scipy.optimize import minimize_scalar
 from scipy.special import gammaln
 
-from jaxunc._checks import check_class_axis, check_counts, is_concrete
-from jaxunc.smoothing import fit_dirichlet_prior
+from jaxunc._checks import check_class_axis, check_counts, is_concrete, warn
+from jaxunc.smoothing import PriorStatus, fit_dirichlet_prior
 
 SMALLEST, LARGEST = 1e-3, 1e4
-"""Between which a fitted α lies: a class that nobody votes for, or votes that never disagree, send it beyond."""
+"""Between which a fitted α lies: a class that nobody votes for sends it beyond."""
+
+
+class VotePriorWarning(UserWarning):
+    """No prior could be fitted to the votes; the uniform one stands in for it."""
 
 
 def fit_vote_prior(
@@ -27,7 +31,7 @@ def fit_vote_prior(
     ----------
     vote_counts
         Votes of several trees for instances that the trees were not grown on (held out, or out of bag)
-        ``[instances classes]``; instances without a vote say nothing.
+        ``[instances classes]``; instances without a vote say nothing, nor do trees that abstain.
     symmetric
         Whether all classes share one α: then nothing is assumed about which class is common, and votes of three
         classes and more are stopped by the fast tables.
@@ -35,7 +39,15 @@ def fit_vote_prior(
     Returns
     -------
     np.ndarray
-        α ``[classes]``, within [1e-3, 1e4], as ``prior`` of this room's functions takes it.
+        α ``[classes]``, within [1e-3, 1e4], as ``prior`` of this room's functions takes it. All 1, with a warning,
+        where no finite, positive α is the most likely: trees that never disagree on any instance, or instances that
+        differ no more than by chance (one instance, or all alike). Such a sample is too small or too plain to learn
+        from: taken at its word, one vote would settle all, or no number of votes any.
+
+    Warns
+    -----
+    VotePriorWarning
+        If the uniform prior is returned for that reason, or since the search did not converge.
 
     Raises
     ------
@@ -56,10 +68,33 @@ def fit_vote_prior(
     if not (counts.sum(axis=1) >= 2).any():
         raise ValueError("no instance has two votes or more; how far votes agree cannot be seen from one each.")
     if symmetric:
-        alpha = np.full(counts.shape[1], _symmetric(counts))
+        found = _symmetric(counts)
+        alpha, status = np.full(counts.shape[1], found), _status_of_one(found)
     else:
-        alpha = np.asarray(fit_dirichlet_prior(counts, "marginal").alpha, float)
-    return np.clip(np.nan_to_num(alpha, nan=LARGEST, posinf=LARGEST), SMALLEST, LARGEST)
+        fitted = fit_dirichlet_prior(counts, "marginal")
+        alpha, status = np.asarray(fitted.alpha, float), PriorStatus(int(fitted.status))
+    if status is PriorStatus.FITTED:
+        return np.clip(alpha * min(1, LARGEST / alpha.max()), SMALLEST, LARGEST)
+    warn(
+        f"{_REASONS[status]}, so no prior can be learned from these votes (instances: {len(counts)}), and the uniform "
+        "one is returned. Pass votes for more instances, which the trees were not grown on.",
+        VotePriorWarning,
+    )
+    return np.ones(counts.shape[1])
+
+
+_REASONS = {
+    PriorStatus.PURE: "on no instance do trees disagree",
+    PriorStatus.CONCENTRATED: "instances differ no more than by chance",
+    PriorStatus.NOT_CONVERGED: "the search for the most likely prior did not converge",
+}
+
+
+def _status_of_one(alpha: float) -> PriorStatus:
+    """At an end of what was searched nothing was found."""
+    if alpha < 1.05 * SMALLEST:
+        return PriorStatus.PURE
+    return PriorStatus.CONCENTRATED if alpha > LARGEST / 1.05 else PriorStatus.FITTED
 
 
 def _symmetric(counts: np.ndarray) -> float:

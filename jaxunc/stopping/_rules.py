@@ -23,7 +23,7 @@ NEVER = 2**30
 class Rule(eqx.Module):
     """A stopping rule: the votes that it keeps for each of ``n`` instances, and whether they settle it.
 
-    Votes are int32 ``[rows n]``; with two classes one row, the votes for class 1, does.
+    Votes are int32 ``[rows n]``; with two classes, if no tree abstains, one row, the votes for class 1, does.
     """
 
     n_classes: eqx.AbstractVar[int]
@@ -33,18 +33,18 @@ class Rule(eqx.Module):
     @property
     def n_rows(self) -> int:
         """Rows of votes."""
-        return 1 if self.n_classes == 2 else self.n_classes
+        return self.n_classes
 
     def add(self, votes: Int32[Array, "rows n"], vote: Array, counts: Bool[Array, "n"]) -> Int32[Array, "rows n"]:
-        """The votes with one more for each instance that ``counts``."""
-        if self.n_classes == 2:
+        """The votes with one more for each instance that ``counts``; a vote beyond the classes is none."""
+        if self.n_rows == 1:
             return votes + jnp.where(counts, vote.astype(jnp.int32), 0)
         cast = (jnp.arange(self.n_classes, dtype=jnp.int32)[:, None] == vote.astype(jnp.int32)) & counts
         return votes + cast.astype(jnp.int32)
 
     def by_class(self, votes: Int32[Array, "rows n"], polled: Int32[Array, "n"]) -> Int32[Array, "n classes"]:
         """Votes for each class."""
-        return jnp.stack([polled - votes[0], votes[0]], axis=1) if self.n_classes == 2 else votes.T
+        return jnp.stack([polled - votes[0], votes[0]], axis=1) if self.n_rows == 1 else votes.T
 
     @abc.abstractmethod
     def holds(self, votes: Int32[Array, "rows n"], t: Int32[Array, ""]) -> Bool[Array, "n"]:
@@ -52,16 +52,39 @@ class Rule(eqx.Module):
 
 
 class Thresholds(Rule):
-    """Two classes: by t the votes with which each wins."""
+    """Two classes, no tree abstains: by t the votes with which each wins."""
 
     least: Int32[np.ndarray | Array, "2 polled"]
     first: Int32[np.ndarray | Array, ""]
     n_classes: int = eqx.field(static=True, default=2)
 
+    @property
+    def n_rows(self) -> int:
+        """The votes for class 1 say those for class 0."""
+        return 1
+
     def holds(self, votes, t):
         """Compare with two numbers."""
         ones = votes[0]
         return (ones >= self.least[1, t]) | (t - ones >= self.least[0, t])
+
+
+class ThresholdsByVotes(Rule):
+    """Two classes, trees may abstain: by the number of votes those with which each wins."""
+
+    least: Int32[np.ndarray | Array, "2 voted"]
+    first: Int32[np.ndarray | Array, ""]
+    of_all: bool = eqx.field(static=True, default=False)
+    """Whether the numbers hold only while no tree has abstained."""
+    n_classes: int = eqx.field(static=True, default=2)
+
+    def holds(self, votes, t):
+        """Compare the votes of the class in the lead."""
+        zeros, ones = votes
+        voted, leads = zeros + ones, (ones > zeros).astype(jnp.int32)
+        least = take(jnp.asarray(self.least).reshape(-1), leads * self.least.shape[1] + voted)
+        settled = jnp.maximum(zeros, ones) >= least
+        return settled & (voted == t) if self.of_all else settled
 
 
 class Costs(Rule):
@@ -85,7 +108,7 @@ class Costs(Rule):
 
 
 class Leads(Rule):
-    """More classes: by t the lead over the second with which nothing can change any more."""
+    """By t the lead over the second with which nothing can change any more, whether trees abstain or not."""
 
     least: Int32[np.ndarray | Array, "polled"]
     first: Int32[np.ndarray | Array, ""]
@@ -99,32 +122,44 @@ class Leads(Rule):
 
 
 def make_rule(
-    n_classes: int, max_trees: int, confidence: float, criterion: Criterion, population: Population, prior
+    n_classes: int,
+    max_trees: int,
+    confidence: float,
+    criterion: Criterion,
+    population: Population,
+    prior,
+    *,
+    abstaining: bool | None = False,
 ) -> Rule | None:
-    """The rule as tables; None where a vote must be judged as a whole (`_judge.py`). Raises as `stop_after` does."""
+    """The rule as tables; None where a vote must be judged as a whole (`_judge.py`). Raises as `stop_after` does.
+
+    ``abstaining``: whether a tree may have no vote; None if that is not known, since votes are traced.
+    """
     check_max_trees(max_trees)
     check_confidence(confidence)
     check_one_of("criterion", criterion, get_args(Criterion))
     check_one_of("population", population, get_args(Population))
     alpha = checked_prior(prior, n_classes)
     if criterion == "certain":
-        return _certain(n_classes, max_trees)
-    if n_classes == 2:
+        return _certain(n_classes, max_trees, abstaining)
+    if n_classes == 2 and not (population == "finite" and abstaining):
         table = critical_votes if population == "infinite" else critical_final_votes
         least = np.broadcast_to(table(max_trees, confidence, prior=prior), (2, max_trees + 1))
         least = np.where(least < 0, NEVER, least).astype(np.int32)
-        return Thresholds(least=least, first=_first((least < NEVER).any(axis=0)))
+        first = _first((least < NEVER).any(axis=0))
+        if abstaining is False:
+            return Thresholds(least=least, first=first)
+        return ThresholdsByVotes(least=least, first=first, of_all=population == "finite")
     if criterion == "bound" and population == "infinite" and np.all(alpha == alpha[0]):
         return _costs(n_classes, max_trees, confidence, float(alpha[0]))
     return None
 
 
-def _certain(n_classes: int, max_trees: int) -> Rule:
-    if n_classes == 2:  # t₁ - (t - t₁) > T - t
-        least = np.full((2, max_trees + 1), max_trees // 2 + 1, np.int32)
-        return Thresholds(least=least, first=np.array(max_trees // 2 + 1, np.int32))
-    least = np.arange(max_trees + 1, 0, -1, dtype=np.int32)
-    return Leads(least=least, first=np.array(max_trees // 2 + 1, np.int32), n_classes=n_classes)
+def _certain(n_classes: int, max_trees: int, abstaining: bool | None) -> Rule:
+    first = np.array(max_trees // 2 + 1, np.int32)
+    if n_classes == 2 and abstaining is False:  # t₁ - (t - t₁) > T - t
+        return Thresholds(least=np.full((2, max_trees + 1), first, np.int32), first=first)
+    return Leads(least=np.arange(max_trees + 1, 0, -1, dtype=np.int32), first=first, n_classes=n_classes)
 
 
 def _first(able) -> np.ndarray:

@@ -19,9 +19,10 @@ class Stopped(NamedTuple):
     """Where votes were stopped."""
 
     n_polled: Int32[Array | np.ndarray, "instances"]
-    """Trees heard: up to the first at which the vote was settled, all if it never was."""
+    """Trees heard, those that abstained among them: up to the first at which the vote was settled, all if it never
+    was."""
     predicted: Int32[Array | np.ndarray, "instances"]
-    """The class with most votes then, the first of several."""
+    """The class with most votes then, the first of several; the first class of all where every tree abstained."""
     settled: Bool[Array | np.ndarray, "instances"]
     """Whether the vote was settled."""
     votes: Int32[Array | np.ndarray, "instances classes"]
@@ -45,7 +46,7 @@ def stop_after(
     ----------
     votes
         The class that each tree votes for, 0 to n_classes - 1 ``[instances trees]``, in the order in which trees are
-        heard.
+        heard; -1 where a tree abstains.
     n_classes
         Number of classes, 2 at least.
     confidence
@@ -53,11 +54,12 @@ def stop_after(
     criterion
         ``"bound"``: stop once :math:`L(y^*|t) > \pi` (Eq. 8; two classes: the exact probability, by `critical_votes`).
         ``"exact"``: once the exact probability does, which is earlier with three classes and more (on the host, and
-        slower). ``"certain"``: once the lead exceeds the number of trees that remain; the confidence plays no part.
+        slower). ``"certain"``: once the lead exceeds the number of trees that remain, which all may vote; the
+        confidence plays no part.
     population
         What the vote of so few trees stands for: ``"infinite"``, an ensemble without end, or ``"finite"``, these trees:
         then the probability is that the trees that remain do not change the class (three classes and more: 1 less
-        the sum over rivals).
+        the sum over rivals, or 0 where that is more than 1).
     prior
         α of the Dirichlet prior, one number or one for each class; see `fit_vote_prior`.
 
@@ -76,9 +78,14 @@ def stop_after(
 
     Notes
     -----
+    A tree that abstains is heard and counted in ``n_polled``, and is no vote. Of an ensemble without end the winner is
+    the class with most votes, so its probability given the votes heard is that of Eq. 7 and 8 whoever else abstained.
+    Of the trees of a finite population that remain, as many are expected to abstain as did so far.
+
     Traceable in the votes, but where the criterion is ``"exact"``, or the prior differs between classes or the
-    population is finite, with three classes and more. No gradient. Votes that come from a boosted model mean nothing
-    here: its trees are not exchangeable.
+    population is finite, with three classes and more. Traced votes of a finite population are not settled once a tree
+    has abstained: where, a table of two classes cannot say. No gradient. Votes that come from a boosted model mean
+    nothing here: its trees are not exchangeable.
 
     References
     ----------
@@ -92,12 +99,20 @@ def stop_after(
     """
     _check_votes(votes, n_classes)
     settings = (n_classes, np.shape(votes)[1], confidence, criterion, population, prior)
-    rule = make_rule(*settings)
+    abstaining = bool(np.any(np.asarray(votes) < 0)) if is_concrete(votes) else None
+    rule = make_rule(*settings, abstaining=abstaining)
+    none = np.zeros((np.shape(votes)[0], n_classes), np.int32)
     if rule is None:
         if not is_concrete(votes):
             raise ValueError("votes are traced, but this criterion judges them on the host; call it outside of jit.")
-        return hear_judged(make_judge(*settings), np.asarray(votes), np.zeros((len(votes), n_classes), np.int32))
-    return hear(rule, jnp.asarray(votes), jnp.zeros((np.shape(votes)[0], n_classes), jnp.int32), jnp.int32(0))
+        return hear_judged(make_judge(*settings), _coded(np, votes, n_classes), none, 0)
+    return hear(rule, _coded(jnp, votes, n_classes), jnp.asarray(none), jnp.int32(0))
+
+
+def _coded(xp, votes, n_classes: int):
+    """As rules take them: who abstains votes beyond the classes."""
+    votes = xp.asarray(votes).astype(np.int32)
+    return xp.where(votes < 0, n_classes, votes)
 
 
 @jax.jit
@@ -113,7 +128,7 @@ def hear(
         return (counts, jnp.where(settled, polled, t), settled | rule.holds(counts, t)), None
 
     n, n_trees = votes.shape
-    counts = before[:, 1:].T if rule.n_classes == 2 else before.T
+    counts = before[:, 1:].T if rule.n_rows == 1 else before.T
     start = (counts, jnp.full(n, t, jnp.int32), jnp.zeros(n, bool))
     trees = (t + jnp.arange(1, n_trees + 1, dtype=jnp.int32), votes.T)
     counts, polled, settled = lax.scan(one, start, trees)[0]
@@ -121,17 +136,18 @@ def hear(
     return Stopped(polled, jnp.argmax(by_class, axis=1).astype(jnp.int32), settled, by_class)
 
 
-def hear_judged(judge: Judge, votes: np.ndarray, before: Int32[np.ndarray, "instances classes"]) -> Stopped:
+def hear_judged(judge: Judge, votes: np.ndarray, before: Int32[np.ndarray, "instances classes"], t: int) -> Stopped:
     """The same by a judge, on the host."""
-    n, n_trees = votes.shape
-    counts, polled, settled = before.copy(), before.sum(axis=1, dtype=np.int32), np.zeros(n, bool)
-    for t in range(n_trees):
+    n, n_classes = before.shape
+    counts, polled, settled = before.copy(), np.full(n, t, np.int32), np.zeros(n, bool)
+    for heard, vote in enumerate(votes.T, start=t + 1):
         open_ = np.flatnonzero(~settled)
         if not len(open_):
             break
-        counts[open_, votes[open_, t]] += 1
-        polled[open_] += 1
-        settled[open_] = judge(counts[open_])
+        cast = open_[vote[open_] < n_classes]
+        counts[cast, vote[cast]] += 1
+        polled[open_] = heard
+        settled[open_] = judge(counts[open_], heard)
     return Stopped(polled, counts.argmax(axis=1).astype(np.int32), settled, counts)
 
 
@@ -146,6 +162,8 @@ def _check_votes(votes, n_classes) -> None:
         raise TypeError(f"votes has dtype {dtype}; pass the class that each tree votes for, as integers.")
     if is_concrete(votes) and shape[0]:
         least, most = int(np.min(votes)), int(np.max(votes))
-        if least < 0 or most >= n_classes:
-            wrong = least if least < 0 else most
-            raise ValueError(f"votes holds {wrong}, outside of the classes 0 to {n_classes - 1}.")
+        if least < -1 or most >= n_classes:
+            wrong = least if least < -1 else most
+            raise ValueError(
+                f"votes holds {wrong}, outside of the classes 0 to {n_classes - 1} (-1: the tree abstains)."
+            )

@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple, get_args
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int32
 
@@ -38,13 +39,18 @@ class Settled(NamedTuple):
     """The vote for each instance, as far as it was heard."""
 
     predicted: Int32[np.ndarray, "instances"]
-    """The class with most votes (its place in ``forest.class_labels``), the first of several."""
+    """The class with most votes (its place in ``forest.class_labels``), the first of several; the first class of all
+    where every tree abstained."""
     n_polled: Int32[np.ndarray, "instances"]
-    """Trees heard."""
+    """Trees heard, those that abstained among them."""
     settled: Bool[np.ndarray, "instances"]
     """Whether the vote was settled; else ``max_trees`` were heard."""
     probability: Float[np.ndarray, "instances"]
-    """Of the class to win, by the criterion, given the votes heard; "certain": 1."""
+    """Of the class to win, by the criterion, given the votes heard, whether settled or not; in [0, 1].
+
+    Of an infinite population "bound" is a lower bound, exact for two classes. Of a finite one, and by "certain", it is
+    the probability that the class is that of all trees: exact for two classes, else 1 less a sum over rivals, or 0
+    where that is more than 1. So it is 1 where nothing can change any more, and where all trees were heard."""
     votes: Int32[np.ndarray, "instances classes"]
     """The votes heard."""
     n_trees: int
@@ -76,11 +82,13 @@ def predict_until_settled(
     ----------
     forest
         Trees grown independently of each other given the sample: bagging, random forests, extra-trees, random decision
-        trees. A leaf votes for its largest class, the first of several.
+        trees. A leaf votes for its largest class. In tree number t (from 0) a leaf in which k classes are tied votes
+        for the one at place t mod k among these, and abstains if that are all classes, or it is empty.
     X
         Instances, as for `bind`.
     confidence, criterion, population, prior
-        As for `stop_after`. The finite population, and ``"certain"``, are about all trees of the forest.
+        As for `stop_after`. The finite population, and ``"certain"``, are about the vote of all trees of the forest,
+        also if fewer are heard.
     max_trees
         Trees that are heard at most; by default all.
 
@@ -98,6 +106,13 @@ def predict_until_settled(
 
     Notes
     -----
+    All trees' vote is that of ``criterion="certain"``. It is not the forest's own ``predict``, which of scikit-learn's
+    is the largest mean of probabilities. With two classes it is the class of the rule `Vote` exactly, in which tied
+    classes share a tree's vote. With more both differ where that share is decisive, and have the same winner in an
+    ensemble without end: over the trees each tied class has the same number of votes, whatever the order of rows.
+
+    A tree that abstains is heard, and says nothing of who wins; see `stop_after`.
+
     On CPU the votes are heard, the rule asked and settled instances dropped in one compiled program; on accelerators,
     and for the criteria that `stop_after` judges on the host, in rounds. Not traceable. `bind_vote` prepares a forest
     once for many calls.
@@ -146,21 +161,23 @@ def bind_vote(
     whole = population == "finite" or criterion == "certain"
     n_trees = forest.n_trees if whole else int(max_trees)
     settings = (forest.n_classes, n_trees, confidence, criterion, population, prior)
-    rule = make_rule(*settings)
+    votes = leaf_votes(forest)
+    rule = make_rule(*settings, abstaining=bool(np.any(votes == forest.n_classes)))
     kept = {"confidence": confidence, "max_trees": int(max_trees), "criterion": criterion, "population": population}
-    return BoundVote(forest, rule or make_judge(*settings), kept | {"prior": prior}, threads, form or default_form())
+    rule = rule or make_judge(*settings)
+    return BoundVote(forest, votes, rule, kept | {"prior": prior}, threads, form or default_form())
 
 
 class BoundVote:
     """What `bind_vote` returns: call it on instances."""
 
-    def __init__(self, forest: Forest, rule, settings: dict[str, Any], threads: int | None, form: Form):
+    def __init__(self, forest: Forest, votes, rule, settings: dict[str, Any], threads: int | None, form: Form):
         self.forest, self.rule, self.settings = forest, rule, settings
         self.max_trees: int = settings["max_trees"]
         self.threads = threads or cores()
         self.form: Form = form
         self._asked = settings["criterion"], settings["population"], checked_prior(settings["prior"], forest.n_classes)
-        self._classes, self._plans = leaf_votes(forest), {}
+        self._classes, self._plans = jnp.asarray(votes), {}
 
     def __call__(self, X: Any) -> Settled:
         """The votes for instances; X as for `predict_until_settled`."""
@@ -170,7 +187,9 @@ class BoundVote:
         values, missing = as_instances(X, self.forest.trees.columns)
         n_trees = self.forest.n_trees
         polled, predicted, settled, votes = map(np.asarray, self._hear(np.asarray(values), missing))
-        probability = leader_probability(votes, n_trees, *self._asked).astype(np.float32)
+        probability = np.ones(len(polled), np.float32)
+        rows = ~settled if self._asked[0] == "certain" else slice(None)
+        probability[rows] = leader_probability(votes[rows], polled[rows], n_trees, *self._asked)
         return Settled(predicted, polled, settled, probability, votes, self.max_trees)
 
     def _hear(self, x: np.ndarray, missing: bool) -> Stopped:
@@ -195,7 +214,7 @@ class BoundVote:
 
         found = list(spread(self.threads if len(parts) > 1 else 1)(hear, parts))
         polled, settled, votes = (np.concatenate(arrays, axis=-1) for arrays in zip(*found, strict=True))
-        votes = np.stack([polled - votes[0], votes[0]], axis=1) if self.forest.n_classes == 2 else votes.T
+        votes = np.stack([polled - votes[0], votes[0]], axis=1) if len(votes) == 1 else votes.T
         return Stopped(polled, votes.argmax(axis=1).astype(np.int32), settled, votes)
 
     def _plan(self, missing: bool) -> Plan:

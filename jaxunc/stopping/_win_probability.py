@@ -30,7 +30,7 @@ def win_probability(
     Parameters
     ----------
     vote_counts
-        Votes for each class ``[... classes]``, finite and >= 0.
+        Votes for each class ``[... classes]``, finite and >= 0. Trees that abstain say nothing of who wins.
     method
         ``"bound"``: Eq. 8, a lower bound, exact for two classes. ``"exact"``: the probability that the class's share
         is the largest, as one integral over a gamma variable (the paper calls the exact sum unmanageable):

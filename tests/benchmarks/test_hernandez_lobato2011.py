@@ -7,6 +7,7 @@ import pytest
 from benchmarks.data import DataSet
 from benchmarks.papers import hernandez_lobato2011 as study
 from benchmarks.papers import hernandez_lobato2011_circle as circle
+from benchmarks.papers import hernandez_lobato2011_constant as constant
 from benchmarks.papers import hernandez_lobato2011_measures as of_cells
 from benchmarks.papers import hernandez_lobato2011_page as page
 from benchmarks.papers import hernandez_lobato2011_problems as problems
@@ -271,5 +272,25 @@ def test_what_the_page_says(kept):
 
 
 def test_the_committed_page_is_made_of_the_committed_cells(kept, tmp_path):
-    text = page.study_page(*kept, study.kept_settings(study.RESULTS)._asdict(), tmp_path)
+    settings = study.kept_settings(study.RESULTS)._asdict()
+    text = page.study_page(*kept, settings, tmp_path, study.constant(study.RESULTS))
     assert text == (study.RESULTS / "README.md").read_text(encoding="utf-8")
+
+
+def test_trees_that_make_leaves_of_constant_features():
+    """By all features each pattern is a leaf; a node whose only try is constant is one with all that is in it."""
+    split = problems.problem("led", None).split(0)
+    bag = np.random.default_rng(3).integers(0, 60, 60)
+    votes = constant.tree_votes(split, 10, 7, np.random.default_rng(3))
+    checked = 0
+    for x, vote in zip(split.X_test, votes, strict=True):
+        same = split.y_train[bag][np.all(split.X_train[bag] == x, axis=1)]
+        if len(same):
+            assert vote == np.bincount(same).argmax()
+            checked += 1
+    assert checked > 20
+    alike = split._replace(X_train=np.ones_like(split.X_train))
+    votes = constant.tree_votes(alike, 10, 1, np.random.default_rng(3))
+    assert set(votes) == {np.bincount(split.y_train[bag]).argmax()}
+    few = constant.tree_votes(split, 10, 1, np.random.default_rng(3))
+    assert len(set(few)) > 1

@@ -388,8 +388,12 @@ def test_polling_trees():
     assert heard.saved > 0.7
     assert np.mean(heard.predicted == names[1::2]) > 0.9
     certain = model.predict_polled(X[1::2], criterion="certain")
-    votes = np.stack([tree.predict(X[1::2]) for tree in model.estimator_.estimators_]).mean(axis=0) > 0.5
-    np.testing.assert_array_equal(certain.predicted, model.classes_[votes.astype(int)])
+    shares = np.asarray(ju.bind(model.forest_, ju.Vote()).answer(X[1::2]).class_scores)
+    np.testing.assert_array_equal(certain.predicted, model.classes_[shares.argmax(axis=1)])
+    out = CombinedForestClassifier(FrozenEstimator(model.estimator_), combiner="evidence", counts="oob")
+    polled = out.fit(X[::2], names[::2]).predict_polled(X[1::2])
+    assert np.any(polled.votes.sum(axis=1) < polled.n_polled), "trees whose leaf is empty out of bag abstain"
+    assert np.mean(polled.predicted == names[1::2]) > 0.9
     with pytest.raises(ValueError, match=r"between \.5 and 1"):
         model.predict_polled(X, confidence=0.5)
     with pytest.raises(NotFittedError):

@@ -94,6 +94,20 @@ def test_members():
     np.testing.assert_allclose(ju.bind(forest, rule).probability(X, tree_mask=mask), expected, rtol=5e-5)
 
 
+@pytest.mark.once
+def test_warnings_of_priors_that_do_nothing():
+    pure = np.tile([[4, 0], [0, 4]], (K, 3, 1)).reshape(K, N, 2).swapaxes(0, 1)
+    alike = np.tile([[6, 3], [2, 1]], (K, 3, 1)).reshape(K, N, 2).swapaxes(0, 1)
+    by_chance = np.where(pure > 0, 3, 2)
+    for counts, method, said in (
+        (pure, "moments", "3 of 3 fitted priors smooth nothing"),
+        (by_chance, "marginal", "3 of 3 fitted priors give all leaves the same"),
+    ):
+        with pytest.warns(smoothing.PriorWarning, match=said):
+            smoothing.smooth_forest(forest_of_leaves(counts)[0], method=method)
+    smoothing.smooth_forest(forest_of_leaves(alike)[0], method="marginal")  # they are the same
+
+
 def test_refusals():
     _, forest, _ = made()
     with refuses(ValueError, "level='leaf'"):

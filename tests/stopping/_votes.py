@@ -2,21 +2,30 @@
 
 import numpy as np
 from scipy.special import betainc
+from scipy.stats import betabinom
 
 from tests._forests import forest_of_leaves
 
 
-def drawn_votes(rng, n: int, n_trees: int, n_classes: int) -> np.ndarray:
-    """Votes ``[instances trees]``: some instances are clear, some doubtful, some tied from end to end."""
+def drawn_votes(rng, n: int, n_trees: int, n_classes: int, abstaining: float = 0.0) -> np.ndarray:
+    """Votes ``[instances trees]``: some instances are clear, some doubtful, some tied from end to end.
+
+    A share of the votes are abstentions; if any, the last instance has nothing else.
+    """
     p = rng.dirichlet(np.full(n_classes, 0.5), size=n)
     votes = np.array([rng.choice(n_classes, size=n_trees, p=row) for row in p])
     votes[: n // 10] = np.arange(n_trees) % 2
+    if abstaining:
+        votes[rng.random(votes.shape) < abstaining] = -1
+        votes[-1] = -1
     return votes.astype(np.int32)
 
 
 def forest_of_votes(votes: np.ndarray, n_classes: int):
-    """A forest whose trees vote so, and its instances."""
-    return forest_of_leaves(2 * np.eye(n_classes)[votes] + 1)
+    """A forest whose trees vote so, and its instances; leaves of trees that abstain are empty, or wholly tied."""
+    counts = np.where(votes[..., None] < 0, 0, 2 * np.eye(n_classes)[votes] + 1)
+    counts[::2][votes[::2] < 0] = 3
+    return forest_of_leaves(counts)
 
 
 def naive(votes, n_classes: int, confidence: float, settled) -> tuple[np.ndarray, ...]:
@@ -25,7 +34,7 @@ def naive(votes, n_classes: int, confidence: float, settled) -> tuple[np.ndarray
     for row in votes:
         counts, done = np.zeros(n_classes, int), False
         for t, vote in enumerate(row, start=1):
-            counts[vote] += 1
+            counts[vote] += vote >= 0
             if done := bool(settled(counts, t)):
                 break
         found.append((t, counts.argmax(), done, counts))
@@ -39,3 +48,19 @@ def lower_bound(counts, alpha=1.0) -> float:
     rivals = [j for j in range(len(counts)) if j != leader]
     shape = counts + alpha
     return float(np.prod([betainc(shape[j], shape[leader], 0.5) for j in rivals]))
+
+
+def finite_loss(counts, t: int, n_trees: int, alpha=1.0) -> float:
+    """The sum over rivals of the probability of being ahead at the end, by all that the other trees may say."""
+    alpha, rest, leader = np.broadcast_to(alpha, len(counts)), n_trees - t, counts.argmax()
+    shape, lost, k = counts + alpha, 0.0, np.arange(rest + 1)
+    for rival in range(len(counts)):
+        if rival == leader:
+            continue
+        others = shape.sum() - shape[leader] - shape[rival] + t - counts.sum()  # those who abstain among them
+        for m in range(rest + 1):
+            of_m = betabinom.pmf(m, rest, shape[leader] + shape[rival], others) if others else float(m == rest)
+            lead = counts[leader] - counts[rival] + m - 2 * k
+            ahead = (k <= m) & ((lead < 0) | ((lead == 0) & (rival < leader)))
+            lost += of_m * betabinom.pmf(k, m, shape[rival], shape[leader])[ahead].sum()
+    return lost

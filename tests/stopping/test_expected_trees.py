@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxunc.stopping import critical_votes, expected_trees, plan_trees, stop_after
+from jaxunc.stopping import VotePriorWarning, critical_votes, expected_trees, plan_trees, stop_after
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
@@ -57,11 +57,19 @@ def test_plans(rng):
     assert abs(plan.n_polled[-1] / np.mean(truth.n_polled) - 1) < 0.2
     share = np.mean(expected_trees(np.stack([1 - p, p], axis=1), 0.99, max_trees=plan.needed).settled)
     assert abs(share - 0.9) < 0.02
-    assert plan_trees(np.array([[25, 25]] * 30), 0.99, share=0.99, max_trees=60).needed is None
+    with pytest.warns(VotePriorWarning):
+        assert plan_trees(np.array([[25, 25]] * 30), 0.99, share=0.99, max_trees=60).needed is None
+
+
+def test_more_trees_settle_more_but_slowly():
+    """As the docstring of ``unsettled`` says: it shrinks with the root of the number of trees."""
+    p = np.linspace(0.001, 0.999, 999)
+    left = [1 - expected_trees(np.stack([1 - p, p], axis=1), 0.99, max_trees=n).settled.mean() for n in (200, 2000)]
+    assert 0.25 < left[1] / left[0] < 0.4
 
 
 def test_a_plan_of_three_classes(rng):
-    votes = rng.multinomial(40, [0.2, 0.5, 0.3], size=60)
+    votes = np.array([rng.multinomial(40, p) for p in rng.dirichlet([1, 2.5, 1.5], size=60)])
     plan = plan_trees(votes, 0.95, max_trees=300, key=jax.random.key(1))
     assert 0 < plan.settled[-1] <= 1
 

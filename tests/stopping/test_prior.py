@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jaxunc.stopping import fit_vote_prior, stop_after
+from jaxunc.stopping import VotePriorWarning, fit_vote_prior, stop_after
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
@@ -37,12 +37,36 @@ def test_a_doubtful_sample_stops_later_and_errs_less(rng):
     assert late > early
 
 
-@pytest.mark.parametrize("votes", [np.tile([50, 0], (20, 1)), np.tile([0, 3, 0], (5, 1))])
-def test_votes_that_never_disagree_give_a_prior_that_can_be_used(votes):
+@pytest.mark.parametrize(
+    ("votes", "reason"),
+    [
+        (np.tile([50, 0], (50, 1)), "differ no more than by chance|do trees disagree"),
+        (np.tile([0, 3, 0], (5, 1)), "differ no more than by chance|do trees disagree"),
+        (np.repeat([[9, 0], [0, 9]], 4, axis=0), "do trees disagree"),
+        (np.array([[7, 6]]), "instances: 1"),
+        (np.tile([25, 25], (30, 1)), "differ no more than by chance"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_votes_that_say_nothing_leave_the_uniform_prior(votes, reason, symmetric):
+    with pytest.warns(VotePriorWarning, match=reason):
+        np.testing.assert_array_equal(fit_vote_prior(votes, symmetric=symmetric), 1.0)
+
+
+def test_instances_that_differ_little_are_no_failure(rng):
+    """α is large there, and the search is of both kinds."""
+    votes = rng.binomial(400, rng.beta(30, 30, size=600))
+    votes = np.stack([400 - votes, votes], axis=1)
     for symmetric in (False, True):
-        prior = fit_vote_prior(votes, symmetric=symmetric)
-        assert np.all(prior > 0)
-        assert np.all(np.isfinite(prior))
+        np.testing.assert_allclose(fit_vote_prior(votes, symmetric=symmetric), 30, rtol=0.2)
+
+
+def test_a_class_that_nobody_votes_for(rng):
+    votes = np.array([rng.multinomial(20, p) for p in rng.dirichlet([0.5, 0.8], size=200)])
+    prior = fit_vote_prior(np.insert(votes, 1, 0, axis=1))
+    assert prior[1] == pytest.approx(1e-3)
+    np.testing.assert_allclose(prior[[0, 2]], fit_vote_prior(votes), rtol=1e-4)
 
 
 @pytest.mark.parametrize(

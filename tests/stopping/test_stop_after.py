@@ -8,7 +8,7 @@ from jaxunc.stopping import stop_after
 from jaxunc.stopping._leader import leader_probability
 from tests._golden import golden
 from tests._refusal import refuses
-from tests.stopping._votes import drawn_votes, lower_bound, naive
+from tests.stopping._votes import drawn_votes, finite_loss, lower_bound, naive
 
 pytestmark = pytest.mark.once
 
@@ -51,7 +51,8 @@ def test_the_exact_probability_stops_earlier(rng):
 
     def settled(counts, _):
         top = np.sort(counts)
-        return top[-1] > top[-2] and leader_probability(counts[None], 0, "exact", "infinite", np.ones(4))[0] > 0.95
+        heard = counts[None], counts[None].sum(axis=1), 0
+        return top[-1] > top[-2] and leader_probability(*heard, "exact", "infinite", np.ones(4))[0] > 0.95
 
     exact = check(votes, 4, settled, criterion="exact")
     bound = stop_after(votes, 4, confidence=0.95)
@@ -82,7 +83,7 @@ def test_a_finite_population_of_three_classes(rng):
     assert np.mean(found.n_polled) < np.mean(infinite.n_polled)
     # Of two classes the probability is exact: a third that nobody votes for only adds to its rivals.
     counts = np.array([[5, 3, 0], [6, 1, 1]])
-    stays = leader_probability(counts, n_trees, "bound", "finite", np.ones(3))
+    stays = leader_probability(counts, counts.sum(axis=1), n_trees, "bound", "finite", np.ones(3))
     draws = np.random.default_rng(0)
     for row, bound in zip(counts, stays, strict=True):
         p = draws.dirichlet(row + 1, size=200_000)
@@ -92,11 +93,59 @@ def test_a_finite_population_of_three_classes(rng):
         assert bound >= wins - 0.06
 
 
-def test_traced(rng):
-    votes = drawn_votes(rng, 20, 30, 3)
-    found = jax.jit(lambda v: stop_after(v, 3, confidence=0.9))(votes)
-    for got, expected in zip(found, stop_after(votes, 3, confidence=0.9), strict=True):
-        np.testing.assert_array_equal(got, expected)
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"prior": np.array([0.5, 2.0, 1.0])}, {"criterion": "certain"}, {"population": "finite"}],
+    ids=["bound", "prior", "certain", "finite"],
+)
+def test_trees_that_abstain(n_classes, settings, rng):
+    n_trees, votes = 16, drawn_votes(rng, 40, 16, n_classes, abstaining=0.25)
+    prior = settings.get("prior", np.ones(3))[:n_classes]
+
+    def settled(counts, t):
+        top = np.sort(counts)
+        if settings.get("criterion") == "certain":
+            return top[-1] - top[-2] > n_trees - t
+        if settings.get("population") == "finite":
+            return top[-1] > top[-2] and finite_loss(counts, t, n_trees) < 0.05
+        return lower_bound(counts, prior) > 0.95
+
+    found = check(votes, n_classes, settled, **settings | ({"prior": prior} if "prior" in settings else {}))
+    assert 0.1 < np.mean(found.settled) < 1
+    assert not found.settled[-1]  # nobody voted
+    assert found.n_polled[-1] == n_trees
+
+
+def test_who_abstains_is_no_vote(rng):
+    """Of an ensemble without end the answer is that of the votes heard, at the tree at which the last was heard."""
+    votes = drawn_votes(rng, 30, 20, 3, abstaining=0.3)
+    order = np.argsort(votes < 0, axis=1, kind="stable")
+    first = np.take_along_axis(votes, order, axis=1)  # who abstains comes last
+    for criterion in ("bound", "exact"):
+        found, alike = (stop_after(v, 3, confidence=0.9, criterion=criterion) for v in (votes, first))
+        np.testing.assert_array_equal(found.votes, alike.votes)
+        np.testing.assert_array_equal(found.settled, alike.settled)
+        done = np.asarray(found.settled)
+        last = np.take_along_axis(order, np.asarray(alike.n_polled)[:, None] - 1, axis=1)[:, 0] + 1
+        np.testing.assert_array_equal(np.asarray(found.n_polled)[done], last[done])
+
+
+@pytest.mark.parametrize(("n_classes", "population"), [(3, "infinite"), (2, "infinite"), (2, "finite")])
+def test_traced(n_classes, population, rng):
+    votes = drawn_votes(rng, 20, 30, n_classes, abstaining=0.03)
+    settings = {"confidence": 0.9, "population": population}
+    found = jax.jit(lambda v: stop_after(v, n_classes, **settings))(votes)
+    expected = stop_after(votes, n_classes, **settings)
+    if population == "finite":  # who has heard an abstention is not settled, and the others are as without any
+        heard = np.asarray(found.n_polled)
+        abstained = np.array([np.any(row[:t] < 0) for row, t in zip(votes, heard, strict=True)])
+        assert not np.any(np.asarray(found.settled) & abstained)
+        clean = stop_after(np.maximum(votes, 0), 2, **settings)
+        found, expected = ([np.asarray(part)[~abstained] for part in of] for of in (found, clean))
+        assert np.sum(~abstained) > 5
+    for got, value in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(got, value)
 
 
 def test_no_instances():
@@ -114,7 +163,7 @@ VOTES = np.zeros((2, 8), int)
         (lambda: stop_after(VOTES, 2, confidence=0.5), ValueError, "between .5 and 1"),
         (lambda: stop_after(VOTES[:, :0], 2, confidence=0.9), ValueError, "one tree at least"),
         (lambda: stop_after(VOTES + 2, 2, confidence=0.9), ValueError, "holds 2, outside of the classes 0 to 1"),
-        (lambda: stop_after(VOTES - 1, 2, confidence=0.9), ValueError, "holds -1"),
+        (lambda: stop_after(VOTES - 2, 2, confidence=0.9), ValueError, "holds -2"),
         (lambda: stop_after(VOTES, 1, confidence=0.9), ValueError, "2 at least"),
         (lambda: stop_after(VOTES * 1.0, 2, confidence=0.9), TypeError, "integers"),
         (lambda: stop_after(VOTES, 2, confidence=0.9, criterion="sure"), ValueError, "sure"),

@@ -53,7 +53,7 @@ def test_exact_probabilities_of_many_votes(rng, close):
     totals = (10 ** rng.uniform(0, 6, 100)).astype(int)
     votes = np.array([rng.multinomial(n, p) for n, p in zip(totals, rng.dirichlet([30, 30, 20, 5], 100), strict=True)])
     found = np.asarray(win_probability(jnp.asarray(votes), method="exact"))
-    expected = leader_probability(votes, 0, "exact", "infinite", np.ones(4))
+    expected = leader_probability(votes, votes.sum(axis=1), 0, "exact", "infinite", np.ones(4))
     np.testing.assert_allclose(found[np.arange(100), votes.argmax(axis=1)], expected, atol=close)
     np.testing.assert_allclose(found.sum(axis=1), 1, atol=4 * close)
 
@@ -66,7 +66,7 @@ def test_the_exact_probability_is_the_integral():
         below = np.prod([gammainc(row[j] + 1, g) for j in range(3) if j != own], axis=0)
         cdf = gammainc(row[own] + 1, g)
         expected = np.sum(np.diff(cdf) * (below[1:] + below[:-1]) / 2)
-        found = leader_probability(row[None], 0, "exact", "infinite", np.ones(3))
+        found = leader_probability(row[None], row.sum(keepdims=True), 0, "exact", "infinite", np.ones(3))
         np.testing.assert_allclose(found, expected, atol=1e-7)
 
 
