@@ -14,7 +14,6 @@ is finished, and what is there is not run again. The page is made of the cells.
 
 import time
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,9 +49,9 @@ N_PEER_FOLDS = 2
 STRENGTHS = (0.5, 1, 2, 3, 5, 8, 12, 20, 40, 80)
 """Values of s that sets are learned from."""
 OTHER_SETS = (
-    "airlines", "anneal", "arrhythmia", "audiology", "bankLoan", "electricity", "flags", "forest-type", "iris", "letter",
-    "lymph", "mushroom", "new-thyroid", "nursery", "optdigits", "page-blocks", "pendigits", "phishing", "scene", "seeds",
-    "skin", "soybean", "splice", "tae", "webdata", "wine-quality-red",
+    "airlines", "anneal", "arrhythmia", "audiology", "bankLoan", "electricity", "flags", "forest-type", "iris",
+    "letter", "lymph", "mushroom", "new-thyroid", "nursery", "optdigits", "page-blocks", "pendigits", "phishing",
+    "scene", "seeds", "skin", "soybean", "splice", "tae", "webdata", "wine-quality-red",
 )  # fmt: skip
 """Every further set of 140 rows at least that shares no rows with one of `SETS`."""
 MOST_PAIRED = 10
