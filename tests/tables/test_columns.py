@@ -113,6 +113,8 @@ A, B = Levels(("a",), False), Levels((1, 2.5), True)
         ({"number": 1, "nominal": (True, False)}, "nominal has 2 entries for 1 columns"),
         ({"number": 1, "nominal": (True,), "levels": ()}, "levels has 0 entries"),
         ({"number": 1, "names": (1,)}, r"names holds \[1\]; pass texts"),
+        ({"number": 2, "boolean": (True,)}, "boolean has 1 entries for 2 columns"),
+        ({"number": 1, "missing_words": (1,)}, r"missing_words holds \[1\]; pass strings"),
         ({"number": 2, "nominal": (True, False), "levels": (A, B)}, r"levels\[1\] is given, but column 1 is not"),
         ({"number": 1, "levels": (A,)}, "is not nominal"),
         ({"number": 1, "nominal": (True,), "levels": (Levels(("a", 1), False),)}, "texts alone or numbers alone"),
