@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from jaxunc import __version__
 from jaxunc.commands import COMMANDS
+from jaxunc.commands._arguments import in_options
 
 _CLI_PACKAGES = {"jinja2", "matplotlib", "pandas", "pyarrow", "rich"}
 _ABOUT = "What the leaf counts of a forest of decision trees can say."
@@ -37,9 +38,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         parser.print_help()
         return
     command = COMMANDS[args.command]
+    known = {f"--{name.replace('_', '-')}" for name in vars(args)}
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _show
+            warnings.showwarning = lambda message, *where: _show(f"warning: {in_options(str(message), known)}")
             command.run(args)
     except ImportError as error:
         package = (error.name or "").partition(".")[0]
@@ -47,13 +49,22 @@ def main(argv: Sequence[str] | None = None) -> None:
             raise
         parser.fail(f'this needs the package {package}, which is not installed. Run: pip install "jaxunc[cli]"')
     except (ValueError, TypeError, OSError) as error:
-        parser.fail(str(error))
+        parser.fail(in_options(_said(error), known))
+    except MemoryError:
+        parser.fail("there is not enough memory for this; take fewer trees or larger leaves")
     except KeyboardInterrupt:
         parser.exit(130, f"jaxunc: interrupted; {command.interrupted(args)}\n")
 
 
-def _show(message, category, filename, lineno, file=None, line=None) -> None:
-    print(f"jaxunc: warning: {message}", file=sys.stderr)
+def _said(error: Exception) -> str:
+    """What an error says; of the system's own the path first."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error) or type(error).__name__
+
+
+def _show(line: str) -> None:
+    print(f"jaxunc: {line}", file=sys.stderr)
 
 
 def _parser() -> _Parser:

@@ -3,10 +3,11 @@
 Under a trace values are unknown: each check of a value then passes, and only shapes are checked.
 """
 
+import difflib
 import os
 import sys
 import warnings
-from collections.abc import Hashable
+from collections.abc import Iterable
 
 import jax
 import jax.core
@@ -82,11 +83,31 @@ def is_concrete(*arrays) -> bool:
     return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arrays))
 
 
-def check_one_of(name: str, value, allowed) -> None:
-    """Raise a ValueError unless ``value`` is one of ``allowed``."""
-    if not isinstance(value, Hashable) or value not in allowed:  # an array is compared entry by entry
-        choices = ", ".join(repr(a) for a in allowed)
-        raise ValueError(f"{name}={value!r} is unknown. Choose one of {choices}.")
+def nearest(name, known: Iterable, cutoff: float = 0.6) -> str:
+    """A question, after a space, whether another of the names was meant; empty if none is close."""
+    by_lower = {str(other).lower(): other for other in known}
+    close = difflib.get_close_matches(str(name).lower(), list(by_lower), n=1, cutoff=cutoff)
+    return f" Did you mean {by_lower[close[0]]!r}?" if close else ""
+
+
+def check_numbers(name: str, value) -> None:
+    """Raise a TypeError unless ``value`` is a number or an array of numbers; lists are read as NumPy reads them."""
+    if isinstance(value, jax.Array):  # traced ones, too
+        return
+    try:
+        kind = np.asarray(value).dtype.kind if is_concrete(value) else "f"
+    except ValueError:  # of several lengths
+        kind = "O"
+    if kind not in "biufV":  # V: floats that NumPy does not know by itself
+        said = text if len(text := repr(value)) < 200 else f"a {type(value).__name__}"
+        raise TypeError(f"{name}={said} is no number and no array of numbers; pass numbers, in rows of one length.")
+
+
+def check_one_of(name: str, value, allowed: Iterable) -> None:
+    """Raise a ValueError, with the nearest, unless ``value`` is one of the names, or numbers, ``allowed``."""
+    if not any(isinstance(value, type(one)) and value == one for one in allowed):
+        choices = ", ".join(map(repr, allowed))
+        raise ValueError(f"{name}={value!r} is unknown.{nearest(value, allowed)} Choose one of {choices}.")
 
 
 def check_counts(counts, name: str = "counts") -> None:
@@ -162,10 +183,9 @@ def as_weights(sample_weight, n: int, name: str = "sample_weight") -> np.ndarray
 
     Raises a ValueError unless there is one finite number >= 0 each, and a TypeError for what is no number.
     """
-    try:
-        weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, np.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{name}={sample_weight!r:.60} holds no numbers; pass one per instance.") from error
+    if sample_weight is not None:
+        check_numbers(name, sample_weight)
+    weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, np.float64)
     if weights.shape != (n,):
         raise ValueError(f"{name} has shape {weights.shape}; pass one number per instance, shape ({n},).")
     if not np.all(sound := np.isfinite(weights) & (weights >= 0)):

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Num
 
-from jaxunc._checks import check_class_axis, check_counts, is_concrete
+from jaxunc._checks import check_class_axis, check_counts, check_numbers, is_concrete
 
 from ._two_float import float_dtype
 
@@ -14,7 +14,9 @@ def as_counts(counts) -> Num[Array, "..."]:
     """The counts for JAX. Whole numbers of the host that it would cut to 32 bits become floats, where they do not fit.
 
     Floats of 16 bits become float32: they hold no count beyond 65504, and fewer digits than a sum over trees needs.
+    Raises a TypeError for what holds no numbers.
     """
+    check_numbers("counts", counts)
     if not isinstance(counts, jax.Array) and is_concrete(counts):
         counts = np.asarray(counts)
         narrow = jax.dtypes.canonicalize_dtype(counts.dtype)

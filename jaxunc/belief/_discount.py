@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxunc._checks import is_concrete
+from jaxunc._checks import check_numbers, is_concrete
 from jaxunc._numerics import same_rank
 
 from ._masses import checked
@@ -51,6 +51,7 @@ def discount(masses: Float[Array, "... sets"], reliability: Float[Array, "..."] 
     [0.    0.    0.375 0.625]
     """
     masses = checked(masses)
+    check_numbers("reliability", reliability)
     reliability = jnp.asarray(reliability, masses.dtype)
     try:
         np.broadcast_shapes(masses.shape[:-1], reliability.shape)

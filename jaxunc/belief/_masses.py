@@ -5,12 +5,13 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from jaxunc._checks import is_concrete
+from jaxunc._checks import check_numbers, is_concrete
 from jaxunc._numerics import float_dtype
 
 
 def checked(masses: Array, *, trees: bool = False) -> Float[Array, "... sets"]:
     """The masses as floats; a ValueError if they are none, or (with ``trees``) lack an axis of them."""
+    check_numbers("masses", masses)
     masses = jnp.asarray(masses)
     expected = "[... trees sets]" if trees else "[... sets]"
     if masses.ndim < 1 + trees or masses.shape[-1] < 4:

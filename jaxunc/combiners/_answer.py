@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from jaxunc._checks import check_numbers
 from jaxunc._numerics import floored_log
 
 Scores = TypeVar("Scores", Array, np.ndarray)
@@ -47,9 +48,12 @@ def margin(class_scores: Float[Scores, "... 2"]) -> Float[Scores, "..."]:
 
     Raises a ValueError unless there are two classes.
     """
-    if class_scores.shape[-1] != 2:
+    check_numbers("class_scores", class_scores)
+    if isinstance(class_scores, list | tuple):
+        raise TypeError(f"class_scores is a {type(class_scores).__name__}; pass an array, as a bound forest answers.")
+    if np.shape(class_scores)[-1:] != (2,):
         raise ValueError(
-            f"margin compares two classes, but class_scores have shape {class_scores.shape}. "
+            f"margin compares two classes, but class_scores have shape {np.shape(class_scores)}. "
             "For more classes rank by one column of class_scores, or of the probability."
         )
     return class_scores[..., 1] - class_scores[..., 0]

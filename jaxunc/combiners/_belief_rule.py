@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import is_concrete
+from jaxunc._checks import check_numbers, is_concrete
 from jaxunc._numerics import float_dtype
 from jaxunc.scorers._plausibility import class_one, support
 
@@ -36,9 +36,11 @@ class BeliefRule(Fold):
     reliability: Float[Array, "..."] | None = tree_field("unit")
 
     def __init__(self, normalized: bool = False, eps=1e-5, prior=None, reliability=None):
+        check_numbers("eps", eps)
         if is_concrete(eps) and not 0 <= float(np.asarray(eps)) < 1:
             raise ValueError(f"eps={eps} must lie in [0, 1): it is the smallest mass of ignorance of a leaf.")
         if reliability is not None:
+            check_numbers("reliability", reliability)
             reliability = jnp.asarray(reliability, float_dtype(reliability))
             if reliability.ndim > 1:
                 raise ValueError(

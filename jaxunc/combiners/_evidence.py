@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import check_one_of, check_probability_vector, is_concrete
+from jaxunc._checks import check_numbers, check_one_of, check_probability_vector, is_concrete
 from jaxunc._numerics import float_dtype
 from jaxunc.imprecise._dominance import differences
 
@@ -67,6 +67,8 @@ class EvidenceAccumulation(Fold):
         self, prior, smoothing=0.1, prior_term: Literal["log", "published_code"] = "log", smooth_to_prior: bool = False
     ):
         check_one_of("prior_term", prior_term, ("log", "published_code"))
+        check_numbers("prior", prior)
+        check_numbers("smoothing", smoothing)
         dtype = float_dtype(prior, smoothing)
         prior = jnp.asarray(prior, dtype)
         prior = jnp.stack([1 - prior, prior]) if prior.ndim == 0 else prior

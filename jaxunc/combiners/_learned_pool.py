@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import check_probability_vector, is_concrete
+from jaxunc._checks import check_numbers, check_probability_vector, is_concrete
 from jaxunc._numerics import float_dtype, safe_divide
 
 from ._answer import Answer
@@ -109,6 +109,7 @@ class LearnedPool(Fold):
         noise=0.0,
         inbag_weight=None,
     ):
+        check_numbers("prior", prior)
         dtype = float_dtype(prior)
         self.prior = jnp.asarray(prior, dtype)
         check_probability_vector(self.prior, np.shape(prior)[-1] if np.ndim(prior) else 2)
@@ -200,6 +201,7 @@ def _with_noise(certain: Answer, noise: Array) -> dict[str, Array]:
 
 
 def _number(name: str, value, dtype, least: float, *, above: bool = False, shape: tuple = ()) -> Array:
+    check_numbers(name, value)
     if np.shape(value) != shape:
         raise ValueError(f"{name} has shape {np.shape(value)}; pass a number.")
     if is_concrete(value):

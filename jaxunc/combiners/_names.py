@@ -1,6 +1,5 @@
 """Rules by name, for option files, tables and estimators."""
 
-import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -9,7 +8,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxunc import scorers
-from jaxunc._checks import check_one_of, check_probability_vector
+from jaxunc._checks import check_one_of, check_probability_vector, nearest
 
 from ._averaged_intervals import AveragedIntervals
 from ._beta import BetaAggregation
@@ -100,6 +99,10 @@ def rule_by_name(name: str | Fold, options: Mapping[str, Any] | None = None, *, 
     ValueError
         If a name is unknown (the nearest is suggested), the rule does not have an option, or lacks one that it needs.
     """
+    if options is not None and not isinstance(options, Mapping):
+        raise TypeError(
+            f"options={options!r} is no dict; pass arguments of the rule by name, such as {{'smoothing': 1}}."
+        )
     options = dict(options or {})
     if isinstance(name, Fold):
         if options:
@@ -154,8 +157,6 @@ def _scorer(name: str, settings: Mapping[str, Any], prior, n_samples) -> Callabl
 def check_name(argument: str, name, known: Iterable[str]) -> str:
     """The name, if it is known; else a ValueError that lists the names and suggests the nearest."""
     known = list(known)
-    if name in known:
+    if isinstance(name, str) and name in known:
         return name
-    near = difflib.get_close_matches(str(name), known, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"{argument}={name!r} is unknown.{hint} Known are {', '.join(known)}.")
+    raise ValueError(f"{argument}={name!r} is unknown.{nearest(name, known)} Known are {', '.join(known)}.")

@@ -5,11 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num, PyTree
 
-from jaxunc._checks import is_concrete
+from jaxunc._checks import check_numbers, is_concrete
 from jaxunc._numerics import float_dtype
 
 from ._fields import tree_field
 from ._fold import Fold
+from ._given import check_is_rule
 
 
 class Weighted(Fold):
@@ -36,6 +37,8 @@ class Weighted(Fold):
     weights: Float[Array, "..."] = tree_field("positive")
 
     def __init__(self, rule: Fold, weights):
+        check_is_rule(rule, "rule")
+        check_numbers("weights", weights)
         merges = set(jax.tree.leaves(rule.merge))
         if not merges <= {"sum", "exact_sum"}:
             raise ValueError(

@@ -1,6 +1,10 @@
-"""Arguments that several commands read alike."""
+"""Arguments that several commands read alike, and messages of the library in the words of the command line."""
 
 import argparse
+import re
+from collections.abc import Callable
+
+_LARGEST = 2**31 - 1
 
 
 def integer(text: str) -> int:
@@ -11,12 +15,15 @@ def integer(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is no integer (the file DATA goes before the options)") from None
 
 
-def positive(text: str) -> int:
-    """A whole number of 1 at least."""
-    value = integer(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is too small; it must be 1 at least")
-    return value
+def integer_from(least: int) -> Callable[[str], int]:
+    """What reads a whole number that is so large at least."""
+
+    def read(text: str) -> int:
+        if not least <= (value := integer(text)) <= _LARGEST:
+            raise argparse.ArgumentTypeError(f"{text} is out of range; expected an integer from {least} to {_LARGEST}")
+        return value
+
+    return read
 
 
 def number(text: str) -> float:
@@ -25,3 +32,33 @@ def number(text: str) -> float:
         return float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+
+
+_OPTIONS = {
+    "chunk_rows": "--chunk-rows",
+    "combiner": "--combiner",
+    "confidence": "--confidence",
+    "counts": "--counts",
+    "features": "--features",
+    "keep": "--keep",
+    "max_depth": "--depth",
+    "min_samples_leaf": "--leaf-size",
+    "n_estimators": "--trees",
+    "outputs": "--outputs",
+    "s": "--s",
+}
+"""Options by the keywords of the library's functions that they set."""
+
+
+def in_options(message: str, known: set[str]) -> str:
+    """A message of the library as one paragraph, with ``--counts oob`` for ``counts='oob'``.
+
+    ``known`` are the options that the command has; keywords of others stay as they are.
+    """
+    text = " ".join(message.split())
+    for keyword, option in _OPTIONS.items():
+        if option in known:
+            text = re.sub(rf"(?<![-\w.(]){keyword}=('?)([^\s';,]+)\1 or '(\w+)'", rf"{option} \2 or {option} \3", text)
+            text = re.sub(rf"(?<![-\w.(]){keyword}=('?)([^\s';,]+)\1", rf"{option} \2", text)
+            text = re.sub(rf"\({keyword}\)", f"({option})", text)
+    return text

@@ -72,6 +72,8 @@ def run(args: argparse.Namespace) -> None:
     }
     if args.report == "":
         raise ValueError("--report='' names no folder.")
+    if args.trees is not None and args.forests and set(args.forests) == {"single-tree"}:
+        raise ValueError("--trees would change nothing with --forests single-tree. Leave it out.")
     settings = report.Settings(**{name: value for name, value in chosen.items() if value is not None})
     if args.data is None and args.target is not None:
         raise ValueError(

@@ -4,14 +4,22 @@ import argparse
 import sys
 from typing import Any
 
-from ._arguments import integer, number, positive
+from ._arguments import integer_from, number
 
 ABOUT = "fit a forest and a rule on a table of data, and save them"
 DETAILS = (
     "Fit one of the library's classifiers on a CSV or Parquet file and save it for jaxunc predict; or take over a "
     "fitted scikit-learn forest."
 )
-ESTIMATORS = ("combined", "cautious", "random-trees", "transductive")
+ESTIMATORS = {
+    "combined": {"forest", "combiner", "counts", "trees", "leaf_size", "depth", "seed"},
+    "cautious": {"forest", "counts", "s", "trees", "leaf_size", "depth", "seed"},
+    "random-trees": {"combiner", "trees", "leaf_size", "depth", "seed"},
+    "transductive": {"leaf_size"},
+}
+"""The options that each of them takes."""
+TAKEN_OVER = {"combined": {"combiner"}, "cautious": {"s"}}
+"""Those that are left where the forest is fitted already."""
 FORESTS = ("random-forest", "extra-trees", "single-tree")
 
 
@@ -23,14 +31,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--drop", nargs="+", default=[], metavar="COLUMN", help="columns of DATA that are left out, such as ids")
     add("--output", required=True, metavar="MODEL", help="the file to save to, such as model.safetensors")
     add("--estimator", choices=ESTIMATORS, default="combined", help="the classifier (default: combined)")
-    add("--forest", choices=FORESTS, default="random-forest", help="the forest of combined and cautious")
+    add("--forest", choices=FORESTS, help="the forest of combined and cautious (default: random-forest)")
     add("--combiner", metavar="RULE", help="the rule of combined and random-trees (default: the estimator's own)")
     add("--counts", metavar="WHOSE", help="whose counts the leaves hold: inbag, train, oob, calibration")
     add("--s", type=number, metavar="S", help="how cautious a cautious forest is (default: 1)")
-    add("--trees", type=positive, default=100, metavar="N", help="trees in the forest (default: 100)")
-    add("--leaf-size", type=positive, default=1, metavar="N", help="least number of instances in a leaf (default: 1)")
-    add("--depth", type=integer, metavar="N", help="depth of the trees at most (default: no limit)")
-    add("--seed", type=integer, default=0, metavar="N", help="seed of the forest (default: 0)")
+    add("--trees", type=integer_from(1), metavar="N", help="trees in the forest (default: 100)")
+    add("--leaf-size", type=integer_from(1), metavar="N", help="least number of instances in a leaf (default: 1)")
+    add("--depth", type=integer_from(1), metavar="N", help="depth of the trees at most (default: no limit)")
+    add("--seed", type=integer_from(0), metavar="N", help="seed of the forest (default: 0)")
     add("--import", dest="pickled", metavar="FILE", help="take over a fitted scikit-learn forest, pickled or by joblib")
     add("--trust", action="store_true", help="open the pickle of --import, which runs whatever code it holds")
 
@@ -43,8 +51,12 @@ def run(args: argparse.Namespace) -> None:
     from jaxunc.files import check_overwrites_nothing
     from jaxunc.storage import describe
 
+    from ._training import check_output
+
+    _check_options(args)
+    check_output(args.output)
     check_overwrites_nothing(args.output, (args.data, args.pickled), "--output")
-    model = _taken_over(args) if args.pickled is not None else _fitted(args)
+    model = _fitted(args) if args.pickled is None else _taken_over(args)
     ju.save(args.output, model)
     found = describe(args.output)
     rule = f", {found.combiner}" if found.combiner else ""
@@ -61,48 +73,54 @@ def interrupted(args: argparse.Namespace) -> str:
     return "nothing was saved"
 
 
-def _fitted(args: argparse.Namespace) -> Any:
-    if args.data is None or args.target is None:
+def _check_options(args: argparse.Namespace) -> None:
+    """Raise a ValueError for an option that would change nothing, and for what is missing."""
+    imports = args.pickled is not None
+    if imports and (args.data is not None or args.target is not None or args.drop):
+        raise ValueError(
+            "--import takes over a forest that is fitted: it reads no DATA, --target or --drop. Leave these out, or "
+            "--import."
+        )
+    if not imports and (args.data is None or args.target is None):
         raise ValueError("fit needs DATA and --target COLUMN (or --import FILE, a fitted scikit-learn forest).")
-    from jaxunc.files import as_frame, data_file, known_rows, read_table
+    if args.trust and not imports:
+        raise ValueError("--trust changes nothing without --import FILE; leave it out.")
+    if imports and args.estimator not in TAKEN_OVER:
+        raise ValueError(
+            f"--import takes over scikit-learn's forests, and --estimator {args.estimator} has none; take combined or "
+            "cautious."
+        )
+    takes = (TAKEN_OVER if imports else ESTIMATORS)[args.estimator]
+    given = [name for name in sorted(set().union(*ESTIMATORS.values())) if getattr(args, name) is not None]
+    if ignored := ", ".join(_option(name) for name in given if name not in takes):
+        where = f"--estimator {args.estimator}" + " of a forest that --import takes over" * imports
+        can = ", ".join(map(_option, sorted(takes)))
+        raise ValueError(f"{ignored} would change nothing with {where}, which takes {can}. Leave it out.")
+    if args.forest == "single-tree" and args.trees is not None:
+        raise ValueError("--trees would change nothing with --forest single-tree. Leave it out.")
+    counts = args.counts or ("oob" if args.estimator == "cautious" and not imports else None)
+    if counts == "oob" and args.forest in ("extra-trees", "single-tree"):
+        raise ValueError(
+            f"--counts oob{' (the default of cautious)' * (args.counts is None)} needs trees that are grown on bags of "
+            f"the data, and --forest {args.forest} grows them on all of it. Take --forest random-forest, or --counts "
+            "calibration."
+        )
 
-    table = read_table(data_file(args.data))
-    for name in (args.target, *args.drop):
-        if name not in table.schema.names:
-            raise ValueError(f"{args.data} has no column {name!r}; it has {table.schema.names[:20]}.")
-    if args.target in args.drop:
-        raise ValueError(f"--drop names the target {args.target!r}, which is what is learned; leave it out of --drop.")
-    table, said = known_rows(table, args.target)
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _fitted(args: argparse.Namespace) -> Any:
+    from ._training import check_rule, training_data
+
+    numbers_only = args.estimator in ("combined", "cautious")
+    X, y, said = training_data(args.data, args.target, args.drop, numbers_only=numbers_only)
     if said:
         print(f"jaxunc: {args.data}: {said}", file=sys.stderr)
-    frame = as_frame(table.select([name for name in table.schema.names if name not in args.drop]))
-    X, y = frame.drop(columns=args.target), frame[args.target].to_numpy()
-    times = [name for name in X.columns if X[name].dtype.kind in "mM"]
-    if times:
-        raise ValueError(
-            f"the columns {times[:5]} of {args.data} hold dates or times, which no classifier here takes: write them "
-            "as numbers, for instance days since the first one, or leave them out with --drop."
-        )
-    X = _as_floats(X, with_booleans=args.estimator in ("combined", "cautious"))
-    words = [name for name in X.columns if X[name].dtype.kind not in "iufb"]
-    if words and args.estimator in ("combined", "cautious"):
-        raise ValueError(
-            f"the columns {words[:5]} of {args.data} hold no numbers, which scikit-learn's forests do not take: encode "
-            "them, leave them out with --drop, or take --estimator random-trees."
-        )
+    if args.combiner is not None:
+        check_rule(args.combiner, len(set(y.tolist())), learns=args.estimator == "combined")
     return _model(args).fit(X, y)
-
-
-def _as_floats(X: Any, *, with_booleans: bool) -> Any:
-    """Integers as floats, as files are scored; for scikit-learn booleans with gaps, too, which are objects."""
-    from pandas.api.types import infer_dtype
-
-    for name in X.columns:
-        column = X[name]
-        has_gaps = with_booleans and column.dtype == object and infer_dtype(column, skipna=True) == "boolean"
-        if column.dtype.kind in "iu" or has_gaps:
-            X[name] = column.astype(float)
-    return X
 
 
 def _model(args: argparse.Namespace) -> Any:
@@ -110,15 +128,15 @@ def _model(args: argparse.Namespace) -> Any:
 
     options: dict[str, Any] = {} if args.counts is None else {"counts": args.counts}
     if args.estimator == "transductive":
-        return estimators.TransductiveTreeClassifier(min_leaf=args.leaf_size)
+        return estimators.TransductiveTreeClassifier(min_leaf=args.leaf_size or 1)
     if args.estimator == "random-trees":
         return estimators.RandomDecisionTreesClassifier(
-            args.trees,
+            args.trees or 100,
             combiner=args.combiner,
-            min_samples_leaf=args.leaf_size,
+            min_samples_leaf=args.leaf_size or 1,
             max_depth=args.depth,
             missing="random",
-            random_state=args.seed,
+            random_state=args.seed or 0,
         )
     if args.estimator == "cautious":
         return estimators.CautiousForestClassifier(_forest(args), s=1.0 if args.s is None else args.s, **options)
@@ -129,25 +147,29 @@ def _forest(args: argparse.Namespace) -> Any:
     from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
     from sklearn.tree import DecisionTreeClassifier
 
-    options = {"min_samples_leaf": args.leaf_size, "max_depth": args.depth, "random_state": args.seed}
+    options = {"min_samples_leaf": args.leaf_size or 1, "max_depth": args.depth, "random_state": args.seed or 0}
     if args.forest == "single-tree":
         return DecisionTreeClassifier(**options)
-    make = RandomForestClassifier if args.forest == "random-forest" else ExtraTreesClassifier
-    return make(args.trees, n_jobs=-1, **options)
+    make = ExtraTreesClassifier if args.forest == "extra-trees" else RandomForestClassifier
+    return make(args.trees or 100, n_jobs=-1, **options)
 
 
 def _taken_over(args: argparse.Namespace) -> Any:
+    from sklearn.frozen import FrozenEstimator
+
+    from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier
+
+    from ._training import check_rule, unpickled
+
     if not args.trust:
         raise ValueError(
             f"{args.pickled} is a pickle, and opening one runs whatever code it holds. If you made it yourself, add "
             "--trust; what is saved then holds no code."
         )
-    import joblib
-    from sklearn.frozen import FrozenEstimator
-
-    from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier
-
-    fitted = FrozenEstimator(joblib.load(args.pickled))
+    fitted = unpickled(args.pickled)
+    if args.combiner is not None:
+        check_rule(args.combiner, len(fitted.classes_), learns=False)
     if args.estimator == "cautious":
-        return CautiousForestClassifier(fitted, s=1.0 if args.s is None else args.s, counts="inbag").fit()
-    return CombinedForestClassifier(fitted, combiner=args.combiner or "mixture").fit()
+        model = CautiousForestClassifier(FrozenEstimator(fitted), s=1.0 if args.s is None else args.s, counts="inbag")
+        return model.fit()
+    return CombinedForestClassifier(FrozenEstimator(fitted), combiner=args.combiner or "mixture").fit()

@@ -10,6 +10,9 @@ DETAILS = (
     "folder of files: at constant memory, and where a run was cut short the same command goes on."
 )
 
+_OWN = {"CautiousReport": {"interval", "set"}, "GeneralizedVote": {"set"}, "AveragedIntervals": {"interval"}}
+"""What rules answer with an s of their own."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
@@ -25,8 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--features", nargs="+", metavar="COLUMN", help="columns that the model reads, in the order of training")
     add("--keep", nargs="+", default=[], metavar="COLUMN", help="columns that are carried along as they stand")
-    add("--s", type=number, default=1.0, metavar="S", help="how cautious intervals and sets are (default: 1)")
-    add("--confidence", type=number, default=0.99, metavar="P", help="at which votes are settled (default: .99)")
+    add("--s", type=number, metavar="S", help="how cautious intervals and sets are (default: 1)")
+    add("--confidence", type=number, metavar="P", help="at which votes are settled (default: .99)")
     add("--format", choices=("parquet", "csv"), default="parquet", help="of the answers (default: parquet)")
     add("--chunk-rows", type=integer, metavar="N", help="rows that are scored together (default: 131072)")
     add("--quiet", action="store_true", help="show no progress")
@@ -40,8 +43,9 @@ def run(args: argparse.Namespace) -> None:
     from jaxunc.streaming import Progress as Now
     from jaxunc.streaming import predict_files
 
+    _check_options(args)
     console = Console(highlight=False, stderr=True)
-    chunk = {} if args.chunk_rows is None else {"chunk_rows": args.chunk_rows}
+    given = {"s": args.s, "confidence": args.confidence, "chunk_rows": args.chunk_rows}
     shown = "{task.completed:,.0f} rows", "{task.fields[speed]:,.0f} rows/s"
     bar = Progress(TextColumn(shown[0]), BarColumn(), TextColumn(shown[1]), TimeRemainingColumn(), console=console)
     task = bar.add_task("", total=None, speed=0.0)
@@ -58,11 +62,9 @@ def run(args: argparse.Namespace) -> None:
             outputs=args.outputs,
             features=args.features,
             keep=args.keep,
-            s=args.s,
-            confidence=args.confidence,
             file_format=args.format,
             progress=None if args.quiet or not console.is_terminal else show,
-            **chunk,
+            **{name: value for name, value in given.items() if value is not None},
         )
     finally:
         if bar.live.is_started:
@@ -70,6 +72,21 @@ def run(args: argparse.Namespace) -> None:
     Console(highlight=False).print(
         f"{args.output}: {manifest['rows']:,} rows in {len(manifest['parts'])} files", soft_wrap=True, markup=False
     )
+
+
+def _check_options(args: argparse.Namespace) -> None:
+    """Raise a ValueError for an option that would change nothing."""
+    from jaxunc.storage import describe
+
+    found = describe(args.model)
+    asked = set(args.outputs or ())
+    own = _OWN.get(found.combiner or "", set())
+    if args.s is not None and not (asked & {"interval", "set"}) - own:
+        why = f"; the model answers {' and '.join(sorted(own))} with its own s" if own else ""
+        raise ValueError(f"--s would change nothing: add --outputs interval or set, or leave it out{why}.")
+    if args.confidence is not None and ("trees_polled" not in asked or found.kind == "bound vote"):
+        why = "the vote has its own" if found.kind == "bound vote" else "add --outputs trees_polled"
+        raise ValueError(f"--confidence would change nothing: {why}, or leave it out.")
 
 
 def interrupted(args: argparse.Namespace) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 
 from jaxunc.forest import Forest
 from jaxunc.forest._distinct import padded_table
+from jaxunc.forest._given import check_is_forest
 
 
 def both_counts(inbag: Forest, out_of_bag: Forest) -> Forest:
@@ -31,6 +32,8 @@ def both_counts(inbag: Forest, out_of_bag: Forest) -> Forest:
     ValueError
         If the trees are not the same, the labels differ, or a forest holds both kinds already.
     """
+    check_is_forest(inbag, "inbag")
+    check_is_forest(out_of_bag, "out_of_bag")
     if inbag.count_kinds != 1 or out_of_bag.count_kinds != 1:
         raise ValueError("a forest of both counts was given; pass two forests with one kind of counts each.")
     if inbag.class_labels != out_of_bag.class_labels:

@@ -8,7 +8,9 @@ from jaxunc._checks import as_weights, is_concrete
 from jaxunc._numerics import counts_dtype, float_dtype
 from jaxunc.combiners import Fold
 from jaxunc.combiners._combine import combine_counts
+from jaxunc.combiners._given import check_is_rule
 from jaxunc.forest import Forest
+from jaxunc.forest._given import check_is_forest
 from jaxunc.routing._drive import Chunk, Part, Shapes, cut, drive
 from jaxunc.routing._index import planned_leaf_index
 from jaxunc.routing._leaves import planned_leaf_counts, refuse_average
@@ -65,6 +67,8 @@ def leave_one_out(
     differentiable in the rule and the forest's counts, then in one block, unless empty leaves are followed.
     """
     traced = not is_concrete(X, y, sample_weight, tree_mask, forest, combiner)
+    check_is_rule(combiner)
+    check_is_forest(forest)
     refuse_average(forest)
     trees, plan = forest.trees, make_plan(forest.trees, missing=True)
     if traced:

@@ -57,6 +57,8 @@ def oob_mask(model, n: int, *, X=None, y=None, sample_weight=None) -> np.ndarray
             f"model ({name}) was fitted with bootstrap=False: every tree has seen every instance. "
             'Fit with bootstrap=True, or count on other instances (counts="calibration").'
         )
+    if isinstance(n, bool) or not isinstance(n, int | np.integer):
+        raise TypeError(f"n={n!r} must be an integer, the number of training instances.")
     bags = model.estimators_samples_
     largest = max((int(np.max(bag)) for bag in bags if len(bag)), default=-1)
     expected = getattr(model, "_n_samples", None)

@@ -9,6 +9,7 @@ from jaxunc._checks import as_weights, distinct_labels
 from jaxunc.forest import Forest, Trees
 from jaxunc.forest._distinct import distinct_counts, narrowest_counts, padded_table
 from jaxunc.forest._forks import counts_of_forks
+from jaxunc.forest._given import check_is_forest
 from jaxunc.routing._index import leaf_index_on_host
 from jaxunc.routing._mask import as_mask
 from jaxunc.routing._plan import make_plan
@@ -68,6 +69,7 @@ def recount(
     alone. Leaves that no instance reaches are empty. Out-of-bag counts are for **new**
     instances: an instance's own label is among the counts of its out-of-bag leaves.
     """
+    check_is_forest(forest, or_trees=True)
     trees = forest.trees if isinstance(forest, Forest) else forest
     values = np.asarray(as_instances(X, trees.columns)[0])
     class_labels = forest.class_labels if isinstance(forest, Forest) else _labels_of(y)

@@ -67,6 +67,8 @@ def expected_utility_set(
     share = probability.astype(float_dtype(probability))
     if is_concrete(share) and not np.all((np.asarray(share) >= 0) & np.isfinite(np.asarray(share))):
         raise ValueError("probability holds negative, infinite or NaN values; pass class probabilities.")
+    if is_concrete(share) and np.any(np.abs(np.asarray(share, float).sum(axis=-1) - 1) > 1e-3):
+        raise ValueError("probability has rows that do not add to 1; pass class probabilities, not scores or counts.")
     n_classes = share.shape[-1]
     if np.ndim(utility) == 2:
         return _of_matrix(share, utility, sets)

@@ -56,6 +56,11 @@ def nondominated(preference: Preference) -> Bool[Array, "... classes"]:
      [False  True]
      [ True  True]]
     """
+    if not isinstance(preference, Preference):
+        raise TypeError(
+            f"preference is a {type(preference).__name__}; pass a Preference, what a forest bound to "
+            "jaxunc.GeneralizedVote answers."
+        )
     shape = preference.mass.shape
     if len(shape) < 2 or shape[-1] != shape[-2] or shape[-1] < 2:
         raise ValueError(

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Real
 
-from jaxunc._checks import check_class_axis, is_concrete
+from jaxunc._checks import check_class_axis, check_numbers, is_concrete
 from jaxunc._numerics import float_dtype
 
 _SLACK = 1e-3
@@ -61,6 +61,8 @@ def reject(
     [[ True False]
      [ True  True]]
     """
+    check_numbers("probs", probs)
+    check_numbers("cost", cost)
     probs = jnp.asarray(probs)
     check_class_axis(probs, "probs")
     if is_concrete(probs):

@@ -15,7 +15,7 @@ from jaxunc.routing import BoundForest, bind
 from jaxunc.stopping import Settled, predict_until_settled
 from jaxunc.stopping._leader import Criterion, Population
 
-from ._counted_forest import CountedForest
+from ._counted_forest import CountedForest, n_trees_of
 from ._parameters import check_rule
 from ._rule_classifier import RuleClassifier, decisive
 
@@ -170,7 +170,7 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         bags = getattr(model, "bootstrap", False) and hasattr(type(model), "estimators_samples_")
         if self.combiner_options:
             raise ValueError("combiner_options need a rule: name one by combiner, such as combiner='evidence'.")
-        enough = X is not None and self.counts == "inbag" and getattr(model, "n_estimators", 1) >= FEW_TREES
+        enough = X is not None and self.counts == "inbag" and n_trees_of(model) >= FEW_TREES
         return "learned" if bags and enough and sample_weight is None else "mixture"
 
     def _check_parameters(self) -> None:

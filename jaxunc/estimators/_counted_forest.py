@@ -24,6 +24,12 @@ from ._parameters import check_seed, checked_weights
 Fitted = TypeVar("Fitted", bound="CountedForest")
 
 
+def n_trees_of(model) -> int:
+    """How many trees a model is to have; 1 where that is no number of trees, which scikit-learn refuses itself."""
+    number = getattr(model, "n_estimators", 1)
+    return int(number) if isinstance(number, int | np.integer) and number > 0 else 1
+
+
 class CountedForest:
     """``fit`` for classifiers of a forest with counts and a rule; stands before scikit-learn's classes.
 
@@ -71,10 +77,9 @@ class CountedForest:
             counted_on = X, y, _ = self._training_data(X, y, sample_weight, reset=not fitted)
         self.estimator_, counted_on = (model, counted_on) if fitted else self._grow(model, *counted_on)
         self._chosen = self._choices()
+        grown = from_sklearn(self.estimator_)  # which refuses what is no forest of classifiers
         self.classes_ = self.estimator_.classes_
-        self.forest_, mask, weights = counted_forest(
-            from_sklearn(self.estimator_), self.estimator_, self.counts, *counted_on
-        )
+        self.forest_, mask, weights = counted_forest(grown, self.estimator_, self.counts, *counted_on)
         self._warn_of_counts()
         self._check_prior()
         self.combiner_, self._bound = self._bind_rule(*counted_on)
@@ -84,6 +89,11 @@ class CountedForest:
 
     def _model(self) -> tuple[Any, bool]:
         """The forest to fit, or one that is fitted, and which it is."""
+        if self.estimator is not None and not isinstance(self.estimator, BaseEstimator):
+            raise TypeError(
+                f"estimator is a {type(self.estimator).__name__}; pass a decision tree, random forest, extra trees, or "
+                "bagging classifier of scikit-learn. A Forest is bound to a rule: jaxunc.bind(forest, rule)."
+            )
         if isinstance(self.estimator, FrozenEstimator):
             return self.estimator.estimator, True
         return RandomForestClassifier() if self.estimator is None else self.estimator, False
@@ -135,7 +145,7 @@ class CountedForest:
             raise ValueError(f"y has 1 class, {classes.tolist()}; combining leaves needs two or more.")
         # What is wrong with the rule is said before the work of growing.
         prior = np.full(len(classes), 1 / len(classes))
-        self._make_rule(prior, n_samples=len(y), n_trees=getattr(model, "n_estimators", 1))
+        self._make_rule(prior, n_samples=len(y), n_trees=n_trees_of(model))
         grown_on = counted_on = (X, y, sample_weight)
         random_state = check_random_state(self.random_state)
         if self.counts == "calibration":

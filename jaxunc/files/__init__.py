@@ -17,7 +17,6 @@ from ._formats import (
     format_of,
     is_same_file,
     is_within,
-    nearest,
 )
 from ._table import as_frame, known_rows, read_table
 from ._wanted import Chunk, Wanted
@@ -40,7 +39,6 @@ __all__ = [
     "is_within",
     "known_rows",
     "laid_out",
-    "nearest",
     "no_rows",
     "read_table",
     "split",

@@ -1,9 +1,10 @@
 """Which files hold data, and which paths are the same file."""
 
-import difflib
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+from jaxunc._checks import nearest
 
 PARQUET = (".parquet", ".pq")
 CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
@@ -35,7 +36,7 @@ def data_files(source: str | Path | Sequence[str | Path]) -> list[Path]:
         return [file for one in source for file in data_files(one)]
     path = Path(source)
     if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist. Pass {FORMATS}, or a folder of such files.")
+        raise FileNotFoundError(f"{path} does not exist.{_sibling(path)} Pass {FORMATS}, or a folder of such files.")
     if not path.is_dir():
         if format_of(path) is None:
             raise ValueError(f"{path} has the ending {path.suffix!r}; expected {FORMATS}.")
@@ -50,19 +51,17 @@ def data_file(path: str | Path) -> Path:
     """One file of data that exists; raises a ValueError that says what was found instead."""
     path = Path(path)
     if not path.exists():
-        siblings = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise ValueError(f"DATA={str(path)!r} does not exist.{nearest(path.name, siblings)} Pass {FORMATS}.")
+        raise ValueError(f"DATA={str(path)!r} does not exist.{_sibling(path)} Pass {FORMATS}.")
     if path.is_dir() or format_of(path) is None:
         found = "is a folder" if path.is_dir() else f"has the ending {path.suffix!r}"
         raise ValueError(f"DATA={str(path)!r} {found}; expected {FORMATS}. Export the data as one of these.")
     return path
 
 
-def nearest(name: str, names: Iterable[str]) -> str:
-    """A question whether another name was meant, if one is close."""
-    by_lower = {other.lower(): other for other in names}
-    close = difflib.get_close_matches(name.lower(), list(by_lower), n=1, cutoff=0.75)
-    return f" Did you mean {by_lower[close[0]]!r}?" if close else ""
+def _sibling(path: Path) -> str:
+    """A question whether another file of the folder was meant, if one has nearly that name."""
+    siblings = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
+    return nearest(path.name, siblings, 0.75)
 
 
 def _is_data(path: Path) -> bool:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from jaxunc._checks import nearest
 from jaxunc.tables import Columns
 
 from ._formats import UnreadableError
@@ -47,8 +48,8 @@ class Wanted(NamedTuple):
         needed = [*(features or ()), *self.keep]
         if missing := [name for name in needed if name not in set(found)]:
             raise ValueError(
-                f"{where} lacks the columns {missing[:5]} ({len(missing)} in all); it has {list(found)[:10]}. Further "
-                "columns and their order do not matter."
+                f"{where} lacks the columns {missing[:5]} ({len(missing)} in all).{nearest(missing[0], found)} It has "
+                f"{list(found)[:10]}. Further columns and their order do not matter."
             )
         if features is None:
             features = tuple(name for name in found if name not in set(self.keep) and not is_index(name))

@@ -76,6 +76,8 @@ def assemble(
     ``prior`` are class frequencies, ``n_samples`` what `Forest.n_samples` says. Trusts its input; `check_forest`
     does not.
     """
+    if not nodes:
+        raise ValueError(f"nodes={nodes!r} holds no tree; pass one TreeNodes at least.")
     trees, places = lay_out(nodes, columns)
     code = np.zeros((trees.n_trees, trees.n_nodes), np.int32)
     leaf_rows, leaf_slots = [], []

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int32, Num
 
-from jaxunc._checks import check_counts, check_one_of, is_concrete, note_begin
+from jaxunc._checks import check_counts, check_numbers, check_one_of, is_concrete, note_begin
 from jaxunc._numerics import as_counts, counts_dtype
 
 from ._distinct import padded_table
@@ -142,6 +142,7 @@ class Forest(eqx.Module):
 
     def with_prior(self, prior) -> "Forest":
         """The same forest with other prior class probabilities, for rules that read ``forest.prior``."""
+        check_numbers("prior", prior)
         prior = jnp.asarray(prior, self.prior.dtype)
         if prior.shape != self.prior.shape:
             raise ValueError(

@@ -16,6 +16,7 @@ from jaxunc._numerics import NAN_LAST
 
 from ._forest import Forest
 from ._forks import MODES
+from ._given import check_is_forest
 from ._trees import Trees
 
 CACHED_NODES = 2**18
@@ -152,6 +153,8 @@ def _holding(forest: Trees | Forest, xp: Any) -> dict[str, Any]:
 
 def check_trees(trees: Trees) -> Trees:
     """Return the trees, or raise a ValueError that names every invariant that does not hold."""
+    if not isinstance(trees, Trees):
+        raise TypeError(f"trees is a {type(trees).__name__}; pass Trees, such as forest.trees.")
     _check_shapes({name: getattr(trees, name) for name in ("feature", "threshold", "child", "missing_right")})
     _raise_if_broken(trees, "trees", _OF_TREES)
     if not _forks_are_whole(trees):
@@ -161,6 +164,7 @@ def check_trees(trees: Trees) -> Trees:
 
 def check_forest(forest: Forest) -> Forest:
     """Return the forest, or raise a ValueError that names every invariant that does not hold."""
+    check_is_forest(forest)
     trees = forest.trees
     names = ("feature", "threshold", "child", "missing_right")
     _check_shapes({name: getattr(trees, name) for name in names} | {"code": forest.code})

@@ -133,6 +133,8 @@ def bagging(key: jax.Array, X, y, *, n_trees: int = 10, **settings) -> Forest:
     """
     _check_key(key)
     _check_number("n_trees", n_trees, 1)
+    if np.ndim(y) != 1:
+        raise ValueError(f"y has shape {np.shape(y)}; pass one label per instance, shape (instances,).")
     return grow_greedy_trees(X, y, samples=bootstrap_rows(key, n_trees, len(np.asarray(y))), **settings)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from jaxunc.combiners import Calibrated, Fold, LearnedPool, Mean
 
 from ._fit import Fitted, fit_combiner, loss_on
-from ._rows import HonestRows
+from ._rows import HonestRows, check_rows
 from ._watch import Told, end_line, labelled
 
 CLIPS = (1e-2, 1e-3, 1e-5)
@@ -90,6 +90,9 @@ def choose_combiner(
 
 def cross_fits(candidates, rows: HonestRows, loss, n_folds: int | None, key, progress: Told) -> Crossed:
     """Every candidate, learned from all rows and, from near there, without each fold."""
+    check_rows(rows)
+    if not isinstance(candidates, Mapping):
+        raise TypeError(f"candidates is a {type(candidates).__name__}; pass a dict of rules by names of your own.")
     if not candidates:
         raise ValueError("candidates is empty; pass rules by name, such as those of jaxunc.learning.guarded(rows).")
     of_folds, of_fits = jax.random.split(jax.random.key(0) if key is None else key)
@@ -124,6 +127,7 @@ def _best(fits: list[Fitted]) -> Fitted:
 
 def guarded(rows: HonestRows) -> dict[str, tuple[Fold, ...]]:
     """The learned pool, and the calibrated means that it has to beat: for `blend_combiners` and `choose_combiner`."""
+    check_rows(rows)
     prior = rows.prior
     n_classes = len(prior)
     one = jnp.ones(n_classes)

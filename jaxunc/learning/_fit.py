@@ -10,12 +10,13 @@ import optax
 from jaxtyping import Array
 
 from jaxunc.combiners import Fold
+from jaxunc.combiners._given import check_is_rule
 
 from ._descent import Part, follow, value_at
 from ._domains import join, learnable, penalty, split
 from ._losses import as_loss
 from ._parts import descend_in_parts, parts_of
-from ._rows import HonestRows
+from ._rows import HonestRows, check_rows
 from ._watch import Teller, Told, Watch, end_line
 
 
@@ -162,12 +163,7 @@ def fit_combiner(
 def _check(combiner, rows, n_steps, patience) -> None:
     if not isinstance(combiner, Fold):
         raise TypeError(f"combiner is {combiner!r}; pass a rule, such as jaxunc.LearnedPool(forest.prior).")
-    if not isinstance(rows, HonestRows):
-        raise TypeError(
-            f"rows is a {type(rows).__name__}; pass jaxunc.learning.honest_rows(model, X, y). Counts by themselves do "
-            "not say whether the forest was grown on these instances, and a rule that is learned on such counts learns "
-            "that the forest is always right."
-        )
+    check_rows(rows)
     if (n_steps is not None and n_steps < 1) or patience < 1:
         raise ValueError(f"n_steps={n_steps} and patience={patience} must be at least 1.")
 
@@ -198,6 +194,8 @@ def _with_validation(rows: HonestRows, validation, key) -> tuple[HonestRows, Hon
 
 def loss_on(combiner: Fold, rows: HonestRows, *, loss: str | Callable = "log", key: jax.Array | None = None) -> float:
     """The loss of a rule as it is, on honest rows; arguments as for `fit_combiner`."""
+    check_is_rule(combiner)
+    check_rows(rows)
     made = as_loss(loss, rows.y, rows.weight, len(rows.class_labels), jax.random.key(0) if key is None else key)
     return float(_loss_as_it_is(combiner, rows.data_for(combiner), rows.y, rows.weight, float(rows.n_trees), made))
 

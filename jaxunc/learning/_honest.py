@@ -107,6 +107,10 @@ def honest_rows(
     a part of the sample with trees that are not grown out, if values repeat. New rows that copy rows of the sample
     are taken for these.
     """
+    if not isinstance(model, Forest) and not hasattr(model, "classes_"):
+        raise TypeError(
+            f"model is a {type(model).__name__} without classes_; pass a fitted forest of scikit-learn, or a Forest."
+        )
     check_one_of("source", source, get_args(Source))
     check_one_of("counts", counts, ("inbag", "both"))
     if max_rows < 1 or n_folds < 2:

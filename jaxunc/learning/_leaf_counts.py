@@ -13,7 +13,7 @@ from jaxunc.forest import Forest
 
 from ._descent import Part, descend
 from ._losses import as_loss
-from ._rows import HonestRows, Routed
+from ._rows import HonestRows, Routed, check_rows
 from ._watch import Teller, Told, Watch, end_line
 
 
@@ -84,6 +84,7 @@ def fit_leaf_counts(
     -----
     Refitted leaves lose to calibration in grown-out trees and gain in trees with large leaves: measure before use.
     """
+    check_rows(rows)
     if not isinstance(rows.routed, Routed):
         raise ValueError(
             "leaf counts are learned on rows that are routed through one forest: honest_rows(..., source='oob' or "

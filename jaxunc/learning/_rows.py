@@ -239,3 +239,13 @@ def _sorted_out(code: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray, 
     distinct[row[first], rank[first]] = code[first]
     times = np.bincount((row * width + rank)[live], minlength=len(code) * width)
     return distinct, times.reshape(len(code), width).astype(np.float32)
+
+
+def check_rows(rows: Any) -> None:
+    """Raise a TypeError unless the rows are known to be honest."""
+    if not isinstance(rows, HonestRows):
+        raise TypeError(
+            f"rows is a {type(rows).__name__}; pass jaxunc.learning.honest_rows(model, X, y). Counts by themselves do "
+            "not say whether the forest was grown on these instances, and a rule that is learned on such counts learns "
+            "that the forest is always right."
+        )

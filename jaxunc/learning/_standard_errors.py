@@ -8,10 +8,11 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from jaxunc.combiners import Fold
+from jaxunc.combiners._given import check_is_rule
 
 from ._domains import from_free, learnable, split
 from ._fit import objective, problem_of
-from ._rows import HonestRows
+from ._rows import HonestRows, check_rows
 
 MOST = 500
 """Numbers of which a matrix of second derivatives is made."""
@@ -62,6 +63,8 @@ def standard_errors(
     Meant for the log loss; of others it is the same formula. Rows share trees, and are not independent of each other:
     errors are rather too small.
     """
+    check_is_rule(combiner)
+    check_rows(rows)
     spec = learnable(combiner, freeze)
     free, leaves, structure = split(combiner, spec)
     flat, unravel = ravel_pytree(free)

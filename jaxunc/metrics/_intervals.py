@@ -25,6 +25,11 @@ def checked_interval(interval: Interval, *, floats: bool = True) -> Interval:
     Of two columns, one for each class, what both allow is taken: p₁ in [max(l₁, 1-u₀), min(u₁, 1-l₀)]. Class 0 moves an
     end by more than rounding only: 1 - (1 - p) is not p, and intervals whose ends are equal would cease to tie.
     """
+    if not (hasattr(interval, "lower") and hasattr(interval, "upper")):
+        raise TypeError(
+            f"interval is a {type(interval).__name__}; pass jaxunc.imprecise.Interval(lower, upper), such as "
+            "smoothing.correction_interval gives."
+        )
     lower, upper = as_array(interval.lower), as_array(interval.upper)
     if lower.shape != upper.shape or lower.ndim not in (1, 2) or (lower.ndim == 2 and lower.shape[1] != 2):
         raise ValueError(

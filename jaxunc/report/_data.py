@@ -9,7 +9,8 @@ from jaxtyping import Float, Int
 from pandas.api import types
 from sklearn.datasets import load_breast_cancer
 
-from jaxunc.files import as_frame, data_file, known_rows, nearest
+from jaxunc._checks import nearest
+from jaxunc.files import as_frame, data_file, known_rows
 from jaxunc.files import read_table as read_file
 
 from ._doubts import find_counters, find_leaks, texts_like_numbers

@@ -9,7 +9,9 @@ from jaxtyping import PyTree
 from jaxunc._checks import check_one_of, is_concrete, refuse_after_fork
 from jaxunc.combiners import Fold
 from jaxunc.combiners._combine import read_answer
+from jaxunc.combiners._given import check_is_rule
 from jaxunc.forest import Forest
+from jaxunc.forest._given import check_is_forest
 from jaxunc.tables._instances import as_instances, as_traceable
 
 from ._by_rows import ByRows
@@ -44,7 +46,8 @@ def bind(forest: Forest, combiner: Fold, *, threads: int | None = None, form: Fo
     RuntimeError
         In a process that was forked after JAX had begun to compute, here and when what was bound before is called.
     TypeError
-        If ``combiner`` is no `Fold`.
+        If ``forest`` is no `Forest` (a model of scikit-learn, say), ``combiner`` is no `Fold` (a class, a name), or
+        ``threads`` is no integer.
     ValueError
         If the rule does not suit the forest (its number of classes, of trees), the form is unknown, or threads < 1.
 
@@ -70,10 +73,13 @@ def bind(forest: Forest, combiner: Fold, *, threads: int | None = None, form: Fo
     (5, 3)
     """
     refuse_after_fork()
-    if not isinstance(combiner, Fold):
-        raise TypeError(f"combiner is {combiner!r}; pass a rule that streams (a Fold), such as jaxunc.Mean().")
-    if threads is not None and threads < 1:
-        raise ValueError(f"threads={threads} must be at least 1 (or None for one per core).")
+    check_is_rule(combiner)
+    check_is_forest(forest)
+    if threads is not None:
+        if isinstance(threads, bool) or not isinstance(threads, int | np.integer):
+            raise TypeError(f"threads={threads!r} must be an integer (or None for one per core).")
+        if threads < 1:
+            raise ValueError(f"threads={threads} must be at least 1 (or None for one per core).")
     if form is not None:
         check_one_of("form", form, get_args(Form))
     check_kinds(forest, combiner)

@@ -1,13 +1,16 @@
 """The pure, traceable fold, for use inside other people's programs."""
 
 from functools import partial
+from typing import get_args
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import PyTree
 
+from jaxunc._checks import check_one_of
 from jaxunc.forest import Forest, Trees
+from jaxunc.forest._given import check_is_forest
 from jaxunc.tables._instances import as_traceable
 
 from ._mask import as_mask
@@ -69,6 +72,7 @@ def fold(
 
     Memory: O(instances · stat), a block of intermediate values beside it.
     """
+    check_is_forest(forest, or_trees=True)
     if isinstance(forest, Forest) and forest.follows_forks:
         raise ValueError(
             f"empty leaves of the mode {forest.empty_leaves!r} are followed on the host, by bind, which lifts what "
@@ -78,6 +82,8 @@ def fold(
     X = as_traceable(X, trees.columns)
     tree_mask = as_mask(tree_mask, X.shape[0], trees.n_trees)
     planes, scalars, layout = cut(leaf_table, merge, trees.n_trees, trees.n_nodes)
+    if form is not None:
+        check_one_of("form", form, get_args(Form))
     form = form or default_form()
     spec = Spec(layout, missing, form, unrolled_depth(form, trees))
     merged = _fold_jitted(spec, make_plan(trees, missing=missing), planes, scalars, X, tree_mask)

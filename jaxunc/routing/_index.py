@@ -1,6 +1,7 @@
 """Which leaf an instance falls into, tree by tree."""
 
 from functools import partial
+from typing import get_args
 
 import jax
 import jax.numpy as jnp
@@ -8,8 +9,9 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float32, Int32, Num
 
-from jaxunc._checks import is_concrete
+from jaxunc._checks import check_one_of, is_concrete
 from jaxunc.forest import Forest, Trees
+from jaxunc.forest._given import check_is_forest
 from jaxunc.tables._instances import as_instances, as_traceable
 
 from ._drive import Chunk, Part, Shapes, cut, drive_on_host
@@ -27,6 +29,9 @@ def leaf_index(trees: Trees | Forest, X, *, form: Form | None = None) -> Int32[A
     subnormals are compared exactly. ``form``: as for `bind`. Raises a ValueError or TypeError as a bound forest does
     where columns are not the trees' or hold no numbers; of a traced X only the shape is checked. No gradient.
     """
+    check_is_forest(trees, "trees", or_trees=True)
+    if form is not None:
+        check_one_of("form", form, get_args(Form))
     trees = trees.trees if isinstance(trees, Forest) else trees
     plan = make_plan(trees, missing=True)
     if (values := on_host(trees, X)) is not None:

@@ -8,6 +8,7 @@ from jaxtyping import Array, Int32, Num, PyTree
 
 from jaxunc._checks import is_concrete
 from jaxunc.combiners import Fold
+from jaxunc.combiners._given import check_is_rule
 from jaxunc.combiners._lift import (
     check_tree_fields,
     has_tree_fields,
@@ -17,6 +18,7 @@ from jaxunc.combiners._lift import (
     warn_if_sizes_are_lost,
 )
 from jaxunc.forest import Forest
+from jaxunc.forest._given import check_is_forest
 
 LARGEST_LEAF_TABLE = 2**30
 """Bytes that a leaf table may take on the host before it costs more memory than it saves time."""
@@ -29,6 +31,8 @@ def leaf_table(forest: Forest, combiner: Fold) -> PyTree:
     in the rule and the forest's counts. Raises a ValueError if the rule does not suit the forest (its number of
     classes, of trees).
     """
+    check_is_rule(combiner)
+    check_is_forest(forest)
     check_kinds(forest, combiner)
     check_tree_fields(combiner, forest.n_trees)
     # Arrays alone: a forest's labels are no reason to compile again.

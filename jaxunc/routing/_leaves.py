@@ -9,6 +9,7 @@ from jaxunc._checks import is_concrete
 from jaxunc._numerics import counts_dtype
 from jaxunc.forest import Forest
 from jaxunc.forest._distinct import narrowest_dtype
+from jaxunc.forest._given import check_is_forest
 from jaxunc.tables._instances import as_traceable
 
 from ._following import counts_reached, empty_pairs, follow, round_up
@@ -24,6 +25,7 @@ def leaf_counts(forest: Forest, X) -> Num[Array, "instances trees classes"]:
     `Forest.with_empty_leaves` says. Raises as `leaf_index` does, and a ValueError for the mode "average", which
     averages what a rule says and not counts, or if the mode "sum" is traced.
     """
+    check_is_forest(forest)
     refuse_average(forest)
     plan, values = make_plan(forest.trees, missing=True), on_host(forest.trees, X)
     if values is None:

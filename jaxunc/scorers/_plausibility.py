@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import check_one_of, check_two_classes, is_concrete, warn_of_fractions
+from jaxunc._checks import check_numbers, check_one_of, check_two_classes, is_concrete, warn_of_fractions
 from jaxunc._numerics import checked_counts, float_dtype
 
 from ._declaration import scorer
@@ -111,6 +111,7 @@ _support_jitted = jax.jit(_support)  # so that an eager call compiles its loops 
 
 def class_one(prior, dtype) -> Array:
     """The prior probability of class 1, from itself or from ``[negative, positive]``; checked where it is known."""
+    check_numbers("prior", prior)
     prior = jnp.asarray(prior, dtype)
     if prior.ndim and prior.shape[-1] != 2:
         raise ValueError(

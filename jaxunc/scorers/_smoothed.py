@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import is_concrete, warn_of_fractions
+from jaxunc._checks import check_numbers, is_concrete, warn_of_fractions
 from jaxunc._numerics import checked_counts, float_dtype, safe_divide
 
 from ._declaration import scorer
@@ -111,6 +111,7 @@ def m_estimate(
     warn_of_fractions(counts)
     n_classes = counts.shape[-1]
     dtype = float_dtype(counts)
+    check_numbers("m", m)
     if is_concrete(m) and not np.all(np.asarray(m) >= 0):
         raise ValueError(f"m={m} is negative; the prior's weight is a number of instances, >= 0.")
     share = _class_prior(prior, n_classes).astype(dtype)

@@ -11,6 +11,7 @@ from jaxunc._numerics import float_dtype
 from jaxunc.forest import Forest
 from jaxunc.forest._distinct import distinct_counts, padded_table
 from jaxunc.forest._forks import counts_of_forks
+from jaxunc.forest._given import check_is_forest
 
 from ._fit import Method, fit_dirichlet_prior
 from ._prior import BetaPrior, DirichletPrior, PriorStatus, PriorWarning, checked_concentration
@@ -46,6 +47,7 @@ def fit_forest_prior(
     ----------
     Sutton-Charani 2020, section 3; the forest's prior is not in the paper.
     """
+    check_is_forest(forest)
     check_one_of("level", level, ("tree", "forest"))
     counts = forest.counts if not is_concrete(forest.count_table, forest.code) else np.asarray(forest.counts)
     return fit_dirichlet_prior(counts if level == "tree" else counts.reshape(-1, forest.n_classes), method, clip)
@@ -101,6 +103,7 @@ def smooth_forest(
     ----------
     Sutton-Charani 2020, equation 2.
     """
+    check_is_forest(forest)
     if isinstance(prior, str):
         prior = fit_forest_prior(forest, level=prior, method=method, clip=clip)
         _warn_of_status(forest, prior)

@@ -64,6 +64,11 @@ class DirichletPrior(NamedTuple):
 
 def checked_concentration(prior: BetaPrior | DirichletPrior) -> Float[Array, "... classes"]:
     """The parameters in the order of the classes; a ValueError if some cannot be a prior's."""
+    if not hasattr(prior, "concentration"):
+        raise TypeError(
+            f"prior is a {type(prior).__name__}; pass what fit_beta_prior or fit_dirichlet_prior returned, or "
+            "BetaPrior(alpha, beta, 0), DirichletPrior(alpha, 0)."
+        )
     alpha = prior.concentration
     if not is_concrete(alpha):
         return alpha

@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float, Int32
 
 from jaxunc._checks import check_one_of, is_concrete, refuse_after_fork
 from jaxunc.forest import Forest
+from jaxunc.forest._given import check_is_forest
 from jaxunc.routing._drive import cores, spread
 from jaxunc.routing._plan import Plan, make_plan
 from jaxunc.routing._walk import Form, block_size, default_form, unrolled_depth
@@ -238,16 +239,12 @@ def _parts(n: int, columns: int, threads: int) -> list[slice]:
 def _check_forest(forest) -> None:
     if not isinstance(forest, Forest):
         name = type(forest).__name__
-        boosted = any(word in name for word in ("Boost", "XGB", "LGBM", "Booster"))
-        raise TypeError(
-            f"forest is a {name}. "
-            + (
-                "The trees of a boosted model correct each other: they are not exchangeable and do not vote, so no "
-                "number of them settles the answer of the rest."
-                if boosted
-                else "Pass a Forest, such as jaxunc.from_sklearn(model)."
+        if any(word in name for word in ("Boost", "XGB", "LGBM", "Booster")):
+            raise TypeError(
+                f"forest is a {name}. The trees of a boosted model correct each other: they are not exchangeable and "
+                "do not vote, so no number of them settles the answer of the rest."
             )
-        )
+        check_is_forest(forest)
     if not is_concrete(forest):
         raise TypeError("the forest is traced; votes are dropped on the host: call this outside of jit.")
     if forest.follows_forks:

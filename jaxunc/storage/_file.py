@@ -42,6 +42,10 @@ def write(path: str | Path, document: dict[str, Any], arrays: Mapping[str, np.nd
     text = json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     if len(text) > LARGEST_DOCUMENT:
         raise ValueError(f"the description of this object takes {len(text)} characters; a file has {LARGEST_DOCUMENT}.")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; add the name of a file.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path} cannot be written: {path.parent} is no folder. Make it first.")
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     os.close(handle)
     try:
@@ -84,7 +88,13 @@ def read_header(path: str | Path) -> Header:
 
 
 def _opened(path: str | Path):
-    """Raises an OSError if there is no such file."""
+    """Raises an OSError if there is no such file, or it is a folder."""
+    if not isinstance(path, str | os.PathLike):
+        raise ValueError(f"path is a {type(path).__name__}; pass the path of a file that jaxunc.save wrote.")
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"{path} does not exist; pass a file of jaxunc.save or of the command jaxunc fit.")
+    if os.path.isdir(path):
+        raise IsADirectoryError(f"{path} is a folder; pass a file of jaxunc.save or of the command jaxunc fit.")
     with open(path, "rb"):
         return safe_open(os.fspath(path), framework="numpy")
 

@@ -1,5 +1,6 @@
 """Saving and loading."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,13 @@ def save(path: str | Path, x: Any) -> None:
     >>> bool((ju.load(path)(X) == bound(X)).all())
     True
     """
+    if type(x).__module__.partition(".")[0] == "sklearn":
+        raise TypeError(
+            f"x is a {type(x).__name__} of scikit-learn, whose fit has no place in a file; pass "
+            "jaxunc.from_sklearn(model), or an estimator of jaxunc."
+        )
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path is a {type(path).__name__}; pass the path of a file first, then what to save.")
     encoder = Encoder()
     node = encoder.node(x, "")
     write(path, {"form": FORM, "version": __version__, "object": node}, encoder.arrays)

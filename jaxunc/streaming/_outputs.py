@@ -1,7 +1,7 @@
 """What is asked of a model, and the columns that answer it."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -31,6 +31,8 @@ class Outputs:
 
     def __init__(self, model: Any, outputs: Sequence[str] | None, *, s: float = 1.0, confidence: float = 0.99):
         check_lists(outputs=outputs)
+        if outputs is not None and not len(outputs):
+            raise ValueError(f"outputs={outputs!r} names nothing; choose some of {OUTPUTS}, or None for the default.")
         for name in outputs or ():
             check_one_of("outputs", name, OUTPUTS)
         parts = model_of(model)
@@ -65,10 +67,12 @@ class Outputs:
 
 
 def check_lists(**given: Any) -> None:
-    """Raise a ValueError for one name where a list of names belongs."""
+    """Raise a ValueError for one name where a list of names belongs, a TypeError for what is no list of names."""
     for name, value in given.items():
         if isinstance(value, str):
             raise ValueError(f"{name}={value!r} is one name; pass a list of them: [{value!r}].")
+        if value is not None and not isinstance(value, Collection):
+            raise TypeError(f"{name}={value!r} is no list of names; pass one, such as ['a', 'b'].")
 
 
 def _named(columns: Columns, names: Any) -> Columns:

@@ -39,7 +39,10 @@ class Run:
         """Make the folder, if it may be one of a run."""
         if any(is_within(file, self.folder) for file in files):
             raise ValueError(f"the output {self.folder} holds data that are to be scored; choose another folder.")
-        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise ValueError(f"the output {self.folder} is no folder, or lies in a file; choose a folder.") from error
         if not (self.folder / MANIFEST).exists():
             found = sorted(file.name for file in self.folder.iterdir() if not file.name.startswith("."))
             if found:
@@ -75,7 +78,7 @@ class Run:
                 changed = {i for i in range(len(now)) if then[i] != now[i]}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{path} is no manifest of jaxunc ({error}); choose another folder.") from error
-        if other:
+        if other and manifest["parts"]:  # a run that ended before its first part left nothing to keep
             raise ValueError(
                 f"the output {self.folder} is of another run: it differs in {', '.join(sorted(other))}. Choose another "
                 "folder, or delete this one."

@@ -57,6 +57,10 @@ class Scorer:
         confidence: float = 0.99,
         known: Sequence[Any] = (),
     ):
+        if not isinstance(path, str | Path):
+            raise TypeError(
+                f"path is a {type(path).__name__}; pass the path of a file of jaxunc.save, which workers open."
+            )
         self.path = str(Path(path).absolute())
         self.features, self.keep = None if features is None else tuple(features), tuple(keep)
         self._asked = (self.path, None if outputs is None else tuple(outputs), s, confidence, tuple(known))

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from jaxunc.files import Chunk, Wanted, chunks_of
-from jaxunc.tables import Encoded, encode_arrow
+from jaxunc.tables import Columns, Encoded, encode_arrow
 
 from ._outputs import Named, Outputs, check_lists
 
@@ -92,6 +92,8 @@ def stream(
 def checked_wanted(asked: Outputs, features: Sequence[str] | None, keep: Sequence[str]) -> Wanted:
     """Which columns are read; raises a ValueError if an answer has the name of a kept column."""
     check_lists(features=features, keep=keep)
+    if features is not None:
+        _check_features(list(features), asked.columns_read)
     if both := sorted(set(keep) & set(asked.names)):
         raise ValueError(f"keep holds {both}, which are names of answers, too; rename these columns of the data.")
     return Wanted(asked.columns_read, None if features is None else tuple(features), tuple(dict.fromkeys(keep)))
@@ -103,6 +105,17 @@ def checked_chunk_rows(chunk_rows: Any) -> int:
     if not is_integer or chunk_rows < 1:
         raise ValueError(f"chunk_rows={chunk_rows!r} must be an integer of 1 at least.")
     return int(chunk_rows)
+
+
+def _check_features(features: list[str], columns: Columns) -> None:
+    if twice := sorted({name for name in features if features.count(name) > 1}):
+        raise ValueError(f"features={features[:10]} names {twice[:5]} more than once; name each column once.")
+    if len(features) != columns.number:
+        known = f", {list(columns.names[:10])}" if columns.names else ""
+        raise ValueError(
+            f"features={features[:10]} names {len(features)} columns, and the model reads {columns.number}{known}. "
+            "Name them all, in the order of training."
+        )
 
 
 def _scored(asked: Outputs, wanted: Wanted, chunks: Iterator[Chunk]) -> Iterator[pa.Table]:

@@ -45,6 +45,8 @@ class Columns:
     """Cells of a text file that mean a missing value, unless they are levels of their column."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.number, bool) or not isinstance(self.number, int | np.integer):
+            raise TypeError(f"number={self.number!r} must be an integer.")
         if self.number < 0:
             raise ValueError(f"number={self.number} must be at least 0.")
         for name in ("names", "nominal", "levels", "boolean"):

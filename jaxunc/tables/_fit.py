@@ -30,7 +30,7 @@ def fit_columns(X: Any, nominal: Any = "auto") -> Columns:
     Raises
     ------
     TypeError
-        If X is sparse.
+        If X is sparse, or a nominal column holds lists.
     ValueError
         If X has not two axes, or ``nominal`` names no columns of X.
 
@@ -53,8 +53,13 @@ def fit_columns(X: Any, nominal: Any = "auto") -> Columns:
     boolean = tuple(kind_of(dtype) == "b" for dtype in table.dtypes) if is_frame(table) else None
     if not kinds.any():
         return Columns(number, names, boolean=boolean)
-    levels = tuple(fit_levels(column_of(table, j)) if kinds[j] else None for j in range(number))
-    return Columns(number, names, tuple(kinds.tolist()), levels, boolean)
+    levels = []
+    for j in range(number):
+        try:
+            levels.append(fit_levels(column_of(table, j)) if kinds[j] else None)
+        except TypeError as error:
+            raise TypeError(f"column {(names or range(number))[j]!r} of X: {error}") from error
+    return Columns(number, names, tuple(kinds.tolist()), tuple(levels), boolean)
 
 
 def holds_numbers(X: Any) -> Bool[np.ndarray, " features"]:

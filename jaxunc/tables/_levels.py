@@ -183,6 +183,11 @@ def _of_objects(values: list) -> Entries:
         place = np.fromiter(map(index.__getitem__, values), np.int64, len(values))
         values = list(index)
     else:
+        if several := {type(value).__name__ for value in values if isinstance(value, list | dict | set | np.ndarray)}:
+            raise TypeError(
+                f"a nominal column holds a {sorted(several)[0]} in a cell; give each of its entries a column of its "
+                "own, or make it one text."
+            )
         place = np.arange(len(values))
     missing = np.array([not isinstance(value, str) and is_missing(value) for value in values], bool)
     known = itertools.compress(values, (~missing).tolist())

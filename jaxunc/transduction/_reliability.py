@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int, Num
 
-from jaxunc._checks import check_class_axis, check_counts, warn
+from jaxunc._checks import check_class_axis, check_counts, check_numbers, warn
 
 from ._certainty import label_average, leave_one_out_leaf_counts, transductive_leaf_counts
 from ._pairs import Progress
@@ -171,6 +171,11 @@ def j_divergence(p: Float[np.ndarray, "... classes"], q: Float[np.ndarray, "... 
     >>> float(j_divergence(np.array([0.5, 0.5]), np.array([0.25, 0.75])).round(4))
     0.3962
     """
+    check_numbers("p", p)
+    check_numbers("q", q)
+    p, q = np.asarray(p, float), np.asarray(q, float)
+    if p.shape[-1:] != q.shape[-1:]:
+        raise ValueError(f"p has shape {p.shape} and q {q.shape}; pass distributions over the same classes.")
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = (p - q) * (np.log2(p) - np.log2(q))
     return np.where(p == q, 0.0, terms).sum(axis=-1)

@@ -1,0 +1,165 @@
+"""What ``jaxunc fit`` learns from, and where it saves: checked before hours are spent on it."""
+
+import os
+from pathlib import Path
+from typing import Any, cast
+
+import jax
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pandas.api import types
+from sklearn.base import ClassifierMixin
+
+from jaxunc._checks import nearest
+from jaxunc.combiners import CONFIGURED, RULES, Answer, rule_by_name
+from jaxunc.combiners._names import check_name
+from jaxunc.files import as_frame, data_file, known_rows, read_table
+from jaxunc.report._names import columns, listed
+
+_OTHER_ANSWERS = {"generalized_vote", "averaged_intervals"}
+"""Rules that answer with something else than class scores."""
+
+
+def check_output(path: str) -> None:
+    """Raise a ValueError unless a file can be made there."""
+    folder = Path(path).parent
+    if not path or Path(path).is_dir():
+        raise ValueError(
+            f"--output={path!r} names no file, but {'a folder' if path else 'nothing'}; add a file's name."
+        )
+    if not folder.is_dir():
+        raise ValueError(f"--output={path!r}: {str(folder)!r} is no folder. Make it first, or choose another one.")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"--output={path!r}: the folder {str(folder)!r} cannot be written to. Choose another one.")
+
+
+def training_data(
+    path: str, target: str, drop: list[str], *, numbers_only: bool
+) -> tuple[pd.DataFrame, np.ndarray, str | None]:
+    """Features and classes of the rows that have a class, and in words how many have none.
+
+    Raises a ValueError that says what is wrong with them: dates and nested values, with ``numbers_only`` words, too.
+    """
+    table = read_table(data_file(path))
+    names = table.schema.names
+    for option, name in (("--target", target), *(("--drop", name) for name in drop)):
+        if name not in names:
+            raise ValueError(
+                f"{option}={name!r}: {path} has no column {name!r}.{nearest(name, names)} It has {listed(names, 20)}."
+            )
+    if target in drop:
+        raise ValueError(f"--drop holds {target!r}, which is the --target: the classes cannot be left out.")
+    table = table.select([name for name in names if name not in drop])
+    if table.num_columns < 2:
+        raise ValueError(f"{path} has no column left besides the target; --drop fewer than {listed(drop)}.")
+    _check_types(table.schema, path, target)
+    table, said = known_rows(table, target)
+    frame = as_frame(table)
+    X = _as_floats(cast(pd.DataFrame, frame.drop(columns=target)), with_booleans=numbers_only)
+    _check_numbers(X, path, numbers_only)
+    return X, _classes(cast(pd.Series, frame[target]), path), said
+
+
+def _check_types(schema: pa.Schema, path: str, target: str) -> None:
+    several = (pa.types.is_nested, pa.types.is_binary, pa.types.is_large_binary)
+    if nested := [field.name for field in schema if any(is_so(field.type) for is_so in several)]:
+        raise ValueError(
+            f"{path} has lists or bytes in the cells of {columns(nested)}: give each entry a column of its own, or "
+            "leave them out with --drop."
+        )
+    if dates := [field.name for field in schema if field.name != target and pa.types.is_temporal(field.type)]:
+        raise ValueError(
+            f"{path} has dates or times in {columns(dates)}, which no classifier here takes: make them numbers, for "
+            "instance days since the first one, or leave them out with --drop."
+        )
+
+
+def _as_floats(X: pd.DataFrame, *, with_booleans: bool) -> pd.DataFrame:
+    """Integers as floats, as files are scored; for scikit-learn booleans with gaps, too, which are objects."""
+    for name in X.columns:
+        column = X[name]
+        has_gaps = with_booleans and column.dtype == object and types.infer_dtype(column, skipna=True) == "boolean"
+        if column.dtype.kind in "iu" or has_gaps:
+            X[name] = column.astype(float)
+    return X
+
+
+def _classes(column: pd.Series, path: str) -> np.ndarray:
+    """The classes of all rows, checked."""
+    distinct = column.unique()
+    if len(distinct) < 2:
+        found = f"one class alone, {str(distinct[0])!r}" if len(distinct) else "no class in any row"
+        raise ValueError(
+            f"--target={column.name!r} of {path} holds {found}; two or more are to be told apart. Choose another "
+            "column, or add rows of other classes."
+        )
+    if types.is_float_dtype(column.dtype) and not np.all(distinct == np.rint(distinct)):
+        raise ValueError(
+            f"--target={column.name!r} of {path} holds fractions: a quantity, but expected a class for every row. "
+            "Choose another column, or cut this one into ranges first."
+        )
+    return column.to_numpy()
+
+
+def _check_numbers(X: pd.DataFrame, path: str, numbers_only: bool) -> None:
+    words = [name for name in X.columns if X[name].dtype.kind not in "iufb"]
+    if words and numbers_only:
+        raise ValueError(
+            f"{path} has words in {columns(words)}, which scikit-learn's forests do not take: encode them, leave them "
+            "out with --drop, or take --estimator random-trees, which reads them as names."
+        )
+    for name in [name for name in X.columns if X[name].dtype.kind == "f"]:
+        beyond = np.abs(X[name].to_numpy(np.float64, na_value=np.nan)) > np.finfo(np.float32).max
+        if beyond.any():
+            raise ValueError(
+                f"the column {name!r} of {path} holds infinite values or values beyond float32 (3.4e38), first in row "
+                f"{int(beyond.argmax()) + 1}. Clip them, or leave the cells empty if they are missing values."
+            )
+
+
+def check_rule(name: str, n_classes: int, *, learns: bool) -> None:
+    """Raise a ValueError unless a rule of that name gives scores to so many classes."""
+    known = [rule for rule in (*RULES, *CONFIGURED) if rule not in _OTHER_ANSWERS] + ["learned"] * learns
+    if check_name("--combiner", name, known) == "learned":
+        return
+    try:
+        rule = rule_by_name(name, prior=np.full(n_classes, 1 / n_classes), n_samples=1.0)
+        answer = jax.eval_shape(rule.answer, jax.ShapeDtypeStruct((1, 1, n_classes), np.float32))
+        assert isinstance(answer, Answer)
+    except ValueError as error:
+        if n_classes == 2:
+            raise
+        raise ValueError(
+            f"--combiner {name} compares two classes, and there are {n_classes}. Take --combiner one_vs_rest, which "
+            "compares each class with all others, or mean, mixture, evidence, vote, pooling."
+        ) from error
+
+
+def unpickled(path: str) -> Any:
+    """A fitted forest of scikit-learn, from a file that runs whatever code it holds.
+
+    Raises a ValueError if it holds something else.
+    """
+    import joblib
+
+    if not Path(path).is_file():
+        found = "is a folder" if Path(path).is_dir() else "does not exist"
+        raise ValueError(f"--import={path!r} {found}; pass a file of joblib.dump or pickle.dump.")
+    try:
+        model = joblib.load(path)
+    except Exception as error:  # whatever the bytes make of the reader
+        raise ValueError(
+            f"--import={path!r} cannot be opened as a pickle ({type(error).__name__}: {str(error)[:200]}); pass a file "
+            "of joblib.dump or pickle.dump. A table goes without --import: jaxunc fit DATA --target COLUMN."
+        ) from error
+    if not isinstance(model, ClassifierMixin):
+        raise ValueError(
+            f"--import={path!r} holds a {type(model).__name__}; pass a fitted classifier of scikit-learn: a decision "
+            "tree, random forest, extra trees, or a bag of trees."
+        )
+    if not hasattr(model, "classes_"):
+        raise ValueError(
+            f"--import={path!r} holds a {type(model).__name__} that is not fitted; fit it and dump it again."
+        )
+    return model

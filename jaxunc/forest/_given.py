@@ -1,0 +1,25 @@
+"""What was handed in where a forest belongs, and what to pass instead."""
+
+from typing import Any
+
+from ._forest import Forest
+from ._trees import Trees
+
+
+def check_is_forest(given: Any, name: str = "forest", *, or_trees: bool = False) -> None:
+    """Raise a TypeError that says what to pass unless it is a `Forest` (with ``or_trees`` also for `Trees`)."""
+    if isinstance(given, Forest) or (or_trees and isinstance(given, Trees)):
+        return
+    kind = type(given).__name__
+    raise TypeError(f"{name} is a {kind}. {_advice(given)}")
+
+
+def _advice(given: Any) -> str:
+    kind = type(given)
+    if kind.__module__.partition(".")[0] == "sklearn":
+        return "It is scikit-learn's: pass jaxunc.from_sklearn(model), the fitted model imported."
+    if kind.__module__.startswith("jaxunc.estimators"):
+        return "Pass its forest_, which it has once it is fitted."
+    if isinstance(getattr(given, "forest", None), Forest):
+        return "Pass its forest."
+    return "Pass a Forest, such as jaxunc.from_sklearn(model)."

@@ -1,0 +1,362 @@
+"""What people mistype: each ends in one paragraph that says what was given, and what to do."""
+
+import re
+import shlex
+
+import joblib
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+from safetensors.numpy import save_file
+from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import LogisticRegression
+
+import jaxunc as ju
+from jaxunc.__main__ import main
+from jaxunc.commands import _training
+from tests.conftest import X64
+
+pytestmark = pytest.mark.skipif(not X64, reason="the type hook, which users do not have, would speak first")
+
+# A row is a command line and a pattern of what must be said. FIT and TAKE stand for what is right about the rest.
+SHORT = {
+    "FIT": "fit good.csv --target kind --output o",
+    "TAKE": "fit --import forest.joblib --trust --output o",
+    "COMPARE": "compare good.csv --target kind",
+}
+
+USAGE = [
+    ("frobnicate", "invalid choice: 'frobnicate'"),
+    ("fit", "required: --output"),
+    ("fit good.csv --output o", "fit needs DATA and --target"),
+    ("fit --target kind --output o", "fit needs DATA"),
+    ("fit --target kind --drop a good.csv --output o", "fit needs DATA"),
+    ("fit good.csv extra --target kind --output o", "unrecognized arguments: extra"),
+    ("FIT --unknown", "unrecognized arguments: --unknown"),
+    ("fit good.csv --output o --target", "--target: expected one argument"),
+    ("predict m", "required: DATA, --output"),
+    ("predict m good.csv --output p --outputs", "--outputs: expected at least one"),
+    ("predict m good.csv --output p --format json", "'json'.*'parquet', 'csv'"),
+    ("inspect", "required: MODEL"),
+    ("inspect m n", "unrecognized arguments: n"),
+    ("compare --target kind", "'kind' was given without DATA"),
+    ("COMPARE --leaf-sizes", "--leaf-sizes: expected at least one"),
+]
+
+NUMBERS = [
+    ("FIT --trees x", "--trees: 'x' is no integer"),
+    ("FIT --trees 1e3", "--trees: '1e3' is no integer"),
+    ("FIT --trees 0", "--trees: 0 is out of range; expected an integer from 1"),
+    ("FIT --trees -3", "--trees: -3 is out of range"),
+    ("FIT --trees 99999999999999999999", "--trees: 9+ is out of range"),
+    ("FIT --estimator random-trees --trees 0", "--trees: 0 is out of range"),
+    ("FIT --leaf-size 0", "--leaf-size: 0 is out of range"),
+    ("FIT --estimator transductive --leaf-size 0", "--leaf-size: 0 is out of range"),
+    ("FIT --leaf-size .5", "--leaf-size: '.5' is no integer"),
+    ("FIT --depth 0", "--depth: 0 is out of range"),
+    ("FIT --depth -1", "--depth: -1 is out of range"),
+    ("FIT --seed -1", "--seed: -1 is out of range; expected an integer from 0"),
+    ("FIT --seed 99999999999", "--seed: 9+ is out of range"),
+    ("FIT --estimator cautious --s 0", "--s 0.0 must be a positive"),
+    ("FIT --estimator cautious --s -1", "--s -1.0 must be a positive"),
+    ("FIT --estimator cautious --s nan", "--s nan must be a positive"),
+    ("FIT --estimator cautious --s inf", "--s inf must be a positive, finite"),
+    ("FIT --estimator cautious --s much", "--s: 'much' is no number"),
+    ("TAKE --estimator cautious --s -1", "--s -1.0 must be a positive"),
+    ("predict m good.csv --output p --outputs set --s -1", "--s -1.0 must be a positive"),
+    ("predict m good.csv --output p --outputs set --s nan", "--s nan must be a positive"),
+    ("predict m good.csv --output p --outputs set --s 0", "--s 0.0 must be a positive"),
+    ("predict m good.csv --output p --outputs set --s much", "--s: 'much' is no number"),
+    ("predict m good.csv --output p --outputs trees_polled --confidence 2", "--confidence 2.0 must lie between"),
+    ("predict m good.csv --output p --outputs trees_polled --confidence nan", "--confidence nan must lie between"),
+    ("predict m good.csv --output p --outputs trees_polled --confidence 0", "--confidence 0.0 must lie between"),
+    ("predict m good.csv --output p --confidence high", "--confidence: 'high' is no number"),
+    ("predict m good.csv --output p --chunk-rows x", "--chunk-rows: 'x' is no integer"),
+    ("COMPARE --leaf-sizes 0", "--leaf-sizes=0 .* is out of range"),
+    ("COMPARE --leaf-sizes 1 x", "--leaf-sizes: 'x' is no integer"),
+    ("COMPARE --trees 0", "--trees=0 .* is out of range"),
+    ("COMPARE --trees x", "--trees: 'x' is no integer"),
+    ("COMPARE --folds 1", "--folds=1 .* expected an integer from 2"),
+    ("COMPARE --folds 40", "60 rows, too few for --folds=40; expected at least 80"),
+    ("COMPARE --folds 25", "fewer rows than --folds=25: .*Lower --folds"),
+    ("COMPARE --repeats 0", "--repeats=0 .* is out of range"),
+    ("COMPARE --seed -1", "--seed=-1 .* is out of range"),
+]
+
+NAMES = [
+    ("FIT --estimator combinde", "--estimator: invalid choice: 'combinde' .*'combined'"),
+    ("FIT --forest random-tree", "--forest: invalid choice: 'random-tree' .*'random-forest'"),
+    ("FIT --combiner dempstr", "--combiner='dempstr' is unknown. Did you mean 'dempster'"),
+    ("FIT --combiner calibrated", "--combiner='calibrated' is unknown. .*Known are mean, .*, learned"),
+    ("FIT --combiner generalized_vote", "--combiner='generalized_vote' is unknown"),
+    ("FIT --combiner averaged_intervals", "--combiner='averaged_intervals' is unknown"),
+    ("FIT --combiner dempster", "--combiner dempster compares two classes, and there are 3. .*one_vs_rest"),
+    ("FIT --combiner plausibility", "compares two classes, and there are 3"),
+    ("FIT --combiner beta", "compares two classes, and there are 3"),
+    ("FIT --estimator random-trees --combiner cautious-p", "compares two classes, and there are 3"),
+    ("FIT --counts obo", "--counts obo is unknown. Did you mean 'oob'"),
+    ("FIT --target knid", "no column 'kind'|no column 'knid'. Did you mean 'kind'"),
+    ("fit good.csv --target KIND --output o", "no column 'KIND'. Did you mean 'kind'"),
+    ("FIT --drop a z", "--drop='z': good.csv has no column 'z'.* It has 'a', 'b'"),
+    ("TAKE --combiner dempstr", "Did you mean 'dempster'"),
+    ("TAKE --combiner learned", "--combiner='learned' is unknown"),
+    ("TAKE --combiner dempster", "compares two classes, and there are 3"),
+    ("predict m good.csv --output p --outputs klass", "--outputs klass is unknown. Did you mean 'class'"),
+    ("predict votes good.csv --output p --outputs probability", "'probability'.* not what a vote answers"),
+    ("predict m good.csv --output p --features a b", "names 2 columns, and the model reads 3"),
+    ("predict m good.csv --output p --features a a b", r"names \['a'\] more than once"),
+    ("predict m good.csv --output p --features a a b c", r"names \['a'\] more than once"),
+    ("predict m good.csv --output p --features a b c kind", "names 4 columns, and the model reads 3"),
+    ("predict m good.csv --output p --features a b kidn", "lacks the columns .'kidn'.*Did you mean 'kind'"),
+    ("predict nameless good.csv --output p", "4 columns for the model's 3, which knows no names: .*features.*keep"),
+    ("predict nameless good.csv --output p --features a a b", r"names \['a'\] more than once"),
+    ("predict nameless good.csv --output p --features a b C", "lacks the columns .'C'.*Did you mean 'c'"),
+    ("predict m good.csv --output p --keep z", "lacks the columns .'z'.*It has"),
+    ("predict m good.csv --output p --keep KIND", "Did you mean 'kind'"),
+    ("COMPARE --rules evidnce", "--rules='evidnce' is unknown. Did you mean 'evidence'"),
+    ("COMPARE --forests random-forst", "--forests='random-forst' is unknown. Did you mean 'random-forest'"),
+    ("COMPARE --rules dempster", "--rules=dempster: none of them suits 3 classes"),
+    ("COMPARE --counts obo", "--counts='obo' is unknown. Did you mean 'oob'"),
+    ("compare good.csv", "--target is missing.* add --target 'kind'"),
+    ("compare good.csv --target knid", "Did you mean 'kind'"),
+]
+
+IGNORED = [
+    ("FIT --s 2", "--s would change nothing with --estimator combined"),
+    ("FIT --estimator random-trees --s 2", "--s would change nothing with --estimator random-trees"),
+    ("FIT --estimator transductive --s 2", "--s would change nothing"),
+    ("FIT --estimator cautious --combiner mean", "--combiner would change nothing"),
+    ("FIT --estimator transductive --combiner mean", "--combiner would change nothing"),
+    ("FIT --estimator random-trees --counts oob", "--counts would change nothing"),
+    ("FIT --estimator transductive --counts oob", "--counts would change nothing"),
+    ("FIT --estimator transductive --trees 5 --depth 3", "--depth, --trees would change nothing"),
+    ("FIT --estimator transductive --seed 5", "--seed would change nothing"),
+    ("FIT --estimator transductive --forest extra-trees", "--forest would change nothing"),
+    ("FIT --estimator random-trees --forest extra-trees", "--forest would change nothing"),
+    ("FIT --forest single-tree --trees 5", "--trees would change nothing with --forest single-tree"),
+    ("FIT --trust", "--trust changes nothing without --import"),
+    ("FIT --counts oob --forest single-tree", "--counts oob needs .*--forest single-tree .*--counts calibration"),
+    ("FIT --counts oob --forest extra-trees", "--counts oob needs .*--forest random-forest"),
+    ("FIT --estimator cautious --forest single-tree", "--counts oob .the default of cautious. needs"),
+    ("FIT --counts oob --combiner learned", "--combiner learned chooses its counts itself; --counts oob"),
+    ("FIT --drop kind", "--drop holds 'kind', which is the --target"),
+    ("FIT --import forest.joblib --trust", "--import .* reads no DATA, --target or --drop"),
+    ("TAKE --target kind", "--import .* reads no DATA"),
+    ("TAKE --drop a", "--import .* reads no DATA"),
+    ("TAKE --trees 5", "--trees would change nothing .*--import"),
+    ("TAKE --leaf-size 5", "--leaf-size would change nothing"),
+    ("TAKE --depth 5", "--depth would change nothing"),
+    ("TAKE --seed 5", "--seed would change nothing"),
+    ("TAKE --forest extra-trees", "--forest would change nothing"),
+    ("TAKE --counts oob", "--counts would change nothing"),
+    ("TAKE --s 2", "--s would change nothing"),
+    ("TAKE --estimator cautious --combiner mean", "--combiner would change nothing"),
+    ("TAKE --estimator random-trees", "--estimator random-trees has none; take combined or cautious"),
+    ("TAKE --estimator transductive", "--estimator transductive has none"),
+    ("predict m good.csv --output p --s 2", "--s would change nothing: add --outputs interval or set"),
+    ("predict sets good.csv --output p --outputs set --s 2", "--s would change nothing.*with its own s"),
+    ("predict m good.csv --output p --confidence .9", "--confidence would change nothing: add --outputs trees_polled"),
+    ("predict votes good.csv --output p --outputs trees_polled --confidence .9", "the vote has its own"),
+    ("COMPARE --forests single-tree --trees 5", "--trees would change nothing with --forests single-tree"),
+    ("COMPARE --rules learned --counts oob", "--rules=learned learn from in-bag counts.*leave out --counts oob"),
+    ("COMPARE --forests single-tree --counts oob", "--counts='oob' needs .*--counts calibration"),
+]
+
+FILES = [
+    ("fit nowhere.csv --target kind --output o", "'nowhere.csv' does not exist. Pass a CSV file"),
+    ("fit god.csv --target kind --output o", "'god.csv' does not exist. Did you mean 'good.csv'"),
+    ("fit notes.txt --target kind --output o", "has the ending '.txt'; expected a CSV"),
+    ("fit folder --target kind --output o", "'folder' is a folder; expected a CSV"),
+    ("fit empty.csv --target kind --output o", "cannot be read as CSV: it is empty"),
+    ("fit header.csv --target kind --output o", "has 0 rows"),
+    ("fit binary.csv --target kind --output o", "it holds binary data"),
+    ("fit ragged.csv --target kind --output o", "a row has 4 cells, but the first line has 3 names"),
+    ("fit twice.csv --target kind --output o", "several columns are named 'a'"),
+    ("fit no.parquet --target kind --output o", "cannot be read as Parquet"),
+    ("FIT --output nowhere/o", "--output='nowhere/o': 'nowhere' is no folder. Make it first"),
+    ("FIT --output folder", "--output='folder' names no file, but a folder"),
+    ("FIT --output notes.txt/o", "'notes.txt' is no folder"),
+    ("FIT --output ''", "--output='' names no file"),
+    ("TAKE --output nowhere/o", "'nowhere' is no folder"),
+    ("TAKE --import nowhere", "--import='nowhere' does not exist"),
+    ("TAKE --import folder", "--import='folder' is a folder"),
+    ("TAKE --import good.csv", "cannot be opened as a pickle .*jaxunc fit DATA --target"),
+    ("TAKE --import empty.csv", "cannot be opened as a pickle"),
+    ("TAKE --import m", "cannot be opened as a pickle"),
+    ("TAKE --import regressor.joblib", "holds a RandomForestRegressor; pass a fitted classifier"),
+    ("TAKE --import logistic.joblib", "is a LogisticRegression; from_sklearn imports"),
+    ("TAKE --import dict.joblib", "holds a dict; pass a fitted classifier"),
+    ("TAKE --import bag.joblib", "a bag of LogisticRegression"),
+    ("TAKE --import multi.joblib", "has 2 outputs; fit one forest per output"),
+    ("TAKE --import single.joblib", "knows one class only"),
+    ("TAKE --import unfitted.joblib", "RandomForestClassifier that is not fitted; fit it"),
+    ("fit --import forest.joblib --output o", "runs whatever code it holds.*--trust"),
+    ("predict nowhere good.csv --output p", "nowhere does not exist; pass a file of jaxunc.save"),
+    ("predict folder good.csv --output p", "folder is a folder; pass a file of jaxunc.save"),
+    ("predict good.csv good.csv --output p", "good.csv is damaged, or no file that jaxunc.save wrote"),
+    ("predict empty.csv good.csv --output p", "empty.csv is damaged, or no file"),
+    ("predict cut good.csv --output p", "cut is damaged"),
+    ("predict alien good.csv --output p", "alien is a file of safetensors, but none of jaxunc"),
+    ("predict rule good.csv --output p", "model is a Mean; what streams is"),
+    ("predict m nowhere.csv --output p", "nowhere.csv does not exist. Pass a CSV"),
+    ("predict m god.csv --output p", "god.csv does not exist. Did you mean 'good.csv'"),
+    ("predict m notes.txt --output p", "notes.txt has the ending '.txt'; expected a CSV"),
+    ("predict m folder --output p", "folder holds no data: expected a CSV"),
+    ("predict m empty.csv --output p", "empty.csv cannot be read: it is empty"),
+    ("predict m binary.csv --output p", "binary.csv cannot be read: it holds binary data"),
+    ("predict m twice.csv --output p", "several columns are named 'a'"),
+    ("predict m no.parquet --output p", "no.parquet cannot be read"),
+    ("predict m good.csv --output notes.txt", "the output notes.txt is a file; name a folder"),
+    ("predict m good.csv --output notes.txt/p", "the output notes.txt/p is no folder"),
+    ("predict m good.csv --output full", "the output full holds other files"),
+    ("predict m full --output full", "full holds data that are to be scored"),
+    ("inspect nowhere", "nowhere does not exist; pass a file"),
+    ("inspect folder", "folder is a folder; pass a file"),
+    ("inspect good.csv", "good.csv is damaged, or no file"),
+    ("inspect cut", "cut is damaged"),
+    ("inspect alien", "none of jaxunc"),
+    ("compare nowhere.csv --target kind", "'nowhere.csv' does not exist"),
+    ("compare folder --target kind", "'folder' is a folder"),
+    ("compare notes.txt --target kind", "has the ending '.txt'"),
+    ("compare empty.csv --target kind", "it is empty"),
+    ("compare header.csv --target kind", "it has 0 rows"),
+    ("compare binary.csv --target kind", "it holds binary data"),
+    ("compare twice.csv --target kind", "several columns are named 'a'"),
+    ("compare no.parquet --target kind", "cannot be read as Parquet"),
+    ("COMPARE --report ''", "--report='' names no folder"),
+    ("COMPARE --report notes.txt", "--report='notes.txt' cannot be written to"),
+    ("COMPARE --report notes.txt/x", "--report='notes.txt/x' cannot be written to"),
+]
+
+DATA = [
+    ("FIT --drop a b c", "good.csv has no column left besides the target"),
+    ("FIT --drop a b c --estimator random-trees", "no column left besides the target"),
+    ("FIT --drop a b c --estimator transductive", "no column left besides the target"),
+    ("fit one.csv --target kind --output o", "one class alone, 'so'; two or more"),
+    ("fit single.csv --target kind --output o", "one class alone, 'no'; two or more"),
+    ("fit single.csv --target kind --output o --estimator random-trees", "one class alone"),
+    ("fit nokind.csv --target kind --output o", "missing in all 60 rows"),
+    ("fit quantity.csv --target kind --output o", "holds fractions: a quantity.*cut this one into ranges"),
+    ("fit infinite.csv --target kind --output o", "column 'a' of infinite.csv holds infinite values .*first in row 4"),
+    ("fit huge.csv --target kind --output o", "column 'a' of huge.csv .*beyond float32"),
+    ("fit words.csv --target kind --output o", "words in 2 columns .'w', 'd'.*--drop.*--estimator random-trees"),
+    ("fit words.csv --target kind --output o --estimator cautious", "--estimator random-trees"),
+    ("fit dates.parquet --target kind --output o", "dates or times in 1 column .'d'.*make them numbers"),
+    ("fit dates.parquet --target kind --output o --estimator random-trees", "dates or times .*--drop"),
+    ("fit dates.parquet --target kind --output o --estimator transductive", "dates or times .*--drop"),
+    ("fit lists.parquet --target kind --output o", "lists or bytes in the cells of 3 columns .'l', 's', 'x'"),
+    ("fit lists.parquet --target kind --output o --estimator random-trees", "give each entry a column of its own"),
+    ("fit lists.parquet --target l --drop s x --output o", "in the cells of 1 column .'l'"),
+    ("predict nameless lists.parquet --output p --features a l kind", "column 'l' holds list.*no numbers"),
+    ("predict nameless dates.parquet --output p --features a b d", "'d' holds timestamp.*make them numbers"),
+    ("predict nameless words.csv --output p --features a w d", "words.csv cannot be read: .*'red'"),
+    ("predict m infinite.csv --output p", "row 3 of column 'a' is infinite.*Clip it"),
+    ("compare one.csv --target kind", "the same value 'so' in all 1 rows"),
+    ("compare single.csv --target kind", "the same value 'no' in all 60 rows"),
+    ("compare nokind.csv --target kind", "missing in all 60 rows"),
+    ("compare quantity.csv --target kind", "60 different numbers.*a quantity"),
+    ("compare infinite.csv --target kind", "'a' holds 1 infinite values.*first in row 4"),
+    ("compare lists.parquet --target kind", "'l' of DATA holds list.*; give each part its own column"),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Files to go wrong with."""
+    here = tmp_path_factory.mktemp("misuse")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3)).round(2)
+    y = np.digitize(X[:, 0], [-0.5, 0.5])
+    good = pd.DataFrame(X, columns=list("abc")).assign(kind=np.array(["no", "so", "yes"])[y])
+    dates = pd.date_range("2020-01-01", periods=60)
+    tables = {
+        "good": good,
+        "one": good[:1],
+        "single": good.assign(kind="no"),
+        "nokind": good.assign(kind=np.nan),
+        "quantity": good.assign(kind=rng.normal(size=60)),
+        "infinite": good.assign(a=np.where(np.arange(60) == 3, np.inf, X[:, 0])),
+        "huge": good.assign(a=1e300),
+        "words": good.assign(w=np.where(y > 0, "red", "blue"), d=dates),
+        "header": good[:0],
+    }
+    for name, table in tables.items():
+        table.to_csv(here / f"{name}.csv", index=False)
+    good.assign(d=dates).to_parquet(here / "dates.parquet")
+    nested = {"l": [[1.0, 2.0]] * 60, "s": [{"u": 1.0}] * 60, "x": [b"\xff\x00"] * 60}
+    parquet.write_table(pa.table({"a": X[:, 0], **nested, "kind": good.kind.tolist()}), here / "lists.parquet")
+    (here / "empty.csv").touch()
+    (here / "binary.csv").write_bytes(bytes(range(256)) * 20)
+    (here / "twice.csv").write_text("a,a,kind\n" + "1,2,no\n3,4,yes\n" * 5)
+    (here / "ragged.csv").write_text("a,b,kind\n1,2,no\n3,4,5,yes\n")
+    for name in ("notes.txt", "no.parquet"):
+        (here / name).write_text("hello")
+    (here / "folder").mkdir()
+    (here / "full").mkdir()
+    good.to_csv(here / "full" / "more.csv")
+    _models(here, good, X, y)
+    return here
+
+
+def _models(here, good, X, y):
+    forest = RandomForestClassifier(4, min_samples_leaf=3, random_state=0)
+    models = {
+        "unfitted": RandomForestClassifier(4),
+        "forest": forest.fit(good[list("abc")], good.kind),
+        "regressor": RandomForestRegressor(2).fit(X, X[:, 0]),
+        "logistic": LogisticRegression().fit(X, y),
+        "dict": {"a": 1},
+        "bag": BaggingClassifier(LogisticRegression(), 2).fit(X, y),
+        "multi": RandomForestClassifier(2).fit(X, np.stack([y, y], axis=1)),
+        "single": RandomForestClassifier(2).fit(X, 0 * y),
+    }
+    for name, model in models.items():
+        joblib.dump(model, here / f"{name}.joblib")
+    named, nameless = ju.from_sklearn(models["forest"]), ju.from_sklearn(RandomForestClassifier(4).fit(X, y))
+    saved = {
+        "m": ju.bind(named, ju.Mean()),
+        "sets": ju.bind(named, ju.decisions.CautiousReport(1.0)),
+        "votes": ju.stopping.bind_vote(named),
+        "nameless": ju.bind(nameless, ju.Mean()),
+        "rule": ju.Mean(),
+    }
+    for name, model in saved.items():
+        ju.save(here / name, model)
+    whole = (here / "m").read_bytes()
+    (here / "cut").write_bytes(whole[: len(whole) // 2])
+    save_file({"a": np.zeros(3)}, here / "alien")
+
+
+@pytest.mark.parametrize(("line", "match"), [*USAGE, *NUMBERS, *NAMES, *IGNORED, *FILES, *DATA])
+def test_misuse_is_told_in_one_paragraph(line, match, folder, capsys, monkeypatch):
+    monkeypatch.chdir(folder)
+    for short, long in SHORT.items():
+        line = re.sub(rf"^{short}\b", long, line)
+    before = {path.name for path in folder.iterdir()}
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main(shlex.split(line))
+    printed = capsys.readouterr()
+    assert printed.err.startswith("jaxunc: error: ")
+    assert printed.err.count("\n") == 1
+    assert printed.out == ""
+    assert re.search(match, printed.err), printed.err
+    assert {path.name for path in folder.iterdir()} <= before | {"p"}, "something was saved"
+
+
+def test_a_folder_that_cannot_be_written_is_told_before_fitting(folder, capsys, monkeypatch):
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(_training.os, "access", lambda path, mode: False)
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main(shlex.split(SHORT["FIT"]))
+    assert "--output='o': the folder '.' cannot be written to" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("always::jaxunc.estimators.PureLeavesWarning")
+def test_warnings_name_options(folder, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(folder)
+    main(["fit", "good.csv", "--target", "kind", "--output", str(tmp_path / "o"), "--trees", "3", "--combiner", "mean"])
+    warned = capsys.readouterr().err
+    assert "Take --counts oob or --counts calibration, or larger leaves (--leaf-size)." in warned
+    assert "counts=" not in warned

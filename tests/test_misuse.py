@@ -1,0 +1,384 @@
+"""What people hand in by mistake: a ValueError or TypeError that names the argument and says what to pass."""
+
+import re
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import LogisticRegression
+
+import jaxunc as ju
+from jaxunc import (
+    belief,
+    combiners,
+    comparison,
+    counting,
+    decisions,
+    estimators,
+    forest,
+    growing,
+    imprecise,
+    learning,
+    metrics,
+    scorers,
+    smoothing,
+    stopping,
+    streaming,
+    tables,
+    transduction,
+)
+from tests.conftest import X64
+
+pytestmark = pytest.mark.skipif(not X64, reason="the type hook, which users do not have, would speak first")
+
+X = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
+y = np.digitize(X[:, 0], [-0.5, 0.5])
+COUNTS, THREE = np.array([[3.0, 1.0], [0.0, 2.0]]), np.array([[3.0, 1.0, 2.0]])
+PROBA, LABELS, P = np.array([[0.2, 0.8], [0.6, 0.4]]), np.array([0, 1]), np.array([0.2, 0.9])
+NAN = float("nan")
+
+
+class Given:
+    """What the rows hand in, made once."""
+
+    def __init__(self):
+        self.model = RandomForestClassifier(4, min_samples_leaf=3, random_state=0).fit(X, y)
+        self.forest = ju.from_sklearn(self.model)
+        self.bound = ju.bind(self.forest, ju.Mean())
+        self.unfitted = estimators.CombinedForestClassifier()
+        self.key = jax.random.key(0)
+        self.fitted = learning.Fitted(*[ju.Mean()] + [None] * (len(learning.Fitted._fields) - 1))
+
+
+@pytest.fixture(scope="module")
+def given():
+    return Given()
+
+
+def combined(*args, **settings):
+    return estimators.CombinedForestClassifier(*args, **settings).fit(X, y)
+
+
+FORESTS = [
+    (lambda g: ju.from_sklearn(None), "model is a NoneType; from_sklearn imports"),
+    (lambda g: ju.from_sklearn(RandomForestClassifier), "from_sklearn imports"),
+    (lambda g: ju.from_sklearn(RandomForestClassifier()), "is not fitted; call model.fit"),
+    (lambda g: ju.from_sklearn(RandomForestRegressor(2).fit(X, X[:, 0])), "is a RandomForestRegressor; from_sklearn"),
+    (lambda g: ju.from_sklearn([g.model]), "model is a list"),
+    (lambda g: ju.from_sklearn(g.forest), "model is a Forest"),
+    (lambda g: ju.from_sklearn(g.model, prior=[0.5, 0.5]), r"prior has shape \(2,\); pass one probability per class"),
+    (lambda g: ju.from_sklearn(g.model, prior="even"), "prior='even' is no number"),
+    (lambda g: ju.from_sklearn(g.model, prior=[NAN, 0.5, 0.5]), "prior=.*must hold probabilities that add to 1"),
+    (lambda g: ju.bind(g.model, ju.Mean()), "forest is a RandomForestClassifier.*from_sklearn"),
+    (lambda g: ju.bind(None, ju.Mean()), "forest is a NoneType.*from_sklearn"),
+    (lambda g: ju.bind("forest", ju.Mean()), "forest is a str"),
+    (lambda g: ju.bind(g.bound, ju.Mean()), "forest is a BoundForest. Pass its forest"),
+    (lambda g: ju.bind(g.unfitted, ju.Mean()), "forest is a CombinedForestClassifier. Pass its forest_"),
+    (lambda g: ju.bind(g.forest, g.fitted), "combiner is a Fitted; .* its .combiner"),
+    (lambda g: ju.bind(g.forest, g.model), "combiner is RandomForest.*pass a rule"),
+    (lambda g: ju.bind(g.forest, "mean"), "combiner is 'mean'; pass a rule .*rule_by_name"),
+    (lambda g: ju.bind(g.forest, ju.Mean), r"combiner is the class Mean; .*Mean\(\)"),
+    (lambda g: ju.bind(g.forest, None), "combiner is None; pass a rule"),
+    (lambda g: ju.bind(g.forest, [ju.Mean()]), "combiner is .*; pass a rule"),
+    (lambda g: ju.bind(ju.Mean(), g.forest), "combiner is Forest.*; pass a rule"),
+    (lambda g: ju.bind(g.forest, ju.DempsterRule()), "two classes, but counts have 3. .*OneVsRest"),
+    (lambda g: ju.bind(g.forest, ju.EvidenceAccumulation([0.5, 0.5])), "prior has 2 classes, but counts have 3"),
+    (lambda g: ju.bind(g.forest, ju.OneVsRest([ju.Mean()] * 2)), "rule holds 2 rules, but counts have 3 classes"),
+    (
+        lambda g: ju.bind(g.forest, ju.Weighted(ju.Mean(), [1.0, 1.0])),
+        r"weights has shape \(2,\), but there are 4 trees",
+    ),
+    (lambda g: ju.bind(g.forest, ju.Mean(), threads=0), "threads=0 must be at least 1"),
+    (lambda g: ju.bind(g.forest, ju.Mean(), threads=1.5), "threads=1.5 must be an integer"),
+    (lambda g: ju.bind(g.forest, ju.Mean(), threads=True), "threads=True must be an integer"),
+    (lambda g: ju.bind(g.forest, ju.Mean(), threads="two"), "threads='two' must be an integer"),
+    (lambda g: ju.bind(g.forest, ju.Mean(), form="levls"), "form='levls' is unknown. Did you mean 'levels'"),
+    (lambda g: g.bound(None), "X has dtype object; pass numbers"),
+    (lambda g: g.bound(X[0]), r"X has shape \(3,\).*Pass X\[None\]"),
+    (lambda g: g.bound(X[None]), r"X has shape \(1, 60, 3\); expected \(instances, features\)"),
+    (lambda g: g.bound(X[:, :2]), "X has 2 features, but the training data had 3"),
+    (lambda g: g.bound([["a", "b", "c"]]), "X has dtype object; pass numbers"),
+    (lambda g: g.bound(X.astype(complex)), "X has dtype complex128; pass numbers"),
+    (lambda g: g.bound(X + np.inf), r"X\[0, 0\] is infinite"),
+    (lambda g: g.bound(X, tree_mask=np.ones((60, 3), bool)), r"tree_mask has shape \(60, 3\); expected \(60, 4\)"),
+    (lambda g: g.bound(X, tree_mask=np.ones((60, 4))), "tree_mask has dtype float64; pass booleans"),
+    (lambda g: g.bound(X, tree_mask=np.ones(4, bool)), r"tree_mask has shape \(4,\)"),
+    (lambda g: ju.leaf_index(g.model, X), "trees is a RandomForestClassifier.*from_sklearn"),
+    (lambda g: ju.leaf_index(g.bound, X), "trees is a BoundForest. Pass its forest"),
+    (lambda g: ju.leaf_index(g.forest, X[:, :2]), "X has 2 features"),
+    (lambda g: ju.leaf_index(g.forest, X, form="levls"), "form='levls' is unknown"),
+    (lambda g: ju.leaf_counts(g.model, X), "forest is a RandomForestClassifier.*from_sklearn"),
+    (lambda g: ju.leaf_counts(None, X), "forest is a NoneType"),
+    (lambda g: ju.leaf_counts(g.forest, X[0]), "X has shape"),
+    (lambda g: ju.routing.leaf_table(g.model, ju.Mean()), "from_sklearn"),
+    (lambda g: ju.routing.leaf_table(g.forest, "mean"), "combiner is 'mean'"),
+    (lambda g: forest.check_forest(g.model), "from_sklearn"),
+    (lambda g: forest.check_trees(g.forest), "trees is a Forest; pass Trees"),
+    (lambda g: g.forest.with_prior("even"), "prior='even' is no number"),
+    (lambda g: g.forest.with_prior([0.5, 0.6, 0.7]), "must hold probabilities that add to 1"),
+    (lambda g: g.forest.with_empty_leaves("sums"), "mode='sums' is unknown. Did you mean 'sum'"),
+    (lambda g: ju.shard(g.forest, None), "bound is a Forest; pass a bound forest"),
+    (lambda g: ju.shard(g.bound, "mesh"), "mesh is 'mesh'; pass a mesh"),
+]
+
+COUNTING = [
+    (lambda g: ju.recount(g.model, X, y), "from_sklearn"),
+    (lambda g: ju.recount(g.bound, X, y), "Pass its forest"),
+    (lambda g: ju.recount(g.forest, X, y[:5]), "y has 5 labels for 60 instances"),
+    (lambda g: ju.recount(g.forest, X, None), r"y has shape \(\)"),
+    (lambda g: ju.recount(g.forest, X, y + 1), r"labels that the forest does not know: \[3\]"),
+    (lambda g: ju.recount(g.forest, X[:, :2], y), "X has 2 features"),
+    (lambda g: ju.recount(g.forest, X[:0], y[:0]), "nothing to count"),
+    (lambda g: ju.recount(g.forest, X, y, sample_weight=np.ones(5)), r"sample_weight has shape \(5,\)"),
+    (lambda g: ju.recount(g.forest, X, y, sample_weight=np.full(60, NAN)), "sample_weight holds nan; pass finite"),
+    (
+        lambda g: ju.recount(g.forest, X, y, sample_weight=-np.ones(60)),
+        "sample_weight holds -1.0; pass finite numbers >= 0",
+    ),
+    (lambda g: ju.recount(g.forest, X, y, sample_weight="balanced"), "sample_weight='balanced' is no number"),
+    (lambda g: ju.recount(g.forest, X, y, tree_mask=np.ones((4, 60), bool)), r"tree_mask has shape \(4, 60\)"),
+    (lambda g: ju.recount(g.forest, X, y, leaves=np.zeros((60, 3), int)), "leaves is of int64 and has shape"),
+    (lambda g: ju.recount(g.forest, X, y, leaves=np.full((60, 4), -1)), "leaves holds nodes that are no leaves"),
+    (lambda g: ju.leave_one_out(g.model, ju.Mean(), X, y), "from_sklearn"),
+    (lambda g: ju.leave_one_out(g.forest, "mean", X, y), "combiner is 'mean'; pass a rule"),
+    (lambda g: ju.leave_one_out(g.forest, ju.Mean(), X, y[:5]), "y has 5 labels for 60"),
+    (lambda g: ju.oob_mask(g.forest, 60), "model is a Forest, which has no bags"),
+    (lambda g: ju.oob_mask(g.model, 59), "n=59, but model was fitted on 60"),
+    (lambda g: ju.oob_mask(g.model, None), "n=None must be an integer"),
+    (lambda g: ju.oob_mask(RandomForestClassifier(4), 60), "is not fitted"),
+    (lambda g: counting.both_counts(g.forest, g.model), "out_of_bag is a RandomForestClassifier.*from_sklearn"),
+    (lambda g: counting.both_counts(g.forest, None), "out_of_bag is a NoneType"),
+    (lambda g: ju.predict_until_settled(g.model, X), "from_sklearn"),
+    (lambda g: ju.predict_until_settled(g.forest, X, confidence=2), "confidence=2 must lie between"),
+    (lambda g: ju.predict_until_settled(g.forest, X, confidence="high"), "confidence='high' must lie between"),
+    (lambda g: ju.predict_until_settled(g.forest, X, max_trees=0), "max_trees=0 must be an integer, 1 at least"),
+    (lambda g: ju.predict_until_settled(g.forest, X, max_trees=99), "max_trees=99, but the forest has 4 trees"),
+    (lambda g: ju.predict_until_settled(g.forest, X, criterion="bond"), "Did you mean 'bound'"),
+    (lambda g: ju.predict_until_settled(g.forest, X, population="infnite"), "Did you mean 'infinite'"),
+    (lambda g: ju.predict_until_settled(g.forest, X, prior=-1), "prior=-1 must be one positive number"),
+    (lambda g: stopping.bind_vote(g.bound), "forest is a BoundForest. Pass its forest"),
+    (lambda g: stopping.critical_votes("ten", 0.9), "max_trees='ten' must be an integer"),
+    (lambda g: stopping.critical_votes(0, 0.9), "max_trees=0 must be"),
+    (lambda g: stopping.expected_trees([0.5, 0.6], 0.9), "p must hold probabilities"),
+    (lambda g: stopping.fit_vote_prior(None), "vote_counts has shape"),
+    (lambda g: stopping.majority_probability(None, 3), "p=None is no number"),
+    (lambda g: stopping.majority_probability(0.5, 2.5), "n_trees=2.5 must be an integer"),
+    (lambda g: stopping.win_probability([-1, 2]), "vote_counts holds negative"),
+    (lambda g: stopping.win_probability([3, 1], method="exct"), "Did you mean 'exact'"),
+]
+
+RULES = [
+    (lambda g: ju.Mean("laplace"), "laplace"),
+    (lambda g: ju.Vote(ties="splt"), "ties='splt' is unknown. Did you mean 'split'"),
+    (lambda g: ju.Vote(ties=None), "ties=None is unknown"),
+    (lambda g: ju.EvidenceAccumulation(None), "prior=None is no number"),
+    (lambda g: ju.EvidenceAccumulation("even"), "prior='even' is no number"),
+    (lambda g: ju.EvidenceAccumulation([0.5, 0.6]), "adds to 1.1"),
+    (lambda g: ju.EvidenceAccumulation([1.0, 0.0]), "not positive"),
+    (lambda g: ju.EvidenceAccumulation([0.5, 0.5], prior_term="lg"), "Did you mean 'log'"),
+    (lambda g: ju.EvidenceAccumulation([0.5, 0.5], smoothing=-1), "smoothing=-1 must be"),
+    (lambda g: ju.EvidenceAccumulation([0.5, 0.5], smoothing="some"), "smoothing='some' is no number"),
+    (lambda g: ju.DempsterRule(prior="even"), "prior='even' is no number"),
+    (lambda g: ju.DempsterRule(eps=2), "eps=2 must lie in"),
+    (lambda g: ju.DempsterRule(eps="x"), "eps='x' is no number"),
+    (lambda g: ju.DempsterRule(reliability="x"), "reliability='x' is no number"),
+    (lambda g: ju.CautiousRule(prior=[0.2, 0.3, 0.5]), "prior has shape"),
+    (lambda g: ju.GeneralizedMixture(reference="meen"), "Did you mean 'mean'"),
+    (lambda g: ju.GeneralizedVote(-1), "s=-1 must be a positive"),
+    (lambda g: ju.GeneralizedVote(1.0, mass="leafsize"), "Did you mean 'leaf_size'"),
+    (lambda g: ju.AveragedIntervals(NAN), "s=nan must be a positive"),
+    (lambda g: ju.BetaAggregation(statistic="som"), "Did you mean 'sum'"),
+    (lambda g: ju.OneVsRest(ju.DempsterRule), "DempsterRule"),
+    (lambda g: ju.Together(a=3), "a"),
+    (lambda g: ju.Weighted(None, [1.0]), "rule is None; pass a rule"),
+    (lambda g: ju.Weighted(ju.Mean(), None), "weights=None is no number"),
+    (lambda g: ju.Weighted(ju.Mean(), [-1.0, 2.0]), "weights must be finite numbers >= 0"),
+    (lambda g: ju.Weighted(ju.Median(), [1.0, 1.0]), "Median merges by"),
+    (lambda g: ju.Calibrated("mean"), "mean"),
+    (lambda g: ju.Calibrated(ju.Mean), "Mean"),
+    (lambda g: ju.LearnedPool(None), "prior=None is no number"),
+    (lambda g: ju.LearnedPool([0.5, 0.6]), "adds to 1.1"),
+    (lambda g: ju.LearnedPool([0.5, 0.5], scale="x"), "scale='x' is no number"),
+    (lambda g: ju.LearnedPool([0.5, 0.5], mean_power=-1), "mean_power=-1.0 must be finite > 0"),
+    (lambda g: ju.UncertaintyDecomposition("entrpy"), "Did you mean 'entropy'"),
+    (lambda g: ju.learned_field("positve"), "Did you mean 'positive'"),
+    (lambda g: ju.margin(None), "class_scores=None is no number"),
+    (lambda g: ju.margin([[1.0, 2.0]]), "class_scores is a list; pass an array"),
+    (lambda g: ju.margin(np.ones((2, 3))), "margin compares two classes"),
+    (lambda g: ju.Mean()(None), "counts=None is no number"),
+    (lambda g: ju.Mean()("counts"), "counts='counts' is no number"),
+    (lambda g: ju.Mean()([[1, 2], [3]]), "counts=.* rows of one length"),
+    (lambda g: ju.Mean()([-1.0, 2.0]), "shape|negative"),
+    (lambda g: combiners.rule_by_name("meen", prior=[0.5, 0.5]), "Did you mean 'mean'"),
+    (lambda g: combiners.rule_by_name(["mean"], prior=[0.5, 0.5]), "combiner=.'mean'. is unknown"),
+    (lambda g: combiners.rule_by_name("mean", {"scorr": 1}, prior=[0.5, 0.5]), "has no option 'scorr'"),
+    (lambda g: combiners.rule_by_name("mean", {"scorer": "laplce"}, prior=[0.5, 0.5]), "Did you mean 'laplace'"),
+    (lambda g: combiners.rule_by_name("mean", 3, prior=[0.5, 0.5]), "options=3 is no dict"),
+    (lambda g: combiners.rule_by_name("evidence", prior=None), "prior=None is no number"),
+    (lambda g: scorers.probability(None), "counts=None is no number"),
+    (lambda g: scorers.probability([3.0]), "last axis must hold the classes, two or more"),
+    (lambda g: scorers.laplace(np.array([[1, "a"]], object)), "counts=.*is no number"),
+    (lambda g: scorers.plausibility(THREE), "plausibility compares two classes, but counts have 3"),
+    (lambda g: scorers.plausibility([-1.0, 2.0]), "counts holds negative values"),
+    (lambda g: scorers.plausibility([NAN, 2.0]), "counts holds NaN"),
+    (lambda g: scorers.plausibility(COUNTS, prior="even"), "prior='even' is no number"),
+    (lambda g: scorers.plausibility(COUNTS, method="exat"), "Did you mean 'exact'"),
+    (lambda g: scorers.m_estimate(COUNTS, m="two", prior=0.5), "m='two' is no number"),
+    (lambda g: scorers.confidence_bounds(COUNTS, family="norml"), "family='norml' is unknown"),
+    (lambda g: belief.discount(None, 0.5), "masses=None is no number"),
+    (lambda g: belief.discount([[0.1, 0.2, 0.3, 0.4]], "all"), "reliability='all' is no number"),
+    (lambda g: belief.conjunctive_fold(None), "masses=None is no number"),
+    (lambda g: imprecise.idm_interval(None, 1.0), "counts=None is no number"),
+    (lambda g: imprecise.idm_interval(COUNTS, 0), "s=0 must be a positive"),
+]
+
+ANSWERS = [
+    (lambda g: decisions.nondominated(None), "preference is a NoneType; pass a Preference"),
+    (lambda g: decisions.nondominated(PROBA), "preference is a ndarray"),
+    (lambda g: decisions.maximality(COUNTS, 0), "s=0 must be a positive"),
+    (lambda g: decisions.reject(None, 0.5), "probs=None is no number"),
+    (lambda g: decisions.reject(PROBA, "half"), "cost='half' is no number"),
+    (lambda g: decisions.reject(PROBA, 2.0), r"cost=2.0 must lie in \[0, 1\]"),
+    (lambda g: decisions.expected_utility_set(PROBA * 2), "rows that do not add to 1"),
+    (lambda g: decisions.expected_utility_set([NAN, 1.0]), "probability holds"),
+    (lambda g: decisions.CautiousReport("one"), "s='one' must be a positive"),
+    (lambda g: metrics.accuracy(PROBA, LABELS[:1]), r"y has shape \(1,\)"),
+    (lambda g: metrics.accuracy(PROBA, ["a", "b"]), "y has dtype <U1"),
+    (lambda g: metrics.accuracy(PROBA, [0, 5]), "y holds"),
+    (lambda g: metrics.auc(np.array([NAN, 0.5]), LABELS), "NaN"),
+    (lambda g: metrics.brier_score(PROBA * 3, LABELS), "probabilit"),
+    (lambda g: metrics.log_loss(PROBA * -1, LABELS), "probabilit"),
+    (lambda g: metrics.calibration_error(PROBA, LABELS, norm="l3"), "norm='l3' is unknown"),
+    (lambda g: metrics.reliability_curve(PROBA, LABELS, strategy="unform"), "Did you mean 'uniform'"),
+    (lambda g: metrics.interval_auc(None, LABELS), "interval is a NoneType; pass jaxunc.imprecise.Interval"),
+    (lambda g: metrics.interval_brier((P, P), LABELS), "interval is a tuple"),
+    (lambda g: metrics.interval_log_loss(None, LABELS), "interval is a NoneType"),
+    (lambda g: metrics.single_set_accuracy(PROBA > 0.5, [0, 9]), "y holds"),
+    (lambda g: metrics.uncertainty_map(P, P, None), "correct has dtype object"),
+    (lambda g: comparison.friedman(None), "values has dtype object"),
+    (lambda g: comparison.friedman(np.ones(3)), r"values has shape \(3,\)"),
+    (lambda g: comparison.friedman(np.full((4, 3), NAN)), "values holds nan at block 0, method 0"),
+    (lambda g: comparison.ranks("abc", larger_is_better=True), "values has dtype <U3"),
+    (
+        lambda g: comparison.pairwise_wilcoxon(np.ones((5, 3)), larger_is_better=True, correction="hlm"),
+        "Did you mean 'holm'",
+    ),
+    (lambda g: comparison.nemenyi_difference(1, 5), "n_methods=1|1 method"),
+    (lambda g: smoothing.fit_beta_prior(COUNTS, method="margnal"), "Did you mean 'marginal'"),
+    (lambda g: smoothing.fit_beta_prior(THREE), r"two classes, but counts have shape \(1, 3\)"),
+    (lambda g: smoothing.fit_beta_prior(-COUNTS), "negative"),
+    (lambda g: smoothing.fit_dirichlet_prior(None), "counts"),
+    (lambda g: smoothing.fit_forest_prior(g.model), "from_sklearn"),
+    (lambda g: smoothing.smooth_forest(g.model), "from_sklearn"),
+    (lambda g: smoothing.smooth_forest(g.forest, "trees"), "Did you mean 'tree'"),
+    (lambda g: smoothing.smooth(COUNTS, None), "prior is a NoneType; pass what fit_beta_prior"),
+    (lambda g: smoothing.smooth(COUNTS, 0.5), "prior is a float"),
+    (lambda g: smoothing.SmoothedMean("tree"), "prior is a str"),
+    (lambda g: smoothing.correction_interval(COUNTS, None), "prior is a NoneType"),
+    (lambda g: transduction.j_divergence(None, P), "p=None is no number"),
+    (lambda g: transduction.j_divergence([0.5, 0.5], [0.3, 0.3, 0.4]), "over the same classes"),
+    (lambda g: transduction.reliability_threshold(P, LABELS[:1]), "reliability has shape"),
+    (lambda g: ju.transductive_certainty(X, y[:5], X), r"y has shape \(5,\)"),
+    (lambda g: ju.transductive_certainty(X, 0 * y, X), "one class only"),
+    (lambda g: ju.transductive_certainty(X, y, X, min_leaf=0), "min_leaf=0 must be at least 1"),
+    (lambda g: ju.leave_one_out_certainty(X, y, form="grupped"), "Did you mean 'grouped'"),
+]
+
+LEARNING = [
+    (lambda g: growing.grow_random_trees(0, X, y, n_trees=2), "key is 0; pass one typed key"),
+    (lambda g: growing.grow_random_trees(g.key, X, y, n_trees=0), "n_trees=0 must be at least 1"),
+    (lambda g: growing.grow_random_trees(g.key, X, y, n_trees=2.5), "n_trees=2.5 must be an integer"),
+    (lambda g: growing.grow_random_trees(g.key, X, y, n_trees=True), "n_trees=True must be an integer"),
+    (lambda g: growing.grow_random_trees(g.key, X, y, n_trees=2, missing="rndom"), "Did you mean 'random'"),
+    (lambda g: growing.grow_random_trees(g.key, X, y, n_trees=2, nominal=[7]), r"nominal=\[7\] does not fit"),
+    (lambda g: growing.grow_random_trees(g.key, X, y[:5], n_trees=2), r"y has shape \(5,\)"),
+    (lambda g: growing.grow_random_trees(g.key, X, 0 * y, n_trees=2), "one class only"),
+    (lambda g: growing.grow_random_trees(g.key, X[:0], y[:0], n_trees=2), "at least one of each"),
+    (lambda g: growing.bagging(g.key, X, None, n_trees=2), r"y has shape \(\)"),
+    (lambda g: growing.grow_greedy_trees(X, None), r"y has shape \(\)"),
+    (lambda g: growing.grow_greedy_trees(X, y, max_depth="deep"), "max_depth='deep' must be an integer"),
+    (lambda g: combined("forest"), "estimator is a str; pass a decision tree"),
+    (lambda g: combined(g.forest), "estimator is a Forest; .*jaxunc.bind"),
+    (lambda g: combined(RandomForestClassifier(0)), "n_estimators=0 .*must be an integer of 1 at least"),
+    (lambda g: combined(RandomForestClassifier("ten")), "n_estimators='ten' .*must be an integer"),
+    (lambda g: combined(RandomForestRegressor(2), combiner="mean"), "RandomForestRegressor; from_sklearn imports"),
+    (lambda g: combined(LogisticRegression(), combiner="mean"), "LogisticRegression; from_sklearn imports"),
+    (lambda g: combined(combiner="meen"), "Did you mean 'mean'"),
+    (lambda g: combined(combiner=3), "combiner=3 is a int; pass a rule, its name"),
+    (lambda g: combined(combiner="mean", combiner_options=3), "combiner_options=3 must be options"),
+    (lambda g: combined(counts="obo"), "counts='obo' is unknown. Did you mean 'oob'"),
+    (lambda g: combined(counts=None), "counts=None is unknown"),
+    (lambda g: combined(counts="calibration", calibration_size=2, combiner="mean"), "calibration_size=2 must lie"),
+    (
+        lambda g: combined(counts="calibration", calibration_size="x", combiner="mean"),
+        "calibration_size='x' must lie between",
+    ),
+    (lambda g: estimators.CombinedForestClassifier().fit(X, 0 * y), "y has 1 class"),
+    (lambda g: g.unfitted.predict(X), "not fitted yet"),
+    (lambda g: g.unfitted.predict_polled(X), "not fitted yet"),
+    (lambda g: estimators.CautiousForestClassifier(s="one").fit(X, y), "s='one' must be a positive"),
+    (lambda g: estimators.CautiousForestClassifier(s=[1, 2]).fit(X, y), "s has shape"),
+    (lambda g: estimators.CautiousForestClassifier(mass="leafsize").fit(X, y), "Did you mean 'leaf_size'"),
+    (
+        lambda g: estimators.RandomDecisionTreesClassifier(3).fit(pd.DataFrame({"a": [[1.0]] * 60}), y),
+        "'a'.*a list in a cell",
+    ),
+    (lambda g: estimators.RandomDecisionTreesClassifier(3, empty_leaves="som").fit(X, y), "Did you mean 'sum'"),
+    (lambda g: learning.honest_rows(None, X, y), "model is a NoneType without classes_"),
+    (lambda g: learning.honest_rows(RandomForestClassifier(), X, y), "without classes_; pass a fitted forest"),
+    (lambda g: learning.honest_rows(g.model, X, y[:5]), "y has 5 labels for 60 rows"),
+    (lambda g: learning.honest_rows(g.model, X, y, source="obo"), "Did you mean 'oob'"),
+    (lambda g: learning.fit_combiner(ju.LearnedPool([0.5, 0.5]), X), "rows is a ndarray; .*honest_rows"),
+    (lambda g: learning.fit_combiner("mean", X), "combiner is 'mean'; pass a rule"),
+    (lambda g: learning.choose_combiner(None, None), "rows is a NoneType; .*honest_rows"),
+    (lambda g: learning.guarded(None), "rows is a NoneType; .*honest_rows"),
+    (lambda g: learning.loss_on(ju.Mean(), None), "rows is a NoneType"),
+    (lambda g: learning.loss_on(None, None), "combiner is None"),
+    (lambda g: learning.fit_leaf_counts(ju.Mean(), None), "rows is a NoneType"),
+    (lambda g: learning.standard_errors(ju.Mean(), X), "rows is a ndarray"),
+    (lambda g: tables.Columns(-1), "number=-1 must be at least 0"),
+    (lambda g: tables.Columns("three"), "number='three' must be an integer"),
+    (lambda g: tables.Columns(3, ("a", "b")), "names has 2 entries for 3 columns"),
+    (lambda g: tables.fit_columns(None), "X has shape"),
+    (lambda g: tables.fit_columns(X, nominal="all"), "nominal='all' does not fit"),
+    (lambda g: tables.fit_columns(pd.DataFrame({"a": [{"u": 1.0}]})), "'a'.*a dict in a cell"),
+    (lambda g: ju.save("m", g.model), "RandomForestClassifier of scikit-learn.*from_sklearn"),
+    (lambda g: ju.save(g.forest, "m"), "path is a Forest; pass the path of a file first"),
+    (lambda g: ju.save("m", print), "has no place in a file"),
+    (lambda g: ju.load(None), "path is a NoneType; pass the path of a file"),
+    (lambda g: ju.load(g.forest), "path is a Forest"),
+    (lambda g: streaming.Scorer(g.bound), "path is a BoundForest; pass the path of a file"),
+    (lambda g: list(ju.stream(g.model, X)), "model is a RandomForestClassifier; what streams is"),
+    (lambda g: list(ju.stream(g.bound, None)), "source is a NoneType; pass a file"),
+    (lambda g: list(ju.stream(g.bound, X[0])), r"an array of shape \(3,\) is no table"),
+    (lambda g: list(ju.stream(g.bound, X, outputs="class")), r"outputs='class' is one name; .*\['class'\]"),
+    (lambda g: list(ju.stream(g.bound, X, outputs=["klass"])), "Did you mean 'class'"),
+    (lambda g: list(ju.stream(g.bound, X, outputs=[])), "outputs=.. names nothing"),
+    (lambda g: list(ju.stream(g.bound, X, outputs=3)), "outputs=3 is no list of names"),
+    (lambda g: list(ju.stream(g.bound, X, features=["0", "1"])), "names 2 columns, and the model reads 3"),
+    (lambda g: list(ju.stream(g.bound, X, features=["0", "0", "1"])), r"names \['0'\] more than once"),
+    (lambda g: list(ju.stream(g.bound, X, outputs=["set"], s=None)), "s=None must be a positive"),
+]
+
+
+@pytest.mark.parametrize(("call", "match"), [*FORESTS, *COUNTING, *RULES, *ANSWERS, *LEARNING])
+def test_misuse_is_refused_by_name(call, match, given, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises((ValueError, TypeError)) as caught:
+        call(given)
+    message = " ".join(str(caught.value).split())
+    assert re.search(match, message), f"{type(caught.value).__name__}: {message}"
+    assert not list(tmp_path.iterdir()), "something was written"
+
+
+def test_what_is_no_file_says_what_to_pass(given, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"none does not exist; pass a file of jaxunc\.save"):
+        ju.load(tmp_path / "none")
+    with pytest.raises(IsADirectoryError, match=r"is a folder; pass a file of jaxunc\.save"):
+        ju.load(tmp_path)
+    with pytest.raises(IsADirectoryError, match="is a folder; add the name of a file"):
+        ju.save(tmp_path, given.forest)
+    with pytest.raises(FileNotFoundError, match="is no folder"):
+        ju.save(tmp_path / "none" / "m", given.forest)
