@@ -55,7 +55,7 @@ def leaf_index_on_host(
 ) -> Int32[np.ndarray, "instances trees"]:
     """`leaf_index` of any number of instances, by programs of few shapes."""
     return drive_on_host(
-        lambda part: planned_leaf_index(trees, plan, part.of(values), form, part),
+        lambda part: planned_leaf_index(trees, plan, np.asarray(part.of(values)), form, part),
         cut(len(values), _shapes(trees, form or default_form()), 1),
         1,
         ahead=jax.default_backend() != "cpu",
