@@ -26,6 +26,21 @@ def test_what_the_readme_says_of_grown_out_forests():
         assert np.median(1 - a / b) == pytest.approx(gain, abs=0.001)
 
 
+def test_what_the_readme_says_of_other_sets():
+    found = {cell: record for cell, record in learning.kept(learning.RESULTS).items() if cell.part == "other-sets"}
+    frame = table(found)
+    for other, wins, gain, clipped in (
+        ("mean", 23, 0.207, 0.194),
+        ("P", 18, 0.035, 0.035),
+        ("isotonic", 24, 0.07, 0.07),
+    ):
+        for measure, expected in (("log_loss", gain), ("log_loss_clipped", clipped)):
+            a, b, sets = paired(frame, "pool", other, measure)
+            assert len(sets) == 26
+            assert (a < b).sum() == wins
+            assert np.median(1 - a / b) == pytest.approx(expected, abs=0.0006)
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_calibrators_calibrate(n_classes, rng):

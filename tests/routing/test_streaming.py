@@ -218,7 +218,7 @@ def _gradients(forest, rule, counts, X, mask):
     return jax.grad(streamed, (1, 0))(rule, counts), jax.grad(through_tensor, (1, 0))(rule, counts)
 
 
-@pytest.mark.parametrize(("name", "n_classes"), a_few_of(DIFFERENTIATED, DIFFERENTIATED[:2]))
+@pytest.mark.parametrize(("name", "n_classes"), a_few_of(DIFFERENTIATED, DIFFERENTIATED[:2], several=True))
 def test_gradients_are_those_through_the_tensor(name, n_classes, x64):
     """At interior, pure, tied and empty leaves."""
     forest = forest_with_all_leaves(n_classes)

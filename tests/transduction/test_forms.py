@@ -64,7 +64,9 @@ def answers(form: str, X, y, queries, settings) -> list[np.ndarray]:
 @pytest.mark.parametrize(
     ("kind", "n_classes", "missing"),
     a_few_of(
-        [("numeric", 2, False), ("mixed", 3, True), ("mixed", 4, False), ("nominal", 3, True)], [("mixed", 3, True)]
+        [("numeric", 2, False), ("mixed", 3, True), ("mixed", 4, False), ("nominal", 3, True)],
+        [("mixed", 3, True)],
+        several=True,
     ),
 )
 def test_the_same_integers(kind, n_classes, missing, rng):
