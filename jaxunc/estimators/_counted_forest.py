@@ -89,11 +89,6 @@ class CountedForest:
 
     def _model(self) -> tuple[Any, bool]:
         """The forest to fit, or one that is fitted, and which it is."""
-        if self.estimator is not None and not isinstance(self.estimator, BaseEstimator):
-            raise TypeError(
-                f"estimator is a {type(self.estimator).__name__}; pass a decision tree, random forest, extra trees, or "
-                "bagging classifier of scikit-learn. A Forest is bound to a rule: jaxunc.bind(forest, rule)."
-            )
         if isinstance(self.estimator, FrozenEstimator):
             return self.estimator.estimator, True
         return RandomForestClassifier() if self.estimator is None else self.estimator, False
@@ -115,7 +110,7 @@ class CountedForest:
         if isinstance(model, type) or not isinstance(model, BaseEstimator):
             raise TypeError(
                 f"estimator={model!r:.60} is no model of scikit-learn; pass a decision tree, a random forest, extra "
-                "trees or a bagging classifier of trees, or None."
+                "trees or a bagging classifier of trees, or None. A Forest is bound to a rule: jaxunc.bind(forest, rule)."
             )
         number = getattr(model, "n_estimators", 1)
         if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:

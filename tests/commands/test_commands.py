@@ -106,10 +106,8 @@ def test_dates_are_refused_with_something_to_do(estimator, tmp_path, capsys):
         (["predict", "DATA", "DATA", "--output", "o"], "no file that jaxunc.save wrote"),
         (["inspect", "DATA"], "no file that jaxunc.save wrote"),
         (["predict", "m", "DATA", "--output", "o", "--s", "much"], "is no number"),
-        (["predict", "m", "DATA", "--output", "o", "--chunk-rows", "0"], "chunk_rows=0 must be an integer of 1"),
         (["fit", "DATA", "--target", "species", "--output", "DATA"], "--output=.* is the file .*, which is read"),
         (["fit", "--import", "DATA", "--trust", "--output", "DATA"], "is the file .*, which is read"),
-        (["predict", "DATA", "DATA", "--output", "DATA"], "is a file; name a folder"),
     ],
 )
 def test_errors_are_one_line(arguments, match, iris, tmp_path, capsys, monkeypatch):

@@ -123,7 +123,7 @@ def test_missing_numbers(shop):
         ({"nominal": [7]}, "does not fit X"),
         ({"combiner": "evidens"}, "Did you mean 'evidence'"),
         ({"min_samples_leaf": 0}, "min_samples_leaf=0 must be at least 1"),
-        ({"n_estimators": 0}, "n_trees=0"),
+        ({"n_estimators": 0}, "n_estimators=0"),
     ],
     ids=str,
 )

@@ -340,7 +340,7 @@ GOOD = {"key": jax.random.key(0), "X": np.arange(8.0).reshape(4, 2), "y": [0, 1,
         ({"X": np.full((4, 2), 0.5), "nominal": np.ones(2, bool)}, ValueError, "nominal feature 0.*integers"),
         ({"X": np.full((4, 2), 2.0**25), "nominal": np.ones(2, bool)}, ValueError, "nominal feature 0.*integers"),
         ({"sample_weight": np.zeros(4)}, ValueError, "0 for every instance"),
-        ({"sample_weight": [1, 1, 1, -1]}, ValueError, "sample_weight must"),
+        ({"sample_weight": [1, 1, 1, -1]}, ValueError, "sample_weight holds"),
     ],
     ids=lambda value: None if isinstance(value, str | type) else "-".join(value),
 )
