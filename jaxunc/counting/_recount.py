@@ -10,9 +10,8 @@ from jaxunc.forest import Forest, Trees
 from jaxunc.forest._distinct import distinct_counts, narrowest_counts, padded_table
 from jaxunc.forest._forks import counts_of_forks
 from jaxunc.forest._given import check_is_forest
-from jaxunc.routing._index import leaf_index_on_host
+from jaxunc.routing._index import known_plan, leaf_index_on_host
 from jaxunc.routing._mask import as_mask
-from jaxunc.routing._plan import make_plan
 from jaxunc.tables import as_instances
 from jaxunc.tables._labels import class_positions
 
@@ -133,7 +132,7 @@ def _counted(trees: Trees, values, leaves, labels, weights, tree_mask, n_classes
     for start in range(0, len(values), CHUNK):
         part = slice(start, start + CHUNK)
         if leaves is None:
-            plan = plan or make_plan(trees, missing=True)
+            plan = plan or known_plan(trees)
             here = leaf_index_on_host(trees, plan, values[part])
         else:
             here = leaves[part]

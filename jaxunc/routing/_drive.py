@@ -97,10 +97,11 @@ def drive(score: Callable[[Part], PyTree], parts: list[Part], threads: int, *, a
 def drive_on_host(score: Callable[[Part], PyTree], parts: list[Part], threads: int, *, ahead: bool = False) -> PyTree:
     """The same as NumPy arrays."""
     refuse_after_fork()
-    if ahead:
-        answers = [_trimmed(answer, part) for answer, part in zip(list(map(score, parts)), parts, strict=True)]
-    else:
-        answers = list(spread(threads if len(parts) > 1 else 1)(lambda part: _trimmed(score(part), part), parts))
+    with jax.ensure_compile_time_eval():  # all values are known, also where someone's program is being traced
+        if ahead:
+            answers = [_trimmed(answer, part) for answer, part in zip(list(map(score, parts)), parts, strict=True)]
+        else:
+            answers = list(spread(threads if len(parts) > 1 else 1)(lambda part: _trimmed(score(part), part), parts))
     return answers[0] if len(answers) == 1 else jax.tree.map(_joined, *answers)
 
 

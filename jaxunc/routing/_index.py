@@ -33,10 +33,9 @@ def leaf_index(trees: Trees | Forest, X, *, form: Form | None = None) -> Int32[A
     if form is not None:
         check_one_of("form", form, get_args(Form))
     trees = trees.trees if isinstance(trees, Forest) else trees
-    plan = make_plan(trees, missing=True)
     if (values := on_host(trees, X)) is not None:
-        return jax.device_put(leaf_index_on_host(trees, plan, values, form))
-    return planned_leaf_index(trees, plan, as_traceable(X, trees.columns), form)
+        return jax.device_put(leaf_index_on_host(trees, known_plan(trees), values, form))
+    return planned_leaf_index(trees, make_plan(trees, missing=True), as_traceable(X, trees.columns), form)
 
 
 def on_host(trees: Trees, X) -> Float32[np.ndarray, "instances features"] | None:
@@ -48,6 +47,12 @@ def on_host(trees: Trees, X) -> Float32[np.ndarray, "instances features"] | None
         return None
     values = as_instances(X, trees.columns, infinite=True).values
     return None if isinstance(values, jax.Array) and jax.default_backend() != "cpu" else np.asarray(values)
+
+
+def known_plan(trees: Trees) -> Plan:
+    """The plan, with missing values, of trees that have values, also where someone's program is being traced."""
+    with jax.ensure_compile_time_eval():
+        return make_plan(trees, missing=True)
 
 
 def leaf_index_on_host(

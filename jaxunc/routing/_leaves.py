@@ -13,7 +13,7 @@ from jaxunc.forest._given import check_is_forest
 from jaxunc.tables._instances import as_traceable
 
 from ._following import counts_reached, empty_pairs, follow, round_up
-from ._index import leaf_index_on_host, on_host, planned_leaf_index
+from ._index import known_plan, leaf_index_on_host, on_host, planned_leaf_index
 from ._plan import Plan, make_plan
 
 
@@ -27,7 +27,8 @@ def leaf_counts(forest: Forest, X) -> Num[Array, "instances trees classes"]:
     """
     check_is_forest(forest)
     refuse_average(forest)
-    plan, values = make_plan(forest.trees, missing=True), on_host(forest.trees, X)
+    values = on_host(forest.trees, X)
+    plan = make_plan(forest.trees, missing=True) if values is None else known_plan(forest.trees)
     if values is None:
         X = as_traceable(X, forest.trees.columns)
         return planned_leaf_counts(forest, plan, X, planned_leaf_index(forest.trees, plan, X))

@@ -269,6 +269,21 @@ def test_bound_forests_are_differentiable():
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.once
+def test_what_is_known_inside_a_traced_program_is_answered_there():
+    """Data and forests that a program closes over have values: they are answered while it is traced."""
+    forest, X = forest_with_all_leaves(2), toy_data(2)[0]
+    answers = {
+        "bound": lambda: bound("mean", 2).probability(X),
+        "leaf_index": lambda: ju.leaf_index(forest, X),
+        "leaf_counts": lambda: ju.leaf_counts(forest, X),
+        "recount": lambda: ju.recount(forest, X, toy_data(2)[1]).counts,
+    }
+    for name, answer in answers.items():
+        inside = jax.jit(lambda answer=answer: answer())()
+        np.testing.assert_array_equal(inside, answer(), err_msg=name)
+
+
 # Merges of one's own
 
 
