@@ -110,7 +110,8 @@ class CountedForest:
         if isinstance(model, type) or not isinstance(model, BaseEstimator):
             raise TypeError(
                 f"estimator={model!r:.60} is no model of scikit-learn; pass a decision tree, a random forest, extra "
-                "trees or a bagging classifier of trees, or None. A Forest is bound to a rule: jaxunc.bind(forest, rule)."
+                "trees or a bagging classifier of trees, or None. A Forest is bound to a rule instead: "
+                "jaxunc.bind(forest, rule)."
             )
         number = getattr(model, "n_estimators", 1)
         if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:

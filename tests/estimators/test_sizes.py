@@ -14,6 +14,7 @@ from jaxunc.estimators import (
     TransductiveTreeClassifier,
 )
 from tests._compilations import compilations
+from tests._exhaustive import a_few_of
 
 pytestmark = pytest.mark.once
 
@@ -33,7 +34,7 @@ CLASSIFIERS = {
 }
 
 
-@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize("name", a_few_of(CLASSIFIERS, ["random"]))
 def test_classifiers(name):
     model, further, outputs = CLASSIFIERS[name]
     with warnings.catch_warnings():

@@ -22,7 +22,7 @@ from jaxunc.estimators import RandomDecisionTreesClassifier
 from jaxunc.report._evaluate import METRICS
 from tests.report._made_up import made_up_results
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 
 MODELS = {"random-forest": RandomForestClassifier, "extra-trees": ExtraTreesClassifier}
 TWO_CLASSES = list(report.RULES)

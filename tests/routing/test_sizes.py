@@ -177,6 +177,7 @@ FORKED = """
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="there is no fork here")
 def test_forked_processes_refuse_instead_of_hanging():
     """A child of a process that has a forest is told what to do; one that was forked before computes."""

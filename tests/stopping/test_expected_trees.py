@@ -61,6 +61,7 @@ def test_plans(rng):
         assert plan_trees(np.array([[25, 25]] * 30), 0.99, share=0.99, max_trees=60).needed is None
 
 
+@pytest.mark.exhaustive
 def test_more_trees_settle_more_but_slowly():
     """As the docstring of ``unsettled`` says: it shrinks with the root of the number of trees."""
     p = np.linspace(0.001, 0.999, 999)

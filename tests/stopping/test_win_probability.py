@@ -28,6 +28,7 @@ def test_two_classes(close):
         np.testing.assert_allclose(found, np.stack([column(rows, "p_win"), column(rows, "p_lose")], 1), atol=close)
 
 
+@pytest.mark.exhaustive
 def test_more_classes(close):
     for case in CASES["multiclass"]:
         votes = jnp.asarray(case["t"], float)

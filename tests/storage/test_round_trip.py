@@ -21,6 +21,7 @@ from jaxunc.estimators import (
     RandomDecisionTreesClassifier,
     TransductiveTreeClassifier,
 )
+from tests._exhaustive import a_few_of
 from tests._rules import RULES, GiniWeighted, tempered
 from tests.storage._objects import small_objects, table
 
@@ -89,7 +90,7 @@ FITTED = {
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("name", FITTED)
+@pytest.mark.parametrize("name", a_few_of(FITTED, ["random trees", "transduction"]))
 def test_estimators(name, tmp_path):
     data, labels = X[:100], np.array(["one", "two"])[Y[:100]]
     model = FITTED[name].fit(data, labels)

@@ -165,6 +165,7 @@ with locked(Path(sys.argv[1])):
 """
 
 
+@pytest.mark.exhaustive
 def test_a_second_run_waits_for_the_first(saved, data, tmp_path):
     (tmp_path / "out").mkdir()
     other = subprocess.Popen([sys.executable, "-c", HOLDING, str(tmp_path / "out")], stdout=subprocess.PIPE)

@@ -153,6 +153,7 @@ def test_hashed_compared_and_changed():
         columns.number = 3
 
 
+@pytest.mark.exhaustive
 def test_copied_and_sent_to_another_process():
     """Hashes of texts differ there, so none is sent along."""
     columns = fit_columns(SHOP)

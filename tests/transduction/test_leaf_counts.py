@@ -104,6 +104,7 @@ def test_names_of_classes_change_nothing(rng):
     np.testing.assert_array_equal(transductive_leaf_counts(X, words, queries, nominal=nominal), whole)
 
 
+@pytest.mark.exhaustive
 @given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-5, 5)), min_size=5, max_size=5))
 def test_maps_that_keep_halfway_points_change_nothing(maps):
     """Powers of two times the numbers, and a shift: exact in floats."""
