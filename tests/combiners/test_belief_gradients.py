@@ -75,6 +75,7 @@ def test_cautious_gives_a_split_leaf_its_say():
         np.testing.assert_allclose(margins[instance, tree], share * own, rtol=1e-5)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.once
 @pytest.mark.parametrize("name", RULES)
 def test_an_evenly_split_leaf_changes_no_answer(name):

@@ -199,6 +199,7 @@ def test_sizes_of_wide_and_of_unsigned_counts():
     assert rule(jnp.array([[1, 2, 4], [0, 0, 255]], jnp.uint8)).total == 262
 
 
+@pytest.mark.exhaustive
 @pytest.mark.once
 @pytest.mark.parametrize("mass", ["leaf_size", pytest.param("certainty", marks=pytest.mark.once)])
 def test_all_leaves_empty_and_no_tree(mass):
@@ -295,6 +296,7 @@ def test_inside_a_program(rng, tolerance):
     np.testing.assert_array_equal(swept[1], ju.GeneralizedVote(3.0)(jnp.asarray(counts)).mass)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.once
 def test_weights(rng, tolerance):
     """A tree of weight two is two trees; of weight 0 none."""

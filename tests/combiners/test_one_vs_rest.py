@@ -9,7 +9,6 @@ from jax.tree_util import Partial
 import jaxunc as ju
 from jaxunc.combiners import rule_by_name
 from jaxunc.combiners._combine import combine_counts
-from tests._exhaustive import a_few_of
 from tests._forests import forest_of_leaves, random_counts
 from tests._refusal import refuses
 
@@ -38,7 +37,8 @@ def alone(make, counts, mask=None):
     return margins, np.stack([answer.probability[..., 1] for answer in answers], axis=-1)
 
 
-@pytest.mark.parametrize("name", a_few_of(MAKERS, ["pooling", "median"]))
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", MAKERS)
 def test_each_class_as_alone(name, rng, tolerance, x64):
     make, counts = MAKERS[name], jnp.asarray(random_counts(rng, (N, K), 3))
     rule = ju.OneVsRest([make(p) for p in PRIOR])

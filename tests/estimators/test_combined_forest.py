@@ -243,6 +243,7 @@ def test_rules_with_a_setting_per_tree(data):
         CombinedForestClassifier(SMALL, ju.Weighted(ju.Mean(), np.ones(7))).fit(X, y)
 
 
+@pytest.mark.exhaustive
 def test_bags_without_replacement(data):
     X, X_test, y, y_test = data
     bagging = BaggingClassifier(DecisionTreeClassifier(min_samples_leaf=3), 7, max_samples=0.5, bootstrap=False)
@@ -377,6 +378,7 @@ def test_bad_settings_of_learning(data, settings, match):
         CombinedForestClassifier(FrozenEstimator(clone(BAGS).fit(data[0], data[2])), "learned").fit()
 
 
+@pytest.mark.exhaustive
 def test_polling_trees():
     X, y = load_breast_cancer(return_X_y=True)
     names = np.array(["malignant", "benign"])[y]

@@ -40,6 +40,7 @@ def assert_same(found, expected) -> None:
             np.testing.assert_array_equal(own, other, err_msg=read_out)
 
 
+@pytest.mark.exhaustive
 def test_parameters_set_after_fit_change_no_answer(name, fitted):
     model, expected = fitted
     own = model.get_params(deep=False)

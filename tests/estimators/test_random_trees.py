@@ -140,6 +140,7 @@ def test_words_that_are_not_nominal_are_no_numbers(shop):
         RandomDecisionTreesClassifier(2, random_state=0).fit(frame, y)._encoded(np.zeros((1, 4)))
 
 
+@pytest.mark.exhaustive
 def test_more_classes_and_reproducible():
     X, y = load_iris(return_X_y=True)
     models = [RandomDecisionTreesClassifier(10, "pooling", random_state=3).fit(X, y) for _ in range(2)]

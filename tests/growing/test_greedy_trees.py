@@ -93,6 +93,7 @@ def test_single_leaves():
         np.testing.assert_array_equal(ju.leaf_counts(tree, X[:1])[0, 0], [3, 2])
 
 
+@pytest.mark.exhaustive
 def test_bags(key):
     X, y = load_iris(return_X_y=True)
     few, many = (ju.bagging(key, X, y, n_trees=n) for n in (3, 5))

@@ -89,6 +89,7 @@ def depths(forest: ju.Forest) -> np.ndarray:
     raise AssertionError("a node is its own descendant")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("min_leaf", [1, 2])
 def test_depths(min_leaf):
     """How deep leaves of which size lie, together for each tree."""
@@ -188,6 +189,7 @@ def test_counts_are_those_of_the_sample():
     assert float(forest.n_samples) == weight.sum()
 
 
+@pytest.mark.exhaustive
 def test_missing_numbers_go_where_their_node_sends_them():
     X, y, nominal = mixed(60)
     rng = np.random.default_rng(0)
@@ -245,6 +247,7 @@ def test_depth():
     assert forest.depth > 1
 
 
+@pytest.mark.exhaustive
 def test_thresholds_of_subnormals_and_signed_zeros():
     """x < t and x <= t are told apart at the smallest steps of float32."""
     tiny = np.float32(1e-45)
@@ -355,6 +358,7 @@ def test_too_many_values(monkeypatch):
         ju.grow_random_trees(**GOOD, nominal=np.ones(2, bool), min_samples_leaf=2)
 
 
+@pytest.mark.exhaustive
 def test_many_values_are_counted_in_few_trees_at_a_time(monkeypatch):
     X, y, nominal = mixed(60)
     grow = lambda: ju.grow_random_trees(jax.random.key(3), X, y, n_trees=11, min_samples_leaf=3, nominal=nominal)

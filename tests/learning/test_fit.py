@@ -29,7 +29,6 @@ from jaxunc.learning import (
 from jaxunc.learning._blend import _weights
 from jaxunc.learning._domains import from_free, parameters_of, to_free
 from jaxunc.learning._fit import objective, problem_of
-from tests._exhaustive import a_few_of
 from tests._forests import toy_data
 from tests._refusal import refuses
 
@@ -91,8 +90,9 @@ def test_slopes_are_those_of_finite_differences(name, loss, rows, x64):
             assert float(slope[i][place]) == pytest.approx((above - below) / 2e-5, rel=1e-4, abs=1e-7)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.once
-@pytest.mark.parametrize("name", a_few_of(LEARNERS, ["reliabilities"]))
+@pytest.mark.parametrize("name", LEARNERS)
 def test_learning_lowers_the_loss(name, rows):
     fitted = fit_combiner(LEARNERS[name](), rows, n_steps=30)
     assert fitted.loss <= fitted.start_loss
@@ -173,6 +173,7 @@ def test_other_optimisers(rows):
     assert lost.loss <= lost.start_loss
 
 
+@pytest.mark.exhaustive
 @pytest.mark.once
 @pytest.mark.parametrize("rule", ["pool", "calibrated"])
 def test_many_rows_learn_in_parts_what_they_learn_at_once(rule, rows, monkeypatch):

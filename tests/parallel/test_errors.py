@@ -63,6 +63,7 @@ def test_traced_instances(bound):
         jax.jit(lambda X: sharded(X))(toy_data(2)[0])
 
 
+@pytest.mark.exhaustive
 def test_empty_leaves_that_are_followed():
     X = np.array([["a"], ["b"], ["c"], ["a"], ["b"], ["c"]] * 5, object)
     numbers = np.arange(30)[:, None] % 7

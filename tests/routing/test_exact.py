@@ -321,6 +321,7 @@ def test_numpy_data_are_taken_as_they_are(rng):
     np.testing.assert_array_equal(ju.leaf_counts(forest, X), ju.leaf_counts(forest, jnp.asarray(X)))
 
 
+@pytest.mark.exhaustive
 def test_large_integers():
     """They are float32 numbers before any type of 32 bits could cut them off."""
     X = np.array([[1], [2**31 + 2**20], [2**40], [-(2**35)], [2**62]])

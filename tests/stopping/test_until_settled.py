@@ -49,6 +49,7 @@ def test_equal_to_the_sequential_rule(voted, form, criterion):
     assert 0 < np.mean(expected.settled) <= 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "limits", a_few_of([(256, 256, 8, 128), (1024, 128, 1, 3), (512, 64, 50, 60)], [(512, 64, 50, 60)])
 )
@@ -136,6 +137,7 @@ def test_probabilities_of_what_is_certain(voted):
     assert 0 < np.min(found.probability[open_]) < 0.9
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_small_leaves_vote_as_the_rule_vote_does(n_classes):
     """Empty and tied leaves, as counts out of bag have them, lean to no class."""
@@ -175,6 +177,7 @@ def fitted():
     return ju.from_sklearn(model), X[500:]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("missing", [False, True])
 def test_a_grown_forest(fitted, missing):
     forest, X = fitted

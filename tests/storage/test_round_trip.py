@@ -70,6 +70,7 @@ def test_objects(name, tmp_path):
         assert eqx.tree_equal(loaded, value)
 
 
+@pytest.mark.exhaustive
 def test_the_cautious_report_and_settled_votes(forest, tmp_path):
     bound = ju.bind(forest, ju.decisions.CautiousReport(s=2, mass="leaf_size"))
     chex.assert_trees_all_equal(round_trip(bound, tmp_path)(X), bound(X))

@@ -49,6 +49,7 @@ class Killed(BaseException):
     """What no handler of errors catches."""
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("moments", a_few_of([(1,), (3, 9, 2), (8, 8, 8), (40, 20)], [(3, 9, 2)]))
 def test_a_run_that_is_cut_short_goes_on(moments, saved, data, tmp_path):
     predict_files(saved, data, tmp_path / "whole", **OPTIONS)
@@ -107,6 +108,7 @@ def test_csv(saved, model, frame, tmp_path):
     assert set(found["set"]) <= {"no", "yes", "no|yes"}
 
 
+@pytest.mark.exhaustive
 def test_an_unreadable_file_in_the_middle(saved, data, frame, tmp_path):
     folder = tmp_path / "data"
     shutil.copytree(data, folder)
