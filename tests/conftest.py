@@ -3,7 +3,10 @@
 JAXUNC_TEST_OPTIMIZED=1 lets the compiler optimise as it does for users: slower, for continuous integration.
 """
 
+import ctypes
+import gc
 import os
+import sys
 import zlib
 
 import hypothesis
@@ -60,6 +63,9 @@ def programs_of_one_file():
     """Drop the compiled programs after each file: few are met again, and kept they take gigabytes."""
     yield
     jax.clear_caches()
+    gc.collect()
+    if sys.platform == "linux":  # what was freed lies scattered, and glibc keeps it
+        getattr(ctypes.CDLL(None), "malloc_trim", lambda _: 0)(0)
 
 
 @pytest.fixture(scope="session")
