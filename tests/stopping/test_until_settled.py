@@ -14,7 +14,6 @@ from jaxunc.routing import _walk
 from jaxunc.stopping import _by_rounds, _rounds, _until_settled
 from jaxunc.stopping._leaf_votes import leaf_votes, votes_of_counts
 from tests._compilations import compilations
-from tests._exhaustive import a_few_of
 from tests._forests import forest_of_leaves
 from tests._refusal import refuses
 from tests.stopping._votes import drawn_votes, finite_loss, forest_of_votes
@@ -50,9 +49,7 @@ def test_equal_to_the_sequential_rule(voted, form, criterion):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    "limits", a_few_of([(256, 256, 8, 128), (1024, 128, 1, 3), (512, 64, 50, 60)], [(512, 64, 50, 60)])
-)
+@pytest.mark.parametrize("limits", LIMITS)
 def test_whatever_blocks_rounds_and_threads_are(voted, limits, monkeypatch):
     forest, X, votes, n_classes = voted
     expected = stopping.stop_after(votes, n_classes, confidence=0.99)
