@@ -1,5 +1,7 @@
 """Rows of files, folders, frames and arrays, chunk by chunk, as a model reads them."""
 
+import mmap
+import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator
@@ -17,6 +19,8 @@ from ._wanted import Chunk, Wanted
 
 FAULTS = (UnreadableError, pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, EOFError, zlib.error)
 """What may go wrong with a file."""
+BUFFER_BYTES = 2**18
+"""Of each column of a Parquet file, read at a time."""
 _RAGGED = re.compile(r"Expected (\d+) columns?, got (\d+)")
 
 
@@ -34,7 +38,8 @@ def chunks_of(source: Any, wanted: Wanted, chunk_rows: int) -> Iterator[Chunk]:
 def file_chunks(file: Path, wanted: Wanted, chunk_rows: int, skip: int = 0) -> Iterator[Chunk]:
     """The rows of a file after the first ``skip``; raises a ValueError that names it."""
     form = format_of(file)
-    read = {"Parquet": partial(_parquet_rows, n_rows=chunk_rows), "CSV": csv_rows, "Arrow": _arrow_rows}[str(form)]
+    by_rows = {"Parquet": _parquet_rows, "Arrow": _arrow_rows}
+    read = csv_rows if form == "CSV" else partial(by_rows[str(form)], n_rows=chunk_rows)
     with reading(file):
         for table in rechunked(read(file, wanted, skip=skip), chunk_rows):
             yield split(table, wanted, str(file), are_cells=form == "CSV")
@@ -98,7 +103,9 @@ def rechunked(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
 
 
 def _parquet_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[pa.Table]:
-    with parquet.ParquetFile(file) as opened:
+    # Without a buffer all that a row group has of a column is read at once. What Arrow reads ahead (`pre_buffer`, its
+    # default) it keeps until the file is closed: in the end the whole file.
+    with parquet.ParquetFile(file, buffer_size=BUFFER_BYTES, pre_buffer=False) as opened:
         names = [*wanted.names(opened.schema_arrow.names, str(file)), *wanted.keep]
         sizes = [opened.metadata.row_group(i).num_rows for i in range(opened.metadata.num_row_groups)]
         first = 0
@@ -112,14 +119,30 @@ def _parquet_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterato
             yield laid_out(pa.Table.from_batches([batch.slice(skipped)]), wanted, str(file))
 
 
-def _arrow_rows(file: Path, wanted: Wanted, skip: int) -> Iterator[pa.Table]:
-    with pa.memory_map(str(file)) as stream:
-        opened = pa.ipc.open_file(stream)
-        for i in range(opened.num_record_batches):
-            batch = opened.get_batch(i)
-            skipped = min(skip, batch.num_rows)
-            skip -= skipped
-            yield laid_out(pa.Table.from_batches([batch.slice(skipped)]), wanted, str(file))
+def _arrow_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[pa.Table]:
+    with open(file, "rb") as stream:
+        if not stream.seek(0, os.SEEK_END):
+            raise UnreadableError("it is empty")
+        mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)  # closed with the last array that lies in it
+    opened = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(mapped)))
+    seen = 0
+    for i in range(opened.num_record_batches):
+        batch = opened.get_batch(i)
+        skipped = min(skip, batch.num_rows)
+        skip -= skipped
+        for start in range(skipped, batch.num_rows, n_rows):
+            piece = batch.slice(start, n_rows)
+            yield laid_out(pa.Table.from_batches([piece]), wanted, str(file))
+            seen += piece.num_rows
+            if seen >= n_rows:
+                _let_go(mapped)
+                seen = 0
+
+
+def _let_go(mapped: mmap.mmap) -> None:
+    """Pages of a file that were read no longer count as memory of this process; they are read again where needed."""
+    if hasattr(mmap, "MADV_DONTNEED"):
+        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def _arrow_schema(file: Path) -> pa.Schema:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from jaxunc._checks import check_one_of
-from jaxunc.files import Chunk, Wanted, data_files, file_chunks, format_of, no_rows
+from jaxunc.files import Wanted, data_files, file_chunks, format_of, no_rows
 from jaxunc.storage import load
 from jaxunc.tables import Encoded
 
@@ -42,7 +42,8 @@ class _Piece(NamedTuple):
 
     file: int
     part: int
-    chunk: Chunk | None
+    kept: pa.Table | None
+    """Columns that are carried along. Those of the model are let go once they are encoded."""
     rows: Encoded | None
 
 
@@ -144,27 +145,27 @@ def _score(
     with behind(write) as writer:
         for piece in ahead(_pieces(asked, wanted, files, run, chunk_rows)):
             name = f"part-{piece.file:05d}-{piece.part:05d}"
-            if piece.chunk is None or piece.rows is None:
+            if piece.kept is None or piece.rows is None:
                 writer(name, piece.file, None)
                 continue
-            writer(name, piece.file, _answers(asked, piece.chunk, piece.rows))
-            rows += piece.chunk.n_rows
+            writer(name, piece.file, _answers(asked, piece.kept, piece.rows))
+            rows += len(piece.rows.values)
             if progress is not None:
                 seconds = time.perf_counter() - started
                 progress(Progress(rows, total, seconds, (rows - before) / max(seconds, 1e-9)))
         if not rows and not run.n_parts:  # no rows anywhere: a part that shows the columns and their types
-            writer("part-00000-00000", 0, partial(_no_answers, asked, no_rows(files[0], wanted)))
+            writer("part-00000-00000", 0, partial(_no_answers, asked, no_rows(files[0], wanted).kept))
             writer("part-00000-00000", 0, None)
 
 
-def _answers(asked: Outputs, chunk: Chunk, rows: Encoded) -> Callable[[], pa.Table]:
+def _answers(asked: Outputs, kept: pa.Table, rows: Encoded) -> Callable[[], pa.Table]:
     """Scored now; made into columns by the thread that writes them."""
     answers = asked.ask(rows)
-    return lambda: answered(chunk, asked.columns(answers))
+    return lambda: answered(kept, asked.columns(answers))
 
 
-def _no_answers(asked: Outputs, chunk: Chunk) -> pa.Table:
-    return answered(chunk, {name: column[:0] for name, column in asked.blank.items()})
+def _no_answers(asked: Outputs, kept: pa.Table) -> pa.Table:
+    return answered(kept, {name: column[:0] for name, column in asked.blank.items()})
 
 
 def _pieces(asked: Outputs, wanted: Wanted, files: list[Path], run: Run, chunk_rows: int) -> Iterator[_Piece]:
@@ -175,7 +176,7 @@ def _pieces(asked: Outputs, wanted: Wanted, files: list[Path], run: Run, chunk_r
             continue
         part, number, is_open = len(done), 0, False
         for chunk in file_chunks(file, wanted, chunk_rows, sum(done)):
-            yield _Piece(i, part, chunk, encoded_rows(asked, wanted, chunk))
+            yield _Piece(i, part, chunk.kept, encoded_rows(asked, wanted, chunk))
             number, is_open = number + chunk.n_rows, True
             if number == most:
                 yield _Piece(i, part, None, None)

@@ -119,7 +119,7 @@ class Scorer:
         asked = _loaded(*self._asked)
         wanted = checked_wanted(asked, self.features, self.keep)
         chunk = split(laid_out(table, wanted, "the batch"), wanted, "the batch")
-        return answered(chunk, asked.columns(asked.ask(encoded_rows(asked, wanted, chunk))))
+        return answered(chunk.kept, asked.columns(asked.ask(encoded_rows(asked, wanted, chunk))))
 
     def __repr__(self) -> str:
         return f"Scorer({self.path!r}, outputs={self._asked[1]})"

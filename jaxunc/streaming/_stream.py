@@ -119,9 +119,9 @@ def _check_features(features: list[str], columns: Columns) -> None:
 
 
 def _scored(asked: Outputs, wanted: Wanted, chunks: Iterator[Chunk]) -> Iterator[pa.Table]:
-    encoded = ((chunk, encoded_rows(asked, wanted, chunk)) for chunk in chunks)
-    for chunk, rows in ahead(encoded):
-        yield answered(chunk, asked.columns(asked.ask(rows)))
+    encoded = ((chunk.kept, encoded_rows(asked, wanted, chunk)) for chunk in chunks)  # what was read is let go
+    for kept, rows in ahead(encoded):
+        yield answered(kept, asked.columns(asked.ask(rows)))
 
 
 def encoded_rows(asked: Outputs, wanted: Wanted, chunk: Chunk) -> Encoded:
@@ -134,9 +134,9 @@ def encoded_rows(asked: Outputs, wanted: Wanted, chunk: Chunk) -> Encoded:
     return rows
 
 
-def answered(chunk: Chunk, columns: Named) -> pa.Table:
+def answered(kept: pa.Table, columns: Named) -> pa.Table:
     """The kept columns and the answers."""
-    return pa.table(dict(zip(chunk.kept.schema.names, chunk.kept.columns, strict=True)) | columns)
+    return pa.table(dict(zip(kept.schema.names, kept.columns, strict=True)) | columns)
 
 
 def ahead(items: Iterable[T], depth: int = 2) -> Iterator[T]:
