@@ -2,7 +2,8 @@
 
 The full report of a cautious forest (100 trees of depth 8, 30 columns): in memory, from files to files, and
 scikit-learn's mean of probabilities in a loop over the same batches. Every run is a process of its own, so that its
-largest memory is its own, too. ``--kill`` kills a run three times at random moments and compares what it ends with.
+largest memory is its own, too. ``--layouts`` measures files to files of float64 in other layouts: row groups, one batch
+of all, text, several files. ``--kill`` kills a run three times at random moments and compares what it ends with.
 """
 
 import argparse
@@ -56,6 +57,59 @@ def _schema():
 
 def _plain() -> dict:
     return {"use_dictionary": False, "write_statistics": False}
+
+
+LAYOUTS = {
+    "Parquet, one file, row groups of 250,000": ("parquet", 250_000),
+    "Parquet, one file, row groups of 1,000,000": ("parquet", 1_000_000),
+    "Parquet, one file, one row group": ("parquet", None),
+    "Arrow, one file, one batch": ("arrow", None),
+    "CSV, one file, four decimals": ("csv", 250_000),
+    "Parquet, files of 500,000": ("folder", 500_000),
+}
+"""Kinds of files of float64, and the rows that are written together; None: all."""
+
+
+def make_layout(folder: Path, kind: str, together: int | None, n_rows: int) -> Path:
+    """Files of one layout; all rows lie in memory where they are written together."""
+    import pyarrow as pa
+    import pyarrow.csv as arrow_csv
+    import pyarrow.parquet as parquet
+
+    together, rng = together or n_rows, np.random.default_rng(0)
+    schema = pa.schema([(name, pa.float64()) for name in _schema().names])
+    makers = {"parquet": parquet.ParquetWriter, "arrow": pa.ipc.new_file, "csv": arrow_csv.CSVWriter}
+    target = folder / f"layout.{kind}" if kind in makers else folder / "layout"
+    target.unlink(missing_ok=True) if kind in makers else target.mkdir()
+    writer = makers[kind](target, schema) if kind in makers else None
+    for start in range(0, n_rows, together):
+        rows = min(together, n_rows - start)
+        X = (rng.normal(size=rows).round(4) for _ in schema)
+        table = pa.table(dict(zip(schema.names, X, strict=True)), schema=schema)
+        if writer is None:
+            parquet.write_table(table, target / f"{start:09d}.parquet")
+        elif kind == "parquet":
+            writer.write_table(table, row_group_size=rows)
+        else:
+            writer.write_table(table)
+    if writer is not None:
+        writer.close()
+    return target
+
+
+def layouts(folder: Path, n_rows: int) -> list[dict]:
+    """From files to files, in every layout, once."""
+    model, found = make_model(folder, 100, 8), []
+    for layout, (kind, together) in LAYOUTS.items():
+        data = make_layout(folder, kind, together, n_rows)
+        files = sorted(data.iterdir()) if data.is_dir() else [data]
+        size = sum(file.stat().st_size for file in files)
+        found.append({"layout": layout, "trees": 100, "depth": 8, "file_bytes": size})
+        found[-1] |= measured("files", model, data, folder / "out")
+        print(json.dumps(found[-1]), file=sys.stderr)
+        for file in files:
+            file.unlink()
+    return found
 
 
 def make_model(folder: Path, n_trees: int, depth: int) -> Path:
@@ -211,9 +265,10 @@ def main(arguments: list[str] | None = None) -> None:
     """Measure, write the file, print it."""
     parser = argparse.ArgumentParser("python -m benchmarks.speed.scale", description=main.__doc__)
     parser.add_argument("--worker", nargs=4, help=argparse.SUPPRESS)
-    parser.add_argument("--rows", type=int, nargs="+", default=[10**4, 10**5, 10**6, 2 * 10**7])
+    parser.add_argument("--rows", type=int, nargs="*", default=[10**4, 10**5, 10**6, 2 * 10**7])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--with-sklearn", type=int, default=10**6, help="rows up to which scikit-learn is run, too")
+    parser.add_argument("--layouts", type=int, default=5 * 10**6, help="rows in every other layout; 0: none")
     parser.add_argument("--kill", type=int, default=2 * 10**7, help="rows of the run that is killed; 0: none")
     parser.add_argument("--folder", type=Path, help="where data are made (3 GB for 2·10^7 rows); default: temporary")
     parser.add_argument("--output", type=Path, help="default: print only")
@@ -229,6 +284,7 @@ def main(arguments: list[str] | None = None) -> None:
             **about(),
             "columns": N_FEATURES,
             "sizes": sweep(folder, options.rows, shapes, options.repeats, options.with_sklearn),
+            "layouts": layouts(folder, options.layouts) if options.layouts else None,
             "killed": killed(folder, options.kill) if options.kill else None,
         }
     publish(result, options.output)

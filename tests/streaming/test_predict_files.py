@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,8 @@ import pyarrow.parquet as parquet
 import pytest
 
 import jaxunc as ju
-from jaxunc.streaming import _lock, predict_files
+from jaxunc.streaming import _lock, _predict, _stream, predict_files
+from jaxunc.streaming._stream import encoded_rows
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
@@ -42,6 +44,26 @@ def test_a_folder_of_files(saved, model, data, frame, tmp_path):
     assert [part["file"] for part in manifest["parts"]] == [0] * 4 + [2] * 5
     assert [part["rows"] for part in manifest["parts"][:4]] == [128, 128, 128, 46]
     assert len(pd.read_parquet(tmp_path / "out")) == len(frame), "the folder is a data set"
+
+
+def test_columns_are_let_go_once_they_are_encoded(saved, data, tmp_path, monkeypatch):
+    read = []
+
+    def encoded(asked, wanted, chunk):
+        read.append(weakref.ref(chunk.features))
+        return encoded_rows(asked, wanted, chunk)
+
+    def count(*_):
+        alive.append(sum(one() is not None for one in read))
+
+    for module in (_predict, _stream):
+        monkeypatch.setattr(module, "encoded_rows", encoded)
+    alive: list[int] = []
+    predict_files(saved, data, tmp_path / "out", **OPTIONS, progress=count)
+    for _ in ju.stream(ju.load(saved), data, chunk_rows=16):
+        count()
+    assert len(alive) == len(read) == 2 * (27 + 36)
+    assert max(alive) <= 2, "that which is encoded and the one before it, not those that wait to be scored and written"
 
 
 class Killed(BaseException):
