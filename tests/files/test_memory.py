@@ -45,15 +45,22 @@ def test_parquet_is_not_kept(group, table, tmp_path, monkeypatch):
 
 @pytest.mark.skipif(not MAPPINGS.exists(), reason="the system does not say which pages of a file are in memory")
 @pytest.mark.parametrize("batch", [ROWS, ROWS // 20])
-def test_pages_of_an_arrow_file_are_let_go(batch, table, tmp_path):
+def test_pages_of_an_arrow_file_are_let_go(batch, table, tmp_path, monkeypatch):
     file = tmp_path / "x.arrow"
     pa.feather.write_feather(table, file, compression="uncompressed", chunksize=batch)
-    found = [(values, resident_bytes(file)) for values in chunks(file)]
-    np.testing.assert_array_equal(
-        np.concatenate([values for values, _ in found]), np.stack([table[name] for name in NAMES], 1).astype(np.float32)
-    )
-    # Of 3.2 MB. A fault brings neighbours along, now and then many: the kernel's choice, so the usual state is asked.
-    assert np.median([resident for _, resident in found]) < 2**20
+    let_go, states = _chunks._let_go, []
+
+    def watched(mapped):
+        states.append(resident_bytes(file))
+        let_go(mapped)
+        states.append(resident_bytes(file))
+
+    monkeypatch.setattr(_chunks, "_let_go", watched)
+    found = np.concatenate(list(chunks(file)))
+    np.testing.assert_array_equal(found, np.stack([table[name] for name in NAMES], 1).astype(np.float32))
+    assert len(states) == 2 * (ROWS // CHUNK), "once for each chunk"
+    assert min(states[::2]) > 0
+    assert max(states[1::2]) == 0
 
 
 def resident_bytes(file: Path) -> int:
