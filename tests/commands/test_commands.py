@@ -25,7 +25,8 @@ def iris(tmp_path_factory):
 
 
 def fit(iris, model, *more):
-    main(["fit", str(iris), "--target", "species", "--drop", "id", "--output", str(model), "--trees", "20", *more])
+    trees = [] if {"single-tree", "transductive"} & set(more) else ["--trees", "20"]
+    main(["fit", str(iris), "--target", "species", "--drop", "id", "--output", str(model), *trees, *more])
 
 
 @pytest.mark.parametrize(
