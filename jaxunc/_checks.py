@@ -33,7 +33,7 @@ class WrongJaxWarning(UserWarning):
 
 def warn_of_wrong_jax() -> None:
     """Warn if the compiler is one that pyproject excludes, which pip installs all the same if told to."""
-    if jaxlib.__version__ == "0.10.2":
+    if jaxlib.__version__ == "0.10.2":  # pyright: ignore[reportPrivateImportUsage]
         warn(
             "jaxlib 0.10.2 computes wrong sums of squares of matrix products on CPUs, without an error (jax-ml/jax "
             "issue 39103), and so may this library. Install another: pip install --upgrade 'jax!=0.10.2'.",
