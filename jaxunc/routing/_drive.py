@@ -5,8 +5,9 @@ operation outside of a program, and `jnp.asarray` of a NumPy array are programs,
 `jax.device_put` is none.
 """
 
+import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import NamedTuple
@@ -112,6 +113,9 @@ def drive_on_device(score: Callable[[Part], PyTree], parts: list[Part]) -> PyTre
     return answers[0] if len(answers) == 1 else jax.tree.map(_joined, *answers)
 
 
+ALIGNMENT = 64
+"""Bytes: an array that starts elsewhere is copied by XLA."""
+
 ROWS = Shapes(Chunk(2048, 2048), Chunk(16384, 16384), (Chunk(64, 64), Chunk(512, 512)))
 """For functions of rows alone."""
 
@@ -151,7 +155,16 @@ def _cut_off(answer: PyTree, part: Part) -> PyTree:
 def _joined(*parts):
     if not parts[0].ndim:
         return parts[0]
-    return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else jnp.concatenate(parts)
+    return join(parts) if isinstance(parts[0], np.ndarray) else jnp.concatenate(parts)
+
+
+def join(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """`numpy.concatenate` into memory that JAX takes over on a CPU without copying it again."""
+    shape, dtype = (sum(map(len, parts)), *parts[0].shape[1:]), parts[0].dtype
+    size = math.prod(shape) * dtype.itemsize
+    room = np.empty(size + ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % ALIGNMENT
+    return np.concatenate(parts, out=room[start : start + size].view(dtype).reshape(shape))
 
 
 @lru_cache

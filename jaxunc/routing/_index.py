@@ -1,5 +1,6 @@
 """Which leaf an instance falls into, tree by tree."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import get_args
 
@@ -7,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float32, Int32, Num
+from jaxtyping import Array, Float32, Int32, Num, Shaped
 
 from jaxunc._checks import check_one_of, is_concrete
 from jaxunc.forest import Forest, Trees
@@ -56,11 +57,15 @@ def known_plan(trees: Trees) -> Plan:
 
 
 def leaf_index_on_host(
-    trees: Trees, plan: Plan, values: Float32[np.ndarray, "instances features"], form: Form | None = None
-) -> Int32[np.ndarray, "instances trees"]:
-    """`leaf_index` of any number of instances, by programs of few shapes."""
+    trees: Trees,
+    plan: Plan,
+    values: Float32[np.ndarray, "instances features"],
+    form: Form | None = None,
+    then: Callable[[Int32[Array, "instances trees"]], Array] = lambda leaves: leaves,
+) -> Int32[np.ndarray, "instances trees"] | Shaped[np.ndarray, "instances trees *each"]:
+    """`leaf_index` of any number of instances, or what ``then`` makes of it, by programs of few shapes."""
     return drive_on_host(
-        lambda part: planned_leaf_index(trees, plan, np.asarray(part.of(values)), form, part),
+        lambda part: then(planned_leaf_index(trees, plan, np.asarray(part.of(values)), form, part)),
         cut(len(values), _shapes(trees, form or default_form()), 1),
         1,
         ahead=jax.default_backend() != "cpu",

@@ -1,5 +1,7 @@
 """The counts of the leaves that instances fall into."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -32,11 +34,17 @@ def leaf_counts(forest: Forest, X) -> Num[Array, "instances trees classes"]:
     if values is None:
         X = as_traceable(X, forest.trees.columns)
         return planned_leaf_counts(forest, plan, X, planned_leaf_index(forest.trees, plan, X))
-    leaves = leaf_index_on_host(forest.trees, plan, values)
     if forest.follows_forks or not is_concrete(forest.count_table, forest.code):
-        return planned_leaf_counts(forest, plan, values, leaves)
-    table, code = map(np.asarray, forest.leaf_rows())
-    return jax.device_put(table[code[np.arange(forest.n_trees), leaves]])
+        return planned_leaf_counts(forest, plan, values, leaf_index_on_host(forest.trees, plan, values))
+    table, code = forest.leaf_rows()
+    return jax.device_put(leaf_index_on_host(forest.trees, plan, values, then=partial(_rows_of, table, code)))
+
+
+@jax.jit
+def _rows_of(table, code, leaves):
+    """The counts in each tree's leaf, where all numbers are in bounds."""
+    row = code.at[jnp.arange(len(code)), leaves].get(mode="promise_in_bounds")
+    return table.at[row].get(mode="promise_in_bounds")
 
 
 def refuse_average(forest: Forest) -> None:
