@@ -94,20 +94,18 @@ def run_cell(cell: Cell, data: Rows) -> dict:
     X, y, X_test, y_test = data.X[train], data.y[train], data.X[test], data.y[test]
     seconds: dict[str, float] = {}
     start = time.perf_counter()
-    model, forest, rows_of = _forest(cell, X, y)
+    forest, rows_of = _forest(cell, X, y)[1:]
     seconds["grow"] = time.perf_counter() - start
     rows, seconds["rows"] = _timed(lambda: rows_of("inbag"))
     has_both = cell.part not in ("whole-sample", "random-trees")
-    wide, bound_to = rows, forest
+    wide = rows
     if has_both:
         wide, seconds["rows, both"] = _timed(lambda: rows_of("both"))
-        counted = ju.recount(forest, X, y, tree_mask=ju.oob_mask(model, len(y)))
-        bound_to = ju.counting.both_counts(forest, counted)
     own_y = np.asarray(rows.y)[: rows.n]
     own_mean = np.asarray(rows.answer(ju.Mean()).probability, float)
 
     def probability(rule) -> np.ndarray:
-        target = bound_to if rule.count_kinds == 2 else forest
+        target = forest if rule.countings == ("own",) else wide.forest
         return np.asarray(ju.bind(target, rule).probability(X_test), float)
 
     found: dict[str, np.ndarray] = {"mean": probability(ju.Mean())}
@@ -116,7 +114,7 @@ def run_cell(cell: Cell, data: Rows) -> dict:
     found["isotonic"] = isotonic(own_mean, own_y)(found["mean"])
     found["fixed"] = probability(_best_fixed(rows, forest))
     fits: dict[str, Any] = {}
-    for name, rule in _learned(forest, rows, has_both, cell).items():
+    for name, rule in _learned(forest, wide, cell).items():
         fits[name], seconds[name] = _timed(lambda rule=rule: ju.learning.fit_combiner(rule, wide).combiner)
         found[name] = probability(fits[name])
     blended, seconds["blend"] = _timed(lambda: ju.learning.blend_combiners(ju.learning.guarded(wide), wide))
@@ -168,9 +166,9 @@ def _filled(X: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(X), np.nanmin(X, axis=0) - 1, X).astype(np.float32)
 
 
-def _learned(forest: ju.Forest, rows: HonestRows, has_both: bool, cell: Cell) -> dict[str, ju.Fold]:
+def _learned(forest: ju.Forest, rows: HonestRows, cell: Cell) -> dict[str, ju.Fold]:
     prior = np.asarray(forest.prior, float)
-    pool: dict[str, ju.Fold] = {"pool": ju.LearnedPool(prior, both=has_both)}
+    pool: dict[str, ju.Fold] = {"pool": ju.LearnedPool(prior, reads=rows.countings)}
     if cell.part not in WITH_PEERS or cell.fold >= N_PEER_FOLDS:
         return pool
     ones, zeros = np.ones(len(prior)), np.zeros(len(prior))

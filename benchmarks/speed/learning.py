@@ -34,7 +34,7 @@ def histograms(n: int, n_trees: int, repeats: int) -> dict:
         first_making, rows = timed(make)
         making = float(np.median([timed(make)[0] for _ in range(repeats)]))
         honest = ju.learning.honest_rows(model, X, y, counts=counts)
-        rule = ju.LearnedPool(honest.prior, both=counts == "both")
+        rule = ju.LearnedPool(honest.prior, reads=honest.countings)
         first, _ = timed(lambda r=rule, h=honest: ju.learning.fit_combiner(r, h).combiner.scale)
         runs = [
             timed(lambda r=rule, h=honest: ju.learning.fit_combiner(r, h).combiner.scale)[0] for _ in range(repeats)

@@ -15,6 +15,7 @@ from jaxunc._numerics import float_dtype
 from ._answer import Answer, margin
 from ._fields import learned_field
 from ._fold import Fold
+from ._lift import columns_of
 
 
 class Blend(Fold):
@@ -28,8 +29,8 @@ class Blend(Fold):
     Parameters
     ----------
     rules
-        Rules with probabilities: by name, or a sequence, where names are their places (``"0"``, ``"1"``, …). Where some
-        read both counts, those of one kind read the in-bag ones.
+        Rules with probabilities: by name, or a sequence, where names are their places (``"0"``, ``"1"``, …). Each reads
+        its own of the leaves' counts (`Fold.countings`).
     weights
         v, adding to 1, one number per rule ``[rules]`` in their order. Default: all alike.
 
@@ -78,19 +79,15 @@ class Blend(Fold):
                 raise ValueError(f"weights={values.tolist()} must be at least 0 and add to 1.")
 
     @property
-    def count_kinds(self) -> int:
-        """Both kinds of counts if any rule reads both."""
-        return max(rule.count_kinds for rule in self.rules.values())
-
-    @property
     def merge(self) -> PyTree:
         """The merges of the rules, by name."""
         return {name: rule.merge for name, rule in self.rules.items()}
 
     def lift(self, counts: Num[Array, "... columns"]):
         """What every rule lifts, each of the counts that it reads."""
-        n_classes = counts.shape[-1] // self.count_kinds
-        return {name: rule.lift(counts[..., : n_classes * rule.count_kinds]) for name, rule in self.rules.items()}
+        return {
+            name: rule.lift(columns_of(counts, self.countings, rule.countings)) for name, rule in self.rules.items()
+        }
 
     def finish(self, stat) -> Answer:
         """The rules' answers, averaged."""

@@ -11,6 +11,7 @@ from jaxtyping import Array, Num, PyTree
 
 from jaxunc._checks import check_class_axis, check_counts
 from jaxunc._numerics import as_counts
+from jaxunc.forest import OWN
 from jaxunc.scorers._declaration import reads_sizes
 
 from ._combine import combine_counts
@@ -57,15 +58,14 @@ class Fold(eqx.Module):
         return any(_reads_sizes(part) for part in vars(self).values())
 
     @property
-    def count_kinds(self) -> int:
-        """How many kinds of counts a leaf has: 1, or 2 for rules of in-bag and out-of-bag counts together.
+    def countings(self) -> tuple[str, ...]:
+        """The names of the counts that the rule reads of a leaf, which stand side by side in what it lifts.
 
-        By default as the rules within it say, which must agree (else a ValueError).
+        By default those of the rules within it, each once, and else the forest's own alone. A rule of several rules
+        hands each its columns: `columns_of`.
         """
-        kinds = {part.count_kinds for part in jax.tree.leaves(vars(self), is_leaf=_is_rule) if _is_rule(part)}
-        if len(kinds) > 1:
-            raise ValueError("rules of in-bag counts and rules of both counts cannot share a forest; bind each.")
-        return max(kinds, default=1)
+        rules = (part for part in jax.tree.leaves(vars(self), is_leaf=_is_rule) if _is_rule(part))
+        return tuple(dict.fromkeys(name for rule in rules for name in rule.countings)) or (OWN,)
 
     @abc.abstractmethod
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_numbers, check_probability_vector, is_concrete
 from jaxunc._numerics import float_dtype, safe_divide
+from jaxunc.forest import OWN
 
 from ._answer import Answer
 from ._fields import learned_field
@@ -26,16 +27,17 @@ class LearnedPool(Fold):
 
     .. math:: P(c) = (1 - \epsilon) \frac{P_c^{s_c} e^{b_c}}{\sum_k P_k^{s_k} e^{b_k}} + \frac{\epsilon}{C}
 
-    w_t are the counts of a tree's leaf, N_t is their sum. With *both counts*, w_t is a times the in-bag counts plus the
-    out-of-bag ones (`jaxunc.counting.both_counts`). It starts as the mean, and contains Laplace's and the m-estimate
+    w_t are the counts of a tree's leaf, N_t is their sum. Of *two countings*, w_t is a times the first plus
+    the second, as of in-bag and out-of-bag counts. It starts as the mean, and contains Laplace's and the m-estimate
     (m), pooling (α = 1, m = 0) and, as q falls towards 0, the logarithmic pool.
 
     Parameters
     ----------
     prior
         π, class probabilities ``[classes]``, all positive: usually ``forest.prior``. Not learned.
-    both
-        Whether counts are both kinds, in-bag before out-of-bag: ``[... 2·classes]``.
+    reads
+        The names of the counts that are read, one or two: ``("own",)``, or ``("own", "oob")`` for a forest that has
+        out-of-bag counts too (`Forest.with_counting`). Two stand side by side: ``[... 2·classes]``.
     size_power
         α: how much more a leaf counts that holds more instances. 0: all alike.
     mean_power
@@ -49,13 +51,13 @@ class LearnedPool(Fold):
         ε in [0, 1): the share of labels that say nothing. It keeps a few rows that no forest could know from making all
         answers less certain.
     inbag_weight
-        a ≥ 0: what an in-bag instance counts, where an out-of-bag one counts 1. Of both counts only.
+        a ≥ 0: what an in-bag instance counts, where an out-of-bag one counts 1: the first of two countings.
 
     Raises
     ------
     ValueError
-        If the prior is none, a number is outside of its range or of another shape, ``inbag_weight`` is given without
-        both counts or, when called, counts have another number of columns.
+        If the prior is none, a number is outside of its range or of another shape, ``inbag_weight`` is given for
+        one kind of counts or, when called, counts have another number of columns.
 
     Notes
     -----
@@ -84,7 +86,7 @@ class LearnedPool(Fold):
     [0.7778 0.2222]
     """
 
-    both: bool = eqx.field(static=True)
+    reads: tuple[str, ...] = eqx.field(static=True)
     prior: Float[Array, "classes"] = learned_field("fixed")
     size_power: Float[Array, ""] = learned_field("real")
     mean_power: Float[Array, ""] = learned_field("positive")
@@ -100,7 +102,7 @@ class LearnedPool(Fold):
         self,
         prior,
         *,
-        both=False,
+        reads=(OWN,),
         size_power=0.0,
         mean_power=1.0,
         strength=0.0,
@@ -113,9 +115,12 @@ class LearnedPool(Fold):
         dtype = float_dtype(prior)
         self.prior = jnp.asarray(prior, dtype)
         check_probability_vector(self.prior, np.shape(prior)[-1] if np.ndim(prior) else 2)
+        self.reads = checked_names(reads)
+        both = len(self.reads) == 2
         if inbag_weight is not None and not both:
-            raise ValueError("inbag_weight is a number of both counts: pass both=True, or leave it out.")
-        self.both = bool(both)
+            raise ValueError(
+                "inbag_weight weighs the first of two counts: pass reads=('own', 'oob') too, or leave it out."
+            )
         self.size_power = _number("size_power", size_power, dtype, -np.inf)
         self.mean_power = _number("mean_power", mean_power, dtype, 0.0, above=True)
         self.strength = _number("strength", strength, dtype, 0.0)
@@ -135,18 +140,17 @@ class LearnedPool(Fold):
         return _number(name, value, dtype, least, shape=np.shape(value))
 
     @property
-    def count_kinds(self) -> int:
-        """In-bag counts, or both."""
-        return 2 if self.both else 1
+    def countings(self) -> tuple[str, ...]:
+        """One or two."""
+        return self.reads
 
     def lift(self, counts: Num[Array, "... columns"]):
         """(N + m)^α p^q for every class, and (N + m)^α."""
         n_classes, dtype = len(self.prior), float_dtype(counts, self.prior)
-        if counts.shape[-1] != n_classes * self.count_kinds:
-            kinds = "in-bag and out-of-bag counts" if self.both else "counts"
+        if counts.shape[-1] != n_classes * len(self.reads):
             raise ValueError(
-                f"counts have {counts.shape[-1]} columns; LearnedPool expects {kinds} of {n_classes} classes. "
-                "Bind it to a forest of jaxunc.counting.both_counts exactly if both=True."
+                f"counts have {counts.shape[-1]} columns; this LearnedPool expects those of {n_classes} classes for "
+                f"each of {self.reads}, side by side."
             )
         # Classes in front, so that loops over leaves run along memory; powers by logarithms: a fifth of the time.
         counts = jnp.moveaxis(counts, -1, 0).astype(dtype)
@@ -189,6 +193,16 @@ class LearnedPool(Fold):
         if float(self.noise) >= 0.0005:
             said.append(f"{100 * float(self.noise):.2g} % of the labels are taken for noise.")
         return " ".join(said)
+
+
+def checked_names(reads) -> tuple[str, ...]:
+    """Names of one or two counts; raises a TypeError or a ValueError for anything else."""
+    if isinstance(reads, str) or not all(isinstance(name, str) for name in reads):
+        raise TypeError(f"reads={reads!r:.60} must be names of counts, such as ('own',) or ('own', 'oob').")
+    names = tuple(reads)
+    if len(names) not in (1, 2) or len(set(names)) != len(names):
+        raise ValueError(f"reads={names} must name one kind of counts or two, such as ('own', 'oob').")
+    return names
 
 
 def _with_noise(certain: Answer, noise: Array) -> dict[str, Array]:

@@ -97,3 +97,15 @@ _SHORT, _LONG = 1024, 16384
 def _joined(rows: tuple[Array, ...]) -> Array:
     """Parts of a table one after the other; a number for the whole tree is the same in all."""
     return jnp.asarray(np.concatenate(rows)) if rows[0].ndim else rows[0]
+
+
+def columns_of(
+    counts: Num[Array, "... columns"], given: tuple[str, ...], asked: tuple[str, ...]
+) -> Num[Array, "... asked_columns"]:
+    """Of counts that stand side by side, in the order of these names, those that are asked for."""
+    if given == asked:
+        return counts
+    n_classes = counts.shape[-1] // len(given)
+    starts = [n_classes * given.index(name) for name in asked]
+    parts = [counts[..., start : start + n_classes] for start in starts]
+    return parts[0] if len(parts) == 1 else jnp.concatenate(parts, axis=-1)

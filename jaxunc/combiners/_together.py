@@ -3,6 +3,7 @@
 from jaxtyping import Array, Num, PyTree
 
 from ._fold import Fold
+from ._lift import columns_of
 
 
 class Together(Fold):
@@ -27,9 +28,11 @@ class Together(Fold):
         """The merges of the rules, by name."""
         return {name: rule.merge for name, rule in self.rules.items()}
 
-    def lift(self, counts: Num[Array, "... classes"]):
-        """What every rule lifts."""
-        return {name: rule.lift(counts) for name, rule in self.rules.items()}
+    def lift(self, counts: Num[Array, "... columns"]):
+        """What every rule lifts, each of the counts that it reads."""
+        return {
+            name: rule.lift(columns_of(counts, self.countings, rule.countings)) for name, rule in self.rules.items()
+        }
 
     def finish(self, stat):
         """What every rule answers."""

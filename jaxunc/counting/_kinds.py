@@ -8,7 +8,7 @@ from jaxunc._checks import check_numbers, check_one_of, warn
 from jaxunc.forest import Forest
 from jaxunc.routing import leaf_index
 
-from ._out_of_bag import oob_mask
+from ._out_of_bag import has_bags, oob_mask
 from ._recount import recount
 
 COUNTS = ("inbag", "train", "oob", "calibration")
@@ -44,7 +44,7 @@ def check_counts_mode(counts: str, model, *, has_data: bool = True) -> None:
             f"counts='oob' needs a forest with bags, and {name} has none. "
             "Take counts='calibration', or a RandomForestClassifier."
         )
-    if not model.bootstrap and model.max_samples in (None, 1.0):
+    if not has_bags(model):
         raise ValueError(
             f"counts='oob' needs trees that leave instances out, but {name} has bootstrap=False. "
             "Set bootstrap=True, or take counts='calibration'."

@@ -9,7 +9,7 @@ from jaxunc._numerics import counts_dtype, float_dtype
 from jaxunc.combiners import Fold
 from jaxunc.combiners._combine import combine_counts
 from jaxunc.combiners._given import check_is_rule
-from jaxunc.forest import Forest
+from jaxunc.forest import OWN, Forest
 from jaxunc.forest._given import check_is_forest
 from jaxunc.routing._drive import Chunk, Part, Shapes, cut, drive
 from jaxunc.routing._index import planned_leaf_index
@@ -69,6 +69,11 @@ def leave_one_out(
     traced = not is_concrete(X, y, sample_weight, tree_mask, forest, combiner)
     check_is_rule(combiner)
     check_is_forest(forest)
+    if combiner.countings != (OWN,):
+        raise ValueError(
+            f"{type(combiner).__name__} reads the counts {combiner.countings}; the own label can be taken out of the "
+            "forest's own counts alone. Rows for such rules are made by jaxunc.learning.honest_rows."
+        )
     refuse_average(forest)
     trees, plan = forest.trees, make_plan(forest.trees, missing=True)
     if traced:

@@ -1,8 +1,17 @@
 """Which instances a tree was not grown on."""
 
+from typing import Any
+
 import numpy as np
 
 from ._grown_on import check_grown_on
+
+
+def has_bags(model: Any) -> bool:
+    """Whether the trees of a model of scikit-learn, fitted or not, leave instances out of what they are grown on."""
+    return hasattr(type(model), "estimators_samples_") and (
+        bool(getattr(model, "bootstrap", True)) or getattr(model, "max_samples", None) not in (None, 1.0)
+    )
 
 
 def oob_mask(model, n: int, *, X=None, y=None, sample_weight=None) -> np.ndarray:
@@ -52,7 +61,7 @@ def oob_mask(model, n: int, *, X=None, y=None, sample_weight=None) -> np.ndarray
         check_is_fitted(model)
     except NotFittedError as error:
         raise ValueError(f"model ({name}) is not fitted; call model.fit(X, y) first.") from error
-    if not getattr(model, "bootstrap", True) and getattr(model, "max_samples", None) in (None, 1.0):
+    if not has_bags(model):
         raise ValueError(
             f"model ({name}) was fitted with bootstrap=False: every tree has seen every instance. "
             'Fit with bootstrap=True, or count on other instances (counts="calibration").'

@@ -98,6 +98,7 @@ def recount(
         "count_table": table,
         "code": code,
         "fork_counts": fork_counts,
+        "further": {},
         "prior": jnp.asarray(total / total.sum(), dtype),
         "n_samples": jnp.asarray(total.sum(), dtype),
     }

@@ -6,12 +6,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from jaxunc.combiners import Answer, Fold, LearnedPool
-from jaxunc.counting import both_counts, oob_mask
-from jaxunc.counting._kinds import counted_forest
-from jaxunc.interop import from_sklearn
-from jaxunc.learning import fit_combiner, honest_rows
-from jaxunc.learning._honest import FEW_TREES
-from jaxunc.routing import BoundForest, bind
+from jaxunc.counting._out_of_bag import has_bags
+from jaxunc.forest import Forest
+from jaxunc.learning import fit_combiner
+from jaxunc.learning._honest import FEW_TREES, rows_of
+from jaxunc.routing import BoundForest
 from jaxunc.stopping import Settled, predict_until_settled
 from jaxunc.stopping._leader import Criterion, Population
 
@@ -56,7 +55,8 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
     estimator_
         The fitted scikit-learn forest.
     forest_
-        The `Forest` with the counts that were asked for.
+        The `Forest` with the counts that were asked for; a learned rule's out-of-bag counts are among its
+        ``countings``. ``jaxunc.bind(model.forest_, model.combiner_)`` answers as the model does.
     combiner_
         The rule.
     learned_
@@ -167,11 +167,10 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
     def _default_name(self, X, y, sample_weight) -> str:
         """Whether there is something to learn from, without growing more forests for it."""
         model = self._model()[0]
-        bags = getattr(model, "bootstrap", False) and hasattr(type(model), "estimators_samples_")
         if self.combiner_options:
             raise ValueError("combiner_options need a rule: name one by combiner, such as combiner='evidence'.")
         enough = X is not None and self.counts == "inbag" and n_trees_of(model) >= FEW_TREES
-        return "learned" if bags and enough and sample_weight is None else "mixture"
+        return "learned" if has_bags(model) and enough and sample_weight is None else "mixture"
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -201,24 +200,20 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
                 "fitted on, or others with counts='calibration'."
             )
 
-    def _bind_rule(self, X, y, sample_weight) -> tuple[Any, BoundForest]:
+    def _bind_rule(self, grown: Forest, X, y, sample_weight) -> tuple[Any, BoundForest]:
         if not self._learns():
-            return super()._bind_rule(X, y, sample_weight)
-        model, wide = self.estimator_, None
+            return super()._bind_rule(grown, X, y, sample_weight)
+        model = self.estimator_
         if self.counts == "calibration":
-            self.forest_ = from_sklearn(model)
             own = not self._model()[1]  # then `fit` has held these rows out
-            rows = honest_rows(model, X, y, source="calibration", sample_weight=sample_weight, allow_leaks=own)
+            rows = rows_of(model, grown, X, y, source="calibration", sample_weight=sample_weight, allow_leaks=own)
         else:
-            bags = getattr(model, "bootstrap", False) and hasattr(type(model), "estimators_samples_")
-            rows = honest_rows(model, X, y, counts="both" if bags else "inbag", sample_weight=sample_weight)
-            if bags:
-                mask = oob_mask(model, len(y)) if rows.source == "oob" else None  # honest rows are checked already
-                out_of_bag = counted_forest(self.forest_, model, "oob", X, y, sample_weight, mask=mask).forest
-                wide = both_counts(self.forest_, out_of_bag)
-        self.learned_ = fit_combiner(LearnedPool(rows.prior, both=wide is not None), rows)
-        rule = self.learned_.combiner
-        return rule, bind(self.forest_ if wide is None else wide, rule)
+            rows = rows_of(
+                model, grown, X, y, counts="both" if has_bags(model) else "inbag", sample_weight=sample_weight
+            )
+        self.forest_ = rows.forest
+        self.learned_ = fit_combiner(LearnedPool(rows.prior, reads=rows.countings), rows)
+        return self.learned_.combiner, rows.bind(self.learned_.combiner)
 
     def _make_rule(self, prior, *, n_samples, n_trees: int) -> Fold:
         if self._learns():

@@ -82,7 +82,7 @@ class CountedForest:
         self.forest_, mask, weights = counted_forest(grown, self.estimator_, self.counts, *counted_on)
         self._warn_of_counts()
         self._check_prior()
-        self.combiner_, self._bound = self._bind_rule(*counted_on)
+        self.combiner_, self._bound = self._bind_rule(grown, *counted_on)
         if mask is not None:
             self._score_own_sample(*counted_on[:2], weights, mask)
         return self
@@ -163,8 +163,8 @@ class CountedForest:
     def _warn_of_counts(self) -> None:
         warn_of_pure_leaves(self.forest_, self.counts)
 
-    def _bind_rule(self, X, y, sample_weight) -> tuple[Any, BoundForest]:
-        """The rule, and the forest bound to it."""
+    def _bind_rule(self, grown: Forest, X, y, sample_weight) -> tuple[Any, BoundForest]:
+        """The rule, and the forest bound to it; ``grown`` has the counts of the sample that grew it."""
         forest = self.forest_
         rule = self._make_rule(forest.prior, n_samples=forest.n_samples, n_trees=forest.n_trees)
         return rule, bind(forest, rule)

@@ -9,6 +9,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jaxunc.combiners import Fold, rule_by_name
+from jaxunc.forest import OWN
 from jaxunc.growing._greedy_trees import checked_limits
 from jaxunc.growing._presorted import Presorted, as_queries, presort
 from jaxunc.tables._fit import holds_numbers
@@ -139,9 +140,9 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
             return None
         k, prior = len(classes), np.unique(y, return_counts=True)[1] / len(y)
         rule = rule_by_name(self.combiner, prior=prior, n_samples=len(y))
-        if rule.count_kinds > 1:
+        if rule.countings != (OWN,):
             raise ValueError(
-                f"combiner {type(rule).__name__} reads in-bag and out-of-bag counts; here leaves have one."
+                f"combiner {type(rule).__name__} reads the counts {rule.countings}; here leaves have their own alone."
             )
         advice = "ask it of the leaves instead: rule.answer(model.leaf_counts(X))."
         if check_class_scores(rule, k, k, advice).probability is None:

@@ -1,6 +1,7 @@
 """Trees and forests as padded arrays, and what must hold of them."""
 
 from ._assemble import TreeNodes, assemble
+from ._counting import OWN, Counting
 from ._forest import Forest
 from ._forks import MODES
 from ._trees import Forks, Trees
@@ -8,6 +9,8 @@ from ._validity import check_forest, check_trees, validity
 
 __all__ = [
     "MODES",
+    "OWN",
+    "Counting",
     "Forest",
     "Forks",
     "TreeNodes",

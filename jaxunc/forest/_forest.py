@@ -1,8 +1,11 @@
 """A forest: trees, and the class counts of their leaves."""
 
 import dataclasses
+from functools import reduce
+from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int32, Num
@@ -10,6 +13,7 @@ from jaxtyping import Array, Float, Int32, Num
 from jaxunc._checks import check_counts, check_numbers, check_one_of, is_concrete, note_begin
 from jaxunc._numerics import as_counts, counts_dtype
 
+from ._counting import OWN, Counting, side_by_side
 from ._distinct import padded_table
 from ._forks import MODES, counts_of_forks
 from ._trees import Trees
@@ -23,13 +27,16 @@ class Forest(eqx.Module):
     vector, of which a grown-out forest with 130 000 leaves has about a thousand.
 
     Empty leaves own no counts: what an instance in one is given is said by ``empty_leaves`` (`with_empty_leaves`).
+
+    Beside these, its *own* counts, a forest may hold further ones of other instances by name (`with_counting`), such
+    as those out of bag. A rule says by `Fold.countings` which it reads.
     """
 
     trees: Trees
     """The structure."""
     count_table: Num[Array, "distinct columns"]
-    """The distinct class counts of the leaves, a column per class (of both counts two): integers as int32, others as
-    floats."""
+    """The distinct class counts of the leaves, a column per class (for each counting, of those that `reading` puts side
+    by side): integers as int32, others as floats."""
     code: Int32[Array, "trees nodes"]
     """Row of ``count_table`` for each node."""
     prior: Float[Array, "classes"]
@@ -43,6 +50,8 @@ class Forest(eqx.Module):
     rows; None where they are the sums of the leaves below, and nothing reads them."""
     empty_leaves: str = eqx.field(static=True, default="sum")
     """What an instance in an empty leaf is given: see `with_empty_leaves`."""
+    further: dict[str, Counting] = eqx.field(default_factory=dict)
+    """Further counts of the same leaves, by name."""
 
     def __check_init__(self):
         note_begin()  # its arrays lie on a device
@@ -63,9 +72,9 @@ class Forest(eqx.Module):
         return len(self.class_labels)
 
     @property
-    def count_kinds(self) -> int:
-        """How many kinds of counts a leaf has: 1, or 2 in a forest of `jaxunc.counting.both_counts`."""
-        return self.count_table.shape[1] // len(self.class_labels)
+    def countings(self) -> tuple[str, ...]:
+        """The names of the counts that a leaf has: ``"own"``, and those of further ones."""
+        return (OWN, *self.further)
 
     @property
     def n_features(self) -> int:
@@ -84,13 +93,13 @@ class Forest(eqx.Module):
 
     @property
     def counts(self) -> Num[Array, "trees nodes columns"]:
-        """Class counts of the leaves; zeros in inner and padding nodes, and in empty leaves that are followed."""
+        """The leaves' own class counts; zeros in inner and padding nodes, and in empty leaves that are followed."""
         table, code = self.leaf_rows()
         counts = table[code]
         return jnp.where(self.trees.is_leaf[..., None], counts, jnp.zeros_like(counts))
 
     def leaf_rows(self) -> tuple[Num[Array, "rows columns"], Int32[Array, "trees nodes"]]:
-        """The count vectors that leaves may have, and the row of each leaf among them: what rules lift.
+        """The own count vectors that leaves may have, and the row of each leaf among them: what rules lift.
 
         Of empty leaves the row is that of their multi-way test in the mode "parent", else of no counts.
         """
@@ -101,8 +110,8 @@ class Forest(eqx.Module):
         fork = self.trees.fork
         return table, jnp.where(fork >= 0, len(self.count_table) + fork, self.code)
 
-    def with_counts(self, counts: Num[Array | np.ndarray, "trees nodes columns"]) -> "Forest":
-        """The same trees with other class counts, differentiable in them.
+    def with_counts(self, counts: Num[Array | np.ndarray, "trees nodes classes"]) -> "Forest":
+        """The same trees with other class counts of their own, differentiable in them.
 
         Parameters
         ----------
@@ -139,6 +148,64 @@ class Forest(eqx.Module):
         counts = self.count_table[self.code]
         sums = counts_of_forks(self.trees, np.asarray(counts) if is_concrete(counts) else counts)
         return dataclasses.replace(self, fork_counts=padded_table(sums) if isinstance(sums, np.ndarray) else sums)
+
+    def with_counting(self, name: str, counted: "Forest") -> "Forest":
+        """The same forest with further counts of its leaves, for rules that read several.
+
+        Parameters
+        ----------
+        name
+            What the counts are called: rules ask for them by it. `LearnedPool` reads ``"oob"`` beside the own ones.
+        counted
+            The same trees, whose own counts are taken:
+            ``recount(forest, X, y, tree_mask=oob_mask(model, len(y), X=X, y=y))``.
+
+        Raises
+        ------
+        TypeError
+            If ``counted`` is no forest, or the name no string.
+        ValueError
+            If the name is ``"own"`` or empty, the trees are not the same, or labels or empty leaves' modes differ.
+        """
+        if not isinstance(name, str):
+            raise TypeError(f"name={name!r:.60} must be a string, such as 'oob'.")
+        if not name or name == OWN:
+            raise ValueError(f"name={name!r} is not free: the forest's own counts are {OWN!r}. Take another.")
+        if not isinstance(counted, Forest):
+            raise TypeError(f"counted is a {type(counted).__name__}; pass a Forest, such as recount(forest, X, y).")
+        if self.class_labels != counted.class_labels:
+            raise ValueError(f"the forests' labels differ: {self.class_labels} and {counted.class_labels}.")
+        if not _same(self.trees, counted.trees) or self.empty_leaves != counted.empty_leaves:
+            raise ValueError("the forests are not of the same trees; pass a forest and its recount.")
+        return dataclasses.replace(self, further={**self.further, name: counted._own()})
+
+    def of_counting(self, name: str) -> "Forest":
+        """The same trees with the counts of that name as their own, and no further ones. Raises a ValueError without
+        such counts."""
+        return self.reading((name,))
+
+    def reading(self, names: tuple[str, ...]) -> "Forest":
+        """The same trees whose counts are those of these names, side by side in the columns of ``count_table``.
+
+        For what looks up leaves, and hands their columns to a rule. Traceable.
+
+        Raises a ValueError if there are no counts of such a name.
+        """
+        if names == (OWN,) and not self.further:
+            return self
+        if missing := [name for name in names if name not in self.countings]:
+            raise ValueError(
+                f"counts {missing[0]!r} are asked of a forest that has {', '.join(map(repr, self.countings))}: add "
+                f"them by forest.with_counting({missing[0]!r}, recount(forest, X, y, tree_mask=...))."
+            )
+        read = reduce(side_by_side, [self._own() if name == OWN else self.further[name] for name in names])
+        forest = dataclasses.replace(
+            self, count_table=read.count_table, code=read.code, fork_counts=read.fork_counts, further={}
+        )
+        return forest._with_counts_of_forks()
+
+    def _own(self) -> Counting:
+        return Counting(self.count_table, self.code, self.fork_counts)
 
     def with_prior(self, prior) -> "Forest":
         """The same forest with other prior class probabilities, for rules that read ``forest.prior``."""
@@ -184,5 +251,11 @@ class Forest(eqx.Module):
     def __repr__(self) -> str:
         return (
             f"Forest(n_trees={self.n_trees}, n_nodes={self.n_nodes}, n_classes={self.n_classes}, "
-            f"n_features={self.n_features}, distinct leaves={self.count_table.shape[0]})"
+            f"n_features={self.n_features}, distinct leaves={self.count_table.shape[0]}"
+            + (f", countings={self.countings})" if self.further else ")")
         )
+
+
+def _same(first: Any, second: Any) -> bool:
+    a, b = jax.tree.leaves(first), jax.tree.leaves(second)
+    return first is second or (len(a) == len(b) and all(map(np.array_equal, a, b)))

@@ -96,12 +96,17 @@ def _reach(nodes: _Nodes) -> Any:
 
 
 def _codes_in_range(forest: Forest, xp: Any) -> Any:
-    code = xp.asarray(forest.code)
-    return ((code >= 0) & (code < forest.count_table.shape[0])).all()
+    codes = [(xp.asarray(one.code), one.count_table.shape[0]) for one in (forest, *forest.further.values())]
+    return xp.stack([((code >= 0) & (code < number)).all() for code, number in codes]).all()
 
 
 def _counts_admissible(forest: Forest, xp: Any) -> Any:
-    tables = [forest.count_table, *([] if forest.fork_counts is None else [forest.fork_counts])]
+    tables = [
+        table
+        for one in (forest, *forest.further.values())
+        for table in (one.count_table, one.fork_counts)
+        if table is not None
+    ]
     holds = [(xp.isfinite(table) & (table >= 0)).all() for table in map(xp.asarray, tables)]
     size = xp.asarray(forest.n_samples)
     return xp.stack([*holds, xp.isfinite(size) & (size >= 0)]).all()
@@ -167,30 +172,37 @@ def check_forest(forest: Forest) -> Forest:
     check_is_forest(forest)
     trees = forest.trees
     names = ("feature", "threshold", "child", "missing_right")
-    _check_shapes({name: getattr(trees, name) for name in names} | {"code": forest.code})
+    _check_shapes({name: getattr(trees, name) for name in names} | _codes(forest))
     _check_classes(forest)
     _raise_if_broken(forest, "forest", _OF_TREES | _OF_COUNTS)
     if not _forks_are_whole(trees):
         raise ValueError(f"the arrays make no valid forest: {_FORKS}.")
     n_forks = 0 if trees.forks is None else trees.forks.number
-    if forest.fork_counts is not None and len(forest.fork_counts) < n_forks:
-        raise ValueError(
-            f"fork_counts has {len(forest.fork_counts)} rows for {n_forks} multi-way tests; one is needed each."
-        )
+    for one in (forest, *forest.further.values()):
+        if one.fork_counts is not None and len(one.fork_counts) < n_forks:
+            raise ValueError(
+                f"fork_counts has {len(one.fork_counts)} rows for {n_forks} multi-way tests; one is needed each."
+            )
     return forest
 
 
+def _codes(forest: Forest) -> dict[str, Array]:
+    return {"code": forest.code} | {f"further[{name!r}].code": one.code for name, one in forest.further.items()}
+
+
 def _check_classes(forest: Forest) -> None:
-    """As many columns as there are classes, once or twice, and a way with empty leaves that exists."""
+    """As many columns as there are classes, and a way with empty leaves that exists."""
     number = len(forest.class_labels)
     shapes = {"count_table": np.shape(forest.count_table), "prior": np.shape(forest.prior)}
-    if forest.fork_counts is not None:
-        shapes["fork_counts"] = np.shape(forest.fork_counts)
+    tables = {"fork_counts": forest.fork_counts}
+    for name, one in forest.further.items():
+        tables |= {f"further[{name!r}].count_table": one.count_table, f"further[{name!r}].fork_counts": one.fork_counts}
+    shapes |= {name: np.shape(table) for name, table in tables.items() if table is not None}
     columns = {shape[1] if len(shape) == 2 else -1 for name, shape in shapes.items() if name != "prior"}
-    if shapes["prior"] != (number,) or len(columns) != 1 or columns.pop() not in (number, 2 * number):
+    if shapes["prior"] != (number,) or len(columns) != 1 or columns.pop() != number:
         raise ValueError(
             f"the forest has {number} class labels, but its arrays have shapes {shapes}; expected a column of counts "
-            "for each class (of both counts two), and one prior probability."
+            "for each class, and one prior probability."
         )
     check_one_of("empty_leaves", forest.empty_leaves, MODES)
 

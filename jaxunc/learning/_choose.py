@@ -59,7 +59,7 @@ def choose_combiner(
         which the one that learns best counts, in each part of the cross-validation anew. Rules without anything to
         learn cannot be among them.
     rows
-        Honest rows. In rows of both counts rules of one kind read the in-bag ones.
+        Honest rows.
     loss
         As for `fit_combiner`.
     n_folds
@@ -133,7 +133,7 @@ def guarded(rows: HonestRows) -> dict[str, tuple[Fold, ...]]:
     one = jnp.ones(n_classes)
     kinds = [(one[0], False), (one, False)] + [(one, True)] * (n_classes > 2)
     return {
-        "pool": (LearnedPool(prior, both=rows.count_kinds == 2),),
+        "pool": (LearnedPool(prior, reads=rows.countings),),
         "calibrated mean": tuple(
             Calibrated(Mean(), scale=scale, bias=0 * one, clip=clip, one_vs_rest=one_vs_rest)
             for scale, one_vs_rest in kinds

@@ -6,11 +6,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._checks import as_weights, check_one_of, warn
+from jaxunc.counting._out_of_bag import has_bags
 from jaxunc.forest import Forest
+from jaxunc.interop import from_sklearn
 from jaxunc.tables._labels import class_positions
 
 from ._rows import HonestRows, Routed, histograms
-from ._sources import Data, Seen, calibration, cross_fitted, has_bags, left_out, out_of_bag
+from ._sources import Data, Seen, calibration, cross_fitted, left_out, out_of_bag
 
 Source = Literal["auto", "oob", "cross_fit", "calibration", "leave_one_out"]
 FEW_TREES = 50
@@ -113,12 +115,44 @@ def honest_rows(
         )
     check_one_of("source", source, get_args(Source))
     check_one_of("counts", counts, ("inbag", "both"))
+    return rows_of(
+        model,
+        model if isinstance(model, Forest) else from_sklearn(model),
+        X,
+        y,
+        source=source,
+        counts=counts,
+        sample_weight=sample_weight,
+        tree_mask=tree_mask,
+        n_folds=n_folds,
+        max_rows=max_rows,
+        random_state=random_state,
+        allow_leaks=allow_leaks,
+    )
+
+
+def rows_of(
+    model,
+    forest: Forest,
+    X,
+    y,
+    *,
+    source: Source = "auto",
+    counts: Literal["inbag", "both"] = "inbag",
+    sample_weight=None,
+    tree_mask=None,
+    n_folds: int = 5,
+    max_rows: int = 100_000,
+    random_state=0,
+    allow_leaks: bool = False,
+) -> HonestRows:
+    """`honest_rows` where the model is imported already."""
     if max_rows < 1 or n_folds < 2:
         raise ValueError(f"max_rows={max_rows} must be at least 1 and n_folds={n_folds} at least 2.")
     source = _source(model, source)
     if tree_mask is not None and source != "leave_one_out":
         raise ValueError(f"tree_mask says which rows a forest counts; source={source!r} needs none.")
-    labels = model.class_labels if isinstance(model, Forest) else tuple(np.asarray(model.classes_).tolist())
+    labels = forest.class_labels
     position = class_positions(labels, y)
     if len(X) != len(position):
         raise ValueError(f"y has {len(position)} labels for {len(X)} rows; pass one label per row.")
@@ -131,17 +165,17 @@ def honest_rows(
         rows = np.sort(np.random.default_rng(random_state).permutation(len(rows))[:max_rows])
     data = Data(X, np.asarray(y), position, weight, sample_weight is not None, rows)
     if source == "cross_fit":
-        seen = cross_fitted(model, data, counts, n_folds, random_state)
+        seen = cross_fitted(model, forest, data, counts, n_folds, random_state)
     elif source == "oob":
-        seen = out_of_bag(model, data, counts)
+        seen = out_of_bag(model, forest, data, counts)
     elif source == "calibration":
-        seen = calibration(model, data, counts, allow_leaks)
+        seen = calibration(model, forest, data, counts, allow_leaks)
     else:
         seen = left_out(model, data, counts, tree_mask)
-    return _made(seen, source, 2 if counts == "both" else 1, position[rows], weight[rows])
+    return _made(seen, source, position[rows], weight[rows])
 
 
-def _made(seen: Seen, source: str, count_kinds: int, y: np.ndarray, weight: np.ndarray) -> HonestRows:
+def _made(seen: Seen, source: str, y: np.ndarray, weight: np.ndarray) -> HonestRows:
     """Rows that see a tree at least, as histograms, padded."""
     code, mask, X = seen.code, seen.mask, seen.X
     if mask is not None and not (kept := np.any(mask, axis=1)).all():
@@ -161,9 +195,10 @@ def _made(seen: Seen, source: str, count_kinds: int, y: np.ndarray, weight: np.n
         n=len(y),
         n_trees=forest.n_trees,
         class_labels=forest.class_labels,
-        count_kinds=count_kinds,
+        countings=seen.countings,
         source=source,
         prior=np.asarray(forest.prior, float),
+        forest=forest,
         routed=routed,
     )
 

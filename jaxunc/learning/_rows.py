@@ -12,11 +12,11 @@ from jaxtyping import Array, Bool, Float, Int32, Num, PyTree
 from jaxunc._checks import as_weights
 from jaxunc._numerics import TwoFloat, float_dtype
 from jaxunc.combiners import Calibrated, Fold
-from jaxunc.combiners._lift import check_tree_fields, has_tree_fields, lift_tree
+from jaxunc.combiners._lift import check_tree_fields, columns_of, has_tree_fields, lift_tree
 from jaxunc.combiners._merge import Merging
 from jaxunc.forest import Forest
 from jaxunc.forest._distinct import bucket, narrowest_counts
-from jaxunc.routing import fold, leaf_table
+from jaxunc.routing import BoundForest, bind, fold, leaf_table
 
 from ._domains import parameters_of
 
@@ -123,36 +123,37 @@ class HonestRows:
     n: int
     n_trees: int
     class_labels: tuple
-    count_kinds: int
+    countings: tuple[str, ...]
+    """The names of the counts that the histograms hold, side by side."""
     source: str
     """How the rows were made: see `honest_rows`."""
     prior: np.ndarray
     """Class frequencies of the sample that the forest was grown on."""
+    forest: Forest
+    """The forest that what is learned is for, with all these counts."""
     routed: Routed | None = None
     """The same rows, for rules with numbers per tree; None where the rows come from several forests."""
 
     def data_for(self, rule: Fold) -> Histograms | Routed | Merged:
         """What the rule is learned from: histograms, or rows to be routed if it has numbers per tree.
 
-        In rows of both counts, rules of one kind read the in-bag ones.
-
         Raises a ValueError if these rows cannot serve the rule.
         """
-        if rule.count_kinds > self.count_kinds:
+        if not set(rule.countings) <= set(self.countings):
             raise ValueError(
-                f"{type(rule).__name__} reads both counts, these rows have one kind: make them by "
-                "honest_rows(..., counts='both')."
+                f"{type(rule).__name__} reads the counts {rule.countings}, these rows hold {self.countings}: make them "
+                "by honest_rows(..., counts='both')."
             )
         if isinstance(rule, Calibrated) and not any(parameters_of(rule.rule)) and not has_tree_fields(rule.rule):
             return Merged(_merged(rule.rule, self.data_for(rule.rule), float(self.n_trees)))
         if not has_tree_fields(rule):
-            table = self.histograms.count_table[:, : len(self.class_labels) * rule.count_kinds]
+            table = columns_of(self.histograms.count_table, self.countings, rule.countings)
             return self.histograms._replace(count_table=table)
         if self.routed is None:
             raise ValueError(
                 f"{type(rule).__name__} has numbers per tree, which need rows that are routed through one forest: "
                 "honest_rows(..., source='oob' or 'calibration', counts='inbag'). "
-                f"These are of source={self.source!r} and {self.count_kinds} kind(s) of counts."
+                f"These are of source={self.source!r} with the counts {self.countings}."
             )
         check_tree_fields(rule, self.n_trees)
         return self.routed
@@ -161,6 +162,10 @@ class HonestRows:
         """What the rule answers for each row: arrays ``[rows ...]`` on the host."""
         answer = _answers(rule, self.data_for(rule), float(self.n_trees))
         return jax.tree.map(lambda part: np.asarray(part)[: self.n], answer)
+
+    def bind(self, rule: Fold, *, threads: int | None = None) -> BoundForest:
+        """The forest, which holds the counts that the rule was learned on, bound to it; as `jaxunc.bind`."""
+        return bind(self.forest, rule, threads=threads)
 
     def with_weight(self, weight) -> "HonestRows":
         """The same rows, weighing otherwise (0 leaves a row out).

@@ -4,9 +4,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxunc.counting import both_counts, oob_mask, recount
+from jaxunc.counting import oob_mask, recount
 from jaxunc.counting._kinds import counted_forest
-from jaxunc.forest import Forest
+from jaxunc.counting._out_of_bag import has_bags
+from jaxunc.forest import OWN, Forest
 from jaxunc.forest._distinct import distinct_rows
 from jaxunc.interop import from_sklearn
 from jaxunc.routing import leaf_index
@@ -14,6 +15,9 @@ from jaxunc.routing._mask import as_mask
 from jaxunc.tables import as_instances
 
 from ._known_rows import Given, how_known
+
+BOTH = (OWN, "oob")
+"""The counts of the sample that grew the trees, and those out of bag."""
 
 
 class Data(NamedTuple):
@@ -38,6 +42,8 @@ class Seen(NamedTuple):
     """What rows see of a forest: their trees' count vectors, as rows of a table."""
 
     forest: Forest
+    countings: tuple[str, ...]
+    """The names of the counts that the table holds, side by side."""
     table: np.ndarray
     code: np.ndarray
     """``[rows trees]``"""
@@ -47,25 +53,18 @@ class Seen(NamedTuple):
     """The rows themselves, where routing them through the forest again leads to the same."""
 
 
-def has_bags(model) -> bool:
-    return hasattr(type(model), "estimators_samples_") and (
-        bool(getattr(model, "bootstrap", True)) or getattr(model, "max_samples", None) not in (None, 1.0)
-    )
-
-
-def out_of_bag(model: Any, data: Data, counts: str) -> Seen:
+def out_of_bag(model: Any, forest: Forest, data: Data, counts: str) -> Seen:
     """Each row through the trees that were grown without it."""
-    forest = from_sklearn(model)
     mask = oob_mask(model, len(data.y), X=data.X, y=data.y, sample_weight=data.weights)
     own_mask = mask[data.rows]
     if counts == "inbag":
-        return Seen(forest, *_codes(forest, _leaves(forest, data)), own_mask, _values(forest, data))
+        return Seen(forest, (OWN,), *_codes(forest, _leaves(forest, data)), own_mask, _values(forest, data))
     every = _leaves(forest, data._replace(rows=np.arange(len(data.y))))
     counted = counted_forest(forest, model, "oob", data.X, data.y, data.weights, mask=mask, leaves=every)
     leaves = every if len(data.rows) == len(every) else every[data.rows]
-    both = both_counts(forest, counted.forest)
+    forest = forest.with_counting("oob", counted.forest)
     weight = None if counted.sample_weight is None else np.asarray(counted.sample_weight)[data.rows]
-    seen = Seen(both, *_codes(both, leaves), own_mask)
+    seen = Seen(forest, BOTH, *_codes(forest.reading(BOTH), leaves), own_mask)
     return _without_own(seen, data.position[data.rows], weight, forest.n_classes)
 
 
@@ -78,7 +77,7 @@ def left_out(forest: Forest, data: Data, counts: str, tree_mask) -> Seen:
     mask = None if mask is None else np.asarray(mask)[data.rows]
     if (np.asarray(forest.trees.feature) < 0)[np.arange(forest.n_trees), leaves].any():
         raise ValueError("the forest does not count these rows: some end in empty leaves. Call recount(forest, X, y).")
-    seen, own = Seen(forest, *_codes(forest, leaves), mask), data.position[data.rows]
+    seen, own = Seen(forest, (OWN,), *_codes(forest, leaves), mask), data.position[data.rows]
     sizes, least = seen.table[seen.code, own[:, None]], data.weight[data.rows][:, None]
     if np.any((sizes < least * (1 - 1e-6)) & (True if mask is None else mask)):
         raise ValueError(
@@ -88,16 +87,11 @@ def left_out(forest: Forest, data: Data, counts: str, tree_mask) -> Seen:
     return _without_own(seen, own, data.weight[data.rows] if data.weighted else None, 0)
 
 
-def calibration(model: Any, data: Data, counts: str, allow_leaks: bool) -> Seen:
+def calibration(model: Any, forest: Forest, data: Data, counts: str, allow_leaks: bool) -> Seen:
     """Rows that the forest was not grown on, through all trees."""
-    forest = model if isinstance(model, Forest) else from_sklearn(model)
-    if counts != ("both" if forest.count_kinds == 2 else "inbag"):
-        raise ValueError(
-            f"counts={counts!r}, but the forest given holds {forest.count_kinds} kind(s) of counts; for both pass "
-            "jaxunc.counting.both_counts(forest, its out-of-bag recount)."
-        )
+    countings = BOTH if counts == "both" else (OWN,)
     leaves = _leaves(forest, data)
-    table, code = _codes(forest, leaves)
+    table, code = _codes(forest.reading(countings), leaves)
     if not allow_leaks and (reason := _how_known(model, forest, data, table, code, leaves)):
         raise ValueError(
             f"these rows are the sample that the forest was grown on, or hold many of its rows: {reason}. Its leaves "
@@ -105,10 +99,10 @@ def calibration(model: Any, data: Data, counts: str, allow_leaks: bool) -> Seen:
             "were held out; or source='oob' or 'cross_fit', with the whole sample in its order. (allow_leaks=True "
             "learns from these rows nevertheless.)"
         )
-    return Seen(forest, table, code, X=_values(forest, data) if forest.count_kinds == 1 else None)
+    return Seen(forest, countings, table, code, X=_values(forest, data) if countings == (OWN,) else None)
 
 
-def cross_fitted(model: Any, data: Data, counts: str, n_folds: int, random_state) -> Seen:
+def cross_fitted(model: Any, forest: Forest, data: Data, counts: str, n_folds: int, random_state) -> Seen:
     """Each row through a forest like the model that is grown on the other folds."""
     from sklearn.base import clone
     from sklearn.model_selection import KFold, StratifiedKFold
@@ -119,7 +113,7 @@ def cross_fitted(model: Any, data: Data, counts: str, n_folds: int, random_state
         )
     if len(data.y) < n_folds:
         raise ValueError(f"{len(data.y)} rows do not make {n_folds} folds.")
-    forest, X = from_sklearn(model), _by_rows(data.X)
+    X, countings = _by_rows(data.X), BOTH if counts == "both" else (OWN,)
     smallest = np.bincount(data.position).min()
     folds: Any = (StratifiedKFold if smallest >= n_folds else KFold)(n_folds, shuffle=True, random_state=random_state)
     tables, codes, start = [], np.zeros((len(data.y), forest.n_trees), np.int64), 0
@@ -134,13 +128,17 @@ def cross_fitted(model: Any, data: Data, counts: str, n_folds: int, random_state
             raise ValueError("a class is in one fold alone; pass more rows of it, or fewer folds (n_folds).")
         if counts == "both":
             counted = counted_forest(other, again, "oob", X(inside), data.y[inside], weights)
-            other = both_counts(other, counted.forest)
-        table, code = _codes(other, _leaves(other, data._replace(X=X(held_out), rows=np.arange(len(held_out)))))
+            other = other.with_counting("oob", counted.forest)
+        leaves = _leaves(other, data._replace(X=X(held_out), rows=np.arange(len(held_out))))
+        table, code = _codes(other.reading(countings), leaves)
         codes[held_out] = code + start
         tables.append(table)
         start += len(table)
     rows, place = distinct_rows(np.concatenate(tables))
-    return Seen(forest, rows, np.asarray(place)[codes[data.rows]])
+    if counts == "both":
+        counted = counted_forest(forest, model, "oob", data.X, data.y, data.weights)
+        forest = forest.with_counting("oob", counted.forest)
+    return Seen(forest, countings, rows, np.asarray(place)[codes[data.rows]])
 
 
 def _by_rows(X):
@@ -200,7 +198,7 @@ def _without_own(seen: Seen, own: np.ndarray, weight: np.ndarray | None, first: 
 def _how_known(model: Any, forest: Forest, data: Data, table, code, leaves) -> str | None:
     """Why the forest seems to have been grown on these rows; None if nothing says so."""
     own = table[code, data.position[data.rows][:, None]]
-    if forest.count_kinds == 1:
+    if not forest.further:
         again = recount(forest, data.X, data.y, sample_weight=data.weights)
         if np.allclose(np.asarray(again.counts), np.asarray(forest.counts), rtol=1e-6):
             return "they give the leaves just their counts"

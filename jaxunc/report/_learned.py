@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.isotonic import IsotonicRegression
 
 from jaxunc.combiners import Answer, LearnedPool, Mean
-from jaxunc.counting import both_counts, oob_mask, recount
+from jaxunc.counting._out_of_bag import has_bags
 from jaxunc.forest import Forest
 from jaxunc.learning import HonestRows, fit_combiner, guarded, honest_rows
 from jaxunc.routing import bind
@@ -29,34 +29,29 @@ def learn(names: Sequence[str], model: Any, forest: Forest, X: np.ndarray, y: np
         return {}
     if np.bincount(y, minlength=forest.n_classes).min() < N_FOLDS:
         return dict.fromkeys(names, bind(forest, Mean()).answer)
-    bags = hasattr(type(model), "estimators_samples_") and model.bootstrap
-    rows = honest_rows(model, X, y, counts="both" if bags else "inbag", n_folds=N_FOLDS)
-    wide = forest
-    if bags:
-        wide = both_counts(forest, recount(forest, X, y, tree_mask=oob_mask(model, len(y))))
+    rows = honest_rows(model, X, y, counts="both" if has_bags(model) else "inbag", n_folds=N_FOLDS)
     makers = {"learned": _pool, "calibrated": _calibrated, "isotonic": _isotonic}
-    return {name: makers[name](rows, wide if name == "learned" else forest) for name in names}
+    return {name: makers[name](rows) for name in names}
 
 
-def _pool(rows: HonestRows, forest: Forest) -> Answers:
-    rule = fit_combiner(LearnedPool(rows.prior, both=forest.count_kinds == 2), rows).combiner
-    return bind(forest, rule).answer
+def _pool(rows: HonestRows) -> Answers:
+    return rows.bind(fit_combiner(LearnedPool(rows.prior, reads=rows.countings), rows).combiner).answer
 
 
-def _calibrated(rows: HonestRows, forest: Forest) -> Answers:
+def _calibrated(rows: HonestRows) -> Answers:
     """The one with the least loss out of bag."""
     fits = [fit_combiner(rule, rows) for rule in guarded(rows)["calibrated mean"]]
-    return bind(forest, min(fits, key=lambda fitted: fitted.loss).combiner).answer
+    return rows.bind(min(fits, key=lambda fitted: fitted.loss).combiner).answer
 
 
-def _isotonic(rows: HonestRows, forest: Forest) -> Answers:
+def _isotonic(rows: HonestRows) -> Answers:
     """Each class against the rest, clipped to 1/(n + 2), where isotonic regression is sure of itself."""
     own, y, least = rows.answer(Mean()).probability, np.asarray(rows.y)[: rows.n], 1 / (rows.n + 2)
     fits: list[Any] = [
         IsotonicRegression(out_of_bounds="clip").fit(own[:, c], y == c)
         for c in range(1 if own.shape[1] == 2 else 0, own.shape[1])
     ]
-    mean = bind(forest, Mean())
+    mean = rows.bind(Mean())
 
     def answer(X: np.ndarray) -> Answer:
         given = np.asarray(mean.probability(X))

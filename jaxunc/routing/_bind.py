@@ -17,7 +17,6 @@ from jaxunc.tables._instances import as_instances, as_traceable
 from ._by_rows import ByRows
 from ._drive import cores
 from ._engine import Engine, Traced
-from ._leaf_table import check_kinds
 from ._mask import as_mask
 from ._read_outs import ReadOuts
 from ._streamed import Streamed
@@ -82,7 +81,6 @@ def bind(forest: Forest, combiner: Fold, *, threads: int | None = None, form: Fo
             raise ValueError(f"threads={threads} must be at least 1 (or None for one per core).")
     if form is not None:
         check_one_of("form", form, get_args(Form))
-    check_kinds(forest, combiner)
     return BoundForest(_engine(forest, combiner, form or default_form()), combiner, threads or cores())
 
 

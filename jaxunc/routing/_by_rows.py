@@ -47,6 +47,8 @@ class ByRows(Engine):
     """A forest whose leaves are looked up by their rows."""
 
     forest: Forest
+    read: Forest
+    """The forest with the counts that the rule reads as its own."""
     plan: Plan
     form: Form = eqx.field(static=True)
 
@@ -54,7 +56,7 @@ class ByRows(Engine):
     def of(cls, forest: Forest, combiner: Fold, form: Form) -> "ByRows":
         """Pack; what does not suit the forest is refused here."""
         Traced.of(forest, combiner)
-        return cls(forest, make_plan(forest.trees, missing=True), form)
+        return cls(forest, forest.reading(combiner.countings), make_plan(forest.trees, missing=True), form)
 
     def for_missing(self) -> "ByRows":
         """It takes them as it is."""
@@ -68,7 +70,7 @@ class ByRows(Engine):
         """Stretch by stretch, and in each block by block."""
         values = np.asarray(values)
         size = int(np.clip(ENTRIES // (self.forest.n_trees * self.forest.n_classes), 16, 1024))
-        table, code = (np.asarray(part) for part in self.forest.leaf_rows())
+        table, code = (np.asarray(part) for part in self.read.leaf_rows())
         threads = threads if self.form == "blocks" else 1
 
         def score(stretch: Part) -> PyTree:
@@ -90,10 +92,10 @@ class ByRows(Engine):
     def _route(self, x) -> Routed:
         leaves = np.asarray(planned_leaf_index(self.forest.trees, self.plan, x, self.form))
         if not self.forest.follows_forks:
-            return Routed(leaves, Empty(*[np.zeros(0, np.int64)] * 3), np.zeros((0, self.forest.count_table.shape[1])))
+            return Routed(leaves, Empty(*[np.zeros(0, np.int64)] * 3), np.zeros((0, self.read.count_table.shape[1])))
         empty = empty_pairs(self.forest.trees, leaves)
         summed = self.forest.empty_leaves == "sum"
-        return Routed(leaves, empty, counts_reached(self.forest, self.plan, x, empty) if summed else np.zeros(0))
+        return Routed(leaves, empty, counts_reached(self.read, self.plan, x, empty) if summed else np.zeros(0))
 
     def _sums(self, combiner: Fold, readout: str | None, table, code, routed: dict[Part, Routed]) -> Any:
         """Rows of the count table, and behind them the distinct sums of what empty leaves lead to; then lift."""
@@ -123,7 +125,7 @@ class ByRows(Engine):
             stat = jax.tree.map(np.asarray, leaf_table(self.forest, combiner))
             code = np.arange(code.size, dtype=np.int32).reshape(code.shape)
         else:
-            stat = jax.tree.map(np.asarray, lift_rows(combiner, self.forest.leaf_rows()[0]))
+            stat = jax.tree.map(np.asarray, lift_rows(combiner, self.read.leaf_rows()[0]))
         parts, structure = jax.tree.flatten(stat)
         is_plane = [part.ndim > by_tree for part in parts]  # the others are a number for each tree, or for all
         planes = [p.reshape(-1, *p.shape[1 + by_tree :]) for p, plane in zip(parts, is_plane, strict=True) if plane]

@@ -29,11 +29,11 @@ def leaf_table(forest: Forest, combiner: Fold) -> PyTree:
 
     Computed per distinct count vector, unless fields of the rule differ from tree to tree. For `fold`; differentiable
     in the rule and the forest's counts. Raises a ValueError if the rule does not suit the forest (its number of
-    classes, of trees).
+    classes, of trees, the counts that it reads).
     """
     check_is_rule(combiner)
     check_is_forest(forest)
-    check_kinds(forest, combiner)
+    forest = forest.reading(combiner.countings)
     check_tree_fields(combiner, forest.n_trees)
     # Arrays alone: a forest's labels are no reason to compile again.
     table, code = forest.leaf_rows()
@@ -41,16 +41,6 @@ def leaf_table(forest: Forest, combiner: Fold) -> PyTree:
     if has_tree_fields(combiner) or not is_concrete(combiner, table):
         return _lift_table(combiner, table, code)
     return _spread(lift_rows(combiner, table), code)
-
-
-def check_kinds(forest: Forest, combiner: Fold) -> None:
-    """Raise a ValueError unless the rule reads the kinds of counts that the forest has."""
-    if combiner.count_kinds != forest.count_kinds:
-        reads = {1: "one kind of counts", 2: "in-bag and out-of-bag counts"}
-        raise ValueError(
-            f"{type(combiner).__name__} reads {reads[combiner.count_kinds]} of a leaf, but this forest has "
-            f"{reads.get(forest.count_kinds, f'{forest.count_kinds} kinds')}: see jaxunc.counting.both_counts."
-        )
 
 
 def is_large(forest: Forest, combiner: Fold) -> bool:

@@ -128,13 +128,13 @@ def smooth_forest(
         counts = jnp.where(leaf[..., None], counts, jnp.zeros_like(counts))
         code = jnp.arange(leaf.size, dtype=jnp.int32).reshape(leaf.shape)
         table = counts.reshape(leaf.size, -1)
-        return dataclasses.replace(forest, count_table=table, code=code, fork_counts=fork_counts)
+        return dataclasses.replace(forest, count_table=table, code=code, fork_counts=fork_counts, further={})
     counts = np.asarray(table, np.float64)[np.asarray(forest.code)] + np.asarray(by_node, np.float64)
     table, code = distinct_counts(np.where(np.asarray(leaf)[..., None], counts, 0))
     dtype = jnp.result_type(float)
     if fork_counts is not None:
         fork_counts = padded_table(np.asarray(fork_counts)).astype(dtype)
-    return dataclasses.replace(forest, count_table=table.astype(dtype), code=code, fork_counts=fork_counts)
+    return dataclasses.replace(forest, count_table=table.astype(dtype), code=code, fork_counts=fork_counts, further={})
 
 
 _OUTCOMES = {

@@ -30,10 +30,10 @@ def votes_of_counts(
 def leaf_votes(forest: Forest) -> UInt[np.ndarray, "trees nodes"]:
     """The class that each leaf votes for (`votes_of_counts`); the number of classes where it abstains.
 
-    Of a forest with both kinds of counts by those of the sample that grew it. What is no leaf has some class or other.
+    By the forest's own counts. What is no leaf has some class or other.
     """
     table, code = map(np.asarray, forest.leaf_rows())
-    table, n_classes = table[:, : forest.n_classes], forest.n_classes
+    n_classes = forest.n_classes
     most = table.argmax(axis=1).astype(np.uint8 if n_classes < 256 else np.uint16)
     votes = most[code]
     is_tied = (table == table.max(axis=1, keepdims=True)).sum(axis=1) > 1

@@ -12,7 +12,7 @@ from jax.tree_util import Partial
 
 from jaxunc._checks import is_concrete
 from jaxunc.combiners import Fold
-from jaxunc.forest import Forest, Forks, Trees
+from jaxunc.forest import Counting, Forest, Forks, Trees
 from jaxunc.routing import BoundForest
 from jaxunc.scorers._settings import _Chosen
 from jaxunc.stopping import BoundVote
@@ -118,7 +118,7 @@ class Encoder:
 
 
 def _is_stored(value: eqx.Module) -> bool:
-    return isinstance(value, Forest | Trees | Forks | Fold)
+    return isinstance(value, Forest | Trees | Forks | Counting | Fold)
 
 
 def _within(place: str, name: str) -> str:

@@ -20,7 +20,7 @@ from ._names import ESTIMATORS, SKLEARN, sklearn_class
 ARRAYS = ("classes_", "feature_names_in_", "nominal_", "oob_set_", "oob_decision_function_")
 """Attributes that are NumPy arrays."""
 KEPT = (*ARRAYS, "n_features_in_", "oob_score_", "forest_", "combiner_", "_columns")
-"""What is kept of what was fitted, beside the forest with both counts and the sample of transduction. Scikit-learn's
+"""What is kept of what was fitted, beside the sample of transduction. Scikit-learn's
 own forest is not, nor how learning went: nothing that is answered reads them."""
 
 
@@ -43,8 +43,6 @@ def state_of(value: Any) -> dict[str, dict[str, Any]]:
     value._check_parameters()  # else they would be refused where the file is read
     fitted = {name: getattr(value, name) for name in KEPT if getattr(value, name, None) is not None}
     fitted["chosen"] = value._chosen
-    if hasattr(value, "_bound") and value._bound.forest is not value.forest_:
-        fitted["wide"] = value._bound.forest
     if hasattr(value, "_sample"):
         sample = value._sample
         labels = list(sample.class_labels)
@@ -69,13 +67,13 @@ def restored(name: Any, params: dict[str, Any], fitted: dict[str, Any]) -> Any:
     if name not in ESTIMATORS:
         return model
     wide, sample, chosen = (fitted.pop(part, None) for part in ("wide", "sample", "chosen"))
+    if isinstance(wide, Forest):  # of files of the first versions, in which it was another forest
+        fitted["forest_"] = wide
     _check(name, fitted, needs_forest=name != "TransductiveTreeClassifier")
     chosen = _chosen_of(name, model, chosen)
     vars(model).update(fitted)
     if "forest_" in fitted:
-        if not isinstance(wide, Forest | None):
-            raise _broken(name, "wide")
-        model._bound = bind(fitted["forest_"] if wide is None else wide, fitted["combiner_"])
+        model._bound = bind(model.forest_, model.combiner_)
         model._chosen = chosen
     else:
         model._hold(_sample_of(name, sample, fitted["classes_"]), fitted.get("combiner_"), chosen)

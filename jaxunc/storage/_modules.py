@@ -12,15 +12,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import AbstractArray
 
-from jaxunc.combiners import Fold
-from jaxunc.forest import Forest, Trees
+from jaxunc.combiners import Fold, LearnedPool
+from jaxunc.forest import OWN, Counting, Forest, Trees
 from jaxunc.tables import Columns, Levels
 
 MOST_COLUMNS = 2**24
 """Columns of data: what a file claims beyond is refused before anything is made of it."""
 
-LATER_FIELDS = {name: getattr(Columns, name) for name in ("boolean", "missing_words")}
-"""Fields of columns that files of the first versions lack, and what is taken for them."""
+LATER_FIELDS: dict[type, dict[str, Any]] = {
+    Columns: {name: getattr(Columns, name) for name in ("boolean", "missing_words")},
+    Forest: {"further": {}},
+}
+"""Fields that files of the first versions lack, and what is taken for them."""
 
 
 def module_of(made: type, fields: dict[str, Any]) -> Any:
@@ -30,8 +33,11 @@ def module_of(made: type, fields: dict[str, Any]) -> Any:
     if not (isinstance(made, type) and issubclass(made, eqx.Module | Columns)):
         raise ValueError(f"the file has fields for {made!r:.100}, which is no module.")
     names = {field.name for field in dataclasses.fields(made)}
-    if made is Columns:
-        fields = LATER_FIELDS | fields
+    fields = LATER_FIELDS.get(made, {}) | fields
+    if made is LearnedPool and "both" in fields:
+        fields["reads"] = (OWN, "oob") if fields.pop("both") else (OWN,)
+    if made is Forest:
+        fields = _own_and_further(fields)
     if set(fields) != names:
         raise ValueError(
             f"the file's {made.__name__} has the fields {sorted(fields)[:20]}; expected {sorted(names)}. Was it saved "
@@ -50,6 +56,20 @@ def module_of(made: type, fields: dict[str, Any]) -> Any:
     if isinstance(value, Trees | Forest):
         _check_sizes(value)
     return value
+
+
+def _own_and_further(fields: dict[str, Any]) -> dict[str, Any]:
+    """Files of the first versions have out-of-bag counts as further columns of the own ones."""
+    table: Any = fields.get("count_table")
+    forks: Any = fields.get("fork_counts")
+    labels: Any = fields.get("class_labels")
+    n = len(labels) if isinstance(labels, tuple) else 0
+    if n == 0 or fields["further"] or getattr(table, "ndim", 0) != 2 or table.shape[1] != 2 * n:
+        return fields
+    own, others = (None, None) if getattr(forks, "ndim", 0) != 2 else (forks[:, :n], forks[:, n:])
+    code: Any = fields.get("code")
+    further = {"oob": Counting(table[:, n:], code, others)}
+    return fields | {"count_table": table[:, :n], "fork_counts": own, "further": further}
 
 
 def _levels(fields: dict[str, Any]) -> Levels:

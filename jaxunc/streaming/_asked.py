@@ -132,7 +132,7 @@ def _routed(model: Model, own: list, further: dict[str, tuple[Fold, tuple[str, .
     if not rules or model.bind is None:
         return asked
     rule = model.rule
-    if rule is not None and rule.count_kinds == 1 and [part for part, _ in own] == [None]:
+    if rule is not None and [part for part, _ in own] == [None]:
         bound = model.bind(Together(own=rule, **rules))
         asked = [Asked(bound, own[0][1], "own")]
     else:
@@ -145,7 +145,8 @@ def blank_answer(bound: BoundForest | ShardedForest | Inserted) -> Any:
     if isinstance(bound, Inserted):
         return bound.blank()
     forest, rule = _single(bound).forest, _single(bound).combiner
-    counts = jax.ShapeDtypeStruct((1, forest.n_trees, forest.count_table.shape[1]), forest.count_table.dtype)
+    columns = forest.n_classes * len(rule.countings)
+    counts = jax.ShapeDtypeStruct((1, forest.n_trees, columns), forest.count_table.dtype)
     return jax.tree.map(lambda part: np.zeros(part.shape, part.dtype), jax.eval_shape(rule.answer, counts))
 
 

@@ -30,9 +30,9 @@ def test_it_averages_whatever_the_order_of_names(counts):
 
 def test_rules_of_one_kind_read_the_inbag_counts(counts, rng):
     others = jnp.asarray(rng.integers(0, 5, counts.shape))
-    pool = ju.LearnedPool(PRIOR, both=True, strength=1.0)
+    pool = ju.LearnedPool(PRIOR, reads=("own", "oob"), strength=1.0)
     blend, wide = ju.Blend({"pool": pool, "mean": ju.Mean()}), jnp.concatenate([counts, others], axis=-1)
-    assert blend.count_kinds == 2
+    assert blend.countings == ("own", "oob")
     wanted = (pool.probability(wide) + ju.Mean().probability(counts)) / 2
     np.testing.assert_allclose(blend.probability(wide), wanted, atol=1e-6)
 

@@ -10,6 +10,7 @@ import jaxunc as ju
 from tests._refusal import refuses
 
 PRIOR = np.array([0.625, 0.375])
+BOTH = ("own", "oob")
 
 
 @pytest.fixture
@@ -44,13 +45,13 @@ def test_it_approaches_the_logarithmic_pool(counts):
 
 def test_both_counts_are_weighed(counts, rng, tolerance):
     others = jnp.asarray(rng.integers(0, 5, counts.shape))
-    both = ju.LearnedPool(PRIOR, both=True, inbag_weight=0.25, strength=1.0, size_power=0.5)
+    both = ju.LearnedPool(PRIOR, reads=BOTH, inbag_weight=0.25, strength=1.0, size_power=0.5)
     alone = ju.LearnedPool(PRIOR, strength=1.0, size_power=0.5)
     wide = both.probability(jnp.concatenate([counts, others], axis=-1))
     summed = alone.probability(0.25 * counts.astype(float) + others.astype(float))
     tolerance.check(wide, summed, kind="closed", scale=1.0, what="both counts")
-    assert (both.count_kinds, alone.count_kinds) == (2, 1)
-    assert ju.Calibrated(ju.Weighted(both, np.ones(7))).count_kinds == 2
+    assert (both.countings, alone.countings) == (BOTH, ("own",))
+    assert ju.Calibrated(ju.Weighted(both, np.ones(7))).countings == BOTH
 
 
 def test_noise_leaves_a_share_to_every_class(counts):
@@ -101,7 +102,7 @@ def test_words():
         ({"strength": -1.0}, "strength=-1.0"),
         ({"noise": 1.0}, "noise=1.0"),
         ({"scale": np.ones(3)}, r"scale has shape \(3,\)"),
-        ({"inbag_weight": 1.0}, "both=True"),
+        ({"inbag_weight": 1.0}, "pass reads="),
     ],
 )
 def test_bad_settings(settings, match):
@@ -110,7 +111,14 @@ def test_bad_settings(settings, match):
 
 
 def test_counts_of_one_kind_are_refused_where_both_are_read(counts):
-    with refuses(ValueError, "expects in-bag and out-of-bag counts"):
-        ju.LearnedPool(PRIOR, both=True)(counts)
-    with refuses(ValueError, "cannot share a forest"):
-        _ = ju.Together(a=ju.LearnedPool(PRIOR, both=True), b=ju.Mean()).count_kinds
+    with refuses(ValueError, "expects those of 2 classes for each of"):
+        ju.LearnedPool(PRIOR, reads=BOTH)(counts)
+    assert ju.Together(a=ju.LearnedPool(PRIOR, reads=BOTH), b=ju.Mean()).countings == BOTH
+
+
+@pytest.mark.parametrize(
+    ("reads", "error"), [("own", TypeError), ((1,), TypeError), ((), ValueError), (("own",) * 2, ValueError)]
+)
+def test_names_of_counts_are_checked(reads, error):
+    with refuses(error, "reads="):
+        ju.LearnedPool(PRIOR, reads=reads)

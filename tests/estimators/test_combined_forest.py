@@ -318,7 +318,9 @@ def test_a_default_forest_learns(data):
     explicit = CombinedForestClassifier(BAGS, "learned", random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.predict_proba(X_test), explicit.predict_proba(X_test))
     assert isinstance(model.combiner_, ju.LearnedPool)
-    assert model.combiner_.both
+    assert model.combiner_.countings == model.forest_.countings == ("own", "oob")
+    again = ju.bind(model.forest_, model.combiner_).probability(np.asarray(X, np.float32))
+    np.testing.assert_array_equal(again, model.predict_proba(X))
     assert model.learned_.loss < model.learned_.start_loss
     loss = lambda probs: -np.mean(np.log(np.maximum(probs[np.arange(len(y_test)), y_test], 1e-15)))
     assert loss(model.predict_proba(X_test)) < loss(model.estimator_.predict_proba(X_test))

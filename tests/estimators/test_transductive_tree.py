@@ -64,7 +64,7 @@ def test_rules_by_name(name):
         (3, TypeError, "pass a rule"),
         (ju.AveragedIntervals(1.0), TypeError, "leaf_counts"),
         (ju.Mean(ju.scorers.linear), ValueError, "no probabilities"),
-        (ju.LearnedPool([0.3, 0.3, 0.4], both=True), ValueError, "in-bag and out-of-bag"),
+        (ju.LearnedPool([0.3, 0.3, 0.4], reads=("own", "oob")), ValueError, "reads the counts"),
     ],
 )
 def test_rules_without_an_answer_are_refused_by_fit(combiner, error, message):

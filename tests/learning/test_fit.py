@@ -258,7 +258,7 @@ def test_weights_are_those_of_the_best_average(rng):
 def test_both_counts_serve_rules_of_one_kind(rows, wide):
     np.testing.assert_allclose(rows.answer(ju.Mean()).probability, wide.answer(ju.Mean()).probability, atol=1e-6)
     with refuses(ValueError, "counts='both'"):
-        fit_combiner(ju.LearnedPool(PRIOR, both=True), rows)
+        fit_combiner(ju.LearnedPool(PRIOR, reads=("own", "oob")), rows)
 
 
 @pytest.mark.once

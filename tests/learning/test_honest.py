@@ -107,12 +107,8 @@ def test_noise_teaches_nothing():
     model = RandomForestClassifier(100, random_state=0).fit(X, y)
     for counts in ("inbag", "both"):
         rows = honest_rows(model, X, y, counts=counts)
-        fitted = ju.learning.fit_combiner(ju.LearnedPool(rows.prior, both=counts == "both"), rows)
-        forest = ju.from_sklearn(model)
-        if counts == "both":
-            counted = ju.recount(forest, X, y, tree_mask=ju.oob_mask(model, len(y)))
-            forest = ju.counting.both_counts(forest, counted)
-        probs = np.asarray(ju.bind(forest, fitted.combiner).probability(X_new))
+        fitted = ju.learning.fit_combiner(ju.LearnedPool(rows.prior, reads=rows.countings), rows)
+        probs = np.asarray(rows.bind(fitted.combiner).probability(X_new))
         assert 0.45 < roc_auc_score(y_new, probs[:, 1]) < 0.55
         assert -np.mean(np.log(probs[np.arange(4000), y_new])) < 0.70
 

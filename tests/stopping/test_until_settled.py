@@ -9,7 +9,6 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
 import jaxunc as ju
 from jaxunc import stopping
-from jaxunc.counting import both_counts
 from jaxunc.routing import _walk
 from jaxunc.stopping import _by_rounds, _rounds, _until_settled
 from jaxunc.stopping._leaf_votes import leaf_votes, votes_of_counts
@@ -189,10 +188,10 @@ def test_a_grown_forest(fitted, missing):
     np.testing.assert_array_equal(found.predicted, (votes == 1).sum(axis=1) > (votes == 0).sum(axis=1))
 
 
-def test_a_forest_of_both_counts_votes_by_those_of_its_sample(fitted):
+def test_a_forest_of_several_counts_votes_by_its_own(fitted):
     forest, X = fitted
     other = forest.with_counts(forest.counts[..., ::-1])
-    same(ju.predict_until_settled(both_counts(forest, other), X), ju.predict_until_settled(forest, X))
+    same(ju.predict_until_settled(forest.with_counting("oob", other), X), ju.predict_until_settled(forest, X))
 
 
 def test_empty_leaves(key):
