@@ -38,7 +38,7 @@ from benchmarks.learning_page import write_page
 from benchmarks.papers.journal import Journal, run_missing, study_options
 from benchmarks.rules import SETS, table
 from jaxunc.combiners import rule_by_name
-from jaxunc.learning import HonestRows
+from jaxunc.learning import OutOfSampleRows
 
 N_TREES, N_FOLDS, MOST_ROWS = 200, 5, 4000
 PARTS = {"grown-out": 5, "leaves-of-four": 1, "extra-trees": 1, "whole-sample": 1, "random-trees": 1, "other-sets": 2}
@@ -148,10 +148,10 @@ def _forest(cell: Cell, X, y):
     if cell.part == "random-trees":
         filled = _filled(X)
         forest = ju.grow_random_trees(jax.random.key(cell.fold), filled, y, n_trees=N_TREES, min_samples_leaf=4)
-        return forest, forest, lambda counts: ju.learning.honest_rows(forest, filled, y)
+        return forest, forest, lambda counts: ju.learning.out_of_sample_rows(forest, filled, y)
     model = _model(cell.part, cell.fold).fit(X, y)
     source: Any = "cross_fit" if cell.part == "whole-sample" else "oob"
-    rows_of = lambda counts: ju.learning.honest_rows(model, X, y, source=source, counts=counts)  # noqa: E731
+    rows_of = lambda counts: ju.learning.out_of_sample_rows(model, X, y, source=source, counts=counts)  # noqa: E731
     return model, ju.from_sklearn(model), rows_of
 
 
@@ -166,15 +166,15 @@ def _filled(X: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(X), np.nanmin(X, axis=0) - 1, X).astype(np.float32)
 
 
-def _learned(forest: ju.Forest, rows: HonestRows, cell: Cell) -> dict[str, ju.Fold]:
+def _learned(forest: ju.Forest, rows: OutOfSampleRows, cell: Cell) -> dict[str, ju.Combiner]:
     prior = np.asarray(forest.prior, float)
-    pool: dict[str, ju.Fold] = {"pool": ju.LearnedPool(prior, reads=rows.countings)}
+    pool: dict[str, ju.Combiner] = {"pool": ju.LearnedPool(prior, reads=rows.countings)}
     if cell.part not in WITH_PEERS or cell.fold >= N_PEER_FOLDS:
         return pool
     ones, zeros = np.ones(len(prior)), np.zeros(len(prior))
     m_estimate = lambda: ju.Mean(Partial(ju.scorers.m_estimate, m=1.0, prior=prior))  # noqa: E731
     evidence = ju.EvidenceAccumulation(prior, smoothing=1.0)
-    rules: dict[str, ju.Fold] = {
+    rules: dict[str, ju.Combiner] = {
         "m alone": m_estimate(),
         "m, scale, bias": ju.Calibrated(m_estimate(), scale=ones, bias=zeros),
         "evidence, scale, bias": ju.Calibrated(evidence, scale=1.0 / N_TREES * ones, bias=zeros, clip=0.0),
@@ -183,14 +183,14 @@ def _learned(forest: ju.Forest, rows: HonestRows, cell: Cell) -> dict[str, ju.Fo
     return pool | rules | {"pool, in-bag": ju.LearnedPool(prior)}
 
 
-def _best_fixed(rows: HonestRows, forest: ju.Forest) -> ju.Fold:
+def _best_fixed(rows: OutOfSampleRows, forest: ju.Forest) -> ju.Combiner:
     """The rule without learned numbers that does best on the honest rows."""
     names = ("probability", *FIXED, *(FIXED_BINARY if forest.n_classes == 2 else ()))
     rules = {name: rule_by_name(name, prior=forest.prior, n_samples=forest.n_samples) for name in names}
     return min(rules.values(), key=lambda rule: ju.learning.loss_on(rule, rows))
 
 
-def _by_tree_and_leaf(rows: HonestRows, forest: ju.Forest, X_test, seconds) -> dict[str, np.ndarray]:
+def _by_tree_and_leaf(rows: OutOfSampleRows, forest: ju.Forest, X_test, seconds) -> dict[str, np.ndarray]:
     """Numbers per tree, and per leaf."""
     n_classes = forest.n_classes
     weighted = ju.Weighted(ju.Mean(), np.ones(forest.n_trees))
@@ -219,7 +219,7 @@ def _peers(cell: Cell, X, y, X_test, seconds) -> dict[str, np.ndarray]:
     return found
 
 
-def _sets(rows: HonestRows, own_mean, own_y, forest, mean, X_test, y_test) -> dict[str, list[float]]:
+def _sets(rows: OutOfSampleRows, own_mean, own_y, forest, mean, X_test, y_test) -> dict[str, list[float]]:
     """Sets that are not made of probabilities and a utility: cautious forests with a learned s, conformal ones."""
     found = {"conformal 90 %": set_utilities(conformal_sets(own_mean, own_y, mean), y_test)}
     if forest.n_classes > 2:  # of two classes these are the same sets

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from jaxunc import belief, combiners, counting, forest, imprecise, routing, scorers, tables
 from jaxunc._checks import warn_of_wrong_jax
 from jaxunc._numerics import TwoFloat
+from jaxunc._renamed import missing
 from jaxunc._version import __version__ as __version__
 from jaxunc.combiners import (
     Answer,
@@ -18,12 +19,12 @@ from jaxunc.combiners import (
     Blend,
     Calibrated,
     CautiousRule,
+    Combiner,
     DempsterRule,
     EpistemicWeighting,
     EvidenceAccumulation,
     ExplainedVote,
     Explanation,
-    Fold,
     GeneralizedMixture,
     GeneralizedVote,
     LearnedPool,
@@ -81,12 +82,12 @@ __all__ = [
     "BoundForest",
     "Calibrated",
     "CautiousRule",
+    "Combiner",
     "DempsterRule",
     "EpistemicWeighting",
     "EvidenceAccumulation",
     "ExplainedVote",
     "Explanation",
-    "Fold",
     "Forest",
     "GeneralizedMixture",
     "GeneralizedVote",
@@ -176,7 +177,7 @@ if not TYPE_CHECKING:  # so that they still report names that do not exist
         if name in _ROOM_OF:
             globals()[name] = value = getattr(import_module(f"{__name__}.{_ROOM_OF[name]}"), name)
             return value
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise missing(__name__, name)
 
 
 warn_of_wrong_jax()

@@ -63,7 +63,7 @@ def _tempered_reference(counts, prior, weights):
     return np.array([-score, score])
 
 
-class GiniWeighted(ju.Fold):
+class GiniWeighted(ju.Combiner):
     """The README's rule: relative frequencies, weighted by how pure the leaf is."""
 
     merge = "sum"
@@ -354,7 +354,7 @@ CASES = [
 BINARY = [pytest.param(name, id=name) for name in RULES]
 
 
-def make(name: str, n_classes: int, trees) -> ju.Fold:
+def make(name: str, n_classes: int, trees) -> ju.Combiner:
     """The rule of that name for so many trees (or for the trees with these numbers)."""
     trees = np.arange(trees) if np.ndim(trees) == 0 else np.asarray(trees)
     return RULES[name].make(PRIORS[n_classes], trees)

@@ -48,7 +48,7 @@ class Given:
         self.bound = ju.bind(self.forest, ju.Mean())
         self.unfitted = estimators.CombinedForestClassifier()
         self.key = jax.random.key(0)
-        self.fitted = learning.Fitted(*[ju.Mean()] + [None] * (len(learning.Fitted._fields) - 1))
+        self.fitted = learning.FitResult(*[ju.Mean()] + [None] * (len(learning.FitResult._fields) - 1))
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ FORESTS = [
     (lambda g: ju.bind("forest", ju.Mean()), "forest is a str"),
     (lambda g: ju.bind(g.bound, ju.Mean()), "forest is a BoundForest. Pass its forest"),
     (lambda g: ju.bind(g.unfitted, ju.Mean()), "forest is a CombinedForestClassifier. Pass its forest_"),
-    (lambda g: ju.bind(g.forest, g.fitted), "combiner is a Fitted; .* its .combiner"),
+    (lambda g: ju.bind(g.forest, g.fitted), "combiner is a FitResult; .* its .combiner"),
     (lambda g: ju.bind(g.forest, g.model), "combiner is RandomForest.*pass a rule"),
     (lambda g: ju.bind(g.forest, "mean"), "combiner is 'mean'; pass a rule .*rule_by_name"),
     (lambda g: ju.bind(g.forest, ju.Mean), r"combiner is the class Mean; .*Mean\(\)"),
@@ -191,6 +191,8 @@ RULES = [
     (lambda g: ju.BetaAggregation(statistic="som"), "Did you mean 'sum'"),
     (lambda g: ju.OneVsRest(ju.DempsterRule), "DempsterRule"),
     (lambda g: ju.Together(a=3), "a"),
+    (lambda g: ju.bind(g.forest, {"a": 3}), r"combiner\['a'\] is 3; pass a rule"),
+    (lambda g: ju.bind(g.forest, {1: ju.Mean()}), "combiner has the key 1; name rules by strings"),
     (lambda g: ju.Weighted(None, [1.0]), "rule is None; pass a rule"),
     (lambda g: ju.Weighted(ju.Mean(), None), "weights=None is no number"),
     (lambda g: ju.Weighted(ju.Mean(), [-1.0, 2.0]), "weights must be finite numbers >= 0"),
@@ -281,7 +283,7 @@ ANSWERS = [
     (lambda g: transduction.reliability_threshold(P, LABELS[:1]), "reliability has shape"),
     (lambda g: ju.transductive_certainty(X, y[:5], X), r"y has shape \(5,\)"),
     (lambda g: ju.transductive_certainty(X, 0 * y, X), "one class only"),
-    (lambda g: ju.transductive_certainty(X, y, X, min_leaf=0), "min_leaf=0 must be at least 1"),
+    (lambda g: ju.transductive_certainty(X, y, X, min_samples_leaf=0), "min_samples_leaf=0 must be at least 1"),
     (lambda g: ju.leave_one_out_certainty(X, y, form="grupped"), "Did you mean 'grouped'"),
 ]
 
@@ -309,10 +311,10 @@ LEARNING = [
     (lambda g: combined(combiner="mean", combiner_options=3), "combiner_options=3 must be options"),
     (lambda g: combined(counts="obo"), "counts='obo' is unknown. Did you mean 'oob'"),
     (lambda g: combined(counts=None), "counts=None is unknown"),
-    (lambda g: combined(counts="calibration", calibration_size=2, combiner="mean"), "calibration_size=2 must lie"),
+    (lambda g: combined(counts="held_out", held_out_size=2, combiner="mean"), "held_out_size=2 must lie"),
     (
-        lambda g: combined(counts="calibration", calibration_size="x", combiner="mean"),
-        "calibration_size='x' must lie between",
+        lambda g: combined(counts="held_out", held_out_size="x", combiner="mean"),
+        "held_out_size='x' must lie between",
     ),
     (lambda g: estimators.CombinedForestClassifier().fit(X, 0 * y), "y has 1 class"),
     (lambda g: g.unfitted.predict(X), "not fitted yet"),
@@ -325,14 +327,14 @@ LEARNING = [
         "'a'.*a list in a cell",
     ),
     (lambda g: estimators.RandomDecisionTreesClassifier(3, empty_leaves="som").fit(X, y), "Did you mean 'sum'"),
-    (lambda g: learning.honest_rows(None, X, y), "model is a NoneType without classes_"),
-    (lambda g: learning.honest_rows(RandomForestClassifier(), X, y), "without classes_; pass a fitted forest"),
-    (lambda g: learning.honest_rows(g.model, X, y[:5]), "y has 5 labels for 60 rows"),
-    (lambda g: learning.honest_rows(g.model, X, y, source="obo"), "Did you mean 'oob'"),
-    (lambda g: learning.fit_combiner(ju.LearnedPool([0.5, 0.5]), X), "rows is a ndarray; .*honest_rows"),
+    (lambda g: learning.out_of_sample_rows(None, X, y), "model is a NoneType without classes_"),
+    (lambda g: learning.out_of_sample_rows(RandomForestClassifier(), X, y), "without classes_; pass a fitted forest"),
+    (lambda g: learning.out_of_sample_rows(g.model, X, y[:5]), "y has 5 labels for 60 rows"),
+    (lambda g: learning.out_of_sample_rows(g.model, X, y, source="obo"), "Did you mean 'oob'"),
+    (lambda g: learning.fit_combiner(ju.LearnedPool([0.5, 0.5]), X), "rows is a ndarray; .*out_of_sample_rows"),
     (lambda g: learning.fit_combiner("mean", X), "combiner is 'mean'; pass a rule"),
-    (lambda g: learning.choose_combiner(None, None), "rows is a NoneType; .*honest_rows"),
-    (lambda g: learning.guarded(None), "rows is a NoneType; .*honest_rows"),
+    (lambda g: learning.choose_combiner(None, None), "rows is a NoneType; .*out_of_sample_rows"),
+    (lambda g: learning.guarded(None), "rows is a NoneType; .*out_of_sample_rows"),
     (lambda g: learning.loss_on(ju.Mean(), None), "rows is a NoneType"),
     (lambda g: learning.loss_on(None, None), "combiner is None"),
     (lambda g: learning.fit_leaf_counts(ju.Mean(), None), "rows is a NoneType"),
@@ -348,7 +350,7 @@ LEARNING = [
     (lambda g: ju.save("m", print), "has no place in a file"),
     (lambda g: ju.load(None), "path is a NoneType; pass the path of a file"),
     (lambda g: ju.load(g.forest), "path is a Forest"),
-    (lambda g: streaming.Scorer(g.bound), "path is a BoundForest; pass the path of a file"),
+    (lambda g: streaming.BatchPredictor(g.bound), "path is a BoundForest; pass the path of a file"),
     (lambda g: list(ju.stream(g.model, X)), "model is a RandomForestClassifier; what streams is"),
     (lambda g: list(ju.stream(g.bound, None)), "source is a NoneType; pass a file"),
     (lambda g: list(ju.stream(g.bound, X[0])), r"an array of shape \(3,\) is no table"),

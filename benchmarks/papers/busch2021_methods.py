@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from jaxunc.combiners import Fold, rule_by_name
+from jaxunc.combiners import Combiner, rule_by_name
 from jaxunc.forest import Forest
 
 
@@ -21,7 +21,7 @@ class Method(NamedTuple):
     reads: str = "score"
     """``score`` (as published) or ``margin`` (of the class scores)."""
 
-    def make(self, forest: Forest) -> Fold:
+    def make(self, forest: Forest) -> Combiner:
         """The rule for a forest."""
         return rule_by_name(self.combiner, self.options, prior=forest.prior, n_samples=forest.n_samples)
 

@@ -162,7 +162,7 @@ def _frequencies(counts: np.ndarray) -> np.ndarray:
     return (counts / counts.sum(axis=-1, keepdims=True)).mean(axis=-2).round(DECIMALS)
 
 
-def _by_rule(rule: ju.Fold) -> Callable:
+def _by_rule(rule: ju.Combiner) -> Callable:
     def read(counts: np.ndarray) -> np.ndarray:
         """Probabilities; rows are repeated up to a common number, so that all folds are one program."""
         padded = np.resize(counts, (-(-len(counts) // ROWS) * ROWS, *counts.shape[1:]))

@@ -82,7 +82,7 @@ def run_cell(cell: Cell, of: Problem, settings: Settings) -> dict:
     return found
 
 
-def measures(stopped: stopping.Stopped, votes: Votes, y: np.ndarray) -> list[int]:
+def measures(stopped: stopping.StoppingResult, votes: Votes, y: np.ndarray) -> list[int]:
     """`MEASURES` of the instances that were settled: how many, trees polled in all, size of FS, and what went wrong."""
     settled, polled = np.asarray(stopped.settled), np.asarray(stopped.n_polled)
     n, n_polled = int(settled.sum()), int(polled[settled].sum())
@@ -94,7 +94,7 @@ def measures(stopped: stopping.Stopped, votes: Votes, y: np.ndarray) -> list[int
     return [n, n_polled, size, *(int(of[settled].sum()) for of in (*apart, *wrong))]
 
 
-def beside(stopped: stopping.Stopped, votes: Votes, y: np.ndarray) -> dict:
+def beside(stopped: stopping.StoppingResult, votes: Votes, y: np.ndarray) -> dict:
     """Errors of the large ensemble on all instances, how many trees the settled ones took, and margins."""
     n_polled = np.asarray(stopped.n_polled)[np.asarray(stopped.settled)]
     top = np.sort(votes.reference, axis=1)
@@ -106,7 +106,7 @@ def beside(stopped: stopping.Stopped, votes: Votes, y: np.ndarray) -> dict:
     }
 
 
-def doubt(stopped: stopping.Stopped, votes: Votes) -> float:
+def doubt(stopped: stopping.StoppingResult, votes: Votes) -> float:
     """In how many of the settled instances the large ensemble is expected, at most, to differ from the infinite one."""
     sure = np.asarray(stopping.win_probability(jnp.asarray(votes.reference))).max(axis=1)
     return _rounded([(1 - sure)[np.asarray(stopped.settled)].sum()])[0]

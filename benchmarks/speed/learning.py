@@ -30,10 +30,10 @@ def histograms(n: int, n_trees: int, repeats: int) -> dict:
     growing, _ = timed(lambda: model.fit(X, y).n_features_in_)
     found: dict = {"data": f"{n} x 30", "trees": n_trees, "growing_s": growing}
     for counts in ("inbag", "both"):
-        make = lambda counts=counts: ju.learning.honest_rows(model, X, y, counts=counts).histograms  # noqa: E731
+        make = lambda counts=counts: ju.learning.out_of_sample_rows(model, X, y, counts=counts).histograms  # noqa: E731
         first_making, rows = timed(make)
         making = float(np.median([timed(make)[0] for _ in range(repeats)]))
-        honest = ju.learning.honest_rows(model, X, y, counts=counts)
+        honest = ju.learning.out_of_sample_rows(model, X, y, counts=counts)
         rule = ju.LearnedPool(honest.prior, reads=honest.countings)
         first, _ = timed(lambda r=rule, h=honest: ju.learning.fit_combiner(r, h).combiner.scale)
         runs = [

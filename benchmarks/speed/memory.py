@@ -49,7 +49,7 @@ def _chunk_programs(bound: ju.BoundForest, X: np.ndarray) -> list[dict[str, int]
     return [programs[size] for size in sorted(programs)]
 
 
-def _fold_bytes(forest: ju.Forest, combiner: ju.Fold, *, missing: bool) -> int:
+def _fold_bytes(forest: ju.Forest, combiner: ju.Combiner, *, missing: bool) -> int:
     merge = combiner.merge
 
     def fold(forest, leaf_table, X):
@@ -58,7 +58,7 @@ def _fold_bytes(forest: ju.Forest, combiner: ju.Fold, *, missing: bool) -> int:
     return _temp_bytes(fold, forest, combiner)
 
 
-def _gradient_bytes(forest: ju.Forest, combiner: ju.Fold) -> int:
+def _gradient_bytes(forest: ju.Forest, combiner: ju.Combiner) -> int:
     """Of the gradient with respect to the leaf table."""
     merge = combiner.merge
 
@@ -69,7 +69,7 @@ def _gradient_bytes(forest: ju.Forest, combiner: ju.Fold) -> int:
     return _temp_bytes(jax.grad(total, argnums=1), forest, combiner)
 
 
-def _temp_bytes(function: Callable, forest: ju.Forest, combiner: ju.Fold) -> int:
+def _temp_bytes(function: Callable, forest: ju.Forest, combiner: ju.Combiner) -> int:
     """Of a function of a forest, its leaf table and instances."""
     X = jax.ShapeDtypeStruct((FOLD_INSTANCES, forest.n_features), jnp.float32)
     table = ju.routing.leaf_table(forest, combiner)

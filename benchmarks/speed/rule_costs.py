@@ -8,7 +8,7 @@ from .measure import interleaved, ratio, summary
 from .workloads import FULL, WORKLOADS, Scale, fit, make_data
 
 
-def folds(prior) -> dict[str, ju.Fold]:
+def folds(prior) -> dict[str, ju.Combiner]:
     """Every rule for two classes: sums, minima and maxima, then those that keep every tree's score or a whole grid."""
     plausibility = ju.Mean(ju.scorers.plausibility)
     return {

@@ -23,7 +23,7 @@ from jaxunc.growing._greedy import Limits, _scores, best_test, split
 from jaxunc.growing._presorted import Presorted, Queries, as_queries, own_queries, presort
 from jaxunc.transduction import leave_one_out_leaf_counts, transductive_leaf_counts
 
-LIMITS = Limits(boundaries=True, min_leaf=2, max_depth=None)
+LIMITS = Limits(boundaries=True, min_samples_leaf=2, max_depth=None)
 SETS = {
     "iris": None,
     "wine": None,
@@ -66,16 +66,18 @@ def _test_with(sample: Presorted, order, members, x: Queries, label: int, limits
     without = np.bincount(sample.label[members], minlength=sample.n_classes)
     totals, entropy = without + own, entropy_table(sample.n + 1)
     pure = np.count_nonzero(totals) < 2 or (limits.boundaries and np.count_nonzero(without) < 2)
-    if pure or n < 2 * limits.min_leaf or n < 3:
+    if pure or n < 2 * limits.min_samples_leaf or n < 3:
         return None
     best, chosen = entropy[totals].sum() - entropy[n], None
     cuts = find_cuts(sample, order, limits.boundaries)
     is_below = x.value[0, cuts.row] <= cuts.threshold
-    cut_scores = _scores(entropy, cuts.below + own[:, None] * is_below, totals[:, None], limits.min_leaf)
+    cut_scores = _scores(entropy, cuts.below + own[:, None] * is_below, totals[:, None], limits.min_samples_leaf)
     if len(sample.nominal):
         counts = value_counts(sample, members)
         equal = x.code[0][:, None] == np.arange(sample.n_codes)
-        code_scores = _scores(entropy, counts + own[:, None, None] * equal, totals[:, None, None], limits.min_leaf)
+        code_scores = _scores(
+            entropy, counts + own[:, None, None] * equal, totals[:, None, None], limits.min_samples_leaf
+        )
         is_test = (counts.sum(axis=0) > 0) & (counts.sum(axis=0) < len(members))
         code_scores = np.where(is_test, code_scores, LOWEST)
     for f in range(sample.columns.number):

@@ -49,7 +49,7 @@ def run_workload(workload: Workload, *, n_instances: int, repeats: int, scale: S
     }
 
 
-def rules(forest: ju.Forest) -> dict[str, ju.Fold]:
+def rules(forest: ju.Forest) -> dict[str, ju.Combiner]:
     """The five rules, and all of them over one routing."""
     single = {
         "mean": ju.Mean(),

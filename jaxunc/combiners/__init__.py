@@ -1,17 +1,21 @@
 """Many leaves → one answer: the contract of a fold, and the rules."""
 
+from typing import TYPE_CHECKING
+
+from jaxunc._renamed import renamed_in
+
 from ._answer import Answer, margin
 from ._averaged_intervals import AveragedIntervals
 from ._beta import BetaAggregation
 from ._blend import Blend
 from ._calibrated import Calibrated
 from ._cautious import CautiousRule
+from ._combiner import Combiner
 from ._dempster import DempsterRule
 from ._epistemic import EpistemicWeighting
 from ._evidence import EvidenceAccumulation
 from ._explained_vote import ExplainedVote, Explanation
 from ._fields import DOMAINS, learned_field, tree_field
-from ._fold import Fold
 from ._generalized_mixture import GeneralizedMixture
 from ._generalized_vote import GeneralizedVote
 from ._learned_pool import LearnedPool
@@ -39,12 +43,12 @@ __all__ = [
     "Blend",
     "Calibrated",
     "CautiousRule",
+    "Combiner",
     "DempsterRule",
     "EpistemicWeighting",
     "EvidenceAccumulation",
     "ExplainedVote",
     "Explanation",
-    "Fold",
     "GeneralizedMixture",
     "GeneralizedVote",
     "LearnedPool",
@@ -65,3 +69,6 @@ __all__ = [
     "rule_by_name",
     "tree_field",
 ]
+
+if not TYPE_CHECKING:  # so that they still report names that do not exist
+    __getattr__ = renamed_in(__name__)

@@ -10,11 +10,11 @@ from jaxunc._numerics import float_dtype, safe_divide
 from jaxunc.imprecise import Interval, idm_interval
 from jaxunc.imprecise._strength import checked_strength
 
+from ._combiner import Combiner
 from ._fields import learned_field
-from ._fold import Fold
 
 
-class AveragedIntervals(Fold):
+class AveragedIntervals(Combiner):
     r"""The means over trees of the lower and of the upper bounds of each class's probability.
 
     .. math:: \left[\frac1T \sum_t \frac{n_{t,c}}{N_t + s},\; \frac1T \sum_t \frac{n_{t,c} + s}{N_t + s}\right]

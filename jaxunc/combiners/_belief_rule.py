@@ -21,11 +21,11 @@ from jaxunc._numerics import float_dtype
 from jaxunc.scorers._plausibility import class_one, support
 
 from ._answer import Answer, margin
+from ._combiner import Combiner
 from ._fields import learned_field, tree_field
-from ._fold import Fold
 
 
-class BeliefRule(Fold):
+class BeliefRule(Combiner):
     """Settings, lift and finish of the belief rules; abstract, since it has no merge."""
 
     silence: eqx.AbstractClassVar[float]

@@ -12,13 +12,13 @@ from jaxunc._checks import check_one_of
 from jaxunc._numerics import safe_divide
 
 from ._answer import Answer, margin
-from ._fold import Fold
+from ._combiner import Combiner
 from ._mean import answer_of_scores
 
 GRID_SIZE = 101
 
 
-class BetaAggregation(Fold):
+class BetaAggregation(Combiner):
     r"""The mean over trees of the densities of Beta(w⁺+1, w⁻+1), read by its area or its mode.
 
     .. math:: f(\theta) = \frac1K \sum_i f_i(\theta), \qquad

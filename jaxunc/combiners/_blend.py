@@ -13,12 +13,12 @@ from jaxunc._checks import is_concrete
 from jaxunc._numerics import float_dtype
 
 from ._answer import Answer, margin
+from ._combiner import Combiner
 from ._fields import learned_field
-from ._fold import Fold
 from ._lift import columns_of
 
 
-class Blend(Fold):
+class Blend(Combiner):
     r"""Several rules over one routing, their probabilities averaged.
 
     .. math:: P(c) = \sum_i v_i P_i(c)
@@ -30,14 +30,14 @@ class Blend(Fold):
     ----------
     rules
         Rules with probabilities: by name, or a sequence, where names are their places (``"0"``, ``"1"``, …). Each reads
-        its own of the leaves' counts (`Fold.countings`).
+        its own of the leaves' counts (`Combiner.countings`).
     weights
         v, adding to 1, one number per rule ``[rules]`` in their order. Default: all alike.
 
     Raises
     ------
     TypeError
-        If something is no `Fold`, or ``rules`` are neither by name nor a sequence.
+        If something is no `Combiner`, or ``rules`` are neither by name nor a sequence.
     ValueError
         Without rules, if the weights are no probabilities or of another number or, when called, a rule has no
         probabilities.
@@ -52,7 +52,7 @@ class Blend(Fold):
     A linear opinion pool (Stone 1961); of weights learned from rows that rules have not seen, stacking (Wolpert 1992).
     """
 
-    rules: dict[str, Fold]
+    rules: dict[str, Combiner]
     weights: Float[Array, "rules"] = learned_field("simplex")
 
     def __init__(self, rules: Any, weights: Any = None):
@@ -64,8 +64,10 @@ class Blend(Fold):
         if not rules:
             raise ValueError("rules is empty; pass some by name: Blend({'mean': Mean(), 'vote': Vote()}).")
         for name, rule in rules.items():
-            if not isinstance(rule, Fold):
-                raise TypeError(f"rules[{name!r}]={rule!r} is no Fold; pass rules with probabilities, such as Mean().")
+            if not isinstance(rule, Combiner):
+                raise TypeError(
+                    f"rules[{name!r}]={rule!r} is no Combiner; pass rules with probabilities, such as Mean()."
+                )
         weights = np.full(len(rules), 1 / len(rules)) if weights is None else weights
         if np.shape(weights) != (len(rules),):
             raise ValueError(f"weights has shape {np.shape(weights)}; pass one number for each of {len(rules)} rules.")

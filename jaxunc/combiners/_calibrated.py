@@ -12,11 +12,11 @@ from jaxunc._checks import is_concrete
 from jaxunc._numerics import float_dtype
 
 from ._answer import Answer
+from ._combiner import Combiner
 from ._fields import learned_field
-from ._fold import Fold
 
 
-class Calibrated(Fold):
+class Calibrated(Combiner):
     r"""Any rule with probabilities, whose logarithms are clipped, scaled and moved.
 
     .. math:: P'(c) \propto \exp\big(s_c \log \max(P(c), \epsilon) + b_c\big)
@@ -45,7 +45,7 @@ class Calibrated(Fold):
     Raises
     ------
     TypeError
-        If ``rule`` is no `Fold` or, when called, does not answer with an `Answer`.
+        If ``rule`` is no `Combiner` or, when called, does not answer with an `Answer`.
     ValueError
         If a number is outside of its range (0 < ε < 1/2 with ``one_vs_rest``) or, when called, the rule has no
         probabilities or other classes.
@@ -61,15 +61,17 @@ class Calibrated(Fold):
     Platt 1999; Guo et al. 2017, "On calibration of modern neural networks".
     """
 
-    rule: Fold
+    rule: Combiner
     one_vs_rest: bool = eqx.field(static=True)
     scale: Float[Array, "..."] = learned_field("positive")
     bias: Float[Array, "..."] = learned_field("real", spread=2.0)
     clip: Float[Array, ""] = learned_field("fixed")
 
-    def __init__(self, rule: Fold, scale: Any = 1.0, bias: Any = 0.0, clip: Any = 1e-6, *, one_vs_rest: bool = False):
-        if not isinstance(rule, Fold):
-            raise TypeError(f"rule={rule!r} is no Fold; pass a rule with probabilities, such as Mean().")
+    def __init__(
+        self, rule: Combiner, scale: Any = 1.0, bias: Any = 0.0, clip: Any = 1e-6, *, one_vs_rest: bool = False
+    ):
+        if not isinstance(rule, Combiner):
+            raise TypeError(f"rule={rule!r} is no Combiner; pass a rule with probabilities, such as Mean().")
         if is_concrete(scale) and not np.all((np.asarray(scale) > 0) & np.isfinite(np.asarray(scale))):
             raise ValueError(f"scale={np.asarray(scale).tolist()} must be finite and > 0.")
         if is_concrete(bias) and not np.all(np.isfinite(np.asarray(bias))):

@@ -12,7 +12,7 @@ from ._lift import check_tree_fields, lift_tree, tree_axes
 from ._merge import Merging
 
 if TYPE_CHECKING:
-    from ._fold import Fold
+    from ._combiner import Combiner
 
 
 def read_answer(answer: PyTree, readout: str | None) -> PyTree:
@@ -35,13 +35,13 @@ def read_answer(answer: PyTree, readout: str | None) -> PyTree:
     return jax.tree.map(lambda node: getattr(node, readout) if is_answer(node) else node, answer, is_leaf=is_answer)
 
 
-def contributions(fold: "Fold", counts: Num[Array, "trees rows classes"]) -> PyTree:
+def contributions(fold: "Combiner", counts: Num[Array, "trees rows classes"]) -> PyTree:
     """What the leaves of each tree contribute: arrays ``[trees rows ...]``, and numbers per tree ``[trees]``."""
     check_tree_fields(fold, len(counts))
     return jax.vmap(lift_tree, in_axes=(tree_axes(fold), 0))(fold, counts)
 
 
-def merged(fold: "Fold", stat: PyTree, passing: Bool[Array, "trees rows"] | None) -> PyTree:
+def merged(fold: "Combiner", stat: PyTree, passing: Bool[Array, "trees rows"] | None) -> PyTree:
     """What trees contribute, merged over those that pass in the order of the trees."""
     parts, structure = jax.tree.flatten(stat)
     merging = Merging.of(fold.merge, stat)
@@ -53,7 +53,7 @@ def merged(fold: "Fold", stat: PyTree, passing: Bool[Array, "trees rows"] | None
 
 @partial(jax.jit, static_argnames="readout")
 def combine_counts(
-    fold: "Fold",
+    fold: "Combiner",
     counts: Num[Array, "... trees classes"],
     readout: str | None,
     mask: Bool[Array, "... trees"] | None = None,

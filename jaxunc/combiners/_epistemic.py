@@ -9,11 +9,11 @@ from jaxunc._numerics import safe_divide
 from jaxunc.scorers._plausibility import support
 
 from ._answer import Answer
-from ._fold import Fold
+from ._combiner import Combiner
 from ._mean import answer_of_scores
 
 
-class EpistemicWeighting(Fold):
+class EpistemicWeighting(Combiner):
     r"""The mean of plausibility scores, each times one minus its leaf's epistemic uncertainty.
 
     .. math:: \frac1K \sum_i (1 - u_e^i)\, p_{pls}^i, \qquad u_e = \min\{\pi(+), \pi(-)\}

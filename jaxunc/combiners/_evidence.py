@@ -14,11 +14,11 @@ from jaxunc._numerics import float_dtype
 from jaxunc.imprecise._dominance import differences
 
 from ._answer import Answer, contradicted, margin
+from ._combiner import Combiner
 from ._fields import learned_field
-from ._fold import Fold
 
 
-class EvidenceAccumulation(Fold):
+class EvidenceAccumulation(Combiner):
     r"""Leaves as independent pieces of evidence, each measured against the prior (EVA).
 
     .. math:: \ell_c = \log P(c) + \sum_i \Big(\log P(c \mid w_i) - \log P(c)\Big), \qquad

@@ -14,8 +14,8 @@ from jaxunc._numerics import TwoFloat, float_dtype, safe_divide
 from jaxunc.imprecise._dominance import differences, dominance
 from jaxunc.imprecise._strength import checked_strength
 
+from ._combiner import Combiner
 from ._fields import learned_field
-from ._fold import Fold
 from ._generalized_vote import matrix, pairs
 from ._masses import Mass, check_mass, share_out, total_of, tree_mass
 from ._merge import Merging
@@ -36,7 +36,7 @@ class Explanation(NamedTuple):
     s is. NaN for masses of certainty, which themselves depend on s."""
 
 
-class ExplainedVote(Fold):
+class ExplainedVote(Combiner):
     r"""What is behind the decision of a `GeneralizedVote`: who is for, against and undecided, and up to which s.
 
     As s grows trees only ever stop preferring, so for equal and leaf-size masses the largest s at which c' is rejected

@@ -15,7 +15,7 @@ from jaxunc.scorers._declaration import score_width
 from jaxunc.scorers._settings import as_partial
 
 from ._answer import Answer
-from ._fold import Fold
+from ._combiner import Combiner
 from ._maximum import extreme_of
 from ._mean import answer_of_scores, score_planes
 from ._median import median_of_trees
@@ -23,7 +23,7 @@ from ._median import median_of_trees
 Reference = Literal["mean", "median", "maximum"]
 
 
-class GeneralizedMixture(Fold):
+class GeneralizedMixture(Combiner):
     r"""A weighted mean of leaf scores, with less weight the further a score is from a reference Θ.
 
     .. math:: H_\Theta = \frac{1}{K-1} \sum_i \Big(v_i - v_i \frac{|v_i - \Theta|}{\sum_j |v_j - \Theta|}\Big)

@@ -12,13 +12,13 @@ from jaxunc._numerics import TwoFloat, float_dtype
 from jaxunc.imprecise import dominance
 from jaxunc.imprecise._strength import checked_strength
 
+from ._combiner import Combiner
 from ._fields import learned_field
-from ._fold import Fold
 from ._masses import Mass, beyond_half, check_mass, share_out, total_of, tree_mass
 from ._preference import Preference
 
 
-class GeneralizedVote(Fold):
+class GeneralizedVote(Combiner):
     r"""Trees vote for a class over another where the interval of their leaf is on its side of one half, or abstain.
 
     With the intervals of the imprecise Dirichlet model and masses m_t of the trees, for two classes

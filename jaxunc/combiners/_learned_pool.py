@@ -12,14 +12,14 @@ from jaxunc._numerics import float_dtype, safe_divide
 from jaxunc.forest import OWN
 
 from ._answer import Answer
+from ._combiner import Combiner
 from ._fields import learned_field
-from ._fold import Fold
 
 SMALLEST_SIZE = 2.0**-20
 """What an empty leaf without a prior is taken to hold, so that its weight has a logarithm."""
 
 
-class LearnedPool(Fold):
+class LearnedPool(Combiner):
     r"""A mean of the leaves' probabilities, by numbers that are learned: the mean, pooling and many between.
 
     .. math:: P_c = \Big(\frac{\sum_t (N_t + m)^\alpha p_{tc}^q}{\sum_t (N_t + m)^\alpha}\Big)^{1/q}, \qquad
@@ -175,7 +175,7 @@ class LearnedPool(Fold):
         # Scores are those before the noise: they have the same order, and do not saturate.
         return certain._replace(**_with_noise(certain, self.noise))
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """What the numbers say, in sentences; of a rule outside of a trace."""
         number = lambda value: f"{float(np.asarray(value)):.3g}"  # noqa: E731
         ratio, power = 10.0 ** float(self.size_power), float(self.mean_power)

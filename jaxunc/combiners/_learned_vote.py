@@ -12,13 +12,13 @@ from jaxunc._checks import is_concrete
 from jaxunc._numerics import float_dtype
 from jaxunc.imprecise._strength import checked_strength
 
+from ._combiner import Combiner
 from ._fields import learned_field
-from ._fold import Fold
 from ._generalized_vote import matrix, pairs
 from ._preference import Preference
 
 
-class LearnedVote(Fold):
+class LearnedVote(Combiner):
     r"""`GeneralizedVote` with comparisons that have a slope, and masses that are a function of the leaf's size.
 
     .. math:: B(c \succ c') = \sum_t m_t \, \sigma\Big(\frac{n_c - n_{c'} - s}{\tau}\Big), \qquad

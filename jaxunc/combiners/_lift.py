@@ -13,10 +13,10 @@ from jaxunc._numerics import float_dtype
 from ._merge import merge_kinds
 
 if TYPE_CHECKING:
-    from ._fold import Fold
+    from ._combiner import Combiner
 
 
-def tree_axes(fold: "Fold") -> PyTree:
+def tree_axes(fold: "Combiner") -> PyTree:
     """For each array of a fold 0 if it has a leading tree axis, else None."""
 
     def axis(path, leaf):
@@ -38,12 +38,12 @@ def tree_axes(fold: "Fold") -> PyTree:
     return jax.tree_util.tree_map_with_path(axis, fold)
 
 
-def has_tree_fields(fold: "Fold") -> bool:
+def has_tree_fields(fold: "Combiner") -> bool:
     """Whether any field of the fold differs from tree to tree."""
     return bool(jax.tree.leaves(tree_axes(fold)))
 
 
-def check_tree_fields(fold: "Fold", n_trees: int) -> None:
+def check_tree_fields(fold: "Combiner", n_trees: int) -> None:
     """Raise a ValueError unless every per-tree field has one entry per tree."""
 
     def check(path, axis, leaf):
@@ -56,13 +56,13 @@ def check_tree_fields(fold: "Fold", n_trees: int) -> None:
     jax.tree_util.tree_map_with_path(check, tree_axes(fold), fold, is_leaf=lambda x: x is None)
 
 
-def warn_if_sizes_are_lost(fold: "Fold", counts: Num[Array, "... classes"]) -> None:
+def warn_if_sizes_are_lost(fold: "Combiner", counts: Num[Array, "... classes"]) -> None:
     """Warn of counts that look like frequencies if the rule reads leaf sizes."""
     if fold.reads_sizes:
         warn_of_fractions(counts)
 
 
-def lift_tree(fold: "Fold", counts: Num[Array, "rows classes"]) -> PyTree:
+def lift_tree(fold: "Combiner", counts: Num[Array, "rows classes"]) -> PyTree:
     """Lift one tree's leaves, checking that the statistic has the shape that a fold promises."""
     stat = fold.lift(counts)
     rows = counts.shape[0]
@@ -83,7 +83,7 @@ def lift_tree(fold: "Fold", counts: Num[Array, "rows classes"]) -> PyTree:
 _lift_rows_once = jax.jit(lift_tree)
 
 
-def lift_rows(fold: "Fold", counts: Num[Array, "distinct classes"]) -> PyTree:
+def lift_rows(fold: "Combiner", counts: Num[Array, "distinct classes"]) -> PyTree:
     """Lift a power of two of count vectors that are the same for all trees (outside a trace)."""
     # In parts of fixed length they need no program for each length.
     length = next(part for part in (_LONG, _SHORT, len(counts)) if len(counts) % part == 0)

@@ -12,11 +12,11 @@ from jaxunc.scorers._declaration import score_width
 from jaxunc.scorers._settings import as_partial
 
 from ._answer import Answer
-from ._fold import Fold
+from ._combiner import Combiner
 from ._mean import answer_of_scores, score_planes
 
 
-class Maximum(Fold):
+class Maximum(Combiner):
     r"""The leaf score that is largest in absolute value, v_j with j = argmax |v_i|.
 
     Parameters

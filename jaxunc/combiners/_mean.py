@@ -14,10 +14,10 @@ from jaxunc.scorers._declaration import score_width
 from jaxunc.scorers._settings import as_partial
 
 from ._answer import Answer
-from ._fold import Fold
+from ._combiner import Combiner
 
 
-class Mean(Fold):
+class Mean(Combiner):
     r"""The mean of leaf scores over trees, h_avg = (1/K) Σ p(w_i).
 
     ``Mean()`` averages relative frequencies: what scikit-learn's forests answer.

@@ -26,7 +26,7 @@ class Accumulator(NamedTuple):
     join: Any
     """(carry, carry) → carry, likewise."""
     result: Callable
-    """carry → what `Fold.finish` sees."""
+    """carry → what `Combiner.finish` sees."""
 
     @property
     def collects(self) -> bool:
@@ -184,7 +184,7 @@ class Merging(NamedTuple):
         ]
 
     def result(self, carry: list) -> list:
-        """What `Fold.finish` sees of each plane."""
+        """What `Combiner.finish` sees of each plane."""
         return [acc.result(c) for acc, c in zip(self.planes, carry, strict=True)]
 
     @staticmethod

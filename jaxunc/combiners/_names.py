@@ -13,10 +13,10 @@ from jaxunc._checks import check_one_of, check_probability_vector, nearest
 from ._averaged_intervals import AveragedIntervals
 from ._beta import BetaAggregation
 from ._cautious import CautiousRule
+from ._combiner import Combiner
 from ._dempster import DempsterRule
 from ._epistemic import EpistemicWeighting
 from ._evidence import EvidenceAccumulation
-from ._fold import Fold
 from ._generalized_mixture import GeneralizedMixture
 from ._generalized_vote import GeneralizedVote
 from ._maximum import Maximum
@@ -26,7 +26,7 @@ from ._one_vs_rest import OneVsRest
 from ._pooling import Pooling
 from ._vote import Vote
 
-RULES: dict[str, type[Fold]] = {
+RULES: dict[str, type[Combiner]] = {
     "mean": Mean,
     "vote": Vote,
     "median": Median,
@@ -76,7 +76,7 @@ SCORERS: dict[str, Callable] = {
 """The scorers that have a name."""
 
 
-def rule_by_name(name: str | Fold, options: Mapping[str, Any] | None = None, *, prior, n_samples=None) -> Fold:
+def rule_by_name(name: str | Combiner, options: Mapping[str, Any] | None = None, *, prior, n_samples=None) -> Combiner:
     """The rule of that name, with these options.
 
     Parameters
@@ -104,7 +104,7 @@ def rule_by_name(name: str | Fold, options: Mapping[str, Any] | None = None, *, 
             f"options={options!r} is no dict; pass arguments of the rule by name, such as {{'smoothing': 1}}."
         )
     options = dict(options or {})
-    if isinstance(name, Fold):
+    if isinstance(name, Combiner):
         if options:
             raise ValueError(f"options {sorted(options)} need a rule's name; this is a {type(name).__name__} already.")
         return name

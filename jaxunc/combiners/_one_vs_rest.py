@@ -11,12 +11,12 @@ from jaxtyping import Array, Num, PyTree
 from jaxunc._numerics import TwoFloat, float_dtype
 
 from ._answer import Answer, margin
-from ._fold import Fold
+from ._combiner import Combiner
 from ._lift import tree_axes
 from ._merge import merge_kinds
 
 
-class OneVsRest(Fold):
+class OneVsRest(Combiner):
     """A binary rule for every class against the rest of them: counts (N - w_c, w_c).
 
     Parameters
@@ -28,7 +28,7 @@ class OneVsRest(Fold):
     Raises
     ------
     TypeError
-        If ``rule`` is no `Fold`, nor a list of them, or, when called, answers with no `Answer` (`Together`: put
+        If ``rule`` is no `Combiner`, nor a list of them, or, when called, answers with no `Answer` (`Together`: put
         OneVsRest inside of it).
     ValueError
         If the rules of a list differ in more than numbers or, when called, are not as many as the classes.
@@ -57,13 +57,13 @@ class OneVsRest(Fold):
     [-0.1  -0.23 -0.73]
     """
 
-    rule: Fold | tuple[Fold, ...]
+    rule: Combiner | tuple[Combiner, ...]
 
-    def __init__(self, rule: Fold | Sequence[Fold]):
+    def __init__(self, rule: Combiner | Sequence[Combiner]):
         rules: tuple[Any, ...] = tuple(rule) if isinstance(rule, (list, tuple)) else (rule,)
         for one in rules:
-            if not isinstance(one, Fold):
-                raise TypeError(f"rule={rule!r} is no Fold; pass a binary rule, such as DempsterRule().")
+            if not isinstance(one, Combiner):
+                raise TypeError(f"rule={rule!r} is no Combiner; pass a binary rule, such as DempsterRule().")
         if not rules:
             raise ValueError("rule is an empty list; pass a binary rule, or one for each class.")
         for c, one in enumerate(rules):
@@ -75,7 +75,7 @@ class OneVsRest(Fold):
         self.rule = rules if isinstance(rule, (list, tuple)) else rules[0]
 
     @property
-    def _rules(self) -> tuple[Fold, ...]:
+    def _rules(self) -> tuple[Combiner, ...]:
         return self.rule if isinstance(self.rule, tuple) else (self.rule,)
 
     @property
@@ -125,7 +125,7 @@ class OneVsRest(Fold):
             )
 
 
-def _read(rule: Fold, stat) -> tuple[Array, Array | None]:
+def _read(rule: Combiner, stat) -> tuple[Array, Array | None]:
     """The margin of a binary answer, and the logarithm of the probability of class 1."""
     answer = rule.finish(stat)
     if not isinstance(answer, Answer):
@@ -138,23 +138,23 @@ def _read(rule: Fold, stat) -> tuple[Array, Array | None]:
     return margin(answer.class_scores), None if log_probability is None else log_probability[..., 1]
 
 
-def _form(rule: Fold) -> tuple:
+def _form(rule: Combiner) -> tuple:
     """All of a rule but its numbers."""
     return jax.tree.structure(rule), [(jnp.shape(part), jnp.result_type(part)) for part in jax.tree.leaves(rule)]
 
 
-def _of_one_tree(rule: Fold) -> Fold:
+def _of_one_tree(rule: Combiner) -> Combiner:
     """The rule as `lift` sees it: the first entry of every field that has one per tree."""
     first = lambda axis, part: part if axis is None else part[0]  # noqa: E731
     return jax.tree.map(first, tree_axes(rule), rule, is_leaf=lambda node: node is None)
 
 
-def _stacked(rules: tuple[Fold, ...]) -> Fold:
+def _stacked(rules: tuple[Combiner, ...]) -> Combiner:
     """One rule whose numbers have a leading axis of classes."""
     return jax.tree.map(lambda *parts: jnp.stack([jnp.asarray(part) for part in parts]), *rules)
 
 
-def _lift_every_leaf(rule: Fold, counts: Num[Array, "... 2"]):
+def _lift_every_leaf(rule: Combiner, counts: Num[Array, "... 2"]):
     """What the rule lifts, numbers for the whole tree leaf by leaf."""
     lead, stat = counts.shape[:-1], rule.lift(counts.reshape(-1, 2))
     return jax.tree.map(

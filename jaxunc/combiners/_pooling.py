@@ -9,10 +9,10 @@ from jaxtyping import Array, Num
 from jaxunc._numerics import TwoFloat, safe_divide
 
 from ._answer import Answer
-from ._fold import Fold
+from ._combiner import Combiner
 
 
-class Pooling(Fold):
+class Pooling(Combiner):
     r"""Relative frequencies of the counts of all leaves together.
 
     .. math:: g_{pool} = \frac{\sum_i w_i^+}{\sum_i N_i} - \frac12

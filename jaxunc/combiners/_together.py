@@ -2,25 +2,25 @@
 
 from jaxtyping import Array, Num, PyTree
 
-from ._fold import Fold
+from ._combiner import Combiner
 from ._lift import columns_of
 
 
-class Together(Fold):
+class Together(Combiner):
     """The product of folds: their planes side by side, each with its own merge, routed once.
 
     ``Together(mean=Mean(), eva=EvidenceAccumulation(prior))`` answers with a dictionary of what each rule answers.
-    Raises a ValueError without rules, a TypeError for anything that is not a `Fold`.
+    Raises a ValueError without rules, a TypeError for anything that is not a `Combiner`.
     """
 
-    rules: dict[str, Fold]
+    rules: dict[str, Combiner]
 
-    def __init__(self, **rules: Fold):
+    def __init__(self, **rules: Combiner):
         if not rules:
             raise ValueError("Together needs at least one rule, by name: Together(mean=Mean()).")
         for name, rule in rules.items():
-            if not isinstance(rule, Fold):
-                raise TypeError(f"{name}={rule!r} is no Fold; Together combines rules that stream, such as Mean().")
+            if not isinstance(rule, Combiner):
+                raise TypeError(f"{name}={rule!r} is no Combiner; Together combines rules that stream, such as Mean().")
         self.rules = rules
 
     @property

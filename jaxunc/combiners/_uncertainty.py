@@ -14,8 +14,8 @@ from jaxunc.imprecise import idm_interval
 from jaxunc.imprecise._strength import checked_strength
 from jaxunc.scorers._plausibility import support
 
+from ._combiner import Combiner
 from ._fields import learned_field
-from ._fold import Fold
 
 
 class Uncertainty(NamedTuple):
@@ -28,7 +28,7 @@ class Uncertainty(NamedTuple):
     """What more data would: the trees disagree, or their leaves hold little."""
 
 
-class UncertaintyDecomposition(Fold):
+class UncertaintyDecomposition(Combiner):
     r"""Aleatoric and epistemic uncertainty, streamed like any rule.
 
     Of the imprecise Dirichlet model (``"interval"``) the probabilities that the trees' means allow for,

@@ -11,10 +11,10 @@ from jaxunc._checks import check_one_of
 from jaxunc._numerics import safe_divide, shares_of
 
 from ._answer import Answer, margin
-from ._fold import Fold
+from ._combiner import Combiner
 
 
-class Vote(Fold):
+class Vote(Combiner):
     r"""Each tree votes for the largest class of its leaf; tied classes share the vote.
 
     .. math:: h_{vote} = \frac1K \sum_i \mathrm{sgn}(v_i), \qquad \mathrm{sgn}(0) = 0

@@ -8,12 +8,12 @@ from jaxtyping import Array, Float, Num, PyTree
 from jaxunc._checks import check_numbers, is_concrete
 from jaxunc._numerics import float_dtype
 
+from ._combiner import Combiner
 from ._fields import tree_field
-from ._fold import Fold
 from ._given import check_is_rule
 
 
-class Weighted(Fold):
+class Weighted(Combiner):
     """A sum rule with a weight per tree: each tree counts as that many copies of itself.
 
     Multiplies all that the tree contributes, denominators included; a weight of 0 leaves it out. Differentiable in
@@ -33,10 +33,10 @@ class Weighted(Fold):
         another one.
     """
 
-    rule: Fold
+    rule: Combiner
     weights: Float[Array, "..."] = tree_field("positive")
 
-    def __init__(self, rule: Fold, weights):
+    def __init__(self, rule: Combiner, weights):
         check_is_rule(rule, "rule")
         check_numbers("weights", weights)
         merges = set(jax.tree.leaves(rule.merge))

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--counts",
         metavar="WHOSE",
-        help="whose counts the leaves hold: inbag, train, oob, calibration (default: inbag, as in scikit-learn)",
+        help="whose counts the leaves hold: inbag, train, oob, held_out (default: inbag, as in scikit-learn)",
     )
     add("--seed", type=integer, metavar="N", help="seed of folds and forests (default: 0)")
     add(

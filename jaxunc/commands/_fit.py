@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--estimator", choices=ESTIMATORS, default="combined", help="the classifier (default: combined)")
     add("--forest", choices=FORESTS, help="the forest of combined and cautious (default: random-forest)")
     add("--combiner", metavar="RULE", help="the rule of combined and random-trees (default: the estimator's own)")
-    add("--counts", metavar="WHOSE", help="whose counts the leaves hold: inbag, train, oob, calibration")
+    add("--counts", metavar="WHOSE", help="whose counts the leaves hold: inbag, train, oob, held_out")
     add("--s", type=number, metavar="S", help="how cautious a cautious forest is (default: 1)")
     add("--trees", type=integer_from(1), metavar="N", help="trees in the forest (default: 100)")
     add("--leaf-size", type=integer_from(1), metavar="N", help="least number of instances in a leaf (default: 1)")
@@ -128,7 +128,7 @@ def _model(args: argparse.Namespace) -> Any:
 
     options: dict[str, Any] = {} if args.counts is None else {"counts": args.counts}
     if args.estimator == "transductive":
-        return estimators.TransductiveTreeClassifier(min_leaf=args.leaf_size or 1)
+        return estimators.TransductiveTreeClassifier(min_samples_leaf=args.leaf_size or 1)
     if args.estimator == "random-trees":
         return estimators.RandomDecisionTreesClassifier(
             args.trees or 100,

@@ -1,8 +1,15 @@
 """Instances counted into the leaves of trees: which instances, and of which trees."""
 
+from typing import TYPE_CHECKING
+
+from jaxunc._renamed import renamed_in
+
 from ._kinds import PureLeavesWarning
 from ._leave_one_out import leave_one_out
 from ._out_of_bag import oob_mask
 from ._recount import recount
 
 __all__ = ["PureLeavesWarning", "leave_one_out", "oob_mask", "recount"]
+
+if not TYPE_CHECKING:  # so that they still report names that do not exist
+    __getattr__ = renamed_in(__name__)

@@ -52,7 +52,7 @@ def check_grown_on(model: Any, bags: list[np.ndarray], X, y, *, sample_weight=No
                 f"the bag of tree {t} does not give the counts in its leaves. Which rows are out of a tree's bag is "
                 "known by their positions alone, so with rows in another order labels leak. Pass X and y just as they "
                 "went into model.fit (and its sample_weight). Rows in another order, or others, cannot be used out of "
-                "bag: for rows that were held out take 'calibration'."
+                "bag: for rows that were held out take 'held_out'."
             )
 
 

@@ -11,7 +11,7 @@ from jaxunc.routing import leaf_index
 from ._out_of_bag import has_bags, oob_mask
 from ._recount import recount
 
-COUNTS = ("inbag", "train", "oob", "calibration")
+COUNTS = ("inbag", "train", "oob", "held_out")
 
 
 class PureLeavesWarning(UserWarning):
@@ -34,7 +34,7 @@ def check_counts_mode(counts: str, model, *, has_data: bool = True) -> None:
     if counts != "inbag" and not has_data:
         raise ValueError(
             f"counts={counts!r} needs data, but the forest came fitted and fit was given none: call fit(X, y) with "
-            + ("other instances." if counts == "calibration" else "those that it was fitted on.")
+            + ("other instances." if counts == "held_out" else "those that it was fitted on.")
         )
     if counts != "oob":
         return
@@ -42,20 +42,20 @@ def check_counts_mode(counts: str, model, *, has_data: bool = True) -> None:
     if not hasattr(type(model), "estimators_samples_"):
         raise ValueError(
             f"counts='oob' needs a forest with bags, and {name} has none. "
-            "Take counts='calibration', or a RandomForestClassifier."
+            "Take counts='held_out', or a RandomForestClassifier."
         )
     if not has_bags(model):
         raise ValueError(
             f"counts='oob' needs trees that leave instances out, but {name} has bootstrap=False. "
-            "Set bootstrap=True, or take counts='calibration'."
+            "Set bootstrap=True, or take counts='held_out'."
         )
 
 
 def calibration_split(X, y, sample_weight, size, random_state):
     """(fitting part, calibration part), each of X, y and weights, with every class in both."""
-    check_numbers("calibration_size", size)
+    check_numbers("held_out_size", size)
     if not 0 < size < 1:
-        raise ValueError(f"calibration_size={size} must lie between 0 and 1: it is the share that is only counted.")
+        raise ValueError(f"held_out_size={size} must lie between 0 and 1: it is the share that is only counted.")
     from sklearn.model_selection import train_test_split  # slow to import, and rarely needed
 
     classes, numbers = np.unique(y, return_counts=True)
@@ -68,8 +68,8 @@ def calibration_split(X, y, sample_weight, size, random_state):
     for part, what in ((fitted, "to fit the forest"), (counted, "to be counted")):
         if len(absent := np.setdiff1d(classes, y[part])):
             raise ValueError(
-                f"counts='calibration' leaves no instance of class {absent[0]} {what}: y holds "
-                f"{numbers[classes == absent[0]][0]} of {len(y)}. Change calibration_size={size}, or take counts='oob'."
+                f"counts='held_out' leaves no instance of class {absent[0]} {what}: y holds "
+                f"{numbers[classes == absent[0]][0]} of {len(y)}. Change held_out_size={size}, or take counts='oob'."
             )
     take = lambda rows: (X[rows], y[rows], None if sample_weight is None else sample_weight[rows])  # noqa: E731
     return take(fitted), take(counted)
@@ -122,7 +122,7 @@ def warn_of_pure_leaves(forest: Forest, counts: str) -> None:
         warn(
             "every leaf of this forest holds one class alone, since its trees were grown until they did: scores read "
             "from the counts of the instances that grew them are overconfident, and only its size tells a sure leaf "
-            "from a lucky one. Take counts='oob' or 'calibration', or larger leaves (min_samples_leaf).",
+            "from a lucky one. Take counts='oob' or 'held_out', or larger leaves (min_samples_leaf).",
             PureLeavesWarning,
         )
 

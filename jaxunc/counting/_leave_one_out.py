@@ -6,9 +6,9 @@ from jaxtyping import PyTree
 
 from jaxunc._checks import as_weights, is_concrete
 from jaxunc._numerics import counts_dtype, float_dtype
-from jaxunc.combiners import Fold
+from jaxunc.combiners import Combiner
 from jaxunc.combiners._combine import combine_counts
-from jaxunc.combiners._given import check_is_rule
+from jaxunc.combiners._given import as_rule
 from jaxunc.forest import OWN, Forest
 from jaxunc.forest._given import check_is_forest
 from jaxunc.routing._drive import Chunk, Part, Shapes, cut, drive
@@ -25,7 +25,7 @@ ENTRIES = 2**21
 
 def leave_one_out(
     forest: Forest,
-    combiner: Fold,
+    combiner: Combiner,
     X,
     y,
     *,
@@ -67,12 +67,12 @@ def leave_one_out(
     differentiable in the rule and the forest's counts, then in one block, unless empty leaves are followed.
     """
     traced = not is_concrete(X, y, sample_weight, tree_mask, forest, combiner)
-    check_is_rule(combiner)
+    combiner = as_rule(combiner)
     check_is_forest(forest)
     if combiner.countings != (OWN,):
         raise ValueError(
             f"{type(combiner).__name__} reads the counts {combiner.countings}; the own label can be taken out of the "
-            "forest's own counts alone. Rows for such rules are made by jaxunc.learning.honest_rows."
+            "forest's own counts alone. Rows for such rules are made by jaxunc.learning.out_of_sample_rows."
         )
     refuse_average(forest)
     trees, plan = forest.trees, make_plan(forest.trees, missing=True)

@@ -64,7 +64,7 @@ def oob_mask(model, n: int, *, X=None, y=None, sample_weight=None) -> np.ndarray
     if not has_bags(model):
         raise ValueError(
             f"model ({name}) was fitted with bootstrap=False: every tree has seen every instance. "
-            'Fit with bootstrap=True, or count on other instances (counts="calibration").'
+            'Fit with bootstrap=True, or count on other instances (counts="held_out").'
         )
     if isinstance(n, bool) or not isinstance(n, int | np.integer):
         raise TypeError(f"n={n!r} must be an integer, the number of training instances.")

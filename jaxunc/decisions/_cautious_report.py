@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, Num, PyTree
 
-from jaxunc.combiners import AveragedIntervals, ExplainedVote, Fold, GeneralizedVote, Preference
+from jaxunc.combiners import AveragedIntervals, Combiner, ExplainedVote, GeneralizedVote, Preference
 from jaxunc.imprecise import Interval
 
 from ._nondominated import nondominated
@@ -27,7 +27,7 @@ class CautiousAnswer(NamedTuple):
     """`GeneralizedVote`."""
 
 
-class CautiousReport(Fold):
+class CautiousReport(Combiner):
     """The set of classes, one class, probabilities, intervals and masses of a cautious forest together.
 
     Parameters

@@ -31,10 +31,10 @@ class CautiousForestClassifier(CountedForest, ClassifierMixin, BaseEstimator):
     mass
         How much a tree counts: ``"equal"``, ``"leaf_size"`` or ``"certainty"``; see `jaxunc.GeneralizedVote`.
     counts
-        Whose labels the leaves count: ``"oob"``, ``"inbag"``, ``"train"`` or ``"calibration"``; see
+        Whose labels the leaves count: ``"oob"``, ``"inbag"``, ``"train"`` or ``"held_out"``; see
         `CombinedForestClassifier`. The default needs a forest that leaves instances out of its trees' bags.
-    calibration_size
-        The share that is held out with ``counts="calibration"``, in (0, 1).
+    held_out_size
+        The share that is held out with ``counts="held_out"``, in (0, 1).
     random_state
         Of the forest (where it has one) and of the split; None leaves the forest's own.
 
@@ -101,12 +101,12 @@ class CautiousForestClassifier(CountedForest, ClassifierMixin, BaseEstimator):
     mass: Any
     combiner_: CautiousReport
 
-    def __init__(self, estimator=None, s=1.0, mass="equal", counts="oob", calibration_size=0.2, random_state=None):
+    def __init__(self, estimator=None, s=1.0, mass="equal", counts="oob", held_out_size=0.2, random_state=None):
         self.estimator = estimator
         self.s = s
         self.mass = mass
         self.counts = counts
-        self.calibration_size = calibration_size
+        self.held_out_size = held_out_size
         self.random_state = random_state
 
     def predict_set(self, X) -> np.ndarray:

@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from jaxunc.combiners import Answer, Fold, LearnedPool
+from jaxunc.combiners import Answer, Combiner, LearnedPool
 from jaxunc.counting._out_of_bag import has_bags
 from jaxunc.forest import Forest
 from jaxunc.learning import fit_combiner
-from jaxunc.learning._honest import FEW_TREES, rows_of
+from jaxunc.learning._out_of_sample import FEW_TREES, rows_of
 from jaxunc.routing import BoundForest
-from jaxunc.stopping import Settled, predict_until_settled
+from jaxunc.stopping import VoteResult, predict_until_settled
 from jaxunc.stopping._leader import Criterion, Population
 
 from ._counted_forest import CountedForest, n_trees_of
@@ -28,7 +28,7 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         The forest to fit: a scikit-learn decision tree, random forest, extra trees, or bagging classifier of trees.
         Default ``RandomForestClassifier()``. A fitted one is kept as it is if it comes as scikit-learn's
         ``FrozenEstimator(forest)``: ``fit()`` then needs no data for in-bag counts, the instances that the forest was
-        fitted on for ``"train"`` and ``"oob"``, and any others, all of which count, for ``"calibration"``.
+        fitted on for ``"train"`` and ``"oob"``, and any others, all of which count, for ``"held_out"``.
     combiner
         The rule by its name (`jaxunc.combiners.RULES`: ``"mean"``, ``"vote"``, ``"evidence"``, ``"dempster"``, …, or
         as ``jaxunc compare`` calls it, `jaxunc.combiners.CONFIGURED`: ``"plausibility"``, ``"dempster-p"``, …), or a
@@ -42,10 +42,10 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
     counts
         Whose labels the leaves count. ``"inbag"``: the sample that each tree was grown on (as scikit-learn does).
         ``"train"``: all training instances. ``"oob"``: for each tree the instances that it was grown without.
-        ``"calibration"``: a part of the data that is held out from fitting the forest. A learned combiner reads in-bag
-        counts, and out-of-bag ones beside them if there is a bootstrap; it takes ``"inbag"``, or ``"calibration"`` to
+        ``"held_out"``: a part of the data that is held out from fitting the forest. A learned combiner reads in-bag
+        counts, and out-of-bag ones beside them if there is a bootstrap; it takes ``"inbag"``, or ``"held_out"`` to
         learn from the part that is held out.
-    calibration_size
+    held_out_size
         The share that is held out, in (0, 1).
     random_state
         Of the forest (where it has one) and of the split; None leaves the forest's own.
@@ -60,8 +60,8 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
     combiner_
         The rule.
     learned_
-        With ``combiner="learned"``: how learning went, a `jaxunc.learning.Fitted`; ``combiner_.words()`` says what was
-        learned.
+        With ``combiner="learned"``: how learning went, a `jaxunc.learning.FitResult`; ``combiner_.describe()`` says
+        what was learned.
     classes_, n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
     oob_decision_function_, oob_score_
@@ -116,14 +116,14 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         combiner=None,
         combiner_options=None,
         counts="inbag",
-        calibration_size=0.2,
+        held_out_size=0.2,
         random_state=None,
     ):
         self.estimator = estimator
         self.combiner = combiner
         self.combiner_options = combiner_options
         self.counts = counts
-        self.calibration_size = calibration_size
+        self.held_out_size = held_out_size
         self.random_state = random_state
 
     def fit(self, X=None, y=None, sample_weight=None) -> "CombinedForestClassifier":
@@ -148,7 +148,7 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         criterion: Criterion = "bound",
         population: Population = "infinite",
         prior=1.0,
-    ) -> Settled:
+    ) -> VoteResult:
         """Labels by majority vote, each instance polling trees until the winner is settled with this confidence.
 
         The vote of the trees (each votes for its leaf's largest class, by the counts that were chosen), whatever the
@@ -187,26 +187,26 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         return self._rule_name, self.combiner_options
 
     def _check_learning(self, X) -> None:
-        if self.counts not in ("inbag", "calibration"):
+        if self.counts not in ("inbag", "held_out"):
             raise ValueError(
                 f"combiner='learned' chooses its counts itself; counts={self.counts!r} is none of its options. Take "
-                "'inbag' (rows through their out-of-bag trees, or cross-fitted) or 'calibration'."
+                "'inbag' (rows through their out-of-bag trees, or cross-fitted) or 'held_out'."
             )
         if self.combiner_options:
             raise ValueError(f"combiner='learned' has no options; it was given {sorted(self.combiner_options)}.")
         if X is None:
             raise ValueError(
                 "combiner='learned' learns from data, but fit was given none: pass the instances that the forest was "
-                "fitted on, or others with counts='calibration'."
+                "fitted on, or others with counts='held_out'."
             )
 
     def _bind_rule(self, grown: Forest, X, y, sample_weight) -> tuple[Any, BoundForest]:
         if not self._learns():
             return super()._bind_rule(grown, X, y, sample_weight)
         model = self.estimator_
-        if self.counts == "calibration":
+        if self.counts == "held_out":
             own = not self._model()[1]  # then `fit` has held these rows out
-            rows = rows_of(model, grown, X, y, source="calibration", sample_weight=sample_weight, allow_leaks=own)
+            rows = rows_of(model, grown, X, y, source="held_out", sample_weight=sample_weight, allow_leaks=own)
         else:
             rows = rows_of(
                 model, grown, X, y, counts="both" if has_bags(model) else "inbag", sample_weight=sample_weight
@@ -215,7 +215,7 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         self.learned_ = fit_combiner(LearnedPool(rows.prior, reads=rows.countings), rows)
         return self.learned_.combiner, rows.bind(self.learned_.combiner)
 
-    def _make_rule(self, prior, *, n_samples, n_trees: int) -> Fold:
+    def _make_rule(self, prior, *, n_samples, n_trees: int) -> Combiner:
         if self._learns():
             return LearnedPool(np.full(len(prior), 1 / len(prior)))  # before there is anything to learn from
         return RuleClassifier._make_rule(self, prior, n_samples=n_samples, n_trees=n_trees)

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jaxunc._checks import check_one_of, warn
-from jaxunc.combiners import Fold
+from jaxunc.combiners import Combiner
 from jaxunc.counting import leave_one_out
 from jaxunc.counting._kinds import COUNTS, calibration_split, check_counts_mode, counted_forest, warn_of_pure_leaves
 from jaxunc.forest import Forest
@@ -38,14 +38,14 @@ class CountedForest:
 
     estimator: Any
     counts: str
-    calibration_size: float
+    held_out_size: float
     random_state: Any
     classes_: np.ndarray
     forest_: Forest
     combiner_: Any
     _bound: BoundForest
 
-    def _make_rule(self, prior, *, n_samples, n_trees: int) -> Fold:
+    def _make_rule(self, prior, *, n_samples, n_trees: int) -> Combiner:
         raise NotImplementedError
 
     def _keep_own(self, own: PyTree, y, seen: np.ndarray) -> None:
@@ -120,9 +120,9 @@ class CountedForest:
                 "trees."
             )
         check_one_of("counts", self.counts, COUNTS)
-        size = self.calibration_size
+        size = self.held_out_size
         if isinstance(size, bool) or not isinstance(size, int | float | np.number) or not 0 < size < 1:
-            raise ValueError(f"calibration_size={size!r:.60} must lie between 0 and 1: the share that is only counted.")
+            raise ValueError(f"held_out_size={size!r:.60} must lie between 0 and 1: the share that is only counted.")
         check_seed(self.random_state)
 
     def _choices(self) -> dict[str, Any]:
@@ -144,8 +144,8 @@ class CountedForest:
         self._make_rule(prior, n_samples=len(y), n_trees=n_trees_of(model))
         grown_on = counted_on = (X, y, sample_weight)
         random_state = check_random_state(self.random_state)
-        if self.counts == "calibration":
-            grown_on, counted_on = calibration_split(*grown_on, self.calibration_size, random_state)
+        if self.counts == "held_out":
+            grown_on, counted_on = calibration_split(*grown_on, self.held_out_size, random_state)
         model = cast(Any, clone(model))
         if self.random_state is not None and "random_state" in model.get_params():
             model.set_params(random_state=random_state.randint(np.iinfo(np.int32).max))

@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight
 
 from jaxunc._checks import as_weights
-from jaxunc.combiners import CONFIGURED, RULES, Answer, Fold
+from jaxunc.combiners import CONFIGURED, RULES, Answer, Combiner
 from jaxunc.combiners._names import check_name
 
 
@@ -18,7 +18,7 @@ def check_rule(combiner: Any, options: Any = None, *, further: Iterable[str] = (
     """Raise a TypeError or a ValueError unless it may be a rule and its options: None, a rule, or a name."""
     if isinstance(combiner, str):
         check_name("combiner", combiner, (*further, *RULES, *CONFIGURED))
-    elif not isinstance(combiner, Fold | None):
+    elif not isinstance(combiner, Combiner | None):
         raise TypeError(f"combiner={combiner!r:.60} is a {type(combiner).__name__}; pass a rule, its name, or None.")
     if options is not None and not (isinstance(options, Mapping) and all(isinstance(name, str) for name in options)):
         raise TypeError(
@@ -29,7 +29,7 @@ def check_rule(combiner: Any, options: Any = None, *, further: Iterable[str] = (
 BIND_IT = "bind it to forest_ instead: jaxunc.bind(model.forest_, rule)."
 
 
-def check_class_scores(rule: Fold, n_trees: int, n_classes: int, advice: str = BIND_IT) -> Answer:
+def check_class_scores(rule: Combiner, n_trees: int, n_classes: int, advice: str = BIND_IT) -> Answer:
     """The shapes that the rule answers one instance with; a TypeError unless it answers with class scores."""
     answer = jax.eval_shape(rule.answer, jax.ShapeDtypeStruct((1, n_trees, n_classes), jnp.result_type(float)))
     if not isinstance(answer, Answer):

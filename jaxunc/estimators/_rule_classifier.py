@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from jaxunc.combiners import Fold, Uncertainty, UncertaintyDecomposition, margin, rule_by_name
+from jaxunc.combiners import Combiner, Uncertainty, UncertaintyDecomposition, margin, rule_by_name
 from jaxunc.forest import Forest
 from jaxunc.routing import BoundForest, bind
 
@@ -26,7 +26,7 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
     def _instances(self, X) -> np.ndarray:
         raise NotImplementedError
 
-    def _make_rule(self, prior, *, n_samples, n_trees: int) -> Fold:
+    def _make_rule(self, prior, *, n_samples, n_trees: int) -> Combiner:
         rule = rule_by_name(*self._choice(), prior=prior, n_samples=n_samples)
         check_class_scores(rule, n_trees, len(prior))
         return rule

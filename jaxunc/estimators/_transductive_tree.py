@@ -8,7 +8,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from jaxunc.combiners import Fold, rule_by_name
+from jaxunc.combiners import Combiner, rule_by_name
 from jaxunc.forest import OWN
 from jaxunc.growing._greedy_trees import checked_limits
 from jaxunc.growing._presorted import Presorted, as_queries, presort
@@ -30,7 +30,7 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
     nominal
         Which columns are nominal: ``"auto"`` (in a frame the columns that hold no numbers and no dates, in an array of
         objects those with a text), None for no column, or names, positions or booleans of columns.
-    candidates, min_leaf
+    candidates, min_samples_leaf
         How trees are induced: see `jaxunc.transduction.transductive_certainty`.
     combiner
         How the leaves become probabilities: a rule that has some, its name (see `CombinedForestClassifier`; a prior is
@@ -85,7 +85,7 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
         self,
         nominal="auto",
         candidates="boundary",
-        min_leaf=2,
+        min_samples_leaf=2,
         combiner=None,
         form="auto",
         block_size=16384,
@@ -93,7 +93,7 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
     ):
         self.nominal = nominal
         self.candidates = candidates
-        self.min_leaf = min_leaf
+        self.min_samples_leaf = min_samples_leaf
         self.combiner = combiner
         self.form = form
         self.block_size = block_size
@@ -122,7 +122,7 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Raise a TypeError or a ValueError unless the parameters are of the kinds and ranges that they may have."""
-        checked_limits(self.candidates, self.min_leaf, None, "min_leaf")
+        checked_limits(self.candidates, self.min_samples_leaf, None, "min_samples_leaf")
         check_form(self.form)
         check_nominal(self.nominal)
         check_rule(self.combiner)
@@ -134,7 +134,7 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"block_size={self.block_size!r} must be an integer of 1 at least.")
         check_progress(self.progress)
 
-    def _rule(self, classes: np.ndarray, y) -> Fold | None:
+    def _rule(self, classes: np.ndarray, y) -> Combiner | None:
         """The rule, which must have probabilities for as many leaves as there are classes."""
         if self.combiner is None:
             return None
@@ -154,12 +154,12 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
 
     def _choices(self) -> dict[str, Any]:
         """Of the parameters those that answers depend on: ``fit`` keeps them."""
-        return {name: getattr(self, name) for name in ("candidates", "min_leaf", "form", "block_size")}
+        return {name: getattr(self, name) for name in ("candidates", "min_samples_leaf", "form", "block_size")}
 
-    def _hold(self, sample: Presorted, combiner: Fold | None, choices: dict[str, Any]) -> None:
+    def _hold(self, sample: Presorted, combiner: Combiner | None, choices: dict[str, Any]) -> None:
         """What answers are made of."""
         self._sample, self.combiner_, self._chosen = sample, combiner, choices
-        self._settings = settings_of(sample, choices["candidates"], choices["min_leaf"])
+        self._settings = settings_of(sample, choices["candidates"], choices["min_samples_leaf"])
         self._kept = KeptNodes.of(sample)
 
     def leaf_counts(self, X) -> np.ndarray:

@@ -29,7 +29,7 @@ class Forest(eqx.Module):
     Empty leaves own no counts: what an instance in one is given is said by ``empty_leaves`` (`with_empty_leaves`).
 
     Beside these, its *own* counts, a forest may hold further ones of other instances by name (`with_counting`), such
-    as those out of bag. A rule says by `Fold.countings` which it reads.
+    as those out of bag. A rule says by `Combiner.countings` which it reads.
     """
 
     trees: Trees

@@ -85,7 +85,7 @@ def decide(shape: Shape, data: Data, limits: Limits, state: State) -> tuple[Stat
 
 def _fits(shape: Shape, data: Data, limits: Limits, state: State, start, test: Test, n_left, n_right) -> Array:
     """Whether a test leaves enough instances on two sides."""
-    fits = (n_left >= limits.min_leaf) & (n_right >= limits.min_leaf) & ~test.no_threshold
+    fits = (n_left >= limits.min_samples_leaf) & (n_right >= limits.min_samples_leaf) & ~test.no_threshold
     if not shape.n_words:
         return fits
     values = piece(state.scratch.values, start, shape.node_chunk)

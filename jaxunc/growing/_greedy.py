@@ -14,7 +14,7 @@ class Limits(NamedTuple):
     """When a node is split, and by what."""
 
     boundaries: bool
-    min_leaf: int
+    min_samples_leaf: int
     max_depth: int | None
 
 
@@ -41,11 +41,11 @@ def best_test(sample: Presorted, order: np.ndarray, members: np.ndarray, limits:
     """The test of largest gain; of several the first feature's, and its lowest threshold. None if none gains."""
     n, entropy = len(members), entropy_table(sample.n)
     totals = np.bincount(sample.label[members], minlength=sample.n_classes)
-    if n < 2 * limits.min_leaf or np.count_nonzero(totals) < 2:
+    if n < 2 * limits.min_samples_leaf or np.count_nonzero(totals) < 2:
         return None
     best, test = entropy[totals].sum() - entropy[n], None
     cuts = find_cuts(sample, order, limits.boundaries)
-    scores = _scores(entropy, cuts.below, totals[:, None], limits.min_leaf)
+    scores = _scores(entropy, cuts.below, totals[:, None], limits.min_samples_leaf)
     # Features are looked at in their own order, whatever their kind.
     firsts = np.full(sample.columns.number, LOWEST)
     nominal_scores = np.zeros((0, 0))
@@ -54,7 +54,7 @@ def best_test(sample: Presorted, order: np.ndarray, members: np.ndarray, limits:
         firsts[sample.numeric[filled]] = np.maximum.reduceat(scores, cuts.start[:-1][filled])
     if len(sample.nominal):
         counts = value_counts(sample, members)
-        nominal_scores = _scores(entropy, counts, totals[:, None, None], limits.min_leaf)
+        nominal_scores = _scores(entropy, counts, totals[:, None, None], limits.min_samples_leaf)
         firsts[sample.nominal] = nominal_scores.max(axis=1)
     feature = int(np.argmax(firsts))
     if firsts[feature] <= best:
@@ -68,12 +68,12 @@ def best_test(sample: Presorted, order: np.ndarray, members: np.ndarray, limits:
     return Test(feature, code, members[sample.code[row, members] == code])
 
 
-def _scores(entropy: np.ndarray, inside: np.ndarray, totals: np.ndarray, min_leaf: int) -> np.ndarray:
+def _scores(entropy: np.ndarray, inside: np.ndarray, totals: np.ndarray, min_samples_leaf: int) -> np.ndarray:
     """Minus the entropy of the two sides, times the instances; the lowest where a side is too small."""
     outside = totals - inside
     n_inside, n_outside = inside.sum(axis=0), outside.sum(axis=0)
     scores = entropy[inside].sum(axis=0) + entropy[outside].sum(axis=0) - entropy[n_inside] - entropy[n_outside]
-    return np.where(np.minimum(n_inside, n_outside) >= max(min_leaf, 1), scores, LOWEST)
+    return np.where(np.minimum(n_inside, n_outside) >= max(min_samples_leaf, 1), scores, LOWEST)
 
 
 def split(order: np.ndarray, members: np.ndarray, chosen: np.ndarray, n: int):

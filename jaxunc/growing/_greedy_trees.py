@@ -144,13 +144,15 @@ def bootstrap_rows(key: jax.Array, n_trees: int, n: int) -> np.ndarray:
     return np.asarray(jax.vmap(lambda own: jax.random.randint(own, (n,), 0, n))(keys))
 
 
-def checked_limits(candidates: str, min_leaf: int, max_depth: int | None, name: str = "min_samples_leaf") -> Limits:
+def checked_limits(
+    candidates: str, min_samples_leaf: int, max_depth: int | None, name: str = "min_samples_leaf"
+) -> Limits:
     """The limits of a node, checked."""
     check_one_of("candidates", candidates, CANDIDATES)
-    _check_number(name, min_leaf, 1)
+    _check_number(name, min_samples_leaf, 1)
     if max_depth is not None:
         _check_number("max_depth", max_depth, 0)
-    return Limits(candidates == "boundary", int(min_leaf), max_depth)
+    return Limits(candidates == "boundary", int(min_samples_leaf), max_depth)
 
 
 def forest_of(trees: Sequence[GreedyTree], sample: Presorted) -> Forest:

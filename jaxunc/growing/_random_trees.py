@@ -141,7 +141,9 @@ def grow_random_trees(
     n_blocks = -(-n_trees // max(1, min(BLOCK_LANES // n, LARGEST_BLOCK)))
     n_blocks = max(n_blocks, min(_threads(), n_trees * n // SMALLEST_BLOCK))
     block = -(-n_trees // n_blocks)
-    make_shape = partial(_shape, sample, min_leaf=min_samples_leaf, min_split=min_split, missing=missing == "random")
+    make_shape = partial(
+        _shape, sample, min_samples_leaf=min_samples_leaf, min_split=min_split, missing=missing == "random"
+    )
     # Where nominal features have many values, few trees at a time.
     while block > 1 and make_shape(block).n_cells > MOST_CELLS // min(_threads(), -(-n_trees // block)):
         block = -(-block // 2)
@@ -163,20 +165,20 @@ def grow_random_trees(
         return join_parts(list(pool.map(grow, firsts)), sample)
 
 
-def _shape(sample: Sample, n_trees: int, min_leaf: int, min_split: int, missing: bool) -> Shape:
+def _shape(sample: Sample, n_trees: int, min_samples_leaf: int, min_split: int, missing: bool) -> Shape:
     """Room for a block of trees."""
     n, n_nominal = sample.n_present, int(np.count_nonzero(sample.data.n_ranks))
     n_lanes = power_of_two(max(n_trees * n, SMALLEST_CHUNK))
     # No smaller node is tried; only the parts of a multi-way test may be as small as one instance.
     smallest = 1 << (min(min_split, power_of_two(n)).bit_length() - 1)
     n_open = max(power_of_two(n_trees), n_lanes // (1 if n_nominal else smallest), SMALLEST_CHUNK)
-    n_ranks = sample.boundaries.shape[1] if n_nominal and min_leaf > 1 else 0
+    n_ranks = sample.boundaries.shape[1] if n_nominal and min_samples_leaf > 1 else 0
     n_cells = n_ranks * (n_lanes // smallest)
     chunked = jax.default_backend() == "cpu"
     lane_chunk = min(n_lanes, LANE_CHUNK) if chunked else n_lanes
     return Shape(
         n_trees=power_of_two(n_trees),
-        n_nodes=power_of_two(max(8 * n if n_nominal else 2 * (n // min_leaf), 64)),
+        n_nodes=power_of_two(max(8 * n if n_nominal else 2 * (n // min_samples_leaf), 64)),
         n_lanes=n_lanes,
         n_open=n_open,
         n_cells=power_of_two(max(n_cells, lane_chunk)) if n_cells else 0,

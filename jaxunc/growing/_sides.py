@@ -65,7 +65,7 @@ def _cleared(shape: Shape, scratch: Scratch) -> Array:
 def _frequent_before(shape: Shape, limits: Limits, scratch: Scratch) -> Array:
     def count(start, carry):
         counted, n_frequent = carry
-        frequent = piece(scratch.cells, start, shape.lane_chunk) >= limits.min_leaf
+        frequent = piece(scratch.cells, start, shape.lane_chunk) >= limits.min_samples_leaf
         before, here = count_before(frequent) + n_frequent, frequent.astype(jnp.int32)
         return with_piece(counted, start, 2 * before + here), before[-1] + here[-1]
 

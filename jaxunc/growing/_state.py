@@ -45,7 +45,7 @@ class Data(NamedTuple):
 class Limits(NamedTuple):
     """When a node stays a leaf."""
 
-    min_leaf: Int32[Array, ""]
+    min_samples_leaf: Int32[Array, ""]
     min_split: Int32[Array, ""]
     max_depth: Int32[Array, ""]
 

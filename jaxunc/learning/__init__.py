@@ -1,23 +1,27 @@
 """The numbers of a rule, learned from rows whose counts do not know their labels."""
 
-from ._blend import Blended, blend_combiners
-from ._choose import Chosen, choose_combiner, guarded
-from ._fit import Fitted, fit_combiner, loss_on
-from ._honest import honest_rows
-from ._leaf_counts import FittedForest, fit_leaf_counts
+from typing import TYPE_CHECKING
+
+from jaxunc._renamed import renamed_in
+
+from ._blend import BlendResult, blend_combiners
+from ._choose import ChoiceResult, choose_combiner, guarded
+from ._fit import FitResult, fit_combiner, loss_on
+from ._leaf_counts import ForestFitResult, fit_leaf_counts
 from ._losses import AucLoss, UtilityLoss, brier_loss, log_loss
-from ._rows import HonestRows
+from ._out_of_sample import out_of_sample_rows
+from ._rows import OutOfSampleRows
 from ._standard_errors import Estimate, standard_errors
 from ._watch import Progress
 
 __all__ = [
     "AucLoss",
-    "Blended",
-    "Chosen",
+    "BlendResult",
+    "ChoiceResult",
     "Estimate",
-    "Fitted",
-    "FittedForest",
-    "HonestRows",
+    "FitResult",
+    "ForestFitResult",
+    "OutOfSampleRows",
     "Progress",
     "UtilityLoss",
     "blend_combiners",
@@ -26,8 +30,11 @@ __all__ = [
     "fit_combiner",
     "fit_leaf_counts",
     "guarded",
-    "honest_rows",
     "log_loss",
     "loss_on",
+    "out_of_sample_rows",
     "standard_errors",
 ]
+
+if not TYPE_CHECKING:  # so that they still report names that do not exist
+    __getattr__ = renamed_in(__name__)

@@ -6,17 +6,17 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from jaxunc.combiners import Blend, Fold
+from jaxunc.combiners import Blend, Combiner
 
 from ._choose import cross_fits
-from ._rows import HonestRows
+from ._rows import OutOfSampleRows
 from ._watch import Told
 
 HELD = 1.0
 """Rows that speak for each candidate before any is seen."""
 
 
-class Blended(NamedTuple):
+class BlendResult(NamedTuple):
     """An average of rules that have learned from all rows."""
 
     combiner: Blend
@@ -28,13 +28,13 @@ class Blended(NamedTuple):
 
 
 def blend_combiners(
-    candidates: Mapping[str, Fold | Sequence[Fold]],
-    rows: HonestRows,
+    candidates: Mapping[str, Combiner | Sequence[Combiner]],
+    rows: OutOfSampleRows,
     *,
     n_folds: int | None = None,
     key: jax.Array | None = None,
     progress: Told = None,
-) -> Blended:
+) -> BlendResult:
     r"""Learn several rules, and average their probabilities by how well they do in a cross-validation over the rows.
 
     .. math:: \max_v \; \sum_i \log \sum_k v_k P_k^{(-i)}(y_i) + \sum_k \log v_k
@@ -67,7 +67,7 @@ def blend_combiners(
     mixed = np.logaddexp.reduce(own + np.log(shares)[:, None], axis=0)
     mean = lambda logs: float(-(weight @ logs) / weight.sum())  # noqa: E731
     names = list(crossed.fits)
-    return Blended(
+    return BlendResult(
         combiner=Blend({name: crossed.fits[name].combiner for name in names}, shares),
         weights=dict(zip(names, shares.tolist(), strict=True)),
         losses={name: mean(logs) for name, logs in zip(names, own, strict=True)},

@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxunc.combiners import Calibrated, Fold, LearnedPool, Mean
+from jaxunc.combiners import Calibrated, Combiner, LearnedPool, Mean
 
-from ._fit import Fitted, fit_combiner, loss_on
-from ._rows import HonestRows, check_rows
+from ._fit import FitResult, fit_combiner, loss_on
+from ._rows import OutOfSampleRows, check_rows
 from ._watch import Told, end_line, labelled
 
 CLIPS = (1e-2, 1e-3, 1e-5)
@@ -20,11 +20,11 @@ MANY_ROWS = 5000
 """From so many rows on, two folds tell rules apart that are worth telling apart."""
 
 
-class Chosen(NamedTuple):
+class ChoiceResult(NamedTuple):
     """The rule that won, learned from all rows."""
 
     name: str
-    fitted: Fitted
+    fitted: FitResult
     losses: dict[str, float]
     """Of every candidate: its mean loss on rows that it was not learned from."""
 
@@ -32,22 +32,22 @@ class Chosen(NamedTuple):
 class Crossed(NamedTuple):
     """What candidates have learned, from all rows and from all but one fold of them."""
 
-    fits: dict[str, Fitted]
-    rules: dict[str, list[Fold]]
+    fits: dict[str, FitResult]
+    rules: dict[str, list[Combiner]]
     """By fold: learned from the other ones."""
     fold: np.ndarray
     """Of each row."""
 
 
 def choose_combiner(
-    candidates: Mapping[str, Fold | Sequence[Fold]],
-    rows: HonestRows,
+    candidates: Mapping[str, Combiner | Sequence[Combiner]],
+    rows: OutOfSampleRows,
     *,
     loss: str | Callable = "log",
     n_folds: int | None = None,
     key: jax.Array | None = None,
     progress: Told = None,
-) -> Chosen:
+) -> ChoiceResult:
     """Learn several rules, and keep the one with the least loss in a cross-validation over the rows.
 
     Where rows are too few to tell candidates apart, an average of them is better: `blend_combiners`.
@@ -85,10 +85,10 @@ def choose_combiner(
         ]
         losses[name] = sum(lost) / weight.sum()
     best = min(losses, key=lambda name: losses[name])
-    return Chosen(best, crossed.fits[best], losses)
+    return ChoiceResult(best, crossed.fits[best], losses)
 
 
-def cross_fits(candidates, rows: HonestRows, loss, n_folds: int | None, key, progress: Told) -> Crossed:
+def cross_fits(candidates, rows: OutOfSampleRows, loss, n_folds: int | None, key, progress: Told) -> Crossed:
     """Every candidate, learned from all rows and, from near there, without each fold."""
     check_rows(rows)
     if not isinstance(candidates, Mapping):
@@ -102,7 +102,9 @@ def cross_fits(candidates, rows: HonestRows, loss, n_folds: int | None, key, pro
     fold = _folds(np.asarray(rows.y)[: rows.n], n_folds, of_folds)
     weight = np.asarray(rows.weight, float)[: rows.n]
 
-    def learn(family: tuple[Fold, ...], part: HonestRows, starts: Sequence[Fold | None], what: str) -> list[Fitted]:
+    def learn(
+        family: tuple[Combiner, ...], part: OutOfSampleRows, starts: Sequence[Combiner | None], what: str
+    ) -> list[FitResult]:
         told = labelled(progress, what)
         return [
             fit_combiner(rule, part, loss=loss, key=jax.random.clone(of_fits), start=start, progress=told)
@@ -111,7 +113,7 @@ def cross_fits(candidates, rows: HonestRows, loss, n_folds: int | None, key, pro
 
     fits, rules = {}, {}
     for name, rule in candidates.items():
-        family = (rule,) if isinstance(rule, Fold) else tuple(rule)
+        family = (rule,) if isinstance(rule, Combiner) else tuple(rule)
         whole = learn(family, rows, [None] * len(family), name)
         starts, fits[name], rules[name] = [fitted.combiner for fitted in whole], _best(whole), []
         for k in range(n_folds):
@@ -121,11 +123,11 @@ def cross_fits(candidates, rows: HonestRows, loss, n_folds: int | None, key, pro
     return Crossed(fits, rules, fold)
 
 
-def _best(fits: list[Fitted]) -> Fitted:
+def _best(fits: list[FitResult]) -> FitResult:
     return min(fits, key=lambda fitted: fitted.loss)
 
 
-def guarded(rows: HonestRows) -> dict[str, tuple[Fold, ...]]:
+def guarded(rows: OutOfSampleRows) -> dict[str, tuple[Combiner, ...]]:
     """The learned pool, and the calibrated means that it has to beat: for `blend_combiners` and `choose_combiner`."""
     check_rows(rows)
     prior = rows.prior

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxunc.combiners import Fold
+from jaxunc.combiners import Combiner
 from jaxunc.scorers._declaration import declared
 
 
@@ -23,12 +23,12 @@ class Parameter(NamedTuple):
     per_tree: bool
 
 
-def parameters_of(rule: Fold) -> tuple[Parameter | None, ...]:
+def parameters_of(rule: Combiner) -> tuple[Parameter | None, ...]:
     """The parameter of every array of a rule, in the order of its leaves; None for what cannot be learned."""
     return tuple(_parameter(rule, path, leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(rule))
 
 
-def _parameter(rule: Fold, path: tuple, leaf) -> Parameter | None:
+def _parameter(rule: Combiner, path: tuple, leaf) -> Parameter | None:
     node: Any = rule
     domain, spread, nearest, per_tree, names = "real", 1.0, 0.01, False, []
     for key in path:
@@ -90,7 +90,7 @@ def _centred(logs: Array) -> Array:
     return logs - jnp.mean(logs, axis=-1, keepdims=True)
 
 
-def learnable(rule: Fold, freeze: tuple[str, ...]) -> tuple[Parameter | None, ...]:
+def learnable(rule: Combiner, freeze: tuple[str, ...]) -> tuple[Parameter | None, ...]:
     """`parameters_of`, without those that are to stay as they are.
 
     Raises a ValueError if a name in ``freeze`` is none, or nothing is left to learn.
@@ -115,7 +115,7 @@ def _matches(name: str, known: str) -> bool:
     return known == name or known.startswith(name + ".") or known.endswith("." + name)
 
 
-def split(rule: Fold, spec: tuple[Parameter | None, ...]) -> tuple[list[Array], list, Any]:
+def split(rule: Combiner, spec: tuple[Parameter | None, ...]) -> tuple[list[Array], list, Any]:
     """(free numbers of what is learned, leaves of the rule, its structure)."""
     leaves, structure = jax.tree.flatten(rule)
     free = [
@@ -126,7 +126,7 @@ def split(rule: Fold, spec: tuple[Parameter | None, ...]) -> tuple[list[Array], 
     return free, leaves, structure
 
 
-def join(spec: tuple[Parameter | None, ...], free: list[Array], leaves: list, structure) -> Fold:
+def join(spec: tuple[Parameter | None, ...], free: list[Array], leaves: list, structure) -> Combiner:
     """The rule with these numbers."""
     rest = iter(free)
     leaves = [

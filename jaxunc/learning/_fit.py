@@ -9,21 +9,21 @@ import numpy as np
 import optax
 from jaxtyping import Array
 
-from jaxunc.combiners import Fold
+from jaxunc.combiners import Combiner
 from jaxunc.combiners._given import check_is_rule
 
 from ._descent import Part, follow, value_at
 from ._domains import join, learnable, penalty, split
 from ._losses import as_loss
 from ._parts import descend_in_parts, parts_of
-from ._rows import HonestRows, check_rows
+from ._rows import OutOfSampleRows, check_rows
 from ._watch import Teller, Told, Watch, end_line
 
 
-class Fitted(NamedTuple):
+class FitResult(NamedTuple):
     """A rule that has learned, and how."""
 
-    combiner: Fold
+    combiner: Combiner
     """The rule with the best numbers seen."""
     loss: float
     """Its loss on the rows that it was learned from (on those for validation, where there are some)."""
@@ -53,19 +53,19 @@ class _Problem(NamedTuple):
 
 
 def fit_combiner(
-    combiner: Fold,
-    rows: HonestRows,
+    combiner: Combiner,
+    rows: OutOfSampleRows,
     *,
     loss: str | Callable = "log",
     optimizer: optax.GradientTransformation | None = None,
     n_steps: int | None = None,
-    validation: float | HonestRows | None = None,
+    validation: float | OutOfSampleRows | None = None,
     patience: int = 20,
     freeze: tuple[str, ...] = (),
-    start: Fold | None = None,
+    start: Combiner | None = None,
     key: jax.Array | None = None,
     progress: Told = None,
-) -> Fitted:
+) -> FitResult:
     """Learn the numbers of a rule from rows whose counts do not know their labels.
 
     Parameters
@@ -75,7 +75,7 @@ def fit_combiner(
         with settings (``jax.tree_util.Partial``), one of your own. Where its fields may lie is declared by
         `jaxunc.learned_field` and `jaxunc.tree_field`, and kept.
     rows
-        What `honest_rows` makes.
+        What `out_of_sample_rows` makes.
     loss
         ``"log"``, ``"brier"``, ``"auc"`` (a smooth bound of 1 - AUC over drawn pairs), ``"utility"`` (one less the
         softened u65 of sets), or a function of (answer, y, weight) → a number to minimise.
@@ -101,13 +101,13 @@ def fit_combiner(
 
     Returns
     -------
-    Fitted
+    FitResult
 
     Raises
     ------
     TypeError
-        If ``combiner`` is no `Fold`, or ``rows`` are no `HonestRows`: counts by themselves do not say whether a forest
-        was grown on them.
+        If ``combiner`` is no `Combiner`, or ``rows`` are no `OutOfSampleRows`: counts by themselves do not say whether
+        a forest was grown on them.
     ValueError
         If there is nothing to learn, the rows cannot serve the rule, ``freeze`` names no field, the loss is unknown or
         does not suit the rule, or a setting is out of range.
@@ -150,7 +150,7 @@ def fit_combiner(
         found, first = best.value - held, value_at(objective, shape, centre, parts)
     else:
         found, first = (float(_loss(shape, numbers, judge)) for numbers in (best.numbers, centre))
-    return Fitted(
+    return FitResult(
         combiner=join(spec, best.numbers, leaves, structure),
         loss=found,
         start_loss=first,
@@ -161,7 +161,7 @@ def fit_combiner(
 
 
 def _check(combiner, rows, n_steps, patience) -> None:
-    if not isinstance(combiner, Fold):
+    if not isinstance(combiner, Combiner):
         raise TypeError(f"combiner is {combiner!r}; pass a rule, such as jaxunc.LearnedPool(forest.prior).")
     check_rows(rows)
     if (n_steps is not None and n_steps < 1) or patience < 1:
@@ -176,10 +176,10 @@ def _start(start, spec, structure, leaves: list) -> list[Array]:
     return split(start, spec)[0]
 
 
-def _with_validation(rows: HonestRows, validation, key) -> tuple[HonestRows, HonestRows | None]:
+def _with_validation(rows: OutOfSampleRows, validation, key) -> tuple[OutOfSampleRows, OutOfSampleRows | None]:
     if validation is None:
         return rows, None
-    if isinstance(validation, HonestRows):
+    if isinstance(validation, OutOfSampleRows):
         if validation.class_labels != rows.class_labels:
             raise ValueError(f"validation rows have the classes {validation.class_labels}, rows {rows.class_labels}.")
         return rows, validation
@@ -192,7 +192,9 @@ def _with_validation(rows: HonestRows, validation, key) -> tuple[HonestRows, Hon
     return rows.with_weight(np.where(apart, 0, weight)), rows.with_weight(np.where(apart, weight, 0))
 
 
-def loss_on(combiner: Fold, rows: HonestRows, *, loss: str | Callable = "log", key: jax.Array | None = None) -> float:
+def loss_on(
+    combiner: Combiner, rows: OutOfSampleRows, *, loss: str | Callable = "log", key: jax.Array | None = None
+) -> float:
     """The loss of a rule as it is, on honest rows; arguments as for `fit_combiner`."""
     check_is_rule(combiner)
     check_rows(rows)
@@ -201,11 +203,11 @@ def loss_on(combiner: Fold, rows: HonestRows, *, loss: str | Callable = "log", k
 
 
 @jax.jit
-def _loss_as_it_is(rule: Fold, data, y, weight, n_trees, loss) -> Array:
+def _loss_as_it_is(rule: Combiner, data, y, weight, n_trees, loss) -> Array:
     return loss(rule.finish(data.merged(rule, n_trees)), y, weight)
 
 
-def problem_of(rows: HonestRows, rule: Fold, leaves: list, start: list, loss, key: jax.Array) -> _Problem:
+def problem_of(rows: OutOfSampleRows, rule: Combiner, leaves: list, start: list, loss, key: jax.Array) -> _Problem:
     """What is minimised."""
     weight = rows.weight
     made = as_loss(loss, rows.y, weight, len(rows.class_labels), key)

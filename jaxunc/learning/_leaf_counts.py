@@ -8,16 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from jaxunc.combiners import Fold
+from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest
 
 from ._descent import Part, descend
 from ._losses import as_loss
-from ._rows import HonestRows, Routed, check_rows
+from ._rows import OutOfSampleRows, Routed, check_rows
 from ._watch import Teller, Told, Watch, end_line
 
 
-class FittedForest(NamedTuple):
+class ForestFitResult(NamedTuple):
     """A forest whose leaves have learned, and how."""
 
     forest: Forest
@@ -31,7 +31,7 @@ class FittedForest(NamedTuple):
 class _Problem(NamedTuple):
     forest: Forest
     counts: Array
-    rule: Fold
+    rule: Combiner
     X: Array
     mask: Array | None
     y: Array
@@ -42,8 +42,8 @@ class _Problem(NamedTuple):
 
 
 def fit_leaf_counts(
-    combiner: Fold,
-    rows: HonestRows,
+    combiner: Combiner,
+    rows: OutOfSampleRows,
     *,
     loss="log",
     spread: float = 0.3,
@@ -53,7 +53,7 @@ def fit_leaf_counts(
     patience: int = 10,
     key: jax.Array | None = None,
     progress: Told = None,
-) -> FittedForest:
+) -> ForestFitResult:
     r"""Learn the counts of every leaf for a rule that stays as it is (refitting of leaves, Ren et al. 2015).
 
     .. math:: w'_{tc} = (w_{tc} + \epsilon) \, e^{u_{tc}}, \qquad
@@ -64,7 +64,7 @@ def fit_leaf_counts(
     combiner
         The rule.
     rows
-        Honest rows of one forest with in-bag counts (``source="oob"`` or ``"calibration"``): they are routed at every
+        Honest rows of one forest with in-bag counts (``source="oob"`` or ``"held_out"``): they are routed at every
         step, since each leaf is on its own.
     loss
         As for `fit_combiner`.
@@ -87,8 +87,8 @@ def fit_leaf_counts(
     check_rows(rows)
     if not isinstance(rows.routed, Routed):
         raise ValueError(
-            "leaf counts are learned on rows that are routed through one forest: honest_rows(..., source='oob' or "
-            f"'calibration', counts='inbag'). These are of source={rows.source!r}."
+            "leaf counts are learned on rows that are routed through one forest: out_of_sample_rows(..., "
+            f"source='oob' or 'held_out', counts='inbag'). These are of source={rows.source!r}."
         )
     if not (spread > 0 and smallest >= 0 and n_steps >= 1):
         raise ValueError(f"spread={spread} must be > 0, smallest={smallest} >= 0 and n_steps={n_steps} >= 1.")
@@ -120,7 +120,7 @@ def fit_leaf_counts(
     )
     end_line(progress)
     best, judged = last.numbers, train if judge is None else judge
-    return FittedForest(
+    return ForestFitResult(
         forest=forest.with_counts(jnp.where(is_leaf, counts * jnp.exp(best), 0)),
         loss=float(evaluate(best, judged)),
         start_loss=float(evaluate(start, judged)),

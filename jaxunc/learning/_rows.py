@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int32, Num, PyTree
 
 from jaxunc._checks import as_weights
 from jaxunc._numerics import TwoFloat, float_dtype
-from jaxunc.combiners import Calibrated, Fold
+from jaxunc.combiners import Calibrated, Combiner
 from jaxunc.combiners._lift import check_tree_fields, columns_of, has_tree_fields, lift_tree
 from jaxunc.combiners._merge import Merging
 from jaxunc.forest import Forest
@@ -31,7 +31,7 @@ class Histograms(NamedTuple):
     code: Int32[Array, "rows slots"]
     times: Float[Array, "rows slots"]
 
-    def merged(self, rule: Fold, n_trees: ArrayLike) -> PyTree:
+    def merged(self, rule: Combiner, n_trees: ArrayLike) -> PyTree:
         """The rule's merged statistic of every row, as if each had n_trees trees like those that it shows."""
         stat = jax.tree.map(jnp.asarray, lift_tree(rule, self.count_table))
         parts, structure = jax.tree.flatten(stat)
@@ -80,7 +80,7 @@ class Routed(NamedTuple):
     X: Array
     tree_mask: Bool[Array, "rows trees"] | None
 
-    def merged(self, rule: Fold, n_trees: ArrayLike) -> PyTree:
+    def merged(self, rule: Combiner, n_trees: ArrayLike) -> PyTree:
         """The same as `Histograms.merged`."""
         forest = self.forest
         merged = fold(forest.trees, leaf_table(forest, rule), self.X, merge=rule.merge, tree_mask=self.tree_mask)
@@ -99,7 +99,7 @@ class Merged(NamedTuple):
 
     stat: PyTree
 
-    def merged(self, rule: Fold, n_trees: ArrayLike) -> PyTree:
+    def merged(self, rule: Combiner, n_trees: ArrayLike) -> PyTree:
         """It."""
         return self.stat
 
@@ -109,8 +109,8 @@ class Merged(NamedTuple):
 
 
 @dataclass(frozen=True)
-class HonestRows:
-    """Labelled rows whose leaves' counts do not hold their own labels: what `honest_rows` makes.
+class OutOfSampleRows:
+    """Labelled rows whose leaves' counts do not hold their own labels: what `out_of_sample_rows` makes.
 
     ``n`` rows; the arrays are longer (padded, with weight 0), so that programs for one set of rows serve the next.
     """
@@ -126,7 +126,7 @@ class HonestRows:
     countings: tuple[str, ...]
     """The names of the counts that the histograms hold, side by side."""
     source: str
-    """How the rows were made: see `honest_rows`."""
+    """How the rows were made: see `out_of_sample_rows`."""
     prior: np.ndarray
     """Class frequencies of the sample that the forest was grown on."""
     forest: Forest
@@ -134,7 +134,7 @@ class HonestRows:
     routed: Routed | None = None
     """The same rows, for rules with numbers per tree; None where the rows come from several forests."""
 
-    def data_for(self, rule: Fold) -> Histograms | Routed | Merged:
+    def data_for(self, rule: Combiner) -> Histograms | Routed | Merged:
         """What the rule is learned from: histograms, or rows to be routed if it has numbers per tree.
 
         Raises a ValueError if these rows cannot serve the rule.
@@ -142,7 +142,7 @@ class HonestRows:
         if not set(rule.countings) <= set(self.countings):
             raise ValueError(
                 f"{type(rule).__name__} reads the counts {rule.countings}, these rows hold {self.countings}: make them "
-                "by honest_rows(..., counts='both')."
+                "by out_of_sample_rows(..., counts='both')."
             )
         if isinstance(rule, Calibrated) and not any(parameters_of(rule.rule)) and not has_tree_fields(rule.rule):
             return Merged(_merged(rule.rule, self.data_for(rule.rule), float(self.n_trees)))
@@ -152,29 +152,29 @@ class HonestRows:
         if self.routed is None:
             raise ValueError(
                 f"{type(rule).__name__} has numbers per tree, which need rows that are routed through one forest: "
-                "honest_rows(..., source='oob' or 'calibration', counts='inbag'). "
+                "out_of_sample_rows(..., source='oob' or 'held_out', counts='inbag'). "
                 f"These are of source={self.source!r} with the counts {self.countings}."
             )
         check_tree_fields(rule, self.n_trees)
         return self.routed
 
-    def answer(self, rule: Fold) -> PyTree:
+    def answer(self, rule: Combiner) -> PyTree:
         """What the rule answers for each row: arrays ``[rows ...]`` on the host."""
         answer = _answers(rule, self.data_for(rule), float(self.n_trees))
         return jax.tree.map(lambda part: np.asarray(part)[: self.n], answer)
 
-    def bind(self, rule: Fold, *, threads: int | None = None) -> BoundForest:
+    def bind(self, rule: Combiner, *, threads: int | None = None) -> BoundForest:
         """The forest, which holds the counts that the rule was learned on, bound to it; as `jaxunc.bind`."""
         return bind(self.forest, rule, threads=threads)
 
-    def with_weight(self, weight) -> "HonestRows":
+    def with_weight(self, weight) -> "OutOfSampleRows":
         """The same rows, weighing otherwise (0 leaves a row out).
 
         Raises a ValueError unless ``weight`` holds one finite number ≥ 0 for each row, a TypeError for no numbers.
         """
         padded = np.pad(as_weights(weight, self.n, "weight"), (0, len(self.y) - self.n))
         weight = jnp.asarray(padded, self.weight.dtype)
-        return HonestRows(**{**vars(self), "weight": weight})
+        return OutOfSampleRows(**{**vars(self), "weight": weight})
 
     def __len__(self) -> int:
         return self.n
@@ -182,19 +182,19 @@ class HonestRows:
     def __repr__(self) -> str:
         shown = np.asarray(self.histograms.times)[: self.n].sum(axis=1)
         return (
-            f"HonestRows(n={self.n}, classes={len(self.class_labels)}, source={self.source!r}, "
+            f"OutOfSampleRows(n={self.n}, classes={len(self.class_labels)}, source={self.source!r}, "
             f"trees per row={shown.min():.0f} to {shown.max():.0f} of {self.n_trees}, "
             f"distinct count vectors={len(self.histograms.count_table)})"
         )
 
 
 @jax.jit
-def _merged(rule: Fold, data: Histograms | Routed | Merged, n_trees) -> PyTree:
+def _merged(rule: Combiner, data: Histograms | Routed | Merged, n_trees) -> PyTree:
     return data.merged(rule, n_trees)
 
 
 @jax.jit
-def _answers(rule: Fold, data: Histograms | Routed | Merged, n_trees) -> PyTree:
+def _answers(rule: Combiner, data: Histograms | Routed | Merged, n_trees) -> PyTree:
     return rule.finish(data.merged(rule, n_trees))
 
 
@@ -248,9 +248,9 @@ def _sorted_out(code: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray, 
 
 def check_rows(rows: Any) -> None:
     """Raise a TypeError unless the rows are known to be honest."""
-    if not isinstance(rows, HonestRows):
+    if not isinstance(rows, OutOfSampleRows):
         raise TypeError(
-            f"rows is a {type(rows).__name__}; pass jaxunc.learning.honest_rows(model, X, y). Counts by themselves do "
-            "not say whether the forest was grown on these instances, and a rule that is learned on such counts learns "
-            "that the forest is always right."
+            f"rows is a {type(rows).__name__}; pass jaxunc.learning.out_of_sample_rows(model, X, y). Counts by "
+            "themselves do not say whether the forest was grown on these instances, and a rule that is learned on such "
+            "counts learns that the forest is always right."
         )

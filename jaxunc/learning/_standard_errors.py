@@ -7,12 +7,12 @@ import jax
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from jaxunc.combiners import Fold
+from jaxunc.combiners import Combiner
 from jaxunc.combiners._given import check_is_rule
 
 from ._domains import from_free, learnable, split
 from ._fit import objective, problem_of
-from ._rows import HonestRows, check_rows
+from ._rows import OutOfSampleRows, check_rows
 
 MOST = 500
 """Numbers of which a matrix of second derivatives is made."""
@@ -26,8 +26,8 @@ class Estimate(NamedTuple):
 
 
 def standard_errors(
-    combiner: Fold,
-    rows: HonestRows,
+    combiner: Combiner,
+    rows: OutOfSampleRows,
     *,
     loss: str | Callable = "log",
     freeze: tuple[str, ...] = (),

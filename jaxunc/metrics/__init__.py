@@ -1,5 +1,9 @@
 """Proper, ranking and calibration scores, pure functions (prediction, y) → scalar, and the curves behind them."""
 
+from typing import TYPE_CHECKING
+
+from jaxunc._renamed import renamed_in
+
 from ._accuracy import accuracy
 from ._auc import auc, auc_reliability
 from ._brier import brier_score
@@ -7,7 +11,6 @@ from ._calibration import calibration_error
 from ._discounted_utility import discounted_utility
 from ._interval_auc import interval_auc
 from ._interval_losses import interval_brier, interval_log_loss
-from ._intervals import Range
 from ._log_loss import log_loss, log_loss_from_logs
 from ._rejection import (
     RejectionCurve,
@@ -21,7 +24,6 @@ from ._set_size import determinacy, set_size, single_set_accuracy
 from ._uncertainty_map import UncertaintyMap, uncertainty_map
 
 __all__ = [
-    "Range",
     "RejectionCurve",
     "ReliabilityCurve",
     "RiskCoverageCurve",
@@ -46,3 +48,6 @@ __all__ = [
     "single_set_accuracy",
     "uncertainty_map",
 ]
+
+if not TYPE_CHECKING:  # so that they still report names that do not exist
+    __getattr__ = renamed_in(__name__)

@@ -10,10 +10,10 @@ from jaxunc.imprecise import Interval
 
 from ._auc import auc
 from ._instances import Labels
-from ._intervals import Range, checked_binary, checked_interval
+from ._intervals import checked_binary, checked_interval
 
 
-def interval_auc(interval: Interval, y: Labels, *, method: Literal["exact", "published"] = "exact") -> Range:
+def interval_auc(interval: Interval, y: Labels, *, method: Literal["exact", "published"] = "exact") -> Interval:
     r"""The least and the greatest area that probabilities inside the intervals can have.
 
     .. math:: \Big[\min_{p \in [l, u]}, \max_{p \in [l, u]}\Big] \;
@@ -31,7 +31,7 @@ def interval_auc(interval: Interval, y: Labels, *, method: Literal["exact", "pub
 
     Returns
     -------
-    Range
+    Interval
         Two scalars in [0, 1]; NaN if only one class occurs.
 
     Raises
@@ -66,8 +66,8 @@ def interval_auc(interval: Interval, y: Labels, *, method: Literal["exact", "pub
     y = checked_binary(y, interval)
     if method == "published":
         areas = auc(lower, y), auc(upper, y)
-        return Range(jnp.minimum(*areas), jnp.maximum(*areas))
+        return Interval(jnp.minimum(*areas), jnp.maximum(*areas))
     # On the host 64-bit ends are compared as they are.
     xp = np if isinstance(lower, np.ndarray) and isinstance(upper, np.ndarray) and is_concrete(y) else jnp
     positive = xp.asarray(y) == 1
-    return Range(auc(xp.where(positive, lower, upper), y), auc(xp.where(positive, upper, lower), y))
+    return Interval(auc(xp.where(positive, lower, upper), y), auc(xp.where(positive, upper, lower), y))

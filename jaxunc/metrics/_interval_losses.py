@@ -11,14 +11,14 @@ from jaxunc._numerics import floored_log
 from jaxunc.imprecise import Interval
 
 from ._instances import Labels, nan_unless_classes
-from ._intervals import Range, checked_binary, checked_interval, checked_leaf
+from ._intervals import checked_binary, checked_interval, checked_leaf
 from ._ranking import group_edges
 from ._total import mean, total
 
 Leaf = Integer[Array | np.ndarray, "instances"]
 
 
-def interval_brier(interval: Interval, y: Labels, *, leaf: Leaf | None = None) -> Range:
+def interval_brier(interval: Interval, y: Labels, *, leaf: Leaf | None = None) -> Interval:
     r"""The least and the greatest Brier score that probabilities inside the intervals can have.
 
     .. math:: \Big[\min_{p \in [l, u]}, \max_{p \in [l, u]}\Big] \; \frac1n \sum_i (p_i - y_i)^2
@@ -34,7 +34,7 @@ def interval_brier(interval: Interval, y: Labels, *, leaf: Leaf | None = None) -
 
     Returns
     -------
-    Range
+    Interval
         Two scalars in [0, 1], in the single-class form of the paper: half of `brier_score`, which sums over classes.
 
     Raises
@@ -51,7 +51,7 @@ def interval_brier(interval: Interval, y: Labels, *, leaf: Leaf | None = None) -
     The square falls in p where y = 1 and rises where y = 0, so the bounds are at the ends: at the good one (upper for
     y = 1, lower for y = 0) and at the bad one. The paper browses a grid. With ``leaf``, a leaf with a instances of
     class 1 and b of class 0 has a convex loss: least at a/(a+b) clipped to the interval, greatest at one of the ends.
-    A `Range` that does not see the coupling is wider.
+    A `Interval` that does not see the coupling is wider.
 
     Gradient: of the ends that were chosen, 2(p - y)/n. Under a trace labels that are no class give NaN, and so
     do different intervals in one leaf.
@@ -72,7 +72,9 @@ def interval_brier(interval: Interval, y: Labels, *, leaf: Leaf | None = None) -
     return _bounds(interval, y, leaf, _square, None)
 
 
-def interval_log_loss(interval: Interval, y: Labels, *, leaf: Leaf | None = None, clip: float | None = None) -> Range:
+def interval_log_loss(
+    interval: Interval, y: Labels, *, leaf: Leaf | None = None, clip: float | None = None
+) -> Interval:
     r"""The least and the greatest log loss that probabilities inside the intervals can have, in nats.
 
     .. math:: \Big[\min_{p \in [l, u]}, \max_{p \in [l, u]}\Big] \;
@@ -91,7 +93,7 @@ def interval_log_loss(interval: Interval, y: Labels, *, leaf: Leaf | None = None
 
     Returns
     -------
-    Range
+    Interval
         Two scalars in [0, ∞] (the paper says [0, 1]).
 
     Raises
@@ -126,7 +128,7 @@ def interval_log_loss(interval: Interval, y: Labels, *, leaf: Leaf | None = None
     return _bounds(interval, y, leaf, _log, clip)
 
 
-def _bounds(interval, y, leaf, loss, clip) -> Range:
+def _bounds(interval, y, leaf, loss, clip) -> Interval:
     interval = checked_interval(interval)
     y = checked_binary(y, interval)
     if leaf is None:
@@ -154,17 +156,17 @@ def _log_of_rest(p):
 
 
 @partial(jax.jit, static_argnames=("loss", "clip"))
-def _each_its_own(interval: Interval, y, clip, loss) -> Range:
+def _each_its_own(interval: Interval, y, clip, loss) -> Interval:
     def of(p):
         if_one, if_zero = loss(p, clip)
         return nan_unless_classes(mean(jnp.where(y == 1, if_one, if_zero)), y, 2)
 
     lower, upper = interval
-    return Range(of(jnp.where(y == 1, upper, lower)), of(jnp.where(y == 1, lower, upper)))
+    return Interval(of(jnp.where(y == 1, upper, lower)), of(jnp.where(y == 1, lower, upper)))
 
 
 @partial(jax.jit, static_argnames=("loss", "clip"))
-def _by_leaf(interval: Interval, y, leaf, clip, loss) -> Range:
+def _by_leaf(interval: Interval, y, leaf, clip, loss) -> Interval:
     n = y.shape[0]
     order = jnp.argsort(leaf)
     first, _ = group_edges(leaf[order])
@@ -187,4 +189,4 @@ def _by_leaf(interval: Interval, y, leaf, clip, loss) -> Range:
 
     best, worst = of(jnp.clip(share, lower, upper)), jnp.maximum(of(lower), of(upper))
     values = (jnp.where(shared, total(bound) / n, jnp.nan) for bound in (best, worst))
-    return Range(*(nan_unless_classes(value, y, 2) for value in values))
+    return Interval(*(nan_unless_classes(value, y, 2) for value in values))

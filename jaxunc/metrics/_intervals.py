@@ -1,22 +1,12 @@
 """Intervals of the probability of class 1 as the interval-valued metrics take them, and what these answer with."""
 
-from typing import NamedTuple
-
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
 from jaxunc._checks import is_concrete
 from jaxunc.imprecise import Interval
 
 from ._instances import as_array, as_floats, checked_labels
-
-
-class Range(NamedTuple):
-    """The least and the greatest value that a metric can take: two scalars."""
-
-    lower: Float[Array, ""]
-    upper: Float[Array, ""]
 
 
 def checked_interval(interval: Interval, *, floats: bool = True) -> Interval:

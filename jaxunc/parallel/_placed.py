@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from jaxunc.routing._stream import Spec, Stream
+from jaxunc.routing._packed_trees import PackedTrees, Spec
 
 from ._grid import Grid
 
@@ -22,7 +22,7 @@ class Placed(NamedTuple):
     spec: Spec
 
 
-def place(grid: Grid, stream: Stream) -> Placed:
+def place(grid: Grid, stream: PackedTrees) -> Placed:
     """Deal a stream's trees out, in their order.
 
     Padded by trees that contribute nothing, so that every device has as many. Only a device's own trees travel to it,

@@ -7,10 +7,10 @@ import jax
 from jax.sharding import PartitionSpec as P
 from jaxtyping import PyTree
 
-from jaxunc.combiners import Fold
+from jaxunc.combiners import Combiner
 from jaxunc.combiners._combine import read_answer
+from jaxunc.routing._packed_trees import Carry, PackedTrees, Spec
 from jaxunc.routing._planes import rejoin
-from jaxunc.routing._stream import Carry, Spec, Stream
 
 from ._grid import Grid
 from ._join import join_shards
@@ -34,7 +34,7 @@ def merge_chunk(program: Program, arrays: tuple, totals: list, x, mask, n_blocks
 
     def own(arrays, totals, x, mask, n_blocks):
         plan, tables, scalars = arrays
-        stream = Stream(plan, tables, scalars, totals, spec)
+        stream = PackedTrees(plan, tables, scalars, totals, spec)
         in_mask = None if mask is None else mask[0]
         carry = stream.carried(x[0], in_mask, None if n_blocks is None else (program.block, n_blocks))
         both = carry.planes if mask is None else [*carry.planes, *carry.scalars]
@@ -50,7 +50,7 @@ def merge_chunk(program: Program, arrays: tuple, totals: list, x, mask, n_blocks
 
 
 @partial(jax.jit, static_argnums=(0, 2))
-def finish_chunk(grid: Grid, combiner: Fold, readout: str | None, merged: PyTree) -> PyTree:
+def finish_chunk(grid: Grid, combiner: Combiner, readout: str | None, merged: PyTree) -> PyTree:
     """The answers ``[data rows ...]`` of a merged statistic; every device finishes its own."""
 
     def finish(combiner, merged):
@@ -66,7 +66,7 @@ def finish_chunk(grid: Grid, combiner: Fold, readout: str | None, merged: PyTree
 
 
 @partial(jax.jit, static_argnums=(0, 2))
-def merge_and_finish(program: Program, combiner: Fold, readout: str | None, *inputs) -> PyTree:
+def merge_and_finish(program: Program, combiner: Combiner, readout: str | None, *inputs) -> PyTree:
     """Both in one program, for accelerators."""
     return finish_chunk(program.grid, combiner, readout, merge_chunk(program, *inputs))
 

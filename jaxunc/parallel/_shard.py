@@ -3,7 +3,7 @@
 from jax.sharding import Mesh
 
 from jaxunc._checks import is_concrete
-from jaxunc.routing import BoundForest, Stream
+from jaxunc.routing import BoundForest, PackedTrees
 from jaxunc.routing._by_rows import ByRows
 from jaxunc.routing._streamed import Streamed
 from jaxunc.routing._walk import default_form
@@ -82,7 +82,7 @@ def shard(bound: BoundForest, mesh: Mesh) -> ShardedForest:
     if not is_concrete(bound.engine, bound.combiner):
         raise ValueError(
             "the forest or its rule is traced, so its trees cannot be placed: shard outside of jit, grad and vmap, or "
-            "use jaxunc.routing.Stream in a shard_map of your own."
+            "use jaxunc.routing.PackedTrees in a shard_map of your own."
         )
     n_trees = bound.forest.n_trees
     if grid.n_tree > n_trees:
@@ -94,7 +94,7 @@ def shard(bound: BoundForest, mesh: Mesh) -> ShardedForest:
     return ShardedForest(bound, _stream_of(bound), grid)
 
 
-def _stream_of(bound: BoundForest) -> Stream:
+def _stream_of(bound: BoundForest) -> PackedTrees:
     engine, forest = bound.engine, bound.forest
     if forest.follows_forks:
         raise ValueError(

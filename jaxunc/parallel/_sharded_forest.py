@@ -7,7 +7,7 @@ from jax.sharding import Mesh
 from jaxtyping import PyTree
 
 from jaxunc._checks import is_concrete, refuse_after_fork
-from jaxunc.routing import BoundForest, Stream
+from jaxunc.routing import BoundForest, PackedTrees
 from jaxunc.routing._drive import Part, cut
 from jaxunc.routing._mask import as_mask
 from jaxunc.routing._read_outs import ReadOuts
@@ -29,7 +29,7 @@ class ShardedForest(ReadOuts):
     the bound forest's to the last bit.
     """
 
-    def __init__(self, bound: BoundForest, stream: Stream, grid: Grid):
+    def __init__(self, bound: BoundForest, stream: PackedTrees, grid: Grid):
         self.bound = bound
         self._grid, self._stream = grid, stream
         self._combiner = on_every_device(grid, bound.combiner)
@@ -95,7 +95,7 @@ class ShardedForest(ReadOuts):
         if not is_concrete(X, tree_mask):
             raise TypeError(
                 "X or tree_mask is traced: a sharded forest runs programs of its own. Inside jit, grad or vmap use the "
-                "bound forest, or jaxunc.routing.Stream in a shard_map of your own."
+                "bound forest, or jaxunc.routing.PackedTrees in a shard_map of your own."
             )
         forest, place_of, error = self.bound.forest, READOUTS.index(readout), None
         values, mask, missing = np.zeros((0, forest.n_features), np.float32), None, False

@@ -11,7 +11,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Int32, Num
 
 from jaxunc import metrics
-from jaxunc.combiners import AveragedIntervals, Fold, GeneralizedVote, Together, UncertaintyDecomposition
+from jaxunc.combiners import AveragedIntervals, Combiner, GeneralizedVote, Together, UncertaintyDecomposition
 from jaxunc.decisions import nondominated
 from jaxunc.forest import Forest
 from jaxunc.imprecise import Interval
@@ -130,7 +130,7 @@ def evaluate(
     )
 
 
-class _Leaves(Fold):
+class _Leaves(Combiner):
     """The counts of every leaf. Sets for all s are made of them after one routing: for two classes as fast as streamed
     votes, and for ten in a third of the time, since a tree has 10 counts and not 90 pairs for each s."""
 

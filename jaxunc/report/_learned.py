@@ -9,7 +9,7 @@ from sklearn.isotonic import IsotonicRegression
 from jaxunc.combiners import Answer, LearnedPool, Mean
 from jaxunc.counting._out_of_bag import has_bags
 from jaxunc.forest import Forest
-from jaxunc.learning import HonestRows, fit_combiner, guarded, honest_rows
+from jaxunc.learning import OutOfSampleRows, fit_combiner, guarded, out_of_sample_rows
 from jaxunc.routing import bind
 
 N_FOLDS = 3
@@ -29,22 +29,22 @@ def learn(names: Sequence[str], model: Any, forest: Forest, X: np.ndarray, y: np
         return {}
     if np.bincount(y, minlength=forest.n_classes).min() < N_FOLDS:
         return dict.fromkeys(names, bind(forest, Mean()).answer)
-    rows = honest_rows(model, X, y, counts="both" if has_bags(model) else "inbag", n_folds=N_FOLDS)
+    rows = out_of_sample_rows(model, X, y, counts="both" if has_bags(model) else "inbag", n_folds=N_FOLDS)
     makers = {"learned": _pool, "calibrated": _calibrated, "isotonic": _isotonic}
     return {name: makers[name](rows) for name in names}
 
 
-def _pool(rows: HonestRows) -> Answers:
+def _pool(rows: OutOfSampleRows) -> Answers:
     return rows.bind(fit_combiner(LearnedPool(rows.prior, reads=rows.countings), rows).combiner).answer
 
 
-def _calibrated(rows: HonestRows) -> Answers:
+def _calibrated(rows: OutOfSampleRows) -> Answers:
     """The one with the least loss out of bag."""
     fits = [fit_combiner(rule, rows) for rule in guarded(rows)["calibrated mean"]]
     return rows.bind(min(fits, key=lambda fitted: fitted.loss).combiner).answer
 
 
-def _isotonic(rows: HonestRows) -> Answers:
+def _isotonic(rows: OutOfSampleRows) -> Answers:
     """Each class against the rest, clipped to 1/(n + 2), where isotonic regression is sure of itself."""
     own, y, least = rows.answer(Mean()).probability, np.asarray(rows.y)[: rows.n], 1 / (rows.n + 2)
     fits: list[Any] = [

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from jaxunc.combiners import Fold, rule_by_name
+from jaxunc.combiners import Combiner, rule_by_name
 from jaxunc.forest import Forest
 
 
@@ -18,7 +18,7 @@ class Rule(NamedTuple):
     learns: bool = False
     """Whether it is learned from the training instances (`jaxunc.report._learned`), and none of `rule_by_name`."""
 
-    def make(self, forest: Forest) -> Fold:
+    def make(self, forest: Forest) -> Combiner:
         """The rule for a forest, whose prior it may use."""
         return rule_by_name(self.name, prior=forest.prior, n_samples=forest.n_samples)
 

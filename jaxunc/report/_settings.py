@@ -88,7 +88,7 @@ class Settings:
             if self.counts == "oob" and name in self.forests:
                 raise ValueError(
                     f"--counts='oob' needs trees that are grown on bags of the data, and {name} grows on all of it. "
-                    f"Leave {name} out, or take --counts calibration."
+                    f"Leave {name} out, or take --counts held_out."
                 )
         for size in self.leaf_sizes:
             _check_range("--leaf-sizes", size, 1, "the least number of instances in a leaf")

@@ -91,12 +91,12 @@ def _grow(
     """(what it can be learned from, the forest of a cell, counted as the settings say)."""
     X, y = table.X[train], table.y[train]
     grown_on = counted_on = (X, y, None)
-    if settings.counts == "calibration":
+    if settings.counts == "held_out":
         try:
             grown_on, counted_on = calibration_split(X, y, None, 0.2, seed)
         except ValueError as error:
             raise ValueError(
-                "--counts='calibration' holds out a fifth of each training part, and the smallest class has "
+                "--counts='held_out' holds out a fifth of each training part, and the smallest class has "
                 f"{np.bincount(y).min()} of {len(y)} rows there, too few to be in both. Merge or leave out such "
                 "classes of the target, or take --counts oob."
             ) from error
@@ -104,7 +104,7 @@ def _grow(
     if isinstance(model, RandomDecisionTreesClassifier):
         model.set_params(nominal=list(table.nominal)).fit(*grown_on[:2])
         forest = model.forest_
-        if settings.counts == "calibration":
+        if settings.counts == "held_out":
             forest = recount(forest, *counted_on[:2])
     else:
         model.fit(*grown_on[:2])

@@ -104,7 +104,7 @@ def unsupported(results: Results, records: Any) -> list[str]:
     if settings.leaf_sizes[0] == 1 and settings.counts in ("inbag", "train"):
         said.append(
             "At leaf size 1 nearly all leaves hold one class, by construction of the trees: there their size says "
-            "something, the share of their classes nothing. `--counts oob` and `--counts calibration` count instances "
+            "something, the share of their classes nothing. `--counts oob` and `--counts held_out` count instances "
             "that did not grow the tree."
         )
     return said

@@ -1,5 +1,6 @@
 """A forest and a rule bound together: the fast way to score data."""
 
+from collections.abc import Mapping
 from typing import get_args
 
 import jax
@@ -7,9 +8,9 @@ import numpy as np
 from jaxtyping import PyTree
 
 from jaxunc._checks import check_one_of, is_concrete, refuse_after_fork
-from jaxunc.combiners import Fold
+from jaxunc.combiners import Combiner
 from jaxunc.combiners._combine import read_answer
-from jaxunc.combiners._given import check_is_rule
+from jaxunc.combiners._given import as_rule
 from jaxunc.forest import Forest
 from jaxunc.forest._given import check_is_forest
 from jaxunc.tables._instances import as_instances, as_traceable
@@ -23,8 +24,10 @@ from ._streamed import Streamed
 from ._walk import Form, default_form
 
 
-def bind(forest: Forest, combiner: Fold, *, threads: int | None = None, form: Form | None = None) -> "BoundForest":
-    """Prepare a forest for scoring by one rule (or several, as `Together`).
+def bind(
+    forest: Forest, combiner: Combiner | Mapping[str, Combiner], *, threads: int | None = None, form: Form | None = None
+) -> "BoundForest":
+    """Prepare a forest for scoring by one rule, or by several at once.
 
     Lifts the leaves' counts once and packs the trees for walking; each call then routes and merges.
 
@@ -33,7 +36,7 @@ def bind(forest: Forest, combiner: Fold, *, threads: int | None = None, form: Fo
     forest
         The forest.
     combiner
-        The rule.
+        The rule; or rules by name, which share one routing and answer by name.
     threads
         Host threads that drive compiled chunks on CPU; default one per core that this process may use.
     form
@@ -45,7 +48,7 @@ def bind(forest: Forest, combiner: Fold, *, threads: int | None = None, form: Fo
     RuntimeError
         In a process that was forked after JAX had begun to compute, here and when what was bound before is called.
     TypeError
-        If ``forest`` is no `Forest` (a model of scikit-learn, say), ``combiner`` is no `Fold` (a class, a name), or
+        If ``forest`` is no `Forest` (a model of scikit-learn, say), ``combiner`` is no `Combiner` (a class, a name), or
         ``threads`` is no integer.
     ValueError
         If the rule does not suit the forest (its number of classes, of trees), the form is unknown, or threads < 1.
@@ -72,7 +75,7 @@ def bind(forest: Forest, combiner: Fold, *, threads: int | None = None, form: Fo
     (5, 3)
     """
     refuse_after_fork()
-    check_is_rule(combiner)
+    combiner = as_rule(combiner)
     check_is_forest(forest)
     if threads is not None:
         if isinstance(threads, bool) or not isinstance(threads, int | np.integer):
@@ -84,7 +87,7 @@ def bind(forest: Forest, combiner: Fold, *, threads: int | None = None, form: Fo
     return BoundForest(_engine(forest, combiner, form or default_form()), combiner, threads or cores())
 
 
-def _engine(forest: Forest, combiner: Fold, form: Form) -> Engine:
+def _engine(forest: Forest, combiner: Combiner, form: Form) -> Engine:
     if not is_concrete(forest, combiner):
         return Traced.of(forest, combiner)
     engine = Streamed if Streamed.suits(forest, combiner, form) else ByRows
@@ -102,7 +105,7 @@ class BoundForest(ReadOuts):
     rule's settings or the forest's counts, bind inside the program, and it is the pure `fold`.
     """
 
-    def __init__(self, engine: Engine, combiner: Fold, threads: int):
+    def __init__(self, engine: Engine, combiner: Combiner, threads: int):
         self.engine, self.combiner, self.threads = engine, combiner, threads
         self._engine_for_missing: Engine | None = None
         self._is_concrete = is_concrete(engine, combiner)

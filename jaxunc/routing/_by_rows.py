@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32, PyTree
 
 from jaxunc._numerics import counts_dtype
-from jaxunc.combiners import Fold
+from jaxunc.combiners import Combiner
 from jaxunc.combiners._combine import combine_counts, merged, read_answer
 from jaxunc.combiners._lift import has_tree_fields, lift_rows
 from jaxunc.forest import Forest
@@ -53,7 +53,7 @@ class ByRows(Engine):
     form: Form = eqx.field(static=True)
 
     @classmethod
-    def of(cls, forest: Forest, combiner: Fold, form: Form) -> "ByRows":
+    def of(cls, forest: Forest, combiner: Combiner, form: Form) -> "ByRows":
         """Pack; what does not suit the forest is refused here."""
         Traced.of(forest, combiner)
         return cls(forest, forest.reading(combiner.countings), make_plan(forest.trees, missing=True), form)
@@ -62,11 +62,11 @@ class ByRows(Engine):
         """It takes them as it is."""
         return self
 
-    def merge(self, combiner: Fold, X: jax.Array, mask) -> PyTree:
+    def merge(self, combiner: Combiner, X: jax.Array, mask) -> PyTree:
         """As if traced: refused where empty leaves are followed."""
         return Traced(self.forest).merge(combiner, X, mask)
 
-    def drive(self, combiner: Fold, readout: str | None, values, mask, threads: int) -> PyTree:
+    def drive(self, combiner: Combiner, readout: str | None, values, mask, threads: int) -> PyTree:
         """Stretch by stretch, and in each block by block."""
         values = np.asarray(values)
         size = int(np.clip(ENTRIES // (self.forest.n_trees * self.forest.n_classes), 16, 1024))
@@ -97,7 +97,7 @@ class ByRows(Engine):
         summed = self.forest.empty_leaves == "sum"
         return Routed(leaves, empty, counts_reached(self.read, self.plan, x, empty) if summed else np.zeros(0))
 
-    def _sums(self, combiner: Fold, readout: str | None, table, code, routed: dict[Part, Routed]) -> Any:
+    def _sums(self, combiner: Combiner, readout: str | None, table, code, routed: dict[Part, Routed]) -> Any:
         """Rows of the count table, and behind them the distinct sums of what empty leaves lead to; then lift."""
         sums = [one.sums for one in routed.values()]
         distinct, place = distinct_rows(np.concatenate(sums))
@@ -119,7 +119,7 @@ class ByRows(Engine):
 
         return answer
 
-    def _averages(self, combiner: Fold, readout: str | None, x, code) -> Any:
+    def _averages(self, combiner: Combiner, readout: str | None, x, code) -> Any:
         """Rows of what is lifted, and behind them the averages over what empty leaves lead to."""
         if by_tree := has_tree_fields(combiner):  # a row for each leaf of each tree
             stat = jax.tree.map(np.asarray, leaf_table(self.forest, combiner))
@@ -151,7 +151,7 @@ class ByRows(Engine):
 
 @partial(jax.jit, static_argnames=("readout", "is_plane"))
 def _merge_rows(
-    combiner: Fold,
+    combiner: Combiner,
     stat: PyTree,
     rows: Int32[Array, "instances trees"],
     readout: str | None,

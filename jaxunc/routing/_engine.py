@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 from jaxtyping import PyTree
 
-from jaxunc.combiners import Fold
+from jaxunc.combiners import Combiner
 from jaxunc.combiners._combine import read_answer
 from jaxunc.forest import Forest
 
@@ -20,11 +20,11 @@ class Engine(eqx.Module):
     forest: eqx.AbstractVar[Forest]
 
     @abc.abstractmethod
-    def drive(self, combiner: Fold, readout: str | None, values, mask, threads: int) -> PyTree:
+    def drive(self, combiner: Combiner, readout: str | None, values, mask, threads: int) -> PyTree:
         """Answers for data of the host, ``[instances features]``, of any number of instances."""
 
     @abc.abstractmethod
-    def merge(self, combiner: Fold, X: jax.Array, mask) -> PyTree:
+    def merge(self, combiner: Combiner, X: jax.Array, mask) -> PyTree:
         """The merged statistic, inside someone's program; the engine is for missing values."""
 
     @abc.abstractmethod
@@ -38,12 +38,12 @@ class Traced(Engine):
     forest: Forest
 
     @classmethod
-    def of(cls, forest: Forest, combiner: Fold) -> "Traced":
+    def of(cls, forest: Forest, combiner: Combiner) -> "Traced":
         """What does not suit the forest is refused here."""
         jax.eval_shape(leaf_table, forest, combiner)
         return cls(forest)
 
-    def drive(self, combiner: Fold, readout: str | None, values, mask, threads: int) -> PyTree:
+    def drive(self, combiner: Combiner, readout: str | None, values, mask, threads: int) -> PyTree:
         """The same for data that are not traced."""
         return read_answer(combiner.finish(self.merge(combiner, values, mask)), readout)
 
@@ -51,6 +51,6 @@ class Traced(Engine):
         """It takes them as it is."""
         return self
 
-    def merge(self, combiner: Fold, X: jax.Array, mask) -> PyTree:
+    def merge(self, combiner: Combiner, X: jax.Array, mask) -> PyTree:
         """Lifted and merged anew in every program."""
         return fold(self.forest, leaf_table(self.forest, combiner), X, merge=combiner.merge, tree_mask=mask)

@@ -14,9 +14,9 @@ from jaxunc.forest._given import check_is_forest
 from jaxunc.tables._instances import as_traceable
 
 from ._mask import as_mask
+from ._packed_trees import PackedTrees, Spec, merge_scalars
 from ._plan import Plan, column_keys, make_plan
 from ._planes import cut, pack, rejoin
-from ._stream import Spec, Stream, merge_scalars
 from ._walk import Form, block_size, default_form, over_blocks, unrolled_depth, walk_levels, walk_tree
 
 
@@ -93,7 +93,7 @@ def fold(
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _fold(spec: Spec, plan: Plan, planes, scalars, x, mask):
     totals = merge_scalars(spec.layout.scalars, scalars)
-    return Stream(plan, pack(planes, spec.layout), scalars, totals, spec).merged(x, mask)
+    return PackedTrees(plan, pack(planes, spec.layout), scalars, totals, spec).merged(x, mask)
 
 
 def _forward(spec, plan, planes, scalars, x, mask):

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int32, Num, PyTree
 
 from jaxunc._checks import is_concrete
-from jaxunc.combiners import Fold
-from jaxunc.combiners._given import check_is_rule
+from jaxunc.combiners import Combiner
+from jaxunc.combiners._given import as_rule
 from jaxunc.combiners._lift import (
     check_tree_fields,
     has_tree_fields,
@@ -24,14 +24,14 @@ LARGEST_LEAF_TABLE = 2**30
 """Bytes that a leaf table may take on the host before it costs more memory than it saves time."""
 
 
-def leaf_table(forest: Forest, combiner: Fold) -> PyTree:
+def leaf_table(forest: Forest, combiner: Combiner) -> PyTree:
     """What a rule lifts from every leaf: arrays ``[trees nodes]`` or ``[trees nodes stat]``, and ``[trees]``.
 
     Computed per distinct count vector, unless fields of the rule differ from tree to tree. For `fold`; differentiable
     in the rule and the forest's counts. Raises a ValueError if the rule does not suit the forest (its number of
     classes, of trees, the counts that it reads).
     """
-    check_is_rule(combiner)
+    combiner = as_rule(combiner)
     check_is_forest(forest)
     forest = forest.reading(combiner.countings)
     check_tree_fields(combiner, forest.n_trees)
@@ -43,14 +43,14 @@ def leaf_table(forest: Forest, combiner: Fold) -> PyTree:
     return _spread(lift_rows(combiner, table), code)
 
 
-def is_large(forest: Forest, combiner: Fold) -> bool:
+def is_large(forest: Forest, combiner: Combiner) -> bool:
     """Whether the leaf table would take more than `LARGEST_LEAF_TABLE`."""
     parts = jax.tree.leaves(jax.eval_shape(leaf_table, forest, combiner))
     return sum(math.prod(part.shape) * part.dtype.itemsize for part in parts) > LARGEST_LEAF_TABLE
 
 
 @jax.jit
-def _lift_table(combiner: Fold, table: Num[Array, "distinct classes"], code: Int32[Array, "trees nodes"]) -> PyTree:
+def _lift_table(combiner: Combiner, table: Num[Array, "distinct classes"], code: Int32[Array, "trees nodes"]) -> PyTree:
     if has_tree_fields(combiner):
         return jax.vmap(lift_tree, in_axes=(tree_axes(combiner), 0))(combiner, table[code])
     return _spread(lift_tree(combiner, table), code)

@@ -8,14 +8,14 @@ import numpy as np
 from jax import lax
 from jaxtyping import PyTree
 
-from jaxunc.combiners import Fold
+from jaxunc.combiners import Combiner
 from jaxunc.combiners._combine import read_answer
 from jaxunc.forest import Forest
 
 from ._drive import Chunk, Part, Shapes, cut, drive, drive_on_device
 from ._engine import Engine
 from ._leaf_table import is_large, leaf_table
-from ._stream import Spec, Stream
+from ._packed_trees import PackedTrees, Spec
 from ._walk import BLOCKS, Form, block_size
 
 SMALL_BLOCK = 256
@@ -32,16 +32,16 @@ class Streamed(Engine):
     """Trees packed for walking, and the leaf table."""
 
     forest: Forest
-    stream: Stream
+    stream: PackedTrees
 
     @classmethod
-    def of(cls, forest: Forest, combiner: Fold, form: Form) -> "Streamed":
+    def of(cls, forest: Forest, combiner: Combiner, form: Form) -> "Streamed":
         """Lift, and pack."""
         table = leaf_table(forest, combiner)
-        return cls(forest, Stream.of(forest.trees, table, combiner.merge, missing=False, form=form))
+        return cls(forest, PackedTrees.of(forest.trees, table, combiner.merge, missing=False, form=form))
 
     @staticmethod
-    def suits(forest: Forest, combiner: Fold, form: Form) -> bool:
+    def suits(forest: Forest, combiner: Combiner, form: Form) -> bool:
         """Whether leaves say all there is to know, and the table of what they say is worth its memory."""
         return not forest.follows_forks and (form == "levels" or not is_large(forest, combiner))
 
@@ -49,11 +49,11 @@ class Streamed(Engine):
         """The same with a plan for missing values, which costs a quarter more time."""
         return Streamed(self.forest, self.stream.for_missing(self.forest.trees))
 
-    def merge(self, combiner: Fold, X: jax.Array, mask) -> PyTree:
+    def merge(self, combiner: Combiner, X: jax.Array, mask) -> PyTree:
         """The merged statistic. What was lifted is constant: gradients need the rule to be bound in the program."""
         return jax.tree.map(lax.stop_gradient, self.stream.merge(X, mask))
 
-    def drive(self, combiner: Fold, readout: str | None, values, mask, threads: int) -> PyTree:
+    def drive(self, combiner: Combiner, readout: str | None, values, mask, threads: int) -> PyTree:
         """Chunk by chunk."""
         on_host = self.stream.spec.form == "blocks"
 
@@ -94,7 +94,9 @@ def shapes_of(spec: Spec, n_trees: int, n_features: int) -> Shapes:
     return Shapes(Chunk(rows, block), large, (least, Chunk(rows, SMALL_BLOCK)))
 
 
-def run_chunk(stream: Stream, combiner: Fold, readout: str | None, x, mask, chunk: Chunk, n_blocks: int) -> PyTree:
+def run_chunk(
+    stream: PackedTrees, combiner: Combiner, readout: str | None, x, mask, chunk: Chunk, n_blocks: int
+) -> PyTree:
     """The answers for a chunk of instances, of which so many blocks are full of them.
 
     On the host as two programs: finishing does not depend on the size of the forest, and many rules take long to
@@ -111,15 +113,17 @@ def run_chunk(stream: Stream, combiner: Fold, readout: str | None, x, mask, chun
 def merge_chunk(spec: Spec, block: int, arrays: tuple, x, mask, n_blocks) -> PyTree:
     """The merged statistic of a chunk. (A tuple is taken apart sooner than a module.)"""
     plan, tables, scalars, totals = arrays
-    return Stream(plan, tables, scalars, totals, spec).merge(x, mask, None if n_blocks is None else (block, n_blocks))
+    return PackedTrees(plan, tables, scalars, totals, spec).merge(
+        x, mask, None if n_blocks is None else (block, n_blocks)
+    )
 
 
 @partial(jax.jit, static_argnums=2)
-def merge_and_finish(stream: Stream, combiner: Fold, readout: str | None, x, mask) -> PyTree:
+def merge_and_finish(stream: PackedTrees, combiner: Combiner, readout: str | None, x, mask) -> PyTree:
     """The answers of a chunk in one program."""
     return read_answer(combiner.finish(stream.merge(x, mask)), readout)
 
 
 @partial(jax.jit, static_argnums=1)
-def _finish_chunk(combiner: Fold, readout: str | None, merged: PyTree) -> PyTree:
+def _finish_chunk(combiner: Combiner, readout: str | None, merged: PyTree) -> PyTree:
     return read_answer(combiner.finish(merged), readout)

@@ -8,13 +8,13 @@ from jaxtyping import Array, Num
 
 from jaxunc._checks import check_one_of
 from jaxunc._numerics import float_dtype, safe_divide, shares_of
-from jaxunc.combiners import Answer, Fold, learned_field, tree_field
+from jaxunc.combiners import Answer, Combiner, learned_field, tree_field
 
 from ._fit import METHODS, Method, fit_dirichlet_prior
 from ._prior import BetaPrior, DirichletPrior, checked_concentration
 
 
-class SmoothedMean(Fold):
+class SmoothedMean(Combiner):
     r"""The mean over trees of leaf probabilities that are drawn towards a prior: (1/K) Σ_t (n_c + α_c)/(n + Σα).
 
     What `Mean` answers on a forest of `smooth_forest`, with the counts left as they are, for other rules to read.
@@ -66,7 +66,7 @@ class SmoothedMean(Fold):
         return _of_shares(mean)
 
 
-class MemberSmoothing(Fold):
+class MemberSmoothing(Combiner):
     r"""The leaves that an instance reaches, one of each tree, smoothed by a prior that is fitted to *them*.
 
     For each instance the K leaves :math:`(n^t)_t` are the artificial sample: with the prior α fitted to them,

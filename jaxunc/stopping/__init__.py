@@ -1,19 +1,23 @@
 """How many trees settle a vote: inference on ensembles of infinite size."""
 
+from typing import TYPE_CHECKING
+
+from jaxunc._renamed import renamed_in
+
 from ._critical_votes import critical_final_votes, critical_votes
 from ._expected_trees import TreePlan, expected_trees, plan_trees
 from ._majority import majority_probability
 from ._prior import VotePriorWarning, fit_vote_prior
-from ._stop_after import Stopped, stop_after
-from ._until_settled import BoundVote, Settled, bind_vote, predict_until_settled
+from ._stop_after import StoppingResult, stop_after
+from ._until_settled import BoundVote, VoteResult, bind_vote, predict_until_settled
 from ._win_probability import win_probability
 
 __all__ = [
     "BoundVote",
-    "Settled",
-    "Stopped",
+    "StoppingResult",
     "TreePlan",
     "VotePriorWarning",
+    "VoteResult",
     "bind_vote",
     "critical_final_votes",
     "critical_votes",
@@ -25,3 +29,6 @@ __all__ = [
     "stop_after",
     "win_probability",
 ]
+
+if not TYPE_CHECKING:  # so that they still report names that do not exist
+    __getattr__ = renamed_in(__name__)

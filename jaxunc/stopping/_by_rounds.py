@@ -17,7 +17,7 @@ from jaxunc.routing._walk import Form, walk_levels, walk_tree
 
 from ._judge import Judge
 from ._rules import Rule
-from ._stop_after import Stopped, hear, hear_judged
+from ._stop_after import StoppingResult, hear, hear_judged
 
 LEAST_SIZE = 256
 """Instances in the smallest round; each next size is four times as large."""
@@ -37,7 +37,7 @@ def hear_by_rounds(
     missing: bool,
     form: Form,
     depth: int,
-) -> Stopped:
+) -> StoppingResult:
     """Hear at most ``max_trees`` trees for every instance."""
     n, n_trees = len(x), len(classes)
     votes, polled = np.zeros((n, n_classes), np.int32), np.zeros(n, np.int32)
@@ -53,7 +53,7 @@ def hear_by_rounds(
         found = _continue(rule, heard, votes[live], t)
         votes[live], polled[live], settled[live] = found.votes, found.n_polled, found.settled
         live, t = live[~found.settled], end
-    return Stopped(polled, votes.argmax(axis=1).astype(np.int32), settled, votes)
+    return StoppingResult(polled, votes.argmax(axis=1).astype(np.int32), settled, votes)
 
 
 def _padded(rows: np.ndarray) -> np.ndarray:
@@ -75,9 +75,9 @@ def _votes(plan, classes, x, start, *, length: int, missing: bool, form: Form, d
     return lax.scan(hear, None, (part, of_leaves))[1].T
 
 
-def _continue(rule: Rule | Judge, heard: np.ndarray, votes: np.ndarray, t: int) -> Stopped:
+def _continue(rule: Rule | Judge, heard: np.ndarray, votes: np.ndarray, t: int) -> StoppingResult:
     """Where the votes of further trees leave instances that have heard ``t`` and were not settled."""
     if not isinstance(rule, Rule):
         return hear_judged(rule, heard, votes, t)
     found = hear(rule, _padded(heard), _padded(votes), np.int32(t))
-    return Stopped(*(np.asarray(part)[: len(heard)] for part in found))
+    return StoppingResult(*(np.asarray(part)[: len(heard)] for part in found))

@@ -15,7 +15,7 @@ from ._leader import Criterion, Population
 from ._rules import Rule, make_rule
 
 
-class Stopped(NamedTuple):
+class StoppingResult(NamedTuple):
     """Where votes were stopped."""
 
     n_polled: Int32[Array | np.ndarray, "instances"]
@@ -37,10 +37,10 @@ def stop_after(
     criterion: Criterion = "bound",
     population: Population = "infinite",
     prior=1.0,
-) -> Stopped:
+) -> StoppingResult:
     r"""Hear votes one tree at a time, and stop each instance at the first where the winner is settled.
 
-    Settled: the probability that the class in the lead wins exceeds ``confidence`` = π.
+    VoteResult: the probability that the class in the lead wins exceeds ``confidence`` = π.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def stop_after(
 
     Returns
     -------
-    Stopped
+    StoppingResult
         Of every instance; without instances empty.
 
     Raises
@@ -118,7 +118,7 @@ def _coded(xp, votes, n_classes: int):
 @jax.jit
 def hear(
     rule: Rule, votes: Int[Array, "instances trees"], before: Int32[Array, "instances classes"], t: Int32[Array, ""]
-) -> Stopped:
+) -> StoppingResult:
     """Hear the votes of further trees; the instances have heard ``t``, the votes ``before``, and are not settled."""
 
     def one(carry, tree):
@@ -133,10 +133,12 @@ def hear(
     trees = (t + jnp.arange(1, n_trees + 1, dtype=jnp.int32), votes.T)
     counts, polled, settled = lax.scan(one, start, trees)[0]
     by_class = rule.by_class(counts, polled)
-    return Stopped(polled, jnp.argmax(by_class, axis=1).astype(jnp.int32), settled, by_class)
+    return StoppingResult(polled, jnp.argmax(by_class, axis=1).astype(jnp.int32), settled, by_class)
 
 
-def hear_judged(judge: Judge, votes: np.ndarray, before: Int32[np.ndarray, "instances classes"], t: int) -> Stopped:
+def hear_judged(
+    judge: Judge, votes: np.ndarray, before: Int32[np.ndarray, "instances classes"], t: int
+) -> StoppingResult:
     """The same by a judge, on the host."""
     n, n_classes = before.shape
     counts, polled, settled = before.copy(), np.full(n, t, np.int32), np.zeros(n, bool)
@@ -148,7 +150,7 @@ def hear_judged(judge: Judge, votes: np.ndarray, before: Int32[np.ndarray, "inst
         counts[cast, vote[cast]] += 1
         polled[open_] = heard
         settled[open_] = judge(counts[open_], heard)
-    return Stopped(polled, counts.argmax(axis=1).astype(np.int32), settled, counts)
+    return StoppingResult(polled, counts.argmax(axis=1).astype(np.int32), settled, counts)
 
 
 def _check_votes(votes, n_classes) -> None:

@@ -22,7 +22,7 @@ from ._leaf_votes import leaf_votes
 from ._prior import checked_prior
 from ._rounds import hear_part
 from ._rules import Rule, make_rule
-from ._stop_after import Stopped
+from ._stop_after import StoppingResult
 
 SIZES = (1024, 4096, 16384, 65536)
 """Instances of a compiled call."""
@@ -36,7 +36,7 @@ FEW = 512
 """Instances that one thread hears alone."""
 
 
-class Settled(NamedTuple):
+class VoteResult(NamedTuple):
     """The vote for each instance, as far as it was heard."""
 
     predicted: Int32[np.ndarray, "instances"]
@@ -72,7 +72,7 @@ def predict_until_settled(
     criterion: Criterion = "bound",
     population: Population = "infinite",
     prior=1.0,
-) -> Settled:
+) -> VoteResult:
     r"""Let the trees of a forest vote on each instance until the winner is settled, and walk no tree after that.
 
     A vote is settled once :math:`L(y^*|t) > \pi` for the class in the lead, as `stop_after` says it; the answer is that
@@ -95,7 +95,7 @@ def predict_until_settled(
 
     Returns
     -------
-    Settled
+    VoteResult
         Class, trees heard, whether settled, probability, votes; ``.saved`` is the work saved.
 
     Raises
@@ -180,7 +180,7 @@ class BoundVote:
         self._asked = settings["criterion"], settings["population"], checked_prior(settings["prior"], forest.n_classes)
         self._classes, self._plans = jnp.asarray(votes), {}
 
-    def __call__(self, X: Any) -> Settled:
+    def __call__(self, X: Any) -> VoteResult:
         """The votes for instances; X as for `predict_until_settled`."""
         if not is_concrete(X):
             raise TypeError("votes are dropped as they settle, on the host: call this outside of jit, or stop_after.")
@@ -191,9 +191,9 @@ class BoundVote:
         probability = np.ones(len(polled), np.float32)
         rows = ~settled if self._asked[0] == "certain" else slice(None)
         probability[rows] = leader_probability(votes[rows], polled[rows], n_trees, *self._asked)
-        return Settled(predicted, polled, settled, probability, votes, self.max_trees)
+        return VoteResult(predicted, polled, settled, probability, votes, self.max_trees)
 
-    def _hear(self, x: np.ndarray, missing: bool) -> Stopped:
+    def _hear(self, x: np.ndarray, missing: bool) -> StoppingResult:
         plan = self._plan(missing)
         if self.form == "levels" or not isinstance(self.rule, Rule):
             depth = unrolled_depth(self.form, self.forest.trees)
@@ -216,7 +216,7 @@ class BoundVote:
         found = list(spread(self.threads if len(parts) > 1 else 1)(hear, parts))
         polled, settled, votes = (np.concatenate(arrays, axis=-1) for arrays in zip(*found, strict=True))
         votes = np.stack([polled - votes[0], votes[0]], axis=1) if len(votes) == 1 else votes.T
-        return Stopped(polled, votes.argmax(axis=1).astype(np.int32), settled, votes)
+        return StoppingResult(polled, votes.argmax(axis=1).astype(np.int32), settled, votes)
 
     def _plan(self, missing: bool) -> Plan:
         if missing not in self._plans:

@@ -1,7 +1,7 @@
 """Trees, forests, rules, bound forests and fitted estimators in files that hold data and no code.
 
 A file is one of safetensors: every array under a name that says where it belongs (``forest.trees.child``), and in the
-header, under ``__metadata__`` → ``jaxunc``, a JSON document (`jaxunc.storage.FORM`):
+header, under ``__metadata__`` → ``jaxunc``, a JSON document (`jaxunc.storage.FORMAT_VERSION`):
 
     {"form": 1, "version": "0.1.0", "object": NODE}
 
@@ -20,8 +20,15 @@ A NODE is a number, a text, true, false or null as they are, and else an object 
 Whoever reads arrays alone needs nothing of jaxunc: ``safetensors.numpy.load_file(path)``.
 """
 
+from typing import TYPE_CHECKING
+
+from jaxunc._renamed import renamed_in
+
 from ._describe import Description, describe
-from ._file import FORM
+from ._file import FORMAT_VERSION
 from ._storage import load, save
 
-__all__ = ["FORM", "Description", "describe", "load", "save"]
+__all__ = ["FORMAT_VERSION", "Description", "describe", "load", "save"]
+
+if not TYPE_CHECKING:  # so that they still report names that do not exist
+    __getattr__ = renamed_in(__name__)

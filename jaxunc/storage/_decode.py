@@ -9,7 +9,7 @@ import numpy as np
 from jax import dtypes
 from jax.tree_util import Partial
 
-from jaxunc.combiners import Fold
+from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest, Trees, check_forest, check_trees
 from jaxunc.routing import bind
 from jaxunc.scorers._settings import as_partial
@@ -136,7 +136,7 @@ class Decoder:
         return as_partial(Partial(function, *args, **settings))
 
     def _bound(self, node: Any, depth: int) -> Any:
-        return bind(self._forest(node["bound"], depth), self._of(Fold, node["combiner"], depth))
+        return bind(self._forest(node["bound"], depth), self._of(Combiner, node["combiner"], depth))
 
     def _vote(self, node: Any, depth: int) -> Any:
         settings = self.value(node["settings"], depth)

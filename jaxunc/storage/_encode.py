@@ -11,7 +11,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxunc._checks import is_concrete
-from jaxunc.combiners import Fold
+from jaxunc.combiners import Combiner
 from jaxunc.forest import Counting, Forest, Forks, Trees
 from jaxunc.routing import BoundForest
 from jaxunc.scorers._settings import _Chosen
@@ -118,7 +118,7 @@ class Encoder:
 
 
 def _is_stored(value: eqx.Module) -> bool:
-    return isinstance(value, Forest | Trees | Forks | Counting | Fold)
+    return isinstance(value, Forest | Trees | Forks | Counting | Combiner)
 
 
 def _within(place: str, name: str) -> str:

@@ -9,7 +9,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from jaxunc import estimators
-from jaxunc.combiners import Fold
+from jaxunc._renamed import RENAMED_PARAMETERS, RENAMED_VALUES
+from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest
 from jaxunc.growing._presorted import Presorted, sort, unsorted
 from jaxunc.routing import bind
@@ -54,12 +55,15 @@ def state_of(value: Any) -> dict[str, dict[str, Any]]:
 def _param(part: Any) -> Any:
     while isinstance(part, FrozenEstimator):
         part = part.estimator
-    is_callback = callable(part) and not isinstance(part, Fold)
+    is_callback = callable(part) and not isinstance(part, Combiner)
     return None if is_callback or type(part).__name__ in ("RandomState", "Generator") else part
 
 
 def restored(name: Any, params: dict[str, Any], fitted: dict[str, Any]) -> Any:
     """The estimator with these parameters and attributes; raises a ValueError for those that do not belong together."""
+    params = {RENAMED_PARAMETERS.get(key, key): part for key, part in params.items()}
+    if params.get("counts") in list(RENAMED_VALUES):
+        params["counts"] = RENAMED_VALUES[params["counts"]]
     make: Callable = getattr(estimators, name) if name in ESTIMATORS else sklearn_class(name)
     if unknown := sorted(set(params) - set(make().get_params(deep=False))):
         raise ValueError(f"the file gives {name} the parameters {unknown[:5]}, which it does not have.")
@@ -67,6 +71,8 @@ def restored(name: Any, params: dict[str, Any], fitted: dict[str, Any]) -> Any:
     if name not in ESTIMATORS:
         return model
     wide, sample, chosen = (fitted.pop(part, None) for part in ("wide", "sample", "chosen"))
+    if isinstance(chosen, dict):
+        chosen = {RENAMED_PARAMETERS.get(key, key): part for key, part in chosen.items()}
     if isinstance(wide, Forest):  # of files of the first versions, in which it was another forest
         fitted["forest_"] = wide
     _check(name, fitted, needs_forest=name != "TransductiveTreeClassifier")
@@ -100,7 +106,7 @@ def _check(name: str, fitted: dict[str, Any], *, needs_forest: bool) -> None:
     if unknown := sorted(set(fitted) - set(KEPT)):
         raise ValueError(f"the file gives {name} the attributes {unknown[:5]}, which it does not have.")
     kinds: dict[str, Any] = {**dict.fromkeys(ARRAYS, np.ndarray), "n_features_in_": int, "oob_score_": float}
-    kinds |= {"forest_": Forest, "combiner_": Fold, "_columns": Columns}
+    kinds |= {"forest_": Forest, "combiner_": Combiner, "_columns": Columns}
     needed = {"classes_", "n_features_in_", *(("forest_", "combiner_") if needs_forest else ())}
     for attribute in sorted(needed | set(fitted)):
         if not isinstance(fitted.get(attribute), kinds[attribute]):

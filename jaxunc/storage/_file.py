@@ -11,7 +11,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-FORM = 1
+FORMAT_VERSION = 1
 """The form of the document that this version writes, and the last one that it reads."""
 
 LARGEST_DOCUMENT = 2**24
@@ -112,10 +112,10 @@ def _document(path: str | Path, metadata: Mapping[str, str] | None) -> dict[str,
     form = document.get("form") if isinstance(document, dict) else None
     if isinstance(form, bool) or not isinstance(form, int) or form < 1 or "object" not in document:
         raise _damaged(path, "its document says neither its form nor an object")
-    if form > FORM:
+    if form > FORMAT_VERSION:
         raise ValueError(
             f"{path} has form {form}, written by jaxunc {str(document.get('version'))[:40]}; this one reads forms up "
-            f"to {FORM}. Install a newer jaxunc, or save it again with an older one."
+            f"to {FORMAT_VERSION}. Install a newer jaxunc, or save it again with an older one."
         )
     return document
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import AbstractArray
 
-from jaxunc.combiners import Fold, LearnedPool
+from jaxunc.combiners import Combiner, LearnedPool
 from jaxunc.forest import OWN, Counting, Forest, Trees
 from jaxunc.tables import Columns, Levels
 
@@ -51,7 +51,7 @@ def module_of(made: type, fields: dict[str, Any]) -> Any:
     value = object.__new__(made)
     for name, part in fields.items():
         object.__setattr__(value, name, part)
-    if isinstance(value, Fold):
+    if isinstance(value, Combiner):
         _check_rule(value)
     if isinstance(value, Trees | Forest):
         _check_sizes(value)
@@ -90,7 +90,7 @@ def _check_sizes(value: Trees | Forest) -> None:
         raise ValueError("the file's class labels are not texts or numbers.")
 
 
-def _check_rule(rule: Fold) -> None:
+def _check_rule(rule: Combiner) -> None:
     """Whether the rule's own constructor, given its fields, makes a rule of the same structure."""
     parameters = inspect.signature(type(rule)).parameters
     arguments = {name: getattr(rule, name) for name in parameters if hasattr(rule, name)}

@@ -9,7 +9,7 @@ from typing import Any
 import equinox as eqx
 
 from jaxunc import combiners, decisions, scorers, smoothing
-from jaxunc.combiners import Fold
+from jaxunc.combiners import Combiner
 from jaxunc.forest import Counting, Forest, Forks, Trees
 from jaxunc.tables import Columns, Levels
 
@@ -90,4 +90,6 @@ def sklearn_class(name: Any) -> type:
 
 
 def _is_rule(part: Any) -> bool:
-    return inspect.isclass(part) and issubclass(part, Fold) and issubclass(part, eqx.Module) and part is not Fold
+    return (
+        inspect.isclass(part) and issubclass(part, Combiner) and issubclass(part, eqx.Module) and part is not Combiner
+    )

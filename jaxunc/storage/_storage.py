@@ -9,7 +9,7 @@ from jaxunc._version import __version__
 
 from ._decode import Decoder
 from ._encode import Encoder
-from ._file import FORM, read, write
+from ._file import FORMAT_VERSION, read, write
 
 
 def save(path: str | Path, x: Any) -> None:
@@ -63,7 +63,7 @@ def save(path: str | Path, x: Any) -> None:
         raise TypeError(f"path is a {type(path).__name__}; pass the path of a file first, then what to save.")
     encoder = Encoder()
     node = encoder.node(x, "")
-    write(path, {"form": FORM, "version": __version__, "object": node}, encoder.arrays)
+    write(path, {"form": FORMAT_VERSION, "version": __version__, "object": node}, encoder.arrays)
 
 
 def load(path: str | Path, *, known: Sequence[Any] = ()) -> Any:

@@ -1,8 +1,15 @@
 """Large batches: data of any size through a model, at constant memory, from files to files."""
 
+from typing import TYPE_CHECKING
+
+from jaxunc._renamed import renamed_in
+
 from ._asked import OUTPUTS
+from ._batch_predictor import BatchPredictor
 from ._predict import Progress, predict_files
-from ._scorer import Scorer
 from ._stream import stream
 
-__all__ = ["OUTPUTS", "Progress", "Scorer", "predict_files", "stream"]
+__all__ = ["OUTPUTS", "BatchPredictor", "Progress", "predict_files", "stream"]
+
+if not TYPE_CHECKING:  # so that they still report names that do not exist
+    __getattr__ = renamed_in(__name__)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxunc.combiners import Answer, Fold, Mean, Preference, Together, Uncertainty, UncertaintyDecomposition
+from jaxunc.combiners import Answer, Combiner, Mean, Preference, Together, Uncertainty, UncertaintyDecomposition
 from jaxunc.decisions import CautiousAnswer, CautiousReport
 from jaxunc.estimators import TransductiveTreeClassifier
 from jaxunc.estimators._counted_forest import CountedForest
@@ -44,13 +44,13 @@ class Model(NamedTuple):
 
     forest: Forest | None
     """With one kind of counts; None for transduction, which has none."""
-    bind: Callable[[Fold], Any] | None
+    bind: Callable[[Combiner], Any] | None
     """Binds further rules to the forest, as the model is bound."""
     bound: BoundForest | ShardedForest | Inserted | None = None
     vote: BoundVote | None = None
 
     @property
-    def rule(self) -> Fold | None:
+    def rule(self) -> Combiner | None:
         """The model's own rule."""
         return _single(self.bound).combiner if isinstance(self.bound, BoundForest | ShardedForest) else None
 
@@ -116,9 +116,9 @@ def asked_of(model: Model, outputs: Sequence[str] | None, s: float, confidence: 
     return (*_routed(model, own, _further(left, s)), *voters)
 
 
-def _further(left: set[str], s: float) -> dict[str, tuple[Fold, tuple[str, ...]]]:
+def _further(left: set[str], s: float) -> dict[str, tuple[Combiner, tuple[str, ...]]]:
     """Rules for what the model's own does not answer, and what they do."""
-    rules: dict[str, tuple[Fold, tuple[str, ...]]] = {}
+    rules: dict[str, tuple[Combiner, tuple[str, ...]]] = {}
     if "uncertainty" in left:
         rules["uncertainty"] = UncertaintyDecomposition(), ("uncertainty",)
     if cautious := tuple(name for name in ("interval", "set") if name in left):
@@ -126,7 +126,7 @@ def _further(left: set[str], s: float) -> dict[str, tuple[Fold, tuple[str, ...]]
     return rules
 
 
-def _routed(model: Model, own: list, further: dict[str, tuple[Fold, tuple[str, ...]]]) -> list[Asked]:
+def _routed(model: Model, own: list, further: dict[str, tuple[Combiner, tuple[str, ...]]]) -> list[Asked]:
     bound, rules = model.bound, {name: rule for name, (rule, _) in further.items()}
     asked = [Asked(bound, names, part, f"{part}_" if part else "") for part, names in own]
     if not rules or model.bind is None:

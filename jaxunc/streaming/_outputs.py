@@ -13,7 +13,7 @@ from jaxunc.combiners import margin
 from jaxunc.decisions import CautiousAnswer, nondominated
 from jaxunc.estimators._rule_classifier import decisive
 from jaxunc.routing._drive import over_rows
-from jaxunc.stopping import BoundVote, Settled
+from jaxunc.stopping import BoundVote, VoteResult
 from jaxunc.tables import Columns, Encoded
 
 from ._asked import OUTPUTS, Asked, asked_of, blank_answer, model_of
@@ -86,7 +86,7 @@ def _blank(one: Asked, n_classes: int) -> Any:
     """An answer for one instance that says nothing: for the names and types of columns."""
     if isinstance(one.bound, BoundVote):
         zero = np.zeros(1, np.int32)
-        return Settled(zero, zero, zero > 0, zero * 0.0, np.zeros((1, n_classes), np.int32), 1)
+        return VoteResult(zero, zero, zero > 0, zero * 0.0, np.zeros((1, n_classes), np.int32), 1)
     return _part(one, blank_answer(one.bound))
 
 
@@ -136,7 +136,7 @@ def _columns_of(answer: Any, output: str, labels: tuple) -> Iterator[tuple[str, 
 
 
 def _predicted(answer: Any) -> np.ndarray:
-    if isinstance(answer, CautiousAnswer | Settled | Likely):
+    if isinstance(answer, CautiousAnswer | VoteResult | Likely):
         return np.asarray(answer.predicted)
     return decisive(answer.class_scores, lambda _: np.asarray(answer.log_probability)).argmax(axis=1)
 

@@ -14,7 +14,7 @@ from ._certainty import label_average
 
 
 def batch_certainty(
-    key: jax.Array, X_train, y_train, X, *, nominal=None, candidates: str = "boundary", min_leaf: int = 2
+    key: jax.Array, X_train, y_train, X, *, nominal=None, candidates: str = "boundary", min_samples_leaf: int = 2
 ) -> Float[np.ndarray, "instances classes"]:
     """Insert the whole batch at once: k trees, in each of which every instance has another label, drawn at random.
 
@@ -25,7 +25,7 @@ def batch_certainty(
     ----------
     key
         A typed key, ``jax.random.key(seed)``, that draws the labels.
-    X_train, y_train, X, nominal, candidates, min_leaf
+    X_train, y_train, X, nominal, candidates, min_samples_leaf
         As for `jaxunc.transduction.transductive_certainty`. Values of X make thresholds here.
 
     Returns
@@ -50,7 +50,7 @@ def batch_certainty(
     >>> batch_certainty(jax.random.key(0), X[::2], y[::2], X[1::2]).shape
     (75, 3)
     """
-    limits = checked_limits(candidates, min_leaf, None, "min_leaf")
+    limits = checked_limits(candidates, min_samples_leaf, None, "min_samples_leaf")
     train = presort(X_train, y_train, nominal, name="X_train")
     # The batch's own values as the training set knows them: a value that was not seen is one of the others.
     values = np.asarray(as_instances(X, train.columns)[0])

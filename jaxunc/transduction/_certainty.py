@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float, Int32, Num
 
 from jaxunc._checks import check_class_axis, check_counts
-from jaxunc.combiners import Fold
+from jaxunc.combiners import Combiner
 from jaxunc.growing._entropy_table import entropy_table
 from jaxunc.growing._greedy_trees import checked_limits
 from jaxunc.growing._presorted import Presorted, as_queries, presort
@@ -23,8 +23,8 @@ def transductive_certainty(
     *,
     nominal=None,
     candidates: str = "boundary",
-    min_leaf: int = 2,
-    combiner: Fold | None = None,
+    min_samples_leaf: int = 2,
+    combiner: Combiner | None = None,
     form: str = "auto",
     progress: Progress | None = None,
 ) -> Float[np.ndarray, "instances classes"]:
@@ -48,7 +48,7 @@ def transductive_certainty(
         training instances are of one class is a leaf; ``"all"``: they are cut between any two, and a node is a leaf
         only if it is pure with x. Then a wrong label keeps splitting a pure node down to a single neighbour, which
         costs the Brier score.
-    min_leaf
+    min_samples_leaf
         How many instances each side of a test has at least, x among them; ≥ 1.
     combiner
         How the k leaves become probabilities, in place of (1), which is the mean of Laplace's estimates: any rule with
@@ -101,7 +101,13 @@ def transductive_certainty(
     [[0.95  0.025 0.025]]
     """
     _check_combiner(combiner)
-    settings = {"nominal": nominal, "candidates": candidates, "min_leaf": min_leaf, "form": form, "progress": progress}
+    settings = {
+        "nominal": nominal,
+        "candidates": candidates,
+        "min_samples_leaf": min_samples_leaf,
+        "form": form,
+        "progress": progress,
+    }
     return label_average(transductive_leaf_counts(X_train, y_train, X, **settings), combiner)
 
 
@@ -111,8 +117,8 @@ def leave_one_out_certainty(
     *,
     nominal=None,
     candidates: str = "boundary",
-    min_leaf: int = 2,
-    combiner: Fold | None = None,
+    min_samples_leaf: int = 2,
+    combiner: Combiner | None = None,
     form: str = "auto",
     progress: Progress | None = None,
 ) -> Float[np.ndarray, "instances classes"]:
@@ -123,7 +129,7 @@ def leave_one_out_certainty(
     X, y
         Instances and their labels. A class of a single instance is inserted with all others, though nothing in the
         training set then has it.
-    nominal, candidates, min_leaf, combiner, form, progress
+    nominal, candidates, min_samples_leaf, combiner, form, progress
         As for `transductive_certainty`.
 
     Returns
@@ -157,7 +163,13 @@ def leave_one_out_certainty(
     0.947
     """
     _check_combiner(combiner)
-    settings = {"nominal": nominal, "candidates": candidates, "min_leaf": min_leaf, "form": form, "progress": progress}
+    settings = {
+        "nominal": nominal,
+        "candidates": candidates,
+        "min_samples_leaf": min_samples_leaf,
+        "form": form,
+        "progress": progress,
+    }
     return label_average(leave_one_out_leaf_counts(X, y, **settings), combiner)
 
 
@@ -168,7 +180,7 @@ def transductive_leaf_counts(
     *,
     nominal=None,
     candidates: str = "boundary",
-    min_leaf: int = 2,
+    min_samples_leaf: int = 2,
     inductive: bool = False,
     form: str = "auto",
     progress: Progress | None = None,
@@ -184,9 +196,9 @@ def transductive_leaf_counts(
     >>> ju.transduction.transductive_leaf_counts([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1], [[0.5]]).tolist()
     [[[3, 0], [2, 1]]]
     """
-    _check_settings(candidates, min_leaf, form, progress)
+    _check_settings(candidates, min_samples_leaf, form, progress)
     sample = presort(X_train, y_train, nominal, name="X_train")
-    pairs = Pairs(sample, as_queries(X, sample), settings_of(sample, candidates, min_leaf), inductive, progress)
+    pairs = Pairs(sample, as_queries(X, sample), settings_of(sample, candidates, min_samples_leaf), inductive, progress)
     return counts_of(pairs, form)
 
 
@@ -196,7 +208,7 @@ def leave_one_out_leaf_counts(
     *,
     nominal=None,
     candidates: str = "boundary",
-    min_leaf: int = 2,
+    min_samples_leaf: int = 2,
     inductive: bool = False,
     form: str = "auto",
     progress: Progress | None = None,
@@ -212,13 +224,13 @@ def leave_one_out_leaf_counts(
     >>> ju.transduction.leave_one_out_leaf_counts([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])[0].tolist()
     [[2, 0], [1, 1]]
     """
-    _check_settings(candidates, min_leaf, form, progress)
+    _check_settings(candidates, min_samples_leaf, form, progress)
     sample = presort(X, y, nominal)
-    return counts_of(Pairs(sample, None, settings_of(sample, candidates, min_leaf), inductive, progress), form)
+    return counts_of(Pairs(sample, None, settings_of(sample, candidates, min_samples_leaf), inductive, progress), form)
 
 
 def label_average(
-    counts: Num[np.ndarray, "... labels classes"], combiner: Fold | None = None
+    counts: Num[np.ndarray, "... labels classes"], combiner: Combiner | None = None
 ) -> Float[np.ndarray, "... classes"]:
     """Equation 1 of `transductive_certainty`, or another rule, of leaves that are given.
 
@@ -259,20 +271,20 @@ def counts_of(pairs: Pairs, form: str, kept: KeptNodes | None = None) -> Int32[n
     return pairs.leaf_counts
 
 
-def settings_of(sample: Presorted, candidates: str, min_leaf: int) -> Settings:
+def settings_of(sample: Presorted, candidates: str, min_samples_leaf: int) -> Settings:
     """How trees are induced on a training set."""
-    return Settings(candidates == "boundary", min_leaf, entropy_table(sample.n + 1))
+    return Settings(candidates == "boundary", min_samples_leaf, entropy_table(sample.n + 1))
 
 
-def _check_settings(candidates: str, min_leaf: int, form: str, progress: Progress | None) -> None:
+def _check_settings(candidates: str, min_samples_leaf: int, form: str, progress: Progress | None) -> None:
     check_form(form)
-    checked_limits(candidates, min_leaf, None, "min_leaf")
+    checked_limits(candidates, min_samples_leaf, None, "min_samples_leaf")
     check_progress(progress)
 
 
-def _check_combiner(combiner: Fold | None) -> None:
+def _check_combiner(combiner: Combiner | None) -> None:
     """What is wrong with the rule is said before the work."""
-    if not isinstance(combiner, Fold | None):
+    if not isinstance(combiner, Combiner | None):
         raise TypeError(
             f"combiner={combiner!r:.60} is a {type(combiner).__name__}; pass a rule such as Mean(scorer), or None. "
             "(TransductiveTreeClassifier takes names.)"

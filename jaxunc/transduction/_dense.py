@@ -98,7 +98,7 @@ def _up(n: int, step: int) -> int:
 def _follow_on_host(pairs: Pairs, own: np.ndarray, dense: Dense, inserted: Inserted) -> None:
     settings = pairs.settings
     while len(own):
-        chosen, counts, ends = _best_tests(dense, inserted, np.matmul, settings.min_leaf, settings.boundaries)
+        chosen, counts, ends = _best_tests(dense, inserted, np.matmul, settings.min_samples_leaf, settings.boundaries)
         pairs.end(own[ends], counts[ends])
         goes = ~ends
         own, inserted, chosen = own[goes], inserted.rows(goes), chosen[goes]
@@ -110,18 +110,18 @@ def _follow_on_host(pairs: Pairs, own: np.ndarray, dense: Dense, inserted: Inser
 def _follow_on_device(pairs: Pairs, own: np.ndarray, dense: Dense, inserted: Inserted) -> None:
     settings = pairs.settings
     with jax.enable_x64(True):
-        counts = np.asarray(_leaves(dense, inserted, settings.min_leaf, settings.boundaries))
+        counts = np.asarray(_leaves(dense, inserted, settings.min_samples_leaf, settings.boundaries))
     pairs.end(own, counts[: len(own)])
 
 
 @partial(jax.jit, static_argnames="boundaries")
-def _leaves(dense: Dense, inserted: Inserted, min_leaf, boundaries: bool) -> Int[Array, "pairs classes"]:
+def _leaves(dense: Dense, inserted: Inserted, min_samples_leaf, boundaries: bool) -> Int[Array, "pairs classes"]:
     """The class counts of the leaves."""
     # Sums of ones are exact in float32 up to 2²⁴, if no unit of the device rounds them.
     product = partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
 
     def step(state):
-        chosen, counts, ends = _best_tests(dense, state[0], product, min_leaf, boundaries)
+        chosen, counts, ends = _best_tests(dense, state[0], product, min_samples_leaf, boundaries)
         side = jnp.take_along_axis(inserted.has, chosen[:, None], axis=1)
         stays = ends[:, None] | (dense.passes[chosen] == side)
         return inserted._replace(members=state[0].members & stays), counts, ends
@@ -130,7 +130,7 @@ def _leaves(dense: Dense, inserted: Inserted, min_leaf, boundaries: bool) -> Int
     return jax.lax.while_loop(lambda state: ~jnp.all(state[2]), step, begin)[1]
 
 
-def _best_tests(dense: Dense, inserted: Inserted, product, min_leaf, boundaries: bool):
+def _best_tests(dense: Dense, inserted: Inserted, product, min_samples_leaf, boundaries: bool):
     """The best test of each pair's node, its counts with the instance ``[pairs classes]``, and whether it is a leaf."""
     members, has, gained = inserted
     entropy, where = dense.entropy, members.__array_namespace__().where
@@ -141,8 +141,8 @@ def _best_tests(dense: Dense, inserted: Inserted, product, min_leaf, boundaries:
     is_test = parts_a_value(n_inside, without.sum(axis=1)[:, None] - n_inside, 0, 0)
     by_class = [inside[:, c] + where(has, gained[:, c, None], 0) for c in range(k)]
     inside = members.__array_namespace__().stack(by_class)
-    scores = scores_with(entropy, inside, totals.T[:, :, None] - inside, min_leaf)
+    scores = scores_with(entropy, inside, totals.T[:, :, None] - inside, min_samples_leaf)
     scores = where(is_test, scores, LOWEST)
     chosen, best = scores.argmax(axis=1), scores.max(axis=1)
     parent = entropy[totals].sum(axis=1) - entropy[totals.sum(axis=1)]
-    return chosen, totals, is_leaf(without, totals, boundaries, min_leaf) | (best <= parent)
+    return chosen, totals, is_leaf(without, totals, boundaries, min_samples_leaf) | (best <= parent)

@@ -89,15 +89,15 @@ def tables(
     members: Int[Array, "items size"],
     gained: Int[Array, " items"],
     lost: Int[Array, " items"],
-    min_leaf,
+    min_samples_leaf,
     rules: Rules,
 ) -> Table:
     """Of each item, a sample (padded with the last instance) and a change."""
-    one = partial(_table, known, min_leaf=min_leaf, rules=rules)
+    one = partial(_table, known, min_samples_leaf=min_samples_leaf, rules=rules)
     return jax.vmap(one)(members, gained, lost)
 
 
-def _table(known: Known, members, gained, lost, *, min_leaf, rules: Rules) -> Table:
+def _table(known: Known, members, gained, lost, *, min_samples_leaf, rules: Rules) -> Table:
     is_real = members < known.label.shape[0] - 1
     kinds = jnp.arange(rules.n_classes, dtype=jnp.int32)
     totals = ((known.label[members] == kinds[:, None]) & is_real).sum(axis=1, dtype=jnp.int32)
@@ -105,14 +105,14 @@ def _table(known: Known, members, gained, lost, *, min_leaf, rules: Rules) -> Ta
     after = totals + jnp.where(kinds == gained, change.gains, 0)
     after -= jnp.where(kinds == lost, change.removed * change.differs, 0)
     return Table(
-        numeric=_numeric(known, members, totals, change, min_leaf, rules),
-        nominal=_nominal(known, members, is_real, totals, change, min_leaf, rules),
+        numeric=_numeric(known, members, totals, change, min_samples_leaf, rules),
+        nominal=_nominal(known, members, is_real, totals, change, min_samples_leaf, rules),
         size=is_real.sum(dtype=jnp.int32),
         parent=known.entropy[after].sum() - known.entropy[after.sum()],
     )
 
 
-def _numeric(known: Known, members, totals, change: Change, min_leaf, rules: Rules) -> NumericTable:
+def _numeric(known: Known, members, totals, change: Change, min_samples_leaf, rules: Rules) -> NumericTable:
     k, at = rules.n_classes, jnp.arange(len(members), dtype=jnp.int32)
     # Sorted by value, and those of a value by class: it has several if the first and the last differ.
     width = jnp.int32 if (known.label.shape[0] + 1) * k < 2**31 else jnp.int64
@@ -131,7 +131,9 @@ def _numeric(known: Known, members, totals, change: Change, min_leaf, rules: Rul
         is_test &= parts_classes(value_class, jnp.roll(value_class, -1, axis=1))
     # Beyond the sample, where padding is, counts of a side would be negative.
     inside = jnp.minimum(below, totals[:, None, None])
-    score_below, score_above = side_scores(known.entropy, inside, totals[:, None, None] - inside, change, min_leaf)
+    score_below, score_above = side_scores(
+        known.entropy, inside, totals[:, None, None] - inside, change, min_samples_leaf
+    )
     first, lowest_first = _from_below(jnp.where(is_test, score_above, LOWEST))
     last, lowest_last = _from_above(jnp.where(is_test, score_below, LOWEST))
     return NumericTable(rank, below, value_class, score_below, score_above, first, last, lowest_first, lowest_last)
@@ -169,7 +171,7 @@ def _from_above(score: Int64[Array, "numeric size"]):
     return running, _running(jnp.minimum, jnp.where(score >= running[:, 1:], at, n - 1), reverse=True)
 
 
-def _nominal(known: Known, members, is_real, totals, change: Change, min_leaf, rules: Rules) -> NominalTable:
+def _nominal(known: Known, members, is_real, totals, change: Change, min_samples_leaf, rules: Rules) -> NominalTable:
     n_nominal, removed = len(known.code), change.removed
     cell = known.label[members] * n_nominal + jnp.arange(n_nominal, dtype=jnp.int32)[:, None]
     cell = cell * rules.n_codes + known.code[:, members]
@@ -177,7 +179,7 @@ def _nominal(known: Known, members, is_real, totals, change: Change, min_leaf, r
     counts = counts.at[cell].add(is_real.astype(totals.dtype)[None])
     inside = counts.reshape(rules.n_classes, n_nominal, rules.n_codes)
     outside = totals[:, None, None] - inside
-    own, other = side_scores(known.entropy, inside, outside, change, min_leaf)
+    own, other = side_scores(known.entropy, inside, outside, change, min_samples_leaf)
     n_inside, n_outside = inside.sum(axis=0), outside.sum(axis=0)
     own = jnp.where(parts_a_value(n_inside, n_outside, removed, 0), own, LOWEST)
     other = jnp.where(parts_a_value(n_inside, n_outside, 0, removed), other, LOWEST)

@@ -124,7 +124,7 @@ def _children(
     for i, item in enumerate(items):
         members[i, : len(item.members)] = item.members
         change[:, i] = item.change.gained, item.change.lost or 0
-    table = tables(known, members, change[0], change[1], pairs.settings.min_leaf, rules)
+    table = tables(known, members, change[0], change[1], pairs.settings.min_samples_leaf, rules)
     own = np.concatenate([item.pairs for item in items])
     at = np.repeat(np.arange(len(items), dtype=np.int32), [len(item.pairs) for item in items])
     asked = []

@@ -38,7 +38,7 @@ class NominalTests:
     def scores(self, change: Change) -> tuple[np.ndarray, np.ndarray]:
         """The scores ``[nominal codes]`` with the instance inside and outside; on either side must be another one."""
         inside, outside = side_scores(
-            self._settings.entropy, self.inside, self.outside, change, self._settings.min_leaf
+            self._settings.entropy, self.inside, self.outside, change, self._settings.min_samples_leaf
         )
         own, n_inside, n_outside = change.removed, self._n_inside, self._n_outside
         inside[~parts_a_value(n_inside, n_outside, own, 0)] = LOWEST

@@ -94,6 +94,6 @@ class InsertedTests:
 
     def scores(self, change: Change) -> Running:
         """The scores of all cuts under a change of the sample."""
-        entropy, min_leaf = self._settings.entropy, self._settings.min_leaf
-        below, above = side_scores(entropy, self.cuts.below, self._above, change, min_leaf)
+        entropy, min_samples_leaf = self._settings.entropy, self._settings.min_samples_leaf
+        below, above = side_scores(entropy, self.cuts.below, self._above, change, min_samples_leaf)
         return running(self.cuts, below, above, self._width)

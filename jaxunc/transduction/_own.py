@@ -73,8 +73,8 @@ class OwnTests:
 
     def scores(self, change: Change) -> tuple[Running, np.ndarray, np.ndarray]:
         """The scores of all cuts under a change; those of the cuts that are no tests too."""
-        entropy, min_leaf = self._settings.entropy, self._settings.min_leaf
-        below, above = side_scores(entropy, self.cuts.below, self._above, change, min_leaf)
+        entropy, min_samples_leaf = self._settings.entropy, self._settings.min_samples_leaf
+        below, above = side_scores(entropy, self.cuts.below, self._above, change, min_samples_leaf)
         no_test = ~self.cuts.is_boundary if self._settings.boundaries else np.zeros(len(below), bool)
         tests = running(self.cuts, np.where(no_test, LOWEST, below), np.where(no_test, LOWEST, above), self._width)
         return tests, np.append(below, LOWEST), np.append(above, LOWEST)

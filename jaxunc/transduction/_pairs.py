@@ -73,7 +73,7 @@ class Pairs:
     def waiting(self, totals: Int[np.ndarray, " classes"], pairs: Int[np.ndarray, " pairs"]) -> np.ndarray:
         """Pairs arrive at a sample: those for which it is a leaf get their counts, the others are returned."""
         without, counts = self.with_instance(totals, pairs)
-        ends = is_leaf(without, counts, self.settings.boundaries, self.settings.min_leaf)
+        ends = is_leaf(without, counts, self.settings.boundaries, self.settings.min_samples_leaf)
         self.end(pairs[ends], counts[ends])
         return pairs[~ends]
 

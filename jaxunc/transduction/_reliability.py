@@ -55,7 +55,7 @@ def kukar_kononenko(
     *,
     nominal=None,
     candidates: str = "boundary",
-    min_leaf: int = 2,
+    min_samples_leaf: int = 2,
     form: str = "auto",
     progress: Progress | None = None,
 ) -> Reliability:
@@ -63,7 +63,7 @@ def kukar_kononenko(
 
     Parameters
     ----------
-    X_train, y_train, X, nominal, candidates, min_leaf, form, progress
+    X_train, y_train, X, nominal, candidates, min_samples_leaf, form, progress
         As for `jaxunc.transduction.transductive_certainty`. (Its ``combiner`` has no place here: the divergence
         compares Laplace's estimates of two leaves.)
 
@@ -89,7 +89,13 @@ def kukar_kononenko(
     >>> print(found.predicted, found.reliability.round(3))
     [0 0] [0.986 0.986]
     """
-    settings = {"nominal": nominal, "candidates": candidates, "min_leaf": min_leaf, "form": form, "progress": progress}
+    settings = {
+        "nominal": nominal,
+        "candidates": candidates,
+        "min_samples_leaf": min_samples_leaf,
+        "form": form,
+        "progress": progress,
+    }
     return reliability_of(transductive_leaf_counts(X_train, y_train, X, **settings, inductive=True))
 
 
@@ -99,7 +105,7 @@ def leave_one_out_kukar_kononenko(
     *,
     nominal=None,
     candidates: str = "boundary",
-    min_leaf: int = 2,
+    min_samples_leaf: int = 2,
     form: str = "auto",
     progress: Progress | None = None,
 ) -> Reliability:
@@ -107,7 +113,7 @@ def leave_one_out_kukar_kononenko(
 
     Parameters
     ----------
-    X, y, nominal, candidates, min_leaf, form, progress
+    X, y, nominal, candidates, min_samples_leaf, form, progress
         As for `jaxunc.transduction.leave_one_out_certainty`.
 
     Returns
@@ -134,7 +140,13 @@ def leave_one_out_kukar_kononenko(
     >>> threshold.status.name, bool((found.predicted == y)[found.reliability > threshold.value].mean() > 0.96)
     ('FOUND', True)
     """
-    settings = {"nominal": nominal, "candidates": candidates, "min_leaf": min_leaf, "form": form, "progress": progress}
+    settings = {
+        "nominal": nominal,
+        "candidates": candidates,
+        "min_samples_leaf": min_samples_leaf,
+        "form": form,
+        "progress": progress,
+    }
     return reliability_of(leave_one_out_leaf_counts(X, y, **settings, inductive=True))
 
 

@@ -11,7 +11,7 @@ class Settings(NamedTuple):
 
     boundaries: bool
     """Whether cuts lie between different classes alone, and nodes that are pure without the instance are leaves."""
-    min_leaf: int
+    min_samples_leaf: int
     """How many instances each side of a test has at least, the inserted one among them."""
     entropy: Int64[np.ndarray, " sizes"]
     """`jaxunc.growing.entropy_table`."""

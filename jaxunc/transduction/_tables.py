@@ -45,12 +45,13 @@ def side_scores(
     inside: Int[Array | np.ndarray, "classes *tests"],
     outside: Int[Array | np.ndarray, "classes *tests"],
     change: Change,
-    min_leaf,
+    min_samples_leaf,
 ) -> tuple[Any, Any]:
     """The scores of all tests if the change happens inside, and if it happens outside: int64 ``[*tests]`` each.
 
     A score is Σ_c F(n_c) - F(n) of both sides, minus n times the conditional entropy; it is the lowest where a side is
-    smaller than ``min_leaf`` with the instance. Where the side has none of the class that loses one, it has no meaning.
+    smaller than ``min_samples_leaf`` with the instance. Where the side has none of the class that loses one, it has no
+    meaning.
     """
     where, maximum = (getattr(inside.__array_namespace__(), name) for name in ("where", "maximum"))
     n_inside, n_outside = (counts.sum(axis=0, dtype=counts.dtype) for counts in (inside, outside))
@@ -66,7 +67,7 @@ def side_scores(
         if change.lost is not None and not _is_nothing(change.differs):
             kept = maximum(counts[change.lost], 1)
             scores -= entropy[kept] - entropy[kept - change.differs]
-        found.append(where((own + change.added < min_leaf) | (other < min_leaf), LOWEST, scores))
+        found.append(where((own + change.added < min_samples_leaf) | (other < min_samples_leaf), LOWEST, scores))
     return found[0], found[1]
 
 
@@ -80,17 +81,17 @@ def _is_nothing(number) -> bool:
     return isinstance(number, int) and number == 0
 
 
-def scores_with(entropy, inside, outside, min_leaf):
+def scores_with(entropy, inside, outside, min_samples_leaf):
     """The scores of all tests ``[classes *tests]``, the instance being counted on its side."""
     n_inside, n_outside = inside.sum(axis=0), outside.sum(axis=0)
     scores = entropy[inside].sum(axis=0) + entropy[outside].sum(axis=0) - entropy[n_inside] - entropy[n_outside]
     where = inside.__array_namespace__().where
-    return where((n_inside < min_leaf) | (n_outside < min_leaf), LOWEST, scores)
+    return where((n_inside < min_samples_leaf) | (n_outside < min_samples_leaf), LOWEST, scores)
 
 
-def is_leaf(without, counts, boundaries: bool, min_leaf) -> Bool[Array | np.ndarray, "..."]:
+def is_leaf(without, counts, boundaries: bool, min_samples_leaf) -> Bool[Array | np.ndarray, "..."]:
     """Whether a node is a leaf, by its class counts ``[... classes]`` without the instance and with it."""
-    ends = ((counts > 0).sum(axis=-1) < 2) | (counts.sum(axis=-1) < 2 * min_leaf)
+    ends = ((counts > 0).sum(axis=-1) < 2) | (counts.sum(axis=-1) < 2 * min_samples_leaf)
     ends |= without.sum(axis=-1) < 2
     return ends | ((without > 0).sum(axis=-1) < 2) if boundaries else ends
 

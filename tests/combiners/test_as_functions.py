@@ -35,7 +35,7 @@ def test_the_answer_is_the_same(name):
             jax.tree.map(np.testing.assert_array_equal, transform(function)(COUNTS), function(COUNTS))
 
 
-class Counted(ju.Fold):
+class Counted(ju.Combiner):
     """The mean share, times a setting; it counts how often it is traced."""
 
     setting: jax.Array

@@ -59,8 +59,8 @@ def test_a_sequence_of_rules(counts):
     [
         (lambda: ju.Blend({}), ValueError, "rules is empty"),
         (lambda: ju.Blend([]), ValueError, "rules is empty"),
-        (lambda: ju.Blend({"mean": "mean"}), TypeError, "is no Fold"),
-        (lambda: ju.Blend(["mean"]), TypeError, r"rules\['0'\]='mean' is no Fold"),
+        (lambda: ju.Blend({"mean": "mean"}), TypeError, "is no Combiner"),
+        (lambda: ju.Blend(["mean"]), TypeError, r"rules\['0'\]='mean' is no Combiner"),
         (lambda: ju.Blend(ju.Mean()), TypeError, "are not rules by name"),
         (lambda: ju.Blend({0: ju.Mean()}), TypeError, "are not rules by name"),
         (lambda: ju.Blend({"mean": ju.Mean()}, [0.5, 0.5]), ValueError, "one number for each of 1 rules"),

@@ -111,7 +111,7 @@ def test_weights_of_another_number_of_trees():
         ju.Together(a=ju.Together(b=rule))(COUNTS)
 
 
-class Least(ju.Fold):
+class Least(ju.Combiner):
     """The smallest count of class 1."""
 
     merge = "min"
@@ -131,7 +131,7 @@ def test_weights_multiply_sums_alone():
 def test_together_needs_rules():
     with refuses(ValueError, "at least one rule"):
         ju.Together()
-    with refuses(TypeError, "mean=.*is no Fold"):
+    with refuses(TypeError, "mean=.*is no Combiner"):
         ju.Together(mean=ju.scorers.probability)
 
 

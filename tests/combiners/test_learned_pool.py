@@ -88,7 +88,7 @@ def test_gradients(counts, x64):
 
 def test_words():
     rule = ju.LearnedPool(PRIOR, size_power=0.2, strength=0.5, scale=1.6, noise=0.02)
-    said = rule.words()
+    said = rule.describe()
     assert "counts 1.58 times as much" in said
     assert "0.5 instances of the prior" in said
     assert "more certain" in said

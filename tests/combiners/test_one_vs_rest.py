@@ -110,8 +110,8 @@ def test_by_name(rng, tolerance):
         ([ju.Mean(), ju.Vote()], ValueError, r"rule\[1\]=.*more than numbers"),
         ([ju.DempsterRule(True), ju.DempsterRule()], ValueError, r"rule\[1\]=.*more than numbers"),
         ([ju.DempsterRule(), ju.DempsterRule(reliability=np.ones(3))], ValueError, "more than numbers"),
-        ([ju.Mean(), ju.scorers.probability], TypeError, "no Fold"),
-        (ju.scorers.probability, TypeError, "no Fold"),
+        ([ju.Mean(), ju.scorers.probability], TypeError, "no Combiner"),
+        (ju.scorers.probability, TypeError, "no Combiner"),
     ],
     ids=["none", "kinds", "options", "shapes", "function in a list", "function"],
 )

@@ -137,7 +137,7 @@ IGNORED = [
     ("FIT --estimator random-trees --forest extra-trees", "--forest would change nothing"),
     ("FIT --forest single-tree --trees 5", "--trees would change nothing with --forest single-tree"),
     ("FIT --trust", "--trust changes nothing without --import"),
-    ("FIT --counts oob --forest single-tree", "--counts oob needs .*--forest single-tree .*--counts calibration"),
+    ("FIT --counts oob --forest single-tree", "--counts oob needs .*--forest single-tree .*--counts held_out"),
     ("FIT --counts oob --forest extra-trees", "--counts oob needs .*--forest random-forest"),
     ("FIT --estimator cautious --forest single-tree", "--counts oob .the default of cautious. needs"),
     ("FIT --counts oob --combiner learned", "--combiner learned chooses its counts itself; --counts oob"),
@@ -161,7 +161,7 @@ IGNORED = [
     ("predict votes good.csv --output p --outputs trees_polled --confidence .9", "the vote has its own"),
     ("COMPARE --forests single-tree --trees 5", "--trees would change nothing with --forests single-tree"),
     ("COMPARE --rules learned --counts oob", "--rules=learned learn from in-bag counts.*leave out --counts oob"),
-    ("COMPARE --forests single-tree --counts oob", "--counts='oob' needs .*--counts calibration"),
+    ("COMPARE --forests single-tree --counts oob", "--counts='oob' needs .*--counts held_out"),
 ]
 
 FILES = [
@@ -358,5 +358,5 @@ def test_warnings_name_options(folder, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(folder)
     main(["fit", "good.csv", "--target", "kind", "--output", str(tmp_path / "o"), "--trees", "3", "--combiner", "mean"])
     warned = capsys.readouterr().err
-    assert "Take --counts oob or --counts calibration, or larger leaves (--leaf-size)." in warned
+    assert "Take --counts oob or --counts held_out, or larger leaves (--leaf-size)." in warned
     assert "counts=" not in warned

@@ -46,7 +46,7 @@ def test_each_rule_reads_its_own(counted):
         ju.bind(forest, outside).probability(X), ju.bind(out, ju.LearnedPool(inbag.prior)).probability(X)
     )
     # All of them at once, in whatever order, is one routing.
-    together = ju.bind(forest, ju.Together(outside=outside, mean=ju.Mean(), pool=pool)).probability(X)
+    together = ju.bind(forest, {"outside": outside, "mean": ju.Mean(), "pool": pool}).probability(X)
     for name, rule in {"pool": pool, "mean": ju.Mean(), "outside": outside}.items():
         np.testing.assert_array_equal(together[name], ju.bind(forest, rule).probability(X))
     with refuses(ValueError, "counts 'oob' are asked of a forest that has 'own'"):

@@ -26,9 +26,15 @@ MODELS: dict[str, Callable[[], Any]] = {
 
 OTHERS: dict[str, dict[str, Any]] = {
     "combined": {"estimator": None, "combiner": "vote", "combiner_options": {"no": 1}, "counts": "oob"},
-    "cautious": {"estimator": None, "s": 40.0, "mass": "certainty", "counts": "oob", "calibration_size": 0.9},
+    "cautious": {"estimator": None, "s": 40.0, "mass": "certainty", "counts": "oob", "held_out_size": 0.9},
     "random trees": {"n_estimators": 0, "combiner": "vote", "nominal": None, "missing": "random", "max_depth": 1},
-    "transduction": {"candidates": "all", "min_leaf": 30, "combiner": ju.Pooling(), "form": "dense", "block_size": 0},
+    "transduction": {
+        "candidates": "all",
+        "min_samples_leaf": 30,
+        "combiner": ju.Pooling(),
+        "form": "dense",
+        "block_size": 0,
+    },
 }
 """Parameters that would answer otherwise, or not at all."""
 

@@ -84,7 +84,7 @@ def test_the_default_takes_any_number_of_classes():
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1, rtol=1e-6)
 
 
-@pytest.mark.parametrize("counts", ["inbag", "train", "oob", "calibration"])
+@pytest.mark.parametrize("counts", ["inbag", "train", "oob", "held_out"])
 def test_counts(counts, data):
     X, X_test, y, y_test = data
     model = CombinedForestClassifier(SMALL, counts=counts, random_state=0).fit(X, y)
@@ -96,7 +96,7 @@ def test_counts(counts, data):
         np.testing.assert_array_equal(totals, ju.oob_mask(model.estimator_, len(y)).sum(axis=0))
         assert model.oob_decision_function_.shape == (len(y), 2)
         assert 0.9 < model.oob_score_ < 1
-    elif counts == "calibration":
+    elif counts == "held_out":
         np.testing.assert_array_equal(totals, np.ceil(0.2 * len(y)))
     assert hasattr(model, "oob_score_") == (counts == "oob")
 
@@ -163,8 +163,8 @@ def test_fitted_forests(data):
     before = pickle.dumps(forest)
     model = CombinedForestClassifier(FrozenEstimator(forest), "mean").fit()
     np.testing.assert_allclose(model.predict_proba(X_test), forest.predict_proba(X_test), atol=1e-6)
-    for counts in ("train", "oob", "calibration"):
-        held = (X_test, y_test) if counts == "calibration" else (X, y)
+    for counts in ("train", "oob", "held_out"):
+        held = (X_test, y_test) if counts == "held_out" else (X, y)
         model = CombinedForestClassifier(FrozenEstimator(forest), counts=counts).fit(*held)
         assert model.score(X_test, y_test) > 0.9
         with refuses(ValueError, f"counts='{counts}' needs data.*fit\\(X, y\\)"):
@@ -185,7 +185,7 @@ def test_a_fitted_forest_knows_its_columns(data):
         CombinedForestClassifier(forest, counts="train").fit(frame[list("dcba")], y)
 
 
-@pytest.mark.parametrize("counts", ["train", "oob", "calibration"])
+@pytest.mark.parametrize("counts", ["train", "oob", "held_out"])
 def test_class_weights_weigh_the_counts(counts):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(400, 3)), np.arange(400) % 5 == 0
@@ -253,7 +253,7 @@ def test_bags_without_replacement(data):
 def test_random_state_makes_it_repeatable(data):
     X, X_test, y, _ = data
     make = lambda seed: CombinedForestClassifier(
-        RandomForestClassifier(5, min_samples_leaf=3), counts="calibration", random_state=seed
+        RandomForestClassifier(5, min_samples_leaf=3), counts="held_out", random_state=seed
     )
     one, same, other = (make(seed).fit(X, y).predict_proba(X_test) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one, same)
@@ -269,7 +269,7 @@ def test_pure_leaves_are_warned_of_once(data):
     assert [w.category for w in caught] == [PureLeavesWarning]
     assert "counts='oob'" in str(caught[0].message)
     grown_out.set_params(n_estimators=20)
-    for counts in ("oob", "calibration"):
+    for counts in ("oob", "held_out"):
         CombinedForestClassifier(grown_out, counts=counts).fit(X, y)  # warnings are errors here
 
 
@@ -282,7 +282,7 @@ def test_pure_leaves_are_warned_of_once(data):
         ({"estimator": ExtraTreesClassifier(3), "counts": "oob"}, "bootstrap=False"),
         ({"estimator": DecisionTreeClassifier(), "counts": "oob"}, "DecisionTreeClassifier has none"),
         ({"combiner": "mean", "combiner_options": {"scorer": "m_estimate"}}, "needs scorer_options with 'm', 'prior'"),
-        ({"counts": "calibration", "calibration_size": 1.5}, "calibration_size=1.5"),
+        ({"counts": "held_out", "held_out_size": 1.5}, "held_out_size=1.5"),
         ({"combiner": "dempster", "combiner_options": {"eps": 2}}, "eps=2"),
         ({"combiner": "dempster", "combiner_options": {"reliability": 1.5}}, "reliability"),
     ],
@@ -301,7 +301,7 @@ def test_other_models_and_data_are_refused(data):
             CombinedForestClassifier(SMALL, rule).fit(X, y)
     rare = np.where(np.arange(len(y)) == 0, 2, y)
     with refuses(ValueError, "leaves no instance of class 2"):
-        CombinedForestClassifier(SMALL, counts="calibration", random_state=0).fit(X, rare)
+        CombinedForestClassifier(SMALL, counts="held_out", random_state=0).fit(X, rare)
     with refuses(ValueError, "y has 1 class"):
         CombinedForestClassifier(SMALL).fit(X, np.ones(len(y)))
     frame = pd.DataFrame({"a": ["x", "y"] * 20, "b": np.arange(40)})
@@ -335,15 +335,15 @@ def test_a_default_forest_learns(data):
     [
         (ExtraTreesClassifier(10, random_state=0), "inbag"),
         (RandomForestClassifier(10, random_state=0), "inbag"),
-        (BAGS, "calibration"),
+        (BAGS, "held_out"),
     ],
-    ids=["no bootstrap", "few trees", "calibration"],
+    ids=["no bootstrap", "few trees", "held_out"],
 )
 def test_learning_from_other_rows(data, estimator, counts):
     X, X_test, y, y_test = data
     model = CombinedForestClassifier(estimator, "learned", counts=counts, random_state=0).fit(X, y)
     assert model.score(X_test, y_test) > 0.9
-    assert model.forest_.n_samples == pytest.approx(len(y) * (0.8 if counts == "calibration" else 1), rel=0.02)
+    assert model.forest_.n_samples == pytest.approx(len(y) * (0.8 if counts == "held_out" else 1), rel=0.02)
 
 
 def test_learning_of_a_fitted_forest(data):

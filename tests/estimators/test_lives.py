@@ -110,12 +110,15 @@ def test_negative_weights_are_refused(name):
 
 TAMPERED = [
     *(("combined", part) for part in ({"estimator": "x"}, {"combiner": "means"}, {"combiner": 3}, {"counts": 1})),
-    *(("combined", part) for part in ({"combiner_options": [1]}, {"calibration_size": "x"}, {"random_state": "x"})),
+    *(("combined", part) for part in ({"combiner_options": [1]}, {"held_out_size": "x"}, {"random_state": "x"})),
     *(("cautious", part) for part in ({"s": "x"}, {"s": -1}, {"mass": "x"}, {"counts": None}, {"estimator": 5})),
     *(("random trees", part) for part in ({"n_estimators": 0}, {"n_estimators": "x"}, {"missing": 1})),
     *(("random trees", part) for part in ({"empty_leaves": "x"}, {"max_depth": -1}, {"min_samples_leaf": True})),
     *(("random trees", part) for part in ({"nominal": 1.5}, {"combiner": "x"}, {"random_state": -3})),
-    *(("transduction", part) for part in ({"block_size": "x"}, {"min_leaf": None}, {"candidates": 1}, {"form": "x"})),
+    *(
+        ("transduction", part)
+        for part in ({"block_size": "x"}, {"min_samples_leaf": None}, {"candidates": 1}, {"form": "x"})
+    ),
     *(("transduction", part) for part in ({"nominal": {"dict": {}}}, {"combiner": 1}, {"combiner": "meen"})),
     *(("transduction", part) for part in ({"progress": 3}, {"block_size": -5})),
 ]
@@ -158,7 +161,7 @@ def test_files_with_parameters_that_are_none(kind, part, place, files, tmp_path)
         (CombinedForestClassifier(combiner=3), TypeError, "pass a rule"),
         (RandomDecisionTreesClassifier(combiner_options=3), TypeError, "by name"),
         (RandomDecisionTreesClassifier(nominal=1.5), TypeError, "nominal=1.5"),
-        (CombinedForestClassifier(calibration_size=2), ValueError, "calibration_size=2"),
+        (CombinedForestClassifier(held_out_size=2), ValueError, "held_out_size=2"),
         (CombinedForestClassifier(random_state=True), ValueError, "random_state=True"),
     ],
 )

@@ -41,7 +41,7 @@ def test_frames_with_words(rng):
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"block_size": 0}, "block_size"), ({"candidates": "few"}, "Choose"), ({"min_leaf": 0}, "at least 1")],
+    [({"block_size": 0}, "block_size"), ({"candidates": "few"}, "Choose"), ({"min_samples_leaf": 0}, "at least 1")],
 )
 def test_refusals(settings, message):
     with refuses(ValueError, message):

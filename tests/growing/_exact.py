@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 
-def exact_trees(X, nominal, min_leaf: int, min_split: int = 2) -> dict[tuple[tuple[int, int], ...], float]:
+def exact_trees(X, nominal, min_samples_leaf: int, min_split: int = 2) -> dict[tuple[tuple[int, int], ...], float]:
     """The probability of each multiset of leaves (depth, size), sorted; empty leaves are left out.
 
     A multi-way test is one step deep.
@@ -21,13 +21,13 @@ def exact_trees(X, nominal, min_leaf: int, min_split: int = 2) -> dict[tuple[tup
             values = sorted({X[i][feature] for i in rows})
             children = [tuple(i for i in rows if X[i][feature] == v) for v in values]
             sizes = sorted(map(len, children))
-            yield Fraction(1), children if len(sizes) > 1 and sizes[-2] >= min_leaf else None
+            yield Fraction(1), children if len(sizes) > 1 and sizes[-2] >= min_samples_leaf else None
             return
         for value, times in Counter(X[i][feature] for i in rows).items():
             for strict in (True, False):
                 left = tuple(i for i in rows if X[i][feature] < value or (not strict and X[i][feature] == value))
                 right = tuple(i for i in rows if i not in left)
-                fits = min(len(left), len(right)) >= min_leaf
+                fits = min(len(left), len(right)) >= min_samples_leaf
                 yield half * Fraction(times, len(rows)), [left, right] if fits else None
 
     @lru_cache(None)
@@ -71,7 +71,7 @@ def of_sizes(trees: dict[tuple[tuple[int, int], ...], float]) -> dict[tuple[int,
     return dict(result)
 
 
-def exact_roots(X, min_leaf: int) -> dict[tuple, float]:
+def exact_roots(X, min_samples_leaf: int) -> dict[tuple, float]:
     """Numeric features: the probability of each (feature, value, strict) at the root, None for no test."""
     X = np.asarray(X)
     n, d = X.shape
@@ -80,7 +80,7 @@ def exact_roots(X, min_leaf: int) -> dict[tuple, float]:
         for value in X[:, feature]:
             for strict in (True, False):
                 left = (X[:, feature] < value) if strict else (X[:, feature] <= value)
-                if min(left.sum(), n - left.sum()) >= min_leaf:
+                if min(left.sum(), n - left.sum()) >= min_samples_leaf:
                     accepted[feature, float(value), strict] += 0.5 / n / d
                 else:
                     rejected += 0.5 / n / d

@@ -57,21 +57,21 @@ def assert_distributed(found: list, expected: dict) -> None:
 
 
 @lru_cache
-def small_forest(nominal, min_leaf: int) -> tuple[ju.Forest, dict]:
+def small_forest(nominal, min_samples_leaf: int) -> tuple[ju.Forest, dict]:
     """Many trees of a few instances, and their exact distribution."""
     kinds = np.array(nominal, bool)
     X = np.where(kinds, np.rint(SMALL), SMALL)
     forest = ju.grow_random_trees(
-        jax.random.key(1), X, LABELS, n_trees=N_TREES, min_samples_leaf=min_leaf, nominal=kinds
+        jax.random.key(1), X, LABELS, n_trees=N_TREES, min_samples_leaf=min_samples_leaf, nominal=kinds
     )
-    return ju.check_forest(forest), exact_trees(X, kinds, min_leaf)
+    return ju.check_forest(forest), exact_trees(X, kinds, min_samples_leaf)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("nominal", [(0, 0, 0), (0, 1, 1)], ids=str)
-@pytest.mark.parametrize("min_leaf", [1, 2])
-def test_leaf_sizes(nominal, min_leaf):
-    forest, exact = small_forest(nominal, min_leaf)
+@pytest.mark.parametrize("min_samples_leaf", [1, 2])
+def test_leaf_sizes(nominal, min_samples_leaf):
+    forest, exact = small_forest(nominal, min_samples_leaf)
     assert_distributed(leaf_sizes(forest), of_sizes(exact))
 
 
@@ -90,10 +90,10 @@ def depths(forest: ju.Forest) -> np.ndarray:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("min_leaf", [1, 2])
-def test_depths(min_leaf):
+@pytest.mark.parametrize("min_samples_leaf", [1, 2])
+def test_depths(min_samples_leaf):
     """How deep leaves of which size lie, together for each tree."""
-    forest, exact = small_forest((0, 0, 0), min_leaf)
+    forest, exact = small_forest((0, 0, 0), min_samples_leaf)
     sizes, deep = np.asarray(forest.counts).sum(-1), depths(forest)
     found = [
         tuple(sorted(zip(d[n > 0].tolist(), n[n > 0].astype(int).tolist(), strict=True)))
@@ -123,50 +123,50 @@ ROWS, TREES = 12, 8
     st.integers(1, 4),
     st.one_of(st.none(), st.integers(0, 4)),
 )
-def test_any_sample(X, y, seed, min_leaf, max_depth):
+def test_any_sample(X, y, seed, min_samples_leaf, max_depth):
     """Leaves are parts of the sample, large enough and not too deep, whatever the blocks."""
     y[:2] = 0, 1
     grow = lambda: ju.grow_random_trees(
-        jax.random.key(seed), X, y, n_trees=TREES, min_samples_leaf=min_leaf, max_depth=max_depth
+        jax.random.key(seed), X, y, n_trees=TREES, min_samples_leaf=min_samples_leaf, max_depth=max_depth
     )
     forest = ju.check_forest(grow())
     counts, deep = np.asarray(forest.counts), depths(forest)
     np.testing.assert_array_equal(counts.sum(axis=1), np.tile(np.bincount(y), (TREES, 1)))
     sizes = counts.sum(axis=-1)[(deep >= 0) & leaf_nodes(forest)]
-    assert sizes.min() >= min_leaf
+    assert sizes.min() >= min_samples_leaf
     assert deep.max() == forest.depth <= (ROWS - 1 if max_depth is None else max_depth)
     with mock.patch.object(_random_trees, "BLOCK_LANES", 3 * ROWS):
         for a, b in zip(jax.tree.leaves(forest), jax.tree.leaves(grow()), strict=True):
             np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("min_leaf", [1, 2])
-def test_first_test(min_leaf):
+@pytest.mark.parametrize("min_samples_leaf", [1, 2])
+def test_first_test(min_samples_leaf):
     """Features, thresholds and operators: of the root, since every node is drawn for alike."""
     forest = ju.grow_random_trees(
-        jax.random.key(2), SMALL, LABELS, n_trees=N_TREES, min_samples_leaf=min_leaf, max_depth=1
+        jax.random.key(2), SMALL, LABELS, n_trees=N_TREES, min_samples_leaf=min_samples_leaf, max_depth=1
     )
     named = {}
-    for feature, value, strict in [test for test in exact_roots(SMALL, min_leaf) if test]:
+    for feature, value, strict in [test for test in exact_roots(SMALL, min_samples_leaf) if test]:
         named[feature, int(order_key([value])[0]) - strict] = (feature, value, strict)
     inner = np.asarray(forest.trees.child)[:, 0] != 0
     roots = zip(
         np.asarray(forest.trees.feature)[:, 0].tolist(), np.asarray(forest.trees.threshold)[:, 0].tolist(), strict=True
     )
     found = [named[root] if split else None for root, split in zip(roots, inner, strict=True)]
-    assert_distributed(found, exact_roots(SMALL, min_leaf))
+    assert_distributed(found, exact_roots(SMALL, min_samples_leaf))
     assert forest.depth == 1
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("min_leaf", [1, 3])
-def test_trees_do_not_depend_on_blocks_and_chunks(monkeypatch, min_leaf):
+@pytest.mark.parametrize("min_samples_leaf", [1, 3])
+def test_trees_do_not_depend_on_blocks_and_chunks(monkeypatch, min_samples_leaf):
     X, y, nominal = mixed(60)
     grow = lambda n: ju.grow_random_trees(
-        jax.random.key(3), X, y, n_trees=n, min_samples_leaf=min_leaf, nominal=nominal
+        jax.random.key(3), X, y, n_trees=n, min_samples_leaf=min_samples_leaf, nominal=nominal
     )
     whole = grow(11)
-    monkeypatch.setattr(_random_trees, "BLOCK_LANES", 61 if min_leaf == 1 else 130)
+    monkeypatch.setattr(_random_trees, "BLOCK_LANES", 61 if min_samples_leaf == 1 else 130)
     monkeypatch.setattr(_random_trees, "LANE_CHUNK", 64)
     monkeypatch.setattr(_random_trees, "NODE_CHUNK", 64)
     for a, b in zip(jax.tree.leaves(whole), jax.tree.leaves(grow(11)), strict=True):

@@ -22,8 +22,8 @@ from jaxunc.learning import (
     fit_combiner,
     fit_leaf_counts,
     guarded,
-    honest_rows,
     loss_on,
+    out_of_sample_rows,
     standard_errors,
 )
 from jaxunc.learning._blend import _weights
@@ -41,12 +41,12 @@ def model():
 
 @pytest.fixture(scope="module")
 def rows(model):
-    return honest_rows(model[2], *model[:2], source="oob")
+    return out_of_sample_rows(model[2], *model[:2], source="oob")
 
 
 @pytest.fixture(scope="module")
 def wide(model):
-    return honest_rows(model[2], *model[:2], source="oob", counts="both")
+    return out_of_sample_rows(model[2], *model[:2], source="oob", counts="both")
 
 
 PRIOR = np.array([0.625, 0.375])

@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 
 import jaxunc as ju
 from jaxunc.counting._kinds import counted_forest
-from jaxunc.learning import honest_rows
+from jaxunc.learning import out_of_sample_rows
 from tests._forests import toy_data
 from tests._refusal import refuses
 
@@ -42,7 +42,7 @@ def tallied(vectors) -> dict[tuple, int]:
 def test_rows_see_their_out_of_bag_trees_without_their_label(fitted, counts):
     X, y, model = fitted
     forest, mask = ju.from_sklearn(model), ju.oob_mask(model, len(y))
-    rows = honest_rows(model, X, y, source="oob", counts=counts)
+    rows = out_of_sample_rows(model, X, y, source="oob", counts=counts)
     inbag = np.asarray(ju.leaf_counts(forest, X), float)
     out = np.asarray(ju.leaf_counts(ju.recount(forest, X, y, tree_mask=mask), X), float)
     kept = np.flatnonzero(mask.any(axis=1))
@@ -59,7 +59,7 @@ def test_weights_are_taken_out_with_the_label(fitted, rng):
     weight = rng.integers(1, 4, len(y)) / 2
     model = RandomForestClassifier(20, random_state=0).fit(X, y, sample_weight=weight)
     forest, mask = ju.from_sklearn(model), ju.oob_mask(model, len(y))
-    rows = honest_rows(model, X, y, source="oob", counts="both", sample_weight=weight)
+    rows = out_of_sample_rows(model, X, y, source="oob", counts="both", sample_weight=weight)
     counted = counted_forest(forest, model, "oob", X, y, weight)
     out = np.asarray(ju.leaf_counts(counted.forest, X), float)
     for place, i in enumerate(np.flatnonzero(mask.any(axis=1))):
@@ -74,7 +74,7 @@ def test_weights_are_taken_out_with_the_label(fitted, rng):
 def test_random_trees_leave_the_label_out(fitted):
     X, y, _ = fitted
     forest = ju.grow_random_trees(jax.random.key(0), X, y, n_trees=9)
-    rows = honest_rows(forest, X, y)
+    rows = out_of_sample_rows(forest, X, y)
     answer, wanted = rows.answer(ju.Pooling()), ju.leave_one_out(forest, ju.Pooling(), X, y)
     np.testing.assert_allclose(answer.probability, wanted.probability, atol=1e-5)
 
@@ -83,7 +83,7 @@ def test_calibration_rows_are_those_of_the_bound_forest(fitted):
     X, y, model = fitted
     others = toy_data(len(model.classes_))
     X, y = others[0][160:260], others[1][160:260]
-    rows = honest_rows(model, X, y, source="calibration")
+    rows = out_of_sample_rows(model, X, y, source="held_out")
     for rule in (ju.Mean(), ju.EvidenceAccumulation(rows.prior), ju.LearnedPool(rows.prior, size_power=0.3)):
         wanted = ju.bind(ju.from_sklearn(model), rule).probability(X)
         np.testing.assert_allclose(rows.answer(rule).probability, wanted, atol=2e-5)
@@ -92,7 +92,7 @@ def test_calibration_rows_are_those_of_the_bound_forest(fitted):
 @pytest.mark.parametrize("model", [ExtraTreesClassifier(12, random_state=0), RandomForestClassifier(12)])
 def test_cross_fitted_rows(fitted, model):
     X, y, _ = fitted
-    rows = honest_rows(model.fit(X, y), X, y, n_folds=3)
+    rows = out_of_sample_rows(model.fit(X, y), X, y, n_folds=3)
     assert (rows.source, rows.n) == ("cross_fit", len(y))
     assert np.asarray(rows.histograms.times).sum() == 12 * len(y)
     hits = np.argmax(rows.answer(ju.Mean()).probability, axis=1) == y
@@ -106,7 +106,7 @@ def test_noise_teaches_nothing():
     X_new, y_new = rng.normal(size=(4000, 5)).astype(np.float32), rng.integers(0, 2, 4000)
     model = RandomForestClassifier(100, random_state=0).fit(X, y)
     for counts in ("inbag", "both"):
-        rows = honest_rows(model, X, y, counts=counts)
+        rows = out_of_sample_rows(model, X, y, counts=counts)
         fitted = ju.learning.fit_combiner(ju.LearnedPool(rows.prior, reads=rows.countings), rows)
         probs = np.asarray(rows.bind(fitted.combiner).probability(X_new))
         assert 0.45 < roc_auc_score(y_new, probs[:, 1]) < 0.55
@@ -115,8 +115,8 @@ def test_noise_teaches_nothing():
 
 def test_rows_are_drawn_where_there_are_many(fitted):
     X, y, model = fitted
-    rows = honest_rows(model, X, y, source="oob", max_rows=50)
-    again = honest_rows(model, X, y, source="oob", max_rows=50)
+    rows = out_of_sample_rows(model, X, y, source="oob", max_rows=50)
+    again = out_of_sample_rows(model, X, y, source="oob", max_rows=50)
     assert rows.n <= 50
     np.testing.assert_array_equal(rows.y, again.y)
 
@@ -126,19 +126,19 @@ def test_data_frames_are_taken(fitted):
     frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
     labels = np.array(["a", "b", "c"])[y]
     model = RandomForestClassifier(10, random_state=0).fit(frame, labels)
-    assert honest_rows(model, frame, labels).class_labels == tuple(sorted(set(labels)))
+    assert out_of_sample_rows(model, frame, labels).class_labels == tuple(sorted(set(labels)))
 
 
 def test_what_would_leak_is_refused(fitted):
     X, y, model = fitted
     with refuses(ValueError, "the sample that the forest was grown on"):
-        honest_rows(model, X, y, source="calibration")
+        out_of_sample_rows(model, X, y, source="held_out")
     whole = ExtraTreesClassifier(5, random_state=0).fit(X, y)
     with refuses(ValueError, "the sample that the forest was grown on"):
-        honest_rows(whole, X, y, source="calibration")
+        out_of_sample_rows(whole, X, y, source="held_out")
     with refuses(TypeError, "Counts by themselves do not say"):
         ju.learning.fit_combiner(ju.LearnedPool(np.ones(len(model.classes_)) / len(model.classes_)), np.ones((4, 2)))
-    assert honest_rows(model, X, y, source="calibration", allow_leaks=True).n == len(y)
+    assert out_of_sample_rows(model, X, y, source="held_out", allow_leaks=True).n == len(y)
 
 
 @pytest.mark.parametrize("counts", ["inbag", "both"])
@@ -147,7 +147,7 @@ def test_rows_out_of_bag_in_another_order_are_refused(fitted, counts):
     p = np.random.default_rng(0).permutation(len(y))
     for rows in ((X[p], y[p]), (X, y[p]), (X[::-1], y[::-1])):
         with refuses(ValueError, "not the rows that this RandomForestClassifier was grown on, in their order"):
-            honest_rows(model, *rows, source="oob", counts=counts, max_rows=50)
+            out_of_sample_rows(model, *rows, source="oob", counts=counts, max_rows=50)
 
 
 def _doubtful(n: int, decimals: int):
@@ -167,10 +167,10 @@ def test_known_rows_are_seen_in_any_order(decimals):
             if decimals == 1 and (name == "mixed" or grown is not model):
                 continue  # cannot be seen
             with refuses(ValueError, "hold many of its rows: .*(halfway|bags of these trees)"):
-                honest_rows(grown, X[rows], y[rows], source="calibration")
+                out_of_sample_rows(grown, X[rows], y[rows], source="held_out")
     for rows in (np.arange(240, 480), np.arange(240, 300)):
         for grown in (model, ju.from_sklearn(model)):
-            assert honest_rows(grown, X[rows], y[rows], source="calibration").n == len(rows)
+            assert out_of_sample_rows(grown, X[rows], y[rows], source="held_out").n == len(rows)
 
 
 def test_a_part_of_what_whole_trees_were_grown_on_is_seen():
@@ -178,8 +178,8 @@ def test_a_part_of_what_whole_trees_were_grown_on_is_seen():
     forest = ju.from_sklearn(ExtraTreesClassifier(10, random_state=0).fit(X[:600], y[:600]))
     rows = np.random.default_rng(0).permutation(600)[:500]
     with refuses(ValueError, "no two share a leaf"):
-        honest_rows(forest, X[rows], y[rows], source="calibration")
-    assert honest_rows(forest, X[600:], y[600:], source="calibration").n == 300
+        out_of_sample_rows(forest, X[rows], y[rows], source="held_out")
+    assert out_of_sample_rows(forest, X[600:], y[600:], source="held_out").n == 300
 
 
 def _easy(name: str, n: int = 300):
@@ -208,30 +208,30 @@ def test_new_rows_are_not_taken_for_known_ones(name):
     X, y = _easy(name)
     for model in (RandomForestClassifier(50, random_state=0), ExtraTreesClassifier(20, random_state=0)):
         model.fit(X[:150], y[:150])
-        assert honest_rows(model, X[150:], y[150:], source="calibration").n == 150
+        assert out_of_sample_rows(model, X[150:], y[150:], source="held_out").n == 150
 
 
 def test_bad_input(fitted):
     X, y, model = fitted
     whole = ExtraTreesClassifier(5, random_state=0).fit(X, y)
     with refuses(ValueError, "source='cross_fit'"):
-        honest_rows(whole, X, y, source="oob")
+        out_of_sample_rows(whole, X, y, source="oob")
     with refuses(ValueError, "no bootstrap"):
-        honest_rows(whole, X, y, counts="both")
+        out_of_sample_rows(whole, X, y, counts="both")
     with refuses(ValueError, "labels"):
-        honest_rows(model, X, y[:-1], source="oob")
+        out_of_sample_rows(model, X, y[:-1], source="oob")
     with refuses(ValueError, "9"):
-        honest_rows(model, X, np.where(y == 1, 9, y), source="oob")
+        out_of_sample_rows(model, X, np.where(y == 1, 9, y), source="oob")
     with refuses(ValueError, "no row is of class"):
-        honest_rows(model, X[y != 0], y[y != 0], source="calibration")
+        out_of_sample_rows(model, X[y != 0], y[y != 0], source="held_out")
     with refuses(ValueError, "chose its tests by the labels"):
-        honest_rows(model, X, y, source="leave_one_out")
+        out_of_sample_rows(model, X, y, source="leave_one_out")
     with refuses(ValueError, "needs the fitted model"):
-        honest_rows(ju.from_sklearn(model), X, y, source="oob")
+        out_of_sample_rows(ju.from_sklearn(model), X, y, source="oob")
     with refuses(ValueError, "own label is not among"):
-        honest_rows(ju.grow_random_trees(jax.random.key(0), X, y, n_trees=3), X, (y + 1) % len(model.classes_))
+        out_of_sample_rows(ju.grow_random_trees(jax.random.key(0), X, y, n_trees=3), X, (y + 1) % len(model.classes_))
     with refuses(ValueError, "tree_mask"):
-        honest_rows(model, X, y, source="oob", tree_mask=np.ones((len(y), 20), bool))
+        out_of_sample_rows(model, X, y, source="oob", tree_mask=np.ones((len(y), 20), bool))
 
 
 @pytest.mark.exhaustive
@@ -242,9 +242,9 @@ def test_what_is_learned_out_of_bag_is_as_good_as_what_fresh_rows_teach():
         X, y = make_classification(2 * n + 4000, 10, n_informative=5, flip_y=0.1, class_sep=0.8, random_state=seed)
         X = X.astype(np.float32)
         model = RandomForestClassifier(100, random_state=seed).fit(X[:n], y[:n])
-        rows = honest_rows(model, X[:n], y[:n])
-        fresh = honest_rows(model, X[n : 2 * n], y[n : 2 * n], source="calibration")
-        judge = honest_rows(model, X[2 * n :], y[2 * n :], source="calibration")
+        rows = out_of_sample_rows(model, X[:n], y[:n])
+        fresh = out_of_sample_rows(model, X[n : 2 * n], y[n : 2 * n], source="held_out")
+        judge = out_of_sample_rows(model, X[2 * n :], y[2 * n :], source="held_out")
         taught = (ju.learning.fit_combiner(ju.LearnedPool(rows.prior), r).combiner for r in (rows, fresh))
         own, best = (ju.learning.loss_on(rule, judge) for rule in taught)
         excess.append(own / best - 1)

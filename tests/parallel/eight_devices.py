@@ -27,10 +27,10 @@ TREES = 11
 COLLECTIVE = re.compile(r"= .* (all-to-all|all-gather|all-reduce|reduce-scatter|collective-permute)(-start)?\(")
 
 
-class Merged(ju.Fold):
+class Merged(ju.Combiner):
     """What a rule merges, unfinished: `finish` is the same program on the same statistic, and takes long to compile."""
 
-    rule: ju.Fold
+    rule: ju.Combiner
 
     @property
     def merge(self):
@@ -55,7 +55,7 @@ def forest_with_all_leaves(n_trees: int = TREES) -> ju.Forest:
     return forest.with_counts(jnp.asarray(counts * leaf_nodes(forest)[..., None]))
 
 
-def merges() -> ju.Fold:
+def merges() -> ju.Combiner:
     """Every kind of merge: sums, exact ones, extremes, collected planes, weights per tree."""
     weighted = make("weighted_veto", 2, TREES)
     return ju.Together(
@@ -113,7 +113,7 @@ def test_the_same_answers_as_on_one_device(shape):
         check(sharded.answer(data(missing=True), tree_mask=mask_of(397)), answers(masked=True))
 
 
-def kind_of(rule: ju.Fold):
+def kind_of(rule: ju.Combiner):
     """All that shards see of a rule: the merges, types and axes of its planes, and whether it differs by tree."""
     table = jax.eval_shape(lambda: ju.routing.leaf_table(forest_with_all_leaves(), rule))
     parts = zip(merge_kinds(rule.merge, table), jax.tree.leaves(table), strict=True)

@@ -139,7 +139,7 @@ def test_so_it_is_with_more_classes_text_and_gaps(wine):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("counts", ["inbag", "calibration"])
+@pytest.mark.parametrize("counts", ["inbag", "held_out"])
 def test_random_decision_trees_on_text_and_gaps(wine, counts):
     table = report.read_table(wine[3], "kind")
     assert len(table.nominal) == 1
@@ -216,7 +216,7 @@ BAD = {
     "target without data": (["--target", "y"], ["--target='y' was given without DATA"]),
     "no such file": (["nowhere.csv", "--target", "y"], ["DATA='nowhere.csv' does not exist"]),
     "unknown rule": (["--rules", "dempsterr"], ["--rules='dempsterr' is unknown", "Did you mean 'dempster'"]),
-    "unknown counts": (["--counts", "bag"], ["--counts='bag' is unknown", "inbag, train, oob, calibration"]),
+    "unknown counts": (["--counts", "bag"], ["--counts='bag' is unknown", "inbag, train, oob, held_out"]),
     "bags of a tree": (["--forests", "single-tree", "--counts", "oob"], ["--counts='oob'", "Leave single-tree out"]),
     "bags of random trees": (
         ["--forests", "random-trees", "--counts", "oob"],

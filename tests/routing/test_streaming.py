@@ -287,7 +287,7 @@ def test_what_is_known_inside_a_traced_program_is_answered_there():
 # Merges of one's own
 
 
-class Extremes(ju.Fold):
+class Extremes(ju.Combiner):
     """The least and the largest frequency of class 1, over the number of trees."""
 
     @property
@@ -377,7 +377,7 @@ def test_ties_of_an_extreme_have_one_gradient_on_both_ways():
     np.testing.assert_allclose(jax.grad(by_tensor)(counts), expected, atol=1e-7)
 
 
-class ExactTotals(ju.Fold):
+class ExactTotals(ju.Combiner):
     """The sum of all counts, as it is."""
 
     @property
@@ -485,7 +485,7 @@ def test_the_forms_for_cpu_and_accelerator_agree(tolerance):
 def test_per_tree_fields_reach_their_tree(tolerance):
     """A fold of one's own with a `tree_field`: lift sees its tree's entry, streamed or not, through any nesting."""
 
-    class Shifted(ju.Fold):
+    class Shifted(ju.Combiner):
         shift: jax.Array = ju.tree_field()
         merge = "sum"
 
@@ -527,7 +527,7 @@ def test_trees_in_parts(name, form, tolerance):
     """A slice of a plan is a plan: trees advanced by blocks, or merged apart and joined, answer as all at once."""
     forest, rule, X = forest_with_all_leaves(2), make(name, 2, TREES), jnp.asarray(toy_data(2)[0])
     mask = jnp.asarray(np.arange(len(X))[:, None] % 5 != np.arange(TREES) % 5)
-    stream = ju.routing.Stream.of(forest.trees, leaf_table(forest, rule), rule.merge, missing=True, form=form)
+    stream = ju.routing.PackedTrees.of(forest.trees, leaf_table(forest, rule), rule.merge, missing=True, form=form)
     parts = [stream.of_trees(start, stop) for start, stop in ((0, 1), (1, 8), (8, TREES))]
     for one in (None, mask):
         whole = stream.merge(X, one)

@@ -40,7 +40,7 @@ def round_trip(value, tmp_path, **options):
     return ju.load(tmp_path / "x.safetensors", **options)
 
 
-def made(name, forest) -> ju.Fold:
+def made(name, forest) -> ju.Combiner:
     return RULES[name].make(np.asarray(forest.prior), np.arange(forest.n_trees))
 
 

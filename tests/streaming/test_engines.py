@@ -16,10 +16,10 @@ pytestmark = pytest.mark.once
 START = """
 import sys
 import pandas as pd
-from jaxunc.streaming import Scorer
+from jaxunc.streaming import BatchPredictor
 
 model, data, out = sys.argv[1:]
-scorer = Scorer(model, outputs=["class", "set"], keep=["id"])
+scorer = BatchPredictor(model, outputs=["class", "set"], keep=["id"])
 frame = pd.read_parquet(data)
 """
 

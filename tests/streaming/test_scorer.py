@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from jaxunc.streaming import Scorer
+from jaxunc.streaming import BatchPredictor
 
 pytestmark = pytest.mark.once
 
 
 @pytest.fixture(scope="module")
-def scorer(saved) -> Scorer:
-    return pickle.loads(pickle.dumps(Scorer(saved, outputs=["class", "probability", "set"], keep=["count"])))
+def scorer(saved) -> BatchPredictor:
+    return pickle.loads(pickle.dumps(BatchPredictor(saved, outputs=["class", "probability", "set"], keep=["count"])))
 
 
 def test_kinds_of_batches(scorer, model, frame):
@@ -54,15 +54,15 @@ def test_schemas(scorer, frame):
 
 def test_no_file(tmp_path):
     with pytest.raises(FileNotFoundError, match="all workers"):
-        Scorer(tmp_path / "nowhere")
+        BatchPredictor(tmp_path / "nowhere")
 
 
 @pytest.mark.exhaustive
 def test_nothing_is_started_before_the_first_batch(saved):
     program = f"""
 import pickle
-from jaxunc.streaming import Scorer
-print(len(pickle.dumps(Scorer({str(saved)!r}))))
+from jaxunc.streaming import BatchPredictor
+print(len(pickle.dumps(BatchPredictor({str(saved)!r}))))
 """
     environment = {"JAX_PLATFORMS": "no such platform", "PATH": "/usr/bin:/bin"}
     import os

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 
-def slow_leaf(X, y, x, label: int, *, nominal=(), n_classes: int, candidates: str, min_leaf: int) -> np.ndarray:
+def slow_leaf(X, y, x, label: int, *, nominal=(), n_classes: int, candidates: str, min_samples_leaf: int) -> np.ndarray:
     """Class counts of the leaf of x in the tree of (X, y) and (x, label), followed down the whole sample's splits."""
     sample = np.arange(len(X))
     columns = [known(X[:, f], f in nominal) for f in range(X.shape[1])]
@@ -15,14 +15,14 @@ def slow_leaf(X, y, x, label: int, *, nominal=(), n_classes: int, candidates: st
         without = np.bincount(y[sample], minlength=n_classes)
         totals = without + np.eye(n_classes, dtype=int)[label]
         pure = min(np.count_nonzero(totals), np.count_nonzero(without) if candidates == "boundary" else 2) < 2
-        if pure or totals.sum() < 2 * min_leaf or len(sample) < 2:
+        if pure or totals.sum() < 2 * min_samples_leaf or len(sample) < 2:
             return totals
         best, chosen = likelihood([totals]), None
         for f, column in enumerate(columns):
             for passes, goes in tests(column[sample], own[f], y[sample], f in nominal, candidates):
                 sides = [np.bincount(y[sample[passes == side]], minlength=n_classes) for side in (True, False)]
                 sides[1 - goes][label] += 1
-                if min(side.sum() for side in sides) >= min_leaf and (found := likelihood(sides)) > best:
+                if min(side.sum() for side in sides) >= min_samples_leaf and (found := likelihood(sides)) > best:
                     best, chosen = found, passes == goes
         if chosen is None:
             return totals

@@ -71,10 +71,10 @@ def answers(form: str, X, y, queries, settings) -> list[np.ndarray]:
 )
 def test_the_same_integers(kind, n_classes, missing, rng):
     X, y, queries, nominal = a_set(rng, kind, n_classes, missing)  # one set: its programs serve all settings
-    for candidates, min_leaf in product(("boundary", "all"), range(1, 6)):
-        if min_leaf % 2 != (candidates == "all"):
+    for candidates, min_samples_leaf in product(("boundary", "all"), range(1, 6)):
+        if min_samples_leaf % 2 != (candidates == "all"):
             continue  # three of one rule, two of the other
-        settings = {"nominal": nominal, "candidates": candidates, "min_leaf": min_leaf}
+        settings = {"nominal": nominal, "candidates": candidates, "min_samples_leaf": min_samples_leaf}
         expected = answers("grouped", X, y, queries, settings)
         for form in ("nodes", "dense")[: 1 + (kind == "nominal")]:
             for found, right in zip(answers(form, X, y, queries, settings), expected, strict=True):
@@ -85,8 +85,8 @@ def test_the_same_integers(kind, n_classes, missing, rng):
 def test_one_program_for_all_depths(n_classes, candidates, rng):
     """The dense form as it runs on an accelerator."""
     X, y, queries, nominal = a_set(rng, "nominal", n_classes, True)
-    for min_leaf in (1, 3):
-        settings = {"nominal": nominal, "candidates": candidates, "min_leaf": min_leaf}
+    for min_samples_leaf in (1, 3):
+        settings = {"nominal": nominal, "candidates": candidates, "min_samples_leaf": min_samples_leaf}
         expected = answers("grouped", X, y, queries, settings)
         on_device = lambda pairs, on_host: _dense.descend_dense(pairs, on_host=False)
         with mock.patch.object(_forms, "descend_dense", on_device):
@@ -114,9 +114,11 @@ def test_degenerate_sets(form):
     assert empty.shape == (0, 2, 2)
     counts = leave_one_out_leaf_counts([[0.0], [1.0]], [0, 1], nominal=[0], form=form)
     assert counts.tolist() == [[[1, 1], [0, 2]], [[2, 0], [1, 1]]]
-    counts = leave_one_out_leaf_counts([[0.0], [1.0], [2.0], [3.0]], [0, 0, 0, 1], nominal=[0], min_leaf=1, form=form)
+    counts = leave_one_out_leaf_counts(
+        [[0.0], [1.0], [2.0], [3.0]], [0, 0, 0, 1], nominal=[0], min_samples_leaf=1, form=form
+    )
     np.testing.assert_array_equal(
-        counts, leave_one_out_leaf_counts([[0.0], [1.0], [2.0], [3.0]], [0, 0, 0, 1], nominal=[0], min_leaf=1)
+        counts, leave_one_out_leaf_counts([[0.0], [1.0], [2.0], [3.0]], [0, 0, 0, 1], nominal=[0], min_samples_leaf=1)
     )
 
 

@@ -17,8 +17,8 @@ CASES = [(case, key) for case in golden("tpce") for key in case["results"]]
 
 
 def settings_of(key: str) -> dict:
-    candidates, min_leaf = (part.split("=")[1] for part in key.split(","))
-    return {"candidates": candidates, "min_leaf": int(min_leaf)}
+    candidates, min_samples_leaf = (part.split("=")[1] for part in key.split(","))
+    return {"candidates": candidates, "min_samples_leaf": int(min_samples_leaf)}
 
 
 @pytest.mark.parametrize(("case", "key"), CASES, ids=range(len(CASES)))
@@ -33,7 +33,7 @@ def test_reference_cases(case, key):
 @pytest.mark.parametrize(("case", "key"), CASES, ids=range(len(CASES)))
 def test_the_tree_without_the_instance(case, key):
     settings = settings_of(key)
-    settings["min_samples_leaf"] = settings.pop("min_leaf")
+    settings["min_samples_leaf"] = settings.pop("min_samples_leaf")
     tree = ju.grow_greedy_trees(case["X"], case["y"], **settings)
     results = case["results"][key]
     found = ju.leaf_counts(tree, np.array([one["x"] for one in results], np.float32))[:, 0]
@@ -41,11 +41,11 @@ def test_the_tree_without_the_instance(case, key):
 
 
 @pytest.mark.parametrize("candidates", ["boundary", "all"])
-@pytest.mark.parametrize("min_leaf", [1, 2, 4])
+@pytest.mark.parametrize("min_samples_leaf", [1, 2, 4])
 @pytest.mark.parametrize(("n_classes", "missing"), [(2, False), (3, True)])
-def test_one_tree_at_a_time(candidates, min_leaf, n_classes, missing, rng):
+def test_one_tree_at_a_time(candidates, min_samples_leaf, n_classes, missing, rng):
     X, y, queries, nominal = drawn_set(rng, 24, n_classes, missing=missing)
-    settings = {"candidates": candidates, "min_leaf": min_leaf}
+    settings = {"candidates": candidates, "min_samples_leaf": min_samples_leaf}
     found = transductive_leaf_counts(X, y, queries, nominal=nominal, **settings)
     slow = {"nominal": nominal, "n_classes": n_classes, **settings}
     expected = [[slow_leaf(X, y, x, c, **slow) for c in range(n_classes)] for x in queries]
@@ -54,11 +54,11 @@ def test_one_tree_at_a_time(candidates, min_leaf, n_classes, missing, rng):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("candidates", ["boundary", "all"])
-@pytest.mark.parametrize("min_leaf", [1, 2, 3])
+@pytest.mark.parametrize("min_samples_leaf", [1, 2, 3])
 @pytest.mark.parametrize(("n_classes", "missing"), [(2, True), (3, False)])
-def test_leaving_out_is_inserting_into_the_others(candidates, min_leaf, n_classes, missing, rng):
+def test_leaving_out_is_inserting_into_the_others(candidates, min_samples_leaf, n_classes, missing, rng):
     X, y, _, nominal = drawn_set(rng, 40, n_classes, missing=missing)
-    settings = {"nominal": nominal, "candidates": candidates, "min_leaf": min_leaf}
+    settings = {"nominal": nominal, "candidates": candidates, "min_samples_leaf": min_samples_leaf}
     found = leave_one_out_leaf_counts(X, y, **settings)
     for i in range(len(X)):
         others = np.arange(len(X)) != i
@@ -77,7 +77,7 @@ def test_real_sets(load, rng):
     k = y.max() + 1
     for i in rng.integers(0, 50, 3):
         for c in range(k):
-            settings = {"n_classes": k, "candidates": "boundary", "min_leaf": 2}
+            settings = {"n_classes": k, "candidates": "boundary", "min_samples_leaf": 2}
             np.testing.assert_array_equal(found[i, c], slow_leaf(X[:100], y[:100], X[100 + i], c, **settings))
     found = leave_one_out_leaf_counts(X, y)
     for i in rng.integers(0, 150, 10):
@@ -127,12 +127,12 @@ def test_degenerate_sets():
     same = np.ones((6, 2))
     counts = transductive_leaf_counts(same, [0, 0, 1, 1, 1, 1], same[:1])
     np.testing.assert_array_equal(counts, [[[3, 4], [2, 5]]])  # constant features: a single leaf
-    counts = transductive_leaf_counts([[0.0], [0.0], [1.0], [1.0]], [0, 1, 0, 1], [[0.0]], min_leaf=1)
+    counts = transductive_leaf_counts([[0.0], [0.0], [1.0], [1.0]], [0, 1, 0, 1], [[0.0]], min_samples_leaf=1)
     np.testing.assert_array_equal(counts, [[[2, 1], [1, 2]]])  # equal instances of two classes
     assert transductive_leaf_counts(same, [0, 0, 1, 1, 1, 1], np.zeros((0, 2))).shape == (0, 2, 2)
     assert ju.transductive_certainty(same, [0, 0, 1, 1, 1, 1], np.zeros((0, 2))).shape == (0, 2)
     # A class of one instance: left out, nothing has it, and yet it is a label that is tried.
-    counts = leave_one_out_leaf_counts([[0.0], [1.0], [2.0], [3.0]], [0, 0, 0, 1], min_leaf=1)
+    counts = leave_one_out_leaf_counts([[0.0], [1.0], [2.0], [3.0]], [0, 0, 0, 1], min_samples_leaf=1)
     np.testing.assert_array_equal(counts[3], [[4, 0], [3, 1]])
     assert leave_one_out_leaf_counts([[0.0], [1.0]], [0, 1]).tolist() == [[[1, 1], [0, 2]], [[2, 0], [1, 1]]]
 

@@ -36,12 +36,12 @@ def test_reference_divergences():
 
 
 @pytest.mark.parametrize("candidates", ["boundary", "all"])
-@pytest.mark.parametrize("min_leaf", [1, 3])
-def test_the_label_none_is_the_tree_without_the_instance(candidates, min_leaf, rng):
+@pytest.mark.parametrize("min_samples_leaf", [1, 3])
+def test_the_label_none_is_the_tree_without_the_instance(candidates, min_samples_leaf, rng):
     X, y, queries, nominal = drawn_set(rng, 60, 3, missing=True)
     settings = {"nominal": nominal, "candidates": candidates}
-    own = {**settings, "min_leaf": min_leaf, "inductive": True}
-    grow = {**settings, "min_samples_leaf": min_leaf}
+    own = {**settings, "min_samples_leaf": min_samples_leaf, "inductive": True}
+    grow = {**settings, "min_samples_leaf": min_samples_leaf}
     found = transductive_leaf_counts(X, y, queries, **own)
     tree = ju.grow_greedy_trees(X, y, **grow)
     np.testing.assert_array_equal(found[:, -1], ju.leaf_counts(tree, queries)[:, 0])

@@ -14,7 +14,7 @@ from ._outputs import Outputs
 from ._stream import answered, checked_wanted, encoded_rows
 
 
-class Scorer:
+class BatchPredictor:
     """A picklable function from batches to batches with answers: Ray Data, Dask and Spark take it as it is.
 
     What is pickled is the path of the model and what is asked: a worker loads the model when it gets its first batch,
@@ -122,7 +122,7 @@ class Scorer:
         return answered(chunk.kept, asked.columns(asked.ask(encoded_rows(asked, wanted, chunk))))
 
     def __repr__(self) -> str:
-        return f"Scorer({self.path!r}, outputs={self._asked[1]})"
+        return f"BatchPredictor({self.path!r}, outputs={self._asked[1]})"
 
 
 @lru_cache(8)

@@ -1,7 +1,7 @@
 """Routing that merges leaf statistics on the way: the ``[instances, trees]`` tensor never exists.
 
-In the open: `Stream.start` → `Stream.advance`, once or by parts of the trees → `Stream.result`. A stream of some of
-the trees is a stream; carries of trees that follow each other are joined by `Stream.join`.
+In the open: `PackedTrees.start` → `PackedTrees.advance`, once or by parts of the trees → `PackedTrees.result`. Some of
+the packed trees are packed trees; carries of trees that follow each other are joined by `PackedTrees.join`.
 """
 
 import dataclasses
@@ -41,7 +41,7 @@ class Carry(NamedTuple):
     """The same for all instances, unless a mask tells them apart: ``[]`` or ``[instances]``."""
 
 
-class Stream(eqx.Module):
+class PackedTrees(eqx.Module):
     """Trees packed for walking, with the statistics of their leaves."""
 
     plan: Plan
@@ -54,7 +54,7 @@ class Stream(eqx.Module):
     spec: Spec = eqx.field(static=True)
 
     @classmethod
-    def of(cls, trees: Trees, table: PyTree, merge: PyTree, *, missing: bool, form: Form) -> "Stream":
+    def of(cls, trees: Trees, table: PyTree, merge: PyTree, *, missing: bool, form: Form) -> "PackedTrees":
         """The stream of a leaf table (see `fold`) for data with or without missing values."""
         planes, scalars, layout = cut(table, merge, trees.n_trees, trees.n_nodes)
         spec = Spec(layout, missing, form, unrolled_depth(form, trees))
@@ -71,19 +71,19 @@ class Stream(eqx.Module):
         """Number of trees."""
         return self.plan.nodes.shape[0]
 
-    def for_missing(self, trees: Trees) -> "Stream":
+    def for_missing(self, trees: Trees) -> "PackedTrees":
         """The same, of these trees, for data with missing values."""
         spec = self.spec._replace(missing=True)
         return dataclasses.replace(self, plan=make_plan(trees, missing=True), spec=spec)
 
-    def of_trees(self, start: int, stop: int) -> "Stream":
+    def of_trees(self, start: int, stop: int) -> "PackedTrees":
         """The stream of the trees ``start … stop``."""
         arrays = (self.plan, self.tables, self.scalars)
         plan, tables, scalars = jax.tree.map(lambda array: array[start:stop], arrays)
         totals = merge_scalars(self.spec.layout.scalars, scalars)
         return dataclasses.replace(self, plan=plan, tables=tables, scalars=scalars, totals=totals)
 
-    def padded(self, more: int) -> "Stream":
+    def padded(self, more: int) -> "PackedTrees":
         """The same with so many trees behind the others that contribute nothing: one leaf each, with neutral values."""
 
         def longer(merging: Merging, arrays: list) -> list:
@@ -128,7 +128,7 @@ class Stream(eqx.Module):
         )
 
     def result(self, carry: Carry) -> PyTree:
-        """The merged statistic, as `Fold.finish` takes it."""
+        """The merged statistic, as `Combiner.finish` takes it."""
         return rejoin(self.spec.layout, *self.results(carry))
 
     def merge(self, X: Float[Array, "instances features"], tree_mask=None, blocks: tuple | None = None) -> PyTree:
@@ -147,7 +147,7 @@ class Stream(eqx.Module):
         return Carry(both[:n_planes], self.totals if tree_mask is None else both[n_planes:])
 
     def results(self, carry: Carry) -> tuple[list, list]:
-        """What `Fold.finish` sees of each plane, and of each number per tree."""
+        """What `Combiner.finish` sees of each plane, and of each number per tree."""
         layout = self.spec.layout
         return layout.planes.result(carry.planes), layout.scalars.result(carry.scalars)
 

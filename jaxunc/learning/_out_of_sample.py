@@ -11,15 +11,15 @@ from jaxunc.forest import Forest
 from jaxunc.interop import from_sklearn
 from jaxunc.tables._labels import class_positions
 
-from ._rows import HonestRows, Routed, histograms
+from ._rows import OutOfSampleRows, Routed, histograms
 from ._sources import Data, Seen, calibration, cross_fitted, left_out, out_of_bag
 
-Source = Literal["auto", "oob", "cross_fit", "calibration", "leave_one_out"]
+Source = Literal["auto", "oob", "cross_fit", "held_out", "leave_one_out"]
 FEW_TREES = 50
 """Below so many trees, the third of them that has not seen a row is another forest than all of them."""
 
 
-def honest_rows(
+def out_of_sample_rows(
     model,
     X,
     y,
@@ -32,7 +32,7 @@ def honest_rows(
     max_rows: int = 100_000,
     random_state=0,
     allow_leaks: bool = False,
-) -> HonestRows:
+) -> OutOfSampleRows:
     """Labelled rows for `fit_combiner`, each with counts of trees that do not know its label.
 
     Learned from the counts that a forest was grown on, a rule would learn that the forest is always right: on new rows
@@ -41,14 +41,14 @@ def honest_rows(
     Parameters
     ----------
     model
-        A fitted scikit-learn forest, as for `jaxunc.from_sklearn`; for ``"calibration"`` and ``"leave_one_out"`` also a
+        A fitted scikit-learn forest, as for `jaxunc.from_sklearn`; for ``"held_out"`` and ``"leave_one_out"`` also a
         `Forest`.
     X, y
-        The rows: those that the model was fitted on, in their order; other ones for ``"calibration"``. Both are checked
+        The rows: those that the model was fitted on, in their order; other ones for ``"held_out"``. Both are checked
         (see Notes).
     source
         ``"oob"``: each row through the trees that were grown without it. ``"cross_fit"``: through a forest like it that
-        is grown on the other folds. ``"calibration"``: rows that no tree was grown on, through all trees.
+        is grown on the other folds. ``"held_out"``: rows that no tree was grown on, through all trees.
         ``"leave_one_out"``: through all trees, less its own label, for a `Forest` whose structure does not depend on
         labels (random decision trees) and which counts exactly these rows (where ``tree_mask`` says).
         ``"auto"``: out-of-bag with a bootstrap and 50 trees, cross-fitted otherwise; leave-one-out for a `Forest`.
@@ -66,11 +66,11 @@ def honest_rows(
     random_state
         Of the folds and the draw.
     allow_leaks
-        Do not refuse ``"calibration"`` rows that look like those that the forest was grown on.
+        Do not refuse ``"held_out"`` rows that look like those that the forest was grown on.
 
     Returns
     -------
-    HonestRows
+    OutOfSampleRows
 
     Raises
     ------
@@ -145,8 +145,8 @@ def rows_of(
     max_rows: int = 100_000,
     random_state=0,
     allow_leaks: bool = False,
-) -> HonestRows:
-    """`honest_rows` where the model is imported already."""
+) -> OutOfSampleRows:
+    """`out_of_sample_rows` where the model is imported already."""
     if max_rows < 1 or n_folds < 2:
         raise ValueError(f"max_rows={max_rows} must be at least 1 and n_folds={n_folds} at least 2.")
     source = _source(model, source)
@@ -168,14 +168,14 @@ def rows_of(
         seen = cross_fitted(model, forest, data, counts, n_folds, random_state)
     elif source == "oob":
         seen = out_of_bag(model, forest, data, counts)
-    elif source == "calibration":
+    elif source == "held_out":
         seen = calibration(model, forest, data, counts, allow_leaks)
     else:
         seen = left_out(model, data, counts, tree_mask)
     return _made(seen, source, position[rows], weight[rows])
 
 
-def _made(seen: Seen, source: str, y: np.ndarray, weight: np.ndarray) -> HonestRows:
+def _made(seen: Seen, source: str, y: np.ndarray, weight: np.ndarray) -> OutOfSampleRows:
     """Rows that see a tree at least, as histograms, padded."""
     code, mask, X = seen.code, seen.mask, seen.X
     if mask is not None and not (kept := np.any(mask, axis=1)).all():
@@ -188,7 +188,7 @@ def _made(seen: Seen, source: str, y: np.ndarray, weight: np.ndarray) -> HonestR
     padded = lambda array: jnp.asarray(np.pad(array, (pad, (0, 0))))  # noqa: E731
     forest = seen.forest
     routed = None if X is None else Routed(forest, padded(X), None if mask is None else padded(mask))
-    return HonestRows(
+    return OutOfSampleRows(
         histograms=found,
         y=jnp.asarray(np.pad(y, pad), jnp.int32),
         weight=jnp.asarray(np.pad(weight, pad), dtype),
@@ -205,11 +205,11 @@ def _made(seen: Seen, source: str, y: np.ndarray, weight: np.ndarray) -> HonestR
 
 def _source(model: Any, source: Source) -> Source:
     if isinstance(model, Forest):
-        if source in ("auto", "leave_one_out", "calibration"):
+        if source in ("auto", "leave_one_out", "held_out"):
             return "leave_one_out" if source == "auto" else source
         raise ValueError(
             f"source={source!r} needs the fitted model, which knows its bags and can be grown again; a Forest has "
-            "'leave_one_out' (random trees alone) and 'calibration'."
+            "'leave_one_out' (random trees alone) and 'held_out'."
         )
     if source == "leave_one_out":
         raise ValueError(

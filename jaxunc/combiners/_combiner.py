@@ -19,7 +19,7 @@ from ._lift import warn_if_sizes_are_lost
 from ._methods import attribute
 
 
-class Fold(eqx.Module):
+class Combiner(eqx.Module):
     """A rule that combines the leaves of many trees by a merge that can be streamed.
 
     Subclass it, declare settings as fields, and write three things (the README has an example in twenty lines):
@@ -112,10 +112,10 @@ class Fold(eqx.Module):
 
 
 def _is_rule(part) -> bool:
-    return isinstance(part, Fold)
+    return isinstance(part, Combiner)
 
 
 def _reads_sizes(part) -> bool:
     if isinstance(part, dict):
         return any(map(_reads_sizes, part.values()))
-    return part.reads_sizes if isinstance(part, Fold) else isinstance(part, Partial) and reads_sizes(part)
+    return part.reads_sizes if isinstance(part, Combiner) else isinstance(part, Partial) and reads_sizes(part)

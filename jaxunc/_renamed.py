@@ -1,0 +1,43 @@
+"""Names of before version 0.2, and what they are called now: who asks for an old one is told the new one."""
+
+from collections.abc import Callable
+from typing import Any
+
+RENAMED = {
+    "Blended": "jaxunc.learning.BlendResult",
+    "Chosen": "jaxunc.learning.ChoiceResult",
+    "FORM": "jaxunc.storage.FORMAT_VERSION",
+    "Fitted": "jaxunc.learning.FitResult",
+    "FittedForest": "jaxunc.learning.ForestFitResult",
+    "Fold": "jaxunc.Combiner",
+    "HonestRows": "jaxunc.learning.OutOfSampleRows",
+    "Range": "jaxunc.imprecise.Interval",
+    "Scorer": "jaxunc.streaming.BatchPredictor",
+    "Settled": "jaxunc.stopping.VoteResult",
+    "Stopped": "jaxunc.stopping.StoppingResult",
+    "Stream": "jaxunc.routing.PackedTrees",
+    "both_counts": "jaxunc.Forest.with_counting",
+    "honest_rows": "jaxunc.learning.out_of_sample_rows",
+}
+"""Classes and functions."""
+
+RENAMED_PARAMETERS = {"calibration_size": "held_out_size", "min_leaf": "min_samples_leaf"}
+"""Parameters of estimators and functions."""
+
+RENAMED_VALUES = {"calibration": "held_out"}
+"""Values of ``counts`` and ``source``."""
+
+
+def missing(module: str, name: str) -> AttributeError:
+    """The error for a name that a module does not have."""
+    now = RENAMED.get(name)
+    return AttributeError(f"module {module!r} has no attribute {name!r}" + (f"; it is {now} now." if now else ""))
+
+
+def renamed_in(module: str) -> Callable[[str], Any]:
+    """A ``__getattr__`` for a module that says what old names are called now."""
+
+    def look_up(name: str) -> Any:
+        raise missing(module, name)
+
+    return look_up
