@@ -1,5 +1,6 @@
-"""Parameters of which a few are tried always, and the others with ``-m exhaustive``."""
+"""Cases of which a few are tried always, and the others with ``-m exhaustive``."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 
 import pytest
@@ -12,3 +13,17 @@ def a_few_of(values: Iterable, kept: Iterable, *, several: bool = False) -> list
     assert not unknown, f"{unknown} are none of the values"
     marked = lambda value: pytest.param(*(value if several else [value]), marks=pytest.mark.exhaustive)
     return [value if value in kept else marked(value) for value in values]
+
+
+def keep_some(items: list[pytest.Item]) -> None:
+    """Take the mark ``exhaustive(keep=n)`` off n cases of each test, spread evenly over all of its cases."""
+    cases = defaultdict(list)
+    for item in items:
+        mark = item.get_closest_marker("exhaustive")
+        if mark is not None and mark.kwargs:
+            cases[item.nodeid.partition("[")[0], mark.kwargs["keep"]].append(item)
+    for (_, keep), of_test in cases.items():
+        last = len(of_test) - 1
+        for place in {round(i * last / max(keep - 1, 1)) for i in range(min(keep, len(of_test)))}:
+            marks = of_test[place].own_markers
+            marks[:] = [mark for mark in marks if mark.name != "exhaustive"]

@@ -15,6 +15,7 @@ import jaxtyping
 import numpy as np
 import pytest
 
+from tests._exhaustive import keep_some
 from tests._tolerance import Tolerance
 
 X64 = os.environ.get("JAXUNC_TEST_X64", "0") == "1"
@@ -37,8 +38,10 @@ hypothesis.settings.register_profile("jaxunc", deadline=None, derandomize=True, 
 hypothesis.settings.load_profile("jaxunc")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Leave out of the float64 run what is marked ``once``."""
+    """Leave out of the float64 run what is marked ``once``; of ``exhaustive(keep=n)`` keep n cases in every run."""
+    keep_some(items)
     if X64:
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("once")])
         items[:] = [item for item in items if not item.get_closest_marker("once")]

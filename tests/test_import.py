@@ -39,6 +39,7 @@ def test_import_brings_neither_the_heavy_modules_nor_a_device():
 
 
 @pytest.mark.parametrize(("version", "warned"), [("0.10.2", True), ("0.10.1", False)])
+@pytest.mark.exhaustive
 def test_a_version_of_jax_that_computes_wrongly_is_warned_of(version, warned):
     program = f"""
 import warnings
@@ -89,6 +90,7 @@ def test_rooms_are_found_in_every_way_of_asking_and_start_no_device():
     assert fresh(NO_DEVICE + EVERY_WAY) == ["done"]
 
 
+@pytest.mark.exhaustive
 def test_a_device_that_is_started_is_seen():
     with pytest.raises(AssertionError, match="nowhere"):
         fresh(f"{NO_DEVICE}import jax.numpy as jnp\njnp.zeros(1)")

@@ -26,6 +26,7 @@ MODULES = ["jaxunc"] + [
 
 
 @pytest.mark.parametrize("name", MODULES)
+@pytest.mark.exhaustive(keep=50)
 def test_examples_in_docstrings(name):
     failed, _ = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
     assert failed == 0
@@ -84,6 +85,7 @@ def test_rules_can_be_pickled(name):
 
 @pytest.mark.parametrize("name", ["mean", "pooling", "together"])
 @pytest.mark.parametrize("used", [False, True])
+@pytest.mark.exhaustive(keep=1)
 def test_bound_forests_can_be_pickled(name, used):
     X = toy_data(2)[0]
     bound = ju.bind(toy_forest(2), make(name, 2, 12))
@@ -107,5 +109,6 @@ def test_public_functions_can_be_pickled():
         assert pickle.loads(pickle.dumps(function)) is function
 
 
+@pytest.mark.exhaustive
 def test_the_package_says_that_it_is_typed():
     assert (Path(ju.__file__).parent / "py.typed").exists()

@@ -13,6 +13,7 @@ README = (Path(__file__).parent.parent / "README.md").read_text()
 
 
 @pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning")
+@pytest.mark.exhaustive
 def test_examples_run(capsys):
     names: dict = {}
     for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL):

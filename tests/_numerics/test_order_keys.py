@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ def test_special_values_keep_their_order():
     assert keys.max() < NAN_LAST
 
 
+@pytest.mark.exhaustive
 def test_any_two_floats_keep_their_order():
     """Hypothesis, over all bit patterns but those of NaN."""
     floats = st.floats(width=32, allow_nan=False)

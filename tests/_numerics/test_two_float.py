@@ -26,6 +26,7 @@ def sums(a, b):
     return TwoFloat(*two_sum(a, b))
 
 
+@pytest.mark.exhaustive
 def test_two_sum_is_exact():
     @given(st.lists(st.tuples(numbers, numbers), min_size=32, max_size=32))
     def check(pairs):

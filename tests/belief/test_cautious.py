@@ -24,6 +24,7 @@ def twenty_trees(masses, rule: str) -> jax.Array:
 
 @pytest.mark.parametrize("number", range(10))
 @pytest.mark.parametrize("rule", ["dempster", "cautious"])
+@pytest.mark.exhaustive(keep=2)
 def test_reference_values(rule, number, tolerance):
     entry = golden("belief_general")[number]
     fold = belief.cautious_fold if rule == "cautious" else belief.conjunctive_fold
@@ -105,6 +106,7 @@ def test_transforms(rng, tolerance):
     tolerance.check(jax.jit(jax.vmap(jax.vmap(belief.cautious_fold)))(masses), eager, scale=1.0)
 
 
+@pytest.mark.exhaustive
 def test_gradient(rng, x64):
     @jax.jit
     def of_logits(x):
@@ -136,6 +138,7 @@ def test_dogmatic_masses():
 
 
 @pytest.mark.parametrize("fold", [belief.cautious_fold, belief.conjunctive_fold])
+@pytest.mark.exhaustive
 def test_what_is_no_mass_is_refused(fold):
     good = jnp.full((2, 4), 0.25)
     with refuses(ValueError, r"expected \[\.\.\. trees sets\]"):

@@ -16,6 +16,7 @@ GENERAL = golden("belief_general")
 
 
 @pytest.mark.parametrize("entry", GENERAL, ids=lambda e: f"{e['C']} classes, {e['K']} masses")
+@pytest.mark.exhaustive(keep=2)
 def test_golden(entry, tolerance):
     masses = np.array(entry["masses_singletons_then_omega"])
     masses = jnp.asarray(np.concatenate([np.zeros((len(masses), 1)), masses], axis=1))
@@ -57,6 +58,7 @@ def test_definition(n_classes, rng, tolerance):
 
 @pytest.mark.once
 @pytest.mark.parametrize("normalized", [False, True])
+@pytest.mark.exhaustive
 def test_dempsters_rule_is_the_fold_of_the_leaves(normalized, rng, tolerance):
     counts = random_counts(rng, (30, 5), 2, largest=12)
     leaves = [[reference.leaf_mass(*leaf, eps=1e-5) for leaf in row] for row in counts.tolist()]
@@ -121,6 +123,7 @@ def crowds(rng, n_trees: int, n_classes: int) -> np.ndarray:
 
 @pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("n_trees", [1000, 10_000])
+@pytest.mark.exhaustive(keep=1)
 def test_many_trees(n_trees, n_classes, rng, x64):
     """Unnormalised only ∅ is left of them; normalised what it is of."""
     masses = crowds(rng, n_trees, n_classes).astype(np.float64 if x64 else np.float32)
@@ -149,6 +152,7 @@ def test_gradients_of_many_trees(n_trees, rng, x64):
     np.testing.assert_allclose(by_masses[1][place], (values[0] - values[1]) / (2 * step), rtol=1e-5 if x64 else 2e-3)
 
 
+@pytest.mark.exhaustive
 def test_an_excluded_class_keeps_its_slope(x64):
     """One tree denies class 0: letting it in moves the answer, by as much as the rest of the trees speak for it."""
     masses = np.array([[0.0, 0.0, 1.0, 0.0], [0.0, 0.5, 0.25, 0.25], [0.0, 0.5, 0.25, 0.25]])

@@ -17,6 +17,7 @@ COUNTS = jnp.array([[[3, 1], [0, 4], [2, 2]], [[1, 0], [0, 0], [5, 9]]])
 
 @pytest.mark.once
 @pytest.mark.parametrize("name", BINARY)
+@pytest.mark.exhaustive(keep=6)
 def test_every_transform_takes_every_rule(name):
     """By shapes: nothing is compiled, and what the rule does is traced once."""
     rule = make(name, 2, 3)
@@ -28,6 +29,7 @@ def test_every_transform_takes_every_rule(name):
 
 @pytest.mark.once
 @pytest.mark.parametrize("name", ["evidence", "together", "weighted_mean"])
+@pytest.mark.exhaustive
 def test_the_answer_is_the_same(name):
     rule = make(name, 2, 3)
     for function in (rule, rule.probability):
@@ -78,6 +80,7 @@ def test_one_program_for_all_calls(read):
 
 @pytest.mark.once
 @pytest.mark.parametrize("read", [lambda rule: rule, lambda rule: rule.score], ids=["rule", "method"])
+@pytest.mark.exhaustive
 def test_settings_may_be_traced(read):
     def total(setting):
         function = read(counted(setting))
@@ -120,6 +123,7 @@ def test_programs_do_not_keep_a_rule():
 
 
 @pytest.mark.once
+@pytest.mark.exhaustive
 def test_scorers_with_settings():
     scorer = jax.tree_util.Partial(ju.scorers.m_estimate, m=jnp.asarray(2.0), prior=jnp.array([0.25, 0.75]))
     for transform in (jax.jit, jax.checkpoint, jax.vmap):

@@ -62,6 +62,7 @@ def test_slopes_are_those_of_finite_differences(name, x64):
     assert np.all(np.any(found != 0, axis=(-1, -2)))
 
 
+@pytest.mark.exhaustive
 def test_dempster_has_the_slope_of_the_score():
     for name, weight in (("dempster", 1), ("dempster, discounted", 0.5)):
         np.testing.assert_allclose(slopes(name)[0, 0, 0], [-weight * SLOPE, weight * SLOPE], rtol=1e-5)
@@ -88,6 +89,7 @@ def test_an_evenly_split_leaf_changes_no_answer(name):
 
 
 @pytest.mark.once
+@pytest.mark.exhaustive
 def test_masses_of_a_split_leaf_add_to_one():
     leaves = jnp.array([[2.0, 2.0], [0.0, 0.0], [7.5, 7.5], [1.0, 3.0]])
     jacobian = np.asarray(jax.vmap(jax.jacobian(ju.scorers.mass))(leaves))

@@ -16,6 +16,7 @@ def counts(rng):
     return jnp.asarray(rng.integers(0, 9, (20, 7, 3)) + np.array([1, 0, 0]))
 
 
+@pytest.mark.exhaustive
 def test_it_averages_whatever_the_order_of_names(counts):
     mean, pooling = ju.Mean(), ju.Pooling()
     wanted = 0.25 * mean.probability(counts) + 0.75 * pooling.probability(counts)
@@ -28,6 +29,7 @@ def test_it_averages_whatever_the_order_of_names(counts):
     np.testing.assert_allclose(alike, (mean.probability(counts) + pooling.probability(counts)) / 2, atol=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_rules_of_one_kind_read_the_inbag_counts(counts, rng):
     others = jnp.asarray(rng.integers(0, 5, counts.shape))
     pool = ju.LearnedPool(PRIOR, reads=("own", "oob"), strength=1.0)
@@ -37,6 +39,7 @@ def test_rules_of_one_kind_read_the_inbag_counts(counts, rng):
     np.testing.assert_allclose(blend.probability(wide), wanted, atol=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_a_rule_that_weighs_nothing_says_nothing(counts):
     blend = ju.Blend({"pooling": ju.Pooling(), "mean": ju.Mean()}, [0.0, 1.0])
     np.testing.assert_allclose(blend.probability(counts), ju.Mean().probability(counts), atol=1e-6)
@@ -44,6 +47,7 @@ def test_a_rule_that_weighs_nothing_says_nothing(counts):
     assert np.all(np.isfinite(slope.weights))
 
 
+@pytest.mark.exhaustive
 def test_a_sequence_of_rules(counts):
     rules = [ju.Pooling(), ju.Mean()] + [ju.Vote()] * 9
     weights = np.array([0.6, 0.3] + [0.1] + [0] * 8)
@@ -72,6 +76,7 @@ def test_bad_settings(make, error, match):
         make()
 
 
+@pytest.mark.exhaustive
 def test_rules_without_probabilities_are_refused(counts):
     with refuses(ValueError, "no probabilities to average"):
         ju.Blend({"linear": ju.Mean(ju.scorers.linear)})(counts[..., :2])

@@ -89,6 +89,7 @@ def answers_of(section: str, make):
 
 
 @pytest.mark.parametrize("mass", MASSES)
+@pytest.mark.exhaustive
 def test_golden_votes(mass, tolerance):
     for entry, report in answers_of("binary", lambda s: CautiousReport(s, mass)):
         expected, preference = entry[GOLDEN[mass]], report.preference
@@ -99,6 +100,7 @@ def test_golden_votes(mass, tolerance):
 
 
 @pytest.mark.parametrize(("section", "mass"), [("binary", "equal"), ("multiclass", "equal")])
+@pytest.mark.exhaustive
 def test_golden_averages_and_pairs(section, mass, tolerance):
     for entry, report in answers_of(section, lambda s: CautiousReport(s, mass)):
         lower, upper = report.interval
@@ -138,6 +140,7 @@ def leaves_with_ties(rng, n_classes, n=100, trees=6) -> np.ndarray:
     ("n_classes", "mass"),
     [*((2, mass) for mass in MASSES), (3, "certainty"), pytest.param(3, "leaf_size", marks=pytest.mark.once)],
 )
+@pytest.mark.exhaustive(keep=1)
 def test_votes_and_decisions_are_those_of_rational_arithmetic(mass, n_classes, rng, tolerance):
     counts = leaves_with_ties(rng, n_classes)
     forest, X = forest_of_leaves(counts)
@@ -156,6 +159,7 @@ def test_votes_and_decisions_are_those_of_rational_arithmetic(mass, n_classes, r
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.exhaustive
 def test_half_of_ten_trillion_instances(n_classes):
     """Ten thousand trees with leaves of a billion: a single instance more or less decides."""
     big, trees = 10**9, 10_000
@@ -182,6 +186,7 @@ def test_half_of_ten_trillion_instances(n_classes):
     np.testing.assert_array_equal(np.sign(equal.excess)[:, 1, 0], [0, 0, 0, -1, 0])
 
 
+@pytest.mark.exhaustive
 def test_sizes_of_many_classes_do_not_overflow():
     counts = np.full((2, 3, 5), 10**9, np.int32)
     counts[0, 0, 4] += 1
@@ -350,6 +355,7 @@ def largest_s_of(leaves, mass) -> float:
     ("n_classes", "mass"),
     [(2, "leaf_size"), *(pytest.param(*of, marks=pytest.mark.once) for of in ((2, "equal"), (3, "leaf_size")))],
 )
+@pytest.mark.exhaustive
 def test_the_largest_s(mass, n_classes, rng):
     counts = leaves_with_ties(rng, n_classes)
     forest, X = forest_of_leaves(counts)
@@ -445,6 +451,7 @@ def test_what_is_refused_of_one():
 
 
 @pytest.mark.once
+@pytest.mark.exhaustive
 def test_frequencies_are_warned_of_where_they_enter(rng):
     counts = np.array([[[0.25, 0.75], [0.5, 0.5]], [[1.0, 0.0], [0.0, 0.0]]])
     forest, _ = forest_of_leaves(counts)

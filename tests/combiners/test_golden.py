@@ -37,6 +37,7 @@ def answer_of(rule, counts):
 
 
 @pytest.mark.parametrize("scorer", ["p_prob", "p_pls"])
+@pytest.mark.exhaustive(keep=4)
 def test_mean(ensemble, scorer, tolerance):
     entry, counts = ensemble
     rule = ju.Mean() if scorer == "p_prob" else ju.Mean(ju.scorers.plausibility)
@@ -64,6 +65,7 @@ def test_pooling(ensemble, tolerance):
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
+@pytest.mark.exhaustive(keep=4)
 def test_evidence(ensemble, smoothing, tolerance):
     entry, counts = ensemble
     expected = entry["eva"].get(f"laplace={smoothing:g}")
@@ -109,6 +111,7 @@ def test_evidence_as_products(ensemble, x64):
             assert actual == 0
 
 
+@pytest.mark.exhaustive(keep=2)
 def test_evidence_of_the_published_code(ensemble, tolerance):
     entry, counts = ensemble
     for smoothing, expected in entry["eva"].items():
@@ -124,6 +127,7 @@ def test_evidence_of_the_published_code(ensemble, tolerance):
 
 
 @pytest.mark.parametrize("eps", [0.0, 1e-5])
+@pytest.mark.exhaustive(keep=4)
 def test_dempster(ensemble, eps, tolerance):
     """The conjunctive rule, and Dempster's rule read from the same statistic."""
     entry, counts = ensemble
@@ -215,6 +219,7 @@ SCORERS = {
 
 
 @pytest.mark.parametrize("scorer", SCORERS)
+@pytest.mark.exhaustive(keep=1)
 def test_aggregations_of_every_score(scorer, streamed, tolerance, x64):
     def rules(entry):
         score = SCORERS[scorer](entry)
@@ -239,6 +244,7 @@ def test_aggregations_of_every_score(scorer, streamed, tolerance, x64):
             tolerance.check(value, expected[name], kind="pi", scale=size, what=f"{scorer} {name} {entry['counts'][:3]}")
 
 
+@pytest.mark.exhaustive
 def test_ten_thousand_leaves(tolerance):
     """The largest ensemble, by the rules that do not grow with it."""
     entry = max(ENSEMBLES, key=lambda entry: entry["K"])
@@ -251,6 +257,7 @@ def test_ten_thousand_leaves(tolerance):
 
 
 @pytest.mark.parametrize("entry", golden("eva_multiclass"), ids=lambda e: f"{np.shape(e['counts'])}-{e['laplace']}")
+@pytest.mark.exhaustive(keep=1)
 def test_evidence_multiclass(entry, tolerance):
     prior = np.array([a / b for a, b in entry["prior_num_den"]])
     answer = ju.EvidenceAccumulation(prior, entry["laplace"]).answer(jnp.asarray(entry["counts"]))
@@ -320,6 +327,7 @@ def test_published_sonar_scores(name, sonar_scores, x64):
         np.testing.assert_allclose(actual, published, rtol=rtol, atol=atol)
 
 
+@pytest.mark.exhaustive
 def test_published_decisions():
     """The sign of every score is the published decision, wherever the published score is clear of rounding."""
     data = sonar()

@@ -18,6 +18,7 @@ RULES = {
 }
 
 
+@pytest.mark.exhaustive
 def test_opposite_extremes_are_no_score():
     for scorer in (ju.scorers.probability, ju.scorers.laplace, ju.scorers.plausibility):
         same = np.array([[1, 3], [3, 1], [2, 3]])
@@ -48,6 +49,7 @@ def test_a_mixture_around_opposite_extremes(tolerance):
 
 
 @pytest.mark.parametrize("name", RULES)
+@pytest.mark.exhaustive
 def test_neither_order_nor_names_decide(name, tolerance):
     for counts in (TIED, THREE):
         if counts.shape[1] > 2 and name == "maximum-pls":
@@ -59,6 +61,7 @@ def test_neither_order_nor_names_decide(name, tolerance):
         tolerance.check(flipped[:, ::-1], answer, scale=1.0)
 
 
+@pytest.mark.exhaustive
 def test_gradients():
     """A tied leaf alone is smooth; of two opposite extremes each has half of the slope."""
     slope = jax.grad(lambda counts: ju.Maximum().score(counts))

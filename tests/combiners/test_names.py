@@ -36,6 +36,7 @@ def test_configured_rules(name):
         assert not eqx.tree_equal(other, expected)
 
 
+@pytest.mark.exhaustive
 def test_options():
     rule = rule_by_name("evidence", {"smoothing": 0.5, "smooth_to_prior": True}, prior=PRIOR)
     expected = ju.EvidenceAccumulation(PRIOR, 0.5, smooth_to_prior=True)
@@ -61,6 +62,7 @@ def test_scorers_with_settings():
     np.testing.assert_array_equal(rule(COUNTS), ju.Median(Partial(ju.scorers.ucb, n_samples=80.0))(COUNTS))
 
 
+@pytest.mark.exhaustive
 def test_words_and_switches_of_a_scorer_are_structure():
     """They choose a program; numbers are leaves, which can be learned."""
     make = lambda weighted: ju.Mean(
@@ -108,6 +110,7 @@ def test_what_is_refused(name, options, match):
         rule_by_name(name, options, prior=PRIOR)
 
 
+@pytest.mark.exhaustive
 def test_no_class_has_a_majority():
     """Medians and extremes may find every class improbable: then all are alike."""
     counts = jnp.array([[[1, 0, 0], [0, 1, 0], [0, 0, 1]], [[1, 1, 0], [0, 1, 1], [1, 0, 1]]])

@@ -61,6 +61,7 @@ def test_each_class_as_alone(name, rng, tolerance, x64):
     [ju.DempsterRule(), ju.CautiousRule(), ju.Median(), ju.Weighted(ju.Mean(), np.arange(1.0, K + 1))],
     ids=["dempster", "cautious", "median", "weighted"],
 )
+@pytest.mark.exhaustive(keep=1)
 def test_equal_rules_are_one(rule, rng, tolerance):
     counts = jnp.asarray(random_counts(rng, (N, K), 3))
     both, one = ju.OneVsRest([rule] * 3).answer(counts), ju.OneVsRest(rule).answer(counts)
@@ -75,6 +76,7 @@ def test_scores_without_bound_have_no_probability(rng):
 
 
 @pytest.mark.once
+@pytest.mark.exhaustive
 def test_the_priors_can_be_learned(rng):
     counts = jnp.asarray(random_counts(rng, (N, K), 3).astype(float))
     rule = ju.OneVsRest([ju.DempsterRule(prior=p) for p in PRIOR])
@@ -85,6 +87,7 @@ def test_the_priors_can_be_learned(rng):
 
 
 @pytest.mark.once
+@pytest.mark.exhaustive
 def test_by_name(rng, tolerance):
     counts = jnp.asarray(random_counts(rng, (N, K), 3))
     by_name = lambda **options: rule_by_name("one_vs_rest", options, prior=PRIOR)
@@ -121,6 +124,7 @@ def test_what_is_refused(rules, error, match):
 
 
 @pytest.mark.once
+@pytest.mark.exhaustive
 def test_as_many_rules_as_classes():
     with refuses(ValueError, "rule holds 2 rules, but counts have 3 classes"):
         ju.OneVsRest([ju.Mean(), ju.Mean()])(jnp.ones((4, 3, 3)))

@@ -64,12 +64,14 @@ def check_scores(tolerance, name, answer, expected, *, what=""):
 
 
 @pytest.mark.parametrize(("name", "n_classes"), CASES)
+@pytest.mark.exhaustive(keep=10)
 def test_values_on_integer_leaves(name, n_classes, tolerance):
     _, answer = shared_answer(name, n_classes)
     check_scores(tolerance, name, answer, expected_scores(name, leaves(n_classes)))
 
 
 @pytest.mark.parametrize(("name", "n_classes"), SMOOTH)
+@pytest.mark.exhaustive(keep=2)
 def test_values_on_fractional_leaves(name, n_classes, tolerance):
     counts = leaves(n_classes) * np.float32(0.75)
     answer = make(name, n_classes, K).answer(jnp.asarray(counts))
@@ -78,6 +80,7 @@ def test_values_on_fractional_leaves(name, n_classes, tolerance):
 
 @pytest.mark.once
 @pytest.mark.parametrize(("name", "n_classes"), BASIC)
+@pytest.mark.exhaustive(keep=2)
 def test_one_tree(name, n_classes, tolerance):
     counts = leaves(n_classes)[:, :1]
     answer = make(name, n_classes, 1).answer(jnp.asarray(counts))
@@ -86,6 +89,7 @@ def test_one_tree(name, n_classes, tolerance):
 
 @pytest.mark.once
 @pytest.mark.parametrize(("name", "n_classes"), BASIC)
+@pytest.mark.exhaustive(keep=2)
 def test_ten_thousand_trees(name, n_classes, rng, tolerance):
     counts = np.tile(random_counts(rng, (1, 100), n_classes, largest=8), (1, 100, 1))
     answer = make(name, n_classes, 10_000).answer(jnp.asarray(counts))
@@ -162,6 +166,7 @@ def test_counts_of_half_precision():
 
 @pytest.mark.once
 @pytest.mark.parametrize("n_classes", [4, 10])
+@pytest.mark.exhaustive
 def test_the_rest_of_many_large_classes_does_not_overflow(n_classes, tolerance):
     counts = np.full((3, n_classes), 10**9, np.int32)
     counts[1, 0] = 2 * 10**9
@@ -178,6 +183,7 @@ def test_the_rest_of_many_large_classes_does_not_overflow(n_classes, tolerance):
 @pytest.mark.parametrize(
     "rule", [ju.CautiousRule(), ju.OneVsRest(ju.CautiousRule()), ju.Maximum(), ju.Median()], ids=str
 )
+@pytest.mark.exhaustive(keep=1)
 def test_no_tree(rule):
     """All trees masked: as if all leaves were empty. (Rules that are sums: the test of weights has them.)"""
     counts = jnp.asarray(leaves(2)[:2, :3])
@@ -188,6 +194,7 @@ def test_no_tree(rule):
 
 
 @pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.thorough])
+@pytest.mark.exhaustive(keep=2)
 def test_counts_of_a_billion_as_floats(name, tolerance):
     counts = np.tile(leaves(2) * np.float32(0.75), (1, 1, 1))
     counts[0, :3] = [[1e9 + 64, 1e9], [0, 1e9], [2e9, 1e9]]
@@ -234,6 +241,7 @@ def test_score_has_the_sign_of_the_margin(name):
 
 @pytest.mark.once
 @pytest.mark.parametrize(("name", "n_classes"), [("evidence", 2), ("mean", 2), ("pooling", 3)])
+@pytest.mark.exhaustive
 def test_readouts_are_parts_of_the_answer(name, n_classes, tolerance):
     rule, answer = shared_answer(name, n_classes)
     counts = jnp.asarray(leaves(n_classes))
@@ -256,6 +264,7 @@ def compiled_and_mapped(rule, counts):
 
 @pytest.mark.once
 @pytest.mark.parametrize(("name", "n_classes"), [*BASIC, pytest.param("weighted_together", 2)])
+@pytest.mark.exhaustive(keep=2)
 def test_eager_jit_and_vmap_agree(name, n_classes, tolerance):
     rule, eager = shared_answer(name, n_classes)
     counts = jnp.asarray(leaves(n_classes))
@@ -314,6 +323,7 @@ gradients = jax.jit(jax.grad(lambda rule, counts: jnp.sum(totals(rule.answer(cou
 
 @pytest.mark.once
 @pytest.mark.parametrize(("name", "n_classes"), SMOOTH)
+@pytest.mark.exhaustive(keep=3)
 def test_gradients_are_finite(name, n_classes, rng):
     rule = make(name, n_classes, K)
     interior = positive_counts(rng, (N, K), n_classes)
@@ -389,6 +399,7 @@ def test_gradients_at_split_and_pure_leaves(name, n_classes, crowd, rng, x64):
 
 
 @pytest.mark.parametrize(("name", "n_classes"), BASIC)
+@pytest.mark.exhaustive(keep=2)
 def test_any_leaves(name, n_classes, tolerance):
     """Hypothesis: the float64 loops agree on integer counts up to a thousand; relabelled classes relabel the answer."""
     rule = make(name, n_classes, 4)
@@ -406,6 +417,7 @@ def test_any_leaves(name, n_classes, tolerance):
 
 @pytest.mark.once
 @pytest.mark.parametrize("name", ["mean_own_scorer", "vote", "evidence", "dempster", "weighted_together"])
+@pytest.mark.exhaustive(keep=1)
 def test_rules_are_pytrees(name):
     """A rule survives flattening without a change, and its arrays can be swept by vmap."""
     rule, answer = shared_answer(name, 2)
@@ -421,6 +433,7 @@ def test_rules_are_pytrees(name):
 
 
 @pytest.mark.parametrize(("name", "n_classes"), CASES)
+@pytest.mark.exhaustive(keep=2)
 def test_answers_have_the_default_precision(name, n_classes, x64):
     for part in jax.tree.leaves(shared_answer(name, n_classes)[1]):
         assert part.dtype == (jnp.float64 if x64 else jnp.float32)

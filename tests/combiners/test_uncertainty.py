@@ -50,6 +50,7 @@ def by_loops(counts, kind, s=1.0):
 @pytest.mark.parametrize(
     ("kind", "n_classes"), [("entropy", 2), ("entropy", 3), ("plausibility", 2), ("interval", 2), ("interval", 5)]
 )
+@pytest.mark.exhaustive(keep=2)
 def test_values(kind, n_classes, rng, tolerance):
     counts = random_counts(rng, (30, 7), n_classes)
     counts[counts.sum(axis=-1) == 0, 0] = 1 if kind == "plausibility" else 0
@@ -116,6 +117,7 @@ def test_one_class_of_that_name():
     assert not hasattr(ju.scorers, "Uncertainty")
 
 
+@pytest.mark.exhaustive
 def test_edges(tolerance):
     empty, sure, split = jnp.zeros((3, 2)), jnp.array([[0, 9]] * 3), jnp.array([[0, 9], [9, 0]])
     rule = ju.UncertaintyDecomposition()
@@ -136,6 +138,7 @@ def test_edges(tolerance):
     tolerance.check(np.stack(masked), [1, 0, 1])
 
 
+@pytest.mark.exhaustive
 def test_what_is_refused():
     with refuses(ValueError, "kind='variance' is unknown"):
         ju.UncertaintyDecomposition("variance")

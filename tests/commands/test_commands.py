@@ -42,6 +42,7 @@ def fit(iris, model, *more):
     ],
     ids=["evidence", "cautious", "random-trees", "single-tree", "transductive"],
 )
+@pytest.mark.exhaustive(keep=1)
 def test_fit_predict_inspect(options, iris, tmp_path, capsys):
     model = tmp_path / "model.safetensors"
     fit(iris, model, *options)
@@ -72,6 +73,7 @@ def test_forests_of_scikit_learn(iris, tmp_path, capsys):
     )
 
 
+@pytest.mark.exhaustive
 def test_random_trees_take_missing_numbers(tmp_path, capsys):
     number = np.where(np.arange(40) % 7, np.arange(40.0), np.nan)
     pd.DataFrame({"n": number, "word": ["a", "b"] * 20, "y": np.arange(40) // 20}).to_csv(tmp_path / "t.csv")
@@ -138,6 +140,7 @@ ROWS = pd.DataFrame(
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.exhaustive
 def test_rows_without_a_class_are_left_out_and_counted(kind, tmp_path, capsys):
     """Integers with a gap are integers; booleans with one are numbers to scikit-learn's trees."""
     path, model = tmp_path / f"t.{kind}", tmp_path / "model"

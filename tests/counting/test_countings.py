@@ -20,6 +20,7 @@ def counted():
     return X, inbag, ju.recount(inbag, X, y, tree_mask=ju.oob_mask(model, len(y)))
 
 
+@pytest.mark.exhaustive
 def test_counts_stand_side_by_side(counted):
     X, inbag, out = counted
     forest = inbag.with_counting("oob", out)
@@ -55,6 +56,7 @@ def test_each_rule_reads_its_own(counted):
         ju.leave_one_out(forest, pool, X, np.zeros(len(X), int))
 
 
+@pytest.mark.exhaustive
 def test_traced_counts_give_the_same_and_have_a_gradient(counted):
     X, inbag, out = counted
     pool = ju.LearnedPool(inbag.prior, reads=BOTH, strength=1.0)
@@ -77,6 +79,7 @@ def test_what_changes_the_own_counts_says_what_becomes_of_the_others(counted):
 
 
 @pytest.mark.parametrize("mode", ["parent", "zeros", "sum"])
+@pytest.mark.exhaustive
 def test_empty_leaves(mode):
     X, y = toy_data(2)
     X = np.round(np.abs(X[:, :3]) * 2).astype(np.float32)
@@ -90,6 +93,7 @@ def test_empty_leaves(mode):
     np.testing.assert_allclose(found, summed.probability(counts[0] + counts[1]), atol=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_what_does_not_belong_is_refused(counted):
     _, inbag, out = counted
     other = ju.from_sklearn(RandomForestClassifier(8, random_state=1).fit(*toy_data(3)))

@@ -20,6 +20,7 @@ def grown():
 
 
 @pytest.mark.parametrize("weights", ["none", "half", "own"])
+@pytest.mark.exhaustive
 def test_counts_without_the_instance(grown, weights, tolerance):
     """Against the long way: count all others, score the one."""
     forest, X, y, mask = grown
@@ -79,6 +80,7 @@ def test_no_instances(grown):
     assert ju.leave_one_out(forest, ju.Mean(), X[:0], y[:0]).probability.shape == (0, 3)
 
 
+@pytest.mark.exhaustive
 def test_traced_and_shared_routing(grown):
     """Inside a program labels are positions; several countings share one routing."""
     forest, X, y, mask = grown

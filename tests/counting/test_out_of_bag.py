@@ -79,6 +79,7 @@ def test_labels_for_other_rows_are_refused():
         lambda forest: CautiousForestClassifier(forest),
     ],
 )
+@pytest.mark.exhaustive(keep=1)
 def test_estimators_refuse_rows_in_another_order(make):
     X, y = table()
     model = RandomForestClassifier(50, random_state=0).fit(X, y)

@@ -33,6 +33,7 @@ def test_names():
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.exhaustive(keep=1)
 def test_shapes_and_classes(drawn, name):
     X, y = drawn[name]
     generator = GENERATORS[name]
@@ -77,6 +78,7 @@ def test_waves():
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.exhaustive(keep=1)
 def test_the_bayes_error_is_met_and_the_posterior_is_calibrated(drawn, name):
     X, y = drawn[name]
     generator = GENERATORS[name]
@@ -122,6 +124,7 @@ def test_bayes_error_of_led_by_enumeration():
     assert GENERATORS["led"].bayes_error == pytest.approx(1 - likelihood.max(axis=1).sum() / 10, abs=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_bayes_error_of_waveform_on_the_plane_of_the_waves():
     axes = np.linalg.qr((WAVES[1:] - WAVES[0]).T)[0]
     corners, step = (WAVES - WAVES[0]) @ axes, 0.1
@@ -134,6 +137,7 @@ def test_bayes_error_of_waveform_on_the_plane_of_the_waves():
     assert GENERATORS["waveform"].bayes_error == pytest.approx(_best(density, step**2), abs=5e-5)
 
 
+@pytest.mark.exhaustive
 def test_density_of_waveform_against_quadrature(rng):
     X = rng.normal(size=(6, 21)) * [[1], [1], [1], [4], [8], [8]] + 3
     found = np.asarray(GENERATORS["waveform"].log_likelihood(X), float)
@@ -170,6 +174,7 @@ def test_the_other_ringnorm():
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.exhaustive(keep=1)
 def test_a_key_determines_what_is_drawn(name):
     draw = GENERATORS[name].draw
     X, y = draw(jax.random.key(1), 50)

@@ -117,6 +117,7 @@ def test_the_reject_option_costs_least(rng):
 
 
 @pytest.mark.once
+@pytest.mark.exhaustive
 def test_transformations(rng):
     counts = jnp.asarray(rng.integers(0, 6, size=(20, 3)))
     for n_classes in (2, 3):

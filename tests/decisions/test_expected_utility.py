@@ -19,6 +19,7 @@ def utility(size: int, kind: int) -> float:
 
 @pytest.mark.parametrize("kind", [50, 65, 80])
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
+@pytest.mark.exhaustive(keep=2)
 def test_no_set_is_better(kind, n_classes, rng):
     probs = rng.dirichlet(np.ones(n_classes), 60).astype(np.float32)
     found = np.asarray(expected_utility_set(probs, kind))

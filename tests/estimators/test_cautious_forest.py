@@ -49,6 +49,7 @@ def fitted(data):
     return CautiousForestClassifier(SMALL, s=20, mass="leaf_size").fit(data[0], data[2])
 
 
+@pytest.mark.exhaustive
 def test_every_face_of_the_answer(data, fitted):
     X_test, y_test = data[1], data[3]
     vote = ju.bind(fitted.forest_, ju.GeneralizedVote(20, "leaf_size"))(X_test)
@@ -70,6 +71,7 @@ def test_every_face_of_the_answer(data, fitted):
     assert fitted.score(X_test, y_test) > 0.9
 
 
+@pytest.mark.exhaustive
 def test_explanations(data, fitted):
     X_test = data[1]
     why = fitted.explain(X_test)
@@ -81,6 +83,7 @@ def test_explanations(data, fitted):
     np.testing.assert_array_equal(changed.explain(X_test).abstaining, why.abstaining)
 
 
+@pytest.mark.exhaustive
 def test_answers_of_its_own_sample(data, fitted):
     X, _, y, _ = data
     assert fitted.oob_set_.shape == fitted.oob_decision_function_.shape == (len(y), 2)
@@ -91,6 +94,7 @@ def test_answers_of_its_own_sample(data, fitted):
     assert not hasattr(again, "oob_set_")
 
 
+@pytest.mark.exhaustive
 def test_grown_out_forests_decide_too_much_in_their_own_bags(data):
     """Why out-of-bag counts are the default: pure leaves hardly ever abstain."""
     X, X_test, y, _ = data
@@ -105,6 +109,7 @@ def test_grown_out_forests_decide_too_much_in_their_own_bags(data):
     assert ju.metrics.determinacy(outside.predict_set(X_test)) < 1
 
 
+@pytest.mark.exhaustive
 def test_more_classes_text_labels_and_frames():
     X, y = load_iris(return_X_y=True, as_frame=True)
     names = np.array(["setosa", "versicolor", "virginica"])[y]
@@ -150,6 +155,7 @@ def test_searches_and_pickles(data):
         ({"estimator": DecisionTreeClassifier()}, "DecisionTreeClassifier has none"),
     ],
 )
+@pytest.mark.exhaustive(keep=1)
 def test_what_is_refused(settings, match, data):
     with refuses(ValueError, match):
         CautiousForestClassifier(**{"estimator": SMALL, **settings}).fit(data[0], data[2])

@@ -40,6 +40,7 @@ EXPECTED = {
     [CombinedForestClassifier(RandomForestClassifier(5))],
     expected_failed_checks=lambda _: EXPECTED,
 )
+@pytest.mark.exhaustive(keep=8)
 def test_scikit_learn(estimator, check):
     check(estimator)
 
@@ -49,6 +50,7 @@ def data():
     return train_test_split(*load_breast_cancer(return_X_y=True), random_state=0)
 
 
+@pytest.mark.exhaustive
 def test_the_mean_is_scikit_learns_forest(data):
     X, X_test, y, _ = data
     forest = clone(SMALL).fit(X.astype(np.float32), y)
@@ -85,6 +87,7 @@ def test_the_default_takes_any_number_of_classes():
 
 
 @pytest.mark.parametrize("counts", ["inbag", "train", "oob", "held_out"])
+@pytest.mark.exhaustive(keep=2)
 def test_counts(counts, data):
     X, X_test, y, y_test = data
     model = CombinedForestClassifier(SMALL, counts=counts, random_state=0).fit(X, y)
@@ -101,6 +104,7 @@ def test_counts(counts, data):
     assert hasattr(model, "oob_score_") == (counts == "oob")
 
 
+@pytest.mark.exhaustive
 def test_every_face_of_the_answer(data):
     X, X_test, y, _ = data
     model = CombinedForestClassifier(SMALL, "dempster", {"prior": "forest"}, counts="oob").fit(X, y)
@@ -114,6 +118,7 @@ def test_every_face_of_the_answer(data):
     assert uncertainty.total.shape == (len(X_test),)
 
 
+@pytest.mark.exhaustive
 def test_more_classes_text_labels_and_frames():
     X, y = load_iris(return_X_y=True, as_frame=True)
     names = np.array(["setosa", "versicolor", "virginica"])[y]
@@ -128,6 +133,7 @@ def test_more_classes_text_labels_and_frames():
         CombinedForestClassifier(SMALL, "dempster").fit(X, names)
 
 
+@pytest.mark.exhaustive
 def test_pipelines_searches_clones_and_pickles(data):
     X, X_test, y, y_test = data
     pipeline = make_pipeline(StandardScaler(), CombinedForestClassifier(SMALL))
@@ -151,6 +157,7 @@ def test_pipelines_searches_clones_and_pickles(data):
     ],
     ids=lambda e: type(e).__name__,
 )
+@pytest.mark.exhaustive
 def test_other_forests_and_missing_values(estimator, data):
     X, X_test, y, y_test = data
     X = np.where(np.random.default_rng(0).random(X.shape) < 0.05, np.nan, X)
@@ -186,6 +193,7 @@ def test_a_fitted_forest_knows_its_columns(data):
 
 
 @pytest.mark.parametrize("counts", ["train", "oob", "held_out"])
+@pytest.mark.exhaustive
 def test_class_weights_weigh_the_counts(counts):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(400, 3)), np.arange(400) % 5 == 0
@@ -195,6 +203,7 @@ def test_class_weights_weigh_the_counts(counts):
     assert 0.3 < model.predict_proba(X)[:, 1].mean() < 0.7, "a fifth of the instances, weighted to a half"
 
 
+@pytest.mark.exhaustive
 def test_contradicting_leaves_leave_the_prior(data):
     X, X_test, y, _ = data
     noisy = np.where(np.random.default_rng(0).random(len(y)) < 0.3, 1 - y, y)
@@ -205,6 +214,7 @@ def test_contradicting_leaves_leave_the_prior(data):
     np.testing.assert_array_equal(model.predict(X_test), model.classes_[np.argmax(model.predict_proba(X_test), axis=1)])
 
 
+@pytest.mark.exhaustive
 def test_instances_in_every_bag_are_left_out_and_told_of(data):
     X, _, y, _ = data
     model = CombinedForestClassifier(RandomForestClassifier(3, min_samples_leaf=5, random_state=0), counts="oob")
@@ -231,6 +241,7 @@ def test_rules_without_probabilities(data):
     assert ranked.score(X_test, y_test) > 0.9
 
 
+@pytest.mark.exhaustive
 def test_rules_with_a_setting_per_tree(data):
     X, X_test, y, y_test = data
     weights = np.arange(8.0)
@@ -260,6 +271,7 @@ def test_random_state_makes_it_repeatable(data):
     assert np.abs(one - other).max() > 0
 
 
+@pytest.mark.exhaustive
 def test_pure_leaves_are_warned_of_once(data):
     X, X_test, y, _ = data
     grown_out = RandomForestClassifier(5, random_state=0)
@@ -355,6 +367,7 @@ def test_learning_of_a_fitted_forest(data):
     np.testing.assert_allclose(model.predict_proba(X_test), wanted.predict_proba(X_test), atol=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_the_default_is_the_mixture_where_nothing_can_be_learned(data):
     X, _, y, _ = data
     for model, arguments in (
@@ -373,6 +386,7 @@ def test_the_default_is_the_mixture_where_nothing_can_be_learned(data):
         ({"combiner": None, "combiner_options": {"m": 1}}, "need a rule"),
     ],
 )
+@pytest.mark.exhaustive
 def test_bad_settings_of_learning(data, settings, match):
     with refuses(ValueError, match):
         CombinedForestClassifier(**{"estimator": BAGS, "combiner": "learned", **settings}).fit(data[0], data[2])

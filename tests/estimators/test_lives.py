@@ -48,6 +48,7 @@ def test_parameters_set_after_fit_change_no_answer(name, fitted):
     model.set_params(**own)
 
 
+@pytest.mark.exhaustive(keep=1)
 def test_files_keep_what_was_fitted(name, fitted, tmp_path):
     model, expected = pickle.loads(pickle.dumps(fitted))
     changed = {key: value for key, value in OTHERS[name].items() if value not in (0, {"no": 1}) or key == "s"}
@@ -68,6 +69,7 @@ def test_no_rows_are_an_answer_without_rows(fitted):
             assert own.shape == ((0, *other.shape[1:]) if other.ndim else ()), read_out
 
 
+@pytest.mark.exhaustive(keep=1)
 def test_no_rows_of_a_frame(name):
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     model = MODELS[name]().fit(frame, Y)
@@ -85,6 +87,7 @@ def test_too_little_to_fit_on(name, n, message):
         MODELS[name]().fit(X[:n], Y[:n])
 
 
+@pytest.mark.exhaustive(keep=1)
 def test_one_class_and_one_column(name):
     with pytest.raises(ValueError, match="1 class"):
         MODELS[name]().fit(X, np.zeros(len(X)))
@@ -92,6 +95,7 @@ def test_one_class_and_one_column(name):
     np.testing.assert_allclose(probability.sum(axis=1), 1, rtol=1e-5)
 
 
+@pytest.mark.exhaustive(keep=1)
 def test_copies(fitted):
     model, expected = fitted
     assert_same(answers(pickle.loads(pickle.dumps(model)), ROWS), expected)
@@ -137,6 +141,7 @@ def files(tmp_path_factory) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("place", ["params", "chosen"])
 @pytest.mark.parametrize(("kind", "part"), TAMPERED)
+@pytest.mark.exhaustive(keep=2)
 def test_files_with_parameters_that_are_none(kind, part, place, files, tmp_path):
     header, arrays = split(files[kind])
     document = json.loads(header["__metadata__"]["jaxunc"])
@@ -165,6 +170,7 @@ def test_files_with_parameters_that_are_none(kind, part, place, files, tmp_path)
         (CombinedForestClassifier(random_state=True), ValueError, "random_state=True"),
     ],
 )
+@pytest.mark.exhaustive(keep=2)
 def test_refusals(model, error, message):
     with refuses(error, message):
         model.fit(X, Y)

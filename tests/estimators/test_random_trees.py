@@ -41,6 +41,7 @@ def shop():
     return frame, np.where(word == "a", "yes", "no")
 
 
+@pytest.mark.exhaustive
 def test_words_and_categories_are_nominal(shop):
     frame, y = shop
     model = RandomDecisionTreesClassifier(20, min_samples_leaf=2, random_state=0).fit(frame, y)
@@ -57,6 +58,7 @@ def test_words_and_categories_are_nominal(shop):
 
 
 @pytest.mark.parametrize("nominal", [["grade", "word"], [1, 2], np.array([False, True, True, False])], ids=type)
+@pytest.mark.exhaustive
 def test_nominal_columns_by_name_position_or_flag(shop, nominal):
     frame, y = shop
     model = RandomDecisionTreesClassifier(5, nominal=nominal, random_state=0).fit(frame, y)
@@ -67,6 +69,7 @@ def test_nominal_columns_by_name_position_or_flag(shop, nominal):
 
 
 @pytest.mark.parametrize("dtype", ["bool", "boolean", "Int64", "Float64", "float32"])
+@pytest.mark.exhaustive(keep=1)
 def test_numbers_beside_words(dtype):
     """No array holds both, so none is made."""
     half = np.arange(40) % 2
@@ -103,6 +106,7 @@ def test_frames_that_are_refused(X, y, error, said):
         RandomDecisionTreesClassifier(2).fit(X, y)
 
 
+@pytest.mark.exhaustive
 def test_missing_numbers(shop):
     frame, y = shop
     gaps = frame.assign(number=frame["number"].where(np.arange(120) % 5 > 0))
@@ -132,6 +136,7 @@ def test_refused(shop, options, said):
         RandomDecisionTreesClassifier(**{"n_estimators": 2, **options}).fit(*shop)
 
 
+@pytest.mark.exhaustive
 def test_words_that_are_not_nominal_are_no_numbers(shop):
     frame, y = shop
     with refuses(TypeError, r"X's columns \['grade', 'word'\] \(2 in all\) hold no numbers"):

@@ -17,6 +17,7 @@ X, Y = load_iris(return_X_y=True)
 
 
 @parametrize_with_checks([TransductiveTreeClassifier()])
+@pytest.mark.exhaustive(keep=8)
 def test_scikit_learn(estimator, check):
     check(estimator)
 
@@ -49,6 +50,7 @@ def test_refusals(settings, message):
 
 
 @pytest.mark.parametrize("name", ["mean", "laplace", "pooling", "evidence", "plausibility-p"])
+@pytest.mark.exhaustive(keep=1)
 def test_rules_by_name(name):
     two = Y[:100]
     model = TransductiveTreeClassifier(combiner=name).fit(X[:100:2], two[::2])
@@ -72,6 +74,7 @@ def test_rules_without_an_answer_are_refused_by_fit(combiner, error, message):
         TransductiveTreeClassifier(combiner=combiner).fit(X, Y)
 
 
+@pytest.mark.exhaustive
 def test_what_is_kept_of_earlier_calls_changes_no_answer():
     rounded = np.round(X, 1)
     rounded[::7, 2] = np.nan

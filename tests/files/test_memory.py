@@ -45,6 +45,7 @@ def test_parquet_is_not_kept(group, table, tmp_path, monkeypatch):
 
 @pytest.mark.skipif(not MAPPINGS.exists(), reason="the system does not say which pages of a file are in memory")
 @pytest.mark.parametrize("batch", [ROWS, ROWS // 20])
+@pytest.mark.exhaustive
 def test_pages_of_an_arrow_file_are_let_go(batch, table, tmp_path, monkeypatch):
     file = tmp_path / "x.arrow"
     pa.feather.write_feather(table, file, compression="uncompressed", chunksize=batch)

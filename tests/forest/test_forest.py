@@ -94,6 +94,7 @@ def test_snap_to_integers():
     np.testing.assert_array_equal(snap_to_integers(counts, sizes), [[2, 3], [0.5, 1.25], [1e6, 3]])
 
 
+@pytest.mark.exhaustive
 def test_valid_forests(forest):
     for one in (forest, padded(forest, 2 * forest.n_nodes), forest_of_leaves(np.ones((5, 2, 3)))[0]):
         assert ju.check_forest(one) is one
@@ -159,6 +160,7 @@ def with_forks():
     return ju.grow_random_trees(jax.random.key(0), X, rng.integers(0, 2, 60), n_trees=3, nominal=np.ones(3, bool))
 
 
+@pytest.mark.exhaustive
 def test_forks_are_checked(with_forks):
     """Scrambled ones would send instances on without end, or to where they do not belong."""
     assert ju.check_forest(with_forks) is with_forks

@@ -28,6 +28,7 @@ def forest():
     return ju.grow_random_trees(jax.random.key(5), X, y, n_trees=7, nominal=nominal)
 
 
+@pytest.mark.exhaustive
 def test_the_trees_of_a_key(forest):
     """What people publish with a key must stay what it was."""
     trees = forest.trees

@@ -141,6 +141,7 @@ def test_any_sample(X, y, seed, min_samples_leaf, max_depth):
 
 
 @pytest.mark.parametrize("min_samples_leaf", [1, 2])
+@pytest.mark.exhaustive
 def test_first_test(min_samples_leaf):
     """Features, thresholds and operators: of the root, since every node is drawn for alike."""
     forest = ju.grow_random_trees(
@@ -176,6 +177,7 @@ def test_trees_do_not_depend_on_blocks_and_chunks(monkeypatch, min_samples_leaf)
     np.testing.assert_array_equal(few.trees.threshold[:, :width], whole.trees.threshold[:5, :width])
 
 
+@pytest.mark.exhaustive
 def test_counts_are_those_of_the_sample():
     X, y, nominal = mixed(60)
     weight = np.arange(60) % 4
@@ -219,6 +221,7 @@ def test_missing_numbers_go_where_their_node_sends_them():
     ],
     ids=["constant", "constant nominal", "few instances", "large leaves", "no depth"],
 )
+@pytest.mark.exhaustive(keep=1)
 def test_single_leaves(X, change):
     y = np.arange(9) % 2
     forest = ju.grow_random_trees(jax.random.key(7), X, y, n_trees=3, **change)
@@ -227,6 +230,7 @@ def test_single_leaves(X, change):
     np.testing.assert_array_equal(ju.leaf_counts(forest, X), np.broadcast_to([5, 4], (9, 3, 2)))
 
 
+@pytest.mark.exhaustive
 def test_labels_are_not_looked_at():
     """Other labels, the same tests: pure nodes are split like any other."""
     X, y, nominal = mixed(60)
@@ -257,6 +261,7 @@ def test_thresholds_of_subnormals_and_signed_zeros():
     np.testing.assert_array_equal(ju.recount(forest, X, [0, 1, 1, 0]).counts, forest.counts)
 
 
+@pytest.mark.exhaustive
 def test_data_frames_are_named():
     frame = pandas.DataFrame({"a": [1.0, 2, 3, 4], "b": [0, 1, 0, 1]})
     forest = ju.grow_random_trees(
@@ -273,6 +278,7 @@ def same_trees(a: ju.Forest, b: ju.Forest) -> None:
         np.testing.assert_array_equal(mine, other)
 
 
+@pytest.mark.exhaustive
 def test_words_grow_the_trees_of_their_codes():
     """However the nominal columns are named; missing words are a level of their own."""
     X, y, nominal = mixed(60)
@@ -373,6 +379,7 @@ def test_many_values_are_counted_in_few_trees_at_a_time(monkeypatch):
 
 
 @pytest.mark.parametrize("max_depth", [0, 1])
+@pytest.mark.exhaustive
 def test_fractions_do_not_drift(max_depth):
     X = np.arange(2**18, dtype=np.float32)[:, None]
     forest = ju.grow_random_trees(

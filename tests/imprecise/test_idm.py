@@ -146,6 +146,7 @@ def test_what_is_no_strength(s):
 
 
 @pytest.mark.once
+@pytest.mark.exhaustive
 def test_fractions_are_warned_of():
     frequencies = np.array([[0.25, 0.75], [0.0, 0.0], [1.0, 0.0]])
     for function in (idm_interval, dominance):

@@ -47,6 +47,7 @@ MODELS = {
 
 
 @pytest.mark.parametrize(("name", "n_classes"), [(name, 2 + 2 * (i % 2)) for i, name in enumerate(MODELS)])
+@pytest.mark.exhaustive(keep=2)
 def test_probabilities_agree(name, n_classes):
     X, y = toy_data(n_classes)
     model = MODELS[name].fit(X, y)
@@ -61,6 +62,7 @@ def test_probabilities_agree(name, n_classes):
 
 
 @pytest.mark.parametrize("labels", [["yes", "no"], [True, False], [-1, 1], [10.0, 2.0], ["b", "a", "c"]])
+@pytest.mark.exhaustive(keep=1)
 def test_labels(labels):
     X, y = toy_data(len(labels))
     model = RandomForestClassifier(5, random_state=0).fit(X, np.array(labels)[y])
@@ -71,6 +73,7 @@ def test_labels(labels):
     assert np.mean(chosen == model.predict(X)) > 0.97, "but for ties"
 
 
+@pytest.mark.exhaustive
 def test_bagged_trees_that_missed_a_class():
     """A tree that never saw a class counts it zero times; the others keep their places.
 
@@ -86,6 +89,7 @@ def test_bagged_trees_that_missed_a_class():
     np.testing.assert_array_equal(np.asarray(forest.counts)[2, 0], [0, 0, np.sum(y == 2)])
 
 
+@pytest.mark.exhaustive
 def test_class_weights_make_counts_fractional():
     X, y = toy_data(2)
     y = (y + (X[:, 3] > 0.5) > 1).astype(int)
@@ -228,6 +232,7 @@ def test_unknown_node_fields(change):
 
 
 @pytest.mark.parametrize("prior", [[0.5, 0.6], [0.2, 0.3, 0.5], [1.5, -0.5]])
+@pytest.mark.exhaustive
 def test_priors_that_are_refused(prior):
     X, y = toy_data(2)
     with pytest.raises(ValueError, match="prior"):

@@ -102,6 +102,7 @@ def test_learning_lowers_the_loss(name, rows):
 
 
 @pytest.mark.once
+@pytest.mark.exhaustive
 def test_a_round_trip(rows, model):
     fitted = fit_combiner(ju.LearnedPool(PRIOR), rows)
     again = pickle.loads(pickle.dumps(fitted.combiner))
@@ -154,6 +155,7 @@ def test_frozen_fields_stay(rows):
 
 
 @pytest.mark.once
+@pytest.mark.exhaustive
 def test_validation_stops_early(rows):
     rule = ju.Calibrated(ju.Weighted(ju.Mean(), np.ones(60)), scale=np.ones(2), bias=np.zeros(2))
     fitted = fit_combiner(rule, rows, validation=0.3, patience=3)
@@ -163,6 +165,7 @@ def test_validation_stops_early(rows):
 
 
 @pytest.mark.once
+@pytest.mark.exhaustive
 def test_other_optimisers(rows):
     wanted = fit_combiner(ju.LearnedPool(PRIOR), rows).loss
     fitted = fit_combiner(ju.LearnedPool(PRIOR), rows, optimizer=optax.adam(0.1), n_steps=200)
@@ -199,6 +202,7 @@ def test_rows_that_weigh_nothing_are_in_no_part(rows, monkeypatch):
 
 
 @pytest.mark.once
+@pytest.mark.exhaustive
 def test_progress_is_told(rows, monkeypatch, capsys):
     monkeypatch.setattr(_parts, "ROWS", 64)
     told = []
@@ -271,6 +275,7 @@ def test_numbers_per_tree_route_the_rows(rows):
 
 
 @pytest.mark.once
+@pytest.mark.exhaustive
 def test_leaf_counts_learn(rows, wide):
     fitted = fit_leaf_counts(ju.Mean(), rows, n_steps=8)
     assert fitted.loss <= fitted.start_loss
@@ -280,6 +285,7 @@ def test_leaf_counts_learn(rows, wide):
 
 
 @pytest.mark.once
+@pytest.mark.exhaustive
 def test_standard_errors_are_those_of_a_logistic_regression(rows):
     """Scale and bias of a calibrated mean are the coefficients of a logistic regression on the log odds."""
     rule = ju.Calibrated(ju.Mean(), scale=1.0, bias=np.zeros(2), clip=1e-4)
@@ -349,6 +355,7 @@ def test_no_more_steps_than_were_asked_for(rows):
 
 
 @pytest.mark.once
+@pytest.mark.exhaustive
 def test_settings_of_pythons_partials_are_learned(rows):
     rule = ju.Mean(functools.partial(ju.scorers.m_estimate, m=2, prior=0.5))
     assert [p.name.rpartition(".")[2] for p in parameters_of(rule) if p is not None] == ["m", "prior"]

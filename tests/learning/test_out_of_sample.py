@@ -39,6 +39,7 @@ def tallied(vectors) -> dict[tuple, int]:
 
 
 @pytest.mark.parametrize("counts", ["inbag", "both"])
+@pytest.mark.exhaustive(keep=1)
 def test_rows_see_their_out_of_bag_trees_without_their_label(fitted, counts):
     X, y, model = fitted
     forest, mask = ju.from_sklearn(model), ju.oob_mask(model, len(y))
@@ -79,6 +80,7 @@ def test_random_trees_leave_the_label_out(fitted):
     np.testing.assert_allclose(answer.probability, wanted.probability, atol=1e-5)
 
 
+@pytest.mark.exhaustive
 def test_calibration_rows_are_those_of_the_bound_forest(fitted):
     X, y, model = fitted
     others = toy_data(len(model.classes_))
@@ -90,6 +92,7 @@ def test_calibration_rows_are_those_of_the_bound_forest(fitted):
 
 
 @pytest.mark.parametrize("model", [ExtraTreesClassifier(12, random_state=0), RandomForestClassifier(12)])
+@pytest.mark.exhaustive(keep=1)
 def test_cross_fitted_rows(fitted, model):
     X, y, _ = fitted
     rows = out_of_sample_rows(model.fit(X, y), X, y, n_folds=3)
@@ -121,6 +124,7 @@ def test_rows_are_drawn_where_there_are_many(fitted):
     np.testing.assert_array_equal(rows.y, again.y)
 
 
+@pytest.mark.exhaustive
 def test_data_frames_are_taken(fitted):
     X, y, _ = fitted
     frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
@@ -129,6 +133,7 @@ def test_data_frames_are_taken(fitted):
     assert out_of_sample_rows(model, frame, labels).class_labels == tuple(sorted(set(labels)))
 
 
+@pytest.mark.exhaustive
 def test_what_would_leak_is_refused(fitted):
     X, y, model = fitted
     with refuses(ValueError, "the sample that the forest was grown on"):
@@ -156,6 +161,7 @@ def _doubtful(n: int, decimals: int):
 
 
 @pytest.mark.parametrize("decimals", [7, 1])
+@pytest.mark.exhaustive
 def test_known_rows_are_seen_in_any_order(decimals):
     """Shuffled, a half, a few, and mixed with new rows; of values that repeat only those that a model's bags tell."""
     X, y = _doubtful(480, decimals)
@@ -173,6 +179,7 @@ def test_known_rows_are_seen_in_any_order(decimals):
             assert out_of_sample_rows(grown, X[rows], y[rows], source="held_out").n == len(rows)
 
 
+@pytest.mark.exhaustive
 def test_a_part_of_what_whole_trees_were_grown_on_is_seen():
     X, y = _doubtful(900, 7)
     forest = ju.from_sklearn(ExtraTreesClassifier(10, random_state=0).fit(X[:600], y[:600]))
@@ -204,6 +211,7 @@ def _easy(name: str, n: int = 300):
 
 
 @pytest.mark.parametrize("name", ["apart", "weak tests", "one feature", "line", "bits", "cents", "levels"])
+@pytest.mark.exhaustive(keep=1)
 def test_new_rows_are_not_taken_for_known_ones(name):
     X, y = _easy(name)
     for model in (RandomForestClassifier(50, random_state=0), ExtraTreesClassifier(20, random_state=0)):
@@ -211,6 +219,7 @@ def test_new_rows_are_not_taken_for_known_ones(name):
         assert out_of_sample_rows(model, X[150:], y[150:], source="held_out").n == 150
 
 
+@pytest.mark.exhaustive
 def test_bad_input(fitted):
     X, y, model = fitted
     whole = ExtraTreesClassifier(5, random_state=0).fit(X, y)

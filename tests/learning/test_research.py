@@ -23,6 +23,7 @@ def pool(numbers) -> ju.LearnedPool:
     return ju.LearnedPool(jnp.array([0.5, 0.5]), size_power=numbers[0], strength=jnp.exp(numbers[1]))
 
 
+@pytest.mark.exhaustive
 def test_many_rules_at_once(forest):
     X, _, trees = forest
     numbers = jnp.array([[0.0, 0.0], [1.0, -1.0], [0.3, 1.0]])
@@ -34,6 +35,7 @@ def test_many_rules_at_once(forest):
     np.testing.assert_allclose(mixture.sum(axis=1), 1, rtol=1e-5)
 
 
+@pytest.mark.exhaustive
 def test_slopes_and_curvature_through_routing(forest):
     X, y, trees = forest
 
@@ -48,6 +50,7 @@ def test_slopes_and_curvature_through_routing(forest):
     assert np.all(np.isfinite(jax.jit(jax.jacrev(jax.grad(loss)))(at)))
 
 
+@pytest.mark.exhaustive
 def test_priors_by_vmap(forest):
     X, _, trees = forest
     priors = jnp.array([[0.5, 0.5], [0.1, 0.9]])
@@ -64,6 +67,7 @@ def test_a_bound_forest_is_exported(forest):
     np.testing.assert_allclose(again.call(jnp.asarray(X)), bound.probability(X), atol=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_a_loop_of_ones_own(forest):
     X, y, trees = forest
     labels, data = jnp.asarray(y), jnp.asarray(X)

@@ -16,6 +16,7 @@ MASSES = {"equal": (0.0, 0.0), "leaf_size": (1.0, 0.0), "certainty": (0.0, 3.0)}
 
 @pytest.mark.parametrize("mass", MASSES)
 @pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.exhaustive(keep=1)
 def test_it_contains_the_cautious_forest(mass, n_classes, rng):
     counts = jnp.asarray(rng.integers(0, 9, (30, 11, n_classes)))
     power, half = MASSES[mass]
@@ -40,6 +41,7 @@ def test_slopes_are_finite():
 
 @pytest.mark.once
 @pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.exhaustive
 def test_it_learns_from_utility(n_classes):
     X, y = toy_data(n_classes)
     half = len(y) // 2

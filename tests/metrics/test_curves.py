@@ -22,6 +22,7 @@ certainties = hnp.arrays(np.float32, N, elements=st.sampled_from([-np.inf, -1.5,
 
 
 @pytest.mark.parametrize(("strategy", "n_bins"), [("uniform", 8), ("quantile", 5)])
+@pytest.mark.exhaustive
 def test_reliability_of_the_definition(strategy, n_bins, rng):
     probs = np.diff(np.sort(rng.integers(0, 17, size=(36, 2))), axis=1, prepend=0, append=16) / 16
     y = rng.integers(0, 3, size=36)
@@ -61,6 +62,7 @@ def test_reliability_in_a_trace(x64):
 
 
 @given(certainties, hnp.arrays(bool, N))
+@pytest.mark.exhaustive
 def test_curves_of_any_certainties(certainty, correct):
     for n_points in (None, 5, 30):
         risk = reference.risk_coverage(certainty, correct, n_points or N)
@@ -164,6 +166,7 @@ def test_map_of_one_instance():
     np.testing.assert_array_equal(drawn.errors, drawn.size)
 
 
+@pytest.mark.exhaustive
 def test_transformations(x64):
     certainty, correct = np.arange(2 * N).reshape(2, N) % 5 / 4, np.arange(2 * N).reshape(2, N) % 3 > 0
     functions = (
@@ -264,6 +267,7 @@ def test_refusals_of_the_map():
             metrics.uncertainty_map(values, values, correct, upper=upper)
 
 
+@pytest.mark.exhaustive
 def test_refusals_of_the_reliability_curve():
     probs, y = np.full((4, 2), 0.5), np.array([0, 1, 0, 1])
     with refuses(ValueError, "strategy='equal' is unknown"):

@@ -69,6 +69,7 @@ def test_the_narrower_column_decides():
     np.testing.assert_array_equal(metrics.interval_brier(sure, y), [0, 0])
 
 
+@pytest.mark.exhaustive
 def test_reference_values_of_leaves(tolerance):
     for entry in golden("interval_metrics")["per_leaf"]:
         rows = np.array(entry["leaves_pos_neg_lower20_upper20"])
@@ -91,6 +92,7 @@ ends = hnp.arrays(np.float64, (2, N), elements=st.integers(0, 8).map(lambda k: k
 
 @settings(max_examples=20)
 @given(ends, hnp.arrays(np.int64, N, elements=st.integers(0, 1)), hnp.arrays(np.float64, N, elements=st.floats(0, 1)))
+@pytest.mark.exhaustive
 def test_no_choice_is_beyond_the_bounds(ends, y, where):
     interval = Interval(ends.min(axis=0), ends.max(axis=0))
     y[:2] = 0, 1
@@ -144,6 +146,7 @@ def test_leaves_that_32_bits_do_not_tell_apart(name):
 
 @pytest.mark.once
 @pytest.mark.parametrize("name", METRICS)
+@pytest.mark.exhaustive
 def test_transformations(name):
     metric = METRICS[name]
     rng = np.random.default_rng(1)
@@ -173,6 +176,7 @@ def test_transformations(name):
 
 
 @pytest.mark.once
+@pytest.mark.exhaustive
 def test_gradients_at_probability_zero():
     interval, y, leaf = Interval(jnp.zeros(2), jnp.ones(2)), np.array([0, 1]), np.array([1, 1])
     for options in ({"clip": 1e-7}, {"leaf": leaf}):

@@ -48,6 +48,7 @@ def predictions(n_classes: int, n: int = N, seed: int = 0) -> tuple[np.ndarray, 
 
 
 @pytest.mark.parametrize("number", range(5))
+@pytest.mark.exhaustive(keep=2)
 def test_reference_values(number, tolerance):
     entry = golden("metrics")["classification"][number]
     ratios, y = np.array(entry["probabilities_num_den"], float), np.array(entry["y"])
@@ -92,6 +93,7 @@ def test_agreement_with_scikit_learn(n_classes, tolerance):
 
 @pytest.mark.parametrize("norm", ["l1", "l2", "max"])
 @pytest.mark.parametrize(("strategy", "n_bins"), [("uniform", 8), ("quantile", 8), ("quantile", 1)])
+@pytest.mark.exhaustive(keep=2)
 def test_calibration_error_of_the_definition(norm, strategy, n_bins):
     # With eight bins, confidences that are multiples of 1/16 lie on the edges.
     probs, y = predictions(3)
@@ -197,6 +199,7 @@ def test_order_of_instances_does_not_matter(name, rng):
 
 @pytest.mark.once
 @pytest.mark.parametrize("name", OF_PROBABILITIES)
+@pytest.mark.exhaustive(keep=1)
 def test_transformations(name, x64):
     metric = OF_PROBABILITIES[name]
     probs, y = (np.stack(a) for a in zip(*(predictions(3, seed=s) for s in (0, 1, 2, 0, 0, 0)), strict=True))

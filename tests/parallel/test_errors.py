@@ -76,6 +76,7 @@ def test_empty_leaves_that_are_followed():
     np.testing.assert_array_equal(ju.shard(one, mesh_of_one())(X), one(X))
 
 
+@pytest.mark.exhaustive
 def test_data_as_a_bound_forest_refuses_them(bound):
     sharded, X = ju.shard(bound, mesh_of_one()), toy_data(2)[0][:5]
     with refuses(ValueError, "X has 5 features"):

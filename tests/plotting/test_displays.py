@@ -28,6 +28,7 @@ def many():
     return probs, right, rng.random((2, len(confidence)), dtype=np.float32) / 2
 
 
+@pytest.mark.exhaustive
 def test_reliability(ax, many):
     probs, right, _ = many
     display = plotting.ReliabilityDisplay.from_predictions(probs, right.astype(int), name="honest", ax=ax, color="k")
@@ -42,6 +43,7 @@ def test_reliability(ax, many):
     assert len(empty.line_.get_xdata()) == 0
 
 
+@pytest.mark.exhaustive
 def test_rejection_and_risk(ax, many):
     probs, right, _ = many
     certainty = probs[:, 1]

@@ -50,6 +50,7 @@ def test_measures_and_curves(fold):
             assert curve[9] == pytest.approx(right[half].mean(), abs=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_the_map_of_uncertainties_counts_everyone(fold):
     forest, X, y, outcome = fold
     wrong = np.asarray(ju.bind(forest, ju.Mean())(X)).argmax(1) != y
@@ -99,6 +100,7 @@ def test_sets(leaves):
         assert outcome.set_sizes[s] == [int(np.sum(sizes == size)) for size in range(1, n_classes + 1)]
 
 
+@pytest.mark.exhaustive
 def test_intervals(leaves):
     counts, y, outcome = leaves
     n_classes = counts.shape[2]

@@ -40,6 +40,7 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.exhaustive
 def test_the_page_carries_all_it_needs(folder):
     text = (folder / "report.html").read_text(encoding="utf-8")
     assert len(text.encode()) < 3e6

@@ -48,6 +48,7 @@ def test_interrupted_and_resumed_it_writes_the_same_bytes(table, tmp_path):
     assert again.finish() == whole.finish()
 
 
+@pytest.mark.exhaustive
 def test_a_real_study_goes_on_where_it_stopped(table, tmp_path):
     settings = report.Settings(("random-forest",), ("probability",), (9,), n_trees=1, n_repeats=1, n_folds=3)
     whole = report.run(table, settings, tmp_path / "whole", quiet=True)

@@ -36,6 +36,7 @@ def leaf_table(rule, forest):
     "rule", [ju.Mean(), ju.Pooling(), ju.EvidenceAccumulation(0.375)], ids=lambda r: type(r).__name__
 )
 @pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.exhaustive(keep=1)
 def test_a_fold_needs_twenty_megabytes_at_most(rule, missing, large):
     forest, X = large
 
@@ -70,6 +71,7 @@ def test_the_gradient_stores_no_index_for_each_visit(large):
     assert memory.temp_size_in_bytes < INSTANCES * TREES * 4 / 2
 
 
+@pytest.mark.exhaustive
 def test_several_rules_together_stay_small(large):
     forest, X = large
     rules = ju.Together(mean=ju.Mean(), vote=ju.Vote(), pooling=ju.Pooling(), evidence=ju.EvidenceAccumulation(0.375))
@@ -81,6 +83,7 @@ def test_several_rules_together_stay_small(large):
     assert memory.temp_size_in_bytes <= 20e6
 
 
+@pytest.mark.exhaustive
 def test_ten_forests_of_a_cross_validation_compile_once():
     """Every fold has its own number of nodes and of instances; the chunk program is one."""
     X, y = load_breast_cancer(return_X_y=True)
@@ -102,6 +105,7 @@ def test_ten_forests_of_a_cross_validation_compile_once():
     assert set(rest) <= {"jit(stage)"}
 
 
+@pytest.mark.exhaustive
 def test_batches_of_any_size_share_few_programs():
     X = toy_data(2)[0]
     bound = ju.bind(toy_forest(2, 7), ju.Mean(), threads=2)
@@ -116,6 +120,7 @@ def test_batches_of_any_size_share_few_programs():
     assert not any("merge_chunk" in name for name in again)
 
 
+@pytest.mark.exhaustive
 def test_settings_do_not_recompile():
     """Hyperparameters are arrays: a sweep compiles nothing new."""
     X, forest = toy_data(2)[0], toy_forest(2)
@@ -127,6 +132,7 @@ def test_settings_do_not_recompile():
     assert names == []
 
 
+@pytest.mark.exhaustive
 def test_calls_on_counts_do_not_recompile(rng):
     counts = jnp.asarray(rng.integers(0, 9, size=(17, 5, 2)), jnp.int32)
     rules = [ju.Mean(), ju.Vote(), ju.Pooling(), ju.EvidenceAccumulation(0.375), ju.DempsterRule()]
@@ -138,6 +144,7 @@ def test_calls_on_counts_do_not_recompile(rng):
     assert not any("combine" in name for name in names)
 
 
+@pytest.mark.exhaustive
 def test_shapes_are_enough_to_lower(large):
     """Binding inside a program needs no values: the forest may be a tracer."""
     forest, _ = large

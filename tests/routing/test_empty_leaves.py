@@ -19,6 +19,7 @@ pytestmark = pytest.mark.once
 
 
 @pytest.mark.parametrize("mode", a_few_of(ju.forest.MODES, ["sum"]))
+@pytest.mark.exhaustive
 def test_empty_leaves(mode):
     """Every mode, against a walk by the definition; values that were not seen among them."""
     X, y, nominal = mixed(60)
@@ -79,6 +80,7 @@ def test_leaves_are_followed_in_parts(mode, monkeypatch):
     assert max(len(call.args[-1]) for call in walks.call_args_list) <= max(5, members)
 
 
+@pytest.mark.exhaustive
 def test_sums_are_differentiable_and_do_not_overflow():
     X, y, nominal = mixed(60)
     forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=7, nominal=nominal, max_depth=2)
@@ -92,6 +94,7 @@ def test_sums_are_differentiable_and_do_not_overflow():
     assert float(jnp.sum(slope * own)) == 2 * np.sum(np.square(counts))
 
 
+@pytest.mark.exhaustive
 def test_modes_of_empty_leaves_and_counting_commute():
     """Instances in empty leaves count in the parent, whenever that is chosen."""
     X, y, nominal = mixed(60)
@@ -146,6 +149,7 @@ def test_modes_and_smoothing_commute(prior):
         )
 
 
+@pytest.mark.exhaustive
 def test_a_large_leaf_table_is_not_made_for_nominal_features_either(monkeypatch):
     X, y, nominal = mixed(60)
     grown = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=3, nominal=nominal)
@@ -166,6 +170,7 @@ def below(forest, counts, tree: int, node: int) -> np.ndarray:
     return counts[tree, node] if child == node else sum(below(forest, counts, tree, c) for c in (child, child + 1))
 
 
+@pytest.mark.exhaustive
 def test_leave_one_out_with_empty_leaves():
     """An instance that was counted in an empty leaf is not taken out of the leaves of its siblings."""
     X, y, nominal = mixed(60)

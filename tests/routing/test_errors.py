@@ -188,6 +188,7 @@ def test_frames_for_the_leaves(function, named_forest):
         function(named_forest, scipy.sparse.csr_matrix(X))
 
 
+@pytest.mark.exhaustive
 def test_masks_may_be_lists(bound):
     mask = np.arange(120).reshape(10, 12) % 3 > 0
     y = np.arange(10) % 2

@@ -162,6 +162,7 @@ def fitted(case, X, y, rng):
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.exhaustive(keep=3)
 def test_leaves(name, rng):
     case = CASES[name]
     X = case.data(rng, 700, case.n_features)
@@ -214,6 +215,7 @@ def wide():
     return model, queries
 
 
+@pytest.mark.exhaustive
 def test_many_columns(wide):
     model, X = wide
     visits, wrong = wrong_leaves(model, ju.from_sklearn(model), X)
@@ -274,6 +276,7 @@ def test_stumps_and_roots_in_one_forest(rng):
     assert wrong_leaves(model, forest, queries) == (3 * 4999, 0)
 
 
+@pytest.mark.exhaustive
 def test_streams_reach_the_same_leaves(rng):
     """What `bind` and `fold` look up is what `leaf_index` says, missing values or not, for odd numbers of instances."""
     X = with_missing(rng, 700, 8)
@@ -314,6 +317,7 @@ def test_leaf_index_under_jit_and_vmap(rng):
     np.testing.assert_array_equal(mapped.reshape(500, 10), index)
 
 
+@pytest.mark.exhaustive
 def test_numpy_data_are_taken_as_they_are(rng):
     X = normal(rng, 300, 8)
     forest = ju.from_sklearn(RandomForestClassifier(5, random_state=0).fit(X, X[:, 0] > 0))

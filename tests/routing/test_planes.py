@@ -15,6 +15,7 @@ KINDS = {
 """Types by merge; the wide ones in the float64 run alone."""
 
 
+@pytest.mark.exhaustive
 def test_planes_of_every_type(rng, x64):
     """Three of each type, some in pairs and some alone: each merged as if there were no other."""
     forest, X = toy_forest(3), toy_data(3)[0]
@@ -40,6 +41,7 @@ def test_planes_of_every_type(rng, x64):
 @pytest.mark.parametrize(
     ("rule", "largest"), [(ju.OneVsRest(ju.Pooling()), 9), (ju.Pooling(), 5 * 10**9)], ids=["one against rest", "large"]
 )
+@pytest.mark.exhaustive
 def test_counts_of_either_width(rule, largest, rng, tolerance):
     """Sums over classes are wide integers where JAX has any, and so are counts beyond 32 bits."""
     forest, X = toy_forest(3), toy_data(3)[0]

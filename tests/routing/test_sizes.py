@@ -54,6 +54,7 @@ def nominal() -> ju.Forest:
 
 @pytest.mark.parametrize("form", ["blocks", "levels"])
 @pytest.mark.parametrize("by_rows", [False, True])
+@pytest.mark.exhaustive(keep=1)
 def test_bound_forests(forest, form, by_rows):
     rule = CautiousReport(1.0)
     bound = BoundForest(ByRows.of(forest, rule, form), rule, 2) if by_rows else ju.bind(forest, rule, form=form)
@@ -66,6 +67,7 @@ def test_bound_forests(forest, form, by_rows):
     assert later_programs(ask) == []
 
 
+@pytest.mark.exhaustive
 def test_read_outs_and_collected_planes(forest):
     mean, median = ju.bind(forest, ju.Mean()), ju.bind(forest, ju.combiners.Median())
 
@@ -77,6 +79,7 @@ def test_read_outs_and_collected_planes(forest):
 
 
 @pytest.mark.parametrize("mode", ["sum", "average", "parent"])
+@pytest.mark.exhaustive
 def test_empty_leaves(nominal, mode):
     forest, words = nominal.with_empty_leaves(mode), np.floor(2.5 * np.abs(X))
     bound = ju.bind(forest, ju.Mean())
@@ -91,6 +94,7 @@ def test_empty_leaves(nominal, mode):
     assert later_programs(ask, OTHERS[:20]) == []
 
 
+@pytest.mark.exhaustive
 def test_leaves_and_counts(forest):
     def ask(n):
         for form in ("blocks", "levels"):
@@ -113,6 +117,7 @@ def test_leaves_are_those_of_one_program(forest):
         np.testing.assert_array_equal(leaves, whole[:n])
 
 
+@pytest.mark.exhaustive
 def test_votes(forest):
     votes = [ju.stopping.bind_vote(forest, form=form) for form in ("blocks", "levels")]
     votes.append(ju.stopping.bind_vote(forest, criterion="certain"))
@@ -122,6 +127,7 @@ def test_votes(forest):
     assert later_programs(lambda n: [vote(X[:n]) for vote in votes]) == []
 
 
+@pytest.mark.exhaustive
 def test_sharded_forests(forest):
     mesh = jax.make_mesh((1, 1), ("data", "tree"))
     sharded = [ju.shard(ju.bind(forest, ju.Mean(), form=form), mesh) for form in ("blocks", "levels")]
@@ -134,6 +140,7 @@ def test_sharded_forests(forest):
     assert later_programs(ask) == []
 
 
+@pytest.mark.exhaustive
 def test_functions_of_rows(forest):
     """Sets of a preference, as outputs of streams have them; a number stands for all rows."""
     preference = jax.tree.map(np.asarray, ju.bind(forest, ju.GeneralizedVote(1.0))(X))

@@ -62,6 +62,7 @@ def check_identical(answer, expected):
 
 
 @pytest.mark.parametrize(("name", "n_classes"), STREAMED)
+@pytest.mark.exhaustive(keep=2)
 def test_the_tensor_of_leaf_counts_gives_the_same(name, n_classes, tolerance):
     expected = make(name, n_classes, TREES).answer(leaves(n_classes))
     check_same(tolerance, name, bound_answer(name, n_classes), expected)
@@ -69,6 +70,7 @@ def test_the_tensor_of_leaf_counts_gives_the_same(name, n_classes, tolerance):
 
 @pytest.mark.once
 @pytest.mark.parametrize(("name", "n_classes"), [("evidence", 2), ("weighted_together", 2), ("together", 3)])
+@pytest.mark.exhaustive
 def test_a_leaf_table_that_would_be_large_is_not_made(name, n_classes, tolerance, monkeypatch):
     forest, rule = forest_with_all_leaves(n_classes), make(name, n_classes, TREES)
     X = toy_data(n_classes)[0]
@@ -82,6 +84,7 @@ def test_a_leaf_table_that_would_be_large_is_not_made(name, n_classes, tolerance
 
 @pytest.mark.once
 @pytest.mark.parametrize(("name", "n_classes"), FEW)
+@pytest.mark.exhaustive(keep=1)
 def test_a_mask_drops_trees(name, n_classes, tolerance):
     """One mask for all instances is the smaller forest; the rows of a mask are independent."""
     X = toy_data(n_classes)[0]
@@ -101,6 +104,7 @@ def test_a_mask_drops_trees(name, n_classes, tolerance):
 
 @pytest.mark.once
 @pytest.mark.parametrize("name", ["vote", "pooling", "dempster"])
+@pytest.mark.exhaustive
 def test_weights_of_zero_and_one_are_a_mask(name, tolerance):
     X = toy_data(2)[0]
     mask = np.arange(TREES) % 3 != 1
@@ -123,6 +127,7 @@ def test_no_tree_at_all(name, n_classes):
 
 @pytest.mark.once
 @pytest.mark.parametrize(("name", "n_classes"), FEW)
+@pytest.mark.exhaustive(keep=1)
 def test_an_instance_does_not_depend_on_its_batch(name, n_classes, x64):
     """Rows alone, in three odd batches, all at once, by one thread and by three: scores bit for bit.
 
@@ -150,6 +155,7 @@ def test_an_instance_does_not_depend_on_its_batch(name, n_classes, x64):
 
 @pytest.mark.once
 @pytest.mark.parametrize("name", ["together", "weighted_together"])
+@pytest.mark.exhaustive
 def test_padding_nodes_change_nothing(name):
     forest = forest_with_all_leaves(2)
     larger = ju.check_forest(padded(forest, 4 * forest.n_nodes))
@@ -179,6 +185,7 @@ def test_ten_thousand_trees(rng, tolerance):
 
 @pytest.mark.once
 @pytest.mark.parametrize("name", ["mean", "vote", "pooling", "dempster"])
+@pytest.mark.exhaustive(keep=1)
 def test_a_lead_of_one_in_a_billion_is_no_tie(name):
     counts = np.full((3, 4, 2), 10**9)
     counts[0, :, 1] += 1
@@ -219,6 +226,7 @@ def _gradients(forest, rule, counts, X, mask):
 
 
 @pytest.mark.parametrize(("name", "n_classes"), a_few_of(DIFFERENTIATED, DIFFERENTIATED[:2], several=True))
+@pytest.mark.exhaustive
 def test_gradients_are_those_through_the_tensor(name, n_classes, x64):
     """At interior, pure, tied and empty leaves."""
     forest = forest_with_all_leaves(n_classes)
@@ -237,6 +245,7 @@ def test_gradients_are_those_through_the_tensor(name, n_classes, x64):
         assert np.abs(np.asarray(streamed[0])).max() > 0
 
 
+@pytest.mark.exhaustive
 def test_a_masked_tree_has_no_gradient(rng):
     forest, rule = forest_with_all_leaves(2), make("evidence", 2, TREES)
     X = jnp.asarray(toy_data(2)[0])
@@ -249,6 +258,7 @@ def test_a_masked_tree_has_no_gradient(rng):
 
 
 @pytest.mark.once
+@pytest.mark.exhaustive
 def test_bound_forests_are_differentiable():
     """Binding inside a program that is differentiated: by the rule's settings and the forest's counts."""
     forest = forest_with_all_leaves(2)
@@ -334,6 +344,7 @@ def test_an_answer_may_hold_a_number_for_all_instances():
 
 @pytest.mark.once
 @pytest.mark.parametrize("merge", ["min", "max"])
+@pytest.mark.exhaustive
 def test_the_first_tree_that_attains_an_extreme_gets_the_gradient(merge, rng):
     forest, X = forest_of_leaves(np.ones((40, 6, 2)))
     table = jnp.asarray(rng.integers(0, 3, size=(6, forest.n_nodes)).astype(float))  # full of ties
@@ -397,6 +408,7 @@ def whole(total) -> np.ndarray:
 
 
 @pytest.mark.parametrize("largest", [10, 2**24 + 3, 2**31 - 1])
+@pytest.mark.exhaustive
 def test_exact_sums_of_counts_are_exact(largest, rng):
     counts = rng.integers(0, largest, size=(3, 5000, 2), endpoint=True).astype(np.int32)
     counts[0] = largest
@@ -424,6 +436,7 @@ def test_sums_are_compensated(x64):
 
 
 @pytest.mark.once
+@pytest.mark.exhaustive
 def test_fold_under_jit_vmap_and_alone(rng, tolerance):
     forest = forest_with_all_leaves(2)
     X = jnp.asarray(toy_data(2)[0])
@@ -505,6 +518,7 @@ def test_per_tree_fields_reach_their_tree(tolerance):
 
 
 @pytest.mark.once
+@pytest.mark.exhaustive
 def test_a_bound_forest_is_a_pytree(tolerance):
     """Passed to a program it answers as it does outside; its form and its threads are arguments."""
     X = toy_data(2)[0]

@@ -54,6 +54,7 @@ def overlap(family: str, statistic: str, more: float, fewer: float) -> float:
 
 
 @each_variant
+@pytest.mark.exhaustive(keep=2)
 def test_golden(family, statistic, tolerance):
     """Both scores of the variant; where no reference value was computed the score is finite, empty leaves give 0."""
     key = f"{family}_{NAMES[statistic]}"
@@ -110,6 +111,7 @@ def test_huge_leaves(family, statistic, x64):
 
 
 @pytest.mark.parametrize("family", ["binomial", "beta_binomial", "beta"])
+@pytest.mark.exhaustive
 def test_areas_of_real_counts(family, rng, x64):
     """Fractional counts: the same integrals by SciPy's quadrature, with J = N/2."""
     pairs = np.exp(rng.uniform(-1, 3.5, (6, 2))).astype(jnp.result_type(float))
@@ -137,6 +139,7 @@ GRADIENTS = [v for v in VARIANTS if v not in {("binomial", "height"), ("beta", "
 
 
 @pytest.mark.parametrize(("family", "statistic"), GRADIENTS if X64 else VARIANTS[::4])
+@pytest.mark.exhaustive
 def test_gradient(family, statistic, x64):
     """Finite at the edges; central differences inside, where float64 lets one take them."""
     score = partial(confidence_bounds, family=family, statistic=statistic, middle="continuous")
@@ -157,6 +160,7 @@ def test_gradient_at_an_absent_class():
     np.testing.assert_allclose(slope(jnp.array([0.0, 2.0])), [-1, 0], atol=2e-6)
 
 
+@pytest.mark.exhaustive
 def test_the_middle():
     """Continuous and paper agree where N is even, or no integer; for odd N the continuous score lies between."""
     counts = np.array([[3.0, 7.0], [4.0, 4.0], [1.5, 3.0], [3.0, 8.0]])

@@ -57,12 +57,14 @@ def test_values_that_are_no_counts(name, counts, message):
 
 @pytest.mark.once
 @each_scorer
+@pytest.mark.exhaustive(keep=2)
 def test_values_are_not_looked_at_under_a_trace(name):
     jax.eval_shape(TAKE_COUNTS[name], jnp.array([[1.0, -1.0]]))
 
 
 @pytest.mark.once
 @each_scorer
+@pytest.mark.exhaustive(keep=2)
 def test_frequencies_are_warned_of_where_sizes_matter(name):
     counts = jnp.array([[0.25, 0.75], [1.0, 0.0], [0.0, 0.0]])
     if name == "probability":
@@ -75,6 +77,7 @@ def test_frequencies_are_warned_of_where_sizes_matter(name):
 
 @pytest.mark.once
 @each_scorer
+@pytest.mark.exhaustive(keep=2)
 def test_honest_counts_are_not_warned_of(name):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -84,6 +87,7 @@ def test_honest_counts_are_not_warned_of(name):
 
 @pytest.mark.once
 @pytest.mark.parametrize("name", ["laplace", "linear", "plausibility", "probability", "confidence_bounds"])
+@pytest.mark.exhaustive(keep=1)
 def test_counts_beyond_32_bits(name):
     counts = np.array([[3 << 40, 1 << 40]])
     np.testing.assert_allclose(TAKE_COUNTS[name](counts), TAKE_COUNTS[name](counts.astype(np.float32)), rtol=1e-6)

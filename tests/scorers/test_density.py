@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from scipy import stats
 
 import jaxunc as ju
@@ -40,6 +41,7 @@ def test_what_is_refused():
         ju.scorers.beta_densities(jnp.ones((4, 2)), grid_size=1)
 
 
+@pytest.mark.exhaustive
 def test_grid_as_a_method_of_plausibility():
     counts = jnp.array([[3, 7], [0, 4], [5, 5]])
     degrees = ju.scorers.grid_support_degrees(counts, grid_size=101)

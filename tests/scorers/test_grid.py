@@ -66,6 +66,7 @@ def test_never_above_the_exact_degrees_nor_far_below(size, rng):
     assert short.max() < 2 / (size - 1) + 1e-5
 
 
+@pytest.mark.exhaustive
 def test_gradient(x64):
     counts = jnp.array([[3.0, 7.0], [0.0, 7.0], [40.0, 40.0], [99700.0, 900300.0], [0.0, 0.0]])
     jacobian = np.asarray(jax.jit(jax.vmap(jax.jacrev(grid_support_degrees)))(counts))
@@ -81,6 +82,7 @@ def test_gradient(x64):
     np.testing.assert_allclose(jacobian[0, 0], slopes, rtol=1e-4)
 
 
+@pytest.mark.exhaustive
 def test_transforms_and_edges():
     counts = jnp.array([[[0.0, 0.0], [1.0, 3.0]], [[10**9, 10**9], [5.0, 0.0]]])
     eager = grid_support_degrees(counts, grid_size=11)

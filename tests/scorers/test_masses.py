@@ -26,6 +26,7 @@ def everything(counts, prior=0.5):
 
 
 @pytest.mark.parametrize("dtype", [np.int32, float])
+@pytest.mark.exhaustive
 def test_golden(dtype, tolerance):
     counts = jnp.asarray(COUNTS.astype(dtype))
     (epistemic, aleatoric), preference, masses, _ = everything(counts)
@@ -54,6 +55,7 @@ def test_the_parts_fit_together(prior, rng):
     assert np.all(np.asarray(preference).min(axis=-1) == 0)
 
 
+@pytest.mark.exhaustive
 def test_edges():
     counts = jnp.asarray(COUNTS).at[:5].set(jnp.array([[0, 0], [0, 3.0], [4.0, 4.0], [1e9, 1e9], [1e9, 0.0]]))
     (epistemic, aleatoric), preference, masses, _ = everything(counts)
@@ -65,6 +67,7 @@ def test_edges():
     assert np.all(np.isfinite(gradient))
 
 
+@pytest.mark.exhaustive
 def test_same_under_vmap():
     counts = jnp.asarray(COUNTS)
     for own, mapped in zip(

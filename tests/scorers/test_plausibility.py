@@ -51,6 +51,7 @@ def test_the_public_functions_are_these_values(tolerance):
     tolerance.check(ju.scorers.log_support_degrees(counts)[:, 1], column(LEAVES, "log_pi_pos"), kind="pi")
 
 
+@pytest.mark.exhaustive
 def test_gradient(tolerance):
     """dπ/dw at every reference leaf, one-sided at absent classes; an infinite slope is finite and large."""
     parts = ("dpi_neg_dw_neg", "dpi_neg_dw_pos"), ("dpi_pos_dw_neg", "dpi_pos_dw_pos")
@@ -71,6 +72,7 @@ def test_gradient(tolerance):
                     tolerance.check(degrees[i, of] * jacobian[i, of, by], expected, kind="pi", what=what)
 
 
+@pytest.mark.exhaustive
 def test_gradient_of_the_preference(tolerance):
     """∂p_pls = ∂π(+) - ∂π(−), for the leaves whose slopes are finite."""
     gradient = jax.jit(jax.grad(lambda c: jnp.sum(ju.scorers.plausibility(c))))(jnp.asarray(COUNTS))
@@ -98,6 +100,7 @@ def test_gradient_by_finite_differences(x64):
     check_grads(jax.jit(outputs), (counts,), order=1, modes=("fwd", "rev"), eps=1e-5, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_one_against_the_rest(tolerance):
     for entry in golden("scorers_multiclass"):
         counts = np.array(entry["counts"], float)
@@ -109,6 +112,7 @@ def test_one_against_the_rest(tolerance):
         tolerance.check(leaf.preference, column(expected, "p_pls"), kind="pi")
 
 
+@pytest.mark.exhaustive
 def test_class_against_class(tolerance):
     for entry in golden("scorers_multiclass"):
         counts = np.array(entry["counts"], float)
@@ -119,6 +123,7 @@ def test_class_against_class(tolerance):
         tolerance.check(scores[off], expected[off], kind="pi")
 
 
+@pytest.mark.exhaustive
 def test_definition():
     """Hypothesis: bisection on the definition, in float64, agrees for counts of any size."""
 
@@ -134,6 +139,7 @@ def test_definition():
     check()
 
 
+@pytest.mark.exhaustive
 def test_symmetry():
     """Hypothesis: exchanging the classes exchanges the degrees, bit for bit."""
 
@@ -148,6 +154,7 @@ def test_symmetry():
     check()
 
 
+@pytest.mark.exhaustive
 def test_small_weights_are_counts_too():
     """Fractional counts, down to very small ones, give degrees that grow with the count and never leave [0, 1]."""
     weights = jnp.asarray(np.logspace(-6, 3, 100))
@@ -170,6 +177,7 @@ def test_three_classes_are_refused():
         ju.scorers.plausibility(jnp.ones((4, 3)))
 
 
+@pytest.mark.exhaustive
 def test_widths():
     """What makes a probability of a score: the width of its range, also through settings."""
     assert score_width(ju.scorers.probability) == 1

@@ -33,6 +33,7 @@ OWN = [annotated, bare, _postponed.power_of_lead]
 
 @pytest.mark.once
 @pytest.mark.parametrize("function", OWN)
+@pytest.mark.exhaustive
 def test_annotations_say_nothing(function):
     rule = ju.Mean(Partial(function, power=3, scale=2.0, centred=True))
     assert jax.tree.leaves(rule) == [2.0]
@@ -94,6 +95,7 @@ def lambda_like(scale, counts):
 
 @pytest.mark.once
 @pytest.mark.parametrize("name", FRESH)
+@pytest.mark.exhaustive(keep=1)
 def test_fresh_partials_of_python_are_one_program(name):
     X, forest = np.arange(40.0, dtype=np.float32)[:, None], _forest()
     answers = lambda m: np.asarray(ju.bind(forest, ju.Mean(FRESH[name](m))).score(X))
@@ -122,6 +124,7 @@ def _forest():
         lambda s: rule_by_name("median", {"scorer": s}, prior=None),
     ],
 )
+@pytest.mark.exhaustive(keep=1)
 def test_partials_of_python_are_taken_everywhere(make, tmp_path):
     ours, meant = (make(of(ju.scorers.m_estimate, m=2, prior=0.5)) for of in (functools.partial, Partial))
     assert jax.tree.structure(ours) == jax.tree.structure(meant)

@@ -45,6 +45,7 @@ def test_golden_m_estimate(m, prior, tolerance):
     tolerance.check(m_estimate(jnp.asarray(COUNTS), m=m, prior=jnp.array([1 - prior, prior])), scores, scale=1.0)
 
 
+@pytest.mark.exhaustive
 def test_golden_multiclass(tolerance):
     for entry in golden("scorers_multiclass"):
         counts, n_classes = jnp.asarray(entry["counts"]), len(entry["counts"])
@@ -93,6 +94,7 @@ def test_gradient(scorer, tolerance):
         np.testing.assert_array_equal(gradient[-1], 0)
 
 
+@pytest.mark.exhaustive
 def test_settings_have_gradients():
     counts = jnp.array([2.0, 6.0])
     by_m, by_prior = jax.grad(lambda m, p: m_estimate(counts, m=m, prior=p), argnums=(0, 1))(4.0, 0.5)
@@ -112,6 +114,7 @@ def test_no_weight_and_no_counts():
 
 
 @pytest.mark.parametrize("scorer", SCORERS)
+@pytest.mark.exhaustive(keep=1)
 def test_differences_of_integers_are_exact(scorer):
     counts = jnp.array([[10**9, 10**9 + 1], [10**9, 10**9]], jnp.int32)
     scores = scorer(counts)
@@ -156,6 +159,7 @@ def test_one_class_is_refused(scorer):
         scorer(jnp.ones((3, 1)))
 
 
+@pytest.mark.exhaustive
 def test_widths():
     assert score_width(laplace) == score_width(Partial(m_estimate, m=2.0, prior=0.5)) == 1
     assert score_width(linear) == score_width(Partial(ucb, n_samples=5)) == np.inf

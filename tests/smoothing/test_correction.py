@@ -89,6 +89,7 @@ def test_large_leaves_keep_the_digits_of_the_correction(x64):
 
 
 @pytest.mark.once
+@pytest.mark.exhaustive
 def test_transformations(rng):
     counts = rng.integers(0, 9, size=(4, 5, 2)).astype(float)
     prior = beta_prior(rng.random(4), rng.random(4))

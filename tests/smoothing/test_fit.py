@@ -69,6 +69,7 @@ def padded(counts) -> jax.Array:
 @pytest.mark.parametrize(
     ("method", "is_traced"), [*((method, False) for method in METHODS), *((method, True) for method in DIFFERENT)]
 )
+@pytest.mark.exhaustive(keep=2)
 def test_reference_values(method, is_traced, x64):
     rtol = 1e-10 if x64 else 1e-4 if is_traced else 2e-7
     tables = [leaves(entry) for entry in golden("empirical_bayes")]
@@ -87,6 +88,7 @@ def test_reference_values(method, is_traced, x64):
 
 
 @pytest.mark.parametrize(("number", "fit"), [(0, fit_dirichlet_prior), (1, fit_dirichlet_prior), (0, traced_dirichlet)])
+@pytest.mark.exhaustive
 def test_reference_values_of_more_classes(number, fit, x64):
     entry = golden("empirical_bayes_dirichlet")[number]
     counts = padded(entry["counts"])
@@ -184,6 +186,7 @@ def test_no_start_finds_a_better_marginal_fit():
     assert several > 5
 
 
+@pytest.mark.exhaustive
 def test_large_weights_keep_their_digits(x64):
     """α + β of 14 000 and more from counts that float32 sees, where a plain fit would lose three digits."""
     rng = np.random.default_rng(0)
@@ -257,6 +260,7 @@ count_tables = hnp.arrays(np.int64, (6, 2), elements=st.one_of(st.integers(0, 4)
 
 @pytest.mark.once
 @given(count_tables, st.sampled_from(METHODS))
+@pytest.mark.exhaustive
 def test_any_counts(counts, method):
     """Finite, between the leaf and the prior's mean, and the classes are treated alike."""
     counts[0, 0] += 1
@@ -277,6 +281,7 @@ def test_any_counts(counts, method):
 
 
 @pytest.mark.parametrize("method", DIFFERENT)
+@pytest.mark.exhaustive
 def test_trees_at_once(method, x64):
     """Leading axes, under a trace too, and one by one agree; padding does not count."""
     trees = np.random.default_rng(1).integers(0, 12, size=(4, N_LEAVES, 2))

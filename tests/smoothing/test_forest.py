@@ -25,6 +25,7 @@ def made(n_classes=2):
 
 @pytest.mark.parametrize(("n_classes", "level"), [(3, "tree"), (2, "forest")])
 @pytest.mark.once
+@pytest.mark.exhaustive
 def test_smoothed_forests(n_classes, level):
     counts, forest, X = made(n_classes)
     if level == "tree":
@@ -40,6 +41,7 @@ def test_smoothed_forests(n_classes, level):
 
 @pytest.mark.parametrize("level", ["tree", "forest"])
 @pytest.mark.once
+@pytest.mark.exhaustive
 def test_priors_are_those_of_leaves_alone(level):
     """What stands in the rows of inner and padding nodes is not looked at: a smoothed forest can be fitted again."""
     X, y = toy_data(2)
@@ -76,6 +78,7 @@ def test_a_given_prior_and_gradients():
 
 
 @pytest.mark.once
+@pytest.mark.exhaustive
 def test_members():
     """Two rules that it lies between, masked trees, and a fit that searches; the table of rules has the rest."""
     counts, forest, X = made()

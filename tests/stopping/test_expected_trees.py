@@ -28,6 +28,7 @@ def test_two_classes_by_enumeration():
 
 
 @pytest.mark.parametrize("p", [(0.5, 0.5), (0.45, 0.55), (0.0, 1.0)])
+@pytest.mark.exhaustive
 def test_two_classes_by_simulation(p, rng):
     votes = (rng.random((20_000, 200)) < p[1]).astype(np.int32)
     heard = stop_after(votes, 2, confidence=0.99)
@@ -37,6 +38,7 @@ def test_two_classes_by_simulation(p, rng):
     assert abs(found.settled - np.mean(heard.settled)) < 0.02
 
 
+@pytest.mark.exhaustive
 def test_three_classes(rng):
     p = np.array([[0.2, 0.5, 0.3], [0.05, 0.9, 0.05]])
     found = expected_trees(p, 0.95, max_trees=100)
@@ -69,6 +71,7 @@ def test_more_trees_settle_more_but_slowly():
     assert 0.25 < left[1] / left[0] < 0.4
 
 
+@pytest.mark.exhaustive
 def test_a_plan_of_three_classes(rng):
     votes = np.array([rng.multinomial(40, p) for p in rng.dirichlet([1, 2.5, 1.5], size=60)])
     plan = plan_trees(votes, 0.95, max_trees=300, key=jax.random.key(1))

@@ -38,6 +38,7 @@ def voted(request):
 
 @pytest.mark.parametrize("form", ["blocks", "levels"])
 @pytest.mark.parametrize("criterion", ["bound", "certain"])
+@pytest.mark.exhaustive(keep=2)
 def test_equal_to_the_sequential_rule(voted, form, criterion):
     forest, X, votes, n_classes = voted
     bound = stopping.bind_vote(forest, confidence=0.95, criterion=criterion, form=form)
@@ -90,6 +91,7 @@ def test_fewer_trees_than_the_forest_has(voted):
     ids=str,
 )
 @pytest.mark.parametrize("abstaining", [0.0, 0.2])
+@pytest.mark.exhaustive(keep=2)
 def test_what_is_judged_on_the_host(n_classes, settings, abstaining):
     votes = drawn_votes(np.random.default_rng(0), 80, 24, n_classes, abstaining)
     forest, X = forest_of_votes(votes, n_classes)
@@ -100,6 +102,7 @@ def test_what_is_judged_on_the_host(n_classes, settings, abstaining):
         assert np.all(found.probability[~found.settled] <= 0.9)
 
 
+@pytest.mark.exhaustive
 def test_a_finite_population_of_many_classes():
     """1 less a sum over rivals may be far below 0; distinct votes are few, so the host is quick."""
     votes = drawn_votes(np.random.default_rng(0), 200, 100, 10)
@@ -113,6 +116,7 @@ def test_a_finite_population_of_many_classes():
     assert np.all(early.probability == 0)  # nine rivals, each with nearly one half
 
 
+@pytest.mark.exhaustive
 def test_probabilities(voted):
     forest, X, _, _ = voted
     found = ju.predict_until_settled(forest, X, confidence=0.95)
@@ -188,12 +192,14 @@ def test_a_grown_forest(fitted, missing):
     np.testing.assert_array_equal(found.predicted, (votes == 1).sum(axis=1) > (votes == 0).sum(axis=1))
 
 
+@pytest.mark.exhaustive
 def test_a_forest_of_several_counts_votes_by_its_own(fitted):
     forest, X = fitted
     other = forest.with_counts(forest.counts[..., ::-1])
     same(ju.predict_until_settled(forest.with_counting("oob", other), X), ju.predict_until_settled(forest, X))
 
 
+@pytest.mark.exhaustive
 def test_empty_leaves(key):
     rng = np.random.default_rng(0)
     X = rng.integers(0, 6, size=(40, 2)).astype(np.float32)
@@ -232,6 +238,7 @@ def test_no_compilation_follows_the_data(fitted):
 
 
 @pytest.mark.parametrize("n_features", [5, 60, 200])
+@pytest.mark.exhaustive
 def test_no_level_is_split_over_threads(fitted, n_features):
     """XLA on CPU splits what touches half a MiB over its threads, at a loss; only a block's keys may be so large."""
     bound, x = stopping.bind_vote(fitted[0]), np.zeros((4096, n_features), np.float32)

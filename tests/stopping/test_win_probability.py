@@ -20,6 +20,7 @@ def close(x64):
     return 1e-10 if x64 else 2e-6
 
 
+@pytest.mark.exhaustive
 def test_two_classes(close):
     rows = CASES["binary_posterior_win"]
     votes = np.stack([column(rows, "t1"), column(rows, "t2")], axis=1)
@@ -71,6 +72,7 @@ def test_the_exact_probability_is_the_integral():
         np.testing.assert_allclose(found, expected, atol=1e-7)
 
 
+@pytest.mark.exhaustive
 def test_the_bound_is_below(rng):
     votes = rng.integers(0, 30, size=(200, 5))
     low, exact = (np.asarray(win_probability(jnp.asarray(votes), method=m)) for m in ("bound", "exact"))
@@ -78,6 +80,7 @@ def test_the_bound_is_below(rng):
     assert np.all(exact - low < 0.2)
 
 
+@pytest.mark.exhaustive
 def test_ties_and_no_votes():
     assert float(win_probability(jnp.array([700, 700]))[0]) == 0.5
     np.testing.assert_allclose(win_probability(jnp.zeros(4), method="exact"), 0.25, atol=2e-6)
@@ -85,6 +88,7 @@ def test_ties_and_no_votes():
 
 
 @pytest.mark.once
+@pytest.mark.exhaustive
 def test_traced_and_mapped():
     votes = jnp.array([[3, 4, 1], [0, 9, 2]])
     for method in ("bound", "exact"):
@@ -93,6 +97,7 @@ def test_traced_and_mapped():
         np.testing.assert_allclose(jax.vmap(lambda v, m=method: win_probability(v, method=m))(votes), eager, atol=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_majority(close):
     for case in CASES["eq4"]:
         found = majority_probability(jnp.asarray(case["p1"]), case["t"])

@@ -54,6 +54,7 @@ def test_rules(name, forest, tmp_path):
 
 @pytest.mark.once
 @pytest.mark.parametrize("name", ["evidence", "median", "weighted_mean", "together", "mean_own_scorer"])
+@pytest.mark.exhaustive(keep=1)
 def test_bound_forests(name, forest, tmp_path):
     rule = made(name, forest)
     bound = ju.bind(forest, rule)
@@ -62,6 +63,7 @@ def test_bound_forests(name, forest, tmp_path):
 
 @pytest.mark.once
 @pytest.mark.parametrize("name", small_objects())
+@pytest.mark.exhaustive(keep=2)
 def test_objects(name, tmp_path):
     value = small_objects()[name]
     loaded = round_trip(value, tmp_path)
@@ -93,6 +95,7 @@ FITTED = {
 
 @pytest.mark.once
 @pytest.mark.parametrize("name", a_few_of(FITTED, ["random trees", "transduction"]))
+@pytest.mark.exhaustive
 def test_estimators(name, tmp_path):
     data, labels = X[:100], np.array(["one", "two"])[Y[:100]]
     model = FITTED[name].fit(data, labels)
@@ -107,6 +110,7 @@ def test_estimators(name, tmp_path):
 
 
 @pytest.mark.once
+@pytest.mark.exhaustive
 def test_frames_and_nominal_columns(tmp_path):
     import pandas as pd
 
@@ -210,6 +214,7 @@ def test_settings_of_scorers(tmp_path):
     assert jax.tree.structure(loaded) == jax.tree.structure(ju.Median(scorer))
 
 
+@pytest.mark.exhaustive
 def test_several_counts_in_files_of_the_first_versions(forest):
     """There they stood side by side, and the learned pool said by a truth value that it reads both."""
     whole = forest.with_counting("oob", forest.with_counts(forest.counts[..., ::-1]))

@@ -33,6 +33,7 @@ def answers(folder, ending="parquet"):
     return pd.concat([read(file) for file in sorted(folder.glob(f"part-*.{ending}"))], ignore_index=True)
 
 
+@pytest.mark.exhaustive
 def test_a_folder_of_files(saved, model, data, frame, tmp_path):
     seen = []
     manifest = predict_files(saved, data, tmp_path / "out", **OPTIONS, progress=seen.append)
@@ -46,6 +47,7 @@ def test_a_folder_of_files(saved, model, data, frame, tmp_path):
     assert len(pd.read_parquet(tmp_path / "out")) == len(frame), "the folder is a data set"
 
 
+@pytest.mark.exhaustive
 def test_columns_are_let_go_once_they_are_encoded(saved, data, tmp_path, monkeypatch):
     read = []
 
@@ -112,6 +114,7 @@ predict_files(*{places!r}, **{OPTIONS!r}, progress=lambda now: time.sleep(.1))
     assert contents(tmp_path / "again") == contents(tmp_path / "whole")
 
 
+@pytest.mark.exhaustive
 def test_a_part_that_is_gone_is_made_again(saved, data, tmp_path):
     predict_files(saved, data, tmp_path / "out", **OPTIONS)
     before = contents(tmp_path / "out")
@@ -146,6 +149,7 @@ def test_an_unreadable_file_in_the_middle(saved, data, frame, tmp_path):
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
+@pytest.mark.exhaustive
 def test_a_file_that_is_replaced_is_scored_anew(saved, data, frame, tmp_path):
     folder = tmp_path / "data"
     shutil.copytree(data, folder)
@@ -161,6 +165,7 @@ def test_a_file_that_is_replaced_is_scored_anew(saved, data, frame, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "arrow"])
+@pytest.mark.exhaustive
 def test_no_rows_leave_a_schema(kind, saved, data, frame, tmp_path):
     empty = frame[:0].assign(id=np.arange(0))
     {"parquet": empty.to_parquet, "csv": lambda path: empty.to_csv(path, index=False), "arrow": empty.to_feather}[kind](
@@ -254,6 +259,7 @@ def test_kept_columns_pass_as_they_are(form, saved, tmp_path):
     pd.testing.assert_frame_equal(found[keep], expected[keep], check_dtype=False)
 
 
+@pytest.mark.exhaustive
 def test_outputs_of_other_runs(saved, data, tmp_path):
     predict_files(saved, data, tmp_path / "out", **OPTIONS)
     with pytest.raises(ValueError, match="another run: it differs in settings"):

@@ -60,6 +60,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.exhaustive(keep=3)
 def test_sources(kind, frame, model, tmp_path):
     found = whole(ju.stream(model, _sources(tmp_path, frame)[kind], chunk_rows=128))
     np.testing.assert_array_equal(found["class"], model.predict(frame))
@@ -69,6 +70,7 @@ def test_sources(kind, frame, model, tmp_path):
 
 
 @pytest.mark.parametrize("chunk_rows", [1, 7, 1000, 2**17])
+@pytest.mark.exhaustive(keep=1)
 def test_chunks(chunk_rows, frame, model):
     part = frame[:50] if chunk_rows == 1 else frame
     tables = list(ju.stream(model, part, chunk_rows=chunk_rows))
@@ -105,6 +107,7 @@ def test_encoding_is_that_of_frames(frame, model):
 
 
 @pytest.mark.parametrize("name", a_few_of(RULES, ["mean", "dempster", "median", "weighted_together"]))
+@pytest.mark.exhaustive(keep=1)
 def test_every_rule(name):
     X, y = load_iris(return_X_y=True)
     forest = ju.from_sklearn(RandomForestClassifier(5, min_samples_leaf=3, random_state=0).fit(X[:100], y[:100]))
@@ -132,6 +135,7 @@ def test_all_outputs_at_once():
     np.testing.assert_array_equal(found["settled"], heard.settled)
 
 
+@pytest.mark.exhaustive
 def test_the_cautious_report_and_votes(frame, model):
     report = ju.bind(model.forest_, ju.decisions.CautiousReport(1.0))
     found = whole(ju.stream(report, frame))

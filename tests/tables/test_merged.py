@@ -34,6 +34,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
+@pytest.mark.exhaustive(keep=2)
 def test_who_grows_trees_says_which_column_is_merged(name):
     with pytest.warns(MergedValuesWarning, match=r"columns 1 \(14 of 80 distinct values are left\)") as caught:
         CALLS[name](X)
@@ -69,6 +70,7 @@ def test_a_frame_is_judged_by_some_of_many_rows():
         ju.tables._merged.warn_of_merged_values(fine, ju.tables.fit_columns(fine))
 
 
+@pytest.mark.exhaustive
 def test_scikit_learn_merges_by_itself():
     with warnings.catch_warnings():
         warnings.simplefilter("error", MergedValuesWarning)

@@ -21,6 +21,7 @@ def test_the_equation():
     np.testing.assert_allclose(label_average(counts, ju.Mean(ju.scorers.laplace)), [expected], rtol=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_other_rules():
     counts = leave_one_out_leaf_counts(X, Y)
     tree = ju.grow_greedy_trees(X, Y)

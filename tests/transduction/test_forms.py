@@ -69,6 +69,7 @@ def answers(form: str, X, y, queries, settings) -> list[np.ndarray]:
         several=True,
     ),
 )
+@pytest.mark.exhaustive
 def test_the_same_integers(kind, n_classes, missing, rng):
     X, y, queries, nominal = a_set(rng, kind, n_classes, missing)  # one set: its programs serve all settings
     for candidates, min_samples_leaf in product(("boundary", "all"), range(1, 6)):
@@ -82,6 +83,7 @@ def test_the_same_integers(kind, n_classes, missing, rng):
 
 
 @pytest.mark.parametrize(("n_classes", "candidates"), [(5, "boundary"), (2, "all")])
+@pytest.mark.exhaustive
 def test_one_program_for_all_depths(n_classes, candidates, rng):
     """The dense form as it runs on an accelerator."""
     X, y, queries, nominal = a_set(rng, "nominal", n_classes, True)
@@ -106,6 +108,7 @@ def test_several_padded_sizes():
 
 
 @pytest.mark.parametrize("form", ["nodes", "dense"])
+@pytest.mark.exhaustive
 def test_degenerate_sets(form):
     same, y, nominal = np.ones((6, 2)), [0, 0, 1, 1, 1, 1], [0, 1]
     counts = transductive_leaf_counts(same, y, same[:1], nominal=nominal, form=form)
@@ -122,6 +125,7 @@ def test_degenerate_sets(form):
     )
 
 
+@pytest.mark.exhaustive
 def test_progress(rng):
     X, y, _, nominal = a_set(rng, "nominal", 2, False)
     for form in ("nodes", "dense"):
@@ -149,6 +153,7 @@ def test_the_choice(rng):
 
 
 @pytest.mark.parametrize("platform", ["cuda", "tpu"])
+@pytest.mark.exhaustive
 def test_programs_are_made_for_accelerators(platform, rng):
     """Nothing in them is the host's alone: they are lowered, not compiled."""
     X, y, _, nominal = a_set(rng, "mixed", 2, False)
@@ -165,6 +170,7 @@ def test_programs_are_made_for_accelerators(platform, rng):
         assert "func" in program.lower(lowering_platforms=(platform,)).as_text()
 
 
+@pytest.mark.exhaustive
 def test_x64_stays_as_it_was(x64):
     X, y = load_iris(return_X_y=True)
     transductive_leaf_counts(X[::2], y[::2], X[1:9], form="nodes")

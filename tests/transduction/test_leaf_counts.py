@@ -31,6 +31,7 @@ def test_reference_cases(case, key):
 
 
 @pytest.mark.parametrize(("case", "key"), CASES, ids=range(len(CASES)))
+@pytest.mark.exhaustive(keep=2)
 def test_the_tree_without_the_instance(case, key):
     settings = settings_of(key)
     settings["min_samples_leaf"] = settings.pop("min_samples_leaf")
@@ -43,6 +44,7 @@ def test_the_tree_without_the_instance(case, key):
 @pytest.mark.parametrize("candidates", ["boundary", "all"])
 @pytest.mark.parametrize("min_samples_leaf", [1, 2, 4])
 @pytest.mark.parametrize(("n_classes", "missing"), [(2, False), (3, True)])
+@pytest.mark.exhaustive(keep=2)
 def test_one_tree_at_a_time(candidates, min_samples_leaf, n_classes, missing, rng):
     X, y, queries, nominal = drawn_set(rng, 24, n_classes, missing=missing)
     settings = {"candidates": candidates, "min_samples_leaf": min_samples_leaf}
@@ -68,6 +70,7 @@ def test_leaving_out_is_inserting_into_the_others(candidates, min_samples_leaf, 
 
 
 @pytest.mark.parametrize("load", [load_iris, load_wine, load_breast_cancer])
+@pytest.mark.exhaustive
 def test_real_sets(load, rng):
     """A sample of pairs, gains in fractions; and all of leave-one-out against insertion."""
     X, y = load(return_X_y=True)

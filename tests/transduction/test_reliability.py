@@ -37,6 +37,7 @@ def test_reference_divergences():
 
 @pytest.mark.parametrize("candidates", ["boundary", "all"])
 @pytest.mark.parametrize("min_samples_leaf", [1, 3])
+@pytest.mark.exhaustive(keep=1)
 def test_the_label_none_is_the_tree_without_the_instance(candidates, min_samples_leaf, rng):
     X, y, queries, nominal = drawn_set(rng, 60, 3, missing=True)
     settings = {"nominal": nominal, "candidates": candidates}
@@ -109,6 +110,7 @@ def test_progress_is_told_and_the_form_is_checked():
         kukar_kononenko(X[::2], Y[::2], X[1:7:2], form="dense")
 
 
+@pytest.mark.exhaustive
 def test_the_shortcut_for_batches():
     probs = batch_certainty(jax.random.key(3), X[::2], Y[::2], X[1::2])
     np.testing.assert_allclose(probs.sum(axis=1), 1)
