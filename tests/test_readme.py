@@ -1,5 +1,8 @@
-"""What the README shows runs as it stands."""
+"""What the README and the pages show runs as it stands, and prints what they say."""
 
+import ast
+import contextlib
+import io
 import re
 from pathlib import Path
 
@@ -7,18 +10,58 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 
-README = (Path(__file__).parent.parent / "README.md").read_text()
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+PAGES = [page for page in sorted((ROOT / "docs").glob("*.md")) if "```python" in page.read_text()]
+NUMBER = re.compile(r"(?<![\w.])-?(?:\d+\.?\d*|\.\d+)(?:e-?\d+)?")
+
+
+def said_of(block: str, statement: ast.stmt) -> list[str]:
+    """The numbers of the comment behind a statement, or on the line after it, where they are what is printed."""
+    lines = block.splitlines()
+    own = lines[(statement.end_lineno or 0) - 1 :][:2]
+    comment = own[0].partition("  # ")[2] or (own[1][2:] if len(own) > 1 and own[1].startswith("# [") else "")
+    told = re.search(r"\[\[.*?\]\]|\[.*|(?<=: )[\d.].*|^\.?\d.*", comment)
+    return NUMBER.findall(told.group()) if told else []
+
+
+def run(page: Path, names: dict) -> int:
+    """Run the page's blocks; what is printed must hold the numbers that comments tell, in their order."""
+    compared = 0
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
+        for statement in ast.parse(block).body:
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                exec(compile(ast.Module([statement], []), page.name, "exec"), names)
+            found = iter(NUMBER.findall(printed.getvalue()))
+            for said in said_of(block, statement) if printed.getvalue() else []:
+                last = 10.0 ** -len(said.partition(".")[2])
+                near = any(abs(float(said) - float(one)) <= 2 * last for one in found)
+                assert near, f"{page.name} says {said}, but {printed.getvalue()!r} was printed"
+                compared += 1
+    return compared
 
 
 @pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning")
-@pytest.mark.exhaustive
-def test_examples_run(capsys):
+def test_examples_run():
     names: dict = {}
-    for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL):
-        exec(compile(block, "README.md", "exec"), names)
-    assert "[[" in capsys.readouterr().out
+    compared = run(README, names)
+    compared += sum(run(page, dict(names)) for page in PAGES)
+    assert compared > 30
+    run(ROOT / "docs" / "rules.md", names)
     rule = names["GiniWeighted"]()
     counts = jnp.asarray(np.random.default_rng(0).integers(0, 9, size=(4, 5, 3)), jnp.int32)
     np.testing.assert_allclose(np.sum(rule.probability(counts), axis=-1), 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("page", [README, *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    anchors = lambda text: [
+        re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in re.findall(r"(?m)^#+ (.*)", text)
+    ]
+    for target in re.findall(r"\]\((?!http)([^)\s]+)\)", page.read_text()):
+        path, _, anchor = target.partition("#")
+        found = page.parent / path if path else page
+        assert found.exists(), f"{page.name} links to {target}"
+        assert not anchor or anchor in anchors(found.read_text()), f"{page.name} links to {target}"

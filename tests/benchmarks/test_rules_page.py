@@ -68,8 +68,15 @@ def test_the_page_and_its_pictures(tmp_path):
 
 @pytest.fixture(scope="module")
 def readme():
-    text = (rules.RESULTS.parents[1] / "README.md").read_text(encoding="utf-8")
-    return text.split("## Which rule when")[1].split("## The one idea")[0]
+    """What the page of rules says, whose table is that of the README."""
+    root = rules.RESULTS.parents[1]
+    short, whole = (
+        (root / name).read_text(encoding="utf-8").split("## Which rule when")[1].split("## The one idea")[0]
+        for name in ("README.md", "docs/rules.md")
+    )
+    table = lambda text: [line for line in text.splitlines() if line.startswith("|")]
+    assert table(short) == table(whole)
+    return whole
 
 
 @pytest.fixture(scope="module")
