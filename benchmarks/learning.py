@@ -144,7 +144,7 @@ def _timed(make):
 
 
 def _forest(cell: Cell, X, y):
-    """(model or forest, forest, what makes honest rows of a kind of counts)."""
+    """(model or forest, forest, what makes out-of-sample rows of a kind of counts)."""
     if cell.part == "random-trees":
         filled = _filled(X)
         forest = ju.grow_random_trees(jax.random.key(cell.fold), filled, y, n_trees=N_TREES, min_samples_leaf=4)
@@ -184,7 +184,7 @@ def _learned(forest: ju.Forest, rows: OutOfSampleRows, cell: Cell) -> dict[str, 
 
 
 def _best_fixed(rows: OutOfSampleRows, forest: ju.Forest) -> ju.Combiner:
-    """The rule without learned numbers that does best on the honest rows."""
+    """The rule without learned numbers that does best on the out-of-sample rows."""
     names = ("probability", *FIXED, *(FIXED_BINARY if forest.n_classes == 2 else ()))
     rules = {name: rule_by_name(name, prior=forest.prior, n_samples=forest.n_samples) for name in names}
     return min(rules.values(), key=lambda rule: ju.learning.loss_on(rule, rows))

@@ -161,7 +161,7 @@ class _Given(ClassifierMixin, BaseEstimator):
 
 
 def adaptive_sets(own: np.ndarray, own_y: np.ndarray, predicted: np.ndarray, confidence: float = 0.9) -> np.ndarray:
-    """Adaptive prediction sets (MAPIE), of three classes and more, calibrated on honest rows; none is empty."""
+    """Adaptive prediction sets (MAPIE), of three classes and more, calibrated on out-of-sample rows; none is empty."""
     from mapie.classification import SplitConformalClassifier
 
     given = _Given(own.shape[1]).fit(own)
@@ -174,7 +174,7 @@ def adaptive_sets(own: np.ndarray, own_y: np.ndarray, predicted: np.ndarray, con
 
 
 def conformal_sets(own: np.ndarray, own_y: np.ndarray, predicted: np.ndarray, confidence: float = 0.9) -> np.ndarray:
-    """Conformal sets (crepes) of the hinge score, calibrated on honest rows; none is empty."""
+    """Conformal sets (crepes) of the hinge score, calibrated on out-of-sample rows; none is empty."""
     from crepes import ConformalClassifier
     from crepes.extras import hinge
 

@@ -20,13 +20,13 @@ TITLES = {
 }
 MEANINGS = {
     "pool": "`LearnedPool`; both counts where there is a bootstrap",
-    "blend": "the pool and a calibrated mean, averaged by a cross-validation on the honest rows: `blend_combiners`",
-    "guarded": "the pool or a calibrated mean, by cross-validation on the honest rows: `choose_combiner`",
+    "blend": "the pool and a calibrated mean, averaged by a cross-validation on the out-of-sample rows: `blend_combiners`",
+    "guarded": "the pool or a calibrated mean, by cross-validation on the out-of-sample rows: `choose_combiner`",
     "pool, in-bag": "`LearnedPool` of in-bag counts",
     "mean": "mean of probabilities, as scikit-learn",
     "P": "the mean and the best of sixteen calibrators (temperature, Platt, vector, one-vs-rest; four clips)",
     "isotonic": "the mean and isotonic regression, clipped to 1/(n + 2)",
-    "fixed": "the rule without learned numbers that does best on the honest rows",
+    "fixed": "the rule without learned numbers that does best on the out-of-sample rows",
     "temperature": "the mean and one scale",
     "m alone": "mean m-estimate, m and prior learned",
     "m, scale, bias": "the same, calibrated",

@@ -29,7 +29,7 @@ SETS = (
     "autos", "balance-scale", "car", "cmc", "dermatology", "glass", "libras", "vehicle-statlog", "vowel",
     "waveform-5000", "wine", "yeast",
 )  # fmt: skip
-COUNTS = ("inbag", "oob", "calibration")
+COUNTS = ("inbag", "oob", "held_out")
 FIXED = tuple(name for name, rule in report.RULES.items() if not rule.learns)
 """Learned rules have a study of their own: `benchmarks.learning`."""
 RESULTS = Path(__file__).parent / "results"

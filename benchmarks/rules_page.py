@@ -16,7 +16,7 @@ AIMS = {
     "risk_coverage": "to abstain (risk-coverage)",
 }
 """What an answer is wanted for, and the measure that says how well it serves."""
-COUNTS = {"inbag": "in-bag", "oob": "out-of-bag", "calibration": "calibration"}
+COUNTS = {"inbag": "in-bag", "oob": "out-of-bag", "held_out": "held-out"}
 
 
 def rules_page(everything: pd.DataFrame) -> str:
@@ -208,14 +208,14 @@ def _whose_counts(rows: pd.DataFrame) -> str:
         for rule in inbag["auc"].columns:
             cells = []
             for measure in ("auc", "brier"):
-                for counts in ("oob", "calibration"):
+                for counts in ("oob", "held_out"):
                     change = by_set(rows, measure, counts, leaf_size)[rule] - inbag[measure][rule]
                     cells.append(f"{change.median():+.4f}")
             lines.append([str(leaf_size), f"`{rule}`", *cells])
-    names = ["AUC, out-of-bag", "AUC, calibration", "Brier, out-of-bag", "Brier, calibration"]
+    names = ["AUC, out-of-bag", "AUC, held-out", "Brier, out-of-bag", "Brier, held-out"]
     return (
         "Random forests: median over sets of what a rule's measure changes by, against in-bag counts (AUC: up is "
-        "better; Brier: down is better). Calibration counts come from a fifth of the training data, which the trees "
+        "better; Brier: down is better). Held-out counts come from a fifth of the training data, which the trees "
         "then do without.\n\n" + _table(["least leaf", "rule", *names], lines)
     )
 

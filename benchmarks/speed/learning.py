@@ -33,13 +33,13 @@ def histograms(n: int, n_trees: int, repeats: int) -> dict:
         make = lambda counts=counts: ju.learning.out_of_sample_rows(model, X, y, counts=counts).histograms  # noqa: E731
         first_making, rows = timed(make)
         making = float(np.median([timed(make)[0] for _ in range(repeats)]))
-        honest = ju.learning.out_of_sample_rows(model, X, y, counts=counts)
-        rule = ju.LearnedPool(honest.prior, reads=honest.countings)
-        first, _ = timed(lambda r=rule, h=honest: ju.learning.fit_combiner(r, h).combiner.scale)
+        rows = ju.learning.out_of_sample_rows(model, X, y, counts=counts)
+        rule = ju.LearnedPool(rows.prior, reads=rows.countings)
+        first, _ = timed(lambda r=rule, h=rows: ju.learning.fit_combiner(r, h).combiner.scale)
         runs = [
-            timed(lambda r=rule, h=honest: ju.learning.fit_combiner(r, h).combiner.scale)[0] for _ in range(repeats)
+            timed(lambda r=rule, h=rows: ju.learning.fit_combiner(r, h).combiner.scale)[0] for _ in range(repeats)
         ]
-        fitted = ju.learning.fit_combiner(rule, honest)
+        fitted = ju.learning.fit_combiner(rule, rows)
         found[counts] = {
             "first_rows_s": first_making,
             "rows_s": making,
