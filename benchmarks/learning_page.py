@@ -20,7 +20,7 @@ TITLES = {
 }
 MEANINGS = {
     "pool": "`LearnedPool`; both counts where there is a bootstrap",
-    "blend": "the pool and a calibrated mean, averaged by a cross-validation on the out-of-sample rows: `blend_combiners`",
+    "blend": "the pool and a calibrated mean, averaged by a cross-validation on out-of-sample rows: `blend_combiners`",
     "guarded": "the pool or a calibrated mean, by cross-validation on the out-of-sample rows: `choose_combiner`",
     "pool, in-bag": "`LearnedPool` of in-bag counts",
     "mean": "mean of probabilities, as scikit-learn",

@@ -47,6 +47,12 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if not item.get_closest_marker("once")]
 
 
+def pytest_collection_finish(session):
+    """What is imported by now stays: the garbage collector need not look through it time and again."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def no_silent_promotion(request):
     """Refuse to convert types and to add axes unasked, in the folders where the library never does."""

@@ -36,9 +36,7 @@ def histograms(n: int, n_trees: int, repeats: int) -> dict:
         rows = ju.learning.out_of_sample_rows(model, X, y, counts=counts)
         rule = ju.LearnedPool(rows.prior, reads=rows.countings)
         first, _ = timed(lambda r=rule, h=rows: ju.learning.fit_combiner(r, h).combiner.scale)
-        runs = [
-            timed(lambda r=rule, h=rows: ju.learning.fit_combiner(r, h).combiner.scale)[0] for _ in range(repeats)
-        ]
+        runs = [timed(lambda r=rule, h=rows: ju.learning.fit_combiner(r, h).combiner.scale)[0] for _ in range(repeats)]
         fitted = ju.learning.fit_combiner(rule, rows)
         found[counts] = {
             "first_rows_s": first_making,

@@ -5,7 +5,7 @@ from typing import NamedTuple, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from jaxunc._checks import check_numbers
 from jaxunc._numerics import floored_log
@@ -25,6 +25,33 @@ class Answer(NamedTuple):
     """Probabilities of the classes, adding to 1; None where scores have no bound."""
     log_probability: Float[Array, "... classes"] | None
     """Their logarithms, for losses: finite, and with a gradient where a probability rounds to 0 or 1."""
+
+    @property
+    def predicted(self) -> Int[Array | np.ndarray, "..."]:
+        """The class with the largest class score (the lowest index on ties).
+
+        Where the trees contradict each other, and all scores are -inf, the most probable class. NumPy of NumPy arrays.
+        """
+        xp = np if isinstance(self.class_scores, np.ndarray) else jnp
+        scores = self.class_scores
+        if self.log_probability is not None:
+            lost = xp.isneginf(scores).all(axis=-1, keepdims=True)
+            scores = xp.where(lost, self.log_probability, scores)
+        return scores.argmax(axis=-1)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """What `columns` knows."""
+        return ("class", "score", *(("probability",) if self.probability is not None else ()))
+
+    def columns(self, output: str) -> dict[str, np.ndarray]:
+        """The columns of one of the `outputs`: places of classes, numbers to rank by, or probabilities."""
+        if output == "class":
+            return {output: np.asarray(self.predicted)}
+        if output == "probability":
+            return {output: np.asarray(self.probability)}
+        scores = np.asarray(self.class_scores)
+        return {output: margin(scores) if scores.shape[-1] == 2 else scores}
 
     @classmethod
     def from_shares(cls, shares: Array, class_scores: Array, score: Array | None) -> "Answer":

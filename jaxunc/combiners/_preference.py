@@ -4,9 +4,10 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from jaxunc._numerics import safe_divide
+from jaxunc.imprecise._dominance import undominated
 
 
 class Preference(NamedTuple):
@@ -29,6 +30,32 @@ class Preference(NamedTuple):
     def plausibility(self) -> Array:
         """The plausibility of "class 1" ``[...]``: the share that does not prefer class 0, 1 of no mass. As above."""
         return 1 - self._share(0, 1)
+
+    @property
+    def remaining(self) -> Bool[Array | np.ndarray, "... classes"]:
+        """The classes that no half of the mass rejects: `jaxunc.decisions.nondominated`, without its checks.
+
+        NumPy of NumPy arrays.
+        """
+        xp = np if isinstance(self.mass, np.ndarray) else jnp
+        total = self.total[..., None, None]
+        excess = 2 * self.mass - total if self.excess is None else self.excess
+        n_classes = self.mass.shape[-1]
+        beside = xp.broadcast_to(~xp.eye(n_classes, dtype=bool), self.mass.shape)
+        preferred = (excess >= 0) & (total > 0) & beside
+        if n_classes == 2:
+            # Class 0 is asked first, and needs more than half.
+            zero = (excess[..., 0, 1] > 0) & (total[..., 0, 0] > 0)
+            one = preferred[..., 1, 0] & ~zero
+            return xp.stack([~one, ~zero], axis=-1)
+        return undominated(preferred)
+
+    outputs = ("set",)
+    """What `columns` knows."""
+
+    def columns(self, output: str) -> dict[str, np.ndarray]:
+        """The sets of classes that remain, as bools ``[instances classes]``."""
+        return {output: np.asarray(self.remaining)}
 
     def _share(self, preferred: int, other: int) -> Array:
         if self.mass.shape[-1] != 2:

@@ -27,6 +27,13 @@ class Uncertainty(NamedTuple):
     epistemic: Float[Array | np.ndarray, "..."]
     """What more data would: the trees disagree, or their leaves hold little."""
 
+    outputs = ("uncertainty",)
+    """What `columns` knows."""
+
+    def columns(self, output: str) -> dict[str, np.ndarray]:
+        """The three of them, a column each."""
+        return {f"{output}_{name}": np.asarray(part) for name, part in self._asdict().items()}
+
 
 class UncertaintyDecomposition(Combiner):
     r"""Aleatoric and epistemic uncertainty, streamed like any rule.

@@ -26,6 +26,16 @@ class CautiousAnswer(NamedTuple):
     preference: Preference
     """`GeneralizedVote`."""
 
+    outputs = ("class", "probability", "interval", "set")
+    """What `columns` knows."""
+
+    def columns(self, output: str) -> dict[str, np.ndarray]:
+        """The columns of one of the `outputs`: a place of a class, probabilities, both ends of intervals, bools."""
+        if output == "interval":
+            return self.interval.columns(output)
+        one = {"class": self.predicted, "probability": self.probability, "set": self.membership}
+        return {output: np.asarray(one[output])}
+
 
 class CautiousReport(Combiner):
     """The set of classes, one class, probabilities, intervals and masses of a cautious forest together.

@@ -8,8 +8,7 @@ from jaxtyping import Array, Bool
 from jaxunc._checks import check_class_axis, is_concrete
 from jaxunc._numerics import same_rank
 from jaxunc.imprecise import Interval
-
-from ._sets import undominated
+from jaxunc.imprecise._dominance import undominated
 
 
 def interval_dominance(interval: Interval) -> Bool[Array, "... classes"]:

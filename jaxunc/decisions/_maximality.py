@@ -5,8 +5,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Num
 
 from jaxunc.imprecise import dominance
-
-from ._sets import undominated
+from jaxunc.imprecise._dominance import undominated
 
 
 def maximality(

@@ -4,10 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
-from jaxunc._numerics import same_rank
 from jaxunc.combiners import Preference
-
-from ._sets import undominated
 
 
 def nondominated(preference: Preference) -> Bool[Array, "... classes"]:
@@ -67,19 +64,9 @@ def nondominated(preference: Preference) -> Bool[Array, "... classes"]:
             f"preference.mass has shape {shape}; expected [... classes classes], the mass for each class over each "
             "other, as jaxunc.GeneralizedVote answers."
         )
-    return _nondominated(*(None if part is None else jnp.asarray(part) for part in preference))
+    return _remaining(*(None if part is None else jnp.asarray(part) for part in preference))
 
 
 @jax.jit
-def _nondominated(mass, total, excess):
-    total = total[..., None, None]
-    excess = 2 * mass - total if excess is None else excess
-    n_classes = mass.shape[-1]
-    excess, total, beside = same_rank(excess, total, ~jnp.eye(n_classes, dtype=bool))
-    preferred = (excess >= 0) & (total > 0) & beside
-    if n_classes == 2:
-        # Class 0 is asked first, and needs more than half.
-        zero = (excess[..., 0, 1] > 0) & (total[..., 0, 0] > 0)
-        one = preferred[..., 1, 0] & ~zero
-        return jnp.stack([~one, ~zero], axis=-1)
-    return undominated(preferred)
+def _remaining(mass, total, excess):
+    return Preference(mass, total, excess).remaining

@@ -134,7 +134,7 @@ class CautiousForestClassifier(CountedForest, ClassifierMixin, BaseEstimator):
 
     def _answer(self, X) -> CautiousAnswer:
         check_is_fitted(self, "forest_")
-        return self._bound(self._instances(X))
+        return self.bound_(self._instances(X))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

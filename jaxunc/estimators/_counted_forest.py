@@ -43,7 +43,7 @@ class CountedForest:
     classes_: np.ndarray
     forest_: Forest
     combiner_: Any
-    _bound: BoundForest
+    bound_: BoundForest
 
     def _make_rule(self, prior, *, n_samples, n_trees: int) -> Combiner:
         raise NotImplementedError
@@ -82,7 +82,7 @@ class CountedForest:
         self.forest_, mask, weights = counted_forest(grown, self.estimator_, self.counts, *counted_on)
         self._warn_of_counts()
         self._check_prior()
-        self.combiner_, self._bound = self._bind_rule(grown, *counted_on)
+        self.combiner_, self.bound_ = self._bind_rule(grown, *counted_on)
         if mask is not None:
             self._score_own_sample(*counted_on[:2], weights, mask)
         return self

@@ -152,7 +152,7 @@ class RandomDecisionTreesClassifier(RuleClassifier):
         trees = dataclasses.replace(forest.trees, columns=self._columns)
         self.forest_ = dataclasses.replace(forest, trees=trees).with_empty_leaves(self.empty_leaves)
         self.combiner_ = self._make_rule(forest.prior, n_samples=forest.n_samples, n_trees=forest.n_trees)
-        self._bound = bind(self.forest_, self.combiner_)
+        self.bound_ = bind(self.forest_, self.combiner_)
         return self
 
     def _check_parameters(self) -> None:

@@ -15,13 +15,13 @@ from ._parameters import check_class_scores
 
 
 class RuleClassifier(ClassifierMixin, BaseEstimator):
-    """Predictions from ``forest_`` and ``combiner_``, bound as ``_bound``, for what ``_instances`` makes of X."""
+    """Predictions from ``forest_`` and ``combiner_``, bound as ``bound_``, for what ``_instances`` makes of X."""
 
     combiner: Any
     combiner_options: Any
     forest_: Forest
     classes_: np.ndarray
-    _bound: BoundForest
+    bound_: BoundForest
 
     def _instances(self, X) -> np.ndarray:
         raise NotImplementedError
@@ -46,7 +46,7 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         Raises a ValueError for rules over scores without a bound, which have none.
         """
         check_is_fitted(self, "forest_")
-        return np.asarray(self._bound.probability(self._instances(X)))
+        return np.asarray(self.bound_.probability(self._instances(X)))
 
     def decision_function(self, X) -> np.ndarray:
         """The number to rank by: for two classes the margin ``[instances]``, else class scores ``[instances classes]``.
@@ -65,7 +65,7 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
     def _class_scores(self, X) -> np.ndarray:
         check_is_fitted(self, "forest_")
         X = self._instances(X)
-        return decisive(self._bound(X), lambda _: self._bound.log_probability(X))
+        return decisive(self.bound_(X), lambda _: self.bound_.log_probability(X))
 
 
 def decisive(class_scores, log_probability: Callable) -> np.ndarray:

@@ -11,13 +11,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from jaxunc.combiners import Combiner, rule_by_name
 from jaxunc.forest import OWN
 from jaxunc.growing._greedy_trees import checked_limits
-from jaxunc.growing._presorted import Presorted, as_queries, presort
+from jaxunc.growing._presorted import Presorted, presort
 from jaxunc.tables._fit import holds_numbers
-from jaxunc.transduction import label_average
-from jaxunc.transduction._certainty import counts_of, settings_of
+from jaxunc.transduction import BoundSample, label_average
 from jaxunc.transduction._forms import check_form
-from jaxunc.transduction._grouped import KeptNodes
-from jaxunc.transduction._pairs import Pairs, check_progress
+from jaxunc.transduction._pairs import check_progress
 
 from ._parameters import check_class_scores, check_nominal, check_rule
 
@@ -158,27 +156,14 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
 
     def _hold(self, sample: Presorted, combiner: Combiner | None, choices: dict[str, Any]) -> None:
         """What answers are made of."""
-        self._sample, self.combiner_, self._chosen = sample, combiner, choices
-        self._settings = settings_of(sample, choices["candidates"], choices["min_samples_leaf"])
-        self._kept = KeptNodes.of(sample)
+        self.combiner_, self._chosen = combiner, choices
+        self.bound_ = BoundSample(sample, combiner, **choices, progress=self.progress)
 
     def leaf_counts(self, X) -> np.ndarray:
         """The counts behind the answers ``[instances labels classes]``, by the label that the instance was given."""
         check_is_fitted(self, "classes_")
-        X = self._numbers(self._data(X, reset=False), self._sample.columns.levels is None)
-        return self._counts(X)
-
-    def _counts(self, X) -> np.ndarray:
-        """The same of instances that were checked."""
-        sample, size, k = self._sample, self._chosen["block_size"], self._sample.n_classes
-        check_progress(self.progress)
-        queries, parts = as_queries(X, sample), [np.zeros((0, k, k), np.int32)]
-        for begin in range(0, queries.n, size):
-            block = queries.rows(slice(begin, begin + size))
-            parts.append(counts_of(Pairs(sample, block, self._settings), self._chosen["form"], self._kept))
-            if self.progress is not None:
-                self.progress(begin + block.n, queries.n)
-        return np.concatenate(parts)
+        self.bound_.progress = self.progress
+        return self.bound_.leaf_counts(self._numbers(self._data(X, reset=False), self.bound_.columns.levels is None))
 
     def predict_proba(self, X) -> np.ndarray:
         """Class probabilities ``[instances classes]``, in the order of ``classes_``."""

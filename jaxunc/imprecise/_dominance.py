@@ -80,6 +80,15 @@ def _dominance(counts, s):
     return fits & more & (jnp.where(more, own - other, 0) >= least)
 
 
+def undominated(
+    preferred: Bool[Array | np.ndarray, "... classes classes"],
+) -> Bool[Array | np.ndarray, "... classes"]:
+    """The classes c' to which no class c is preferred, entry (c, c'); all classes if there is no such class."""
+    xp = np if isinstance(preferred, np.ndarray) else jnp
+    kept = ~xp.any(preferred, axis=-2)
+    return kept | ~xp.any(kept, axis=-1, keepdims=True)
+
+
 def differences(counts: Num[Array, "... classes"]) -> Float[Array, "... classes classes"]:
     """n_c - n_c' for each pair, as floats: subtracted first, then rounded."""
     own, other = counts[..., :, None], counts[..., None, :]

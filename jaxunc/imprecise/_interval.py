@@ -15,3 +15,10 @@ class Interval(NamedTuple):
 
     lower: Float[jax.Array | np.ndarray, "..."]
     upper: Float[jax.Array | np.ndarray, "..."]
+
+    outputs = ("interval",)
+    """What `columns` knows."""
+
+    def columns(self, output: str) -> dict[str, np.ndarray]:
+        """Both ends, by class."""
+        return {name: np.asarray(part) for name, part in self._asdict().items()}

@@ -3,10 +3,7 @@
 from jax.sharding import Mesh
 
 from jaxunc._checks import is_concrete
-from jaxunc.routing import BoundForest, PackedTrees
-from jaxunc.routing._by_rows import ByRows
-from jaxunc.routing._streamed import Streamed
-from jaxunc.routing._walk import default_form
+from jaxunc.routing import BoundForest
 
 from ._grid import as_grid
 from ._sharded_forest import ShardedForest
@@ -91,18 +88,4 @@ def shard(bound: BoundForest, mesh: Mesh) -> ShardedForest:
             f"Use more places along 'data' instead, as in jax.make_mesh(({grid.n_data * grid.n_tree}, 1), "
             "('data', 'tree'))."
         )
-    return ShardedForest(bound, _stream_of(bound), grid)
-
-
-def _stream_of(bound: BoundForest) -> PackedTrees:
-    engine, forest = bound.engine, bound.forest
-    if forest.follows_forks:
-        raise ValueError(
-            f"empty leaves of the mode {forest.empty_leaves!r} are followed by the host, instance by instance. Bind "
-            "forest.with_empty_leaves('parent') or 'zeros', which stream."
-        )
-    if isinstance(engine, Streamed):
-        return engine.stream
-    # A leaf table that is large for one device is less for each of several.
-    form = engine.form if isinstance(engine, ByRows) else default_form()
-    return Streamed.of(forest, bound.combiner, form).stream
+    return ShardedForest(bound, grid)

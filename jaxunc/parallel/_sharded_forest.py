@@ -1,5 +1,7 @@
 """A bound forest over many devices."""
 
+from collections.abc import Mapping
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,11 +9,15 @@ from jax.sharding import Mesh
 from jaxtyping import PyTree
 
 from jaxunc._checks import is_concrete, refuse_after_fork
+from jaxunc.combiners import Combiner
+from jaxunc.forest import Forest
 from jaxunc.routing import BoundForest, PackedTrees
+from jaxunc.routing._by_rows import ByRows
 from jaxunc.routing._drive import Part, cut
 from jaxunc.routing._mask import as_mask
 from jaxunc.routing._read_outs import ReadOuts
-from jaxunc.routing._streamed import shapes_of
+from jaxunc.routing._streamed import Streamed, shapes_of
+from jaxunc.routing._walk import default_form
 from jaxunc.tables._instances import as_instances
 
 from ._agreed import READOUTS, Call, calls_of_all, digest
@@ -29,11 +35,17 @@ class ShardedForest(ReadOuts):
     the bound forest's to the last bit.
     """
 
-    def __init__(self, bound: BoundForest, stream: PackedTrees, grid: Grid):
-        self.bound = bound
+    def __init__(self, bound: BoundForest, grid: Grid):
+        self.bound, self.combiner = bound, bound.combiner
+        stream = _stream_of(bound)
         self._grid, self._stream = grid, stream
         self._combiner = on_every_device(grid, bound.combiner)
         self._placed: dict[bool, Placed] = {False: place(grid, stream)}
+
+    @property
+    def forest(self) -> Forest:
+        """The forest that was bound."""
+        return self.bound.forest
 
     @property
     def mesh(self) -> Mesh:
@@ -44,6 +56,10 @@ class ShardedForest(ReadOuts):
     def arrays(self) -> list[jax.Array]:
         """The packed trees and leaf tables as they lie on the devices: ``addressable_shards`` says how much on each."""
         return jax.tree.leaves(self._placed[False].arrays)
+
+    def with_rule(self, combiner: Combiner | Mapping[str, Combiner]) -> "ShardedForest":
+        """The same forest bound to another rule, over the same devices."""
+        return ShardedForest(self.bound.with_rule(combiner), self._grid)
 
     def lower(self, n_instances: int, *, missing: bool = False) -> jax.stages.Lowered:
         """The program that routes, merges and joins chunks of a batch of so many instances of all processes together,
@@ -133,3 +149,17 @@ class ShardedForest(ReadOuts):
     def __repr__(self) -> str:
         forest, rule = self.bound.forest, type(self.bound.combiner).__name__
         return f"ShardedForest({forest!r}, {rule}, data={self._grid.n_data}, tree={self._grid.n_tree})"
+
+
+def _stream_of(bound: BoundForest) -> PackedTrees:
+    engine, forest = bound.engine, bound.forest
+    if forest.follows_forks:
+        raise ValueError(
+            f"empty leaves of the mode {forest.empty_leaves!r} are followed by the host, instance by instance. Bind "
+            "forest.with_empty_leaves('parent') or 'zeros', which stream."
+        )
+    if isinstance(engine, Streamed):
+        return engine.stream
+    # A leaf table that is large for one device is less for each of several.
+    form = engine.form if isinstance(engine, ByRows) else default_form()
+    return Streamed.of(forest, bound.combiner, form).stream

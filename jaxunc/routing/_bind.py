@@ -125,6 +125,10 @@ class BoundForest(ReadOuts):
         """The forest that was bound."""
         return self.engine.forest
 
+    def with_rule(self, combiner: Combiner | Mapping[str, Combiner]) -> "BoundForest":
+        """The same forest bound to another rule, driven by as many threads."""
+        return bind(self.forest, combiner, threads=self.threads)
+
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
         columns, n_trees = self.engine.forest.trees.columns, self.engine.forest.n_trees
         if not (self._is_concrete and is_concrete(X, tree_mask)):

@@ -7,11 +7,14 @@ import numpy as np
 from jaxtyping import Bool, Float, Int32
 
 from jaxunc._checks import check_one_of, is_concrete, refuse_after_fork
+from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest
 from jaxunc.forest._given import check_is_forest
+from jaxunc.routing import BoundForest, bind
 from jaxunc.routing._drive import cores, spread
 from jaxunc.routing._plan import Plan, make_plan
 from jaxunc.routing._walk import Form, block_size, default_form, unrolled_depth
+from jaxunc.tables import Columns
 from jaxunc.tables._instances import as_instances
 
 from ._by_rounds import hear_by_rounds
@@ -56,6 +59,13 @@ class VoteResult(NamedTuple):
     """The votes heard."""
     n_trees: int
     """Trees that might have been heard."""
+
+    outputs = ("class", "trees_polled")
+    """What `columns` knows."""
+
+    def columns(self, output: str) -> dict[str, np.ndarray]:
+        """The class; or how many trees were polled, and whether that settled the vote."""
+        return {output: self.predicted} if output == "class" else {output: self.n_polled, "settled": self.settled}
 
     @property
     def saved(self) -> float:
@@ -172,6 +182,9 @@ def bind_vote(
 class BoundVote:
     """What `bind_vote` returns: call it on instances."""
 
+    combiner = None
+    """No rule of counts: the leaves' classes are counted as they are polled."""
+
     def __init__(self, forest: Forest, votes, rule, settings: dict[str, Any], threads: int | None, form: Form):
         self.forest, self.rule, self.settings = forest, rule, settings
         self.max_trees: int = settings["max_trees"]
@@ -192,6 +205,28 @@ class BoundVote:
         rows = ~settled if self._asked[0] == "certain" else slice(None)
         probability[rows] = leader_probability(votes[rows], polled[rows], n_trees, *self._asked)
         return VoteResult(predicted, polled, settled, probability, votes, self.max_trees)
+
+    answer = __call__
+
+    @property
+    def columns(self) -> Columns:
+        """The columns of data."""
+        return self.forest.trees.columns
+
+    @property
+    def class_labels(self) -> tuple:
+        """The labels of the classes, in the order of votes."""
+        return self.forest.class_labels
+
+    def blank_answer(self) -> VoteResult:
+        """An answer for one instance that says nothing: zeros of the right shapes and types."""
+        zero = np.zeros(1, np.int32)
+        votes = np.zeros((1, self.forest.n_classes), np.int32)
+        return VoteResult(zero, zero, zero > 0, np.zeros(1, np.float32), votes, self.max_trees)
+
+    def with_rule(self, combiner: Combiner) -> BoundForest:
+        """The same forest bound to a rule."""
+        return bind(self.forest, combiner, threads=self.threads, form=self.form)
 
     def _hear(self, x: np.ndarray, missing: bool) -> StoppingResult:
         plan = self._plan(missing)

@@ -15,6 +15,7 @@ from jaxunc.forest import Forest
 from jaxunc.growing._presorted import Presorted, sort, unsorted
 from jaxunc.routing import bind
 from jaxunc.tables import Columns
+from jaxunc.transduction import BoundSample
 
 from ._names import ESTIMATORS, SKLEARN, sklearn_class
 
@@ -44,8 +45,8 @@ def state_of(value: Any) -> dict[str, dict[str, Any]]:
     value._check_parameters()  # else they would be refused where the file is read
     fitted = {name: getattr(value, name) for name in KEPT if getattr(value, name, None) is not None}
     fitted["chosen"] = value._chosen
-    if hasattr(value, "_sample"):
-        sample = value._sample
+    if isinstance(value.bound_, BoundSample):
+        sample = value.bound_.sample
         labels = list(sample.class_labels)
         parts = {"columns": sample.columns, "labels": labels, "label": sample.label, "values": unsorted(sample)}
         fitted["sample"] = parts
@@ -79,7 +80,7 @@ def restored(name: Any, params: dict[str, Any], fitted: dict[str, Any]) -> Any:
     chosen = _chosen_of(name, model, chosen)
     vars(model).update(fitted)
     if "forest_" in fitted:
-        model._bound = bind(model.forest_, model.combiner_)
+        model.bound_ = bind(model.forest_, model.combiner_)
         model._chosen = chosen
     else:
         model._hold(_sample_of(name, sample, fitted["classes_"]), fitted.get("combiner_"), chosen)

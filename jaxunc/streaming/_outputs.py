@@ -9,18 +9,9 @@ import numpy as np
 from sklearn.utils import get_tags
 
 from jaxunc._checks import check_one_of
-from jaxunc.combiners import margin
-from jaxunc.decisions import CautiousAnswer, nondominated
-from jaxunc.estimators._rule_classifier import decisive
-from jaxunc.routing._drive import over_rows
-from jaxunc.stopping import BoundVote, VoteResult
 from jaxunc.tables import Columns, Encoded
 
-from ._asked import OUTPUTS, Asked, asked_of, blank_answer, model_of
-from ._inserted import Inserted, Likely
-
-WHOLE = (2048, 8192)
-"""Rows of a small and a large call of compiled programs (`jaxunc.routing`)."""
+from ._asked import OUTPUTS, answering, asked_of
 
 Named = dict[str, Any]
 """NumPy or Arrow arrays by the names of their columns."""
@@ -35,12 +26,12 @@ class Outputs:
             raise ValueError(f"outputs={outputs!r} names nothing; choose some of {OUTPUTS}, or None for the default.")
         for name in outputs or ():
             check_one_of("outputs", name, OUTPUTS)
-        parts = model_of(model)
-        self.columns_read = _named(parts.columns, getattr(model, "feature_names_in_", None))
-        self.labels = parts.labels
+        asked = answering(model)
+        self.columns_read = _named(asked.columns, getattr(model, "feature_names_in_", None))
+        self.labels = asked.class_labels
         self.takes_missing = get_tags(model).input_tags.allow_nan if hasattr(model, "get_params") else True
-        self.asked = asked_of(parts, outputs, s, confidence)
-        self.blank = self.columns([_blank(one, len(self.labels)) for one in self.asked])
+        self.asked = asked_of(asked, outputs, s, confidence)
+        self.blank = self.columns([one.read(one.model.blank_answer()) for one in self.asked])
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -49,18 +40,16 @@ class Outputs:
 
     def ask(self, rows: Encoded) -> list[Any]:
         """The answers for instances: one routing for each bound model."""
-        found: dict[int, Any] = {}
-        for one in self.asked:
-            if id(one.bound) not in found:
-                found[id(one.bound)] = _answer(one.bound, rows)
-        return [_part(one, found[id(one.bound)]) for one in self.asked]
+        models = {id(one.model): one.model for one in self.asked}
+        answers = {place: _on_host(model.answer(rows)) for place, model in models.items()}
+        return [one.read(answers[id(one.model)]) for one in self.asked]
 
     def columns(self, answers: list[Any]) -> Named:
         """The columns of answers, in the order in which outputs are listed."""
         found = {}
         for one, answer in zip(self.asked, answers, strict=True):
             for output in one.outputs:
-                made = _columns_of(answer, output, self.labels)
+                made = _rendered(answer.columns(output), self.labels)
                 found |= {(OUTPUTS.index(output), one.prefix + name): array for name, array in made}
         order = sorted(found, key=lambda key: key[0])  # stable: classes stay in their order
         return {name: found[place, name] for place, name in order}
@@ -82,66 +71,26 @@ def _named(columns: Columns, names: Any) -> Columns:
     return dataclasses.replace(columns, names=tuple(map(str, names)))
 
 
-def _blank(one: Asked, n_classes: int) -> Any:
-    """An answer for one instance that says nothing: for the names and types of columns."""
-    if isinstance(one.bound, BoundVote):
-        zero = np.zeros(1, np.int32)
-        return VoteResult(zero, zero, zero > 0, zero * 0.0, np.zeros((1, n_classes), np.int32), 1)
-    return _part(one, blank_answer(one.bound))
+def _on_host(answer: Any) -> Any:
+    # What is made of the answers compiles nothing there.
+    return jax.tree.map(np.asarray, answer)
 
 
-def _answer(bound: Any, rows: Encoded) -> Any:
-    """The answers for rows padded to whole calls of the compiled programs: a ragged last chunk compiles no others."""
-    if isinstance(bound, BoundVote | Inserted):
-        return bound(rows)
-    number = len(rows.values)
-    more = -number % (WHOLE[1] if number > WHOLE[1] else WHOLE[0])
-    answer = bound.answer(rows._replace(values=np.pad(rows.values, ((0, more), (0, 0)))) if more else rows)
-    # On the host: what is made of the answers compiles nothing there either.
-    return jax.tree.map(lambda part: np.asarray(part)[:number] if part.ndim else np.asarray(part), answer)
-
-
-def _part(one: Asked, answer: Any) -> Any:
-    return answer if one.part is None else answer[one.part]
-
-
-def _columns_of(answer: Any, output: str, labels: tuple) -> Iterator[tuple[str, Any]]:
+def _rendered(columns: Named, labels: tuple) -> Iterator[tuple[str, Any]]:
+    """Columns of a table, of an answer's."""
     import pyarrow as pa
 
-    if output == "class":
-        yield "class", pa.array(list(labels)).take(pa.array(_predicted(answer)))
-    elif output == "probability":
-        yield from _by_class("probability", answer.probability, labels)
-    elif output == "score":
-        if len(labels) == 2:
-            yield "score", np.asarray(margin(answer.class_scores))
+    for name, array in columns.items():
+        if name == "class":
+            yield name, pa.array(list(labels)).take(pa.array(array))
+        elif array.ndim == 1:
+            yield name, array
+        elif array.dtype == bool:
+            ends = np.concatenate([[0], np.cumsum(array.sum(axis=1))]).astype(np.int32)
+            yield (
+                name,
+                pa.ListArray.from_arrays(pa.array(ends), pa.array(list(labels)).take(pa.array(np.nonzero(array)[1]))),
+            )
         else:
-            yield from _by_class("score", answer.class_scores, labels)
-    elif output == "uncertainty":
-        for name in ("total", "aleatoric", "epistemic"):
-            yield f"uncertainty_{name}", np.asarray(getattr(answer, name))
-    elif output == "interval":
-        interval = answer.interval if isinstance(answer, CautiousAnswer) else answer
-        yield from _by_class("lower", interval.lower, labels)
-        yield from _by_class("upper", interval.upper, labels)
-    elif output == "set":
-        is_report = isinstance(answer, CautiousAnswer)
-        members = np.asarray(answer.membership if is_report else over_rows(nondominated, answer))
-        ends = np.concatenate([[0], np.cumsum(members.sum(axis=1))]).astype(np.int32)
-        values = pa.array(list(labels)).take(pa.array(np.nonzero(members)[1]))
-        yield "set", pa.ListArray.from_arrays(pa.array(ends), values)
-    else:
-        yield "trees_polled", answer.n_polled
-        yield "settled", answer.settled
-
-
-def _predicted(answer: Any) -> np.ndarray:
-    if isinstance(answer, CautiousAnswer | VoteResult | Likely):
-        return np.asarray(answer.predicted)
-    return decisive(answer.class_scores, lambda _: np.asarray(answer.log_probability)).argmax(axis=1)
-
-
-def _by_class(name: str, values: Any, labels: tuple) -> Iterator[tuple[str, np.ndarray]]:
-    columns = np.asarray(values)
-    for c, label in enumerate(labels):
-        yield f"{name}_{label}", np.ascontiguousarray(columns[:, c])
+            for c, label in enumerate(labels):
+                yield f"{name}_{label}", np.ascontiguousarray(array[:, c])

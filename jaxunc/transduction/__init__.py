@@ -1,6 +1,7 @@
 """Certainty by transduction: the instance is inserted with each label, and the trees that follow are compared."""
 
 from ._batch import batch_certainty
+from ._bound_sample import BoundSample, LabelAverage
 from ._certainty import (
     label_average,
     leave_one_out_certainty,
@@ -20,6 +21,8 @@ from ._reliability import (
 )
 
 __all__ = [
+    "BoundSample",
+    "LabelAverage",
     "Reliability",
     "Threshold",
     "ThresholdStatus",

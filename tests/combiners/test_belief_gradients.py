@@ -68,6 +68,7 @@ def test_dempster_has_the_slope_of_the_score():
         np.testing.assert_allclose(slopes(name)[0, 0, 0], [-weight * SLOPE, weight * SLOPE], rtol=1e-5)
 
 
+@pytest.mark.exhaustive
 def test_cautious_gives_a_split_leaf_its_say():
     """Alone the whole slope, whatever empty leaves stand before it; half of it where leaves support one class only;
     nothing where they support both."""

@@ -217,6 +217,7 @@ def test_readouts_that_a_rule_has_not():
             getattr(rule, readout)(COUNTS)
 
 
+@pytest.mark.exhaustive
 def test_values_are_not_checked_under_a_trace():
     """Inside a program values are unknown; shapes are still refused."""
     rule = ju.EvidenceAccumulation(0.5)

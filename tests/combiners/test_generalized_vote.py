@@ -140,7 +140,7 @@ def leaves_with_ties(rng, n_classes, n=100, trees=6) -> np.ndarray:
     ("n_classes", "mass"),
     [*((2, mass) for mass in MASSES), (3, "certainty"), pytest.param(3, "leaf_size", marks=pytest.mark.once)],
 )
-@pytest.mark.exhaustive(keep=1)
+@pytest.mark.exhaustive
 def test_votes_and_decisions_are_those_of_rational_arithmetic(mass, n_classes, rng, tolerance):
     counts = leaves_with_ties(rng, n_classes)
     forest, X = forest_of_leaves(counts)
@@ -197,6 +197,7 @@ def test_sizes_of_many_classes_do_not_overflow():
     np.testing.assert_allclose(explanation.support[0], [0, 0, 0, 0, 1 / 3], rtol=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_sizes_of_wide_and_of_unsigned_counts():
     rule = ju.GeneralizedVote(1.0, "leaf_size")
     np.testing.assert_allclose(rule(np.array([[5 * 10**9, 10**9]] * 2)).total, 12e9, rtol=1e-6)
@@ -282,6 +283,7 @@ def test_streaming_masks_blocks_and_transformations(n_classes, rng, tolerance):
         check_close(tolerance, masked[name], one)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.once
 def test_inside_a_program(rng, tolerance):
     """The pure fold under `jax.jit`, and a sweep over s by vmap without compiling anew."""
@@ -317,6 +319,7 @@ def test_weights(rng, tolerance):
         ju.Weighted(ju.ExplainedVote(1.0), weights)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.once
 def test_gradients(rng, x64):
     counts = jnp.asarray(positive_counts(rng, (3, 4), 2))
@@ -384,6 +387,7 @@ def test_the_largest_s_of_ten_thousand_trees(mass):
     np.testing.assert_allclose(largest, [1e9, 1e9 - (mass == "equal"), 1e9], rtol=0 if mass == "leaf_size" else 1e-7)
 
 
+@pytest.mark.exhaustive(keep=1)
 @pytest.mark.parametrize("mass", ["certainty", pytest.param("leaf_size", marks=pytest.mark.once)])
 def test_support_and_abstention(mass, rng, tolerance):
     counts = leaves_with_ties(rng, 3)

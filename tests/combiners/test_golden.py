@@ -37,7 +37,7 @@ def answer_of(rule, counts):
 
 
 @pytest.mark.parametrize("scorer", ["p_prob", "p_pls"])
-@pytest.mark.exhaustive(keep=4)
+@pytest.mark.exhaustive(keep=1)
 def test_mean(ensemble, scorer, tolerance):
     entry, counts = ensemble
     rule = ju.Mean() if scorer == "p_prob" else ju.Mean(ju.scorers.plausibility)
@@ -127,7 +127,7 @@ def test_evidence_of_the_published_code(ensemble, tolerance):
 
 
 @pytest.mark.parametrize("eps", [0.0, 1e-5])
-@pytest.mark.exhaustive(keep=4)
+@pytest.mark.exhaustive(keep=1)
 def test_dempster(ensemble, eps, tolerance):
     """The conjunctive rule, and Dempster's rule read from the same statistic."""
     entry, counts = ensemble
@@ -219,7 +219,7 @@ SCORERS = {
 
 
 @pytest.mark.parametrize("scorer", SCORERS)
-@pytest.mark.exhaustive(keep=1)
+@pytest.mark.exhaustive
 def test_aggregations_of_every_score(scorer, streamed, tolerance, x64):
     def rules(entry):
         score = SCORERS[scorer](entry)

@@ -61,6 +61,7 @@ def test_noise_leaves_a_share_to_every_class(counts):
     np.testing.assert_allclose(jnp.exp(noisy.log_probability(counts)), noisy.probability(counts), rtol=1e-5)
 
 
+@pytest.mark.exhaustive(keep=4)
 @pytest.mark.parametrize(
     "leaves",
     [

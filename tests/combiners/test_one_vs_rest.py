@@ -61,7 +61,7 @@ def test_each_class_as_alone(name, rng, tolerance, x64):
     [ju.DempsterRule(), ju.CautiousRule(), ju.Median(), ju.Weighted(ju.Mean(), np.arange(1.0, K + 1))],
     ids=["dempster", "cautious", "median", "weighted"],
 )
-@pytest.mark.exhaustive(keep=1)
+@pytest.mark.exhaustive
 def test_equal_rules_are_one(rule, rng, tolerance):
     counts = jnp.asarray(random_counts(rng, (N, K), 3))
     both, one = ju.OneVsRest([rule] * 3).answer(counts), ju.OneVsRest(rule).answer(counts)

@@ -39,7 +39,7 @@ def test_rules_of_scorers_read_what_their_scorers_read():
 
 @pytest.mark.once
 @pytest.mark.parametrize("name", ["mean_plausibility", "pooling", "evidence", "dempster", "smoothed_mean", "together"])
-@pytest.mark.exhaustive(keep=1)
+@pytest.mark.exhaustive
 def test_the_warning_names_the_line_of_the_caller(name):
     rule, (forest, _) = make(name, 2, 3), forest_of_leaves(FREQUENCIES)
     for call in (lambda: rule(jnp.asarray(FREQUENCIES)), lambda: ju.bind(forest, rule)):

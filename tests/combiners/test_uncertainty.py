@@ -50,7 +50,7 @@ def by_loops(counts, kind, s=1.0):
 @pytest.mark.parametrize(
     ("kind", "n_classes"), [("entropy", 2), ("entropy", 3), ("plausibility", 2), ("interval", 2), ("interval", 5)]
 )
-@pytest.mark.exhaustive(keep=2)
+@pytest.mark.exhaustive
 def test_values(kind, n_classes, rng, tolerance):
     counts = random_counts(rng, (30, 7), n_classes)
     counts[counts.sum(axis=-1) == 0, 0] = 1 if kind == "plausibility" else 0
@@ -62,6 +62,7 @@ def test_values(kind, n_classes, rng, tolerance):
         assert np.all(np.asarray(answer.epistemic) >= 0)
 
 
+@pytest.mark.exhaustive(keep=1)
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_all_probabilities_between_the_bounds(n_classes, rng, tolerance):
     """Their entropies lie between the aleatoric and the total part, which the extreme ones reach."""
@@ -83,6 +84,7 @@ def test_all_probabilities_between_the_bounds(n_classes, rng, tolerance):
     assert np.all(wider.aleatoric <= aleatoric + 1e-6)
 
 
+@pytest.mark.exhaustive
 def test_gradients_of_intervals(rng, x64):
     """By counts and by s; classes that share the level, and a class without instances, which raises the level."""
     rule = ju.UncertaintyDecomposition("interval", s=1.5)
@@ -110,6 +112,7 @@ def test_gradients_of_intervals(rng, x64):
         np.testing.assert_allclose(by_rule.s, (ends[0] - ends[1]) / 2e-6, rtol=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_one_class_of_that_name():
     assert ju.Uncertainty._fields == ("total", "aleatoric", "epistemic")
     leaf = ju.scorers.uncertainty(jnp.array([1.0, 3.0]))

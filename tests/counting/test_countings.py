@@ -35,6 +35,7 @@ def test_counts_stand_side_by_side(counted):
     assert repr(forest).endswith("countings=('own', 'oob'))")
 
 
+@pytest.mark.exhaustive
 def test_each_rule_reads_its_own(counted):
     X, inbag, out = counted
     forest = inbag.with_counting("oob", out)
@@ -71,6 +72,7 @@ def test_traced_counts_give_the_same_and_have_a_gradient(counted):
     assert np.any(np.asarray(slope) != 0)
 
 
+@pytest.mark.exhaustive
 def test_what_changes_the_own_counts_says_what_becomes_of_the_others(counted):
     X, inbag, out = counted
     forest = inbag.with_counting("oob", out)

@@ -75,6 +75,7 @@ def test_what_is_refused(grown):
         ju.leave_one_out(forest, rule, X, y + 7)
 
 
+@pytest.mark.exhaustive
 def test_no_instances(grown):
     forest, X, y, _ = grown
     assert ju.leave_one_out(forest, ju.Mean(), X[:0], y[:0]).probability.shape == (0, 3)
@@ -104,6 +105,7 @@ def test_traced_and_shared_routing(grown):
     np.testing.assert_array_equal(counts, ju.leaf_counts(counted, X))
 
 
+@pytest.mark.exhaustive
 def test_trees_alone_can_be_counted_in(grown):
     forest, X, y, _ = grown
     words = np.array(["a", "b", "c"])[y]

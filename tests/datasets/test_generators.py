@@ -33,7 +33,7 @@ def test_names():
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.exhaustive(keep=1)
+@pytest.mark.exhaustive
 def test_shapes_and_classes(drawn, name):
     X, y = drawn[name]
     generator = GENERATORS[name]

@@ -121,6 +121,7 @@ def test_more_classes_text_labels_and_frames():
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1, rtol=1e-6)
 
 
+@pytest.mark.exhaustive(keep=1)
 @pytest.mark.parametrize("counts", ["inbag", "train", "held_out"])
 def test_other_counts_and_fitted_forests(counts, data):
     X, X_test, y, y_test = data

@@ -40,7 +40,7 @@ EXPECTED = {
     [CombinedForestClassifier(RandomForestClassifier(5))],
     expected_failed_checks=lambda _: EXPECTED,
 )
-@pytest.mark.exhaustive(keep=8)
+@pytest.mark.exhaustive(keep=2)
 def test_scikit_learn(estimator, check):
     check(estimator)
 
@@ -87,7 +87,7 @@ def test_the_default_takes_any_number_of_classes():
 
 
 @pytest.mark.parametrize("counts", ["inbag", "train", "oob", "held_out"])
-@pytest.mark.exhaustive(keep=2)
+@pytest.mark.exhaustive
 def test_counts(counts, data):
     X, X_test, y, y_test = data
     model = CombinedForestClassifier(SMALL, counts=counts, random_state=0).fit(X, y)
@@ -164,6 +164,7 @@ def test_other_forests_and_missing_values(estimator, data):
     assert CombinedForestClassifier(estimator, counts="train").fit(X, y).score(X_test, y_test) > 0.85
 
 
+@pytest.mark.exhaustive
 def test_fitted_forests(data):
     X, X_test, y, y_test = data
     forest = clone(SMALL).fit(X, y)
@@ -261,6 +262,7 @@ def test_bags_without_replacement(data):
     assert CombinedForestClassifier(bagging, counts="oob", random_state=0).fit(X, y).score(X_test, y_test) > 0.85
 
 
+@pytest.mark.exhaustive
 def test_random_state_makes_it_repeatable(data):
     X, X_test, y, _ = data
     make = lambda seed: CombinedForestClassifier(
@@ -324,6 +326,7 @@ def test_other_models_and_data_are_refused(data):
 BAGS = RandomForestClassifier(50, min_samples_leaf=2, random_state=0)
 
 
+@pytest.mark.exhaustive
 def test_a_default_forest_learns(data):
     X, X_test, y, y_test = data
     model = CombinedForestClassifier(BAGS, random_state=0).fit(X, y)
@@ -358,6 +361,7 @@ def test_learning_from_other_rows(data, estimator, counts):
     assert model.forest_.n_samples == pytest.approx(len(y) * (0.8 if counts == "held_out" else 1), rel=0.02)
 
 
+@pytest.mark.exhaustive
 def test_learning_of_a_fitted_forest(data):
     X, X_test, y, _ = data
     fitted = clone(BAGS).fit(X, y)

@@ -48,7 +48,7 @@ def test_parameters_set_after_fit_change_no_answer(name, fitted):
     model.set_params(**own)
 
 
-@pytest.mark.exhaustive(keep=1)
+@pytest.mark.exhaustive
 def test_files_keep_what_was_fitted(name, fitted, tmp_path):
     model, expected = pickle.loads(pickle.dumps(fitted))
     changed = {key: value for key, value in OTHERS[name].items() if value not in (0, {"no": 1}) or key == "s"}
@@ -62,6 +62,7 @@ def test_parameters_that_a_file_could_not_have_are_refused_when_it_is_written(tm
         ju.save(tmp_path / "x", model)
 
 
+@pytest.mark.exhaustive
 def test_no_rows_are_an_answer_without_rows(fitted):
     model, expected = fitted
     for read_out, parts in answers(model, X[:0]).items():

@@ -69,7 +69,7 @@ def test_nominal_columns_by_name_position_or_flag(shop, nominal):
 
 
 @pytest.mark.parametrize("dtype", ["bool", "boolean", "Int64", "Float64", "float32"])
-@pytest.mark.exhaustive(keep=1)
+@pytest.mark.exhaustive
 def test_numbers_beside_words(dtype):
     """No array holds both, so none is made."""
     half = np.arange(40) % 2

@@ -22,6 +22,7 @@ def test_scikit_learn(estimator, check):
     check(estimator)
 
 
+@pytest.mark.exhaustive
 def test_answers_are_those_of_the_function_whatever_the_blocks():
     heard = []
     model = TransductiveTreeClassifier(block_size=20, progress=lambda *done: heard.append(done)).fit(X[::2], Y[::2])

@@ -28,7 +28,7 @@ def small_blocks(monkeypatch):
 
 @pytest.mark.filterwarnings("ignore::jaxunc.tables.MergedValuesWarning")  # of integers that float32 cannot tell apart
 @pytest.mark.parametrize("name", TABLES)
-@pytest.mark.exhaustive(keep=8)
+@pytest.mark.exhaustive(keep=1)
 def test_the_training_file_is_answered_as_its_values_are(name, tmp_path, capsys):
     odd, model = TABLES[name], tmp_path / "model"
     (tmp_path / odd.name).write_bytes(odd.content)

@@ -22,6 +22,7 @@ def forest():
     return toy_forest(3)
 
 
+@pytest.mark.exhaustive
 def test_properties(forest):
     X = toy_data(3)[0]
     assert (forest.n_trees, forest.n_classes, forest.n_features) == (12, 3, 6)

@@ -29,7 +29,7 @@ def encoded(case: dict, mode: str) -> tuple[ju.Forest, np.ndarray]:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("case", TREES, ids=range(len(TREES)))
-@pytest.mark.exhaustive(keep=2)
+@pytest.mark.exhaustive
 def test_leaf_counts(case, mode):
     forest, queries = encoded(case, MODES[mode])
     expected = case["leaf_counts_by_empty_leaf_mode"][mode]

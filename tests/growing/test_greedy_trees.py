@@ -33,6 +33,7 @@ def test_entropies_add_exactly():
         entropy_table(2**26 + 1)
 
 
+@pytest.mark.exhaustive(keep=1)
 @pytest.mark.parametrize("load", [load_iris, load_breast_cancer])
 def test_the_first_test_is_scikit_learns(load):
     """The gain of the best test, where minimum leaves do not bind."""
@@ -43,6 +44,7 @@ def test_the_first_test_is_scikit_learns(load):
     assert sides[0] == sides[1]
 
 
+@pytest.mark.exhaustive(keep=2)
 @pytest.mark.parametrize("candidates", ["boundary", "all"])
 @pytest.mark.parametrize("min_samples_leaf", [1, 2, 7])
 def test_counts_are_those_of_the_instances(candidates, min_samples_leaf, rng):

@@ -221,7 +221,7 @@ def test_missing_numbers_go_where_their_node_sends_them():
     ],
     ids=["constant", "constant nominal", "few instances", "large leaves", "no depth"],
 )
-@pytest.mark.exhaustive(keep=1)
+@pytest.mark.exhaustive
 def test_single_leaves(X, change):
     y = np.arange(9) % 2
     forest = ju.grow_random_trees(jax.random.key(7), X, y, n_trees=3, **change)
@@ -242,6 +242,7 @@ def test_labels_are_not_looked_at():
     assert not np.array_equal(forests[0].counts, forests[1].counts)
 
 
+@pytest.mark.exhaustive
 def test_depth():
     """A multi-way test counts once."""
     X, y, nominal = mixed(60)

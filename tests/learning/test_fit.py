@@ -143,6 +143,7 @@ def test_values_at_a_bound_start_beside_it():
     assert float(from_free("unit", to_free("unit", jnp.ones(())))) == pytest.approx(0.99)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.once
 def test_frozen_fields_stay(rows):
     rule = ju.Calibrated(ju.EvidenceAccumulation(PRIOR, smoothing=0.7), scale=0.1)
@@ -189,6 +190,7 @@ def test_many_rows_learn_in_parts_what_they_learn_at_once(rule, rows, monkeypatc
     assert eqx.tree_equal(fitted.combiner, again.combiner)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.once
 def test_rows_that_weigh_nothing_are_in_no_part(rows, monkeypatch):
     monkeypatch.setattr(_parts, "ROWS", 64)
@@ -347,6 +349,7 @@ def test_weights_that_are_none(rows, weight, error, match):
         rows.with_weight(weight(rows.n))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.once
 def test_no_more_steps_than_were_asked_for(rows):
     fitted = fit_combiner(ju.LearnedPool(PRIOR), rows, n_steps=1)

@@ -39,7 +39,7 @@ def tallied(vectors) -> dict[tuple, int]:
 
 
 @pytest.mark.parametrize("counts", ["inbag", "both"])
-@pytest.mark.exhaustive(keep=1)
+@pytest.mark.exhaustive
 def test_rows_see_their_out_of_bag_trees_without_their_label(fitted, counts):
     X, y, model = fitted
     forest, mask = ju.from_sklearn(model), ju.oob_mask(model, len(y))
@@ -55,6 +55,7 @@ def test_rows_see_their_out_of_bag_trees_without_their_label(fitted, counts):
         assert seen(rows, place) == tallied(whole[mask[i]])
 
 
+@pytest.mark.exhaustive(keep=1)
 def test_weights_are_taken_out_with_the_label(fitted, rng):
     X, y, model = fitted
     weight = rng.integers(1, 4, len(y)) / 2
@@ -211,7 +212,7 @@ def _easy(name: str, n: int = 300):
 
 
 @pytest.mark.parametrize("name", ["apart", "weak tests", "one feature", "line", "bits", "cents", "levels"])
-@pytest.mark.exhaustive(keep=1)
+@pytest.mark.exhaustive
 def test_new_rows_are_not_taken_for_known_ones(name):
     X, y = _easy(name)
     for model in (RandomForestClassifier(50, random_state=0), ExtraTreesClassifier(20, random_state=0)):

@@ -59,6 +59,7 @@ def test_priors_by_vmap(forest):
     np.testing.assert_allclose(found[1], evidence(priors[1]), atol=1e-5)
 
 
+@pytest.mark.exhaustive
 def test_a_bound_forest_is_exported(forest):
     X, _, trees = forest
     bound = ju.bind(trees, ju.LearnedPool(trees.prior, strength=0.5))

@@ -28,6 +28,7 @@ def tiled(*columns):
     return [np.tile(column, N_TILED // len(column)) for column in columns]
 
 
+@pytest.mark.exhaustive
 def test_reference_values(tolerance):
     for entry in golden("interval_metrics")["per_instance"]:
         *ends, y = tiled(np.array(entry["lower"], float), np.array(entry["upper"], float), entry["y"])

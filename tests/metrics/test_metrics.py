@@ -48,7 +48,7 @@ def predictions(n_classes: int, n: int = N, seed: int = 0) -> tuple[np.ndarray, 
 
 
 @pytest.mark.parametrize("number", range(5))
-@pytest.mark.exhaustive(keep=2)
+@pytest.mark.exhaustive
 def test_reference_values(number, tolerance):
     entry = golden("metrics")["classification"][number]
     ratios, y = np.array(entry["probabilities_num_den"], float), np.array(entry["y"])
@@ -234,6 +234,7 @@ def test_transformations_of_auc_reliability(x64):
     )
 
 
+@pytest.mark.exhaustive
 def test_gradients(rng, x64):
     """Along a random direction, against differences of the definitions in float64."""
     y = predictions(3)[1]
@@ -260,6 +261,7 @@ def test_gradients(rng, x64):
     np.testing.assert_allclose(slope, expected, rtol=1e-6 if x64 else 1e-4)
 
 
+@pytest.mark.exhaustive
 def test_gradients_at_the_edges():
     certain, y = jnp.eye(2), np.array([1, 1])
 

@@ -58,6 +58,7 @@ def test_the_map_of_uncertainties_counts_everyone(fold):
     assert sum(errors for *_, errors in outcome.uncertainty) == wrong.sum()
 
 
+@pytest.mark.exhaustive
 def test_certain_answers_keep_their_order():
     log_odds = np.array([[-200.0, 0, -300], [-150, 0, -300], [0, -120, -300], [0, -180, -300], [-300, -300, 0]])
     probs = np.exp(log_odds).astype(np.float32)
@@ -126,6 +127,7 @@ def test_intervals(leaves):
         assert outcome.brier_range == {}
 
 
+@pytest.mark.exhaustive
 def test_polling(leaves):
     counts, y, outcome = leaves
     votes = np.array([[vote_of(leaf, t) for t, leaf in enumerate(row)] for row in counts])

@@ -56,6 +56,7 @@ def test_the_page_carries_all_it_needs(folder):
     assert all(len(image["alt"]) > 20 for image in images)
 
 
+@pytest.mark.exhaustive
 def test_what_comes_from_the_data_is_escaped(folder):
     text = (folder / "report.html").read_text(encoding="utf-8")
     assert "&lt;b&gt;cancer&lt;/b&gt; &amp; co" in text

@@ -175,6 +175,7 @@ def fold_leaves(forest, data):
     return ju.routing.fold(forest, jnp.ones((forest.n_trees, forest.n_nodes)), data)
 
 
+@pytest.mark.exhaustive(keep=1)
 @pytest.mark.parametrize("function", [ju.leaf_index, ju.leaf_counts, fold_leaves])
 def test_frames_for_the_leaves(function, named_forest):
     frame = pandas.DataFrame(X, columns=list("abcdef"))

@@ -162,7 +162,7 @@ def fitted(case, X, y, rng):
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.exhaustive(keep=3)
+@pytest.mark.exhaustive
 def test_leaves(name, rng):
     case = CASES[name]
     X = case.data(rng, 700, case.n_features)
@@ -181,6 +181,7 @@ def test_leaves(name, rng):
     assert wrong == 0, f"{wrong} of {visits}"
 
 
+@pytest.mark.exhaustive(keep=1)
 @pytest.mark.parametrize("name", ["one decimal", "missing values", "large integers", "tiny numbers"])
 def test_the_thresholds_matter(name, rng):
     """The visits above are hard ones: one float up or down at a threshold changes many of their leaves."""
@@ -306,6 +307,7 @@ def test_data_known_to_be_complete(rng):
     )
 
 
+@pytest.mark.exhaustive
 def test_leaf_index_under_jit_and_vmap(rng):
     X = normal(rng, 500, 8)
     forest = ju.from_sklearn(RandomForestClassifier(10, random_state=0).fit(X, X[:, 0] > 0))

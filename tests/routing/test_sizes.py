@@ -54,7 +54,7 @@ def nominal() -> ju.Forest:
 
 @pytest.mark.parametrize("form", ["blocks", "levels"])
 @pytest.mark.parametrize("by_rows", [False, True])
-@pytest.mark.exhaustive(keep=1)
+@pytest.mark.exhaustive
 def test_bound_forests(forest, form, by_rows):
     rule = CautiousReport(1.0)
     bound = BoundForest(ByRows.of(forest, rule, form), rule, 2) if by_rows else ju.bind(forest, rule, form=form)
@@ -106,6 +106,7 @@ def test_leaves_and_counts(forest):
     assert later_programs(ask) == []
 
 
+@pytest.mark.exhaustive
 def test_leaves_are_those_of_one_program(forest):
     """Cut and padded, or traced as a whole: at the ends of all shapes, and beyond the largest."""
     many = np.tile(X, (20, 1))

@@ -62,7 +62,7 @@ def check_identical(answer, expected):
 
 
 @pytest.mark.parametrize(("name", "n_classes"), STREAMED)
-@pytest.mark.exhaustive(keep=2)
+@pytest.mark.exhaustive
 def test_the_tensor_of_leaf_counts_gives_the_same(name, n_classes, tolerance):
     expected = make(name, n_classes, TREES).answer(leaves(n_classes))
     check_same(tolerance, name, bound_answer(name, n_classes), expected)
@@ -113,6 +113,7 @@ def test_weights_of_zero_and_one_are_a_mask(name, tolerance):
     check_same(tolerance, name, answer, bound(name, 2).answer(X, tree_mask=np.tile(mask, (len(X), 1))))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.once
 @pytest.mark.parametrize(("name", "n_classes"), [("dempster", 2), ("together", 3)])
 def test_no_tree_at_all(name, n_classes):
@@ -164,6 +165,7 @@ def test_padding_nodes_change_nothing(name):
     np.testing.assert_array_equal(ju.leaf_index(larger, jnp.asarray(X)), ju.leaf_index(forest, jnp.asarray(X)))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.once
 def test_no_instances():
     for name in ("mean", "together"):
@@ -494,6 +496,7 @@ def test_the_forms_for_cpu_and_accelerator_agree(tolerance):
         tolerance.check(a, b, scale=10.0)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.once
 def test_per_tree_fields_reach_their_tree(tolerance):
     """A fold of one's own with a `tree_field`: lift sees its tree's entry, streamed or not, through any nesting."""

@@ -71,6 +71,7 @@ def test_the_default_is_the_papers_score(tolerance):
     tolerance.check(scores_of(COUNTS.astype(np.int32)), column(LEAVES, "p_cb"), kind="pi")
 
 
+@pytest.mark.exhaustive(keep=1)
 @each_variant
 def test_random_leaves(family, statistic, rng, x64):
     counts = rng.integers(0, 2 ** rng.integers(1, 10, (N_ROWS, 2)))
@@ -172,6 +173,7 @@ def test_the_middle():
         assert paper[3] != continuous[3]
 
 
+@pytest.mark.exhaustive
 def test_transforms_and_blocks():
     """Any leading axes, more leaves than a block holds, jit and vmap; odd in the classes."""
     counts = jnp.asarray(np.tile(COUNTS[1:29].reshape(2, 14, 2), (1, 90, 1)))

@@ -64,7 +64,7 @@ def test_values_are_not_looked_at_under_a_trace(name):
 
 @pytest.mark.once
 @each_scorer
-@pytest.mark.exhaustive(keep=2)
+@pytest.mark.exhaustive
 def test_frequencies_are_warned_of_where_sizes_matter(name):
     counts = jnp.array([[0.25, 0.75], [1.0, 0.0], [0.0, 0.0]])
     if name == "probability":
@@ -77,7 +77,7 @@ def test_frequencies_are_warned_of_where_sizes_matter(name):
 
 @pytest.mark.once
 @each_scorer
-@pytest.mark.exhaustive(keep=2)
+@pytest.mark.exhaustive(keep=1)
 def test_honest_counts_are_not_warned_of(name):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

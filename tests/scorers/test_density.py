@@ -29,6 +29,7 @@ def test_billions(x64):
     assert np.all(np.sum(density > 0, axis=1) == 1)
 
 
+@pytest.mark.exhaustive
 def test_gradients_are_finite():
     slopes = jax.jacobian(lambda c: jnp.sum(ju.scorers.beta_densities(c), axis=-1))(jnp.asarray(COUNTS, float))
     assert np.all(np.isfinite(slopes))

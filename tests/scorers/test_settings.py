@@ -95,7 +95,7 @@ def lambda_like(scale, counts):
 
 @pytest.mark.once
 @pytest.mark.parametrize("name", FRESH)
-@pytest.mark.exhaustive(keep=1)
+@pytest.mark.exhaustive
 def test_fresh_partials_of_python_are_one_program(name):
     X, forest = np.arange(40.0, dtype=np.float32)[:, None], _forest()
     answers = lambda m: np.asarray(ju.bind(forest, ju.Mean(FRESH[name](m))).score(X))

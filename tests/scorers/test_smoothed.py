@@ -58,6 +58,7 @@ def test_golden_multiclass(tolerance):
         tolerance.check(ucb(counts, n_samples=50), share * np.sqrt(w.sum() / np.log(50)), scale=1.0)
 
 
+@pytest.mark.exhaustive(keep=2)
 @pytest.mark.parametrize("scorer", SCORERS)
 def test_same_under_jit_and_vmap(scorer):
     counts = jnp.asarray(COUNTS[:12].reshape(3, 4, 2))
@@ -104,6 +105,7 @@ def test_settings_have_gradients():
     np.testing.assert_allclose(learned.scorer.keywords["m"], by_m, rtol=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_no_weight_and_no_counts():
     empty = jnp.zeros(2)
     np.testing.assert_allclose(m_estimate(empty, m=0.0, prior=0.25), -0.25)
@@ -114,7 +116,7 @@ def test_no_weight_and_no_counts():
 
 
 @pytest.mark.parametrize("scorer", SCORERS)
-@pytest.mark.exhaustive(keep=1)
+@pytest.mark.exhaustive
 def test_differences_of_integers_are_exact(scorer):
     counts = jnp.array([[10**9, 10**9 + 1], [10**9, 10**9]], jnp.int32)
     scores = scorer(counts)

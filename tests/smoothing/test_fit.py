@@ -69,7 +69,7 @@ def padded(counts) -> jax.Array:
 @pytest.mark.parametrize(
     ("method", "is_traced"), [*((method, False) for method in METHODS), *((method, True) for method in DIFFERENT)]
 )
-@pytest.mark.exhaustive(keep=2)
+@pytest.mark.exhaustive
 def test_reference_values(method, is_traced, x64):
     rtol = 1e-10 if x64 else 1e-4 if is_traced else 2e-7
     tables = [leaves(entry) for entry in golden("empirical_bayes")]
@@ -200,6 +200,7 @@ def test_large_weights_keep_their_digits(x64):
     np.testing.assert_allclose(compiled.alpha, prior.alpha, rtol=1e-9 if x64 else 5e-5)
 
 
+@pytest.mark.exhaustive
 def test_huge_counts():
     """Counts of 10⁹, as integers and as float32."""
     counts = np.array([[10**9, 3 * 10**8], [7 * 10**8, 10**9], [5, 2]])
@@ -244,6 +245,7 @@ def test_degenerate_fits(method, is_traced):
         np.testing.assert_allclose(smoothed[4], 0.5, rtol=1e-6)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("fit", [fit_dirichlet_prior, traced_dirichlet])
 def test_a_class_that_no_leaf_has_seen(fit):
     counts = padded([[3, 0, 1], [2, 0, 5]])

@@ -56,6 +56,7 @@ def test_priors_are_those_of_leaves_alone(level):
         np.testing.assert_allclose(found.alpha[tree], expected.alpha, rtol=1e-4)
 
 
+@pytest.mark.exhaustive
 def test_a_given_prior_and_gradients():
     counts, forest, X = made()
     prior = BetaPrior(jnp.asarray(2.0), jnp.asarray(1.0), jnp.asarray(0, jnp.int32))

@@ -23,7 +23,7 @@ FUNCTIONS = {
 
 @pytest.mark.once
 @pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.exhaustive(keep=2)
+@pytest.mark.exhaustive(keep=1)
 def test_they_are_warned_of_once(name):
     with pytest.warns(FractionsWarning, match="look like class frequencies") as caught:
         FUNCTIONS[name]()

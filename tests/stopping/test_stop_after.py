@@ -99,7 +99,7 @@ def test_a_finite_population_of_three_classes(rng):
     [{}, {"prior": np.array([0.5, 2.0, 1.0])}, {"criterion": "certain"}, {"population": "finite"}],
     ids=["bound", "prior", "certain", "finite"],
 )
-@pytest.mark.exhaustive(keep=2)
+@pytest.mark.exhaustive
 def test_trees_that_abstain(n_classes, settings, rng):
     n_trees, votes = 16, drawn_votes(rng, 40, 16, n_classes, abstaining=0.25)
     prior = settings.get("prior", np.ones(3))[:n_classes]

@@ -125,6 +125,7 @@ def test_probabilities(voted):
     assert np.all((found.probability > 0.95) == found.settled)
 
 
+@pytest.mark.exhaustive
 def test_probabilities_of_what_is_certain(voted):
     forest, X, _, _ = voted
     assert np.all(ju.predict_until_settled(forest, X, criterion="certain").probability == 1)  # all trees were heard
@@ -217,6 +218,7 @@ def test_empty_leaves(key):
     np.testing.assert_array_equal(found.votes.sum(axis=1), np.sum(~empty, axis=1))
 
 
+@pytest.mark.exhaustive
 def test_nothing_settles(fitted):
     forest, X = fitted
     bound = stopping.bind_vote(forest, confidence=1 - 1e-15, max_trees=40)

@@ -32,7 +32,7 @@ def originals(tmp_path_factory) -> dict[str, bytes]:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("share", range(SHARES))
-@pytest.mark.exhaustive(keep=1)
+@pytest.mark.exhaustive
 def test_mutated_files(share, originals, tmp_path):
     rng = np.random.default_rng(share)
     path, before, counts = (

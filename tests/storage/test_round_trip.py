@@ -44,6 +44,7 @@ def made(name, forest) -> ju.Combiner:
     return RULES[name].make(np.asarray(forest.prior), np.arange(forest.n_trees))
 
 
+@pytest.mark.exhaustive(keep=20)
 @pytest.mark.parametrize("name", RULES)
 def test_rules(name, forest, tmp_path):
     rule = made(name, forest)
@@ -63,7 +64,7 @@ def test_bound_forests(name, forest, tmp_path):
 
 @pytest.mark.once
 @pytest.mark.parametrize("name", small_objects())
-@pytest.mark.exhaustive(keep=2)
+@pytest.mark.exhaustive
 def test_objects(name, tmp_path):
     value = small_objects()[name]
     loaded = round_trip(value, tmp_path)
@@ -124,6 +125,7 @@ def test_frames_and_nominal_columns(tmp_path):
         loaded.predict(frame.rename(columns={"width": "breadth"}))
 
 
+@pytest.mark.exhaustive
 def test_many_levels_are_no_header(tmp_path):
     words = tuple(f"word {i}" for i in range(5000))
     columns = ju.tables.Columns(1, ("word",), (True,), (ju.tables.Levels(words, True),))

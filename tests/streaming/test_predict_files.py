@@ -124,6 +124,7 @@ def test_a_part_that_is_gone_is_made_again(saved, data, tmp_path):
     assert contents(tmp_path / "out") == before
 
 
+@pytest.mark.exhaustive
 def test_csv(saved, model, frame, tmp_path):
     frame.assign(id=np.arange(len(frame))).to_csv(tmp_path / "x.csv", index=False)
     predict_files(saved, tmp_path / "x.csv", tmp_path / "out", file_format="csv", **OPTIONS)

@@ -60,7 +60,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.exhaustive(keep=3)
+@pytest.mark.exhaustive
 def test_sources(kind, frame, model, tmp_path):
     found = whole(ju.stream(model, _sources(tmp_path, frame)[kind], chunk_rows=128))
     np.testing.assert_array_equal(found["class"], model.predict(frame))
@@ -78,6 +78,7 @@ def test_chunks(chunk_rows, frame, model):
     np.testing.assert_array_equal(whole(tables)["class"], model.predict(part))
 
 
+@pytest.mark.exhaustive
 def test_arrays_and_models_without_names():
     X, y = load_iris(return_X_y=True)
     forest = ju.from_sklearn(RandomForestClassifier(5, min_samples_leaf=3, random_state=0).fit(X, y))
@@ -194,6 +195,7 @@ def test_what_is_no_model_or_source(frame, model):
         list(ju.stream(model, "nowhere.parquet"))
 
 
+@pytest.mark.exhaustive
 def test_sharded_forests(frame, model):
     import jax
 
@@ -210,5 +212,5 @@ def test_transduction(frame):
     found = whole(ju.stream(model, frame[200:300], chunk_rows=30))
     np.testing.assert_array_equal(found["class"], model.predict(frame[200:300]))
     np.testing.assert_array_equal(found["probability_True"], model.predict_proba(frame[200:300])[:, 1])
-    with pytest.raises(ValueError, match="not what transduction answers"):
+    with pytest.raises(ValueError, match="not what BoundSample answers"):
         ju.stream(model, frame, outputs=["class", "set"])

@@ -49,6 +49,7 @@ def check_codes(column, words: list[str | None], levels: Levels) -> None:
     assert level_codes(column, levels).tolist() == expected
 
 
+@pytest.mark.exhaustive
 @given(st.lists(ANY, max_size=12), st.lists(ANY, max_size=12))
 def test_objects(fitted, others):
     """Values that read alike are one level; texts are sorted; what was not fitted is unseen."""

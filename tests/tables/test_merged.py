@@ -34,7 +34,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-@pytest.mark.exhaustive(keep=2)
+@pytest.mark.exhaustive
 def test_who_grows_trees_says_which_column_is_merged(name):
     with pytest.warns(MergedValuesWarning, match=r"columns 1 \(14 of 80 distinct values are left\)") as caught:
         CALLS[name](X)

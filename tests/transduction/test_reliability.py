@@ -37,7 +37,7 @@ def test_reference_divergences():
 
 @pytest.mark.parametrize("candidates", ["boundary", "all"])
 @pytest.mark.parametrize("min_samples_leaf", [1, 3])
-@pytest.mark.exhaustive(keep=1)
+@pytest.mark.exhaustive
 def test_the_label_none_is_the_tree_without_the_instance(candidates, min_samples_leaf, rng):
     X, y, queries, nominal = drawn_set(rng, 60, 3, missing=True)
     settings = {"nominal": nominal, "candidates": candidates}

@@ -1,0 +1,105 @@
+"""A training set that takes instances in, asked like a bound forest."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int32
+
+from jaxunc.combiners import Combiner
+from jaxunc.growing._presorted import Presorted, as_queries
+from jaxunc.tables import Columns
+
+from ._certainty import counts_of, label_average, settings_of
+from ._grouped import KeptNodes
+from ._pairs import Pairs, Progress, check_progress
+
+
+class LabelAverage(NamedTuple):
+    """Class probabilities, and the class that they name."""
+
+    probability: Float[np.ndarray, "instances classes"]
+    """The mean over the labels that an instance was given: `label_average`."""
+
+    outputs = ("class", "probability")
+    """What `columns` knows."""
+
+    def columns(self, output: str) -> dict[str, np.ndarray]:
+        """The place of the most probable class, or the probabilities by class."""
+        return {output: self.probability.argmax(axis=1) if output == "class" else self.probability}
+
+
+class BoundSample:
+    """A training set and how trees are induced on it: each instance is inserted with each label.
+
+    Parameters
+    ----------
+    sample
+        The training set, sorted.
+    combiner
+        How the leaves of the labels become probabilities; None: the mean of Laplace's estimates.
+    candidates, min_samples_leaf, form
+        As for `transductive_certainty`.
+    block_size
+        Instances that are inserted at a time; memory grows with it.
+    progress
+        Told how many instances of how many are done.
+    """
+
+    forest = None
+    """No forest: every instance has trees of its own."""
+
+    def __init__(
+        self,
+        sample: Presorted,
+        combiner: Combiner | None,
+        *,
+        candidates: str,
+        min_samples_leaf: int,
+        form: str,
+        block_size: int,
+        progress: Progress | None = None,
+    ):
+        self.sample, self.combiner, self.progress = sample, combiner, progress
+        self.settings = {
+            "candidates": candidates,
+            "min_samples_leaf": min_samples_leaf,
+            "form": form,
+            "block_size": block_size,
+        }
+        self._induced = settings_of(sample, candidates, min_samples_leaf)
+        self._kept = KeptNodes.of(sample)
+
+    @property
+    def columns(self) -> Columns:
+        """The columns of data."""
+        return self.sample.columns
+
+    @property
+    def class_labels(self) -> tuple:
+        """The labels of the classes, in the order of probabilities."""
+        return tuple(self.sample.class_labels)
+
+    def leaf_counts(self, X: Any) -> Int32[np.ndarray, "instances labels classes"]:
+        """The counts of the leaves, by the label that the instance was given."""
+        check_progress(self.progress)
+        k, size = self.sample.n_classes, self.settings["block_size"]
+        queries, parts = as_queries(X, self.sample), [np.zeros((0, k, k), np.int32)]
+        for begin in range(0, queries.n, size):
+            block = queries.rows(slice(begin, begin + size))
+            parts.append(counts_of(Pairs(self.sample, block, self._induced), self.settings["form"], self._kept))
+            if self.progress is not None:
+                self.progress(begin + block.n, queries.n)
+        return np.concatenate(parts)
+
+    def answer(self, X: Any) -> LabelAverage:
+        """The class probabilities of instances ``[instances features]``."""
+        counts = self.leaf_counts(X)
+        return LabelAverage(np.asarray(label_average(counts, self.combiner))) if len(counts) else self.blank_answer(0)
+
+    def blank_answer(self, n_instances: int = 1) -> LabelAverage:
+        """An answer that says nothing: zeros of the right shapes and types."""
+        return LabelAverage(np.zeros((n_instances, self.sample.n_classes)))
+
+    def with_rule(self, combiner: Combiner) -> "BoundSample":
+        """The same training set with another rule for the leaves of an instance."""
+        return BoundSample(self.sample, combiner, **self.settings, progress=self.progress)
