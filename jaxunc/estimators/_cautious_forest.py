@@ -7,6 +7,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from jaxunc.combiners import Explanation
+from jaxunc.counting._kinds import warn_of_pure_leaves
 from jaxunc.decisions import CautiousAnswer, CautiousReport
 from jaxunc.imprecise import Interval
 from jaxunc.routing import bind
@@ -109,6 +110,27 @@ class CautiousForestClassifier(CountedForest, ClassifierMixin, BaseEstimator):
         self.held_out_size = held_out_size
         self.random_state = random_state
 
+    def fit(self, X=None, y=None, sample_weight=None) -> "CautiousForestClassifier":
+        """Fit the forest, count, and bind the rule.
+
+        Parameters
+        ----------
+        X
+            Instances ``[instances features]``, NumPy or pandas; only a fitted forest read in-bag needs none.
+        y
+            Their labels.
+        sample_weight
+            Weights of the instances, for growing and for counting; ≥ 0.
+        """
+        self._check_parameters()
+        rule = self._rule()
+        sample = self._fit_forest(X, y, sample_weight, lambda *_, **__: rule)
+        warn_of_pure_leaves(self.forest_, self.counts)
+        self._bind(rule)
+        if (own := self._keep_out_of_bag(sample)) is not None:
+            self.oob_set_ = np.asarray(own.membership)
+        return self
+
     def predict_set(self, X) -> np.ndarray:
         """Booleans ``[instances classes]``, in the order of ``classes_``: which classes are in the set; never none."""
         return np.asarray(self._answer(X).membership)
@@ -137,16 +159,10 @@ class CautiousForestClassifier(CountedForest, ClassifierMixin, BaseEstimator):
         return self.bound_(self._instances(X))
 
     def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._make_rule(None, n_samples=1, n_trees=1)
+        self._check_forest_parameters()
+        self._rule()
 
-    def _make_rule(self, prior, *, n_samples, n_trees: int) -> CautiousReport:
+    def _rule(self) -> CautiousReport:
         if np.ndim(self.s) != 0:
             raise ValueError(f"s has shape {np.shape(self.s)}; pass one number, and fit again for another.")
         return CautiousReport(self.s, self.mass)
-
-    def _keep_own(self, own: CautiousAnswer, y, seen: np.ndarray) -> None:
-        self.oob_set_ = np.asarray(own.membership)
-        self.oob_decision_function_ = np.where(seen[:, None], own.probability, np.nan)
-        right = self.classes_[np.asarray(own.predicted)] == y
-        self.oob_score_ = float(np.mean(right[seen])) if seen.any() else float("nan")

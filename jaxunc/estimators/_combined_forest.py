@@ -1,22 +1,22 @@
 """A forest whose leaves are combined by any rule, as a scikit-learn classifier."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from jaxunc.combiners import Answer, Combiner, LearnedPool
+from jaxunc.combiners import LearnedPool
+from jaxunc.counting._kinds import warn_of_pure_leaves
 from jaxunc.counting._out_of_bag import has_bags
-from jaxunc.forest import Forest
 from jaxunc.learning import fit_combiner
 from jaxunc.learning._out_of_sample import FEW_TREES, rows_of
-from jaxunc.routing import BoundForest
 from jaxunc.stopping import VoteResult, predict_until_settled
 from jaxunc.stopping._leader import Criterion, Population
 
-from ._counted_forest import CountedForest, n_trees_of
+from ._counted_forest import CountedForest, Sample, n_trees_of
 from ._parameters import check_rule
-from ._rule_classifier import RuleClassifier, decisive
+from ._rule_classifier import RuleClassifier, rule_for
 
 
 class CombinedForestClassifier(CountedForest, RuleClassifier):
@@ -134,10 +134,19 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         """
         vars(self).pop("learned_", None)
         self._check_parameters()
-        self._rule_name = self._default_name(X, y, sample_weight) if self.combiner is None else self.combiner
-        if self._learns():
+        name = self._default_name(X, y, sample_weight) if self.combiner is None else self.combiner
+        if isinstance(name, str) and name == "learned":
             self._check_learning(X)
-        return super().fit(X, y, sample_weight)
+            sample = self._fit_forest(X, y, sample_weight, _pool_for)
+            self._learn(sample)
+        else:
+            make = partial(rule_for, name, self.combiner_options)
+            sample = self._fit_forest(X, y, sample_weight, make)
+            warn_of_pure_leaves(self.forest_, self.counts)
+            forest = self.forest_
+            self._bind(make(forest.prior, n_samples=forest.n_samples, n_trees=forest.n_trees))
+        self._keep_out_of_bag(sample)
+        return self
 
     def predict_polled(
         self,
@@ -173,18 +182,8 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         return "learned" if has_bags(model) and enough and sample_weight is None else "mixture"
 
     def _check_parameters(self) -> None:
-        super()._check_parameters()
+        self._check_forest_parameters()
         check_rule(self.combiner, self.combiner_options, further=("learned",))
-
-    def _learns(self) -> bool:
-        return isinstance(self._rule_name, str) and self._rule_name == "learned"
-
-    def _warn_of_counts(self) -> None:
-        if not self._learns():  # what is learned out of bag knows how sure pure leaves are
-            super()._warn_of_counts()
-
-    def _choice(self) -> tuple[Any, Any]:
-        return self._rule_name, self.combiner_options
 
     def _check_learning(self, X) -> None:
         if self.counts not in ("inbag", "held_out"):
@@ -200,28 +199,20 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
                 "fitted on, or others with counts='held_out'."
             )
 
-    def _bind_rule(self, grown: Forest, X, y, sample_weight) -> tuple[Any, BoundForest]:
-        if not self._learns():
-            return super()._bind_rule(grown, X, y, sample_weight)
+    def _learn(self, sample: Sample) -> None:
+        """Learn the pool, and bind it to the counts that it reads. (It knows how sure pure leaves are: no warning.)"""
         model = self.estimator_
         if self.counts == "held_out":
             own = not self._model()[1]  # then `fit` has held these rows out
-            rows = rows_of(model, grown, X, y, source="held_out", sample_weight=sample_weight, allow_leaks=own)
+            how: dict[str, Any] = {"source": "held_out", "allow_leaks": own}
         else:
-            rows = rows_of(
-                model, grown, X, y, counts="both" if has_bags(model) else "inbag", sample_weight=sample_weight
-            )
+            how = {"counts": "both" if has_bags(model) else "inbag"}
+        rows = rows_of(model, sample.grown, sample.X, sample.y, sample_weight=sample.sample_weight, **how)
         self.forest_ = rows.forest
         self.learned_ = fit_combiner(LearnedPool(rows.prior, reads=rows.countings), rows)
-        return self.learned_.combiner, rows.bind(self.learned_.combiner)
+        self.combiner_, self.bound_ = self.learned_.combiner, rows.bind(self.learned_.combiner)
 
-    def _make_rule(self, prior, *, n_samples, n_trees: int) -> Combiner:
-        if self._learns():
-            return LearnedPool(np.full(len(prior), 1 / len(prior)))  # before there is anything to learn from
-        return RuleClassifier._make_rule(self, prior, n_samples=n_samples, n_trees=n_trees)
 
-    def _keep_own(self, own: Answer, y, seen: np.ndarray) -> None:
-        if own.probability is not None:
-            self.oob_decision_function_ = np.where(seen[:, None], own.probability, np.nan)
-        right = self.classes_[np.argmax(decisive(own.class_scores, lambda _: own.log_probability), axis=1)] == y
-        self.oob_score_ = float(np.mean(right[seen])) if seen.any() else float("nan")
+def _pool_for(prior, *, n_samples, n_trees: int) -> LearnedPool:
+    """A pool before there is anything to learn from."""
+    return LearnedPool(np.full(len(prior), 1 / len(prior)))

@@ -1,9 +1,9 @@
 """Fitting a forest and counting in its leaves, whatever is then made of the counts."""
 
-from typing import Any, TypeVar, cast
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
 
 import numpy as np
-from jaxtyping import PyTree
 from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
@@ -14,14 +14,26 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from jaxunc._checks import check_one_of, warn
 from jaxunc.combiners import Combiner
 from jaxunc.counting import leave_one_out
-from jaxunc.counting._kinds import COUNTS, calibration_split, check_counts_mode, counted_forest, warn_of_pure_leaves
+from jaxunc.counting._kinds import COUNTS, calibration_split, check_counts_mode, counted_forest
 from jaxunc.forest import Forest
 from jaxunc.interop import from_sklearn
 from jaxunc.routing import BoundForest, bind
 
 from ._parameters import check_seed, checked_weights
 
-Fitted = TypeVar("Fitted", bound="CountedForest")
+
+class Sample(NamedTuple):
+    """The instances that leaves count, and the forest that was grown."""
+
+    grown: Forest
+    """The forest with the counts of the sample that grew it."""
+    X: Any
+    y: Any
+    sample_weight: Any
+    counted_weight: np.ndarray | None
+    """What each instance counts, if not 1."""
+    mask: np.ndarray | None
+    """Which trees count an instance, if not all: ``[instances trees]``."""
 
 
 def n_trees_of(model) -> int:
@@ -31,10 +43,7 @@ def n_trees_of(model) -> int:
 
 
 class CountedForest:
-    """``fit`` for classifiers of a forest with counts and a rule; stands before scikit-learn's classes.
-
-    A subclass says which rule (`_make_rule`), and what it keeps of the rule's answers for its own sample (`_keep_own`).
-    """
+    """The steps of ``fit`` that classifiers of a forest with counts share; stands before scikit-learn's classes."""
 
     estimator: Any
     counts: str
@@ -45,25 +54,8 @@ class CountedForest:
     combiner_: Any
     bound_: BoundForest
 
-    def _make_rule(self, prior, *, n_samples, n_trees: int) -> Combiner:
-        raise NotImplementedError
-
-    def _keep_own(self, own: PyTree, y, seen: np.ndarray) -> None:
-        raise NotImplementedError
-
-    def fit(self: Fitted, X=None, y=None, sample_weight=None) -> Fitted:
-        """Fit the forest, count, and bind the rule.
-
-        Parameters
-        ----------
-        X
-            Instances ``[instances features]``, NumPy or pandas; only a fitted forest read in-bag needs none.
-        y
-            Their labels.
-        sample_weight
-            Weights of the instances, for growing and for counting; ≥ 0.
-        """
-        self._check_parameters()
+    def _fit_forest(self, X, y, sample_weight, rule_for: Callable[..., Combiner]) -> Sample:
+        """Fit the forest, or take a fitted one, and count; ``rule_for`` says early what is wrong with the rule."""
         for name in ("oob_decision_function_", "oob_score_", "oob_set_"):
             vars(self).pop(name, None)
         model, fitted = self._model()
@@ -75,17 +67,17 @@ class CountedForest:
             counted_on = (None, None, None)
         else:
             counted_on = X, y, _ = self._training_data(X, y, sample_weight, reset=not fitted)
-        self.estimator_, counted_on = (model, counted_on) if fitted else self._grow(model, *counted_on)
+        self.estimator_, counted_on = (model, counted_on) if fitted else self._grow(model, *counted_on, rule_for)
         self._chosen = self._choices()
         grown = from_sklearn(self.estimator_)  # which refuses what is no forest of classifiers
         self.classes_ = self.estimator_.classes_
         self.forest_, mask, weights = counted_forest(grown, self.estimator_, self.counts, *counted_on)
-        self._warn_of_counts()
         self._check_prior()
-        self.combiner_, self.bound_ = self._bind_rule(grown, *counted_on)
-        if mask is not None:
-            self._score_own_sample(*counted_on[:2], weights, mask)
-        return self
+        return Sample(grown, *counted_on, weights, mask)
+
+    def _bind(self, combiner: Combiner) -> None:
+        """Hold the rule, and the forest bound to it."""
+        self.combiner_, self.bound_ = combiner, bind(self.forest_, combiner)
 
     def _model(self) -> tuple[Any, bool]:
         """The forest to fit, or one that is fitted, and which it is."""
@@ -104,7 +96,7 @@ class CountedForest:
         check_classification_targets(y)
         return X, y, checked_weights(sample_weight, X)
 
-    def _check_parameters(self) -> None:
+    def _check_forest_parameters(self) -> None:
         """Raise a TypeError or a ValueError unless the parameters are of the kinds and ranges that they may have."""
         model, _ = self._model()
         if isinstance(model, type) or not isinstance(model, BaseEstimator):
@@ -135,13 +127,13 @@ class CountedForest:
     def _allows_nan(self) -> bool:
         return get_tags(self._model()[0]).input_tags.allow_nan
 
-    def _grow(self, model, X, y, sample_weight):
+    def _grow(self, model, X, y, sample_weight, rule_for: Callable[..., Combiner]):
         """A fitted copy of the model, and what its leaves are to count."""
         if len(classes := np.unique(y)) < 2:
             raise ValueError(f"y has 1 class, {classes.tolist()}; combining leaves needs two or more.")
         # What is wrong with the rule is said before the work of growing.
         prior = np.full(len(classes), 1 / len(classes))
-        self._make_rule(prior, n_samples=len(y), n_trees=n_trees_of(model))
+        rule_for(prior, n_samples=len(y), n_trees=n_trees_of(model))
         grown_on = counted_on = (X, y, sample_weight)
         random_state = check_random_state(self.random_state)
         if self.counts == "held_out":
@@ -160,24 +152,23 @@ class CountedForest:
                 "it: use more trees or instances, another kind of counts, or drop the class."
             )
 
-    def _warn_of_counts(self) -> None:
-        warn_of_pure_leaves(self.forest_, self.counts)
-
-    def _bind_rule(self, grown: Forest, X, y, sample_weight) -> tuple[Any, BoundForest]:
-        """The rule, and the forest bound to it; ``grown`` has the counts of the sample that grew it."""
-        forest = self.forest_
-        rule = self._make_rule(forest.prior, n_samples=forest.n_samples, n_trees=forest.n_trees)
-        return rule, bind(forest, rule)
-
-    def _score_own_sample(self, X, y, weights, mask) -> None:
-        own = leave_one_out(self.forest_, self.combiner_, X, y, sample_weight=weights, tree_mask=mask)
-        seen = mask.any(axis=1)
+    def _keep_out_of_bag(self, sample: Sample) -> Any:
+        """Keep what the rule says of a sample that is counted out of bag, and return its answer; else None."""
+        if sample.mask is None:
+            return None
+        how = {"sample_weight": sample.counted_weight, "tree_mask": sample.mask}
+        own = leave_one_out(self.forest_, self.combiner_, sample.X, sample.y, **how)
+        seen = np.any(sample.mask, axis=1)
         if not seen.all():
             warn(
                 f"{np.sum(~seen)} of {len(seen)} training instances are in every tree's bag: their row of "
                 "oob_decision_function_ is NaN, and oob_score_ leaves them out. Use more trees.",
             )
-        self._keep_own(own, y, seen)
+        if own.probability is not None:
+            self.oob_decision_function_ = np.where(seen[:, None], own.probability, np.nan)
+        right = np.equal(self.classes_[np.asarray(own.predicted)], sample.y)
+        self.oob_score_ = float(np.mean(right[seen])) if seen.any() else float("nan")
+        return own
 
     def _instances(self, X) -> np.ndarray:
         checks = self._data_checks(self._chosen["allows_nan"])

@@ -10,6 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jaxunc._checks import check_one_of
+from jaxunc.combiners import Combiner
 from jaxunc.growing import grow_random_trees
 from jaxunc.growing._random_trees import _check_number
 from jaxunc.routing import bind
@@ -17,7 +18,7 @@ from jaxunc.tables import as_instances, fit_columns
 from jaxunc.tables._merged import warn_of_merged_values
 
 from ._parameters import check_nominal, check_rule, check_seed, checked_weights
-from ._rule_classifier import RuleClassifier
+from ._rule_classifier import RuleClassifier, rule_for
 
 
 class RandomDecisionTreesClassifier(RuleClassifier):
@@ -129,7 +130,7 @@ class RandomDecisionTreesClassifier(RuleClassifier):
         if len(classes := np.unique(y)) < 2:
             raise ValueError(f"y has 1 class, {classes.tolist()}; combining leaves needs two or more.")
         # What is wrong with the rule is said before the work of growing.
-        self._make_rule(np.full(len(classes), 1 / len(classes)), n_samples=len(y), n_trees=1)
+        self._rule(np.full(len(classes), 1 / len(classes)), n_samples=len(y), n_trees=1)
         self._columns = fit_columns(X, self.nominal)
         self.nominal_ = self._columns.is_nominal
         self._chosen = self._choices()
@@ -151,7 +152,7 @@ class RandomDecisionTreesClassifier(RuleClassifier):
         self.classes_ = np.asarray(forest.class_labels, classes.dtype)
         trees = dataclasses.replace(forest.trees, columns=self._columns)
         self.forest_ = dataclasses.replace(forest, trees=trees).with_empty_leaves(self.empty_leaves)
-        self.combiner_ = self._make_rule(forest.prior, n_samples=forest.n_samples, n_trees=forest.n_trees)
+        self.combiner_ = self._rule(forest.prior, n_samples=forest.n_samples, n_trees=forest.n_trees)
         self.bound_ = bind(self.forest_, self.combiner_)
         return self
 
@@ -171,10 +172,11 @@ class RandomDecisionTreesClassifier(RuleClassifier):
         """Of the parameters those that answers depend on: ``fit`` keeps them."""
         return {"missing": self.missing}
 
-    def _choice(self):
-        if self.combiner is None:
-            return "evidence", {"smooth_to_prior": True, **(self.combiner_options or {})}
-        return super()._choice()
+    def _rule(self, prior, *, n_samples, n_trees: int) -> Combiner:
+        name, options = self.combiner, self.combiner_options
+        if name is None:
+            name, options = "evidence", {"smooth_to_prior": True, **(options or {})}
+        return rule_for(name, options, prior, n_samples=n_samples, n_trees=n_trees)
 
     def encode(self, X) -> np.ndarray:
         """X as trees test it: float32 ``[instances features]``, nominal values as codes, -1 where unseen.

@@ -14,6 +14,13 @@ from jaxunc.routing import BoundForest, bind
 from ._parameters import check_class_scores
 
 
+def rule_for(combiner: Any, options: Any, prior, *, n_samples, n_trees: int) -> Combiner:
+    """The rule of a name and its options, or the rule that is given; it must answer with class scores."""
+    rule = rule_by_name(combiner, options, prior=prior, n_samples=n_samples)
+    check_class_scores(rule, n_trees, len(prior))
+    return rule
+
+
 class RuleClassifier(ClassifierMixin, BaseEstimator):
     """Predictions from ``forest_`` and ``combiner_``, bound as ``bound_``, for what ``_instances`` makes of X."""
 
@@ -25,15 +32,6 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
 
     def _instances(self, X) -> np.ndarray:
         raise NotImplementedError
-
-    def _make_rule(self, prior, *, n_samples, n_trees: int) -> Combiner:
-        rule = rule_by_name(*self._choice(), prior=prior, n_samples=n_samples)
-        check_class_scores(rule, n_trees, len(prior))
-        return rule
-
-    def _choice(self) -> tuple[Any, Any]:
-        """The rule and its options."""
-        return self.combiner, self.combiner_options
 
     def predict(self, X) -> np.ndarray:
         """The class with the largest class score, ``[instances]``."""
