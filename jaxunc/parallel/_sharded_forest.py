@@ -17,7 +17,7 @@ from jaxunc.routing._drive import Part, cut
 from jaxunc.routing._mask import as_mask
 from jaxunc.routing._read_outs import ReadOuts
 from jaxunc.routing._streamed import Streamed, shapes_of
-from jaxunc.routing._walk import default_form
+from jaxunc.routing._walk import default_walk
 from jaxunc.tables._instances import as_instances
 
 from ._agreed import READOUTS, Call, calls_of_all, digest
@@ -87,7 +87,7 @@ class ShardedForest(ReadOuts):
             number = None if part.chunk.rows == part.chunk.block else np.int32(part.n_blocks)
             inputs = (placed.arrays, placed.totals, x, in_mask, number)
             program = self._program(placed, part)
-            if placed.spec.form == "levels":
+            if placed.spec.walk == "levels":
                 return merge_and_finish(program, self._combiner, readout, *inputs)
             return finish_chunk(grid, self._combiner, readout, merge_chunk(program, *inputs))
 
@@ -161,5 +161,5 @@ def _stream_of(bound: BoundForest) -> PackedTrees:
     if isinstance(engine, Streamed):
         return engine.stream
     # A leaf table that is large for one device is less for each of several.
-    form = engine.form if isinstance(engine, ByRows) else default_form()
-    return Streamed.of(forest, bound.combiner, form).stream
+    walk = engine.walk if isinstance(engine, ByRows) else default_walk()
+    return Streamed.of(forest, bound.combiner, walk).stream

@@ -21,11 +21,11 @@ from ._engine import Engine, Traced
 from ._mask import as_mask
 from ._read_outs import ReadOuts
 from ._streamed import Streamed
-from ._walk import Form, default_form
+from ._walk import Walk, default_walk
 
 
 def bind(
-    forest: Forest, combiner: Combiner | Mapping[str, Combiner], *, threads: int | None = None, form: Form | None = None
+    forest: Forest, combiner: Combiner | Mapping[str, Combiner], *, threads: int | None = None, walk: Walk | None = None
 ) -> "BoundForest":
     """Prepare a forest for scoring by one rule, or by several at once.
 
@@ -39,7 +39,7 @@ def bind(
         The rule; or rules by name, which share one routing and answer by name.
     threads
         Host threads that drive compiled chunks on CPU; default one per core that this process may use.
-    form
+    walk
         How instances are walked to their leaves: ``"blocks"``, tree by tree through the cache of a CPU, or
         ``"levels"``, all trees at once for accelerators. Default: what suits the backend.
 
@@ -51,7 +51,7 @@ def bind(
         If ``forest`` is no `Forest` (a model of scikit-learn, say), ``combiner`` is no `Combiner` (a class, a name), or
         ``threads`` is no integer.
     ValueError
-        If the rule does not suit the forest (its number of classes, of trees), the form is unknown, or threads < 1.
+        If the rule does not suit the forest (its number of classes, of trees), the walk is unknown, or threads < 1.
 
     Notes
     -----
@@ -82,16 +82,16 @@ def bind(
             raise TypeError(f"threads={threads!r} must be an integer (or None for one per core).")
         if threads < 1:
             raise ValueError(f"threads={threads} must be at least 1 (or None for one per core).")
-    if form is not None:
-        check_one_of("form", form, get_args(Form))
-    return BoundForest(_engine(forest, combiner, form or default_form()), combiner, threads or cores())
+    if walk is not None:
+        check_one_of("walk", walk, get_args(Walk))
+    return BoundForest(_engine(forest, combiner, walk or default_walk()), combiner, threads or cores())
 
 
-def _engine(forest: Forest, combiner: Combiner, form: Form) -> Engine:
+def _engine(forest: Forest, combiner: Combiner, walk: Walk) -> Engine:
     if not is_concrete(forest, combiner):
         return Traced.of(forest, combiner)
-    engine = Streamed if Streamed.suits(forest, combiner, form) else ByRows
-    return engine.of(forest, combiner, form)
+    engine = Streamed if Streamed.suits(forest, combiner, walk) else ByRows
+    return engine.of(forest, combiner, walk)
 
 
 @jax.tree_util.register_pytree_with_keys_class

@@ -26,7 +26,7 @@ from ._following import Empty, counts_reached, empty_pairs, round_up, sums_reach
 from ._index import planned_leaf_index
 from ._leaf_table import leaf_table
 from ._plan import Plan, make_plan
-from ._walk import Form
+from ._walk import Walk
 
 STRETCH = 2**15
 """Instances whose sums are lifted together, once for each distinct one."""
@@ -50,13 +50,13 @@ class ByRows(Engine):
     read: Forest
     """The forest with the counts that the rule reads as its own."""
     plan: Plan
-    form: Form = eqx.field(static=True)
+    walk: Walk = eqx.field(static=True)
 
     @classmethod
-    def of(cls, forest: Forest, combiner: Combiner, form: Form) -> "ByRows":
+    def of(cls, forest: Forest, combiner: Combiner, walk: Walk) -> "ByRows":
         """Pack; what does not suit the forest is refused here."""
         Traced.of(forest, combiner)
-        return cls(forest, forest.reading(combiner.countings), make_plan(forest.trees, missing=True), form)
+        return cls(forest, forest.reading(combiner.countings), make_plan(forest.trees, missing=True), walk)
 
     def for_missing(self) -> "ByRows":
         """It takes them as it is."""
@@ -71,7 +71,7 @@ class ByRows(Engine):
         values = np.asarray(values)
         size = int(np.clip(ENTRIES // (self.forest.n_trees * self.forest.n_classes), 16, 1024))
         table, code = (np.asarray(part) for part in self.read.leaf_rows())
-        threads = threads if self.form == "blocks" else 1
+        threads = threads if self.walk == "blocks" else 1
 
         def score(stretch: Part) -> PyTree:
             parts = cut(stretch.stop - stretch.start, Shapes(Chunk(size, size)), 1)
@@ -90,7 +90,7 @@ class ByRows(Engine):
         return drive(score, cut(len(values), Shapes(Chunk(STRETCH, STRETCH)), 1), 1)
 
     def _route(self, x) -> Routed:
-        leaves = np.asarray(planned_leaf_index(self.forest.trees, self.plan, x, self.form))
+        leaves = np.asarray(planned_leaf_index(self.forest.trees, self.plan, x, self.walk))
         if not self.forest.follows_forks:
             return Routed(leaves, Empty(*[np.zeros(0, np.int64)] * 3), np.zeros((0, self.read.count_table.shape[1])))
         empty = empty_pairs(self.forest.trees, leaves)

@@ -17,7 +17,7 @@ from ._mask import as_mask
 from ._packed_trees import PackedTrees, Spec, merge_scalars
 from ._plan import Plan, column_keys, make_plan
 from ._planes import cut, pack, rejoin
-from ._walk import Form, block_size, default_form, over_blocks, unrolled_depth, walk_levels, walk_tree
+from ._walk import Walk, block_size, default_walk, over_blocks, unrolled_depth, walk_levels, walk_tree
 
 
 def fold(
@@ -28,7 +28,7 @@ def fold(
     merge: PyTree = "sum",
     tree_mask=None,
     missing: bool = True,
-    form: Form | None = None,
+    walk: Walk | None = None,
 ) -> PyTree:
     """Route instances and merge the statistics of the leaves that they reach.
 
@@ -50,7 +50,7 @@ def fold(
         Which trees count for which instance, booleans ``[instances trees]``; default all.
     missing
         False if X is known to hold no NaN, which saves a fifth of the time. NaN then goes anywhere.
-    form
+    walk
         As for `bind`.
 
     Returns
@@ -82,10 +82,10 @@ def fold(
     X = as_traceable(X, trees.columns)
     tree_mask = as_mask(tree_mask, X.shape[0], trees.n_trees)
     planes, scalars, layout = cut(leaf_table, merge, trees.n_trees, trees.n_nodes)
-    if form is not None:
-        check_one_of("form", form, get_args(Form))
-    form = form or default_form()
-    spec = Spec(layout, missing, form, unrolled_depth(form, trees))
+    if walk is not None:
+        check_one_of("walk", walk, get_args(Walk))
+    walk = walk or default_walk()
+    spec = Spec(layout, missing, walk, unrolled_depth(walk, trees))
     merged = _fold_jitted(spec, make_plan(trees, missing=missing), planes, scalars, X, tree_mask)
     return rejoin(layout, *merged)
 
@@ -106,7 +106,7 @@ def _backward(spec, saved, cotangents):
     n, n_trees = x.shape[0], plan.nodes.shape[0]
     # Of an exact sum only the high part has a gradient: the low one is its rounding error.
     grads = [getattr(g, "high", g) for g in cotangents[0]]
-    size = min(block_size(spec.form, n_trees, x.shape[1] * (1 + spec.missing)), max(n, 1))
+    size = min(block_size(spec.walk, n_trees, x.shape[1] * (1 + spec.missing)), max(n, 1))
     moving = [i for i, plane in enumerate(planes) if jnp.issubdtype(plane.dtype, jnp.floating)]
 
     def block(tables, start, first):
@@ -116,7 +116,7 @@ def _backward(spec, saved, cotangents):
         live = fresh[None] if mask is None else rows(mask).T & fresh
         pulls = [rows(grads[i]) for i in moving]
         outs = [rows(merged[i]) if spec.layout.planes.kinds[i] in ("min", "max") else None for i in moving]
-        if spec.form == "levels":
+        if spec.walk == "levels":
             places = walk_levels(plan, keys, spec.depth).T - jnp.arange(n_trees)[:, None] * plan.nodes.shape[1]
             leaf_of = lambda t: places[t]  # noqa: E731
         else:

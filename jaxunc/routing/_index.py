@@ -17,26 +17,26 @@ from jaxunc.tables._instances import as_instances, as_traceable
 
 from ._drive import Chunk, Part, Shapes, cut, drive_on_host
 from ._plan import Plan, column_keys, make_plan
-from ._walk import Form, block_size, default_form, over_blocks, unrolled_depth, walk_levels, walk_tree
+from ._walk import Walk, block_size, default_walk, over_blocks, unrolled_depth, walk_levels, walk_tree
 
 LEAST, SMALL, CHUNK = (1, 8, 64), (256, 512, 1024), 2048
 """Instances of compiled calls on the host."""
 
 
-def leaf_index(trees: Trees | Forest, X, *, form: Form | None = None) -> Int32[Array, "instances trees"]:
+def leaf_index(trees: Trees | Forest, X, *, walk: Walk | None = None) -> Int32[Array, "instances trees"]:
     """The node that each instance ends in, for every tree.
 
     X ``[instances features]``, NumPy, JAX or pandas, is compared as float32; NaN is a missing value, ±inf and
-    subnormals are compared exactly. ``form``: as for `bind`. Raises a ValueError or TypeError as a bound forest does
+    subnormals are compared exactly. ``walk``: as for `bind`. Raises a ValueError or TypeError as a bound forest does
     where columns are not the trees' or hold no numbers; of a traced X only the shape is checked. No gradient.
     """
     check_is_forest(trees, "trees", or_trees=True)
-    if form is not None:
-        check_one_of("form", form, get_args(Form))
+    if walk is not None:
+        check_one_of("walk", walk, get_args(Walk))
     trees = trees.trees if isinstance(trees, Forest) else trees
     if (values := on_host(trees, X)) is not None:
-        return jax.device_put(leaf_index_on_host(trees, known_plan(trees), values, form))
-    return planned_leaf_index(trees, make_plan(trees, missing=True), as_traceable(X, trees.columns), form)
+        return jax.device_put(leaf_index_on_host(trees, known_plan(trees), values, walk))
+    return planned_leaf_index(trees, make_plan(trees, missing=True), as_traceable(X, trees.columns), walk)
 
 
 def on_host(trees: Trees, X) -> Float32[np.ndarray, "instances features"] | None:
@@ -60,13 +60,13 @@ def leaf_index_on_host(
     trees: Trees,
     plan: Plan,
     values: Float32[np.ndarray, "instances features"],
-    form: Form | None = None,
+    walk: Walk | None = None,
     then: Callable[[Int32[Array, "instances trees"]], Array] = lambda leaves: leaves,
 ) -> Int32[np.ndarray, "instances trees"] | Shaped[np.ndarray, "instances trees *each"]:
     """`leaf_index` of any number of instances, or what ``then`` makes of it, by programs of few shapes."""
     return drive_on_host(
-        lambda part: then(planned_leaf_index(trees, plan, np.asarray(part.of(values)), form, part)),
-        cut(len(values), _shapes(trees, form or default_form()), 1),
+        lambda part: then(planned_leaf_index(trees, plan, np.asarray(part.of(values)), walk, part)),
+        cut(len(values), _shapes(trees, walk or default_walk()), 1),
         1,
         ahead=jax.default_backend() != "cpu",
     )
@@ -76,35 +76,35 @@ def planned_leaf_index(
     trees: Trees,
     plan: Plan,
     X: Num[Array | np.ndarray, "instances features"],
-    form: Form | None = None,
+    walk: Walk | None = None,
     part: Part | None = None,
 ):
     """`leaf_index` by a plan that is made already, with missing values; of a part only the blocks that are filled."""
-    form = form or default_form()
+    walk = walk or default_walk()
     number = None if part is None or part.chunk.rows == part.chunk.block else np.int32(part.n_blocks)
     block = None if part is None or number is None else part.chunk.block
-    return _leaf_index(plan, X, number, block=block, form=form, depth=unrolled_depth(form, trees))
+    return _leaf_index(plan, X, number, block=block, walk=walk, depth=unrolled_depth(walk, trees))
 
 
-def _shapes(trees: Trees, form: Form) -> Shapes:
-    size = block_size(form, trees.n_trees, 2 * trees.n_features)
-    if form == "levels":
+def _shapes(trees: Trees, walk: Walk) -> Shapes:
+    size = block_size(walk, trees.n_trees, 2 * trees.n_features)
+    if walk == "levels":
         least, middle = (Chunk(min(rows, size), min(rows, size)) for rows in (1024, 32768))
         return Shapes(middle, Chunk(size, size), (least,))
     small = tuple(Chunk(rows, rows) for rows in (*LEAST, *SMALL) if rows <= size)
     return Shapes(Chunk(CHUNK, size), Chunk(8 * CHUNK, size), (*small, Chunk(CHUNK, SMALL[0])))
 
 
-@partial(jax.jit, static_argnames=("block", "form", "depth"))
-def _leaf_index(plan: Plan, x, number, *, block: int | None, form: Form, depth: int):
+@partial(jax.jit, static_argnames=("block", "walk", "depth"))
+def _leaf_index(plan: Plan, x, number, *, block: int | None, walk: Walk, depth: int):
     """Of all blocks, or of so many of this size."""
     n, n_trees = x.shape[0], plan.nodes.shape[0]
-    size = block or block_size(form, n_trees, 2 * x.shape[1])
+    size = block or block_size(walk, n_trees, 2 * x.shape[1])
 
     def one(out, start, _):
         rows = min(size, n)
         keys = column_keys(lax.dynamic_slice_in_dim(x, start, rows), missing=True)
-        if form == "levels":
+        if walk == "levels":
             leaves = walk_levels(plan, keys, depth) - jnp.arange(n_trees, dtype=jnp.int32) * plan.nodes.shape[1]
         else:
             by_column = keys.T

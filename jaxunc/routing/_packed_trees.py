@@ -20,7 +20,7 @@ from jaxunc.forest import Trees
 
 from ._plan import Plan, column_keys, make_plan, padded_plan
 from ._planes import Layout, cut, pack, rejoin, unpack
-from ._walk import Form, block_size, over_blocks, unrolled_depth, walk_levels, walk_tree
+from ._walk import Walk, block_size, over_blocks, unrolled_depth, walk_levels, walk_tree
 
 
 class Spec(NamedTuple):
@@ -28,9 +28,9 @@ class Spec(NamedTuple):
 
     layout: Layout
     missing: bool
-    form: Form
+    walk: Walk
     depth: int
-    """Levels to unroll in the form "levels", -1 if unknown under a trace; 0 in the form "blocks"."""
+    """Levels to unroll in the walk "levels", -1 if unknown under a trace; 0 in the walk "blocks"."""
 
 
 class Carry(NamedTuple):
@@ -54,10 +54,10 @@ class PackedTrees(eqx.Module):
     spec: Spec = eqx.field(static=True)
 
     @classmethod
-    def of(cls, trees: Trees, table: PyTree, merge: PyTree, *, missing: bool, form: Form) -> "PackedTrees":
+    def of(cls, trees: Trees, table: PyTree, merge: PyTree, *, missing: bool, walk: Walk) -> "PackedTrees":
         """The stream of a leaf table (see `fold`) for data with or without missing values."""
         planes, scalars, layout = cut(table, merge, trees.n_trees, trees.n_nodes)
-        spec = Spec(layout, missing, form, unrolled_depth(form, trees))
+        spec = Spec(layout, missing, walk, unrolled_depth(walk, trees))
         totals = merge_scalars(layout.scalars, scalars)
         return cls(make_plan(trees, missing=missing), pack(planes, layout), scalars, totals, spec)
 
@@ -112,7 +112,7 @@ class PackedTrees(eqx.Module):
     ) -> Carry:
         """The carry with all trees of this stream included, in their order: bit for bit as if they had come at once.
 
-        (In the form for accelerators, where all trees are reduced at once, to rounding.)
+        (In the walk for accelerators, where all trees are reduced at once, to rounding.)
         """
         if tree_mask is None:
             layout = self.spec.layout
@@ -133,7 +133,7 @@ class PackedTrees(eqx.Module):
 
     def merge(self, X: Float[Array, "instances features"], tree_mask=None, blocks: tuple | None = None) -> PyTree:
         """The statistic of all trees. ``blocks``: instances in a block, and how many blocks there are, a traced number;
-        by default all instances, in blocks of the form's own size."""
+        by default all instances, in blocks of the walk's own size."""
         return rejoin(self.spec.layout, *self.merged(X, tree_mask, blocks))
 
     def merged(self, X, tree_mask=None, blocks: tuple | None = None) -> tuple[list, list]:
@@ -156,7 +156,7 @@ class PackedTrees(eqx.Module):
         spec, n = self.spec, X.shape[0]
         merging = spec.layout.planes if mask is None else spec.layout.both
         columns = X.shape[1] * (1 + spec.missing)
-        size, number = blocks or (min(block_size(spec.form, self.n_trees, columns), n), None)
+        size, number = blocks or (min(block_size(spec.walk, self.n_trees, columns), n), None)
         rows = lambda array, start: array if size == n else lax.dynamic_slice_in_dim(array, start, size)  # noqa: E731
         seen = 0 if carry is None else max((c[0].shape[1] for c in carry if c[0].ndim > 1), default=0)
 
@@ -166,7 +166,7 @@ class PackedTrees(eqx.Module):
             before = merging.start([(size,)] * len(merging.kinds))
             if carry is not None:
                 before = jax.tree.map(lambda whole: rows(whole, start), carry)
-            merge_block = self._by_tree if spec.form == "blocks" else self._by_level
+            merge_block = self._by_tree if spec.walk == "blocks" else self._by_level
             found = merge_block(merging, before, keys, in_mask)
             if size == n:
                 return found

@@ -16,7 +16,7 @@ from ._drive import Chunk, Part, Shapes, cut, drive, drive_on_device
 from ._engine import Engine
 from ._leaf_table import is_large, leaf_table
 from ._packed_trees import PackedTrees, Spec
-from ._walk import BLOCKS, Form, block_size
+from ._walk import BLOCKS, Walk, block_size
 
 SMALL_BLOCK = 256
 """Instances per block where there are few: a block costs as much as 70 instances beside its own."""
@@ -35,15 +35,15 @@ class Streamed(Engine):
     stream: PackedTrees
 
     @classmethod
-    def of(cls, forest: Forest, combiner: Combiner, form: Form) -> "Streamed":
+    def of(cls, forest: Forest, combiner: Combiner, walk: Walk) -> "Streamed":
         """Lift, and pack."""
         table = leaf_table(forest, combiner)
-        return cls(forest, PackedTrees.of(forest.trees, table, combiner.merge, missing=False, form=form))
+        return cls(forest, PackedTrees.of(forest.trees, table, combiner.merge, missing=False, walk=walk))
 
     @staticmethod
-    def suits(forest: Forest, combiner: Combiner, form: Form) -> bool:
+    def suits(forest: Forest, combiner: Combiner, walk: Walk) -> bool:
         """Whether leaves say all there is to know, and the table of what they say is worth its memory."""
-        return not forest.follows_forks and (form == "levels" or not is_large(forest, combiner))
+        return not forest.follows_forks and (walk == "levels" or not is_large(forest, combiner))
 
     def for_missing(self) -> "Streamed":
         """The same with a plan for missing values, which costs a quarter more time."""
@@ -55,7 +55,7 @@ class Streamed(Engine):
 
     def drive(self, combiner: Combiner, readout: str | None, values, mask, threads: int) -> PyTree:
         """Chunk by chunk."""
-        on_host = self.stream.spec.form == "blocks"
+        on_host = self.stream.spec.walk == "blocks"
 
         def score(part: Part) -> PyTree:
             x, in_mask = part.of(values), part.of(mask)
@@ -80,7 +80,7 @@ class Streamed(Engine):
 
 def shapes_of(spec: Spec, n_trees: int, n_features: int) -> Shapes:
     """The shapes of the calls of a stream of so many trees."""
-    if spec.form == "levels":
+    if spec.walk == "levels":
         largest = block_size("levels", n_trees, 2 * n_features)
         least, middle = (Chunk(min(size, largest), min(size, largest)) for size in (1024, 32768))
         return Shapes(middle, Chunk(largest, largest), (least,))
@@ -102,7 +102,7 @@ def run_chunk(
     On the host as two programs: finishing does not depend on the size of the forest, and many rules take long to
     compile. On an accelerator as one, since there each kernel counts.
     """
-    if stream.spec.form == "levels":
+    if stream.spec.walk == "levels":
         return merge_and_finish(stream, combiner, readout, x, mask)
     number = None if chunk.rows == chunk.block else np.int32(n_blocks)
     merged = merge_chunk(stream.spec, chunk.block, stream.arrays, x, mask, number)

@@ -1,4 +1,4 @@
-"""Walking instances to their leaves, in the form that suits the backend.
+"""Walking instances to their leaves, in the way that suits the backend.
 
 * *blocks* (CPU): one tree at a time over a block of instances that stays in the cache, each tree to its own depth.
 * *levels* (GPU, TPU): all trees at once, one level per kernel; blocks are as large as the memory allows.
@@ -28,24 +28,24 @@ DEVICE_BYTES = 950_000_000
 """Memory that one block may take for its intermediate values on an accelerator."""
 
 
-Form = Literal["blocks", "levels"]
+Walk = Literal["blocks", "levels"]
 
 
-def default_form() -> Form:
-    """The form for the default backend."""
+def default_walk() -> Walk:
+    """The walk for the default backend."""
     return "blocks" if jax.default_backend() == "cpu" else "levels"
 
 
-def unrolled_depth(form: Form, trees: Trees) -> int:
-    """How many levels to unroll: a structure in the form "levels" alone, and only where the host knows it (else -1)."""
-    if form == "blocks":
+def unrolled_depth(walk: Walk, trees: Trees) -> int:
+    """How many levels to unroll: a structure in the walk "levels" alone, and only where the host knows it (else -1)."""
+    if walk == "blocks":
         return 0
     return trees.depth if is_concrete(trees.tree_depth) else -1
 
 
-def block_size(form: Form, n_trees: int, n_columns: int) -> int:
+def block_size(walk: Walk, n_trees: int, n_columns: int) -> int:
     """Instances that are walked at a time."""
-    if form == "levels":
+    if walk == "levels":
         return max(1, DEVICE_BYTES // (12 * n_trees + 4 * n_columns))
     return next((size for size in BLOCKS if 4 * size * (n_columns + 4) < SPLIT_BYTES), BLOCKS[-1])
 

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, UInt
 
 from jaxunc._numerics import take
 from jaxunc.routing._plan import Plan, column_keys
-from jaxunc.routing._walk import Form, walk_levels, walk_tree
+from jaxunc.routing._walk import Walk, walk_levels, walk_tree
 
 from ._judge import Judge
 from ._rules import Rule
@@ -35,7 +35,7 @@ def hear_by_rounds(
     max_trees: int,
     *,
     missing: bool,
-    form: Form,
+    walk: Walk,
     depth: int,
 ) -> StoppingResult:
     """Hear at most ``max_trees`` trees for every instance."""
@@ -48,7 +48,7 @@ def hear_by_rounds(
         start = min(t, n_trees - length)  # a slice of fixed length, of which the first trees may be old
         end = min(start + length, max_trees)
         rows = _padded(x[live])
-        heard = _votes(plan, classes, rows, start, length=length, missing=missing, form=form, depth=depth)
+        heard = _votes(plan, classes, rows, start, length=length, missing=missing, walk=walk, depth=depth)
         heard = np.asarray(heard)[: len(live), t - start : end - start].astype(np.int32)
         found = _continue(rule, heard, votes[live], t)
         votes[live], polled[live], settled[live] = found.votes, found.n_polled, found.settled
@@ -63,12 +63,12 @@ def _padded(rows: np.ndarray) -> np.ndarray:
     return np.pad(rows, ((0, size - len(rows)), (0, 0)))
 
 
-@partial(jax.jit, static_argnames=("length", "missing", "form", "depth"))
-def _votes(plan, classes, x, start, *, length: int, missing: bool, form: Form, depth: int):
+@partial(jax.jit, static_argnames=("length", "missing", "walk", "depth"))
+def _votes(plan, classes, x, start, *, length: int, missing: bool, walk: Walk, depth: int):
     """The votes of ``length`` trees from ``start`` on, ``[instances trees]``: a slice of a plan is a plan."""
     part, of_leaves = jax.tree.map(lambda array: lax.dynamic_slice_in_dim(array, start, length), (plan, classes))
     keys = column_keys(x, missing=missing)
-    if form == "levels":
+    if walk == "levels":
         return take(of_leaves.reshape(-1), walk_levels(part, keys, depth))
     by_column = keys.T
     hear = lambda _, tree: (None, take(tree[1], walk_tree(tree[0], by_column)))  # noqa: E731

@@ -13,7 +13,7 @@ from jaxunc.forest._given import check_is_forest
 from jaxunc.routing import BoundForest, bind
 from jaxunc.routing._drive import cores, spread
 from jaxunc.routing._plan import Plan, make_plan
-from jaxunc.routing._walk import Form, block_size, default_form, unrolled_depth
+from jaxunc.routing._walk import Walk, block_size, default_walk, unrolled_depth
 from jaxunc.tables import Columns
 from jaxunc.tables._instances import as_instances
 
@@ -156,15 +156,15 @@ def bind_vote(
     population: Population = "infinite",
     prior=1.0,
     threads: int | None = None,
-    form: Form | None = None,
+    walk: Walk | None = None,
 ) -> "BoundVote":
-    """Prepare a forest for `predict_until_settled`: tables made, trees packed. ``threads``, ``form``: as for `bind`."""
+    """Prepare a forest for `predict_until_settled`: tables made, trees packed. ``threads``, ``walk``: as for `bind`."""
     refuse_after_fork()
     _check_forest(forest)
     if threads is not None and threads < 1:
         raise ValueError(f"threads={threads} must be at least 1 (or None for one per core).")
-    if form is not None:
-        check_one_of("form", form, get_args(Form))
+    if walk is not None:
+        check_one_of("walk", walk, get_args(Walk))
     max_trees = forest.n_trees if max_trees is None else max_trees
     check_max_trees(max_trees)
     if max_trees > forest.n_trees:
@@ -176,7 +176,7 @@ def bind_vote(
     rule = make_rule(*settings, abstaining=bool(np.any(votes == forest.n_classes)))
     kept = {"confidence": confidence, "max_trees": int(max_trees), "criterion": criterion, "population": population}
     rule = rule or make_judge(*settings)
-    return BoundVote(forest, votes, rule, kept | {"prior": prior}, threads, form or default_form())
+    return BoundVote(forest, votes, rule, kept | {"prior": prior}, threads, walk or default_walk())
 
 
 class BoundVote:
@@ -185,11 +185,11 @@ class BoundVote:
     combiner = None
     """No rule of counts: the leaves' classes are counted as they are polled."""
 
-    def __init__(self, forest: Forest, votes, rule, settings: dict[str, Any], threads: int | None, form: Form):
+    def __init__(self, forest: Forest, votes, rule, settings: dict[str, Any], threads: int | None, walk: Walk):
         self.forest, self.rule, self.settings = forest, rule, settings
         self.max_trees: int = settings["max_trees"]
         self.threads = threads or cores()
-        self.form: Form = form
+        self.walk: Walk = walk
         self._asked = settings["criterion"], settings["population"], checked_prior(settings["prior"], forest.n_classes)
         self._classes, self._plans = jnp.asarray(votes), {}
 
@@ -226,13 +226,13 @@ class BoundVote:
 
     def with_rule(self, combiner: Combiner) -> BoundForest:
         """The same forest bound to a rule."""
-        return bind(self.forest, combiner, threads=self.threads, form=self.form)
+        return bind(self.forest, combiner, threads=self.threads, walk=self.walk)
 
     def _hear(self, x: np.ndarray, missing: bool) -> StoppingResult:
         plan = self._plan(missing)
-        if self.form == "levels" or not isinstance(self.rule, Rule):
-            depth = unrolled_depth(self.form, self.forest.trees)
-            how = {"missing": missing, "form": self.form, "depth": depth}
+        if self.walk == "levels" or not isinstance(self.rule, Rule):
+            depth = unrolled_depth(self.walk, self.forest.trees)
+            how = {"missing": missing, "walk": self.walk, "depth": depth}
             return hear_by_rounds(plan, self._classes, self.forest.n_classes, self.rule, x, self.max_trees, **how)
         columns = x.shape[1] * (1 + missing)
         blocks = block_size("blocks", self.max_trees, columns)

@@ -64,8 +64,8 @@ def merges() -> ju.Combiner:
 
 
 @lru_cache
-def bound(form: str = "blocks") -> ju.BoundForest:
-    return ju.bind(forest_with_all_leaves(), merges(), form=form)
+def bound(walk: str = "blocks") -> ju.BoundForest:
+    return ju.bind(forest_with_all_leaves(), merges(), walk=walk)
 
 
 @lru_cache
@@ -74,9 +74,9 @@ def mean() -> ju.BoundForest:
 
 
 @lru_cache
-def answers(form: str = "blocks", masked: bool = False):
+def answers(walk: str = "blocks", masked: bool = False):
     """By one device; under a mask of data with missing values."""
-    return bound(form).answer(data(missing=masked), tree_mask=mask_of(397) if masked else None)
+    return bound(walk).answer(data(missing=masked), tree_mask=mask_of(397) if masked else None)
 
 
 def data(n: int = 397, *, missing: bool = False) -> np.ndarray:

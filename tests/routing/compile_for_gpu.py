@@ -75,7 +75,7 @@ def main() -> None:
             "dempster": ju.DempsterRule(),
         }
         for name, rule in rules.items():
-            engine = ju.bind(forest, rule, form="levels").engine
+            engine = ju.bind(forest, rule, walk="levels").engine
             rows = engine.shapes().large.rows
             arguments = engine.stream, rule
             described = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding), arguments)

@@ -52,12 +52,12 @@ def nominal() -> ju.Forest:
     return ju.grow_random_trees(jax.random.key(3), words, Y[:100], n_trees=4, nominal=np.ones(6, bool))
 
 
-@pytest.mark.parametrize("form", ["blocks", "levels"])
+@pytest.mark.parametrize("walk", ["blocks", "levels"])
 @pytest.mark.parametrize("by_rows", [False, True])
 @pytest.mark.exhaustive
-def test_bound_forests(forest, form, by_rows):
+def test_bound_forests(forest, walk, by_rows):
     rule = CautiousReport(1.0)
-    bound = BoundForest(ByRows.of(forest, rule, form), rule, 2) if by_rows else ju.bind(forest, rule, form=form)
+    bound = BoundForest(ByRows.of(forest, rule, walk), rule, 2) if by_rows else ju.bind(forest, rule, walk=walk)
 
     def ask(n):
         bound(X[:n])
@@ -97,8 +97,8 @@ def test_empty_leaves(nominal, mode):
 @pytest.mark.exhaustive
 def test_leaves_and_counts(forest):
     def ask(n):
-        for form in ("blocks", "levels"):
-            ju.leaf_index(forest, MISSING[:n], form=form)
+        for walk in ("blocks", "levels"):
+            ju.leaf_index(forest, MISSING[:n], walk=walk)
         ju.leaf_counts(forest, X[:n])
         counted = ju.recount(forest, X[:n], Y[:n], tree_mask=MASK[:n, : forest.n_trees])
         ju.leave_one_out(counted, ju.Mean(), X[:n], Y[:n])
@@ -120,7 +120,7 @@ def test_leaves_are_those_of_one_program(forest):
 
 @pytest.mark.exhaustive
 def test_votes(forest):
-    votes = [ju.stopping.bind_vote(forest, form=form) for form in ("blocks", "levels")]
+    votes = [ju.stopping.bind_vote(forest, walk=walk) for walk in ("blocks", "levels")]
     votes.append(ju.stopping.bind_vote(forest, criterion="certain"))
     for n in (30, 100, 400, 700):  # the rounds of fewer instances that are left
         for vote in votes:
@@ -131,7 +131,7 @@ def test_votes(forest):
 @pytest.mark.exhaustive
 def test_sharded_forests(forest):
     mesh = jax.make_mesh((1, 1), ("data", "tree"))
-    sharded = [ju.shard(ju.bind(forest, ju.Mean(), form=form), mesh) for form in ("blocks", "levels")]
+    sharded = [ju.shard(ju.bind(forest, ju.Mean(), walk=walk), mesh) for walk in ("blocks", "levels")]
 
     def ask(n):
         for one in sharded:

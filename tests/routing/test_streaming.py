@@ -484,11 +484,11 @@ def test_the_forms_for_cpu_and_accelerator_agree(tolerance):
     table = leaf_table(forest, rules)
     mask = jnp.asarray(np.arange(len(X))[:, None] % 5 != np.arange(TREES) % 5)
 
-    def everything(form):
-        index = ju.leaf_index(forest, X, form=form)
-        folded = [ju.routing.fold(forest, table, X, merge=rules.merge, tree_mask=m, form=form) for m in (None, mask)]
-        pull = lambda scores: jnp.sum(ju.routing.fold(forest, scores, X, form=form) ** 2)
-        return index, folded, jax.grad(pull)(table["mean"]["score"]), ju.bind(forest, rules, form=form).answer(X)
+    def everything(walk):
+        index = ju.leaf_index(forest, X, walk=walk)
+        folded = [ju.routing.fold(forest, table, X, merge=rules.merge, tree_mask=m, walk=walk) for m in (None, mask)]
+        pull = lambda scores: jnp.sum(ju.routing.fold(forest, scores, X, walk=walk) ** 2)
+        return index, folded, jax.grad(pull)(table["mean"]["score"]), ju.bind(forest, rules, walk=walk).answer(X)
 
     by_blocks, by_levels = everything("blocks"), everything("levels")
     np.testing.assert_array_equal(by_levels[0], by_blocks[0])
@@ -523,10 +523,10 @@ def test_per_tree_fields_reach_their_tree(tolerance):
 @pytest.mark.once
 @pytest.mark.exhaustive
 def test_a_bound_forest_is_a_pytree(tolerance):
-    """Passed to a program it answers as it does outside; its form and its threads are arguments."""
+    """Passed to a program it answers as it does outside; its walk and its threads are arguments."""
     X = toy_data(2)[0]
-    for form in ("blocks", "levels"):
-        one = ju.bind(forest_with_all_leaves(2), make("together", 2, TREES), form=form)
+    for walk in ("blocks", "levels"):
+        one = ju.bind(forest_with_all_leaves(2), make("together", 2, TREES), walk=walk)
         assert one.forest.n_trees == TREES
         assert "BoundForest" in repr(one)
         again = jax.tree.map(lambda a: a, one)
@@ -538,13 +538,13 @@ def test_a_bound_forest_is_a_pytree(tolerance):
 
 @pytest.mark.exhaustive
 @pytest.mark.once
-@pytest.mark.parametrize("form", ["blocks", "levels"])
+@pytest.mark.parametrize("walk", ["blocks", "levels"])
 @pytest.mark.parametrize("name", ["together", "median", "weighted_veto"])
-def test_trees_in_parts(name, form, tolerance):
+def test_trees_in_parts(name, walk, tolerance):
     """A slice of a plan is a plan: trees advanced by blocks, or merged apart and joined, answer as all at once."""
     forest, rule, X = forest_with_all_leaves(2), make(name, 2, TREES), jnp.asarray(toy_data(2)[0])
     mask = jnp.asarray(np.arange(len(X))[:, None] % 5 != np.arange(TREES) % 5)
-    stream = ju.routing.PackedTrees.of(forest.trees, leaf_table(forest, rule), rule.merge, missing=True, form=form)
+    stream = ju.routing.PackedTrees.of(forest.trees, leaf_table(forest, rule), rule.merge, missing=True, walk=walk)
     parts = [stream.of_trees(start, stop) for start, stop in ((0, 1), (1, 8), (8, TREES))]
     for one in (None, mask):
         whole = stream.merge(X, one)
@@ -554,7 +554,7 @@ def test_trees_in_parts(name, form, tolerance):
             advanced = part.advance(advanced, X, own)
         each = [p.advance(p.start(len(X), masked=one is not None), X, own) for p, own in zip(parts, masks, strict=True)]
         joined = stream.join(stream.join(each[0], each[1]), each[2])
-        if form == "blocks":
+        if walk == "blocks":
             check_identical(stream.result(advanced), whole)
         for found in (stream.result(advanced), stream.result(joined)):
             for a, b in zip(jax.tree.leaves(rule.finish(found)), jax.tree.leaves(rule.finish(whole)), strict=True):

@@ -36,12 +36,12 @@ def voted(request):
     return forest, X, votes, n_classes
 
 
-@pytest.mark.parametrize("form", ["blocks", "levels"])
+@pytest.mark.parametrize("walk", ["blocks", "levels"])
 @pytest.mark.parametrize("criterion", ["bound", "certain"])
 @pytest.mark.exhaustive(keep=2)
-def test_equal_to_the_sequential_rule(voted, form, criterion):
+def test_equal_to_the_sequential_rule(voted, walk, criterion):
     forest, X, votes, n_classes = voted
-    bound = stopping.bind_vote(forest, confidence=0.95, criterion=criterion, form=form)
+    bound = stopping.bind_vote(forest, confidence=0.95, criterion=criterion, walk=walk)
     expected = stopping.stop_after(votes, n_classes, confidence=0.95, criterion=criterion)
     for rows in (slice(None), slice(0, 1), slice(5, 300), slice(0, 0)):
         same(bound(X[rows]), type(expected)(*(np.asarray(part)[rows] for part in expected)))
@@ -62,7 +62,7 @@ def test_whatever_blocks_rounds_and_threads_are(voted, limits, monkeypatch):
     jax.clear_caches()
     for threads in (1, 2, 3):
         same(stopping.bind_vote(forest, threads=threads)(X), expected)
-    same(stopping.bind_vote(forest, form="levels")(X), expected)
+    same(stopping.bind_vote(forest, walk="levels")(X), expected)
 
 
 @pytest.mark.exhaustive
