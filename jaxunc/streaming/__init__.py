@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from jaxunc._renamed import renamed_in
 
-from ._asked import OUTPUTS
+from ._answerers import OUTPUTS
 from ._batch_predictor import BatchPredictor
 from ._predict import Progress, predict_files
 from ._stream import stream

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from jaxunc.files import laid_out, split
 
-from ._outputs import Outputs
+from ._scoring import Scoring
 from ._stream import answered, checked_wanted, encoded_rows
 
 
@@ -63,7 +63,7 @@ class BatchPredictor:
             )
         self.path = str(Path(path).absolute())
         self.features, self.keep = None if features is None else tuple(features), tuple(keep)
-        self._asked = (self.path, None if outputs is None else tuple(outputs), s, confidence, tuple(known))
+        self._settings = (self.path, None if outputs is None else tuple(outputs), s, confidence, tuple(known))
         if not Path(path).is_file():
             raise FileNotFoundError(f"{path} does not exist; save the model where all workers can read it.")
 
@@ -90,8 +90,8 @@ class BatchPredictor:
     @property
     def schema(self) -> pa.Schema:
         """The answers' columns and their types; kept columns, whose types the data say, come before them."""
-        asked = _loaded(*self._asked)
-        return pa.table(asked.blank).schema
+        scoring = _loaded(*self._settings)
+        return pa.table(scoring.blank).schema
 
     @property
     def meta(self) -> Any:
@@ -116,20 +116,20 @@ class BatchPredictor:
         return dict(zip(scored.schema.names, scored.columns, strict=True))
 
     def _scored(self, table: pa.Table) -> pa.Table:
-        asked = _loaded(*self._asked)
-        wanted = checked_wanted(asked, self.features, self.keep)
+        scoring = _loaded(*self._settings)
+        wanted = checked_wanted(scoring, self.features, self.keep)
         chunk = split(laid_out(table, wanted, "the batch"), wanted, "the batch")
-        return answered(chunk.kept, asked.columns(asked.ask(encoded_rows(asked, wanted, chunk))))
+        return answered(chunk.kept, scoring.columns(scoring.ask(encoded_rows(scoring, wanted, chunk))))
 
     def __repr__(self) -> str:
-        return f"BatchPredictor({self.path!r}, outputs={self._asked[1]})"
+        return f"BatchPredictor({self.path!r}, outputs={self._settings[1]})"
 
 
 @lru_cache(8)
-def _loaded(path: str, outputs: tuple[str, ...] | None, s: float, confidence: float, known: tuple) -> Outputs:
+def _loaded(path: str, outputs: tuple[str, ...] | None, s: float, confidence: float, known: tuple) -> Scoring:
     from jaxunc.storage import load
 
-    return Outputs(load(path, known=known), outputs, s=s, confidence=confidence)
+    return Scoring(load(path, known=known), outputs, s=s, confidence=confidence)
 
 
 def _from_arrays(batch: dict[str, Any]) -> pa.Table:

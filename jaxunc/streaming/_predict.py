@@ -15,8 +15,8 @@ from jaxunc.storage import load
 from jaxunc.tables import Encoded
 
 from ._lock import locked
-from ._outputs import Outputs
 from ._run import Run, identity_of, refuse_overlap
+from ._scoring import Scoring
 from ._stream import CHUNK_ROWS, ahead, answered, behind, checked_chunk_rows, checked_wanted, encoded_rows
 from ._write import FORMATS, PartWriter
 
@@ -111,8 +111,8 @@ def predict_files(
     chunk_rows = checked_chunk_rows(chunk_rows)
     refuse_overlap(Path(output), source, model)
     loaded, files = load(model, known=known), data_files(source)
-    asked = Outputs(loaded, outputs, s=s, confidence=confidence)
-    wanted = checked_wanted(asked, features, keep)
+    scoring = Scoring(loaded, outputs, s=s, confidence=confidence)
+    wanted = checked_wanted(scoring, features, keep)
     settings = {
         "outputs": None if outputs is None else list(outputs),
         "features": None if features is None else list(features),
@@ -127,12 +127,12 @@ def predict_files(
     with locked(run.folder):
         run.open()
         write = PartWriter(run.folder, file_format, run.finish)
-        _score(asked, wanted, files, run, write, chunk_rows, progress)
+        _score(scoring, wanted, files, run, write, chunk_rows, progress)
         return run.complete()
 
 
 def _score(
-    asked: Outputs,
+    scoring: Scoring,
     wanted: Wanted,
     files: list[Path],
     run: Run,
@@ -143,32 +143,32 @@ def _score(
     total, rows, started = _rows_of(files), run.rows, time.perf_counter()
     before = rows
     with behind(write) as writer:
-        for piece in ahead(_pieces(asked, wanted, files, run, chunk_rows)):
+        for piece in ahead(_pieces(scoring, wanted, files, run, chunk_rows)):
             name = f"part-{piece.file:05d}-{piece.part:05d}"
             if piece.kept is None or piece.rows is None:
                 writer(name, piece.file, None)
                 continue
-            writer(name, piece.file, _answers(asked, piece.kept, piece.rows))
+            writer(name, piece.file, _answers(scoring, piece.kept, piece.rows))
             rows += len(piece.rows.values)
             if progress is not None:
                 seconds = time.perf_counter() - started
                 progress(Progress(rows, total, seconds, (rows - before) / max(seconds, 1e-9)))
         if not rows and not run.n_parts:  # no rows anywhere: a part that shows the columns and their types
-            writer("part-00000-00000", 0, partial(_no_answers, asked, no_rows(files[0], wanted).kept))
+            writer("part-00000-00000", 0, partial(_no_answers, scoring, no_rows(files[0], wanted).kept))
             writer("part-00000-00000", 0, None)
 
 
-def _answers(asked: Outputs, kept: pa.Table, rows: Encoded) -> Callable[[], pa.Table]:
+def _answers(scoring: Scoring, kept: pa.Table, rows: Encoded) -> Callable[[], pa.Table]:
     """Scored now; made into columns by the thread that writes them."""
-    answers = asked.ask(rows)
-    return lambda: answered(kept, asked.columns(answers))
+    answers = scoring.ask(rows)
+    return lambda: answered(kept, scoring.columns(answers))
 
 
-def _no_answers(asked: Outputs, kept: pa.Table) -> pa.Table:
-    return answered(kept, {name: column[:0] for name, column in asked.blank.items()})
+def _no_answers(scoring: Scoring, kept: pa.Table) -> pa.Table:
+    return answered(kept, {name: column[:0] for name, column in scoring.blank.items()})
 
 
-def _pieces(asked: Outputs, wanted: Wanted, files: list[Path], run: Run, chunk_rows: int) -> Iterator[_Piece]:
+def _pieces(scoring: Scoring, wanted: Wanted, files: list[Path], run: Run, chunk_rows: int) -> Iterator[_Piece]:
     most = PART_CHUNKS * chunk_rows
     for i, file in enumerate(files):
         done = run.done(i)
@@ -176,7 +176,7 @@ def _pieces(asked: Outputs, wanted: Wanted, files: list[Path], run: Run, chunk_r
             continue
         part, number, is_open = len(done), 0, False
         for chunk in file_chunks(file, wanted, chunk_rows, sum(done)):
-            yield _Piece(i, part, chunk.kept, encoded_rows(asked, wanted, chunk))
+            yield _Piece(i, part, chunk.kept, encoded_rows(scoring, wanted, chunk))
             number, is_open = number + chunk.n_rows, True
             if number == most:
                 yield _Piece(i, part, None, None)

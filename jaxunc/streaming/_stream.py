@@ -11,7 +11,7 @@ import pyarrow as pa
 from jaxunc.files import Chunk, Wanted, chunks_of
 from jaxunc.tables import Columns, Encoded, encode_arrow
 
-from ._outputs import Named, Outputs, check_lists
+from ._scoring import Named, Scoring, check_lists
 
 CHUNK_ROWS = 2**17
 """Rows that are read, scored and written together."""
@@ -84,19 +84,19 @@ def stream(
     [100, 50]
     """
     chunk_rows = checked_chunk_rows(chunk_rows)
-    asked = Outputs(model, outputs, s=s, confidence=confidence)
-    wanted = checked_wanted(asked, features, keep)
-    return _scored(asked, wanted, chunks_of(source, wanted, chunk_rows))
+    scoring = Scoring(model, outputs, s=s, confidence=confidence)
+    wanted = checked_wanted(scoring, features, keep)
+    return _scored(scoring, wanted, chunks_of(source, wanted, chunk_rows))
 
 
-def checked_wanted(asked: Outputs, features: Sequence[str] | None, keep: Sequence[str]) -> Wanted:
+def checked_wanted(scoring: Scoring, features: Sequence[str] | None, keep: Sequence[str]) -> Wanted:
     """Which columns are read; raises a ValueError if an answer has the name of a kept column."""
     check_lists(features=features, keep=keep)
     if features is not None:
-        _check_features(list(features), asked.columns_read)
-    if both := sorted(set(keep) & set(asked.names)):
+        _check_features(list(features), scoring.columns_read)
+    if both := sorted(set(keep) & set(scoring.names)):
         raise ValueError(f"keep holds {both}, which are names of answers, too; rename these columns of the data.")
-    return Wanted(asked.columns_read, None if features is None else tuple(features), tuple(dict.fromkeys(keep)))
+    return Wanted(scoring.columns_read, None if features is None else tuple(features), tuple(dict.fromkeys(keep)))
 
 
 def checked_chunk_rows(chunk_rows: Any) -> int:
@@ -118,16 +118,16 @@ def _check_features(features: list[str], columns: Columns) -> None:
         )
 
 
-def _scored(asked: Outputs, wanted: Wanted, chunks: Iterator[Chunk]) -> Iterator[pa.Table]:
-    encoded = ((chunk.kept, encoded_rows(asked, wanted, chunk)) for chunk in chunks)  # what was read is let go
+def _scored(scoring: Scoring, wanted: Wanted, chunks: Iterator[Chunk]) -> Iterator[pa.Table]:
+    encoded = ((chunk.kept, encoded_rows(scoring, wanted, chunk)) for chunk in chunks)  # what was read is let go
     for kept, rows in ahead(encoded):
-        yield answered(kept, asked.columns(asked.ask(rows)))
+        yield answered(kept, scoring.columns(scoring.ask(rows)))
 
 
-def encoded_rows(asked: Outputs, wanted: Wanted, chunk: Chunk) -> Encoded:
+def encoded_rows(scoring: Scoring, wanted: Wanted, chunk: Chunk) -> Encoded:
     """A chunk's rows as the model's trees test them."""
     rows = encode_arrow(chunk.features, wanted.columns, chunk.where, are_cells=chunk.are_cells)
-    if rows.missing and not asked.takes_missing:
+    if rows.missing and not scoring.takes_missing:
         raise ValueError(
             f"{chunk.where} has missing values, which this model was not trained to take. Impute them first."
         )

@@ -1,4 +1,4 @@
-"""What is asked of a model, and the columns that answer it."""
+"""Rows through a model into columns."""
 
 import dataclasses
 from collections.abc import Collection, Iterator, Sequence
@@ -11,14 +11,14 @@ from sklearn.utils import get_tags
 from jaxunc._checks import check_one_of
 from jaxunc.tables import Columns, Encoded
 
-from ._asked import OUTPUTS, answering, asked_of
+from ._answerers import OUTPUTS, answerers_of, answering
 
 Named = dict[str, Any]
 """NumPy or Arrow arrays by the names of their columns."""
 
 
-class Outputs:
-    """What is asked of a model: `ask` routes instances, `columns` makes columns of the answers."""
+class Scoring:
+    """The outputs that are asked of a model: `ask` routes instances, `columns` makes columns of the answers."""
 
     def __init__(self, model: Any, outputs: Sequence[str] | None, *, s: float = 1.0, confidence: float = 0.99):
         check_lists(outputs=outputs)
@@ -26,12 +26,12 @@ class Outputs:
             raise ValueError(f"outputs={outputs!r} names nothing; choose some of {OUTPUTS}, or None for the default.")
         for name in outputs or ():
             check_one_of("outputs", name, OUTPUTS)
-        asked = answering(model)
-        self.columns_read = _named(asked.columns, getattr(model, "feature_names_in_", None))
-        self.labels = asked.class_labels
+        answering_model = answering(model)
+        self.columns_read = _named(answering_model.columns, getattr(model, "feature_names_in_", None))
+        self.labels = answering_model.class_labels
         self.takes_missing = get_tags(model).input_tags.allow_nan if hasattr(model, "get_params") else True
-        self.asked = asked_of(asked, outputs, s, confidence)
-        self.blank = self.columns([one.read(one.model.blank_answer()) for one in self.asked])
+        self.answerers = answerers_of(answering_model, outputs, s, confidence)
+        self.blank = self.columns([one.read(one.model.blank_answer()) for one in self.answerers])
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -40,14 +40,14 @@ class Outputs:
 
     def ask(self, rows: Encoded) -> list[Any]:
         """The answers for instances: one routing for each bound model."""
-        models = {id(one.model): one.model for one in self.asked}
+        models = {id(one.model): one.model for one in self.answerers}
         answers = {place: _on_host(model.answer(rows)) for place, model in models.items()}
-        return [one.read(answers[id(one.model)]) for one in self.asked]
+        return [one.read(answers[id(one.model)]) for one in self.answerers]
 
     def columns(self, answers: list[Any]) -> Named:
         """The columns of answers, in the order in which outputs are listed."""
         found = {}
-        for one, answer in zip(self.asked, answers, strict=True):
+        for one, answer in zip(self.answerers, answers, strict=True):
             for output in one.outputs:
                 made = _rendered(answer.columns(output), self.labels)
                 found |= {(OUTPUTS.index(output), one.prefix + name): array for name, array in made}

@@ -10,13 +10,13 @@ from jaxunc.routing import Answering, bind
 from jaxunc.stopping import bind_vote
 
 OUTPUTS = ("class", "probability", "score", "uncertainty", "interval", "set", "trees_polled")
-"""What may be asked for."""
+"""What may be answerers for."""
 
 Parts = dict[str | None, tuple[str, ...]]
 """The outputs that a model's answer has; by the names of rules where they are several together."""
 
 
-class Asked(NamedTuple):
+class Answerer(NamedTuple):
     """A model, and which outputs are read from its answer."""
 
     model: Answering
@@ -27,7 +27,7 @@ class Asked(NamedTuple):
     """Put before the names of columns."""
 
     def read(self, answer: Any) -> Any:
-        """The part of the model's answer that is asked for."""
+        """The part of the model's answer that is answerers for."""
         return answer if self.part is None else answer[self.part]
 
 
@@ -42,7 +42,7 @@ def answering(model: Any) -> Answering:
     return found
 
 
-def asked_of(model: Answering, outputs: Sequence[str] | None, s: float, confidence: float) -> tuple[Asked, ...]:
+def answerers_of(model: Answering, outputs: Sequence[str] | None, s: float, confidence: float) -> tuple[Answerer, ...]:
     """Who answers each of the outputs; raises a ValueError for those that nobody can answer."""
     parts = _parts(model.blank_answer())
     outputs = _default(parts, model) if outputs is None else tuple(dict.fromkeys(outputs))
@@ -55,10 +55,10 @@ def asked_of(model: Answering, outputs: Sequence[str] | None, s: float, confiden
         who = type(model if model.combiner is None else model.combiner).__name__
         can = sorted({name for names in parts.values() for name in names})
         raise ValueError(f"outputs {sorted(unanswered)} are not what {who} answers; it has {can}.")
-    asked = _routed(model, own, further)
+    answerers = _routed(model, own, further)
     if voted and model.forest is not None:
-        asked.append(Asked(bind_vote(model.forest, confidence=confidence), voted))
-    return tuple(asked)
+        answerers.append(Answerer(bind_vote(model.forest, confidence=confidence), voted))
+    return tuple(answerers)
 
 
 def _further(left: Sequence[str], s: float) -> dict[str, tuple[Combiner, tuple[str, ...]]]:
@@ -71,17 +71,17 @@ def _further(left: Sequence[str], s: float) -> dict[str, tuple[Combiner, tuple[s
     return rules
 
 
-def _routed(model: Answering, own: list, further: dict[str, tuple[Combiner, tuple[str, ...]]]) -> list[Asked]:
+def _routed(model: Answering, own: list, further: dict[str, tuple[Combiner, tuple[str, ...]]]) -> list[Answerer]:
     rules = {name: rule for name, (rule, _) in further.items()}
-    asked = [Asked(model, names, part, f"{part}_" if part else "") for part, names in own]
+    answerers = [Answerer(model, names, part, f"{part}_" if part else "") for part, names in own]
     if not rules:
-        return asked
+        return answerers
     if model.combiner is not None and [part for part, _ in own] == [None]:
         model = model.with_rule(Together(own=model.combiner, **rules))
-        asked = [Asked(model, own[0][1], "own")]
+        answerers = [Answerer(model, own[0][1], "own")]
     else:
         model = model.with_rule(Together(**rules))
-    return asked + [Asked(model, names, part) for part, (_, names) in further.items()]
+    return answerers + [Answerer(model, names, part) for part, (_, names) in further.items()]
 
 
 def _parts(answer: Any) -> Parts:
