@@ -16,7 +16,9 @@ RENAMED = {
     "Settled": "jaxunc.stopping.VoteResult",
     "Stopped": "jaxunc.stopping.StoppingResult",
     "Stream": "jaxunc.routing.PackedTrees",
+    "bagging": "jaxunc.greedy.bagging",
     "both_counts": "jaxunc.Forest.with_counting",
+    "grow_greedy_trees": "jaxunc.greedy.grow_greedy_trees",
     "honest_rows": "jaxunc.learning.out_of_sample_rows",
 }
 """Classes and functions."""

@@ -4,8 +4,8 @@ import numpy as np
 
 import jaxunc as ju
 from benchmarks.data import DataSet
-from jaxunc.growing._greedy import Limits, best_test
-from jaxunc.growing._presorted import Presorted, presort
+from jaxunc.greedy._one_tree import Limits, best_test
+from jaxunc.greedy._presorted import Presorted, presort
 
 
 def own_threshold_counts(data: DataSet) -> np.ndarray:

@@ -22,7 +22,7 @@ from sklearn.datasets import make_classification
 from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.data import load
-from jaxunc.growing._presorted import as_queries, presort
+from jaxunc.greedy._presorted import as_queries, presort
 from jaxunc.transduction import leave_one_out_leaf_counts, transductive_leaf_counts
 
 from .machine import about, publish

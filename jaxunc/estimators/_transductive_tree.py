@@ -10,8 +10,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jaxunc.combiners import Combiner, rule_by_name
 from jaxunc.forest import OWN
-from jaxunc.growing._greedy_trees import checked_limits
-from jaxunc.growing._presorted import Presorted, as_queries, presort
+from jaxunc.greedy._grow import checked_limits
+from jaxunc.greedy._presorted import Presorted, as_queries, presort
 from jaxunc.tables._fit import holds_numbers
 from jaxunc.transduction import label_average
 from jaxunc.transduction._certainty import counts_of, settings_of

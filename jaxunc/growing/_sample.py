@@ -6,10 +6,11 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from jaxunc._checks import as_weights, distinct_labels
+from jaxunc._checks import as_weights
 from jaxunc._numerics import NAN_LAST, order_key, order_key_at_or_below
 from jaxunc.tables import Columns, as_instances, fit_columns
 from jaxunc.tables._fit import holds_numbers
+from jaxunc.tables._labels import training_labels
 from jaxunc.tables._levels import LARGEST_CODE
 from jaxunc.tables._merged import warn_of_merged_values
 
@@ -51,7 +52,7 @@ def encode(X, y, nominal, sample_weight, missing: str) -> Sample:
     if 0 in values.shape:
         raise ValueError(f"X has shape {values.shape}; expected (instances, features), at least one of each.")
     n, n_features = values.shape
-    labels, label = _labels(y, n)
+    labels, label = training_labels(y, n)
     weight = _weights(sample_weight, n)
     present = np.flatnonzero(weight > 0)
     totals = np.bincount(label, weights=weight, minlength=len(labels))
@@ -112,19 +113,6 @@ def _check_known(values: np.ndarray, kinds: np.ndarray, missing: str) -> None:
             else "impute it, or pass missing='random'"
         )
         raise ValueError(f"X[{row}, {column}] is NaN. Random decision trees are grown on known values: {remedy}.")
-
-
-def _labels(y, n: int) -> tuple[tuple, np.ndarray]:
-    y = np.asarray(y)
-    if y.shape != (n,):
-        raise ValueError(f"y has shape {y.shape}; pass one label per instance, shape ({n},).")
-    if y.dtype.kind == "f" and not np.all(np.isfinite(y)):
-        raise ValueError("y holds NaN or infinite labels; every instance needs one.")
-    classes, label = distinct_labels(y)
-    if len(classes) < 2:
-        only = classes.tolist()[0]
-        raise ValueError(f"y holds one class only ({only!r}); counts that tell classes apart need two or more.")
-    return tuple(classes.tolist()), label
 
 
 def _weights(sample_weight, n: int) -> np.ndarray:

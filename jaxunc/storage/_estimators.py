@@ -12,7 +12,7 @@ from jaxunc import estimators
 from jaxunc._renamed import RENAMED_PARAMETERS, RENAMED_VALUES
 from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest
-from jaxunc.growing._presorted import Presorted, sort, unsorted
+from jaxunc.greedy._presorted import Presorted, sort, unsorted
 from jaxunc.routing import bind
 from jaxunc.tables import Columns
 

@@ -4,9 +4,9 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from jaxunc.growing._greedy import grow_greedy_tree
-from jaxunc.growing._greedy_trees import checked_limits, forest_of
-from jaxunc.growing._presorted import presort
+from jaxunc.greedy._grow import checked_limits, forest_of
+from jaxunc.greedy._one_tree import grow_greedy_tree
+from jaxunc.greedy._presorted import presort
 from jaxunc.routing import leaf_counts
 from jaxunc.tables import as_instances
 

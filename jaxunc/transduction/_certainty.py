@@ -5,9 +5,9 @@ from jaxtyping import Float, Int32, Num
 
 from jaxunc._checks import check_class_axis, check_counts
 from jaxunc.combiners import Combiner
-from jaxunc.growing._entropy_table import entropy_table
-from jaxunc.growing._greedy_trees import checked_limits
-from jaxunc.growing._presorted import Presorted, as_queries, presort
+from jaxunc.greedy._entropy_table import entropy_table
+from jaxunc.greedy._grow import checked_limits
+from jaxunc.greedy._presorted import Presorted, as_queries, presort
 from jaxunc.routing._drive import over_rows
 
 from ._forms import check_form, descend
@@ -37,7 +37,7 @@ def transductive_certainty(
     Parameters
     ----------
     X_train, y_train
-        The training set, as for `jaxunc.growing.grow_greedy_trees`: labels of two classes or more, of which the sorted
+        The training set, as for `jaxunc.greedy.grow_greedy_trees`: labels of two classes or more, of which the sorted
         ones are the columns of the answer.
     X
         Instances ``[instances features]``; none is an answer without rows.
@@ -70,7 +70,7 @@ def transductive_certainty(
     Raises
     ------
     TypeError, ValueError
-        As `jaxunc.growing.grow_greedy_trees`; if X has other columns, for more than 2²⁶ instances, if the form is dense
+        As `jaxunc.greedy.grow_greedy_trees`; if X has other columns, for more than 2²⁶ instances, if the form is dense
         and a feature is numeric, or if ``combiner`` is no rule or ``progress`` no function.
 
     Warns
@@ -90,7 +90,7 @@ def transductive_certainty(
 
     References
     ----------
-    Costa, Verwer and Blockeel 2013, equation 1; with the tests of `jaxunc.growing.grow_greedy_trees`.
+    Costa, Verwer and Blockeel 2013, equation 1; with the tests of `jaxunc.greedy.grow_greedy_trees`.
 
     Examples
     --------

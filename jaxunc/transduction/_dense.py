@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Int64
 
-from jaxunc.growing._cuts import LOWEST
+from jaxunc.greedy._cuts import LOWEST
 
 from ._pairs import Pairs
 from ._tables import is_leaf, parts_a_value, scores_with

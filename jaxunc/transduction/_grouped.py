@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int, Int64
 
-from jaxunc.growing._presorted import Presorted, Queries
+from jaxunc.greedy._presorted import Presorted, Queries
 
 from ._nominal import NominalTests
 from ._numeric import InsertedTests

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Int64
 
-from jaxunc.growing._cuts import LOWEST, halfway
+from jaxunc.greedy._cuts import LOWEST, halfway
 
 from ._node_tables import Known, NumericTable, Rules, Table
 from ._nominal import own_or_other

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float64, Int, Int64
 
-from jaxunc.growing._cuts import LOWEST, parts_classes
+from jaxunc.greedy._cuts import LOWEST, parts_classes
 
 from ._tables import Change, parts_a_value, side_scores
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Array, Bool, Int, Int64
 
-from jaxunc.growing._cuts import LOWEST, value_counts
-from jaxunc.growing._presorted import Presorted
+from jaxunc.greedy._cuts import LOWEST, value_counts
+from jaxunc.greedy._presorted import Presorted
 
 from ._settings import Settings
 from ._tables import Change, parts_a_value, side_scores

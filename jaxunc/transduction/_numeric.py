@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int, Int64
 
-from jaxunc.growing._cuts import LOWEST, Cuts, find_cuts, padded
-from jaxunc.growing._presorted import Presorted, Queries
+from jaxunc.greedy._cuts import LOWEST, Cuts, find_cuts, padded
+from jaxunc.greedy._presorted import Presorted, Queries
 
 from ._settings import Settings
 from ._tables import Change, side_scores

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int, Int64
 
-from jaxunc.growing._cuts import LOWEST, find_cuts, halfway
-from jaxunc.growing._presorted import Presorted, Queries
+from jaxunc.greedy._cuts import LOWEST, find_cuts, halfway
+from jaxunc.greedy._presorted import Presorted, Queries
 
 from ._numeric import Running, running
 from ._settings import Settings

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from jaxtyping import Int, Int32
 
-from jaxunc.growing._presorted import Presorted, Queries, own_queries
+from jaxunc.greedy._presorted import Presorted, Queries, own_queries
 
 from ._settings import Settings
 from ._tables import Change, is_leaf

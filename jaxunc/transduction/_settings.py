@@ -14,4 +14,4 @@ class Settings(NamedTuple):
     min_samples_leaf: int
     """How many instances each side of a test has at least, the inserted one among them."""
     entropy: Int64[np.ndarray, " sizes"]
-    """`jaxunc.growing.entropy_table`."""
+    """`jaxunc.greedy.entropy_table`."""

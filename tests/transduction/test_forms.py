@@ -10,7 +10,7 @@ from sklearn.datasets import load_iris
 
 import jaxunc as ju
 from jaxunc.estimators import TransductiveTreeClassifier
-from jaxunc.growing._presorted import presort
+from jaxunc.greedy._presorted import presort
 from jaxunc.transduction import (
     _dense,
     _forms,
