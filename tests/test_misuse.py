@@ -285,7 +285,7 @@ ANSWERS = [
     (lambda g: ju.transductive_certainty(X, y[:5], X), r"y has shape \(5,\)"),
     (lambda g: ju.transductive_certainty(X, 0 * y, X), "one class only"),
     (lambda g: ju.transductive_certainty(X, y, X, min_samples_leaf=0), "min_samples_leaf=0 must be at least 1"),
-    (lambda g: ju.leave_one_out_certainty(X, y, form="grupped"), "Did you mean 'grouped'"),
+    (lambda g: ju.leave_one_out_certainty(X, y, algorithm="grupped"), "Did you mean 'grouped'"),
 ]
 
 LEARNING = [

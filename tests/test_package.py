@@ -1,5 +1,6 @@
 """The package as a whole: its examples, its rooms, its public names, and what can be sent to other processes."""
 
+import ast
 import doctest
 import importlib
 import pickle
@@ -51,6 +52,33 @@ def test_every_module_and_room_is_a_layer_and_has_tests():
     assert here == set(LAYERS)
     assert {module.name for module in pkgutil.iter_modules(ju.__path__) if module.ispkg} == {*ROOMS, "_numerics"}
     assert all((ROOT / "tests" / room).is_dir() for room in ROOMS)
+
+
+def modules_of_rooms():
+    """(room, path, syntax tree) of every module."""
+    for path in sorted((ROOT / "jaxunc").rglob("*.py")):
+        yield path.relative_to(ROOT / "jaxunc").parts[0], path, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def test_rooms_read_each_other_by_their_faces():
+    """``from jaxunc.room import name``, never from a module of another room: its ``__init__`` hands the name on."""
+    inside = re.compile(r"jaxunc\.(?P<room>[a-z_]+)\._")
+    for room, path, tree in modules_of_rooms():
+        for node in ast.walk(tree):
+            found = inside.match(node.module or "") if isinstance(node, ast.ImportFrom) and not node.level else None
+            assert found is None or found["room"] == room or (room, found["room"]) in LET_IN, f"{path}:{node.lineno}"
+
+
+LET_IN = {("streaming", "estimators")}
+
+
+def test_class_names_are_unique():
+    places = {}
+    for _, path, tree in modules_of_rooms():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert not {name: paths for name, paths in places.items() if len(paths) > 1}
 
 
 def test_lists_of_rooms_agree():

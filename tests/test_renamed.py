@@ -20,7 +20,7 @@ def test_the_new_name_is_said_and_is_there(old):
         "jaxunc.greedy": "jaxunc.growing",
     }.get(room, room)  # where it was
     with refuses(AttributeError, f"it is {new} now"):
-        getattr(importlib.import_module(room), old)
+        getattr(importlib.import_module(room), old.rpartition(".")[2])
     found = ju
     for part in new.split(".")[1:]:
         found = getattr(found, part)

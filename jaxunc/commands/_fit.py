@@ -103,7 +103,7 @@ def _check_options(args: argparse.Namespace) -> None:
         raise ValueError(
             f"--counts oob{' (the default of cautious)' * (args.counts is None)} needs trees that are grown on bags of "
             f"the data, and --forest {args.forest} grows them on all of it. Take --forest random-forest, or --counts "
-            "calibration."
+            "held_out."
         )
 
 

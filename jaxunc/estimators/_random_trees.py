@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from jaxunc._checks import check_integer, check_one_of
 from jaxunc.growing import grow_random_trees
 from jaxunc.routing import bind
-from jaxunc.tables import as_instances, fit_columns
-from jaxunc.tables._merged import warn_of_merged_values
+from jaxunc.tables import as_instances, fit_columns, warn_of_merged_values
 
 from ._parameters import check_nominal, check_rule, check_seed, checked_weights
 from ._rule_classifier import RuleClassifier

@@ -1,5 +1,6 @@
 """Certainty by transduction, as a scikit-learn classifier."""
 
+import time
 from typing import Any
 
 import numpy as np
@@ -8,16 +9,12 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from jaxunc._progress import check_progress
 from jaxunc.combiners import Combiner, rule_by_name
 from jaxunc.forest import OWN
-from jaxunc.greedy._grow import checked_limits
-from jaxunc.greedy._presorted import Presorted, as_queries, presort
-from jaxunc.tables._fit import holds_numbers
-from jaxunc.transduction import label_average
-from jaxunc.transduction._certainty import counts_of, settings_of
-from jaxunc.transduction._forms import check_form
-from jaxunc.transduction._grouped import KeptNodes
-from jaxunc.transduction._pairs import Pairs, check_progress
+from jaxunc.greedy import Presorted, as_queries, checked_limits, presort
+from jaxunc.tables import holds_numbers
+from jaxunc.transduction import KeptNodes, Pairs, PairsProgress, check_algorithm, counts_of, label_average, settings_of
 
 from ._parameters import check_class_scores, check_nominal, check_rule
 
@@ -35,12 +32,13 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
     combiner
         How the leaves become probabilities: a rule that has some, its name (see `CombinedForestClassifier`; a prior is
         that of the training set), or None for the mean of Laplace's estimates.
-    form
+    algorithm
         How it is computed: see `jaxunc.transduction.transductive_certainty`.
     block_size
         Instances that are answered at a time. Larger blocks share more of their work, smaller ones need less memory.
     progress
-        Called with the number of instances that are answered and of all, block after block.
+        Called block after block with the number of instances that are answered, that of all, and the seconds:
+        `jaxunc.transduction.PairsProgress`.
 
     Attributes
     ----------
@@ -87,7 +85,7 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
         candidates="boundary",
         min_samples_leaf=2,
         combiner=None,
-        form="auto",
+        algorithm="auto",
         block_size=16384,
         progress=None,
     ):
@@ -95,7 +93,7 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
         self.candidates = candidates
         self.min_samples_leaf = min_samples_leaf
         self.combiner = combiner
-        self.form = form
+        self.algorithm = algorithm
         self.block_size = block_size
         self.progress = progress
 
@@ -122,8 +120,8 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Raise a TypeError or a ValueError unless the parameters are of the kinds and ranges that they may have."""
-        checked_limits(self.candidates, self.min_samples_leaf, None, "min_samples_leaf")
-        check_form(self.form)
+        checked_limits(self.candidates, self.min_samples_leaf)
+        check_algorithm(self.algorithm)
         check_nominal(self.nominal)
         check_rule(self.combiner)
         if (
@@ -154,7 +152,7 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
 
     def _choices(self) -> dict[str, Any]:
         """Of the parameters those that answers depend on: ``fit`` keeps them."""
-        return {name: getattr(self, name) for name in ("candidates", "min_samples_leaf", "form", "block_size")}
+        return {name: getattr(self, name) for name in ("candidates", "min_samples_leaf", "algorithm", "block_size")}
 
     def _hold(self, sample: Presorted, combiner: Combiner | None, choices: dict[str, Any]) -> None:
         """What answers are made of."""
@@ -172,12 +170,13 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
         """The same of instances that were checked."""
         sample, size, k = self._sample, self._chosen["block_size"], self._sample.n_classes
         check_progress(self.progress)
+        began = time.perf_counter()
         queries, parts = as_queries(X, sample), [np.zeros((0, k, k), np.int32)]
         for begin in range(0, queries.n, size):
             block = queries.rows(slice(begin, begin + size))
-            parts.append(counts_of(Pairs(sample, block, self._settings), self._chosen["form"], self._kept))
+            parts.append(counts_of(Pairs(sample, block, self._settings), self._chosen["algorithm"], self._kept))
             if self.progress is not None:
-                self.progress(begin + block.n, queries.n)
+                self.progress(PairsProgress(begin + block.n, queries.n, time.perf_counter() - began))
         return np.concatenate(parts)
 
     def predict_proba(self, X) -> np.ndarray:

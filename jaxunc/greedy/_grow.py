@@ -7,11 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._checks import check_integer, check_key, check_one_of
-from jaxunc._numerics import NAN_LAST, order_key_at_or_below
+from jaxunc._numerics import NAN_LAST, distinct_rows, order_key_at_or_below, padded_table, power_of_two
 from jaxunc.forest import Forest, Trees
-from jaxunc.forest._distinct import bucket, distinct_rows, padded_table
 
-from ._one_tree import GreedyTree, Limits, grow_greedy_tree
+from ._one_tree import GreedyTree, SplitLimits, grow_greedy_tree
 from ._presorted import Presorted, presort
 
 CANDIDATES = ("boundary", "all")
@@ -143,20 +142,18 @@ def bootstrap_rows(key: jax.Array, n_trees: int, n: int) -> np.ndarray:
     return np.asarray(jax.vmap(lambda own: jax.random.randint(own, (n,), 0, n))(keys))
 
 
-def checked_limits(
-    candidates: str, min_samples_leaf: int, max_depth: int | None, name: str = "min_samples_leaf"
-) -> Limits:
+def checked_limits(candidates: str, min_samples_leaf: int, max_depth: int | None = None) -> SplitLimits:
     """The limits of a node, checked."""
     check_one_of("candidates", candidates, CANDIDATES)
-    check_integer(name, min_samples_leaf, 1)
+    check_integer("min_samples_leaf", min_samples_leaf, 1)
     if max_depth is not None:
         check_integer("max_depth", max_depth, 0)
-    return Limits(candidates == "boundary", int(min_samples_leaf), max_depth)
+    return SplitLimits(candidates == "boundary", int(min_samples_leaf), max_depth)
 
 
 def forest_of(trees: Sequence[GreedyTree], sample: Presorted) -> Forest:
     """The forest of greedy trees; ``sample`` is the set that all were drawn from."""
-    width = bucket(max(len(tree.child) for tree in trees), 64)
+    width = power_of_two(max(len(tree.child) for tree in trees), 64)
     feature = np.zeros((len(trees), width), np.int32)
     threshold = np.full((len(trees), width), NAN_LAST, np.int32)
     child = np.tile(np.arange(width, dtype=np.int32), (len(trees), 1))

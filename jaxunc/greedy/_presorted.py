@@ -5,9 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float32, Float64, Int
 
-from jaxunc.tables import Columns, as_instances, fit_columns
-from jaxunc.tables._labels import training_labels
-from jaxunc.tables._merged import warn_of_merged_values
+from jaxunc.tables import Columns, as_instances, fit_columns, training_labels, warn_of_merged_values
 
 
 class Presorted(NamedTuple):
@@ -79,10 +77,10 @@ def presort(X, y, nominal, *, name: str = "X") -> Presorted:
         raise ValueError(f"{name} has shape {values.shape}; expected (instances, features), at least one of each.")
     labels, label = training_labels(y, len(values))
     warn_of_merged_values(X, columns, name)
-    return sort(columns, labels, label, values)
+    return sorted_sample(columns, labels, label, values)
 
 
-def sort(columns: Columns, labels: tuple, label: np.ndarray, values: np.ndarray) -> Presorted:
+def sorted_sample(columns: Columns, labels: tuple, label: np.ndarray, values: np.ndarray) -> Presorted:
     """Instances ``[instances features]`` of known columns and labels, sorted; NaN where a number is missing."""
     kinds = columns.is_nominal
     numeric, nominal_places = np.flatnonzero(~kinds), np.flatnonzero(kinds)
@@ -108,7 +106,7 @@ def sort(columns: Columns, labels: tuple, label: np.ndarray, values: np.ndarray)
     )
 
 
-def unsorted(sample: Presorted) -> Float32[np.ndarray, "instances features"]:
+def values_of(sample: Presorted) -> Float32[np.ndarray, "instances features"]:
     """What was sorted: numbers, NaN where missing, and codes."""
     values = np.empty((sample.n, sample.columns.number), np.float32)
     values[:, sample.numeric] = np.where(np.isneginf(sample.value), np.nan, sample.value).T

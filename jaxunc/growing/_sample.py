@@ -7,14 +7,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._checks import as_weights
-from jaxunc._numerics import NAN_LAST, order_key, order_key_at_or_below
-from jaxunc.tables import Columns, as_instances, fit_columns
-from jaxunc.tables._fit import holds_numbers
-from jaxunc.tables._labels import training_labels
-from jaxunc.tables._levels import LARGEST_CODE
-from jaxunc.tables._merged import warn_of_merged_values
+from jaxunc._numerics import NAN_LAST, order_key, order_key_at_or_below, padded_rows, power_of_two
+from jaxunc.tables import (
+    LARGEST_CODE,
+    Columns,
+    as_instances,
+    fit_columns,
+    holds_numbers,
+    training_labels,
+    warn_of_merged_values,
+)
 
-from ._state import Data
+from ._state import EncodedData
 
 SMALLEST = 256
 """Arrays are at least so long, so that all small sets share their programs."""
@@ -23,7 +27,7 @@ SMALLEST = 256
 class Sample(NamedTuple):
     """A training set in the form that trees are grown on."""
 
-    data: Data
+    data: EncodedData
     n_present: int
     """How many instances have a positive weight."""
     present: np.ndarray
@@ -38,11 +42,6 @@ class Sample(NamedTuple):
     labels: tuple
     columns: Columns
     """Which columns are nominal, and the levels of those that did not come as codes."""
-
-
-def power_of_two(n: int) -> int:
-    """The least power of two that is not below n."""
-    return 1 << max(n - 1, 0).bit_length()
 
 
 def encode(X, y, nominal, sample_weight, missing: str) -> Sample:
@@ -60,7 +59,7 @@ def encode(X, y, nominal, sample_weight, missing: str) -> Sample:
     _check_known(values, kinds, missing)
     warn_of_merged_values(X, columns)
     order = np.concatenate([np.flatnonzero(~kinds), np.flatnonzero(kinds)])
-    stored = np.zeros(power_of_two(max(values.size, 4 * SMALLEST)), np.int32)
+    stored = np.zeros(power_of_two(values.size, 4 * SMALLEST), np.int32)
     n_ranks, boundaries = np.zeros(n_features, np.int32), []
     for place, feature in enumerate(order):
         column = values[:, feature]
@@ -73,7 +72,7 @@ def encode(X, y, nominal, sample_weight, missing: str) -> Sample:
             column = np.where(np.isnan(column), NAN_LAST, np.asarray(order_key(jnp.asarray(column))))
         stored[place * n : (place + 1) * n] = column
     whole = np.all(weight == np.rint(weight)) and weight.sum() < 2**31
-    data = Data(
+    data = EncodedData(
         keys=jnp.asarray(stored),
         stride=jnp.int32(n),
         label=jnp.asarray(_padded(label.astype(np.int32))),
@@ -89,7 +88,7 @@ def encode(X, y, nominal, sample_weight, missing: str) -> Sample:
 
 
 def _padded(values: np.ndarray, smallest: int = SMALLEST) -> np.ndarray:
-    return np.pad(values, (0, power_of_two(max(len(values), smallest)) - len(values)))
+    return padded_rows(values, power_of_two(len(values), smallest))
 
 
 def _columns(X, nominal) -> Columns:

@@ -3,10 +3,7 @@
 from jax.sharding import Mesh
 
 from jaxunc._checks import is_concrete
-from jaxunc.routing import BoundForest, PackedTrees
-from jaxunc.routing._by_rows import ByRows
-from jaxunc.routing._streamed import Streamed
-from jaxunc.routing._walk import default_form
+from jaxunc.routing import BoundForest, ByRows, PackedTrees, Streamed, default_form
 
 from ._grid import as_grid
 from ._sharded_forest import ShardedForest

@@ -12,7 +12,7 @@ from jaxunc._checks import check_one_of
 from jaxunc.combiners import margin
 from jaxunc.decisions import CautiousAnswer, nondominated
 from jaxunc.estimators._rule_classifier import decisive
-from jaxunc.routing._drive import over_rows
+from jaxunc.routing import over_rows
 from jaxunc.stopping import BoundVote, VoteResult
 from jaxunc.tables import Columns, Encoded
 

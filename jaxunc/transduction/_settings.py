@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Int64
 
 
-class Settings(NamedTuple):
+class InductionSettings(NamedTuple):
     """How trees are induced."""
 
     boundaries: bool
