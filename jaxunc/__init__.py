@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         datasets,
         decisions,
         estimators,
+        greedy,
         growing,
         interop,
         learning,
@@ -66,7 +67,8 @@ if TYPE_CHECKING:
         streaming,
         transduction,
     )
-    from jaxunc.growing import bagging, grow_greedy_trees, grow_random_trees
+    from jaxunc.greedy import bagging, grow_greedy_trees
+    from jaxunc.growing import grow_random_trees
     from jaxunc.interop import from_sklearn
     from jaxunc.parallel import ShardedForest, shard
     from jaxunc.stopping import predict_until_settled
@@ -119,6 +121,7 @@ __all__ = [
     "estimators",
     "forest",
     "from_sklearn",
+    "greedy",
     "grow_greedy_trees",
     "grow_random_trees",
     "growing",
@@ -153,14 +156,11 @@ __all__ = [
     "tree_field",
 ]
 
-# Read at their first use, and listed above for type checkers: scikit-learn and SciPy's statistics take longer to import
-# than JAX does, and who binds a rule needs neither them nor the rooms that measure, decide, smooth or grow.
-_ROOMS = (
-    *("comparison", "datasets", "decisions", "estimators", "growing", "interop", "learning", "metrics", "parallel"),
-    *("plotting", "smoothing", "stopping", "storage", "streaming", "transduction"),
-)
+# Rooms of `__all__` that were not imported above, and these names of theirs, are read at their first use: scikit-learn
+# and SciPy's statistics take longer to import than JAX does, and who binds a rule needs neither.
 _ROOM_OF = {
-    **dict.fromkeys(("bagging", "grow_greedy_trees", "grow_random_trees"), "growing"),
+    **dict.fromkeys(("bagging", "grow_greedy_trees"), "greedy"),
+    "grow_random_trees": "growing",
     **dict.fromkeys(("leave_one_out_certainty", "transductive_certainty"), "transduction"),
     **dict.fromkeys(("load", "save"), "storage"),
     "stream": "streaming",
@@ -172,11 +172,11 @@ _ROOM_OF = {
 if not TYPE_CHECKING:  # so that they still report names that do not exist
 
     def __getattr__(name: str):
-        if name in _ROOMS:
-            return import_module(f"{__name__}.{name}")
         if name in _ROOM_OF:
             globals()[name] = value = getattr(import_module(f"{__name__}.{_ROOM_OF[name]}"), name)
             return value
+        if name in __all__:
+            return import_module(f"{__name__}.{name}")
         raise missing(__name__, name)
 
 

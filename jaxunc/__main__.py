@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from jaxunc import __version__
-from jaxunc.commands import COMMANDS
-from jaxunc.commands._arguments import in_options
+from jaxunc.commands import COMMANDS, in_options
 
 _CLI_PACKAGES = {"jinja2", "matplotlib", "pandas", "pyarrow", "rich"}
 _ABOUT = "What the leaf counts of a forest of decision trees can say."

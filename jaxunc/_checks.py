@@ -114,6 +114,20 @@ def check_one_of(name: str, value, allowed: Iterable) -> None:
         raise ValueError(f"{name}={value!r} is unknown.{instead} Choose one of {choices}.")
 
 
+def check_integer(name: str, value, least: int, why: str = "") -> None:
+    """Raise a TypeError unless ``value`` is an integer, and a ValueError, with the reason, if it is below ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name}={value!r} must be an integer.")
+    if value < least:
+        raise ValueError(f"{name}={value} must be at least {least}.{why}")
+
+
+def check_key(key) -> None:
+    """Raise a TypeError unless ``key`` is one typed key."""
+    if not (isinstance(key, jax.Array) and jax.numpy.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ()):
+        raise TypeError(f"key is {key!r}; pass one typed key, jax.random.key(seed).")
+
+
 def check_counts(counts, name: str = "counts") -> None:
     """Raise a ValueError unless every count is a finite, non-negative number."""
     if not is_concrete(counts):

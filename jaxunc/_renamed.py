@@ -16,12 +16,21 @@ RENAMED = {
     "Settled": "jaxunc.stopping.VoteResult",
     "Stopped": "jaxunc.stopping.StoppingResult",
     "Stream": "jaxunc.routing.PackedTrees",
+    "bagging": "jaxunc.greedy.bagging",
     "both_counts": "jaxunc.Forest.with_counting",
+    "grow_greedy_trees": "jaxunc.greedy.grow_greedy_trees",
     "honest_rows": "jaxunc.learning.out_of_sample_rows",
+    "jaxunc.learning.Progress": "jaxunc.learning.FitProgress",
+    "jaxunc.streaming.Progress": "jaxunc.streaming.RunProgress",
 }
-"""Classes and functions."""
+"""Classes and functions; with their module where several have the name."""
 
-RENAMED_PARAMETERS = {"calibration_size": "held_out_size", "min_leaf": "min_samples_leaf"}
+RENAMED_PARAMETERS = {
+    "calibration_size": "held_out_size",
+    "form": "algorithm",  # of transduction
+    "min_leaf": "min_samples_leaf",
+    "stopped": "settled_after",
+}
 """Parameters of estimators and functions."""
 
 RENAMED_VALUES = {"calibration": "held_out"}
@@ -30,7 +39,7 @@ RENAMED_VALUES = {"calibration": "held_out"}
 
 def missing(module: str, name: str) -> AttributeError:
     """The error for a name that a module does not have."""
-    now = RENAMED.get(name)
+    now = RENAMED.get(name) or RENAMED.get(f"{module}.{name}")
     return AttributeError(f"module {module!r} has no attribute {name!r}" + (f"; it is {now} now." if now else ""))
 
 

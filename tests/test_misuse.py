@@ -17,6 +17,7 @@ from jaxunc import (
     decisions,
     estimators,
     forest,
+    greedy,
     growing,
     imprecise,
     learning,
@@ -284,7 +285,7 @@ ANSWERS = [
     (lambda g: ju.transductive_certainty(X, y[:5], X), r"y has shape \(5,\)"),
     (lambda g: ju.transductive_certainty(X, 0 * y, X), "one class only"),
     (lambda g: ju.transductive_certainty(X, y, X, min_samples_leaf=0), "min_samples_leaf=0 must be at least 1"),
-    (lambda g: ju.leave_one_out_certainty(X, y, form="grupped"), "Did you mean 'grouped'"),
+    (lambda g: ju.leave_one_out_certainty(X, y, algorithm="grupped"), "Did you mean 'grouped'"),
 ]
 
 LEARNING = [
@@ -297,9 +298,9 @@ LEARNING = [
     (lambda g: growing.grow_random_trees(g.key, X, y[:5], n_trees=2), r"y has shape \(5,\)"),
     (lambda g: growing.grow_random_trees(g.key, X, 0 * y, n_trees=2), "one class only"),
     (lambda g: growing.grow_random_trees(g.key, X[:0], y[:0], n_trees=2), "at least one of each"),
-    (lambda g: growing.bagging(g.key, X, None, n_trees=2), r"y has shape \(\)"),
-    (lambda g: growing.grow_greedy_trees(X, None), r"y has shape \(\)"),
-    (lambda g: growing.grow_greedy_trees(X, y, max_depth="deep"), "max_depth='deep' must be an integer"),
+    (lambda g: greedy.bagging(g.key, X, None, n_trees=2), r"y has shape \(\)"),
+    (lambda g: greedy.grow_greedy_trees(X, None), r"y has shape \(\)"),
+    (lambda g: greedy.grow_greedy_trees(X, y, max_depth="deep"), "max_depth='deep' must be an integer"),
     (lambda g: combined("forest"), "estimator=.forest. is no model of scikit-learn"),
     (lambda g: combined(g.forest), "estimator=Forest.*jaxunc.bind"),
     (lambda g: combined(RandomForestClassifier(0)), "n_estimators=0 .*must be an integer of 1 at least"),

@@ -1,5 +1,7 @@
 """Class counts in a type that holds them."""
 
+from typing import TypeVar
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +10,8 @@ from jaxtyping import Array, Num
 from jaxunc._checks import check_class_axis, check_counts, check_numbers, is_concrete
 
 from ._two_float import float_dtype
+
+AnyCounts = TypeVar("AnyCounts", Array, np.ndarray)
 
 
 def as_counts(counts) -> Num[Array, "..."]:
@@ -46,3 +50,13 @@ def counts_dtype(*tables) -> jnp.dtype:
     if any(jnp.issubdtype(dtype, jnp.floating) for dtype in dtypes):
         return float_dtype(*tables)
     return jnp.dtype(np.result_type(*dtypes))
+
+
+def less_own(counts: AnyCounts, own: AnyCounts) -> AnyCounts:
+    """Counts less what an instance itself adds to them, of one dtype; both of NumPy or of JAX.
+
+    What is left of a leaf that held the instance alone is nothing, not a rounding error.
+    """
+    left = counts - own
+    nothing = 4 * float(np.finfo(np.float32).eps) * counts.astype(float_dtype(counts))
+    return left.__array_namespace__().where(left.astype(nothing.dtype) <= nothing, left.dtype.type(0), left)

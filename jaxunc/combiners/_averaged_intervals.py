@@ -7,8 +7,7 @@ from jax import lax
 from jaxtyping import Array, Float, Num
 
 from jaxunc._numerics import float_dtype, safe_divide
-from jaxunc.imprecise import Interval, idm_interval
-from jaxunc.imprecise._strength import checked_strength
+from jaxunc.imprecise import Interval, checked_strength, idm_interval
 
 from ._combiner import Combiner
 from ._fields import learned_field

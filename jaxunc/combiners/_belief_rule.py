@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_numbers, is_concrete
 from jaxunc._numerics import float_dtype
-from jaxunc.scorers._plausibility import class_one, support
+from jaxunc.scorers import class_one, support
 
 from ._answer import Answer, margin
 from ._combiner import Combiner

@@ -12,7 +12,7 @@ from jaxtyping import Array, Num, PyTree
 from jaxunc._checks import check_class_axis, check_counts
 from jaxunc._numerics import as_counts
 from jaxunc.forest import OWN
-from jaxunc.scorers._declaration import reads_sizes
+from jaxunc.scorers import reads_sizes
 
 from ._combine import combine_counts
 from ._lift import warn_if_sizes_are_lost

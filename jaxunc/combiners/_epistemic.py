@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Num
 
 from jaxunc._numerics import safe_divide
-from jaxunc.scorers._plausibility import support
+from jaxunc.scorers import support
 
 from ._answer import Answer
 from ._combiner import Combiner

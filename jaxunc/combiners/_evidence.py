@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_numbers, check_one_of, check_probability_vector, is_concrete
 from jaxunc._numerics import float_dtype
-from jaxunc.imprecise._dominance import differences
+from jaxunc.imprecise import differences
 
 from ._answer import Answer, contradicted, margin
 from ._combiner import Combiner

@@ -11,8 +11,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Num
 
 from jaxunc._numerics import TwoFloat, float_dtype, safe_divide
-from jaxunc.imprecise._dominance import differences, dominance
-from jaxunc.imprecise._strength import checked_strength
+from jaxunc.imprecise import checked_strength, differences, dominance
 
 from ._combiner import Combiner
 from ._fields import learned_field

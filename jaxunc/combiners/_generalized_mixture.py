@@ -11,8 +11,7 @@ from jaxtyping import Array, Float, Num
 from jaxunc import scorers
 from jaxunc._checks import check_one_of
 from jaxunc._numerics import safe_divide
-from jaxunc.scorers._declaration import score_width
-from jaxunc.scorers._settings import as_partial
+from jaxunc.scorers import as_partial, score_width
 
 from ._answer import Answer
 from ._combiner import Combiner

@@ -9,8 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Num, Shaped
 
 from jaxunc._numerics import TwoFloat, float_dtype
-from jaxunc.imprecise import dominance
-from jaxunc.imprecise._strength import checked_strength
+from jaxunc.imprecise import checked_strength, dominance
 
 from ._combiner import Combiner
 from ._fields import learned_field

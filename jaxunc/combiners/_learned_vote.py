@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import is_concrete
 from jaxunc._numerics import float_dtype
-from jaxunc.imprecise._strength import checked_strength
+from jaxunc.imprecise import checked_strength
 
 from ._combiner import Combiner
 from ._fields import learned_field

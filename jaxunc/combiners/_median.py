@@ -8,8 +8,7 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Float, Num
 
 from jaxunc import scorers
-from jaxunc.scorers._declaration import score_width
-from jaxunc.scorers._settings import as_partial
+from jaxunc.scorers import as_partial, score_width
 
 from ._answer import Answer
 from ._combiner import Combiner

@@ -10,9 +10,8 @@ from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_one_of
 from jaxunc._numerics import float_dtype, safe_divide, shares_of
-from jaxunc.imprecise import idm_interval
-from jaxunc.imprecise._strength import checked_strength
-from jaxunc.scorers._plausibility import support
+from jaxunc.imprecise import checked_strength, idm_interval
+from jaxunc.scorers import support
 
 from ._combiner import Combiner
 from ._fields import learned_field

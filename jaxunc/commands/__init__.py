@@ -1,6 +1,7 @@
 """The commands of the command line, one file each: what it takes, and what it does."""
 
 from . import _compare, _fit, _inspect, _predict
+from ._arguments import in_options
 
 COMMANDS = {"fit": _fit, "predict": _predict, "inspect": _inspect, "compare": _compare}
 """By name: modules with ``ABOUT``, ``DETAILS``, ``add_arguments(parser)`` and ``run(args)``."""

@@ -40,8 +40,7 @@ def run(args: argparse.Namespace) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from jaxunc.streaming import Progress as Now
-    from jaxunc.streaming import predict_files
+    from jaxunc.streaming import RunProgress, predict_files
 
     _check_options(args)
     console = Console(highlight=False, stderr=True)
@@ -50,9 +49,9 @@ def run(args: argparse.Namespace) -> None:
     bar = Progress(TextColumn(shown[0]), BarColumn(), TextColumn(shown[1]), TimeRemainingColumn(), console=console)
     task = bar.add_task("", total=None, speed=0.0)
 
-    def show(now: Now) -> None:
+    def show(now: RunProgress) -> None:
         bar.start()
-        bar.update(task, completed=now.rows, total=now.total, speed=now.rows_per_second)
+        bar.update(task, completed=now.done, total=now.total, speed=now.rows_per_second)
 
     try:
         manifest = predict_files(

@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxunc._checks import as_weights
-from jaxunc.tables import Columns, as_instances
-from jaxunc.tables._labels import class_positions
+from jaxunc.tables import Columns, as_instances, class_positions
 
 TREES = 3
 """So many trees are asked: the first, the last (which another call of ``fit`` may have grown), one between."""

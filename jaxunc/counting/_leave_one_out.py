@@ -5,19 +5,22 @@ import numpy as np
 from jaxtyping import PyTree
 
 from jaxunc._checks import as_weights, is_concrete
-from jaxunc._numerics import counts_dtype, float_dtype
-from jaxunc.combiners import Combiner
-from jaxunc.combiners._combine import combine_counts
-from jaxunc.combiners._given import as_rule
-from jaxunc.forest import OWN, Forest
-from jaxunc.forest._given import check_is_forest
-from jaxunc.routing._drive import Chunk, Part, Shapes, cut, drive
-from jaxunc.routing._index import planned_leaf_index
-from jaxunc.routing._leaves import planned_leaf_counts, refuse_average
-from jaxunc.routing._mask import as_mask
-from jaxunc.routing._plan import make_plan
-from jaxunc.tables._instances import as_instances, as_traceable
-from jaxunc.tables._labels import class_positions
+from jaxunc._numerics import counts_dtype, less_own
+from jaxunc.combiners import Combiner, as_rule, combine_counts
+from jaxunc.forest import OWN, Forest, check_is_forest
+from jaxunc.routing import (
+    Chunk,
+    Part,
+    Shapes,
+    as_mask,
+    cut,
+    drive,
+    make_plan,
+    planned_leaf_counts,
+    planned_leaf_index,
+    refuse_average,
+)
+from jaxunc.tables import as_instances, as_traceable, class_positions
 
 ENTRIES = 2**21
 """Counts that are held at a time."""
@@ -110,9 +113,5 @@ def _answer_without_own(forest, plan, combiner, values, labels, weights, mask) -
         empty = forest.trees.feature[jnp.arange(forest.n_trees), leaves] < 0
         own = jnp.where(empty[..., None], jnp.zeros_like(own), own)
     dtype = counts_dtype(counts, own)
-    counts = counts.astype(dtype)
-    rest = counts - own.astype(dtype)
-    # What is left of a leaf that held the instance alone is nothing, not a rounding error.
-    nothing = 4 * jnp.finfo(jnp.float32).eps * counts.astype(float_dtype(counts))
-    rest = jnp.where(rest.astype(nothing.dtype) <= nothing, jnp.zeros_like(rest), rest)
+    rest = less_own(counts.astype(dtype), own.astype(dtype))
     return combine_counts(combiner, rest, None, None if mask is None else jnp.asarray(mask))

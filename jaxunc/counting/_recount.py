@@ -6,14 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._checks import as_weights, distinct_labels
-from jaxunc.forest import Forest, Trees
-from jaxunc.forest._distinct import distinct_counts, narrowest_counts, padded_table
-from jaxunc.forest._forks import counts_of_forks
-from jaxunc.forest._given import check_is_forest
-from jaxunc.routing._index import known_plan, leaf_index_on_host
-from jaxunc.routing._mask import as_mask
-from jaxunc.tables import as_instances
-from jaxunc.tables._labels import class_positions
+from jaxunc._numerics import distinct_counts, narrowest_counts, padded_table
+from jaxunc.forest import Forest, Trees, check_is_forest, counts_of_forks
+from jaxunc.routing import as_mask, known_plan, leaf_index_on_host
+from jaxunc.tables import as_instances, class_positions
 
 CHUNK = 16384
 """Instances whose leaf indices are held at a time."""

@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float32, Int32, Num
 
+from jaxunc._checks import check_key
+
 Drawn = tuple[Float32[Array, "instances features"], Int32[Array, "instances"]]
 """Instances and their classes."""
 
@@ -57,9 +59,7 @@ class Generator(NamedTuple):
 
 def checked_size(key, n) -> int:
     """The number of instances as Python's integer, if that and the key are what a draw takes."""
-    typed = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
-    if not typed or key.shape != ():
-        raise TypeError(f"key is {key!r}; pass one typed key, jax.random.key(seed).")
+    check_key(key)
     size = operator.index(n)
     if size < 1:
         raise ValueError(f"n={size} must be at least 1; it is the number of instances to draw.")

@@ -7,8 +7,7 @@ from jaxtyping import Array, Bool
 
 from jaxunc._checks import check_class_axis, is_concrete
 from jaxunc._numerics import same_rank
-from jaxunc.imprecise import Interval
-from jaxunc.imprecise._dominance import undominated
+from jaxunc.imprecise import Interval, undominated
 
 
 def interval_dominance(interval: Interval) -> Bool[Array, "... classes"]:

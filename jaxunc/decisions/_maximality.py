@@ -4,8 +4,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Num
 
-from jaxunc.imprecise import dominance
-from jaxunc.imprecise._dominance import undominated
+from jaxunc.imprecise import dominance, undominated
 
 
 def maximality(

@@ -7,7 +7,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from jaxunc.combiners import Explanation
-from jaxunc.counting._kinds import warn_of_pure_leaves
+from jaxunc.counting import warn_of_pure_leaves
 from jaxunc.decisions import CautiousAnswer, CautiousReport
 from jaxunc.imprecise import Interval
 from jaxunc.routing import bind

@@ -7,12 +7,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from jaxunc.combiners import LearnedPool
-from jaxunc.counting._kinds import warn_of_pure_leaves
-from jaxunc.counting._out_of_bag import has_bags
-from jaxunc.learning import fit_combiner
-from jaxunc.learning._out_of_sample import FEW_TREES, rows_of
-from jaxunc.stopping import VoteResult, predict_until_settled
-from jaxunc.stopping._leader import Criterion, Population
+from jaxunc.counting import has_bags, warn_of_pure_leaves
+from jaxunc.learning import FEW_TREES, fit_combiner, rows_of
+from jaxunc.stopping import Criterion, Population, VoteResult, predict_until_settled
 
 from ._counted_forest import CountedForest, Sample, n_trees_of
 from ._parameters import check_rule

@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jaxunc._checks import check_one_of, warn
 from jaxunc.combiners import Combiner
-from jaxunc.counting import leave_one_out
-from jaxunc.counting._kinds import COUNTS, calibration_split, check_counts_mode, counted_forest
+from jaxunc.counting import COUNTS, calibration_split, check_counts_mode, counted_forest, leave_one_out
 from jaxunc.forest import Forest
 from jaxunc.interop import from_sklearn
 from jaxunc.routing import BoundForest, bind

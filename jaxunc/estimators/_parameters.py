@@ -10,8 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight
 
 from jaxunc._checks import as_weights
-from jaxunc.combiners import CONFIGURED, RULES, Answer, Combiner
-from jaxunc.combiners._names import check_name
+from jaxunc.combiners import CONFIGURED, RULES, Answer, Combiner, check_name
 
 
 def check_rule(combiner: Any, options: Any = None, *, further: Iterable[str] = ()) -> None:

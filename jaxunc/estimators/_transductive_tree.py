@@ -8,14 +8,12 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from jaxunc._progress import check_progress
 from jaxunc.combiners import Combiner, rule_by_name
 from jaxunc.forest import OWN
-from jaxunc.growing._greedy_trees import checked_limits
-from jaxunc.growing._presorted import Presorted, presort
-from jaxunc.tables._fit import holds_numbers
-from jaxunc.transduction import BoundSample, label_average
-from jaxunc.transduction._forms import check_form
-from jaxunc.transduction._pairs import check_progress
+from jaxunc.greedy import Presorted, checked_limits, presort
+from jaxunc.tables import holds_numbers
+from jaxunc.transduction import BoundSample, check_algorithm, label_average
 
 from ._parameters import check_class_scores, check_nominal, check_rule
 
@@ -33,12 +31,13 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
     combiner
         How the leaves become probabilities: a rule that has some, its name (see `CombinedForestClassifier`; a prior is
         that of the training set), or None for the mean of Laplace's estimates.
-    form
+    algorithm
         How it is computed: see `jaxunc.transduction.transductive_certainty`.
     block_size
         Instances that are answered at a time. Larger blocks share more of their work, smaller ones need less memory.
     progress
-        Called with the number of instances that are answered and of all, block after block.
+        Called block after block with the number of instances that are answered, that of all, and the seconds:
+        `jaxunc.transduction.PairsProgress`.
 
     Attributes
     ----------
@@ -85,7 +84,7 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
         candidates="boundary",
         min_samples_leaf=2,
         combiner=None,
-        form="auto",
+        algorithm="auto",
         block_size=16384,
         progress=None,
     ):
@@ -93,7 +92,7 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
         self.candidates = candidates
         self.min_samples_leaf = min_samples_leaf
         self.combiner = combiner
-        self.form = form
+        self.algorithm = algorithm
         self.block_size = block_size
         self.progress = progress
 
@@ -120,8 +119,8 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Raise a TypeError or a ValueError unless the parameters are of the kinds and ranges that they may have."""
-        checked_limits(self.candidates, self.min_samples_leaf, None, "min_samples_leaf")
-        check_form(self.form)
+        checked_limits(self.candidates, self.min_samples_leaf)
+        check_algorithm(self.algorithm)
         check_nominal(self.nominal)
         check_rule(self.combiner)
         if (
@@ -152,7 +151,7 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
 
     def _choices(self) -> dict[str, Any]:
         """Of the parameters those that answers depend on: ``fit`` keeps them."""
-        return {name: getattr(self, name) for name in ("candidates", "min_samples_leaf", "form", "block_size")}
+        return {name: getattr(self, name) for name in ("candidates", "min_samples_leaf", "algorithm", "block_size")}
 
     def _hold(self, sample: Presorted, combiner: Combiner | None, choices: dict[str, Any]) -> None:
         """What answers are made of."""

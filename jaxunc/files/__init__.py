@@ -18,27 +18,31 @@ from ._formats import (
     is_same_file,
     is_within,
 )
-from ._table import as_frame, known_rows, read_table
-from ._wanted import Chunk, Wanted
+from ._names import columns, listed
+from ._table import as_frame, check_float32, labelled_table, read_table
+from ._wanted import DataChunk, Wanted
 
 __all__ = [
     "ARROW",
     "CSV",
     "FORMATS",
     "PARQUET",
-    "Chunk",
+    "DataChunk",
     "Wanted",
     "as_frame",
+    "check_float32",
     "check_overwrites_nothing",
     "chunks_of",
+    "columns",
     "data_file",
     "data_files",
     "file_chunks",
     "format_of",
     "is_same_file",
     "is_within",
-    "known_rows",
+    "labelled_table",
     "laid_out",
+    "listed",
     "no_rows",
     "read_table",
     "split",

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute
 
-from jaxunc.tables._words import FALSE_WORDS, TRUE_WORDS
+from jaxunc.tables import FALSE_WORDS, TRUE_WORDS
 
 from ._formats import UnreadableError
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as parquet
 
 from ._csv import csv_rows
 from ._formats import UnreadableError, data_files, format_of
-from ._wanted import Chunk, Wanted
+from ._wanted import DataChunk, Wanted
 
 FAULTS = (UnreadableError, pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, EOFError, zlib.error)
 """What may go wrong with a file."""
@@ -24,7 +24,7 @@ BUFFER_BYTES = 2**18
 _RAGGED = re.compile(r"Expected (\d+) columns?, got (\d+)")
 
 
-def chunks_of(source: Any, wanted: Wanted, chunk_rows: int) -> Iterator[Chunk]:
+def chunks_of(source: Any, wanted: Wanted, chunk_rows: int) -> Iterator[DataChunk]:
     """All rows of any source; only the last chunk of a file, or of data in memory, is smaller."""
     if isinstance(source, str | Path) or _are_paths(source):
         for file in data_files(source):
@@ -35,7 +35,7 @@ def chunks_of(source: Any, wanted: Wanted, chunk_rows: int) -> Iterator[Chunk]:
         yield split(table, wanted, "the data")
 
 
-def file_chunks(file: Path, wanted: Wanted, chunk_rows: int, skip: int = 0) -> Iterator[Chunk]:
+def file_chunks(file: Path, wanted: Wanted, chunk_rows: int, skip: int = 0) -> Iterator[DataChunk]:
     """The rows of a file after the first ``skip``; raises a ValueError that names it."""
     form = format_of(file)
     by_rows = {"Parquet": _parquet_rows, "Arrow": _arrow_rows}
@@ -45,11 +45,11 @@ def file_chunks(file: Path, wanted: Wanted, chunk_rows: int, skip: int = 0) -> I
             yield split(table, wanted, str(file), are_cells=form == "CSV")
 
 
-def no_rows(file: Path, wanted: Wanted) -> Chunk:
+def no_rows(file: Path, wanted: Wanted) -> DataChunk:
     """A chunk without rows, with the columns and types of a file."""
     if format_of(file) == "CSV":
         schema = pa.schema([(name, pa.string()) for name in wanted.keep])
-        return Chunk(pa.table({}), schema.empty_table(), str(file), are_cells=True)
+        return DataChunk(pa.table({}), schema.empty_table(), str(file), are_cells=True)
     with reading(file):
         schema = parquet.read_schema(file) if format_of(file) == "Parquet" else _arrow_schema(file)
         return split(laid_out(schema.empty_table(), wanted, str(file)), wanted, str(file))
@@ -79,10 +79,10 @@ def laid_out(table: pa.Table, wanted: Wanted, where: str) -> pa.Table:
     return table.select(places)
 
 
-def split(table: pa.Table, wanted: Wanted, where: str, *, are_cells: bool = False) -> Chunk:
+def split(table: pa.Table, wanted: Wanted, where: str, *, are_cells: bool = False) -> DataChunk:
     """What is laid out, as a chunk."""
     number = wanted.columns.number
-    return Chunk(table.select(range(number)), table.select(range(number, table.num_columns)), where, are_cells)
+    return DataChunk(table.select(range(number)), table.select(range(number, table.num_columns)), where, are_cells)
 
 
 def rechunked(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:

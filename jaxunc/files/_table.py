@@ -1,5 +1,6 @@
 """A whole file, to fit on: its columns as what they hold, and the rows whose class is known."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -7,10 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as parquet
+from jaxtyping import Float
+
+from jaxunc._checks import nearest
 
 from ._chunks import FAULTS, reason_of
 from ._csv import csv_table
-from ._formats import FORMATS, UnreadableError, format_of
+from ._formats import FORMATS, UnreadableError, data_file, format_of
+from ._names import listed
 from ._wanted import check_distinct, is_index
 
 if TYPE_CHECKING:
@@ -38,6 +43,40 @@ def read_table(path: Path) -> pa.Table:
         raise ValueError(
             f"DATA={str(path)!r} cannot be read as {form}: {reason_of(error)}. Pass {FORMATS}, with rows."
         ) from error
+
+
+def labelled_table(path: str | Path, target: str | None, drop: Sequence[str] = ()) -> tuple[pa.Table, str | None]:
+    """The rows of a file that have a class, without the columns to drop, and in words how many have none.
+
+    Raises a ValueError that says what is wrong: with the file, as `read_table`; with the target or the columns to drop,
+    which must be in the file; if no other column is left, or the classes are one.
+    """
+    table = read_table(data_file(path))
+    names = table.schema.names
+    if target is None:
+        raise ValueError(
+            f"--target is missing: it names the column that holds the classes. {path} has the columns "
+            f"{listed(names, 20)}; for the last one, add --target {names[-1]!r}."
+        )
+    for option, name in (("--target", target), *(("--drop", name) for name in drop)):
+        if name not in names:
+            raise ValueError(
+                f"{option}={name!r}: {path} has no column {name!r}.{nearest(name, names)} It has {listed(names, 20)}."
+            )
+    if target in drop:
+        raise ValueError(f"--drop holds {target!r}, which is the --target: the classes cannot be left out.")
+    table = table.select([name for name in names if name not in drop])
+    if table.num_columns < 2:
+        remedy = f"--drop fewer than {listed(drop)}" if drop else f"--target={target!r} is all that it has"
+        raise ValueError(f"{path} has no column besides the target; {remedy}.")
+    table, said = known_rows(table, target)
+    column = table.column(target)
+    if not pa.types.is_nested(column.type) and len(distinct := compute.unique(column)) < 2:
+        raise ValueError(
+            f"--target={target!r} of {path} holds one class alone, {str(distinct[0].as_py())!r}; two or more are to be "
+            "told apart. Choose another column, or add rows of other classes."
+        )
+    return table, said
 
 
 def known_rows(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:
@@ -78,6 +117,20 @@ def as_frame(table: pa.Table) -> "pd.DataFrame":
         if pa.types.is_decimal(field.type) or pa.types.is_null(field.type):
             table = table.set_column(i, field.name, table.column(i).cast(pa.float64()))
     return table.to_pandas(ignore_metadata=True)
+
+
+def check_float32(values: Float[np.ndarray, " rows"], name: str, where: str | Path) -> None:
+    """Raise a ValueError, with the first row, if a column holds numbers that float32, which trees read, does not hold.
+
+    NaN is a missing value.
+    """
+    beyond = np.abs(values) > np.finfo(np.float32).max
+    if beyond.any():
+        raise ValueError(
+            f"the column {name!r} of {where} holds {int(beyond.sum())} infinite values or values beyond float32 "
+            f"(3.4e38), first in row {int(beyond.argmax()) + 1}. Clip them, or leave the cells empty if they are "
+            "missing values."
+        )
 
 
 def _parquet_table(path: Path) -> pa.Table:

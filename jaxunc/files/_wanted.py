@@ -11,7 +11,7 @@ from jaxunc.tables import Columns
 from ._formats import UnreadableError
 
 
-class Chunk(NamedTuple):
+class DataChunk(NamedTuple):
     """Rows of data, split into what the model reads and what is carried along."""
 
     features: pa.Table

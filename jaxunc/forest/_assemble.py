@@ -6,10 +6,9 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from jaxunc._numerics import NAN_LAST
+from jaxunc._numerics import NAN_LAST, distinct_rows, padded_table, power_of_two
 from jaxunc.tables import Columns
 
-from ._distinct import bucket, distinct_rows, padded_table
 from ._forest import Forest
 from ._trees import Trees
 
@@ -40,7 +39,7 @@ def lay_out(nodes: Sequence[TreeNodes], columns: Columns) -> tuple[Trees, list[n
     Trusts its input; `check_trees` does not.
     """
     n_trees = len(nodes)
-    width = bucket(max(len(t.feature) for t in nodes), 64)
+    width = power_of_two(max(len(t.feature) for t in nodes), 64)
     feature = np.zeros((n_trees, width), np.int32)
     threshold = np.full((n_trees, width), NAN_LAST, np.int32)
     child = np.tile(np.arange(width, dtype=np.int32), (n_trees, 1))

@@ -6,9 +6,7 @@ import numpy as np
 from jaxtyping import Array, Int32, Num
 
 from jaxunc._checks import is_concrete
-from jaxunc._numerics import counts_dtype
-
-from ._distinct import padded_table
+from jaxunc._numerics import counts_dtype, padded_table
 
 OWN = "own"
 """The name of the counts that a forest shows as its own: of the sample that grew it, unless it was counted again."""

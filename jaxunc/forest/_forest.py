@@ -11,10 +11,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int32, Num
 
 from jaxunc._checks import check_counts, check_numbers, check_one_of, is_concrete, note_begin
-from jaxunc._numerics import as_counts, counts_dtype
+from jaxunc._numerics import as_counts, counts_dtype, padded_table
 
 from ._counting import OWN, Counting, side_by_side
-from ._distinct import padded_table
 from ._forks import MODES, counts_of_forks
 from ._trees import Trees
 

@@ -14,16 +14,16 @@ from jaxtyping import Array, Int32, PyTree, UInt32
 from jaxunc._numerics import NAN_LAST, pair_words
 
 from ._decide import decide
-from ._draw import draw_tests
 from ._move import count_leaves, leaf_lanes, move_lanes
+from ._node_tests import draw_tests
 from ._sides import find_sides
-from ._state import Cuts, Data, Grown, Limits, Open, Scratch, Shape, State
+from ._state import EncodedData, Grown, Limits, Open, OpenCuts, Scratch, Shape, State
 
 
 @partial(jax.jit, static_argnums=0)
 def grow_block(
     shape: Shape,
-    data: Data,
+    data: EncodedData,
     limits: Limits,
     words: UInt32[Array, "trees 2"],
     sample: Int32[Array, "instances"],
@@ -39,7 +39,7 @@ def grow_block(
     return state.grown, leaf_lanes(shape, state) if weight is None else count_leaves(shape, data, weight, state)
 
 
-def _step(shape: Shape, data: Data, limits: Limits, words: UInt32[Array, "trees 2"], state: State) -> State:
+def _step(shape: Shape, data: EncodedData, limits: Limits, words: UInt32[Array, "trees 2"], state: State) -> State:
     """Advance every open node by one try."""
     state = draw_tests(shape, data, words, state)
     state = find_sides(shape, data, limits, state)
@@ -58,7 +58,7 @@ def _start(shape: Shape, sample: Array, n_instances: Array, n_live: Array) -> St
         size=jnp.where(live, n_instances, 0),
         tried=none,
         depth=none,
-        cuts=Cuts(none, none - 1, none, none, none, used) if shape.n_words else None,
+        cuts=OpenCuts(none, none - 1, none, none, none, used) if shape.n_words else None,
     )
     lane = jnp.arange(2 * shape.n_lanes, dtype=jnp.int32)
     is_used = lane < n_instances * n_live

@@ -10,10 +10,10 @@ from jaxtyping import Array, Int32
 from jaxunc._numerics import count_before, pair_words, split_words, sum_before
 
 from ._chunks import at, over_chunks, piece, put, with_piece
-from ._draw import Test
 from ._follow import Side, Tried, follow
+from ._node_tests import DrawnTests
 from ._sides import count_in
-from ._state import Data, Grown, Limits, Shape, State
+from ._state import EncodedData, Grown, Limits, Shape, State
 
 MISSING_LEFT = np.int32(2**30)
 """Added to the number of a feature where missing values go left."""
@@ -32,7 +32,7 @@ class _Totals(NamedTuple):
     """Twice the rank of a tree's node among the accepted ones, and this, is the number of the node's left child."""
 
 
-def decide(shape: Shape, data: Data, limits: Limits, state: State) -> tuple[State, Array, Array]:
+def decide(shape: Shape, data: EncodedData, limits: Limits, state: State) -> tuple[State, Array, Array]:
     """Write the nodes that are split, those that are open next, and to ``scratch.move`` where lanes go.
 
     Also returns how many nodes are open next, and how many lanes they have.
@@ -42,7 +42,9 @@ def decide(shape: Shape, data: Data, limits: Limits, state: State) -> tuple[Stat
     def some(start, carry):
         followers, places, grown, move, totals = carry
         opened = jax.tree.map(lambda field: piece(field, start, shape.node_chunk), state.scratch.open)
-        test = Test.unpacked(*split_words(piece(state.scratch.test, start, shape.node_chunk), jnp.int32, jnp.int32))
+        test = DrawnTests.unpacked(
+            *split_words(piece(state.scratch.test, start, shape.node_chunk), jnp.int32, jnp.int32)
+        )
         live = start + jnp.arange(shape.node_chunk, dtype=jnp.int32) < state.n_open
         n_right = jnp.where(live, count_in(state.scratch.before, opened.first, opened.size), 0)
         n_left = opened.size - n_right
@@ -83,7 +85,9 @@ def decide(shape: Shape, data: Data, limits: Limits, state: State) -> tuple[Stat
     return state, totals.n_open, totals.n_lanes
 
 
-def _fits(shape: Shape, data: Data, limits: Limits, state: State, start, test: Test, n_left, n_right) -> Array:
+def _fits(
+    shape: Shape, data: EncodedData, limits: Limits, state: State, start, test: DrawnTests, n_left, n_right
+) -> Array:
     """Whether a test leaves enough instances on two sides."""
     fits = (n_left >= limits.min_samples_leaf) & (n_right >= limits.min_samples_leaf) & ~test.no_threshold
     if not shape.n_words:

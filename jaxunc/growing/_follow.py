@@ -7,15 +7,15 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32
 
 from ._chunks import at
-from ._draw import Test
-from ._state import Cuts, Data, Limits, Open, Shape
+from ._node_tests import DrawnTests
+from ._state import EncodedData, Limits, Open, OpenCuts, Shape
 
 
 class Tried(NamedTuple):
     """Open nodes and what their tests came to."""
 
     nodes: Open
-    test: Test
+    test: DrawnTests
     accepted: Bool[Array, "open"]
     retry: Bool[Array, "open"]
     """The test failed, and there are tries left."""
@@ -35,7 +35,7 @@ class Side(NamedTuple):
     """Which are children or empty leaves of a multi-way test."""
 
 
-def follow(shape: Shape, data: Data, limits: Limits, tried: Tried, right: bool) -> Side:
+def follow(shape: Shape, data: EncodedData, limits: Limits, tried: Tried, right: bool) -> Side:
     """The children on one side."""
     opened, test, split = tried.nodes, tried.test, tried.accepted
     tree_start = opened.slot // shape.n_nodes * shape.n_nodes
@@ -60,7 +60,7 @@ def follow(shape: Shape, data: Data, limits: Limits, tried: Tried, right: bool) 
     large = (size >= limits.min_split) & (depth < limits.max_depth)
     kept = jnp.where(partial, size > 0, split & large)
     bit = jnp.where(test.multiway, test.feature - data.n_numeric, -1)
-    cuts = Cuts(
+    cuts = OpenCuts(
         n_cuts=cuts.n_cuts + split.astype(jnp.int32),
         cutting=jnp.where(partial, test.feature, -1),
         low=low,

@@ -7,7 +7,7 @@ from jaxunc._numerics import pair_words, split_words
 
 from ._chunks import over_chunks, pair_at, piece, put
 from ._sides import lane_piece
-from ._state import Data, Shape, State
+from ._state import EncodedData, Shape, State
 
 
 def move_lanes(shape: Shape, state: State, n_open: Array, n_lanes: Array) -> State:
@@ -26,7 +26,9 @@ def move_lanes(shape: Shape, state: State, n_open: Array, n_lanes: Array) -> Sta
     return state._replace(n_open=n_open, n_lanes=n_lanes, n_done=n_done, lanes=lanes)
 
 
-def count_leaves(shape: Shape, data: Data, weight: Int32[Array, "instances"], state: State) -> Int32[Array, "cells"]:
+def count_leaves(
+    shape: Shape, data: EncodedData, weight: Int32[Array, "instances"], state: State
+) -> Int32[Array, "cells"]:
     """Class counts of all nodes, of the lanes that have reached leaves."""
 
     def count(start, counts):

@@ -1,6 +1,5 @@
 """Random decision trees: tests are drawn, never chosen by the labels."""
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -8,13 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxunc._checks import check_one_of
+from jaxunc._checks import check_integer, check_key, check_one_of
+from jaxunc._numerics import ceil_div, cores, power_of_two
 from jaxunc.forest import Forest
 
-from ._assemble import Part, join_parts, read_block
+from ._assemble import GrownPart, join_parts, read_block
 from ._block import grow_block
-from ._draws import tree_keys
-from ._sample import Sample, encode, power_of_two
+from ._random_bits import tree_keys
+from ._sample import Sample, encode
 from ._state import Limits, Shape
 
 BLOCK_LANES = 2**19
@@ -124,12 +124,13 @@ def grow_random_trees(
     >>> ju.bind(forest, ju.Pooling()).probability(X[:5]).shape
     (5, 3)
     """
-    _check_key(key)
-    _check_number("n_trees", n_trees, 1)
-    _check_number("min_samples_leaf", min_samples_leaf, 1)
-    _check_number("min_samples_split", min_samples_split, 1)
+    check_key(key)
+    check_integer("n_trees", n_trees, 1)
+    why = " 0 would accept tests with an empty side, and need not end." if min_samples_leaf == 0 else ""
+    check_integer("min_samples_leaf", min_samples_leaf, 1, why)
+    check_integer("min_samples_split", min_samples_split, 1)
     if max_depth is not None:
-        _check_number("max_depth", max_depth, 0)
+        check_integer("max_depth", max_depth, 0)
     check_one_of("missing", missing, ("error", "random"))
     sample = encode(X, y, nominal, sample_weight, missing)
     n = sample.n_present
@@ -138,20 +139,20 @@ def grow_random_trees(
     depth = NO_LIMIT if max_depth is None else min(max_depth, NO_LIMIT)
     limits = Limits(jnp.int32(min(min_samples_leaf, NO_LIMIT)), jnp.int32(min_split), jnp.int32(depth))
     # Blocks fill their arrays, which are powers of two, and are of like size.
-    n_blocks = -(-n_trees // max(1, min(BLOCK_LANES // n, LARGEST_BLOCK)))
+    n_blocks = ceil_div(n_trees, max(1, min(BLOCK_LANES // n, LARGEST_BLOCK)))
     n_blocks = max(n_blocks, min(_threads(), n_trees * n // SMALLEST_BLOCK))
-    block = -(-n_trees // n_blocks)
+    block = ceil_div(n_trees, n_blocks)
     make_shape = partial(
         _shape, sample, min_samples_leaf=min_samples_leaf, min_split=min_split, missing=missing == "random"
     )
     # Where nominal features have many values, few trees at a time.
-    while block > 1 and make_shape(block).n_cells > MOST_CELLS // min(_threads(), -(-n_trees // block)):
-        block = -(-block // 2)
+    while block > 1 and make_shape(block).n_cells > MOST_CELLS // min(_threads(), ceil_div(n_trees, block)):
+        block = ceil_div(block, 2)
     shape = make_shape(block)
     _check_cells(shape, sample)
     present = jnp.asarray(sample.present)
 
-    def grow(first: int) -> Part:
+    def grow(first: int) -> GrownPart:
         live = min(block, n_trees - first)
         words = tree_keys(key, first, shape.n_trees)
         grown, leaves = grow_block(shape, sample.data, limits, words, present, jnp.int32(n), jnp.int32(live))
@@ -183,7 +184,7 @@ def _shape(sample: Sample, n_trees: int, min_samples_leaf: int, min_split: int, 
         n_open=n_open,
         n_cells=power_of_two(max(n_cells, lane_chunk)) if n_cells else 0,
         n_classes=len(sample.labels),
-        n_words=-(-n_nominal // 32),
+        n_words=ceil_div(n_nominal, 32),
         missing=missing,
         lane_chunk=lane_chunk,
         node_chunk=min(n_open, NODE_CHUNK) if chunked else n_open,
@@ -201,20 +202,4 @@ def _check_cells(shape: Shape, sample: Sample) -> None:
 
 def _threads() -> int:
     """Blocks that are grown side by side: one per core, since a loop inside one program keeps to one."""
-    if jax.default_backend() != "cpu":
-        return 1
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _check_key(key) -> None:
-    if not (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ()):
-        raise TypeError(f"key is {key!r}; pass one typed key, jax.random.key(seed).")
-
-
-def _check_number(name: str, value, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name}={value!r} must be an integer.")
-    if value < least:
-        zero = name == "min_samples_leaf" and value == 0
-        why = " 0 would accept tests with an empty side, and need not end." if zero else ""
-        raise ValueError(f"{name}={value} must be at least {least}.{why}")
+    return cores() if jax.default_backend() == "cpu" else 1

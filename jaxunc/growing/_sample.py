@@ -6,14 +6,19 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from jaxunc._checks import as_weights, distinct_labels
-from jaxunc._numerics import NAN_LAST, order_key, order_key_at_or_below
-from jaxunc.tables import Columns, as_instances, fit_columns
-from jaxunc.tables._fit import holds_numbers
-from jaxunc.tables._levels import LARGEST_CODE
-from jaxunc.tables._merged import warn_of_merged_values
+from jaxunc._checks import as_weights
+from jaxunc._numerics import NAN_LAST, order_key, order_key_at_or_below, padded_rows, power_of_two
+from jaxunc.tables import (
+    LARGEST_CODE,
+    Columns,
+    as_instances,
+    fit_columns,
+    holds_numbers,
+    training_labels,
+    warn_of_merged_values,
+)
 
-from ._state import Data
+from ._state import EncodedData
 
 SMALLEST = 256
 """Arrays are at least so long, so that all small sets share their programs."""
@@ -22,7 +27,7 @@ SMALLEST = 256
 class Sample(NamedTuple):
     """A training set in the form that trees are grown on."""
 
-    data: Data
+    data: EncodedData
     n_present: int
     """How many instances have a positive weight."""
     present: np.ndarray
@@ -39,11 +44,6 @@ class Sample(NamedTuple):
     """Which columns are nominal, and the levels of those that did not come as codes."""
 
 
-def power_of_two(n: int) -> int:
-    """The least power of two that is not below n."""
-    return 1 << max(n - 1, 0).bit_length()
-
-
 def encode(X, y, nominal, sample_weight, missing: str) -> Sample:
     """Check a training set and encode it; raises what `grow_random_trees` documents."""
     columns = _columns(X, nominal)
@@ -51,7 +51,7 @@ def encode(X, y, nominal, sample_weight, missing: str) -> Sample:
     if 0 in values.shape:
         raise ValueError(f"X has shape {values.shape}; expected (instances, features), at least one of each.")
     n, n_features = values.shape
-    labels, label = _labels(y, n)
+    labels, label = training_labels(y, n)
     weight = _weights(sample_weight, n)
     present = np.flatnonzero(weight > 0)
     totals = np.bincount(label, weights=weight, minlength=len(labels))
@@ -59,7 +59,7 @@ def encode(X, y, nominal, sample_weight, missing: str) -> Sample:
     _check_known(values, kinds, missing)
     warn_of_merged_values(X, columns)
     order = np.concatenate([np.flatnonzero(~kinds), np.flatnonzero(kinds)])
-    stored = np.zeros(power_of_two(max(values.size, 4 * SMALLEST)), np.int32)
+    stored = np.zeros(power_of_two(values.size, 4 * SMALLEST), np.int32)
     n_ranks, boundaries = np.zeros(n_features, np.int32), []
     for place, feature in enumerate(order):
         column = values[:, feature]
@@ -72,7 +72,7 @@ def encode(X, y, nominal, sample_weight, missing: str) -> Sample:
             column = np.where(np.isnan(column), NAN_LAST, np.asarray(order_key(jnp.asarray(column))))
         stored[place * n : (place + 1) * n] = column
     whole = np.all(weight == np.rint(weight)) and weight.sum() < 2**31
-    data = Data(
+    data = EncodedData(
         keys=jnp.asarray(stored),
         stride=jnp.int32(n),
         label=jnp.asarray(_padded(label.astype(np.int32))),
@@ -88,7 +88,7 @@ def encode(X, y, nominal, sample_weight, missing: str) -> Sample:
 
 
 def _padded(values: np.ndarray, smallest: int = SMALLEST) -> np.ndarray:
-    return np.pad(values, (0, power_of_two(max(len(values), smallest)) - len(values)))
+    return padded_rows(values, power_of_two(len(values), smallest))
 
 
 def _columns(X, nominal) -> Columns:
@@ -112,19 +112,6 @@ def _check_known(values: np.ndarray, kinds: np.ndarray, missing: str) -> None:
             else "impute it, or pass missing='random'"
         )
         raise ValueError(f"X[{row}, {column}] is NaN. Random decision trees are grown on known values: {remedy}.")
-
-
-def _labels(y, n: int) -> tuple[tuple, np.ndarray]:
-    y = np.asarray(y)
-    if y.shape != (n,):
-        raise ValueError(f"y has shape {y.shape}; pass one label per instance, shape ({n},).")
-    if y.dtype.kind == "f" and not np.all(np.isfinite(y)):
-        raise ValueError("y holds NaN or infinite labels; every instance needs one.")
-    classes, label = distinct_labels(y)
-    if len(classes) < 2:
-        only = classes.tolist()[0]
-        raise ValueError(f"y holds one class only ({only!r}); counts that tell classes apart need two or more.")
-    return tuple(classes.tolist()), label
 
 
 def _weights(sample_weight, n: int) -> np.ndarray:

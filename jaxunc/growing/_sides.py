@@ -6,8 +6,8 @@ from jaxtyping import Array
 from jaxunc._numerics import NAN_LAST, count_before, pair_words, split_words
 
 from ._chunks import at, over_chunks, pair_at, piece, with_piece
-from ._draw import Test
-from ._state import Data, Limits, Scratch, Shape, State
+from ._node_tests import DrawnTests
+from ._state import EncodedData, Limits, Scratch, Shape, State
 
 
 def lane_piece(shape: Shape, state: State, lanes: Array, start) -> tuple[Array, Array, Array, Array]:
@@ -18,7 +18,7 @@ def lane_piece(shape: Shape, state: State, lanes: Array, start) -> tuple[Array, 
     return lane, used, jnp.where(used, instance, 0), jnp.where(used, node, 0)
 
 
-def find_sides(shape: Shape, data: Data, limits: Limits, state: State) -> State:
+def find_sides(shape: Shape, data: EncodedData, limits: Limits, state: State) -> State:
     """Write to ``scratch.before`` which lanes go right, and what is to be known of the values of multi-way tests.
 
     The lanes themselves are copied to ``scratch.lanes``.
@@ -30,7 +30,7 @@ def find_sides(shape: Shape, data: Data, limits: Limits, state: State) -> State:
     def look(start, carry):
         scratch, n_right = carry
         _, used, instance, node = lane_piece(shape, state, state.lanes, start)
-        test = Test.unpacked(*pair_at(scratch.test, node))
+        test = DrawnTests.unpacked(*pair_at(scratch.test, node))
         key = at(data.keys, test.feature * data.stride + instance)
         right = key > test.threshold
         if shape.missing:

@@ -27,7 +27,7 @@ class Shape(NamedTuple):
     """How much is worked on at a time: on a CPU what stays in the cache, else all."""
 
 
-class Data(NamedTuple):
+class EncodedData(NamedTuple):
     """The sample, numeric features before nominal ones; padded, so that sets of like size share programs."""
 
     keys: Int32[Array, "cells"]
@@ -50,7 +50,7 @@ class Limits(NamedTuple):
     max_depth: Int32[Array, ""]
 
 
-class Cuts(NamedTuple):
+class OpenCuts(NamedTuple):
     """What open nodes know of multi-way tests.
 
     Such a test is made as binary cuts of its feature's ranks. Between the cuts the parts are open nodes too, of a
@@ -80,7 +80,7 @@ class Open(NamedTuple):
     tried: Int32[Array, "open"]
     depth: Int32[Array, "open"]
     """Tests above it, a multi-way test counting once."""
-    cuts: Cuts | None
+    cuts: OpenCuts | None
     """None if no feature is nominal."""
 
 

@@ -10,8 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from jaxunc._checks import check_counts
 from jaxunc._numerics import order_key_at_or_below
-from jaxunc.forest import Forest, TreeNodes, assemble
-from jaxunc.forest._assemble import snap_to_integers
+from jaxunc.forest import Forest, TreeNodes, assemble, snap_to_integers
 from jaxunc.tables import Columns
 
 _FORESTS = (RandomForestClassifier, ExtraTreesClassifier)

@@ -67,7 +67,7 @@ def choose_combiner(
     key
         For the folds. Default: ``jax.random.key(0)``.
     progress
-        As for `fit_combiner`; `Progress.what` names the candidate and the fold.
+        As for `fit_combiner`; `FitProgress.what` names the candidate and the fold.
 
     Raises
     ------

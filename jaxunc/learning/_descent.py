@@ -31,7 +31,7 @@ class Step(NamedTuple):
     """How slopes changed by the last steps: (differences of numbers, differences of slopes)."""
 
 
-class Part(NamedTuple):
+class WeighedPart(NamedTuple):
     """A part of the rows, and its share in the objective."""
 
     share: float
@@ -60,7 +60,7 @@ def _layout(numbers) -> tuple[tuple, np.ndarray]:
     return (structure, tuple(jnp.shape(leaf) for leaf in leaves)), flat
 
 
-def _evaluated(objective, shape, layout, parts: Sequence[Part], at: np.ndarray) -> tuple[float, np.ndarray]:
+def _evaluated(objective, shape, layout, parts: Sequence[WeighedPart], at: np.ndarray) -> tuple[float, np.ndarray]:
     """The objective and its slope."""
     flat = jnp.asarray(at, jnp.result_type(float))
     found = [_value_and_slope(objective, shape, layout, flat, part.problem) for part in parts]
@@ -69,7 +69,7 @@ def _evaluated(objective, shape, layout, parts: Sequence[Part], at: np.ndarray) 
     return float(shares @ values), shares @ slopes
 
 
-def value_at(objective: Callable, shape: tuple, numbers, parts: Sequence[Part]) -> float:
+def value_at(objective: Callable, shape: tuple, numbers, parts: Sequence[WeighedPart]) -> float:
     """The objective, by the program that `descend` runs."""
     layout, flat = _layout(numbers)
     return _evaluated(objective, shape, layout, parts, flat)[0]
@@ -79,7 +79,7 @@ def descend(
     objective: Callable,
     shape: tuple,
     numbers,
-    parts: Sequence[Part],
+    parts: Sequence[WeighedPart],
     *,
     curvature: tuple = (),
     enough: float = ENOUGH,

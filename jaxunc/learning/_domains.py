@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxunc.combiners import Combiner
-from jaxunc.scorers._declaration import declared
+from jaxunc.scorers import declared
 
 
 class Parameter(NamedTuple):

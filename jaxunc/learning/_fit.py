@@ -9,10 +9,9 @@ import numpy as np
 import optax
 from jaxtyping import Array
 
-from jaxunc.combiners import Combiner
-from jaxunc.combiners._given import check_is_rule
+from jaxunc.combiners import Combiner, check_is_rule
 
-from ._descent import Part, follow, value_at
+from ._descent import WeighedPart, follow, value_at
 from ._domains import join, learnable, penalty, split
 from ._losses import as_loss
 from ._parts import descend_in_parts, parts_of
@@ -97,7 +96,7 @@ def fit_combiner(
         For what is drawn: pairs of rows, and the rows for validation. Default: ``jax.random.key(0)``.
     progress
         True: a line on standard error says how far learning has come; or a function that is called after each step
-        with a `Progress` (step, loss, seconds ...).
+        with a `FitProgress` (done, total, seconds, loss ...).
 
     Returns
     -------
@@ -134,12 +133,12 @@ def fit_combiner(
     made = lambda some: problem_of(some, combiner, leaves, centre, loss, jax.random.clone(for_draws))  # noqa: E731
     problem, judge = made(train), None if held_out is None else made(held_out)
     shape, most = (spec, structure), (100 if optimizer is None else 500) if n_steps is None else n_steps
-    tell = Teller(progress, type(combiner).__name__, train.n)
+    tell = Teller(progress, type(combiner).__name__, train.n, most)
     if optimizer is None:
         parts = parts_of(problem, loss, jax.random.clone(for_draws))
         steps = descend_in_parts(objective, shape, free, parts, most, tell)
     else:
-        parts = [Part(1.0, problem)]
+        parts = [WeighedPart(1.0, problem)]
         steps = follow(objective, shape, free, problem, optimizer)
     best, status, history = Watch(most, patience, tell).over(
         steps, None if judge is None else lambda numbers: float(_loss(shape, numbers, judge))

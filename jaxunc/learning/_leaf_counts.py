@@ -11,9 +11,9 @@ from jaxtyping import Array
 from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest
 
-from ._descent import Part, descend
+from ._descent import WeighedPart, descend
 from ._losses import as_loss
-from ._rows import OutOfSampleRows, Routed, check_rows
+from ._rows import OutOfSampleRows, RoutedRows, check_rows
 from ._watch import Teller, Told, Watch, end_line
 
 
@@ -28,7 +28,7 @@ class ForestFitResult(NamedTuple):
     history: dict[str, np.ndarray]
 
 
-class _Problem(NamedTuple):
+class _CountsProblem(NamedTuple):
     forest: Forest
     counts: Array
     rule: Combiner
@@ -85,7 +85,7 @@ def fit_leaf_counts(
     Refitted leaves lose to calibration in grown-out trees and gain in trees with large leaves: measure before use.
     """
     check_rows(rows)
-    if not isinstance(rows.routed, Routed):
+    if not isinstance(rows.routed, RoutedRows):
         raise ValueError(
             "leaf counts are learned on rows that are routed through one forest: out_of_sample_rows(..., "
             f"source='oob' or 'held_out', counts='inbag'). These are of source={rows.source!r}."
@@ -104,17 +104,17 @@ def fit_leaf_counts(
     common = {"forest": forest, "counts": counts, "rule": combiner, "X": rows.routed.X, "mask": rows.routed.tree_mask}
     common |= {"y": rows.y, "spread": jnp.asarray(spread, dtype), "n_trees": jnp.asarray(float(rows.n_trees))}
 
-    def problem(which) -> _Problem:
+    def problem(which) -> _CountsProblem:
         own = jnp.asarray(np.where(which, weight, 0), dtype)
-        return _Problem(
+        return _CountsProblem(
             **common, weight=own, loss=as_loss(loss, rows.y, own, len(rows.class_labels), jax.random.clone(for_pairs))
         )
 
     train, judge = problem(~apart), problem(apart) if validation is not None else None
     start = jnp.zeros_like(counts)
     evaluate = jax.jit(partial(_loss_of, ()))
-    steps = descend(_objective, (), start, [Part(1.0, train)])
-    tell = Teller(progress, "leaf counts", rows.n)
+    steps = descend(_objective, (), start, [WeighedPart(1.0, train)])
+    tell = Teller(progress, "leaf counts", rows.n, n_steps)
     last, status, history = Watch(n_steps, patience, tell).over(
         steps, None if judge is None else lambda u: float(evaluate(u, judge))
     )
@@ -130,12 +130,12 @@ def fit_leaf_counts(
     )
 
 
-def _loss_of(shape: tuple, moved: Array, problem: _Problem) -> Array:
+def _loss_of(shape: tuple, moved: Array, problem: _CountsProblem) -> Array:
     forest = problem.forest.with_counts(problem.counts * jnp.exp(moved))
-    merged = Routed(forest, problem.X, problem.mask).merged(problem.rule, problem.n_trees)
+    merged = RoutedRows(forest, problem.X, problem.mask).merged(problem.rule, problem.n_trees)
     return problem.loss(problem.rule.finish(merged), problem.y, problem.weight)
 
 
-def _objective(shape: tuple, moved: Array, problem: _Problem) -> Array:
+def _objective(shape: tuple, moved: Array, problem: _CountsProblem) -> Array:
     held = 0.5 * jnp.sum((moved / problem.spread) ** 2) / jnp.sum(problem.weight > 0).astype(moved.dtype)
     return _loss_of(shape, moved, problem) + held

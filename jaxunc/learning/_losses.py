@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int32, PyTree
 
 from jaxunc._checks import check_one_of
 from jaxunc.combiners import Answer, Preference
-from jaxunc.decisions._expected_utility import utility_of_sizes
+from jaxunc.decisions import utility_of_sizes
 
 LOSSES = ("log", "brier", "auc", "utility")
 

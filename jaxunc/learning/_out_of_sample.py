@@ -6,13 +6,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._checks import as_weights, check_one_of, warn
-from jaxunc.counting._out_of_bag import has_bags
+from jaxunc._numerics import padded_rows
+from jaxunc.counting import has_bags
 from jaxunc.forest import Forest
 from jaxunc.interop import from_sklearn
-from jaxunc.tables._labels import class_positions
+from jaxunc.tables import class_positions
 
-from ._rows import OutOfSampleRows, Routed, histograms
-from ._sources import Data, Seen, calibration, cross_fitted, left_out, out_of_bag
+from ._rows import OutOfSampleRows, RoutedRows, histograms
+from ._sources import LabelledData, Seen, calibration, cross_fitted, left_out, out_of_bag
 
 Source = Literal["auto", "oob", "cross_fit", "held_out", "leave_one_out"]
 FEW_TREES = 50
@@ -163,7 +164,7 @@ def rows_of(
     rows = np.arange(len(position))
     if len(rows) > max_rows:
         rows = np.sort(np.random.default_rng(random_state).permutation(len(rows))[:max_rows])
-    data = Data(X, np.asarray(y), position, weight, sample_weight is not None, rows)
+    data = LabelledData(X, np.asarray(y), position, weight, sample_weight is not None, rows)
     if source == "cross_fit":
         seen = cross_fitted(model, forest, data, counts, n_folds, random_state)
     elif source == "oob":
@@ -184,14 +185,14 @@ def _made(seen: Seen, source: str, y: np.ndarray, weight: np.ndarray) -> OutOfSa
         warn(f"{np.sum(~kept)} of {len(y)} rows are in every tree's bag and are left out. Use more trees.")
         code, mask, X, y, weight = code[kept], mask[kept], None if X is None else X[kept], y[kept], weight[kept]
     found = histograms(seen.table, code, mask)
-    pad, dtype = (0, len(found.code) - len(y)), jnp.result_type(float)
-    padded = lambda array: jnp.asarray(np.pad(array, (pad, (0, 0))))  # noqa: E731
+    n_rows, dtype = len(found.code), jnp.result_type(float)
+    padded = lambda array: jnp.asarray(padded_rows(np.asarray(array), n_rows))  # noqa: E731
     forest = seen.forest
-    routed = None if X is None else Routed(forest, padded(X), None if mask is None else padded(mask))
+    routed = None if X is None else RoutedRows(forest, padded(X), None if mask is None else padded(mask))
     return OutOfSampleRows(
         histograms=found,
-        y=jnp.asarray(np.pad(y, pad), jnp.int32),
-        weight=jnp.asarray(np.pad(weight, pad), dtype),
+        y=jnp.asarray(padded_rows(y, n_rows), jnp.int32),
+        weight=jnp.asarray(padded_rows(weight, n_rows), dtype),
         n=len(y),
         n_trees=forest.n_trees,
         class_labels=forest.class_labels,

@@ -7,8 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ._descent import Part, Step, descend
-from ._rows import Routed
+from jaxunc._numerics import ceil_div, multiple_of, padded_rows
+
+from ._descent import Step, WeighedPart, descend
+from ._rows import RoutedRows
 from ._watch import Teller
 
 ROWS = 4096
@@ -19,33 +21,33 @@ MEANS = ("log", "brier", "utility")
 """Losses by name that are means over rows, so that parts of the rows have shares in them."""
 
 
-def parts_of(problem: Any, loss: Any, key: jax.Array) -> list[Part]:
+def parts_of(problem: Any, loss: Any, key: jax.Array) -> list[WeighedPart]:
     """The rows that weigh, in random order, in parts of the same size; a single one of few rows.
 
     So it is where rows are routed, and of losses that need not be means over rows.
     """
     weight = np.asarray(problem.weight)
     rows = np.flatnonzero(weight > 0)
-    if len(rows) <= ROWS or loss not in MEANS or isinstance(problem.data, Routed):
-        return [Part(1.0, problem)]
+    if len(rows) <= ROWS or loss not in MEANS or isinstance(problem.data, RoutedRows):
+        return [WeighedPart(1.0, problem)]
     rows = rows[np.asarray(jax.random.permutation(key, len(rows)))]
-    n_parts = -(-len(rows) // ROWS)
-    size = -(-len(rows) // n_parts // 256) * 256
+    n_parts = ceil_div(len(rows), ROWS)
+    size = multiple_of(256, ceil_div(len(rows), n_parts))
     found = []
     for own in np.array_split(rows, n_parts):
-        padded = np.pad(own, (0, size - len(own)))
+        padded = padded_rows(own, size)
         own_weight = np.where(np.arange(size) < len(own), weight[padded], 0)
         part = problem._replace(
             data=problem.data.at(padded),
             y=jnp.asarray(np.asarray(problem.y)[padded]),
             weight=jnp.asarray(own_weight),
         )
-        found.append(Part(float(weight[own].sum(dtype=float) / weight.sum(dtype=float)), part))
+        found.append(WeighedPart(float(weight[own].sum(dtype=float) / weight.sum(dtype=float)), part))
     return found
 
 
 def descend_in_parts(
-    objective: Callable, shape: tuple, numbers, parts: Sequence[Part], most: int, tell: Teller
+    objective: Callable, shape: tuple, numbers, parts: Sequence[WeighedPart], most: int, tell: Teller
 ) -> Iterator[Step]:
     """The steps of `descend` on all parts, from where the first alone leads in so many steps at most."""
     if len(parts) == 1:

@@ -10,12 +10,9 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int32, Num, PyTree
 
 from jaxunc._checks import as_weights
-from jaxunc._numerics import TwoFloat, float_dtype
-from jaxunc.combiners import Calibrated, Combiner
-from jaxunc.combiners._lift import check_tree_fields, columns_of, has_tree_fields, lift_tree
-from jaxunc.combiners._merge import Merging
+from jaxunc._numerics import TwoFloat, float_dtype, multiple_of, narrowest_counts, padded_rows, power_of_two
+from jaxunc.combiners import Calibrated, Combiner, Merging, check_tree_fields, columns_of, has_tree_fields, lift_tree
 from jaxunc.forest import Forest
-from jaxunc.forest._distinct import bucket, narrowest_counts
 from jaxunc.routing import BoundForest, bind, fold, leaf_table
 
 from ._domains import parameters_of
@@ -73,7 +70,7 @@ class Histograms(NamedTuple):
         return TwoFloat(whole, jnp.zeros_like(whole)) if kind == "exact_sum" else whole
 
 
-class Routed(NamedTuple):
+class RoutedRows(NamedTuple):
     """Rows that are routed at every step: for rules with numbers per tree."""
 
     forest: Forest
@@ -131,10 +128,10 @@ class OutOfSampleRows:
     """Class frequencies of the sample that the forest was grown on."""
     forest: Forest
     """The forest that what is learned is for, with all these counts."""
-    routed: Routed | None = None
+    routed: RoutedRows | None = None
     """The same rows, for rules with numbers per tree; None where the rows come from several forests."""
 
-    def data_for(self, rule: Combiner) -> Histograms | Routed | Merged:
+    def data_for(self, rule: Combiner) -> Histograms | RoutedRows | Merged:
         """What the rule is learned from: histograms, or rows to be routed if it has numbers per tree.
 
         Raises a ValueError if these rows cannot serve the rule.
@@ -172,7 +169,7 @@ class OutOfSampleRows:
 
         Raises a ValueError unless ``weight`` holds one finite number ≥ 0 for each row, a TypeError for no numbers.
         """
-        padded = np.pad(as_weights(weight, self.n, "weight"), (0, len(self.y) - self.n))
+        padded = padded_rows(as_weights(weight, self.n, "weight"), len(self.y))
         weight = jnp.asarray(padded, self.weight.dtype)
         return OutOfSampleRows(**{**vars(self), "weight": weight})
 
@@ -189,12 +186,12 @@ class OutOfSampleRows:
 
 
 @jax.jit
-def _merged(rule: Combiner, data: Histograms | Routed | Merged, n_trees) -> PyTree:
+def _merged(rule: Combiner, data: Histograms | RoutedRows | Merged, n_trees) -> PyTree:
     return data.merged(rule, n_trees)
 
 
 @jax.jit
-def _answers(rule: Combiner, data: Histograms | Routed | Merged, n_trees) -> PyTree:
+def _answers(rule: Combiner, data: Histograms | RoutedRows | Merged, n_trees) -> PyTree:
     return rule.finish(data.merged(rule, n_trees))
 
 
@@ -205,28 +202,26 @@ def histograms(count_table: np.ndarray, code: np.ndarray, mask: np.ndarray | Non
         for i in range(0, len(code), CHUNK)
     ]
     slots = _slots(max(part[0].shape[1] for part in parts))
-    eighth = bucket(len(code), 256) // 8
-    rows = -(-len(code) // eighth) * eighth
+    rows = _eighths(len(code), 256)
     whole_code, whole_times = np.zeros((rows, slots), np.int32), np.zeros((rows, slots), np.float32)
     start = 0
     for codes, times in parts:
         whole_code[start : start + len(codes), : codes.shape[1]] = codes
         whole_times[start : start + len(codes), : codes.shape[1]] = times
         start += len(codes)
-    table = np.zeros((_distinct(len(count_table)), count_table.shape[1]))
+    table = np.zeros((_eighths(len(count_table), 1024), count_table.shape[1]))
     table[: len(count_table)] = count_table
     return Histograms(narrowest_counts(table), jnp.asarray(whole_code), jnp.asarray(whole_times))
 
 
-def _distinct(number: int) -> int:
+def _eighths(number: int, least: int) -> int:
     """At least so many, in eighths of a power of two."""
-    eighth = bucket(number, 1024) // 8
-    return -(-number // eighth) * eighth
+    return multiple_of(power_of_two(number, least) // 8, number)
 
 
 def _slots(number: int) -> int:
     """At least so many, from a short list, so that programs serve many forests."""
-    size = bucket(number, 8)
+    size = power_of_two(number, 8)
     return 3 * size // 4 if number <= 3 * size // 4 and size > 8 else size
 
 

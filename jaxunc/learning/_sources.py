@@ -4,14 +4,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxunc.counting import oob_mask, recount
-from jaxunc.counting._kinds import counted_forest
-from jaxunc.counting._out_of_bag import has_bags
+from jaxunc._numerics import distinct_rows, less_own
+from jaxunc.counting import counted_forest, has_bags, oob_mask, recount
 from jaxunc.forest import OWN, Forest
-from jaxunc.forest._distinct import distinct_rows
 from jaxunc.interop import from_sklearn
-from jaxunc.routing import leaf_index
-from jaxunc.routing._mask import as_mask
+from jaxunc.routing import as_mask, leaf_index
 from jaxunc.tables import as_instances
 
 from ._known_rows import Given, how_known
@@ -20,7 +17,7 @@ BOTH = (OWN, "oob")
 """The counts of the sample that grew the trees, and those out of bag."""
 
 
-class Data(NamedTuple):
+class LabelledData(NamedTuple):
     """What was handed in, checked."""
 
     X: Any
@@ -53,7 +50,7 @@ class Seen(NamedTuple):
     """The rows themselves, where routing them through the forest again leads to the same."""
 
 
-def out_of_bag(model: Any, forest: Forest, data: Data, counts: str) -> Seen:
+def out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str) -> Seen:
     """Each row through the trees that were grown without it."""
     mask = oob_mask(model, len(data.y), X=data.X, y=data.y, sample_weight=data.weights)
     own_mask = mask[data.rows]
@@ -68,7 +65,7 @@ def out_of_bag(model: Any, forest: Forest, data: Data, counts: str) -> Seen:
     return _without_own(seen, data.position[data.rows], weight, forest.n_classes)
 
 
-def left_out(forest: Forest, data: Data, counts: str, tree_mask) -> Seen:
+def left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) -> Seen:
     """Each row through all trees that count it, less its own label."""
     if counts != "inbag":
         raise ValueError("a Forest has one kind of counts; counts='both' needs a model with a bootstrap.")
@@ -87,7 +84,7 @@ def left_out(forest: Forest, data: Data, counts: str, tree_mask) -> Seen:
     return _without_own(seen, own, data.weight[data.rows] if data.weighted else None, 0)
 
 
-def calibration(model: Any, forest: Forest, data: Data, counts: str, allow_leaks: bool) -> Seen:
+def calibration(model: Any, forest: Forest, data: LabelledData, counts: str, allow_leaks: bool) -> Seen:
     """Rows that the forest was not grown on, through all trees."""
     countings = BOTH if counts == "both" else (OWN,)
     leaves = _leaves(forest, data)
@@ -102,7 +99,7 @@ def calibration(model: Any, forest: Forest, data: Data, counts: str, allow_leaks
     return Seen(forest, countings, table, code, X=_values(forest, data) if countings == (OWN,) else None)
 
 
-def cross_fitted(model: Any, forest: Forest, data: Data, counts: str, n_folds: int, random_state) -> Seen:
+def cross_fitted(model: Any, forest: Forest, data: LabelledData, counts: str, n_folds: int, random_state) -> Seen:
     """Each row through a forest like the model that is grown on the other folds."""
     from sklearn.base import clone
     from sklearn.model_selection import KFold, StratifiedKFold
@@ -149,11 +146,11 @@ def _by_rows(X):
     return lambda rows: values[rows]
 
 
-def _values(forest: Forest, data: Data) -> np.ndarray:
+def _values(forest: Forest, data: LabelledData) -> np.ndarray:
     return np.asarray(as_instances(data.X, forest.trees.columns)[0])[data.rows]
 
 
-def _leaves(forest: Forest, data: Data) -> np.ndarray:
+def _leaves(forest: Forest, data: LabelledData) -> np.ndarray:
     """The leaf of each row in each tree."""
     if forest.follows_forks:
         raise ValueError(
@@ -188,14 +185,12 @@ def _without_own(seen: Seen, own: np.ndarray, weight: np.ndarray | None, first: 
     rows = seen.table[kept // kinds]
     column, less = first + kept % kinds // len(weights), weights[kept % len(weights)]
     every = np.arange(len(rows))
-    left = rows[every, column] - less
-    # What is left of a leaf that held the instance alone is nothing, not a rounding error.
-    rows[every, column] = np.where(left <= 1e-6 * less, 0.0, left)
+    rows[every, column] = less_own(rows[every, column], less)
     rows, again = distinct_rows(rows)
     return seen._replace(table=rows, code=np.asarray(again)[place])
 
 
-def _how_known(model: Any, forest: Forest, data: Data, table, code, leaves) -> str | None:
+def _how_known(model: Any, forest: Forest, data: LabelledData, table, code, leaves) -> str | None:
     """Why the forest seems to have been grown on these rows; None if nothing says so."""
     own = table[code, data.position[data.rows][:, None]]
     if not forest.further:

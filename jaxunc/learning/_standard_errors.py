@@ -7,8 +7,7 @@ import jax
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from jaxunc.combiners import Combiner
-from jaxunc.combiners._given import check_is_rule
+from jaxunc.combiners import Combiner, check_is_rule
 
 from ._domains import from_free, learnable, split
 from ._fit import objective, problem_of

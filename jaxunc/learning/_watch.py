@@ -12,25 +12,28 @@ from jaxunc._checks import warn
 from ._descent import Step
 
 
-class Progress(NamedTuple):
+class FitProgress(NamedTuple):
     """How far learning has come; as text a line of it."""
 
-    step: int
+    done: int
+    """Steps so far."""
+    total: int
+    """Steps at most."""
+    seconds: float
     loss: float
     """With the weak prior's part."""
     start_loss: float
-    seconds: float
     n_rows: int
     """Rows that the loss is of: a part of them at first, where there are many."""
     what: str = ""
     """What is learned, where several rules are."""
 
     def __str__(self) -> str:
-        said = f"step {self.step}: loss {self.loss:.5f} on {self.n_rows} rows, at first {self.start_loss:.5f}"
+        said = f"step {self.done}: loss {self.loss:.5f} on {self.n_rows} rows, at first {self.start_loss:.5f}"
         return f"{self.what + ', ' if self.what else ''}{said} ({self.seconds:.1f} s)"
 
 
-Told = bool | Callable[[Progress], None] | None
+Told = bool | Callable[[FitProgress], None] | None
 """True: a line on standard error that is written anew; a function: it is called."""
 
 
@@ -42,7 +45,7 @@ def labelled(told: Told, what: str) -> Told:
     return lambda now: tell(now._replace(what=what))
 
 
-def _print(now: Progress) -> None:
+def _print(now: FitProgress) -> None:
     print(f"\r{now!s:<100}", end="", file=sys.stderr, flush=True)
 
 
@@ -55,8 +58,8 @@ def end_line(told: Told) -> None:
 class Teller:
     """Tells of steps, with the seconds since it was made."""
 
-    def __init__(self, told: Told, what: str, n_rows: int):
-        self._told, self._what, self._n_rows = told, what, n_rows
+    def __init__(self, told: Told, what: str, n_rows: int, n_steps: int):
+        self._told, self._what, self._n_rows, self._n_steps = told, what, n_rows, n_steps
         self._began, self._first = time.perf_counter(), np.nan
 
     def of(self, n_rows: int) -> Callable[[int, float], None]:
@@ -71,7 +74,8 @@ class Teller:
         if not self._told:
             return
         self._first = value if np.isnan(self._first) else self._first
-        now = Progress(number, value, self._first, time.perf_counter() - self._began, n_rows, self._what)
+        seconds = time.perf_counter() - self._began
+        now = FitProgress(number, self._n_steps, seconds, value, self._first, n_rows, self._what)
         (self._told if callable(self._told) else _print)(now)
 
 

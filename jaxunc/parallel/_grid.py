@@ -90,13 +90,13 @@ def _check_processes(grid: Grid) -> None:
             f"devices are {[str(device) for device in jax.local_devices()]}. Call shard in the processes that take "
             "part, or make the mesh of jax.devices(), which has those of all."
         )
-    own = {process: set(grid.rows_of(process)) for process in grid.processes}
-    for first in own:
-        for second in own:
-            if own[first] != own[second] and own[first] & own[second]:
+    rows_of = {process: set(grid.rows_of(process)) for process in grid.processes}
+    for first in rows_of:
+        for second in rows_of:
+            if rows_of[first] != rows_of[second] and rows_of[first] & rows_of[second]:
                 raise ValueError(
                     f"the rows of mesh (along 'data') that the processes {first} and {second} have devices in, "
-                    f"{sorted(own[first])} and {sorted(own[second])}, overlap in part: each process has its own "
-                    "instances, so two of them must have the same rows or none in common. Choose a size of 'tree' "
-                    "that divides the devices of a process, or is a multiple of them."
+                    f"{sorted(rows_of[first])} and {sorted(rows_of[second])}, overlap in part: each process "
+                    "has its own instances, so two of them must have the same rows or none in common. Choose a size of "
+                    "'tree' that divides the devices of a process, or is a multiple of them."
                 )

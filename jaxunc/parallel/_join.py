@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, UInt32
 
-from jaxunc.combiners._merge import Merging
+from jaxunc.combiners import Merging
 
 
 def join_shards(merging: Merging, carry: list, n_trees: int, *, n_shards: int, whole: bool) -> list:

@@ -7,10 +7,8 @@ import jax
 from jax.sharding import PartitionSpec as P
 from jaxtyping import PyTree
 
-from jaxunc.combiners import Combiner
-from jaxunc.combiners._combine import read_answer
-from jaxunc.routing._packed_trees import Carry, PackedTrees, Spec
-from jaxunc.routing._planes import rejoin
+from jaxunc.combiners import Combiner, read_answer
+from jaxunc.routing import Carry, PackedTrees, Spec, rejoin
 
 from ._grid import Grid
 from ._join import join_shards
@@ -32,7 +30,7 @@ def merge_chunk(program: Program, arrays: tuple, totals: list, x, mask, n_blocks
     """The merged statistic ``[data rows ...]`` of instances ``x [data rows features]``, as `Grid.of_answers` has it."""
     grid, spec, answers = program.grid, program.spec, program.grid.of_answers
 
-    def own(arrays, totals, x, mask, n_blocks):
+    def of_device(arrays, totals, x, mask, n_blocks):
         plan, tables, scalars = arrays
         stream = PackedTrees(plan, tables, scalars, totals, spec)
         in_mask = None if mask is None else mask[0]
@@ -45,7 +43,7 @@ def merge_chunk(program: Program, arrays: tuple, totals: list, x, mask, n_blocks
         return _in_front(planes), scalars if mask is None else _in_front(scalars)
 
     axes = (P("tree"), P(), P("data"), P("data", None, "tree"), P())
-    merged = _shard_map(own, grid, axes, (answers, P() if mask is None else answers))
+    merged = _shard_map(of_device, grid, axes, (answers, P() if mask is None else answers))
     return rejoin(spec.layout, *merged(arrays, totals, x, mask, n_blocks))
 
 
@@ -56,13 +54,13 @@ def finish_chunk(grid: Grid, combiner: Combiner, readout: str | None, merged: Py
     def finish(combiner, merged):
         return read_answer(combiner.finish(merged), readout)
 
-    def own(combiner, merged):
+    def of_device(combiner, merged):
         return _in_front(finish(combiner, jax.tree.map(lambda a: a[0] if a.ndim else a, merged)))
 
     axes = lambda parts: jax.tree.map(lambda a: grid.of_answers if a.ndim else P(), parts)  # noqa: E731
     one = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype, weak_type=a.weak_type), merged)
     found = jax.eval_shape(finish, combiner, one)
-    return _shard_map(own, grid, (P(), axes(merged)), axes(found))(combiner, merged)
+    return _shard_map(of_device, grid, (P(), axes(merged)), axes(found))(combiner, merged)
 
 
 @partial(jax.jit, static_argnums=(0, 2))
@@ -76,7 +74,7 @@ def _in_front(parts: PyTree) -> PyTree:
     return jax.tree.map(lambda part: part[None] if part.ndim else part, parts)
 
 
-def _shard_map(own, grid: Grid, in_specs, out_specs):
+def _shard_map(of_device, grid: Grid, in_specs, out_specs):
     # Unchecked: loops start from carries that are the same on all devices and end with others, and what is gathered and
     # joined is the same along 'tree', which the check does not see.
-    return jax.shard_map(own, mesh=grid.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
+    return jax.shard_map(of_device, mesh=grid.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)

@@ -9,22 +9,28 @@ from jax.sharding import Mesh
 from jaxtyping import PyTree
 
 from jaxunc._checks import is_concrete, refuse_after_fork
+from jaxunc._numerics import ceil_div
 from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest
-from jaxunc.routing import BoundForest, PackedTrees
-from jaxunc.routing._by_rows import ByRows
-from jaxunc.routing._drive import Part, cut
-from jaxunc.routing._mask import as_mask
-from jaxunc.routing._read_outs import ReadOuts
-from jaxunc.routing._streamed import Streamed, shapes_of
-from jaxunc.routing._walk import default_walk
-from jaxunc.tables._instances import as_instances
+from jaxunc.routing import (
+    BoundForest,
+    ByRows,
+    PackedTrees,
+    Part,
+    ReadOuts,
+    Streamed,
+    as_mask,
+    cut,
+    default_walk,
+    shapes_of,
+)
+from jaxunc.tables import as_instances
 
-from ._agreed import READOUTS, Call, calls_of_all, digest
-from ._dealt import Deal, stretch_of
+from ._calls import READOUTS, Call, calls_of_all, digest
 from ._grid import Grid
-from ._placed import Placed, on_every_device, place, trees_per_shard
+from ._instance_shards import Deal, stretch_of
 from ._programs import Program, finish_chunk, merge_and_finish, merge_chunk
+from ._tree_shards import Placed, on_every_device, place, trees_per_shard
 
 
 class ShardedForest(ReadOuts):
@@ -64,7 +70,7 @@ class ShardedForest(ReadOuts):
     def lower(self, n_instances: int, *, missing: bool = False) -> jax.stages.Lowered:
         """The program that routes, merges and joins chunks of a batch of so many instances of all processes together,
         for those who measure: ``.compile()`` it."""
-        part = self._parts(-(-n_instances // self._grid.n_data), missing)[0]
+        part = self._parts(ceil_div(n_instances, self._grid.n_data), missing)[0]
         placed, shape = self._for(missing), (self._grid.n_data, part.chunk.rows, self.bound.forest.n_features)
         x = jax.ShapeDtypeStruct(shape, jnp.float32, sharding=self._grid.sharding("data"))
         number = None if part.chunk.rows == part.chunk.block else jax.ShapeDtypeStruct((), jnp.int32)

@@ -9,12 +9,9 @@ from jaxtyping import Float, Int
 from pandas.api import types
 from sklearn.datasets import load_breast_cancer
 
-from jaxunc._checks import nearest
-from jaxunc.files import as_frame, data_file, known_rows
-from jaxunc.files import read_table as read_file
+from jaxunc.files import as_frame, check_float32, columns, labelled_table, listed
 
 from ._doubts import find_counters, find_leaks, texts_like_numbers
-from ._names import columns, listed
 
 # A numeric target with more distinct values than this, fractions among them, is no set of classes.
 _MOST_NUMERIC_CLASSES = 20
@@ -65,42 +62,20 @@ def read_table(path: str | Path, target: str | None) -> Table:
         If the file is missing, empty or of another format; the target is not given, unknown, constant, missing in all
         rows or a quantity rather than classes; a column holds infinite values; or no column is left.
     """
-    path = data_file(path)
-    table, left_out = known_rows(*_with_target(read_file(path), target))
+    table, left_out = labelled_table(path, target)
     frame = as_frame(table)
     y, labels = _classes(cast(pd.Series, frame[target]))
     features = frame.drop(columns=str(target))
-    values, notes, nominal = _features(features)
+    values, notes, nominal = _features(features, path)
     X = np.column_stack(list(values.values()))
     doubts = (*find_leaks(values, y), *find_counters(values), *texts_like_numbers(features))
-    return Table(path.name, X, y, labels, (*((left_out,) if left_out else ()), *notes), doubts, nominal)
-
-
-def _with_target(table: Any, target: str | None) -> tuple[Any, str]:
-    """The table and its target; raises a ValueError if that is none of its columns."""
-    names = table.schema.names
-    if target is None:
-        raise ValueError(
-            "--target is missing: it names the column that holds the classes. "
-            f"DATA has the columns {listed(names, 20)}; for the last one, add --target {names[-1]!r}."
-        )
-    if target not in names:
-        raise ValueError(
-            f"--target={target!r} is no column of DATA.{nearest(target, names)} "
-            f"Choose one of its columns: {listed(names, 20)}."
-        )
-    return table, target
+    return Table(Path(path).name, X, y, labels, (*((left_out,) if left_out else ()), *notes), doubts, nominal)
 
 
 def _classes(column: pd.Series) -> tuple[np.ndarray, tuple[str, ...]]:
     """Codes and labels of the target column."""
     target = column.name
     codes, levels = _factorize(column)
-    if len(levels) < 2:
-        raise ValueError(
-            f"--target={target!r} has the same value {str(levels[0])!r} in all {len(column)} rows; expected two "
-            "classes or more. Choose another column, or add rows of the other classes."
-        )
     if types.is_numeric_dtype(levels.dtype) and not types.is_bool_dtype(levels.dtype):
         # Large integers are no floats.
         numbers = levels.to_numpy(dtype=np.int64 if types.is_integer_dtype(levels.dtype) else np.float64)
@@ -119,14 +94,12 @@ def _classes(column: pd.Series) -> tuple[np.ndarray, tuple[str, ...]]:
     return codes.astype(np.int64), labels
 
 
-def _features(frame: pd.DataFrame) -> tuple[dict[str, np.ndarray], tuple[str, ...], tuple[int, ...]]:
+def _features(frame: pd.DataFrame, path: str | Path) -> tuple[dict[str, np.ndarray], tuple[str, ...], tuple[int, ...]]:
     """The other columns as numbers, by name, what was done to them, and the positions of those that were encoded."""
-    if not frame.shape[1]:
-        raise ValueError("DATA has no column besides the target; expected at least one feature.")
     values, encoded, constant, empty = {}, [], [], []
     for name in frame.columns:
         column = cast(pd.Series, frame[name])
-        numbers, is_nominal = _as_numbers(column, name)
+        numbers, is_nominal = _as_numbers(column, name, path)
         missing = np.isnan(numbers)
         if missing.all():
             empty.append(name)
@@ -169,20 +142,13 @@ def _copies(values: dict[str, np.ndarray]) -> list[tuple[str, str]]:
     return [(name, other) for name, other in first.items() if name != other]
 
 
-def _as_numbers(column: pd.Series, name: str) -> tuple[np.ndarray, bool]:
+def _as_numbers(column: pd.Series, name: str, path: str | Path) -> tuple[np.ndarray, bool]:
     """A column as float64, missing values as NaN, and whether it was encoded."""
     if types.is_bool_dtype(column.dtype) or not types.is_any_real_numeric_dtype(column.dtype):
         codes, _ = _factorize(column)
         return np.where(codes < 0, np.nan, codes.astype(np.float64)), True
     values = column.to_numpy(dtype=np.float64, na_value=np.nan)
-    # Trees compare in float32.
-    beyond = np.abs(values) > np.finfo(np.float32).max
-    if beyond.any():
-        raise ValueError(
-            f"DATA column {name!r} holds {int(beyond.sum())} infinite values or values beyond float32 (3.4e38), first "
-            f"in row {int(beyond.argmax()) + 1}; expected finite numbers. Clip them, or leave "
-            "the cells empty if they are missing values."
-        )
+    check_float32(values, name, path)
     return values, False
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 from jaxtyping import Int
 from pandas.api import types
 
-from ._names import columns, listed
+from jaxunc.files import columns, listed
 
 
 def find_leaks(values: dict[str, np.ndarray], y: Int[np.ndarray, "instances"]) -> tuple[str, ...]:

@@ -17,9 +17,9 @@ from jaxunc.forest import Forest
 from jaxunc.imprecise import Interval
 from jaxunc.routing import bind
 
+from ._compared_rules import RULES
 from ._learned import Answers
 from ._polling import polling
-from ._rules import RULES
 
 METRICS = {"accuracy": True, "auc": True, "brier": False, "log_loss": False}
 """The measures that rules are ranked by, and whether larger is better."""

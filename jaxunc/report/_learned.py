@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.isotonic import IsotonicRegression
 
 from jaxunc.combiners import Answer, LearnedPool, Mean
-from jaxunc.counting._out_of_bag import has_bags
+from jaxunc.counting import has_bags
 from jaxunc.forest import Forest
 from jaxunc.learning import OutOfSampleRows, fit_combiner, guarded, out_of_sample_rows
 from jaxunc.routing import bind

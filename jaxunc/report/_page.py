@@ -9,10 +9,10 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
+from ._compared_rules import RULES
 from ._evaluate import INTERVAL_STRENGTH, METRICS
 from ._figures import Picture, curve_pictures, highlighted, leaf_size_pictures, rank_pictures, uncertainty_pictures
 from ._polling import CONFIDENCE
-from ._rules import RULES
 from ._set_figures import interval_pictures, set_pictures
 from ._store import Results
 from ._summary import (

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from jaxunc import plotting
-from jaxunc.plotting._style import PALETTE
+from jaxunc.plotting import PALETTE
 
 from ._evaluate import BRIER_RANGE, STRENGTHS
 from ._figures import Picture, drawn

@@ -8,12 +8,12 @@ import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from jaxunc.combiners._names import check_name
-from jaxunc.counting._kinds import COUNTS
+from jaxunc.combiners import check_name
+from jaxunc.counting import COUNTS
 from jaxunc.estimators import RandomDecisionTreesClassifier
 
+from ._compared_rules import RULES
 from ._data import Table
-from ._rules import RULES
 
 
 def _random_forest(n_trees: int, leaf_size: int, seed: int, bags: bool) -> RandomForestClassifier:

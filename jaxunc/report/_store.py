@@ -192,11 +192,11 @@ class Store:
         return cell, outcome
 
     def _check_same(self, found: dict[str, Any], file: str) -> None:
-        parts = [(part, found.get(part), expected) for part, expected in self.about.items()]
-        parts = [part for part in parts if part[1] != part[2]]
-        if not parts:
+        differences = [(name, found.get(name), expected) for name, expected in self.about.items()]
+        differences = [entry for entry in differences if entry[1] != entry[2]]
+        if not differences:
             return
-        said = "; ".join(_difference(*part) for part in parts)
+        said = "; ".join(_difference(*entry) for entry in differences)
         raise ValueError(
             f"--report={str(self.folder)!r} holds another run ({file}): {said}. Choose another folder, or take away "
             "that file to begin anew."
@@ -237,13 +237,13 @@ def _line(entry: dict[str, Any]) -> str:
     return json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
-def _difference(part: str, found: Any, expected: Any) -> str:
+def _difference(name: str, found: Any, expected: Any) -> str:
     """In words, how a part of two runs differs; of several values the first."""
     if isinstance(found, dict) and isinstance(expected, dict):
         key = next(k for k in (*expected, *found) if found.get(k) != expected.get(k))
-        part, found, expected = f"{part}.{key}", found.get(key), expected.get(key)
+        name, found, expected = f"{name}.{key}", found.get(key), expected.get(key)
     shorten = lambda value: text if len(text := json.dumps(value)) < 80 else text[:77] + "..."  # noqa: E731
-    return f"{part} was {shorten(found)}, is now {shorten(expected)}"
+    return f"{name} was {shorten(found)}, is now {shorten(expected)}"
 
 
 def _make_writable(folder: Path) -> None:

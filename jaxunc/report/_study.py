@@ -1,6 +1,5 @@
 """The study: forests under repeated cross-validation, every rule on the same leaves."""
 
-import os
 from collections.abc import Container, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
@@ -10,16 +9,16 @@ import numpy as np
 from jaxtyping import Int
 from sklearn.model_selection import RepeatedStratifiedKFold
 
-from jaxunc.counting import recount
-from jaxunc.counting._kinds import calibration_split, counted_forest
+from jaxunc._numerics import cores
+from jaxunc.counting import calibration_split, counted_forest, recount
 from jaxunc.estimators import RandomDecisionTreesClassifier
 from jaxunc.forest import Forest
 from jaxunc.interop import from_sklearn
 
+from ._compared_rules import RULES
 from ._data import Table
 from ._evaluate import Outcome, evaluate
 from ._learned import learn
-from ._rules import RULES
 from ._settings import FORESTS, Settings, check_folds
 
 
@@ -66,7 +65,7 @@ def study(table: Table, settings: Settings, done: Container[Cell] = ()) -> Itera
         return cell, evaluate(forest, rules, table.X[test], table.y[test], learned)
 
     # Threads suffice: growing trees and compiled programs let go of the interpreter.
-    with ThreadPoolExecutor(_cores(), thread_name_prefix="jaxunc-study") as pool:
+    with ThreadPoolExecutor(cores(), thread_name_prefix="jaxunc-study") as pool:
         waiting = [pool.submit(run, cell) for cell in cells(settings) if cell not in done]
         try:
             for future in waiting:
@@ -117,7 +116,3 @@ def _grow(
     if isinstance(model, RandomDecisionTreesClassifier):
         model = forest.with_empty_leaves("parent")  # no instance of its own is in an empty leaf
     return model, forest
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

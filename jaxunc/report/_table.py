@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from ._compared_rules import RULES
 from ._evaluate import METRICS
 from ._polling import CONFIDENCE
-from ._rules import RULES
 from ._settings import Settings
 from ._store import Results
 from ._summary import (
@@ -71,14 +71,14 @@ def _averages_table(console: Console, settings: Settings, records: Any) -> RichT
         grid.add_column("leaf", justify="right", no_wrap=True)
     for forest in settings.forests:
         grid.add_row(Text(forest, style="bold"))
-        part = mean.loc[forest]
-        for rule in part.index:
+        of_forest = mean.loc[forest]
+        for rule in of_forest.index:
             cells = []
             for name, larger in METRICS.items():
-                value = _fixed(part.at[rule, (name, "mean")], 6)
-                deviation = part.at[rule, (name, "std")]
+                value = _fixed(of_forest.at[rule, (name, "mean")], 6)
+                deviation = of_forest.at[rule, (name, "std")]
                 deviation = f"{deviation:.3f}"[1:] if deviation < 0.9995 else _fixed(deviation, 4)
-                best = _is_best(part[(name, "mean")], rule, larger)
+                best = _is_best(of_forest[(name, "mean")], rule, larger)
                 cells.append(_marked(f"{value} {spread}{deviation}", best))
             grid.add_row(f" {rule}", *cells, *([str(leaves[forest, rule])] if several else []))
         grid.add_section()

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from ._compared_rules import RULES
 from ._evaluate import METRICS, MOST_CLASSES, N_POINTS
-from ._rules import RULES
 from ._settings import Settings
 from ._store import Results
 from ._summary import BASELINE, DECIMALS, TITLES, Ranking, best_leaf_sizes, has_sets

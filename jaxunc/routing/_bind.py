@@ -8,15 +8,12 @@ import numpy as np
 from jaxtyping import PyTree
 
 from jaxunc._checks import check_one_of, is_concrete, refuse_after_fork
-from jaxunc.combiners import Combiner
-from jaxunc.combiners._combine import read_answer
-from jaxunc.combiners._given import as_rule
-from jaxunc.forest import Forest
-from jaxunc.forest._given import check_is_forest
-from jaxunc.tables._instances import as_instances, as_traceable
+from jaxunc._numerics import cores
+from jaxunc.combiners import Combiner, as_rule, read_answer
+from jaxunc.forest import Forest, check_is_forest
+from jaxunc.tables import as_instances, as_traceable
 
 from ._by_rows import ByRows
-from ._drive import cores
 from ._engine import Engine, Traced
 from ._mask import as_mask
 from ._read_outs import ReadOuts

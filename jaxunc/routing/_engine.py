@@ -6,8 +6,7 @@ import equinox as eqx
 import jax
 from jaxtyping import PyTree
 
-from jaxunc.combiners import Combiner
-from jaxunc.combiners._combine import read_answer
+from jaxunc.combiners import Combiner, read_answer
 from jaxunc.forest import Forest
 
 from ._fold import fold

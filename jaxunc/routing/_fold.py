@@ -9,9 +9,8 @@ from jax import lax
 from jaxtyping import PyTree
 
 from jaxunc._checks import check_one_of
-from jaxunc.forest import Forest, Trees
-from jaxunc.forest._given import check_is_forest
-from jaxunc.tables._instances import as_traceable
+from jaxunc.forest import Forest, Trees, check_is_forest
+from jaxunc.tables import as_traceable
 
 from ._mask import as_mask
 from ._packed_trees import PackedTrees, Spec, merge_scalars

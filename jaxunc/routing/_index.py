@@ -11,9 +11,8 @@ from jax import lax
 from jaxtyping import Array, Float32, Int32, Num, Shaped
 
 from jaxunc._checks import check_one_of, is_concrete
-from jaxunc.forest import Forest, Trees
-from jaxunc.forest._given import check_is_forest
-from jaxunc.tables._instances import as_instances, as_traceable
+from jaxunc.forest import Forest, Trees, check_is_forest
+from jaxunc.tables import as_instances, as_traceable
 
 from ._drive import Chunk, Part, Shapes, cut, drive_on_host
 from ._plan import Plan, column_keys, make_plan

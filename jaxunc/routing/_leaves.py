@@ -8,11 +8,9 @@ import numpy as np
 from jaxtyping import Array, Num
 
 from jaxunc._checks import is_concrete
-from jaxunc._numerics import counts_dtype
-from jaxunc.forest import Forest
-from jaxunc.forest._distinct import narrowest_dtype
-from jaxunc.forest._given import check_is_forest
-from jaxunc.tables._instances import as_traceable
+from jaxunc._numerics import counts_dtype, narrowest_dtype
+from jaxunc.forest import Forest, check_is_forest
+from jaxunc.tables import as_traceable
 
 from ._following import counts_reached, empty_pairs, follow, round_up
 from ._index import known_plan, leaf_index_on_host, on_host, planned_leaf_index

@@ -15,7 +15,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, PyTree
 
 from jaxunc._numerics import take
-from jaxunc.combiners._merge import Merging
+from jaxunc.combiners import Merging
 from jaxunc.forest import Trees
 
 from ._plan import Plan, column_keys, make_plan, padded_plan

@@ -23,6 +23,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
+from jaxunc._numerics import ceil_div
+
 from ._heights import Leaf, log_central, log_mode_mass
 from ._likelihood import log_likelihood
 
@@ -78,7 +80,7 @@ def binomial_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
     return jnp.clip(jnp.exp(log_central(j)) * ((2 * j + 1) * integral - last), -1.0, 1.0)
 
 
-class _Nodes(NamedTuple):
+class _QuadratureNodes(NamedTuple):
     """Points of (0, 1) that cover what there is of β, ``[nodes leaves]``."""
 
     z: Array
@@ -96,17 +98,17 @@ class _Nodes(NamedTuple):
         return above - below, jnp.where(near, jnp.log1p(-inner * inner), above + below)
 
 
-def _nodes(leaf: Leaf, precision: _Precision, x: Array) -> _Nodes:
+def _nodes(leaf: Leaf, precision: _Precision, x: Array) -> _QuadratureNodes:
     end = leaf.lead / leaf.total + precision.reach / jnp.sqrt(leaf.total + 3)
     # Up to z = 1, where fractional counts make powers (1-z)^0.3: 1-z = (1-x)³ makes them smooth.
     whole, x = end >= 1, x[:, None]
     part = end * x
     rest = jnp.where(whole, (1 - x) ** 3, 1 - part)
     z = jnp.where(whole, x * (3 - x * (3 - x)), part)
-    return _Nodes(z, rest, jnp.where(whole, 3 * (1 - x) ** 2, end))
+    return _QuadratureNodes(z, rest, jnp.where(whole, 3 * (1 - x) ** 2, end))
 
 
-def _beta_difference(leaf: Leaf, lead, nodes: _Nodes):
+def _beta_difference(leaf: Leaf, lead, nodes: _QuadratureNodes):
     """β(z) - β(-z) = (β(z) + β(-z)) tanh(lead · artanh z), times dz/dx."""
     t = leaf.lead / leaf.total
     mode = jnp.log((leaf.total + 1) / 2) + log_mode_mass(leaf)
@@ -145,7 +147,7 @@ def in_blocks(function, leaf: Leaf, lead: Float[Array, "..."]) -> Array:
     flat = jax.tree.map(jnp.ravel, (leaf, lead))
     if lead.size <= _BLOCK:
         return function(*flat).reshape(lead.shape)
-    n_blocks = -(-lead.size // _BLOCK)
+    n_blocks = ceil_div(lead.size, _BLOCK)
 
     def block(part):
         filled = jnp.pad(part, (0, n_blocks * _BLOCK - part.size), constant_values=1)

@@ -10,7 +10,7 @@ from jaxtyping import Array
 from jaxunc._numerics import lambert_w_of_exp, log1p_minus
 
 
-class Root(NamedTuple):
+class DegreeRoot(NamedTuple):
     """Where log L meets log z, for the class whose count is w against v."""
 
     log_degree: Array
@@ -20,7 +20,7 @@ class Root(NamedTuple):
     slope: Array  # -h' ≥ 1
 
 
-class Leaf(NamedTuple):
+class DegreeLeaf(NamedTuple):
     """What the root depends on: the counts for and against a class, and its prior P."""
 
     w: Array
@@ -37,10 +37,10 @@ class Leaf(NamedTuple):
         """r = 1 - z₀."""
         return self.v / (self.n * self.rest)
 
-    def where(self, condition, w, v, lead) -> "Leaf":
+    def where(self, condition, w, v, lead) -> "DegreeLeaf":
         """The leaf where the condition holds, a harmless one elsewhere: each branch is evaluated everywhere."""
         pick = lambda own, other: jnp.where(condition, own, other)  # noqa: E731
-        return Leaf(pick(self.w, w), pick(self.v, v), pick(self.lead, lead), pick(self.rest, 0.5))
+        return DegreeLeaf(pick(self.w, w), pick(self.v, v), pick(self.lead, lead), pick(self.rest, 0.5))
 
 
 def _log_likelihood(s, w, v):
@@ -49,13 +49,13 @@ def _log_likelihood(s, w, v):
     return jnp.where(w > 0, w * log1p_minus(ratio), -s * v) + v * log1p_minus(-s)
 
 
-def _pull(s, leaf: Leaf):
+def _pull(s, leaf: DegreeLeaf):
     """-∂log L/∂θ = N² s / ((w + s v)(1 - s))."""
     n, below = leaf.n, leaf.w + s * leaf.v
     return n * (s / (1 - s)) * (n / jnp.where(below > 0, below, 1.0))
 
 
-def _losing_root(leaf: Leaf, steps):
+def _losing_root(leaf: DegreeLeaf, steps):
     """(log z, s) where z₀ ≤ 0: iterate on log z, since z may be far below the smallest float."""
     z0, reach = leaf.lead / leaf.n, leaf.reach
 
@@ -79,7 +79,7 @@ def _losing_root(leaf: Leaf, steps):
     return log_z, place(log_z)[1]
 
 
-def _winning_root(leaf: Leaf, steps):
+def _winning_root(leaf: DegreeLeaf, steps):
     """(log z, s) where z₀ > 0: iterate on s, since z may differ from z₀ or from 1 by less than an ulp."""
     z0, reach = leaf.lead / leaf.n, leaf.reach
     tiny = jnp.finfo(z0.dtype).tiny
@@ -114,7 +114,7 @@ def _unopposed_point(w, rest, steps):
     return lax.fori_loop(0, steps, newton, jnp.minimum(jnp.sqrt(2 * scale), 1 - 1e-3))
 
 
-def degree_root(leaf: Leaf) -> Root:
+def degree_root(leaf: DegreeLeaf) -> DegreeRoot:
     """Solve for log π of the class whose counts, for and against, and prior the leaf holds."""
     w, v = leaf.w, leaf.v
     steps = 20 if w.dtype == jnp.float64 else 10
@@ -129,7 +129,7 @@ def degree_root(leaf: Leaf) -> Root:
     far = jnp.log(jnp.where(s * v > 0, s * v, 1.0)) - np.log(jnp.finfo(w.dtype).tiny)
     near = jnp.log1p(jnp.minimum(s * v / jnp.where(w > 0, w, 1.0), jnp.finfo(w.dtype).max / 4))
     pull = _pull(s, leaf)
-    return Root(
+    return DegreeRoot(
         log_degree=log_z,
         log_ratio_for=jnp.where((w == 0) & ~empty, far, jnp.where(unopposed | empty, 0.0, near)),
         log_ratio_against=jnp.where(empty, 0.0, jnp.log1p(-s)),

@@ -25,7 +25,7 @@ from jaxunc._checks import check_numbers, check_one_of, check_two_classes, is_co
 from jaxunc._numerics import checked_counts, float_dtype
 
 from ._declaration import scorer
-from ._degree_root import Leaf, Root, degree_root
+from ._degree_root import DegreeLeaf, DegreeRoot, degree_root
 from ._differences import lead as lead_of
 from ._grid import grid_support_degrees
 
@@ -70,9 +70,9 @@ def _support_and_roots(negative, positive, lead, prior):
     # Both classes in one pass: half the program to compile.
     pairs = [negative, positive], [positive, negative], [for_negative, for_positive], [prior, 1 - prior]
     w, v, leads, rest = map(jnp.stack, pairs)
-    leaf = Leaf(w, v, leads, rest)
+    leaf = DegreeLeaf(w, v, leads, rest)
     roots = degree_root(leaf)
-    against, favour = (Root(*(part[i] for part in roots)) for i in (0, 1))
+    against, favour = (DegreeRoot(*(part[i] for part in roots)) for i in (0, 1))
     preference = _preference(favour.log_degree, against.log_degree, negative + positive, lead, even)
     larger = jnp.maximum(favour.log_degree, against.log_degree)
     smaller = jnp.minimum(favour.log_degree, against.log_degree)

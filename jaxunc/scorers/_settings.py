@@ -11,7 +11,7 @@ from jax.tree_util import Partial
 from ._declaration import declared
 
 
-class _Chosen(NamedTuple):
+class ChosenScorer(NamedTuple):
     """A function with the settings that choose its program (words, switches, sizes): equal if they are equal."""
 
     func: Callable
@@ -57,7 +57,7 @@ def as_partial(scorer: Callable) -> Partial:
         for name, value in settings.items()
         if name not in choices
     }
-    return Partial(_Chosen(function, tuple(sorted(choices.items()))) if choices else function, *args, **numbers)
+    return Partial(ChosenScorer(function, tuple(sorted(choices.items()))) if choices else function, *args, **numbers)
 
 
 def _taken_apart(scorer: Any) -> tuple[Callable, tuple, dict[str, Any]]:
@@ -68,7 +68,7 @@ def _taken_apart(scorer: Any) -> tuple[Callable, tuple, dict[str, Any]]:
             scorer = inner  # as Partial keeps a partial that it was given
         if isinstance(scorer, functools.partial):
             args = (*scorer.args, *args)
-        elif not isinstance(scorer, _Chosen):
+        elif not isinstance(scorer, ChosenScorer):
             return scorer, args, settings
         settings = {**scorer.keywords, **settings}
         scorer = scorer.func

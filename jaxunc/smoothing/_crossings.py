@@ -109,10 +109,10 @@ def _sums(index, parts, xp: ModuleType):
     return [sums[:, i].reshape(*lead, _BINS) for i in range(len(parts))]
 
 
-def _looked_up(whole, own, own_slope, step, xp: ModuleType):
+def _looked_up(of_sizes, of_classes, classes_slope, step, xp: ModuleType):
     """r on the grid, from tables of S and of its slope: cubic interpolation of the inverse of log S."""
-    wanted, values, slopes = xp.log(whole)[..., None], xp.log(own), own_slope / own
-    n_steps = own.shape[0]
+    wanted, values, slopes = xp.log(of_sizes)[..., None], xp.log(of_classes), classes_slope / of_classes
+    n_steps = of_classes.shape[0]
     passed = (values[:, None] > wanted[None]).sum(axis=0)
     cell = xp.clip(passed - 1, 0, n_steps - 2)
     v0, v1, d0, d1 = (xp.take_along_axis(table, cell + i, axis=0) for table in (values, slopes) for i in (0, 1))
@@ -120,11 +120,11 @@ def _looked_up(whole, own, own_slope, step, xp: ModuleType):
     x = (v0 - wanted) / fall
     d0, d1 = (-fall / (step * d) for d in (d0, d1))
     inside = xp.clip(x, 0, 1)
-    rest = 1 - inside
-    offset = inside * inside * (3 - 2 * inside) + inside * rest * (rest * d0 - inside * d1)
+    outside = 1 - inside
+    offset = inside * inside * (3 - 2 * inside) + inside * outside * (outside * d0 - inside * d1)
     offset = offset + xp.where(x < 0, x * d0, 0) + xp.where(x > 1, (x - 1) * d1, 0)
-    grid = xp.arange(n_steps).reshape(-1, *[1] * (own.ndim - 1))
-    return xp.clip(step * ((cell - grid).astype(own.dtype) + offset), -60, 60)
+    grid = xp.arange(n_steps).reshape(-1, *[1] * (of_classes.ndim - 1))
+    return xp.clip(step * ((cell - grid).astype(of_classes.dtype) + offset), -60, 60)
 
 
 def _running_max(x, xp: ModuleType):

@@ -11,8 +11,7 @@ import numpy as np
 from jaxtyping import Array, Num
 
 from jaxunc._checks import check_class_axis, check_counts, check_one_of, is_concrete, warn_of_fractions
-from jaxunc._numerics import float_dtype
-from jaxunc.forest._distinct import distinct_rows
+from jaxunc._numerics import distinct_rows, float_dtype
 
 from ._likelihood import fit_likelihood
 from ._marginal import fit_marginal, overdispersed

@@ -7,11 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._checks import check_one_of, is_concrete, warn, warn_of_fractions
-from jaxunc._numerics import float_dtype
-from jaxunc.forest import Forest
-from jaxunc.forest._distinct import distinct_counts, padded_table
-from jaxunc.forest._forks import counts_of_forks
-from jaxunc.forest._given import check_is_forest
+from jaxunc._numerics import distinct_counts, float_dtype, padded_table
+from jaxunc.forest import Forest, check_is_forest, counts_of_forks
 
 from ._fit import Method, fit_dirichlet_prior
 from ._prior import BetaPrior, DirichletPrior, PriorStatus, PriorWarning, checked_concentration

@@ -98,7 +98,7 @@ def _found(counts, times, mean, start, active, falls, xp: ModuleType):
     def improve(best: _Best) -> _Best:
         here = present & (order == best.number + 1)
         one = here.any(axis=0)
-        t, low, high = (xp.where(here, part, 0).sum(axis=0) for part in (crossings.start, *crossings[3:]))
+        t, low, high = (xp.where(here, end, 0).sum(axis=0) for end in (crossings.start, *crossings[3:]))
         r = xp.where(here[..., None], crossings.r, 0).sum(axis=0)
         if is_large:
             r, t, _ = find_root(beforehand, mean, t, one, xp, r, (low, high))
@@ -124,11 +124,14 @@ def _found(counts, times, mean, start, active, falls, xp: ModuleType):
 def _tables(tally: Tally, mean, xp: ModuleType, t):
     """S(n, κ) ``[steps ...]`` and S(n_c, μ_c κ) ``[steps ... classes]`` on a grid of log κ, the latter with slopes."""
     seen, total = mean > 0, xp.exp(t)
-    whole, whole_slope = _score(tally.sizes, tally.size_times, total[..., None], xp)
+    of_sizes, sizes_slope = _score(tally.sizes, tally.size_times, total[..., None], xp)
     alpha = xp.where(seen, mean, 1.0) * total[..., None]
-    own, own_slope = _score(tally.counts, tally.times, alpha[..., None], xp)
-    own, own_slope = xp.where(seen, own, whole[..., None]), xp.where(seen, own_slope, whole_slope[..., None])
-    return whole, own, own_slope
+    of_classes, classes_slope = _score(tally.counts, tally.times, alpha[..., None], xp)
+    of_classes, classes_slope = (
+        xp.where(seen, of_classes, of_sizes[..., None]),
+        xp.where(seen, classes_slope, sizes_slope[..., None]),
+    )
+    return of_sizes, of_classes, classes_slope
 
 
 def _gain(counts, times, mean, alpha, xp: ModuleType):
@@ -144,12 +147,12 @@ def _gain(counts, times, mean, alpha, xp: ModuleType):
     total, size = alpha.sum(axis=-1), counts.sum(axis=-1)
     safe, safe_total = xp.where(seen, alpha, 1.0)[..., None, :], xp.where(total > 0, total, 1.0)[..., None]
 
-    def rest(n, a):
+    def remainder(n, a):
         return a * log1p_minus(n / a, xp) - 0.5 * xp.log1p(n / a) + log_gamma_gap(n + a, xp) - log_gamma_gap(a, xp)
 
     share = (counts + safe) / (size + safe_total)[..., None] / xp.where(seen, mean, 1.0)[..., None, :]
-    of_class = counts * xp.log(share) + rest(counts, safe)
-    gain = xp.where(seen[..., None, :], of_class, 0.0).sum(axis=-1) - rest(size, safe_total)
+    of_class = counts * xp.log(share) + remainder(counts, safe)
+    gain = xp.where(seen[..., None, :], of_class, 0.0).sum(axis=-1) - remainder(size, safe_total)
     return (times * gain).sum(axis=-1)
 
 
@@ -159,25 +162,25 @@ def _equations(tally: Tally, mean, xp: ModuleType) -> Equations:
     def equations(r, t):
         """With S(n, a) = Σ_leaves ψ(n+a) - ψ(a): F = log S(n, κ) - log S(n_c, α_c)."""
         alpha, total = xp.where(seen, mean * xp.exp(r + t[..., None]), 1.0), xp.exp(t)
-        own, own_slope = _score(tally.counts, tally.times, alpha[..., None], xp)
-        whole, whole_slope = _score(tally.sizes, tally.size_times, total[..., None], xp)
-        whole, whole_slope = whole[..., None], whole_slope[..., None]
-        own, own_slope = xp.where(seen, own, 1.0), xp.where(seen, own_slope, -1.0)
-        slope = -own_slope / own
-        value = xp.where(seen, xp.log(whole / own), 0.0)
-        return value, slope, xp.where(seen, slope + whole_slope / whole, 0.0)
+        of_classes, classes_slope = _score(tally.counts, tally.times, alpha[..., None], xp)
+        of_sizes, sizes_slope = _score(tally.sizes, tally.size_times, total[..., None], xp)
+        of_sizes, sizes_slope = of_sizes[..., None], sizes_slope[..., None]
+        of_classes, classes_slope = xp.where(seen, of_classes, 1.0), xp.where(seen, classes_slope, -1.0)
+        slope = -classes_slope / of_classes
+        value = xp.where(seen, xp.log(of_sizes / of_classes), 0.0)
+        return value, slope, xp.where(seen, slope + sizes_slope / of_sizes, 0.0)
 
     return equations
 
 
 def _score(n, times, a, xp: ModuleType):
     """Σ ψ(n+a) - ψ(a) along the last axis, and its derivative along log a."""
-    gap, own = digamma_gaps(a, xp)
+    gap, gap_slope = digamma_gaps(a, xp)
     if xp is jnp:
-        gap, own = lax.optimization_barrier((gap, own))  # not anew for every n
-    further_gap, further = digamma_gaps(n + a, xp)
+        gap, gap_slope = lax.optimization_barrier((gap, gap_slope))  # not anew for every n
+    further_gap, further_slope = digamma_gaps(n + a, xp)
     value = xp.log1p(n / a) + (gap - further_gap)
-    slope = a / (n + a) * further - own - n / (n + a)
+    slope = a / (n + a) * further_slope - gap_slope - n / (n + a)
     return (times * value).sum(axis=-1), (times * slope).sum(axis=-1)
 
 
@@ -199,17 +202,17 @@ def _solve_jvp(primals, tangents):
 
     def scores(counts):
         by_class, by_size = jnp.swapaxes(counts, -1, -2), jnp.sum(counts, axis=-1)
-        own, own_slope = _score(by_class, times[..., None, :], safe[..., None], jnp)
-        whole, whole_slope = _score(by_size, times, total[..., None], jnp)
-        return own - whole[..., None], (whole, own_slope, whole_slope)
+        of_classes, classes_slope = _score(by_class, times[..., None, :], safe[..., None], jnp)
+        of_sizes, sizes_slope = _score(by_size, times, total[..., None], jnp)
+        return of_classes - of_sizes[..., None], (of_sizes, classes_slope, sizes_slope)
 
-    _, d_score, (whole, own_slope, whole_slope) = jax.jvp(scores, (counts,), (d_counts,), has_aux=True)
-    whole = jnp.where(active, whole, 1.0)[..., None]
-    b, b_whole = jnp.where(seen, -own_slope / whole, 1.0), -whole_slope[..., None] / whole
+    _, d_score, (of_sizes, classes_slope, sizes_slope) = jax.jvp(scores, (counts,), (d_counts,), has_aux=True)
+    of_sizes = jnp.where(active, of_sizes, 1.0)[..., None]
+    b, b_sizes = jnp.where(seen, -classes_slope / of_sizes, 1.0), -sizes_slope[..., None] / of_sizes
     share = jnp.where(seen, alpha, 0.0) / total[..., None]
-    push = jnp.where(seen, d_score / whole, 0.0)
-    fall = jnp.sum(share * (b - b_whole) / b, axis=-1)
+    push = jnp.where(seen, d_score / of_sizes, 0.0)
+    fall = jnp.sum(share * (b - b_sizes) / b, axis=-1)
     d_total = jnp.where(active, jnp.sum(share * push / b, axis=-1) / jnp.where(active, fall, 1.0), 0.0)
-    d_log = jnp.where(seen, (push + b_whole * d_total[..., None]) / b, 0.0)
+    d_log = jnp.where(seen, (push + b_sizes * d_total[..., None]) / b, 0.0)
     no_tangent = jnp.zeros(converged.shape, jax.dtypes.float0)
     return (alpha, converged, finite), (alpha * d_log, no_tangent, no_tangent)

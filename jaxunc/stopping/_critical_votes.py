@@ -104,7 +104,7 @@ def _table(max_trees: int, confidence: float, own: float, other: float) -> Int32
 def _exact_table(max_trees: int, confidence: float) -> Int32[np.ndarray, "polled"]:
     """The leader loses with 2⁻ⁿ Σ_{k≤m} C(n, k), n = t + 1, m being the rival's votes: both sums go from n to n + 1."""
     allowed = 1 - Fraction(float(confidence))
-    found, m = np.full(max_trees + 1, -1, np.int32), -1
+    least, m = np.full(max_trees + 1, -1, np.int32), -1
     ways, total = 0, 0  # C(n, m), and the sum up to it
     for n in range(2, max_trees + 2):
         total, ways = 2 * total - ways, ways + ways * m // (n - m) if m >= 0 else 0
@@ -112,16 +112,16 @@ def _exact_table(max_trees: int, confidence: float) -> Int32[np.ndarray, "polled
         if (total + more) * allowed.denominator < allowed.numerator << n:
             total, ways, m = total + more, more, m + 1
         if m >= 0:
-            found[n - 1] = n - 1 - m
-    return found
+            least[n - 1] = n - 1 - m
+    return least
 
 
 def _least_votes(max_trees: int, lost: Callable[[int, int], float], allowed: float) -> Int32[np.ndarray, "polled"]:
     """By t the least votes with ``lost(t, votes of the rival) < allowed``; the rival's grow by one at most."""
-    found, rival = np.full(max_trees + 1, -1, np.int32), -1
+    least, rival = np.full(max_trees + 1, -1, np.int32), -1
     for t in range(1, max_trees + 1):
         while 2 * (rival + 1) < t and lost(t, rival + 1) < allowed:
             rival += 1
         if rival >= 0:
-            found[t] = t - rival
-    return found
+            least[t] = t - rival
+    return least

@@ -13,7 +13,7 @@ from jaxunc._checks import check_class_axis, check_counts
 
 from ._critical_votes import check_confidence, check_max_trees
 from ._prior import fit_vote_prior
-from ._rules import Rule, Thresholds, make_rule
+from ._stopping_rules import StoppingRule, Thresholds, make_rule
 
 DRAWS = 2000
 """Votes that are simulated for each probability vector of three classes or more."""
@@ -26,7 +26,7 @@ class ExpectedTrees(NamedTuple):
     """What a vote takes."""
 
     n_polled: Float[np.ndarray, "..."]
-    """The mean number of trees heard; a vote that is not settled hears ``max_trees``."""
+    """The mean number of trees polled; a vote that is not settled polls ``max_trees``."""
     settled: Float[np.ndarray, "..."]
     """The probability that it is settled by then."""
 
@@ -38,7 +38,7 @@ class TreePlan(NamedTuple):
     settled: Float[np.ndarray, "sizes"]
     """The share of instances that a forest of that size settles."""
     n_polled: Float[np.ndarray, "sizes"]
-    """The mean number of trees heard."""
+    """The mean number of trees polled."""
     needed: int | None
     """The smallest forest that settles the share asked for; None if the largest does not."""
 
@@ -55,13 +55,13 @@ class TreePlan(NamedTuple):
 def expected_trees(
     p: Float[Array | np.ndarray, "... classes"], confidence: float, *, max_trees: int = 1000, prior=1.0, key=None
 ) -> ExpectedTrees:
-    r"""The mean number of trees that a vote hears, if each tree votes for class i with probability p_i.
+    r"""The mean number of trees that a vote polls, if each tree votes for class i with probability p_i.
 
     Two classes: exact, by the distribution of the lead among votes that are not settled, tree by tree. More: the mean
-    over 2000 simulated votes (``key``, by default ``jax.random.key(0)``), stopped by the bound (Eq. 8).
+    over 2000 simulated votes (``key``, by default ``jax.random.key(0)``), settled by the bound (Eq. 8).
 
     Trees that vote are what is counted. If a tree abstains with probability q, whatever else, the mean number of trees
-    heard is 1/(1 - q) times as large, and so must ``max_trees`` be.
+    polled is 1/(1 - q) times as large, and so must ``max_trees`` be.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def expected_trees(
     confidence, prior
         As for `stop_after`.
     max_trees
-        Trees that are heard at most. (Even at p = 1/2 every vote is settled in the end, half of them wrongly: the
+        Trees that are polled at most. (Even at p = 1/2 every vote is settled in the end, half of them wrongly: the
         leads of a random walk exceed any multiple of √t some time. Where is a matter of patience.)
 
     Returns
@@ -164,7 +164,7 @@ def plan_trees(
     return TreePlan(sizes, 1 - left[sizes], polled[sizes - 1], int(enough[0]) if len(enough) else None)
 
 
-def _table(n_classes: int, max_trees: int, confidence: float, prior) -> Rule:
+def _table(n_classes: int, max_trees: int, confidence: float, prior) -> StoppingRule:
     check_max_trees(max_trees)
     check_confidence(confidence)
     rule = make_rule(n_classes, max_trees, confidence, "bound", "infinite", prior)
@@ -173,7 +173,9 @@ def _table(n_classes: int, max_trees: int, confidence: float, prior) -> Rule:
     return rule
 
 
-def _left_open(p: np.ndarray, rule: Rule, max_trees: int, key, draws: int = DRAWS) -> Float[np.ndarray, "polled n"]:
+def _left_open(
+    p: np.ndarray, rule: StoppingRule, max_trees: int, key, draws: int = DRAWS
+) -> Float[np.ndarray, "polled n"]:
     """The share of votes that are not settled after 0, 1, … trees."""
     if isinstance(rule, Thresholds):
         least = np.asarray(rule.least, np.int64)
@@ -205,7 +207,7 @@ def _open_walks(p: Float[Array, "n"], low: Int[Array, "polled"], high: Int[Array
 
 
 @partial(jax.jit, static_argnames=("max_trees", "draws"))
-def _open_votes(rule: Rule, log_p: Float[Array, "n classes"], key, max_trees: int, draws: int):
+def _open_votes(rule: StoppingRule, log_p: Float[Array, "n classes"], key, max_trees: int, draws: int):
     """The share of simulated votes that are open after each tree."""
     n = log_p.shape[0]
     votes = jnp.zeros((rule.n_rows, n * draws), jnp.int32)

@@ -10,7 +10,7 @@ from ._overtaken import allowed_loss, loss
 from ._prior import checked_prior
 
 Judge = Callable[[Votes, int], Bool[np.ndarray, "n"]]
-"""Of votes ``[n classes]`` among so many trees that were heard, those that abstained among them."""
+"""Of votes ``[n classes]`` among so many trees that were polled, those that abstained among them."""
 
 
 def make_judge(

@@ -42,16 +42,16 @@ def _by_pairs(votes: Votes, alpha):
     """Eq. 8: the product over rivals of the probability that the leader's share is larger."""
     n, n_classes = votes.shape
     leader, probability, width = votes.argmax(axis=1), np.ones(n), int(votes.max(initial=0)) + 1
-    for own in range(n_classes):
-        rows = np.flatnonzero(leader == own)
-        mine = votes[rows, own].astype(np.int64) * width
+    for leading in range(n_classes):
+        rows = np.flatnonzero(leader == leading)
+        mine = votes[rows, leading].astype(np.int64) * width
         for rival in range(n_classes):
-            if rival == own or not len(rows):
+            if rival == leading or not len(rows):
                 continue
             pair = mine + votes[rows, rival]
             seen = _distinct(pair, width * width)
             table = np.zeros(seen[-1] + 1)
-            table[seen] = betainc(seen % width + alpha[rival], seen // width + alpha[own], 0.5)
+            table[seen] = betainc(seen % width + alpha[rival], seen // width + alpha[leading], 0.5)
             probability[rows] *= table[pair]
     return probability
 

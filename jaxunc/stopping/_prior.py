@@ -34,7 +34,7 @@ def fit_vote_prior(
         ``[instances classes]``; instances without a vote say nothing, nor do trees that abstain.
     symmetric
         Whether all classes share one α: then nothing is assumed about which class is common, and votes of three
-        classes and more are stopped by the fast tables.
+        classes and more are settled by the fast tables.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""A vote heard tree by tree, and where it may be stopped."""
+"""A vote polled tree by tree, and where it is settled."""
 
 from typing import NamedTuple
 
@@ -12,21 +12,21 @@ from jaxunc._checks import is_concrete
 
 from ._judge import Judge, make_judge
 from ._leader import Criterion, Population
-from ._rules import Rule, make_rule
+from ._stopping_rules import StoppingRule, make_rule
 
 
 class StoppingResult(NamedTuple):
-    """Where votes were stopped."""
+    """Where votes were settled, or all trees polled."""
 
     n_polled: Int32[Array | np.ndarray, "instances"]
-    """Trees heard, those that abstained among them: up to the first at which the vote was settled, all if it never
+    """Trees polled, those that abstained among them: up to the first at which the vote was settled, all if it never
     was."""
     predicted: Int32[Array | np.ndarray, "instances"]
     """The class with most votes then, the first of several; the first class of all where every tree abstained."""
     settled: Bool[Array | np.ndarray, "instances"]
     """Whether the vote was settled."""
     votes: Int32[Array | np.ndarray, "instances classes"]
-    """The votes heard."""
+    """The votes of the trees polled."""
 
 
 def stop_after(
@@ -38,15 +38,15 @@ def stop_after(
     population: Population = "infinite",
     prior=1.0,
 ) -> StoppingResult:
-    r"""Hear votes one tree at a time, and stop each instance at the first where the winner is settled.
+    r"""Poll one tree at a time, and stop each instance at the first where the winner is settled.
 
-    VoteResult: the probability that the class in the lead wins exceeds ``confidence`` = π.
+    Settled: the probability that the class in the lead wins exceeds ``confidence`` = π.
 
     Parameters
     ----------
     votes
         The class that each tree votes for, 0 to n_classes - 1 ``[instances trees]``, in the order in which trees are
-        heard; -1 where a tree abstains.
+        polled; -1 where a tree abstains.
     n_classes
         Number of classes, 2 at least.
     confidence
@@ -78,8 +78,8 @@ def stop_after(
 
     Notes
     -----
-    A tree that abstains is heard and counted in ``n_polled``, and is no vote. Of an ensemble without end the winner is
-    the class with most votes, so its probability given the votes heard is that of Eq. 7 and 8 whoever else abstained.
+    A tree that abstains is polled and counted in ``n_polled``, and is no vote. Of an ensemble without end the winner is
+    the class with most votes, so its probability given the votes polled is that of Eq. 7 and 8 whoever else abstained.
     Of the trees of a finite population that remain, as many are expected to abstain as did so far.
 
     Traceable in the votes, but where the criterion is ``"exact"``, or the prior differs between classes or the
@@ -93,8 +93,8 @@ def stop_after(
 
     Examples
     --------
-    >>> stopped = stop_after(np.array([[1, 1, 1, 1, 1, 1, 0, 0]]), 2, confidence=0.99)
-    >>> int(stopped.n_polled[0]), int(stopped.predicted[0]), bool(stopped.settled[0])
+    >>> result = stop_after(np.array([[1, 1, 1, 1, 1, 1, 0, 0]]), 2, confidence=0.99)
+    >>> int(result.n_polled[0]), int(result.predicted[0]), bool(result.settled[0])
     (6, 1, True)
     """
     _check_votes(votes, n_classes)
@@ -105,8 +105,8 @@ def stop_after(
     if rule is None:
         if not is_concrete(votes):
             raise ValueError("votes are traced, but this criterion judges them on the host; call it outside of jit.")
-        return hear_judged(make_judge(*settings), _coded(np, votes, n_classes), none, 0)
-    return hear(rule, _coded(jnp, votes, n_classes), jnp.asarray(none), jnp.int32(0))
+        return poll_judged(make_judge(*settings), _coded(np, votes, n_classes), none, 0)
+    return poll(rule, _coded(jnp, votes, n_classes), jnp.asarray(none), jnp.int32(0))
 
 
 def _coded(xp, votes, n_classes: int):
@@ -116,10 +116,13 @@ def _coded(xp, votes, n_classes: int):
 
 
 @jax.jit
-def hear(
-    rule: Rule, votes: Int[Array, "instances trees"], before: Int32[Array, "instances classes"], t: Int32[Array, ""]
+def poll(
+    rule: StoppingRule,
+    votes: Int[Array, "instances trees"],
+    before: Int32[Array, "instances classes"],
+    t: Int32[Array, ""],
 ) -> StoppingResult:
-    """Hear the votes of further trees; the instances have heard ``t``, the votes ``before``, and are not settled."""
+    """Poll further trees; the instances have polled ``t``, the votes ``before``, and are not settled."""
 
     def one(carry, tree):
         counts, polled, settled = carry
@@ -136,20 +139,20 @@ def hear(
     return StoppingResult(polled, jnp.argmax(by_class, axis=1).astype(jnp.int32), settled, by_class)
 
 
-def hear_judged(
+def poll_judged(
     judge: Judge, votes: np.ndarray, before: Int32[np.ndarray, "instances classes"], t: int
 ) -> StoppingResult:
     """The same by a judge, on the host."""
     n, n_classes = before.shape
     counts, polled, settled = before.copy(), np.full(n, t, np.int32), np.zeros(n, bool)
-    for heard, vote in enumerate(votes.T, start=t + 1):
+    for n_polled, vote in enumerate(votes.T, start=t + 1):
         open_ = np.flatnonzero(~settled)
         if not len(open_):
             break
         cast = open_[vote[open_] < n_classes]
         counts[cast, vote[cast]] += 1
-        polled[open_] = heard
-        settled[open_] = judge(counts[open_], heard)
+        polled[open_] = n_polled
+        settled[open_] = judge(counts[open_], n_polled)
     return StoppingResult(polled, counts.argmax(axis=1).astype(np.int32), settled, counts)
 
 

@@ -7,25 +7,31 @@ import numpy as np
 from jaxtyping import Bool, Float, Int32
 
 from jaxunc._checks import check_one_of, is_concrete, refuse_after_fork
+from jaxunc._numerics import ceil_div, cores, padded_rows
 from jaxunc.combiners import Combiner
-from jaxunc.forest import Forest
-from jaxunc.forest._given import check_is_forest
-from jaxunc.routing import BoundForest, bind
-from jaxunc.routing._drive import cores, spread
-from jaxunc.routing._plan import Plan, make_plan
-from jaxunc.routing._walk import Walk, block_size, default_walk, unrolled_depth
-from jaxunc.tables import Columns
-from jaxunc.tables._instances import as_instances
+from jaxunc.forest import Forest, check_is_forest
+from jaxunc.routing import (
+    BoundForest,
+    Plan,
+    Walk,
+    bind,
+    block_size,
+    default_walk,
+    make_plan,
+    spread,
+    unrolled_depth,
+)
+from jaxunc.tables import Columns, as_instances
 
-from ._by_rounds import hear_by_rounds
+from ._compiled_rounds import poll_part
 from ._critical_votes import check_max_trees
+from ._host_rounds import poll_by_rounds
 from ._judge import make_judge
 from ._leader import Criterion, Population, leader_probability
 from ._leaf_votes import leaf_votes
 from ._prior import checked_prior
-from ._rounds import hear_part
-from ._rules import Rule, make_rule
 from ._stop_after import StoppingResult
+from ._stopping_rules import StoppingRule, make_rule
 
 SIZES = (1024, 4096, 16384, 65536)
 """Instances of a compiled call."""
@@ -36,29 +42,29 @@ MOST_VALUES = 2**21
 SMALL_BLOCKS = (256, 64)
 """Instances that are walked at a time where few are left."""
 FEW = 512
-"""Instances that one thread hears alone."""
+"""Instances that one thread polls alone."""
 
 
 class VoteResult(NamedTuple):
-    """The vote for each instance, as far as it was heard."""
+    """The vote for each instance, as far as trees were polled."""
 
     predicted: Int32[np.ndarray, "instances"]
     """The class with most votes (its place in ``forest.class_labels``), the first of several; the first class of all
     where every tree abstained."""
     n_polled: Int32[np.ndarray, "instances"]
-    """Trees heard, those that abstained among them."""
+    """Trees polled, those that abstained among them."""
     settled: Bool[np.ndarray, "instances"]
-    """Whether the vote was settled; else ``max_trees`` were heard."""
+    """Whether the vote was settled; else ``max_trees`` were polled."""
     probability: Float[np.ndarray, "instances"]
-    """Of the class to win, by the criterion, given the votes heard, whether settled or not; in [0, 1].
+    """Of the class to win, by the criterion, given the votes polled, whether settled or not; in [0, 1].
 
     Of an infinite population "bound" is a lower bound, exact for two classes. Of a finite one, and by "certain", it is
     the probability that the class is that of all trees: exact for two classes, else 1 less a sum over rivals, or 0
-    where that is more than 1. So it is 1 where nothing can change any more, and where all trees were heard."""
+    where that is more than 1. So it is 1 where nothing can change any more, and where all trees were polled."""
     votes: Int32[np.ndarray, "instances classes"]
-    """The votes heard."""
+    """The votes of the trees polled."""
     n_trees: int
-    """Trees that might have been heard."""
+    """Trees that might have been polled."""
 
     outputs = ("class", "trees_polled")
     """What `columns` knows."""
@@ -69,7 +75,7 @@ class VoteResult(NamedTuple):
 
     @property
     def saved(self) -> float:
-        """The share of the trees that were not heard; NaN without instances."""
+        """The share of the trees that were not polled; NaN without instances."""
         return 1 - float(np.mean(self.n_polled)) / self.n_trees if len(self.n_polled) else float("nan")
 
 
@@ -99,14 +105,14 @@ def predict_until_settled(
         Instances, as for `bind`.
     confidence, criterion, population, prior
         As for `stop_after`. The finite population, and ``"certain"``, are about the vote of all trees of the forest,
-        also if fewer are heard.
+        also if fewer are polled.
     max_trees
-        Trees that are heard at most; by default all.
+        Trees that are polled at most; by default all.
 
     Returns
     -------
     VoteResult
-        Class, trees heard, whether settled, probability, votes; ``.saved`` is the work saved.
+        Class, trees polled, whether settled, probability, votes; ``.saved`` is the work saved.
 
     Raises
     ------
@@ -122,9 +128,9 @@ def predict_until_settled(
     classes share a tree's vote. With more both differ where that share is decisive, and have the same winner in an
     ensemble without end: over the trees each tied class has the same number of votes, whatever the order of rows.
 
-    A tree that abstains is heard, and says nothing of who wins; see `stop_after`.
+    A tree that abstains is polled, and says nothing of who wins; see `stop_after`.
 
-    On CPU the votes are heard, the rule asked and settled instances dropped in one compiled program; on accelerators,
+    On CPU the votes are polled, the rule asked and settled instances dropped in one compiled program; on accelerators,
     and for the criteria that `stop_after` judges on the host, in rounds. Not traceable. `bind_vote` prepares a forest
     once for many calls.
 
@@ -139,8 +145,8 @@ def predict_until_settled(
     >>> import jaxunc as ju
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> forest = ju.from_sklearn(RandomForestClassifier(200, random_state=0).fit(X[::2], y[::2]))
-    >>> heard = predict_until_settled(forest, X[1::2], confidence=0.99)
-    >>> bool(heard.settled.mean() > 0.95), bool(heard.saved > 0.8)
+    >>> result = predict_until_settled(forest, X[1::2], confidence=0.99)
+    >>> bool(result.settled.mean() > 0.95), bool(result.saved > 0.8)
     (True, True)
     """
     settings = {"confidence": confidence, "max_trees": max_trees, "criterion": criterion}
@@ -200,7 +206,7 @@ class BoundVote:
         refuse_after_fork()
         values, missing = as_instances(X, self.forest.trees.columns)
         n_trees = self.forest.n_trees
-        polled, predicted, settled, votes = map(np.asarray, self._hear(np.asarray(values), missing))
+        polled, predicted, settled, votes = map(np.asarray, self._poll(np.asarray(values), missing))
         probability = np.ones(len(polled), np.float32)
         rows = ~settled if self._asked[0] == "certain" else slice(None)
         probability[rows] = leader_probability(votes[rows], polled[rows], n_trees, *self._asked)
@@ -228,28 +234,28 @@ class BoundVote:
         """The same forest bound to a rule."""
         return bind(self.forest, combiner, threads=self.threads, walk=self.walk)
 
-    def _hear(self, x: np.ndarray, missing: bool) -> StoppingResult:
+    def _poll(self, x: np.ndarray, missing: bool) -> StoppingResult:
         plan = self._plan(missing)
-        if self.walk == "levels" or not isinstance(self.rule, Rule):
+        if self.walk == "levels" or not isinstance(self.rule, StoppingRule):
             depth = unrolled_depth(self.walk, self.forest.trees)
             how = {"missing": missing, "walk": self.walk, "depth": depth}
-            return hear_by_rounds(plan, self._classes, self.forest.n_classes, self.rule, x, self.max_trees, **how)
+            return poll_by_rounds(plan, self._classes, self.forest.n_classes, self.rule, x, self.max_trees, **how)
         columns = x.shape[1] * (1 + missing)
         blocks = block_size("blocks", self.max_trees, columns)
         parts = _parts(len(x), columns, self.threads)
 
-        def hear(part: slice) -> tuple:
-            rows = x[part]
+        def poll(rows_of_part: slice) -> tuple:
+            rows = x[rows_of_part]
             size = next(size for size in SIZES if size >= len(rows))
-            padded = np.pad(rows, ((0, size - len(rows)), (0, 0)))
+            padded = padded_rows(rows, size)
             how = {"missing": missing, "blocks": tuple(b for b in (blocks, *SMALL_BLOCKS) if b <= min(size, blocks))}
             limits = np.int32(len(rows)), np.int32(self.max_trees)
-            found = hear_part(plan, self._classes, self.rule, padded, *limits, **how)
-            polled, settled, votes = (np.asarray(array)[..., : len(rows)] for array in found)
+            results = poll_part(plan, self._classes, self.rule, padded, *limits, **how)
+            polled, settled, votes = (np.asarray(array)[..., : len(rows)] for array in results)
             return polled, settled, votes
 
-        found = list(spread(self.threads if len(parts) > 1 else 1)(hear, parts))
-        polled, settled, votes = (np.concatenate(arrays, axis=-1) for arrays in zip(*found, strict=True))
+        results = list(spread(self.threads if len(parts) > 1 else 1)(poll, parts))
+        polled, settled, votes = (np.concatenate(arrays, axis=-1) for arrays in zip(*results, strict=True))
         votes = np.stack([polled - votes[0], votes[0]], axis=1) if len(votes) == 1 else votes.T
         return StoppingResult(polled, votes.argmax(axis=1).astype(np.int32), settled, votes)
 
@@ -266,8 +272,8 @@ def _parts(n: int, columns: int, threads: int) -> list[slice]:
     """Equal parts, several for each thread if they would be too large."""
     largest = max((size for size in SIZES if size * columns <= MOST_VALUES), default=SIZES[0])
     number = 1 if n <= FEW else threads
-    number *= max(1, -(-n // (number * largest)))
-    size = max(1, -(-n // number))
+    number *= max(1, ceil_div(n, number * largest))
+    size = max(1, ceil_div(n, number))
     return [slice(start, min(start + size, n)) for start in range(0, max(n, 1), size)]
 
 

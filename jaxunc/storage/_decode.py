@@ -12,7 +12,7 @@ from jax.tree_util import Partial
 from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest, Trees, check_forest, check_trees
 from jaxunc.routing import bind
-from jaxunc.scorers._settings import as_partial
+from jaxunc.scorers import as_partial
 from jaxunc.stopping import bind_vote
 
 from ._estimators import restored

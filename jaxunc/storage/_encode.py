@@ -14,7 +14,7 @@ from jaxunc._checks import is_concrete
 from jaxunc.combiners import Combiner
 from jaxunc.forest import Counting, Forest, Forks, Trees
 from jaxunc.routing import BoundForest
-from jaxunc.scorers._settings import _Chosen
+from jaxunc.scorers import ChosenScorer
 from jaxunc.stopping import BoundVote
 from jaxunc.tables import Columns, Levels
 
@@ -86,7 +86,7 @@ class Encoder:
 
     def _scorer(self, value: Partial, place: str) -> Any:
         function, choices = value.func, {}
-        if isinstance(function, _Chosen):
+        if isinstance(function, ChosenScorer):
             function, choices = function.func, function.keywords
         settings = {**choices, **value.keywords}
         return {

@@ -12,7 +12,7 @@ from jaxunc import estimators
 from jaxunc._renamed import RENAMED_PARAMETERS, RENAMED_VALUES
 from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest
-from jaxunc.growing._presorted import Presorted, sort, unsorted
+from jaxunc.greedy import Presorted, sorted_sample, values_of
 from jaxunc.routing import bind
 from jaxunc.tables import Columns
 from jaxunc.transduction import BoundSample
@@ -48,7 +48,7 @@ def state_of(value: Any) -> dict[str, dict[str, Any]]:
     if isinstance(value.bound_, BoundSample):
         sample = value.bound_.sample
         labels = list(sample.class_labels)
-        parts = {"columns": sample.columns, "labels": labels, "label": sample.label, "values": unsorted(sample)}
+        parts = {"columns": sample.columns, "labels": labels, "label": sample.label, "values": values_of(sample)}
         fitted["sample"] = parts
     return {"params": params, "fitted": fitted}
 
@@ -137,7 +137,7 @@ def _sample_of(name: str, parts: Any, classes: np.ndarray) -> Presorted:
         raise _broken(name, "sample")
     if np.any((codes < 0) | (codes > 2**24) | (codes != np.rint(codes))) or 0 in values.shape:
         raise _broken(name, "sample")
-    return sort(columns, labels, label, values)
+    return sorted_sample(columns, labels, label, values)
 
 
 def _broken(name: str, attribute: str) -> ValueError:

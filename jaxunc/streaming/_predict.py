@@ -24,11 +24,11 @@ PART_CHUNKS = 8
 """Chunks in a part."""
 
 
-class Progress(NamedTuple):
+class RunProgress(NamedTuple):
     """How far a run is."""
 
-    rows: int
-    """Scored so far, those of an earlier run that was cut short among them."""
+    done: int
+    """Rows scored so far, those of an earlier run that was cut short among them."""
     total: int | None
     """Of all files; None if that is not known before they are read."""
     seconds: float
@@ -59,7 +59,7 @@ def predict_files(
     confidence: float = 0.99,
     file_format: str = "parquet",
     known: Sequence[Any] = (),
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[RunProgress], None] | None = None,
     chunk_rows: int = CHUNK_ROWS,
 ) -> dict[str, Any]:
     """Score files with a saved model into a folder of files: reading, encoding, scoring and writing side by side.
@@ -138,7 +138,7 @@ def _score(
     run: Run,
     write: PartWriter,
     chunk_rows: int,
-    progress: Callable[[Progress], None] | None,
+    progress: Callable[[RunProgress], None] | None,
 ) -> None:
     total, rows, started = _rows_of(files), run.rows, time.perf_counter()
     before = rows
@@ -152,7 +152,7 @@ def _score(
             rows += len(piece.rows.values)
             if progress is not None:
                 seconds = time.perf_counter() - started
-                progress(Progress(rows, total, seconds, (rows - before) / max(seconds, 1e-9)))
+                progress(RunProgress(rows, total, seconds, (rows - before) / max(seconds, 1e-9)))
         if not rows and not run.n_parts:  # no rows anywhere: a part that shows the columns and their types
             writer("part-00000-00000", 0, partial(_no_answers, scoring, no_rows(files[0], wanted).kept))
             writer("part-00000-00000", 0, None)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from jaxunc.files import Chunk, Wanted, chunks_of
+from jaxunc.files import DataChunk, Wanted, chunks_of
 from jaxunc.tables import Columns, Encoded, encode_arrow
 
 from ._scoring import Named, Scoring, check_lists
@@ -118,13 +118,13 @@ def _check_features(features: list[str], columns: Columns) -> None:
         )
 
 
-def _scored(scoring: Scoring, wanted: Wanted, chunks: Iterator[Chunk]) -> Iterator[pa.Table]:
+def _scored(scoring: Scoring, wanted: Wanted, chunks: Iterator[DataChunk]) -> Iterator[pa.Table]:
     encoded = ((chunk.kept, encoded_rows(scoring, wanted, chunk)) for chunk in chunks)  # what was read is let go
     for kept, rows in ahead(encoded):
         yield answered(kept, scoring.columns(scoring.ask(rows)))
 
 
-def encoded_rows(scoring: Scoring, wanted: Wanted, chunk: Chunk) -> Encoded:
+def encoded_rows(scoring: Scoring, wanted: Wanted, chunk: DataChunk) -> Encoded:
     """A chunk's rows as the model's trees test them."""
     rows = encode_arrow(chunk.features, wanted.columns, chunk.where, are_cells=chunk.are_cells)
     if rows.missing and not scoring.takes_missing:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from jaxunc._checks import warn
+from jaxunc._numerics import ceil_div
 
 from ._columns import Columns
 from ._instances import Encoded
@@ -43,7 +44,7 @@ def warn_of_merged_values(X: Any, columns: Columns, name: str = "X") -> None:
     table, found = as_table(X, name), []
     if not is_frame(table) and (table.dtype.itemsize <= 2 or table.dtype == np.float32):
         return
-    step = -(-table.shape[0] // MOST_LOOKED_AT) or 1
+    step = ceil_div(table.shape[0], MOST_LOOKED_AT) or 1
     for j in np.flatnonzero(~columns.is_nominal).tolist():
         values = _as_float64(column_of(table, j)[::step])
         narrow = values.astype(np.float32)

@@ -1,19 +1,20 @@
 """How certain a class is, by the trees that are induced once the instance has been given each label."""
 
+from collections.abc import Callable
+
 import numpy as np
 from jaxtyping import Float, Int32, Num
 
 from jaxunc._checks import check_class_axis, check_counts
+from jaxunc._progress import check_progress
 from jaxunc.combiners import Combiner
-from jaxunc.growing._entropy_table import entropy_table
-from jaxunc.growing._greedy_trees import checked_limits
-from jaxunc.growing._presorted import Presorted, as_queries, presort
-from jaxunc.routing._drive import over_rows
+from jaxunc.greedy import Presorted, as_queries, checked_limits, entropy_table, presort
+from jaxunc.routing import over_rows
 
-from ._forms import check_form, descend
+from ._algorithms import check_algorithm, descend
 from ._grouped import KeptNodes
-from ._pairs import Pairs, Progress, check_progress
-from ._settings import Settings
+from ._pairs import Pairs, PairsProgress
+from ._settings import InductionSettings
 
 
 def transductive_certainty(
@@ -25,8 +26,8 @@ def transductive_certainty(
     candidates: str = "boundary",
     min_samples_leaf: int = 2,
     combiner: Combiner | None = None,
-    form: str = "auto",
-    progress: Progress | None = None,
+    algorithm: str = "auto",
+    progress: Callable[[PairsProgress], None] | None = None,
 ) -> Float[np.ndarray, "instances classes"]:
     r"""Class probabilities by transduction: each instance is inserted with each label, and a tree learned each time.
 
@@ -37,7 +38,7 @@ def transductive_certainty(
     Parameters
     ----------
     X_train, y_train
-        The training set, as for `jaxunc.growing.grow_greedy_trees`: labels of two classes or more, of which the sorted
+        The training set, as for `jaxunc.greedy.grow_greedy_trees`: labels of two classes or more, of which the sorted
         ones are the columns of the answer.
     X
         Instances ``[instances features]``; none is an answer without rows.
@@ -53,13 +54,14 @@ def transductive_certainty(
     combiner
         How the k leaves become probabilities, in place of (1), which is the mean of Laplace's estimates: any rule with
         a probability, for instance ``Mean(scorer)``, or `SmoothedMean` with a prior fitted to the tree's leaves.
-    form
+    algorithm
         How it is computed; the counts are the same. ``"grouped"``: on the host, sample by sample. ``"nodes"``: many
         padded samples in one program, for accelerators. ``"dense"``: all pairs in step, for nominal features alone.
         ``"auto"``: dense where it applies and is small enough, nodes where JAX's backend is an accelerator and the
         problem is large, else grouped.
     progress
-        Called with the number of pairs (x, c) that are finished and of all, now and then.
+        Called now and then with the number of pairs (x, c) that are finished, that of all, and the seconds:
+        `PairsProgress`.
 
     Returns
     -------
@@ -70,8 +72,8 @@ def transductive_certainty(
     Raises
     ------
     TypeError, ValueError
-        As `jaxunc.growing.grow_greedy_trees`; if X has other columns, for more than 2²⁶ instances, if the form is dense
-        and a feature is numeric, or if ``combiner`` is no rule or ``progress`` no function.
+        As `jaxunc.greedy.grow_greedy_trees`; if X has other columns, for more than 2²⁶ instances, if the algorithm is
+        dense and a feature is numeric, or if ``combiner`` is no rule or ``progress`` no function.
 
     Warns
     -----
@@ -90,7 +92,7 @@ def transductive_certainty(
 
     References
     ----------
-    Costa, Verwer and Blockeel 2013, equation 1; with the tests of `jaxunc.growing.grow_greedy_trees`.
+    Costa, Verwer and Blockeel 2013, equation 1; with the tests of `jaxunc.greedy.grow_greedy_trees`.
 
     Examples
     --------
@@ -105,7 +107,7 @@ def transductive_certainty(
         "nominal": nominal,
         "candidates": candidates,
         "min_samples_leaf": min_samples_leaf,
-        "form": form,
+        "algorithm": algorithm,
         "progress": progress,
     }
     return label_average(transductive_leaf_counts(X_train, y_train, X, **settings), combiner)
@@ -119,8 +121,8 @@ def leave_one_out_certainty(
     candidates: str = "boundary",
     min_samples_leaf: int = 2,
     combiner: Combiner | None = None,
-    form: str = "auto",
-    progress: Progress | None = None,
+    algorithm: str = "auto",
+    progress: Callable[[PairsProgress], None] | None = None,
 ) -> Float[np.ndarray, "instances classes"]:
     """What `transductive_certainty` says of each instance if all others are the training set.
 
@@ -129,7 +131,7 @@ def leave_one_out_certainty(
     X, y
         Instances and their labels. A class of a single instance is inserted with all others, though nothing in the
         training set then has it.
-    nominal, candidates, min_samples_leaf, combiner, form, progress
+    nominal, candidates, min_samples_leaf, combiner, algorithm, progress
         As for `transductive_certainty`.
 
     Returns
@@ -167,7 +169,7 @@ def leave_one_out_certainty(
         "nominal": nominal,
         "candidates": candidates,
         "min_samples_leaf": min_samples_leaf,
-        "form": form,
+        "algorithm": algorithm,
         "progress": progress,
     }
     return label_average(leave_one_out_leaf_counts(X, y, **settings), combiner)
@@ -182,8 +184,8 @@ def transductive_leaf_counts(
     candidates: str = "boundary",
     min_samples_leaf: int = 2,
     inductive: bool = False,
-    form: str = "auto",
-    progress: Progress | None = None,
+    algorithm: str = "auto",
+    progress: Callable[[PairsProgress], None] | None = None,
 ) -> Int32[np.ndarray, "instances labels classes"]:
     """The class counts of the leaves behind `transductive_certainty`, by the label that x was given; x is counted.
 
@@ -196,10 +198,10 @@ def transductive_leaf_counts(
     >>> ju.transduction.transductive_leaf_counts([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1], [[0.5]]).tolist()
     [[[3, 0], [2, 1]]]
     """
-    _check_settings(candidates, min_samples_leaf, form, progress)
+    _check_settings(candidates, min_samples_leaf, algorithm, progress)
     sample = presort(X_train, y_train, nominal, name="X_train")
     pairs = Pairs(sample, as_queries(X, sample), settings_of(sample, candidates, min_samples_leaf), inductive, progress)
-    return counts_of(pairs, form)
+    return counts_of(pairs, algorithm)
 
 
 def leave_one_out_leaf_counts(
@@ -210,8 +212,8 @@ def leave_one_out_leaf_counts(
     candidates: str = "boundary",
     min_samples_leaf: int = 2,
     inductive: bool = False,
-    form: str = "auto",
-    progress: Progress | None = None,
+    algorithm: str = "auto",
+    progress: Callable[[PairsProgress], None] | None = None,
 ) -> Int32[np.ndarray, "instances labels classes"]:
     """The class counts of the leaves behind `leave_one_out_certainty`, by the label that the instance was given.
 
@@ -224,9 +226,11 @@ def leave_one_out_leaf_counts(
     >>> ju.transduction.leave_one_out_leaf_counts([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])[0].tolist()
     [[2, 0], [1, 1]]
     """
-    _check_settings(candidates, min_samples_leaf, form, progress)
+    _check_settings(candidates, min_samples_leaf, algorithm, progress)
     sample = presort(X, y, nominal)
-    return counts_of(Pairs(sample, None, settings_of(sample, candidates, min_samples_leaf), inductive, progress), form)
+    return counts_of(
+        Pairs(sample, None, settings_of(sample, candidates, min_samples_leaf), inductive, progress), algorithm
+    )
 
 
 def label_average(
@@ -265,20 +269,24 @@ def label_average(
     return (smoothed / smoothed.sum(axis=-1, keepdims=True)).mean(axis=-2)
 
 
-def counts_of(pairs: Pairs, form: str, kept: KeptNodes | None = None) -> Int32[np.ndarray, "instances labels classes"]:
+def counts_of(
+    pairs: Pairs, algorithm: str, kept: KeptNodes | None = None
+) -> Int32[np.ndarray, "instances labels classes"]:
     """The leaf counts of all pairs; what the training set keeps between calls may be given."""
-    descend(pairs, form, kept)
+    descend(pairs, algorithm, kept)
     return pairs.leaf_counts
 
 
-def settings_of(sample: Presorted, candidates: str, min_samples_leaf: int) -> Settings:
+def settings_of(sample: Presorted, candidates: str, min_samples_leaf: int) -> InductionSettings:
     """How trees are induced on a training set."""
-    return Settings(candidates == "boundary", min_samples_leaf, entropy_table(sample.n + 1))
+    return InductionSettings(candidates == "boundary", min_samples_leaf, entropy_table(sample.n + 1))
 
 
-def _check_settings(candidates: str, min_samples_leaf: int, form: str, progress: Progress | None) -> None:
-    check_form(form)
-    checked_limits(candidates, min_samples_leaf, None, "min_samples_leaf")
+def _check_settings(
+    candidates: str, min_samples_leaf: int, algorithm: str, progress: Callable[[PairsProgress], None] | None
+) -> None:
+    check_algorithm(algorithm)
+    checked_limits(candidates, min_samples_leaf)
     check_progress(progress)
 
 

@@ -11,10 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Int64
 
-from jaxunc.growing._cuts import LOWEST
+from jaxunc._numerics import multiple_of
+from jaxunc.greedy import LOWEST
 
 from ._pairs import Pairs
-from ._tables import is_leaf, parts_a_value, scores_with
+from ._scores import is_leaf, parts_a_value, scores_with
 
 HOST_BLOCK, DEVICE_BLOCK = 2**19, 2**24
 """Numbers of a block's largest matrix."""
@@ -33,7 +34,7 @@ class Dense(NamedTuple):
     entropy: Int64[Array | np.ndarray, " sizes"]
 
 
-class Inserted(NamedTuple):
+class DensePairs(NamedTuple):
     """Some pairs and their nodes."""
 
     members: Bool[Array | np.ndarray, "pairs instances"]
@@ -43,13 +44,13 @@ class Inserted(NamedTuple):
     gained: Int[Array | np.ndarray, "pairs classes"]
     """1 for the label."""
 
-    def rows(self, which) -> "Inserted":
+    def rows(self, which) -> "DensePairs":
         """Some of them."""
-        return Inserted(*(part[which] for part in tuple(self)))
+        return DensePairs(*(part[which] for part in tuple(self)))
 
 
 def dense_work(pairs: Pairs) -> int:
-    """How many products the first step takes; 0 if the form does not apply, for want of nominal features alone."""
+    """How many products the first step takes; 0 if the algorithm does not apply, for want of nominal features alone."""
     sample = pairs.sample
     return 0 if len(sample.numeric) else pairs.n * sample.n * len(_tests(pairs)[0]) * sample.n_classes
 
@@ -59,7 +60,7 @@ def descend_dense(pairs: Pairs, *, on_host: bool) -> None:
     sample = pairs.sample
     feature, code = _tests(pairs)
     n_tests, step = len(feature), 1 if on_host else STEP
-    n = _up(sample.n, step)
+    n = multiple_of(step, sample.n)
     passes, label = np.zeros((n_tests, n), bool), np.zeros((n, sample.n_classes), np.float32)
     passes[:, : sample.n] = sample.code[feature] == code[:, None]
     label[np.arange(sample.n), pairs.label] = 1
@@ -67,18 +68,18 @@ def descend_dense(pairs: Pairs, *, on_host: bool) -> None:
     entropy = np.pad(pairs.settings.entropy, (0, n + 2 - len(pairs.settings.entropy)), mode="edge")
     dense = Dense(passes, np.concatenate([label, products], axis=1), entropy)
     width = max(n, n_tests * sample.n_classes)
-    few = _up(min(max((HOST_BLOCK if on_host else DEVICE_BLOCK) // width, 1), pairs.n), step)
+    few = multiple_of(step, max(min((HOST_BLOCK if on_host else DEVICE_BLOCK) // width, pairs.n), 1))
     follow = _follow_on_host if on_host else _follow_on_device
     for begin in range(0, pairs.n, few):
-        own = np.arange(begin, min(begin + few, pairs.n))
-        padded = np.pad(own, (0, 0 if on_host else few - len(own)), mode="edge")
+        block = np.arange(begin, min(begin + few, pairs.n))
+        padded = np.pad(block, (0, 0 if on_host else few - len(block)), mode="edge")
         instance, given = np.divmod(padded, pairs.n_labels)
         members = np.tile(np.arange(n) < sample.n, (len(padded), 1))
         if pairs.is_own:
             members[np.arange(len(padded)), instance] = False
         has = pairs.queries.code[instance][:, feature] == code
         gained = np.eye(pairs.n_labels, sample.n_classes, dtype=np.int32)[given]
-        follow(pairs, own, dense, Inserted(members, has, gained))
+        follow(pairs, block, dense, DensePairs(members, has, gained))
         pairs.report()
 
 
@@ -91,31 +92,27 @@ def _tests(pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
     return feature, value
 
 
-def _up(n: int, step: int) -> int:
-    return -(-max(n, 1) // step) * step
-
-
-def _follow_on_host(pairs: Pairs, own: np.ndarray, dense: Dense, inserted: Inserted) -> None:
+def _follow_on_host(pairs: Pairs, pairs_left: np.ndarray, dense: Dense, inserted: DensePairs) -> None:
     settings = pairs.settings
-    while len(own):
+    while len(pairs_left):
         chosen, counts, ends = _best_tests(dense, inserted, np.matmul, settings.min_samples_leaf, settings.boundaries)
-        pairs.end(own[ends], counts[ends])
+        pairs.end(pairs_left[ends], counts[ends])
         goes = ~ends
-        own, inserted, chosen = own[goes], inserted.rows(goes), chosen[goes]
-        side = inserted.has[np.arange(len(own)), chosen]
+        pairs_left, inserted, chosen = pairs_left[goes], inserted.rows(goes), chosen[goes]
+        side = inserted.has[np.arange(len(pairs_left)), chosen]
         stays = dense.passes[chosen] == side[:, None]
         inserted = inserted._replace(members=inserted.members & stays)
 
 
-def _follow_on_device(pairs: Pairs, own: np.ndarray, dense: Dense, inserted: Inserted) -> None:
+def _follow_on_device(pairs: Pairs, block: np.ndarray, dense: Dense, inserted: DensePairs) -> None:
     settings = pairs.settings
     with jax.enable_x64(True):
         counts = np.asarray(_leaves(dense, inserted, settings.min_samples_leaf, settings.boundaries))
-    pairs.end(own, counts[: len(own)])
+    pairs.end(block, counts[: len(block)])
 
 
 @partial(jax.jit, static_argnames="boundaries")
-def _leaves(dense: Dense, inserted: Inserted, min_samples_leaf, boundaries: bool) -> Int[Array, "pairs classes"]:
+def _leaves(dense: Dense, inserted: DensePairs, min_samples_leaf, boundaries: bool) -> Int[Array, "pairs classes"]:
     """The class counts of the leaves."""
     # Sums of ones are exact in float32 up to 2²⁴, if no unit of the device rounds them.
     product = partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
@@ -130,13 +127,13 @@ def _leaves(dense: Dense, inserted: Inserted, min_samples_leaf, boundaries: bool
     return jax.lax.while_loop(lambda state: ~jnp.all(state[2]), step, begin)[1]
 
 
-def _best_tests(dense: Dense, inserted: Inserted, product, min_samples_leaf, boundaries: bool):
+def _best_tests(dense: Dense, inserted: DensePairs, product, min_samples_leaf, boundaries: bool):
     """The best test of each pair's node, its counts with the instance ``[pairs classes]``, and whether it is a leaf."""
     members, has, gained = inserted
     entropy, where = dense.entropy, members.__array_namespace__().where
     k, n_tests = gained.shape[1], has.shape[1]
-    found = product(members.astype(np.float32), dense.by_class).astype(np.int32)
-    without, inside = found[:, :k], found[:, k:].reshape(len(found), k, n_tests)
+    products = product(members.astype(np.float32), dense.by_class).astype(np.int32)
+    without, inside = products[:, :k], products[:, k:].reshape(len(products), k, n_tests)
     totals, n_inside = without + gained, inside.sum(axis=1)
     is_test = parts_a_value(n_inside, without.sum(axis=1)[:, None] - n_inside, 0, 0)
     by_class = [inside[:, c] + where(has, gained[:, c, None], 0) for c in range(k)]

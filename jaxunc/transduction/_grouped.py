@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int, Int64
 
-from jaxunc.growing._presorted import Presorted, Queries
+from jaxunc.greedy import Presorted, Queries
 
-from ._nominal import NominalTests
-from ._numeric import InsertedTests
-from ._own import OwnTests
+from ._leave_one_out_tests import OwnTests
+from ._nominal_tests import NominalTests
+from ._numeric_tests import InsertedTests
 from ._pairs import Pairs
 from ._samples import Samples
-from ._tables import Change
+from ._scores import Change
 
 MOST_VALUES = 2**21
 """Instances times features that choose their tests at a time."""
@@ -33,9 +33,9 @@ def descend_grouped(pairs: Pairs, kept: "KeptNodes | None" = None) -> None:
     totals = np.bincount(pairs.label, minlength=sample.n_classes)
     _arrive(pairs, samples, _Arrivals(totals, members, np.arange(pairs.n)), (sample.order, members), kept)
     while samples.largest:
-        _, found, own = samples.take()
-        node = found if isinstance(found, _Node) else kept.keep(_Node(pairs, *found))
-        for arrivals in _children(pairs, node, own):
+        _, made, waiting = samples.take()
+        node = made if isinstance(made, _Node) else kept.keep(_Node(pairs, *made))
+        for arrivals in _children(pairs, node, waiting):
             _arrive(pairs, samples, arrivals, (node.order, node.members), kept)
         pairs.report()
 
@@ -58,8 +58,8 @@ class KeptNodes:
     @classmethod
     def of(cls, sample: Presorted) -> "KeptNodes":
         """As much room as fits the size of a training set."""
-        own = sum(part.nbytes for part in (sample.value, sample.rank, sample.order, sample.code))
-        return cls(min(max(TIMES_KEPT * own, LEAST_KEPT), MOST_KEPT))
+        n_bytes = sum(array.nbytes for array in (sample.value, sample.rank, sample.order, sample.code))
+        return cls(min(max(TIMES_KEPT * n_bytes, LEAST_KEPT), MOST_KEPT))
 
     def find(self, flags: Bool[np.ndarray, " instances"]) -> "_Node | None":
         """The node of this sample."""
@@ -97,33 +97,33 @@ def _arrive(
         if (node := kept.find(flags)) is not None:
             return node
         order, members = parent
-        own = members[flags[members]]
-        if FEW * len(own) < order.shape[1]:
-            return own[np.argsort(pairs.sample.rank[:, own], axis=1)], own
-        return order[flags[order]].reshape(len(order), len(own)), own
+        chosen = members[flags[members]]
+        if FEW * len(chosen) < order.shape[1]:
+            return chosen[np.argsort(pairs.sample.rank[:, chosen], axis=1)], chosen
+        return order[flags[order]].reshape(len(order), len(chosen)), chosen
 
     waiting = pairs.waiting(arrivals.totals, arrivals.pairs)
     if len(waiting):
         samples.add(arrivals.chosen, waiting, wait)
 
 
-def _children(pairs: Pairs, node: "_Node", own: np.ndarray) -> Iterator[_Arrivals]:
+def _children(pairs: Pairs, node: "_Node", waiting: np.ndarray) -> Iterator[_Arrivals]:
     """Send pairs that wait at a sample on to the children that they choose."""
     few, entropy = max(1, MOST_VALUES // pairs.sample.columns.number), pairs.settings.entropy
     moved, tests = [], []
-    for change, alike in pairs.changes(own):
+    for change, alike in pairs.changes(waiting):
         scores = node.scores(change)
         _, counts = pairs.with_instance(node.totals, alike[:1])
         parent = entropy[counts[0]].sum() - entropy[counts.sum()]
-        for part in (alike[i : i + few] for i in range(0, len(alike), few)):
-            gain, test = node.choose(change, scores, pairs.queries, part // pairs.n_labels)
+        for some in (alike[i : i + few] for i in range(0, len(alike), few)):
+            gain, test = node.choose(change, scores, pairs.queries, some // pairs.n_labels)
             stays = gain <= parent
-            pairs.end(part[stays], counts)
-            moved.append(part[~stays])
+            pairs.end(some[stays], counts)
+            moved.append(some[~stays])
             tests.append(test[~stays])
-    for test, part in by_number(np.concatenate(tests), np.concatenate(moved)):
+    for test, some in by_number(np.concatenate(tests), np.concatenate(moved)):
         chosen, totals = node.child(test)
-        yield _Arrivals(totals, chosen, part)
+        yield _Arrivals(totals, chosen, some)
 
 
 def by_number(numbers: Int[np.ndarray, " n"], values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
@@ -156,10 +156,10 @@ class _Node:
         """The scores of all tests under a change."""
         if self._scores is not None and change in self._scores:
             return self._scores[change]
-        found = self.numeric.scores(change), None if self.nominal is None else self.nominal.scores(change)
+        both = self.numeric.scores(change), None if self.nominal is None else self.nominal.scores(change)
         if self._scores is not None:
-            self._scores[change] = found
-        return found
+            self._scores[change] = both
+        return both
 
     @property
     def n_all(self) -> int:
@@ -170,7 +170,9 @@ class _Node:
     def n_bytes(self) -> int:
         """What the node takes with the scores under every change."""
         k, cuts = self._sample.n_classes, self.numeric.cuts
-        tables = sum(part.nbytes for part in (*cuts, self.order, self.members)) + cuts.below.nbytes + 8 * len(cuts.row)
+        tables = (
+            sum(array.nbytes for array in (*cuts, self.order, self.members)) + cuts.below.nbytes + 8 * len(cuts.row)
+        )
         cells = 0 if self.nominal is None else self.nominal.inside[0].size
         scores = 32 * (len(self.order) * (self._widest + 2)) + 16 * cells
         return tables + 16 * k * cells + (k + 1) * scores + self._sample.n // 8
@@ -193,25 +195,25 @@ class _Node:
             which = np.flatnonzero(feature == f)
             if nominal is not None and sample.columns.is_nominal[f]:
                 row = int(np.searchsorted(sample.nominal, f))
-                place, side = nominal.code[which, row], nominal.is_other[which, row]
+                threshold, side = nominal.code[which, row], nominal.is_other[which, row]
             else:
                 row = int(np.searchsorted(sample.numeric, f))
-                place, side = numeric.cut(row, which), numeric.is_above[which, row]
-            test[which] = f * self._stride + 2 * place + side
+                threshold, side = numeric.cut(row, which), numeric.is_above[which, row]
+            test[which] = f * self._stride + 2 * threshold + side
         return best, test
 
     def child(self, test: int) -> tuple[Int[np.ndarray, " chosen"], Int[np.ndarray, " classes"]]:
         """The instances on one side of a test, and their class counts."""
         sample = self._sample
-        feature, rest = divmod(test, self._stride)
-        place, side = divmod(rest, 2)
+        feature, threshold_and_side = divmod(test, self._stride)
+        threshold, side = divmod(threshold_and_side, 2)
         if self.nominal is not None and sample.columns.is_nominal[feature]:
             row = int(np.searchsorted(sample.nominal, feature))
-            chosen = self.members[(sample.code[row, self.members] != place) == side]
-            inside = self.nominal.inside[:, row, place]
+            chosen = self.members[(sample.code[row, self.members] != threshold) == side]
+            inside = self.nominal.inside[:, row, threshold]
         else:
             row = int(np.searchsorted(sample.numeric, feature))
-            cut = self.numeric.cuts.start[row] + place
+            cut = self.numeric.cuts.start[row] + threshold
             size = self.numeric.cuts.size[cut]
             chosen = self.order[row, size:] if side else self.order[row, :size]
             inside = self.numeric.cuts.below[:, cut]

@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Int64
 
-from jaxunc.growing._cuts import LOWEST, halfway
+from jaxunc.greedy import LOWEST, halfway
 
-from ._node_tables import Known, NumericTable, Rules, Table
-from ._nominal import own_or_other
-from ._tables import Beside, cuts_beside
+from ._node_tables import Known, NumericTable, Rules, ScoreTable
+from ._nominal_tests import own_or_other
+from ._scores import Beside, cuts_beside
 
 
 class Chosen(NamedTuple):
@@ -36,7 +36,7 @@ class _Cuts(NamedTuple):
 
 @partial(jax.jit, static_argnames="rules")
 def choose(
-    known: Known, table: Table, item: Int[Array, " pairs"], instance: Int[Array, " pairs"], rules: Rules
+    known: Known, table: ScoreTable, item: Int[Array, " pairs"], instance: Int[Array, " pairs"], rules: Rules
 ) -> Chosen:
     """The best test for each pair of an item of the table and an instance: the first feature's, and the lowest."""
     find = partial(_beside_itself, boundaries=rules.boundaries) if rules.is_own else _inserted
@@ -68,7 +68,7 @@ def _count_below(rank: Int[Array, "items numeric size"], item, sought: Int[Array
     return jax.lax.fori_loop(0, size.bit_length(), step, jnp.zeros(sought.shape, jnp.int32))
 
 
-def _inserted(known: Known, table: Table, item, instance) -> _Cuts:
+def _inserted(known: Known, table: ScoreTable, item, instance) -> _Cuts:
     """The best cuts for instances that are no part of the sample."""
     numeric, rank = table.numeric, known.query_rank[instance]
     count = _count_below(numeric.rank, item, rank + 1)
@@ -84,7 +84,7 @@ def _inserted(known: Known, table: Table, item, instance) -> _Cuts:
     return _Cuts(jnp.where(is_above, above, below), is_above, cut)
 
 
-def _beside_itself(known: Known, table: Table, item, instance, *, boundaries: bool) -> _Cuts:
+def _beside_itself(known: Known, table: ScoreTable, item, instance, *, boundaries: bool) -> _Cuts:
     """The best cuts for instances of the sample, each left out: the two beside it are judged without it."""
     numeric, rank = table.numeric, known.query_rank[instance]
     begin, end = _count_below(numeric.rank, item, rank), _count_below(numeric.rank, item, rank + 1)

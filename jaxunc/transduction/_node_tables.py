@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float64, Int, Int64
 
-from jaxunc.growing._cuts import LOWEST, parts_classes
+from jaxunc.greedy import LOWEST, parts_classes
 
-from ._tables import Change, parts_a_value, side_scores
+from ._scores import Change, parts_a_value, side_scores
 
 
 class Known(NamedTuple):
@@ -73,7 +73,7 @@ class NominalTable(NamedTuple):
     second_score: Int64[Array, " nominal"]
 
 
-class Table(NamedTuple):
+class ScoreTable(NamedTuple):
     """What is known of a sample under a change."""
 
     numeric: NumericTable
@@ -91,20 +91,20 @@ def tables(
     lost: Int[Array, " items"],
     min_samples_leaf,
     rules: Rules,
-) -> Table:
+) -> ScoreTable:
     """Of each item, a sample (padded with the last instance) and a change."""
     one = partial(_table, known, min_samples_leaf=min_samples_leaf, rules=rules)
     return jax.vmap(one)(members, gained, lost)
 
 
-def _table(known: Known, members, gained, lost, *, min_samples_leaf, rules: Rules) -> Table:
+def _table(known: Known, members, gained, lost, *, min_samples_leaf, rules: Rules) -> ScoreTable:
     is_real = members < known.label.shape[0] - 1
     kinds = jnp.arange(rules.n_classes, dtype=jnp.int32)
     totals = ((known.label[members] == kinds[:, None]) & is_real).sum(axis=1, dtype=jnp.int32)
     change = Change(gained, lost if rules.is_own else None)
     after = totals + jnp.where(kinds == gained, change.gains, 0)
     after -= jnp.where(kinds == lost, change.removed * change.differs, 0)
-    return Table(
+    return ScoreTable(
         numeric=_numeric(known, members, totals, change, min_samples_leaf, rules),
         nominal=_nominal(known, members, is_real, totals, change, min_samples_leaf, rules),
         size=is_real.sum(dtype=jnp.int32),

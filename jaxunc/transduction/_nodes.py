@@ -1,4 +1,4 @@
-"""Samples of like sizes at once, in programs for padded sizes: the form for accelerators."""
+"""Samples of like sizes at once, in programs for padded sizes: the algorithm for accelerators."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -7,12 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxunc._numerics import padded_rows, power_of_two
+
 from ._grouped import by_number
 from ._node_choice import choose
 from ._node_tables import Known, Rules, tables
 from ._pairs import Pairs
 from ._samples import Samples
-from ._tables import Change
+from ._scores import Change
 
 SMALLEST, FACTOR = 64, 4
 """Samples are padded to the first of these or a power of the second times it: each size is a program of its own."""
@@ -46,7 +48,7 @@ def descend_nodes(pairs: Pairs) -> None:
     _arrive(pairs, samples, members, np.arange(pairs.n))
     if not samples.largest:
         return
-    n_codes = 1 << max(sample.n_codes - 1, 0).bit_length()
+    n_codes = power_of_two(sample.n_codes)
     rules = Rules(sample.n_classes, n_codes, pairs.settings.boundaries, pairs.is_own)
     with jax.enable_x64(True):
         known = _known(pairs)
@@ -56,9 +58,9 @@ def descend_nodes(pairs: Pairs) -> None:
             pairs.report()
 
 
-def _arrive(pairs: Pairs, samples: Samples, chosen: np.ndarray, own: np.ndarray) -> None:
+def _arrive(pairs: Pairs, samples: Samples, chosen: np.ndarray, arriving: np.ndarray) -> None:
     totals = np.bincount(pairs.label[chosen], minlength=pairs.sample.n_classes)
-    waiting = pairs.waiting(totals, own)
+    waiting = pairs.waiting(totals, arriving)
     if len(waiting):
         samples.add(chosen, waiting)
 
@@ -72,15 +74,15 @@ def _padded(size: int) -> int:
 
 def _batches(pairs: Pairs, samples: Samples) -> Iterator[tuple[int, list[_Item]]]:
     """Items of the same padded size, the largest first; as many as a call takes."""
-    rest: list[_Item] = []
-    while rest or samples.largest:
-        size = _padded(len(rest[0].members) if rest else samples.largest)
+    waiting: list[_Item] = []
+    while waiting or samples.largest:
+        size = _padded(len(waiting[0].members) if waiting else samples.largest)
         most = _items_of(pairs, size)
-        while len(rest) < most and samples.largest and _padded(samples.largest) == size:
-            members, _, own = samples.take()
-            rest += [_Item(members, change, alike) for change, alike in pairs.changes(own)]
-        yield size, rest[:most]
-        rest = rest[most:]
+        while len(waiting) < most and samples.largest and _padded(samples.largest) == size:
+            members, _, pairs_there = samples.take()
+            waiting += [_Item(members, change, alike) for change, alike in pairs.changes(pairs_there)]
+        yield size, waiting[:most]
+        waiting = waiting[most:]
 
 
 def _items_of(pairs: Pairs, size: int) -> int:
@@ -92,25 +94,24 @@ def _items_of(pairs: Pairs, size: int) -> int:
 def _known(pairs: Pairs) -> Known:
     """The training set and the instances on the device, their numbers padded to powers of two."""
     sample, queries = pairs.sample, pairs.queries
-    n, n_queries = (1 << int(number).bit_length() for number in (sample.n, queries.n))
+    n, n_queries = (power_of_two(number + 1) for number in (sample.n, queries.n))
     after = [(0, 0), (0, n - sample.n)]
     value = np.full((len(sample.numeric), n), np.inf)
     np.put_along_axis(value, sample.rank.astype(np.intp), sample.value, axis=1)
     places = np.argsort(np.concatenate([sample.numeric, sample.nominal]))
     entropy = np.pad(pairs.settings.entropy, (0, n + 1 - len(pairs.settings.entropy)), mode="edge")
-    own = pairs.label if pairs.is_own else np.zeros(queries.n, np.int32)
-    asked = [(0, n_queries - queries.n), (0, 0)]
+    labels = pairs.label if pairs.is_own else np.zeros(queries.n, np.int32)
     return Known(
         rank=jnp.asarray(np.pad(sample.rank, after, constant_values=n), jnp.int32),
         value=jnp.asarray(value),
         code=jnp.asarray(np.pad(sample.code, after), jnp.int32),
-        label=jnp.asarray(np.pad(sample.label, after[1]), jnp.int32),
+        label=jnp.asarray(padded_rows(sample.label, n), jnp.int32),
         place=jnp.asarray(places, jnp.int32),
         entropy=jnp.asarray(entropy),
-        query_rank=jnp.asarray(np.pad(queries.rank, asked), jnp.int32),
-        query_value=jnp.asarray(np.pad(queries.value, asked)),
-        query_code=jnp.asarray(np.pad(queries.code, asked), jnp.int32),
-        query_label=jnp.asarray(np.pad(own, asked[0]), jnp.int32),
+        query_rank=jnp.asarray(padded_rows(queries.rank, n_queries), jnp.int32),
+        query_value=jnp.asarray(padded_rows(queries.value, n_queries)),
+        query_code=jnp.asarray(padded_rows(queries.code, n_queries), jnp.int32),
+        query_label=jnp.asarray(padded_rows(labels, n_queries), jnp.int32),
     )
 
 
@@ -125,36 +126,36 @@ def _children(
         members[i, : len(item.members)] = item.members
         change[:, i] = item.change.gained, item.change.lost or 0
     table = tables(known, members, change[0], change[1], pairs.settings.min_samples_leaf, rules)
-    own = np.concatenate([item.pairs for item in items])
-    at = np.repeat(np.arange(len(items), dtype=np.int32), [len(item.pairs) for item in items])
+    all_pairs = np.concatenate([item.pairs for item in items])
+    item_of = np.repeat(np.arange(len(items), dtype=np.int32), [len(item.pairs) for item in items])
     asked = []
-    for begin in range(0, len(own), PAIRS):
-        part, place = own[begin : begin + PAIRS], at[begin : begin + PAIRS]
-        padding = (0, PAIRS - len(part))
-        instance = np.pad(part // pairs.n_labels, padding, mode="edge").astype(np.int32)
-        asked.append((choose(known, table, np.pad(place, padding, mode="edge"), instance, rules), len(part)))
-    stays, feature, place, side = (
+    for begin in range(0, len(all_pairs), PAIRS):
+        some, items_of_some = all_pairs[begin : begin + PAIRS], item_of[begin : begin + PAIRS]
+        padding = (0, PAIRS - len(some))
+        instance = np.pad(some // pairs.n_labels, padding, mode="edge").astype(np.int32)
+        asked.append((choose(known, table, np.pad(items_of_some, padding, mode="edge"), instance, rules), len(some)))
+    stays, feature, threshold, side = (
         np.concatenate([np.asarray(found[i])[:number] for found, number in asked]) for i in range(4)
     )
     stride = max(known.label.shape[0], rules.n_codes)
-    tests = ((at.astype(np.int64) * pairs.sample.columns.number + feature) * stride + place) * 2 + side
+    tests = ((item_of.astype(np.int64) * pairs.sample.columns.number + feature) * stride + threshold) * 2 + side
     for i, item in enumerate(items):
-        which = stays & (at == i)
+        which = stays & (item_of == i)
         if which.any():
             totals = np.bincount(pairs.label[item.members], minlength=pairs.sample.n_classes)
-            pairs.end(own[which], pairs.with_instance(totals, own[which])[1])
-    for test, part in by_number(tests[~stays], own[~stays]):
+            pairs.end(all_pairs[which], pairs.with_instance(totals, all_pairs[which])[1])
+    for test, some in by_number(tests[~stays], all_pairs[~stays]):
         test, is_outside = divmod(test, 2)
-        test, place = divmod(test, stride)
+        test, threshold = divmod(test, stride)
         i, feature = divmod(test, pairs.sample.columns.number)
-        yield _chosen(pairs, items[i].members, feature, place, bool(is_outside)), part
+        yield _chosen(pairs, items[i].members, feature, threshold, bool(is_outside)), some
 
 
-def _chosen(pairs: Pairs, members: np.ndarray, feature: int, place: int, is_outside: bool) -> np.ndarray:
+def _chosen(pairs: Pairs, members: np.ndarray, feature: int, threshold: int, is_outside: bool) -> np.ndarray:
     """The instances on one side of a test."""
     sample = pairs.sample
     if sample.columns.is_nominal[feature]:
-        passes = sample.code[np.searchsorted(sample.nominal, feature), members] == place
+        passes = sample.code[np.searchsorted(sample.nominal, feature), members] == threshold
     else:
-        passes = sample.rank[np.searchsorted(sample.numeric, feature), members] <= place
+        passes = sample.rank[np.searchsorted(sample.numeric, feature), members] <= threshold
     return members[passes != is_outside]

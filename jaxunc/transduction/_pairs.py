@@ -1,22 +1,24 @@
 """The pairs of an instance and a label: what they do to a sample, where they end, the counts that they end with."""
 
+import time
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Int, Int32
 
-from jaxunc.growing._presorted import Presorted, Queries, own_queries
+from jaxunc.greedy import Presorted, Queries, own_queries
 
-from ._settings import Settings
-from ._tables import Change, is_leaf
-
-Progress = Callable[[int, int], None]
+from ._scores import Change, is_leaf
+from ._settings import InductionSettings
 
 
-def check_progress(progress) -> None:
-    """Raise a TypeError unless it can be called, or is None."""
-    if progress is not None and not callable(progress):
-        raise TypeError(f"progress={progress!r:.60} must be a function of two numbers, or None.")
+class PairsProgress(NamedTuple):
+    """How many pairs of an instance and a label have ended; of `TransductiveTreeClassifier`, how many instances."""
+
+    done: int
+    total: int
+    seconds: float
 
 
 class Pairs:
@@ -33,16 +35,16 @@ class Pairs:
     inductive
         Whether "no label" is one more, the last: the leaf of x in the tree without it.
     progress
-        Called with the number of pairs that are finished and of all, by `report`.
+        Called by `report`.
     """
 
     def __init__(
         self,
         sample: Presorted,
         queries: Queries | None,
-        settings: Settings,
+        settings: InductionSettings,
         inductive: bool = False,
-        progress: Progress | None = None,
+        progress: Callable[[PairsProgress], None] | None = None,
     ):
         self.sample, self.settings, self.is_own = sample, settings, queries is None
         self.queries = own_queries(sample) if queries is None else queries
@@ -52,7 +54,7 @@ class Pairs:
         self.n = self.queries.n * self.n_labels
         self._unit = np.eye(self.n_labels, k, dtype=np.intp)
         self._counts = np.zeros((self.n, k), np.int32)
-        self._done, self._progress = 0, progress
+        self._done, self._progress, self._began = 0, progress, time.perf_counter()
 
     @property
     def leaf_counts(self) -> Int32[np.ndarray, "instances labels classes"]:
@@ -95,4 +97,4 @@ class Pairs:
     def report(self) -> None:
         """Tell how many have ended."""
         if self._progress is not None:
-            self._progress(self._done, self.n)
+            self._progress(PairsProgress(self._done, self.n, time.perf_counter() - self._began))

@@ -1,6 +1,7 @@
 """Reliability by one transduction: the distribution of the predicted class's tree against that of the tree without."""
 
 import enum
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ from jaxtyping import Bool, Float, Int, Num
 from jaxunc._checks import check_class_axis, check_counts, check_numbers, warn
 
 from ._certainty import label_average, leave_one_out_leaf_counts, transductive_leaf_counts
-from ._pairs import Progress
+from ._pairs import PairsProgress
 
 LEAST_GAIN = 1e-12
 """Information below which a threshold tells nothing, in bits."""
@@ -56,14 +57,14 @@ def kukar_kononenko(
     nominal=None,
     candidates: str = "boundary",
     min_samples_leaf: int = 2,
-    form: str = "auto",
-    progress: Progress | None = None,
+    algorithm: str = "auto",
+    progress: Callable[[PairsProgress], None] | None = None,
 ) -> Reliability:
     """Predict by a greedy tree, and compare its leaf with that of the tree which has x with the predicted label.
 
     Parameters
     ----------
-    X_train, y_train, X, nominal, candidates, min_samples_leaf, form, progress
+    X_train, y_train, X, nominal, candidates, min_samples_leaf, algorithm, progress
         As for `jaxunc.transduction.transductive_certainty`. (Its ``combiner`` has no place here: the divergence
         compares Laplace's estimates of two leaves.)
 
@@ -93,7 +94,7 @@ def kukar_kononenko(
         "nominal": nominal,
         "candidates": candidates,
         "min_samples_leaf": min_samples_leaf,
-        "form": form,
+        "algorithm": algorithm,
         "progress": progress,
     }
     return reliability_of(transductive_leaf_counts(X_train, y_train, X, **settings, inductive=True))
@@ -106,14 +107,14 @@ def leave_one_out_kukar_kononenko(
     nominal=None,
     candidates: str = "boundary",
     min_samples_leaf: int = 2,
-    form: str = "auto",
-    progress: Progress | None = None,
+    algorithm: str = "auto",
+    progress: Callable[[PairsProgress], None] | None = None,
 ) -> Reliability:
     """What `kukar_kononenko` says of each instance if all others are the training set.
 
     Parameters
     ----------
-    X, y, nominal, candidates, min_samples_leaf, form, progress
+    X, y, nominal, candidates, min_samples_leaf, algorithm, progress
         As for `jaxunc.transduction.leave_one_out_certainty`.
 
     Returns
@@ -144,7 +145,7 @@ def leave_one_out_kukar_kononenko(
         "nominal": nominal,
         "candidates": candidates,
         "min_samples_leaf": min_samples_leaf,
-        "form": form,
+        "algorithm": algorithm,
         "progress": progress,
     }
     return reliability_of(leave_one_out_leaf_counts(X, y, **settings, inductive=True))

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Int64
 
 
-class Settings(NamedTuple):
+class InductionSettings(NamedTuple):
     """How trees are induced."""
 
     boundaries: bool
@@ -14,4 +14,4 @@ class Settings(NamedTuple):
     min_samples_leaf: int
     """How many instances each side of a test has at least, the inserted one among them."""
     entropy: Int64[np.ndarray, " sizes"]
-    """`jaxunc.growing.entropy_table`."""
+    """`jaxunc.greedy.entropy_table`."""

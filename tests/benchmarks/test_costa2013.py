@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
 
 import jaxunc as ju
 from benchmarks.data import DataSet
@@ -15,6 +16,7 @@ from benchmarks.papers import costa2013_page as page
 from benchmarks.papers import costa2013_reading as reading
 from benchmarks.papers import costa2013_sets as sets
 from benchmarks.papers import costa2013_tables as tables
+from benchmarks.papers.costa2013_batch import batch_certainty
 from jaxunc import transduction
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
@@ -200,3 +202,15 @@ def test_what_the_page_says(kept):
 def test_the_committed_page_is_made_of_the_committed_cells(kept, tmp_path):
     text = page.study_page(kept, tmp_path)
     assert text == (study.RESULTS / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_shortcut_for_batches():
+    X, Y = load_iris(return_X_y=True)
+    probs = batch_certainty(jax.random.key(3), X[::2], Y[::2], X[1::2])
+    np.testing.assert_allclose(probs.sum(axis=1), 1)
+    np.testing.assert_array_equal(probs, batch_certainty(jax.random.key(3), X[::2], Y[::2], X[1::2]))
+    assert np.mean(probs.argmax(axis=1) == Y[1::2]) > 0.6
+    assert batch_certainty(jax.random.key(4), X, Y, X[:0]).shape == (0, 3)
+    words = np.array([["a"], ["b"], ["a"], ["b"]], object)
+    probs = batch_certainty(jax.random.key(0), words, [0, 1, 0, 1], np.array([["a"], ["new"]], object), nominal=[0])
+    assert np.all(np.isfinite(probs))

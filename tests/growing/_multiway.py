@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxunc as ju
+from jaxunc._numerics import distinct_counts
 from jaxunc.forest import Forks
-from jaxunc.forest._distinct import distinct_counts
 from jaxunc.tables import Columns
 from tests._forests import order_key
 

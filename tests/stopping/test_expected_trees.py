@@ -31,11 +31,11 @@ def test_two_classes_by_enumeration():
 @pytest.mark.exhaustive
 def test_two_classes_by_simulation(p, rng):
     votes = (rng.random((20_000, 200)) < p[1]).astype(np.int32)
-    heard = stop_after(votes, 2, confidence=0.99)
+    result = stop_after(votes, 2, confidence=0.99)
     found = expected_trees(np.array(p), 0.99, max_trees=200)
-    polled = np.asarray(heard.n_polled)
+    polled = np.asarray(result.n_polled)
     assert abs(found.n_polled - polled.mean()) < 5 * polled.std() / 20_000**0.5 + 1e-3
-    assert abs(found.settled - np.mean(heard.settled)) < 0.02
+    assert abs(found.settled - np.mean(result.settled)) < 0.02
 
 
 @pytest.mark.exhaustive

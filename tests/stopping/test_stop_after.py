@@ -51,8 +51,8 @@ def test_the_exact_probability_stops_earlier(rng):
 
     def settled(counts, _):
         top = np.sort(counts)
-        heard = counts[None], counts[None].sum(axis=1), 0
-        return top[-1] > top[-2] and leader_probability(*heard, "exact", "infinite", np.ones(4))[0] > 0.95
+        leading = counts[None], counts[None].sum(axis=1), 0
+        return top[-1] > top[-2] and leader_probability(*leading, "exact", "infinite", np.ones(4))[0] > 0.95
 
     exact = check(votes, 4, settled, criterion="exact")
     bound = stop_after(votes, 4, confidence=0.95)
@@ -139,8 +139,8 @@ def test_traced(n_classes, population, rng):
     found = jax.jit(lambda v: stop_after(v, n_classes, **settings))(votes)
     expected = stop_after(votes, n_classes, **settings)
     if population == "finite":  # who has heard an abstention is not settled, and the others are as without any
-        heard = np.asarray(found.n_polled)
-        abstained = np.array([np.any(row[:t] < 0) for row, t in zip(votes, heard, strict=True)])
+        n_polled = np.asarray(found.n_polled)
+        abstained = np.array([np.any(row[:t] < 0) for row, t in zip(votes, n_polled, strict=True)])
         assert not np.any(np.asarray(found.settled) & abstained)
         clean = stop_after(np.maximum(votes, 0), 2, **settings)
         found, expected = ([np.asarray(part)[~abstained] for part in of] for of in (found, clean))

@@ -143,6 +143,6 @@ def test_degenerate_sets():
 def test_progress():
     heard = []
     X, y = load_iris(return_X_y=True)
-    leave_one_out_leaf_counts(X, y, progress=lambda done, total: heard.append((done, total)))
+    leave_one_out_leaf_counts(X, y, progress=lambda now: heard.append((now.done, now.total)))
     assert heard[-1] == (450, 450)
     assert heard == sorted(heard)

@@ -10,10 +10,10 @@ from sklearn.datasets import load_iris
 
 import jaxunc as ju
 from jaxunc.estimators import TransductiveTreeClassifier
-from jaxunc.growing._presorted import presort
+from jaxunc.greedy._presorted import presort
 from jaxunc.transduction import (
+    _algorithms,
     _dense,
-    _forms,
     _node_choice,
     _node_tables,
     _nodes,
@@ -55,10 +55,10 @@ def a_set(rng, kind: str, n_classes: int, missing: bool):
     return X, y, queries, KINDS[kind]
 
 
-def answers(form: str, X, y, queries, settings) -> list[np.ndarray]:
+def answers(algorithm: str, X, y, queries, settings) -> list[np.ndarray]:
     """Inserted and left out, with the tree that has no instance."""
-    inserted = transductive_leaf_counts(X, y, queries, form=form, inductive=True, **settings)
-    return [inserted, leave_one_out_leaf_counts(X, y, form=form, inductive=True, **settings)]
+    inserted = transductive_leaf_counts(X, y, queries, algorithm=algorithm, inductive=True, **settings)
+    return [inserted, leave_one_out_leaf_counts(X, y, algorithm=algorithm, inductive=True, **settings)]
 
 
 @pytest.mark.parametrize(
@@ -77,21 +77,21 @@ def test_the_same_integers(kind, n_classes, missing, rng):
             continue  # three of one rule, two of the other
         settings = {"nominal": nominal, "candidates": candidates, "min_samples_leaf": min_samples_leaf}
         expected = answers("grouped", X, y, queries, settings)
-        for form in ("nodes", "dense")[: 1 + (kind == "nominal")]:
-            for found, right in zip(answers(form, X, y, queries, settings), expected, strict=True):
-                np.testing.assert_array_equal(found, right, err_msg=f"{form} {settings}")
+        for algorithm in ("nodes", "dense")[: 1 + (kind == "nominal")]:
+            for found, right in zip(answers(algorithm, X, y, queries, settings), expected, strict=True):
+                np.testing.assert_array_equal(found, right, err_msg=f"{algorithm} {settings}")
 
 
 @pytest.mark.parametrize(("n_classes", "candidates"), [(5, "boundary"), (2, "all")])
 @pytest.mark.exhaustive
 def test_one_program_for_all_depths(n_classes, candidates, rng):
-    """The dense form as it runs on an accelerator."""
+    """The dense algorithm as it runs on an accelerator."""
     X, y, queries, nominal = a_set(rng, "nominal", n_classes, True)
     for min_samples_leaf in (1, 3):
         settings = {"nominal": nominal, "candidates": candidates, "min_samples_leaf": min_samples_leaf}
         expected = answers("grouped", X, y, queries, settings)
         on_device = lambda pairs, on_host: _dense.descend_dense(pairs, on_host=False)
-        with mock.patch.object(_forms, "descend_dense", on_device):
+        with mock.patch.object(_algorithms, "descend_dense", on_device):
             found = answers("dense", X, y, queries, settings)
         for one, right in zip(found, expected, strict=True):
             np.testing.assert_array_equal(one, right)
@@ -100,25 +100,25 @@ def test_one_program_for_all_depths(n_classes, candidates, rng):
 @pytest.mark.exhaustive
 def test_several_padded_sizes():
     X, y = load_iris(return_X_y=True)
-    np.testing.assert_array_equal(leave_one_out_leaf_counts(X, y, form="nodes"), leave_one_out_leaf_counts(X, y))
-    probs = ju.transductive_certainty(X[::2], y[::2], X[1::2], form="nodes")
+    np.testing.assert_array_equal(leave_one_out_leaf_counts(X, y, algorithm="nodes"), leave_one_out_leaf_counts(X, y))
+    probs = ju.transductive_certainty(X[::2], y[::2], X[1::2], algorithm="nodes")
     np.testing.assert_array_equal(probs, ju.transductive_certainty(X[::2], y[::2], X[1::2]))
-    model = TransductiveTreeClassifier(form="nodes").fit(X[::2], y[::2])
+    model = TransductiveTreeClassifier(algorithm="nodes").fit(X[::2], y[::2])
     np.testing.assert_array_equal(model.predict_proba(X[1::2]), probs)
 
 
-@pytest.mark.parametrize("form", ["nodes", "dense"])
+@pytest.mark.parametrize("algorithm", ["nodes", "dense"])
 @pytest.mark.exhaustive
-def test_degenerate_sets(form):
+def test_degenerate_sets(algorithm):
     same, y, nominal = np.ones((6, 2)), [0, 0, 1, 1, 1, 1], [0, 1]
-    counts = transductive_leaf_counts(same, y, same[:1], nominal=nominal, form=form)
+    counts = transductive_leaf_counts(same, y, same[:1], nominal=nominal, algorithm=algorithm)
     np.testing.assert_array_equal(counts, [[[3, 4], [2, 5]]])  # constant features: a single leaf
-    empty = transductive_leaf_counts(same, y, np.zeros((0, 2)), nominal=nominal, form=form)
+    empty = transductive_leaf_counts(same, y, np.zeros((0, 2)), nominal=nominal, algorithm=algorithm)
     assert empty.shape == (0, 2, 2)
-    counts = leave_one_out_leaf_counts([[0.0], [1.0]], [0, 1], nominal=[0], form=form)
+    counts = leave_one_out_leaf_counts([[0.0], [1.0]], [0, 1], nominal=[0], algorithm=algorithm)
     assert counts.tolist() == [[[1, 1], [0, 2]], [[2, 0], [1, 1]]]
     counts = leave_one_out_leaf_counts(
-        [[0.0], [1.0], [2.0], [3.0]], [0, 0, 0, 1], nominal=[0], min_samples_leaf=1, form=form
+        [[0.0], [1.0], [2.0], [3.0]], [0, 0, 0, 1], nominal=[0], min_samples_leaf=1, algorithm=algorithm
     )
     np.testing.assert_array_equal(
         counts, leave_one_out_leaf_counts([[0.0], [1.0], [2.0], [3.0]], [0, 0, 0, 1], nominal=[0], min_samples_leaf=1)
@@ -128,9 +128,11 @@ def test_degenerate_sets(form):
 @pytest.mark.exhaustive
 def test_progress(rng):
     X, y, _, nominal = a_set(rng, "nominal", 2, False)
-    for form in ("nodes", "dense"):
+    for algorithm in ("nodes", "dense"):
         heard = []
-        leave_one_out_leaf_counts(X, y, nominal=nominal, form=form, progress=lambda *done, to=heard: to.append(done))
+        leave_one_out_leaf_counts(
+            X, y, nominal=nominal, algorithm=algorithm, progress=lambda now, to=heard: to.append(now[:2])
+        )
         assert heard[-1] == (2 * N, 2 * N)
         assert heard == sorted(heard)
 
@@ -141,14 +143,17 @@ def test_the_choice(rng):
     def chosen(kind, place):
         X, y, _, nominal = a_set(rng, kind, 2, False)
         sample = presort(X, y, nominal)
-        return _forms.chosen_form(Pairs(sample, None, settings_of(sample, "boundary", 2)), place)
+        return _algorithms.chosen_algorithm(Pairs(sample, None, settings_of(sample, "boundary", 2)), place)
 
     assert [chosen(kind, "host") for kind in KINDS] == ["grouped", "grouped", "dense"]
     assert [chosen(kind, "accelerator") for kind in KINDS] == ["grouped", "grouped", "dense"]
-    with mock.patch.object(_forms, "LEAST_PAIRS", 1), mock.patch.dict(_forms.MOST_WORK, host=9, accelerator=9):
+    with (
+        mock.patch.object(_algorithms, "LEAST_PAIRS", 1),
+        mock.patch.dict(_algorithms.MOST_WORK, host=9, accelerator=9),
+    ):
         assert [chosen(kind, "host") for kind in KINDS] == ["grouped"] * 3
         assert [chosen(kind, "accelerator") for kind in KINDS] == ["nodes"] * 3
-        with mock.patch.object(_forms, "MOST_BYTES", 1):
+        with mock.patch.object(_algorithms, "MOST_BYTES", 1):
             assert chosen("numeric", "accelerator") == "grouped"
 
 
@@ -173,19 +178,20 @@ def test_programs_are_made_for_accelerators(platform, rng):
 @pytest.mark.exhaustive
 def test_x64_stays_as_it_was(x64):
     X, y = load_iris(return_X_y=True)
-    transductive_leaf_counts(X[::2], y[::2], X[1:9], form="nodes")
+    transductive_leaf_counts(X[::2], y[::2], X[1:9], algorithm="nodes")
     assert jax.config.jax_enable_x64 == x64
 
 
 @pytest.mark.parametrize(
-    ("form", "message"), [("quick", "Choose one of"), ("dense", "2 of 4|4 of 4 are numeric; pass form='auto'")]
+    ("algorithm", "message"),
+    [("quick", "Choose one of"), ("dense", "2 of 4|4 of 4 are numeric; pass algorithm='auto'")],
 )
-def test_refusals(form, message):
+def test_refusals(algorithm, message):
     X, y = load_iris(return_X_y=True)
     for call in (
-        lambda: ju.transductive_certainty(X, y, X, form=form),
-        lambda: ju.leave_one_out_certainty(X, y, form=form),
-        lambda: TransductiveTreeClassifier(form=form).fit(X, y).predict(X),
+        lambda: ju.transductive_certainty(X, y, X, algorithm=algorithm),
+        lambda: ju.leave_one_out_certainty(X, y, algorithm=algorithm),
+        lambda: TransductiveTreeClassifier(algorithm=algorithm).fit(X, y).predict(X),
     ):
         with refuses(ValueError, message):
             call()

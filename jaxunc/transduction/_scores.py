@@ -1,6 +1,6 @@
 """What inserting an instance does to the tests of a node: two scores for each, by its side, whatever the instance.
 
-NumPy's arrays and JAX's alike: all forms read the rules of this file.
+NumPy's arrays and JAX's alike: all algorithms read the rules of this file.
 """
 
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Array, Bool, Int, Int64
 
-from jaxunc.growing._cuts import LOWEST, parts_classes
+from jaxunc.greedy import LOWEST, parts_classes
 
 
 class Change(NamedTuple):

@@ -1,4 +1,4 @@
-"""Votes heard tree by tree in one compiled program, in rounds after which settled instances are dropped.
+"""Votes polled tree by tree in one compiled program, in rounds after which settled instances are dropped.
 
 Every instance is asked after every tree, so the answer is the sequential rule's, whatever rounds and blocks are.
 """
@@ -12,16 +12,15 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int32, UInt
 
 from jaxunc._numerics import count_before, take
-from jaxunc.routing._plan import Plan, column_keys
-from jaxunc.routing._walk import walk_tree
+from jaxunc.routing import Plan, column_keys, walk_tree
 
-from ._rules import Rule
+from ._stopping_rules import StoppingRule
 
 SHORTEST, LONGEST = 8, 128
 """Trees in a round."""
 
 
-class Heard(NamedTuple):
+class Polled(NamedTuple):
     """What became of the instances of a part."""
 
     n_polled: Int32[Array, "n"]
@@ -37,7 +36,7 @@ class _Round(NamedTuple):
     live: Int32[Array, ""]
     t: Int32[Array, ""]
     length: Int32[Array, ""]
-    heard: Heard
+    outcome: Polled
 
 
 class _Kept(NamedTuple):
@@ -46,22 +45,22 @@ class _Kept(NamedTuple):
     order: Int32[Array, "n"]
     votes: Int32[Array, "rows n"]
     live: Int32[Array, ""]
-    heard: Heard
+    outcome: Polled
 
 
 @partial(jax.jit, static_argnames=("missing", "blocks"))
-def hear_part(
+def poll_part(
     plan: Plan,
     classes: UInt[Array, "trees nodes"],
-    rule: Rule,
+    rule: StoppingRule,
     x: Float[Array, "n features"],
     n: Int32[Array, ""],
     max_trees: Int32[Array, ""],
     *,
     missing: bool,
     blocks: tuple[int, ...],
-) -> Heard:
-    """Hear at most ``max_trees`` trees for the first ``n`` instances of ``x``.
+) -> Polled:
+    """Poll at most ``max_trees`` trees for the first ``n`` instances of ``x``.
 
     ``blocks``: instances that are walked at a time, descending: as many of a size as there are, the last for the rest.
     The number of rows of ``x`` is a multiple of each.
@@ -71,7 +70,7 @@ def hear_part(
 
     def one_round(state: _Round) -> _Round:
         end = jnp.minimum(state.t + state.length, max_trees)
-        kept = _Kept(jnp.zeros_like(state.order), jnp.zeros_like(state.votes), jnp.int32(0), state.heard)
+        kept = _Kept(jnp.zeros_like(state.order), jnp.zeros_like(state.votes), jnp.int32(0), state.outcome)
         start = jnp.int32(0)
         for size in blocks:
             left = state.live - start
@@ -82,7 +81,7 @@ def hear_part(
                 votes = lax.dynamic_slice_in_dim(state.votes, start + i * size, size, axis=1)
                 real = start + i * size + jnp.arange(size, dtype=jnp.int32) < state.live
                 keys = column_keys(x.at[index].get(mode="promise_in_bounds"), missing=missing).T
-                found = _hear_block(plan, classes, rule, keys, votes, real, state.t, end)
+                found = _poll_block(plan, classes, rule, keys, votes, real, state.t, end)
                 return _keep(kept, index, real, *found)
 
             kept = lax.fori_loop(0, number, block, kept)
@@ -92,22 +91,22 @@ def hear_part(
         share = (state.live - kept.live) / (state.live * trees)
         length = jnp.sqrt(2 * cost_of_round / jnp.maximum(share, 1e-9))
         length = jnp.clip(length, SHORTEST, LONGEST).astype(jnp.int32)
-        return _Round(kept.order, kept.votes, kept.live, end, length, kept.heard)
+        return _Round(kept.order, kept.votes, kept.live, end, length, kept.outcome)
 
-    nothing = Heard(jnp.zeros(rows, jnp.int32), jnp.zeros(rows, bool), jnp.zeros((rule.n_rows, rows), jnp.int32))
+    nothing = Polled(jnp.zeros(rows, jnp.int32), jnp.zeros(rows, bool), jnp.zeros((rule.n_rows, rows), jnp.int32))
     first = jnp.clip(rule.first, 1, max_trees)
     start = _Round(jnp.arange(rows, dtype=jnp.int32), nothing.votes, n, jnp.int32(0), first, nothing)
-    return lax.while_loop(lambda state: (state.live > 0) & (state.t < max_trees), one_round, start).heard
+    return lax.while_loop(lambda state: (state.live > 0) & (state.t < max_trees), one_round, start).outcome
 
 
 def _keep(kept: _Kept, index, real, votes, polled, done) -> _Kept:
     """What became of a block written down, and those that go on behind the others that do."""
     rows = kept.order.shape[0]
     place = jnp.where(real, index, rows)
-    heard = Heard(
-        kept.heard.n_polled.at[place].set(polled, mode="drop"),
-        kept.heard.settled.at[place].set(done, mode="drop"),
-        kept.heard.votes.at[:, place].set(votes, mode="drop"),
+    outcome = Polled(
+        kept.outcome.n_polled.at[place].set(polled, mode="drop"),
+        kept.outcome.settled.at[place].set(done, mode="drop"),
+        kept.outcome.votes.at[:, place].set(votes, mode="drop"),
     )
     on = real & ~done
     behind = jnp.where(on, kept.live + count_before(on), rows)
@@ -115,11 +114,11 @@ def _keep(kept: _Kept, index, real, votes, polled, done) -> _Kept:
         kept.order.at[behind].set(index, mode="drop"),
         kept.votes.at[:, behind].set(votes, mode="drop"),
         kept.live + jnp.sum(on, dtype=jnp.int32),
-        heard,
+        outcome,
     )
 
 
-def _hear_block(plan: Plan, classes, rule: Rule, keys, votes, real, t, end):
+def _poll_block(plan: Plan, classes, rule: StoppingRule, keys, votes, real, t, end):
     """The votes of a block from tree ``t`` to ``end``, or until all of it is settled."""
 
     def one(carry):

@@ -10,7 +10,7 @@ from ._entropy_table import entropy_table
 from ._presorted import Presorted
 
 
-class Limits(NamedTuple):
+class SplitLimits(NamedTuple):
     """When a node is split, and by what."""
 
     boundaries: bool
@@ -18,7 +18,7 @@ class Limits(NamedTuple):
     max_depth: int | None
 
 
-class Test(NamedTuple):
+class ChosenTest(NamedTuple):
     """A test of a node: ``value <= threshold`` of a numeric feature, or ``code == threshold`` of a nominal one."""
 
     feature: int
@@ -37,7 +37,7 @@ class GreedyTree(NamedTuple):
     depth: int
 
 
-def best_test(sample: Presorted, order: np.ndarray, members: np.ndarray, limits: Limits) -> Test | None:
+def best_test(sample: Presorted, order: np.ndarray, members: np.ndarray, limits: SplitLimits) -> ChosenTest | None:
     """The test of largest gain; of several the first feature's, and its lowest threshold. None if none gains."""
     n, entropy = len(members), entropy_table(sample.n)
     totals = np.bincount(sample.label[members], minlength=sample.n_classes)
@@ -62,10 +62,10 @@ def best_test(sample: Presorted, order: np.ndarray, members: np.ndarray, limits:
     if (row := np.flatnonzero(sample.numeric == feature)).size:
         begin, end = cuts.start[row[0]], cuts.start[row[0] + 1]
         cut = begin + np.argmax(scores[begin:end])
-        return Test(feature, float(cuts.threshold[cut]), order[row[0], : cuts.size[cut]])
+        return ChosenTest(feature, float(cuts.threshold[cut]), order[row[0], : cuts.size[cut]])
     row = np.flatnonzero(sample.nominal == feature)[0]
     code = int(np.argmax(nominal_scores[row]))
-    return Test(feature, code, members[sample.code[row, members] == code])
+    return ChosenTest(feature, code, members[sample.code[row, members] == code])
 
 
 def _scores(entropy: np.ndarray, inside: np.ndarray, totals: np.ndarray, min_samples_leaf: int) -> np.ndarray:
@@ -86,7 +86,7 @@ def split(order: np.ndarray, members: np.ndarray, chosen: np.ndarray, n: int):
     return inside, (order[~at].reshape(rows, len(members) - len(chosen)), members[~among])
 
 
-def grow_greedy_tree(sample: Presorted, limits: Limits) -> GreedyTree:
+def grow_greedy_tree(sample: Presorted, limits: SplitLimits) -> GreedyTree:
     """Grow a tree level by level.
 
     A nominal test "code = v" is two tests of the routing arrays, x ≤ v and x ≤ v - 1, and its right child belongs to

@@ -7,15 +7,16 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from jaxunc.routing._drive import Part
+from jaxunc._numerics import ceil_div
+from jaxunc.routing import Part
 
 from ._grid import Grid
-from ._placed import first_of
+from ._tree_shards import first_of
 
 
 def stretch_of(grid: Grid, process: int, n_instances: int) -> int:
     """Into stretches of which length the instances of a process are cut."""
-    return -(-n_instances // len(grid.rows_of(process)))
+    return ceil_div(n_instances, len(grid.rows_of(process)))
 
 
 class Deal(NamedTuple):
@@ -44,12 +45,12 @@ class Deal(NamedTuple):
             dealt[i, : len(rows)] = rows
         row_of = {place: i for i, place in enumerate(self.places)}
 
-        def own(index):
+        def rows_at(index):
             row = row_of[first_of(index)]
             return dealt[row : row + 1, *index[1:]]
 
         shape = (self.grid.n_data, *dealt.shape[1:])
-        return jax.make_array_from_callback(shape, self.grid.sharding("data", *axes), own)
+        return jax.make_array_from_callback(shape, self.grid.sharding("data", *axes), rows_at)
 
     def collected(self, parts: list[Part], answers: Iterable[PyTree]) -> PyTree:
         """The answers of all parts for this process's instances, in their order."""
@@ -62,14 +63,14 @@ class Deal(NamedTuple):
     def _on_host(self, array: jax.Array) -> np.ndarray:
         if array.is_fully_addressable or not array.ndim:
             return np.asarray(array)
-        found = np.empty((len(self.places), *array.shape[1:]), array.dtype)
+        host_rows = np.empty((len(self.places), *array.shape[1:]), array.dtype)
         for shard in array.addressable_shards:
-            found[self.places.index(first_of(shard.index)), *shard.index[1:]] = np.asarray(shard.data)[0]
-        return found
+            host_rows[self.places.index(first_of(shard.index)), *shard.index[1:]] = np.asarray(shard.data)[0]
+        return host_rows
 
-    def _joined(self, parts: list[Part], found: tuple[np.ndarray, ...]) -> np.ndarray:
-        if not found[0].ndim:
-            return found[0]
-        rows = [answer[:, : part.stop - part.start] for part, answer in zip(parts, found, strict=True)]
+    def _joined(self, parts: list[Part], answers: tuple[np.ndarray, ...]) -> np.ndarray:
+        if not answers[0].ndim:
+            return answers[0]
+        rows = [answer[:, : part.stop - part.start] for part, answer in zip(parts, answers, strict=True)]
         by_place = np.concatenate(rows, axis=1)[:, : self.stretch]
         return by_place.reshape(-1, *by_place.shape[2:])[: self.n_instances]

@@ -5,12 +5,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int, Int64
 
-from jaxunc.growing._cuts import LOWEST, find_cuts, halfway
-from jaxunc.growing._presorted import Presorted, Queries
+from jaxunc.greedy import LOWEST, Presorted, Queries, find_cuts, halfway
 
-from ._numeric import Running, running
-from ._settings import Settings
-from ._tables import Beside, Change, cuts_beside, side_scores
+from ._numeric_tests import Running, running
+from ._scores import Beside, Change, cuts_beside, side_scores
+from ._settings import InductionSettings
 
 
 class Place(NamedTuple):
@@ -64,7 +63,7 @@ class OwnTests:
     with the instance on the side of the nearer neighbour.
     """
 
-    def __init__(self, sample: Presorted, order: np.ndarray, totals: np.ndarray, settings: Settings):
+    def __init__(self, sample: Presorted, order: np.ndarray, totals: np.ndarray, settings: InductionSettings):
         self._sample, self._settings = sample, settings
         self.cuts = cuts = find_cuts(sample, order, boundaries=False)
         self._above = totals[:, None] - cuts.below

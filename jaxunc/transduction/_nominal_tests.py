@@ -5,11 +5,10 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Array, Bool, Int, Int64
 
-from jaxunc.growing._cuts import LOWEST, value_counts
-from jaxunc.growing._presorted import Presorted
+from jaxunc.greedy import LOWEST, Presorted, value_counts
 
-from ._settings import Settings
-from ._tables import Change, parts_a_value, side_scores
+from ._scores import Change, parts_a_value, side_scores
+from ._settings import InductionSettings
 
 
 class NominalChoice(NamedTuple):
@@ -29,7 +28,7 @@ class NominalTests:
     or, if that is the own value's, the second best.
     """
 
-    def __init__(self, sample: Presorted, members: np.ndarray, totals: np.ndarray, settings: Settings):
+    def __init__(self, sample: Presorted, members: np.ndarray, totals: np.ndarray, settings: InductionSettings):
         self._settings = settings
         self.inside = value_counts(sample, members)
         self.outside = totals[:, None, None] - self.inside

@@ -3,13 +3,10 @@
 import jax.numpy as jnp
 import numpy as np
 
+from ._sizes import power_of_two
+
 LARGEST_TABLE = 2**22
 """Entries of a table that is looked up instead of sorting."""
-
-
-def bucket(size: int, smallest: int) -> int:
-    """The next power of two, so that programs compiled for one forest serve the next."""
-    return max(smallest, 1 << max(size - 1, 0).bit_length())
 
 
 def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -45,7 +42,7 @@ def distinct_counts(counts: np.ndarray) -> tuple[jnp.ndarray, jnp.ndarray]:
 
 def padded_table(table: np.ndarray):
     """`narrowest_counts`, with zero rows up to a power of two."""
-    padded = np.zeros((bucket(len(table), 1024), table.shape[1]))
+    padded = np.zeros((power_of_two(len(table), 1024), table.shape[1]))
     padded[: len(table)] = table
     return narrowest_counts(padded)
 

@@ -20,7 +20,7 @@ NEVER = 2**30
 """More votes than there are trees."""
 
 
-class Rule(eqx.Module):
+class StoppingRule(eqx.Module):
     """A stopping rule: the votes that it keeps for each of ``n`` instances, and whether they settle it.
 
     Votes are int32 ``[rows n]``; with two classes, if no tree abstains, one row, the votes for class 1, does.
@@ -51,7 +51,7 @@ class Rule(eqx.Module):
         """Whether the vote of t trees is settled."""
 
 
-class Thresholds(Rule):
+class Thresholds(StoppingRule):
     """Two classes, no tree abstains: by t the votes with which each wins."""
 
     least: Int32[np.ndarray | Array, "2 polled"]
@@ -69,7 +69,7 @@ class Thresholds(Rule):
         return (ones >= self.least[1, t]) | (t - ones >= self.least[0, t])
 
 
-class ThresholdsByVotes(Rule):
+class ThresholdsByVotes(StoppingRule):
     """Two classes, trees may abstain: by the number of votes those with which each wins."""
 
     least: Int32[np.ndarray | Array, "2 voted"]
@@ -87,7 +87,7 @@ class ThresholdsByVotes(Rule):
         return settled & (voted == t) if self.of_all else settled
 
 
-class Costs(Rule):
+class Costs(StoppingRule):
     """More classes: the factors of Eq. 8 as integer costs -log I, rounded up, whose sum must stay within a budget.
 
     Sums of floats would depend on how a compiler orders them. A factor depends on the rival's votes and the lead alone.
@@ -107,7 +107,7 @@ class Costs(Rule):
         return jnp.sum(costs, axis=0) - self.cost[0, 0] <= self.budget
 
 
-class Leads(Rule):
+class Leads(StoppingRule):
     """By t the lead over the second with which nothing can change any more, whether trees abstain or not."""
 
     least: Int32[np.ndarray | Array, "polled"]
@@ -130,7 +130,7 @@ def make_rule(
     prior,
     *,
     abstaining: bool | None = False,
-) -> Rule | None:
+) -> StoppingRule | None:
     """The rule as tables; None where a vote must be judged as a whole (`_judge.py`). Raises as `stop_after` does.
 
     ``abstaining``: whether a tree may have no vote; None if that is not known, since votes are traced.
@@ -155,7 +155,7 @@ def make_rule(
     return None
 
 
-def _certain(n_classes: int, max_trees: int, abstaining: bool | None) -> Rule:
+def _certain(n_classes: int, max_trees: int, abstaining: bool | None) -> StoppingRule:
     first = np.array(max_trees // 2 + 1, np.int32)
     if n_classes == 2 and abstaining is False:  # t₁ - (t - t₁) > T - t
         return Thresholds(least=np.full((2, max_trees + 1), first, np.int32), first=first)

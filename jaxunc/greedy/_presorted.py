@@ -5,9 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float32, Float64, Int
 
-from jaxunc._checks import distinct_labels
-from jaxunc.tables import Columns, as_instances, fit_columns
-from jaxunc.tables._merged import warn_of_merged_values
+from jaxunc.tables import Columns, as_instances, fit_columns, training_labels, warn_of_merged_values
 
 
 class Presorted(NamedTuple):
@@ -77,12 +75,12 @@ def presort(X, y, nominal, *, name: str = "X") -> Presorted:
     values = np.asarray(as_instances(X, columns, name)[0])
     if 0 in values.shape:
         raise ValueError(f"{name} has shape {values.shape}; expected (instances, features), at least one of each.")
-    labels, label = _labels(y, len(values))
+    labels, label = training_labels(y, len(values))
     warn_of_merged_values(X, columns, name)
-    return sort(columns, labels, label, values)
+    return sorted_sample(columns, labels, label, values)
 
 
-def sort(columns: Columns, labels: tuple, label: np.ndarray, values: np.ndarray) -> Presorted:
+def sorted_sample(columns: Columns, labels: tuple, label: np.ndarray, values: np.ndarray) -> Presorted:
     """Instances ``[instances features]`` of known columns and labels, sorted; NaN where a number is missing."""
     kinds = columns.is_nominal
     numeric, nominal_places = np.flatnonzero(~kinds), np.flatnonzero(kinds)
@@ -108,7 +106,7 @@ def sort(columns: Columns, labels: tuple, label: np.ndarray, values: np.ndarray)
     )
 
 
-def unsorted(sample: Presorted) -> Float32[np.ndarray, "instances features"]:
+def values_of(sample: Presorted) -> Float32[np.ndarray, "instances features"]:
     """What was sorted: numbers, NaN where missing, and codes."""
     values = np.empty((sample.n, sample.columns.number), np.float32)
     values[:, sample.numeric] = np.where(np.isneginf(sample.value), np.nan, sample.value).T
@@ -137,15 +135,3 @@ def _numbers(values: np.ndarray) -> np.ndarray:
     """As float64, missing ones below all others, and one zero."""
     wide = values.astype(np.float64) + 0.0
     return np.where(np.isnan(wide), -np.inf, wide)
-
-
-def _labels(y, n: int) -> tuple[tuple, np.ndarray]:
-    y = np.asarray(y)
-    if y.shape != (n,):
-        raise ValueError(f"y has shape {y.shape}; pass one label per instance, shape ({n},).")
-    if y.dtype.kind == "f" and not np.all(np.isfinite(y)):
-        raise ValueError("y holds NaN or infinite labels; every instance needs one.")
-    classes, label = distinct_labels(y)
-    if len(classes) < 2:
-        raise ValueError(f"y holds one class only ({classes.tolist()[0]!r}); trees tell two or more apart.")
-    return tuple(classes.tolist()), label

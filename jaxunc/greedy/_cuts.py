@@ -66,15 +66,15 @@ def find_cuts(sample: Presorted, order: Int[np.ndarray, "numeric members"], boun
         alike[:-1] = ~parts_classes(block_class[:-1], block_class[1:])
         inner &= ~alike
     chosen = np.flatnonzero(inner)
-    place, size = end[chosen], column[chosen] + 1
-    row = place // m
-    low, high = flat[place], flat[place + 1] if len(place) else place
+    position, size = end[chosen], column[chosen] + 1
+    row = position // m
+    low, high = flat[position], flat[position + 1] if len(position) else position
     value = sample.value.ravel()
     return Cuts(
         row=row,
         size=size,
         start=np.searchsorted(row, np.arange(n_rows + 1)),
-        below=_class_counts(label, place, size, sample.n_classes),
+        below=_class_counts(label, position, size, sample.n_classes),
         lower_value=value[low],
         upper_value=value[high],
         upper=sample.rank.ravel()[high] + row * sample.n,
@@ -94,11 +94,11 @@ def halfway(below, above):
     return middle.__array_namespace__().where(middle < above, middle, below)
 
 
-def _class_counts(label: np.ndarray, place: np.ndarray, size: np.ndarray, n_classes: int) -> np.ndarray:
-    counts = np.empty((n_classes, len(place)), np.intp)
+def _class_counts(label: np.ndarray, position: np.ndarray, size: np.ndarray, n_classes: int) -> np.ndarray:
+    counts = np.empty((n_classes, len(position)), np.intp)
     counts[0] = size
     for c in range(1, n_classes):
-        counts[c] = np.cumsum(label == c, axis=1, dtype=np.int32).ravel()[place]
+        counts[c] = np.cumsum(label == c, axis=1, dtype=np.int32).ravel()[position]
         counts[0] -= counts[c]
     return counts
 
@@ -110,10 +110,3 @@ def value_counts(sample: Presorted, members: Int[np.ndarray, " members"]) -> Int
     cell = cell + sample.label[members].astype(np.intp) * (n_nominal * sample.n_codes)
     counts = np.bincount(cell.ravel(), minlength=n_classes * n_nominal * sample.n_codes)
     return counts.reshape(n_classes, n_nominal, sample.n_codes)
-
-
-def padded(cuts: Cuts, scores: np.ndarray, width: int) -> np.ndarray:
-    """Scores of cuts as rows of features, ``[numeric width]``; what is beyond a feature's cuts is the lowest."""
-    table = np.full((len(cuts.start) - 1, width), LOWEST)
-    table[cuts.row, np.arange(len(cuts.row)) - cuts.start[cuts.row]] = scores
-    return table

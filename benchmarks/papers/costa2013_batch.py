@@ -4,13 +4,10 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from jaxunc.growing._greedy import grow_greedy_tree
-from jaxunc.growing._greedy_trees import checked_limits, forest_of
-from jaxunc.growing._presorted import presort
+from jaxunc.greedy import checked_limits, forest_of, grow_greedy_tree, presort
 from jaxunc.routing import leaf_counts
 from jaxunc.tables import as_instances
-
-from ._certainty import label_average
+from jaxunc.transduction import label_average
 
 
 def batch_certainty(
@@ -19,7 +16,7 @@ def batch_certainty(
     """Insert the whole batch at once: k trees, in each of which every instance has another label, drawn at random.
 
     The variant that the paper's conclusion sketches and finds wanting: k trees for all instances, but each leaf then
-    depends on the labels of the others. For comparison; `transductive_certainty` is exact and takes batches too.
+    depends on the labels of the others. `jaxunc.transductive_certainty` is exact and takes batches too.
 
     Parameters
     ----------
@@ -33,24 +30,11 @@ def batch_certainty(
     Float[np.ndarray, "instances classes"]
         The mean of Laplace's estimates of the k leaves, float64.
 
-    Raises
-    ------
-    TypeError, ValueError
-        As `jaxunc.transduction.transductive_certainty`.
-
     References
     ----------
     Costa, Verwer and Blockeel 2013, section 5.
-
-    Examples
-    --------
-    >>> import jax
-    >>> from sklearn.datasets import load_iris
-    >>> X, y = load_iris(return_X_y=True)
-    >>> batch_certainty(jax.random.key(0), X[::2], y[::2], X[1::2]).shape
-    (75, 3)
     """
-    limits = checked_limits(candidates, min_samples_leaf, None, "min_samples_leaf")
+    limits = checked_limits(candidates, min_samples_leaf)
     train = presort(X_train, y_train, nominal, name="X_train")
     # The batch's own values as the training set knows them: a value that was not seen is one of the others.
     values = np.asarray(as_instances(X, train.columns)[0])

@@ -11,15 +11,15 @@ from jaxtyping import Array, Bool, Complex64, Int32, UInt32
 from jaxunc._numerics import NAN_LAST, pair_words
 
 from ._chunks import at, over_chunks, pair_at, piece, with_piece
-from ._draws import below, threefry, unset_bit
-from ._state import Data, Open, Shape, State
+from ._random_bits import below, threefry, unset_bit
+from ._state import EncodedData, Open, Shape, State
 
 _FEATURE = np.int32(2**24 - 1)
 # Flags beside the number of the feature.
 _MULTIWAY, _CUT, _EXHAUSTED, _NO_THRESHOLD, _MISSING_RIGHT = (np.int32(2**i) for i in range(24, 29))
 
 
-class Test(NamedTuple):
+class DrawnTests(NamedTuple):
     """Tests of open nodes, on integer keys: right is where ``key > threshold``."""
 
     feature: Int32[Array, "open"]
@@ -45,13 +45,13 @@ class Test(NamedTuple):
         return pair_words(word, self.threshold)
 
     @classmethod
-    def unpacked(cls, word: Int32[Array, "..."], threshold: Int32[Array, "..."]) -> "Test":
+    def unpacked(cls, word: Int32[Array, "..."], threshold: Int32[Array, "..."]) -> "DrawnTests":
         """From the numbers of pairs."""
         flags = (_MULTIWAY, _CUT, _EXHAUSTED, _NO_THRESHOLD, _MISSING_RIGHT)
         return cls(word & _FEATURE, threshold, *((word & flag) > 0 for flag in flags))
 
 
-def draw_tests(shape: Shape, data: Data, words: UInt32[Array, "trees 2"], state: State) -> State:
+def draw_tests(shape: Shape, data: EncodedData, words: UInt32[Array, "trees 2"], state: State) -> State:
     """Write a test for every open node to ``scratch.test``, and make room to look at the values of multi-way ones.
 
     The nodes themselves are gathered to ``scratch.open`` from the places that the last step left them in.
@@ -80,11 +80,11 @@ def draw_tests(shape: Shape, data: Data, words: UInt32[Array, "trees 2"], state:
     return state._replace(scratch=scratch._replace(n_cells=n_cells))
 
 
-def _draw(shape: Shape, data: Data, words, state: State, opened: Open) -> Test:
+def _draw(shape: Shape, data: EncodedData, words, state: State, opened: Open) -> DrawnTests:
     tree = opened.slot // shape.n_nodes
     node = (opened.slot - tree * shape.n_nodes).astype(jnp.uint32)
-    own = (at(words[:, 0], tree), at(words[:, 1], tree))
-    a, b = threefry(own, (node, opened.tried.astype(jnp.uint32)))
+    tree_key = (at(words[:, 0], tree), at(words[:, 1], tree))
+    a, b = threefry(tree_key, (node, opened.tried.astype(jnp.uint32)))
     strict = (b & np.uint32(1)).astype(jnp.int32)
     none = jnp.zeros(tree.shape, bool)
     side = (b & np.uint32(2)) > 0 if shape.missing else ~none
@@ -92,7 +92,7 @@ def _draw(shape: Shape, data: Data, words, state: State, opened: Open) -> Test:
     if opened.cuts is None:
         feature = below(a, jnp.broadcast_to(data.n_features, tree.shape))
         value = _value(shape, data, state, feature, row)
-        return Test(feature, value - strict, none, none, none, value == NAN_LAST, side)
+        return DrawnTests(feature, value - strict, none, none, none, value == NAN_LAST, side)
     n_nominal = data.n_features - data.n_numeric
     free = [_first_bits(n_nominal - 32 * i) & ~word for i, word in enumerate(opened.cuts.used)]
     n_free = data.n_numeric + sum(lax.population_count(word).astype(jnp.int32) for word in free)
@@ -107,10 +107,10 @@ def _draw(shape: Shape, data: Data, words, state: State, opened: Open) -> Test:
     value = _value(shape, data, state, feature, row)
     low = jnp.where(cut, opened.cuts.low, 0)
     strict = jnp.where(cut | multiway, (low < value).astype(jnp.int32), strict)
-    return Test(feature, value - strict, multiway, cut, exhausted, value == NAN_LAST, side | multiway | cut)
+    return DrawnTests(feature, value - strict, multiway, cut, exhausted, value == NAN_LAST, side | multiway | cut)
 
 
-def _value(shape: Shape, data: Data, state: State, feature: Array, row: Array) -> Array:
+def _value(shape: Shape, data: EncodedData, state: State, feature: Array, row: Array) -> Array:
     """The key of the instance in a lane."""
     instance, _ = pair_at(state.lanes, row)
     return at(data.keys, feature * data.stride + instance)

@@ -7,7 +7,8 @@ import jax
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from jaxunc.routing._packed_trees import PackedTrees, Spec
+from jaxunc._numerics import ceil_div
+from jaxunc.routing import PackedTrees, Spec
 
 from ._grid import Grid
 
@@ -34,9 +35,9 @@ def place(grid: Grid, stream: PackedTrees) -> Placed:
         @lru_cache
         def shard_of(number: int) -> list[np.ndarray]:
             start, stop = (min(stream.n_trees, end * per_shard) for end in (number, number + 1))
-            own = stream.of_trees(start, stop) if grid.n_tree > 1 else stream
-            own = own.padded(per_shard - (stop - start)) if stop - start < per_shard else own
-            return [np.asarray(array) for array in jax.tree.leaves(own.arrays[:3])]
+            trees = stream.of_trees(start, stop) if grid.n_tree > 1 else stream
+            trees = trees.padded(per_shard - (stop - start)) if stop - start < per_shard else trees
+            return [np.asarray(array) for array in jax.tree.leaves(trees.arrays[:3])]
 
         leaves, structure = jax.tree.flatten(stream.arrays[:3])
         placed = [
@@ -57,7 +58,7 @@ def first_of(index: Any) -> int:
 
 def trees_per_shard(grid: Grid, n_trees: int) -> int:
     """Trees of a device, padding included."""
-    return -(-n_trees // grid.n_tree)
+    return ceil_div(n_trees, grid.n_tree)
 
 
 def on_every_device(grid: Grid, arrays: PyTree[Array]) -> PyTree:

@@ -6,14 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxunc._checks import check_one_of
-from jaxunc._numerics import NAN_LAST, order_key_at_or_below
+from jaxunc._checks import check_integer, check_key, check_one_of
+from jaxunc._numerics import NAN_LAST, distinct_rows, order_key_at_or_below, padded_table, power_of_two
 from jaxunc.forest import Forest, Trees
-from jaxunc.forest._distinct import bucket, distinct_rows, padded_table
 
-from ._greedy import GreedyTree, Limits, grow_greedy_tree
+from ._one_tree import GreedyTree, SplitLimits, grow_greedy_tree
 from ._presorted import Presorted, presort
-from ._random_trees import _check_key, _check_number
 
 CANDIDATES = ("boundary", "all")
 
@@ -89,7 +87,7 @@ def grow_greedy_trees(
     >>> import jaxunc as ju
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> tree = ju.growing.grow_greedy_trees(X, y)
+    >>> tree = ju.greedy.grow_greedy_trees(X, y)
     >>> tree.n_trees, tree.trees.depth, ju.leaf_counts(tree, X[:1])[0, 0].tolist()
     (1, 4, [50, 0, 0])
     """
@@ -128,11 +126,11 @@ def bagging(key: jax.Array, X, y, *, n_trees: int = 10, **settings) -> Forest:
     >>> import jax, jaxunc as ju
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> ju.growing.bagging(jax.random.key(0), X, y, n_trees=3).n_trees
+    >>> ju.greedy.bagging(jax.random.key(0), X, y, n_trees=3).n_trees
     3
     """
-    _check_key(key)
-    _check_number("n_trees", n_trees, 1)
+    check_key(key)
+    check_integer("n_trees", n_trees, 1)
     if np.ndim(y) != 1:
         raise ValueError(f"y has shape {np.shape(y)}; pass one label per instance, shape (instances,).")
     return grow_greedy_trees(X, y, samples=bootstrap_rows(key, n_trees, len(np.asarray(y))), **settings)
@@ -144,20 +142,18 @@ def bootstrap_rows(key: jax.Array, n_trees: int, n: int) -> np.ndarray:
     return np.asarray(jax.vmap(lambda own: jax.random.randint(own, (n,), 0, n))(keys))
 
 
-def checked_limits(
-    candidates: str, min_samples_leaf: int, max_depth: int | None, name: str = "min_samples_leaf"
-) -> Limits:
+def checked_limits(candidates: str, min_samples_leaf: int, max_depth: int | None = None) -> SplitLimits:
     """The limits of a node, checked."""
     check_one_of("candidates", candidates, CANDIDATES)
-    _check_number(name, min_samples_leaf, 1)
+    check_integer("min_samples_leaf", min_samples_leaf, 1)
     if max_depth is not None:
-        _check_number("max_depth", max_depth, 0)
-    return Limits(candidates == "boundary", int(min_samples_leaf), max_depth)
+        check_integer("max_depth", max_depth, 0)
+    return SplitLimits(candidates == "boundary", int(min_samples_leaf), max_depth)
 
 
 def forest_of(trees: Sequence[GreedyTree], sample: Presorted) -> Forest:
     """The forest of greedy trees; ``sample`` is the set that all were drawn from."""
-    width = bucket(max(len(tree.child) for tree in trees), 64)
+    width = power_of_two(max(len(tree.child) for tree in trees), 64)
     feature = np.zeros((len(trees), width), np.int32)
     threshold = np.full((len(trees), width), NAN_LAST, np.int32)
     child = np.tile(np.arange(width, dtype=np.int32), (len(trees), 1))

@@ -5,6 +5,8 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Int64
 
+from jaxunc._numerics import power_of_two
+
 MOST_BITS = 40
 """Binary places of a logarithm; 2¹⁷ instances have room for them in 64 bits."""
 
@@ -39,8 +41,7 @@ def entropy_table(n: int) -> Int64[np.ndarray, " counts"]:
     """
     if n > MOST_INSTANCES:
         raise ValueError(f"{n} instances are more than exact gains are made for (2**26); draw a sample of them.")
-    size = 1 << (max(int(n), 64) - 1).bit_length()
-    return _table(size)[: n + 1]
+    return _table(power_of_two(int(n), 64))[: n + 1]
 
 
 def binary_places(n: int) -> int:

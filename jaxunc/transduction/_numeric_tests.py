@@ -5,11 +5,10 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int, Int64
 
-from jaxunc.growing._cuts import LOWEST, Cuts, find_cuts, padded
-from jaxunc.growing._presorted import Presorted, Queries
+from jaxunc.greedy import LOWEST, Cuts, Presorted, Queries, find_cuts
 
-from ._settings import Settings
-from ._tables import Change, side_scores
+from ._scores import Change, side_scores
+from ._settings import InductionSettings
 
 
 class Running(NamedTuple):
@@ -38,7 +37,7 @@ class Running(NamedTuple):
 
 def running(cuts: Cuts, below: np.ndarray, above: np.ndarray, width: int) -> Running:
     """Both scores of every cut ``[cuts]``, as rows of ``width``."""
-    below, above = padded(cuts, below, width), padded(cuts, above, width)
+    below, above = _by_feature(cuts, below, width), _by_feature(cuts, above, width)
     first, last = (np.full((len(below), width + 1), LOWEST) for _ in range(2))
     np.maximum.accumulate(above, axis=1, out=first[:, 1:])
     np.maximum.accumulate(below[:, ::-1], axis=1, out=last[:, -2::-1])
@@ -67,7 +66,7 @@ class InsertedTests:
     scores "instance above", the best of the others the largest of the last scores "instance below".
     """
 
-    def __init__(self, sample: Presorted, order: np.ndarray, totals: np.ndarray, settings: Settings):
+    def __init__(self, sample: Presorted, order: np.ndarray, totals: np.ndarray, settings: InductionSettings):
         self.cuts = find_cuts(sample, order, settings.boundaries)
         self._settings, self._above = settings, totals[:, None] - self.cuts.below
         self._stride, self._n_rows = sample.n, len(order)
@@ -97,3 +96,10 @@ class InsertedTests:
         entropy, min_samples_leaf = self._settings.entropy, self._settings.min_samples_leaf
         below, above = side_scores(entropy, self.cuts.below, self._above, change, min_samples_leaf)
         return running(self.cuts, below, above, self._width)
+
+
+def _by_feature(cuts: Cuts, scores: np.ndarray, width: int) -> np.ndarray:
+    """Scores of cuts as rows of features, ``[numeric width]``; what is beyond a feature's cuts is the lowest."""
+    table = np.full((len(cuts.start) - 1, width), LOWEST)
+    table[cuts.row, np.arange(len(cuts.row)) - cuts.start[cuts.row]] = scores
+    return table
