@@ -11,7 +11,7 @@ from jaxunc.counting import has_bags, warn_of_pure_leaves
 from jaxunc.learning import FEW_TREES, fit_combiner, rows_of
 from jaxunc.stopping import Criterion, Population, VoteResult, predict_until_settled
 
-from ._counted_forest import CountedForest, Sample, n_trees_of
+from ._counted_forest import CountedForest, CountedSample, n_trees_of
 from ._parameters import check_rule
 from ._rule_classifier import RuleClassifier, rule_for
 
@@ -196,7 +196,7 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
                 "fitted on, or others with counts='held_out'."
             )
 
-    def _learn(self, sample: Sample) -> None:
+    def _learn(self, sample: CountedSample) -> None:
         """Learn the pool, and bind it to the counts that it reads. (It knows how sure pure leaves are: no warning.)"""
         model = self.estimator_
         if self.counts == "held_out":

@@ -21,7 +21,7 @@ from jaxunc.routing import BoundForest, bind
 from ._parameters import check_seed, checked_weights
 
 
-class Sample(NamedTuple):
+class CountedSample(NamedTuple):
     """The instances that leaves count, and the forest that was grown."""
 
     grown: Forest
@@ -53,7 +53,7 @@ class CountedForest:
     combiner_: Any
     bound_: BoundForest
 
-    def _fit_forest(self, X, y, sample_weight, rule_for: Callable[..., Combiner]) -> Sample:
+    def _fit_forest(self, X, y, sample_weight, rule_for: Callable[..., Combiner]) -> CountedSample:
         """Fit the forest, or take a fitted one, and count; ``rule_for`` says early what is wrong with the rule."""
         for name in ("oob_decision_function_", "oob_score_", "oob_set_"):
             vars(self).pop(name, None)
@@ -72,7 +72,7 @@ class CountedForest:
         self.classes_ = self.estimator_.classes_
         self.forest_, mask, weights = counted_forest(grown, self.estimator_, self.counts, *counted_on)
         self._check_prior()
-        return Sample(grown, *counted_on, weights, mask)
+        return CountedSample(grown, *counted_on, weights, mask)
 
     def _bind(self, combiner: Combiner) -> None:
         """Hold the rule, and the forest bound to it."""
@@ -151,7 +151,7 @@ class CountedForest:
                 "it: use more trees or instances, another kind of counts, or drop the class."
             )
 
-    def _keep_out_of_bag(self, sample: Sample) -> Any:
+    def _keep_out_of_bag(self, sample: CountedSample) -> Any:
         """Keep what the rule says of a sample that is counted out of bag, and return its answer; else None."""
         if sample.mask is None:
             return None
