@@ -2,10 +2,10 @@
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
 
 from jaxunc._checks import as_weights, is_concrete
 from jaxunc._numerics import counts_dtype, float_dtype
+from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Combiner
 from jaxunc.combiners._combine import combine_counts
 from jaxunc.combiners._given import as_rule
@@ -16,6 +16,7 @@ from jaxunc.routing._index import planned_leaf_index
 from jaxunc.routing._leaves import planned_leaf_counts, refuse_average
 from jaxunc.routing._mask import as_mask
 from jaxunc.routing._plan import make_plan
+from jaxunc.tables import InstancesLike, LabelsLike, MaskLike, NumbersLike
 from jaxunc.tables._instances import as_instances, as_traceable
 from jaxunc.tables._labels import class_positions
 
@@ -25,13 +26,13 @@ ENTRIES = 2**21
 
 def leave_one_out(
     forest: Forest,
-    combiner: Combiner,
-    X,
-    y,
+    combiner: Combiner[AnswerT],
+    X: InstancesLike,
+    y: LabelsLike,
     *,
-    sample_weight=None,
-    tree_mask=None,
-) -> PyTree:
+    sample_weight: NumbersLike | None = None,
+    tree_mask: MaskLike | None = None,
+) -> AnswerT:
     """What a rule answers for the very instances that a forest's counts were taken from (by `recount`).
 
     An instance's own label is among the counts of the leaves that it reaches: scored with them, pure noise looks

@@ -12,7 +12,7 @@ from jaxunc.forest._forks import counts_of_forks
 from jaxunc.forest._given import check_is_forest
 from jaxunc.routing._index import known_plan, leaf_index_on_host
 from jaxunc.routing._mask import as_mask
-from jaxunc.tables import as_instances
+from jaxunc.tables import InstancesLike, LabelsLike, MaskLike, NumbersLike, as_instances
 from jaxunc.tables._labels import class_positions
 
 CHUNK = 16384
@@ -21,12 +21,12 @@ CHUNK = 16384
 
 def recount(
     forest: Forest | Trees,
-    X,
-    y,
+    X: InstancesLike,
+    y: LabelsLike,
     *,
-    sample_weight=None,
-    tree_mask=None,
-    leaves=None,
+    sample_weight: NumbersLike | None = None,
+    tree_mask: MaskLike | None = None,
+    leaves: NumbersLike | None = None,
 ) -> Forest:
     """The same trees with new counts: those of the instances given, in the leaves that they reach.
 

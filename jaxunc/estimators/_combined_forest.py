@@ -13,6 +13,7 @@ from jaxunc.learning._out_of_sample import FEW_TREES, rows_of
 from jaxunc.routing import BoundForest
 from jaxunc.stopping import VoteResult, predict_until_settled
 from jaxunc.stopping._leader import Criterion, Population
+from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike
 
 from ._counted_forest import CountedForest, n_trees_of
 from ._parameters import check_rule
@@ -112,12 +113,12 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
 
     def __init__(
         self,
-        estimator=None,
+        estimator: Any = None,
         combiner=None,
-        combiner_options=None,
+        combiner_options: Any = None,
         counts="inbag",
         held_out_size=0.2,
-        random_state=None,
+        random_state: Any = None,
     ):
         self.estimator = estimator
         self.combiner = combiner
@@ -126,7 +127,9 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         self.held_out_size = held_out_size
         self.random_state = random_state
 
-    def fit(self, X=None, y=None, sample_weight=None) -> "CombinedForestClassifier":
+    def fit(
+        self, X: InstancesLike | None = None, y: LabelsLike | None = None, sample_weight: NumbersLike | None = None
+    ) -> "CombinedForestClassifier":
         """Fit the forest, count, learn what is to be learned, and bind the rule.
 
         X ``[instances features]``, NumPy or pandas, y their labels, and weights for growing, counting and learning.
@@ -141,13 +144,13 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
 
     def predict_polled(
         self,
-        X,
+        X: InstancesLike,
         *,
         confidence: float = 0.99,
         max_trees: int | None = None,
         criterion: Criterion = "bound",
         population: Population = "infinite",
-        prior=1.0,
+        prior: NumbersLike = 1.0,
     ) -> VoteResult:
         """Labels by majority vote, each instance polling trees until the winner is settled with this confidence.
 

@@ -18,13 +18,14 @@ from jaxunc.counting._kinds import COUNTS, calibration_split, check_counts_mode,
 from jaxunc.forest import Forest
 from jaxunc.interop import from_sklearn
 from jaxunc.routing import BoundForest, bind
+from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike
 
 from ._parameters import check_seed, checked_weights
 
 Fitted = TypeVar("Fitted", bound="CountedForest")
 
 
-def n_trees_of(model) -> int:
+def n_trees_of(model: Any) -> int:
     """How many trees a model is to have; 1 where that is no number of trees, which scikit-learn refuses itself."""
     number = getattr(model, "n_estimators", 1)
     return int(number) if isinstance(number, int | np.integer) and number > 0 else 1
@@ -41,6 +42,8 @@ class CountedForest:
     held_out_size: float
     random_state: Any
     classes_: np.ndarray
+    n_features_in_: int
+    feature_names_in_: np.ndarray
     forest_: Forest
     combiner_: Any
     _bound: BoundForest
@@ -51,7 +54,12 @@ class CountedForest:
     def _keep_own(self, own: PyTree, y, seen: np.ndarray) -> None:
         raise NotImplementedError
 
-    def fit(self: Fitted, X=None, y=None, sample_weight=None) -> Fitted:
+    def fit(
+        self: Fitted,
+        X: InstancesLike | None = None,
+        y: LabelsLike | None = None,
+        sample_weight: NumbersLike | None = None,
+    ) -> Fitted:
         """Fit the forest, count, and bind the rule.
 
         Parameters

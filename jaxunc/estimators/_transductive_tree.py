@@ -12,6 +12,7 @@ from jaxunc.combiners import Combiner, rule_by_name
 from jaxunc.forest import OWN
 from jaxunc.growing._greedy_trees import checked_limits
 from jaxunc.growing._presorted import Presorted, as_queries, presort
+from jaxunc.tables import InstancesLike, LabelsLike
 from jaxunc.tables._fit import holds_numbers
 from jaxunc.transduction import label_average
 from jaxunc.transduction._certainty import counts_of, settings_of
@@ -89,7 +90,7 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
         combiner=None,
         form="auto",
         block_size=16384,
-        progress=None,
+        progress: Any = None,
     ):
         self.nominal = nominal
         self.candidates = candidates
@@ -99,7 +100,7 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
         self.block_size = block_size
         self.progress = progress
 
-    def fit(self, X, y) -> "TransductiveTreeClassifier":
+    def fit(self, X: InstancesLike, y: LabelsLike) -> "TransductiveTreeClassifier":
         """Store the training set, sorted by every numeric feature.
 
         Parameters
@@ -162,7 +163,7 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
         self._settings = settings_of(sample, choices["candidates"], choices["min_samples_leaf"])
         self._kept = KeptNodes.of(sample)
 
-    def leaf_counts(self, X) -> np.ndarray:
+    def leaf_counts(self, X: InstancesLike) -> np.ndarray:
         """The counts behind the answers ``[instances labels classes]``, by the label that the instance was given."""
         check_is_fitted(self, "classes_")
         X = self._numbers(self._data(X, reset=False), self._sample.columns.levels is None)
@@ -180,11 +181,11 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
                 self.progress(begin + block.n, queries.n)
         return np.concatenate(parts)
 
-    def predict_proba(self, X) -> np.ndarray:
+    def predict_proba(self, X: InstancesLike) -> np.ndarray:
         """Class probabilities ``[instances classes]``, in the order of ``classes_``."""
         return label_average(self.leaf_counts(X), self.combiner_)
 
-    def predict(self, X) -> np.ndarray:
+    def predict(self, X: InstancesLike) -> np.ndarray:
         """The most probable class, ``[instances]``; its probability is the prediction's reliability."""
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]

@@ -45,7 +45,7 @@ def parts_of(problem: Any, loss: Any, key: jax.Array) -> list[Part]:
 
 
 def descend_in_parts(
-    objective: Callable, shape: tuple, numbers, parts: Sequence[Part], most: int, tell: Teller
+    objective: Callable[..., Any], shape: tuple, numbers, parts: Sequence[Part], most: int, tell: Teller
 ) -> Iterator[Step]:
     """The steps of `descend` on all parts, from where the first alone leads in so many steps at most."""
     if len(parts) == 1:

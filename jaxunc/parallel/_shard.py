@@ -3,6 +3,7 @@
 from jax.sharding import Mesh
 
 from jaxunc._checks import is_concrete
+from jaxunc._types import AnswerT
 from jaxunc.routing import BoundForest, PackedTrees
 from jaxunc.routing._by_rows import ByRows
 from jaxunc.routing._streamed import Streamed
@@ -12,7 +13,7 @@ from ._grid import as_grid
 from ._sharded_forest import ShardedForest
 
 
-def shard(bound: BoundForest, mesh: Mesh) -> ShardedForest:
+def shard(bound: BoundForest[AnswerT], mesh: Mesh) -> ShardedForest[AnswerT]:
     r"""Deal a bound forest out over many devices, of one process or of many.
 
     Along the mesh's axis ``'data'`` instances are dealt out, along ``'tree'`` trees. Each device walks its instances

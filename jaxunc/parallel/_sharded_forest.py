@@ -7,6 +7,7 @@ from jax.sharding import Mesh
 from jaxtyping import PyTree
 
 from jaxunc._checks import is_concrete, refuse_after_fork
+from jaxunc._types import AnswerT
 from jaxunc.routing import BoundForest, PackedTrees
 from jaxunc.routing._drive import Part, cut
 from jaxunc.routing._mask import as_mask
@@ -21,7 +22,7 @@ from ._placed import Placed, on_every_device, place, trees_per_shard
 from ._programs import Program, finish_chunk, merge_and_finish, merge_chunk
 
 
-class ShardedForest(ReadOuts):
+class ShardedForest(ReadOuts[AnswerT]):
     """What `shard` returns: call it, or its read-outs, as a `BoundForest`, on data ``[instances features]``.
 
     Each process passes its own instances and gets their answers; all processes of the mesh make the same calls. The
@@ -29,8 +30,8 @@ class ShardedForest(ReadOuts):
     the bound forest's to the last bit.
     """
 
-    def __init__(self, bound: BoundForest, stream: PackedTrees, grid: Grid):
-        self.bound = bound
+    def __init__(self, bound: BoundForest[AnswerT], stream: PackedTrees, grid: Grid):
+        self.bound: BoundForest[AnswerT] = bound
         self._grid, self._stream = grid, stream
         self._combiner = on_every_device(grid, bound.combiner)
         self._placed: dict[bool, Placed] = {False: place(grid, stream)}

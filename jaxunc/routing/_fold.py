@@ -6,11 +6,12 @@ from typing import get_args
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import PyTree
 
 from jaxunc._checks import check_one_of
+from jaxunc._types import PyTree
 from jaxunc.forest import Forest, Trees
 from jaxunc.forest._given import check_is_forest
+from jaxunc.tables import InstancesLike, MaskLike
 from jaxunc.tables._instances import as_traceable
 
 from ._mask import as_mask
@@ -23,10 +24,10 @@ from ._walk import Form, block_size, default_form, over_blocks, unrolled_depth, 
 def fold(
     forest: Trees | Forest,
     leaf_table: PyTree,
-    X,
+    X: InstancesLike,
     *,
     merge: PyTree = "sum",
-    tree_mask=None,
+    tree_mask: MaskLike | None = None,
     missing: bool = True,
     form: Form | None = None,
 ) -> PyTree:

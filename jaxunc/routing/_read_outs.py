@@ -1,30 +1,77 @@
 """What every bound model is asked."""
 
 import abc
+from typing import Any, Generic, overload
 
-from jaxtyping import PyTree
+from jaxtyping import Array
+
+from jaxunc._types import AnswerT, PyTree
+from jaxunc.combiners import Answer
+from jaxunc.tables import InstancesLike, MaskLike
 
 
-class ReadOuts(abc.ABC):
+class ReadOuts(abc.ABC, Generic[AnswerT]):
     """The read-outs of a rule, on NumPy, JAX or pandas data ``[instances features]``."""
 
-    def __call__(self, X, *, tree_mask=None) -> PyTree:
+    @overload
+    def __call__(self: "ReadOuts[Answer]", X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Array: ...
+    @overload
+    def __call__(
+        self: "ReadOuts[dict[str, Answer]]", X: InstancesLike, *, tree_mask: MaskLike | None = None
+    ) -> dict[str, Array]: ...
+    @overload
+    def __call__(
+        self: "ReadOuts[dict[str, Any]]", X: InstancesLike, *, tree_mask: MaskLike | None = None
+    ) -> dict[str, Any]: ...
+    @overload
+    def __call__(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> AnswerT: ...
+    def __call__(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Any:
         """What the rule's call returns: class scores ``[instances classes]`` for nearly all."""
         return self._run(X, tree_mask, "class_scores")
 
-    def score(self, X, *, tree_mask=None) -> PyTree:
+    @overload
+    def score(self: "ReadOuts[Answer]", X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Array: ...
+    @overload
+    def score(
+        self: "ReadOuts[dict[str, Answer]]", X: InstancesLike, *, tree_mask: MaskLike | None = None
+    ) -> dict[str, Array]: ...
+    @overload
+    def score(
+        self: "ReadOuts[dict[str, Any]]", X: InstancesLike, *, tree_mask: MaskLike | None = None
+    ) -> dict[str, Any]: ...
+    def score(self: Any, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Any:
         """The published binary score ``[instances]``, positive for class 1."""
         return self._run(X, tree_mask, "score")
 
-    def probability(self, X, *, tree_mask=None) -> PyTree:
+    @overload
+    def probability(self: "ReadOuts[Answer]", X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Array: ...
+    @overload
+    def probability(
+        self: "ReadOuts[dict[str, Answer]]", X: InstancesLike, *, tree_mask: MaskLike | None = None
+    ) -> dict[str, Array]: ...
+    @overload
+    def probability(
+        self: "ReadOuts[dict[str, Any]]", X: InstancesLike, *, tree_mask: MaskLike | None = None
+    ) -> dict[str, Any]: ...
+    def probability(self: Any, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Any:
         """Class probabilities ``[instances classes]``."""
         return self._run(X, tree_mask, "probability")
 
-    def log_probability(self, X, *, tree_mask=None) -> PyTree:
+    @overload
+    def log_probability(self: "ReadOuts[Answer]", X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Array: ...
+    @overload
+    def log_probability(
+        self: "ReadOuts[dict[str, Answer]]", X: InstancesLike, *, tree_mask: MaskLike | None = None
+    ) -> dict[str, Array]: ...
+    @overload
+    def log_probability(
+        self: "ReadOuts[dict[str, Any]]", X: InstancesLike, *, tree_mask: MaskLike | None = None
+    ) -> dict[str, Any]: ...
+    def log_probability(self: Any, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Any:
         """Logarithms of the class probabilities ``[instances classes]``."""
         return self._run(X, tree_mask, "log_probability")
 
-    def answer(self, X, *, tree_mask=None) -> PyTree:
+    def answer(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> AnswerT:
         """All read-outs together."""
         return self._run(X, tree_mask, None)
 

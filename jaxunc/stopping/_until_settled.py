@@ -12,6 +12,7 @@ from jaxunc.forest._given import check_is_forest
 from jaxunc.routing._drive import cores, spread
 from jaxunc.routing._plan import Plan, make_plan
 from jaxunc.routing._walk import Form, block_size, default_form, unrolled_depth
+from jaxunc.tables import NumbersLike
 from jaxunc.tables._instances import as_instances
 
 from ._by_rounds import hear_by_rounds
@@ -71,7 +72,7 @@ def predict_until_settled(
     max_trees: int | None = None,
     criterion: Criterion = "bound",
     population: Population = "infinite",
-    prior=1.0,
+    prior: NumbersLike = 1.0,
 ) -> VoteResult:
     r"""Let the trees of a forest vote on each instance until the winner is settled, and walk no tree after that.
 
@@ -144,7 +145,7 @@ def bind_vote(
     max_trees: int | None = None,
     criterion: Criterion = "bound",
     population: Population = "infinite",
-    prior=1.0,
+    prior: NumbersLike = 1.0,
     threads: int | None = None,
     form: Form | None = None,
 ) -> "BoundVote":
@@ -172,8 +173,12 @@ def bind_vote(
 class BoundVote:
     """What `bind_vote` returns: call it on instances."""
 
-    def __init__(self, forest: Forest, votes, rule, settings: dict[str, Any], threads: int | None, form: Form):
-        self.forest, self.rule, self.settings = forest, rule, settings
+    def __init__(
+        self, forest: Forest, votes: Any, rule: Any, settings: dict[str, Any], threads: int | None, form: Form
+    ):
+        self.forest: Forest = forest
+        self.rule: Any = rule
+        self.settings: dict[str, Any] = settings
         self.max_trees: int = settings["max_trees"]
         self.threads = threads or cores()
         self.form: Form = form

@@ -9,15 +9,22 @@ from ._columns import Columns
 from ._fit import fit_columns
 from ._instances import Encoded, as_instances
 from ._levels import Levels
+from ._like import ArrowTable, InstancesLike, LabelsLike, MaskLike, NominalLike, NumbersLike
 from ._merged import MergedValuesWarning
 from ._words import MISSING_WORDS
 
 __all__ = [
     "MISSING_WORDS",
+    "ArrowTable",
     "Columns",
     "Encoded",
+    "InstancesLike",
+    "LabelsLike",
     "Levels",
+    "MaskLike",
     "MergedValuesWarning",
+    "NominalLike",
+    "NumbersLike",
     "as_instances",
     "encode_arrow",
     "fit_columns",

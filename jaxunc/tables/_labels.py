@@ -1,12 +1,16 @@
 """Labels as positions among the classes."""
 
+from typing import Any
+
 import numpy as np
 from jaxtyping import Int
 
 from jaxunc._checks import distinct_labels
 
+from ._like import LabelsLike
 
-def class_positions(class_labels: tuple, y) -> Int[np.ndarray, " instances"]:
+
+def class_positions(class_labels: tuple[Any, ...], y: LabelsLike) -> Int[np.ndarray, " instances"]:
     """Positions of labels among the classes.
 
     Parameters

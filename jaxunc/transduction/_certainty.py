@@ -9,6 +9,7 @@ from jaxunc.growing._entropy_table import entropy_table
 from jaxunc.growing._greedy_trees import checked_limits
 from jaxunc.growing._presorted import Presorted, as_queries, presort
 from jaxunc.routing._drive import over_rows
+from jaxunc.tables import InstancesLike, LabelsLike, NominalLike
 
 from ._forms import check_form, descend
 from ._grouped import KeptNodes
@@ -17,11 +18,11 @@ from ._settings import Settings
 
 
 def transductive_certainty(
-    X_train,
-    y_train,
-    X,
+    X_train: InstancesLike,
+    y_train: LabelsLike,
+    X: InstancesLike,
     *,
-    nominal=None,
+    nominal: NominalLike | None = None,
     candidates: str = "boundary",
     min_samples_leaf: int = 2,
     combiner: Combiner | None = None,
@@ -112,10 +113,10 @@ def transductive_certainty(
 
 
 def leave_one_out_certainty(
-    X,
-    y,
+    X: InstancesLike,
+    y: LabelsLike,
     *,
-    nominal=None,
+    nominal: NominalLike | None = None,
     candidates: str = "boundary",
     min_samples_leaf: int = 2,
     combiner: Combiner | None = None,
@@ -174,11 +175,11 @@ def leave_one_out_certainty(
 
 
 def transductive_leaf_counts(
-    X_train,
-    y_train,
-    X,
+    X_train: InstancesLike,
+    y_train: LabelsLike,
+    X: InstancesLike,
     *,
-    nominal=None,
+    nominal: NominalLike | None = None,
     candidates: str = "boundary",
     min_samples_leaf: int = 2,
     inductive: bool = False,
@@ -203,10 +204,10 @@ def transductive_leaf_counts(
 
 
 def leave_one_out_leaf_counts(
-    X,
-    y,
+    X: InstancesLike,
+    y: LabelsLike,
     *,
-    nominal=None,
+    nominal: NominalLike | None = None,
     candidates: str = "boundary",
     min_samples_leaf: int = 2,
     inductive: bool = False,
