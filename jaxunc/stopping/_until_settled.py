@@ -180,7 +180,7 @@ class BoundVote:
         self.rule: Any = rule
         self.settings: dict[str, Any] = settings
         self.max_trees: int = settings["max_trees"]
-        self.threads = threads or cores()
+        self.threads: int = threads or cores()
         self.form: Form = form
         self._asked = settings["criterion"], settings["population"], checked_prior(settings["prior"], forest.n_classes)
         self._classes, self._plans = jnp.asarray(votes), {}
