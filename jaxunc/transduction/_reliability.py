@@ -173,7 +173,7 @@ def reliability_of(counts: Num[np.ndarray, "instances labels classes"]) -> Relia
     return Reliability(predicted, 2.0 ** -j_divergence(inductive, transductive), inductive)
 
 
-def j_divergence(p: Float[np.ndarray, "... classes"], q: Float[np.ndarray, "... classes"]) -> np.ndarray:
+def j_divergence(p: Float[np.ndarray, "... classes"], q: Float[np.ndarray, "... classes"]) -> np.ndarray | np.float64:
     r"""The symmetric Kullback-Leibler divergence in bits, :math:`J=\sum_c (p_c-q_c)\log_2(p_c/q_c)`.
 
     An array ``[...]``: infinite where a class has probability 0 in one distribution alone; 0 where the two are equal.
