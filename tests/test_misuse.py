@@ -1,5 +1,6 @@
 """What people hand in by mistake: a ValueError or TypeError that names the argument and says what to pass."""
 
+import dataclasses
 import re
 
 import jax
@@ -49,7 +50,7 @@ class Given:
         self.bound = ju.bind(self.forest, ju.Mean())
         self.unfitted = estimators.CombinedForestClassifier()
         self.key = jax.random.key(0)
-        self.fitted = learning.FitResult(*[ju.Mean()] + [None] * (len(learning.FitResult._fields) - 1))
+        self.fitted = learning.FitResult(ju.Mean(), *[None] * (len(dataclasses.fields(learning.FitResult)) - 1))
 
 
 @pytest.fixture(scope="module")

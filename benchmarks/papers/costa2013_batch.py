@@ -6,12 +6,19 @@ from jaxtyping import Float
 
 from jaxunc.greedy import checked_limits, forest_of, grow_greedy_tree, presort
 from jaxunc.routing import leaf_counts
-from jaxunc.tables import as_instances
+from jaxunc.tables import InstancesLike, LabelsLike, NominalLike, as_instances
 from jaxunc.transduction import label_average
 
 
 def batch_certainty(
-    key: jax.Array, X_train, y_train, X, *, nominal=None, candidates: str = "boundary", min_samples_leaf: int = 2
+    key: jax.Array,
+    X_train: InstancesLike,
+    y_train: LabelsLike,
+    X: InstancesLike,
+    *,
+    nominal: NominalLike | None = None,
+    candidates: str = "boundary",
+    min_samples_leaf: int = 2,
 ) -> Float[np.ndarray, "instances classes"]:
     """Insert the whole batch at once: k trees, in each of which every instance has another label, drawn at random.
 

@@ -7,13 +7,15 @@ from jax import lax
 from jaxtyping import Array, Float, Num
 
 from jaxunc._numerics import float_dtype, safe_divide
+from jaxunc._types import PyTree
 from jaxunc.imprecise import Interval, checked_strength, idm_interval
+from jaxunc.tables import NumbersLike
 
 from ._combiner import Combiner
 from ._fields import learned_field
 
 
-class AveragedIntervals(Combiner):
+class AveragedIntervals(Combiner[Interval]):
     r"""The means over trees of the lower and of the upper bounds of each class's probability.
 
     .. math:: \left[\frac1T \sum_t \frac{n_{t,c}}{N_t + s},\; \frac1T \sum_t \frac{n_{t,c} + s}{N_t + s}\right]
@@ -61,10 +63,10 @@ class AveragedIntervals(Combiner):
     merge: ClassVar[str] = "sum"
     reads_sizes: ClassVar[bool] = True
 
-    def __init__(self, s):
+    def __init__(self, s: NumbersLike):
         self.s = checked_strength(s)
 
-    def lift(self, counts: Num[Array, "... classes"]):
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
         """The lower bounds; for more than two classes the width, which is the same for all; 1 for the tree."""
         stat = {"lower": idm_interval(counts, self.s).lower, "trees": jnp.ones(())}
         if counts.shape[-1] == 2:
@@ -72,7 +74,7 @@ class AveragedIntervals(Combiner):
         size = jnp.sum(counts.astype(float_dtype(counts, self.s)), axis=-1)
         return {**stat, "width": self.s / (size + self.s)}
 
-    def finish(self, stat) -> Interval:
+    def finish(self, stat: PyTree) -> Interval:
         """Totals over their number."""
         total = stat["lower"]
         # Materialised, or the compiler multiplies by the reciprocal, and 20.5/41 is no longer one half.

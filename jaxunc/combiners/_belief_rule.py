@@ -18,14 +18,16 @@ from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_numbers, is_concrete
 from jaxunc._numerics import float_dtype
+from jaxunc._types import PyTree
 from jaxunc.scorers import class_one, support
+from jaxunc.tables import NumbersLike
 
 from ._answer import Answer, margin
 from ._combiner import Combiner
 from ._fields import learned_field, tree_field
 
 
-class BeliefRule(Combiner):
+class BeliefRule(Combiner[Answer]):
     """Settings, lift and finish of the belief rules; abstract, since it has no merge."""
 
     silence: eqx.AbstractClassVar[float]
@@ -35,7 +37,13 @@ class BeliefRule(Combiner):
     prior: Float[Array, "..."] = learned_field("unit")
     reliability: Float[Array, "..."] | None = tree_field("unit")
 
-    def __init__(self, normalized: bool = False, eps=1e-5, prior=None, reliability=None):
+    def __init__(
+        self,
+        normalized: bool = False,
+        eps: NumbersLike = 1e-5,
+        prior: NumbersLike | None = None,
+        reliability: NumbersLike | None = None,
+    ):
         check_numbers("eps", eps)
         if is_concrete(eps) and not 0 <= float(np.asarray(eps)) < 1:
             raise ValueError(f"eps={eps} must lie in [0, 1): it is the smallest mass of ignorance of a leaf.")
@@ -53,7 +61,7 @@ class BeliefRule(Combiner):
         self.reliability = reliability
         self.normalized = normalized
 
-    def lift(self, counts: Num[Array, "... 2"]):
+    def lift(self, counts: Num[Array, "... 2"]) -> PyTree:
         """log q of the singletons − and +: the leaf's ignorance for the class that it speaks against."""
         if counts.shape[-1] != 2:
             name = type(self).__name__

@@ -7,10 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.nn import log_softmax
 from jax.scipy.special import logsumexp
-from jaxtyping import Array, Float, Num, PyTree
+from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import is_concrete
 from jaxunc._numerics import float_dtype
+from jaxunc._types import PyTree
 
 from ._answer import Answer, margin
 from ._combiner import Combiner
@@ -18,7 +19,7 @@ from ._fields import learned_field
 from ._lift import columns_of
 
 
-class Blend(Combiner):
+class Blend(Combiner[Answer]):
     r"""Several rules over one routing, their probabilities averaged.
 
     .. math:: P(c) = \sum_i v_i P_i(c)
@@ -85,13 +86,13 @@ class Blend(Combiner):
         """The merges of the rules, by name."""
         return {name: rule.merge for name, rule in self.rules.items()}
 
-    def lift(self, counts: Num[Array, "... columns"]):
+    def lift(self, counts: Num[Array, "... columns"]) -> PyTree:
         """What every rule lifts, each of the counts that it reads."""
         return {
             name: rule.lift(columns_of(counts, self.countings, rule.countings)) for name, rule in self.rules.items()
         }
 
-    def finish(self, stat) -> Answer:
+    def finish(self, stat: PyTree) -> Answer:
         """The rules' answers, averaged."""
         logs = []
         for name, rule in self.rules.items():

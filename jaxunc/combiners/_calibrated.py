@@ -6,17 +6,18 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax.nn import log_sigmoid
-from jaxtyping import Array, Float, Num, PyTree
+from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import is_concrete
 from jaxunc._numerics import float_dtype
+from jaxunc._types import PyTree
 
 from ._answer import Answer
 from ._combiner import Combiner
 from ._fields import learned_field
 
 
-class Calibrated(Combiner):
+class Calibrated(Combiner[Answer]):
     r"""Any rule with probabilities, whose logarithms are clipped, scaled and moved.
 
     .. math:: P'(c) \propto \exp\big(s_c \log \max(P(c), \epsilon) + b_c\big)
@@ -91,11 +92,11 @@ class Calibrated(Combiner):
         """The merges of the rule."""
         return self.rule.merge
 
-    def lift(self, counts: Num[Array, "... classes"]):
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
         """What the rule lifts."""
         return self.rule.lift(counts)
 
-    def finish(self, stat) -> Answer:
+    def finish(self, stat: PyTree) -> Answer:
         """The rule's answer, calibrated."""
         answer, name = self.rule.finish(stat), type(self.rule).__name__
         if not isinstance(answer, Answer):

@@ -5,6 +5,8 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from jaxunc.tables import NumbersLike
+
 from ._answer import Answer
 from ._belief_rule import BeliefRule
 
@@ -50,7 +52,13 @@ class CautiousRule(BeliefRule):
     reads_sizes: ClassVar[bool] = True
     silence: ClassVar[float] = float("inf")
 
-    def __init__(self, normalized: bool = False, eps=1e-5, prior=None, reliability=None):
+    def __init__(
+        self,
+        normalized: bool = False,
+        eps: NumbersLike = 1e-5,
+        prior: NumbersLike | None = None,
+        reliability: NumbersLike | None = None,
+    ):
         super().__init__(normalized, eps, prior, reliability)
 
     def finish(self, stat: Float[Array, "... 2"]) -> Answer:

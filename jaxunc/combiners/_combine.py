@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Num, PyTree
+from jaxtyping import Array, Bool, Num
+
+from jaxunc._types import PyTree
 
 from ._answer import Answer
 from ._lift import check_tree_fields, lift_tree, tree_axes

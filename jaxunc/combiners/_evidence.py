@@ -11,14 +11,16 @@ from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_numbers, check_one_of, check_probability_vector, is_concrete
 from jaxunc._numerics import float_dtype
+from jaxunc._types import PyTree
 from jaxunc.imprecise import differences
+from jaxunc.tables import NumbersLike
 
 from ._answer import Answer, contradicted, margin
 from ._combiner import Combiner
 from ._fields import learned_field
 
 
-class EvidenceAccumulation(Combiner):
+class EvidenceAccumulation(Combiner[Answer]):
     r"""Leaves as independent pieces of evidence, each measured against the prior (EVA).
 
     .. math:: \ell_c = \log P(c) + \sum_i \Big(\log P(c \mid w_i) - \log P(c)\Big), \qquad
@@ -64,7 +66,11 @@ class EvidenceAccumulation(Combiner):
     merge: ClassVar[str] = "sum"
 
     def __init__(
-        self, prior, smoothing=0.1, prior_term: Literal["log", "published_code"] = "log", smooth_to_prior: bool = False
+        self,
+        prior: NumbersLike,
+        smoothing: NumbersLike = 0.1,
+        prior_term: Literal["log", "published_code"] = "log",
+        smooth_to_prior: bool = False,
     ):
         check_one_of("prior_term", prior_term, ("log", "published_code"))
         check_numbers("prior", prior)
@@ -73,7 +79,7 @@ class EvidenceAccumulation(Combiner):
         prior = jnp.asarray(prior, dtype)
         prior = jnp.stack([1 - prior, prior]) if prior.ndim == 0 else prior
         check_probability_vector(prior, prior.shape[-1])
-        if is_concrete(smoothing) and not 0 <= float(smoothing) < np.inf:
+        if is_concrete(smoothing) and not 0 <= float(np.asarray(smoothing)) < np.inf:
             raise ValueError(f"smoothing={smoothing} must be a finite number >= 0; the paper uses 0.1.")
         self.log_prior = jnp.log(prior)
         self.smoothing = jnp.asarray(smoothing, dtype)
@@ -95,7 +101,7 @@ class EvidenceAccumulation(Combiner):
         term = self.prior if self.prior_term == "published_code" else self.log_prior
         return term + math.log(self.log_prior.shape[-1])
 
-    def lift(self, counts: Num[Array, "... classes"]):
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
         """Evidence of a leaf for every class."""
         n_classes = counts.shape[-1]
         if self.log_prior.shape[-1] != n_classes:

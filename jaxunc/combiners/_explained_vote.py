@@ -11,7 +11,9 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Num
 
 from jaxunc._numerics import TwoFloat, float_dtype, safe_divide
+from jaxunc._types import PyTree
 from jaxunc.imprecise import checked_strength, differences, dominance
+from jaxunc.tables import NumbersLike
 
 from ._combiner import Combiner
 from ._fields import learned_field
@@ -35,7 +37,7 @@ class Explanation(NamedTuple):
     s is. NaN for masses of certainty, which themselves depend on s."""
 
 
-class ExplainedVote(Combiner):
+class ExplainedVote(Combiner[Explanation]):
     r"""What is behind the decision of a `GeneralizedVote`: who is for, against and undecided, and up to which s.
 
     As s grows trees only ever stop preferring, so for equal and leaf-size masses the largest s at which c' is rejected
@@ -94,14 +96,14 @@ class ExplainedVote(Combiner):
 
     s: Float[Array, "..."] = learned_field("fixed")
     mass: Mass = eqx.field(static=True, default="equal")
-    merge: ClassVar[dict] = {"support": "exact_sum", "total": "exact_sum", "trees": "collect"}
+    merge: ClassVar[dict[str, str]] = {"support": "exact_sum", "total": "exact_sum", "trees": "collect"}
     reads_sizes: ClassVar[bool] = True
 
-    def __init__(self, s, mass: Mass = "equal"):
+    def __init__(self, s: NumbersLike, mass: Mass = "equal"):
         check_mass(mass)
         self.s, self.mass = checked_strength(s), mass
 
-    def lift(self, counts: Num[Array, "... classes"]):
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
         """The mass for each class, and all; of the tree the leads of classes over each other, and if it abstains."""
         pieces = tree_mass(counts, self.s.astype(float_dtype(counts, self.s)), self.mass)
         beside = ~jnp.eye(counts.shape[-1], dtype=bool)
@@ -111,7 +113,7 @@ class ExplainedVote(Combiner):
             trees["mass"] = _as_collected(pieces)
         return {"support": share_out(pieces, sure), "total": pieces, "trees": trees}
 
-    def finish(self, stat) -> Explanation:
+    def finish(self, stat: PyTree) -> Explanation:
         """Shares of the total, and the order statistic."""
         support, total = total_of(stat["support"]), total_of(stat["total"])
         columns = range(support.high.shape[-1])

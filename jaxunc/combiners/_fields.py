@@ -10,7 +10,7 @@ Domain = Literal["real", "positive", "unit", "simplex", "log_simplex", "ordered"
 DOMAINS = get_args(Domain)
 
 
-def learned_field(domain: Domain = "real", *, spread: float = 1.0, nearest: float = 0.01, **kwargs) -> Any:
+def learned_field(domain: Domain = "real", *, spread: float = 1.0, nearest: float = 0.01, **kwargs: Any) -> Any:
     """A field of a `Combiner` that `jaxunc.learning.fit_combiner` may change, and where its values lie.
 
     Parameters
@@ -31,7 +31,7 @@ def learned_field(domain: Domain = "real", *, spread: float = 1.0, nearest: floa
     return eqx.field(metadata=_metadata(domain, spread, nearest), **kwargs)
 
 
-def tree_field(domain: Domain = "real", *, spread: float = 1.0, nearest: float = 0.01, **kwargs) -> Any:
+def tree_field(domain: Domain = "real", *, spread: float = 1.0, nearest: float = 0.01, **kwargs: Any) -> Any:
     """A field of a `Combiner` with one entry per tree along its leading axis (a weight, a reliability).
 
     `lift` sees the entry of its own tree; binding, blocks and shards slice the field alike. A number without axes is

@@ -9,7 +9,9 @@ import numpy as np
 from jaxtyping import Array, Float, Num, Shaped
 
 from jaxunc._numerics import TwoFloat, float_dtype
+from jaxunc._types import PyTree
 from jaxunc.imprecise import checked_strength, dominance
+from jaxunc.tables import NumbersLike
 
 from ._combiner import Combiner
 from ._fields import learned_field
@@ -17,7 +19,7 @@ from ._masses import Mass, beyond_half, check_mass, share_out, total_of, tree_ma
 from ._preference import Preference
 
 
-class GeneralizedVote(Combiner):
+class GeneralizedVote(Combiner[Preference]):
     r"""Trees vote for a class over another where the interval of their leaf is on its side of one half, or abstain.
 
     With the intervals of the imprecise Dirichlet model and masses m_t of the trees, for two classes
@@ -85,16 +87,16 @@ class GeneralizedVote(Combiner):
     merge: ClassVar[str] = "exact_sum"
     reads_sizes: ClassVar[bool] = True
 
-    def __init__(self, s, mass: Mass = "equal"):
+    def __init__(self, s: NumbersLike, mass: Mass = "equal"):
         check_mass(mass)
         self.s, self.mass = checked_strength(s), mass
 
-    def lift(self, counts: Num[Array, "... classes"]):
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
         """The tree's mass, and the same for each pair of which the leaf prefers the first."""
         pieces = tree_mass(counts, self.s.astype(float_dtype(counts, self.s)), self.mass)
         return {"mass": share_out(pieces, pairs(dominance(counts, self.s))), "total": pieces}
 
-    def finish(self, stat) -> Preference:
+    def finish(self, stat: PyTree) -> Preference:
         """The pairs as a matrix."""
         mass, total = total_of(stat["mass"]), total_of(stat["total"])
         by_pair = TwoFloat(*(jnp.broadcast_to(part[..., None], mass.high.shape) for part in total))

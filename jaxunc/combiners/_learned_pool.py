@@ -1,5 +1,6 @@
 """The learned pool: a mean of leaves, and numbers that say how."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import equinox as eqx
@@ -9,7 +10,9 @@ from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_numbers, check_probability_vector, is_concrete
 from jaxunc._numerics import float_dtype, safe_divide
+from jaxunc._types import PyTree
 from jaxunc.forest import OWN
+from jaxunc.tables import NumbersLike
 
 from ._answer import Answer
 from ._combiner import Combiner
@@ -19,7 +22,7 @@ SMALLEST_SIZE = 2.0**-20
 """What an empty leaf without a prior is taken to hold, so that its weight has a logarithm."""
 
 
-class LearnedPool(Combiner):
+class LearnedPool(Combiner[Answer]):
     r"""A mean of the leaves' probabilities, by numbers that are learned: the mean, pooling and many between.
 
     .. math:: P_c = \Big(\frac{\sum_t (N_t + m)^\alpha p_{tc}^q}{\sum_t (N_t + m)^\alpha}\Big)^{1/q}, \qquad
@@ -100,16 +103,16 @@ class LearnedPool(Combiner):
 
     def __init__(
         self,
-        prior,
+        prior: NumbersLike,
         *,
-        reads=(OWN,),
-        size_power=0.0,
-        mean_power=1.0,
-        strength=0.0,
-        scale=None,
-        bias=None,
-        noise=0.0,
-        inbag_weight=None,
+        reads: Sequence[str] = (OWN,),
+        size_power: NumbersLike = 0.0,
+        mean_power: NumbersLike = 1.0,
+        strength: NumbersLike = 0.0,
+        scale: NumbersLike | None = None,
+        bias: NumbersLike | None = None,
+        noise: NumbersLike = 0.0,
+        inbag_weight: NumbersLike | None = None,
     ):
         check_numbers("prior", prior)
         dtype = float_dtype(prior)
@@ -144,7 +147,7 @@ class LearnedPool(Combiner):
         """One or two."""
         return self.reads
 
-    def lift(self, counts: Num[Array, "... columns"]):
+    def lift(self, counts: Num[Array, "... columns"]) -> PyTree:
         """(N + m)^α p^q for every class, and (N + m)^α."""
         n_classes, dtype = len(self.prior), float_dtype(counts, self.prior)
         if counts.shape[-1] != n_classes * len(self.reads):
@@ -166,7 +169,7 @@ class LearnedPool(Combiner):
         power = jnp.exp(log_weight + self.mean_power.astype(dtype) * log_share)
         return {"weight": jnp.exp(log_weight)[0], "power": jnp.moveaxis(power, 0, -1)}
 
-    def finish(self, stat) -> Answer:
+    def finish(self, stat: PyTree) -> Answer:
         """The mean, and its logarithm scaled and moved."""
         weight, prior = stat["weight"][..., None], self.prior.astype(stat["power"].dtype)
         mean = safe_divide(stat["power"], weight, prior**self.mean_power)

@@ -10,7 +10,9 @@ from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import is_concrete
 from jaxunc._numerics import float_dtype
+from jaxunc._types import PyTree
 from jaxunc.imprecise import checked_strength
+from jaxunc.tables import NumbersLike
 
 from ._combiner import Combiner
 from ._fields import learned_field
@@ -18,7 +20,7 @@ from ._generalized_vote import matrix, pairs
 from ._preference import Preference
 
 
-class LearnedVote(Combiner):
+class LearnedVote(Combiner[Preference]):
     r"""`GeneralizedVote` with comparisons that have a slope, and masses that are a function of the leaf's size.
 
     .. math:: B(c \succ c') = \sum_t m_t \, \sigma\Big(\frac{n_c - n_{c'} - s}{\tau}\Big), \qquad
@@ -59,7 +61,13 @@ class LearnedVote(Combiner):
     merge: ClassVar[str] = "sum"
     reads_sizes: ClassVar[bool] = True
 
-    def __init__(self, s=1.0, size_power=0.0, half_size=0.0, softness=0.5):
+    def __init__(
+        self,
+        s: NumbersLike = 1.0,
+        size_power: NumbersLike = 0.0,
+        half_size: NumbersLike = 0.0,
+        softness: NumbersLike = 0.5,
+    ):
         for name, value in (("half_size", half_size), ("softness", softness)):
             if is_concrete(value) and not 0 <= float(np.asarray(value)) < np.inf:
                 raise ValueError(f"{name}={value} must be a finite number >= 0.")
@@ -72,7 +80,7 @@ class LearnedVote(Combiner):
         """The same with exact comparisons, τ = 0: what was learned, as it is used."""
         return dataclasses.replace(self, softness=jnp.zeros_like(self.softness))
 
-    def lift(self, counts: Num[Array, "... classes"]):
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
         """The tree's mass, and what of it goes to the first of each pair of classes."""
         dtype = float_dtype(counts, self.s)
         counts = counts.astype(dtype)
@@ -88,6 +96,6 @@ class LearnedVote(Combiner):
         beats = jnp.where(soft, sure, (lead >= 0).astype(dtype))
         return {"mass": mass[..., None] * beats, "total": mass}
 
-    def finish(self, stat) -> Preference:
+    def finish(self, stat: PyTree) -> Preference:
         """The pairs as a matrix."""
         return Preference(matrix(stat["mass"], jnp.zeros_like(stat["total"])), stat["total"])

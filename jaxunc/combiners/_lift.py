@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Num, PyTree
+from jaxtyping import Array, Num
 
 from jaxunc._checks import warn_of_fractions
 from jaxunc._numerics import float_dtype
+from jaxunc._types import PyTree
 
 from ._merge import merge_kinds
 

@@ -1,13 +1,14 @@
 """The most extreme leaf score."""
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 from jax.tree_util import Partial
 from jaxtyping import Array, Float, Num
 
 from jaxunc import scorers
+from jaxunc._types import PyTree
 from jaxunc.scorers import as_partial, score_width
 
 from ._answer import Answer
@@ -15,7 +16,7 @@ from ._combiner import Combiner
 from ._mean import answer_of_scores, score_planes
 
 
-class Maximum(Combiner):
+class Maximum(Combiner[Answer]):
     r"""The leaf score that is largest in absolute value, v_j with j = argmax |v_i|.
 
     Parameters
@@ -39,15 +40,15 @@ class Maximum(Combiner):
     scorer: Partial
     merge: ClassVar[str] = "max"
 
-    def __init__(self, scorer: Callable = scorers.probability):
+    def __init__(self, scorer: Callable[..., Any] = scorers.probability):
         self.scorer = as_partial(scorer)
 
-    def lift(self, counts: Num[Array, "... classes"]):
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
         """The score and its negative."""
         score = score_planes(self.scorer, counts)
         return {"highest": score, "lowest": -score}
 
-    def finish(self, stat) -> Answer:
+    def finish(self, stat: PyTree) -> Answer:
         """The larger of the two in absolute value."""
         return answer_of_scores(extreme_of(stat["highest"], stat["lowest"]), score_width(self.scorer))
 

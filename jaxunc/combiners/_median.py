@@ -1,13 +1,14 @@
 """The median of leaf scores."""
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 from jax.tree_util import Partial
 from jaxtyping import Array, Float, Num
 
 from jaxunc import scorers
+from jaxunc._types import PyTree
 from jaxunc.scorers import as_partial, score_width
 
 from ._answer import Answer
@@ -15,7 +16,7 @@ from ._combiner import Combiner
 from ._mean import answer_of_scores, score_planes
 
 
-class Median(Combiner):
+class Median(Combiner[Answer]):
     """The median of leaf scores over trees; of an even number the mean of the two middle ones.
 
     Parameters
@@ -36,10 +37,10 @@ class Median(Combiner):
     scorer: Partial
     merge: ClassVar[str] = "collect"
 
-    def __init__(self, scorer: Callable = scorers.probability):
+    def __init__(self, scorer: Callable[..., Any] = scorers.probability):
         self.scorer = as_partial(scorer)
 
-    def lift(self, counts: Num[Array, "... classes"]):
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
         """The leaf's score."""
         return score_planes(self.scorer, counts)
 

@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, PyTree
+from jaxtyping import Array, Bool
 
 from jaxunc._checks import check_one_of
 from jaxunc._numerics import TwoFloat, two_float_from_limbs, two_sum
+from jaxunc._types import PyTree
 
 MERGES = ("sum", "exact_sum", "min", "max", "collect")
 
@@ -19,13 +20,13 @@ class Accumulator(NamedTuple):
 
     neutral: float
     """The value that changes nothing: what a masked tree contributes."""
-    enter: Callable
+    enter: Callable[..., Any]
     """values → carry of that one tree."""
     include: Any
     """(carry, values) → carry; None if every tree's value is kept."""
     join: Any
     """(carry, carry) → carry, likewise."""
-    result: Callable
+    result: Callable[..., Any]
     """carry → what `Combiner.finish` sees."""
 
     @property
@@ -33,12 +34,12 @@ class Accumulator(NamedTuple):
         """Whether every tree's value is kept: the carry then has an axis of trees, and loops leave it alone."""
         return self.include is None
 
-    def start(self, shape: tuple[int, ...], dtype) -> tuple:
+    def start(self, shape: tuple[int, ...], dtype) -> tuple[Any, ...]:
         """The carry of no tree at all."""
         return self.enter(jnp.full(shape, self.neutral, dtype))
 
 
-def _float_sum(result: Callable) -> Accumulator:
+def _float_sum(result: Callable[..., Any]) -> Accumulator:
     """Compensated: the carry is the rounded sum and the sum of the rounding errors."""
 
     def include(carry, values):
@@ -74,7 +75,7 @@ def _integer_sum() -> Accumulator:
     return Accumulator(0, enter, include, join, lambda carry: two_float_from_limbs(*carry))
 
 
-def _extreme(beats: Callable, neutral: float) -> Accumulator:
+def _extreme(beats: Callable[..., Any], neutral: float) -> Accumulator:
     def join(a, b):
         # Of equals the first is kept, and has the gradient; NaN stays NaN.
         return (jnp.where(beats(b[0], a[0]) | jnp.isnan(b[0]), b[0], a[0]),)
@@ -124,7 +125,7 @@ class Merging(NamedTuple):
         """Whether any plane keeps every tree's value."""
         return "collect" in self.kinds
 
-    def start(self, shapes: list[tuple[int, ...]]) -> list:
+    def start(self, shapes: list[tuple[int, ...]]) -> list[Any]:
         """The carry of no tree at all, for planes of these shapes: ``[instances ...]``."""
         full = [
             (*shape[:1], 0, *shape[1:]) if acc.collects else shape
@@ -143,14 +144,14 @@ class Merging(NamedTuple):
 
         return [one(acc, part) for acc, part in zip(self.planes, values, strict=True)]
 
-    def include(self, carry: list, values: list[Array]) -> tuple[list, list[Array]]:
+    def include(self, carry: list[Any], values: list[Array]) -> tuple[list[Any], list[Array]]:
         """The carry with one more tree's values, and the values that are collected."""
         merged = [
             c if acc.collects else acc.include(c, v) for acc, c, v in zip(self.planes, carry, values, strict=True)
         ]
         return merged, [v for acc, v in zip(self.planes, values, strict=True) if acc.collects]
 
-    def scan(self, visit: Callable[[Any], list[Array]], carry: list, trees: PyTree) -> list:
+    def scan(self, visit: Callable[[Any], list[Array]], carry: list[Any], trees: PyTree) -> list[Any]:
         """The carry with the values that ``visit`` has for each tree, in the order of the trees."""
         open_carry = [() if acc.collects else c for acc, c in zip(self.planes, carry, strict=True)]
         open_carry, kept = lax.scan(lambda c, tree: self.include(c, visit(tree)), open_carry, trees)
@@ -164,7 +165,7 @@ class Merging(NamedTuple):
             self._behind(acc, c, m) if acc.collects else m for acc, c, m in zip(self.planes, carry, more, strict=True)
         ]
 
-    def reduce(self, carry: list, values: list[Array], axis: int) -> list:
+    def reduce(self, carry: list[Any], values: list[Array], axis: int) -> list[Any]:
         """The carry with all trees of an axis at once: for accelerators, by a single reduction."""
         closed = [(acc, v) for acc, v in zip(self.planes, values, strict=True) if not acc.collects]
         entered, start = [acc.enter(v) for acc, v in closed], [acc.start((), v.dtype) for acc, v in closed]
@@ -176,25 +177,25 @@ class Merging(NamedTuple):
         more = [(v,) if acc.collects else next(reduced) for acc, v in zip(self.planes, values, strict=True)]
         return self.join(carry, more)
 
-    def join(self, first: list, second: list) -> list:
+    def join(self, first: list[Any], second: list[Any]) -> list[Any]:
         """The carry of the first trees and then the second ones."""
         return [
             self._behind(acc, a, b) if acc.collects else acc.join(a, b)
             for acc, a, b in zip(self.planes, first, second, strict=True)
         ]
 
-    def result(self, carry: list) -> list:
+    def result(self, carry: list[Any]) -> list[Any]:
         """What `Combiner.finish` sees of each plane."""
         return [acc.result(c) for acc, c in zip(self.planes, carry, strict=True)]
 
     @staticmethod
-    def _behind(acc: Accumulator, first: tuple, second: tuple) -> tuple:
+    def _behind(acc: Accumulator, first: tuple, second: tuple) -> tuple[Any, ...]:
         return tuple(
             b if a.shape[1] == 0 else jnp.concatenate([a, b], axis=1) for a, b in zip(first, second, strict=True)
         )
 
 
-def _reduce(entered, start, join: Callable, axis: int):
+def _reduce(entered, start, join: Callable[..., Any], axis: int):
     """One variadic reduction of a pytree of carries, which compiles to one kernel."""
     flat, structure = jax.tree.flatten(entered)
 

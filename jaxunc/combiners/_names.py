@@ -9,6 +9,7 @@ from jax.tree_util import Partial
 
 from jaxunc import scorers
 from jaxunc._checks import check_one_of, check_probability_vector, nearest
+from jaxunc.tables import NumbersLike
 
 from ._averaged_intervals import AveragedIntervals
 from ._beta import BetaAggregation
@@ -64,7 +65,7 @@ CONFIGURED: dict[str, tuple[str, Mapping[str, Any]]] = {
 """Names of rules with options: those by which comparisons call them. -p: against the forest's prior rather than one
 half; -pls: of plausibility scores."""
 
-SCORERS: dict[str, Callable] = {
+SCORERS: dict[str, Callable[..., Any]] = {
     "probability": scorers.probability,
     "laplace": scorers.laplace,
     "m_estimate": scorers.m_estimate,
@@ -76,7 +77,13 @@ SCORERS: dict[str, Callable] = {
 """The scorers that have a name."""
 
 
-def rule_by_name(name: str | Combiner, options: Mapping[str, Any] | None = None, *, prior, n_samples=None) -> Combiner:
+def rule_by_name(
+    name: str | Combiner,
+    options: Mapping[str, Any] | None = None,
+    *,
+    prior: NumbersLike,
+    n_samples: NumbersLike | None = None,
+) -> Combiner:
     """The rule of that name, with these options.
 
     Parameters

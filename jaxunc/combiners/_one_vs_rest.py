@@ -6,9 +6,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Num, PyTree
+from jaxtyping import Array, Num
 
 from jaxunc._numerics import TwoFloat, float_dtype
+from jaxunc._types import PyTree
 
 from ._answer import Answer, margin
 from ._combiner import Combiner
@@ -16,7 +17,7 @@ from ._lift import tree_axes
 from ._merge import merge_kinds
 
 
-class OneVsRest(Combiner):
+class OneVsRest(Combiner[Answer]):
     """A binary rule for every class against the rest of them: counts (N - w_c, w_c).
 
     Parameters
@@ -83,7 +84,7 @@ class OneVsRest(Combiner):
         """The merges of the rule."""
         return self._rules[0].merge
 
-    def lift(self, counts: Num[Array, "... classes"]):
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
         """What the rule lifts for each class, along the axis after the leaves'."""
         pairs = _against_rest(counts)
         if isinstance(self.rule, tuple):
@@ -92,7 +93,7 @@ class OneVsRest(Combiner):
         stat = self.rule.lift(pairs.reshape(-1, 2))
         return jax.tree.map(lambda part: part.reshape(*counts.shape, *part.shape[1:]) if jnp.ndim(part) else part, stat)
 
-    def finish(self, stat) -> Answer:
+    def finish(self, stat: PyTree) -> Answer:
         """Each class's answer, against each other."""
         one_leaf = jax.ShapeDtypeStruct((1, 2), jnp.result_type(float))
         alone = jax.eval_shape(lambda rule, counts: rule.lift(counts), _of_one_tree(self._rules[0]), one_leaf)

@@ -7,12 +7,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Num
 
 from jaxunc._numerics import TwoFloat, safe_divide
+from jaxunc._types import PyTree
 
 from ._answer import Answer
 from ._combiner import Combiner
 
 
-class Pooling(Combiner):
+class Pooling(Combiner[Answer]):
     r"""Relative frequencies of the counts of all leaves together.
 
     .. math:: g_{pool} = \frac{\sum_i w_i^+}{\sum_i N_i} - \frac12
@@ -33,7 +34,7 @@ class Pooling(Combiner):
     merge: ClassVar[str] = "exact_sum"
     reads_sizes: ClassVar[bool] = True
 
-    def lift(self, counts: Num[Array, "... classes"]):
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
         """The counts themselves, class by class."""
         return tuple(counts[..., c] for c in range(counts.shape[-1]))
 

@@ -10,8 +10,10 @@ from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_one_of
 from jaxunc._numerics import float_dtype, safe_divide, shares_of
+from jaxunc._types import PyTree
 from jaxunc.imprecise import checked_strength, idm_interval
 from jaxunc.scorers import support
+from jaxunc.tables import NumbersLike
 
 from ._combiner import Combiner
 from ._fields import learned_field
@@ -34,7 +36,7 @@ class Uncertainty(NamedTuple):
         return {f"{output}_{name}": np.asarray(part) for name, part in self._asdict().items()}
 
 
-class UncertaintyDecomposition(Combiner):
+class UncertaintyDecomposition(Combiner[Uncertainty]):
     r"""Aleatoric and epistemic uncertainty, streamed like any rule.
 
     Of the imprecise Dirichlet model (``"interval"``) the probabilities that the trees' means allow for,
@@ -100,7 +102,7 @@ class UncertaintyDecomposition(Combiner):
     s: Float[Array, "..."] | None = learned_field("fixed", default=None)
     merge: ClassVar[str] = "sum"
 
-    def __init__(self, kind: Literal["entropy", "plausibility", "interval"] = "entropy", s=None):
+    def __init__(self, kind: Literal["entropy", "plausibility", "interval"] = "entropy", s: NumbersLike | None = None):
         check_one_of("kind", kind, ("entropy", "plausibility", "interval"))
         if kind != "interval" and s is not None:
             raise ValueError(f"s={s!r} is the strength of intervals, but kind={kind!r}; leave it out.")
@@ -112,7 +114,7 @@ class UncertaintyDecomposition(Combiner):
         """Entropies are of shares alone; the other kinds compare leaf sizes with a number of instances."""
         return self.kind != "entropy"
 
-    def lift(self, counts: Num[Array, "... classes"]):
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
         """Shares and their entropy, both uncertainties of the leaf, or lower bounds and width; and 1 for the tree."""
         trees = jnp.ones(())
         if self.s is not None:
@@ -126,7 +128,7 @@ class UncertaintyDecomposition(Combiner):
         shares = shares_of(counts)
         return {"shares": shares, "entropy": entropy(shares), "trees": trees}
 
-    def finish(self, stat) -> Uncertainty:
+    def finish(self, stat: PyTree) -> Uncertainty:
         """Means over the trees."""
         trees = jnp.asarray(stat["trees"])
         if self.kind == "plausibility":

@@ -9,12 +9,13 @@ from jaxtyping import Array, Num
 
 from jaxunc._checks import check_one_of
 from jaxunc._numerics import safe_divide, shares_of
+from jaxunc._types import PyTree
 
 from ._answer import Answer, margin
 from ._combiner import Combiner
 
 
-class Vote(Combiner):
+class Vote(Combiner[Answer]):
     r"""Each tree votes for the largest class of its leaf; tied classes share the vote.
 
     .. math:: h_{vote} = \frac1K \sum_i \mathrm{sgn}(v_i), \qquad \mathrm{sgn}(0) = 0
@@ -45,10 +46,10 @@ class Vote(Combiner):
     ties: Literal["split", "literal"] = eqx.field(static=True, default="split")
     merge: ClassVar[str] = "sum"
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         check_one_of("ties", self.ties, ("split", "literal"))
 
-    def lift(self, counts: Num[Array, "... classes"]):
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
         """A share of the tree's vote for every class."""
         dtype = jnp.result_type(float)
         if self.ties == "literal":
@@ -57,7 +58,7 @@ class Vote(Combiner):
             share = shares_of((counts == jnp.max(counts, axis=-1, keepdims=True)).astype(dtype))
         return {"share": share, "trees": jnp.ones(())}
 
-    def finish(self, stat) -> Answer:
+    def finish(self, stat: PyTree) -> Answer:
         """Shares of all votes."""
         share = stat["share"]
         shares = safe_divide(share, jnp.asarray(stat["trees"])[..., None], 1 / share.shape[-1])

@@ -3,17 +3,19 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Num, PyTree
+from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_numbers, is_concrete
 from jaxunc._numerics import float_dtype
+from jaxunc._types import AnswerT, PyTree
+from jaxunc.tables import NumbersLike
 
 from ._combiner import Combiner
 from ._fields import tree_field
 from ._given import check_is_rule
 
 
-class Weighted(Combiner):
+class Weighted(Combiner[AnswerT]):
     """A sum rule with a weight per tree: each tree counts as that many copies of itself.
 
     Multiplies all that the tree contributes, denominators included; a weight of 0 leaves it out. Differentiable in
@@ -33,10 +35,10 @@ class Weighted(Combiner):
         another one.
     """
 
-    rule: Combiner
+    rule: Combiner[AnswerT]
     weights: Float[Array, "..."] = tree_field("positive")
 
-    def __init__(self, rule: Combiner, weights):
+    def __init__(self, rule: Combiner[AnswerT], weights: NumbersLike):
         check_is_rule(rule, "rule")
         check_numbers("weights", weights)
         merges = set(jax.tree.leaves(rule.merge))
@@ -59,10 +61,10 @@ class Weighted(Combiner):
         """The merges of the rule."""
         return self.rule.merge
 
-    def lift(self, counts: Num[Array, "... classes"]):
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
         """What the rule lifts, times this tree's weight."""
 
-        def weigh(part):
+        def weigh(part: Array):
             # A veto (-inf) stays one at any weight but 0; a product would be NaN, there or in its gradient.
             part = part.astype(float_dtype(part, self.weights))
             vetoed = jnp.isinf(part)
@@ -70,6 +72,6 @@ class Weighted(Combiner):
 
         return jax.tree.map(weigh, self.rule.lift(counts))
 
-    def finish(self, stat):
+    def finish(self, stat: PyTree) -> AnswerT:
         """What the rule answers."""
         return self.rule.finish(stat)

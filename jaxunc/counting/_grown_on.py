@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxunc._checks import as_weights
-from jaxunc.tables import Columns, as_instances, class_positions
+from jaxunc.tables import Columns, InstancesLike, NumbersLike, as_instances, class_positions
 
 TREES = 3
 """So many trees are asked: the first, the last (which another call of ``fit`` may have grown), one between."""
@@ -22,7 +22,9 @@ class _Bag(NamedTuple):
     """The same by weight."""
 
 
-def check_grown_on(model: Any, bags: list[np.ndarray], X, y, *, sample_weight=None) -> None:
+def check_grown_on(
+    model: Any, bags: list[np.ndarray], X: InstancesLike, y: Any, *, sample_weight: NumbersLike | None = None
+) -> None:
     """Raise a ValueError unless rows that fill the leaves of a model's trees by their bags give the trees' own counts.
 
     Sample weights that the model was grown with need not be given: then the leaves' sizes and classes have to agree.

@@ -2,10 +2,10 @@
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
 
 from jaxunc._checks import as_weights, is_concrete
 from jaxunc._numerics import counts_dtype, less_own
+from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Combiner, as_rule, combine_counts
 from jaxunc.forest import OWN, Forest, check_is_forest
 from jaxunc.routing import (
@@ -20,7 +20,7 @@ from jaxunc.routing import (
     planned_leaf_index,
     refuse_average,
 )
-from jaxunc.tables import as_instances, as_traceable, class_positions
+from jaxunc.tables import InstancesLike, LabelsLike, MaskLike, NumbersLike, as_instances, as_traceable, class_positions
 
 ENTRIES = 2**21
 """Counts that are held at a time."""
@@ -28,13 +28,13 @@ ENTRIES = 2**21
 
 def leave_one_out(
     forest: Forest,
-    combiner: Combiner,
-    X,
-    y,
+    combiner: Combiner[AnswerT],
+    X: InstancesLike,
+    y: LabelsLike,
     *,
-    sample_weight=None,
-    tree_mask=None,
-) -> PyTree:
+    sample_weight: NumbersLike | None = None,
+    tree_mask: MaskLike | None = None,
+) -> AnswerT:
     """What a rule answers for the very instances that a forest's counts were taken from (by `recount`).
 
     An instance's own label is among the counts of the leaves that it reaches: scored with them, pure noise looks

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike
+
 from ._grown_on import check_grown_on
 
 
@@ -14,7 +16,14 @@ def has_bags(model: Any) -> bool:
     )
 
 
-def oob_mask(model, n: int, *, X=None, y=None, sample_weight=None) -> np.ndarray:
+def oob_mask(
+    model: Any,
+    n: int,
+    *,
+    X: InstancesLike | None = None,
+    y: LabelsLike | None = None,
+    sample_weight: NumbersLike | None = None,
+) -> np.ndarray:
     """Which instances each tree of a bootstrapped model has not seen.
 
     Parameters

@@ -9,7 +9,7 @@ from jaxunc._checks import as_weights, distinct_labels
 from jaxunc._numerics import distinct_counts, narrowest_counts, padded_table
 from jaxunc.forest import Forest, Trees, check_is_forest, counts_of_forks
 from jaxunc.routing import as_mask, known_plan, leaf_index_on_host
-from jaxunc.tables import as_instances, class_positions
+from jaxunc.tables import InstancesLike, LabelsLike, MaskLike, NumbersLike, as_instances, class_positions
 
 CHUNK = 16384
 """Instances whose leaf indices are held at a time."""
@@ -17,12 +17,12 @@ CHUNK = 16384
 
 def recount(
     forest: Forest | Trees,
-    X,
-    y,
+    X: InstancesLike,
+    y: LabelsLike,
     *,
-    sample_weight=None,
-    tree_mask=None,
-    leaves=None,
+    sample_weight: NumbersLike | None = None,
+    tree_mask: MaskLike | None = None,
+    leaves: NumbersLike | None = None,
 ) -> Forest:
     """The same trees with new counts: those of the instances given, in the leaves that they reach.
 

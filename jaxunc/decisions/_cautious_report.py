@@ -4,10 +4,12 @@ from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int32, Num, PyTree
+from jaxtyping import Array, Bool, Float, Int32, Num
 
+from jaxunc._types import PyTree
 from jaxunc.combiners import AveragedIntervals, Combiner, ExplainedVote, GeneralizedVote, Preference
 from jaxunc.imprecise import Interval
+from jaxunc.tables import NumbersLike
 
 from ._nondominated import nondominated
 
@@ -37,7 +39,7 @@ class CautiousAnswer(NamedTuple):
         return {output: np.asarray(one[output])}
 
 
-class CautiousReport(Combiner):
+class CautiousReport(Combiner[CautiousAnswer]):
     """The set of classes, one class, probabilities, intervals and masses of a cautious forest together.
 
     Parameters
@@ -82,7 +84,7 @@ class CautiousReport(Combiner):
     vote: GeneralizedVote
     averaged: AveragedIntervals
 
-    def __init__(self, s, mass: Literal["equal", "leaf_size", "certainty"] = "equal"):
+    def __init__(self, s: NumbersLike, mass: Literal["equal", "leaf_size", "certainty"] = "equal"):
         self.vote, self.averaged = GeneralizedVote(s, mass), AveragedIntervals(s)
 
     @property
@@ -94,11 +96,11 @@ class CautiousReport(Combiner):
         """The rule that explains the sets."""
         return ExplainedVote(self.vote.s, self.vote.mass)
 
-    def lift(self, counts: Num[Array, "... classes"]):
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
         """What the vote and the intervals lift."""
         return {"vote": self.vote.lift(counts), "averaged": self.averaged.lift(counts)}
 
-    def finish(self, stat) -> CautiousAnswer:
+    def finish(self, stat: PyTree) -> CautiousAnswer:
         """What they answer, and what follows."""
         preference, interval = self.vote.finish(stat["vote"]), self.averaged.finish(stat["averaged"])
         membership = nondominated(preference)

@@ -1,11 +1,14 @@
 """The set of classes with the highest expected utility."""
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Real
 
 from jaxunc._checks import check_class_axis, is_concrete
 from jaxunc._numerics import float_dtype
+from jaxunc.tables import NumbersLike
 
 MOST_SETS = 12
 """Classes of which all sets are listed."""
@@ -14,7 +17,7 @@ _BY_SIZE = {50: (1.0, 0.0), 65: (1.6, -0.6), 80: (2.2, -1.2)}
 
 
 def expected_utility_set(
-    probability: Real[Array | np.ndarray, "... classes"], utility=65, *, sets=None
+    probability: Real[Array | np.ndarray, "... classes"], utility: Any = 65, *, sets: NumbersLike | None = None
 ) -> Bool[Array, "... classes"]:
     r"""The set of classes whose expected utility is highest: one class where it is probable enough, else several.
 
@@ -82,7 +85,7 @@ def expected_utility_set(
     return rank <= jnp.broadcast_to(size[..., None], rank.shape)
 
 
-def utility_of_sizes(utility, n_classes: int) -> Float[Array, "classes"]:
+def utility_of_sizes(utility: Any, n_classes: int) -> Float[Array, "classes"]:
     """The utility of a set that holds the truth, by its size 1 … classes."""
     if np.ndim(utility) == 0:
         if utility not in _BY_SIZE:

@@ -10,6 +10,7 @@ from jaxunc.combiners import LearnedPool
 from jaxunc.counting import has_bags, warn_of_pure_leaves
 from jaxunc.learning import FEW_TREES, fit_combiner, rows_of
 from jaxunc.stopping import Criterion, Population, VoteResult, predict_until_settled
+from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike
 
 from ._counted_forest import CountedForest, CountedSample, n_trees_of
 from ._parameters import check_rule
@@ -109,12 +110,12 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
 
     def __init__(
         self,
-        estimator=None,
+        estimator: Any = None,
         combiner=None,
-        combiner_options=None,
+        combiner_options: Any = None,
         counts="inbag",
         held_out_size=0.2,
-        random_state=None,
+        random_state: Any = None,
     ):
         self.estimator = estimator
         self.combiner = combiner
@@ -123,7 +124,9 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         self.held_out_size = held_out_size
         self.random_state = random_state
 
-    def fit(self, X=None, y=None, sample_weight=None) -> "CombinedForestClassifier":
+    def fit(
+        self, X: InstancesLike | None = None, y: LabelsLike | None = None, sample_weight: NumbersLike | None = None
+    ) -> "CombinedForestClassifier":
         """Fit the forest, count, learn what is to be learned, and bind the rule.
 
         X ``[instances features]``, NumPy or pandas, y their labels, and weights for growing, counting and learning.
@@ -147,13 +150,13 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
 
     def predict_polled(
         self,
-        X,
+        X: InstancesLike,
         *,
         confidence: float = 0.99,
         max_trees: int | None = None,
         criterion: Criterion = "bound",
         population: Population = "infinite",
-        prior=1.0,
+        prior: NumbersLike = 1.0,
     ) -> VoteResult:
         """Labels by majority vote, each instance polling trees until the winner is settled with this confidence.
 

@@ -35,7 +35,7 @@ class CountedSample(NamedTuple):
     """Which trees count an instance, if not all: ``[instances trees]``."""
 
 
-def n_trees_of(model) -> int:
+def n_trees_of(model: Any) -> int:
     """How many trees a model is to have; 1 where that is no number of trees, which scikit-learn refuses itself."""
     number = getattr(model, "n_estimators", 1)
     return int(number) if isinstance(number, int | np.integer) and number > 0 else 1
@@ -49,6 +49,8 @@ class CountedForest:
     held_out_size: float
     random_state: Any
     classes_: np.ndarray
+    n_features_in_: int
+    feature_names_in_: np.ndarray
     forest_: Forest
     combiner_: Any
     bound_: BoundForest

@@ -13,7 +13,7 @@ from jaxunc._checks import check_integer, check_one_of
 from jaxunc.combiners import Combiner
 from jaxunc.growing import grow_random_trees
 from jaxunc.routing import bind
-from jaxunc.tables import as_instances, fit_columns, warn_of_merged_values
+from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike, as_instances, fit_columns, warn_of_merged_values
 
 from ._parameters import check_nominal, check_rule, check_seed, checked_weights
 from ._rule_classifier import RuleClassifier, rule_for
@@ -90,14 +90,14 @@ class RandomDecisionTreesClassifier(RuleClassifier):
         self,
         n_estimators=100,
         combiner=None,
-        combiner_options=None,
+        combiner_options: Any = None,
         min_samples_leaf=1,
         min_samples_split=2,
-        max_depth=None,
+        max_depth: Any = None,
         nominal="auto",
         missing="error",
         empty_leaves="sum",
-        random_state=None,
+        random_state: Any = None,
     ):
         self.n_estimators = n_estimators
         self.combiner = combiner
@@ -110,7 +110,9 @@ class RandomDecisionTreesClassifier(RuleClassifier):
         self.empty_leaves = empty_leaves
         self.random_state = random_state
 
-    def fit(self, X, y, sample_weight=None) -> "RandomDecisionTreesClassifier":
+    def fit(
+        self, X: InstancesLike, y: LabelsLike, sample_weight: NumbersLike | None = None
+    ) -> "RandomDecisionTreesClassifier":
         """Grow the trees, and bind the rule.
 
         Parameters
@@ -176,7 +178,7 @@ class RandomDecisionTreesClassifier(RuleClassifier):
             name, options = "evidence", {"smooth_to_prior": True, **(options or {})}
         return rule_for(name, options, prior, n_samples=n_samples, n_trees=n_trees)
 
-    def encode(self, X) -> np.ndarray:
+    def encode(self, X: InstancesLike) -> np.ndarray:
         """X as trees test it: float32 ``[instances features]``, nominal values as codes, -1 where unseen.
 
         ``forest_`` itself knows its columns and takes X as it is.

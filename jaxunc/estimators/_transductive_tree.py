@@ -12,8 +12,12 @@ from jaxunc._progress import check_progress
 from jaxunc.combiners import Combiner, rule_by_name
 from jaxunc.forest import OWN
 from jaxunc.greedy import Presorted, checked_limits, presort
-from jaxunc.tables import holds_numbers
-from jaxunc.transduction import BoundSample, check_algorithm, label_average
+from jaxunc.tables import InstancesLike, LabelsLike, holds_numbers
+from jaxunc.transduction import (
+    BoundSample,
+    check_algorithm,
+    label_average,
+)
 
 from ._parameters import check_class_scores, check_nominal, check_rule
 
@@ -86,7 +90,7 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
         combiner=None,
         algorithm="auto",
         block_size=16384,
-        progress=None,
+        progress: Any = None,
     ):
         self.nominal = nominal
         self.candidates = candidates
@@ -96,7 +100,7 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
         self.block_size = block_size
         self.progress = progress
 
-    def fit(self, X, y) -> "TransductiveTreeClassifier":
+    def fit(self, X: InstancesLike, y: LabelsLike) -> "TransductiveTreeClassifier":
         """Store the training set, sorted by every numeric feature.
 
         Parameters
@@ -158,17 +162,17 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
         self.combiner_, self._chosen = combiner, choices
         self.bound_ = BoundSample(sample, combiner, **choices, progress=self.progress)
 
-    def leaf_counts(self, X) -> np.ndarray:
+    def leaf_counts(self, X: InstancesLike) -> np.ndarray:
         """The counts behind the answers ``[instances labels classes]``, by the label that the instance was given."""
         check_is_fitted(self, "classes_")
         self.bound_.progress = self.progress
         return self.bound_.leaf_counts(self._numbers(self._data(X, reset=False), self.bound_.columns.levels is None))
 
-    def predict_proba(self, X) -> np.ndarray:
+    def predict_proba(self, X: InstancesLike) -> np.ndarray:
         """Class probabilities ``[instances classes]``, in the order of ``classes_``."""
         return label_average(self.leaf_counts(X), self.combiner_)
 
-    def predict(self, X) -> np.ndarray:
+    def predict(self, X: InstancesLike) -> np.ndarray:
         """The most probable class, ``[instances]``; its probability is the prediction's reliability."""
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]

@@ -1,7 +1,7 @@
 """From the nodes of single trees, in any numbering, to padded arrays (on the host)."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -68,7 +68,7 @@ def assemble(
     columns: Columns,
     prior: np.ndarray,
     n_samples: float,
-    class_labels: tuple,
+    class_labels: tuple[Any, ...],
 ) -> Forest:
     """A forest of trees and of the class counts of their nodes, ``[nodes classes]`` each, which are read at leaves.
 

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int32, Num
 
 from jaxunc._checks import check_counts, check_numbers, check_one_of, is_concrete, note_begin
 from jaxunc._numerics import as_counts, counts_dtype, padded_table
+from jaxunc.tables import NumbersLike
 
 from ._counting import OWN, Counting, side_by_side
 from ._forks import MODES, counts_of_forks
@@ -42,7 +43,7 @@ class Forest(eqx.Module):
     """Class frequencies, by weight, of the samples that the trees were grown on."""
     n_samples: Float[Array, ""]
     """Instances (or their weight) that a tree was grown on, averaged over the trees."""
-    class_labels: tuple = eqx.field(static=True)
+    class_labels: tuple[Any, ...] = eqx.field(static=True)
     """The label of each class, in the order of the class axis."""
     fork_counts: Num[Array, "padded_forks columns"] | None = None
     """Counts of the multi-way tests themselves, those of instances in their empty leaves among them, padded by zero
@@ -52,7 +53,7 @@ class Forest(eqx.Module):
     further: dict[str, Counting] = eqx.field(default_factory=dict)
     """Further counts of the same leaves, by name."""
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         note_begin()  # its arrays lie on a device
 
     @property
@@ -206,7 +207,7 @@ class Forest(eqx.Module):
     def _own(self) -> Counting:
         return Counting(self.count_table, self.code, self.fork_counts)
 
-    def with_prior(self, prior) -> "Forest":
+    def with_prior(self, prior: NumbersLike) -> "Forest":
         """The same forest with other prior class probabilities, for rules that read ``forest.prior``."""
         check_numbers("prior", prior)
         prior = jnp.asarray(prior, self.prior.dtype)

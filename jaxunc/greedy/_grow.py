@@ -1,6 +1,7 @@
 """Greedy trees by information gain, and bags of them."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +10,7 @@ import numpy as np
 from jaxunc._checks import check_integer, check_key, check_one_of
 from jaxunc._numerics import NAN_LAST, distinct_rows, order_key_at_or_below, padded_table, power_of_two
 from jaxunc.forest import Forest, Trees
+from jaxunc.tables import InstancesLike, LabelsLike, NominalLike
 
 from ._one_tree import GreedyTree, SplitLimits, grow_greedy_tree
 from ._presorted import Presorted, presort
@@ -17,11 +19,11 @@ CANDIDATES = ("boundary", "all")
 
 
 def grow_greedy_trees(
-    X,
-    y,
+    X: InstancesLike,
+    y: LabelsLike,
     *,
-    samples=None,
-    nominal=None,
+    samples: Any = None,
+    nominal: NominalLike | None = None,
     candidates: str = "boundary",
     min_samples_leaf: int = 2,
     max_depth: int | None = None,
@@ -99,7 +101,7 @@ def grow_greedy_trees(
     return forest_of([grow_greedy_tree(sample.take(own), limits) for own in rows], sample)
 
 
-def bagging(key: jax.Array, X, y, *, n_trees: int = 10, **settings) -> Forest:
+def bagging(key: jax.Array, X: InstancesLike, y: LabelsLike, *, n_trees: int = 10, **settings: Any) -> Forest:
     """Greedy trees on samples drawn with replacement, each as large as the whole (Breiman 1996).
 
     Parameters

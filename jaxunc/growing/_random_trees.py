@@ -10,6 +10,7 @@ import numpy as np
 from jaxunc._checks import check_integer, check_key, check_one_of
 from jaxunc._numerics import ceil_div, cores, power_of_two
 from jaxunc.forest import Forest
+from jaxunc.tables import InstancesLike, LabelsLike, NominalLike, NumbersLike
 
 from ._assemble import GrownPart, join_parts, read_block
 from ._block import grow_block
@@ -37,15 +38,15 @@ NO_LIMIT = 2**30
 
 def grow_random_trees(
     key: jax.Array,
-    X,
-    y,
+    X: InstancesLike,
+    y: LabelsLike,
     *,
     n_trees: int = 100,
     min_samples_leaf: int = 1,
     min_samples_split: int = 2,
     max_depth: int | None = None,
-    nominal=None,
-    sample_weight=None,
+    nominal: NominalLike | None = None,
+    sample_weight: NumbersLike | None = None,
     missing: str = "error",
 ) -> Forest:
     """Grow random decision trees: every tree on the whole sample, every test drawn without a look at the labels.

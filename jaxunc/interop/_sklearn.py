@@ -1,6 +1,7 @@
 """Fitted scikit-learn classifiers of trees → `Forest`."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier
@@ -11,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from jaxunc._checks import check_counts
 from jaxunc._numerics import order_key_at_or_below
 from jaxunc.forest import Forest, TreeNodes, assemble, snap_to_integers
-from jaxunc.tables import Columns
+from jaxunc.tables import Columns, NumbersLike
 
 _FORESTS = (RandomForestClassifier, ExtraTreesClassifier)
 _SUPPORTED = "DecisionTree, ExtraTree, RandomForest, ExtraTrees and Bagging (of trees) classifiers"
@@ -27,7 +28,7 @@ _NODE_FIELDS = {
 }
 
 
-def from_sklearn(model, *, prior=None) -> Forest:
+def from_sklearn(model: Any, *, prior: NumbersLike | None = None) -> Forest:
     """Import a fitted scikit-learn forest, exactly: every float32 instance reaches the leaf that it reaches there.
 
     Parameters

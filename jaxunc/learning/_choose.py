@@ -1,7 +1,8 @@
 """Which of several rules to learn, by rows that were not learned from."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,7 @@ import numpy as np
 
 from jaxunc.combiners import Calibrated, Combiner, LearnedPool, Mean
 
-from ._fit import FitResult, fit_combiner, loss_on
+from ._fit import FitResult, RuleT, fit_combiner, loss_on
 from ._rows import OutOfSampleRows, check_rows
 from ._watch import Told, end_line, labelled
 
@@ -20,11 +21,12 @@ MANY_ROWS = 5000
 """From so many rows on, two folds tell rules apart that are worth telling apart."""
 
 
-class ChoiceResult(NamedTuple):
+@dataclass(frozen=True)
+class ChoiceResult(Generic[RuleT]):
     """The rule that won, learned from all rows."""
 
     name: str
-    fitted: FitResult
+    fitted: FitResult[RuleT]
     losses: dict[str, float]
     """Of every candidate: its mean loss on rows that it was not learned from."""
 
@@ -40,14 +42,14 @@ class Crossed(NamedTuple):
 
 
 def choose_combiner(
-    candidates: Mapping[str, Combiner | Sequence[Combiner]],
+    candidates: Mapping[str, RuleT | Sequence[RuleT]],
     rows: OutOfSampleRows,
     *,
-    loss: str | Callable = "log",
+    loss: str | Callable[..., Any] = "log",
     n_folds: int | None = None,
     key: jax.Array | None = None,
     progress: Told = None,
-) -> ChoiceResult:
+) -> ChoiceResult[RuleT]:
     """Learn several rules, and keep the one with the least loss in a cross-validation over the rows.
 
     Where rows are too few to tell candidates apart, an average of them is better: `blend_combiners`.
@@ -85,10 +87,12 @@ def choose_combiner(
         ]
         losses[name] = sum(lost) / weight.sum()
     best = min(losses, key=lambda name: losses[name])
-    return ChoiceResult(best, crossed.fits[best], losses)
+    return ChoiceResult(best, cast(FitResult[RuleT], crossed.fits[best]), losses)
 
 
-def cross_fits(candidates, rows: OutOfSampleRows, loss, n_folds: int | None, key, progress: Told) -> Crossed:
+def cross_fits(
+    candidates, rows: OutOfSampleRows, loss: Any, n_folds: int | None, key: jax.Array | None, progress: Told
+) -> Crossed:
     """Every candidate, learned from all rows and, from near there, without each fold."""
     check_rows(rows)
     if not isinstance(candidates, Mapping):
@@ -127,7 +131,7 @@ def _best(fits: list[FitResult]) -> FitResult:
     return min(fits, key=lambda fitted: fitted.loss)
 
 
-def guarded(rows: OutOfSampleRows) -> dict[str, tuple[Combiner, ...]]:
+def guarded(rows: OutOfSampleRows) -> dict[str, tuple[LearnedPool | Calibrated, ...]]:
     """The learned pool, and the calibrated means that it has to beat: for `blend_combiners` and `choose_combiner`."""
     check_rows(rows)
     prior = rows.prior

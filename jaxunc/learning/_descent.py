@@ -39,7 +39,7 @@ class WeighedPart(NamedTuple):
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
-def _value_and_slope(objective: Callable, shape: tuple, layout: tuple, flat, problem):
+def _value_and_slope(objective: Callable[..., Any], shape: tuple, layout: tuple, flat, problem):
     return jax.value_and_grad(lambda at: objective(shape, _unravelled(layout, at), problem))(flat)
 
 
@@ -69,14 +69,14 @@ def _evaluated(objective, shape, layout, parts: Sequence[WeighedPart], at: np.nd
     return float(shares @ values), shares @ slopes
 
 
-def value_at(objective: Callable, shape: tuple, numbers, parts: Sequence[WeighedPart]) -> float:
+def value_at(objective: Callable[..., Any], shape: tuple, numbers, parts: Sequence[WeighedPart]) -> float:
     """The objective, by the program that `descend` runs."""
     layout, flat = _layout(numbers)
     return _evaluated(objective, shape, layout, parts, flat)[0]
 
 
 def descend(
-    objective: Callable,
+    objective: Callable[..., Any],
     shape: tuple,
     numbers,
     parts: Sequence[WeighedPart],
@@ -142,7 +142,7 @@ def _preconditioned(slope: np.ndarray, pairs: Sequence[tuple[np.ndarray, np.ndar
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
-def _update(objective: Callable, shape: tuple, optimizer, numbers, state, problem):
+def _update(objective: Callable[..., Any], shape: tuple, optimizer, numbers, state, problem):
     value_of = lambda at: objective(shape, at, problem)  # noqa: E731
     value, slope = jax.value_and_grad(value_of)(numbers)
     extended = optax.with_extra_args_support(optimizer)
@@ -151,7 +151,7 @@ def _update(objective: Callable, shape: tuple, optimizer, numbers, state, proble
     return optax.apply_updates(numbers, updates), state, value, steepest
 
 
-def follow(objective: Callable, shape: tuple, numbers, problem, optimizer) -> Iterator[Step]:
+def follow(objective: Callable[..., Any], shape: tuple, numbers, problem, optimizer) -> Iterator[Step]:
     """The steps of any of optax's optimisers."""
     state = optimizer.init(numbers)
     while True:

@@ -1,13 +1,15 @@
 """Fitting the numbers of a rule to honest rows."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 from jaxtyping import Array
+from typing_extensions import TypeVar
 
 from jaxunc.combiners import Combiner, check_is_rule
 
@@ -18,11 +20,15 @@ from ._parts import descend_in_parts, parts_of
 from ._rows import OutOfSampleRows, check_rows
 from ._watch import Teller, Told, Watch, end_line
 
+RuleT = TypeVar("RuleT", bound=Combiner, covariant=True, default=Combiner)
+"""The kind of the rule that learned."""
 
-class FitResult(NamedTuple):
+
+@dataclass(frozen=True)  # type checks at run time know no NamedTuple that is generic
+class FitResult(Generic[RuleT]):
     """A rule that has learned, and how."""
 
-    combiner: Combiner
+    combiner: RuleT
     """The rule with the best numbers seen."""
     loss: float
     """Its loss on the rows that it was learned from (on those for validation, where there are some)."""
@@ -52,10 +58,10 @@ class _Problem(NamedTuple):
 
 
 def fit_combiner(
-    combiner: Combiner,
+    combiner: RuleT,
     rows: OutOfSampleRows,
     *,
-    loss: str | Callable = "log",
+    loss: str | Callable[..., Any] = "log",
     optimizer: optax.GradientTransformation | None = None,
     n_steps: int | None = None,
     validation: float | OutOfSampleRows | None = None,
@@ -64,7 +70,7 @@ def fit_combiner(
     start: Combiner | None = None,
     key: jax.Array | None = None,
     progress: Told = None,
-) -> FitResult:
+) -> FitResult[RuleT]:
     """Learn the numbers of a rule from rows whose counts do not know their labels.
 
     Parameters
@@ -150,7 +156,7 @@ def fit_combiner(
     else:
         found, first = (float(_loss(shape, numbers, judge)) for numbers in (best.numbers, centre))
     return FitResult(
-        combiner=join(spec, best.numbers, leaves, structure),
+        combiner=cast(RuleT, join(spec, best.numbers, leaves, structure)),
         loss=found,
         start_loss=first,
         n_steps=len(history["loss"]) - 1,
@@ -192,7 +198,7 @@ def _with_validation(rows: OutOfSampleRows, validation, key) -> tuple[OutOfSampl
 
 
 def loss_on(
-    combiner: Combiner, rows: OutOfSampleRows, *, loss: str | Callable = "log", key: jax.Array | None = None
+    combiner: Combiner, rows: OutOfSampleRows, *, loss: str | Callable[..., Any] = "log", key: jax.Array | None = None
 ) -> float:
     """The loss of a rule as it is, on honest rows; arguments as for `fit_combiner`."""
     check_is_rule(combiner)
@@ -206,7 +212,7 @@ def _loss_as_it_is(rule: Combiner, data, y, weight, n_trees, loss) -> Array:
     return loss(rule.finish(data.merged(rule, n_trees)), y, weight)
 
 
-def problem_of(rows: OutOfSampleRows, rule: Combiner, leaves: list, start: list, loss, key: jax.Array) -> _Problem:
+def problem_of(rows: OutOfSampleRows, rule: Combiner, leaves: list, start: list, loss: Any, key: jax.Array) -> _Problem:
     """What is minimised."""
     weight = rows.weight
     made = as_loss(loss, rows.y, weight, len(rows.class_labels), key)

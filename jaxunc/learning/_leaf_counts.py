@@ -1,5 +1,6 @@
 """Counts per leaf, learned: every leaf of every tree says something of its own."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -45,7 +46,7 @@ def fit_leaf_counts(
     combiner: Combiner,
     rows: OutOfSampleRows,
     *,
-    loss="log",
+    loss: str | Callable[..., Any] = "log",
     spread: float = 0.3,
     smallest: float = 0.1,
     n_steps: int = 50,

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int32, PyTree
 from jaxunc._checks import check_one_of
 from jaxunc.combiners import Answer, Preference
 from jaxunc.decisions import utility_of_sizes
+from jaxunc.tables import NumbersLike
 
 LOSSES = ("log", "brier", "auc", "utility")
 
@@ -41,7 +42,15 @@ class AucLoss(eqx.Module):
     temperature: Float[Array, ""]
 
     @classmethod
-    def of(cls, y, weight, n_classes: int, key, n_pairs: int = 2**16, temperature: float = 1.0) -> "AucLoss":
+    def of(
+        cls,
+        y: NumbersLike,
+        weight: NumbersLike,
+        n_classes: int,
+        key: jax.Array,
+        n_pairs: int = 2**16,
+        temperature: float = 1.0,
+    ) -> "AucLoss":
         """Pairs of rows of a class and of no such class."""
         y, weight = np.asarray(y), np.asarray(weight, float)
         rng = np.random.default_rng(np.asarray(jax.random.bits(key, (4,), "uint32")))
@@ -58,7 +67,7 @@ class AucLoss(eqx.Module):
             as_array(first), as_array(second), as_array(of_class), jnp.asarray(temperature, jnp.result_type(float))
         )
 
-    def __call__(self, answer: Answer, y, weight) -> Float[Array, ""]:
+    def __call__(self, answer: Answer, y: Array, weight: Array) -> Float[Array, ""]:
         """The mean over pairs."""
         scores = answer.class_scores - jnp.mean(answer.class_scores, axis=1, keepdims=True)
         gap = scores[self.first, self.of_class] - scores[self.second, self.of_class]
@@ -77,11 +86,11 @@ class UtilityLoss(eqx.Module):
     temperature: Float[Array, ""]
 
     @classmethod
-    def of(cls, n_classes: int, utility=65, temperature: float = 0.05) -> "UtilityLoss":
+    def of(cls, n_classes: int, utility: Any = 65, temperature: float = 0.05) -> "UtilityLoss":
         """``utility``: 50, 65, 80, or the utility of a right set by its size."""
         return cls(utility_of_sizes(utility, n_classes), jnp.asarray(temperature, jnp.result_type(float)))
 
-    def __call__(self, answer: Answer | Preference, y, weight) -> Float[Array, ""]:
+    def __call__(self, answer: Answer | Preference, y: Array, weight: Array) -> Float[Array, ""]:
         """The weighted mean."""
         if isinstance(answer, Preference):
             return _mean(1 - self._of_memberships(answer, y), weight)
@@ -114,7 +123,7 @@ class UtilityLoss(eqx.Module):
         return own * jnp.sum(number * self.by_size.astype(mass.dtype), axis=1)
 
 
-def as_loss(loss: str | Callable, y, weight, n_classes: int, key) -> Any:
+def as_loss(loss: str | Callable[..., Any], y: Array, weight: Array, n_classes: int, key: jax.Array) -> Any:
     """A loss by its name, or one's own function of (answer, y, weight), as a pytree."""
     if not isinstance(loss, str):
         return loss if isinstance(loss, (eqx.Module, Partial)) else Partial(loss)

@@ -10,7 +10,7 @@ from jaxunc._numerics import padded_rows
 from jaxunc.counting import has_bags
 from jaxunc.forest import Forest
 from jaxunc.interop import from_sklearn
-from jaxunc.tables import class_positions
+from jaxunc.tables import InstancesLike, LabelsLike, MaskLike, NumbersLike, class_positions
 
 from ._rows import OutOfSampleRows, RoutedRows, histograms
 from ._sources import LabelledData, Seen, calibration, cross_fitted, left_out, out_of_bag
@@ -21,17 +21,17 @@ FEW_TREES = 50
 
 
 def out_of_sample_rows(
-    model,
-    X,
-    y,
+    model: Any,
+    X: InstancesLike,
+    y: LabelsLike,
     *,
     source: Source = "auto",
     counts: Literal["inbag", "both"] = "inbag",
-    sample_weight=None,
-    tree_mask=None,
+    sample_weight: NumbersLike | None = None,
+    tree_mask: MaskLike | None = None,
     n_folds: int = 5,
     max_rows: int = 100_000,
-    random_state=0,
+    random_state: Any = 0,
     allow_leaks: bool = False,
 ) -> OutOfSampleRows:
     """Labelled rows for `fit_combiner`, each with counts of trees that do not know its label.
@@ -133,18 +133,18 @@ def out_of_sample_rows(
 
 
 def rows_of(
-    model,
+    model: Any,
     forest: Forest,
-    X,
-    y,
+    X: InstancesLike,
+    y: LabelsLike,
     *,
     source: Source = "auto",
     counts: Literal["inbag", "both"] = "inbag",
-    sample_weight=None,
-    tree_mask=None,
+    sample_weight: NumbersLike | None = None,
+    tree_mask: MaskLike | None = None,
     n_folds: int = 5,
     max_rows: int = 100_000,
-    random_state=0,
+    random_state: Any = 0,
     allow_leaks: bool = False,
 ) -> OutOfSampleRows:
     """`out_of_sample_rows` where the model is imported already."""

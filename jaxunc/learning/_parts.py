@@ -47,7 +47,7 @@ def parts_of(problem: Any, loss: Any, key: jax.Array) -> list[WeighedPart]:
 
 
 def descend_in_parts(
-    objective: Callable, shape: tuple, numbers, parts: Sequence[WeighedPart], most: int, tell: Teller
+    objective: Callable[..., Any], shape: tuple, numbers, parts: Sequence[WeighedPart], most: int, tell: Teller
 ) -> Iterator[Step]:
     """The steps of `descend` on all parts, from where the first alone leads in so many steps at most."""
     if len(parts) == 1:

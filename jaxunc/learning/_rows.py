@@ -7,13 +7,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float, Int32, Num, PyTree
+from jaxtyping import Array, Bool, Float, Int32, Num
 
 from jaxunc._checks import as_weights
 from jaxunc._numerics import TwoFloat, float_dtype, multiple_of, narrowest_counts, padded_rows, power_of_two
+from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Calibrated, Combiner, Merging, check_tree_fields, columns_of, has_tree_fields, lift_tree
 from jaxunc.forest import Forest
 from jaxunc.routing import BoundForest, bind, fold, leaf_table
+from jaxunc.tables import NumbersLike
 
 from ._domains import parameters_of
 
@@ -119,7 +121,7 @@ class OutOfSampleRows:
     """What each row counts in a loss; 0 for padding."""
     n: int
     n_trees: int
-    class_labels: tuple
+    class_labels: tuple[Any, ...]
     countings: tuple[str, ...]
     """The names of the counts that the histograms hold, side by side."""
     source: str
@@ -155,16 +157,16 @@ class OutOfSampleRows:
         check_tree_fields(rule, self.n_trees)
         return self.routed
 
-    def answer(self, rule: Combiner) -> PyTree:
+    def answer(self, rule: Combiner[AnswerT]) -> AnswerT:
         """What the rule answers for each row: arrays ``[rows ...]`` on the host."""
         answer = _answers(rule, self.data_for(rule), float(self.n_trees))
         return jax.tree.map(lambda part: np.asarray(part)[: self.n], answer)
 
-    def bind(self, rule: Combiner, *, threads: int | None = None) -> BoundForest:
+    def bind(self, rule: Combiner[AnswerT], *, threads: int | None = None) -> BoundForest[AnswerT]:
         """The forest, which holds the counts that the rule was learned on, bound to it; as `jaxunc.bind`."""
         return bind(self.forest, rule, threads=threads)
 
-    def with_weight(self, weight) -> "OutOfSampleRows":
+    def with_weight(self, weight: NumbersLike) -> "OutOfSampleRows":
         """The same rows, weighing otherwise (0 leaves a row out).
 
         Raises a ValueError unless ``weight`` holds one finite number ≥ 0 for each row, a TypeError for no numbers.

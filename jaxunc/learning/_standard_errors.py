@@ -1,7 +1,7 @@
 """How well rows tell what was learned."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -28,7 +28,7 @@ def standard_errors(
     combiner: Combiner,
     rows: OutOfSampleRows,
     *,
-    loss: str | Callable = "log",
+    loss: str | Callable[..., Any] = "log",
     freeze: tuple[str, ...] = (),
     key: jax.Array | None = None,
 ) -> dict[str, Estimate]:

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -86,7 +86,7 @@ class Watch(NamedTuple):
     patience: int
     tell: Callable[[int, float], None] = lambda number, value: None
 
-    def over(self, steps: Iterator[Step], judge: Callable | None) -> tuple[Step, str, dict[str, np.ndarray]]:
+    def over(self, steps: Iterator[Step], judge: Callable[..., Any] | None) -> tuple[Step, str, dict[str, np.ndarray]]:
         """(the best step, status, history from the start on), judged by the objective or by something else."""
         best, best_value, best_step, status = None, np.inf, 0, "steps"
         values, judged = [], []

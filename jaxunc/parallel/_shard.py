@@ -3,13 +3,14 @@
 from jax.sharding import Mesh
 
 from jaxunc._checks import is_concrete
+from jaxunc._types import AnswerT
 from jaxunc.routing import BoundForest
 
 from ._grid import as_grid
 from ._sharded_forest import ShardedForest
 
 
-def shard(bound: BoundForest, mesh: Mesh) -> ShardedForest:
+def shard(bound: BoundForest[AnswerT], mesh: Mesh) -> ShardedForest[AnswerT]:
     r"""Deal a bound forest out over many devices, of one process or of many.
 
     Along the mesh's axis ``'data'`` instances are dealt out, along ``'tree'`` trees. Each device walks its instances

@@ -10,6 +10,7 @@ from jaxtyping import PyTree
 
 from jaxunc._checks import is_concrete, refuse_after_fork
 from jaxunc._numerics import ceil_div
+from jaxunc._types import AnswerT
 from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest
 from jaxunc.routing import (
@@ -33,7 +34,7 @@ from ._programs import Program, finish_chunk, merge_and_finish, merge_chunk
 from ._tree_shards import Placed, on_every_device, place, trees_per_shard
 
 
-class ShardedForest(ReadOuts):
+class ShardedForest(ReadOuts[AnswerT]):
     """What `shard` returns: call it, or its read-outs, as a `BoundForest`, on data ``[instances features]``.
 
     Each process passes its own instances and gets their answers; all processes of the mesh make the same calls. The
@@ -41,8 +42,9 @@ class ShardedForest(ReadOuts):
     the bound forest's to the last bit.
     """
 
-    def __init__(self, bound: BoundForest, grid: Grid):
-        self.bound, self.combiner = bound, bound.combiner
+    def __init__(self, bound: BoundForest[AnswerT], grid: Grid):
+        self.bound: BoundForest[AnswerT] = bound
+        self.combiner = bound.combiner
         stream = _stream_of(bound)
         self._grid, self._stream = grid, stream
         self._combiner = on_every_device(grid, bound.combiner)

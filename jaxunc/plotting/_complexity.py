@@ -1,6 +1,7 @@
 """A metric that is known as an interval, against the complexity of trees."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ._style import PALETTE, axes_of, lines_for, plain
 
@@ -44,11 +45,21 @@ class ComplexityDisplay:
             raise ValueError(f"expected a value and two ends for each of {len(self.trees)} trees.")
 
     @classmethod
-    def from_values(cls, trees, values, lower, upper, *, measure: str, ax=None, **kwargs):
+    def from_values(
+        cls,
+        trees: Sequence[str],
+        values: Mapping[str, Sequence[float]],
+        lower: Sequence[float],
+        upper: Sequence[float],
+        *,
+        measure: str,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> "ComplexityDisplay":
         """From a value of each line and the ends of the range, for each tree."""
         return cls(trees, values, lower, upper, measure=measure, **kwargs).plot(ax)
 
-    def plot(self, ax=None, *, band: str | None = "range") -> "ComplexityDisplay":
+    def plot(self, ax: Any = None, *, band: str | None = "range") -> "ComplexityDisplay":
         """Draw the lines, and the range as a band with markers at its ends; ``band`` is its name in the legend."""
         ax = axes_of(ax)
         places = list(range(len(self.trees)))

@@ -1,6 +1,7 @@
 """Critical-difference diagram: average ranks, and bars over those that no test tells apart."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -53,7 +54,16 @@ class CriticalDifferenceDisplay:
         self.groups, self.critical_difference = [list(group) for group in groups], critical_difference
 
     @classmethod
-    def from_values(cls, values, names, *, larger_is_better: bool, alpha: float = 0.05, ax=None, **kwargs):
+    def from_values(
+        cls,
+        values: Any,
+        names: Sequence[str],
+        *,
+        larger_is_better: bool,
+        alpha: float = 0.05,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> "CriticalDifferenceDisplay":
         """From values ``[data sets, methods]``: ranks, and Nemenyi's test at ``alpha``."""
         values = np.asarray(values)
         ranks = comparison.average_ranks(values, larger_is_better=larger_is_better)
@@ -61,7 +71,7 @@ class CriticalDifferenceDisplay:
         groups = comparison.cliques(ranks, np.abs(ranks[:, None] - ranks) > difference)
         return cls([str(name) for name in names], ranks.tolist(), groups, difference).plot(ax, **kwargs)
 
-    def plot(self, ax=None, *, highlight: Sequence[str] = ()) -> "CriticalDifferenceDisplay":
+    def plot(self, ax: Any = None, *, highlight: Sequence[str] = ()) -> "CriticalDifferenceDisplay":
         """Draw the diagram; ``highlight`` names methods to set in bold."""
         ax = axes_of(ax)
         n = len(self.names)

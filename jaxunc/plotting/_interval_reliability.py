@@ -1,6 +1,7 @@
 """Reliability of probabilities that are known as intervals."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from ._style import axes_of, plain
 
@@ -47,11 +48,24 @@ class IntervalReliabilityDisplay:
         self.name, self.size = name, parts[4] if size is not None else None
 
     @classmethod
-    def from_values(cls, probability, frequency, lower, upper, *, name=None, size=None, ax=None, **kwargs):
+    def from_values(
+        cls,
+        probability: Sequence[float],
+        frequency: Sequence[float],
+        lower: Sequence[float],
+        upper: Sequence[float],
+        *,
+        name: str | None = None,
+        size: Sequence[float | int] | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> "IntervalReliabilityDisplay":
         """From values of each bin."""
         return cls(probability, frequency, lower, upper, name=name, size=size).plot(ax, **kwargs)
 
-    def plot(self, ax=None, *, reference: bool = True, band: bool = True, **kwargs) -> "IntervalReliabilityDisplay":
+    def plot(
+        self, ax: Any = None, *, reference: bool = True, band: bool = True, **kwargs: Any
+    ) -> "IntervalReliabilityDisplay":
         """Draw the line and a bar for each interval, and with ``reference`` the diagonal. Keywords go to ``ax.plot``.
 
         With ``band`` the space between the bars is shaded: not for frequencies that fall, where it would fold.

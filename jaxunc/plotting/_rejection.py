@@ -1,5 +1,7 @@
 """What rejecting uncertain instances is worth."""
 
+from typing import Any
+
 from jaxunc import metrics
 
 from ._style import axes_of, plain
@@ -27,12 +29,21 @@ class RejectionDisplay:
         self.curve, self.name = curve, name
 
     @classmethod
-    def from_predictions(cls, certainty, correct, *, n_points: int = _N_POINTS, name=None, ax=None, **kwargs):
+    def from_predictions(
+        cls,
+        certainty: Any,
+        correct: Any,
+        *,
+        n_points: int = _N_POINTS,
+        name: str | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> "RejectionDisplay":
         """From a certainty and a hit or miss for each instance."""
         curve = metrics.accuracy_rejection_curve(certainty, correct, n_points=n_points)
         return cls(curve, name=name).plot(ax, **kwargs)
 
-    def plot(self, ax=None, **kwargs) -> "RejectionDisplay":
+    def plot(self, ax: Any = None, **kwargs: Any) -> "RejectionDisplay":
         """Draw the curve. Keywords go to ``ax.plot``."""
         ax = axes_of(ax)
         (self.line_,) = ax.plot(*map(_floats, self.curve), label=self.name, **kwargs)
@@ -62,12 +73,21 @@ class RiskCoverageDisplay:
         self.curve, self.name = curve, name
 
     @classmethod
-    def from_predictions(cls, certainty, correct, *, n_points: int = _N_POINTS, name=None, ax=None, **kwargs):
+    def from_predictions(
+        cls,
+        certainty: Any,
+        correct: Any,
+        *,
+        n_points: int = _N_POINTS,
+        name: str | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> "RiskCoverageDisplay":
         """From a certainty and a hit or miss for each instance."""
         curve = metrics.risk_coverage_curve(certainty, correct, n_points=n_points)
         return cls(curve, name=name).plot(ax, **kwargs)
 
-    def plot(self, ax=None, **kwargs) -> "RiskCoverageDisplay":
+    def plot(self, ax: Any = None, **kwargs: Any) -> "RiskCoverageDisplay":
         """Draw the curve. Keywords go to ``ax.plot``."""
         ax = axes_of(ax)
         (self.line_,) = ax.plot(*map(_floats, self.curve), label=self.name, **kwargs)

@@ -1,6 +1,6 @@
 """Reliability diagram: whether predictions made with confidence p are right in a share p of cases."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from jaxunc import metrics
 
@@ -30,20 +30,20 @@ class ReliabilityDisplay:
     @classmethod
     def from_predictions(
         cls,
-        probs,
-        y,
+        probs: Any,
+        y: Any,
         *,
         n_bins: int = 10,
         strategy: Literal["uniform", "quantile"] = "uniform",
-        name=None,
-        ax=None,
-        **kwargs,
-    ):
+        name: str | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> "ReliabilityDisplay":
         """From probabilities ``[instances classes]`` and class indices; see `jaxunc.metrics.reliability_curve`."""
         curve = metrics.reliability_curve(probs, y, n_bins=n_bins, strategy=strategy)
         return cls(curve, name=name).plot(ax, **kwargs)
 
-    def plot(self, ax=None, *, reference: bool = True, **kwargs) -> "ReliabilityDisplay":
+    def plot(self, ax: Any = None, *, reference: bool = True, **kwargs: Any) -> "ReliabilityDisplay":
         """Draw the curve, and with ``reference`` the diagonal of perfect calibration. Keywords go to ``ax.plot``."""
         ax = axes_of(ax)
         if reference:

@@ -1,6 +1,7 @@
 """What caution costs and brings, over the strength s of the imprecise Dirichlet model."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ._style import axes_of, lines_for, plain
 
@@ -46,11 +47,19 @@ class StrengthDisplay:
                 raise ValueError(f"{name} has {len(line)} values; expected one for each of {len(self.strengths)} s.")
 
     @classmethod
-    def from_values(cls, strengths, values, *, measure: str, reference=None, ax=None):
+    def from_values(
+        cls,
+        strengths: Sequence[float | int],
+        values: Mapping[str, Sequence[float]],
+        *,
+        measure: str,
+        reference: Mapping[str, float] | None = None,
+        ax: Any = None,
+    ) -> "StrengthDisplay":
         """From a value for each rule and s."""
         return cls(strengths, values, measure=measure, reference=reference).plot(ax)
 
-    def plot(self, ax=None) -> "StrengthDisplay":
+    def plot(self, ax: Any = None) -> "StrengthDisplay":
         """Draw a line for each rule, at equal steps: s matters by its ratio."""
         ax = axes_of(ax)
         places = list(range(len(self.strengths)))

@@ -1,5 +1,7 @@
 """Aleatoric against epistemic uncertainty, and where the errors are."""
 
+from typing import Any
+
 import numpy as np
 
 from jaxunc import metrics
@@ -27,12 +29,22 @@ class UncertaintyDisplay:
         self.counted = counted
 
     @classmethod
-    def from_predictions(cls, aleatoric, epistemic, correct, *, n_bins: int = 20, upper=(1.0, 1.0), ax=None, **kwargs):
+    def from_predictions(
+        cls,
+        aleatoric: Any,
+        epistemic: Any,
+        correct: Any,
+        *,
+        n_bins: int = 20,
+        upper: Any = (1.0, 1.0),
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> "UncertaintyDisplay":
         """From two uncertainties (see `jaxunc.UncertaintyDecomposition`) and a hit or miss for each instance."""
         counted = metrics.uncertainty_map(aleatoric, epistemic, correct, n_bins=n_bins, upper=upper)
         return cls(counted).plot(ax, **kwargs)
 
-    def plot(self, ax=None, *, cmap="cividis_r", colorbar: bool = True) -> "UncertaintyDisplay":
+    def plot(self, ax: Any = None, *, cmap: Any = "cividis_r", colorbar: bool = True) -> "UncertaintyDisplay":
         """Draw the squares; ``cmap`` colours the share of errors from 0 to 1/2 and more."""
         from matplotlib.collections import PatchCollection
         from matplotlib.patches import Rectangle

@@ -39,7 +39,7 @@ class VotePathsDisplay:
     def __init__(
         self,
         paths: Mapping[str, Any],
-        critical,
+        critical: Any,
         settled_after: Mapping[str, int] | None = None,
     ):
         self.paths = {name: np.asarray(path, float) for name, path in paths.items()}
@@ -54,11 +54,19 @@ class VotePathsDisplay:
                 raise ValueError(f"{name} is settled after {self.settled_after[name]} trees, but has {len(path)}.")
 
     @classmethod
-    def from_values(cls, paths, critical, *, settled_after=None, ax=None, **kwargs):
+    def from_values(
+        cls,
+        paths: Mapping[str, Any],
+        critical: Any,
+        *,
+        settled_after: Mapping[str, int] | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> "VotePathsDisplay":
         """From the shares of votes of each path and the critical share, after each tree."""
         return cls(paths, critical, settled_after).plot(ax, **kwargs)
 
-    def plot(self, ax=None, *, rival: bool = True) -> "VotePathsDisplay":
+    def plot(self, ax: Any = None, *, rival: bool = True) -> "VotePathsDisplay":
         """Draw the walks and the curve; with ``rival`` its mirror image too, where the other of two classes wins."""
         ax = axes_of(ax)
         trees = np.arange(1, len(self.critical) + 1)

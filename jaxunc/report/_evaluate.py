@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -105,7 +105,7 @@ def evaluate(
     if cautious:
         folds |= {"leaves": _Leaves(), "intervals": AveragedIntervals(INTERVAL_STRENGTH)}
     together = Together(mean=RULES["probability"].make(forest), uncertainty=UncertaintyDecomposition(), **folds)
-    answers = bind(forest, together).answer(X) | {name: answer(X) for name, answer in learned.items()}
+    answers: dict[str, Any] = bind(forest, together).answer(X) | {name: answer(X) for name, answer in learned.items()}
     labels = jnp.asarray(y, jnp.int32)
     stacked = _Answers(*(np.stack([getattr(answers[name], part) for name in rules]) for part in _Answers._fields))
     measures, reliability, rejection = jax.tree.map(np.asarray, _measure(stacked, labels))
@@ -130,7 +130,7 @@ def evaluate(
     )
 
 
-class _Leaves(Combiner):
+class _Leaves(Combiner[Array]):
     """The counts of every leaf. Sets for all s are made of them after one routing: for two classes as fast as streamed
     votes, and for ten in a third of the time, since a tree has 10 counts and not 90 pairs for each s."""
 

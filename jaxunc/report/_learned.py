@@ -46,7 +46,7 @@ def _calibrated(rows: OutOfSampleRows) -> Answers:
 
 def _isotonic(rows: OutOfSampleRows) -> Answers:
     """Each class against the rest, clipped to 1/(n + 2), where isotonic regression is sure of itself."""
-    own, y, least = rows.answer(Mean()).probability, np.asarray(rows.y)[: rows.n], 1 / (rows.n + 2)
+    own, y, least = np.asarray(rows.answer(Mean()).probability), np.asarray(rows.y)[: rows.n], 1 / (rows.n + 2)
     fits: list[Any] = [
         IsotonicRegression(out_of_bounds="clip").fit(own[:, c], y == c)
         for c in range(1 if own.shape[1] == 2 else 0, own.shape[1])

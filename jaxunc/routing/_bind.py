@@ -1,14 +1,14 @@
 """A forest and a rule bound together: the fast way to score data."""
 
 from collections.abc import Mapping
-from typing import get_args
+from typing import Any, TypeVar, get_args, overload
 
 import jax
 import numpy as np
-from jaxtyping import PyTree
 
 from jaxunc._checks import check_one_of, is_concrete, refuse_after_fork
 from jaxunc._numerics import cores
+from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Combiner, as_rule, read_answer
 from jaxunc.forest import Forest, check_is_forest
 from jaxunc.tables import as_instances, as_traceable
@@ -20,10 +20,20 @@ from ._read_outs import ReadOuts
 from ._streamed import Streamed
 from ._walk import Walk, default_walk
 
+EachT = TypeVar("EachT")
 
+
+@overload
+def bind(
+    forest: Forest, combiner: Combiner[AnswerT], *, threads: int | None = None, walk: Walk | None = None
+) -> "BoundForest[AnswerT]": ...
+@overload
+def bind(
+    forest: Forest, combiner: Mapping[str, Combiner[EachT]], *, threads: int | None = None, walk: Walk | None = None
+) -> "BoundForest[dict[str, EachT]]": ...
 def bind(
     forest: Forest, combiner: Combiner | Mapping[str, Combiner], *, threads: int | None = None, walk: Walk | None = None
-) -> "BoundForest":
+) -> "BoundForest[Any]":
     """Prepare a forest for scoring by one rule, or by several at once.
 
     Lifts the leaves' counts once and packs the trees for walking; each call then routes and merges.
@@ -92,7 +102,7 @@ def _engine(forest: Forest, combiner: Combiner, walk: Walk) -> Engine:
 
 
 @jax.tree_util.register_pytree_with_keys_class
-class BoundForest(ReadOuts):
+class BoundForest(ReadOuts[AnswerT]):
     """What `bind` returns: call it, or its read-outs, on NumPy, JAX or pandas data ``[instances features]``.
 
     The answer for an instance does not depend on the others, on the size of the batch, or on the number of threads:
@@ -102,8 +112,10 @@ class BoundForest(ReadOuts):
     rule's settings or the forest's counts, bind inside the program, and it is the pure `fold`.
     """
 
-    def __init__(self, engine: Engine, combiner: Combiner, threads: int):
-        self.engine, self.combiner, self.threads = engine, combiner, threads
+    def __init__(self, engine: Engine, combiner: Combiner[AnswerT], threads: int):
+        self.engine: Engine = engine
+        self.combiner: Combiner[AnswerT] = combiner
+        self.threads: int = threads
         self._engine_for_missing: Engine | None = None
         self._is_concrete = is_concrete(engine, combiner)
 
@@ -149,13 +161,13 @@ class BoundForest(ReadOuts):
             self._engine_for_missing = made
         return self._engine_for_missing
 
-    def tree_flatten_with_keys(self):
+    def tree_flatten_with_keys(self) -> tuple[tuple[tuple[Any, Any], tuple[Any, Any]], int]:
         """The engine and the rule; threads are no part of what is traced."""
         key = jax.tree_util.GetAttrKey
         return ((key("engine"), self.engine), (key("combiner"), self.combiner)), self.threads
 
     @classmethod
-    def tree_unflatten(cls, threads: int, children) -> "BoundForest":
+    def tree_unflatten(cls, threads: int, children: Any) -> "BoundForest":
         """As JAX asks for it."""
         engine, combiner = children
         return cls(engine, combiner, threads)

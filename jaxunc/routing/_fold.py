@@ -6,11 +6,11 @@ from typing import get_args
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import PyTree
 
 from jaxunc._checks import check_one_of
+from jaxunc._types import PyTree
 from jaxunc.forest import Forest, Trees, check_is_forest
-from jaxunc.tables import as_traceable
+from jaxunc.tables import InstancesLike, MaskLike, as_traceable
 
 from ._mask import as_mask
 from ._packed_trees import PackedTrees, Spec, merge_scalars
@@ -22,10 +22,10 @@ from ._walk import Walk, block_size, default_walk, over_blocks, unrolled_depth, 
 def fold(
     forest: Trees | Forest,
     leaf_table: PyTree,
-    X,
+    X: InstancesLike,
     *,
     merge: PyTree = "sum",
-    tree_mask=None,
+    tree_mask: MaskLike | None = None,
     missing: bool = True,
     walk: Walk | None = None,
 ) -> PyTree:

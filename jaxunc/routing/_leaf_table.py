@@ -4,9 +4,10 @@ import math
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int32, Num, PyTree
+from jaxtyping import Array, Int32, Num
 
 from jaxunc._checks import is_concrete
+from jaxunc._types import PyTree
 from jaxunc.combiners import (
     Combiner,
     as_rule,

@@ -6,15 +6,16 @@ the packed trees are packed trees; carries of trees that follow each other are j
 
 import dataclasses
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Array, Bool, Float
 
 from jaxunc._numerics import take
+from jaxunc._types import PyTree
 from jaxunc.combiners import Merging
 from jaxunc.forest import Trees
 
@@ -36,8 +37,8 @@ class Spec(NamedTuple):
 class Carry(NamedTuple):
     """What trees have contributed so far; one entry for each plane, one for each number per tree."""
 
-    planes: list
-    scalars: list
+    planes: list[Any]
+    scalars: list[Any]
     """The same for all instances, unless a mask tells them apart: ``[]`` or ``[instances]``."""
 
 
@@ -49,7 +50,7 @@ class PackedTrees(eqx.Module):
     """Planes ``[trees nodes]``, two of a size in one element."""
     scalars: list[Float[Array, "trees"]]
     """Numbers per tree."""
-    totals: list
+    totals: list[Any]
     """The carry of those numbers over all trees."""
     spec: Spec = eqx.field(static=True)
 
@@ -62,7 +63,7 @@ class PackedTrees(eqx.Module):
         return cls(make_plan(trees, missing=missing), pack(planes, layout), scalars, totals, spec)
 
     @property
-    def arrays(self) -> tuple:
+    def arrays(self) -> tuple[Any, ...]:
         """All but the structure, in the order of the fields."""
         return self.plan, self.tables, self.scalars, self.totals
 
@@ -86,7 +87,7 @@ class PackedTrees(eqx.Module):
     def padded(self, more: int) -> "PackedTrees":
         """The same with so many trees behind the others that contribute nothing: one leaf each, with neutral values."""
 
-        def longer(merging: Merging, arrays: list) -> list:
+        def longer(merging: Merging, arrays: list[Any]) -> list[Any]:
             pairs = zip(merging.planes, arrays, strict=True)
             return [jnp.concatenate([a, jnp.full((more, *a.shape[1:]), m.neutral, a.dtype)]) for m, a in pairs]
 
@@ -131,27 +132,31 @@ class PackedTrees(eqx.Module):
         """The merged statistic, as `Combiner.finish` takes it."""
         return rejoin(self.spec.layout, *self.results(carry))
 
-    def merge(self, X: Float[Array, "instances features"], tree_mask=None, blocks: tuple | None = None) -> PyTree:
+    def merge(
+        self, X: Float[Array, "instances features"], tree_mask: Any = None, blocks: tuple[Any, ...] | None = None
+    ) -> PyTree:
         """The statistic of all trees. ``blocks``: instances in a block, and how many blocks there are, a traced number;
         by default all instances, in blocks of the walk's own size."""
         return rejoin(self.spec.layout, *self.merged(X, tree_mask, blocks))
 
-    def merged(self, X, tree_mask=None, blocks: tuple | None = None) -> tuple[list, list]:
+    def merged(
+        self, X: Any, tree_mask: Any = None, blocks: tuple[Any, ...] | None = None
+    ) -> tuple[list[Any], list[Any]]:
         """The same, plane by plane and number by number."""
         return self.results(self.carried(X, tree_mask, blocks))
 
-    def carried(self, X, tree_mask=None, blocks: tuple | None = None) -> Carry:
+    def carried(self, X: Any, tree_mask: Any = None, blocks: tuple[Any, ...] | None = None) -> Carry:
         """The carry of all trees, as `advance` has it from the start; ``blocks`` as for `merge`."""
         n_planes = len(self.spec.layout.planes.kinds)
         both = self._include(None, X, tree_mask, blocks)
         return Carry(both[:n_planes], self.totals if tree_mask is None else both[n_planes:])
 
-    def results(self, carry: Carry) -> tuple[list, list]:
+    def results(self, carry: Carry) -> tuple[list[Any], list[Any]]:
         """What `Combiner.finish` sees of each plane, and of each number per tree."""
         layout = self.spec.layout
         return layout.planes.result(carry.planes), layout.scalars.result(carry.scalars)
 
-    def _include(self, carry: list | None, X, mask=None, blocks: tuple | None = None) -> list:
+    def _include(self, carry: list[Any] | None, X, mask=None, blocks: tuple[Any, ...] | None = None) -> list[Any]:
         """Block by block; without a carry from the start, with one after the trees of that."""
         spec, n = self.spec, X.shape[0]
         merging = spec.layout.planes if mask is None else spec.layout.both
@@ -203,6 +208,6 @@ class PackedTrees(eqx.Module):
 
 
 @partial(jax.jit, static_argnums=0)
-def merge_scalars(merging: Merging, scalars: list[Float[Array, "trees"]]) -> list:
+def merge_scalars(merging: Merging, scalars: list[Float[Array, "trees"]]) -> list[Any]:
     """The carry of numbers per tree over all trees."""
     return merging.reduce(merging.start([()] * len(scalars)), scalars, axis=0)

@@ -75,12 +75,12 @@ def scorer(
     return declare
 
 
-def declared(function: Callable) -> Declaration:
+def declared(function: Callable[..., Any]) -> Declaration:
     """What was declared of a scorer, through any ``Partial`` around it."""
     return getattr(_within(function)[0], "declaration", Declaration())
 
 
-def score_width(scorer: Callable) -> float:
+def score_width(scorer: Callable[..., Any]) -> float:
     """The declared width of a scorer's values, through any ``Partial`` around it; 1 if none is declared.
 
     Infinite for scores without a bound, which have no reading as a probability.
@@ -92,7 +92,7 @@ def score_width(scorer: Callable) -> float:
     return float(width) if width > 0 else math.inf
 
 
-def reads_sizes(scorer: Callable) -> bool:
+def reads_sizes(scorer: Callable[..., Any]) -> bool:
     """Whether a scorer, through any ``Partial`` around it, is declared to read leaf sizes."""
     return declared(scorer).reads_sizes
 

@@ -6,6 +6,7 @@ from jaxtyping import Array, Num
 
 from jaxunc._checks import is_concrete, warn_of_fractions
 from jaxunc._numerics import checked_counts, float_dtype
+from jaxunc.tables import NumbersLike
 
 from ._declaration import scorer
 from ._differences import excess
@@ -56,7 +57,7 @@ def linear(counts: Num[Array | np.ndarray, "... classes"]) -> Array:
 
 
 @scorer(width=float("inf"), reads_sizes=True, domains={"n_samples": "fixed"})
-def ucb(counts: Num[Array | np.ndarray, "... classes"], *, n_samples) -> Array:
+def ucb(counts: Num[Array | np.ndarray, "... classes"], *, n_samples: NumbersLike) -> Array:
     r"""The relative frequency in units of an upper confidence bound.
 
     The α for which the bounds of both classes meet, p̂ - α √(ln n/N) = (1 - p̂) + α √(ln n/N):

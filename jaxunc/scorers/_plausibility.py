@@ -23,6 +23,7 @@ from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_numbers, check_one_of, check_two_classes, is_concrete, warn_of_fractions
 from jaxunc._numerics import checked_counts, float_dtype
+from jaxunc.tables import NumbersLike
 
 from ._declaration import scorer
 from ._degree_root import DegreeLeaf, DegreeRoot, degree_root
@@ -109,7 +110,7 @@ def _support_jvp(primals, tangents):
 _support_jitted = jax.jit(_support)  # so that an eager call compiles its loops once
 
 
-def class_one(prior, dtype) -> Array:
+def class_one(prior: NumbersLike, dtype) -> Array:
     """The prior probability of class 1, from itself or from ``[negative, positive]``; checked where it is known."""
     check_numbers("prior", prior)
     prior = jnp.asarray(prior, dtype)

@@ -14,7 +14,7 @@ from ._declaration import declared
 class ChosenScorer(NamedTuple):
     """A function with the settings that choose its program (words, switches, sizes): equal if they are equal."""
 
-    func: Callable
+    func: Callable[..., Any]
     choices: tuple[tuple[str, Any], ...]
 
     @property
@@ -26,7 +26,7 @@ class ChosenScorer(NamedTuple):
         return self.func(counts, **self.keywords, **settings)
 
 
-def as_partial(scorer: Callable) -> Partial:
+def as_partial(scorer: Callable[..., Any]) -> Partial:
     """A scorer as a pytree whose leaves are its numeric settings, which can be traced and learned.
 
     A plain function has none. ``functools.partial`` is taken for the ``Partial`` that it means, and partials of

@@ -32,7 +32,7 @@ class Crossings(NamedTuple):
     """Between which it lies."""
 
 
-def find_crossings(tables: Callable, ends: tuple[Any, Any], mean, falls, start, n_steps: int, xp: ModuleType):
+def find_crossings(tables: Callable[..., Any], ends: tuple[Any, Any], mean, falls, start, n_steps: int, xp: ModuleType):
     """All crossings. ``falls``: whether the likelihood falls towards κ = ∞, so that there is one in any case."""
     place = xp.arange(n_steps, dtype=mean.dtype).reshape(-1, *[1] * ends[0].ndim)
     step = (ends[1] - ends[0]) / (n_steps - 1)

@@ -82,7 +82,7 @@ def find_root(equations: Equations, mean, start, active, xp: ModuleType, r=0.0, 
     return Root(r, last.t, xp.abs(last.step) <= tolerance)
 
 
-def loop(body: Callable, going: Callable, state, limit: int, xp: ModuleType):
+def loop(body: Callable[..., Any], going: Callable[..., Any], state, limit: int, xp: ModuleType):
     """At most ``limit`` rounds: a loop of the host, or of the program that is traced."""
     if xp is np:
         for _ in range(limit):

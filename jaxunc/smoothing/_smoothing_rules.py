@@ -8,13 +8,14 @@ from jaxtyping import Array, Num
 
 from jaxunc._checks import check_one_of
 from jaxunc._numerics import float_dtype, safe_divide, shares_of
+from jaxunc._types import PyTree
 from jaxunc.combiners import Answer, Combiner, learned_field, tree_field
 
 from ._fit import METHODS, Method, fit_dirichlet_prior
 from ._prior import BetaPrior, DirichletPrior, checked_concentration
 
 
-class SmoothedMean(Combiner):
+class SmoothedMean(Combiner[Answer]):
     r"""The mean over trees of leaf probabilities that are drawn towards a prior: (1/K) Σ_t (n_c + α_c)/(n + Σα).
 
     What `Mean` answers on a forest of `smooth_forest`, with the counts left as they are, for other rules to read.
@@ -52,21 +53,21 @@ class SmoothedMean(Combiner):
             raise ValueError(f"the prior's parameters have shape {alpha.shape}; expected [trees classes] or [classes].")
         self.by_tree, self.shared = (alpha, None) if alpha.ndim == 2 else (None, alpha)
 
-    def lift(self, counts: Num[Array, "... classes"]):
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
         """The leaf's smoothed probabilities, and 1 for the tree."""
         alpha = jnp.asarray(self.shared if self.by_tree is None else self.by_tree)
         if alpha.shape[-1] != counts.shape[-1]:
             raise ValueError(f"the prior has {alpha.shape[-1]} classes, but counts have {counts.shape[-1]}.")
         return {"share": shares_of(counts.astype(float_dtype(counts)) + alpha), "trees": jnp.ones(())}
 
-    def finish(self, stat) -> Answer:
+    def finish(self, stat: PyTree) -> Answer:
         """Total over number."""
         n_classes = stat["share"].shape[-1]
         mean = safe_divide(stat["share"], jnp.asarray(stat["trees"])[..., None], 1 / n_classes)
         return _of_shares(mean)
 
 
-class MemberSmoothing(Combiner):
+class MemberSmoothing(Combiner[Answer]):
     r"""The leaves that an instance reaches, one of each tree, smoothed by a prior that is fitted to *them*.
 
     For each instance the K leaves :math:`(n^t)_t` are the artificial sample: with the prior α fitted to them,
@@ -107,12 +108,12 @@ class MemberSmoothing(Combiner):
     merge: ClassVar[str] = "collect"
     reads_sizes: ClassVar[bool] = True
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         check_one_of("method", self.method, METHODS)
         if not 0 < self.clip < 0.5:
             raise ValueError(f"clip={self.clip!r} must be a number in (0, 1/classes), such as 0.001.")
 
-    def lift(self, counts: Num[Array, "... classes"]):
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
         """The leaf's counts."""
         return counts.astype(float_dtype(counts))
 

@@ -7,11 +7,13 @@ import numpy as np
 from jaxtyping import Int32
 from scipy.special import betainc
 
+from jaxunc.tables import NumbersLike
+
 from ._overtaken import allowed_loss, overtaken_by_one
 from ._prior import checked_prior
 
 
-def critical_votes(max_trees: int, confidence: float, *, prior=1.0) -> Int32[np.ndarray, "..."]:
+def critical_votes(max_trees: int, confidence: float, *, prior: NumbersLike = 1.0) -> Int32[np.ndarray, "..."]:
     r"""The least number of t votes with which the leader of two classes wins the infinite vote with this confidence.
 
     .. math:: t^*(t; \pi) = \min\{t_1 \ge t/2 : I_{1/2}(t - t_1 + \alpha,\; t_1 + \alpha) > \pi\}
@@ -56,7 +58,9 @@ def critical_votes(max_trees: int, confidence: float, *, prior=1.0) -> Int32[np.
     return tables[0] if _alike(prior) else tables
 
 
-def critical_final_votes(max_trees: int, confidence: float, *, prior=1.0) -> Int32[np.ndarray, "2 polled"]:
+def critical_final_votes(
+    max_trees: int, confidence: float, *, prior: NumbersLike = 1.0
+) -> Int32[np.ndarray, "2 polled"]:
     r"""The same for a forest of ``max_trees`` trees: the class leads when all have voted, with this confidence.
 
     Given t votes, those of the T - t trees that remain are Beta-binomial; the class that leads wins unless the others

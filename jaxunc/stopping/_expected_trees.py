@@ -10,6 +10,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Num
 
 from jaxunc._checks import check_class_axis, check_counts
+from jaxunc.tables import NumbersLike
 
 from ._critical_votes import check_confidence, check_max_trees
 from ._prior import fit_vote_prior
@@ -53,7 +54,12 @@ class TreePlan(NamedTuple):
 
 
 def expected_trees(
-    p: Float[Array | np.ndarray, "... classes"], confidence: float, *, max_trees: int = 1000, prior=1.0, key=None
+    p: Float[Array | np.ndarray, "... classes"],
+    confidence: float,
+    *,
+    max_trees: int = 1000,
+    prior: NumbersLike = 1.0,
+    key: jax.Array | None = None,
 ) -> ExpectedTrees:
     r"""The mean number of trees that a vote polls, if each tree votes for class i with probability p_i.
 
@@ -108,8 +114,8 @@ def plan_trees(
     *,
     share: float = 0.95,
     max_trees: int = 2000,
-    prior=None,
-    key=None,
+    prior: NumbersLike | None = None,
+    key: jax.Array | None = None,
 ) -> TreePlan:
     """How many trees a forest needs so that a share of such instances is settled, and how many the largest leaves open.
 

@@ -9,6 +9,7 @@ from scipy.special import gammaln
 
 from jaxunc._checks import check_class_axis, check_counts, is_concrete, warn
 from jaxunc.smoothing import PriorStatus, fit_dirichlet_prior
+from jaxunc.tables import NumbersLike
 
 SMALLEST, LARGEST = 1e-3, 1e4
 """Between which a fitted α lies: a class that nobody votes for sends it beyond."""
@@ -109,7 +110,7 @@ def _symmetric(counts: np.ndarray) -> float:
     return float(np.exp(minimize_scalar(minus_log_likelihood, bounds=np.log([SMALLEST, LARGEST])).x))
 
 
-def checked_prior(prior, n_classes: int) -> Any:
+def checked_prior(prior: NumbersLike, n_classes: int) -> Any:
     """α ``[classes]``; a ValueError unless there is one positive, finite number, or one for each class."""
     if not is_concrete(prior):
         return prior

@@ -9,6 +9,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Int, Int32
 
 from jaxunc._checks import is_concrete
+from jaxunc.tables import NumbersLike
 
 from ._judge import Judge, make_judge
 from ._leader import Criterion, Population
@@ -36,7 +37,7 @@ def stop_after(
     confidence: float,
     criterion: Criterion = "bound",
     population: Population = "infinite",
-    prior=1.0,
+    prior: NumbersLike = 1.0,
 ) -> StoppingResult:
     r"""Poll one tree at a time, and stop each instance at the first where the winner is settled.
 

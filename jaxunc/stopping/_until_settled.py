@@ -21,7 +21,7 @@ from jaxunc.routing import (
     spread,
     unrolled_depth,
 )
-from jaxunc.tables import Columns, as_instances
+from jaxunc.tables import Columns, NumbersLike, as_instances
 
 from ._compiled_rounds import poll_part
 from ._critical_votes import check_max_trees
@@ -87,7 +87,7 @@ def predict_until_settled(
     max_trees: int | None = None,
     criterion: Criterion = "bound",
     population: Population = "infinite",
-    prior=1.0,
+    prior: NumbersLike = 1.0,
 ) -> VoteResult:
     r"""Let the trees of a forest vote on each instance until the winner is settled, and walk no tree after that.
 
@@ -160,7 +160,7 @@ def bind_vote(
     max_trees: int | None = None,
     criterion: Criterion = "bound",
     population: Population = "infinite",
-    prior=1.0,
+    prior: NumbersLike = 1.0,
     threads: int | None = None,
     walk: Walk | None = None,
 ) -> "BoundVote":
@@ -191,10 +191,14 @@ class BoundVote:
     combiner = None
     """No rule of counts: the leaves' classes are counted as they are polled."""
 
-    def __init__(self, forest: Forest, votes, rule, settings: dict[str, Any], threads: int | None, walk: Walk):
-        self.forest, self.rule, self.settings = forest, rule, settings
+    def __init__(
+        self, forest: Forest, votes: Any, rule: Any, settings: dict[str, Any], threads: int | None, walk: Walk
+    ):
+        self.forest: Forest = forest
+        self.rule: Any = rule
+        self.settings: dict[str, Any] = settings
         self.max_trees: int = settings["max_trees"]
-        self.threads = threads or cores()
+        self.threads: int = threads or cores()
         self.walk: Walk = walk
         self._asked = settings["criterion"], settings["population"], checked_prior(settings["prior"], forest.n_classes)
         self._classes, self._plans = jnp.asarray(votes), {}

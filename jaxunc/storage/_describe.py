@@ -22,7 +22,7 @@ class Description(NamedTuple):
     columns: int | None
     """Columns that the data must have."""
     column_names: tuple[str, ...] | None
-    class_labels: tuple | None
+    class_labels: tuple[Any, ...] | None
     arrays: dict[str, tuple[tuple[int, ...], str]]
     """The shape and the type of every array, by name."""
     n_bytes: int

@@ -4,7 +4,7 @@ import dataclasses
 import inspect
 import types
 import typing
-from typing import Any, Literal, Union
+from typing import Any, Literal, TypeVar, Union
 
 import equinox as eqx
 import jax
@@ -105,6 +105,8 @@ def _check_rule(rule: Combiner) -> None:
 
 def _suits(value: Any, hint: Any) -> bool:
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any or isinstance(hint, TypeVar):
+        return True
     if origin is Literal:
         return any(value == one and type(value) is type(one) for one in inner)
     if origin in (Union, types.UnionType):
@@ -116,6 +118,8 @@ def _suits(value: Any, hint: Any) -> bool:
         return len(value) == len(of_each) and all(map(_suits, value, of_each))
     if origin is dict:
         return isinstance(value, dict) and all(_suits(k, inner[0]) and _suits(v, inner[1]) for k, v in value.items())
+    if isinstance(origin, type):  # a class that is generic in what it answers
+        return isinstance(value, origin)
     if hint is float:
         return isinstance(value, float | int) and not isinstance(value, bool)
     if hint is int or hint is bool:

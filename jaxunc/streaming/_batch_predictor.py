@@ -61,8 +61,9 @@ class BatchPredictor:
             raise TypeError(
                 f"path is a {type(path).__name__}; pass the path of a file of jaxunc.save, which workers open."
             )
-        self.path = str(Path(path).absolute())
-        self.features, self.keep = None if features is None else tuple(features), tuple(keep)
+        self.path: str = str(Path(path).absolute())
+        self.features: tuple[str, ...] | None = None if features is None else tuple(features)
+        self.keep: tuple[str, ...] = tuple(keep)
         self._settings = (self.path, None if outputs is None else tuple(outputs), s, confidence, tuple(known))
         if not Path(path).is_file():
             raise FileNotFoundError(f"{path} does not exist; save the model where all workers can read it.")

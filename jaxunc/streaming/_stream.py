@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from jaxunc.files import DataChunk, Wanted, chunks_of
-from jaxunc.tables import Columns, Encoded, encode_arrow
+from jaxunc.tables import ArrowTable, Columns, Encoded, encode_arrow
 
 from ._scoring import Named, Scoring, check_lists
 
@@ -30,7 +30,7 @@ def stream(
     s: float = 1.0,
     confidence: float = 0.99,
     chunk_rows: int = CHUNK_ROWS,
-) -> Iterator[pa.Table]:
+) -> Iterator[ArrowTable]:
     """Score data of any size, chunk by chunk: the next is read and encoded while one is scored.
 
     Parameters

@@ -10,15 +10,22 @@ from ._fit import fit_columns, holds_numbers
 from ._instances import Encoded, as_instances, as_traceable
 from ._labels import class_positions, training_labels
 from ._levels import LARGEST_CODE, Levels
+from ._like import ArrowTable, InstancesLike, LabelsLike, MaskLike, NominalLike, NumbersLike
 from ._merged import MergedValuesWarning, warn_of_merged_values
 from ._words import FALSE_WORDS, MISSING_WORDS, TRUE_WORDS
 
 __all__ = [
     "MISSING_WORDS",
+    "ArrowTable",
     "Columns",
     "Encoded",
+    "InstancesLike",
+    "LabelsLike",
     "Levels",
+    "MaskLike",
     "MergedValuesWarning",
+    "NominalLike",
+    "NumbersLike",
     "as_instances",
     "encode_arrow",
     "fit_columns",

@@ -105,7 +105,7 @@ class Columns:
         # Kept: trees are hashed with their columns at every call of a compiled function, and levels may be many.
         return self._hash
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         # Without what is kept: hashes of texts differ between processes.
         return Columns, self._parts
 

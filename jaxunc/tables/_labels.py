@@ -1,12 +1,16 @@
 """Labels as positions among the classes."""
 
+from typing import Any
+
 import numpy as np
 from jaxtyping import Int
 
 from jaxunc._checks import distinct_labels
 
+from ._like import LabelsLike
 
-def training_labels(y, n: int) -> tuple[tuple, Int[np.ndarray, " instances"]]:
+
+def training_labels(y: LabelsLike, n: int) -> tuple[tuple[Any, ...], Int[np.ndarray, " instances"]]:
     """The classes of a training set, sorted, and the position of each instance's class.
 
     Raises a ValueError unless there is a label for each of the n instances, and there are two classes or more; and a
@@ -23,7 +27,7 @@ def training_labels(y, n: int) -> tuple[tuple, Int[np.ndarray, " instances"]]:
     return tuple(classes.tolist()), label
 
 
-def class_positions(class_labels: tuple, y) -> Int[np.ndarray, " instances"]:
+def class_positions(class_labels: tuple[Any, ...], y: LabelsLike) -> Int[np.ndarray, " instances"]:
     """Positions of labels among the classes.
 
     Parameters

@@ -27,7 +27,7 @@ LARGEST_CODE = 2**24
 class Levels(NamedTuple):
     """The values of a nominal column; their positions are its codes."""
 
-    values: tuple
+    values: tuple[Any, ...]
     """Texts or numbers, each once; those that were fitted are sorted."""
     has_missing: bool
     """Whether missing values are a level of their own, the last one."""

@@ -10,6 +10,7 @@ from jaxunc._progress import check_progress
 from jaxunc.combiners import Combiner
 from jaxunc.greedy import Presorted, as_queries, checked_limits, entropy_table, presort
 from jaxunc.routing import over_rows
+from jaxunc.tables import InstancesLike, LabelsLike, NominalLike
 
 from ._algorithms import check_algorithm, descend
 from ._grouped import KeptNodes
@@ -18,11 +19,11 @@ from ._settings import InductionSettings
 
 
 def transductive_certainty(
-    X_train,
-    y_train,
-    X,
+    X_train: InstancesLike,
+    y_train: LabelsLike,
+    X: InstancesLike,
     *,
-    nominal=None,
+    nominal: NominalLike | None = None,
     candidates: str = "boundary",
     min_samples_leaf: int = 2,
     combiner: Combiner | None = None,
@@ -114,10 +115,10 @@ def transductive_certainty(
 
 
 def leave_one_out_certainty(
-    X,
-    y,
+    X: InstancesLike,
+    y: LabelsLike,
     *,
-    nominal=None,
+    nominal: NominalLike | None = None,
     candidates: str = "boundary",
     min_samples_leaf: int = 2,
     combiner: Combiner | None = None,
@@ -176,11 +177,11 @@ def leave_one_out_certainty(
 
 
 def transductive_leaf_counts(
-    X_train,
-    y_train,
-    X,
+    X_train: InstancesLike,
+    y_train: LabelsLike,
+    X: InstancesLike,
     *,
-    nominal=None,
+    nominal: NominalLike | None = None,
     candidates: str = "boundary",
     min_samples_leaf: int = 2,
     inductive: bool = False,
@@ -205,10 +206,10 @@ def transductive_leaf_counts(
 
 
 def leave_one_out_leaf_counts(
-    X,
-    y,
+    X: InstancesLike,
+    y: LabelsLike,
     *,
-    nominal=None,
+    nominal: NominalLike | None = None,
     candidates: str = "boundary",
     min_samples_leaf: int = 2,
     inductive: bool = False,

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Num
 
 from jaxunc._checks import check_class_axis, check_counts, check_numbers, warn
+from jaxunc.tables import InstancesLike, LabelsLike, NominalLike
 
 from ._certainty import label_average, leave_one_out_leaf_counts, transductive_leaf_counts
 from ._pairs import PairsProgress
@@ -50,11 +51,11 @@ class Threshold(NamedTuple):
 
 
 def kukar_kononenko(
-    X_train,
-    y_train,
-    X,
+    X_train: InstancesLike,
+    y_train: LabelsLike,
+    X: InstancesLike,
     *,
-    nominal=None,
+    nominal: NominalLike | None = None,
     candidates: str = "boundary",
     min_samples_leaf: int = 2,
     algorithm: str = "auto",
@@ -101,10 +102,10 @@ def kukar_kononenko(
 
 
 def leave_one_out_kukar_kononenko(
-    X,
-    y,
+    X: InstancesLike,
+    y: LabelsLike,
     *,
-    nominal=None,
+    nominal: NominalLike | None = None,
     candidates: str = "boundary",
     min_samples_leaf: int = 2,
     algorithm: str = "auto",
@@ -173,7 +174,7 @@ def reliability_of(counts: Num[np.ndarray, "instances labels classes"]) -> Relia
     return Reliability(predicted, 2.0 ** -j_divergence(inductive, transductive), inductive)
 
 
-def j_divergence(p: Float[np.ndarray, "... classes"], q: Float[np.ndarray, "... classes"]):
+def j_divergence(p: Float[np.ndarray, "... classes"], q: Float[np.ndarray, "... classes"]) -> np.ndarray | np.float64:
     r"""The symmetric Kullback-Leibler divergence in bits, :math:`J=\sum_c (p_c-q_c)\log_2(p_c/q_c)`.
 
     An array ``[...]``: infinite where a class has probability 0 in one distribution alone; 0 where the two are equal.
