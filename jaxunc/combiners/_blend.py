@@ -1,4 +1,4 @@
-"""Probabilities of several rules, averaged."""
+"""The average of several rules' probabilities."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,7 +23,7 @@ class Blend(Combiner):
 
     .. math:: P(c) = \sum_i v_i P_i(c)
 
-    Where rows do not tell which of two rules is better, an average of both loses little against the better one: its log
+    Where rows do not tell which of two rules is better, an average of both loses little against the better one. Its log
     loss is at most log 1/v_i above that of rule i in any row, and often below both.
 
     Parameters
@@ -86,13 +86,13 @@ class Blend(Combiner):
         return {name: rule.merge for name, rule in self.rules.items()}
 
     def lift(self, counts: Num[Array, "... columns"]):
-        """What every rule lifts, each of the counts that it reads."""
+        """Lift every rule, each from the counts that it reads."""
         return {
             name: rule.lift(columns_of(counts, self.countings, rule.countings)) for name, rule in self.rules.items()
         }
 
     def finish(self, stat) -> Answer:
-        """The rules' answers, averaged."""
+        """Average the rules' answers."""
         logs = []
         for name, rule in self.rules.items():
             answer = rule.finish(stat[name])

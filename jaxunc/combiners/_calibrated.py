@@ -1,4 +1,4 @@
-"""A rule's probabilities, made more or less certain."""
+"""Calibration of a rule: its probabilities, made more or less certain."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from ._fields import learned_field
 
 
 class Calibrated(Combiner):
-    r"""Any rule with probabilities, whose logarithms are clipped, scaled and moved.
+    r"""A rule with probabilities, whose logarithms are clipped, scaled and moved.
 
     .. math:: P'(c) \propto \exp\big(s_c \log \max(P(c), \epsilon) + b_c\big)
 
@@ -26,8 +26,8 @@ class Calibrated(Combiner):
     .. math:: P'(c) \propto \sigma\big(s_c \log \frac{\bar P(c)}{1 - \bar P(c)} + b_c\big), \qquad
               \bar P(c) = \min(\max(P(c), \epsilon), 1 - \epsilon)
 
-    One scale for all classes is the inverse of a temperature; with a bias per class it is Platt's scaling of two
-    classes and, with a scale per class too, vector scaling. It starts as the rule itself.
+    One scale for all classes is the inverse of a temperature. With a bias per class it is Platt's scaling of two
+    classes; with a scale per class too, vector scaling. It starts as the rule itself.
 
     Parameters
     ----------
@@ -92,11 +92,11 @@ class Calibrated(Combiner):
         return self.rule.merge
 
     def lift(self, counts: Num[Array, "... classes"]):
-        """What the rule lifts."""
+        """Lift the leaves as the rule does."""
         return self.rule.lift(counts)
 
     def finish(self, stat) -> Answer:
-        """The rule's answer, calibrated."""
+        """Calibrate the rule's answer."""
         answer, name = self.rule.finish(stat), type(self.rule).__name__
         if not isinstance(answer, Answer):
             raise TypeError(f"{name} answers with {type(answer).__name__}, not with probabilities to calibrate.")

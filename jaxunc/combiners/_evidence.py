@@ -44,11 +44,11 @@ class EvidenceAccumulation(Combiner):
 
     Notes
     -----
-    Class scores: ℓ + log C, which is 0 where there is no evidence at a uniform prior (the constant, common to all
-    classes, keeps leads of one in 10⁹ apart in float32). Score: the logit ℓ₊ - ℓ₋, which has the sign of the paper's
+    Class scores: ℓ + log C, which is 0 where there is no evidence at a uniform prior. The constant, common to all
+    classes, keeps leads of one in 10⁹ apart in float32. Score: the logit ℓ₊ - ℓ₋, which has the sign of the paper's
     difference of products and neither under- nor overflows. Probability: softmax(ℓ). If λ = 0 and every class is
-    vetoed the leaves contradict each other: class scores are -inf, the score 0, the probability the prior. λ = 0 and
-    an empty leaf: no evidence. No tree: the prior.
+    vetoed, the leaves contradict each other: class scores are -inf, the score is 0, the probability the prior. With λ =
+    0 an empty leaf is no evidence. No tree: the prior.
 
     Gradient: smooth for λ > 0, in the prior and λ too. At λ = 0 a veto has gradient 0.
 
@@ -82,16 +82,16 @@ class EvidenceAccumulation(Combiner):
 
     @property
     def prior(self) -> Float[Array, "classes"]:
-        """The prior class probabilities. (Their logarithm is what is stored, and what learning moves.)"""
+        """The prior class probabilities. Their logarithm is what is stored, and what learning moves."""
         return jnp.exp(self.log_prior)
 
     @property
     def reads_sizes(self) -> bool:
-        """Whether it smooths: without, shares are all that counts."""
+        """Whether the rule smooths: without smoothing, shares are all that counts."""
         return not is_concrete(self.smoothing) or bool(np.any(np.asarray(self.smoothing) > 0))
 
     def _prior_gain(self) -> Array:
-        """What a leaf's log(C P(c|w)) is measured against: 0 at a uniform prior (as printed)."""
+        """The reference that a leaf's log(C P(c|w)) is measured against: 0 at a uniform prior (as printed)."""
         term = self.prior if self.prior_term == "published_code" else self.log_prior
         return term + math.log(self.log_prior.shape[-1])
 

@@ -1,4 +1,4 @@
-"""Why a cautious forest does not decide, and how far it would have to be trusted to."""
+"""The reasons why a cautious forest does not decide, and how far it would have to be trusted to."""
 
 from functools import reduce
 from typing import Any, ClassVar, NamedTuple
@@ -22,7 +22,7 @@ from ._merge import Merging
 
 
 class Explanation(NamedTuple):
-    """What is behind the decision of a cautious forest."""
+    """The reasons behind the decision of a cautious forest."""
 
     support: Float[Array | np.ndarray, "... classes"]
     """Share of the mass whose trees prefer this class to all others: for it (two classes: the other one's is against
@@ -30,17 +30,17 @@ class Explanation(NamedTuple):
     abstaining: Float[Array | np.ndarray, "..."]
     """Share of the mass whose trees prefer no class to all others; 1 if there is no mass. It completes the support."""
     abstaining_trees: Bool[Array | np.ndarray, "... trees"]
-    """Which trees those are; False for masked trees."""
+    """Whether each tree abstains, that is prefers no class to all others; False for masked trees."""
     largest_s: Float[Array | np.ndarray, "..."]
     """The largest s at which the decision is a single class. 0: at none, since tied leaves leave it open however small
     s is. NaN for masses of certainty, which themselves depend on s."""
 
 
 class ExplainedVote(Combiner):
-    r"""What is behind the decision of a `GeneralizedVote`: who is for, against and undecided, and up to which s.
+    r"""Explanation of a `GeneralizedVote`: who is for, against and undecided, and up to which s it decides.
 
-    As s grows trees only ever stop preferring, so for equal and leaf-size masses the largest s at which c' is rejected
-    is an order statistic of the trees' leads over it, weighted by their masses:
+    As s grows, trees only ever stop preferring. So for equal and leaf-size masses the largest s at which c' is rejected
+    is a weighted order statistic, of the trees' leads over c' by their masses:
 
     .. math:: s_{c \succ c'} = \max \Big\{ d : \sum_t m_t [n_{t,c} - n_{t,c'} \ge d] \ge \tfrac12 \sum_t m_t \Big\},
               \qquad s_{c'} = \max_c s_{c \succ c'}
@@ -103,7 +103,7 @@ class ExplainedVote(Combiner):
         self.s, self.mass = checked_strength(s), mass
 
     def lift(self, counts: Num[Array, "... classes"]):
-        """The mass for each class, and all; of the tree the leads of classes over each other, and if it abstains."""
+        """Mass for each class and in all; the tree's leads of classes over each other, and whether it abstains."""
         pieces = tree_mass(counts, self.s.astype(float_dtype(counts, self.s)), self.mass)
         beside = ~jnp.eye(counts.shape[-1], dtype=bool)
         sure = jnp.all(dominance(counts, self.s) | ~beside, axis=-1)
@@ -113,7 +113,7 @@ class ExplainedVote(Combiner):
         return {"support": share_out(pieces, sure), "total": pieces, "trees": trees}
 
     def finish(self, stat) -> Explanation:
-        """Shares of the total, and the order statistic."""
+        """Divide by the total, and take the order statistic."""
         support, total = total_of(stat["support"]), total_of(stat["total"])
         columns = range(support.high.shape[-1])
         decided = reduce(TwoFloat.plus, (TwoFloat(support.high[..., c], support.low[..., c]) for c in columns))
@@ -132,7 +132,7 @@ class ExplainedVote(Combiner):
 
 
 def _as_collected(pieces: dict[str, Array]) -> dict[str, Array]:
-    """Masses for planes that are kept as floats: of integers the half words, which floats hold exactly."""
+    """Return masses as planes of floats: integers become half words, which floats hold exactly."""
     units = pieces.get("units")
     if units is None or not jnp.issubdtype(units.dtype, jnp.integer):
         return pieces

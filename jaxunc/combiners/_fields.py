@@ -1,4 +1,4 @@
-"""Fields of rules: which differ from tree to tree, and in which domain each may be learned."""
+"""Fields of rules: those that differ from tree to tree, and the domain in which each may be learned."""
 
 from typing import Any, Literal, get_args
 
@@ -11,7 +11,7 @@ DOMAINS = get_args(Domain)
 
 
 def learned_field(domain: Domain = "real", *, spread: float = 1.0, nearest: float = 0.01, **kwargs) -> Any:
-    """A field of a `Combiner` that `jaxunc.learning.fit_combiner` may change, and where its values lie.
+    """Declare a field of a `Combiner` that `jaxunc.learning.fit_combiner` may change, and where its values lie.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def learned_field(domain: Domain = "real", *, spread: float = 1.0, nearest: floa
 
 
 def tree_field(domain: Domain = "real", *, spread: float = 1.0, nearest: float = 0.01, **kwargs) -> Any:
-    """A field of a `Combiner` with one entry per tree along its leading axis (a weight, a reliability).
+    """Declare a field of a `Combiner` with one entry per tree along its leading axis (a weight, a reliability).
 
     `lift` sees the entry of its own tree; binding, blocks and shards slice the field alike. A number without axes is
     shared by all trees. ``domain``, ``spread`` and ``nearest``: as for `learned_field`.

@@ -1,4 +1,4 @@
-"""The learned pool: a mean of leaves, and numbers that say how."""
+"""The learned pool: a mean of leaves whose weights, powers and scale are learned."""
 
 from typing import ClassVar
 
@@ -16,7 +16,7 @@ from ._combiner import Combiner
 from ._fields import learned_field
 
 SMALLEST_SIZE = 2.0**-20
-"""What an empty leaf without a prior is taken to hold, so that its weight has a logarithm."""
+"""Size that an empty leaf without a prior is taken to have, so that its weight has a logarithm."""
 
 
 class LearnedPool(Combiner):
@@ -56,8 +56,8 @@ class LearnedPool(Combiner):
     Raises
     ------
     ValueError
-        If the prior is none, a number is outside of its range or of another shape, ``inbag_weight`` is given for
-        one kind of counts or, when called, counts have another number of columns.
+        If the prior is no distribution, a number is outside of its range or of another shape, or ``inbag_weight`` is
+        given for one kind of counts. When called, if counts have another number of columns.
 
     Notes
     -----
@@ -141,11 +141,11 @@ class LearnedPool(Combiner):
 
     @property
     def countings(self) -> tuple[str, ...]:
-        """One or two."""
+        """Names of the counts that are read, one or two."""
         return self.reads
 
     def lift(self, counts: Num[Array, "... columns"]):
-        """(N + m)^α p^q for every class, and (N + m)^α."""
+        """Return (N + m)^α p^q for every class, and (N + m)^α."""
         n_classes, dtype = len(self.prior), float_dtype(counts, self.prior)
         if counts.shape[-1] != n_classes * len(self.reads):
             raise ValueError(
@@ -167,7 +167,7 @@ class LearnedPool(Combiner):
         return {"weight": jnp.exp(log_weight)[0], "power": jnp.moveaxis(power, 0, -1)}
 
     def finish(self, stat) -> Answer:
-        """The mean, and its logarithm scaled and moved."""
+        """Return the mean, and its logarithm scaled and moved."""
         weight, prior = stat["weight"][..., None], self.prior.astype(stat["power"].dtype)
         mean = safe_divide(stat["power"], weight, prior**self.mean_power)
         log_share = jnp.log(jnp.maximum(mean, jnp.finfo(mean.dtype).tiny)) / self.mean_power
@@ -176,7 +176,7 @@ class LearnedPool(Combiner):
         return certain._replace(**_with_noise(certain, self.noise))
 
     def describe(self) -> str:
-        """What the numbers say, in sentences; of a rule outside of a trace."""
+        """Describe the learned numbers in sentences (outside of a trace)."""
         number = lambda value: f"{float(np.asarray(value)):.3g}"  # noqa: E731
         ratio, power = 10.0 ** float(self.size_power), float(self.mean_power)
         scale = np.atleast_1d(np.asarray(self.scale))
@@ -196,7 +196,7 @@ class LearnedPool(Combiner):
 
 
 def checked_names(reads) -> tuple[str, ...]:
-    """Names of one or two counts; raises a TypeError or a ValueError for anything else."""
+    """Return names of one or two counts; raises a TypeError or a ValueError for anything else."""
     if isinstance(reads, str) or not all(isinstance(name, str) for name in reads):
         raise TypeError(f"reads={reads!r:.60} must be names of counts, such as ('own',) or ('own', 'oob').")
     names = tuple(reads)
@@ -206,7 +206,7 @@ def checked_names(reads) -> tuple[str, ...]:
 
 
 def _with_noise(certain: Answer, noise: Array) -> dict[str, Array]:
-    """The probabilities of an answer where a share of the labels says nothing."""
+    """Mix into an answer's probabilities the share of labels that say nothing."""
     log_share = jnp.asarray(certain.log_probability)
     noise = noise.astype(log_share.dtype)
     share = (1 - noise) * jnp.exp(log_share) + noise / log_share.shape[-1]

@@ -69,11 +69,11 @@ class LearnedVote(Combiner):
         self.softness = jnp.asarray(softness, dtype)
 
     def hardened(self) -> "LearnedVote":
-        """The same with exact comparisons, τ = 0: what was learned, as it is used."""
+        """The same rule with exact comparisons, τ = 0: the learned numbers, as they are used."""
         return dataclasses.replace(self, softness=jnp.zeros_like(self.softness))
 
     def lift(self, counts: Num[Array, "... classes"]):
-        """The tree's mass, and what of it goes to the first of each pair of classes."""
+        """Mass of the tree, and the part of it that goes to the first of each pair of classes."""
         dtype = float_dtype(counts, self.s)
         counts = counts.astype(dtype)
         number = lambda value: value.astype(dtype)  # noqa: E731
@@ -89,5 +89,5 @@ class LearnedVote(Combiner):
         return {"mass": mass[..., None] * beats, "total": mass}
 
     def finish(self, stat) -> Preference:
-        """The pairs as a matrix."""
+        """Arrange the pairs as a matrix."""
         return Preference(matrix(stat["mass"], jnp.zeros_like(stat["total"])), stat["total"])

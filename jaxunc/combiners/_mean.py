@@ -48,11 +48,11 @@ class Mean(Combiner):
         self.scorer = as_partial(scorer)
 
     def lift(self, counts: Num[Array, "... classes"]):
-        """The leaf's score along a last axis (of one entry if it is binary), and 1 for the tree."""
+        """Score of the leaf along a last axis (of one entry if it is binary), and 1 for the tree."""
         return {"score": score_planes(self.scorer, counts), "trees": jnp.ones(())}
 
     def finish(self, stat) -> Answer:
-        """Total over number."""
+        """Divide the total by the number of trees."""
         mean = safe_divide(stat["score"], jnp.asarray(stat["trees"])[..., None])
         return answer_of_scores(mean, score_width(self.scorer))
 

@@ -8,14 +8,14 @@ import equinox as eqx
 
 class _Module(eqx.Module):
     def method(self):
-        """Any method."""
+        """A method, for the sake of its type."""
 
 
 _ModuleMethod: Any = type(_Module().method)  # equinox hands methods out as pytrees, of a class without a public name
 
 
 class Method(_ModuleMethod):
-    """A method of a rule: a pytree, as those of all modules, but equal to itself alone, as those of all objects.
+    """A method of a rule: a pytree, as methods of all modules, but equal to itself alone, as methods of all objects.
 
     JAX keeps programs by the function that they are of, which it hashes and compares. Arrays have no hash, and to
     compare them inside a program is no comparison.
@@ -30,7 +30,7 @@ class Method(_ModuleMethod):
 
 @no_type_check  # checks read attributes themselves
 def attribute(rule: eqx.Module, name: str) -> Any:
-    """What a rule holds under that name: of methods (but Python's own) the above, instead of equinox's."""
+    """Return a rule's attribute of that name; methods (but Python's own) as `Method` instead of equinox's wrapper."""
     found = object.__getattribute__(rule, name)
     if type(found) is MethodType and found.__self__ is rule and not name.startswith("__"):
         return Method(found.__func__, rule)

@@ -77,7 +77,7 @@ SCORERS: dict[str, Callable] = {
 
 
 def rule_by_name(name: str | Combiner, options: Mapping[str, Any] | None = None, *, prior, n_samples=None) -> Combiner:
-    """The rule of that name, with these options.
+    """Return the rule of that name, with these options.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def _scorer(name: str, settings: Mapping[str, Any], prior, n_samples) -> Callabl
 
 
 def check_name(argument: str, name, known: Iterable[str]) -> str:
-    """The name, if it is known; else a ValueError that lists the names and suggests the nearest."""
+    """Return the name, if it is known; else a ValueError that lists the names and suggests the nearest."""
     known = list(known)
     if isinstance(name, str) and name in known:
         return name

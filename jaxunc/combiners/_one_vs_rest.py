@@ -1,4 +1,4 @@
-"""Binary rules for any number of classes."""
+"""One against the rest: binary rules for any number of classes."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -42,7 +42,7 @@ class OneVsRest(Combiner):
     numbers, scorers theirs as `Partial`.
 
     Integer counts stay integers. Where N - w_c does not fit 32 bits, the pair is taken for one of the same shares with
-    1/C of the instances. Rules of a list answer as each would alone; what is the same for all leaves of a tree may
+    1/C of the instances. Rules of a list answer as each would alone. What is the same for all leaves of a tree may then
     differ by class, and is kept leaf by leaf. Gradient: the rules'.
 
     Examples
@@ -84,7 +84,7 @@ class OneVsRest(Combiner):
         return self._rules[0].merge
 
     def lift(self, counts: Num[Array, "... classes"]):
-        """What the rule lifts for each class, along the axis after the leaves'."""
+        """Lift the leaves for each class, along the axis after the leaves'."""
         pairs = _against_rest(counts)
         if isinstance(self.rule, tuple):
             self._check_number(counts.shape[-1])
@@ -93,7 +93,7 @@ class OneVsRest(Combiner):
         return jax.tree.map(lambda part: part.reshape(*counts.shape, *part.shape[1:]) if jnp.ndim(part) else part, stat)
 
     def finish(self, stat) -> Answer:
-        """Each class's answer, against each other."""
+        """Weigh each class's binary answer against the others."""
         one_leaf = jax.ShapeDtypeStruct((1, 2), jnp.result_type(float))
         alone = jax.eval_shape(lambda rule, counts: rule.lift(counts), _of_one_tree(self._rules[0]), one_leaf)
         parts, structure = jax.tree.flatten(stat, is_leaf=lambda node: isinstance(node, TwoFloat))
@@ -126,7 +126,7 @@ class OneVsRest(Combiner):
 
 
 def _read(rule: Combiner, stat) -> tuple[Array, Array | None]:
-    """The margin of a binary answer, and the logarithm of the probability of class 1."""
+    """Return the margin of a binary answer, and the logarithm of the probability of class 1."""
     answer = rule.finish(stat)
     if not isinstance(answer, Answer):
         raise TypeError(
@@ -139,23 +139,23 @@ def _read(rule: Combiner, stat) -> tuple[Array, Array | None]:
 
 
 def _form(rule: Combiner) -> tuple:
-    """All of a rule but its numbers."""
+    """Return all of a rule but its numbers: its structure, shapes and dtypes."""
     return jax.tree.structure(rule), [(jnp.shape(part), jnp.result_type(part)) for part in jax.tree.leaves(rule)]
 
 
 def _of_one_tree(rule: Combiner) -> Combiner:
-    """The rule as `lift` sees it: the first entry of every field that has one per tree."""
+    """Return the rule as `lift` sees it: the first entry of every field that has one per tree."""
     first = lambda axis, part: part if axis is None else part[0]  # noqa: E731
     return jax.tree.map(first, tree_axes(rule), rule, is_leaf=lambda node: node is None)
 
 
 def _stacked(rules: tuple[Combiner, ...]) -> Combiner:
-    """One rule whose numbers have a leading axis of classes."""
+    """Stack rules into one whose numbers have a leading axis of classes."""
     return jax.tree.map(lambda *parts: jnp.stack([jnp.asarray(part) for part in parts]), *rules)
 
 
 def _lift_every_leaf(rule: Combiner, counts: Num[Array, "... 2"]):
-    """What the rule lifts, numbers for the whole tree leaf by leaf."""
+    """Lift every leaf by itself: numbers for the whole tree are repeated leaf by leaf."""
     lead, stat = counts.shape[:-1], rule.lift(counts.reshape(-1, 2))
     return jax.tree.map(
         lambda part: part.reshape(*lead, *part.shape[1:]) if jnp.ndim(part) else jnp.broadcast_to(part, lead), stat
@@ -163,7 +163,7 @@ def _lift_every_leaf(rule: Combiner, counts: Num[Array, "... 2"]):
 
 
 def _against_rest(counts: Num[Array, "... classes"]) -> Num[Array, "... classes 2"]:
-    """(N - w_c, w_c) for each class."""
+    """Return (N - w_c, w_c) for each class."""
 
     def pairs(counts):
         total = jnp.sum(counts, axis=-1, keepdims=True)
@@ -179,7 +179,7 @@ def _against_rest(counts: Num[Array, "... classes"]) -> Num[Array, "... classes 
 
 
 def _class_axis_leads(part: Array, *, trailing: int, collected: bool) -> Array:
-    """The class axis as the last of those that the binary rule only carries along, as if classes were instances."""
+    """Move the class axis behind those that the binary rule only carries along, as if classes were instances."""
     if trailing < 0:  # a number per tree has no class axis: give it one, so that it meets every class
         return part[..., None] if part.ndim else part
     return jnp.moveaxis(part, -1 - trailing, -2 - trailing) if collected else part

@@ -20,8 +20,8 @@ class Pooling(Combiner):
     Notes
     -----
     Class scores: centred shares (n_c - N/C)/N. Score: the one of class 1. Probability: the shares. Integer counts are
-    summed without rounding (up to 2⁴⁸ in float32) and class scores are quotients of exact differences, so a lead of
-    one instance in 10¹³ is no tie. Leaves that are all empty: scores 0, equal shares.
+    summed without rounding (up to 2⁴⁸ in float32). Class scores are quotients of exact differences, so a lead of one
+    instance in 10¹³ is no tie. Leaves that are all empty: scores 0, equal shares.
 
     Gradient: (1 - share)/N for the class's own counts, -share/N for the others; 0 if all leaves are empty.
 
@@ -34,7 +34,7 @@ class Pooling(Combiner):
     reads_sizes: ClassVar[bool] = True
 
     def lift(self, counts: Num[Array, "... classes"]):
-        """The counts themselves, class by class."""
+        """Counts as they are, class by class."""
         return tuple(counts[..., c] for c in range(counts.shape[-1]))
 
     def finish(self, stat: tuple[TwoFloat, ...]) -> Answer:

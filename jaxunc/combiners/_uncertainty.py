@@ -1,4 +1,4 @@
-"""How uncertain a forest is, and of what kind."""
+"""The uncertainty of a forest, by its kind."""
 
 from typing import ClassVar, Literal, NamedTuple
 
@@ -23,9 +23,9 @@ class Uncertainty(NamedTuple):
 
     total: Float[Array | np.ndarray, "..."]
     aleatoric: Float[Array | np.ndarray, "..."]
-    """What more data would not remove: the classes overlap."""
+    """Uncertainty that more data would not remove: the classes overlap."""
     epistemic: Float[Array | np.ndarray, "..."]
-    """What more data would: the trees disagree, or their leaves hold little."""
+    """Uncertainty that more data would remove: the trees disagree, or their leaves hold little."""
 
 
 class UncertaintyDecomposition(Combiner):
@@ -71,8 +71,8 @@ class UncertaintyDecomposition(Combiner):
     Notes
     -----
     An empty leaf counts as uniform (entropy), or as fully epistemic (plausibility, interval). No tree: total and
-    epistemic 1 bit per doubling of the classes (entropy, interval), or epistemic 1. The trees that disagree add to the
-    aleatoric part of intervals, which ask how much is known of the mean, and to the epistemic part of entropies.
+    epistemic 1 bit per doubling of the classes (entropy, interval), or epistemic 1. Trees that disagree add to the
+    epistemic part of entropies, but to the aleatoric part of intervals: these ask how much is known of the mean.
 
     Entropy is differentiable (0 log 0 = 0, with gradient 0). So is the largest entropy of intervals; the least one has
     a kink where two classes lead together, and the mean of their slopes there.
@@ -103,11 +103,11 @@ class UncertaintyDecomposition(Combiner):
 
     @property
     def reads_sizes(self) -> bool:
-        """Entropies are of shares alone; the other kinds compare leaf sizes with a number of instances."""
+        """Whether the kind compares leaf sizes with a number of instances; entropies are of shares alone."""
         return self.kind != "entropy"
 
     def lift(self, counts: Num[Array, "... classes"]):
-        """Shares and their entropy, both uncertainties of the leaf, or lower bounds and width; and 1 for the tree."""
+        """Return shares and entropy, both uncertainties of the leaf, or lower bounds and width; and 1 for the tree."""
         trees = jnp.ones(())
         if self.s is not None:
             size = jnp.sum(counts.astype(float_dtype(counts, self.s)), axis=-1)
@@ -145,7 +145,7 @@ def entropy(probs: Float[Array, "... classes"]) -> Float[Array, "..."]:
 
 
 def _surprise(probs: Float[Array, "..."]) -> Float[Array, "..."]:
-    """-p log₂ p of each of them: what it adds to the entropy."""
+    """Return -p log₂ p of each probability: what it adds to the entropy."""
     return entropy(probs[..., None])
 
 

@@ -29,7 +29,7 @@ class Weighted(Combiner):
     Raises
     ------
     ValueError
-        If a merge of the rule is no sum, a weight is negative or not finite, or (when trees are seen) their number is
+        If a merge of the rule is no sum, or a weight is negative or not finite. When trees are seen, if their number is
         another one.
     """
 
@@ -60,7 +60,7 @@ class Weighted(Combiner):
         return self.rule.merge
 
     def lift(self, counts: Num[Array, "... classes"]):
-        """What the rule lifts, times this tree's weight."""
+        """Lift the leaves as the rule does, times this tree's weight."""
 
         def weigh(part):
             # A veto (-inf) stays one at any weight but 0; a product would be NaN, there or in its gradient.
@@ -71,5 +71,5 @@ class Weighted(Combiner):
         return jax.tree.map(weigh, self.rule.lift(counts))
 
     def finish(self, stat):
-        """What the rule answers."""
+        """Finish as the rule does."""
         return self.rule.finish(stat)

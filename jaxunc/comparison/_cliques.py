@@ -1,4 +1,4 @@
-"""Which methods a comparison could not tell apart."""
+"""Groups of methods that a comparison could not tell apart."""
 
 import numpy as np
 from jaxtyping import Array, Bool, Real

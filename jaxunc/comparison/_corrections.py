@@ -101,7 +101,7 @@ def bonferroni(p_values: PValues) -> Float[np.ndarray, "tests"]:
 
 
 def corrected(p_values: Float[np.ndarray, "tests"], correction: str) -> Float[np.ndarray, "tests"]:
-    """The p-values adjusted by the correction of that name."""
+    """Return the p-values adjusted by the correction of that name."""
     check_one_of("correction", correction, ("holm", "bonferroni", "none"))
     return {"holm": holm, "bonferroni": bonferroni, "none": np.array}[correction](p_values)
 

@@ -9,7 +9,7 @@ from ._pairwise import Correction, PairwiseTests, pairwise
 from ._values import Values, checked_values, tie_groups, tie_threshold
 
 _EXACT = 50
-"""Up to so many blocks the distribution is counted out, beyond them it is normal: SciPy's own limit."""
+"""Largest number of blocks whose distribution is counted out, as SciPy does; beyond it the normal one is taken."""
 
 
 def pairwise_wilcoxon(

@@ -1,4 +1,4 @@
-"""Whether rows are those that a forest was grown on, in their order: its bags and its leaves' counts tell."""
+"""Check that rows are those that a forest was grown on, in their order: its bags and its leaves' counts tell."""
 
 from typing import Any, NamedTuple
 
@@ -9,22 +9,22 @@ from jaxunc.tables import Columns, as_instances
 from jaxunc.tables._labels import class_positions
 
 TREES = 3
-"""So many trees are asked: the first, the last (which another call of ``fit`` may have grown), one between."""
+"""Number of trees that are asked: the first, the last (which another ``fit`` may have grown), and one between."""
 
 
 class _Bag(NamedTuple):
-    """A tree's bag, as the rows given fill its leaves: each array ``[leaves classes]``."""
+    """Contents of a tree's leaves, filled by its bag with the given rows: each array ``[leaves classes]``."""
 
     rows: np.ndarray
-    """How many rows."""
+    """Number of distinct rows."""
     drawn: np.ndarray
-    """How many, each as often as it was drawn."""
+    """Number of rows, each as often as it was drawn."""
     weighted: np.ndarray
-    """The same by weight."""
+    """Weight of the rows, each as often as it was drawn."""
 
 
 def check_grown_on(model: Any, bags: list[np.ndarray], X, y, *, sample_weight=None) -> None:
-    """Raise a ValueError unless rows that fill the leaves of a model's trees by their bags give the trees' own counts.
+    """Raise a ValueError unless the given rows, put into a model's leaves by its bags, give the trees' own counts.
 
     Sample weights that the model was grown with need not be given: then the leaves' sizes and classes have to agree.
     """
@@ -57,7 +57,7 @@ def check_grown_on(model: Any, bags: list[np.ndarray], X, y, *, sample_weight=No
 
 
 def _agrees(tree: Any, leaves: np.ndarray, bag: _Bag) -> bool:
-    """Whether a bag may have given the counts of a tree's leaves."""
+    """Return whether a bag may have given the counts of a tree's leaves."""
     sizes = tree.tree_.n_node_samples[leaves]
     seen = bag.drawn if sizes.sum() > bag.rows.sum() else bag.rows  # by sample weights, or by copies of rows
     if getattr(tree, "monotonic_cst", None) is not None:  # its values are no frequencies
@@ -77,7 +77,10 @@ def _agrees(tree: Any, leaves: np.ndarray, bag: _Bag) -> bool:
 
 
 def _leaf_counts(tree: Any, leaves: np.ndarray, n_classes: int) -> np.ndarray:
-    """By the classes of the whole model, whose positions are the classes of a bagged tree that missed some."""
+    """Return the counts of leaves by the classes of the whole model.
+
+    Those classes are positions in the model's list where a bagged tree missed some.
+    """
     own = tree.tree_.value[leaves, 0] * tree.tree_.weighted_n_node_samples[leaves, None]
     if own.shape[1] == n_classes:
         return own
@@ -87,7 +90,7 @@ def _leaf_counts(tree: Any, leaves: np.ndarray, n_classes: int) -> np.ndarray:
 
 
 def _proportional(counts: np.ndarray, given: np.ndarray) -> bool:
-    """Whether they are equal but for a factor by class: the class weights, which may differ from tree to tree."""
+    """Return whether counts are equal but for a factor by class: class weights, which may differ from tree to tree."""
     whole = given.sum(axis=0)
     factor = counts.sum(axis=0) / np.where(whole > 0, whole, 1)
     return bool(np.allclose(counts, given * factor, rtol=1e-6, atol=1e-6 * counts.sum() / len(counts)))

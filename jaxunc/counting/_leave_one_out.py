@@ -1,4 +1,4 @@
-"""Scoring the instances that were counted, each from counts without itself."""
+"""Answers for the instances that were counted, each from counts without itself."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,7 +20,7 @@ from jaxunc.tables._instances import as_instances, as_traceable
 from jaxunc.tables._labels import class_positions
 
 ENTRIES = 2**21
-"""Counts that are held at a time."""
+"""Number of counts that are held at a time."""
 
 
 def leave_one_out(
@@ -32,7 +32,7 @@ def leave_one_out(
     sample_weight=None,
     tree_mask=None,
 ) -> PyTree:
-    """What a rule answers for the very instances that a forest's counts were taken from (by `recount`).
+    """Answer for the very instances that a forest's counts were taken from (by `recount`), each without its own label.
 
     An instance's own label is among the counts of the leaves that it reaches: scored with them, pure noise looks
     learned (an AUC of .99). Here each instance is answered from counts without itself, and with ``tree_mask`` from the

@@ -1,4 +1,4 @@
-"""Which instances a tree was not grown on."""
+"""Out-of-bag instances: those that a tree was not grown on."""
 
 from typing import Any
 
@@ -8,14 +8,14 @@ from ._grown_on import check_grown_on
 
 
 def has_bags(model: Any) -> bool:
-    """Whether the trees of a model of scikit-learn, fitted or not, leave instances out of what they are grown on."""
+    """Return whether a scikit-learn model, fitted or not, grows its trees on parts of the instances."""
     return hasattr(type(model), "estimators_samples_") and (
         bool(getattr(model, "bootstrap", True)) or getattr(model, "max_samples", None) not in (None, 1.0)
     )
 
 
 def oob_mask(model, n: int, *, X=None, y=None, sample_weight=None) -> np.ndarray:
-    """Which instances each tree of a bootstrapped model has not seen.
+    """Return which instances each tree of a bootstrapped model has not seen.
 
     Parameters
     ----------

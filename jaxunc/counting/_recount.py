@@ -1,4 +1,4 @@
-"""Counting instances into the leaves of trees."""
+"""The counting of instances into the leaves of trees."""
 
 import dataclasses
 
@@ -16,7 +16,7 @@ from jaxunc.tables import as_instances
 from jaxunc.tables._labels import class_positions
 
 CHUNK = 16384
-"""Instances whose leaf indices are held at a time."""
+"""Number of instances whose leaf indices are held at a time."""
 
 
 def recount(
@@ -28,7 +28,7 @@ def recount(
     tree_mask=None,
     leaves=None,
 ) -> Forest:
-    """The same trees with new counts: those of the instances given, in the leaves that they reach.
+    """Return the same trees with new counts: those of the given instances, in the leaves that they reach.
 
     Which counts a forest holds decides what its leaves can say. Counts of the sample that a grown-out tree was grown on
     are pure by construction; counts of instances that it has not seen tell how uncertain it is.
@@ -58,9 +58,9 @@ def recount(
     Raises
     ------
     ValueError
-        If X, y, the weights, the mask or the leaves differ in length, a label is unknown (it is named), a weight is
-        negative or not finite, a leaf is no leaf of its tree, or no instance counts anywhere; of trees alone if there
-        is but one label.
+        If X, y, the weights, the mask or the leaves differ in length, or a label is unknown (it is named). If a weight
+        is negative or not finite, a leaf is no leaf of its tree, or no instance counts anywhere; of trees alone if
+        there is but one label.
 
     Notes
     -----
@@ -128,7 +128,7 @@ def _checked_leaves(leaves, trees: Trees, n: int) -> np.ndarray:
 
 
 def _counted(trees: Trees, values, leaves, labels, weights, tree_mask, n_classes: int) -> np.ndarray:
-    """Counts of every node ``[trees nodes classes]``, in float64."""
+    """Return the counts of every node ``[trees nodes classes]``, in float64."""
     counts, plan = np.zeros((trees.n_trees, trees.n_nodes * n_classes)), None
     for start in range(0, len(values), CHUNK):
         part = slice(start, start + CHUNK)

@@ -1,4 +1,4 @@
-"""What is known of a generator, and what every draw checks and shares."""
+"""The description of a generator, and the checks that all draws share."""
 
 import operator
 from collections.abc import Callable
@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float32, Int32, Num
 
 Drawn = tuple[Float32[Array, "instances features"], Int32[Array, "instances"]]
-"""Instances and their classes."""
+"""Instances, and the class of each."""
 
 
 class Generator(NamedTuple):
@@ -56,7 +56,7 @@ class Generator(NamedTuple):
 
 
 def checked_size(key, n) -> int:
-    """The number of instances as Python's integer, if that and the key are what a draw takes."""
+    """Return the number of instances as Python's int, if that and the key are what a draw takes."""
     typed = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
     if not typed or key.shape != ():
         raise TypeError(f"key is {key!r}; pass one typed key, jax.random.key(seed).")
@@ -67,7 +67,7 @@ def checked_size(key, n) -> int:
 
 
 def log_normal(X: Float[Array, "instances features"], mean, variance: float = 1.0) -> Float[Array, "instances"]:
-    """Log density of the normal distribution with that mean and the covariance ``variance`` · I."""
+    """Return the log density of the normal distribution with that mean and the covariance ``variance`` · I."""
     apart = X - jnp.asarray(mean, X.dtype)[None, :]
     n_features = X.shape[1]
     return -0.5 * (jnp.sum(apart**2, axis=1) / variance + n_features * float(np.log(2 * np.pi * variance)))

@@ -8,7 +8,7 @@ from jaxunc._checks import check_class_axis, is_concrete
 from jaxunc._numerics import float_dtype
 
 MOST_SETS = 12
-"""Classes of which all sets are listed."""
+"""Largest number of classes of which all sets are listed."""
 
 _BY_SIZE = {50: (1.0, 0.0), 65: (1.6, -0.6), 80: (2.2, -1.2)}
 
@@ -29,9 +29,9 @@ def expected_utility_set(
     utility
         50, 65 or 80: what `jaxunc.metrics.discounted_utility` measures, with that reward for a set of two that holds
         the truth. Or a vector ``[classes]``: the utility of a set by its size, if it holds the truth. Or a matrix
-        ``[sets classes]``: of each set, if that class is the truth.
+        ``[sets classes]``: the utility of each set if that class is the truth.
     sets
-        Of a matrix: which classes each of its sets holds, booleans ``[sets classes]``. Default: all sets of C ≤ 12
+        For a matrix: whether each of its sets holds each class, bools ``[sets classes]``. Default: all sets of C ≤ 12
         classes, {0}, {1}, {0, 1}, {2}, … (the bits of 1, 2, 3, 4, …), 2^C - 1 of them.
 
     Returns
@@ -83,7 +83,7 @@ def expected_utility_set(
 
 
 def utility_of_sizes(utility, n_classes: int) -> Float[Array, "classes"]:
-    """The utility of a set that holds the truth, by its size 1 … classes."""
+    """Return the utility of a set that holds the truth, by its size 1 … classes."""
     if np.ndim(utility) == 0:
         if utility not in _BY_SIZE:
             raise ValueError(f"utility={utility!r} is unknown. Choose one of {list(_BY_SIZE)}, or pass numbers.")
@@ -117,7 +117,7 @@ def _of_matrix(share: Float[Array, "... classes"], utility, sets) -> Bool[Array,
 
 
 def _not_by_rounding(expected: Float[Array, "... sets"]) -> Float[Array, "... sets"]:
-    """Expected utilities, of which those within rounding of the best are equal to it."""
+    """Raise expected utilities within rounding of the best to the best, so that they tie."""
     best = jnp.broadcast_to(jnp.max(expected, axis=-1, keepdims=True), expected.shape)
     near = expected >= best - 8 * jnp.finfo(expected.dtype).eps * jnp.abs(best)
     return jnp.where(near, best, expected)

@@ -9,16 +9,16 @@ from jaxunc._checks import check_class_axis, check_numbers, is_concrete
 from jaxunc._numerics import float_dtype
 
 _SLACK = 1e-3
-"""By how much probabilities may miss 1 together: room for sums over many trees in float32."""
+"""Tolerance for the sum of probabilities, which may miss 1: room for sums over many trees in float32."""
 
 _ULPS = 4
-"""By how many units in the last place of 1 a probability may miss 1 - t: 0.9 and 1 - 0.1 are rounded apart."""
+"""Tolerance in units in the last place of 1, by which a probability may miss 1 - t: 0.9 and 1 - 0.1 round apart."""
 
 
 def reject(
     probs: Real[Array | np.ndarray, "... classes"], cost: float | int | Float[Array | np.ndarray, "..."]
 ) -> Bool[Array, "... classes"]:
-    r"""The most probable class, or all classes where to abstain costs less than it may be wrong (Chow's rule).
+    r"""Decide for the most probable class, or keep all classes where abstaining costs less than an error (Chow's rule).
 
     With a cost of 1 for an error and t for a rejection, the expected cost is least if the instance is
 

@@ -1,4 +1,4 @@
-"""A whole file, to fit on: its columns as what they hold, and the rows whose class is known."""
+"""Whole files to fit on: their columns as what they hold, and the rows whose class is known."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,10 +20,10 @@ compute: Any = pyarrow.compute
 
 
 def read_table(path: Path) -> pa.Table:
-    """All rows of a file that exists; raises a ValueError that says what is wrong with it.
+    """Read all rows of a file that exists; raises a ValueError that says what is wrong with it.
 
-    Cells of text files are booleans, integers, numbers or words, by what all cells of their column are, and null where
-    they mean a missing value. Other files have types of their own.
+    Cells of text files are bools, integers, numbers or strings, by what all cells of their column are. They are null
+    where they mean a missing value. Other files have types of their own.
     """
     form = format_of(path)
     try:
@@ -41,7 +41,7 @@ def read_table(path: Path) -> pa.Table:
 
 
 def known_rows(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:
-    """The rows whose target is known, and in words how many are not.
+    """Return the rows whose target is known, and a note of how many are not.
 
     Whole floats become integers: a column of integers that has a gap is often kept as one of floats. Raises a
     ValueError if no target is known.
@@ -68,7 +68,7 @@ def known_rows(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:
 
 
 def as_frame(table: pa.Table) -> "pd.DataFrame":
-    """A table as a pandas frame. Numbers with gaps are floats, booleans with gaps objects, as pandas reads them.
+    """Return a table as a pandas frame. Numbers with gaps are floats, bools with gaps objects, as pandas reads them.
 
     Raises a ValueError for columns of lists.
     """

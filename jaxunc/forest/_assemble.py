@@ -1,4 +1,4 @@
-"""From the nodes of single trees, in any numbering, to padded arrays (on the host)."""
+"""Assembly of padded arrays from the nodes of single trees, in any numbering (on the host)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from ._trees import Trees
 
 
 class TreeNodes(NamedTuple):
-    """One tree, its nodes in any order with the root first; children are negative at leaves."""
+    """Nodes of one tree in any order, the root first; children are negative at leaves."""
 
     feature: np.ndarray
     threshold: np.ndarray  # order keys
@@ -25,7 +25,7 @@ class TreeNodes(NamedTuple):
 
 
 def snap_to_integers(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Counts within 1e-9 of a leaf's size of an integer become that integer.
+    """Round counts within 1e-9 of a leaf's size of an integer to that integer.
 
     scikit-learn stores fractions; multiplied by the size they are off by up to 2e-13, which breaks ties and parities.
     """
@@ -35,7 +35,7 @@ def snap_to_integers(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 
 def lay_out(nodes: Sequence[TreeNodes], columns: Columns) -> tuple[Trees, list[np.ndarray]]:
-    """Trees side by side, children adjacent, levels in order; and the place of every node that was given.
+    """Lay out trees side by side, children adjacent, levels in order; return also the new place of every given node.
 
     Trusts its input; `check_trees` does not.
     """
@@ -71,7 +71,7 @@ def assemble(
     n_samples: float,
     class_labels: tuple,
 ) -> Forest:
-    """A forest of trees and of the class counts of their nodes, ``[nodes classes]`` each, which are read at leaves.
+    """Make a forest of trees and of the class counts of their nodes ``[nodes classes]``, which are read at leaves.
 
     ``prior`` are class frequencies, ``n_samples`` what `Forest.n_samples` says. Trusts its input; `check_forest`
     does not.
@@ -102,7 +102,7 @@ def assemble(
 
 
 def _inner_by_level(tree: TreeNodes) -> tuple[np.ndarray, int]:
-    """Inner nodes level by level (the top of a tree stays in one cache line), and the depth."""
+    """Order inner nodes level by level (the top of a tree stays in one cache line), and return the depth too."""
     levels, level = [], np.array([0])
     while (level := level[tree.left[level] >= 0]).size:
         levels.append(level)

@@ -11,17 +11,17 @@ from jaxunc._numerics import counts_dtype
 from ._distinct import padded_table
 
 OWN = "own"
-"""The name of the counts that a forest shows as its own: of the sample that grew it, unless it was counted again."""
+"""Name of the counts that a forest shows as its own: of the sample that grew it, unless it was counted again."""
 
 LARGEST_SQUARE = 2**24
-"""Pairs of rows that are marked in a table instead of being sorted."""
+"""Largest number of pairs of rows that are marked in a table instead of being sorted."""
 
 
 class Counting(eqx.Module):
     """The class counts of all leaves, as a forest keeps them: each distinct count vector once."""
 
     count_table: Num[Array, "distinct columns"]
-    """The distinct count vectors; row 0 is all zeros."""
+    """Distinct count vectors; row 0 is all zeros."""
     code: Int32[Array, "trees nodes"]
     """Row of ``count_table`` for each node."""
     fork_counts: Num[Array, "padded_forks columns"] | None = None
@@ -29,7 +29,10 @@ class Counting(eqx.Module):
 
 
 def side_by_side(first: Counting, second: Counting) -> Counting:
-    """One counting with the columns of both, traceable; where values are known each distinct pair is there once."""
+    """Join two countings into one with the columns of both (traceable).
+
+    Where values are known, each distinct pair of rows is kept once.
+    """
     if is_concrete(first, second):
         table, code = _distinct_pairs(first, second)
     else:

@@ -4,16 +4,16 @@ import jax.numpy as jnp
 import numpy as np
 
 LARGEST_TABLE = 2**22
-"""Entries of a table that is looked up instead of sorting."""
+"""Largest table that is looked up instead of sorting, in entries."""
 
 
 def bucket(size: int, smallest: int) -> int:
-    """The next power of two, so that programs compiled for one forest serve the next."""
+    """Return the next power of two, so that programs compiled for one forest serve the next."""
     return max(smallest, 1 << max(size - 1, 0).bit_length())
 
 
 def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct rows, sorted, and for each row its place among them. Column by column: much faster than rows."""
+    """Return the distinct rows, sorted, and the place of each row among them. By columns: much faster than by rows."""
     if rows.size and rows.min() >= 0 and rows.max() < LARGEST_TABLE:
         # Small counts, as in leaves, number the vectors: no sorting.
         sides = np.array([column.max() for column in rows.T], np.int64) + 1
@@ -37,25 +37,25 @@ def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def distinct_counts(counts: np.ndarray) -> tuple[jnp.ndarray, jnp.ndarray]:
-    """The ``count_table`` and ``code`` of counts ``[trees nodes classes]``."""
+    """Return the ``count_table`` and ``code`` of counts ``[trees nodes classes]``."""
     n_trees, n_nodes, n_classes = counts.shape
     rows, inverse = distinct_rows(np.concatenate([np.zeros((1, n_classes)), counts.reshape(-1, n_classes)]))
     return padded_table(rows), jnp.asarray(inverse[1:].reshape(n_trees, n_nodes), jnp.int32)
 
 
 def padded_table(table: np.ndarray):
-    """`narrowest_counts`, with zero rows up to a power of two."""
+    """Return `narrowest_counts`, with zero rows up to a power of two."""
     padded = np.zeros((bucket(len(table), 1024), table.shape[1]))
     padded[: len(table)] = table
     return narrowest_counts(padded)
 
 
 def narrowest_counts(table: np.ndarray) -> jnp.ndarray:
-    """Counts on the device, in `narrowest_dtype`."""
+    """Return counts on the device, in `narrowest_dtype`."""
     return jnp.asarray(table, narrowest_dtype(table))
 
 
 def narrowest_dtype(table: np.ndarray) -> np.dtype:
-    """int32 for integer counts where they fit, else that of floats."""
+    """Return int32 for integer counts where they fit, else the dtype of floats."""
     integral = np.all(table == np.rint(table)) and table.max(initial=0) < 2**31
     return np.dtype(np.int32) if integral else jnp.result_type(float)

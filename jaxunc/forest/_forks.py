@@ -1,4 +1,4 @@
-"""What is counted below a multi-way test: in the leaves under its children, and in its empty leaves."""
+"""Counts below multi-way tests: those of the leaves under their children, and of their empty leaves."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +16,9 @@ summed; the average of what those leaves say; the counts of the parent; or no co
 def counts_of_forks(
     trees: Trees, counts: Num[Array | np.ndarray, "trees nodes classes"], counted: np.ndarray | None = None
 ) -> Num[Array | np.ndarray, "forks classes"]:
-    """The counts of every fork's node: the sums of the leaves below its children, and what is ``counted`` beside them.
+    """Return the counts of every fork's node.
+
+    They are the sums of the leaves below its children, and what is ``counted`` beside them.
 
     ``counts`` are read at leaves that are not empty, on the host in float64; they may be traced, the trees not. Raises
     a ValueError if these are.
@@ -39,7 +41,7 @@ def counts_of_forks(
 
 
 def _totals(trees: Trees, counts):
-    """Counts of the leaves below each node."""
+    """Return the counts of the leaves below each node."""
     child, empty = np.asarray(trees.child), np.asarray(trees.feature) < 0
     levels = []
     tree, place = np.arange(len(child)), np.zeros(len(child), np.int64)

@@ -1,4 +1,4 @@
-"""Fitted scikit-learn classifiers of trees → `Forest`."""
+"""Importer of fitted scikit-learn classifiers of trees."""
 
 from collections.abc import Iterator
 
@@ -53,8 +53,8 @@ def from_sklearn(model, *, prior=None) -> Forest:
     TypeError
         If ``model`` is of another kind (a regressor, a pipeline, a bag of something else).
     ValueError
-        If ``model`` is not fitted, has several outputs or a single class, was grown with negative sample weights, or by
-        a scikit-learn that stores node fields which this version does not know.
+        If ``model`` is not fitted, has several outputs or a single class, or was grown with negative sample weights.
+        Also if it was grown by a scikit-learn that stores node fields which this version does not know.
 
     Notes
     -----
@@ -81,7 +81,7 @@ def from_sklearn(model, *, prior=None) -> Forest:
 
 
 def _member_trees(model) -> Iterator[tuple[DecisionTreeClassifier, np.ndarray | None]]:
-    """The single trees of a model, each with the columns of the data that it sees (None: all)."""
+    """Return the single trees of a model, each with the columns of the data that it sees (None: all)."""
     name = type(model).__name__
     if not isinstance(model, (*_FORESTS, DecisionTreeClassifier, BaggingClassifier)):
         raise TypeError(
@@ -111,7 +111,7 @@ def _member_trees(model) -> Iterator[tuple[DecisionTreeClassifier, np.ndarray | 
 
 
 def _nodes(estimator: DecisionTreeClassifier, columns: np.ndarray | None) -> TreeNodes:
-    """The nodes of one tree, with features as the whole ensemble numbers them."""
+    """Return the nodes of one tree, with features as the whole ensemble numbers them."""
     tree = estimator.tree_
     fields = set(tree.__getstate__()["nodes"].dtype.names)
     if fields != _NODE_FIELDS:
@@ -130,7 +130,7 @@ def _nodes(estimator: DecisionTreeClassifier, columns: np.ndarray | None) -> Tre
 
 
 def _counts(estimator: DecisionTreeClassifier, n_classes: int) -> np.ndarray:
-    """The class counts of one tree's nodes, with classes as the whole ensemble numbers them."""
+    """Return the class counts of one tree's nodes, with classes as the whole ensemble numbers them."""
     sizes = estimator.tree_.weighted_n_node_samples
     own = snap_to_integers(estimator.tree_.value[:, 0, :] * sizes[:, None], sizes)
     if len(estimator.classes_) == n_classes:

@@ -1,4 +1,4 @@
-"""An average of several rules, by rows that they were not learned from."""
+"""Averages of several rules, weighted by rows that they were not learned from."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -13,18 +13,18 @@ from ._rows import OutOfSampleRows
 from ._watch import Told
 
 HELD = 1.0
-"""Rows that speak for each candidate before any is seen."""
+"""Prior weight of each candidate, in rows, before any row is seen."""
 
 
 class BlendResult(NamedTuple):
-    """An average of rules that have learned from all rows."""
+    """Result of `blend_combiners`: an average of rules that have learned from all rows."""
 
     combiner: Blend
     weights: dict[str, float]
     losses: dict[str, float]
     """Log loss of every candidate, on rows that it was not learned from."""
     loss: float
-    """That of the average."""
+    """Log loss of the average."""
 
 
 def blend_combiners(
@@ -76,7 +76,7 @@ def blend_combiners(
 
 
 def _weights(log_shares: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """The best weights of what candidates said of each row's own class, by expectation and maximisation."""
+    """Return the best weights of the candidates' probabilities for each row's class, by expectation maximisation."""
     found = np.full(len(log_shares), 1 / len(log_shares))
     for _ in range(200):
         parts = log_shares + np.log(found)[:, None]

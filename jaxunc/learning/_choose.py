@@ -1,4 +1,4 @@
-"""Which of several rules to learn, by rows that were not learned from."""
+"""The choice among several rules, by rows that they were not learned from."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -14,29 +14,29 @@ from ._rows import OutOfSampleRows, check_rows
 from ._watch import Told, end_line, labelled
 
 CLIPS = (1e-2, 1e-3, 1e-5)
-"""Smallest probabilities of calibrated means: which is best differs from set to set."""
+"""Candidate clips of calibrated means: which is best differs from set to set."""
 
 MANY_ROWS = 5000
-"""From so many rows on, two folds tell rules apart that are worth telling apart."""
+"""Number of rows from which on two folds tell rules apart that are worth telling apart."""
 
 
 class ChoiceResult(NamedTuple):
-    """The rule that won, learned from all rows."""
+    """Result of `choose_combiner`: the rule that won, learned from all rows."""
 
     name: str
     fitted: FitResult
     losses: dict[str, float]
-    """Of every candidate: its mean loss on rows that it was not learned from."""
+    """Mean loss of every candidate on rows that it was not learned from."""
 
 
 class Crossed(NamedTuple):
-    """What candidates have learned, from all rows and from all but one fold of them."""
+    """Candidates learned from all rows, and from all but one fold of them."""
 
     fits: dict[str, FitResult]
     rules: dict[str, list[Combiner]]
-    """By fold: learned from the other ones."""
+    """Rules of each candidate by fold, learned from the other folds."""
     fold: np.ndarray
-    """Of each row."""
+    """Fold of each row."""
 
 
 def choose_combiner(
@@ -89,7 +89,7 @@ def choose_combiner(
 
 
 def cross_fits(candidates, rows: OutOfSampleRows, loss, n_folds: int | None, key, progress: Told) -> Crossed:
-    """Every candidate, learned from all rows and, from near there, without each fold."""
+    """Learn every candidate from all rows and, starting near there, without each fold."""
     check_rows(rows)
     if not isinstance(candidates, Mapping):
         raise TypeError(f"candidates is a {type(candidates).__name__}; pass a dict of rules by names of your own.")
@@ -128,7 +128,7 @@ def _best(fits: list[FitResult]) -> FitResult:
 
 
 def guarded(rows: OutOfSampleRows) -> dict[str, tuple[Combiner, ...]]:
-    """The learned pool, and the calibrated means that it has to beat: for `blend_combiners` and `choose_combiner`."""
+    """Return the learned pool and the calibrated means it has to beat: for `blend_combiners` and `choose_combiner`."""
     check_rows(rows)
     prior = rows.prior
     n_classes = len(prior)
@@ -145,7 +145,7 @@ def guarded(rows: OutOfSampleRows) -> dict[str, tuple[Combiner, ...]]:
 
 
 def _folds(y: np.ndarray, n_folds: int, key: jax.Array) -> np.ndarray:
-    """A fold for each row, classes spread evenly."""
+    """Return a fold for each row, classes spread evenly."""
     order = np.argsort(np.asarray(jax.random.uniform(key, (len(y),))))
     by_class = order[np.argsort(y[order], kind="stable")]
     fold = np.empty(len(y), int)

@@ -1,4 +1,4 @@
-"""Fitting the numbers of a rule to honest rows."""
+"""Fitting of a rule's numbers to out-of-sample rows."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -21,25 +21,25 @@ from ._watch import Teller, Told, Watch, end_line
 
 
 class FitResult(NamedTuple):
-    """A rule that has learned, and how."""
+    """Result of `fit_combiner`: a rule that has learned, and how."""
 
     combiner: Combiner
     """The rule with the best numbers seen."""
     loss: float
-    """Its loss on the rows that it was learned from (on those for validation, where there are some)."""
+    """Loss of the rule on the rows that it was learned from (on those for validation, where there are some)."""
     start_loss: float
-    """The same of the rule that learning started from."""
+    """Loss of the rule that learning started from, on the same rows."""
     n_steps: int
-    """How many steps were taken, on all rows."""
+    """Number of steps that were taken on all rows."""
     status: str
     """``"converged"``; ``"steps"``: as many as were asked for; ``"stopped early"`` by validation; ``"diverged"``: a
     loss that is no number, or that grew; the numbers are those before."""
     history: dict[str, np.ndarray]
-    """``"loss"`` and, with validation, ``"validation"``: at the start, and after each step."""
+    """Losses by name: ``"loss"`` and, with validation, ``"validation"``; at the start, and after each step."""
 
 
 class _Problem(NamedTuple):
-    """What a step needs beside the numbers that move."""
+    """The constant part of a problem: what a step needs beside the numbers that move."""
 
     leaves: list
     start: list[Array]
@@ -109,8 +109,8 @@ def fit_combiner(
         If ``combiner`` is no `Combiner`, or ``rows`` are no `OutOfSampleRows`: counts by themselves do not say whether
         a forest was grown on them.
     ValueError
-        If there is nothing to learn, the rows cannot serve the rule, ``freeze`` names no field, the loss is unknown or
-        does not suit the rule, or a setting is out of range.
+        If there is nothing to learn, the rows cannot serve the rule, or ``freeze`` names no field. If the loss is
+        unknown or does not suit the rule, or a setting is out of range.
 
     Warns
     -----
@@ -121,8 +121,8 @@ def fit_combiner(
     -----
     Minimised is the loss plus 1/n times half the squared distance from the start, in the spreads that fields declare:
     a prior that is worth one row. Deterministic given the key. Rules with numbers per tree route the rows at each step;
-    all others learn from histograms. Of more than 4096 rows a random part leads most of the way (of losses that are
-    means over rows, by name), and all of them the rest; steps are counted from there.
+    all others learn from histograms. With more than 4096 rows a random part leads most of the way, and all of them the
+    rest. This holds for losses that are means over rows, given by name; steps are counted from there.
     """
     _check(combiner, rows, n_steps, patience)
     key = jax.random.key(0) if key is None else key
@@ -195,7 +195,7 @@ def _with_validation(rows: OutOfSampleRows, validation, key) -> tuple[OutOfSampl
 def loss_on(
     combiner: Combiner, rows: OutOfSampleRows, *, loss: str | Callable = "log", key: jax.Array | None = None
 ) -> float:
-    """The loss of a rule as it is, on honest rows; arguments as for `fit_combiner`."""
+    """Return the loss of a rule as it is, on out-of-sample rows; arguments as for `fit_combiner`."""
     check_is_rule(combiner)
     check_rows(rows)
     made = as_loss(loss, rows.y, rows.weight, len(rows.class_labels), jax.random.key(0) if key is None else key)
@@ -208,7 +208,7 @@ def _loss_as_it_is(rule: Combiner, data, y, weight, n_trees, loss) -> Array:
 
 
 def problem_of(rows: OutOfSampleRows, rule: Combiner, leaves: list, start: list, loss, key: jax.Array) -> _Problem:
-    """What is minimised."""
+    """Return the problem of minimising the loss of a rule on these rows."""
     weight = rows.weight
     made = as_loss(loss, rows.y, weight, len(rows.class_labels), key)
     effective = jnp.sum(weight > 0).astype(weight.dtype)
@@ -217,14 +217,14 @@ def problem_of(rows: OutOfSampleRows, rule: Combiner, leaves: list, start: list,
 
 
 def loss_of(shape: tuple, free: list[Array], problem: _Problem) -> Array:
-    """The loss of these numbers, without the prior."""
+    """Return the loss of these numbers, without the prior."""
     rule = join(shape[0], free, problem.leaves, shape[1])
     answer = rule.finish(problem.data.merged(rule, problem.n_trees))
     return problem.loss(answer, problem.y, problem.weight)
 
 
 def objective(shape: tuple, free: list[Array], problem: _Problem) -> Array:
-    """The loss, and the prior's part."""
+    """Return the loss of these numbers, and the prior's part."""
     return loss_of(shape, free, problem) + penalty(shape[0], free, problem.start) / problem.effective
 
 

@@ -1,4 +1,4 @@
-"""Counts per leaf, learned: every leaf of every tree says something of its own."""
+"""Learned counts of the leaves: every leaf of every tree says something of its own."""
 
 from functools import partial
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from ._watch import Teller, Told, Watch, end_line
 
 
 class ForestFitResult(NamedTuple):
-    """A forest whose leaves have learned, and how."""
+    """Result of `fit_leaf_counts`: a forest whose leaves have learned, and how."""
 
     forest: Forest
     loss: float

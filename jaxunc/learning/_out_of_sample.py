@@ -1,4 +1,4 @@
-"""Rows to learn from whose counts do not know their labels."""
+"""Out-of-sample rows: rows to learn from whose counts do not know their labels."""
 
 from typing import Any, Literal, get_args
 
@@ -16,7 +16,7 @@ from ._sources import Data, Seen, calibration, cross_fitted, left_out, out_of_ba
 
 Source = Literal["auto", "oob", "cross_fit", "held_out", "leave_one_out"]
 FEW_TREES = 50
-"""Below so many trees, the third of them that has not seen a row is another forest than all of them."""
+"""Number of trees below which the third that has not seen a row is another forest than all of them."""
 
 
 def out_of_sample_rows(
@@ -33,7 +33,7 @@ def out_of_sample_rows(
     random_state=0,
     allow_leaks: bool = False,
 ) -> OutOfSampleRows:
-    """Labelled rows for `fit_combiner`, each with counts of trees that do not know its label.
+    """Make labelled rows for `fit_combiner`, each with counts of trees that do not know its label.
 
     Learned from the counts that a forest was grown on, a rule would learn that the forest is always right: on new rows
     it is then worse than the mean (by 78 to 157 % of log loss, where that was measured).
@@ -49,8 +49,8 @@ def out_of_sample_rows(
     source
         ``"oob"``: each row through the trees that were grown without it. ``"cross_fit"``: through a forest like it that
         is grown on the other folds. ``"held_out"``: rows that no tree was grown on, through all trees.
-        ``"leave_one_out"``: through all trees, less its own label, for a `Forest` whose structure does not depend on
-        labels (random decision trees) and which counts exactly these rows (where ``tree_mask`` says).
+        ``"leave_one_out"``: through all trees, less its own label. This is for a `Forest` whose structure does not
+        depend on labels (random decision trees) and which counts exactly these rows (where ``tree_mask`` says).
         ``"auto"``: out-of-bag with a bootstrap and 50 trees, cross-fitted otherwise; leave-one-out for a `Forest`.
     counts
         ``"inbag"``: the counts of the sample that each tree was grown on. ``"both"``: out-of-bag counts beside them,
@@ -75,9 +75,10 @@ def out_of_sample_rows(
     Raises
     ------
     ValueError, TypeError
-        If X, y, weights or mask do not fit each other, a label is unknown or a class of the model has no row, the
-        source cannot be had (no bootstrap: the message says what to do), no row has an out-of-bag tree, rows are not
-        those that the model was fitted on, in their order (where bags are read), or calibration rows are.
+        If X, y, weights or mask do not fit each other, a label is unknown, or a class of the model has no row. If the
+        source cannot be had (without a bootstrap; the message says what to do), or no row has an out-of-bag tree. Where
+        bags are read, if rows are not those that the model was fitted on, in their order; else, if calibration rows
+        are.
 
     Warns
     -----
@@ -146,7 +147,7 @@ def rows_of(
     random_state=0,
     allow_leaks: bool = False,
 ) -> OutOfSampleRows:
-    """`out_of_sample_rows` where the model is imported already."""
+    """Make `out_of_sample_rows` where the model is imported already."""
     if max_rows < 1 or n_folds < 2:
         raise ValueError(f"max_rows={max_rows} must be at least 1 and n_folds={n_folds} at least 2.")
     source = _source(model, source)
@@ -176,7 +177,7 @@ def rows_of(
 
 
 def _made(seen: Seen, source: str, y: np.ndarray, weight: np.ndarray) -> OutOfSampleRows:
-    """Rows that see a tree at least, as histograms, padded."""
+    """Make rows of those that see a tree at least, as padded histograms."""
     code, mask, X = seen.code, seen.mask, seen.X
     if mask is not None and not (kept := np.any(mask, axis=1)).all():
         if not kept.any():

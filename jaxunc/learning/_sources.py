@@ -1,4 +1,4 @@
-"""Where honest rows come from: out-of-bag trees, other folds, other rows, or counts without the own label."""
+"""Sources of out-of-sample rows: out-of-bag trees, other folds, other rows, or counts without the own label."""
 
 from typing import Any, NamedTuple
 
@@ -17,44 +17,44 @@ from jaxunc.tables import as_instances
 from ._known_rows import Given, how_known
 
 BOTH = (OWN, "oob")
-"""The counts of the sample that grew the trees, and those out of bag."""
+"""Names of the counts of the sample that grew the trees, and of those out of bag."""
 
 
 class Data(NamedTuple):
-    """What was handed in, checked."""
+    """The data that were handed in, checked."""
 
     X: Any
     y: np.ndarray
     position: np.ndarray
-    """Of each label among the forest's."""
+    """Position of each label among the forest's."""
     weight: np.ndarray
     weighted: bool
     rows: np.ndarray
-    """Those that are learned from."""
+    """Positions of the rows that are learned from."""
 
     @property
     def weights(self) -> np.ndarray | None:
-        """The weights, if any were given."""
+        """Weights of the rows, if any were given."""
         return self.weight if self.weighted else None
 
 
 class Seen(NamedTuple):
-    """What rows see of a forest: their trees' count vectors, as rows of a table."""
+    """The view that rows have of a forest: their trees' count vectors, as rows of a table."""
 
     forest: Forest
     countings: tuple[str, ...]
-    """The names of the counts that the table holds, side by side."""
+    """Names of the counts that the table holds, side by side."""
     table: np.ndarray
     code: np.ndarray
-    """``[rows trees]``"""
+    """Row of the table for each row and tree, ``[rows trees]``."""
     mask: np.ndarray | None = None
-    """Which trees count, if not all."""
+    """Whether a tree counts for a row; None if all do."""
     X: np.ndarray | None = None
-    """The rows themselves, where routing them through the forest again leads to the same."""
+    """Values of the rows, where routing them through the forest again leads to the same."""
 
 
 def out_of_bag(model: Any, forest: Forest, data: Data, counts: str) -> Seen:
-    """Each row through the trees that were grown without it."""
+    """Show each row the trees that were grown without it."""
     mask = oob_mask(model, len(data.y), X=data.X, y=data.y, sample_weight=data.weights)
     own_mask = mask[data.rows]
     if counts == "inbag":
@@ -69,7 +69,7 @@ def out_of_bag(model: Any, forest: Forest, data: Data, counts: str) -> Seen:
 
 
 def left_out(forest: Forest, data: Data, counts: str, tree_mask) -> Seen:
-    """Each row through all trees that count it, less its own label."""
+    """Show each row all trees that count it, less its own label."""
     if counts != "inbag":
         raise ValueError("a Forest has one kind of counts; counts='both' needs a model with a bootstrap.")
     leaves = _leaves(forest, data)
@@ -88,7 +88,7 @@ def left_out(forest: Forest, data: Data, counts: str, tree_mask) -> Seen:
 
 
 def calibration(model: Any, forest: Forest, data: Data, counts: str, allow_leaks: bool) -> Seen:
-    """Rows that the forest was not grown on, through all trees."""
+    """Show rows that the forest was not grown on all trees."""
     countings = BOTH if counts == "both" else (OWN,)
     leaves = _leaves(forest, data)
     table, code = _codes(forest.reading(countings), leaves)
@@ -103,7 +103,7 @@ def calibration(model: Any, forest: Forest, data: Data, counts: str, allow_leaks
 
 
 def cross_fitted(model: Any, forest: Forest, data: Data, counts: str, n_folds: int, random_state) -> Seen:
-    """Each row through a forest like the model that is grown on the other folds."""
+    """Show each row a forest like the model that is grown on the other folds."""
     from sklearn.base import clone
     from sklearn.model_selection import KFold, StratifiedKFold
 
@@ -142,7 +142,7 @@ def cross_fitted(model: Any, forest: Forest, data: Data, counts: str, n_folds: i
 
 
 def _by_rows(X):
-    """X by positions, whatever it is."""
+    """Return rows of X by positions, whatever X is."""
     if hasattr(X, "iloc"):
         return lambda rows: X.iloc[rows]
     values = np.asarray(X)
@@ -154,7 +154,7 @@ def _values(forest: Forest, data: Data) -> np.ndarray:
 
 
 def _leaves(forest: Forest, data: Data) -> np.ndarray:
-    """The leaf of each row in each tree."""
+    """Return the leaf of each row in each tree."""
     if forest.follows_forks:
         raise ValueError(
             f"empty leaves of the mode {forest.empty_leaves!r} have no counts of their own. Pass "
@@ -164,13 +164,13 @@ def _leaves(forest: Forest, data: Data) -> np.ndarray:
 
 
 def _codes(forest: Forest, leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(count vectors, the row of them for each leaf)."""
+    """Return the count vectors, and the row of them for each leaf."""
     table, code = forest.leaf_rows()
     return np.asarray(table, np.float64), np.asarray(code)[np.arange(forest.n_trees), leaves]
 
 
 def _without_own(seen: Seen, own: np.ndarray, weight: np.ndarray | None, first: int) -> Seen:
-    """The same less one instance of each row's own class, or its weight, in the columns from ``first`` on."""
+    """Return the view less one instance (or its weight) of each row's own class, in the columns from ``first`` on."""
     n_classes = seen.table.shape[1] - first
     weights, which = np.ones(1), np.zeros(len(own), np.int64)
     if weight is not None:
@@ -196,7 +196,7 @@ def _without_own(seen: Seen, own: np.ndarray, weight: np.ndarray | None, first: 
 
 
 def _how_known(model: Any, forest: Forest, data: Data, table, code, leaves) -> str | None:
-    """Why the forest seems to have been grown on these rows; None if nothing says so."""
+    """Say why the forest seems to have been grown on these rows; None if nothing says so."""
     own = table[code, data.position[data.rows][:, None]]
     if not forest.further:
         again = recount(forest, data.X, data.y, sample_weight=data.weights)

@@ -1,4 +1,4 @@
-"""How well rows tell what was learned."""
+"""Standard errors: how well rows tell what was learned."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from ._fit import objective, problem_of
 from ._rows import OutOfSampleRows, check_rows
 
 MOST = 500
-"""Numbers of which a matrix of second derivatives is made."""
+"""Largest number of learned numbers for which a matrix of second derivatives is made."""
 
 
 class Estimate(NamedTuple):

@@ -50,9 +50,9 @@ def auc(
 
     Notes
     -----
-    More than one column: classes that no instance has, or all have, are left out of the mean. (Two columns are two
-    classes against the rest; that equals the area of their margin only if one column mirrors the other.)
-    Under a trace NaN and labels that are no class give NaN.
+    More than one column: classes that no instance has, or all have, are left out of the mean. Two columns are two
+    classes against the rest; that equals the area of their margin only if one column mirrors the other. Under a trace,
+    NaN and labels that are no class give NaN.
 
     Computed by sorting, O(n log n). Pairs are counted by instance as integers and added in two-float arithmetic, so a
     million instances in float32 cost no digits. Scores are compared exactly: integers as integers, subnormals too,
@@ -83,7 +83,9 @@ def auc_reliability(
     reliability: Real[Array | np.ndarray, "instances"],
     correct: Labels,
 ) -> Float[Array, ""]:
-    """How well a reliability tells right predictions from wrong ones: `auc` with "correct" as the positive class.
+    """Area under the ROC curve of a reliability: how well it tells right predictions from wrong ones.
+
+    This is `auc` with "correct" as the positive class.
 
     Parameters
     ----------

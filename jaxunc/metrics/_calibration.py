@@ -1,4 +1,4 @@
-"""Calibration: whether predictions made with confidence p are right in a share p of cases."""
+"""Calibration: predictions made with confidence p should be right in a share p of cases."""
 
 from functools import partial
 from typing import Literal
@@ -54,8 +54,8 @@ def calibration_error(
     Raises
     ------
     ValueError
-        If the shapes do not fit, there are no instances, an option is unknown, n_bins < 1 or, outside a trace, a row
-        is no distribution (within 0.001) or a label no class.
+        If the shapes do not fit, there are no instances, an option is unknown or n_bins < 1. Outside a trace also if a
+        row is no distribution (within 0.001) or a label no class.
     TypeError
         If the labels are neither integer nor bool, or n_bins is no integer.
 

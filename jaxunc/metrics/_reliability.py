@@ -58,8 +58,8 @@ def reliability_curve(
     Raises
     ------
     ValueError
-        If the shapes do not fit, there are no instances, the strategy is unknown, n_bins < 1 or, outside a trace, a
-        row is no distribution (within 0.001) or a label no class.
+        If the shapes do not fit, there are no instances, the strategy is unknown or n_bins < 1. Outside a trace also if
+        a row is no distribution (within 0.001) or a label no class.
     TypeError
         If the labels are neither integer nor bool, or n_bins is no integer.
 

@@ -1,4 +1,4 @@
-"""A metric that is known as an interval, against the complexity of trees."""
+"""Display of a metric that is known as an interval, against the complexity of trees."""
 
 from collections.abc import Mapping, Sequence
 
@@ -45,7 +45,7 @@ class ComplexityDisplay:
 
     @classmethod
     def from_values(cls, trees, values, lower, upper, *, measure: str, ax=None, **kwargs):
-        """From a value of each line and the ends of the range, for each tree."""
+        """Make and plot a display from a value of each line and the ends of the range, for each tree."""
         return cls(trees, values, lower, upper, measure=measure, **kwargs).plot(ax)
 
     def plot(self, ax=None, *, band: str | None = "range") -> "ComplexityDisplay":

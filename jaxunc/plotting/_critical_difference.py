@@ -54,7 +54,7 @@ class CriticalDifferenceDisplay:
 
     @classmethod
     def from_values(cls, values, names, *, larger_is_better: bool, alpha: float = 0.05, ax=None, **kwargs):
-        """From values ``[data sets, methods]``: ranks, and Nemenyi's test at ``alpha``."""
+        """Make and plot a diagram from values ``[data sets, methods]``: ranks, and Nemenyi's test at ``alpha``."""
         values = np.asarray(values)
         ranks = comparison.average_ranks(values, larger_is_better=larger_is_better)
         difference = comparison.nemenyi_difference(values.shape[1], values.shape[0], alpha=alpha)
@@ -100,7 +100,7 @@ class CriticalDifferenceDisplay:
         )
 
     def _axis(self, ax, n: int, depth: float) -> None:
-        """The scale of ranks on top, and nothing else."""
+        """Draw the scale of ranks on top, and nothing else."""
         ax.plot([1, n], [0, 0], color=PALETTE[0], linewidth=1.2)
         for tick in range(1, n + 1):
             labelled = n <= 12 or tick in (1, n) or tick % 5 == 0

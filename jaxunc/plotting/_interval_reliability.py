@@ -48,7 +48,7 @@ class IntervalReliabilityDisplay:
 
     @classmethod
     def from_values(cls, probability, frequency, lower, upper, *, name=None, size=None, ax=None, **kwargs):
-        """From values of each bin."""
+        """Make and plot a display from values of each bin."""
         return cls(probability, frequency, lower, upper, name=name, size=size).plot(ax, **kwargs)
 
     def plot(self, ax=None, *, reference: bool = True, band: bool = True, **kwargs) -> "IntervalReliabilityDisplay":

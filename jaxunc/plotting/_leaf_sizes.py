@@ -28,7 +28,7 @@ class LeafSizeDisplay:
 
     @classmethod
     def from_values(cls, leaf_sizes, values, *, measure: str, ax=None, **kwargs):
-        """From a value for each rule and leaf size."""
+        """Make and plot a display from a value for each rule and leaf size."""
         return cls(leaf_sizes, values, measure=measure).plot(ax, **kwargs)
 
     def plot(self, ax=None, *, lines: Mapping[str, Line] | None = None) -> "LeafSizeDisplay":

@@ -1,4 +1,4 @@
-"""How many trees were polled until votes were settled."""
+"""Display of how many trees were polled until votes were settled."""
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class PolledDisplay:
 
     @classmethod
     def from_values(cls, settled, n_unsettled: int = 0, *, ax=None, **kwargs):
-        """From the number of instances settled after each number of trees."""
+        """Make and plot a display from the number of instances settled after each number of trees."""
         return cls(settled, n_unsettled).plot(ax, **kwargs)
 
     def plot(self, ax=None, *, color: str = PALETTE[1], mean: bool = True) -> "PolledDisplay":

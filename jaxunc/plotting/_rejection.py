@@ -1,4 +1,4 @@
-"""What rejecting uncertain instances is worth."""
+"""Displays of rejection: what leaving out uncertain instances is worth."""
 
 from jaxunc import metrics
 
@@ -28,7 +28,7 @@ class RejectionDisplay:
 
     @classmethod
     def from_predictions(cls, certainty, correct, *, n_points: int = _N_POINTS, name=None, ax=None, **kwargs):
-        """From a certainty and a hit or miss for each instance."""
+        """Make and plot a curve from a certainty and a hit or miss for each instance."""
         curve = metrics.accuracy_rejection_curve(certainty, correct, n_points=n_points)
         return cls(curve, name=name).plot(ax, **kwargs)
 
@@ -63,7 +63,7 @@ class RiskCoverageDisplay:
 
     @classmethod
     def from_predictions(cls, certainty, correct, *, n_points: int = _N_POINTS, name=None, ax=None, **kwargs):
-        """From a certainty and a hit or miss for each instance."""
+        """Make and plot a curve from a certainty and a hit or miss for each instance."""
         curve = metrics.risk_coverage_curve(certainty, correct, n_points=n_points)
         return cls(curve, name=name).plot(ax, **kwargs)
 

@@ -1,4 +1,4 @@
-"""Reliability diagram: whether predictions made with confidence p are right in a share p of cases."""
+"""Reliability diagram: predictions made with confidence p should be right in a share p of cases."""
 
 from typing import Literal
 
@@ -8,7 +8,7 @@ from ._style import axes_of, plain
 
 
 class ReliabilityDisplay:
-    """One curve of a reliability diagram: accuracy against confidence, by bins of confidence.
+    """A curve of a reliability diagram: accuracy against confidence, by bins of confidence.
 
     Parameters
     ----------
@@ -39,7 +39,10 @@ class ReliabilityDisplay:
         ax=None,
         **kwargs,
     ):
-        """From probabilities ``[instances classes]`` and class indices; see `jaxunc.metrics.reliability_curve`."""
+        """Make and plot a curve from probabilities ``[instances classes]`` and class indices.
+
+        See `jaxunc.metrics.reliability_curve`.
+        """
         curve = metrics.reliability_curve(probs, y, n_bins=n_bins, strategy=strategy)
         return cls(curve, name=name).plot(ax, **kwargs)
 

@@ -1,4 +1,4 @@
-"""How large sets of classes are."""
+"""Display of how large sets of classes are."""
 
 from collections.abc import Sequence
 
@@ -39,7 +39,7 @@ class SetSizeDisplay:
 
     @classmethod
     def from_values(cls, strengths, shares, *, ax=None, **kwargs):
-        """From the share of each size, for each s."""
+        """Make and plot a display from the share of each size, for each s."""
         return cls(strengths, shares).plot(ax, **kwargs)
 
     def plot(self, ax=None, *, cmap: str = "cividis_r") -> "SetSizeDisplay":

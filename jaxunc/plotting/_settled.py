@@ -1,4 +1,4 @@
-"""How many votes are settled, against the confidence that is asked for."""
+"""Display of how many votes are settled, against the confidence that is asked for."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -45,7 +45,7 @@ class SettledDisplay:
 
     @classmethod
     def from_values(cls, confidences, shares, *, marked: float | None = None, ax=None):
-        """From a share for each confidence, under each name."""
+        """Make and plot a display from a share for each confidence, under each name."""
         return cls(confidences, shares, marked=marked).plot(ax)
 
     def plot(self, ax=None) -> "SettledDisplay":

@@ -1,4 +1,4 @@
-"""What caution costs and brings, over the strength s of the imprecise Dirichlet model."""
+"""Display of what caution costs and brings, over the strength s of the imprecise Dirichlet model."""
 
 from collections.abc import Mapping, Sequence
 
@@ -47,7 +47,7 @@ class StrengthDisplay:
 
     @classmethod
     def from_values(cls, strengths, values, *, measure: str, reference=None, ax=None):
-        """From a value for each rule and s."""
+        """Make and plot a display from a value for each rule and s."""
         return cls(strengths, values, measure=measure, reference=reference).plot(ax)
 
     def plot(self, ax=None) -> "StrengthDisplay":

@@ -1,4 +1,4 @@
-"""How many trees settle the vote, over a plane of two features."""
+"""Display of how many trees settle the vote, over a plane of two features."""
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class TreesNeededDisplay:
 
     @classmethod
     def from_values(cls, horizontal, vertical, values, *, measure: str = "trees polled", ax=None, **kwargs):
-        """From the two axes of the grid and a value for each of its points."""
+        """Make and plot a map from the two axes of the grid and a value for each of its points."""
         return cls(horizontal, vertical, values, measure=measure).plot(ax, **kwargs)
 
     def plot(

@@ -28,7 +28,10 @@ class UncertaintyDisplay:
 
     @classmethod
     def from_predictions(cls, aleatoric, epistemic, correct, *, n_bins: int = 20, upper=(1.0, 1.0), ax=None, **kwargs):
-        """From two uncertainties (see `jaxunc.UncertaintyDecomposition`) and a hit or miss for each instance."""
+        """Make and plot a display from two uncertainties and a hit or miss for each instance.
+
+        See `jaxunc.UncertaintyDecomposition`.
+        """
         counted = metrics.uncertainty_map(aleatoric, epistemic, correct, n_bins=n_bins, upper=upper)
         return cls(counted).plot(ax, **kwargs)
 

@@ -55,7 +55,7 @@ class VotePathsDisplay:
 
     @classmethod
     def from_values(cls, paths, critical, *, stopped=None, ax=None, **kwargs):
-        """From the shares of votes of each path and the critical share, after each tree."""
+        """Make and plot a display from the shares of votes of each path and the critical share, after each tree."""
         return cls(paths, critical, stopped).plot(ax, **kwargs)
 
     def plot(self, ax=None, *, rival: bool = True) -> "VotePathsDisplay":

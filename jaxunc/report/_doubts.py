@@ -1,4 +1,4 @@
-"""What in a table makes results doubtful, in words."""
+"""Reasons in a table to doubt the results, in sentences."""
 
 from typing import cast
 
@@ -11,7 +11,7 @@ from ._names import columns, listed
 
 
 def find_leaks(values: dict[str, np.ndarray], y: Int[np.ndarray, "instances"]) -> tuple[str, ...]:
-    """A sentence of warning if columns tell the classes apart one for one, as the target itself would."""
+    """Return a sentence of warning if columns tell the classes apart one for one, as the target itself would."""
     n_classes = len(np.unique(y))
     leaks = []
     for name, numbers in values.items():
@@ -27,7 +27,7 @@ def find_leaks(values: dict[str, np.ndarray], y: Int[np.ndarray, "instances"]) -
 
 
 def find_counters(values: dict[str, np.ndarray]) -> tuple[str, ...]:
-    """A sentence of warning if columns number the rows."""
+    """Return a sentence of warning if columns number the rows."""
     counters = [name for name, numbers in values.items() if len(numbers) > 2 and np.all(np.diff(numbers) == 1)]
     if not counters:
         return ()
@@ -38,8 +38,10 @@ def find_counters(values: dict[str, np.ndarray]) -> tuple[str, ...]:
 
 
 def texts_like_numbers(frame: pd.DataFrame) -> tuple[str, ...]:
-    """Sentences of warning on texts that are numbers or dates with something in the way: as texts they are ordered
-    letter by letter."""
+    """Return warnings of strings that are numbers or dates with something in the way.
+
+    As strings they are ordered letter by letter.
+    """
     said = []
     for name in frame.columns:
         column = cast(pd.Series, frame[name]).dropna()

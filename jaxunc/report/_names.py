@@ -2,11 +2,11 @@
 
 
 def columns(names: list[str]) -> str:
-    """How many columns, and their names."""
+    """Say how many columns there are, and their names."""
     return f"{len(names)} column{'s' * (len(names) > 1)} ({listed(names)})"
 
 
 def listed(names: list[str], most: int = 5) -> str:
-    """The first names, and how many more there are."""
+    """List the first names, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(map(repr, names[:most])) + more

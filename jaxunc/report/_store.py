@@ -1,4 +1,4 @@
-"""A folder that holds a study: outcomes as they finish, and at the end ``results.json``.
+"""Folder of a study: outcomes as they finish, and at the end ``results.json``.
 
 Outcomes are appended to ``unfinished.jsonl``, a line each behind a first line that says what is run on what. A study
 that was interrupted goes on from there; a line that was cut off is run again. ``results.json`` (format version 5) is
@@ -52,18 +52,18 @@ class Results(NamedTuple):
     """A finished study."""
 
     about: dict[str, Any]
-    """What was run on what: the file's other parts."""
+    """Description of the study, the other parts of the file."""
     outcomes: dict[Cell, Outcome]
-    """How the rules did, for each forest in order."""
+    """Outcome of each forest, in order."""
 
     @property
     def settings(self) -> Settings:
-        """What was run."""
+        """Settings of the study."""
         return Settings(**self.about["settings"])
 
 
 def describe(table: Table, settings: Settings) -> dict[str, Any]:
-    """What a study runs on what, as plain values."""
+    """Describe a study and its data, as plain values."""
     digest = hashlib.sha256()
     for values in (table.X.astype("<f8"), table.y.astype("<i8")):
         digest.update(repr(values.shape).encode() + np.ascontiguousarray(values).tobytes())
@@ -148,7 +148,7 @@ class Store:
 
     @contextmanager
     def _refused(self) -> Iterator[None]:
-        """Errors of reading as one that says what is wrong with the file."""
+        """Turn errors of reading into one that says what is wrong with the file."""
         try:
             yield
         except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
@@ -158,7 +158,7 @@ class Store:
             ) from error
 
     def _begun(self) -> Iterator[tuple[Cell, Outcome]]:
-        """The outcomes of an interrupted run; a line that was cut off, and what follows it, is taken away."""
+        """Read the outcomes of an interrupted run; a line that was cut off, and what follows it, is taken away."""
         path = self.folder / UNFINISHED
         if not path.exists():
             path.write_text(_line(self.about), encoding="utf-8")
@@ -183,7 +183,7 @@ class Store:
             path.write_bytes(b"".join(sound))
 
     def _parsed(self, entry: dict[str, Any]) -> tuple[Cell, Outcome]:
-        """A forest of this study and its outcome; a ValueError, KeyError or TypeError if it is none."""
+        """Parse a forest of this study and its outcome; a ValueError, KeyError or TypeError if it is none."""
         cell = Cell(*(entry[name] for name in Cell._fields))
         outcome = Outcome(*(entry[name] for name in Outcome._fields))
         sound = cell in self._cells and _is_sound(outcome, self.about["rules"], len(self.about["data"]["classes"]))
@@ -204,7 +204,7 @@ class Store:
 
 
 def _is_sound(outcome: Outcome, rules: list[str], n_classes: int) -> bool:
-    """Whether the parts of an outcome are those of these rules and as many classes, and of the right sizes."""
+    """Return whether the parts of an outcome have these rules, so many classes, and the right sizes."""
     cautious = n_classes <= MOST_CLASSES
     strengths = [str(s) for s in STRENGTHS if cautious]
     return (
@@ -225,7 +225,7 @@ def _is_sound(outcome: Outcome, rules: list[str], n_classes: int) -> bool:
 
 
 def _numbers(outcome: Outcome) -> list[Any]:
-    """What should be numbers: None stands for one alone, the accuracy of no single class."""
+    """Return what should be numbers. None is allowed for one alone: the accuracy of no single class."""
     sets = [
         [value for name, value in of.items() if (name, value) != ("single_set_accuracy", None)]
         for of in outcome.sets.values()
@@ -238,7 +238,7 @@ def _line(entry: dict[str, Any]) -> str:
 
 
 def _difference(part: str, found: Any, expected: Any) -> str:
-    """In words, how a part of two runs differs; of several values the first."""
+    """Say how a part of two runs differs; of several values the first."""
     if isinstance(found, dict) and isinstance(expected, dict):
         key = next(k for k in (*expected, *found) if found.get(k) != expected.get(k))
         part, found, expected = f"{part}.{key}", found.get(key), expected.get(key)

@@ -24,7 +24,7 @@ from ._settings import FORESTS, Settings, check_folds
 
 
 class Cell(NamedTuple):
-    """One forest of a study: its kind and leaf size, and the test fold it is tried on."""
+    """Key of a forest in a study: its kind and leaf size, and the test fold it is tried on."""
 
     forest: str
     leaf_size: int
@@ -76,7 +76,7 @@ def study(table: Table, settings: Settings, done: Container[Cell] = ()) -> Itera
 
 
 def cells(settings: Settings) -> list[Cell]:
-    """All cells of a study, in order."""
+    """Return all cells of a study, in order."""
     axes = (settings.forests, settings.leaf_sizes, range(settings.n_repeats), range(settings.n_folds))
     return [Cell(*values) for values in product(*axes)]
 
@@ -88,7 +88,10 @@ def _grow(
     table: Table,
     train: Int[np.ndarray, "train"],
 ) -> tuple[Any, Forest]:
-    """(what it can be learned from, the forest of a cell, counted as the settings say)."""
+    """Grow the forest of a cell.
+
+    Returns the model that it can be learned from, and the forest, counted as the settings say.
+    """
     X, y = table.X[train], table.y[train]
     grown_on = counted_on = (X, y, None)
     if settings.counts == "held_out":

@@ -8,10 +8,10 @@ Their complements are integrals over z = 2θ-1. With t = (w⁺-w⁻)/N, β the d
     beta-binomial   ∫₀¹ [β(z) - β(-z)] A(z) dz
 
 The binomial one follows from 2P(X<N/2) + P(X=N/2) = 2 I_q(J, J) and the quadratic transformation of the incomplete beta
-function, the third from the first because a beta-binomial is a binomial with a θ that is drawn. They hold for real
-counts too. Every integrand is positive, so nothing cancels; each is a polynomial for integer counts and close to a
-normal density for large ones, and Gauss-Legendre nodes on the part of [0, 1] that matters are enough for both. Odd in
-the lead, the integrals are returned with its sign: smooth through ties.
+function. The third follows from the first, because a beta-binomial is a binomial with a θ that is drawn. They hold for
+real counts too. Every integrand is positive, so nothing cancels; each is a polynomial for integer counts, and close to
+a normal density for large ones. Gauss-Legendre nodes on the part of [0, 1] that matters are enough for both. Odd in the
+lead, the integrals are returned with its sign: smooth through ties.
 """
 
 from functools import lru_cache
@@ -30,7 +30,7 @@ _BLOCK = 1024
 
 
 class _Precision(NamedTuple):
-    """How many nodes, and how many standard deviations they must span."""
+    """Settings of the quadrature for one precision: the nodes, and the standard deviations that they must span."""
 
     nodes: int
     reach: float
@@ -61,7 +61,7 @@ def _constants(precision: _Precision, dtype) -> tuple[Array, Array, Array]:
 
 
 def _apply(weights, values):
-    """A sum over nodes, in full precision on accelerators too."""
+    """Sum over nodes, in full precision on accelerators too."""
     return jnp.matmul(weights, values, precision=lax.Precision.HIGHEST)
 
 
@@ -79,7 +79,7 @@ def binomial_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
 
 
 class _Nodes(NamedTuple):
-    """Points of (0, 1) that cover what there is of β, ``[nodes leaves]``."""
+    """Points of (0, 1) that cover the mass of β, ``[nodes leaves]``."""
 
     z: Array
     rest: Array

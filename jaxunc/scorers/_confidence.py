@@ -120,9 +120,9 @@ def confidence_bounds(
     fewer than three instances). An area costs many times what a height does.
 
     Gradient: of these forms, finite everywhere; the parity of N is held, and ``"paper"`` differentiates the two terms
-    beside the middle. Where a slope is infinite (binomial and the beta density's normalised height, for the count of an
-    absent class) it is large and finite, or 0 for leaves of fewer than one instance. 0 at empty leaves, and through the
-    sign of a signed height.
+    beside the middle. Some slopes are infinite: those of the binomial and of the beta density's normalised height, for
+    the count of an absent class. They are replaced by a large finite number, or by 0 for leaves of fewer than one
+    instance. The gradient is 0 at empty leaves, and through the sign of a signed height.
 
     References
     ----------

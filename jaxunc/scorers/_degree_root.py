@@ -1,4 +1,4 @@
-"""The root at which a leaf's likelihood meets the ramp: `_plausibility` says of what."""
+"""The root at which a leaf's likelihood meets the ramp; `_plausibility` says what it is for."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from jaxunc._numerics import lambert_w_of_exp, log1p_minus
 
 
 class Root(NamedTuple):
-    """Where log L meets log z, for the class whose count is w against v."""
+    """The point where log L meets log z, for the class whose count is w against v."""
 
     log_degree: Array
     log_ratio_for: Array  # log(θ/p)
@@ -21,7 +21,7 @@ class Root(NamedTuple):
 
 
 class Leaf(NamedTuple):
-    """What the root depends on: the counts for and against a class, and its prior P."""
+    """The quantities that the root depends on: the counts for and against a class, and its prior P."""
 
     w: Array
     v: Array
@@ -38,7 +38,7 @@ class Leaf(NamedTuple):
         return self.v / (self.n * self.rest)
 
     def where(self, condition, w, v, lead) -> "Leaf":
-        """The leaf where the condition holds, a harmless one elsewhere: each branch is evaluated everywhere."""
+        """Return the leaf where the condition holds, a harmless one elsewhere: each branch is evaluated everywhere."""
         pick = lambda own, other: jnp.where(condition, own, other)  # noqa: E731
         return Leaf(pick(self.w, w), pick(self.v, v), pick(self.lead, lead), pick(self.rest, 0.5))
 

@@ -1,7 +1,7 @@
 """Heights in the middle: how probable an even outcome is under a leaf's distribution, in logarithms.
 
-With d = (w⁺-w⁻)/2 and b(N, d) = C(N, N/2+d) 2^{-N}, γ(j) = b(2j, 0), and o = 1 where the middle lies between two
-integers (N odd), else 0, j = (N-o)/2, all of them are short products, also for real counts:
+Let d = (w⁺-w⁻)/2, b(N, d) = C(N, N/2+d) 2^{-N} and γ(j) = b(2j, 0). Let o = 1 where the middle lies between two
+integers (N odd), else 0, and j = (N-o)/2. Then all of them are short products, also for real counts:
 
     binomial        f_mid = r γ(j) (1-t²)^j                t = (w⁺-w⁻)/N, r = 1 or N/(N+1)
     beta-binomial   f_mid = a b(N,d) γ(j) / b(2N-o,d)      a = (N+1)/(2N+1) or 1/2

@@ -1,4 +1,4 @@
-"""What a prior makes of leaves: corrected probabilities, and how far they were corrected."""
+"""Leaves corrected by a prior: their probabilities, and how far they were corrected."""
 
 import jax
 import jax.numpy as jnp
@@ -177,14 +177,14 @@ def _mass(counts, alpha):
 
 
 def _moved(counts, alpha):
-    """How far smoothing moves the relative frequencies."""
+    """Return how far smoothing moves the relative frequencies."""
     total, weight = jnp.sum(counts, axis=-1, keepdims=True), jnp.sum(alpha, axis=-1, keepdims=True)
     shrunk = weight / jnp.where(total + weight > 0, total + weight, 1.0)
     return shrunk * jnp.abs(shares_of(alpha) - shares_of(counts))
 
 
 def _aligned(counts, prior: BetaPrior | DirichletPrior):
-    """Counts as floats, and the prior's parameters with axes that go with them."""
+    """Return counts as floats, and the prior's parameters with axes that go with them."""
     counts = checked_counts(counts)
     warn_of_fractions(counts)
     alpha = checked_concentration(prior)

@@ -1,9 +1,9 @@
-"""Where the marginal likelihood may have its optima: all of them are looked for, on a grid of log κ.
+"""Search for all places where the marginal likelihood may have its optima, on a grid of log κ.
 
 Along log κ the sign of the excess Σ_c μ_c exp(r_c) - 1 is that of the likelihood's slope (see `_root`). Every crossing
 from above to below is a maximum. What is tabulated are sums over leaves on the grid, of counts that are put together
-in bins; r is looked up in the tables. So the grid costs little beside one look at all leaves, and crossings are known
-well enough to start a search from each, which then looks at the leaves themselves.
+in bins; r is looked up in the tables. So the grid costs little beside one look at all leaves. Crossings are known well
+enough to start a search from each, which then looks at the leaves themselves.
 """
 
 from collections.abc import Callable
@@ -20,20 +20,20 @@ _BINS = 12
 
 
 class Crossings(NamedTuple):
-    """One for each step of the grid ``[steps ...]``, and one beyond its end."""
+    """Crossings by steps of the grid: one for each step ``[steps ...]``, and one beyond its end."""
 
     present: Any
     start: Any
-    """log κ, nearly."""
+    """Approximate log κ of the crossing."""
     r: Any
-    """``[steps ... classes]``, nearly."""
+    """Approximate r of the crossing, ``[steps ... classes]``."""
     low: Any
     high: Any
-    """Between which it lies."""
+    """Values of log κ between which the crossing lies."""
 
 
 def find_crossings(tables: Callable, ends: tuple[Any, Any], mean, falls, start, n_steps: int, xp: ModuleType):
-    """All crossings. ``falls``: whether the likelihood falls towards κ = ∞, so that there is one in any case."""
+    """Find all crossings. ``falls`` says that the likelihood falls towards κ = ∞, so that there is one in any case."""
     place = xp.arange(n_steps, dtype=mean.dtype).reshape(-1, *[1] * ends[0].ndim)
     step = (ends[1] - ends[0]) / (n_steps - 1)
     t = ends[0] + place * step
@@ -64,7 +64,7 @@ def find_crossings(tables: Callable, ends: tuple[Any, Any], mean, falls, start, 
 
 
 def search_range(counts, times, xp: ModuleType):
-    """log κ ``[...]`` below which the likelihood rises for certain, and above which it changes by nothing to speak of.
+    """Return the log κ ``[...]`` below which the likelihood rises for certain, and above which it hardly changes.
 
     At the lower end only leaves with two classes count, at the upper one κ is that many times the squares of counts.
     """
@@ -76,7 +76,7 @@ def search_range(counts, times, xp: ModuleType):
 
 
 def put_together(values, times, xp: ModuleType):
-    """Few values ``[... 2·bins]`` that stand for many: in bins of log n two each, with the same first three moments."""
+    """Replace many values by few, ``[... 2·bins]``: two in each bin of log n, with the same first three moments."""
     if values.shape[-1] <= 2 * _BINS:
         return values, times
     filled = (values > 0) & (times > 0)
@@ -97,7 +97,7 @@ def put_together(values, times, xp: ModuleType):
 
 
 def _sums(index, parts, xp: ModuleType):
-    """Of each part, the sum in each bin ``[... bins]``."""
+    """Return the sum of each part in each bin ``[... bins]``."""
     lead, n_values = index.shape[:-1], index.shape[-1]
     n_rows = int(np.prod(lead))
     row = xp.arange(n_rows, dtype="int32")[:, None] * _BINS
@@ -110,7 +110,7 @@ def _sums(index, parts, xp: ModuleType):
 
 
 def _looked_up(whole, own, own_slope, step, xp: ModuleType):
-    """r on the grid, from tables of S and of its slope: cubic interpolation of the inverse of log S."""
+    """Return r on the grid, from tables of S and of its slope: cubic interpolation of the inverse of log S."""
     wanted, values, slopes = xp.log(whole)[..., None], xp.log(own), own_slope / own
     n_steps = own.shape[0]
     passed = (values[:, None] > wanted[None]).sum(axis=0)

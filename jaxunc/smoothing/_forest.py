@@ -1,4 +1,4 @@
-"""The leaves of a forest, smoothed."""
+"""Smoothing of all leaves of a forest."""
 
 import dataclasses
 from typing import Literal
@@ -22,7 +22,7 @@ Level = Literal["tree", "forest"]
 def fit_forest_prior(
     forest: Forest, *, level: Level = "tree", method: Method = "weighted_mle", clip: float = 1e-3
 ) -> DirichletPrior:
-    """The prior of each tree's own leaves, or one prior of all leaves of the forest.
+    """Fit a prior to each tree's own leaves, or one prior to all leaves of the forest.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def smooth_forest(
     method: Method = "weighted_mle",
     clip: float = 1e-3,
 ) -> Forest:
-    """The same trees with the prior's instances added to the counts of their leaves.
+    """Return the same trees with the prior's instances added to the counts of their leaves.
 
     Relative frequencies of the new counts are the smoothed probabilities (n_c + α_c)/(n + Σα): `Mean` then averages
     smoothed trees, and of a single tree answers with the corrected leaves of the paper.
@@ -83,14 +83,15 @@ def smooth_forest(
     Raises
     ------
     ValueError
-        As for `fit_forest_prior`, or if a prior that is given does not fit the forest or
-        (outside a trace) has parameters that are negative or not finite.
+        As for `fit_forest_prior`. Also if a given prior does not fit the forest or, outside a trace, has parameters
+        that are negative or not finite.
 
     Warns
     -----
     PriorWarning
-        If a prior that is fitted here smooths nothing (PURE), gives leaves that differ the same probabilities
-        (CONCENTRATED), or is not as exact as it should be (NOT_CONVERGED). `fit_forest_prior` says of which trees.
+        If a prior that is fitted here smooths nothing (PURE), or gives the same probabilities to leaves that differ
+        (CONCENTRATED). Also if it is not as exact as it should be (NOT_CONVERGED). `fit_forest_prior` says of which
+        trees.
 
     Notes
     -----
@@ -145,7 +146,7 @@ _OUTCOMES = {
 
 
 def _warn_of_status(forest: Forest, prior: DirichletPrior) -> None:
-    """Warn of priors that are no good; of one for all leaves, or one for each tree."""
+    """Warn of fitted priors that do not smooth well: one for all leaves, or one for each tree."""
     if not is_concrete(prior.status, forest.count_table):
         return
     status = np.atleast_1d(np.asarray(prior.status)).copy()

@@ -17,15 +17,15 @@ import numpy as np
 from jax import lax
 
 Equations = Callable[[Any, Any], tuple[Any, Any, Any]]
-"""(r [... classes], log κ [...]) → F, its slope along r (positive) and its slope along log κ."""
+"""Equations: (r [... classes], log κ [...]) → F, its slope along r (positive) and its slope along log κ."""
 
 LOWEST, HIGHEST = -18.0, 69.0
-"""The bracket of log κ: beyond it a prior has no weight, or all."""
+"""Bracket of log κ: beyond it a prior has no weight, or all."""
 _OUTER, _INNER = 80, 60
 
 
 class Root(NamedTuple):
-    """r, log κ, and whether the search converged."""
+    """Root of the equations: r, log κ, and whether the search converged."""
 
     r: Any
     log_total: Any
@@ -41,14 +41,14 @@ class _State(NamedTuple):
 
 
 def find_root(equations: Equations, mean, start, active, xp: ModuleType, r=0.0, ends=(LOWEST, HIGHEST)) -> Root:
-    """The root where ``active``; r = 0 and log κ = 0 elsewhere.
+    """Find the root where ``active``; elsewhere r = 0 and log κ = 0.
 
     ``start`` and ``r``: guesses of log κ and of r; ``ends``: what brackets log κ.
     """
     tolerance = 1e-11 if mean.dtype == "float64" else 1e-5
 
     def settle(r, t):
-        """r for this κ, by Newton's method on functions that are concave or nearly straight."""
+        """Solve for r at this κ, by Newton's method on functions that are concave or nearly straight."""
 
         def improve(state):
             r, _ = state
@@ -83,7 +83,7 @@ def find_root(equations: Equations, mean, start, active, xp: ModuleType, r=0.0, 
 
 
 def loop(body: Callable, going: Callable, state, limit: int, xp: ModuleType):
-    """At most ``limit`` rounds: a loop of the host, or of the program that is traced."""
+    """Run at most ``limit`` rounds: as a loop of the host, or of the program that is traced."""
     if xp is np:
         for _ in range(limit):
             if not going(state):

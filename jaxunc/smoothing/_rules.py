@@ -28,7 +28,7 @@ class SmoothedMean(Combiner):
     Raises
     ------
     ValueError
-        If the parameters have other axes or (outside a trace) are negative or not finite, or if the counts that the
+        If the parameters have other axes or, outside a trace, are negative or not finite. Also if the counts that the
         rule meets have other classes.
 
     Notes
@@ -60,7 +60,7 @@ class SmoothedMean(Combiner):
         return {"share": shares_of(counts.astype(float_dtype(counts)) + alpha), "trees": jnp.ones(())}
 
     def finish(self, stat) -> Answer:
-        """Total over number."""
+        """Divide the totals by the number of trees."""
         n_classes = stat["share"].shape[-1]
         mean = safe_divide(stat["share"], jnp.asarray(stat["trees"])[..., None], 1 / n_classes)
         return _of_shares(mean)
@@ -92,7 +92,7 @@ class MemberSmoothing(Combiner):
     Notes
     -----
     jaxunc's own: the paper's conclusion names an adjustment "at the aggregation phase with the same type of artificial
-    sample", with classifiers in the place of leaves, and leaves it open.
+    sample". It would have classifiers in the place of leaves; the paper leaves it open.
 
     Class scores, probability: as for `SmoothedMean`. It keeps the counts of every tree for a chunk of instances. Trees
     that are masked have no part in the fit. No tree: 1/C. Gradient: through the fit too.

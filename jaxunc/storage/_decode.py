@@ -1,4 +1,4 @@
-"""A document and its arrays → the object, checked before it is made."""
+"""Decoding: from a document and its arrays to the object, checked before it is made."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -20,11 +20,11 @@ from ._modules import module_of
 from ._names import classes, find, scorer_names
 
 DEEPEST = 64
-"""Nodes within nodes."""
+"""Largest depth of nodes within nodes."""
 
 
 class Decoder:
-    """Makes values of nodes."""
+    """A maker of values from nodes."""
 
     def __init__(self, arrays: Mapping[str, np.ndarray], given: Iterable[Any]):
         self._arrays, self._given = arrays, tuple(given)
@@ -32,14 +32,14 @@ class Decoder:
         self._unchecked: list[Trees] = []
 
     def whole(self, node: Any) -> Any:
-        """The value of the document's node; trees that are in no forest are checked by themselves."""
+        """Return the value of the document's node; trees that are in no forest are checked by themselves."""
         value = self.value(node)
         for trees in self._unchecked:
             check_trees(trees)
         return value
 
     def value(self, node: Any, depth: int = 0) -> Any:
-        """The value of a node; raises a ValueError for what is none."""
+        """Return the value of a node; raises a ValueError for what is none."""
         if node is None or isinstance(node, bool | str | int | float):
             return node
         if depth > DEEPEST:

@@ -1,4 +1,4 @@
-"""An object → a document, and the arrays that it names."""
+"""Encoding: from an object to a document, and the arrays that it names."""
 
 import dataclasses
 import json
@@ -23,11 +23,11 @@ from ._file import PLAIN
 from ._names import classes, name_of, scorer_names
 
 LONG = 64
-"""Entries of a tuple of texts and numbers that is stored as an array."""
+"""Number of entries from which on a tuple of strings or numbers is stored as an array."""
 
 
 class Encoder:
-    """Makes nodes, and gathers arrays: each once, by the name of the place where it is met first."""
+    """A maker of nodes that gathers arrays: each once, by the name of the place where it is met first."""
 
     def __init__(self) -> None:
         self.arrays: dict[str, np.ndarray] = {}
@@ -35,7 +35,7 @@ class Encoder:
         self._kept: list[Any] = []
 
     def node(self, value: Any, place: str) -> Any:
-        """The node of a value that stands at a place, such as ``forest.trees.child``."""
+        """Return the node of a value that stands at a place, such as ``forest.trees.child``."""
         if value is None or isinstance(value, bool | str):
             return value
         if isinstance(value, np.generic):

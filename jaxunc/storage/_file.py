@@ -1,4 +1,4 @@
-"""The file itself: arrays and one JSON document, by safetensors."""
+"""Files of arrays and one JSON document, by safetensors."""
 
 import json
 import os
@@ -12,25 +12,25 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 FORMAT_VERSION = 1
-"""The form of the document that this version writes, and the last one that it reads."""
+"""Version of the document's form that this version writes, and the last one that it reads."""
 
 LARGEST_DOCUMENT = 2**24
-"""Characters of a document: long lists are arrays."""
+"""Largest number of characters in a document: long lists are arrays."""
 
 KEY = "jaxunc"
 PLAIN = {"bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64"}
-"""Types of arrays that are stored."""
+"""Dtypes of arrays that are stored."""
 
 
 class Content(NamedTuple):
-    """What stands in a file."""
+    """Contents of a file: its document and its arrays."""
 
     document: dict[str, Any]
     arrays: dict[str, np.ndarray]
 
 
 class Header(NamedTuple):
-    """A file's document, and the shapes and types of its arrays."""
+    """Header of a file: its document, and the shapes and types of its arrays."""
 
     document: dict[str, Any]
     shapes: dict[str, tuple[tuple[int, ...], str]]
@@ -61,7 +61,7 @@ def write(path: str | Path, document: dict[str, Any], arrays: Mapping[str, np.nd
 
 
 def read(path: str | Path) -> Content:
-    """The document and the arrays; a ValueError if it is no whole file of safetensors."""
+    """Read the document and the arrays; a ValueError if the file is no whole file of safetensors."""
     try:
         with _opened(path) as file:
             document = _document(path, file.metadata())
@@ -77,7 +77,7 @@ def read(path: str | Path) -> Content:
 
 
 def read_header(path: str | Path) -> Header:
-    """The document, and what arrays there are; none of them is read."""
+    """Read the document and which arrays there are; none of these is read."""
     try:
         with _opened(path) as file:
             document = _document(path, file.metadata())
@@ -88,7 +88,7 @@ def read_header(path: str | Path) -> Header:
 
 
 def _opened(path: str | Path):
-    """Raises an OSError if there is no such file, or it is a folder."""
+    """Open a file; raises an OSError if there is none, or it is a folder."""
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"path is a {type(path).__name__}; pass the path of a file that jaxunc.save wrote.")
     if not os.path.exists(path):

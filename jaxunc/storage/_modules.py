@@ -1,4 +1,4 @@
-"""Trees, forests, columns and rules of their fields, as their own constructors would have made them."""
+"""Trees, forests, columns and rules made from their fields, as their own constructors would have made them."""
 
 import dataclasses
 import inspect
@@ -17,17 +17,17 @@ from jaxunc.forest import OWN, Counting, Forest, Trees
 from jaxunc.tables import Columns, Levels
 
 MOST_COLUMNS = 2**24
-"""Columns of data: what a file claims beyond is refused before anything is made of it."""
+"""Largest number of data columns: a file that claims more is refused before anything is made of it."""
 
 LATER_FIELDS: dict[type, dict[str, Any]] = {
     Columns: {name: getattr(Columns, name) for name in ("boolean", "missing_words")},
     Forest: {"further": {}},
 }
-"""Fields that files of the first versions lack, and what is taken for them."""
+"""Defaults of fields that files of the first versions lack."""
 
 
 def module_of(made: type, fields: dict[str, Any]) -> Any:
-    """An instance of a class with these fields; raises a ValueError if they are not all, or of another kind."""
+    """Return an instance of a class with these fields; raises a ValueError if some lack, or are of another kind."""
     if made is Levels:
         return _levels(fields)
     if not (isinstance(made, type) and issubclass(made, eqx.Module | Columns)):
@@ -59,7 +59,7 @@ def module_of(made: type, fields: dict[str, Any]) -> Any:
 
 
 def _own_and_further(fields: dict[str, Any]) -> dict[str, Any]:
-    """Files of the first versions have out-of-bag counts as further columns of the own ones."""
+    """Split out-of-bag counts from the own ones: in files of the first versions they are further columns of these."""
     table: Any = fields.get("count_table")
     forks: Any = fields.get("fork_counts")
     labels: Any = fields.get("class_labels")
@@ -91,7 +91,7 @@ def _check_sizes(value: Trees | Forest) -> None:
 
 
 def _check_rule(rule: Combiner) -> None:
-    """Whether the rule's own constructor, given its fields, makes a rule of the same structure."""
+    """Check that the rule's own constructor, given its fields, makes a rule of the same structure."""
     parameters = inspect.signature(type(rule)).parameters
     arguments = {name: getattr(rule, name) for name in parameters if hasattr(rule, name)}
     needed = [name for name, p in parameters.items() if p.default is p.empty and p.kind is not p.VAR_KEYWORD]

@@ -9,16 +9,16 @@ from ._instances import Encoded
 from ._levels import Lookup
 
 CACHED_ROWS = 2048
-"""Rows that are laid out together: columns become rows three times faster in the cache."""
+"""Number of rows that are laid out together: columns become rows three times faster in the cache."""
 
 
 def encode_arrow(table: Any, columns: Columns, name: str = "data", *, are_cells: bool = False) -> Encoded:
-    """An Arrow table or record batch with these columns, in their order, as float32 ``[instances features]``.
+    """Encode an Arrow table or record batch with these columns, in their order, as float32 ``[instances features]``.
 
     Parameters
     ----------
     table
-        Numbers and booleans of any width; of nominal columns with levels texts, numbers or dictionaries of them. Null
+        Numbers and bools of any width; for nominal columns with levels strings, numbers or dictionaries of them. Null
         and NaN are missing values.
     columns
         What is known of the columns; names are not looked at.
@@ -67,7 +67,7 @@ def encode_arrow(table: Any, columns: Columns, name: str = "data", *, are_cells:
 
 
 def _numbers(column: Any, what: str) -> np.ndarray:
-    """Numbers of a column; NaN where it is null."""
+    """Return the numbers of a column; NaN where it is null."""
     import pyarrow as pa
 
     kind = column.type
@@ -84,7 +84,7 @@ def _numbers(column: Any, what: str) -> np.ndarray:
 
 
 def _codes(column: Any, lookup: Lookup, missing_words: frozenset[str] | None, what: str) -> np.ndarray:
-    """Codes of a column's values: each distinct one is looked up once."""
+    """Return the codes of a column's values: each distinct one is looked up once."""
     import pyarrow as pa
 
     if pa.types.is_nested(column.type):

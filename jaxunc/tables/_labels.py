@@ -7,7 +7,7 @@ from jaxunc._checks import distinct_labels
 
 
 def class_positions(class_labels: tuple, y) -> Int[np.ndarray, " instances"]:
-    """Positions of labels among the classes.
+    """Return the positions of labels among the classes.
 
     Parameters
     ----------

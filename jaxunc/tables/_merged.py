@@ -12,14 +12,14 @@ from ._levels import NUMBERS, is_missing
 from ._table import as_table, column_of, is_frame, kind_of
 
 MOST_MERGED = 0.01
-"""The share of a column's distinct values that may be merged in silence: some of many random numbers are alike."""
+"""Share of a column's distinct values that may be merged in silence: some of many random numbers are alike."""
 
 MOST_LOOKED_AT = 2**17
-"""Instances that are looked at; of more, so many."""
+"""Largest number of instances that are looked at."""
 
 
 class MergedValuesWarning(UserWarning):
-    """Trees compare numbers as float32, and many different values of a column are one there."""
+    """Trees compare numbers as float32, in which many different values of a column are equal."""
 
 
 def warn_of_merged_values(X: Any, columns: Columns, name: str = "X") -> None:
@@ -65,7 +65,7 @@ def warn_of_merged_values(X: Any, columns: Columns, name: str = "X") -> None:
 
 
 def _as_float64(column: Any) -> np.ndarray:
-    """The numbers that are known."""
+    """Return the numbers that are known, as float64."""
     if hasattr(column, "to_numpy"):
         values = column.to_numpy(np.float64, na_value=np.nan)
     elif kind_of(column.dtype) in NUMBERS:
