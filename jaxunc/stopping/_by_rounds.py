@@ -20,10 +20,10 @@ from ._rules import Rule
 from ._stop_after import StoppingResult, hear, hear_judged
 
 LEAST_SIZE = 256
-"""Instances in the smallest round; each next size is four times as large."""
+"""Number of instances in the smallest round; each next size is four times as large."""
 
 LENGTHS = (8, 16, 32, 64, 128)
-"""Trees in a round: an eighth of those heard so far, about."""
+"""Number of trees in a round: an eighth of those heard so far, about."""
 
 
 def hear_by_rounds(
@@ -65,7 +65,7 @@ def _padded(rows: np.ndarray) -> np.ndarray:
 
 @partial(jax.jit, static_argnames=("length", "missing", "form", "depth"))
 def _votes(plan, classes, x, start, *, length: int, missing: bool, form: Form, depth: int):
-    """The votes of ``length`` trees from ``start`` on, ``[instances trees]``: a slice of a plan is a plan."""
+    """Return the votes of ``length`` trees from ``start`` on, ``[instances trees]``: a slice of a plan is a plan."""
     part, of_leaves = jax.tree.map(lambda array: lax.dynamic_slice_in_dim(array, start, length), (plan, classes))
     keys = column_keys(x, missing=missing)
     if form == "levels":
@@ -76,7 +76,7 @@ def _votes(plan, classes, x, start, *, length: int, missing: bool, form: Form, d
 
 
 def _continue(rule: Rule | Judge, heard: np.ndarray, votes: np.ndarray, t: int) -> StoppingResult:
-    """Where the votes of further trees leave instances that have heard ``t`` and were not settled."""
+    """Continue the votes of instances that have heard ``t`` trees and were not settled, with further votes."""
     if not isinstance(rule, Rule):
         return hear_judged(rule, heard, votes, t)
     found = hear(rule, _padded(heard), _padded(votes), np.int32(t))

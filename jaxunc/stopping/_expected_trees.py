@@ -1,4 +1,4 @@
-"""How many trees a vote takes: for known probabilities of a vote, and for a sample of instances."""
+"""Expected numbers of trees that a vote takes: for known probabilities, and for a sample of instances."""
 
 from functools import partial
 from typing import NamedTuple
@@ -16,35 +16,35 @@ from ._prior import fit_vote_prior
 from ._rules import Rule, Thresholds, make_rule
 
 DRAWS = 2000
-"""Votes that are simulated for each probability vector of three classes or more."""
+"""Number of votes that are simulated for each probability vector of three classes or more."""
 
 LARGEST_SAMPLE = 2000
-"""Instances that a plan looks at."""
+"""Largest number of instances that a plan looks at."""
 
 
 class ExpectedTrees(NamedTuple):
-    """What a vote takes."""
+    """Expected cost of a vote, and whether it is settled."""
 
     n_polled: Float[np.ndarray, "..."]
-    """The mean number of trees heard; a vote that is not settled hears ``max_trees``."""
+    """Mean number of trees heard; a vote that is not settled hears ``max_trees``."""
     settled: Float[np.ndarray, "..."]
-    """The probability that it is settled by then."""
+    """Probability that the vote is settled by then."""
 
 
 class TreePlan(NamedTuple):
-    """What forests of several sizes would settle of a sample."""
+    """Plan of how much of a sample forests of several sizes would settle."""
 
     n_trees: Int[np.ndarray, "sizes"]
     settled: Float[np.ndarray, "sizes"]
-    """The share of instances that a forest of that size settles."""
+    """Share of instances that a forest of that size settles."""
     n_polled: Float[np.ndarray, "sizes"]
-    """The mean number of trees heard."""
+    """Mean number of trees heard."""
     needed: int | None
-    """The smallest forest that settles the share asked for; None if the largest does not."""
+    """Smallest forest that settles the share asked for; None if the largest does not."""
 
     @property
     def unsettled(self) -> float:
-        """The share of instances that even the largest forest leaves open.
+        """Share of instances that even the largest forest leaves open.
 
         More trees would settle more of them, but slowly: where one class is hardly more frequent than another, ten
         times as many trees leave about a third of the share. Such a vote is nearly a tie, and hardly worth its trees.
@@ -55,7 +55,7 @@ class TreePlan(NamedTuple):
 def expected_trees(
     p: Float[Array | np.ndarray, "... classes"], confidence: float, *, max_trees: int = 1000, prior=1.0, key=None
 ) -> ExpectedTrees:
-    r"""The mean number of trees that a vote hears, if each tree votes for class i with probability p_i.
+    r"""Return the mean number of trees that a vote hears, if each tree votes for class i with probability p_i.
 
     Two classes: exact, by the distribution of the lead among votes that are not settled, tree by tree. More: the mean
     over 2000 simulated votes (``key``, by default ``jax.random.key(0)``), stopped by the bound (Eq. 8).
@@ -111,7 +111,7 @@ def plan_trees(
     prior=None,
     key=None,
 ) -> TreePlan:
-    """How many trees a forest needs so that a share of such instances is settled, and how many the largest leaves open.
+    """Return how many trees a forest needs to settle a share of such instances, and how many the largest leaves open.
 
     From the votes of a small forest: each instance's probabilities of a vote have a Dirichlet posterior, whose prior is
     fitted to the sample; a draw of each instance (of 2000, if there are more) votes as `expected_trees` says.
@@ -174,7 +174,7 @@ def _table(n_classes: int, max_trees: int, confidence: float, prior) -> Rule:
 
 
 def _left_open(p: np.ndarray, rule: Rule, max_trees: int, key, draws: int = DRAWS) -> Float[np.ndarray, "polled n"]:
-    """The share of votes that are not settled after 0, 1, … trees."""
+    """Return the share of votes that are not settled after 0, 1, … trees."""
     if isinstance(rule, Thresholds):
         least = np.asarray(rule.least, np.int64)
         t = np.arange(max_trees + 1)
@@ -190,7 +190,10 @@ def _left_open(p: np.ndarray, rule: Rule, max_trees: int, key, draws: int = DRAW
 
 @partial(jax.jit, static_argnames="widest")
 def _open_walks(p: Float[Array, "n"], low: Int[Array, "polled"], high: Int[Array, "polled"], widest: int):
-    """The probability that the lead, a random walk, has stayed below ``high`` and above ``low``, after each tree."""
+    """Return the probability, after each tree, that the lead has stayed below ``high`` and above ``low``.
+
+    The lead is a random walk.
+    """
     lead = jnp.arange(-widest - 1, widest + 2)
 
     def step(state, bounds):
@@ -206,7 +209,7 @@ def _open_walks(p: Float[Array, "n"], low: Int[Array, "polled"], high: Int[Array
 
 @partial(jax.jit, static_argnames=("max_trees", "draws"))
 def _open_votes(rule: Rule, log_p: Float[Array, "n classes"], key, max_trees: int, draws: int):
-    """The share of simulated votes that are open after each tree."""
+    """Return the share of simulated votes that are open after each tree."""
     n = log_p.shape[0]
     votes = jnp.zeros((rule.n_rows, n * draws), jnp.int32)
 

@@ -7,13 +7,13 @@ from jaxtyping import Int, Num, UInt
 from jaxunc.forest import Forest
 
 ABSTAINS = -1
-"""The vote of a tree that has none."""
+"""Vote of a tree that abstains."""
 
 
 def votes_of_counts(
     counts: Num[np.ndarray, "... classes"], tree: Int[np.ndarray, "..."] | int
 ) -> Int[np.ndarray, "..."]:
-    """What leaves with such counts vote for, each in a tree of that number; `ABSTAINS` where all classes are tied.
+    """Return the votes of leaves with such counts, each in a tree of that number; `ABSTAINS` if all classes tie.
 
     A leaf votes for its largest class. In tree number t (from 0) a leaf in which k classes are tied votes for the one
     at place t mod k among these: over the trees each has an equal share, as `Vote` gives it. A leaf in which *all*
@@ -28,7 +28,7 @@ def votes_of_counts(
 
 
 def leaf_votes(forest: Forest) -> UInt[np.ndarray, "trees nodes"]:
-    """The class that each leaf votes for (`votes_of_counts`); the number of classes where it abstains.
+    """Return the class that each leaf votes for (`votes_of_counts`); the number of classes where it abstains.
 
     By the forest's own counts. What is no leaf has some class or other.
     """

@@ -1,4 +1,4 @@
-"""How likely rivals are to be ahead of the leader when all trees of a finite population have been heard."""
+"""Probability that rivals are ahead of the leader when all trees of a finite population have been heard."""
 
 from functools import lru_cache
 
@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from scipy.special import gammaln
 
 ENTRIES = 2**17
-"""Distinct votes, times trees that remain, that are looked at together."""
+"""Number of distinct votes, times trees that remain, that are looked at together."""
 
 
 def loss(
@@ -18,12 +18,14 @@ def loss(
     *,
     most: float = np.inf,
 ) -> Float[np.ndarray, "n"]:
-    """At most the probability that the first class with most votes is not that of all trees: the sum over rivals.
+    """Return a bound on the probability that the first class with most votes is not that of all trees.
 
-    Of two classes the probability itself. Of the R trees that remain m vote for the leader or the rival, Beta-binomial,
-    and of those k for the rival, who is ahead with more votes, and with as many if its class is the first of both. To
-    abstain is one answer more, with no weight in the prior: so as often as it was heard. Where the runner-up alone
-    has ``most`` or more, the other rivals are left out.
+    The bound is the sum over rivals.
+
+    Of two classes the probability itself. Of the R trees that remain, m vote for the leader or the rival
+    (Beta-binomial), and of those k for the rival. The rival is ahead with more votes, and with as many if its class is
+    the first of both. To abstain is one answer more, with no weight in the prior: so as often as it was heard. Where
+    the runner-up alone has ``most`` or more, the other rivals are left out.
     """
     n, n_classes = votes.shape
     rows, rivals, leader = np.arange(n), np.arange(n_classes), votes.argmax(axis=1)
@@ -43,12 +45,12 @@ def loss(
 
 
 def allowed_loss(confidence: float) -> float:
-    """What a loss must stay below: a hair less than 1 - π, so that a fraction that equals it never does by rounding."""
+    """Return the bound of a loss: a hair less than 1 - π, so that an equal fraction never counts by rounding."""
     return (1 - confidence) * (1 - 1e-12)
 
 
 def overtaken(votes, leader, rival, rest, n_trees: int, alpha) -> Float[np.ndarray, "n"]:
-    """The probability that a rival is ahead of the leader at the end; each of ``[n]``, distinct ones once.
+    """Return the probability that a rival is ahead of the leader at the end; each of ``[n]``, distinct ones once.
 
     It depends on who is first, on both α where they differ, and on three numbers.
     """
@@ -73,13 +75,13 @@ def overtaken(votes, leader, rival, rest, n_trees: int, alpha) -> Float[np.ndarr
 
 
 def overtaken_by_one(own: int, other: int, n_trees: int, alpha: tuple[float, float], *, first: bool) -> float:
-    """The same for one vote of two classes, without abstention; ``first``: whether the rival is class 0."""
+    """Return `overtaken` for one vote of two classes, without abstention; ``first``: whether the rival is class 0."""
     mine, its, left = (np.array([[number]]) for number in (own, other, n_trees - own - other))
     return float(_ahead(mine, its, left, first, n_trees, (*alpha, 0.0))[0, -1])
 
 
 def _ahead(own, other, rest, first: bool, n_trees: int, shapes) -> Float[np.ndarray, "n votes"]:
-    """The probability that the rival is ahead after m more votes for one of both, m up to the most that remain.
+    """Return the probability that the rival is ahead after m more votes for one of both, m up to the most that remain.
 
     From m to m + 1 it changes at the border alone: a level rival goes ahead, or one that is one ahead falls back.
     """
@@ -98,7 +100,7 @@ def _ahead(own, other, rest, first: bool, n_trees: int, shapes) -> Float[np.ndar
 
 
 def _at_the_end(ahead, pair, rest, n_trees: int, shapes) -> Float[np.ndarray, "n"]:
-    """The mean over m: of R trees those that vote for one of both, of which ``pair`` have been heard."""
+    """Return the mean over m: of R trees those that vote for one of both, of which ``pair`` have been heard."""
     a, b, prior = shapes
     neither = n_trees - rest - pair  # votes for others, and trees that abstained
     found = np.take_along_axis(ahead, rest, axis=1)[:, 0]

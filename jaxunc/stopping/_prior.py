@@ -1,4 +1,4 @@
-"""What is believed of the votes for an instance before the first one: a Dirichlet prior."""
+"""Dirichlet prior of the votes for an instance, before the first one is heard."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from jaxunc._checks import check_class_axis, check_counts, is_concrete, warn
 from jaxunc.smoothing import PriorStatus, fit_dirichlet_prior
 
 SMALLEST, LARGEST = 1e-3, 1e4
-"""Between which a fitted α lies: a class that nobody votes for sends it beyond."""
+"""Range of a fitted α: a class that nobody votes for sends it beyond."""
 
 
 class VotePriorWarning(UserWarning):
@@ -21,7 +21,7 @@ class VotePriorWarning(UserWarning):
 def fit_vote_prior(
     vote_counts: Num[Array | np.ndarray, "instances classes"], *, symmetric: bool = False
 ) -> Float[np.ndarray, "classes"]:
-    r"""The Dirichlet prior under which the votes for a sample of instances are most likely.
+    r"""Fit the Dirichlet prior under which the votes for a sample of instances are most likely.
 
     Maximises :math:`\sum_h \log B(t^h + \alpha) - \log B(\alpha)`, the Dirichlet-multinomial likelihood. The paper's
     uniform prior (α = 1) believes that most instances are doubtful; most are not, and where they are (it names liver
@@ -91,7 +91,7 @@ _REASONS = {
 
 
 def _status_of_one(alpha: float) -> PriorStatus:
-    """At an end of what was searched nothing was found."""
+    """Return the status of a fitted α: at an end of the range nothing was found."""
     if alpha < 1.05 * SMALLEST:
         return PriorStatus.PURE
     return PriorStatus.CONCENTRATED if alpha > LARGEST / 1.05 else PriorStatus.FITTED
@@ -110,7 +110,7 @@ def _symmetric(counts: np.ndarray) -> float:
 
 
 def checked_prior(prior, n_classes: int) -> Any:
-    """α ``[classes]``; a ValueError unless there is one positive, finite number, or one for each class."""
+    """Return α ``[classes]``; a ValueError unless there is one positive, finite number, or one for each class."""
     if not is_concrete(prior):
         return prior
     alpha = np.asarray(prior)

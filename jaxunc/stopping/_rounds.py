@@ -18,11 +18,11 @@ from jaxunc.routing._walk import walk_tree
 from ._rules import Rule
 
 SHORTEST, LONGEST = 8, 128
-"""Trees in a round."""
+"""Number of trees in a round."""
 
 
 class Heard(NamedTuple):
-    """What became of the instances of a part."""
+    """Results of the instances of a part."""
 
     n_polled: Int32[Array, "n"]
     settled: Bool[Array, "n"]
@@ -30,7 +30,7 @@ class Heard(NamedTuple):
 
 
 class _Round(NamedTuple):
-    """Where a part stands between two rounds: the instances that are not settled come first, in their order."""
+    """State of a part between two rounds: the instances that are not settled come first, in their order."""
 
     order: Int32[Array, "n"]
     votes: Int32[Array, "rows n"]
@@ -41,7 +41,7 @@ class _Round(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """What a round writes: those that go on, and what became of all."""
+    """Output of a round: the instances that go on, and what became of all."""
 
     order: Int32[Array, "n"]
     votes: Int32[Array, "rows n"]
@@ -101,7 +101,7 @@ def hear_part(
 
 
 def _keep(kept: _Kept, index, real, votes, polled, done) -> _Kept:
-    """What became of a block written down, and those that go on behind the others that do."""
+    """Write down what became of a block, and put those that go on behind the others that do."""
     rows = kept.order.shape[0]
     place = jnp.where(real, index, rows)
     heard = Heard(
@@ -120,7 +120,7 @@ def _keep(kept: _Kept, index, real, votes, polled, done) -> _Kept:
 
 
 def _hear_block(plan: Plan, classes, rule: Rule, keys, votes, real, t, end):
-    """The votes of a block from tree ``t`` to ``end``, or until all of it is settled."""
+    """Hear the votes of a block from tree ``t`` to ``end``, or until all of it is settled."""
 
     def one(carry):
         t, votes, polled, done = carry

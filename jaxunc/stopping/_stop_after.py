@@ -1,4 +1,4 @@
-"""A vote heard tree by tree, and where it may be stopped."""
+"""Votes heard tree by tree, and where they may be stopped."""
 
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from ._rules import Rule, make_rule
 
 
 class StoppingResult(NamedTuple):
-    """Where votes were stopped."""
+    """Result of votes that may have been stopped."""
 
     n_polled: Int32[Array | np.ndarray, "instances"]
     """Trees heard, those that abstained among them: up to the first at which the vote was settled, all if it never
@@ -26,7 +26,7 @@ class StoppingResult(NamedTuple):
     settled: Bool[Array | np.ndarray, "instances"]
     """Whether the vote was settled."""
     votes: Int32[Array | np.ndarray, "instances classes"]
-    """The votes heard."""
+    """Votes heard."""
 
 
 def stop_after(
@@ -71,15 +71,15 @@ def stop_after(
     Raises
     ------
     ValueError
-        If there is no tree, votes lie outside of the classes, the confidence outside of (.5, 1), a name is unknown, the
-        prior is not positive, or criterion "exact" is asked of a finite population with three classes or more.
+        If there is no tree, votes lie outside of the classes, the confidence outside of (.5, 1), a name is unknown, or
+        the prior is not positive. Also if criterion "exact" is asked of a finite population with three classes or more.
     TypeError
         If votes are not integers.
 
     Notes
     -----
-    A tree that abstains is heard and counted in ``n_polled``, and is no vote. Of an ensemble without end the winner is
-    the class with most votes, so its probability given the votes heard is that of Eq. 7 and 8 whoever else abstained.
+    A tree that abstains is heard and counted in ``n_polled``, and is no vote. For an ensemble without end the winner is
+    the class with most votes. So its probability given the votes heard is that of Eq. 7 and 8, whoever else abstained.
     Of the trees of a finite population that remain, as many are expected to abstain as did so far.
 
     Traceable in the votes, but where the criterion is ``"exact"``, or the prior differs between classes or the
@@ -110,7 +110,7 @@ def stop_after(
 
 
 def _coded(xp, votes, n_classes: int):
-    """As rules take them: who abstains votes beyond the classes."""
+    """Return votes as rules take them: a tree that abstains votes beyond the classes."""
     votes = xp.asarray(votes).astype(np.int32)
     return xp.where(votes < 0, n_classes, votes)
 
@@ -139,7 +139,7 @@ def hear(
 def hear_judged(
     judge: Judge, votes: np.ndarray, before: Int32[np.ndarray, "instances classes"], t: int
 ) -> StoppingResult:
-    """The same by a judge, on the host."""
+    """Hear the votes of further trees with a judge, on the host."""
     n, n_classes = before.shape
     counts, polled, settled = before.copy(), np.full(n, t, np.int32), np.zeros(n, bool)
     for heard, vote in enumerate(votes.T, start=t + 1):

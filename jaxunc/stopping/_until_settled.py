@@ -25,15 +25,15 @@ from ._rules import Rule, make_rule
 from ._stop_after import StoppingResult
 
 SIZES = (1024, 4096, 16384, 65536)
-"""Instances of a compiled call."""
+"""Number of instances of a compiled call."""
 
 MOST_VALUES = 2**21
-"""Values (instances times columns) of a compiled call."""
+"""Number of values (instances times columns) of a compiled call."""
 
 SMALL_BLOCKS = (256, 64)
-"""Instances that are walked at a time where few are left."""
+"""Number of instances that are walked at a time where few are left."""
 FEW = 512
-"""Instances that one thread hears alone."""
+"""Number of instances that one thread hears alone."""
 
 
 class VoteResult(NamedTuple):
@@ -43,23 +43,23 @@ class VoteResult(NamedTuple):
     """The class with most votes (its place in ``forest.class_labels``), the first of several; the first class of all
     where every tree abstained."""
     n_polled: Int32[np.ndarray, "instances"]
-    """Trees heard, those that abstained among them."""
+    """Number of trees heard, those that abstained among them."""
     settled: Bool[np.ndarray, "instances"]
     """Whether the vote was settled; else ``max_trees`` were heard."""
     probability: Float[np.ndarray, "instances"]
-    """Of the class to win, by the criterion, given the votes heard, whether settled or not; in [0, 1].
+    """Probability of the class to win, by the criterion, given the votes heard, settled or not; in [0, 1].
 
     Of an infinite population "bound" is a lower bound, exact for two classes. Of a finite one, and by "certain", it is
     the probability that the class is that of all trees: exact for two classes, else 1 less a sum over rivals, or 0
     where that is more than 1. So it is 1 where nothing can change any more, and where all trees were heard."""
     votes: Int32[np.ndarray, "instances classes"]
-    """The votes heard."""
+    """Votes heard."""
     n_trees: int
-    """Trees that might have been heard."""
+    """Number of trees that might have been heard."""
 
     @property
     def saved(self) -> float:
-        """The share of the trees that were not heard; NaN without instances."""
+        """Share of the trees that were not heard; NaN without instances."""
         return 1 - float(np.mean(self.n_polled)) / self.n_trees if len(self.n_polled) else float("nan")
 
 
@@ -84,7 +84,7 @@ def predict_until_settled(
     forest
         Trees grown independently of each other given the sample: bagging, random forests, extra-trees, random decision
         trees. A leaf votes for its largest class. In tree number t (from 0) a leaf in which k classes are tied votes
-        for the one at place t mod k among these, and abstains if that are all classes, or it is empty.
+        for the one at place t mod k among these. It abstains if all classes are tied, or it is empty.
     X
         Instances, as for `bind`.
     confidence, criterion, population, prior
@@ -170,7 +170,7 @@ def bind_vote(
 
 
 class BoundVote:
-    """What `bind_vote` returns: call it on instances."""
+    """A forest prepared for votes, as `bind_vote` returns it: call it on instances."""
 
     def __init__(self, forest: Forest, votes, rule, settings: dict[str, Any], threads: int | None, form: Form):
         self.forest, self.rule, self.settings = forest, rule, settings
@@ -181,7 +181,7 @@ class BoundVote:
         self._classes, self._plans = jnp.asarray(votes), {}
 
     def __call__(self, X: Any) -> VoteResult:
-        """The votes for instances; X as for `predict_until_settled`."""
+        """Return the votes for instances; X as for `predict_until_settled`."""
         if not is_concrete(X):
             raise TypeError("votes are dropped as they settle, on the host: call this outside of jit, or stop_after.")
         refuse_after_fork()
@@ -228,7 +228,7 @@ class BoundVote:
 
 
 def _parts(n: int, columns: int, threads: int) -> list[slice]:
-    """Equal parts, several for each thread if they would be too large."""
+    """Return equal parts, several for each thread if they would be too large."""
     largest = max((size for size in SIZES if size * columns <= MOST_VALUES), default=SIZES[0])
     number = 1 if n <= FEW else threads
     number *= max(1, -(-n // (number * largest)))
