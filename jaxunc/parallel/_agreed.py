@@ -1,4 +1,4 @@
-"""What the processes of a mesh must know of each other before they run one program together.
+"""Agreement of the processes of a mesh, before they run one program together.
 
 A process that ran another program, or none, would leave the others waiting for ever: so each says first what it is
 about to do, and all of them refuse what does not fit.
@@ -20,20 +20,20 @@ class Call(NamedTuple):
     """A call, as its process sees it."""
 
     refused: int
-    """Whether its data were refused there, 0 or 1."""
+    """Whether the data were refused by the process, 0 or 1."""
     n_instances: int
     missing: int
-    """Whether a value is."""
+    """Whether a value is missing, 0 or 1."""
     masked: int
-    """Whether there is a tree mask."""
+    """Whether there is a tree mask, 0 or 1."""
     readout: int
-    """Its place in `READOUTS`."""
+    """Place of the read-out in `READOUTS`."""
     digest: int
-    """Of the data and the mask."""
+    """Checksum of the data and the mask."""
 
 
 def digest(*arrays: np.ndarray | None) -> int:
-    """A checksum of arrays, below 2³¹."""
+    """Return a checksum of arrays, below 2³¹."""
     found = 0
     for array in arrays:
         found = zlib.crc32(b"" if array is None else np.ascontiguousarray(array).data, found)
@@ -41,7 +41,7 @@ def digest(*arrays: np.ndarray | None) -> int:
 
 
 def calls_of_all(grid: Grid, own: Call) -> dict[int, Call]:
-    """The call of each process of the mesh; raises a ValueError in every one of them unless they fit together."""
+    """Return the call of each process of the mesh; raises a ValueError in every process unless they fit together."""
     if grid.is_alone:
         return {grid.me: own}
     sharding = grid.sharding(AXES)
@@ -56,7 +56,7 @@ def calls_of_all(grid: Grid, own: Call) -> dict[int, Call]:
 
 @lru_cache
 def _to_all(grid: Grid):
-    """The program by which all processes hear what each has told."""
+    """Return the program by which all processes hear what each has told."""
     return jax.jit(lambda rows: rows, out_shardings=grid.sharding())
 
 

@@ -14,29 +14,29 @@ from ._placed import first_of
 
 
 def stretch_of(grid: Grid, process: int, n_instances: int) -> int:
-    """Into stretches of which length the instances of a process are cut."""
+    """Return the length of the stretches into which the instances of a process are cut."""
     return -(-n_instances // len(grid.rows_of(process)))
 
 
 class Deal(NamedTuple):
-    """How the instances of this process lie: in stretches of equal length, one for each of its places along 'data'."""
+    """Layout of this process's instances: stretches of equal length, one for each of its places along 'data'."""
 
     grid: Grid
     n_instances: int
-    """Of this process."""
+    """Number of instances of this process."""
 
     @property
     def places(self) -> tuple[int, ...]:
-        """This process's places along 'data'."""
+        """Places of this process along 'data'."""
         return self.grid.rows_of(self.grid.me)
 
     @property
     def stretch(self) -> int:
-        """Instances of a place."""
+        """Number of instances in a place's stretch."""
         return stretch_of(self.grid, self.grid.me, self.n_instances)
 
     def out(self, part: Part, array: np.ndarray, *axes: str | None) -> jax.Array:
-        """The rows of a part of every stretch, padded by zeros: ``[data rows …]``, along these axes of the mesh."""
+        """Deal out the rows of a part of every stretch, padded by zeros: ``[data rows …]``, along these axes."""
         dealt = np.zeros((len(self.places), part.chunk.rows, *array.shape[1:]), array.dtype)
         for i in range(len(self.places)):
             first, last = i * self.stretch, min((i + 1) * self.stretch, self.n_instances)
@@ -52,11 +52,11 @@ class Deal(NamedTuple):
         return jax.make_array_from_callback(shape, self.grid.sharding("data", *axes), own)
 
     def collected(self, parts: list[Part], answers: Iterable[PyTree]) -> PyTree:
-        """The answers of all parts for this process's instances, in their order."""
+        """Return the answers of all parts for this process's instances, in their order."""
         return jax.tree.map(lambda *found: jax.device_put(self._joined(parts, found)), *answers)
 
     def fetched(self, answer: PyTree) -> PyTree:
-        """An answer's rows of this process on the host, ``[places rows …]``; a number for all instances as it is."""
+        """Fetch an answer's rows of this process, ``[places rows …]``; a number for all instances stays as it is."""
         return jax.tree.map(self._on_host, answer)
 
     def _on_host(self, array: jax.Array) -> np.ndarray:

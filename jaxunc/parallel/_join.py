@@ -1,4 +1,4 @@
-"""Carries of neighbouring trees, brought together from the devices that have them and joined in their order.
+"""Join of the carries of neighbouring trees, brought together from their devices, in the trees' order.
 
 A plain `psum` would add rounded sums and lose what was kept of their rounding; it knows neither exact sums in two limbs
 nor collected planes. So the carries travel as they are, as one array of 32-bit words, in one collective, and every
@@ -17,7 +17,7 @@ from jaxunc.combiners._merge import Merging
 
 
 def join_shards(merging: Merging, carry: list, n_trees: int, *, n_shards: int, whole: bool) -> list:
-    """The carry of all trees, inside a `shard_map`, from each device's own ``[instances ...]``.
+    """Return the carry of all trees, inside a `shard_map`, from each device's own ``[instances ...]``.
 
     ``whole``: every device gets all instances; else each one a part of them, in order, the last one padded: an
     `all_to_all` moves so many times less, and the parts are joined and finished side by side.
@@ -38,7 +38,7 @@ def join_shards(merging: Merging, carry: list, n_trees: int, *, n_shards: int, w
 
 
 def _joined(merging: Merging, carries: list, n_trees: int) -> list:
-    """Carries of all shards, these in front of every array: one after the other, collected planes side by side."""
+    """Join the carries of all shards along their leading axis: one after the other, collected planes side by side."""
     kinds = zip(merging.kinds, merging.dtypes, strict=True)
     of_closed = [kind for kind in kinds if kind[0] != "collect"]
     closed = Merging(tuple(merge for merge, _ in of_closed), tuple(dtype for _, dtype in of_closed))
@@ -50,7 +50,7 @@ def _joined(merging: Merging, carries: list, n_trees: int) -> list:
 
 
 def _side_by_side(values: Array, n_trees: int) -> tuple[Array]:
-    """``[shards instances trees]`` as ``[instances trees]``, without what padding trees left behind all others."""
+    """Return ``[shards instances trees]`` as ``[instances trees]``, without the padding trees behind all others."""
     return (jnp.moveaxis(values, 0, 1).reshape(values.shape[1], -1)[:, :n_trees],)
 
 
@@ -59,7 +59,7 @@ def _width(leaf: Array) -> int:
 
 
 def as_words(leaf: Array) -> UInt32[Array, "words instances"]:
-    """The bits of numbers ``[instances]`` or ``[instances columns]``; those of 64 are two words."""
+    """Return the bits of numbers ``[instances]`` or ``[instances columns]``; those of 64 are two words."""
     columns = leaf.reshape(len(leaf), -1)
     if columns.dtype.itemsize == 8:
         halves = lax.bitcast_convert_type(columns, jnp.uint32)
@@ -69,7 +69,7 @@ def as_words(leaf: Array) -> UInt32[Array, "words instances"]:
 
 
 def from_words(words: UInt32[Array, "words shards instances"], like: Array) -> Array:
-    """The numbers again, of every shard and another number of instances than ``like`` perhaps."""
+    """Return the numbers of such words, of every shard and perhaps another number of instances than ``like``."""
     columns = jnp.moveaxis(words, 0, -1)
     if like.dtype.itemsize == 8:
         columns = lax.bitcast_convert_type(columns.reshape(*columns.shape[:2], -1, 2), like.dtype)

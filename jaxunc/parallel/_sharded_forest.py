@@ -22,7 +22,7 @@ from ._programs import Program, finish_chunk, merge_and_finish, merge_chunk
 
 
 class ShardedForest(ReadOuts):
-    """What `shard` returns: call it, or its read-outs, as a `BoundForest`, on data ``[instances features]``.
+    """A bound forest dealt out by `shard`: call it, or its read-outs, as a `BoundForest` on ``[instances features]``.
 
     Each process passes its own instances and gets their answers; all processes of the mesh make the same calls. The
     answer for an instance depends neither on the others nor on how many devices share them; without tree shards it is
@@ -37,12 +37,12 @@ class ShardedForest(ReadOuts):
 
     @property
     def mesh(self) -> Mesh:
-        """The devices, ``('data', 'tree')``."""
+        """Mesh of the devices, with the axes ``('data', 'tree')``."""
         return self._grid.mesh
 
     @property
     def arrays(self) -> list[jax.Array]:
-        """The packed trees and leaf tables as they lie on the devices: ``addressable_shards`` says how much on each."""
+        """Packed trees and leaf tables as they lie on the devices: ``addressable_shards`` says how much on each."""
         return jax.tree.leaves(self._placed[False].arrays)
 
     def lower(self, n_instances: int, *, missing: bool = False) -> jax.stages.Lowered:
@@ -78,7 +78,7 @@ class ShardedForest(ReadOuts):
         return deal.collected(parts, self._one_ahead(score, parts, deal))
 
     def _one_ahead(self, score, parts: list[Part], deal: Deal):
-        """The answers on the host; an accelerator has the next part while one is fetched.
+        """Yield the answers on the host; an accelerator has the next part while one is fetched.
 
         (On the host programs that wait for each other could take all of its threads.)
         """
@@ -91,7 +91,7 @@ class ShardedForest(ReadOuts):
         yield from map(deal.fetched, under_way)
 
     def _agreed(self, X, tree_mask, readout: str | None):
-        """This process's data, checked, and what all processes are about to do."""
+        """Return this process's data, checked, and what all processes are about to do."""
         if not is_concrete(X, tree_mask):
             raise TypeError(
                 "X or tree_mask is traced: a sharded forest runs programs of its own. Inside jit, grad or vmap use the "
@@ -118,7 +118,7 @@ class ShardedForest(ReadOuts):
         return Program(self._grid, placed.spec, self.bound.forest.n_trees, block)
 
     def _parts(self, n_instances: int, missing: bool) -> list[Part]:
-        """So many instances of one device, in parts."""
+        """Cut so many instances of one device into parts."""
         spec = self._stream.spec._replace(missing=missing)
         n_trees = trees_per_shard(self._grid, self._stream.n_trees)
         return cut(n_instances, shapes_of(spec, n_trees, self.bound.forest.n_features), 1)
