@@ -1,4 +1,4 @@
-"""The paper's shortcut for whole batches: as many trees as labels, every instance with another label in each."""
+"""The paper's shortcut for whole batches: as many trees as labels, each instance with another label in each tree."""
 
 import jax
 import numpy as np

@@ -1,4 +1,4 @@
-"""How certain a class is, by the trees that are induced once the instance has been given each label."""
+"""Certainty of a class, by the trees that are induced once the instance has been given each label."""
 
 import numpy as np
 from jaxtyping import Float, Int32, Num
@@ -28,7 +28,7 @@ def transductive_certainty(
     form: str = "auto",
     progress: Progress | None = None,
 ) -> Float[np.ndarray, "instances classes"]:
-    r"""Class probabilities by transduction: each instance is inserted with each label, and a tree learned each time.
+    r"""Return class probabilities by transduction: an instance is inserted with each label, and a tree is learned.
 
     With L_i the leaf of x in the tree of the training set and (x, c_i), x counted:
 
@@ -122,7 +122,7 @@ def leave_one_out_certainty(
     form: str = "auto",
     progress: Progress | None = None,
 ) -> Float[np.ndarray, "instances classes"]:
-    """What `transductive_certainty` says of each instance if all others are the training set.
+    """Return `transductive_certainty` of each instance, with all others as the training set.
 
     Parameters
     ----------
@@ -145,9 +145,9 @@ def leave_one_out_certainty(
     Notes
     -----
     Not n trainings, but no bargain either: 1.5 to 3.4 times the time of `transductive_certainty` for as many instances
-    (two to eleven classes), since a sample has tables for each pair of a label and the class that is left out.
-    Boundaries, thresholds and purity are judged without the instance, for which only the two cuts beside it are looked
-    at anew. Levels of nominal features are those of all instances.
+    (two to eleven classes). A sample has tables for each pair of a label and the class that is left out. Boundaries,
+    thresholds and purity are judged without the instance, for which only the two cuts beside it are looked at anew.
+    Levels of nominal features are those of all instances.
 
     References
     ----------
@@ -185,7 +185,7 @@ def transductive_leaf_counts(
     form: str = "auto",
     progress: Progress | None = None,
 ) -> Int32[np.ndarray, "instances labels classes"]:
-    """The class counts of the leaves behind `transductive_certainty`, by the label that x was given; x is counted.
+    """Return the class counts of the leaves behind `transductive_certainty`, by the label of x; x itself is counted.
 
     Parameters, errors and notes are those of `transductive_certainty`; with ``inductive`` one more label, the last, is
     none at all: the leaf of x in the tree of the training set, x not counted.
@@ -213,7 +213,7 @@ def leave_one_out_leaf_counts(
     form: str = "auto",
     progress: Progress | None = None,
 ) -> Int32[np.ndarray, "instances labels classes"]:
-    """The class counts of the leaves behind `leave_one_out_certainty`, by the label that the instance was given.
+    """Return the class counts of the leaves behind `leave_one_out_certainty`, by the label that the instance was given.
 
     Parameters, errors and notes are those of `leave_one_out_certainty`; with ``inductive`` one more label, the last, is
     none at all: the leaf of the instance in the tree of the others.
@@ -232,7 +232,7 @@ def leave_one_out_leaf_counts(
 def label_average(
     counts: Num[np.ndarray, "... labels classes"], combiner: Combiner | None = None
 ) -> Float[np.ndarray, "... classes"]:
-    """Equation 1 of `transductive_certainty`, or another rule, of leaves that are given.
+    """Apply equation 1 of `transductive_certainty`, or another rule, to given leaf counts.
 
     Parameters
     ----------
@@ -266,13 +266,13 @@ def label_average(
 
 
 def counts_of(pairs: Pairs, form: str, kept: KeptNodes | None = None) -> Int32[np.ndarray, "instances labels classes"]:
-    """The leaf counts of all pairs; what the training set keeps between calls may be given."""
+    """Return the leaf counts of all pairs; what the training set keeps between calls may be given."""
     descend(pairs, form, kept)
     return pairs.leaf_counts
 
 
 def settings_of(sample: Presorted, candidates: str, min_samples_leaf: int) -> Settings:
-    """How trees are induced on a training set."""
+    """Return the settings of the trees that are induced on a training set."""
     return Settings(candidates == "boundary", min_samples_leaf, entropy_table(sample.n + 1))
 
 
@@ -283,7 +283,7 @@ def _check_settings(candidates: str, min_samples_leaf: int, form: str, progress:
 
 
 def _check_combiner(combiner: Combiner | None) -> None:
-    """What is wrong with the rule is said before the work."""
+    """Raise an error for a wrong rule before the work."""
     if not isinstance(combiner, Combiner | None):
         raise TypeError(
             f"combiner={combiner!r:.60} is a {type(combiner).__name__}; pass a rule such as Mean(scorer), or None. "

@@ -1,4 +1,4 @@
-"""All pairs in step where every feature is nominal: who is in a pair's node is a row of a matrix.
+"""Dense form, for nominal features alone: all pairs in step, the sample of a pair's node being a row of a matrix.
 
 On the host pairs that have ended are dropped after each step; on an accelerator a block of pairs is one program.
 """
@@ -17,39 +17,39 @@ from ._pairs import Pairs
 from ._tables import is_leaf, parts_a_value, scores_with
 
 HOST_BLOCK, DEVICE_BLOCK = 2**19, 2**24
-"""Numbers of a block's largest matrix."""
+"""Largest number of entries in a block's matrix."""
 
 STEP = 64
-"""Instances and pairs are padded to multiples of this for programs, so that the folds of a set share them."""
+"""Multiple to which programs pad instances and pairs, so that the folds of a set share them."""
 
 
 class Dense(NamedTuple):
-    """A training set of nominal features; a test is a feature and a value. What is padded is 0."""
+    """A training set of nominal features; a test is a feature and a value. Padding is 0."""
 
     passes: Bool[Array | np.ndarray, "tests instances"]
-    """Whether an instance has the value."""
+    """Whether an instance has the value of a test."""
     by_class: Float[Array | np.ndarray, "instances columns"]
-    """1 for an instance's class, ``[classes]``, and where one of a class has a value, ``[classes tests]``."""
+    """Indicators of an instance's class ``[classes]``, and of its class where it has a value ``[classes tests]``."""
     entropy: Int64[Array | np.ndarray, " sizes"]
 
 
 class Inserted(NamedTuple):
-    """Some pairs and their nodes."""
+    """Some pairs, and their nodes."""
 
     members: Bool[Array | np.ndarray, "pairs instances"]
-    """The node's sample, without the instance."""
+    """Sample of the node, without the inserted instance."""
     has: Bool[Array | np.ndarray, "pairs tests"]
-    """Whether the instance has the value of a test."""
+    """Whether the inserted instance has the value of a test."""
     gained: Int[Array | np.ndarray, "pairs classes"]
-    """1 for the label."""
+    """Indicator of the label, 1 in its place."""
 
     def rows(self, which) -> "Inserted":
-        """Some of them."""
+        """Return some of the pairs."""
         return Inserted(*(part[which] for part in tuple(self)))
 
 
 def dense_work(pairs: Pairs) -> int:
-    """How many products the first step takes; 0 if the form does not apply, for want of nominal features alone."""
+    """Return the number of products in the first step; 0 if some feature is not nominal, which rules the form out."""
     sample = pairs.sample
     return 0 if len(sample.numeric) else pairs.n * sample.n * len(_tests(pairs)[0]) * sample.n_classes
 
@@ -83,7 +83,7 @@ def descend_dense(pairs: Pairs, *, on_host: bool) -> None:
 
 
 def _tests(pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
-    """Feature and value of every test, in the order in which the first of equal ones wins."""
+    """Return feature and value of every test, in the order in which the first of equal ones wins."""
     code = pairs.sample.code
     is_seen = np.zeros((len(code), pairs.sample.n_codes), bool)
     is_seen[np.arange(len(code))[:, None], code] = True
@@ -116,7 +116,7 @@ def _follow_on_device(pairs: Pairs, own: np.ndarray, dense: Dense, inserted: Ins
 
 @partial(jax.jit, static_argnames="boundaries")
 def _leaves(dense: Dense, inserted: Inserted, min_samples_leaf, boundaries: bool) -> Int[Array, "pairs classes"]:
-    """The class counts of the leaves."""
+    """Return the class counts of the leaves."""
     # Sums of ones are exact in float32 up to 2²⁴, if no unit of the device rounds them.
     product = partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
 
@@ -131,7 +131,7 @@ def _leaves(dense: Dense, inserted: Inserted, min_samples_leaf, boundaries: bool
 
 
 def _best_tests(dense: Dense, inserted: Inserted, product, min_samples_leaf, boundaries: bool):
-    """The best test of each pair's node, its counts with the instance ``[pairs classes]``, and whether it is a leaf."""
+    """Return the best test of each pair's node, its counts with the instance, and whether it is a leaf."""
     members, has, gained = inserted
     entropy, where = dense.entropy, members.__array_namespace__().where
     k, n_tests = gained.shape[1], has.shape[1]

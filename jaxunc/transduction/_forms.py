@@ -12,13 +12,13 @@ from ._pairs import Pairs
 FORMS = ("auto", "grouped", "nodes", "dense")
 
 MOST_WORK = {"host": 2**30, "accelerator": 2**40}
-"""Products of the dense form's first step, beyond which samples that are shared cost less than rows of their own."""
+"""Products of the dense form's first step, beyond which shared samples cost less than rows of their own."""
 
 LEAST_PAIRS = 2**24
 """Pairs times instances, below which programs for an accelerator are hardly worth compiling."""
 
 MOST_BYTES = 2**30
-"""Of the whole training set's table, on an accelerator."""
+"""Largest size of the whole training set's table on an accelerator, in bytes."""
 
 
 def check_form(form: str) -> None:
@@ -51,7 +51,7 @@ def descend(pairs: Pairs, form: str, kept: KeptNodes | None = None) -> None:
 
 
 def chosen_form(pairs: Pairs, place: str) -> str:
-    """What ``"auto"`` stands for on the host or on an accelerator."""
+    """Return the form that ``"auto"`` stands for, on the host or on an accelerator."""
     if 0 < dense_work(pairs) <= MOST_WORK[place]:
         return "dense"
     is_worth = pairs.n * pairs.sample.n >= LEAST_PAIRS and table_bytes(pairs) <= MOST_BYTES

@@ -1,4 +1,4 @@
-"""All instances and labels at once: those that meet the same sample share its tables (on the host)."""
+"""Grouped form: all instances and labels at once; those that meet the same sample share its tables (on the host)."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -16,13 +16,13 @@ from ._samples import Samples
 from ._tables import Change
 
 MOST_VALUES = 2**21
-"""Instances times features that choose their tests at a time."""
+"""Number of instances times features that choose their tests at a time."""
 
 LEAST_KEPT, MOST_KEPT, TIMES_KEPT = 2**24, 2**28, 16
 """Bytes of nodes that are kept between calls: so many times the training set's own, but within these."""
 
 FEW = 16
-"""Sorting so many instances anew is quicker than finding them among all."""
+"""Number of instances up to which sorting anew is quicker than finding them among all."""
 
 
 def descend_grouped(pairs: Pairs, kept: "KeptNodes | None" = None) -> None:
@@ -57,16 +57,16 @@ class KeptNodes:
 
     @classmethod
     def of(cls, sample: Presorted) -> "KeptNodes":
-        """As much room as fits the size of a training set."""
+        """Make a store with as much room as fits the size of a training set."""
         own = sum(part.nbytes for part in (sample.value, sample.rank, sample.order, sample.code))
         return cls(min(max(TIMES_KEPT * own, LEAST_KEPT), MOST_KEPT))
 
     def find(self, flags: Bool[np.ndarray, " instances"]) -> "_Node | None":
-        """The node of this sample."""
+        """Return the node of this sample."""
         return self._nodes.get(np.packbits(flags).tobytes()) if self._nodes else None
 
     def keep(self, node: "_Node") -> "_Node":
-        """The same node, kept if there is room."""
+        """Return the same node, kept if there is room."""
         if node.n_bytes <= self._room:
             self._room -= node.n_bytes
             flags = np.zeros(node.n_all, bool)
@@ -84,14 +84,17 @@ class _Arrivals(NamedTuple):
 
     totals: Int[np.ndarray, " classes"]
     chosen: Int[np.ndarray, " chosen"]
-    """Its instances."""
+    """Instances of the sample."""
     pairs: Int[np.ndarray, " pairs"]
 
 
 def _arrive(
     pairs: Pairs, samples: Samples, arrivals: _Arrivals, parent: tuple[np.ndarray, np.ndarray], kept: KeptNodes
 ) -> None:
-    """Those that end at a sample get their counts, the others wait; order and members of its parent are given."""
+    """Let pairs arrive at samples: those that end there get their counts, the others wait.
+
+    Order and members of the samples' parent are given.
+    """
 
     def wait(flags):
         if (node := kept.find(flags)) is not None:
@@ -127,7 +130,7 @@ def _children(pairs: Pairs, node: "_Node", own: np.ndarray) -> Iterator[_Arrival
 
 
 def by_number(numbers: Int[np.ndarray, " n"], values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Each distinct number, and the values that have it."""
+    """Yield each distinct number, and the values that have it."""
     order = np.argsort(numbers, kind="stable")
     numbers, values = numbers[order], values[order]
     begins = np.flatnonzero(np.diff(numbers, prepend=numbers[:1] - 1)).tolist()
@@ -153,7 +156,7 @@ class _Node:
         self._scores = {}
 
     def scores(self, change: Change):
-        """The scores of all tests under a change."""
+        """Return the scores of all tests under a change."""
         if self._scores is not None and change in self._scores:
             return self._scores[change]
         found = self.numeric.scores(change), None if self.nominal is None else self.nominal.scores(change)
@@ -163,12 +166,12 @@ class _Node:
 
     @property
     def n_all(self) -> int:
-        """How many instances the training set has."""
+        """Number of instances in the training set."""
         return self._sample.n
 
     @property
     def n_bytes(self) -> int:
-        """What the node takes with the scores under every change."""
+        """Number of bytes that the node takes with the scores under every change."""
         k, cuts = self._sample.n_classes, self.numeric.cuts
         tables = sum(part.nbytes for part in (*cuts, self.order, self.members)) + cuts.below.nbytes + 8 * len(cuts.row)
         cells = 0 if self.nominal is None else self.nominal.inside[0].size
@@ -178,7 +181,7 @@ class _Node:
     def choose(
         self, change: Change, scores, queries: Queries, rows: np.ndarray
     ) -> tuple[Int64[np.ndarray, " q"], Int[np.ndarray, " q"]]:
-        """The largest score for each instance, and the number of the test with the instance's side."""
+        """Return the largest score for each instance, and the number of the test with the instance's side."""
         sample, numeric = self._sample, self.numeric.choose(change, scores[0], self.numeric.place(queries, rows))
         score = numeric.score
         nominal = None
@@ -201,7 +204,7 @@ class _Node:
         return best, test
 
     def child(self, test: int) -> tuple[Int[np.ndarray, " chosen"], Int[np.ndarray, " classes"]]:
-        """The instances on one side of a test, and their class counts."""
+        """Return the instances on one side of a test, and their class counts."""
         sample = self._sample
         feature, rest = divmod(test, self._stride)
         place, side = divmod(rest, 2)

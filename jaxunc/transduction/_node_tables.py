@@ -1,4 +1,4 @@
-"""The tests of padded samples and how they score under a change, many samples at once (in JAX, with int64)."""
+"""Tables of the tests of padded samples and their scores under a change, many samples at once (in JAX, with int64)."""
 
 from functools import partial
 from typing import NamedTuple
@@ -16,23 +16,23 @@ class Known(NamedTuple):
     """A training set and the instances that are inserted, on the device; the last instance is padding."""
 
     rank: Int[Array, "numeric instances"]
-    """Padding has a rank above all."""
+    """Rank of each instance's value; padding has a rank above all."""
     value: Float64[Array, "numeric ranks"]
-    """The value of each rank."""
+    """Value of each rank."""
     code: Int[Array, "nominal instances"]
     label: Int[Array, " instances"]
     place: Int[Array, " features"]
-    """Where each feature is, the numeric ones coming before the nominal ones."""
+    """Place of each feature, the numeric ones coming before the nominal ones."""
     entropy: Int64[Array, " sizes"]
     query_rank: Int[Array, "queries numeric"]
     query_value: Float64[Array, "queries numeric"]
     query_code: Int[Array, "queries nominal"]
     query_label: Int[Array, " queries"]
-    """For leave-one-out: the instance's own class."""
+    """Class of the instance itself, for leave-one-out."""
 
 
 class Rules(NamedTuple):
-    """What programs are compiled for."""
+    """Options that programs are compiled for."""
 
     n_classes: int
     n_codes: int
@@ -44,20 +44,20 @@ class NumericTable(NamedTuple):
     """The cuts of a sample; cut i has the i + 1 lowest instances below."""
 
     rank: Int[Array, "numeric size"]
-    """Of the sample's instances, sorted."""
+    """Ranks of the sample's instances, sorted."""
     below: Int[Array, "classes numeric size"]
-    """Class counts of the i + 1 lowest."""
+    """Class counts of the i + 1 lowest instances."""
     value_class: Int[Array, "numeric size"]
-    """The class of the instances with this value; -1 for several."""
+    """Class of the instances with this value; -1 for several."""
     score_below: Int64[Array, "numeric size"]
-    """With x below the cut, whether the cut is a test or not."""
+    """Scores with x below the cut, whether the cut is a test or not."""
     score_above: Int64[Array, "numeric size"]
     first: Int64[Array, "numeric size+1"]
-    """The largest ``score_above`` of the first tests: none, one, two, …"""
+    """Largest ``score_above`` of the first tests: none, one, two, …"""
     last: Int64[Array, "numeric size+1"]
-    """The largest ``score_below`` of the tests from the first, the second, … on."""
+    """Largest ``score_below`` of the tests from the first, the second, … on."""
     lowest_first: Int[Array, "numeric size"]
-    """The lowest cut with the score ``first``, one further."""
+    """Lowest cut with the score ``first``, one further."""
     lowest_last: Int[Array, "numeric size"]
 
 
@@ -65,22 +65,22 @@ class NominalTable(NamedTuple):
     """The tests for values of nominal features; see `NominalTests`."""
 
     own: Int64[Array, "nominal codes"]
-    """The scores with the instance inside."""
+    """Scores with the instance inside."""
     best: Int[Array, " nominal"]
-    """The code of the best test with the instance outside."""
+    """Code of the best test with the instance outside."""
     second: Int[Array, " nominal"]
     best_score: Int64[Array, " nominal"]
     second_score: Int64[Array, " nominal"]
 
 
 class Table(NamedTuple):
-    """What is known of a sample under a change."""
+    """Tables of a sample under a change."""
 
     numeric: NumericTable
     nominal: NominalTable
     size: Int[Array, ""]
     parent: Int64[Array, ""]
-    """The score of no test."""
+    """Score of no test: that of the sample itself."""
 
 
 @partial(jax.jit, static_argnames="rules")
@@ -92,7 +92,7 @@ def tables(
     min_samples_leaf,
     rules: Rules,
 ) -> Table:
-    """Of each item, a sample (padded with the last instance) and a change."""
+    """Return the tables of each item, which is a sample (padded with the last instance) and a change."""
     one = partial(_table, known, min_samples_leaf=min_samples_leaf, rules=rules)
     return jax.vmap(one)(members, gained, lost)
 
@@ -140,7 +140,7 @@ def _numeric(known: Known, members, totals, change: Change, min_samples_leaf, ru
 
 
 def _running(merge, numbers, *, reverse: bool = False):
-    """What ``merge`` makes of all numbers up to each along the last axis, or from each on.
+    """Return the running ``merge`` of all numbers up to each along the last axis, or from each on.
 
     By doubling, in a loop: JAX's own cumulative functions take seconds to compile.
     """
@@ -156,7 +156,7 @@ def _running(merge, numbers, *, reverse: bool = False):
 
 
 def _from_below(score: Int64[Array, "numeric size"]):
-    """The largest of the first none, one, two, …; and the lowest place of the largest of the first one, two, …"""
+    """Return the largest of the first none, one, two, …; and the lowest place of the largest of the first one, …"""
     running = _running(jnp.maximum, score)
     running = jnp.pad(running, ((0, 0), (1, 0)), constant_values=LOWEST)
     at = jnp.arange(score.shape[1], dtype=jnp.int32)
@@ -164,7 +164,7 @@ def _from_below(score: Int64[Array, "numeric size"]):
 
 
 def _from_above(score: Int64[Array, "numeric size"]):
-    """The largest from the first, the second, … on, of none at last; and its lowest place."""
+    """Return the largest from the first, the second, … on, of none at last; and its lowest place."""
     running = _running(jnp.maximum, score, reverse=True)
     running = jnp.pad(running, ((0, 0), (0, 1)), constant_values=LOWEST)
     n, at = score.shape[1], jnp.arange(score.shape[1], dtype=jnp.int32)

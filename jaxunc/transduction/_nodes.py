@@ -1,4 +1,4 @@
-"""Samples of like sizes at once, in programs for padded sizes: the form for accelerators."""
+"""Node form, for accelerators: samples of like sizes at once, in programs for padded sizes."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -15,13 +15,13 @@ from ._samples import Samples
 from ._tables import Change
 
 SMALLEST, FACTOR = 64, 4
-"""Samples are padded to the first of these or a power of the second times it: each size is a program of its own."""
+"""Sizes of padded samples: the first of these, or a power of the second times it; each has a program of its own."""
 
 ROOM = 2**28
-"""Bytes of a table."""
+"""Largest size of a table, in bytes."""
 
 MOST_ITEMS, PAIRS = 256, 2048
-"""Samples, and pairs, that are looked at in one call."""
+"""Number of samples, and of pairs, that are looked at in one call."""
 
 
 class _Item(NamedTuple):
@@ -33,7 +33,7 @@ class _Item(NamedTuple):
 
 
 def table_bytes(pairs: Pairs) -> int:
-    """Of the table of the whole training set, or so."""
+    """Return about how many bytes the table of the whole training set takes."""
     sample = pairs.sample
     numbers = _padded(sample.n) * (48 + 12 * sample.n_classes) * max(len(sample.numeric), 1)
     return numbers + len(sample.nominal) * sample.n_codes * (24 + 8 * sample.n_classes)
@@ -71,7 +71,7 @@ def _padded(size: int) -> int:
 
 
 def _batches(pairs: Pairs, samples: Samples) -> Iterator[tuple[int, list[_Item]]]:
-    """Items of the same padded size, the largest first; as many as a call takes."""
+    """Yield items of the same padded size, the largest first; as many as a call takes."""
     rest: list[_Item] = []
     while rest or samples.largest:
         size = _padded(len(rest[0].members) if rest else samples.largest)
@@ -84,13 +84,13 @@ def _batches(pairs: Pairs, samples: Samples) -> Iterator[tuple[int, list[_Item]]
 
 
 def _items_of(pairs: Pairs, size: int) -> int:
-    """How many items of a padded size are looked at in one call: a power of two."""
+    """Return how many items of a padded size are looked at in one call: a power of two."""
     per_item = size * max(pairs.sample.columns.number, 1) * (48 + 12 * pairs.sample.n_classes)
     return 1 << int(np.log2(np.clip(ROOM // per_item, 1, MOST_ITEMS)))
 
 
 def _known(pairs: Pairs) -> Known:
-    """The training set and the instances on the device, their numbers padded to powers of two."""
+    """Return the training set and the instances on the device, their numbers padded to powers of two."""
     sample, queries = pairs.sample, pairs.queries
     n, n_queries = (1 << int(number).bit_length() for number in (sample.n, queries.n))
     after = [(0, 0), (0, n - sample.n)]
@@ -151,7 +151,7 @@ def _children(
 
 
 def _chosen(pairs: Pairs, members: np.ndarray, feature: int, place: int, is_outside: bool) -> np.ndarray:
-    """The instances on one side of a test."""
+    """Return the instances on one side of a test."""
     sample = pairs.sample
     if sample.columns.is_nominal[feature]:
         passes = sample.code[np.searchsorted(sample.nominal, feature), members] == place

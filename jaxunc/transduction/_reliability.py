@@ -1,4 +1,4 @@
-"""Reliability by one transduction: the distribution of the predicted class's tree against that of the tree without."""
+"""Reliability by one transduction: the predicted class's tree is compared with the tree without the instance."""
 
 import enum
 from typing import NamedTuple
@@ -12,22 +12,22 @@ from ._certainty import label_average, leave_one_out_leaf_counts, transductive_l
 from ._pairs import Progress
 
 LEAST_GAIN = 1e-12
-"""Information below which a threshold tells nothing, in bits."""
+"""Information, in bits, below which a threshold tells nothing."""
 
 
 class Reliability(NamedTuple):
     """Predictions and how far each is to be trusted."""
 
     predicted: Int[np.ndarray, " instances"]
-    """The position of the predicted class among the sorted labels."""
+    """Position of the predicted class among the sorted labels."""
     reliability: Float[np.ndarray, " instances"]
-    """In (0, 1]; only their order has a meaning."""
+    """Reliability of the prediction, in (0, 1]; only the order has a meaning."""
     probability: Float[np.ndarray, "instances classes"]
-    """Laplace's estimate of the leaf without the instance."""
+    """Laplace's estimate from the leaf without the instance."""
 
 
 class ThresholdStatus(enum.IntEnum):
-    """What came of looking for a threshold."""
+    """Outcome of the search for a threshold."""
 
     FOUND = 0
     """More of the predictions above it are right than of those below."""
@@ -39,12 +39,12 @@ class ThresholdStatus(enum.IntEnum):
 
 
 class Threshold(NamedTuple):
-    """Where reliable predictions begin."""
+    """Threshold above which predictions are reliable."""
 
     value: float
-    """Predictions are reliable if theirs is larger: ∞ calls none reliable, -∞ all."""
+    """Threshold: predictions with a larger reliability are reliable. ∞ calls none reliable, -∞ all."""
     gain: float
-    """The information about "correct" that it gives, in bits; 0 unless one was found."""
+    """Information about "correct" that the threshold gives, in bits; 0 unless one was found."""
     status: ThresholdStatus
 
 
@@ -109,7 +109,7 @@ def leave_one_out_kukar_kononenko(
     form: str = "auto",
     progress: Progress | None = None,
 ) -> Reliability:
-    """What `kukar_kononenko` says of each instance if all others are the training set.
+    """Return `kukar_kononenko` of each instance, with all others as the training set.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def leave_one_out_kukar_kononenko(
 
 
 def reliability_of(counts: Num[np.ndarray, "instances labels classes"]) -> Reliability:
-    """What `kukar_kononenko` makes of leaf counts with ``inductive=True``, those of leave-one-out for instance.
+    """Return the reliability from leaf counts made with ``inductive=True``, those of leave-one-out for instance.
 
     Raises
     ------
@@ -173,7 +173,7 @@ def reliability_of(counts: Num[np.ndarray, "instances labels classes"]) -> Relia
 
 
 def j_divergence(p: Float[np.ndarray, "... classes"], q: Float[np.ndarray, "... classes"]):
-    r"""The symmetric Kullback-Leibler divergence in bits, :math:`J=\sum_c (p_c-q_c)\log_2(p_c/q_c)`.
+    r"""Return the symmetric Kullback-Leibler divergence in bits, :math:`J=\sum_c (p_c-q_c)\log_2(p_c/q_c)`.
 
     An array ``[...]``: infinite where a class has probability 0 in one distribution alone; 0 where the two are equal.
 
@@ -196,7 +196,7 @@ def j_divergence(p: Float[np.ndarray, "... classes"], q: Float[np.ndarray, "... 
 def reliability_threshold(
     reliability: Float[np.ndarray, " instances"], correct: Bool[np.ndarray, " instances"]
 ) -> Threshold:
-    """The threshold that says most about which predictions are correct: the largest information gain.
+    """Return the threshold that says most about which predictions are correct: the largest information gain.
 
     Parameters
     ----------
@@ -225,8 +225,8 @@ def reliability_threshold(
 
     Notes
     -----
-    Information gain has no direction. Where a reliability orders predictions by chance or the wrong way, as happens
-    with few wrong predictions, the largest gain may be that of a threshold above which fewer are right.
+    Information gain has no direction. A reliability may order predictions by chance or the wrong way, as happens with
+    few wrong predictions. Then the largest gain may be that of a threshold above which fewer are right.
 
     References
     ----------
@@ -274,12 +274,12 @@ def reliability_threshold(
 
 
 def _between(ascending, place) -> float:
-    """Halfway between a number and the next."""
+    """Return the number halfway between a number and the next."""
     return float(ascending[place : place + 2].mean())
 
 
 def _entropy(p):
-    """Of a coin, in bits."""
+    """Return the entropy of a coin, in bits."""
     p = np.asarray(p, float)
     q = 1 - p
     return -p * np.log2(np.where(p > 0, p, 1)) - q * np.log2(np.where(q > 0, q, 1))

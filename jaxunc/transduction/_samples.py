@@ -1,4 +1,4 @@
-"""The samples that are to be looked at, the largest first, and who waits there."""
+"""Queue of the samples that are to be looked at, the largest first, with the pairs that wait there."""
 
 import heapq
 from collections.abc import Callable
@@ -24,7 +24,7 @@ class Samples:
     def add(
         self, chosen: Int[np.ndarray, " chosen"], pairs: np.ndarray, keep: Callable[[np.ndarray], Any] | None = None
     ) -> None:
-        """Pairs arrive at the instances chosen; ``keep`` makes of their flags what is kept if the sample is new."""
+        """Add pairs that arrive at the chosen instances; ``keep`` makes what is kept if the sample is new."""
         key = int(self._number[chosen].sum())
         self._flags[chosen] = True
         while key in self._waiting:
@@ -40,10 +40,10 @@ class Samples:
 
     @property
     def largest(self) -> int:
-        """The size of the sample that comes next; 0 if there is none."""
+        """Size of the sample that comes next; 0 if there is none."""
         return -self._heap[0][0] if self._heap else 0
 
     def take(self) -> tuple[np.ndarray, Any, np.ndarray]:
-        """The largest sample's instances, what was kept of it, and the pairs that wait there, sorted."""
+        """Take the largest sample: its instances, what was kept of it, and the pairs that wait there, sorted."""
         chosen, kept, pairs = self._waiting.pop(heapq.heappop(self._heap)[1])
         return chosen, kept, np.sort(np.concatenate(pairs))
