@@ -1,4 +1,4 @@
-"""From the flat nodes of grown blocks to the arrays of a forest (on the host)."""
+"""Assembly of a forest's arrays from the flat nodes of grown blocks (on the host)."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -20,15 +20,17 @@ _LARGE, _STEP = 2**17, 2**14
 
 @dataclass
 class Part:
-    """Some trees, their nodes cut to the largest of them: ``[trees nodes]`` and so on."""
+    """Nodes of some trees, cut to the largest of them: ``[trees nodes]`` and so on."""
 
     arrays: dict[str, np.ndarray]
-    """Arrays of trees by name, and ``code``: rows of ``table``. They are taken out one by one."""
+    """Arrays of trees by name, and ``code``, rows of ``table``. They are taken out one by one."""
     table: np.ndarray
     depth: np.ndarray
     forks: tuple[np.ndarray, np.ndarray, np.ndarray] | None
-    """Of each multi-way test its tree and how many children it has, and the children's numbers, test by test; None if
-    no feature is nominal."""
+    """Multi-way tests: the tree of each, its number of children, and the children's numbers, test by test.
+
+    None if no feature is nominal.
+    """
 
 
 def read_block(shape: Shape, grown: Grown, leaves, n_live: int, sample: Sample) -> Part:
@@ -54,7 +56,7 @@ def read_block(shape: Shape, grown: Grown, leaves, n_live: int, sample: Sample) 
 
 
 def _counts(shape: Shape, leaves, sample: Sample) -> np.ndarray:
-    """Class counts of all nodes: fractions are summed in float64, one after the other they drift in float32."""
+    """Return the class counts of all nodes. Fractions are summed in float64: one by one they drift in float32."""
     if sample.data.weight is not None:
         return np.asarray(leaves)
     instance, slot = (np.asarray(part, np.int64) for part in leaves)
@@ -65,7 +67,7 @@ def _counts(shape: Shape, leaves, sample: Sample) -> np.ndarray:
 
 
 def _families(feature: np.ndarray, top: np.ndarray, empty: np.ndarray):
-    """The features with every empty leaf pointing at its multi-way test; and the tests, numbered within the block.
+    """Return the features, every empty leaf pointing at its multi-way test, and the tests, numbered within the block.
 
     ``top``: of children and empty leaves, the topmost node of their test, else -1.
     """
@@ -90,7 +92,7 @@ def _families(feature: np.ndarray, top: np.ndarray, empty: np.ndarray):
 
 @partial(jax.jit, static_argnums=0)
 def _arrays(shape: Shape, grown: Grown, order, boundaries, n_numeric) -> dict[str, jax.Array]:
-    """The nodes in a forest's terms, ``[trees nodes]``."""
+    """Return the nodes in a forest's terms, ``[trees nodes]``."""
     place = jnp.arange(shape.n_trees * shape.n_nodes, dtype=jnp.int32) % shape.n_nodes
     threshold, left = split_words(grown.test, jnp.int32, jnp.int32)
     inner = left >= 0
@@ -112,7 +114,7 @@ def _arrays(shape: Shape, grown: Grown, order, boundaries, n_numeric) -> dict[st
 
 
 def join_parts(parts: list[Part], sample: Sample) -> Forest:
-    """Put blocks of trees together, array by array: a part's is given up before the next is made."""
+    """Join blocks of trees, array by array: a part's array is given up before the next is made."""
     width = _width(max(part.arrays["child"].shape[1] for part in parts))
     rows = np.concatenate([np.zeros((1, len(sample.labels)), parts[0].table.dtype), *(part.table for part in parts)])
     table, place = distinct_rows(rows)  # row 0 is the zero vector: counts are not negative
@@ -154,19 +156,19 @@ def join_parts(parts: list[Part], sample: Sample) -> Forest:
 
 
 def _width(n_nodes: int) -> int:
-    """Room for the nodes of a tree: powers of two share programs, but of large trees they would waste gigabytes."""
+    """Return the room for a tree's nodes: powers of two share programs, but would waste gigabytes for large trees."""
     return bucket(n_nodes, 64) if n_nodes <= _LARGE else -(-n_nodes // _STEP) * _STEP
 
 
 def _aligned(shape: tuple[int, ...], dtype) -> np.ndarray:
-    """An array to be filled, at an address that JAX takes over without a copy on a CPU."""
+    """Return an array to be filled, at an address that JAX takes over without a copy on a CPU."""
     n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
     raw = np.empty(n_bytes + 64, np.uint8)
     return raw[-raw.ctypes.data % 64 :][:n_bytes].view(dtype).reshape(shape)
 
 
 def _join_forks(parts: list[Part]) -> Forks | None:
-    """The multi-way tests of all blocks, at which their empty leaves then point; None if there are none."""
+    """Return the multi-way tests of all blocks, at which their empty leaves then point; None if there are none."""
     trees, sizes, members = [], [], []
     n_forks = n_trees = 0
     for part in parts:

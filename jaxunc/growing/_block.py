@@ -1,6 +1,6 @@
-"""Growing a block of trees to the end, in one program.
+"""Growth of a block of trees to the end, in one program.
 
-All open nodes of all trees are tried at a time. A node that fails stays open with one try more, so nodes at different
+All open nodes of all trees are tried at a time. A node that fails stays open with one try more. So nodes at different
 depths and tries advance together, and the number of steps is that of the longest path.
 """
 
@@ -47,7 +47,7 @@ def _step(shape: Shape, data: Data, limits: Limits, words: UInt32[Array, "trees 
 
 
 def _start(shape: Shape, sample: Array, n_instances: Array, n_live: Array) -> State:
-    """Every tree a root with the whole sample."""
+    """Give every tree a root with the whole sample."""
     tree = jnp.arange(2 * shape.n_open, dtype=jnp.int32)
     live = tree < n_live
     none = jnp.zeros_like(tree)

@@ -8,18 +8,18 @@ from jaxtyping import Bool, Float64, Int
 from ._presorted import Presorted
 
 LOWEST = np.int64(-(2**62))
-"""The score of no test: below all others, and differences do not overflow."""
+"""Score of no test: below all others, and differences do not overflow."""
 
 
 class Cuts(NamedTuple):
     """Cuts between distinct neighbouring values, feature after feature and from low to high."""
 
     row: Int[np.ndarray, " cuts"]
-    """The place of the feature among the numeric ones."""
+    """Place of the cut's feature among the numeric ones."""
     size: Int[np.ndarray, " cuts"]
-    """How many instances lie below."""
+    """Number of instances below each cut."""
     start: Int[np.ndarray, " ends"]
-    """Where the cuts of each feature begin, and their number."""
+    """Start of each feature's cuts; the last entry is the number of all."""
     below: Int[np.ndarray, "classes cuts"]
     """Class counts of the instances below."""
     lower_value: Float64[np.ndarray, " cuts"]
@@ -32,17 +32,17 @@ class Cuts(NamedTuple):
 
     @property
     def threshold(self) -> Float64[np.ndarray, " cuts"]:
-        """Halfway between the two values, below the upper one."""
+        """Threshold of each cut: halfway between the two values, below the upper one."""
         return halfway(self.lower_value, self.upper_value)
 
     @property
     def is_boundary(self) -> Bool[np.ndarray, " cuts"]:
-        """Whether instances of the two values have different classes."""
+        """Whether the instances of the two values have different classes."""
         return parts_classes(self.lower_class, self.upper_class)
 
 
 def find_cuts(sample: Presorted, order: Int[np.ndarray, "numeric members"], boundaries: bool) -> Cuts:
-    """The cuts of a node: all, or those between different classes (Fayyad and Irani's boundary points)."""
+    """Find the cuts of a node: all, or those between different classes (Fayyad and Irani's boundary points)."""
     n_rows, m = order.shape
     base = np.arange(n_rows)[:, None] * sample.n
     flat = (order + base).ravel()
@@ -84,12 +84,12 @@ def find_cuts(sample: Presorted, order: Int[np.ndarray, "numeric members"], boun
 
 
 def parts_classes(lower, upper):
-    """Whether a cut is between different classes: those of the values below and above, -1 for several."""
+    """Return whether cuts are between different classes: those of the values below and above, -1 for several."""
     return (lower != upper) | (lower < 0)
 
 
 def halfway(below, above):
-    """A threshold that parts two values: no less than the lower, less than the upper."""
+    """Return a threshold that parts two values: no less than the lower, less than the upper."""
     middle = (below + above) / 2
     return middle.__array_namespace__().where(middle < above, middle, below)
 
@@ -104,7 +104,7 @@ def _class_counts(label: np.ndarray, place: np.ndarray, size: np.ndarray, n_clas
 
 
 def value_counts(sample: Presorted, members: Int[np.ndarray, " members"]) -> Int[np.ndarray, "classes nominal codes"]:
-    """How many of a node's instances have each value of each nominal feature, by class."""
+    """Count the node's instances by class and by the values of each nominal feature."""
     n_nominal, n_classes = len(sample.nominal), sample.n_classes
     cell = sample.code[:, members] + np.arange(n_nominal)[:, None] * sample.n_codes
     cell = cell + sample.label[members].astype(np.intp) * (n_nominal * sample.n_codes)
@@ -113,7 +113,7 @@ def value_counts(sample: Presorted, members: Int[np.ndarray, " members"]) -> Int
 
 
 def padded(cuts: Cuts, scores: np.ndarray, width: int) -> np.ndarray:
-    """Scores of cuts as rows of features, ``[numeric width]``; what is beyond a feature's cuts is the lowest."""
+    """Return scores of cuts as rows of features, ``[numeric width]``; beyond a feature's cuts they are the lowest."""
     table = np.full((len(cuts.start) - 1, width), LOWEST)
     table[cuts.row, np.arange(len(cuts.row)) - cuts.start[cuts.row]] = scores
     return table

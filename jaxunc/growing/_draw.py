@@ -25,18 +25,18 @@ class Test(NamedTuple):
     feature: Int32[Array, "open"]
     threshold: Int32[Array, "open"]
     multiway: Bool[Array, "open"]
-    """A nominal feature was drawn: accepted, this is the first cut of its ranks."""
+    """Whether a nominal feature was drawn: if accepted, the test is the first cut of its ranks."""
     cut: Bool[Array, "open"]
-    """A further cut of a test that was accepted before."""
+    """Whether the test is a further cut of one that was accepted before."""
     exhausted: Bool[Array, "open"]
-    """There is no feature left to draw."""
+    """Whether there is no feature left to draw."""
     no_threshold: Bool[Array, "open"]
-    """The instance that was drawn lacks the feature."""
+    """Whether the instance that was drawn lacks the feature."""
     missing_right: Bool[Array, "open"]
     """Whether a missing value goes right."""
 
     def packed(self) -> Complex64[Array, "open"]:
-        """As pairs."""
+        """Tests packed as pairs of 32-bit words."""
         flags = ((_MULTIWAY, self.multiway), (_CUT, self.cut), (_EXHAUSTED, self.exhausted))
         flags += ((_NO_THRESHOLD, self.no_threshold), (_MISSING_RIGHT, self.missing_right))
         word = self.feature
@@ -46,7 +46,7 @@ class Test(NamedTuple):
 
     @classmethod
     def unpacked(cls, word: Int32[Array, "..."], threshold: Int32[Array, "..."]) -> "Test":
-        """From the numbers of pairs."""
+        """Unpack tests from the two words of their pairs."""
         flags = (_MULTIWAY, _CUT, _EXHAUSTED, _NO_THRESHOLD, _MISSING_RIGHT)
         return cls(word & _FEATURE, threshold, *((word & flag) > 0 for flag in flags))
 
@@ -111,12 +111,12 @@ def _draw(shape: Shape, data: Data, words, state: State, opened: Open) -> Test:
 
 
 def _value(shape: Shape, data: Data, state: State, feature: Array, row: Array) -> Array:
-    """The key of the instance in a lane."""
+    """Return the key of the instance in a lane."""
     instance, _ = pair_at(state.lanes, row)
     return at(data.keys, feature * data.stride + instance)
 
 
 def _first_bits(n) -> Array:
-    """A word with the first n bits set (none below 0, all above 32)."""
+    """Return a word with the first n bits set (none below 0, all above 32)."""
     n = jnp.clip(n, 0, 32).astype(jnp.uint32)
     return jnp.where(n == 32, np.uint32(0xFFFFFFFF), (np.uint32(1) << (n % 32)) - np.uint32(1))

@@ -6,19 +6,19 @@ import numpy as np
 from jaxtyping import Int64
 
 MOST_BITS = 40
-"""Binary places of a logarithm; 2¹⁷ instances have room for them in 64 bits."""
+"""Number of binary places of a logarithm; 2¹⁷ instances have room for them in 64 bits."""
 
 MOST_INSTANCES = 2**26
-"""Beyond, too few places would be left to tell gains apart."""
+"""Largest number of instances: beyond it, too few places would be left to tell gains apart."""
 
 
 def entropy_table(n: int) -> Int64[np.ndarray, " counts"]:
-    r"""The integers :math:`F(i)\approx 2^b\, i\log_2 i` for i = 0 … n, with logarithms that add up exactly.
+    r"""Return the integers :math:`F(i)\approx 2^b\, i\log_2 i` for i = 0 … n, with logarithms that add up exactly.
 
     .. math:: F(i) = i\sum_p v_p(i)\,\mathrm{round}(2^b\log_2 p)
 
-    over the primes p, v_p(i) being how often p divides i. So log(ab) = log a + log b holds to the last bit, and two
-    tests have the same sum of F exactly where their gains are the same number, as long as primes are independent.
+    over the primes p, v_p(i) being how often p divides i. So log(ab) = log a + log b holds to the last bit. Two tests
+    have the same sum of F exactly where their gains are the same number, as long as primes are independent.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def entropy_table(n: int) -> Int64[np.ndarray, " counts"]:
 
 
 def binary_places(n: int) -> int:
-    """b for a table of n: as many places as leave F(n) below 2⁶²."""
+    """Return b for a table of n: as many places as leave F(n) below 2⁶²."""
     return int(min(MOST_BITS, np.floor(62 - np.log2(n) - np.log2(np.log2(n)))))
 
 

@@ -1,4 +1,4 @@
-"""What follows an open node that was tried: its two children, or itself."""
+"""Followers of an open node that was tried: its two children, or itself."""
 
 from typing import NamedTuple
 
@@ -12,31 +12,31 @@ from ._state import Cuts, Data, Limits, Open, Shape
 
 
 class Tried(NamedTuple):
-    """Open nodes and what their tests came to."""
+    """Open nodes, and the outcome of their tests."""
 
     nodes: Open
     test: Test
     accepted: Bool[Array, "open"]
     retry: Bool[Array, "open"]
-    """The test failed, and there are tries left."""
+    """Whether the test failed, and there are tries left."""
     child: Int32[Array, "open"]
-    """If accepted: the number of the left child in the tree. The right one's is the next."""
+    """Number of the left child in its tree, if accepted; the right child has the next."""
     n_left: Int32[Array, "open"]
 
 
 class Side(NamedTuple):
-    """The left or the right children of open nodes. What was not accepted is its own left child."""
+    """Left or right children of open nodes. A node that was not accepted is its own left child."""
 
     nodes: Open
-    """``first`` is not yet known."""
+    """Nodes on this side, whose ``first`` is not yet known."""
     kept: Bool[Array, "open"]
-    """Which of them are open."""
+    """Whether each of them is open."""
     closed: Bool[Array, "open"] | None
-    """Which are children or empty leaves of a multi-way test."""
+    """Whether each is a child or an empty leaf of a multi-way test."""
 
 
 def follow(shape: Shape, data: Data, limits: Limits, tried: Tried, right: bool) -> Side:
-    """The children on one side."""
+    """Return the children on one side."""
     opened, test, split = tried.nodes, tried.test, tried.accepted
     tree_start = opened.slot // shape.n_nodes * shape.n_nodes
     slot = jnp.where(split, tree_start + tried.child + int(right), opened.slot)

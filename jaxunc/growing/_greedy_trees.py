@@ -102,7 +102,7 @@ def grow_greedy_trees(
 
 
 def bagging(key: jax.Array, X, y, *, n_trees: int = 10, **settings) -> Forest:
-    """Greedy trees on samples drawn with replacement, each as large as the whole (Breiman 1996).
+    """Grow greedy trees on samples drawn with replacement, each as large as the whole (Breiman 1996).
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def bagging(key: jax.Array, X, y, *, n_trees: int = 10, **settings) -> Forest:
 
 
 def bootstrap_rows(key: jax.Array, n_trees: int, n: int) -> np.ndarray:
-    """What `bagging` draws: positions ``[trees instances]``."""
+    """Return the positions that `bagging` draws, ``[trees instances]``."""
     keys = jax.vmap(lambda tree: jax.random.fold_in(key, tree))(jnp.arange(n_trees))
     return np.asarray(jax.vmap(lambda own: jax.random.randint(own, (n,), 0, n))(keys))
 
@@ -147,7 +147,7 @@ def bootstrap_rows(key: jax.Array, n_trees: int, n: int) -> np.ndarray:
 def checked_limits(
     candidates: str, min_samples_leaf: int, max_depth: int | None, name: str = "min_samples_leaf"
 ) -> Limits:
-    """The limits of a node, checked."""
+    """Return the limits of a node, checked."""
     check_one_of("candidates", candidates, CANDIDATES)
     _check_number(name, min_samples_leaf, 1)
     if max_depth is not None:
@@ -156,7 +156,7 @@ def checked_limits(
 
 
 def forest_of(trees: Sequence[GreedyTree], sample: Presorted) -> Forest:
-    """The forest of greedy trees; ``sample`` is the set that all were drawn from."""
+    """Return the forest of greedy trees; ``sample`` is the set that all were drawn from."""
     width = bucket(max(len(tree.child) for tree in trees), 64)
     feature = np.zeros((len(trees), width), np.int32)
     threshold = np.full((len(trees), width), NAN_LAST, np.int32)

@@ -27,7 +27,7 @@ def move_lanes(shape: Shape, state: State, n_open: Array, n_lanes: Array) -> Sta
 
 
 def count_leaves(shape: Shape, data: Data, weight: Int32[Array, "instances"], state: State) -> Int32[Array, "cells"]:
-    """Class counts of all nodes, of the lanes that have reached leaves."""
+    """Return the class counts of all nodes, from the lanes that have reached leaves."""
 
     def count(start, counts):
         done = start + jnp.arange(shape.lane_chunk, dtype=jnp.int32) < state.n_done
@@ -42,6 +42,6 @@ def count_leaves(shape: Shape, data: Data, weight: Int32[Array, "instances"], st
 
 
 def leaf_lanes(shape: Shape, state: State) -> tuple[Int32[Array, "lanes"], Int32[Array, "lanes"]]:
-    """The instances of the lanes that have reached leaves, and the leaves' slots; -1 for those that have not."""
+    """Return the instances of the lanes that have reached leaves, and the leaves' slots; -1 for all other lanes."""
     instance, slot = split_words(state.lanes[shape.n_lanes :], jnp.int32, jnp.int32)
     return instance, jnp.where(jnp.arange(shape.n_lanes) < state.n_done, slot, -1)

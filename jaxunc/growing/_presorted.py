@@ -11,37 +11,37 @@ from jaxunc.tables._merged import warn_of_merged_values
 
 
 class Presorted(NamedTuple):
-    """A training set; numeric and nominal features apart, ``places`` says where each lies among all features."""
+    """A training set with numeric and nominal features apart; ``places`` says where each lies among all features."""
 
     columns: Columns
     class_labels: tuple
     label: Int[np.ndarray, " instances"]
     numeric: Int[np.ndarray, " numeric"]
-    """The numeric features."""
+    """Positions of the numeric features."""
     nominal: Int[np.ndarray, " nominal"]
-    """The nominal features."""
+    """Positions of the nominal features."""
     value: Float64[np.ndarray, "numeric instances"]
-    """A missing number is -inf: below all others."""
+    """Numbers; a missing one is -inf, below all others."""
     rank: Int[np.ndarray, "numeric instances"]
-    """The place of a value among the distinct values of its feature."""
+    """Place of each value among the distinct values of its feature."""
     order: Int[np.ndarray, "numeric instances"]
     """Instances by increasing value."""
     code: Int[np.ndarray, "nominal instances"]
     n_codes: int
-    """More than any code."""
+    """Number above every code."""
 
     @property
     def n(self) -> int:
-        """How many instances there are."""
+        """Number of instances."""
         return len(self.label)
 
     @property
     def n_classes(self) -> int:
-        """How many classes there are."""
+        """Number of classes."""
         return len(self.class_labels)
 
     def take(self, rows: Int[np.ndarray, " rows"]) -> "Presorted":
-        """The set of some of the instances, which may come more than once."""
+        """Return the set of some of the instances, which may come more than once."""
         rank = self.rank[:, rows]
         return self._replace(
             label=self.label[rows],
@@ -53,21 +53,21 @@ class Presorted(NamedTuple):
 
 
 class Queries(NamedTuple):
-    """Instances that are asked for, in the terms of a training set."""
+    """Instances to be inserted or looked up, in the terms of a training set."""
 
     value: Float64[np.ndarray, "queries numeric"]
     rank: Int[np.ndarray, "queries numeric"]
-    """The place of the largest value of the training set that is not above; -1 if there is none."""
+    """Place of the largest value of the training set that is not above; -1 if there is none."""
     code: Int[np.ndarray, "queries nominal"]
-    """-1 for a value that is not in the training set."""
+    """Code of each value; -1 for a value that is not in the training set."""
 
     @property
     def n(self) -> int:
-        """How many there are."""
+        """Number of instances."""
         return len(self.value)
 
     def rows(self, which) -> "Queries":
-        """Some of them."""
+        """Return some of the instances."""
         return Queries(*(part[which] for part in tuple(self)))
 
 
@@ -83,7 +83,7 @@ def presort(X, y, nominal, *, name: str = "X") -> Presorted:
 
 
 def sort(columns: Columns, labels: tuple, label: np.ndarray, values: np.ndarray) -> Presorted:
-    """Instances ``[instances features]`` of known columns and labels, sorted; NaN where a number is missing."""
+    """Sort instances ``[instances features]`` of known columns and labels; NaN where a number is missing."""
     kinds = columns.is_nominal
     numeric, nominal_places = np.flatnonzero(~kinds), np.flatnonzero(kinds)
     value = _numbers(values[:, numeric]).T
@@ -109,7 +109,7 @@ def sort(columns: Columns, labels: tuple, label: np.ndarray, values: np.ndarray)
 
 
 def unsorted(sample: Presorted) -> Float32[np.ndarray, "instances features"]:
-    """What was sorted: numbers, NaN where missing, and codes."""
+    """Return the instances as they were: numbers, NaN where missing, and codes."""
     values = np.empty((sample.n, sample.columns.number), np.float32)
     values[:, sample.numeric] = np.where(np.isneginf(sample.value), np.nan, sample.value).T
     values[:, sample.nominal] = sample.code.T
@@ -117,7 +117,7 @@ def unsorted(sample: Presorted) -> Float32[np.ndarray, "instances features"]:
 
 
 def as_queries(X, sample: Presorted) -> Queries:
-    """Instances to be asked for, compared with those of the training set."""
+    """Return instances in the terms of a training set, by comparison with its values."""
     values = np.asarray(as_instances(X, sample.columns)[0])
     value = _numbers(values[:, sample.numeric])
     rank = np.empty(value.shape, np.int32)
@@ -128,13 +128,13 @@ def as_queries(X, sample: Presorted) -> Queries:
 
 
 def own_queries(sample: Presorted) -> Queries:
-    """The instances of the training set themselves."""
+    """Return the instances of the training set itself."""
     value, rank, code = (np.ascontiguousarray(part.T) for part in (sample.value, sample.rank, sample.code))
     return Queries(value, rank, code)
 
 
 def _numbers(values: np.ndarray) -> np.ndarray:
-    """As float64, missing ones below all others, and one zero."""
+    """Return numbers as float64: missing ones below all others, and a single zero."""
     wide = values.astype(np.float64) + 0.0
     return np.where(np.isnan(wide), -np.inf, wide)
 

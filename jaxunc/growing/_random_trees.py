@@ -18,19 +18,19 @@ from ._sample import Sample, encode, power_of_two
 from ._state import Limits, Shape
 
 BLOCK_LANES = 2**19
-"""Instances × trees that are grown at a time."""
+"""Number of instances × trees that are grown at a time."""
 
 LARGEST_BLOCK = 256
-"""Trees that are grown at a time."""
+"""Number of trees that are grown at a time."""
 
 SMALLEST_BLOCK = 2**16
-"""Instances × trees that are worth a thread."""
+"""Number of instances × trees that are worth a thread."""
 
 LANE_CHUNK, NODE_CHUNK, SMALLEST_CHUNK = 2**13, 2**10, 256
-"""What is worked on at a time on a CPU. XLA would cut the gathers of more nodes in two, at a loss."""
+"""Sizes of the chunks worked on at a time on a CPU. XLA would cut the gathers of more nodes in two, at a loss."""
 
 MOST_CELLS = 2**28
-"""Nodes × values that may be counted in one step."""
+"""Number of nodes × values that may be counted in one step."""
 
 NO_LIMIT = 2**30
 
@@ -83,8 +83,8 @@ def grow_random_trees(
     Returns
     -------
     Forest
-        Grown-out trees if nothing else is asked for. Instances that meet a value which was absent from a node end in
-        an empty leaf, and are given the sum of the counts that they reach through its siblings: see
+        Grown-out trees if nothing else is asked for. An instance that meets a value which was absent from a node ends
+        in an empty leaf. It is given the sum of the counts that it reaches through the leaf's siblings: see
         `Forest.with_empty_leaves`. A sample smaller than ``min_samples_split``, or constant features alone, make trees
         of a single leaf.
 
@@ -166,7 +166,7 @@ def grow_random_trees(
 
 
 def _shape(sample: Sample, n_trees: int, min_samples_leaf: int, min_split: int, missing: bool) -> Shape:
-    """Room for a block of trees."""
+    """Return the room that a block of trees needs."""
     n, n_nominal = sample.n_present, int(np.count_nonzero(sample.data.n_ranks))
     n_lanes = power_of_two(max(n_trees * n, SMALLEST_CHUNK))
     # No smaller node is tried; only the parts of a multi-way test may be as small as one instance.
@@ -200,7 +200,7 @@ def _check_cells(shape: Shape, sample: Sample) -> None:
 
 
 def _threads() -> int:
-    """Blocks that are grown side by side: one per core, since a loop inside one program keeps to one."""
+    """Return the number of blocks grown side by side: one per core, since a loop inside one program keeps to one."""
     if jax.default_backend() != "cpu":
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

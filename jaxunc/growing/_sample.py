@@ -1,4 +1,4 @@
-"""What people hand in, checked and encoded: order keys of numbers, ranks of nominal values."""
+"""Training samples, checked and encoded: order keys of numbers, ranks of nominal values."""
 
 import dataclasses
 from typing import NamedTuple
@@ -16,31 +16,31 @@ from jaxunc.tables._merged import warn_of_merged_values
 from ._state import Data
 
 SMALLEST = 256
-"""Arrays are at least so long, so that all small sets share their programs."""
+"""Least length of arrays, so that all small sets share their programs."""
 
 
 class Sample(NamedTuple):
-    """A training set in the form that trees are grown on."""
+    """A training set, in the form that trees are grown on."""
 
     data: Data
     n_present: int
-    """How many instances have a positive weight."""
+    """Number of instances with a positive weight."""
     present: np.ndarray
-    """Their numbers, padded."""
+    """Positions of the instances with a positive weight, padded."""
     order: np.ndarray
-    """The feature in each place: numeric ones first."""
+    """Feature in each place: numeric ones first."""
     boundaries: np.ndarray
-    """``[features ranks]``: the order key of the largest number of each rank of a nominal feature."""
+    """Order key of the largest number of each rank of a nominal feature, ``[features ranks]``."""
     weight: np.ndarray
     totals: np.ndarray
     """Class counts of the sample."""
     labels: tuple
     columns: Columns
-    """Which columns are nominal, and the levels of those that did not come as codes."""
+    """Columns: which are nominal, and the levels of those that did not come as codes."""
 
 
 def power_of_two(n: int) -> int:
-    """The least power of two that is not below n."""
+    """Return the least power of two that is not below n."""
     return 1 << max(n - 1, 0).bit_length()
 
 
@@ -92,7 +92,7 @@ def _padded(values: np.ndarray, smallest: int = SMALLEST) -> np.ndarray:
 
 
 def _columns(X, nominal) -> Columns:
-    """As `fit_columns` says; but of columns of numbers, booleans say that they hold codes."""
+    """Return the columns as `fit_columns` does; but bools say of columns of numbers that they hold codes."""
     mask = np.asarray(nominal)
     if mask.dtype != bool or mask.shape != (numbers := holds_numbers(X)).shape:
         return fit_columns(X, nominal)
@@ -135,7 +135,7 @@ def _weights(sample_weight, n: int) -> np.ndarray:
 
 
 def _ranks(column: np.ndarray, present: np.ndarray, feature: int) -> tuple[np.ndarray, np.ndarray]:
-    """The rank of each value, and the order key of the largest number of each rank.
+    """Return the rank of each value, and the order key of the largest number of each rank.
 
     Gaps have ranks of their own: below the least value, between two that are no neighbours, and above the largest.
     """

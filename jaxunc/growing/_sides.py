@@ -11,7 +11,7 @@ from ._state import Data, Limits, Scratch, Shape, State
 
 
 def lane_piece(shape: Shape, state: State, lanes: Array, start) -> tuple[Array, Array, Array, Array]:
-    """A chunk of lanes: their numbers, which of them are in use, their instances and their open nodes."""
+    """Return a chunk of lanes: their numbers, which of them are in use, their instances and their open nodes."""
     lane = start + jnp.arange(shape.lane_chunk, dtype=jnp.int32)
     used = lane < state.n_lanes
     instance, node = split_words(piece(lanes, start, shape.lane_chunk), jnp.int32, jnp.int32)
@@ -74,6 +74,6 @@ def _frequent_before(shape: Shape, limits: Limits, scratch: Scratch) -> Array:
 
 
 def count_in(before: Array, first: Array, size: Array) -> Array:
-    """How many of ``size`` entries from ``first`` on are set, from doubled counts before each entry."""
+    """Return how many of ``size`` entries from ``first`` on are set, from doubled counts before each entry."""
     last = at(before, first + jnp.maximum(size, 1) - 1)
     return jnp.where(size > 0, (last >> 1) + (last & 1) - (at(before, first) >> 1), 0)
