@@ -46,6 +46,7 @@ def calls_of_all(grid: Grid, own: Call) -> dict[int, Call]:
         return {grid.me: own}
     sharding = grid.sharding(AXES)
     rows = np.asarray([own], np.int32)
+    # A row for each device of the mesh; a process with several devices says the same with each.
     told = jax.make_array_from_callback((grid.mesh.size, len(own)), sharding, lambda index: rows)
     heard = np.asarray(_to_all(grid)(told))
     senders = [process for row in grid.process_of for process in row]
@@ -61,6 +62,7 @@ def _to_all(grid: Grid):
 
 
 def _check(grid: Grid, calls: dict[int, Call]) -> None:
+    # Who refused raises its own error; the others raise this one. So nobody waits for a program that will not run.
     if refused := [process for process, call in calls.items() if call.refused and process != grid.me]:
         if not calls[grid.me].refused:
             raise ValueError(f"the processes {refused} refused their data, as their own errors say: none is scored.")
@@ -76,6 +78,7 @@ def _check(grid: Grid, calls: dict[int, Call]) -> None:
     for first in calls:
         for second in calls:
             same = grid.rows_of(first) == grid.rows_of(second)
+            # Not the first field: a refusal was dealt with above.
             if same and calls[first][1:] != calls[second][1:]:
                 raise ValueError(
                     f"the processes {first} and {second} have trees for the same instances (the axis 'tree' of the "

@@ -40,6 +40,7 @@ class Deal(NamedTuple):
         dealt = np.zeros((len(self.places), part.chunk.rows, *array.shape[1:]), array.dtype)
         for i in range(len(self.places)):
             first, last = i * self.stretch, min((i + 1) * self.stretch, self.n_instances)
+            # The last stretch may be shorter than the others; beyond its end zeros remain.
             rows = array[min(first + part.start, last) : min(first + part.stop, last)]
             dealt[i, : len(rows)] = rows
         row_of = {place: i for i, place in enumerate(self.places)}
@@ -60,6 +61,7 @@ class Deal(NamedTuple):
         return jax.tree.map(self._on_host, answer)
 
     def _on_host(self, array: jax.Array) -> np.ndarray:
+        # A process reads only what lies on its own devices: the rest of the array is another's memory.
         if array.is_fully_addressable or not array.ndim:
             return np.asarray(array)
         found = np.empty((len(self.places), *array.shape[1:]), array.dtype)
@@ -71,5 +73,7 @@ class Deal(NamedTuple):
         if not found[0].ndim:
             return found[0]
         rows = [answer[:, : part.stop - part.start] for part, answer in zip(parts, found, strict=True)]
+        # Stretch after stretch is the order of the instances; padding is at the end of each part and of the last
+        # stretch.
         by_place = np.concatenate(rows, axis=1)[:, : self.stretch]
         return by_place.reshape(-1, *by_place.shape[2:])[: self.n_instances]

@@ -25,10 +25,12 @@ def join_shards(merging: Merging, carry: list, n_trees: int, *, n_shards: int, w
     leaves, structure = jax.tree.flatten(carry)
     if n_shards == 1 or not leaves:
         return carry
+    # One collective for all planes: each would cost its own latency.
     words = jnp.concatenate([as_words(leaf) for leaf in leaves])
     if whole:
         gathered = lax.all_gather(words, "tree", axis=1)
     else:
+        # Instances are cut in as many parts as there are shards; padding rows are dropped where answers are collected.
         more = -words.shape[1] % n_shards
         parts = jnp.pad(words, ((0, 0), (0, more))).reshape(len(words), n_shards, -1)
         gathered = lax.all_to_all(parts, "tree", split_axis=1, concat_axis=1)
@@ -44,6 +46,7 @@ def _joined(merging: Merging, carries: list, n_trees: int) -> list:
     closed = Merging(tuple(merge for merge, _ in of_closed), tuple(dtype for _, dtype in of_closed))
     sums = [c for m, c in zip(merging.planes, carries, strict=True) if not m.collects]
     first, others = (jax.tree.map(lambda a, part=part: a[part], sums) for part in (0, slice(1, None)))
+    # Shard after shard, in the order of their trees: the same sums on every device, whatever the collective's order.
     joined = iter(lax.scan(lambda carry, shard: (closed.join(carry, shard), None), first, others)[0])
     both = zip(merging.planes, carries, strict=True)
     return [_side_by_side(c[0], n_trees) if m.collects else next(joined) for m, c in both]
@@ -64,6 +67,7 @@ def as_words(leaf: Array) -> UInt32[Array, "words instances"]:
     if columns.dtype.itemsize == 8:
         halves = lax.bitcast_convert_type(columns, jnp.uint32)
         return halves.reshape(len(leaf), -1).T
+    # By their bits: converting to float32 or int32 would round, or change NaN.
     unsigned = jnp.dtype(f"uint{8 * columns.dtype.itemsize}")
     return lax.bitcast_convert_type(columns, unsigned).astype(jnp.uint32).T
 

@@ -29,6 +29,7 @@ def place(grid: Grid, stream: PackedTrees) -> Placed:
     and only those of this process's devices are cut: the whole is read where it lies.
     """
     per_shard = trees_per_shard(grid, stream.n_trees)
+    # Cut where the trees lie: slices of a forest that is larger than a device must not pass through one.
     with jax.default_device(next(iter(stream.plan.depth.devices()))):
 
         @lru_cache

@@ -82,6 +82,7 @@ class ThresholdsByVotes(Rule):
         """Compare the votes of the class in the lead."""
         zeros, ones = votes
         voted, leads = zeros + ones, (ones > zeros).astype(jnp.int32)
+        # One flat gather in place of one for each class.
         least = take(jnp.asarray(self.least).reshape(-1), leads * self.least.shape[1] + voted)
         settled = jnp.maximum(zeros, ones) >= least
         return settled & (voted == t) if self.of_all else settled
@@ -144,6 +145,7 @@ def make_rule(
         return _certain(n_classes, max_trees, abstaining)
     if n_classes == 2 and not (population == "finite" and abstaining):
         table = critical_votes if population == "infinite" else critical_final_votes
+        # -1, no number of votes suffices, would be reached by any vote.
         least = np.broadcast_to(table(max_trees, confidence, prior=prior), (2, max_trees + 1))
         least = np.where(least < 0, NEVER, least).astype(np.int32)
         first = _first((least < NEVER).any(axis=0))
@@ -156,6 +158,7 @@ def make_rule(
 
 
 def _certain(n_classes: int, max_trees: int, abstaining: bool | None) -> Rule:
+    # As long as half of the trees remain, they could all vote for a rival.
     first = np.array(max_trees // 2 + 1, np.int32)
     if n_classes == 2 and abstaining is False:  # t₁ - (t - t₁) > T - t
         return Thresholds(least=np.full((2, max_trees + 1), first, np.int32), first=first)
@@ -168,12 +171,14 @@ def _first(able) -> np.ndarray:
 
 
 def _costs(n_classes: int, max_trees: int, confidence: float, alpha: float) -> Costs:
+    # Costs are cut at `most`, more than the budget: one such rival alone leaves the vote open.
     most = 2**30 // n_classes  # so that all costs together fit an int32
     scale = (most - 1) / -np.log(confidence)
     rivals = np.arange(max_trees // 2 + 1)[:, None]
     leads = np.arange(int(8 * max_trees**0.5) + 8 if max_trees > 16 else max_trees + 1)
     with np.errstate(divide="ignore"):
         cost = -np.log1p(-betainc(rivals + leads + alpha, rivals + alpha, 0.5)) * scale
+    # Rounded up, so that a sum within the budget holds for the exact logarithms, too.
     cost = np.ceil(np.minimum(cost, most)).astype(np.int32)
     cost[:, 0] = most  # a tie never settles
     # A leader with t votes has n_classes - 1 rivals without any.

@@ -63,6 +63,7 @@ def descend_dense(pairs: Pairs, *, on_host: bool) -> None:
     passes, label = np.zeros((n_tests, n), bool), np.zeros((n, sample.n_classes), np.float32)
     passes[:, : sample.n] = sample.code[feature] == code[:, None]
     label[np.arange(sample.n), pairs.label] = 1
+    # All counts of a step in one product: members times [class indicators | class and value indicators].
     products = (label[:, :, None] * passes.T[:, None, :]).reshape(n, -1)
     entropy = np.pad(pairs.settings.entropy, (0, n + 2 - len(pairs.settings.entropy)), mode="edge")
     dense = Dense(passes, np.concatenate([label, products], axis=1), entropy)
@@ -75,6 +76,8 @@ def descend_dense(pairs: Pairs, *, on_host: bool) -> None:
         instance, given = np.divmod(padded, pairs.n_labels)
         members = np.tile(np.arange(n) < sample.n, (len(padded), 1))
         if pairs.is_own:
+            # Leave-one-out: the instance is in the sample until it is taken out, and comes back with the label that it
+            # is given.
             members[np.arange(len(padded)), instance] = False
         has = pairs.queries.code[instance][:, feature] == code
         gained = np.eye(pairs.n_labels, sample.n_classes, dtype=np.int32)[given]
@@ -103,6 +106,7 @@ def _follow_on_host(pairs: Pairs, own: np.ndarray, dense: Dense, inserted: Inser
         goes = ~ends
         own, inserted, chosen = own[goes], inserted.rows(goes), chosen[goes]
         side = inserted.has[np.arange(len(own)), chosen]
+        # Those on the instance's side of the test stay in its node.
         stays = dense.passes[chosen] == side[:, None]
         inserted = inserted._replace(members=inserted.members & stays)
 
@@ -123,6 +127,7 @@ def _leaves(dense: Dense, inserted: Inserted, min_samples_leaf, boundaries: bool
     def step(state):
         chosen, counts, ends = _best_tests(dense, state[0], product, min_samples_leaf, boundaries)
         side = jnp.take_along_axis(inserted.has, chosen[:, None], axis=1)
+        # A pair that has ended keeps its members, so its counts stay what they were while others go on.
         stays = ends[:, None] | (dense.passes[chosen] == side)
         return inserted._replace(members=state[0].members & stays), counts, ends
 
@@ -135,9 +140,11 @@ def _best_tests(dense: Dense, inserted: Inserted, product, min_samples_leaf, bou
     members, has, gained = inserted
     entropy, where = dense.entropy, members.__array_namespace__().where
     k, n_tests = gained.shape[1], has.shape[1]
+    # Counts by a matrix product of 0 and 1, the one step that a device does fast.
     found = product(members.astype(np.float32), dense.by_class).astype(np.int32)
     without, inside = found[:, :k], found[:, k:].reshape(len(found), k, n_tests)
     totals, n_inside = without + gained, inside.sum(axis=1)
+    # By the training set alone: the inserted instance is no reason for a test.
     is_test = parts_a_value(n_inside, without.sum(axis=1)[:, None] - n_inside, 0, 0)
     by_class = [inside[:, c] + where(has, gained[:, c, None], 0) for c in range(k)]
     inside = members.__array_namespace__().stack(by_class)

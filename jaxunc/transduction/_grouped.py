@@ -32,6 +32,8 @@ def descend_grouped(pairs: Pairs, kept: "KeptNodes | None" = None) -> None:
     members = np.arange(sample.n, dtype=np.int32)
     totals = np.bincount(pairs.label, minlength=sample.n_classes)
     _arrive(pairs, samples, _Arrivals(totals, members, np.arange(pairs.n)), (sample.order, members), kept)
+    # The largest sample first: all pairs that can reach a sample come from larger ones, so when it is taken, all are
+    # there.
     while samples.largest:
         _, found, own = samples.take()
         node = found if isinstance(found, _Node) else kept.keep(_Node(pairs, *found))
@@ -101,6 +103,8 @@ def _arrive(
             return node
         order, members = parent
         own = members[flags[members]]
+        # The order is filtered from the parent's, never sorted again, unless the child is so small that sorting it is
+        # less than looking through the parent.
         if FEW * len(own) < order.shape[1]:
             return own[np.argsort(pairs.sample.rank[:, own], axis=1)], own
         return order[flags[order]].reshape(len(order), len(own)), own
@@ -112,10 +116,12 @@ def _arrive(
 
 def _children(pairs: Pairs, node: "_Node", own: np.ndarray) -> Iterator[_Arrivals]:
     """Send pairs that wait at a sample on to the children that they choose."""
+    # Pairs choose in parts: the matrices of a choice have an entry for every pair and feature.
     few, entropy = max(1, MOST_VALUES // pairs.sample.columns.number), pairs.settings.entropy
     moved, tests = [], []
     for change, alike in pairs.changes(own):
         scores = node.scores(change)
+        # Pairs of the same change have the same counts, so the score of no test is computed once.
         _, counts = pairs.with_instance(node.totals, alike[:1])
         parent = entropy[counts[0]].sum() - entropy[counts.sum()]
         for part in (alike[i : i + few] for i in range(0, len(alike), few)):
@@ -124,6 +130,7 @@ def _children(pairs: Pairs, node: "_Node", own: np.ndarray) -> Iterator[_Arrival
             pairs.end(part[stays], counts)
             moved.append(part[~stays])
             tests.append(test[~stays])
+    # Pairs of all changes that choose the same test and side meet in the same child.
     for test, part in by_number(np.concatenate(tests), np.concatenate(moved)):
         chosen, totals = node.child(test)
         yield _Arrivals(totals, chosen, part)
@@ -148,6 +155,7 @@ class _Node:
         self.numeric: Any = (OwnTests if pairs.is_own else InsertedTests)(sample, order, self.totals, settings)
         self.nominal = NominalTests(sample, members, self.totals, settings) if len(sample.nominal) else None
         self._widest = int(np.diff(self.numeric.cuts.start).max(initial=0))
+        # A test as one integer: feature, place of the cut or code, side. Pairs are then grouped by sorting integers.
         self._stride = 2 * max(self._widest, sample.n_codes, 1)
         self._scores: dict[Change, Any] | None = None
 
@@ -189,6 +197,7 @@ class _Node:
             nominal = self.nominal.choose(scores[1], queries.code[rows])
             score = np.empty((len(rows), sample.columns.number), np.int64)
             score[:, sample.numeric], score[:, sample.nominal] = numeric.score, nominal.score
+        # In the order of the data's columns, so that the first feature wins among equals.
         feature = score.argmax(axis=1)
         best = score[np.arange(len(rows)), feature]
         test = np.empty(len(rows), np.int64)

@@ -98,10 +98,12 @@ def tables(
 
 
 def _table(known: Known, members, gained, lost, *, min_samples_leaf, rules: Rules) -> Table:
+    # The last instance is padding (`Known`): it pads samples to a program's size and must count nowhere.
     is_real = members < known.label.shape[0] - 1
     kinds = jnp.arange(rules.n_classes, dtype=jnp.int32)
     totals = ((known.label[members] == kinds[:, None]) & is_real).sum(axis=1, dtype=jnp.int32)
     change = Change(gained, lost if rules.is_own else None)
+    # The class counts with the change: the score of no test, which a test has to exceed.
     after = totals + jnp.where(kinds == gained, change.gains, 0)
     after -= jnp.where(kinds == lost, change.removed * change.differs, 0)
     return Table(
@@ -115,19 +117,23 @@ def _table(known: Known, members, gained, lost, *, min_samples_leaf, rules: Rule
 def _numeric(known: Known, members, totals, change: Change, min_samples_leaf, rules: Rules) -> NumericTable:
     k, at = rules.n_classes, jnp.arange(len(members), dtype=jnp.int32)
     # Sorted by value, and those of a value by class: it has several if the first and the last differ.
+    # One sort for both: rank times classes plus class. Padding has the largest rank, so it ends up behind the sample.
     width = jnp.int32 if (known.label.shape[0] + 1) * k < 2**31 else jnp.int64
     keys = jnp.sort(known.rank[:, members].astype(width) * k + known.label[members].astype(width), axis=1)
     rank, label = (part.astype(jnp.int32) for part in jnp.divmod(keys, k))
     step = rank[:, 1:] != rank[:, :-1]
     edge = jnp.ones((len(rank), 1), bool)
     begins, ends = jnp.concatenate([edge, step], axis=1), jnp.concatenate([step, edge], axis=1)
+    # Where the block of equal values begins and ends, for every place in it.
     start = _running(jnp.maximum, jnp.where(begins, at, 0))
     stop = _running(jnp.minimum, jnp.where(ends, at, len(members) - 1), reverse=True)
     first_class = jnp.take_along_axis(label, start, axis=1)
     value_class = jnp.where(first_class == jnp.take_along_axis(label, stop, axis=1), first_class, -1)
     below = _running(jnp.add, (label == jnp.arange(k, dtype=jnp.int32)[:, None, None]).astype(jnp.int32))
+    # A cut has something above it: not behind the last instance of the sample, nor in the padding.
     is_test = ends & (at < totals.sum(dtype=jnp.int32) - 1)
     if rules.boundaries:
+        # The class of the next place: at the end of a block that is the next value's.
         is_test &= parts_classes(value_class, jnp.roll(value_class, -1, axis=1))
     # Beyond the sample, where padding is, counts of a side would be negative.
     inside = jnp.minimum(below, totals[:, None, None])
@@ -160,6 +166,7 @@ def _from_below(score: Int64[Array, "numeric size"]):
     running = _running(jnp.maximum, score)
     running = jnp.pad(running, ((0, 0), (1, 0)), constant_values=LOWEST)
     at = jnp.arange(score.shape[1], dtype=jnp.int32)
+    # A new record is strictly larger than all before, so the running place is the lowest with the largest score.
     return running, _running(jnp.maximum, jnp.where(score > running[:, :-1], at, 0))
 
 
@@ -168,6 +175,7 @@ def _from_above(score: Int64[Array, "numeric size"]):
     running = _running(jnp.maximum, score, reverse=True)
     running = jnp.pad(running, ((0, 0), (0, 1)), constant_values=LOWEST)
     n, at = score.shape[1], jnp.arange(score.shape[1], dtype=jnp.int32)
+    # From above a record need only be equal, for the same reason: the lower of two equals wins.
     return running, _running(jnp.minimum, jnp.where(score >= running[:, 1:], at, n - 1), reverse=True)
 
 
@@ -176,13 +184,16 @@ def _nominal(known: Known, members, is_real, totals, change: Change, min_samples
     cell = known.label[members] * n_nominal + jnp.arange(n_nominal, dtype=jnp.int32)[:, None]
     cell = cell * rules.n_codes + known.code[:, members]
     counts = jnp.zeros(rules.n_classes * n_nominal * rules.n_codes, totals.dtype)
+    # Padding adds 0 instead of being left out: one scatter of a fixed shape.
     counts = counts.at[cell].add(is_real.astype(totals.dtype)[None])
     inside = counts.reshape(rules.n_classes, n_nominal, rules.n_codes)
     outside = totals[:, None, None] - inside
     own, other = side_scores(known.entropy, inside, outside, change, min_samples_leaf)
     n_inside, n_outside = inside.sum(axis=0), outside.sum(axis=0)
+    # The instance that is left out is no reason for a test: either side must hold another one.
     own = jnp.where(parts_a_value(n_inside, n_outside, removed, 0), own, LOWEST)
     other = jnp.where(parts_a_value(n_inside, n_outside, 0, removed), other, LOWEST)
     best = other.argmax(axis=1).astype(jnp.int32)
+    # The best without the best: what is left for an instance whose own value the best test is for.
     others = jnp.where(jnp.arange(rules.n_codes, dtype=jnp.int32) == best[:, None], LOWEST, other)
     return NominalTable(own, best, others.argmax(axis=1).astype(jnp.int32), other.max(axis=1), others.max(axis=1))

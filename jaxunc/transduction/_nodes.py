@@ -46,8 +46,10 @@ def descend_nodes(pairs: Pairs) -> None:
     _arrive(pairs, samples, members, np.arange(pairs.n))
     if not samples.largest:
         return
+    # Powers of two, so that data of like size share programs.
     n_codes = 1 << max(sample.n_codes - 1, 0).bit_length()
     rules = Rules(sample.n_classes, n_codes, pairs.settings.boundaries, pairs.is_own)
+    # Scores are int64: with fewer digits equal gains would be rounded apart, or different ones together.
     with jax.enable_x64(True):
         known = _known(pairs)
         for size, items in _batches(pairs, samples):
@@ -97,10 +99,12 @@ def _known(pairs: Pairs) -> Known:
     value = np.full((len(sample.numeric), n), np.inf)
     np.put_along_axis(value, sample.rank.astype(np.intp), sample.value, axis=1)
     places = np.argsort(np.concatenate([sample.numeric, sample.nominal]))
+    # As long as the padded set, so that sets of like size share programs.
     entropy = np.pad(pairs.settings.entropy, (0, n + 1 - len(pairs.settings.entropy)), mode="edge")
     own = pairs.label if pairs.is_own else np.zeros(queries.n, np.int32)
     asked = [(0, n_queries - queries.n), (0, 0)]
     return Known(
+        # Padding ranks above all, so that a sort puts it last.
         rank=jnp.asarray(np.pad(sample.rank, after, constant_values=n), jnp.int32),
         value=jnp.asarray(value),
         code=jnp.asarray(np.pad(sample.code, after), jnp.int32),
@@ -133,9 +137,11 @@ def _children(
         padding = (0, PAIRS - len(part))
         instance = np.pad(part // pairs.n_labels, padding, mode="edge").astype(np.int32)
         asked.append((choose(known, table, np.pad(place, padding, mode="edge"), instance, rules), len(part)))
+    # Read after all calls are made: a device works on the next while the host waits for the first.
     stays, feature, place, side = (
         np.concatenate([np.asarray(found[i])[:number] for found, number in asked]) for i in range(4)
     )
+    # Item, feature, place and side as one integer, as in the grouped form; int64, since the product exceeds 32 bits.
     stride = max(known.label.shape[0], rules.n_codes)
     tests = ((at.astype(np.int64) * pairs.sample.columns.number + feature) * stride + place) * 2 + side
     for i, item in enumerate(items):

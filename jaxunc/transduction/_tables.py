@@ -53,18 +53,22 @@ def side_scores(
     smaller than ``min_samples_leaf`` with the instance. Where the side has none of the class that loses one, it has no
     meaning.
     """
+    # For NumPy and JAX alike: the functions are those of the arrays' own namespace.
     where, maximum = (getattr(inside.__array_namespace__(), name) for name in ("where", "maximum"))
     n_inside, n_outside = (counts.sum(axis=0, dtype=counts.dtype) for counts in (inside, outside))
+    # What both answers share. A change then touches one class on one side: two look-ups in place of a sum over classes.
     base = entropy[inside].sum(axis=0)
     base += entropy[outside].sum(axis=0)
     found = []
     for counts, own, other in ((inside, n_inside, n_outside), (outside, n_outside, n_inside)):
         # A side that loses its only instance has none: such tests are no candidates of that instance.
         scores = base - entropy[maximum(own + change.added, 0)] - entropy[other]
+        # Where nothing changes is known on the host, but traced in a program: there the terms are computed and are 0.
         if not _is_nothing(change.gains):
             gained = counts[change.gained]
             scores += entropy[gained + change.gains] - entropy[gained]
         if change.lost is not None and not _is_nothing(change.differs):
+            # A side without that class has no meaning; index 0 - 1 would wrap around to the table's end.
             kept = maximum(counts[change.lost], 1)
             scores -= entropy[kept] - entropy[kept - change.differs]
         found.append(where((own + change.added < min_samples_leaf) | (other < min_samples_leaf), LOWEST, scores))
@@ -92,6 +96,7 @@ def scores_with(entropy, inside, outside, min_samples_leaf):
 def is_leaf(without, counts, boundaries: bool, min_samples_leaf) -> Bool[Array | np.ndarray, "..."]:
     """Return whether a node is a leaf, by its class counts ``[... classes]`` without the instance and with it."""
     ends = ((counts > 0).sum(axis=-1) < 2) | (counts.sum(axis=-1) < 2 * min_samples_leaf)
+    # Without the instance a single one is left, which no test can divide.
     ends |= without.sum(axis=-1) < 2
     return ends | ((without > 0).sum(axis=-1) < 2) if boundaries else ends
 
@@ -125,6 +130,7 @@ def cuts_beside(beside: Beside, boundaries: bool) -> tuple[Any, Any]:
     If nobody shares its value only one of the two partitions is left, with the instance on the side of the nearer
     neighbour; otherwise both are, if the classes still differ.
     """
+    # Without others of its value both cuts are the same partition: the instance takes it from its side alone.
     left = beside.has_left & (~beside.alone | (beside.has_right & ~beside.goes_left))
     right = beside.has_right & (~beside.alone | (beside.has_left & beside.goes_left))
     if not boundaries:
