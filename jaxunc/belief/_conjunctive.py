@@ -76,6 +76,7 @@ def _combined(a, b):
     """Combine two mass functions: every set of a with every set of b."""
     singles_a, singles_b, omega_a, omega_b = a[..., 1:-1], b[..., 1:-1], a[..., -1:], b[..., -1:]
     singles = singles_a * singles_b + singles_a * omega_b + omega_a * singles_b
+    # All pairs of singletons less the equal ones: the pairs themselves would be classes² numbers.
     conflict = jnp.sum(singles_a, -1, keepdims=True) * jnp.sum(singles_b, -1, keepdims=True)
     conflict = not_negative(conflict - jnp.sum(singles_a * singles_b, -1, keepdims=True))
     empty = a[..., :1] + b[..., :1] - a[..., :1] * b[..., :1] + conflict
@@ -110,6 +111,7 @@ def _combined_by_class(a: _Class, b) -> _Class:
 
 def _rescaled(a: _Class) -> _Class:
     """Rescale each class so that its commonality lies between 1/2 and 1; an excluded class stays as it is."""
+    # Multiplying by a power of two rounds nothing, so the scale may change at every tree. It has no slope of its own.
     _, shift = jnp.frexp(lax.stop_gradient(a.single + a.omega))
     factor = jnp.ldexp(jnp.ones_like(a.single), -shift)
     return _Class(a.single * factor, a.omega * factor, jnp.broadcast_to(a.exponent + shift, shift.shape))

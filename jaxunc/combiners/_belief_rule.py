@@ -61,6 +61,8 @@ class BeliefRule(Combiner):
                 f"{name} combines two classes, but counts have {counts.shape[-1]}. "
                 f"Combine each class against the rest: OneVsRest({name}())."
             )
+        # In logarithms throughout: with many trees masses, and differences of masses, round to 0 or 1, logarithms do
+        # not.
         leaf = support(counts, self.prior)
         floor = jnp.where(self.eps > 0, jnp.log(jnp.where(self.eps > 0, self.eps, 1.0)), -jnp.inf)
         log_ignorance = jnp.maximum(leaf.log_ignorance, floor.astype(leaf.log_ignorance.dtype))

@@ -145,6 +145,7 @@ def _largest_s(leads: Float[Array, "... trees pairs"], mass: dict[str, Array], t
     by_pair = {name: jnp.where(present, part[..., None], 0) for name, part in mass.items()} or {"units": present}
     if "low" in mass or not mass:
         by_pair = {name: part.astype(jnp.uint32) for name, part in by_pair.items()}
+    # From the largest lead down, masses are added until they reach half: that lead is the largest s that still does.
     order = jnp.argsort(-leads, axis=-2)  # NaN last
     in_order = lambda part: jnp.moveaxis(jnp.take_along_axis(part, order, axis=-2), -2, 0)  # noqa: E731
     by_tree = jax.tree.map(in_order, (leads, by_pair))
@@ -156,6 +157,7 @@ def _largest_s(leads: Float[Array, "... trees pairs"], mass: dict[str, Array], t
     def include(carry, tree):
         so_far, found, largest = carry
         lead, parts = tree
+        # Exact sums, as in the vote itself: half must be reached here for the same s as there.
         so_far, _ = merging.include(so_far, [parts[name] for name in names])
         reached = total_of(dict(zip(names, merging.result(so_far), strict=True)))
         excess = TwoFloat(2 * reached.high, 2 * reached.low).minus(half).value
@@ -169,5 +171,6 @@ def _largest_s(leads: Float[Array, "... trees pairs"], mass: dict[str, Array], t
     )
     largest = lax.scan(include, nothing, by_tree)[0][2]
     rejected_up_to = jnp.max(matrix(jnp.maximum(largest, 0.0), jnp.zeros(shape[:-1], leads.dtype)), axis=-2)
+    # The answer is a single class while all others are rejected: up to the second smallest of the classes' s.
     least, second = jnp.moveaxis(jnp.sort(rejected_up_to, axis=-1)[..., :2], -1, 0)
     return jnp.where(second > least, second, 0.0)

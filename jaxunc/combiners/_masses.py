@@ -45,6 +45,7 @@ def total_of(pieces: dict[str, TwoFloat]) -> TwoFloat:
     """Return the merged mass: exact for integers up to 2⁴⁶ in float32."""
     if "high" not in pieces:
         return pieces["units"]
+    # A power of two moves no digits, so only the last sum could round; as a pair of floats it does not.
     return jax.tree.map(lambda part: part * 2.0**_LIMB, pieces["high"]).plus(pieces["low"])
 
 

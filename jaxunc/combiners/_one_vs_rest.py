@@ -89,6 +89,7 @@ class OneVsRest(Combiner):
         if isinstance(self.rule, tuple):
             self._check_number(counts.shape[-1])
             return jax.vmap(_lift_every_leaf, in_axes=(0, -2), out_axes=counts.ndim - 1)(_stacked(self.rule), pairs)
+        # Classes as further leaves: the binary rule never sees that there are several.
         stat = self.rule.lift(pairs.reshape(-1, 2))
         return jax.tree.map(lambda part: part.reshape(*counts.shape, *part.shape[1:]) if jnp.ndim(part) else part, stat)
 
@@ -169,6 +170,7 @@ def _against_rest(counts: Num[Array, "... classes"]) -> Num[Array, "... classes 
         total = jnp.sum(counts, axis=-1, keepdims=True)
         return jnp.stack([total - counts.astype(total.dtype), counts.astype(total.dtype)], axis=-1)
 
+    # Integers stay integers, since rules compare them exactly.
     exact = pairs(counts)
     if not jnp.issubdtype(exact.dtype, jnp.integer):
         return exact

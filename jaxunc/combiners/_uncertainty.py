@@ -134,6 +134,7 @@ class UncertaintyDecomposition(Combiner):
             return Uncertainty(total, aleatoric, total - aleatoric)
         n_classes = stat["shares"].shape[-1]
         total = entropy(safe_divide(stat["shares"], trees[..., None], 1 / n_classes))
+        # The mean entropy is at most the entropy of the mean; rounding must not make the epistemic part negative.
         aleatoric = jnp.minimum(safe_divide(stat["entropy"], trees), total)
         return Uncertainty(total, aleatoric, total - aleatoric)
 

@@ -39,6 +39,7 @@ class NumberReader:
         known = known_cells(cells, self._missing)
         numbers = self.floats(known)
         if numbers is None:
+            # Cell by cell only now: the cast of a whole part says that a cell is wrong, not which.
             row = next(i for i in range(len(known)) if self.floats(known.slice(i, 1)) is None)
             raise UnreadableError(
                 f"row {self._n_read + row} of column {self._name!r} holds {cells[row].as_py()!r:.60}; the model's "
@@ -62,6 +63,7 @@ class NumberReader:
             numbers = words.cast(pa.float64())
         except pa.ArrowInvalid:
             return None
+        # 0 and 1 are the only numbers that are their own squares.
         if self._kind == "boolean" and _any(compute.not_equal(compute.multiply(numbers, numbers), numbers)):
             return None
         return numbers
@@ -74,6 +76,7 @@ def typed(cells: Any, missing_words: Sequence[str], *, may_have_commas: bool) ->
     has commas or points before decimals, not both.
     """
     known = known_cells(cells, _words(missing_words))
+    # Of each value one: columns of few values, as bools are, are told by a few comparisons.
     distinct = compute.drop_null(compute.unique(known))
     if len(distinct) and _all(compute.is_in(distinct, value_set=_words(TRUE_WORDS + FALSE_WORDS))):
         true = compute.is_in(known, value_set=_words(TRUE_WORDS))

@@ -88,6 +88,7 @@ class _RowReader:
             for j, name in enumerate(self._features):
                 column = block.column(name)
                 if not self._are_words[j] and not pa.types.is_float64(column.type):
+                    # What was not read as numbers is made so here: words by the cells' own rules, bools as 0 and 1.
                     is_text = pa.types.is_string(column.type)
                     column = readers[j](column) if is_text else column.cast(pa.float64())
                 columns.append(column)
@@ -141,6 +142,7 @@ def _options(
     has_long_cells: bool,
     block: int | None = None,
 ) -> dict[str, Any]:
+    # Quoted line ends cost Arrow its parallel reading, so they are allowed on the careful way alone.
     block = block or BLOCK_BYTES * (LONGER if has_long_cells else 1)
     return {
         "read_options": arrow_csv.ReadOptions(

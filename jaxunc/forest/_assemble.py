@@ -40,6 +40,7 @@ def lay_out(nodes: Sequence[TreeNodes], columns: Columns) -> tuple[Trees, list[n
     Trusts its input; `check_trees` does not.
     """
     n_trees = len(nodes)
+    # Unused slots stay leaves that no path leads to: their own child, with a threshold that no key passes.
     width = bucket(max(len(t.feature) for t in nodes), 64)
     feature = np.zeros((n_trees, width), np.int32)
     threshold = np.full((n_trees, width), NAN_LAST, np.int32)
@@ -50,6 +51,8 @@ def lay_out(nodes: Sequence[TreeNodes], columns: Columns) -> tuple[Trees, list[n
     for t, tree in enumerate(nodes):
         inner, depth[t] = _inner_by_level(tree)
         place = np.zeros(len(tree.feature), np.int64)
+        # The children of the i-th inner node, in order of level, take the next two slots: a right child is found
+        # without an index of its own, and a tree's top levels lie together.
         pairs = 1 + 2 * np.arange(len(inner))
         place[tree.left[inner]], place[tree.right[inner]] = pairs, pairs + 1
         slots = place[inner]
@@ -83,6 +86,7 @@ def assemble(
     leaf_rows, leaf_slots = [], []
     for tree, place, own in zip(nodes, places, counts, strict=True):
         leaves = np.flatnonzero(tree.left < 0)
+        # Tree by tree first: sorting a tree's few distinct rows is far less than sorting the leaves of all.
         rows, inverse = distinct_rows(own[leaves])
         leaf_rows.append(rows)
         leaf_slots.append((place[leaves], inverse))

@@ -49,6 +49,7 @@ def _distinct_pairs(first: Counting, second: Counting) -> tuple[Array, Array]:
     tables = [np.asarray(one.count_table, np.float64) for one in (first, second)]
     a, b = (np.asarray(one.code, np.int64) for one in (first, second))
     n_second = len(tables[1])
+    # A pair of rows as one integer; int64, since two large tables have more pairs than 32 bits number.
     pair = (a * n_second + b).ravel()
     if len(tables[0]) * n_second <= LARGEST_SQUARE:
         present = np.zeros(len(tables[0]) * n_second, bool)

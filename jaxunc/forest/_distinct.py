@@ -19,6 +19,7 @@ def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         sides = np.array([column.max() for column in rows.T], np.int64) + 1
         small = rows.astype(np.int32) if np.prod(sides.astype(np.float64)) <= LARGEST_TABLE else None
         if small is not None and (rows.dtype.kind in "iu" or np.array_equal(small, rows)):
+            # The vectors as numbers of a mixed radix: marks in a table find the distinct ones and their order at once.
             number = np.zeros(len(rows), np.int32)
             for column, side in zip(small.T, sides, strict=True):
                 number *= int(side)
@@ -28,6 +29,7 @@ def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             present = np.flatnonzero(seen)
             place = np.cumsum(seen, dtype=np.int32) - 1
             return np.stack(np.unravel_index(present, tuple(sides)), axis=1).astype(rows.dtype), place[number]
+    # Column by column: rows that are equal so far share a number, which stays below rows times values.
     group = np.zeros(len(rows), np.int64)
     for column in rows.T:
         values, index = np.unique(column, return_inverse=True)
@@ -57,5 +59,6 @@ def narrowest_counts(table: np.ndarray) -> jnp.ndarray:
 
 def narrowest_dtype(table: np.ndarray) -> np.dtype:
     """Return int32 for integer counts where they fit, else the dtype of floats."""
+    # Integers stay integers, so that sums and ties over trees are exact; fractions come from weights.
     integral = np.all(table == np.rint(table)) and table.max(initial=0) < 2**31
     return np.dtype(np.int32) if integral else jnp.result_type(float)

@@ -61,9 +61,13 @@ def _depths_reach_leaves(nodes: _Nodes) -> Any:
 
 
 def _reach_on_host(nodes: _Nodes) -> bool:
-    """Whether no path is longer than its tree is deep. Nodes are taken once all of their parents were (one may have
-    several: of nominal tests the children that are not the value are one), so each is taken once."""
+    """Return whether no path is longer than its tree is deep.
+
+    Nodes are taken once all of their parents were, so each is taken once. A node may have several parents: of nominal
+    tests the children that are not the value are one.
+    """
     place = np.arange(nodes.child.size)
+    # Places in the flat arrays. A child out of range is clipped: another check reports it, this one must only not fail.
     child = (place.reshape(nodes.child.shape) - nodes.index + np.clip(nodes.child, 0, nodes.n_nodes - 2)).ravel()
     inner = ~nodes.absorbs.ravel()
     waits = np.bincount(child[inner], minlength=len(place) + 1)
@@ -75,6 +79,8 @@ def _reach_on_host(nodes: _Nodes) -> bool:
             return False
         below = np.concatenate([child[level], child[level] + 1])
         np.subtract.at(waits, below, 1)
+        # A node that became ready twice in one level is taken once: the last to write its position is the one that
+        # counts.
         ready = below[(waits[below] == 0) & inner[below]]
         position[ready] = np.arange(len(ready))
         level, depth = ready[position[ready] == np.arange(len(ready))], depth + 1
@@ -154,6 +160,7 @@ def validity(forest: Trees | Forest) -> dict[str, Bool[Array, ""]]:
 def _holding(forest: Trees | Forest, xp: Any) -> dict[str, Any]:
     if isinstance(forest, Forest):
         return _holding(forest.trees, xp) | {name: check(forest, xp) for name, (check, _) in _OF_COUNTS.items()}
+    # On the host a few trees at a time, which stay in the cache; in a program all at once.
     step = max(1, CACHED_NODES // forest.n_nodes) if xp is np else max(1, forest.n_trees)
     parts = [_Nodes(forest, xp, slice(start, start + step)) for start in range(0, max(1, forest.n_trees), step)]
     return {name: xp.stack([check(part) for part in parts]).all() for name, (check, _) in _OF_TREES.items()}
@@ -236,6 +243,7 @@ def _forks_are_whole(trees: Trees) -> bool:
         return False
     if np.any((tree < 0) | (tree >= n_trees)) or np.any((node < 1) | (node >= n_nodes)):
         return False
+    # Every part of a fork gets its number as a label: its empty leaves have it already, its children get it here.
     owner = np.repeat(np.arange(forks.number), np.diff(first))
     empty = np.nonzero(label >= 0)
     if np.any(tree[label[empty]] != empty[0]) or np.any(label[tree[owner], node] >= 0):

@@ -64,6 +64,7 @@ def _evaluated(objective, shape, layout, parts: Sequence[Part], at: np.ndarray) 
     """Return the objective and its slope."""
     flat = jnp.asarray(at, jnp.result_type(float))
     found = [_value_and_slope(objective, shape, layout, flat, part.problem) for part in parts]
+    # All parts are dispatched before the first is read: their programs run while the host waits.
     shares = np.array([part.share for part in parts])
     values, slopes = (np.stack([np.asarray(one, float) for one in each]) for each in zip(*found, strict=True))
     return float(shares @ values), shares @ slopes
@@ -110,15 +111,21 @@ def descend(
         while True:
             there = at + length * direction
             new_value, new_slope = evaluate(there)
+            # Values are those of the device's floats: without the noise term a step at the optimum would never be
+            # accepted.
             if new_value <= value + 1e-4 * length * fall + noise * abs(value) or length < SHORTEST:
                 break
+            # The lowest point of the parabola through both values and the slope, but not so far back that a bad fit
+            # stalls.
             excess = new_value - value - length * fall
             fit = -0.5 * fall * length / excess if np.isfinite(excess) and excess > 0 else 0.0
             length *= float(np.clip(fit, 0.1, 0.5))
+        # Even the shortest step does not fall: where we stand is as low as these floats can tell.
         if not new_value <= value + noise * abs(value):
             yield step(at, value, slope, True)
             return
         few = few + 1 if value - new_value < enough * max(abs(new_value), 1e-3) else 0
+        # Only pairs with positive curvature keep the matrix positive definite, and the direction downhill.
         if (there - at) @ (new_slope - slope) > 0:
             pairs.append((there - at, new_slope - slope))
         at, value, slope = there, new_value, new_slope

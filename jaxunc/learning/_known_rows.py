@@ -49,9 +49,11 @@ def _halfway_tests(forest: Forest, values: np.ndarray) -> tuple[int, int] | None
     Best tests lie halfway between two rows of the tree's sample, which no others are likely to meet to the last bit.
     Features count whose values hardly repeat among the rows, if they are half of those that are tested.
     """
+    # A fixed seed: whether rows are refused must not change from call to call.
     draw = np.random.default_rng(0)
     keys = _keys_of(values[draw.permutation(len(values))[: WORK // 20]])
     rows = np.arange(len(keys))
+    # Two halves of the rows show how often thresholds agree by chance, on data that are rounded or repeat.
     one, other = np.array_split(draw.permutation(rows), 2)
     found, chance, asked = (np.zeros(forest.n_features) for _ in range(3))
     parts = (forest.trees.feature, forest.trees.threshold, forest.trees.child, forest.trees.missing_right)
@@ -129,10 +131,13 @@ def _rows_of_bags(model: Any, given: Given) -> int:
     """
     outside = oob_mask(model, int(model._n_samples))
     wrong, n = given.own <= 0, len(outside)
+    # Rows with so many leaves that miss their class that a bag of the sample fits by chance in one case of a hundred.
     tell = np.flatnonzero(n * outside.mean() ** wrong.sum(axis=1) <= 0.01)
     tell = np.random.default_rng(0).permutation(tell)[: max(50 * WORK // n, 2 * FEW)]
     if len(tell) < 2 * FEW:
         return 0
+    # For each row, and each row of the sample: trees that miss the class although their bag holds that row. No clash
+    # with some row of the sample is what a row of the sample has.
     clashes = wrong[tell].astype(np.float32) @ (~outside).astype(np.float32).T
     return len(tell) if np.mean(clashes.min(axis=1) == 0) >= 0.98 else 0
 

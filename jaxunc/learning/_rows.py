@@ -39,6 +39,7 @@ class Histograms(NamedTuple):
         stat = jax.tree.map(jnp.asarray, lift_tree(rule, self.count_table))
         parts, structure = jax.tree.flatten(stat)
         shown = jnp.sum(self.times, axis=1)
+        # A row is seen by some of the trees only; sums are scaled to what all of them would add up to.
         ratio = jnp.asarray(n_trees) / jnp.maximum(shown, 1)
         kinds = Merging.of(rule.merge, stat).kinds
         return jax.tree.unflatten(
@@ -208,6 +209,7 @@ def histograms(count_table: np.ndarray, code: np.ndarray, mask: np.ndarray | Non
         for i in range(0, len(code), CHUNK)
     ]
     slots = _slots(max(part[0].shape[1] for part in parts))
+    # Rounded sizes, so that folds and forests of like size share programs; eighths waste less than powers of two.
     eighth = bucket(len(code), 256) // 8
     rows = -(-len(code) // eighth) * eighth
     whole_code, whole_times = np.zeros((rows, slots), np.int32), np.zeros((rows, slots), np.float32)
@@ -235,6 +237,7 @@ def _slots(number: int) -> int:
 
 def _sorted_out(code: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Return the distinct codes of each row, and how often each stands there."""
+    # -1 sorts first, and is left out below.
     code = np.sort(code if mask is None else np.where(mask, code, np.int32(-1)), axis=1)
     first = np.empty(code.shape, bool)
     first[:, 0], first[:, 1:] = True, code[:, 1:] != code[:, :-1]

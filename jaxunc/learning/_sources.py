@@ -59,6 +59,7 @@ def out_of_bag(model: Any, forest: Forest, data: Data, counts: str) -> Seen:
     own_mask = mask[data.rows]
     if counts == "inbag":
         return Seen(forest, (OWN,), *_codes(forest, _leaves(forest, data)), own_mask, _values(forest, data))
+    # Out-of-bag counts need the leaves of all rows, whichever are learned from; so they are looked up once.
     every = _leaves(forest, data._replace(rows=np.arange(len(data.y))))
     counted = counted_forest(forest, model, "oob", data.X, data.y, data.weights, mask=mask, leaves=every)
     leaves = every if len(data.rows) == len(every) else every[data.rows]
@@ -78,6 +79,7 @@ def left_out(forest: Forest, data: Data, counts: str, tree_mask) -> Seen:
     if (np.asarray(forest.trees.feature) < 0)[np.arange(forest.n_trees), leaves].any():
         raise ValueError("the forest does not count these rows: some end in empty leaves. Call recount(forest, X, y).")
     seen, own = Seen(forest, (OWN,), *_codes(forest, leaves), mask), data.position[data.rows]
+    # A row's own label must be in every count that it sees, else taking it out would make counts negative.
     sizes, least = seen.table[seen.code, own[:, None]], data.weight[data.rows][:, None]
     if np.any((sizes < least * (1 - 1e-6)) & (True if mask is None else mask)):
         raise ValueError(
@@ -114,12 +116,14 @@ def cross_fitted(model: Any, forest: Forest, data: Data, counts: str, n_folds: i
     if len(data.y) < n_folds:
         raise ValueError(f"{len(data.y)} rows do not make {n_folds} folds.")
     X, countings = _by_rows(data.X), BOTH if counts == "both" else (OWN,)
+    # Stratified where every class has a row for each fold; else a warning of scikit-learn would say that it cannot be.
     smallest = np.bincount(data.position).min()
     folds: Any = (StratifiedKFold if smallest >= n_folds else KFold)(n_folds, shuffle=True, random_state=random_state)
     tables, codes, start = [], np.zeros((len(data.y), forest.n_trees), np.int64), 0
     for k, (inside, held_out) in enumerate(folds.split(np.zeros(len(data.y)), data.position)):
         weights = None if data.weights is None else data.weights[inside]
         again: Any = clone(model)
+        # A fixed seed for each fold: the same call learns the same numbers.
         if again.get_params().get("random_state", 0) is None:
             again.set_params(random_state=k)
         again.fit(X(inside), data.y[inside], **({} if weights is None else {"sample_weight": weights}))
@@ -131,6 +135,7 @@ def cross_fitted(model: Any, forest: Forest, data: Data, counts: str, n_folds: i
             other = other.with_counting("oob", counted.forest)
         leaves = _leaves(other, data._replace(X=X(held_out), rows=np.arange(len(held_out))))
         table, code = _codes(other.reading(countings), leaves)
+        # Each fold has a table of its own; its codes are moved behind those of the folds before.
         codes[held_out] = code + start
         tables.append(table)
         start += len(table)
@@ -176,6 +181,7 @@ def _without_own(seen: Seen, own: np.ndarray, weight: np.ndarray | None, first: 
     if weight is not None:
         weights, which = np.unique(weight, return_inverse=True)
     kinds = n_classes * len(weights)
+    # (count vector, class, weight) as one integer: each combination is reduced once, however many rows show it.
     number = seen.code.astype(np.int64) * kinds + (own * len(weights) + which)[:, None]
     live = number.ravel() if seen.mask is None else number[seen.mask]
     if len(seen.table) * kinds <= 2**24:  # a table of numbers costs less than sorting them
@@ -200,12 +206,14 @@ def _how_known(model: Any, forest: Forest, data: Data, table, code, leaves) -> s
     own = table[code, data.position[data.rows][:, None]]
     if not forest.further:
         again = recount(forest, data.X, data.y, sample_weight=data.weights)
+        # Rows that give every leaf just its counts are the sample, in whatever order.
         if np.allclose(np.asarray(again.counts), np.asarray(forest.counts), rtol=1e-6):
             return "they give the leaves just their counts"
     bags = not isinstance(model, Forest) and has_bags(model)
     if bags and getattr(model, "_n_samples", None) == len(data.y):
         right = np.argmax(table[:, : forest.n_classes], axis=1)[code] == data.position[data.rows][:, None]
         outside = oob_mask(model, len(data.y))[data.rows]
+        # Without order bags mean nothing for these rows, and trees inside and outside of them answer equally well.
         gap = right[~outside].mean() - right[outside].mean()
         if gap > max(0.02, 1.5 / np.sqrt(len(data.rows))):
             return "the trees whose bags hold them answer them best"

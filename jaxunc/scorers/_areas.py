@@ -48,6 +48,7 @@ def _rule(nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     x, weights = np.polynomial.legendre.leggauss(nodes)
     values = np.polynomial.legendre.legvander(x, nodes)
     degree = np.arange(nodes)
+    # Through Legendre polynomials: their primitives are known, so the matrix is exact for polynomials of the degree.
     coefficients = (2 * degree[:, None] + 1) / 2 * (values[:, :nodes].T * weights)
     # ∫_{-1}^x P_k = (P_{k+1} - P_{k-1}) / (2k+1), and x + 1 for k = 0
     below = np.concatenate([-np.ones((nodes, 1)), values[:, : nodes - 1]], axis=1)
@@ -71,6 +72,7 @@ def binomial_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
     precision = _precision(lead.dtype)
     x, weights, _ = _constants(precision, lead.dtype)
     j, t = (leaf.total + leaf.odd) / 2, lead / leaf.total
+    # Beyond some standard deviations nothing is left to integrate; nodes spread over all of [0, 1] would miss the peak.
     end = jnp.clip(t, -precision.reach / jnp.sqrt(2 * j), precision.reach / jnp.sqrt(2 * j))
     u = end * x[:, None]
     integral = end * _apply(weights, jnp.exp(j * jnp.log1p(-u * u)))
@@ -111,6 +113,7 @@ def _beta_difference(leaf: Leaf, lead, nodes: _Nodes):
     t = leaf.lead / leaf.total
     mode = jnp.log((leaf.total + 1) / 2) + log_mode_mass(leaf)
     density = jnp.exp(mode + log_likelihood(nodes.z, nodes.rest, nodes.z - t, leaf.more, leaf.fewer))
+    # As a product with tanh: the difference of the two densities would cancel near an even leaf.
     turn = nodes.log_ratio_and_product[0] / 2
     return nodes.scale * density * (1 + jnp.exp(-2 * leaf.lead * turn)) * jnp.tanh(lead * turn)
 
@@ -151,4 +154,5 @@ def in_blocks(function, leaf: Leaf, lead: Float[Array, "..."]) -> Array:
         filled = jnp.pad(part, (0, n_blocks * _BLOCK - part.size), constant_values=1)
         return filled.reshape(n_blocks, _BLOCK)
 
+    # One block after the other: all at once each leaf would have as many numbers as there are nodes.
     return lax.map(lambda one: function(*one), jax.tree.map(block, flat)).ravel()[: lead.size].reshape(lead.shape)

@@ -45,6 +45,7 @@ class Leaf(NamedTuple):
 
 def _log_likelihood(s, w, v):
     """log L at the point s of the way from the maximum (s = 0) to θ = 1 (s = 1)."""
+    # Capped below overflow: the logarithm of the quotient is still right to rounding, and its gradient stays finite.
     ratio = jnp.minimum(s * v / jnp.where(w > 0, w, 1.0), jnp.finfo(s.dtype).max / 4)
     return jnp.where(w > 0, w * log1p_minus(ratio), -s * v) + v * log1p_minus(-s)
 
@@ -73,6 +74,7 @@ def _losing_root(leaf: Leaf, steps):
     def newton(_, log_z):
         z, s = place(log_z)
         step = (_log_likelihood(s, leaf.w, leaf.v) - log_z) / (1 + leaf.rest * z * _pull(s, leaf))
+        # From the right Newton never overshoots on a concave function; the minimum only takes back rounding.
         return jnp.minimum(log_z + step, start)
 
     log_z = lax.fori_loop(0, steps, newton, start)
@@ -117,9 +119,12 @@ def _unopposed_point(w, rest, steps):
 def degree_root(leaf: Leaf) -> Root:
     """Solve for log π of the class whose counts, for and against, and prior the leaf holds."""
     w, v = leaf.w, leaf.v
+    # A fixed number, so that all leaves of a batch run the same program; enough for the slowest of them.
     steps = 20 if w.dtype == jnp.float64 else 10
     unopposed, empty = (v == 0) & (w > 0), (w == 0) & (v == 0)
     losing = (leaf.lead <= 0) & ~unopposed
+    # Both branches run for every leaf; each sees harmless numbers where the other one is asked, so no NaN reaches
+    # the result or its gradient.
     log_z, s = _losing_root(leaf.where(losing & ~empty, 1.0, 1.0, 0.0), steps)
     log_z_win, s_win = _winning_root(leaf.where(~losing & ~unopposed, 2.0, 1.0, 1.0), steps)
     log_z, s = jnp.where(losing, log_z, log_z_win), jnp.where(losing, s, s_win)

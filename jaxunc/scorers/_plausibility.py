@@ -44,6 +44,8 @@ class Support(NamedTuple):
 
 def _preference(log_for, log_against, total, lead, even):
     """π(+) - π(−), from the slope at the tie where the difference of the logarithms would cancel."""
+    # Near a tie both roots meet at z: there the difference is the lead times the slope of log π, which is known
+    # exactly.
     z = jnp.exp((log_for + log_against) / 2)
     inner = jnp.minimum(z, 1 - jnp.finfo(z.dtype).eps)
     near_tie = lead * 2 * jnp.arctanh(inner) / (1 + total * inner * inner / (1 - inner * inner))
@@ -77,6 +79,8 @@ def _support_and_roots(negative, positive, lead, prior):
     larger = jnp.maximum(favour.log_degree, against.log_degree)
     smaller = jnp.minimum(favour.log_degree, against.log_degree)
     strength = jnp.abs(preference)
+    # Two forms of log(1 - |π(+) - π(−)|): the plain one while the difference is small, else 1 - π_max + π_min, whose
+    # terms are positive. Each is kept off the range where it would cancel.
     mild = jnp.log1p(-jnp.minimum(strength, 0.75))
     log_ignorance = jnp.where(strength < 0.5, mild, jnp.logaddexp(jnp.log(-jnp.expm1(larger)), smaller))
     return (against.log_degree, favour.log_degree, preference, log_ignorance), (against, favour)

@@ -40,10 +40,12 @@ def find_crossings(tables: Callable, ends: tuple[Any, Any], mean, falls, start, 
     table = tables(t)
     if xp is jnp:
         table = lax.optimization_barrier(table)  # not anew for every use
+    # On the grid r_c is where S(n_c, μ_c κ e^r) = S(n, κ): a look-up in the table of S(n_c, ·), no search.
     r = _looked_up(*table, step[..., None], xp)  # pyright: ignore[reportCallIssue]
     excess = xp.log1p((mean * xp.expm1(r)).sum(axis=-1))
     if xp is jnp:
         r, excess = lax.optimization_barrier((r, excess))
+    # For large κ the sum tends to 0 and its sign to that of rounding errors.
     noise = 64 * xp.finfo(mean.dtype).eps
     above, below = excess > noise, excess < -noise
     last_sign = _running_max(xp.where(above | below, place, -1.0), xp)
@@ -85,6 +87,7 @@ def put_together(values, times, xp: ModuleType):
     high = xp.where(filled, log, -xp.inf).max(axis=-1, keepdims=True)
     low, high = xp.where(low <= high, low, 0), xp.where(low <= high, high, 0)
     width = (high - low + 1e-3) / _BINS
+    # Bins of equal width in log n: what a leaf adds to S(n, κ) changes with the ratio of n and κ.
     index = xp.where(filled, xp.clip(xp.floor((log - low) / width), 0, _BINS - 1), 0)
     apart = xp.where(filled, xp.expm1(log - low - (index + 0.5) * width), 0)
     weight = xp.where(filled, times, 0.0)

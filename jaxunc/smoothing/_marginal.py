@@ -84,6 +84,7 @@ class _Best(NamedTuple):
 def _found(counts, times, mean, start, active, falls, xp: ModuleType):
     """Return the best of all maxima: a search from each crossing, one after the other; there are hardly ever two."""
     tally = Tally.of(counts, times, xp)
+    # Values put together serve the search's first part; the last steps are made with all of them.
     few = Tally(*put_together(tally.counts, tally.times, xp), *put_together(tally.sizes, tally.size_times, xp))
     equations, beforehand = _equations(tally, mean, xp), _equations(few, mean, xp)
     ends, is_large = search_range(counts, times, xp), tally.counts.shape[-1] > _MANY
@@ -92,6 +93,7 @@ def _found(counts, times, mean, start, active, falls, xp: ModuleType):
     present = crossings.present & active
     order, n_crossings = xp.cumsum(present, axis=0), present.sum(axis=0)
     # Of one maximum that is certain nobody asks how good it is.
+    # The gain costs a look at every leaf, so it is computed only where something depends on it.
     is_open = (active & ~(falls & (n_crossings == 1))).any()
     gain_of = lambda alpha: _gain(counts, times, mean, alpha, xp)  # noqa: E731
 

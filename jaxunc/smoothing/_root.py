@@ -53,6 +53,7 @@ def find_root(equations: Equations, mean, start, active, xp: ModuleType, r=0.0, 
         def improve(state):
             r, _ = state
             value, slope, _ = equations(r, t)
+            # At most a factor e² at a time: far from the root Newton's step may leave the range of exp.
             step = xp.where(active[..., None], xp.clip(-value / slope, -2.0, 2.0), 0.0)
             return r + step, step
 
@@ -66,9 +67,11 @@ def find_root(equations: Equations, mean, start, active, xp: ModuleType, r=0.0, 
         excess = xp.log1p((mean * xp.expm1(r)).sum(axis=-1))
         share = mean * xp.exp(r)
         fall = (share * by_total / slope).sum(axis=-1) / share.sum(axis=-1)
+        # The sum falls with κ, so its sign says on which side of the root κ is: the bracket only shrinks.
         low = xp.where(excess > 0, state.t, state.low)
         high = xp.where(excess > 0, state.high, state.t)
         new = state.t + excess / xp.where(fall > 0, fall, 1.0)
+        # Newton's step where it stays in the bracket, else the middle of it.
         inside = (fall > 0) & (new >= low) & (new <= high)
         new = xp.where(active, xp.where(inside, new, (low + high) / 2), 0.0)
         return _State(r, new, low, high, new - state.t)

@@ -46,10 +46,13 @@ def write(path: str | Path, document: dict[str, Any], arrays: Mapping[str, np.nd
         raise IsADirectoryError(f"{path} is a folder; add the name of a file.")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path} cannot be written: {path.parent} is no folder. Make it first.")
+    # In the same folder, so that the last step is a rename within a file system, which is whole or not at all.
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     os.close(handle)
     try:
+        # C order: safetensors writes strided arrays in the wrong order, without an error.
         save_file({key: np.asarray(array, order="C") for key, array in arrays.items()}, name, metadata={KEY: text})
+        # mkstemp makes files that their owner alone can read; a saved model has the rights of any new file.
         mask = os.umask(0)
         os.umask(mask)
         os.chmod(name, 0o666 & ~mask)
@@ -71,6 +74,7 @@ def read(path: str | Path) -> Content:
     for name, array in arrays.items():
         if array.dtype.name not in PLAIN:
             raise _damaged(path, f"{name} is of type {array.dtype}")
+        # NumPy would take any byte for a bool, and later computations would disagree about what it is.
         if array.dtype == bool and array.size and array.view(np.uint8).max() > 1:
             raise _damaged(path, f"{name} holds bytes that are neither true nor false")
     return Content(document, arrays)

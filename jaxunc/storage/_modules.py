@@ -48,6 +48,7 @@ def module_of(made: type, fields: dict[str, Any]) -> Any:
             raise ValueError(f"the file's {made.__name__} has a {name} that is {_said(fields[name])}, not {hint}.")
     if made is Columns:
         return _columns(fields)
+    # Past the constructor, which may take other arguments than the fields. What it would have checked is checked below.
     value = object.__new__(made)
     for name, part in fields.items():
         object.__setattr__(value, name, part)
@@ -97,6 +98,7 @@ def _check_rule(rule: Combiner) -> None:
     needed = [name for name, p in parameters.items() if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
     if not set(needed) <= set(arguments) or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return  # its parts were checked by themselves
+    # The constructor checks values; equal structures and shapes say that it would have made these very fields.
     again = type(rule)(**arguments)
     shapes = [[(np.shape(leaf), jnp.result_type(leaf)) for leaf in jax.tree.leaves(one)] for one in (rule, again)]
     if jax.tree.structure(rule) != jax.tree.structure(again) or shapes[0] != shapes[1]:
