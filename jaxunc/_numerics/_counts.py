@@ -18,6 +18,7 @@ def as_counts(counts) -> Num[Array, "..."]:
     """
     check_numbers("counts", counts)
     if not isinstance(counts, jax.Array) and is_concrete(counts):
+        # On the host: as soon as JAX has them, numbers beyond 32 bits are cut without a word.
         counts = np.asarray(counts)
         narrow = jax.dtypes.canonicalize_dtype(counts.dtype)
         if np.issubdtype(narrow, np.integer) and narrow != counts.dtype and counts.size:

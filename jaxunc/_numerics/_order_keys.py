@@ -33,6 +33,7 @@ def order_key_at_or_below(thresholds: np.ndarray) -> np.ndarray:
     down changes no answer, rounding it to nearest does where data and thresholds lie on one grid of decimals.
     """
     wide = np.asarray(thresholds, dtype=np.float64)
+    # A threshold beyond float32 becomes infinite, which the step down then makes the largest float32.
     with np.errstate(over="ignore"):
         narrow = wide.astype(np.float32)
         below = np.nextafter(narrow, np.float32(-np.inf))

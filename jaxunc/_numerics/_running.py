@@ -12,6 +12,7 @@ _LANES = np.arange(32, dtype=np.uint32)
 
 def count_before(flags: Bool[Array, "n"]) -> Int32[Array, "n"]:
     """Return how many flags are set before each place. n is a multiple of 32."""
+    # 32 flags as bits of a word: a running sum over words, and bit counts within them.
     words = jnp.sum(flags.reshape(-1, 32).astype(jnp.uint32) << _LANES, axis=1, dtype=jnp.uint32)
     totals = lax.population_count(words).astype(jnp.int32)
     before = jnp.cumsum(totals) - totals

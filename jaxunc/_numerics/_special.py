@@ -33,6 +33,7 @@ def lambert_w_of_exp(log_x: Float[Array, "..."]) -> Float[Array, "..."]:
         power = jnp.exp(y)
         return y - (y + power - log_x) / (1 + power)
 
+    # y + exp(y) is convex, so after one step Newton's method comes down from above: four are enough from this guess.
     return lax.fori_loop(0, 4, newton, guess)
 
 

@@ -22,6 +22,7 @@ def float_dtype(*arrays) -> jnp.dtype:
 def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
     """Return the rounded sum s and its exact rounding error e: ``a + b = s + e`` (Knuth)."""
     s = a + b
+    # What of b arrived in s, and then what of a: the differences are exact, whichever of both is larger.
     b_seen = s - a
     return s, (a - (s - b_seen)) + (b - b_seen)
 

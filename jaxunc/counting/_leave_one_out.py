@@ -88,6 +88,7 @@ def leave_one_out(
         weights = jnp.ones(n, jnp.int32) if sample_weight is None else jnp.asarray(sample_weight)
         return _answer_without_own(forest, plan, combiner, values, labels, weights, mask)
     weights = as_weights(sample_weight, n)
+    # Float weights would make floats of all counts, and ties of integers would be decided by rounding.
     if np.all(weights == np.rint(weights)) and weights.max(initial=0) < 2**31:
         weights = weights.astype(np.int32)  # as the counts are
     mask = np.ones((n, forest.n_trees), bool) if mask is None else np.asarray(mask)
@@ -104,6 +105,7 @@ def _answer_without_own(forest, plan, combiner, values, labels, weights, mask) -
     values, weights = jnp.asarray(values), jnp.asarray(weights)
     leaves = planned_leaf_index(forest.trees, plan, values)
     counts = planned_leaf_counts(forest, plan, values, leaves)
+    # Integer weights stay integers, so that integer counts less them do, too.
     own = jnp.eye(forest.n_classes, dtype=weights.dtype)[labels] * weights[:, None]
     own = jnp.broadcast_to(own[:, None], (*leaves.shape, forest.n_classes))
     if forest.follows_forks:  # what was counted in an empty leaf is not among the counts of its siblings

@@ -86,6 +86,7 @@ def recount(
     counts = _counted(trees, values, leaves, labels, weights, tree_mask, n_classes)
     fork_counts = None
     if trees.forks is not None:
+        # Instances in empty leaves are counted in the test itself; the leaves stay empty, as they are for every rule.
         fork = np.asarray(trees.fork)
         counted = np.zeros((trees.forks.number, n_classes))
         np.add.at(counted, fork[fork >= 0], counts[fork >= 0])
@@ -137,6 +138,7 @@ def _counted(trees: Trees, values, leaves, labels, weights, tree_mask, n_classes
             here = leaf_index_on_host(trees, plan, values[part])
         else:
             here = leaves[part]
+        # (leaf, class) as one cell: a tree's counts of a chunk are one bincount.
         cells, own = here * n_classes + labels[part, None], weights[part]
         for tree in range(trees.n_trees):
             counted = own if tree_mask is None else own * tree_mask[part, tree]

@@ -84,6 +84,7 @@ def _families(feature: np.ndarray, top: np.ndarray, empty: np.ndarray):
     test = number[test]
     # Every multi-way test has two children or more, and empty leaves below and above all values.
     feature = np.array(feature)
+    # A negative feature marks an empty leaf, and says which test it belongs to.
     place, test_of_empty = found(empty)
     feature.ravel()[place] = -1 - number[test_of_empty]
     tree = (np.flatnonzero(is_test) // n_nodes).astype(np.int32)
@@ -164,6 +165,7 @@ def _aligned(shape: tuple[int, ...], dtype) -> np.ndarray:
     """Return an array to be filled, at an address that JAX takes over without a copy on a CPU."""
     n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
     raw = np.empty(n_bytes + 64, np.uint8)
+    # JAX aliases arrays at addresses that are multiples of 64, and copies all others.
     return raw[-raw.ctypes.data % 64 :][:n_bytes].view(dtype).reshape(shape)
 
 

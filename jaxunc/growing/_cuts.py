@@ -50,10 +50,12 @@ def find_cuts(sample: Presorted, order: Int[np.ndarray, "numeric members"], boun
     # A block holds the instances of one value; after the last of a feature, its end is no cut.
     is_end = np.ones((n_rows, m), bool)
     np.not_equal(rank[:, 1:], rank[:, :-1], out=is_end[:, :-1])
+    # A block has several classes if labels change inside it. Blocks need not be sorted by class: any change tells.
     changes = np.zeros((n_rows, m), bool)
     np.not_equal(label[:, 1:], label[:, :-1], out=changes[:, :-1])
     end = np.flatnonzero(is_end)
     block_class = label.ravel()[end].astype(np.int32)
+    # Where all values are distinct every block has one instance, and one class.
     if len(end) < is_end.size:
         passed = np.zeros(n_rows * m + 1, np.int32)
         np.cumsum(changes.ravel(), out=passed[1:])
@@ -91,11 +93,13 @@ def parts_classes(lower, upper):
 def halfway(below, above):
     """Return a threshold that parts two values: no less than the lower, less than the upper."""
     middle = (below + above) / 2
+    # Between neighbouring floats the middle rounds to one of them; at the upper one ``x <= t`` would part nothing.
     return middle.__array_namespace__().where(middle < above, middle, below)
 
 
 def _class_counts(label: np.ndarray, place: np.ndarray, size: np.ndarray, n_classes: int) -> np.ndarray:
     counts = np.empty((n_classes, len(place)), np.intp)
+    # The first class is what the others leave: one running sum less.
     counts[0] = size
     for c in range(1, n_classes):
         counts[c] = np.cumsum(label == c, axis=1, dtype=np.int32).ravel()[place]

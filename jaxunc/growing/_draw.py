@@ -60,6 +60,8 @@ def draw_tests(shape: Shape, data: Data, words: UInt32[Array, "trees 2"], state:
     def draw(start, carry):
         scratch, n_cells = carry
         place = piece(state.place, start, shape.node_chunk)
+        # Followers were written where their parents were tried; gathered here they lie tree by tree, as all passes need
+        # them.
         opened = jax.tree.map(lambda field: at(field, place), state.follow)
         test = _draw(shape, data, words, state, opened)
         scratch = scratch._replace(
@@ -69,6 +71,7 @@ def draw_tests(shape: Shape, data: Data, words: UInt32[Array, "trees 2"], state:
         if shape.n_cells:
             live = start + jnp.arange(shape.node_chunk, dtype=jnp.int32) < state.n_open
             needed = jnp.where(test.multiway & live, at(data.n_ranks, test.feature), 0)
+            # A node with a multi-way test gets as many cells as its feature has ranks, one node after the other.
             cell = jnp.cumsum(needed, dtype=jnp.int32) - needed + n_cells
             scratch = scratch._replace(values=with_piece(scratch.values, start, cell))
             n_cells = cell[-1] + needed[-1]
@@ -83,8 +86,10 @@ def draw_tests(shape: Shape, data: Data, words: UInt32[Array, "trees 2"], state:
 def _draw(shape: Shape, data: Data, words, state: State, opened: Open) -> Test:
     tree = opened.slot // shape.n_nodes
     node = (opened.slot - tree * shape.n_nodes).astype(jnp.uint32)
+    # By the tree's key, the node's number and the try alone: what else grows in the block has no part in it.
     own = (at(words[:, 0], tree), at(words[:, 1], tree))
     a, b = threefry(own, (node, opened.tried.astype(jnp.uint32)))
+    # The drawn value goes left or right with equal chance, so that neither end of a feature's range is preferred.
     strict = (b & np.uint32(1)).astype(jnp.int32)
     none = jnp.zeros(tree.shape, bool)
     side = (b & np.uint32(2)) > 0 if shape.missing else ~none
@@ -94,6 +99,7 @@ def _draw(shape: Shape, data: Data, words, state: State, opened: Open) -> Test:
         value = _value(shape, data, state, feature, row)
         return Test(feature, value - strict, none, none, none, value == NAN_LAST, side)
     n_nominal = data.n_features - data.n_numeric
+    # Nominal features that the path has not used, as bits; the drawn number counts numeric ones first, then these.
     free = [_first_bits(n_nominal - 32 * i) & ~word for i, word in enumerate(opened.cuts.used)]
     n_free = data.n_numeric + sum(lax.population_count(word).astype(jnp.int32) for word in free)
     drawn = below(a, jnp.broadcast_to(n_free, tree.shape))

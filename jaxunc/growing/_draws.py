@@ -42,6 +42,7 @@ def below(bits: UInt32[Array, "..."], n: Int32[Array, "..."]) -> Int32[Array, ".
     Off uniform by less than n / 2³²: a hundredth of a per cent for a million instances.
     """
     n = n.astype(jnp.uint32)
+    # A product of 64 bits in parts of 16, since JAX has no 64-bit integers by default.
     high, low = bits >> 16, bits & np.uint32(0xFFFF)
     n_high, n_low = n >> 16, n & np.uint32(0xFFFF)
     middle = high * n_low + ((low * n_low) >> 16)
@@ -60,6 +61,7 @@ def unset_bit(rank: Int32[Array, "..."], free: list[UInt32[Array, "..."]]) -> In
         # Once found the rank becomes negative in a way that keeps it: -1 - rank.
         rank = jnp.where(rank < 0, rank, jnp.where(here, -1 - rank, rank - count))
     rank = -1 - rank
+    # Within the word by halving: five steps for any rank, without a branch.
     for width in (16, 8, 4, 2, 1):
         low = word & np.uint32((1 << width) - 1)
         count = lax.population_count(low).astype(jnp.int32)

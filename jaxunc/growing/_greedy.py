@@ -50,6 +50,7 @@ def best_test(sample: Presorted, order: np.ndarray, members: np.ndarray, limits:
     firsts = np.full(sample.columns.number, LOWEST)
     nominal_scores = np.zeros((0, 0))
     if len(cuts.row):
+        # Features without cuts are left out: reduceat would give them the next feature's first score.
         filled = cuts.start[:-1] < cuts.start[1:]
         firsts[sample.numeric[filled]] = np.maximum.reduceat(scores, cuts.start[:-1][filled])
     if len(sample.nominal):

@@ -93,6 +93,7 @@ def sort(columns: Columns, labels: tuple, label: np.ndarray, values: np.ndarray)
     steps = np.cumsum(ascending[:, 1:] > ascending[:, :-1], axis=1, dtype=np.int32)
     np.put_along_axis(rank[:, :], order, np.pad(steps, ((0, 0), (1, 0))), axis=1)
     code = np.ascontiguousarray(values[:, nominal_places].T).astype(np.int32)
+    # Labels are gathered for every instance and feature of a node: bytes stay in the cache longer.
     narrow = np.int8 if len(labels) < 128 else np.int32
     return Presorted(
         columns=columns,
@@ -122,6 +123,7 @@ def as_queries(X, sample: Presorted) -> Queries:
     value = _numbers(values[:, sample.numeric])
     rank = np.empty(value.shape, np.int32)
     for f, order in enumerate(sample.order):
+        # By the values of the training set: an instance's rank is that of the largest one that is not above it.
         below = np.searchsorted(sample.value[f], value[:, f], side="right", sorter=order)
         rank[:, f] = np.where(below > 0, sample.rank[f, order[below - 1]], -1)
     return Queries(np.ascontiguousarray(value), rank, values[:, sample.nominal].astype(np.int32))
@@ -135,6 +137,7 @@ def own_queries(sample: Presorted) -> Queries:
 
 def _numbers(values: np.ndarray) -> np.ndarray:
     """Return numbers as float64: missing ones below all others, and a single zero."""
+    # Adding 0 turns -0 into +0: both are one value, to the last bit.
     wide = values.astype(np.float64) + 0.0
     return np.where(np.isnan(wide), -np.inf, wide)
 

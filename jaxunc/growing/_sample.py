@@ -150,6 +150,7 @@ def _ranks(column: np.ndarray, present: np.ndarray, feature: int) -> tuple[np.nd
     gap = np.concatenate([[True], np.diff(codes) > 1])
     rank = np.cumsum(1 + gap) - 1
     edges = np.full(rank[-1] + 2, np.iinfo(np.int32).max, np.int32)
+    # A rank's edge is its value, a gap's the key just below the next value: ``key <= edge`` then cuts behind the rank.
     edges[rank] = order_key_at_or_below(codes.astype(np.float64))
     edges[rank[gap] - 1] = edges[rank[gap]] - 1
     return rank[np.clip(np.searchsorted(codes, column), 0, len(codes) - 1)], edges

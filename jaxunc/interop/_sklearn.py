@@ -67,6 +67,7 @@ def from_sklearn(model, *, prior=None) -> Forest:
     counts = [_counts(estimator, len(classes)) for estimator, _ in members]
     for own in counts:
         check_counts(own, "model's leaf counts")
+    # Class frequencies of the samples that the trees were grown on: their roots hold all instances.
     roots = np.stack([own[0] for own in counts])
     names = getattr(model, "feature_names_in_", None)
     forest = assemble(
@@ -121,6 +122,7 @@ def _nodes(estimator: DecisionTreeClassifier, columns: np.ndarray | None) -> Tre
             f"{absent}), so its splits might be read wrongly. Upgrade jaxunc, or fit with another scikit-learn."
         )
     return TreeNodes(
+        # A bagged tree numbers the columns that it was given; leaves have -2, which must not index from the end.
         feature=tree.feature if columns is None else columns[np.maximum(tree.feature, 0)],
         threshold=order_key_at_or_below(tree.threshold),
         left=tree.children_left,

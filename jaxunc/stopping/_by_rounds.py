@@ -42,6 +42,7 @@ def hear_by_rounds(
     n, n_trees = len(x), len(classes)
     votes, polled = np.zeros((n, n_classes), np.int32), np.zeros(n, np.int32)
     settled, live, t = np.zeros(n, bool), np.arange(n), 0
+    # Few shapes: lengths of a round and numbers of rows are rounded up, so few programs are compiled.
     while len(live) and t < max_trees:
         length = next((size for size in LENGTHS if size >= t // 8), LENGTHS[-1])
         length = min(length, n_trees)

@@ -106,10 +106,12 @@ def _exact_table(max_trees: int, confidence: float) -> Int32[np.ndarray, "polled
 
     Here m is the rival's votes; both sums go from n to n + 1.
     """
+    # Whole numbers from here on: a vote that just reaches the confidence must not depend on rounding.
     allowed = 1 - Fraction(float(confidence))
     found, m = np.full(max_trees + 1, -1, np.int32), -1
     ways, total = 0, 0  # C(n, m), and the sum up to it
     for n in range(2, max_trees + 2):
+        # Pascal's rule: Σ_{k≤m} C(n+1, k) = 2 Σ_{k≤m} C(n, k) - C(n, m).
         total, ways = 2 * total - ways, ways + ways * m // (n - m) if m >= 0 else 0
         more = ways * (n - m) // (m + 1) if m >= 0 else 1  # C(n, m + 1)
         if (total + more) * allowed.denominator < allowed.numerator << n:

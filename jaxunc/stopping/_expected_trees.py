@@ -194,6 +194,7 @@ def _open_walks(p: Float[Array, "n"], low: Int[Array, "polled"], high: Int[Array
 
     The lead is a random walk.
     """
+    # One place beyond the widest on either side takes what has just been settled, and is then set to 0.
     lead = jnp.arange(-widest - 1, widest + 2)
 
     def step(state, bounds):

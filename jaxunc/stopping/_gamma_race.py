@@ -49,6 +49,7 @@ def race_probability(shape: Float[Array, "... classes"]) -> Float[Array, "... cl
 
     def times(rival, product):
         other = lax.dynamic_index_in_dim(shape, rival, axis=-1)  # [... 1]
+        # log(g / a_j), from log(g / a_i): log g itself would round away differences between large shapes.
         v = u + _log_ratio(shape, other)[..., None]
         below = lower_gamma(jnp.broadcast_to(other[..., None], v.shape), v)
         return product * jnp.where((jnp.arange(n_classes) == rival)[:, None], 1.0, below)

@@ -30,6 +30,7 @@ def loss(
     n, n_classes = votes.shape
     rows, rivals, leader = np.arange(n), np.arange(n_classes), votes.argmax(axis=1)
     own, rest, first = votes[rows, leader][:, None], (n_trees - polled)[:, None], rivals < leader[:, None]
+    # Rivals that cannot come ahead even with all remaining trees add nothing.
     able = (votes + rest + first > own) & (rivals != leader[:, None])
     second = np.where(rivals == leader[:, None], -1, votes).argmax(axis=1)
     lost = np.zeros(votes.shape)
@@ -37,6 +38,7 @@ def loss(
     def add(row, rival):
         lost[row, rival] = overtaken(votes[row], leader[row], rival, n_trees - polled[row], n_trees, alpha)
 
+    # The runner-up first: where it alone has too much, the others need not be computed.
     one = np.flatnonzero(able[rows, second])
     add(one, second[one])
     able[rows, second] = False
@@ -55,6 +57,7 @@ def overtaken(votes, leader, rival, rest, n_trees: int, alpha) -> Float[np.ndarr
     It depends on who is first, on both α where they differ, and on three numbers.
     """
     own, other = (np.take_along_axis(votes, at[:, None], axis=1)[:, 0].astype(np.int64) for at in (leader, rival))
+    # With one α for all classes only their order matters, so that more votes are the same question.
     pair = rival < leader if np.all(alpha == alpha[0]) else leader * len(alpha) + rival
     size = n_trees + 1
     _, one, which = np.unique(
@@ -87,6 +90,7 @@ def _ahead(own, other, rest, first: bool, n_trees: int, shapes) -> Float[np.ndar
     """
     a, b, _ = shapes
     m = np.minimum(np.arange(int(rest.max()) + 1), rest)
+    # How many of m votes the rival needs to be level (even difference) or one ahead (odd).
     k = (m + own - other + 1) // 2  # level, or one ahead
     level, there = (m + own - other) % 2 == 0, k <= m
     k = np.minimum(k, m)
@@ -95,6 +99,7 @@ def _ahead(own, other, rest, first: bool, n_trees: int, shapes) -> Float[np.ndar
     border = np.where(there, np.exp(log - both[own + other + m] + both[own + other]), 0.0)
     change = border * np.where(level, other + k + b, -(own + m - k + a)) / (own + other + m + a + b)
     ahead = np.zeros_like(border)
+    # At m = 0 the rival is behind (or level), so the sum starts at 0.
     np.cumsum(change[:, :-1], axis=1, out=ahead[:, 1:])
     return np.maximum(np.where(level, ahead + border, ahead) if first else ahead, 0.0)
 

@@ -90,6 +90,8 @@ class Lookup:
         """Return the position of each value among the levels; see `level_codes`."""
         values, place = read_entries(column)
         if isinstance(values, list) or self._has_words:
+            # As words where either side has words: a column that held numbers as text once may come as numbers, and
+            # vice versa.
             words = values if isinstance(values, list) else map(_word, values.tolist())
             found = np.fromiter((self._index.get(word, UNSEEN) for word in words), np.int64, len(values))
         else:
@@ -136,6 +138,7 @@ class Lookup:
         known, order = self._sorted
         if not len(known):
             return np.full(len(values), UNSEEN)
+        # By bisection among sorted levels: no Python object is made of a value.
         place = np.minimum(np.searchsorted(known, values), len(known) - 1)
         return np.where(known[place] == values, order[place], UNSEEN)
 
@@ -166,6 +169,7 @@ def is_missing(value: Any) -> bool:
 def _of_categories(column: Any) -> Entries:
     codes = np.asarray(column.cat.codes, np.int64)
     categories = column.cat.categories
+    # Categories may be declared that no row has; they are no levels.
     present = np.flatnonzero(np.bincount(codes[codes >= 0], minlength=len(categories)))
     position = np.full(len(categories) + 1, -1)  # the last one for code -1
     position[present] = np.arange(len(present))
@@ -179,6 +183,8 @@ _ALIKE = {str, int, float, type(None)}
 
 def _of_objects(values: list) -> Entries:
     if all(kind in _ALIKE or kind.__name__ == "NAType" for kind in set(map(type, values))):
+        # Equal values of these types are the same word, so a dict may merge them. True and 1 are equal too, but not the
+        # same.
         index = {value: i for i, value in enumerate(dict.fromkeys(values))}
         place = np.fromiter(map(index.__getitem__, values), np.int64, len(values))
         values = list(index)
