@@ -76,6 +76,7 @@ def _after_fork() -> None:
     _Process.is_forked = _Process.has_begun
 
 
+# The hook runs in the child alone, before any of its code.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 

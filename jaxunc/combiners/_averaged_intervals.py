@@ -80,5 +80,6 @@ class AveragedIntervals(Combiner):
         trees = lax.optimization_barrier(jnp.broadcast_to(jnp.asarray(stat["trees"])[..., None], total.shape))
         lower = jnp.minimum(safe_divide(total, trees), 1.0)
         width = stat.get("width")
+        # Of two classes an upper bound is what the other's lower bound leaves, so both meet one half together.
         upper = 1 - lower[..., ::-1] if width is None else lower + safe_divide(width[..., None], trees, 1.0)
         return Interval(lower, jnp.clip(upper, lower, 1.0))

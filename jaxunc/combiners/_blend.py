@@ -100,6 +100,7 @@ class Blend(Combiner):
                 raise ValueError(f"rules[{name!r}] ({type(rule).__name__}) has no probabilities to average.")
             logs.append(answer.log_probability)
         stacked = jnp.stack(logs, axis=-1)
+        # Averaged as logarithms, so that probabilities below the smallest float count, too.
         log_share = logsumexp(stacked, axis=-1, b=self.weights.astype(stacked.dtype))
         log_share = log_softmax(log_share, axis=-1)  # which adds to 1 but for rounding
         score = margin(log_share) if log_share.shape[-1] == 2 else None

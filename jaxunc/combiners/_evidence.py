@@ -75,6 +75,7 @@ class EvidenceAccumulation(Combiner):
         check_probability_vector(prior, prior.shape[-1])
         if is_concrete(smoothing) and not 0 <= float(smoothing) < np.inf:
             raise ValueError(f"smoothing={smoothing} must be a finite number >= 0; the paper uses 0.1.")
+        # As a logarithm, which learning moves freely: the prior stays positive, and adds to 1 by a softmax.
         self.log_prior = jnp.log(prior)
         self.smoothing = jnp.asarray(smoothing, dtype)
         self.prior_term = prior_term
@@ -115,6 +116,7 @@ class EvidenceAccumulation(Combiner):
         ratio = n_classes * jnp.where(vetoed, 1.0, above) / jnp.where(silent, 1.0, total)
         near = jnp.abs(excess) < 0.5
         gain = jnp.where(near, jnp.log1p(jnp.where(near, excess, 0.0)), jnp.log(jnp.where(near, 1.0, ratio)))
+        # A veto enters at the end, so that no gradient passes through an infinity.
         gain = jnp.where(vetoed, -jnp.inf, gain)
         return jnp.where(silent, 0.0, gain - self._prior_gain())
 
@@ -122,6 +124,7 @@ class EvidenceAccumulation(Combiner):
         """Add the prior; where all classes are vetoed, answer with it."""
         class_scores = stat + self._prior_gain()
         conflict = contradicted(class_scores)
+        # Where all classes are vetoed a softmax of -inf would be NaN; the prior is what is left to answer with.
         admissible = jnp.where(conflict[..., None], self.log_prior, class_scores)
         log_probability = jax.nn.log_softmax(admissible, axis=-1)
         score = None

@@ -107,6 +107,7 @@ class GeneralizedVote(Combiner):
 def pairs(by_pair: Shaped[Array, "... classes classes"]) -> Shaped[Array, "... pairs"]:
     """Return the entries beside the diagonal, row by row."""
     n_classes = by_pair.shape[-1]
+    # The diagonal is left out: nobody prefers a class to itself, and each pair is a plane to carry.
     first, second = np.nonzero(~np.eye(n_classes, dtype=bool))
     return by_pair[..., first, second]
 

@@ -78,6 +78,7 @@ class LearnedVote(Combiner):
         counts = counts.astype(dtype)
         number = lambda value: value.astype(dtype)  # noqa: E731
         size = jnp.sum(counts, axis=-1)
+        # A harmless size in empty leaves: their logarithm would make gradients NaN, even where it is not used.
         some = jnp.where(size > 0, size, jnp.ones_like(size))
         mass = jnp.exp(number(self.size_power) * jnp.log(some)) * some / (some + number(self.half_size))
         equal = (self.size_power == 0) & (self.half_size == 0)

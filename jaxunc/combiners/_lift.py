@@ -24,6 +24,7 @@ def tree_axes(fold: "Combiner") -> PyTree:
         for key in path:
             if isinstance(key, jax.tree_util.GetAttrKey):
                 fields = {f.name: f for f in getattr(node, "__dataclass_fields__", {}).values()}
+                # The first field on the way decides: all arrays below a field by tree have trees in front.
                 if key.name in fields and fields[key.name].metadata.get("per_tree"):
                     return 0 if jnp.ndim(leaf) else None  # one number serves all trees
                 node = getattr(node, key.name)

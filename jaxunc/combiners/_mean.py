@@ -64,6 +64,7 @@ def answer_of_scores(scores: Float[Array, "... k"], width: float) -> Answer:
         both = jnp.stack([-score, score], axis=-1)
         if math.isinf(width):
             return Answer(both, score, None, None)
+        # A score in an interval of this width around 0, read as a probability around one half.
         return Answer.from_shares(jnp.clip(0.5 + both / width, 0.0, 1.0), both, score)
     if math.isinf(width):
         return Answer(scores, None, None, None)

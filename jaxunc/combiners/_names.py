@@ -118,6 +118,7 @@ def rule_by_name(name: str | Combiner, options: Mapping[str, Any] | None = None,
     accepted = sorted(parameters)
     if unknown := sorted(set(options) - set(accepted)):
         raise ValueError(f"combiner {name!r} has no option {', '.join(map(repr, unknown))}; it has {accepted}.")
+    # Evidence needs a prior, so the forest's stands in; belief rules count from one half unless they are told.
     if "prior" in accepted and (make is EvidenceAccumulation or options.get("prior") is not None):
         given = options.get("prior", "forest")
         options["prior"] = prior if isinstance(given, str) and given == "forest" else given
@@ -128,6 +129,7 @@ def rule_by_name(name: str | Combiner, options: Mapping[str, Any] | None = None,
 
 def _one_vs_rest(options: dict[str, Any], prior: np.ndarray, n_samples) -> OneVsRest:
     inner, given = options.pop("rule", "dempster"), options.pop("priors", "even")
+    # Each binary rule sees a prior of its class against all others.
     of_class = lambda p: rule_by_name(inner, options, prior=[1 - p, p], n_samples=n_samples)  # noqa: E731
     if isinstance(given, str):
         check_one_of("priors", given, ("even", "forest"))

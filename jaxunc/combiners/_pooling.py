@@ -41,6 +41,7 @@ class Pooling(Combiner):
         """Shares of the total."""
         total = reduce(TwoFloat.plus, stat)
         equal = total.divided_by(len(stat))
+        # Subtracted as pairs of floats, before anything is divided: a lead of one instance survives at any size.
         scores = jnp.stack([safe_divide(own.minus(equal).value, total.value) for own in stat], axis=-1)
         shares = jnp.stack([safe_divide(own.value, total.value, 1 / len(stat)) for own in stat], axis=-1)
         return Answer.from_shares(shares, scores, scores[..., 1] if len(stat) == 2 else None)

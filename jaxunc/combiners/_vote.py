@@ -54,6 +54,7 @@ class Vote(Combiner):
         if self.ties == "literal":
             share = jax.nn.one_hot(jnp.argmax(counts, axis=-1), counts.shape[-1], dtype=dtype)
         else:
+            # Ties on the counts as they are: shares would tie, or part, by rounding.
             share = shares_of((counts == jnp.max(counts, axis=-1, keepdims=True)).astype(dtype))
         return {"share": share, "trees": jnp.ones(())}
 

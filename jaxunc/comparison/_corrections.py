@@ -54,6 +54,7 @@ def holm(p_values: PValues) -> Float[np.ndarray, "tests"]:
     """
     p_values = _checked(p_values)
     order = np.argsort(p_values, kind="stable")
+    # The smallest is multiplied by the number of tests, the next by one less, …; none may fall below its predecessor.
     steps = p_values[order] * np.arange(len(order), 0, -1)
     adjusted = np.empty_like(p_values)
     adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)

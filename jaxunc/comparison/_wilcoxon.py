@@ -96,6 +96,7 @@ def _p_value(differences, threshold):
 
 
 def _exact_p_value(signed):
+    # Doubled ranks are integers, ties included; their sums are counted out by adding one rank at a time.
     twice = np.rint(2 * scipy.stats.rankdata(np.abs(signed))).astype(int)
     smaller = min(int(twice[signed > 0].sum()), int(twice[signed < 0].sum()))
     chance = np.zeros(smaller + 1)  # of each sum of ranks, as far as it is asked for

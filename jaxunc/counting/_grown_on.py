@@ -38,6 +38,7 @@ def check_grown_on(model: Any, bags: list[np.ndarray], X, y, *, sample_weight=No
     for t in sorted({0, len(bags) // 2, len(bags) - 1}) if len(bags) > TREES else range(len(bags)):
         tree, times = model.estimators_[t], np.bincount(bags[t], minlength=len(values))
         inside = np.flatnonzero(times)
+        # Each row once, however often it was drawn: ``times`` counts it.
         own = values[inside]
         if hasattr(model, "estimators_features_"):
             own = own[:, model.estimators_features_[t]]
@@ -71,6 +72,7 @@ def _agrees(tree: Any, leaves: np.ndarray, bag: _Bag) -> bool:
             return False
     # The forest may have been grown with weights that are not told, some of them 0.
     absent = (counts <= 0) & (seen > 0) & (counts.sum(axis=0) > 0)
+    # No row may be missing from its leaf, nor a leaf hold more than the rows that reach it.
     whole = seen.sum() == sizes.sum()
     too_few = (seen.sum(axis=1) < sizes).any() or (counts[seen == 0] > 0).any()
     return not (too_few or (whole and absent.any()))

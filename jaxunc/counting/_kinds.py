@@ -59,6 +59,7 @@ def calibration_split(X, y, sample_weight, size, random_state):
     from sklearn.model_selection import train_test_split  # slow to import, and rarely needed
 
     classes, numbers = np.unique(y, return_counts=True)
+    # scikit-learn refuses to stratify a class of one instance; such a class is told below, with a remedy.
     stratify = y if numbers.min(initial=2) >= 2 else None
     parts = np.arange(len(y))
     try:
@@ -90,6 +91,7 @@ def counted_forest(forest: Forest, model, counts: str, X, y, sample_weight, *, m
     leaves = leaf_index(forest, X) if leaves is None else leaves
     if weights is None:
         return Counted(recount(forest, X, y, tree_mask=mask, leaves=leaves), mask, None)
+    # The prior of all instances: that of the out-of-bag ones would weigh classes by how often they are left out.
     prior = recount(forest, X, y, sample_weight=weights, leaves=leaves).prior
     weights = _as_often_out_of_bag(weights, y, mask)
     counted = recount(forest, X, y, sample_weight=weights, tree_mask=mask, leaves=leaves)

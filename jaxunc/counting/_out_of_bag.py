@@ -69,6 +69,7 @@ def oob_mask(model, n: int, *, X=None, y=None, sample_weight=None) -> np.ndarray
     if isinstance(n, bool) or not isinstance(n, int | np.integer):
         raise TypeError(f"n={n!r} must be an integer, the number of training instances.")
     bags = model.estimators_samples_
+    # Bags are drawn anew from the model's seeds, for as many rows as it says: another number would give other bags.
     largest = max((int(np.max(bag)) for bag in bags if len(bag)), default=-1)
     expected = getattr(model, "_n_samples", None)
     if largest >= n or (expected is not None and expected != n):

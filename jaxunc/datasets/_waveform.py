@@ -91,6 +91,8 @@ def _of_pair(X, first, second):
 
 def _log_mass(low, high):
     """Return log(Φ(high) - Φ(low)), in the tail where neither is near 1."""
+    # Mirrored where the interval lies in the upper half: there both values of Φ are near 1, and their difference
+    # cancels.
     flip = low + high > 0
     low, high = jnp.where(flip, -high, low), jnp.where(flip, -low, high)
     return log_ndtr(high) + jnp.log1p(-jnp.exp(log_ndtr(low) - log_ndtr(high)))

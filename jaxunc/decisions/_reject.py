@@ -82,6 +82,7 @@ def reject(
 @jax.jit
 def _reject(probs, cost):
     n_classes = probs.shape[-1]
+    # 0.9 and 1 - 0.1 are rounded apart: without the slack a probability that is exactly enough would be rejected.
     decided = 1 - jnp.max(probs, axis=-1) <= cost + _ULPS * jnp.finfo(probs.dtype).eps
     best = jax.nn.one_hot(jnp.argmax(probs, axis=-1), n_classes, dtype=bool)
     return best | ~decided[..., None]

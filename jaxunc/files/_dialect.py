@@ -50,6 +50,7 @@ def read_dialect(file: Path) -> Dialect:
             n_empty += 1
         else:
             raise UnreadableError("it is empty; expected the names of columns in its first line")
+        # Outside of quotes, and in the first line alone: decimal commas and free text stand in the rows.
         separator = max(SEPARATORS, key=_QUOTED.sub("", first).count)
         reader = csv.reader(_bounded(itertools.chain([first], lines)), delimiter=separator)
         try:
@@ -67,6 +68,7 @@ def _opened(file: Path, mode: str, **options: Any) -> IO[Any]:
 
 
 def _bounded(lines: Iterable[str]) -> Iterator[str]:
+    # A quote that is never closed would make one line of the whole file.
     size = 0
     for line in lines:
         size += len(line)

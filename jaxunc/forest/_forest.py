@@ -108,6 +108,7 @@ class Forest(eqx.Module):
         dtype = counts_dtype(self.count_table, self.fork_counts)
         table = jnp.concatenate([self.count_table.astype(dtype), self.fork_counts.astype(dtype)])
         fork = self.trees.fork
+        # Counts of the tests are appended as further rows: an empty leaf reads its parent's without being copied.
         return table, jnp.where(fork >= 0, len(self.count_table) + fork, self.code)
 
     def with_counts(self, counts: Num[Array | np.ndarray, "trees nodes classes"]) -> "Forest":
@@ -134,6 +135,7 @@ class Forest(eqx.Module):
             )
         check_counts(counts)
         rows = self.n_trees * self.n_nodes
+        # A row for each node: traced counts cannot be sorted for distinct ones.
         code = jnp.arange(rows, dtype=jnp.int32).reshape(self.n_trees, self.n_nodes)
         if self.trees.forks is not None:
             counts = jnp.where((self.trees.feature < 0)[..., None], jnp.zeros_like(counts), counts)

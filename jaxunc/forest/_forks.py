@@ -54,6 +54,7 @@ def _totals(trees: Trees, counts):
         left = child[tree, place]
         tree, place = np.concatenate([tree, tree]), np.concatenate([left, left + 1])
     if is_concrete(counts):
+        # From the bottom up: every inner node is the sum of its two children, once both are known.
         totals = np.where(empty[..., None], 0, np.asarray(counts, np.float64))
         for tree, place, left in reversed(levels):
             totals[tree, place] = totals[tree, left] + totals[tree, left + 1]

@@ -79,6 +79,8 @@ class Trees(eqx.Module):
         """Whether a node is a leaf that a path leads to, empty ones among them; neither inner nodes nor padding."""
         trees, index = jnp.arange(self.n_trees)[:, None], jnp.arange(self.n_nodes, dtype=jnp.int32)
         inner = self.child != index
+        # A node is in use if it is the root or somebody's child; the rest is padding. What is no inner node marks
+        # nothing.
         left = jnp.where(inner, self.child, self.n_nodes)
         used = (index == 0) | jnp.zeros_like(inner)
         used = used.at[trees, left].set(True, mode="drop").at[trees, left + 1].set(True, mode="drop")

@@ -14,6 +14,7 @@ Carry = TypeVar("Carry")
 
 def over_chunks(n: Array, size: int, body: Callable[[Array, Carry], Carry], carry: Carry) -> Carry:
     """Run ``body(start, carry)`` for the pieces of ``size`` that hold the first n entries."""
+    # A traced number of pieces: a step costs what is open, not what there is room for.
     return lax.fori_loop(0, (n + (size - 1)) // size, lambda i, carry: body(i * size, carry), carry)
 
 
@@ -39,6 +40,7 @@ def pair_at(pairs: Array, index: Int32[Array, "..."]) -> tuple[Array, Array]:
 
 def put(array: Array, index: Int32[Array, "n"], keep: Bool[Array, "n"], values) -> Array:
     """Return the array with values at different places, where they are to be kept."""
+    # What is not kept goes beyond the end, and is dropped: no branch, and no read of the old value.
     return array.at[jnp.where(keep, index, array.shape[0])].set(
         values, mode="drop", unique_indices=True, wrap_negative_indices=False
     )

@@ -39,6 +39,7 @@ def entropy_table(n: int) -> Int64[np.ndarray, " counts"]:
     """
     if n > MOST_INSTANCES:
         raise ValueError(f"{n} instances are more than exact gains are made for (2**26); draw a sample of them.")
+    # Tables by powers of two, so that few are kept; the places follow the size, as all counts of a set share one table.
     size = 1 << (max(int(n), 64) - 1).bit_length()
     return _table(size)[: n + 1]
 
@@ -57,6 +58,8 @@ def _table(size: int) -> np.ndarray:
         if not composite[p]:
             composite[p * p :: p] = True
     for p in np.flatnonzero(~composite[2:]) + 2:
+        # Only primes have rounded logarithms. Those of other numbers are sums of them, p once for each power that
+        # divides.
         log, power = int(np.rint(np.log2(float(p)) * 2.0**places)), int(p)
         while power <= size:
             logs[power::power] += log

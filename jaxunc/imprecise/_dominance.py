@@ -72,11 +72,13 @@ def dominance(
 def _dominance(counts, s):
     own, other, s = same_rank(counts[..., :, None], counts[..., None, :], s[..., None, None])
     if not jnp.issubdtype(counts.dtype, jnp.integer):
+        # The exact difference, as two floats: rounded, a difference just below s could reach it.
         high, low = two_sum(own, -other)
         return (high > s) | ((high == s) & (low >= 0))
     # A whole number is at least s if it is at least s rounded up; beyond the largest count nothing is.
     fits = jnp.ceil(s) < 2.0 ** (jnp.iinfo(counts.dtype).bits - (counts.dtype.kind == "i"))
     least = jnp.where(fits, jnp.ceil(s), 0).astype(counts.dtype)
+    # Subtracted only where the result is not negative: unsigned counts would wrap around.
     more = own > other
     return fits & more & (jnp.where(more, own - other, 0) >= least)
 

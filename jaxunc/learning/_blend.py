@@ -62,6 +62,7 @@ def blend_combiners(
     for place, rules in zip(own, crossed.rules.values(), strict=True):
         for k, rule in enumerate(rules):
             here = crossed.fold == k
+            # What each candidate says of a row's class, learned without the row's fold.
             place[here] = np.asarray(rows.answer(rule).log_probability, float)[here, y[here]]
     shares = _weights(own, weight)
     mixed = np.logaddexp.reduce(own + np.log(shares)[:, None], axis=0)
@@ -78,6 +79,7 @@ def blend_combiners(
 def _weights(log_shares: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Return the best weights of the candidates' probabilities for each row's class, by expectation maximisation."""
     found = np.full(len(log_shares), 1 / len(log_shares))
+    # The objective is concave in the weights, so expectation and maximisation cannot end in a wrong place.
     for _ in range(200):
         parts = log_shares + np.log(found)[:, None]
         told = np.exp(parts - np.logaddexp.reduce(parts, axis=0)) @ weight + HELD

@@ -115,6 +115,7 @@ def cross_fits(candidates, rows: OutOfSampleRows, loss, n_folds: int | None, key
     for name, rule in candidates.items():
         family = (rule,) if isinstance(rule, Combiner) else tuple(rule)
         whole = learn(family, rows, [None] * len(family), name)
+        # Folds start from what all rows have learned: near their optimum already, and a few steps away.
         starts, fits[name], rules[name] = [fitted.combiner for fitted in whole], _best(whole), []
         for k in range(n_folds):
             inside = rows.with_weight(np.where(fold == k, 0, weight))
@@ -124,6 +125,7 @@ def cross_fits(candidates, rows: OutOfSampleRows, loss, n_folds: int | None, key
 
 
 def _best(fits: list[FitResult]) -> FitResult:
+    # Within a family by the loss on the rows that were learned from; families are compared on the other folds.
     return min(fits, key=lambda fitted: fitted.loss)
 
 
@@ -147,6 +149,7 @@ def guarded(rows: OutOfSampleRows) -> dict[str, tuple[Combiner, ...]]:
 def _folds(y: np.ndarray, n_folds: int, key: jax.Array) -> np.ndarray:
     """Return a fold for each row, classes spread evenly."""
     order = np.argsort(np.asarray(jax.random.uniform(key, (len(y),))))
+    # Rows in random order within their class, dealt out one by one: each fold gets its share of every class.
     by_class = order[np.argsort(y[order], kind="stable")]
     fold = np.empty(len(y), int)
     fold[by_class] = np.arange(len(y)) % n_folds

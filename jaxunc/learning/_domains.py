@@ -50,6 +50,7 @@ def _parameter(rule: Combiner, path: tuple, leaf) -> Parameter | None:
             node = node[key.idx] if isinstance(node, (list, tuple)) else node
     if domain == "fixed" or not jnp.issubdtype(jnp.result_type(leaf), jnp.floating):
         return None
+    # A single number of two classes' probabilities is that of class 1.
     domain = "unit" if domain == "simplex" and jnp.ndim(leaf) == 0 else domain
     return Parameter(".".join(names), domain, spread, nearest, per_tree)
 
@@ -87,6 +88,7 @@ def from_free(domain: str, free: Array) -> Array:
 
 
 def _centred(logs: Array) -> Array:
+    # A softmax does not see a common shift; centred, the penalty does not either.
     return logs - jnp.mean(logs, axis=-1, keepdims=True)
 
 

@@ -131,6 +131,7 @@ def fit_combiner(
     spec = learnable(combiner, freeze)
     centre, leaves, structure = split(combiner, spec)
     free = centre if start is None else _start(start, spec, structure, leaves)
+    # The same draws for training and validation: the losses are then comparable.
     made = lambda some: problem_of(some, combiner, leaves, centre, loss, jax.random.clone(for_draws))  # noqa: E731
     problem, judge = made(train), None if held_out is None else made(held_out)
     shape, most = (spec, structure), (100 if optimizer is None else 500) if n_steps is None else n_steps
@@ -185,6 +186,7 @@ def _with_validation(rows: OutOfSampleRows, validation, key) -> tuple[OutOfSampl
         return rows, validation
     if not 0 < validation < 1:
         raise ValueError(f"validation={validation} must be a share in (0, 1), or rows.")
+    # Rows are not cut out but weigh 0: both sides keep their shape, and one program serves both.
     apart = np.asarray(jax.random.uniform(key, (rows.n,))) < validation
     weight = np.asarray(rows.weight)[: rows.n]
     if not weight[apart].any() or not weight[~apart].any():

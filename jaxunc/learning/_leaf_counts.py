@@ -97,6 +97,7 @@ def fit_leaf_counts(
     forest = rows.routed.forest
     dtype = jnp.result_type(float)
     is_leaf = forest.trees.is_leaf[..., None]
+    # A count of 0 times any factor stays 0: a little is added, so that every count can be learned.
     counts = jnp.where(is_leaf, forest.counts.astype(dtype) + smallest, jnp.zeros((), dtype))
     weight, apart = np.asarray(rows.weight), np.zeros(len(rows.weight), bool)
     if validation is not None:

@@ -44,6 +44,7 @@ class AucLoss(eqx.Module):
     def of(cls, y, weight, n_classes: int, key, n_pairs: int = 2**16, temperature: float = 1.0) -> "AucLoss":
         """Draw pairs of a row of a class and a row of another one."""
         y, weight = np.asarray(y), np.asarray(weight, float)
+        # NumPy draws with weights far faster; its seed is taken from JAX's key.
         rng = np.random.default_rng(np.asarray(jax.random.bits(key, (4,), "uint32")))
         classes = [1] if n_classes == 2 else range(n_classes)
         first, second, of_class = [], [], []
@@ -60,6 +61,7 @@ class AucLoss(eqx.Module):
 
     def __call__(self, answer: Answer, y, weight) -> Float[Array, ""]:
         """Return the mean over pairs."""
+        # Only differences between classes say anything: a number added to all scores of a row must not rank it.
         scores = answer.class_scores - jnp.mean(answer.class_scores, axis=1, keepdims=True)
         gap = scores[self.first, self.of_class] - scores[self.second, self.of_class]
         return jnp.mean(jax.nn.softplus(-gap / self.temperature.astype(gap.dtype))) / np.log(2)

@@ -158,6 +158,7 @@ def rows_of(
     if len(X) != len(position):
         raise ValueError(f"y has {len(position)} labels for {len(X)} rows; pass one label per row.")
     weight = as_weights(sample_weight, len(position))
+    # A class without rows would have its bias learned from nothing, and drift to minus infinity.
     absent = [label for c, label in enumerate(labels) if not weight[position == c].any()]
     if absent:
         raise ValueError(f"no row is of class {absent[0]!r}: nothing can be learned of it. Pass rows of every class.")
@@ -219,6 +220,7 @@ def _source(model: Any, source: Source) -> Source:
         )
     bags = has_bags(model)
     if source == "auto":
+        # With few trees a third of them is another forest than all: growing it again on folds tells more.
         return "oob" if bags and getattr(model, "n_estimators", 1) >= FEW_TREES else "cross_fit"
     if source == "oob" and not bags:
         raise ValueError(

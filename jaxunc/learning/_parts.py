@@ -30,6 +30,7 @@ def parts_of(problem: Any, loss: Any, key: jax.Array) -> list[Part]:
         return [Part(1.0, problem)]
     rows = rows[np.asarray(jax.random.permutation(key, len(rows)))]
     n_parts = -(-len(rows) // ROWS)
+    # All parts have one shape, so that one program serves them; padding rows weigh 0.
     size = -(-len(rows) // n_parts // 256) * 256
     found = []
     for own in np.array_split(rows, n_parts):
@@ -59,4 +60,5 @@ def descend_in_parts(
         tell_of_part(number, step.value)
         if step.is_last or number >= most:
             break
+    # From near the optimum, with the curvature that the first part has shown: few steps over all rows are left.
     return descend(objective, shape, numbers, parts, curvature=curvature, enough=ROUGH)

@@ -74,6 +74,7 @@ def standard_errors(
     value_of = lambda numbers: objective((spec, structure), unravel(numbers), problem)  # noqa: E731
     curvature = np.asarray(jax.jit(jax.hessian(value_of))(flat), float) * float(problem.effective)
     try:
+        # Not positive definite: no optimum, or rows that do not tell the numbers. Then errors are NaN, not made up.
         np.linalg.cholesky(curvature)
         covariance = np.linalg.inv(curvature)
     except np.linalg.LinAlgError:
@@ -82,6 +83,7 @@ def standard_errors(
     for parameter, part in zip([p for p in spec if p is not None], free, strict=True):
         own = slice(start, start := start + part.size)
         to_value = lambda numbers, p=parameter, s=part.shape: from_free(p.domain, numbers.reshape(s)).ravel()  # noqa: E731
+        # From free numbers to the rule's own by the delta method.
         slope = np.asarray(jax.jacobian(to_value)(part.ravel()), float)
         error = np.sqrt(np.einsum("ij,jk,ik->i", slope, covariance[own, own], slope)).reshape(part.shape)
         found[parameter.name] = Estimate(np.asarray(from_free(parameter.domain, part)), error)

@@ -152,7 +152,9 @@ def _area(score, positive):
     counted = jnp.cumsum(~positive, dtype=jnp.int32)
     before = jnp.where(first, counted - (~positive).astype(jnp.int32), 0)
     through = jnp.where(last, counted, n)
+    # Running extremes hand the counts at a group's edges to all of its members: both rise along the order.
     twice_beaten = lax.cummax(before) + lax.cummin(through, reverse=True)
+    # Doubled, so that ties, which count one half, stay integers.
     twice_pairs = total(jnp.where(positive, twice_beaten, 0).astype(dtype))
     n_negative = counted[-1]
     n_positive = n - n_negative

@@ -38,9 +38,11 @@ def binned(
     n = probs.shape[0]
     confidence = jnp.max(probs, axis=-1)
     if strategy == "uniform":
+        # Rounded once from the exact quotients: a confidence of 0.3 then lies in the bin that ends at 0.3.
         edges = jnp.asarray(np.arange(1, n_bins) / n_bins, probs.dtype)
     else:
         ranks = np.array([-(-b * n // n_bins) for b in range(1, n_bins)], dtype=int)
+        # Bins are taken as they are: the gradient is that of the confidences.
         edges = jnp.sort(lax.stop_gradient(confidence))[ranks - 1]
     bin_of = jnp.sum(confidence[:, None] > edges[None, :], axis=1, dtype=jnp.int32)
     return Binned(confidence, lax.argmax(probs, axis=1, index_dtype=jnp.int32) == y, bin_of)

@@ -69,5 +69,6 @@ def interval_auc(interval: Interval, y: Labels, *, method: Literal["exact", "pub
         return Interval(jnp.minimum(*areas), jnp.maximum(*areas))
     # On the host 64-bit ends are compared as they are.
     xp = np if isinstance(lower, np.ndarray) and isinstance(upper, np.ndarray) and is_concrete(y) else jnp
+    # Worst: positives at their lower ends, negatives at their upper ones; best: the other way round.
     positive = xp.asarray(y) == 1
     return Interval(auc(xp.where(positive, lower, upper), y), auc(xp.where(positive, upper, lower), y))

@@ -222,6 +222,7 @@ def _share_among_kept(certainty, correct, counted, last, part):
     before = lax.cummax(jnp.where(opens, so_far - hit.astype(jnp.int32), 0))
     through = lax.cummin(jnp.where(closes, so_far, n), reverse=True)
 
+    # Within a group of equal certainties hits are spread evenly: its rate times the part of it that is kept.
     start, end, before, through = (of_instance[last] for of_instance in (start, end, before, through))
     rate = (through - before).astype(part.dtype) / (end - start).astype(part.dtype)
     of_group = (last - start).astype(part.dtype) + part

@@ -16,9 +16,11 @@ def total(values: Float[Array, "instances"]) -> Float[Array, ""]:
 
     Infinities and NaN are added as usual. The gradient is that of a plain sum.
     """
+    # A scan over rows of √n lanes: two-float additions one by one would be a loop of n, all at once lose the order.
     lanes = math.isqrt(values.shape[0]) + 1
     rows = jnp.pad(values, (0, -values.shape[0] % lanes)).reshape(-1, lanes)
     by_lane = _added(TwoFloat(rows, jnp.zeros_like(rows)))
+    # With infinities two-float arithmetic gives NaN; their plain sum is right.
     plain = jnp.sum(values)
     return jnp.where(jnp.isfinite(plain), _added(by_lane).value, plain)
 

@@ -68,6 +68,7 @@ def as_grid(mesh: Mesh) -> Grid:
             f"mesh has the axes {tuple(mesh.axis_names)}; expected the two axes 'data' (instances are dealt out) and "
             f"'tree' (trees are): {HOW}. An axis that is not needed has size 1."
         )
+    # In one order of axes, whichever the mesh has.
     devices = mesh.devices if tuple(mesh.axis_names) == AXES else mesh.devices.T
     if not devices.size:
         raise ValueError(f"mesh has no devices (shape {devices.shape}); pass {HOW}.")

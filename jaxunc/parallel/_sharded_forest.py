@@ -59,6 +59,7 @@ class ShardedForest(ReadOuts):
         values, mask, calls = self._agreed(X, tree_mask, readout)
         grid, placed = self._grid, self._for(any(call.missing for call in calls.values()))
         deal = Deal(grid, len(values))
+        # Every process runs as many parts as the one with most instances: a collective waits for all of them.
         longest = max(stretch_of(grid, process, call.n_instances) for process, call in calls.items())
         parts = self._parts(longest, placed.spec.missing)
         if mask is not None:
@@ -82,6 +83,7 @@ class ShardedForest(ReadOuts):
 
         (On the host programs that wait for each other could take all of its threads.)
         """
+        # On a CPU the devices share the cores: a further part would only slow the one that is fetched.
         ahead = self._grid.mesh.devices.flat[0].platform != "cpu"
         under_way = []
         for part in parts:
@@ -104,8 +106,10 @@ class ShardedForest(ReadOuts):
             values = np.asarray(found)
             mask = as_mask(tree_mask, len(values), forest.n_trees)
             mask = None if mask is None else np.asarray(mask)
+        # Not raised yet: the others must hear of it first, else they would wait for this process without end.
         except (TypeError, ValueError) as caught:
             error = caught
+        # Processes that share instances must have passed the same ones; a checksum tells without sending them.
         sums = digest(values, mask) if self._grid.spans else 0
         own = Call(int(error is not None), len(values), int(missing), int(mask is not None), place_of, sums)
         calls = calls_of_all(self._grid, own)

@@ -66,6 +66,7 @@ class CriticalDifferenceDisplay:
         ax = axes_of(ax)
         n = len(self.names)
         order = np.argsort(self.ranks, kind="stable").tolist()
+        # The better half is named on one side, the worse on the other, as in Demšar's diagrams.
         left, right = order[: (n + 1) // 2], order[(n + 1) // 2 :]
         bars = sorted((group for group in self.groups if len(group) > 1), key=lambda group: self._span(group))
         above = 0.9 + 0.55 * len(bars)

@@ -16,6 +16,7 @@ def find_leaks(values: dict[str, np.ndarray], y: Int[np.ndarray, "instances"]) -
     leaks = []
     for name, numbers in values.items():
         levels, codes = np.unique(numbers, return_inverse=True)
+        # As many values as classes, and as many pairs of value and class: each value stands for one class.
         if len(levels) == n_classes and len(np.unique(codes * n_classes + y)) == n_classes:
             leaks.append(name)
     if not leaks:

@@ -104,6 +104,7 @@ def evaluate(
     cautious = forest.n_classes <= MOST_CLASSES
     if cautious:
         folds |= {"leaves": _Leaves(), "intervals": AveragedIntervals(INTERVAL_STRENGTH)}
+    # One routing for all rules, and for what figures need besides.
     together = Together(mean=RULES["probability"].make(forest), uncertainty=UncertaintyDecomposition(), **folds)
     answers = bind(forest, together).answer(X) | {name: answer(X) for name, answer in learned.items()}
     labels = jnp.asarray(y, jnp.int32)
@@ -131,8 +132,11 @@ def evaluate(
 
 
 class _Leaves(Combiner):
-    """The counts of every leaf. Sets for all s are made of them after one routing: for two classes as fast as streamed
-    votes, and for ten in a third of the time, since a tree has 10 counts and not 90 pairs for each s."""
+    """A rule that answers with the counts of every leaf.
+
+    Sets for all s are made of them after one routing. For two classes this is as fast as streamed votes. For ten it
+    takes a third of the time, since a tree has 10 counts and not 90 pairs for each s.
+    """
 
     merge: ClassVar[str] = "collect"
 
@@ -224,11 +228,16 @@ def _brier_range(
 
 
 def _measure_one(answer: _Answers, y):
-    """Accuracy is that of the largest class score, AUC one class against the rest, averaged over the classes. Brier is
-    the mean squared error of the probability: for two classes of that of class 1, for more summed over the classes."""
+    """Return the measures, the reliability curve and the rejection curve of one rule.
+
+    Accuracy is that of the largest class score, AUC one class against the rest, averaged over the classes. Brier is the
+    mean squared error of the probability: for two classes of that of class 1, for more summed over the classes.
+    """
     scores, shares, log_probs = map(jnp.asarray, answer)
+    # Shares add to 1 up to rounding only, which metrics would refuse or count.
     probs = shares / jnp.sum(shares, axis=1, keepdims=True)
     binary = probs.shape[1] == 2
+    # By differences of class scores: probabilities round to 0 and 1, and instances would tie that do not.
     keys = _finite(scores[:, 1] - scores[:, 0]) if binary else _ranking_keys(shares, log_probs)
     right = jnp.argmax(scores, axis=1) == y
     best = jax.lax.top_k(scores, 2)[0]
@@ -257,6 +266,7 @@ def _ranking_keys(
     """Return numbers in the order of the probabilities that also order those which round to 0 or 1."""
     classes, tiny = jnp.arange(probs.shape[1]), 1e-30
     others = jax.lax.map(lambda c: jax.nn.logsumexp(jnp.where(classes == c, -jnp.inf, log_probs), axis=1), classes)
+    # Near 1 a probability is told by what is left to the other classes, near 0 by its own logarithm.
     logs = jnp.where(probs > tiny, jnp.log(jnp.maximum(probs, tiny)), log_probs)
     return jnp.where(probs == 1, -others.T, logs)
 

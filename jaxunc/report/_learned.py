@@ -27,6 +27,7 @@ def learn(names: Sequence[str], model: Any, forest: Forest, X: np.ndarray, y: np
     """
     if not names:
         return {}
+    # Too few rows of a class for folds: the mean stands in for all that learn, so that tables have no gaps.
     if np.bincount(y, minlength=forest.n_classes).min() < N_FOLDS:
         return dict.fromkeys(names, bind(forest, Mean()).answer)
     rows = out_of_sample_rows(model, X, y, counts="both" if has_bags(model) else "inbag", n_folds=N_FOLDS)

@@ -118,6 +118,7 @@ class Store:
     def add(self, cell: Cell, outcome: Outcome) -> None:
         """Keep an outcome, on disk at once."""
         self.outcomes[cell] = outcome
+        # A line for each outcome, appended: an interruption can damage the last line alone, which `_begun` takes away.
         with (self.folder / UNFINISHED).open("a", encoding="utf-8") as file:
             file.write(_line({**cell._asdict(), **outcome._asdict()}))
 
@@ -128,6 +129,7 @@ class Store:
         head = json.dumps(self.about, indent=1, ensure_ascii=False).removesuffix("\n}")
         partial = self.folder / (RESULTS + ".partial")
         partial.write_text(f'{head},\n "forests": [\n{",".join(forests)}]\n}}\n', encoding="utf-8")
+        # Whole or not at all: who reads the folder never sees half a file.
         os.replace(partial, self.folder / RESULTS)
         (self.folder / UNFINISHED).unlink(missing_ok=True)
         return Results(self.about, ordered)

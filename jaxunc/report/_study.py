@@ -60,6 +60,8 @@ def study(table: Table, settings: Settings, done: Container[Cell] = ()) -> Itera
     def run(cell: Cell) -> tuple[Cell, Outcome]:
         i = cell.repeat * settings.n_folds + cell.fold
         train, test = splits[i]
+        # The seed depends on the split alone: forests of all kinds and leaf sizes on a split are compared on equal
+        # terms.
         model, forest = _grow(cell, settings, settings.seed + i, table, train)
         names = [name for name in rules if RULES[name].learns]
         learned = learn(names, model, forest, table.X[train], table.y[train])

@@ -79,6 +79,7 @@ def averages(records: Any) -> pd.DataFrame:
     The leaf sizes are averaged first, within each fold. Rows: (forest, rule); columns: (measure, "mean" | "std").
     """
     measures = [name for name in MEASURES if name in records]
+    # Over leaf sizes first: the spread is then that between test folds, not between leaf sizes.
     per_fold = records.groupby(["forest", "rule", "repeat", "fold"], sort=False)[measures].mean()
     return per_fold.groupby(["forest", "rule"], sort=False).agg(["mean", "std"])
 
@@ -125,6 +126,7 @@ def set_averages(results: Results, records: Any) -> Any:
         if cell[:2] in chosen
     ]
     table = pd.DataFrame(rows, columns=pd.Index(["forest", "s", *SET_MEASURES]))
+    # Hits over decided instances of all folds together: the mean of shares would count folds alike that decide on few.
     right = (table["single_set_accuracy"] * table["determinacy"]).fillna(0.0)
     mean: Any = table.assign(single_set_accuracy=right).groupby(["forest", "s"], sort=False).mean()
     decided = mean["determinacy"].where(mean["determinacy"] > 0)

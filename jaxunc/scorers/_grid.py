@@ -48,6 +48,8 @@ def _crossing(w, v, intervals, halvings) -> tuple[Int[Array, "..."], Int[Array, 
 
     def halve(_, ends):
         right, left = ends
+        # Invariant: at ``right`` the likelihood still holds against the ramp (or -1 is no node), at ``left`` it does
+        # not.
         k = (right + left) // 2
         log_l, up_to_peak = log_likelihood_at(k, intervals, w, v)
         log_ramp = jnp.log(_quotient(intervals - 2 * k, intervals, v.dtype))

@@ -43,6 +43,7 @@ def as_partial(scorer: Callable) -> Partial:
     if not isinstance(scorer, Partial) and any(isinstance(part, int) or not _is_number(part) for part in args):
         return Partial(scorer)
     declaration = declared(function)
+    # Structure must be hashable: JAX compares it to find a program that was compiled before.
     choices = {name: value for name, value in settings.items() if _chooses(name, value, declaration.static)}
     for name, value in choices.items():
         try:

@@ -169,6 +169,7 @@ def _fit(counts, method: Method, clip: float):
     dtype = float_dtype(counts) if isinstance(counts, jax.Array) else jnp.result_type(float)
     if not is_concrete(counts):
         return _fit_traced(jnp.asarray(counts, dtype), method, clip)
+    # On the host in float64 whenever values are known: float32 would lose digits where α + β is large.
     values = np.asarray(counts, np.float64)
     if empty := int(np.sum(values.sum(axis=(-2, -1)) == 0)):
         raise ValueError(
@@ -204,7 +205,9 @@ def _fitted(counts, times, method: Method, clip: float, xp: ModuleType):
     likelihood = method in ("weighted_mle", "on_leaves")
     by_size = not method.startswith("on_leaves")
     leaves = leaves_of(counts, times, by_size=by_size, clip=clip if likelihood else None, xp=xp)
+    # Three cases have no finite optimum, and are not searched: all proportions equal, all leaves pure, no leaf.
     concentrated = leaves.equal
+    # Likelihoods of proportions clip zeros, so pure leaves are no end for them.
     pure = xp.zeros_like(leaves.pure) if likelihood else leaves.pure & ~leaves.equal
     active = ~(concentrated | pure | leaves.empty)
     total = _moments(leaves, active, xp)

@@ -125,6 +125,7 @@ def smooth_forest(
         own = jnp.asarray(own)[: forks.number]
         fork_counts = own.astype(float_dtype(own, alpha)) + by_node[forks.tree, 0]
     if not is_concrete(forest, alpha):
+        # Traced: every node keeps a row of its own, since distinct rows cannot be told.
         counts = table.astype(float_dtype(table, alpha))[forest.code] + by_node
         counts = jnp.where(leaf[..., None], counts, jnp.zeros_like(counts))
         code = jnp.arange(leaf.size, dtype=jnp.int32).reshape(leaf.shape)
@@ -154,6 +155,7 @@ def _warn_of_status(forest: Forest, prior: DirichletPrior) -> None:
         counts = np.asarray(forest.counts, np.float64).reshape(len(status), -1, forest.n_classes)
         size = counts.sum(axis=-1, keepdims=True)
         share = np.divide(counts, size, out=np.full_like(counts, np.nan), where=size > 0)
+        # Leaves that are all alike lose nothing by a prior of infinite weight; only others are a reason to warn.
         alike = np.nanmax(share, axis=1) - np.nanmin(share, axis=1) < 1e-9
         status[(status == PriorStatus.CONCENTRATED) & alike.all(axis=-1)] = PriorStatus.FITTED
     for one, outcome in _OUTCOMES.items():

@@ -44,6 +44,7 @@ def _solve_jvp(primals, tangents):
     r, t, converged = _solve(mean, log_gap, start, active)
     _, slope, by_total = _equations(mean, log_gap, jnp)(r, t)
     share = mean * jnp.exp(r)
+    # The mean stands in the equations and in the scale of α: both ways it moves the root.
     d_value = d_gap - (slope - 1) * d_mean / mean
     missing = jnp.sum(share * d_value / slope, axis=-1) + jnp.sum(d_mean * jnp.expm1(r), axis=-1)
     fall = jnp.sum(share * by_total / slope, axis=-1)

@@ -47,6 +47,7 @@ def leaves_of(counts, times, *, by_size: bool, clip: float | None, xp: ModuleTyp
     absent = (raw == 0) & filled[..., None]
     proportions = raw
     if clip is not None:
+        # What clip adds is taken from the others in proportion, so that shares still add to 1.
         proportions = xp.where(absent, clip, raw * (1 - clip * absent.sum(axis=-1, keepdims=True).astype(raw.dtype)))
     largest = xp.where(filled[..., None], proportions, -1).max(axis=-2)
     smallest = xp.where(filled[..., None], proportions, 2).min(axis=-2)

@@ -118,6 +118,7 @@ class MemberSmoothing(Combiner):
 
     def finish(self, stat: Num[Array, "... trees classes"]) -> Answer:
         """Fit, smooth, average over the trees that count."""
+        # Masked trees come as NaN; as empty leaves they have no weight in the fit.
         present = ~jnp.isnan(stat).any(axis=-1)
         counts = jnp.where(present[..., None], stat, 0.0)
         prior = fit_dirichlet_prior(counts, self.method, self.clip)

@@ -36,8 +36,10 @@ def make_judge(
             return leader_probability(votes, polled, n_trees, criterion, population, alpha) > confidence
         # The exact probability lies between the product of its factors and the least of them.
         low = leader_probability(votes, polled, n_trees, "bound", population, alpha)
+        # The leader and the runner-up: their factor is the least of all.
         worst = np.sort(votes, axis=1)[:, :-3:-1]
         high = _two_classes(worst, alpha) if np.all(alpha == alpha[0]) else np.ones_like(low)
+        # The integral is computed only where its bounds do not decide.
         open_ = (low <= confidence) & (high > confidence)
         low[open_] = leader_probability(votes[open_], polled[open_], n_trees, criterion, population, alpha)
         return low > confidence

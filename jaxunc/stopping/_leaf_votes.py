@@ -22,6 +22,7 @@ def votes_of_counts(
     """
     tied = counts == counts.max(axis=-1, keepdims=True)
     number = tied.sum(axis=-1)
+    # Ties take turns over the trees: a fixed choice would favour a class, a random one change from call to call.
     place = np.asarray(tree) % number
     chosen = (tied & (np.cumsum(tied, axis=-1) == place[..., None] + 1)).argmax(axis=-1)
     return np.where(number == counts.shape[-1], ABSTAINS, chosen)
@@ -34,6 +35,7 @@ def leaf_votes(forest: Forest) -> UInt[np.ndarray, "trees nodes"]:
     """
     table, code = map(np.asarray, forest.leaf_rows())
     n_classes = forest.n_classes
+    # Bytes instead of counts: all that a vote needs of a leaf, and few enough to stay in the cache.
     most = table.argmax(axis=1).astype(np.uint8 if n_classes < 256 else np.uint16)
     votes = most[code]
     is_tied = (table == table.max(axis=1, keepdims=True)).sum(axis=1) > 1

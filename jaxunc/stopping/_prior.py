@@ -74,6 +74,7 @@ def fit_vote_prior(
         fitted = fit_dirichlet_prior(counts, "marginal")
         alpha, status = np.asarray(fitted.alpha, float), PriorStatus(int(fitted.status))
     if status is PriorStatus.FITTED:
+        # Scaled as a whole, which keeps the mean; single entries are cut only where a class has hardly any votes.
         return np.clip(alpha * min(1, LARGEST / alpha.max()), SMALLEST, LARGEST)
     warn(
         f"{_REASONS[status]}, so no prior can be learned from these votes (instances: {len(counts)}), and the uniform "

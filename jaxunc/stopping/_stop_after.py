@@ -99,6 +99,7 @@ def stop_after(
     """
     _check_votes(votes, n_classes)
     settings = (n_classes, np.shape(votes)[1], confidence, criterion, population, prior)
+    # Without abstention a vote of two classes is one number, and its rule one comparison; traced votes may abstain.
     abstaining = bool(np.any(np.asarray(votes) < 0)) if is_concrete(votes) else None
     rule = make_rule(*settings, abstaining=abstaining)
     none = np.zeros((np.shape(votes)[0], n_classes), np.int32)

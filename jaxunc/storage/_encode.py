@@ -65,6 +65,7 @@ class Encoder:
         return self._container(value, place)
 
     def _container(self, value: Any, place: str) -> Any:
+        # Levels and labels by the thousand would make the header, which is read as a whole, large and slow.
         if type(value) is tuple and len(value) > LONG and all(isinstance(part, str | int | float) for part in value):
             text = json.dumps(value, allow_nan=False).encode()
             return {"json": self._keep(np.frombuffer(text, np.uint8), place)}
@@ -103,6 +104,7 @@ class Encoder:
             return {"labels": labels, "dtype": value.dtype.str if value.dtype.kind == "U" else "O"}
         if getattr(value.dtype, "name", "key") not in PLAIN:
             raise TypeError(f"{place or 'the object'} is an array of {value.dtype}; files hold {sorted(PLAIN)}.")
+        # By identity: arrays that several parts share are stored once, and shared again when they are loaded.
         name = self._names.get(id(value))
         if name is None:
             name = self._names[id(value)] = self._keep(np.asarray(value), place)

@@ -61,12 +61,14 @@ def _param(part: Any) -> Any:
 
 def restored(name: Any, params: dict[str, Any], fitted: dict[str, Any]) -> Any:
     """Make the estimator with these parameters and attributes; raises a ValueError if they do not belong together."""
+    # Files of before have the names of before.
     params = {RENAMED_PARAMETERS.get(key, key): part for key, part in params.items()}
     if params.get("counts") in list(RENAMED_VALUES):
         params["counts"] = RENAMED_VALUES[params["counts"]]
     make: Callable = getattr(estimators, name) if name in ESTIMATORS else sklearn_class(name)
     if unknown := sorted(set(params) - set(make().get_params(deep=False))):
         raise ValueError(f"the file gives {name} the parameters {unknown[:5]}, which it does not have.")
+    # By its constructor, so that what is not in the file is as in a new one.
     model = make(**params)
     if name not in ESTIMATORS:
         return model

@@ -90,6 +90,7 @@ def _codes(column: Any, lookup: Lookup, missing_words: frozenset[str] | None, wh
     if pa.types.is_nested(column.type):
         raise TypeError(f"{what} holds {column.type}; expected strings, numbers or booleans. Give each part a column.")
     if not pa.types.is_dictionary(column.type):
+        # A text is looked up once for each distinct value, not for each row.
         column = column.dictionary_encode(null_encoding="encode")
     parts = column.unify_dictionaries().chunks if isinstance(column, pa.ChunkedArray) else [column]
     found = []

@@ -84,6 +84,7 @@ def _kinds(table: Any, nominal: Any, names: tuple[str, ...]) -> np.ndarray:
         return given
     if given.ndim == 1:
         distinct = len(set(given.tolist())) == len(given)  # else booleans written as 0 and 1
+        # Bools written as 0 and 1 would read as the positions 0 and 1; what is there twice is no list of positions.
         if given.dtype.kind in "iu" and distinct and np.all((given >= 0) & (given < n_features)):
             kinds[given] = True
             return kinds

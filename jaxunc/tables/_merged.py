@@ -47,6 +47,7 @@ def warn_of_merged_values(X: Any, columns: Columns, name: str = "X") -> None:
     for j in np.flatnonzero(~columns.is_nominal).tolist():
         values = _as_float64(column_of(table, j)[::step])
         narrow = values.astype(np.float32)
+        # The usual case, and the quick one: nothing was rounded, so nothing was merged.
         if np.array_equal(narrow, values):
             continue
         ascending = np.sort(values)

@@ -59,6 +59,7 @@ def batch_certainty(
     if not n:
         return np.zeros((0, k))
     keys = jax.random.split(key, n)
+    # A permutation for each instance: in k trees it gets every label once.
     labels = np.asarray(jax.vmap(lambda own: jax.random.permutation(own, k))(keys))
     both, codes = np.concatenate([known, values]), train.columns.is_nominal
     counts = []

@@ -51,6 +51,7 @@ class NominalTests:
         inside, outside = scores
         rows = np.arange(len(inside))
         best = outside.argmax(axis=1)
+        # The best test but one, for instances whose own value the best one tests.
         others = outside.copy()
         others[rows, best] = LOWEST
         second = others.argmax(axis=1)

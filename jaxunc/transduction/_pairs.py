@@ -48,8 +48,11 @@ class Pairs:
         self.queries = own_queries(sample) if queries is None else queries
         self.label = sample.label.astype(np.intp)
         k = sample.n_classes
+        # One label more stands for the instance left out altogether: the tree without it, which some measures compare
+        # with.
         self.n_labels = k + inductive
         self.n = self.queries.n * self.n_labels
+        # The row of that label is all zeros: it adds nothing.
         self._unit = np.eye(self.n_labels, k, dtype=np.intp)
         self._counts = np.zeros((self.n, k), np.int32)
         self._done, self._progress = 0, progress
@@ -82,6 +85,7 @@ class Pairs:
         k = self.sample.n_classes
         instance, label = np.divmod(pairs, self.n_labels)
         if not self.is_own:
+            # A change is the same for all instances that get the label, so their scores are shared.
             for gained in np.flatnonzero(np.bincount(label)).tolist():
                 yield Change(gained if gained < k else -1), pairs[label == gained]
             return

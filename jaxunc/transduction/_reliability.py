@@ -189,6 +189,7 @@ def j_divergence(p: Float[np.ndarray, "... classes"], q: Float[np.ndarray, "... 
     if p.shape[-1:] != q.shape[-1:]:
         raise ValueError(f"p has shape {p.shape} and q {q.shape}; pass distributions over the same classes.")
     with np.errstate(divide="ignore", invalid="ignore"):
+        # 0 · (log 0 - log 0) is NaN; where both are equal the term is 0.
         terms = (p - q) * (np.log2(p) - np.log2(q))
     return np.where(p == q, 0.0, terms).sum(axis=-1)
 
@@ -258,6 +259,7 @@ def reliability_threshold(
     gain = _entropy(right[-1] / n) - (size * _entropy(below) + (n - size) * _entropy(above)) / n
     if gain.max() < LEAST_GAIN:
         return nothing
+    # Gains that are equal but for rounding tie, so that the lowest threshold wins on every machine.
     gain = gain.round(12)
     best = np.flatnonzero(gain == gain.max())
     upright = best[above[best] > below[best]]

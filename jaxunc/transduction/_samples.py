@@ -16,6 +16,8 @@ class Samples:
     """
 
     def __init__(self, n: int):
+        # A random number for each instance: the sum of a sample's numbers (modulo 2⁶⁴) is its key in a dict. That of
+        # another sample equals it by chance hardly ever; if it does, `add` sees it.
         self._number = np.random.default_rng(0).integers(2**63, size=n, dtype=np.uint64)
         self._heap: list[tuple[int, int]] = []
         self._waiting: dict[int, tuple[np.ndarray, Any, list[np.ndarray]]] = {}
@@ -32,6 +34,7 @@ class Samples:
             if len(known) == len(chosen) and self._flags[known].all():
                 self._waiting[key][2].append(pairs)
                 break
+            # Another sample has this key: take the next one. The same rule finds it again.
             key += 1
         else:
             self._waiting[key] = chosen, keep(self._flags) if keep else None, [pairs]
@@ -46,4 +49,5 @@ class Samples:
     def take(self) -> tuple[np.ndarray, Any, np.ndarray]:
         """Take the largest sample: its instances, what was kept of it, and the pairs that wait there, sorted."""
         chosen, kept, pairs = self._waiting.pop(heapq.heappop(self._heap)[1])
+        # Sorted, so that results do not depend on the order of arrival.
         return chosen, kept, np.sort(np.concatenate(pairs))
