@@ -23,7 +23,7 @@ class CautiousRule(BeliefRule):
     Parameters
     ----------
     normalized, eps, prior, reliability
-        As for `DempsterRule`.
+        See `DempsterRule`.
 
     Raises
     ------

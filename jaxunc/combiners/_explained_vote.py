@@ -53,7 +53,7 @@ class ExplainedVote(Combiner):
     s
         The strength at which trees are asked whether they abstain, > 0.
     mass
-        As for `GeneralizedVote`.
+        See `GeneralizedVote`.
 
     Returns (when called)
     ---------------------

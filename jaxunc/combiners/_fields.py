@@ -20,9 +20,9 @@ def learned_field(domain: Domain = "real", *, spread: float = 1.0, nearest: floa
         (a single number: that of class 1), ``"log_simplex"``, their logarithms, or ``"ordered"``, increasing;
         ``"fixed"``, not to be learned. Array fields that declare nothing are real.
     spread
-        How far, as a standard deviation, the value is expected to move from where it starts: a difference of a real
-        number, of the logarithm of a positive one, of the log odds between 0 and 1 and on a simplex. Learning a value
-        from few instances is held back accordingly; by one instance's log loss at one standard deviation.
+        Expected move of the value from where it starts, as a standard deviation: a difference of a real number, of the
+        logarithm of a positive one, of the log odds between 0 and 1 and on a simplex. Learning a value from few
+        instances is held back accordingly; by one instance's log loss at one standard deviation.
     nearest
         Where learning starts from a bound of the domain, from which nothing pulls a value away: so far from it.
     **kwargs

@@ -31,7 +31,7 @@ class GeneralizedMixture(Combiner):
     Parameters
     ----------
     scorer
-        As for `Mean`.
+        See `Mean`.
     reference
         Θ: the ``"mean"``, the ``"median"`` or the ``"maximum"`` of the scores: the largest in absolute value, 0 if two
         of opposite sign are, as for `Maximum`.

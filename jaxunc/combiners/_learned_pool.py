@@ -27,9 +27,9 @@ class LearnedPool(Combiner):
 
     .. math:: P(c) = (1 - \epsilon) \frac{P_c^{s_c} e^{b_c}}{\sum_k P_k^{s_k} e^{b_k}} + \frac{\epsilon}{C}
 
-    w_t are the counts of a tree's leaf, N_t is their sum. Of *two countings*, w_t is a times the first plus
-    the second, as of in-bag and out-of-bag counts. It starts as the mean, and contains Laplace's and the m-estimate
-    (m), pooling (α = 1, m = 0) and, as q falls towards 0, the logarithmic pool.
+    w_t are the counts of a tree's leaf, N_t is their sum. With *two countings*, such as in-bag and out-of-bag counts,
+    w_t is a times the first plus the second. It starts as the mean, and contains Laplace's and the m-estimate (m),
+    pooling (α = 1, m = 0) and, as q falls towards 0, the logarithmic pool.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ class Maximum(Combiner):
     Parameters
     ----------
     scorer
-        As for `Mean`.
+        See `Mean`.
 
     Notes
     -----

@@ -22,7 +22,7 @@ class Median(Combiner):
     Parameters
     ----------
     scorer
-        As for `Mean`.
+        See `Mean`.
 
     Notes
     -----

@@ -31,7 +31,7 @@ class Uncertainty(NamedTuple):
 class UncertaintyDecomposition(Combiner):
     r"""Aleatoric and epistemic uncertainty, streamed like any rule.
 
-    Of the imprecise Dirichlet model (``"interval"``) the probabilities that the trees' means allow for,
+    For the imprecise Dirichlet model (``"interval"``) the probabilities that the trees' means allow for,
 
     .. math:: \mathcal P = \{\ell + w\,t : t \ge 0,\ \textstyle\sum_c t_c = 1\}, \qquad
               \ell_c = \frac1T \sum_i \frac{n_{i,c}}{N_i + s}, \qquad w = \frac1T \sum_i \frac{s}{N_i + s}

@@ -15,9 +15,9 @@ def cliques(
     Parameters
     ----------
     order_values
-        What orders the methods, smallest first: their average ranks.
+        Numbers that order the methods, smallest first: their average ranks.
     different
-        Which pairs differ, symmetric; the diagonal is not read. For Nemenyi's test ``abs(r_i - r_j) > CD``, for
+        Whether each pair differs, symmetric; the diagonal is not read. For Nemenyi's test ``abs(r_i - r_j) > CD``, for
         pairwise tests ``p_values <= alpha``.
 
     Returns

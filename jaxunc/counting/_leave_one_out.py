@@ -45,7 +45,7 @@ def leave_one_out(
     combiner
         The rule.
     X, y, sample_weight, tree_mask
-        What `recount` was given. Under a trace y holds positions in ``forest.class_labels``.
+        The arguments that `recount` was given. Under a trace y holds positions in ``forest.class_labels``.
 
     Returns
     -------

@@ -42,9 +42,9 @@ def recount(
     y
         Their labels, among ``forest.class_labels``; of trees alone the distinct labels, sorted, become the classes.
     sample_weight
-        What each instance counts, ≥ 0; default 1.
+        Weight of each instance in the counts, ≥ 0; default 1.
     tree_mask
-        Which trees an instance counts in, ``[instances trees]``: with `oob_mask`, only those that were grown without
+        Whether an instance counts in a tree, ``[instances trees]``: with `oob_mask`, only those that were grown without
         it. Default: all.
     leaves
         The leaf of each instance in each tree, `leaf_index` of X, where it is known: so several countings share one

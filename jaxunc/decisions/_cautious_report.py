@@ -35,7 +35,7 @@ class CautiousReport(Combiner):
     s
         The strength of the imprecise Dirichlet model, > 0.
     mass
-        How much a tree counts: ``"equal"``, ``"leaf_size"`` or ``"certainty"``; see `jaxunc.GeneralizedVote`.
+        Mass of a tree's vote: ``"equal"``, ``"leaf_size"`` or ``"certainty"``; see `jaxunc.GeneralizedVote`.
 
     Returns (when called)
     ---------------------

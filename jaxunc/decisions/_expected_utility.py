@@ -37,8 +37,8 @@ def expected_utility_set(
     Returns
     -------
     Array
-        Booleans ``[... classes]``, True for each class in the set; never empty. Of equal expected utilities the
-        smaller set is taken (of a matrix the first), and of equally probable classes those with the lower index.
+        Booleans ``[... classes]``, True for each class in the set; never empty. Among equal expected utilities the
+        smaller set is taken (of a matrix the first); among equally probable classes those with the lower index.
 
     Raises
     ------

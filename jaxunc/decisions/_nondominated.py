@@ -23,7 +23,7 @@ def nondominated(preference: Preference) -> Bool[Array, "... classes"]:
     Parameters
     ----------
     preference
-        What `jaxunc.GeneralizedVote` answers, or one made by hand.
+        An answer of `jaxunc.GeneralizedVote`, or one made by hand.
 
     Returns
     -------

@@ -29,8 +29,8 @@ def reject(
     probs
         Probabilities of the classes ``[... classes]``, adding to 1.
     cost
-        What a rejection costs, t in [0, 1], in units of an error; 1 - t is the least probability to decide with. From
-        1 - 1/C on nothing is rejected. A number, or ``[...]``.
+        Cost of a rejection, t in [0, 1], in units of an error; 1 - t is the least probability to decide with. From 1 -
+        1/C on nothing is rejected. A number, or ``[...]``.
 
     Returns
     -------

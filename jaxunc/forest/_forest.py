@@ -101,7 +101,7 @@ class Forest(eqx.Module):
     def leaf_rows(self) -> tuple[Num[Array, "rows columns"], Int32[Array, "trees nodes"]]:
         """The own count vectors that leaves may have, and the row of each leaf among them: what rules lift.
 
-        Of empty leaves the row is that of their multi-way test in the mode "parent", else of no counts.
+        The row of an empty leaf is that of its multi-way test in the mode "parent", else that of no counts.
         """
         if self.fork_counts is None or self.empty_leaves != "parent":
             return self.count_table, self.code
@@ -157,10 +157,10 @@ class Forest(eqx.Module):
         Parameters
         ----------
         name
-            What the counts are called: rules ask for them by it. `LearnedPool` reads ``"oob"`` beside the own ones.
+            Name of the counts, by which rules ask for them. `LearnedPool` reads ``"oob"`` beside the own ones.
         counted
-            The same trees, whose own counts are taken:
-            ``recount(forest, X, y, tree_mask=oob_mask(model, len(y), X=X, y=y))``.
+            A forest of the same trees, whose own counts are taken: ``recount(forest, X, y, tree_mask=oob_mask(model,
+            len(y), X=X, y=y))``.
 
         Raises
         ------

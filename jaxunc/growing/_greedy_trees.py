@@ -44,20 +44,21 @@ def grow_greedy_trees(
         The instances that each tree is grown on, positions ``[trees drawn]``; one that comes twice counts twice.
         Default: one tree, on all.
     nominal
-        Which features are nominal: booleans, names, positions or ``"auto"``, as for `jaxunc.tables.fit_columns`, which
-        finds the levels. Default: none.
+        The nominal features: bools, names, positions or ``"auto"``, as for `jaxunc.tables.fit_columns`, which finds the
+        levels. Default: none.
     candidates
         ``"boundary"``: numeric features are cut between neighbouring values whose instances have different classes;
         ``"all"``: between any two.
     min_samples_leaf
-        How many instances each side of a test has at least, ≥ 1.
+        Least number of instances on each side of a test, ≥ 1.
     max_depth
         Nodes that many tests deep are leaves, ≥ 0; None for no limit.
 
     Returns
     -------
     Forest
-        Of one tree, or as many as ``samples`` has rows. Features of a single value, or pure samples, make a leaf.
+        A forest of one tree, or of as many as ``samples`` has rows. Features of a single value, or pure samples, make a
+        leaf.
 
     Raises
     ------
@@ -109,7 +110,7 @@ def bagging(key: jax.Array, X, y, *, n_trees: int = 10, **settings) -> Forest:
     key
         A typed key, ``jax.random.key(seed)``. Tree i is the same whatever ``n_trees``.
     X, y, settings
-        As for `grow_greedy_trees`, but for ``samples``.
+        See `grow_greedy_trees`, but for ``samples``.
     n_trees
         Number of trees, ≥ 1.
 

@@ -69,13 +69,12 @@ def grow_random_trees(
     max_depth
         Nodes that many tests deep are leaves, a multi-way test counting once; ≥ 0, None for no limit.
     nominal
-        Which features are nominal: tested at most once on a path, with a child for each value. Booleans ``[features]``,
-        names, positions or ``"auto"``, as for `jaxunc.tables.fit_columns`, which finds the levels: a missing value is
-        one of them. Of columns of numbers, booleans say that they hold codes already (integers of at most 2²⁴).
-        Default: none.
+        The nominal features, tested at most once on a path, with a child for each value: bools ``[features]``, names,
+        positions or ``"auto"``, as for `jaxunc.tables.fit_columns`, which finds the levels: a missing value is one of
+        them. Bools say of columns of numbers that they hold codes already (integers of at most 2²⁴). Default: none.
     sample_weight
-        What each instance counts in the leaves, ≥ 0. Weights do not change the tests, but an instance of weight 0 is
-        left out altogether.
+        Weight of each instance in the leaves, ≥ 0. Weights do not change the tests, but an instance of weight 0 is left
+        out altogether.
     missing
         ``"error"`` refuses missing numbers (NaN); ``"random"`` sends them, when trees grow and when they are asked, in
         a direction drawn for each node. A missing value is no threshold: to draw one is a try that fails.

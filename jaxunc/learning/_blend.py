@@ -45,7 +45,7 @@ def blend_combiners(
     Parameters
     ----------
     candidates, rows, n_folds, key, progress
-        As for `choose_combiner`. Rules learn by their log loss, and answer with probabilities.
+        See `choose_combiner`. Rules learn by their log loss, and answer with probabilities.
 
     Raises
     ------

@@ -61,13 +61,13 @@ def choose_combiner(
     rows
         Honest rows.
     loss
-        As for `fit_combiner`.
+        See `fit_combiner`.
     n_folds
         Default: 5, or 2 of 5000 rows and more.
     key
         For the folds. Default: ``jax.random.key(0)``.
     progress
-        As for `fit_combiner`; `Progress.what` names the candidate and the fold.
+        See `fit_combiner`; `Progress.what` names the candidate and the fold.
 
     Raises
     ------

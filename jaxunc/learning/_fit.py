@@ -75,7 +75,7 @@ def fit_combiner(
         with settings (``jax.tree_util.Partial``), one of your own. Where its fields may lie is declared by
         `jaxunc.learned_field` and `jaxunc.tree_field`, and kept.
     rows
-        What `out_of_sample_rows` makes.
+        Rows made by `out_of_sample_rows`.
     loss
         ``"log"``, ``"brier"``, ``"auc"`` (a smooth bound of 1 - AUC over drawn pairs), ``"utility"`` (one less the
         softened u65 of sets), or a function of (answer, y, weight) → a number to minimise.

@@ -67,13 +67,13 @@ def fit_leaf_counts(
         Honest rows of one forest with in-bag counts (``source="oob"`` or ``"held_out"``): they are routed at every
         step, since each leaf is on its own.
     loss
-        As for `fit_combiner`.
+        See `fit_combiner`.
     spread
         σ: how far the logarithm of a count is expected to move.
     smallest
         ε: what is added to each count, so that one of 0 can grow.
     n_steps, validation, patience, key, progress
-        As for `fit_combiner`. So many numbers learn the rows by heart: a part of them is set apart.
+        See `fit_combiner`. So many numbers learn the rows by heart: a part of them is set apart.
 
     Raises
     ------

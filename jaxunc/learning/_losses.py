@@ -70,9 +70,9 @@ class AucLoss(eqx.Module):
 class UtilityLoss(eqx.Module):
     """One less the utility of the set that would be answered, where the choice among sets is softened.
 
-    Of probabilities: the choice among the sets of the k most probable classes, by a softmax of their expected utilities
-    over τ; and whether each holds the truth, by a logistic function over τ. Of a `Preference`: each class is in the set
-    by a logistic function of the mass beyond one half over τ.
+    For probabilities this softens the choice among the sets of the k most probable classes, by a softmax of their
+    expected utilities over τ; and whether each holds the truth, by a logistic function over τ. For a `Preference` each
+    class is in the set by a logistic function of the mass beyond one half over τ.
     """
 
     by_size: Float[Array, "classes"]

@@ -56,15 +56,16 @@ def out_of_sample_rows(
         ``"inbag"``: the counts of the sample that each tree was grown on. ``"both"``: out-of-bag counts beside them,
         less the row's own label, which needs a bootstrap: for rules of both counts.
     sample_weight
-        What each row counts: in the loss, and where out-of-bag counts are taken.
+        Weight of each row, in the loss and where out-of-bag counts are taken.
     tree_mask
-        Which trees count which row, ``[rows trees]``; of ``"leave_one_out"`` only.
+        Whether a tree counts a row, ``[rows trees]``; for ``"leave_one_out"`` only.
     n_folds
-        Of ``"cross_fit"``: so many forests are grown.
+        Number of folds of ``"cross_fit"``: so many forests are grown.
     max_rows
-        Of more rows so many are drawn at random: a rule with a few numbers does not need a million.
+        Largest number of rows. If there are more, so many are drawn at random: a rule with a few numbers does not need
+        a million.
     random_state
-        Of the folds and the draw.
+        Seed of the folds and the draw.
     allow_leaks
         Do not refuse ``"held_out"`` rows that look like those that the forest was grown on.
 

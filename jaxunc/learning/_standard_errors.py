@@ -45,7 +45,7 @@ def standard_errors(
     combiner
         The rule that was learned, at its optimum: ``fitted.combiner``.
     rows, loss, freeze, key
-        What `fit_combiner` was given.
+        The arguments that `fit_combiner` was given.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def standard_errors(
     Raises
     ------
     ValueError
-        As `fit_combiner` does, and of more than 500 numbers.
+        As `fit_combiner` does, and for more than 500 numbers.
 
     Notes
     -----

@@ -87,7 +87,7 @@ def interval_log_loss(
     y
         Class indices ``[instances]``, 0 or 1.
     leaf
-        As for `interval_brier`.
+        See `interval_brier`.
     clip
         Probabilities are clipped to [clip, 1 - clip]; the published code has 1e-15. Default: they are not.
 

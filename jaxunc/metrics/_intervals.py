@@ -12,8 +12,9 @@ from ._instances import as_array, as_floats, checked_labels
 def checked_interval(interval: Interval, *, floats: bool = True) -> Interval:
     """Return the interval of class 1 ``[instances]``; a ValueError unless its ends are in order and in [0, 1].
 
-    Of two columns, one for each class, what both allow is taken: p₁ in [max(l₁, 1-u₀), min(u₁, 1-l₀)]. Class 0 moves an
-    end by more than rounding only: 1 - (1 - p) is not p, and intervals whose ends are equal would cease to tie.
+    Two columns, one for each class, are narrowed to what both allow: p₁ in [max(l₁, 1-u₀), min(u₁, 1-l₀)]. Class 0
+    moves an end by more than rounding only: 1 - (1 - p) is not p, and intervals whose ends are equal would cease to
+    tie.
     """
     if not (hasattr(interval, "lower") and hasattr(interval, "upper")):
         raise TypeError(

@@ -138,7 +138,7 @@ def set_size(membership: Sets, y: Labels | None = None, *, indeterminate_only: b
 
     Notes
     -----
-    Counted as integers, up to 2³¹ in all. Under a trace empty sets give NaN. Gradient: none. Of two classes, the mean
+    Counted as integers, up to 2³¹ in all. Under a trace empty sets give NaN. Gradient: none. For two classes the mean
     size is 2 less the determinacy.
 
     References

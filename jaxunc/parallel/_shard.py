@@ -25,7 +25,7 @@ def shard(bound: BoundForest, mesh: Mesh) -> ShardedForest:
     Parameters
     ----------
     bound
-        What `bind` returned, of any rule.
+        A bound forest, as `bind` returns it, of any rule.
     mesh
         Devices, with the axes ``'data'`` and ``'tree'``: ``jax.make_mesh((4, 2), ("data", "tree"))``. More places along
         'data' score more instances at a time, at no communication. More along 'tree' divide the memory that a forest

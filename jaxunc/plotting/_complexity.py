@@ -11,20 +11,20 @@ class ComplexityDisplay:
     Parameters
     ----------
     trees
-        What the axis calls the trees, from the largest to the smallest.
+        Names of the trees on the axis, from the largest to the smallest.
     values
         {name: a value for each tree}.
     lower, upper
         The ends of the metric's range for each tree.
     measure
-        What the axis calls the values.
+        Name of the values on the axis.
     axis
-        What the axis of the trees is called.
+        Name of the axis of the trees.
 
     Attributes
     ----------
     ax_, figure_, lines_, band_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
     """
 
     def __init__(

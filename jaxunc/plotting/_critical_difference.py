@@ -26,7 +26,7 @@ class CriticalDifferenceDisplay:
     Attributes
     ----------
     ax_, figure_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
 
     Raises
     ------

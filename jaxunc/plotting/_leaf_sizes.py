@@ -15,12 +15,12 @@ class LeafSizeDisplay:
     values
         {rule: a value for each leaf size}.
     measure
-        What the axis calls the values.
+        Name of the values on the axis.
 
     Attributes
     ----------
     ax_, figure_, lines_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
     """
 
     def __init__(self, leaf_sizes: Sequence[int], values: Mapping[str, Sequence[float]], *, measure: str):

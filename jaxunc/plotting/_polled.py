@@ -19,7 +19,7 @@ class PolledDisplay:
     Attributes
     ----------
     ax_, figure_, bars_, mean_
-        What was drawn (after `plot`): the bars, the grey one last if there is any, and the line at the mean of the
+        The drawn parts (after `plot`): the bars, the grey one last if there is any, and the line at the mean of the
         settled, or None.
 
     Raises

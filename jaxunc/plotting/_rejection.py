@@ -13,14 +13,14 @@ class RejectionDisplay:
     Parameters
     ----------
     curve
-        What `jaxunc.metrics.accuracy_rejection_curve` returns: ``rejected`` and ``accuracy`` ``[points]``.
+        The result of `jaxunc.metrics.accuracy_rejection_curve`: ``rejected`` and ``accuracy`` ``[points]``.
     name
-        What the legend calls it.
+        Name in the legend.
 
     Attributes
     ----------
     ax_, figure_, line_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
     """
 
     def __init__(self, curve: metrics.RejectionCurve, *, name: str | None = None):
@@ -48,14 +48,14 @@ class RiskCoverageDisplay:
     Parameters
     ----------
     curve
-        What `jaxunc.metrics.risk_coverage_curve` returns: ``coverage`` and ``risk`` ``[points]``.
+        The result of `jaxunc.metrics.risk_coverage_curve`: ``coverage`` and ``risk`` ``[points]``.
     name
-        What the legend calls it.
+        Name in the legend.
 
     Attributes
     ----------
     ax_, figure_, line_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
     """
 
     def __init__(self, curve: metrics.RiskCoverageCurve, *, name: str | None = None):

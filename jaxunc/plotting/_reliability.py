@@ -13,15 +13,15 @@ class ReliabilityDisplay:
     Parameters
     ----------
     curve
-        What `jaxunc.metrics.reliability_curve` returns, or anything with ``confidence``, ``accuracy`` and ``size``
+        The result of `jaxunc.metrics.reliability_curve`, or anything with ``confidence``, ``accuracy`` and ``size``
         ``[bins]``; bins of size 0 are left out, and dots grow with the size.
     name
-        What the legend calls it.
+        Name in the legend.
 
     Attributes
     ----------
     ax_, figure_, line_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
     """
 
     def __init__(self, curve: metrics.ReliabilityCurve, *, name: str | None = None):

@@ -20,7 +20,7 @@ class SetSizeDisplay:
     Attributes
     ----------
     ax_, figure_, bars_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
 
     Raises
     ------

@@ -21,7 +21,7 @@ class SettledDisplay:
     Attributes
     ----------
     ax_, figure_, lines_, mark_
-        What was drawn (after `plot`); ``mark_`` is None without a mark.
+        The drawn parts (after `plot`); ``mark_`` is None without a mark.
 
     Raises
     ------

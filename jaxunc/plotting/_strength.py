@@ -15,14 +15,14 @@ class StrengthDisplay:
     values
         {rule: a value for each s}.
     measure
-        What the axis calls the values.
+        Name of the values on the axis.
     reference
         {name: the value} of what does not depend on s, such as a forest that always names one class: dotted lines.
 
     Attributes
     ----------
     ax_, figure_, lines_, references_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
 
     Raises
     ------

@@ -15,12 +15,12 @@ class TreesNeededDisplay:
     values
         ``[vertical horizontal]``: trees polled, or their mean; NaN where no vote was settled.
     measure
-        What the colours are called.
+        Name of what the colours show.
 
     Attributes
     ----------
     ax_, figure_, image_, colorbar_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
 
     Raises
     ------

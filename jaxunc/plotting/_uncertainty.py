@@ -15,12 +15,12 @@ class UncertaintyDisplay:
     Parameters
     ----------
     counted
-        What `jaxunc.metrics.uncertainty_map` returns.
+        The result of `jaxunc.metrics.uncertainty_map`.
 
     Attributes
     ----------
     ax_, figure_, squares_, colorbar_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
     """
 
     def __init__(self, counted: metrics.UncertaintyMap):

@@ -24,7 +24,7 @@ class VotePathsDisplay:
     Attributes
     ----------
     ax_, figure_, lines_, critical_, dots_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
 
     Raises
     ------

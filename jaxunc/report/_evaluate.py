@@ -80,9 +80,9 @@ class Outcome(NamedTuple):
     """{s: instances whose set holds 1, 2, … classes}, for the same sets."""
     intervals: dict[str, list]
     """{`INTERVAL_BINS`: a number for each of `N_BINS`}: the predictions in a bin of the mean class frequency, how many
-    of them came true, and the sums of the frequency and of the ends of its averaged interval at `INTERVAL_STRENGTH`. Of
-    two classes a prediction is the probability of the second; of more each class is one, for every instance. Empty for
-    more than `MOST_CLASSES`."""
+    of them came true, and the sums of the frequency and of the ends of its averaged interval at `INTERVAL_STRENGTH`.
+    For two classes a prediction is the probability of the second; of more each class is one, for every instance. Empty
+    for more than `MOST_CLASSES`."""
     brier_range: dict[str, float]
     """{`BRIER_RANGE`: value}, of the same intervals; empty unless there are two classes."""
     polling: dict[str, float]

@@ -95,7 +95,7 @@ class Store:
     folder
         A folder that exists or can be made.
     table, settings
-        What is run on what.
+        The data and the settings of the study.
 
     Raises
     ------

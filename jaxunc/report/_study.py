@@ -42,7 +42,7 @@ def study(table: Table, settings: Settings, done: Container[Cell] = ()) -> Itera
     table
         The data.
     settings
-        What to run.
+        Settings of the study.
     done
         Cells to leave out.
 

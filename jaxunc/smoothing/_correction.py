@@ -24,8 +24,8 @@ def smooth(
     counts
         Class counts of leaves, ≥ 0.
     prior
-        What `fit_beta_prior` or `fit_dirichlet_prior` returned, or a prior of your own. Its leading axes are the first
-        ones of the counts: one prior for each of ``[trees]`` goes with counts ``[trees leaves classes]``.
+        A prior that `fit_beta_prior` or `fit_dirichlet_prior` returned, or one of your own. Its leading axes are the
+        first ones of the counts: one prior for each of ``[trees]`` goes with counts ``[trees leaves classes]``.
 
     Returns
     -------
@@ -69,7 +69,7 @@ def correction_interval(counts: Num[Array | np.ndarray, "... classes"], prior: B
     counts
         Class counts of leaves, ≥ 0.
     prior
-        As for `smooth`.
+        See `smooth`.
 
     Returns
     -------
@@ -117,7 +117,7 @@ def predictive_mass(
     counts
         Class counts of leaves, ≥ 0.
     prior
-        As for `smooth`.
+        See `smooth`.
 
     Returns
     -------

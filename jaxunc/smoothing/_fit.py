@@ -52,9 +52,9 @@ def fit_beta_prior(
     method
         As above.
     clip
-        What stands for :math:`\tilde p = 0`, and one less it for 1, in the two likelihoods of proportions, which could
-        not be finite else; in (0, 1/2). Only these are replaced (as in the published code; the paper is silent). Where
-        most leaves are pure it decides how much is smoothed.
+        Stand-in for :math:`\tilde p = 0`, and one less it for 1, in the two likelihoods of proportions, which could not
+        be finite else; in (0, 1/2). Only these are replaced (as in the published code; the paper is silent). Where most
+        leaves are pure it decides how much is smoothed.
 
     Returns
     -------
@@ -120,10 +120,10 @@ def fit_dirichlet_prior(
     counts
         Class counts of the leaves ``[... leaves classes]``, as for `fit_beta_prior`.
     method
-        As for `fit_beta_prior`.
+        See `fit_beta_prior`.
     clip
-        What stands for a proportion of 0 in the likelihoods of proportions, at the cost of the leaf's other classes
-        (in proportion); in (0, 1/classes).
+        Stand-in for a proportion of 0 in the likelihoods of proportions, at the cost of the leaf's other classes (in
+        proportion); in (0, 1/classes).
 
     Returns
     -------

@@ -31,7 +31,7 @@ def fit_forest_prior(
     level
         ``"tree"``: a prior for each tree, as the paper has it. ``"forest"``: the leaves of all trees are one sample.
     method, clip
-        As for `fit_dirichlet_prior`.
+        See `fit_dirichlet_prior`.
 
     Returns
     -------
@@ -73,7 +73,7 @@ def smooth_forest(
         ``"tree"`` or ``"forest"``: the prior is fitted, as `fit_forest_prior` does it. Or one that was fitted, with
         ``alpha`` ``[trees classes]`` or ``[classes]`` (of a `BetaPrior` ``[trees]`` or a number).
     method, clip
-        As for `fit_dirichlet_prior`; not read if a prior is given.
+        See `fit_dirichlet_prior`; not read if a prior is given.
 
     Returns
     -------

@@ -22,8 +22,8 @@ class SmoothedMean(Combiner):
     Parameters
     ----------
     prior
-        What `fit_forest_prior` returned: ``alpha`` ``[trees classes]``, or ``[classes]`` for all trees; a `BetaPrior`
-        ``[trees]`` or of numbers.
+        A prior as `fit_forest_prior` returns it: ``alpha`` ``[trees classes]``, or ``[classes]`` for all trees; a
+        `BetaPrior` ``[trees]`` or of numbers.
 
     Raises
     ------
@@ -80,9 +80,9 @@ class MemberSmoothing(Combiner):
     Parameters
     ----------
     method
-        As for `fit_dirichlet_prior`. ``"moments"`` has a closed form; the likelihoods search for each instance.
+        See `fit_dirichlet_prior`. ``"moments"`` has a closed form; the likelihoods search for each instance.
     clip
-        As for `fit_dirichlet_prior`.
+        See `fit_dirichlet_prior`.
 
     Raises
     ------

@@ -68,7 +68,7 @@ def expected_trees(
     p
         Probabilities of a vote ``[... classes]``, adding to 1.
     confidence, prior
-        As for `stop_after`.
+        See `stop_after`.
     max_trees
         Trees that are heard at most. (Even at p = 1/2 every vote is settled in the end, half of them wrongly: the
         leads of a random walk exceed any multiple of √t some time. Where is a matter of patience.)
@@ -122,7 +122,7 @@ def plan_trees(
         Votes for instances that the trees were not grown on ``[instances classes]``; of some tens of trees. Trees that
         abstain are not in them, nor in the plan: if a share q of them does, divide its numbers of trees by 1 - q.
     confidence
-        As for `stop_after`.
+        See `stop_after`.
     share
         The share of instances to be settled, in (0, 1).
     max_trees

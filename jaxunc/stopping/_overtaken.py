@@ -22,7 +22,7 @@ def loss(
 
     The bound is the sum over rivals.
 
-    Of two classes the probability itself. Of the R trees that remain, m vote for the leader or the rival
+    For two classes the bound is the probability itself. Of the R trees that remain, m vote for the leader or the rival
     (Beta-binomial), and of those k for the rival. The rival is ahead with more votes, and with as many if its class is
     the first of both. To abstain is one answer more, with no weight in the prior: so as often as it was heard. Where
     the runner-up alone has ``most`` or more, the other rivals are left out.

@@ -57,16 +57,16 @@ def stop_after(
         slower). ``"certain"``: once the lead exceeds the number of trees that remain, which all may vote; the
         confidence plays no part.
     population
-        What the vote of so few trees stands for: ``"infinite"``, an ensemble without end, or ``"finite"``, these trees:
-        then the probability is that the trees that remain do not change the class (three classes and more: 1 less
-        the sum over rivals, or 0 where that is more than 1).
+        Population that the votes stand for: ``"infinite"``, an ensemble without end, or ``"finite"``, these trees: then
+        the probability is that the trees that remain do not change the class (three classes and more: 1 less the sum
+        over rivals, or 0 where that is more than 1).
     prior
         α of the Dirichlet prior, one number or one for each class; see `fit_vote_prior`.
 
     Returns
     -------
     StoppingResult
-        Of every instance; without instances empty.
+        The stopped votes, one entry per instance (empty for no instances).
 
     Raises
     ------
@@ -80,7 +80,7 @@ def stop_after(
     -----
     A tree that abstains is heard and counted in ``n_polled``, and is no vote. For an ensemble without end the winner is
     the class with most votes. So its probability given the votes heard is that of Eq. 7 and 8, whoever else abstained.
-    Of the trees of a finite population that remain, as many are expected to abstain as did so far.
+    Among the remaining trees of a finite population, as many are expected to abstain as did so far.
 
     Traceable in the votes, but where the criterion is ``"exact"``, or the prior differs between classes or the
     population is finite, with three classes and more. Traced votes of a finite population are not settled once a tree

@@ -49,7 +49,7 @@ class VoteResult(NamedTuple):
     probability: Float[np.ndarray, "instances"]
     """Probability of the class to win, by the criterion, given the votes heard, settled or not; in [0, 1].
 
-    Of an infinite population "bound" is a lower bound, exact for two classes. Of a finite one, and by "certain", it is
+    For an infinite population "bound" is a lower bound, exact for two classes. Of a finite one, and by "certain", it is
     the probability that the class is that of all trees: exact for two classes, else 1 less a sum over rivals, or 0
     where that is more than 1. So it is 1 where nothing can change any more, and where all trees were heard."""
     votes: Int32[np.ndarray, "instances classes"]
@@ -88,7 +88,7 @@ def predict_until_settled(
     X
         Instances, as for `bind`.
     confidence, criterion, population, prior
-        As for `stop_after`. The finite population, and ``"certain"``, are about the vote of all trees of the forest,
+        See `stop_after`. The finite population, and ``"certain"``, are about the vote of all trees of the forest,
         also if fewer are heard.
     max_trees
         Trees that are heard at most; by default all.

@@ -21,16 +21,16 @@ def encode_arrow(table: Any, columns: Columns, name: str = "data", *, are_cells:
         Numbers and bools of any width; for nominal columns with levels strings, numbers or dictionaries of them. Null
         and NaN are missing values.
     columns
-        What is known of the columns; names are not looked at.
+        The columns of the data, as the model knows them; names are not looked at.
     name
-        What messages call the data.
+        Name of the data in messages.
     are_cells
         Whether strings are cells of a text file, in which ``columns.missing_words`` mean missing values.
 
     Returns
     -------
     Encoded
-        As `as_instances` would return of the same data in a frame.
+        The same as `as_instances` returns for these data in a frame.
 
     Raises
     ------

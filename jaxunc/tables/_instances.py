@@ -30,7 +30,7 @@ def as_traceable(data: Any, columns: Columns, name: str = "X") -> Float32[jax.Ar
     Parameters
     ----------
     data, columns, name
-        As for `as_instances`. Infinite values are compared like any other.
+        See `as_instances`. Infinite values are compared like any other.
 
     Raises
     ------
@@ -56,18 +56,18 @@ def as_instances(data: Any, columns: Columns, name: str = "X", *, infinite: bool
         NumPy, JAX or pandas, ``[instances features]``; or encoded already. Where a column has levels its values are
         looked up, in an array of numbers too; data that hold codes already go with ``columns.of_codes()``.
     columns
-        What is known of the columns.
+        The columns, as the model knows them.
     name
-        What messages call the data.
+        Name of the data in messages.
     infinite
         Whether infinite values are let through.
 
     Returns
     -------
     values : Float32[np.ndarray | jax.Array, "instances features"]
-        C-contiguous. Of columns with levels the codes: -1 where a value is no level, or is missing and that is no
-        level. Elsewhere numbers, NaN where they are missing. A JAX array on an accelerator stays there, unless values
-        are to be looked up.
+        C-contiguous. Columns with levels hold codes: -1 where a value is no level, or is missing and that is no level.
+        Elsewhere numbers, NaN where they are missing. A JAX array on an accelerator stays there, unless values are to
+        be looked up.
     missing : bool
         Whether a value is NaN.
 

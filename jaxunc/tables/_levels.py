@@ -53,7 +53,7 @@ def fit_levels(column: Any) -> Levels:
     Notes
     -----
     Whole floats among words are written as integers, since a column of integers turns into one of floats once a value
-    is missing. Of a categorical column the levels are the categories that occur, whatever their own order.
+    is missing. The levels of a categorical column are the categories that occur, whatever their own order.
     """
     entries = read_entries(column)
     distinct = sorted(set(entries.values)) if isinstance(entries.values, list) else np.unique(entries.values).tolist()

@@ -30,7 +30,7 @@ def warn_of_merged_values(X: Any, columns: Columns, name: str = "X") -> None:
     X
         Data that `as_instances` has taken; what is float32 already has nothing to merge.
     columns, name
-        As for `as_instances`.
+        See `as_instances`.
 
     Warns
     -----

@@ -26,7 +26,7 @@ def batch_certainty(
     key
         A typed key, ``jax.random.key(seed)``, that draws the labels.
     X_train, y_train, X, nominal, candidates, min_samples_leaf
-        As for `jaxunc.transduction.transductive_certainty`. Values of X make thresholds here.
+        See `jaxunc.transduction.transductive_certainty`. Values of X make thresholds here.
 
     Returns
     -------

@@ -42,22 +42,23 @@ def transductive_certainty(
     X
         Instances ``[instances features]``; none is an answer without rows.
     nominal
-        Which features are nominal, as for `jaxunc.tables.fit_columns`. Default: none.
+        The nominal features, as for `jaxunc.tables.fit_columns`. Default: none.
     candidates
         ``"boundary"``: numeric features are cut between neighbouring values of different classes, and a node whose
         training instances are of one class is a leaf; ``"all"``: they are cut between any two, and a node is a leaf
         only if it is pure with x. Then a wrong label keeps splitting a pure node down to a single neighbour, which
         costs the Brier score.
     min_samples_leaf
-        How many instances each side of a test has at least, x among them; ≥ 1.
+        Least number of instances on each side of a test, x among them; ≥ 1.
     combiner
-        How the k leaves become probabilities, in place of (1), which is the mean of Laplace's estimates: any rule with
-        a probability, for instance ``Mean(scorer)``, or `SmoothedMean` with a prior fitted to the tree's leaves.
+        Rule that makes probabilities of the k leaves, in place of (1), which is the mean of Laplace's estimates: any
+        rule with a probability, for instance ``Mean(scorer)``, or `SmoothedMean` with a prior fitted to the tree's
+        leaves.
     form
-        How it is computed; the counts are the same. ``"grouped"``: on the host, sample by sample. ``"nodes"``: many
-        padded samples in one program, for accelerators. ``"dense"``: all pairs in step, for nominal features alone.
-        ``"auto"``: dense where it applies and is small enough, nodes where JAX's backend is an accelerator and the
-        problem is large, else grouped.
+        Form of the computation; the counts are the same. ``"grouped"``: on the host, sample by sample. ``"nodes"``:
+        many padded samples in one program, for accelerators. ``"dense"``: all pairs in step, for nominal features
+        alone. ``"auto"``: dense where it applies and is small enough, nodes where JAX's backend is an accelerator and
+        the problem is large, else grouped.
     progress
         Called with the number of pairs (x, c) that are finished and of all, now and then.
 
@@ -130,7 +131,7 @@ def leave_one_out_certainty(
         Instances and their labels. A class of a single instance is inserted with all others, though nothing in the
         training set then has it.
     nominal, candidates, min_samples_leaf, combiner, form, progress
-        As for `transductive_certainty`.
+        See `transductive_certainty`.
 
     Returns
     -------

@@ -50,7 +50,7 @@ class KeptNodes:
     Parameters
     ----------
     room
-        How many bytes they may take; 0 keeps none.
+        Number of bytes that they may take; 0 keeps none.
     """
 
     def __init__(self, room: int):

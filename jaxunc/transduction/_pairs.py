@@ -29,7 +29,7 @@ class Pairs:
     queries
         The instances; None for those of the training set, each of which is left out of it before it is inserted.
     settings
-        How trees are induced.
+        Settings of the induction of trees.
     inductive
         Whether "no label" is one more, the last: the leaf of x in the tree without it.
     progress

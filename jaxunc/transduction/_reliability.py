@@ -64,7 +64,7 @@ def kukar_kononenko(
     Parameters
     ----------
     X_train, y_train, X, nominal, candidates, min_samples_leaf, form, progress
-        As for `jaxunc.transduction.transductive_certainty`. (Its ``combiner`` has no place here: the divergence
+        See `jaxunc.transduction.transductive_certainty`. (Its ``combiner`` has no place here: the divergence
         compares Laplace's estimates of two leaves.)
 
     Returns
@@ -114,12 +114,13 @@ def leave_one_out_kukar_kononenko(
     Parameters
     ----------
     X, y, nominal, candidates, min_samples_leaf, form, progress
-        As for `jaxunc.transduction.leave_one_out_certainty`.
+        See `jaxunc.transduction.leave_one_out_certainty`.
 
     Returns
     -------
     Reliability
-        As of `kukar_kononenko`; with the outcomes ``predicted == y`` it is what `reliability_threshold` takes.
+        The same as from `kukar_kononenko`; with the outcomes ``predicted == y`` it is what `reliability_threshold`
+        takes.
 
     Raises
     ------
@@ -202,7 +203,7 @@ def reliability_threshold(
     Parameters
     ----------
     reliability
-        Of predictions whose outcome is known, for instance by leaving out each training instance
+        Reliabilities of predictions whose outcome is known, for instance by leaving out each training instance
         (`leave_one_out_kukar_kononenko`).
     correct
         Whether each was right.
