@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _said(error: Exception) -> str:
-    """What an error says; of the system's own the path first."""
+    """Return what an error says; an error of the system begins with the path."""
     if isinstance(error, OSError) and error.filename is not None and error.strerror is not None:
         return f"{error.filename}: {error.strerror}"
     return str(error) or type(error).__name__

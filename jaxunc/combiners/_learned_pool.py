@@ -129,6 +129,7 @@ class LearnedPool(Combiner):
         self.noise = _number("noise", noise, dtype, 0.0)
         if is_concrete(noise) and not float(np.asarray(noise)) < 1:
             raise ValueError(f"noise={noise} must lie in [0, 1): it is the share of labels that say nothing.")
+        # None with one counting, so that it is no number to learn.
         weight = 1.0 if inbag_weight is None else inbag_weight
         self.inbag_weight = _number("inbag_weight", weight, dtype, 0.0) if both else None
 

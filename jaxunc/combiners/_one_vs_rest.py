@@ -95,6 +95,7 @@ class OneVsRest(Combiner):
 
     def finish(self, stat) -> Answer:
         """Weigh each class's binary answer against the others."""
+        # Shapes alone, without computing: which axes of the statistic are the rule's own, behind leaves and classes.
         one_leaf = jax.ShapeDtypeStruct((1, 2), jnp.result_type(float))
         alone = jax.eval_shape(lambda rule, counts: rule.lift(counts), _of_one_tree(self._rules[0]), one_leaf)
         parts, structure = jax.tree.flatten(stat, is_leaf=lambda node: isinstance(node, TwoFloat))

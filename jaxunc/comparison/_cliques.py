@@ -73,6 +73,7 @@ def cliques(
         end = start + 1
         while end < n_methods and not different[order[start:end], order[end]].any():
             end += 1
+        # A run that ends where an earlier one did is part of it.
         if end > max(reached, start + 1):
             runs.append(tuple(order[start:end]))
             reached = end

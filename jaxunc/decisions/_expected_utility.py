@@ -75,9 +75,11 @@ def expected_utility_set(
     if sets is not None:
         raise ValueError("sets belong to a matrix of utilities; of a utility by size all sets are considered.")
     by_size = utility_of_sizes(utility, n_classes).astype(share.dtype)
+    # The best set of a size holds the most probable classes, so C sets are compared and not 2^C - 1.
     order = jnp.argsort(-share, axis=-1, stable=True)
     within = jnp.cumsum(jnp.take_along_axis(share, order, axis=-1), axis=-1)
     size = jnp.argmax(_not_by_rounding(jnp.broadcast_to(by_size, within.shape) * within), axis=-1)
+    # The place of each class among the sorted ones; stable, so that equal classes keep their order.
     rank = jnp.argsort(order, axis=-1, stable=True)
     return rank <= jnp.broadcast_to(size[..., None], rank.shape)
 

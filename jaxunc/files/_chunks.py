@@ -93,6 +93,7 @@ def rechunked(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
         while number + table.num_rows - start >= rows:
             piece = table.slice(start, rows - number)
             start += piece.num_rows
+            # One piece of memory for a chunk, which the columns are then read from at once.
             yield pa.concat_tables([*waiting, piece]).combine_chunks()
             waiting, number = [], 0
         if start < table.num_rows:

@@ -48,6 +48,7 @@ def csv_rows(file: Path, wanted: Wanted, skip: int) -> Iterator[pa.Table]:
     try:
         for rows in reader.quickly():
             done += rows.num_rows
+            # Rows that were skipped are read all the same: a text file has no other way to its middle.
             yield rows.slice(max(0, rows.num_rows - max(0, done - skip)))
         return
     except pa.ArrowInvalid:

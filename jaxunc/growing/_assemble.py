@@ -106,6 +106,7 @@ def _arrays(shape: Shape, grown: Grown, order, boundaries, n_numeric) -> dict[st
         "missing_right": missing_right,
     }
     if shape.n_words:
+        # Cuts of ranks become cuts of values: the edge is the order key of the last value that goes left.
         rank = jnp.where(inner & (feature >= n_numeric), threshold, -1)
         edge = boundaries[feature, jnp.maximum(rank, 0)]
         nodes["threshold"] = jnp.where(rank >= 0, edge, threshold)
@@ -177,6 +178,7 @@ def _join_forks(parts: list[Part]) -> Forks | None:
         if part.forks is not None:
             tree, n_members, own = part.forks
             feature = part.arrays["feature"]
+            # Numbers within a block become numbers among all.
             feature[feature < 0] -= n_forks
             trees, sizes, members = [*trees, tree + n_trees], [*sizes, n_members], [*members, own]
             n_forks += len(tree)

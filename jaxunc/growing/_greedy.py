@@ -108,6 +108,7 @@ def grow_greedy_tree(sample: Presorted, limits: Limits) -> GreedyTree:
             inside, outside = split(order, members, test.members, sample.n)
             first = len(tree.feature)
             tree.feature[node], tree.threshold[node], tree.child[node] = test.feature, test.threshold, first
+            # Children begin as leaves, and become inner nodes when their turn comes.
             _append_leaves(tree, 3 if kinds[test.feature] else 2)
             if kinds[test.feature]:
                 tree.feature[first], tree.threshold[first] = test.feature, test.threshold - 1

@@ -58,6 +58,7 @@ def _parameter(rule: Combiner, path: tuple, leaf) -> Parameter | None:
 def to_free(domain: str, value: Array, nearest: float = 0.01) -> Float[Array, "..."]:
     """Return a value as real numbers; one at a bound as if it were ``nearest`` away from it."""
     if domain == "positive":
+        # At 0 the logarithm has no slope to leave by, so learning starts a little inside.
         return jnp.log(jnp.where(value > 0, value, nearest))
     if domain == "unit":
         inside = jnp.where(value <= 0, nearest, jnp.where(value >= 1, 1 - nearest, value))

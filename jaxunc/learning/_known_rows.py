@@ -100,6 +100,7 @@ def _edges(tree: tuple, keys: np.ndarray, rows: np.ndarray) -> _Edges:
         key = keys[rows, np.maximum(feature[node], 0)]
         absent = key == NAN_FIRST
         right = np.where(absent, missing_right[node], key > threshold[node])
+        # Of each test the nearest row on either side: the largest that goes left, the smallest that goes right.
         np.maximum.at(low, node[~right & ~absent], key[~right & ~absent])
         np.minimum.at(high, node[right & ~absent], key[right & ~absent])
         node = child[node] + right

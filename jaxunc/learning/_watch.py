@@ -102,6 +102,7 @@ class Watch(NamedTuple):
             values.append(step.value)
             if judge is not None:
                 judged.append(judge(step.numbers))
+            # Judged by other rows, steps are kept only while these gain: the objective falls all the time.
             current = judged[-1] if judged else step.value
             if best is None or current < best_value:
                 best, best_value, best_step = step, current, number
@@ -112,6 +113,7 @@ class Watch(NamedTuple):
                 status = "converged"
             if status != "steps" or number >= self.n_steps:
                 break
+        # An optimiser of the user's own may climb without ever being infinite.
         if status == "steps" and values[-1] > values[0] + 1e-3 * abs(values[0]):
             status = "diverged"
             warn(

@@ -98,6 +98,7 @@ def _reliability_curve(probs, y, n_bins, strategy):
         sizes = [jnp.sum(members, dtype=jnp.int32) for members in (inside, inside & correct)]
         return total(jnp.where(inside, confidence, 0.0)), *sizes
 
+    # Bin by bin, by exact sums: a scatter would add floats one by one.
     sums, size, hits = lax.map(in_bin, jnp.arange(n_bins, dtype=jnp.int32))
 
     def mean(sums):

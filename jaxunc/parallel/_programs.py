@@ -36,9 +36,11 @@ def merge_chunk(program: Program, arrays: tuple, totals: list, x, mask, n_blocks
         plan, tables, scalars = arrays
         stream = PackedTrees(plan, tables, scalars, totals, spec)
         in_mask = None if mask is None else mask[0]
+        # A device sees one place along 'data': the leading axis has length one.
         carry = stream.carried(x[0], in_mask, None if n_blocks is None else (program.block, n_blocks))
         both = carry.planes if mask is None else [*carry.planes, *carry.scalars]
         merging = spec.layout.planes if mask is None else spec.layout.both
+        # Numbers per tree are the same for all instances without a mask: every device has their total already.
         both = join_shards(merging, both, program.n_trees, n_shards=grid.n_tree, whole=grid.spans)
         n_planes = len(carry.planes)
         planes, scalars = stream.results(Carry(both[:n_planes], carry.scalars if mask is None else both[n_planes:]))

@@ -128,6 +128,7 @@ def _features(frame: pd.DataFrame) -> tuple[dict[str, np.ndarray], tuple[str, ..
         column = cast(pd.Series, frame[name])
         numbers, is_nominal = _as_numbers(column, name)
         missing = np.isnan(numbers)
+        # Columns that say nothing are left out: trees could draw them, and find no test.
         if missing.all():
             empty.append(name)
         elif not missing.any() and numbers.min() == numbers.max():

@@ -94,6 +94,7 @@ def curve_pictures(results: Results, records: Any, names: Sequence[str]) -> list
     for forest in results.settings.forests:
         chosen = {rule: outcomes_of(results, forest, int(leaves[forest, rule])) for rule in names}
         reliability = {rule: _reliability(rule, outcomes) for rule, outcomes in chosen.items()}
+        # Folds have equally many points: their curves are averaged point by point.
         kept = np.arange(1, N_POINTS + 1) / N_POINTS
         accuracy = {rule: np.mean([o.rejection[rule] for o in found], axis=0) for rule, found in chosen.items()}
 

@@ -124,6 +124,7 @@ def _rank_rows(records: Any, rankings: dict[str, Ranking]) -> list[dict[str, Any
         for name in METRICS:
             place = rankings[name].rules.index(rule)
             p = rankings[name].from_best[place]
+            # Ties share the mark, so the place alone does not say who is best.
             best = round(rankings[name].ranks[place] - rankings[name].ranks[0], DECIMALS) == 0
             cells.append({"value": f"{ranks.at[rule, name]:.1f}", "best": best, "close": not best and p >= 0.05})
         rows.append({"rule": rule, "cells": cells, "all": f"{ranks.at[rule, 'all']:.1f}"})

@@ -66,6 +66,7 @@ def describe(table: Table, settings: Settings) -> dict[str, Any]:
     """Describe a study and its data, as plain values."""
     digest = hashlib.sha256()
     for values in (table.X.astype("<f8"), table.y.astype("<i8")):
+        # Little-endian and contiguous: the same data have the same sum on every machine.
         digest.update(repr(values.shape).encode() + np.ascontiguousarray(values).tobytes())
     about = {
         "format": "jaxunc compare",
@@ -84,6 +85,7 @@ def describe(table: Table, settings: Settings) -> dict[str, Any]:
         "settings": asdict(settings),
         "rules": settings.rules_for(len(table.class_labels)),
     }
+    # As JSON would give it back: tuples are lists there, and descriptions are compared.
     return json.loads(json.dumps(about))
 
 
@@ -167,6 +169,7 @@ class Store:
             return
         lines = path.read_bytes().splitlines(keepends=True)
         try:
+            # A first line that was cut off is that of a run which has kept nothing yet: it may begin anew.
             about = json.loads(lines[0]) if lines and lines[0].endswith(b"\n") else self.about
         except ValueError:
             about = None

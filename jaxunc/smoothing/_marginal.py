@@ -98,6 +98,7 @@ def _found(counts, times, mean, start, active, falls, xp: ModuleType):
     gain_of = lambda alpha: _gain(counts, times, mean, alpha, xp)  # noqa: E731
 
     def improve(best: _Best) -> _Best:
+        # The crossing of this number, for each tree its own; trees that have fewer take no part.
         here = present & (order == best.number + 1)
         one = here.any(axis=0)
         t, low, high = (xp.where(here, part, 0).sum(axis=0) for part in (crossings.start, *crossings[3:]))
@@ -199,6 +200,7 @@ def _solve_jvp(primals, tangents):
     total = jnp.sum(jnp.where(seen, alpha, 0.0), axis=-1)
     total = jnp.where(active, total, 1.0)
 
+    # Only S of the counts moves with them; κ and α answer through the equations' slopes, which are at hand.
     def scores(counts):
         by_class, by_size = jnp.swapaxes(counts, -1, -2), jnp.sum(counts, axis=-1)
         own, own_slope = _score(by_class, times[..., None, :], safe[..., None], jnp)

@@ -155,10 +155,12 @@ def plan_trees(
     draw, vote = jax.random.split(jax.random.key(0) if key is None else key)
     if len(counts) > LARGEST_SAMPLE:
         counts = counts[np.linspace(0, len(counts) - 1, LARGEST_SAMPLE).astype(int)]
+    # A draw for each instance from what its votes leave open: p itself is not known.
     p = np.asarray(jax.random.dirichlet(draw, jnp.asarray(counts + alpha)), float)
     rule = _table(counts.shape[1], max_trees, confidence, 1.0)
     left = _left_open(p, rule, max_trees, vote, draws=1).mean(axis=1)
     sizes = np.unique(np.geomspace(1, max_trees, 8 * len(str(max_trees)) + 8).round().astype(int))
+    # A tree is heard by the votes that are still open before it.
     polled = np.cumsum(left)
     enough = np.flatnonzero(1 - left >= share)
     return TreePlan(sizes, 1 - left[sizes], polled[sizes - 1], int(enough[0]) if len(enough) else None)

@@ -65,6 +65,7 @@ def _front(x, a, b):
 
 def _fraction(x, a, b, steps: int):
     """Return the continued fraction of I_x(a, b), by Lentz's method."""
+    # Lentz's method divides by what may be 0: kept off it by a number whose inverse is still finite.
     tiny = jnp.finfo(a.dtype).tiny ** 0.5
 
     def term(value, c, d):

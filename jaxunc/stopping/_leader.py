@@ -48,6 +48,7 @@ def _by_pairs(votes: Votes, alpha):
         for rival in range(n_classes):
             if rival == own or not len(rows):
                 continue
+            # Leader's and rival's votes as one integer: each pair is computed once, and looked up for all instances.
             pair = mine + votes[rows, rival]
             seen = _distinct(pair, width * width)
             table = np.zeros(seen[-1] + 1)
@@ -76,6 +77,7 @@ def _race(votes: Votes, alpha):
     leader, shape = votes.argmax(axis=1)[:, None], votes + alpha
     own = np.take_along_axis(shape, leader, axis=1)
     steps = np.linspace(-12, 9, NODES)
+    # Nodes in units of the standard deviation of log g around the leader's mode, where the integrand lives.
     x = np.log(own) + steps / np.sqrt(own)
     density = np.exp(own * x - np.exp(x) - gammaln(own)) * (steps[1] - steps[0]) / np.sqrt(own)
     below = gammainc(shape[:, :, None], np.exp(x)[:, None, :])

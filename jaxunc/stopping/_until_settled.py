@@ -159,6 +159,7 @@ def bind_vote(
     check_max_trees(max_trees)
     if max_trees > forest.n_trees:
         raise ValueError(f"max_trees={max_trees}, but the forest has {forest.n_trees} trees.")
+    # Of a finite population the winner is that of all trees, also where only some of them may be heard.
     whole = population == "finite" or criterion == "certain"
     n_trees = forest.n_trees if whole else int(max_trees)
     settings = (forest.n_classes, n_trees, confidence, criterion, population, prior)
@@ -205,6 +206,7 @@ class BoundVote:
 
         def hear(part: slice) -> tuple:
             rows = x[part]
+            # Few sizes, so that batches of any length share a few programs; ``n`` tells padding from rows.
             size = next(size for size in SIZES if size >= len(rows))
             padded = np.pad(rows, ((0, size - len(rows)), (0, 0)))
             how = {"missing": missing, "blocks": tuple(b for b in (blocks, *SMALL_BLOCKS) if b <= min(size, blocks))}

@@ -38,6 +38,7 @@ def describe(path: str | Path) -> Description:
     """
     header = read_header(path)
     root = header.document["object"]
+    # The header is what a file claims, unchecked: whatever has another shape is passed over, never an error.
     root = root if isinstance(root, dict) else {}
     nodes = list(_within(root, 0))
     forest = _fields(nodes, "Forest")

@@ -38,6 +38,7 @@ class Encoder:
         """Return the node of a value that stands at a place, such as ``forest.trees.child``."""
         if value is None or isinstance(value, bool | str):
             return value
+        # The order counts: a bool is an int, a rule is a module, a bound forest and an estimator hold forests.
         if isinstance(value, np.generic):
             return self.node(value.item(), place)
         if isinstance(value, int):

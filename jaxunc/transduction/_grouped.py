@@ -225,6 +225,7 @@ class _Node:
             row = int(np.searchsorted(sample.numeric, feature))
             cut = self.numeric.cuts.start[row] + place
             size = self.numeric.cuts.size[cut]
+            # The instances below a cut are the first of the feature's order: no comparison is needed.
             chosen = self.order[row, size:] if side else self.order[row, :size]
             inside = self.numeric.cuts.below[:, cut]
         return chosen, self.totals - inside if side else inside
