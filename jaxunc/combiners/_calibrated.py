@@ -108,7 +108,10 @@ class Calibrated(Combiner):
                 raise ValueError(f"{field} has shape {value.shape}; {name} has {log_share.shape[-1]} classes.")
         scale, bias, clip = (part.astype(log_share.dtype) for part in (self.scale, self.bias, self.clip))
         if self.one_vs_rest:
+            # Each class against the rest is a logistic model of its own; their answers are evidence, which is
+            # normalised.
             share = jnp.clip(jnp.exp(log_share), clip, 1 - clip)
             return Answer.from_log_evidence(log_sigmoid(scale * (jnp.log(share) - jnp.log1p(-share)) + bias))
+        # The inner `where` keeps log(0) out of the gradient when nothing is clipped.
         floor = jnp.where(clip > 0, jnp.log(jnp.where(clip > 0, clip, jnp.ones_like(clip))), -jnp.inf)
         return Answer.from_log_evidence(scale * jnp.maximum(log_share, floor) + bias)

@@ -115,6 +115,7 @@ class ExplainedVote(Combiner):
     def finish(self, stat) -> Explanation:
         """Divide by the total, and take the order statistic."""
         support, total = total_of(stat["support"]), total_of(stat["total"])
+        # Added as pairs of floats: what abstains is the small difference between a total and nearly all of it.
         columns = range(support.high.shape[-1])
         decided = reduce(TwoFloat.plus, (TwoFloat(support.high[..., c], support.low[..., c]) for c in columns))
         whole = jnp.broadcast_to(total.value, decided.high.shape)

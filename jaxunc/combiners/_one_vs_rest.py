@@ -116,6 +116,7 @@ class OneVsRest(Combiner):
             scores, log_probability = _read(self.rule, stat)
         if log_probability is None:
             return Answer(scores, None, None, None)
+        # Each binary rule answers for its own class, so that the probabilities do not add to 1 yet.
         log_probability = jax.nn.log_softmax(log_probability, axis=-1)
         return Answer(scores, None, jnp.exp(log_probability), log_probability)
 

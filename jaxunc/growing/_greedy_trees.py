@@ -158,6 +158,8 @@ def checked_limits(
 
 def forest_of(trees: Sequence[GreedyTree], sample: Presorted) -> Forest:
     """Return the forest of greedy trees; ``sample`` is the set that all were drawn from."""
+    # Rounded widths, so that forests of about one size share compiled programs. Nodes beyond a tree's own lead
+    # to themselves, as leaves do, and have the code of the zero vector: nothing reaches them.
     width = bucket(max(len(tree.child) for tree in trees), 64)
     feature = np.zeros((len(trees), width), np.int32)
     threshold = np.full((len(trees), width), NAN_LAST, np.int32)

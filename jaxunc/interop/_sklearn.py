@@ -103,6 +103,7 @@ def _member_trees(model) -> Iterator[tuple[DecisionTreeClassifier, np.ndarray | 
         for estimator in model.estimators_:
             yield estimator, None
     else:
+        # A bag may show each tree some columns only: its features are positions among these.
         for estimator, columns in zip(model.estimators_, model.estimators_features_, strict=True):
             if not isinstance(estimator, DecisionTreeClassifier):
                 raise TypeError(

@@ -135,6 +135,7 @@ def guarded(rows: OutOfSampleRows) -> dict[str, tuple[Combiner, ...]]:
     prior = rows.prior
     n_classes = len(prior)
     one = jnp.ones(n_classes)
+    # One slope for all classes, one for each, and with more than two classes also each class against the rest.
     kinds = [(one[0], False), (one, False)] + [(one, True)] * (n_classes > 2)
     return {
         "pool": (LearnedPool(prior, reads=rows.countings),),

@@ -187,6 +187,7 @@ def _made(seen: Seen, source: str, y: np.ndarray, weight: np.ndarray) -> OutOfSa
         warn(f"{np.sum(~kept)} of {len(y)} rows are in every tree's bag and are left out. Use more trees.")
         code, mask, X, y, weight = code[kept], mask[kept], None if X is None else X[kept], y[kept], weight[kept]
     found = histograms(seen.table, code, mask)
+    # The histograms are padded to a rounded number of rows; everything beside them gets as many, of weight 0.
     pad, dtype = (0, len(found.code) - len(y)), jnp.result_type(float)
     padded = lambda array: jnp.asarray(np.pad(array, (pad, (0, 0))))  # noqa: E731
     forest = seen.forest

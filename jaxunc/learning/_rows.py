@@ -148,6 +148,8 @@ class OutOfSampleRows:
                 f"{type(rule).__name__} reads the counts {rule.countings}, these rows hold {self.countings}: make them "
                 "by out_of_sample_rows(..., counts='both')."
             )
+        # Only scale and bias are learned: the rule below has no parameters, so that its merged statistics are the same
+        # in every step and are computed once.
         if isinstance(rule, Calibrated) and not any(parameters_of(rule.rule)) and not has_tree_fields(rule.rule):
             return Merged(_merged(rule.rule, self.data_for(rule.rule), float(self.n_trees)))
         if not has_tree_fields(rule):

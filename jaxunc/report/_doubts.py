@@ -51,6 +51,7 @@ def texts_like_numbers(frame: pd.DataFrame) -> tuple[str, ...]:
         words = column.astype(str).str.strip()
         plain = cast(pd.Series, pd.to_numeric(words, errors="coerce")).notna()
         like = words.str.fullmatch(r"[-+]?[$€£]?\d[\d.,' ]*[%$€£]?|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}")
+        # Below nine tenths these are strings of which some look like numbers, and letters may be the right order.
         if (plain | like).mean() < 0.9:
             continue
         odd = words[~plain].unique().tolist()

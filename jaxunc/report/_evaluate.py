@@ -185,6 +185,7 @@ def _measure_sets(
 
     def at(s):
         vote = GeneralizedVote(s)
+        # In batches: every vote holds an interval for each instance, tree and class.
         membership = lax.map(lambda counts: nondominated(vote(counts)), leaves, batch_size=_BATCH)
         measures = {
             "determinacy": metrics.determinacy(membership),
@@ -205,6 +206,7 @@ def _interval_bins(
     """Return the part ``intervals`` of an outcome. Bins are ((b - 1)/B, b/B], as those of confidence."""
     parts = [np.asarray(part) for part in (probability, *interval)]
     n_classes = parts[0].shape[1]
+    # With two classes the interval of class 0 mirrors that of class 1, and would count every instance twice.
     first = 1 if n_classes == 2 else 0
     probs, lower, upper = (part[:, first:].ravel() for part in parts)
     came_true = (y[:, None] == np.arange(first, n_classes)).ravel()

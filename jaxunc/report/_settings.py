@@ -76,6 +76,8 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self):
+        # The class is frozen: fields are set around its guard, here to tuples, below without repetitions,
+        # rules and leaf sizes in a fixed order.
         for name in ("forests", "rules", "leaf_sizes"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         for option, names, known in (("--forests", self.forests, FORESTS), ("--rules", self.rules, RULES)):

@@ -31,9 +31,13 @@ def _one_minus_exp(x):
 
 @partial(jax.jit, static_argnames=("family", "statistic"))
 def _confidence_bounds(counts, weighted, between, family, statistic):
+    # The lead is taken before the counts are rounded to floats; half precision is lifted, since Stirling's
+    # formula needs more digits.
     dtype = np.promote_types(float_dtype(counts), np.float32)
     signed_lead = lead(counts).astype(dtype)
     negative, positive = counts[..., 0].astype(dtype), counts[..., 1].astype(dtype)
+    # An empty leaf gets harmless counts here and the score 0 at the end: its logarithms would give NaN, and NaN
+    # gradients even where the value is not chosen.
     empty = (negative == 0) & (positive == 0)
     negative, positive = jnp.where(empty, 0.5, negative), jnp.where(empty, 0.5, positive)
     total = negative + positive

@@ -116,15 +116,18 @@ def _looked_up(whole, own, own_slope, step, xp: ModuleType):
     """Return r on the grid, from tables of S and of its slope: cubic interpolation of the inverse of log S."""
     wanted, values, slopes = xp.log(whole)[..., None], xp.log(own), own_slope / own
     n_steps = own.shape[0]
+    # log S falls along the grid: the values above the wanted one tell the cell.
     passed = (values[:, None] > wanted[None]).sum(axis=0)
     cell = xp.clip(passed - 1, 0, n_steps - 2)
     v0, v1, d0, d1 = (xp.take_along_axis(table, cell + i, axis=0) for table in (values, slopes) for i in (0, 1))
     fall = v0 - v1
     x = (v0 - wanted) / fall
+    # Slopes of the inverse function, in cells; a cubic through both ends with these slopes (Hermite).
     d0, d1 = (-fall / (step * d) for d in (d0, d1))
     inside = xp.clip(x, 0, 1)
     rest = 1 - inside
     offset = inside * inside * (3 - 2 * inside) + inside * rest * (rest * d0 - inside * d1)
+    # Beyond the ends of the grid a straight line goes on; the clip keeps exp(r) finite.
     offset = offset + xp.where(x < 0, x * d0, 0) + xp.where(x > 1, (x - 1) * d1, 0)
     grid = xp.arange(n_steps).reshape(-1, *[1] * (own.ndim - 1))
     return xp.clip(step * ((cell - grid).astype(own.dtype) + offset), -60, 60)

@@ -103,6 +103,7 @@ def _found(counts, times, mean, start, active, falls, xp: ModuleType):
         one = here.any(axis=0)
         t, low, high = (xp.where(here, part, 0).sum(axis=0) for part in (crossings.start, *crossings[3:]))
         r = xp.where(here[..., None], crossings.r, 0).sum(axis=0)
+        # Many distinct counts: first on the few values put together, then the last steps with all of them.
         if is_large:
             r, t, _ = find_root(beforehand, mean, t, one, xp, r, (low, high))
         r, t, converged = find_root(equations, mean, t, one, xp, r, (low, high))
@@ -165,6 +166,7 @@ def _equations(tally: Tally, mean, xp: ModuleType) -> Equations:
         own, own_slope = _score(tally.counts, tally.times, alpha[..., None], xp)
         whole, whole_slope = _score(tally.sizes, tally.size_times, total[..., None], xp)
         whole, whole_slope = whole[..., None], whole_slope[..., None]
+        # A class that occurs in no leaf has α = 0 and no equation: harmless numbers here, zeros in the answer.
         own, own_slope = xp.where(seen, own, 1.0), xp.where(seen, own_slope, -1.0)
         slope = -own_slope / own
         value = xp.where(seen, xp.log(whole / own), 0.0)

@@ -218,6 +218,7 @@ def _open_votes(rule: Rule, log_p: Float[Array, "n classes"], key, max_trees: in
 
     def step(carry, t):
         votes, done = carry
+        # The key of a tree depends on its number only, so that a larger max_trees continues the same votes.
         vote = jax.random.categorical(jax.random.fold_in(key, t), log_p[:, None], axis=-1, shape=(n, draws))
         votes = rule.add(votes, vote.reshape(-1), ~done)
         done = done | rule.holds(votes, t)

@@ -73,6 +73,7 @@ def _fraction(x, a, b, steps: int):
         c = _apart(1 + value / c, tiny)
         return c, d
 
+    # Terms of the fraction alternate between two formulas: one step takes the even and the odd one.
     def two(m, carry):
         c, d, h = carry
         m = jnp.asarray(m, a.dtype)

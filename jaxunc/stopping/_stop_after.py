@@ -126,9 +126,11 @@ def hear(
         counts, polled, settled = carry
         t, vote = tree
         counts = rule.add(counts, vote, ~settled)
+        # A settled vote keeps its counts and number of trees: the scan goes on for the others.
         return (counts, jnp.where(settled, polled, t), settled | rule.holds(counts, t)), None
 
     n, n_trees = votes.shape
+    # Instances come last, as the rule wants them. A rule of one row keeps the votes for class 1 only.
     counts = before[:, 1:].T if rule.n_rows == 1 else before.T
     start = (counts, jnp.full(n, t, jnp.int32), jnp.zeros(n, bool))
     trees = (t + jnp.arange(1, n_trees + 1, dtype=jnp.int32), votes.T)

@@ -190,12 +190,15 @@ class BoundVote:
         n_trees = self.forest.n_trees
         polled, predicted, settled, votes = map(np.asarray, self._hear(np.asarray(values), missing))
         probability = np.ones(len(polled), np.float32)
+        # A certain winner has the probability 1 by definition: only the others are computed.
         rows = ~settled if self._asked[0] == "certain" else slice(None)
         probability[rows] = leader_probability(votes[rows], polled[rows], n_trees, *self._asked)
         return VoteResult(predicted, polled, settled, probability, votes, self.max_trees)
 
     def _hear(self, x: np.ndarray, missing: bool) -> StoppingResult:
         plan = self._plan(missing)
+        # One compiled program needs a walk without rounds and a rule that JAX can trace; a judge on the host is not
+        # one.
         if self.form == "levels" or not isinstance(self.rule, Rule):
             depth = unrolled_depth(self.form, self.forest.trees)
             how = {"missing": missing, "form": self.form, "depth": depth}
@@ -217,6 +220,7 @@ class BoundVote:
 
         found = list(spread(self.threads if len(parts) > 1 else 1)(hear, parts))
         polled, settled, votes = (np.concatenate(arrays, axis=-1) for arrays in zip(*found, strict=True))
+        # With two classes and no tree that abstains only votes for class 1 are counted; class 0 has the rest.
         votes = np.stack([polled - votes[0], votes[0]], axis=1) if len(votes) == 1 else votes.T
         return StoppingResult(polled, votes.argmax(axis=1).astype(np.int32), settled, votes)
 
@@ -231,6 +235,7 @@ class BoundVote:
 
 def _parts(n: int, columns: int, threads: int) -> list[slice]:
     """Return equal parts, several for each thread if they would be too large."""
+    # A part fits the largest compiled size of bounded memory; few rows are not worth a second thread.
     largest = max((size for size in SIZES if size * columns <= MOST_VALUES), default=SIZES[0])
     number = 1 if n <= FEW else threads
     number *= max(1, -(-n // (number * largest)))

@@ -118,6 +118,7 @@ def _suits(value: Any, hint: Any) -> bool:
         return len(value) == len(of_each) and all(map(_suits, value, of_each))
     if origin is dict:
         return isinstance(value, dict) and all(_suits(k, inner[0]) and _suits(v, inner[1]) for k, v in value.items())
+    # An int may stand for a float; a bool, which Python counts among the integers, may not.
     if hint is float:
         return isinstance(value, float | int) and not isinstance(value, bool)
     if hint is int or hint is bool:

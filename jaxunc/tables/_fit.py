@@ -50,6 +50,7 @@ def fit_columns(X: Any, nominal: Any = "auto") -> Columns:
     number = table.shape[1]
     names = frame_names(table) if is_frame(table) else None
     kinds = _kinds(table, nominal, names or ())
+    # Text files hold bools as words: these columns are read as bools there (`jaxunc.files`).
     boolean = tuple(kind_of(dtype) == "b" for dtype in table.dtypes) if is_frame(table) else None
     if not kinds.any():
         return Columns(number, names, boolean=boolean)
