@@ -39,8 +39,8 @@ class Explanation(NamedTuple):
 class ExplainedVote(Combiner):
     r"""Explanation of a `GeneralizedVote`: who is for, against and undecided, and up to which s it decides.
 
-    As s grows, trees only ever stop preferring. So for equal and leaf-size masses the largest s at which c' is rejected
-    is a weighted order statistic, of the trees' leads over c' by their masses:
+    As s grows, trees only ever stop preferring. So for equal and leaf-size masses an order statistic tells the largest
+    s at which c' is rejected: that of the trees' leads over c', weighted by their masses:
 
     .. math:: s_{c \succ c'} = \max \Big\{ d : \sum_t m_t [n_{t,c} - n_{t,c'} \ge d] \ge \tfrac12 \sum_t m_t \Big\},
               \qquad s_{c'} = \max_c s_{c \succ c'}

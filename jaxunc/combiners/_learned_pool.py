@@ -56,8 +56,8 @@ class LearnedPool(Combiner):
     Raises
     ------
     ValueError
-        If the prior is no distribution, a number is outside of its range or of another shape, or ``inbag_weight`` is
-        given for one kind of counts. When called, if counts have another number of columns.
+        If the prior is no distribution, or a number is outside of its range or of another shape. If ``inbag_weight``
+        is given for one kind of counts. When called, if counts have another number of columns.
 
     Notes
     -----
@@ -162,6 +162,7 @@ class LearnedPool(Combiner):
         size = jnp.sum(counts, axis=0, keepdims=True) + strength
         empty = size == 0
         share = jnp.where(empty, prior, (counts + strength * prior) / jnp.where(empty, jnp.ones_like(size), size))
+        # Not log(0), whose slope is infinite: classes may have neither instances nor a prior.
         log_share = jnp.log(share + jnp.finfo(dtype).tiny)
         log_weight = self.size_power.astype(dtype) * jnp.log(jnp.where(empty, SMALLEST_SIZE, size).astype(dtype))
         power = jnp.exp(log_weight + self.mean_power.astype(dtype) * log_share)
@@ -171,6 +172,7 @@ class LearnedPool(Combiner):
         """Return the mean, and its logarithm scaled and moved."""
         weight, prior = stat["weight"][..., None], self.prior.astype(stat["power"].dtype)
         mean = safe_divide(stat["power"], weight, prior**self.mean_power)
+        # The mean is one of powers p^q: its q-th root is a probability again.
         log_share = jnp.log(jnp.maximum(mean, jnp.finfo(mean.dtype).tiny)) / self.mean_power
         certain = Answer.from_log_evidence(self.scale * log_share + self.bias)
         # Scores are those before the noise: they have the same order, and do not saturate.

@@ -69,7 +69,7 @@ class LearnedVote(Combiner):
         self.softness = jnp.asarray(softness, dtype)
 
     def hardened(self) -> "LearnedVote":
-        """The same rule with exact comparisons, τ = 0: the learned numbers, as they are used."""
+        """The rule with its learned numbers and exact comparisons, τ = 0: as it is used."""
         return dataclasses.replace(self, softness=jnp.zeros_like(self.softness))
 
     def lift(self, counts: Num[Array, "... classes"]):

@@ -9,8 +9,9 @@ from jaxunc._checks import is_concrete
 from ._trees import Trees
 
 MODES = ("sum", "average", "parent", "zeros")
-"""What an instance in an empty leaf is given: the counts of all leaves that it reaches through the leaf's siblings,
-summed; the average of what those leaves say; the counts of the parent; or no counts at all."""
+"""Ways to answer an instance in an empty leaf. The first two take the leaves that it reaches through the leaf's
+siblings: the sum of their counts, or the average of what they say. The others take the counts of the parent, or no
+counts at all."""
 
 
 def counts_of_forks(

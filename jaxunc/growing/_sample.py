@@ -58,7 +58,10 @@ def encode(X, y, nominal, sample_weight, missing: str) -> Sample:
     kinds = columns.is_nominal
     _check_known(values, kinds, missing)
     warn_of_merged_values(X, columns)
+    # Numeric features first: then a feature's place alone tells its kind to the compiled program.
     order = np.concatenate([np.flatnonzero(~kinds), np.flatnonzero(kinds)])
+    # Everything is padded to powers of two, so that samples of like size share a compiled program; ``stride`` and the
+    # numbers of features tell what is real.
     stored = np.zeros(power_of_two(max(values.size, 4 * SMALLEST)), np.int32)
     n_ranks, boundaries = np.zeros(n_features, np.int32), []
     for place, feature in enumerate(order):
@@ -71,6 +74,7 @@ def encode(X, y, nominal, sample_weight, missing: str) -> Sample:
         else:
             column = np.where(np.isnan(column), NAN_LAST, np.asarray(order_key(jnp.asarray(column))))
         stored[place * n : (place + 1) * n] = column
+    # Whole weights are summed as integers, which is exact in any order; others on the host, in float64.
     whole = np.all(weight == np.rint(weight)) and weight.sum() < 2**31
     data = Data(
         keys=jnp.asarray(stored),
@@ -147,6 +151,7 @@ def _ranks(column: np.ndarray, present: np.ndarray, feature: int) -> tuple[np.nd
             f"encode its values as integers of at most {LARGEST_CODE}, or name the feature by its position: nominal="
             f"[{feature}]."
         )
+    # A gap takes the rank before its value: ranks of values go on by two behind a gap, and by one without.
     gap = np.concatenate([[True], np.diff(codes) > 1])
     rank = np.cumsum(1 + gap) - 1
     edges = np.full(rank[-1] + 2, np.iinfo(np.int32).max, np.int32)

@@ -77,8 +77,8 @@ def fit_combiner(
     rows
         Rows made by `out_of_sample_rows`.
     loss
-        ``"log"``, ``"brier"``, ``"auc"`` (a smooth bound of 1 - AUC over drawn pairs), ``"utility"`` (one less the
-        softened u65 of sets), or a function of (answer, y, weight) → a number to minimise.
+        ``"log"``, ``"brier"``, ``"auc"`` (a smooth bound of 1 - AUC over drawn pairs) or ``"utility"`` (one less the
+        softened u65 of sets). Or a function of (answer, y, weight) → a number to minimise.
     optimizer
         Any of optax's; default L-BFGS with a line search, which needs 20 to 60 evaluations.
     n_steps

@@ -99,6 +99,7 @@ def fit_leaf_counts(
     is_leaf = forest.trees.is_leaf[..., None]
     # A count of 0 times any factor stays 0: a little is added, so that every count can be learned.
     counts = jnp.where(is_leaf, forest.counts.astype(dtype) + smallest, jnp.zeros((), dtype))
+    # Rows are set apart by their weights, not taken out: both problems have the same shapes and share programs.
     weight, apart = np.asarray(rows.weight), np.zeros(len(rows.weight), bool)
     if validation is not None:
         apart = np.asarray(jax.random.uniform(for_rows, (len(weight),))) < validation
@@ -107,6 +108,7 @@ def fit_leaf_counts(
 
     def problem(which) -> _Problem:
         own = jnp.asarray(np.where(which, weight, 0), dtype)
+        # A clone of the key: both problems draw the same pairs, on purpose.
         return _Problem(
             **common, weight=own, loss=as_loss(loss, rows.y, own, len(rows.class_labels), jax.random.clone(for_pairs))
         )
@@ -138,5 +140,6 @@ def _loss_of(shape: tuple, moved: Array, problem: _Problem) -> Array:
 
 
 def _objective(shape: tuple, moved: Array, problem: _Problem) -> Array:
+    # The losses are means over rows, so that the prior is divided by their number, too.
     held = 0.5 * jnp.sum((moved / problem.spread) ** 2) / jnp.sum(problem.weight > 0).astype(moved.dtype)
     return _loss_of(shape, moved, problem) + held

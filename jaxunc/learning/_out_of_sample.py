@@ -101,8 +101,8 @@ def out_of_sample_rows(
       and 1 % of the tests, in half of the features or more. Features whose values repeat in over 1 % of the rows say
       nothing. New rows of continuous features never meet a threshold to the last bit; where their values can, chance is
       measured by how often two halves of the rows agree.
-    * 98 % of the rows whose class is absent from so many leaves that by chance one in a hundred fits any row's bags fit
-      one, and there are twenty such rows (a model with bags).
+    * a model with bags: 98 % of the telling rows fit some row's bags, and twenty rows tell at least. A row tells if its
+      class is absent from so many leaves that by chance only one in a hundred would fit.
     * in all trees the rows find their class in their leaves, and none shares a leaf that counts one instance: new,
       independent rows do so with a probability below 1e-6.
 

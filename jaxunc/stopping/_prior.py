@@ -52,8 +52,8 @@ def fit_vote_prior(
     Raises
     ------
     ValueError
-        If votes are negative or not finite, have another shape, or no instance has two of them (one vote each says
-        nothing about how votes agree).
+        If votes are negative or not finite, or have another shape. If no instance has two votes: one vote each says
+        nothing about how votes agree.
 
     References
     ----------

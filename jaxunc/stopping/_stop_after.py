@@ -82,8 +82,8 @@ def stop_after(
     the class with most votes. So its probability given the votes heard is that of Eq. 7 and 8, whoever else abstained.
     Among the remaining trees of a finite population, as many are expected to abstain as did so far.
 
-    Traceable in the votes, but where the criterion is ``"exact"``, or the prior differs between classes or the
-    population is finite, with three classes and more. Traced votes of a finite population are not settled once a tree
+    Traceable in the votes, with two exceptions: the criterion ``"exact"``, and with three classes and more a prior that
+    differs between them or a finite population. Traced votes of a finite population are not settled once a tree
     has abstained: where, a table of two classes cannot say. No gradient. Votes that come from a boosted model mean
     nothing here: its trees are not exchangeable.
 

@@ -21,8 +21,8 @@ from ._names import ESTIMATORS, SKLEARN, sklearn_class
 ARRAYS = ("classes_", "feature_names_in_", "nominal_", "oob_set_", "oob_decision_function_")
 """Names of attributes that are NumPy arrays."""
 KEPT = (*ARRAYS, "n_features_in_", "oob_score_", "forest_", "combiner_", "_columns")
-"""What is kept of what was fitted, beside the sample of transduction. Scikit-learn's
-own forest is not, nor how learning went: nothing that is answered reads them."""
+"""Fitted attributes that are kept, beside the sample of transduction. Scikit-learn's own forest is not, nor how
+learning went: no answer reads them."""
 
 
 def is_estimator(value: Any) -> bool:

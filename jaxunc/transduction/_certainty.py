@@ -71,8 +71,8 @@ def transductive_certainty(
     Raises
     ------
     TypeError, ValueError
-        As `jaxunc.growing.grow_greedy_trees`; if X has other columns, for more than 2²⁶ instances, if the form is dense
-        and a feature is numeric, or if ``combiner`` is no rule or ``progress`` no function.
+        As `jaxunc.growing.grow_greedy_trees`. If X has other columns, or there are more than 2²⁶ instances. If the form
+        is dense and a feature is numeric, or ``combiner`` is no rule or ``progress`` no function.
 
     Warns
     -----

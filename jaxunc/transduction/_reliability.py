@@ -167,6 +167,7 @@ def reliability_of(counts: Num[np.ndarray, "instances labels classes"]) -> Relia
             f"counts has shape {counts.shape}; expected [instances, classes + 1, classes]: pass inductive=True where "
             "leaves are counted."
         )
+    # The last label is none at all: the leaf of x in the tree that has not seen it.
     inductive = label_average(counts[:, -1:])
     predicted = inductive.argmax(axis=1)
     transductive = label_average(counts[np.arange(len(counts)), predicted][:, None])
