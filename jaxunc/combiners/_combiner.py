@@ -22,7 +22,7 @@ from ._methods import attribute
 class Combiner(eqx.Module):
     """A rule that combines the leaves of many trees by a merge that can be streamed.
 
-    Subclass it, declare settings as fields, and write three things (``docs/rules.md`` has an example in twenty lines):
+    Subclass it, declare settings as fields, and write three things (an example in twenty lines: ``docs/rules.md``):
 
     * ``lift(counts [... classes])`` → a pytree of what one leaf contributes. Each array of it is a *plane* with the
       leading axes ``[...]`` of the counts, and further ones if the rule needs them. It may also be a scalar that is the

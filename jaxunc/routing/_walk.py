@@ -46,9 +46,9 @@ def unrolled_depth(form: Form, trees: Trees) -> int:
 def block_size(form: Form, n_trees: int, n_columns: int) -> int:
     """Instances that are walked at a time."""
     if form == "levels":
-        # Per instance: 12 bytes a tree (a node's place, and the 8 bytes that are gathered for it), 4 a column for its
-        # key.
         return max(1, DEVICE_BYTES // (12 * n_trees + 4 * n_columns))
+    # Above, 12 bytes a tree (a node's place, and the 8 bytes gathered for it) and 4 a column for its key. Here trees
+    # come one by one: only the keys and the state of one walk count.
     return next((size for size in BLOCKS if 4 * size * (n_columns + 4) < SPLIT_BYTES), BLOCKS[-1])
 
 

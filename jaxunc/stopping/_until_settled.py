@@ -197,12 +197,11 @@ class BoundVote:
 
     def _hear(self, x: np.ndarray, missing: bool) -> StoppingResult:
         plan = self._plan(missing)
-        # One compiled program needs a walk without rounds and a rule that JAX can trace; a judge on the host is not
-        # one.
         if self.form == "levels" or not isinstance(self.rule, Rule):
             depth = unrolled_depth(self.form, self.forest.trees)
             how = {"missing": missing, "form": self.form, "depth": depth}
             return hear_by_rounds(plan, self._classes, self.forest.n_classes, self.rule, x, self.max_trees, **how)
+        # From here on one compiled program for each part: the rule can be traced, and trees come one by one.
         columns = x.shape[1] * (1 + missing)
         blocks = block_size("blocks", self.max_trees, columns)
         parts = _parts(len(x), columns, self.threads)
