@@ -21,7 +21,7 @@ _BETWEEN = {"jaxunc", "beartype", "equinox", "functools", "jax", "jaxtyping", "s
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn of the line outside of this package, and of those that may stand between, that led here."""
+    """Warn of the line outside of this package (and of modules that may call it) that led here."""
     # skip_file_prefixes, which Python 3.12 has, is the same walk, by folders.
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN:
@@ -44,16 +44,16 @@ def warn_of_wrong_jax() -> None:
 
 
 class FractionsWarning(UserWarning):
-    """Rows of counts that all add to 1: class frequencies, it seems, which do not say how many instances there were."""
+    """Rows of counts all add to 1: frequencies, it seems, which do not say how many instances there were."""
 
 
 class _Process:
-    """What is known of this process."""
+    """State of this process, as far as the library needs it."""
 
     has_begun = False
     """Whether this library has put arrays on a device here, or in a process that this one was forked from."""
     is_forked = False
-    """Whether it was forked from a process where that had been so."""
+    """Whether this process was forked from one where the library had put arrays on a device."""
 
 
 def note_begin() -> None:
@@ -76,17 +76,18 @@ def _after_fork() -> None:
     _Process.is_forked = _Process.has_begun
 
 
+# The hook runs in the child alone, before any of its code.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
 def is_concrete(*arrays) -> bool:
-    """Whether every array has values that the host can read."""
+    """Return whether every array has values that the host can read."""
     return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arrays))
 
 
 def nearest(name, known: Iterable, cutoff: float = 0.6) -> str:
-    """A question, after a space, whether another of the names was meant; empty if none is close."""
+    """Return a question, after a space, whether another of the names was meant; empty if none is close."""
     by_lower = {str(other).lower(): other for other in known}
     close = difflib.get_close_matches(str(name).lower(), list(by_lower), n=1, cutoff=cutoff)
     return f" Did you mean {by_lower[close[0]]!r}?" if close else ""
@@ -197,7 +198,7 @@ def check_probability_vector(prior, n_classes: int, name: str = "prior") -> None
 
 
 def as_weights(sample_weight, n: int, name: str = "sample_weight") -> np.ndarray:
-    """Sample weights as float64, 1 each for None.
+    """Return sample weights as float64, 1 each for None.
 
     Raises a ValueError unless there is one finite number >= 0 each, and a TypeError for what is no number.
     """
@@ -212,7 +213,7 @@ def as_weights(sample_weight, n: int, name: str = "sample_weight") -> np.ndarray
 
 
 def distinct_labels(y) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct labels, sorted, and the place of each instance's; raises a TypeError if they have no order."""
+    """Return the distinct labels, sorted, and the place of each instance's; a TypeError if they have no order."""
     labels = np.asarray(y)
     try:
         return np.unique(labels, return_inverse=True)

@@ -38,13 +38,13 @@ RENAMED_VALUES = {"calibration": "held_out"}
 
 
 def missing(module: str, name: str) -> AttributeError:
-    """The error for a name that a module does not have."""
+    """Return the error for a name that a module does not have."""
     now = RENAMED.get(name) or RENAMED.get(f"{module}.{name}")
     return AttributeError(f"module {module!r} has no attribute {name!r}" + (f"; it is {now} now." if now else ""))
 
 
 def renamed_in(module: str) -> Callable[[str], Any]:
-    """A ``__getattr__`` for a module that says what old names are called now."""
+    """Return a ``__getattr__`` for a module that says what old names are called now."""
 
     def look_up(name: str) -> Any:
         raise missing(module, name)

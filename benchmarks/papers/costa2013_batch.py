@@ -1,4 +1,4 @@
-"""The paper's shortcut for whole batches: as many trees as labels, every instance with another label in each."""
+"""The paper's shortcut for whole batches: as many trees as labels, each instance with another label in each tree."""
 
 import jax
 import numpy as np
@@ -30,7 +30,7 @@ def batch_certainty(
     key
         A typed key, ``jax.random.key(seed)``, that draws the labels.
     X_train, y_train, X, nominal, candidates, min_samples_leaf
-        As for `jaxunc.transduction.transductive_certainty`. Values of X make thresholds here.
+        See `jaxunc.transduction.transductive_certainty`. Values of X make thresholds here.
 
     Returns
     -------
@@ -50,6 +50,7 @@ def batch_certainty(
     if not n:
         return np.zeros((0, k))
     keys = jax.random.split(key, n)
+    # A permutation for each instance: in k trees it gets every label once.
     labels = np.asarray(jax.vmap(lambda own: jax.random.permutation(own, k))(keys))
     both, codes = np.concatenate([known, values]), train.columns.is_nominal
     counts = []

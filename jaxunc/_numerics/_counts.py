@@ -15,13 +15,14 @@ AnyCounts = TypeVar("AnyCounts", Array, np.ndarray)
 
 
 def as_counts(counts) -> Num[Array, "..."]:
-    """The counts for JAX. Whole numbers of the host that it would cut to 32 bits become floats, where they do not fit.
+    """Return the counts for JAX. Integers of the host that do not fit its 32 bits become floats.
 
     Floats of 16 bits become float32: they hold no count beyond 65504, and fewer digits than a sum over trees needs.
     Raises a TypeError for what holds no numbers.
     """
     check_numbers("counts", counts)
     if not isinstance(counts, jax.Array) and is_concrete(counts):
+        # On the host: as soon as JAX has them, numbers beyond 32 bits are cut without a word.
         counts = np.asarray(counts)
         narrow = jax.dtypes.canonicalize_dtype(counts.dtype)
         if np.issubdtype(narrow, np.integer) and narrow != counts.dtype and counts.size:
@@ -34,7 +35,7 @@ def as_counts(counts) -> Num[Array, "..."]:
 
 
 def checked_counts(counts) -> Num[Array, "... classes"]:
-    """The counts for JAX, as above.
+    """Return the counts for JAX, as `as_counts` does, after checking them.
 
     Raises a ValueError unless the last axis can be the classes and, outside a trace, they are finite and >= 0.
     """
@@ -45,7 +46,7 @@ def checked_counts(counts) -> Num[Array, "... classes"]:
 
 
 def counts_dtype(*tables) -> jnp.dtype:
-    """The dtype that holds the counts of all of these: that of floats if there are any, else of the widest integers."""
+    """Return the dtype that holds all of these counts: that of floats if there are any, else of the widest integers."""
     dtypes = [jax.dtypes.canonicalize_dtype(table.dtype) for table in tables]
     if any(jnp.issubdtype(dtype, jnp.floating) for dtype in dtypes):
         return float_dtype(*tables)

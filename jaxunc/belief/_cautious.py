@@ -90,7 +90,7 @@ def _log_weights(mass):
 
 
 def _recombined(log_weights, normalized):
-    """The mass function with these weights."""
+    """Return the mass function with these weights."""
     log_empty, log_singles = log_weights[..., :1], log_weights[..., 1:]
     own = jnp.eye(log_singles.shape[-1], dtype=bool)
     # The weights of the other singletons, added as such: their own taken from the total would cancel.

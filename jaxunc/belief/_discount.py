@@ -32,8 +32,8 @@ def discount(masses: Float[Array, "... sets"], reliability: Float[Array, "..."] 
     Raises
     ------
     ValueError
-        If there are fewer than four sets, the shapes do not broadcast, or (outside a trace) masses are negative or do
-        not add to 1, or a reliability is outside [0, 1].
+        If there are fewer than four sets or the shapes do not broadcast. Outside a trace also if masses are negative or
+        do not add to 1, or a reliability is outside [0, 1].
 
     Notes
     -----

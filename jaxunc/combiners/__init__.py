@@ -1,4 +1,4 @@
-"""Many leaves → one answer: the contract of a fold, and the rules."""
+"""Rules that make one answer of many leaves, and the contract that they keep."""
 
 from typing import TYPE_CHECKING
 

@@ -43,8 +43,8 @@ class AveragedIntervals(Combiner[Interval]):
     Notes
     -----
     An empty leaf counts as [0, 1]; so does no tree at all. Sums are compensated. For two classes an upper bound is one
-    less the other class's lower bound: a bound of exactly one half is one for both, and in float32 upper bounds are
-    good to 6e-8, not to as many digits. Differentiable in counts and s. Streams two planes for two classes, else C + 1.
+    less the other class's lower bound. So a bound of exactly one half is one half for both, and in float32 upper bounds
+    have an absolute error of 6e-8. Differentiable in counts and s. Streams two planes for two classes, else C + 1.
 
     References
     ----------
@@ -75,11 +75,12 @@ class AveragedIntervals(Combiner[Interval]):
         return {**stat, "width": self.s / (size + self.s)}
 
     def finish(self, stat: PyTree) -> Interval:
-        """Totals over their number."""
+        """Divide the totals by the number of trees."""
         total = stat["lower"]
         # Materialised, or the compiler multiplies by the reciprocal, and 20.5/41 is no longer one half.
         trees = lax.optimization_barrier(jnp.broadcast_to(jnp.asarray(stat["trees"])[..., None], total.shape))
         lower = jnp.minimum(safe_divide(total, trees), 1.0)
         width = stat.get("width")
+        # Of two classes an upper bound is what the other's lower bound leaves, so both meet one half together.
         upper = 1 - lower[..., ::-1] if width is None else lower + safe_divide(width[..., None], trees, 1.0)
         return Interval(lower, jnp.clip(upper, lower, 1.0))

@@ -1,9 +1,9 @@
-"""What the conjunctive and the cautious rule share: leaf masses in, belief out.
+"""The common part of the conjunctive and the cautious rule: leaf masses in, belief out.
 
-A leaf's mass is m({±}) = s±, m(Ω) = u_e + u_a, where at most one of s± is not zero. So of its commonalities
-q(±) = m({±}) + m(Ω) one is 1 and the other, of the class that the leaf speaks against, is m(Ω); and the combination has
-m(Ω) = q(−) q(+) under both rules. They differ in the merge: the product of commonalities, or their minimum; and in what
-a leaf contributes for the class that it does not speak against, which changes nothing: 1, or nothing at all.
+A leaf's mass is m({±}) = s±, m(Ω) = u_e + u_a, where at most one of s± is not zero. So one of its commonalities q(±) =
+m({±}) + m(Ω) is 1. The other, of the class that the leaf speaks against, is m(Ω). The combination has m(Ω) = q(−) q(+)
+under both rules. They differ in the merge: the product of commonalities, or their minimum. They also differ in what a
+leaf contributes for the class that it does not speak against: 1, or nothing at all. Either changes nothing.
 
 With p = s₊ - s₋, log q(−) = min{log(1 - p), 0} and log q(+) = min{log(1 + p), 0} have a kink at p = 0, an evenly split
 leaf. The slopes there are the means of both sides, which makes that of their difference, the margin, exact.
@@ -31,7 +31,7 @@ class BeliefRule(Combiner[Answer]):
     """Settings, lift and finish of the belief rules; abstract, since it has no merge."""
 
     silence: eqx.AbstractClassVar[float]
-    """What a leaf contributes for a class that it does not speak against: it changes nothing in the merge."""
+    """Contribution of a leaf for a class that it does not speak against: it changes nothing in the merge."""
     normalized: bool = eqx.field(static=True)
     eps: Float[Array, ""] = learned_field("fixed")
     prior: Float[Array, "..."] = learned_field("unit")
@@ -62,13 +62,15 @@ class BeliefRule(Combiner[Answer]):
         self.normalized = normalized
 
     def lift(self, counts: Num[Array, "... 2"]) -> PyTree:
-        """log q of the singletons − and +: the leaf's ignorance for the class that it speaks against."""
+        """Return log q of the singletons − and +: the leaf's ignorance for the class that it speaks against."""
         if counts.shape[-1] != 2:
             name = type(self).__name__
             raise ValueError(
                 f"{name} combines two classes, but counts have {counts.shape[-1]}. "
                 f"Combine each class against the rest: OneVsRest({name}())."
             )
+        # In logarithms throughout: with many trees masses, and differences of masses, round to 0 or 1, logarithms do
+        # not.
         leaf = support(counts, self.prior)
         floor = jnp.where(self.eps > 0, jnp.log(jnp.where(self.eps > 0, self.eps, 1.0)), -jnp.inf)
         log_ignorance = jnp.maximum(leaf.log_ignorance, floor.astype(leaf.log_ignorance.dtype))
@@ -84,7 +86,7 @@ class BeliefRule(Combiner[Answer]):
         return jnp.stack([against_negative, against_positive], axis=-1)
 
     def finish(self, stat: Float[Array, "... 2"]) -> Answer:
-        """Möbius inversion, with the larger commonality factored out."""
+        """Apply the Möbius inversion, with the larger commonality factored out."""
         larger, smaller = jnp.max(stat, axis=-1, keepdims=True), jnp.min(stat, axis=-1, keepdims=True)
         # log(1 - m(∅)) = log(q₋ + q₊ - m(Ω)), with m(Ω) = q₋ q₊
         log_agreement = larger + jnp.log1p(jnp.exp(smaller - larger) * -jnp.expm1(larger))

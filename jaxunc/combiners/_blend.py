@@ -1,4 +1,4 @@
-"""Probabilities of several rules, averaged."""
+"""The average of several rules' probabilities."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,7 +24,7 @@ class Blend(Combiner[Answer]):
 
     .. math:: P(c) = \sum_i v_i P_i(c)
 
-    Where rows do not tell which of two rules is better, an average of both loses little against the better one: its log
+    Where rows do not tell which of two rules is better, an average of both loses little against the better one. Its log
     loss is at most log 1/v_i above that of rule i in any row, and often below both.
 
     Parameters
@@ -87,13 +87,13 @@ class Blend(Combiner[Answer]):
         return {name: rule.merge for name, rule in self.rules.items()}
 
     def lift(self, counts: Num[Array, "... columns"]) -> PyTree:
-        """What every rule lifts, each of the counts that it reads."""
+        """Lift every rule, each from the counts that it reads."""
         return {
             name: rule.lift(columns_of(counts, self.countings, rule.countings)) for name, rule in self.rules.items()
         }
 
     def finish(self, stat: PyTree) -> Answer:
-        """The rules' answers, averaged."""
+        """Average the rules' answers."""
         logs = []
         for name, rule in self.rules.items():
             answer = rule.finish(stat[name])
@@ -101,6 +101,7 @@ class Blend(Combiner[Answer]):
                 raise ValueError(f"rules[{name!r}] ({type(rule).__name__}) has no probabilities to average.")
             logs.append(answer.log_probability)
         stacked = jnp.stack(logs, axis=-1)
+        # Averaged as logarithms, so that probabilities below the smallest float count, too.
         log_share = logsumexp(stacked, axis=-1, b=self.weights.astype(stacked.dtype))
         log_share = log_softmax(log_share, axis=-1)  # which adds to 1 but for rounding
         score = margin(log_share) if log_share.shape[-1] == 2 else None

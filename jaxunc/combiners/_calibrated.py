@@ -1,4 +1,4 @@
-"""A rule's probabilities, made more or less certain."""
+"""Calibration of a rule: its probabilities, made more or less certain."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from ._fields import learned_field
 
 
 class Calibrated(Combiner[Answer]):
-    r"""Any rule with probabilities, whose logarithms are clipped, scaled and moved.
+    r"""A rule with probabilities, whose logarithms are clipped, scaled and moved.
 
     .. math:: P'(c) \propto \exp\big(s_c \log \max(P(c), \epsilon) + b_c\big)
 
@@ -27,8 +27,8 @@ class Calibrated(Combiner[Answer]):
     .. math:: P'(c) \propto \sigma\big(s_c \log \frac{\bar P(c)}{1 - \bar P(c)} + b_c\big), \qquad
               \bar P(c) = \min(\max(P(c), \epsilon), 1 - \epsilon)
 
-    One scale for all classes is the inverse of a temperature; with a bias per class it is Platt's scaling of two
-    classes and, with a scale per class too, vector scaling. It starts as the rule itself.
+    One scale for all classes is the inverse of a temperature. With a bias per class it is Platt's scaling of two
+    classes; with a scale per class too, vector scaling. It starts as the rule itself.
 
     Parameters
     ----------
@@ -93,11 +93,11 @@ class Calibrated(Combiner[Answer]):
         return self.rule.merge
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """What the rule lifts."""
+        """Lift the leaves as the rule does."""
         return self.rule.lift(counts)
 
     def finish(self, stat: PyTree) -> Answer:
-        """The rule's answer, calibrated."""
+        """Calibrate the rule's answer."""
         answer, name = self.rule.finish(stat), type(self.rule).__name__
         if not isinstance(answer, Answer):
             raise TypeError(f"{name} answers with {type(answer).__name__}, not with probabilities to calibrate.")
@@ -109,7 +109,10 @@ class Calibrated(Combiner[Answer]):
                 raise ValueError(f"{field} has shape {value.shape}; {name} has {log_share.shape[-1]} classes.")
         scale, bias, clip = (part.astype(log_share.dtype) for part in (self.scale, self.bias, self.clip))
         if self.one_vs_rest:
+            # Each class against the rest is a logistic model of its own; their answers are evidence, which is
+            # normalised.
             share = jnp.clip(jnp.exp(log_share), clip, 1 - clip)
             return Answer.from_log_evidence(log_sigmoid(scale * (jnp.log(share) - jnp.log1p(-share)) + bias))
+        # The inner `where` keeps log(0) out of the gradient when nothing is clipped.
         floor = jnp.where(clip > 0, jnp.log(jnp.where(clip > 0, clip, jnp.ones_like(clip))), -jnp.inf)
         return Answer.from_log_evidence(scale * jnp.maximum(log_share, floor) + bias)

@@ -30,8 +30,8 @@ class Combiner(eqx.Module, Generic[AnswerT]):
     Subclass it, declare settings as fields, and write three things (an example in twenty lines: ``docs/rules.md``):
 
     * ``lift(counts [... classes])`` → a pytree of what one leaf contributes. Each array of it is a *plane* with the
-      leading axes ``[...]`` of the counts (and further ones, if the rule needs them), or a scalar that is the same
-      for every leaf of the tree. It depends on the counts of one leaf of one tree alone.
+      leading axes ``[...]`` of the counts, and further ones if the rule needs them. It may also be a scalar that is the
+      same for every leaf of the tree. It depends on the counts of one leaf of one tree alone.
     * ``merge`` → how the contributions of trees merge: ``"sum"``, ``"exact_sum"``, ``"min"``, ``"max"`` or
       ``"collect"``, for all planes or as a pytree prefix of the statistic. Sums are compensated; an exact sum (of
       floats, or of integers ≥ 0) reaches `finish` as a `jaxunc.TwoFloat`, without any rounding for counts: ``.value``
@@ -46,7 +46,7 @@ class Combiner(eqx.Module, Generic[AnswerT]):
         merge: ClassVar[PyTree]
     else:
         merge: eqx.AbstractVar[PyTree]
-    """How contributions merge: a name, or a pytree prefix of the statistic with names as leaves."""
+    """Kind of the merge: a name, or a pytree prefix of the statistic with names as leaves."""
 
     if not TYPE_CHECKING:  # so that they still report names that do not exist
         # A rule is one function, whatever its arrays hold: see `Method`. (`equinox.tree_equal` compares what rules
@@ -79,11 +79,11 @@ class Combiner(eqx.Module, Generic[AnswerT]):
 
     @abc.abstractmethod
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """What leaves with these counts contribute."""
+        """Return the statistic that leaves with these counts contribute."""
 
     @abc.abstractmethod
     def finish(self, stat: PyTree) -> AnswerT:
-        """The answer: an `Answer`, or whatever else the rule returns."""
+        """Return the answer: an `Answer`, or whatever else the rule returns."""
 
     def answer(self, counts: Counts) -> AnswerT:
         """Combine the leaves' counts and return everything that `finish` returns.

@@ -39,5 +39,5 @@ class EpistemicWeighting(Combiner[Answer]):
         return {"score": (certainty * leaf.preference)[..., None], "trees": jnp.ones(())}
 
     def finish(self, stat: PyTree) -> Answer:
-        """Total over number."""
+        """Divide the total by the number of trees."""
         return answer_of_scores(safe_divide(stat["score"], jnp.asarray(stat["trees"])[..., None]), 2.0)

@@ -31,7 +31,7 @@ class GeneralizedMixture(Combiner[Answer]):
     Parameters
     ----------
     scorer
-        As for `Mean`.
+        See `Mean`.
     reference
         Θ: the ``"mean"``, the ``"median"`` or the ``"maximum"`` of the scores: the largest in absolute value, 0 if two
         of opposite sign are, as for `Maximum`.
@@ -75,6 +75,7 @@ class GeneralizedMixture(Combiner[Answer]):
         distance = jnp.where(present, jnp.abs(scores - reference[self.reference]()[..., None, :]), 0.0)
         spread = jnp.sum(distance, axis=-2)
         weighted = jnp.sum(scores * distance, axis=-2)
+        # The weights (1 - d_i/Σd)/(K - 1) without forming them: the plain sum less the sum weighted by distance.
         mixture = safe_divide(jnp.sum(scores, axis=-2) - safe_divide(weighted, spread), number - 1)
         # Without any spread all scores are equal, and the mean is that score.
         return answer_of_scores(jnp.where(spread > 0, mixture, mean), score_width(self.scorer))

@@ -1,4 +1,4 @@
-"""The learned pool: a mean of leaves, and numbers that say how."""
+"""The learned pool: a mean of leaves whose weights, powers and scale are learned."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -19,7 +19,7 @@ from ._combiner import Combiner
 from ._fields import learned_field
 
 SMALLEST_SIZE = 2.0**-20
-"""What an empty leaf without a prior is taken to hold, so that its weight has a logarithm."""
+"""Size that an empty leaf without a prior is taken to have, so that its weight has a logarithm."""
 
 
 class LearnedPool(Combiner[Answer]):
@@ -30,9 +30,9 @@ class LearnedPool(Combiner[Answer]):
 
     .. math:: P(c) = (1 - \epsilon) \frac{P_c^{s_c} e^{b_c}}{\sum_k P_k^{s_k} e^{b_k}} + \frac{\epsilon}{C}
 
-    w_t are the counts of a tree's leaf, N_t is their sum. Of *two countings*, w_t is a times the first plus
-    the second, as of in-bag and out-of-bag counts. It starts as the mean, and contains Laplace's and the m-estimate
-    (m), pooling (α = 1, m = 0) and, as q falls towards 0, the logarithmic pool.
+    w_t are the counts of a tree's leaf, N_t is their sum. With *two countings*, such as in-bag and out-of-bag counts,
+    w_t is a times the first plus the second. It starts as the mean, and contains Laplace's and the m-estimate (m),
+    pooling (α = 1, m = 0) and, as q falls towards 0, the logarithmic pool.
 
     Parameters
     ----------
@@ -59,8 +59,8 @@ class LearnedPool(Combiner[Answer]):
     Raises
     ------
     ValueError
-        If the prior is none, a number is outside of its range or of another shape, ``inbag_weight`` is given for
-        one kind of counts or, when called, counts have another number of columns.
+        If the prior is no distribution, or a number is outside of its range or of another shape. If ``inbag_weight``
+        is given for one kind of counts. When called, if counts have another number of columns.
 
     Notes
     -----
@@ -132,6 +132,7 @@ class LearnedPool(Combiner[Answer]):
         self.noise = _number("noise", noise, dtype, 0.0)
         if is_concrete(noise) and not float(np.asarray(noise)) < 1:
             raise ValueError(f"noise={noise} must lie in [0, 1): it is the share of labels that say nothing.")
+        # None with one counting, so that it is no number to learn.
         weight = 1.0 if inbag_weight is None else inbag_weight
         self.inbag_weight = _number("inbag_weight", weight, dtype, 0.0) if both else None
 
@@ -144,11 +145,11 @@ class LearnedPool(Combiner[Answer]):
 
     @property
     def countings(self) -> tuple[str, ...]:
-        """One or two."""
+        """Names of the counts that are read, one or two."""
         return self.reads
 
     def lift(self, counts: Num[Array, "... columns"]) -> PyTree:
-        """(N + m)^α p^q for every class, and (N + m)^α."""
+        """Return (N + m)^α p^q for every class, and (N + m)^α."""
         n_classes, dtype = len(self.prior), float_dtype(counts, self.prior)
         if counts.shape[-1] != n_classes * len(self.reads):
             raise ValueError(
@@ -164,22 +165,24 @@ class LearnedPool(Combiner[Answer]):
         size = jnp.sum(counts, axis=0, keepdims=True) + strength
         empty = size == 0
         share = jnp.where(empty, prior, (counts + strength * prior) / jnp.where(empty, jnp.ones_like(size), size))
+        # Not log(0), whose slope is infinite: classes may have neither instances nor a prior.
         log_share = jnp.log(share + jnp.finfo(dtype).tiny)
         log_weight = self.size_power.astype(dtype) * jnp.log(jnp.where(empty, SMALLEST_SIZE, size).astype(dtype))
         power = jnp.exp(log_weight + self.mean_power.astype(dtype) * log_share)
         return {"weight": jnp.exp(log_weight)[0], "power": jnp.moveaxis(power, 0, -1)}
 
     def finish(self, stat: PyTree) -> Answer:
-        """The mean, and its logarithm scaled and moved."""
+        """Return the mean, and its logarithm scaled and moved."""
         weight, prior = stat["weight"][..., None], self.prior.astype(stat["power"].dtype)
         mean = safe_divide(stat["power"], weight, prior**self.mean_power)
+        # The mean is one of powers p^q: its q-th root is a probability again.
         log_share = jnp.log(jnp.maximum(mean, jnp.finfo(mean.dtype).tiny)) / self.mean_power
         certain = Answer.from_log_evidence(self.scale * log_share + self.bias)
         # Scores are those before the noise: they have the same order, and do not saturate.
         return certain._replace(**_with_noise(certain, self.noise))
 
     def describe(self) -> str:
-        """What the numbers say, in sentences; of a rule outside of a trace."""
+        """Describe the learned numbers in sentences (outside of a trace)."""
         number = lambda value: f"{float(np.asarray(value)):.3g}"  # noqa: E731
         ratio, power = 10.0 ** float(self.size_power), float(self.mean_power)
         scale = np.atleast_1d(np.asarray(self.scale))
@@ -199,7 +202,7 @@ class LearnedPool(Combiner[Answer]):
 
 
 def checked_names(reads) -> tuple[str, ...]:
-    """Names of one or two counts; raises a TypeError or a ValueError for anything else."""
+    """Return names of one or two counts; raises a TypeError or a ValueError for anything else."""
     if isinstance(reads, str) or not all(isinstance(name, str) for name in reads):
         raise TypeError(f"reads={reads!r:.60} must be names of counts, such as ('own',) or ('own', 'oob').")
     names = tuple(reads)
@@ -209,7 +212,7 @@ def checked_names(reads) -> tuple[str, ...]:
 
 
 def _with_noise(certain: Answer, noise: Array) -> dict[str, Array]:
-    """The probabilities of an answer where a share of the labels says nothing."""
+    """Mix into an answer's probabilities the share of labels that say nothing."""
     log_share = jnp.asarray(certain.log_probability)
     noise = noise.astype(log_share.dtype)
     share = (1 - noise) * jnp.exp(log_share) + noise / log_share.shape[-1]

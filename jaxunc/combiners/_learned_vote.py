@@ -77,15 +77,16 @@ class LearnedVote(Combiner[Preference]):
         self.softness = jnp.asarray(softness, dtype)
 
     def hardened(self) -> "LearnedVote":
-        """The same with exact comparisons, τ = 0: what was learned, as it is used."""
+        """The rule with its learned numbers and exact comparisons, τ = 0: as it is used."""
         return dataclasses.replace(self, softness=jnp.zeros_like(self.softness))
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """The tree's mass, and what of it goes to the first of each pair of classes."""
+        """Mass of the tree, and the part of it that goes to the first of each pair of classes."""
         dtype = float_dtype(counts, self.s)
         counts = counts.astype(dtype)
         number = lambda value: value.astype(dtype)  # noqa: E731
         size = jnp.sum(counts, axis=-1)
+        # A harmless size in empty leaves: their logarithm would make gradients NaN, even where it is not used.
         some = jnp.where(size > 0, size, jnp.ones_like(size))
         mass = jnp.exp(number(self.size_power) * jnp.log(some)) * some / (some + number(self.half_size))
         equal = (self.size_power == 0) & (self.half_size == 0)
@@ -97,5 +98,5 @@ class LearnedVote(Combiner[Preference]):
         return {"mass": mass[..., None] * beats, "total": mass}
 
     def finish(self, stat: PyTree) -> Preference:
-        """The pairs as a matrix."""
+        """Arrange the pairs as a matrix."""
         return Preference(matrix(stat["mass"], jnp.zeros_like(stat["total"])), stat["total"])

@@ -22,7 +22,7 @@ class Maximum(Combiner[Answer]):
     Parameters
     ----------
     scorer
-        As for `Mean`.
+        See `Mean`.
 
     Notes
     -----
@@ -54,7 +54,7 @@ class Maximum(Combiner[Answer]):
 
 
 def extreme_of(highest: Float[Array, "..."], lowest: Float[Array, "..."]) -> Float[Array, "..."]:
-    """The larger in absolute value of max v and -max(-v), 0 if it is both; 0 too where both are -inf, of no tree."""
+    """Return the larger in absolute value of max v and -max(-v); 0 if they tie, or if there is no tree (both -inf)."""
     opposed = jnp.where(highest == lowest, (highest - lowest) / 2, -lowest)
     extreme = jnp.where(highest > lowest, highest, opposed)
     return jnp.where(jnp.isfinite(extreme), extreme, 0.0)

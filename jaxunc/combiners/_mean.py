@@ -48,11 +48,11 @@ class Mean(Combiner[Answer]):
         self.scorer = as_partial(scorer)
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """The leaf's score along a last axis (of one entry if it is binary), and 1 for the tree."""
+        """Score of the leaf along a last axis (of one entry if it is binary), and 1 for the tree."""
         return {"score": score_planes(self.scorer, counts), "trees": jnp.ones(())}
 
     def finish(self, stat: PyTree) -> Answer:
-        """Total over number."""
+        """Divide the total by the number of trees."""
         mean = safe_divide(stat["score"], jnp.asarray(stat["trees"])[..., None])
         return answer_of_scores(mean, score_width(self.scorer))
 
@@ -64,6 +64,7 @@ def answer_of_scores(scores: Float[Array, "... k"], width: float) -> Answer:
         both = jnp.stack([-score, score], axis=-1)
         if math.isinf(width):
             return Answer(both, score, None, None)
+        # A score in an interval of this width around 0, read as a probability around one half.
         return Answer.from_shares(jnp.clip(0.5 + both / width, 0.0, 1.0), both, score)
     if math.isinf(width):
         return Answer(scores, None, None, None)

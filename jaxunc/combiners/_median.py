@@ -22,7 +22,7 @@ class Median(Combiner[Answer]):
     Parameters
     ----------
     scorer
-        As for `Mean`.
+        See `Mean`.
 
     Notes
     -----
@@ -51,6 +51,7 @@ class Median(Combiner[Answer]):
 
 def median_of_trees(scores: Float[Array, "... trees k"]) -> Float[Array, "... k"]:
     """The median over trees, leaving out NaN; 0 if nothing is left."""
+    # Masked trees are NaN: they sort last, and the middle is that of the trees before them.
     present = jnp.sum(~jnp.isnan(scores), axis=-2, keepdims=True)
     ordered = jnp.sort(scores, axis=-2)  # NaN last
     low, high = (jnp.take_along_axis(ordered, i, axis=-2) for i in (jnp.maximum(present - 1, 0) // 2, present // 2))

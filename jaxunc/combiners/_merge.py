@@ -31,7 +31,7 @@ class Accumulator(NamedTuple):
 
     @property
     def collects(self) -> bool:
-        """Whether every tree's value is kept: the carry then has an axis of trees, and loops leave it alone."""
+        """Whether every tree's value is kept. The carry then has an axis of trees, and loops leave it alone."""
         return self.include is None
 
     def start(self, shape: tuple[int, ...], dtype) -> tuple[Any, ...]:
@@ -40,7 +40,7 @@ class Accumulator(NamedTuple):
 
 
 def _float_sum(result: Callable[..., Any]) -> Accumulator:
-    """Compensated: the carry is the rounded sum and the sum of the rounding errors."""
+    """Sum floats with compensation: the carry is the rounded sum and the sum of the rounding errors."""
 
     def include(carry, values):
         high, error = two_sum(carry[0], values)
@@ -59,7 +59,7 @@ def _rounded(carry):
 
 
 def _integer_sum() -> Accumulator:
-    """Counts, in two 32-bit limbs: exact up to 2⁶³ without 64-bit integers."""
+    """Sum integers in two 32-bit limbs: exact up to 2⁶³ without 64-bit integers."""
 
     def enter(values):
         wide = values.dtype.itemsize > 4
@@ -99,11 +99,11 @@ def _accumulator(merge: str, dtype) -> Accumulator:
 
 
 class Merging(NamedTuple):
-    """How all planes of a statistic accumulate over trees: static and hashable.
+    """The accumulators of all planes of a statistic: static and hashable.
 
-    A carry has one entry for each plane, a tuple of arrays of the plane's shape; that of a collected plane has an axis
-    of trees behind the instances. Carries of trees that follow each other are joined by `join`: that is what blocks of
-    trees, shards and hosts need to know.
+    A carry has one entry for each plane: a tuple of arrays of the plane's shape. The entry of a collected plane has an
+    axis of trees behind the instances. Carries of trees that follow each other are joined by `join`: that is what
+    blocks of trees, shards and hosts need to know.
     """
 
     kinds: tuple[str, ...]
@@ -134,7 +134,7 @@ class Merging(NamedTuple):
         return [acc.start(s, jnp.dtype(d)) for acc, s, d in zip(self.planes, full, self.dtypes, strict=True)]
 
     def mask(self, values: list[Array], passing: Bool[Array, "..."]) -> list[Array]:
-        """What trees contribute where they pass; where not, the value that changes nothing."""
+        """Return the values of trees that pass, and elsewhere the value that changes nothing."""
 
         def one(acc: Accumulator, part: Array) -> Array:
             if part.ndim < passing.ndim:  # a number for a whole tree
@@ -185,7 +185,7 @@ class Merging(NamedTuple):
         ]
 
     def result(self, carry: list[Any]) -> list[Any]:
-        """What `Combiner.finish` sees of each plane."""
+        """Return each plane as `Combiner.finish` sees it."""
         return [acc.result(c) for acc, c in zip(self.planes, carry, strict=True)]
 
     @staticmethod
@@ -196,7 +196,7 @@ class Merging(NamedTuple):
 
 
 def _reduce(entered, start, join: Callable[..., Any], axis: int):
-    """One variadic reduction of a pytree of carries, which compiles to one kernel."""
+    """Reduce a pytree of carries by one variadic reduction, which compiles to one kernel."""
     flat, structure = jax.tree.flatten(entered)
 
     def join_flat(*operands):

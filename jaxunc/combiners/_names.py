@@ -84,7 +84,7 @@ def rule_by_name(
     prior: NumbersLike,
     n_samples: NumbersLike | None = None,
 ) -> Combiner:
-    """The rule of that name, with these options.
+    """Return the rule of that name, with these options.
 
     Parameters
     ----------
@@ -125,6 +125,7 @@ def rule_by_name(
     accepted = sorted(parameters)
     if unknown := sorted(set(options) - set(accepted)):
         raise ValueError(f"combiner {name!r} has no option {', '.join(map(repr, unknown))}; it has {accepted}.")
+    # Evidence needs a prior, so the forest's stands in; belief rules count from one half unless they are told.
     if "prior" in accepted and (make is EvidenceAccumulation or options.get("prior") is not None):
         given = options.get("prior", "forest")
         options["prior"] = prior if isinstance(given, str) and given == "forest" else given
@@ -135,6 +136,7 @@ def rule_by_name(
 
 def _one_vs_rest(options: dict[str, Any], prior: np.ndarray, n_samples) -> OneVsRest:
     inner, given = options.pop("rule", "dempster"), options.pop("priors", "even")
+    # Each binary rule sees a prior of its class against all others.
     of_class = lambda p: rule_by_name(inner, options, prior=[1 - p, p], n_samples=n_samples)  # noqa: E731
     if isinstance(given, str):
         check_one_of("priors", given, ("even", "forest"))
@@ -162,7 +164,7 @@ def _scorer(name: str, settings: Mapping[str, Any], prior, n_samples) -> Callabl
 
 
 def check_name(argument: str, name, known: Iterable[str]) -> str:
-    """The name, if it is known; else a ValueError that lists the names and suggests the nearest."""
+    """Return the name, if it is known; else a ValueError that lists the names and suggests the nearest."""
     known = list(known)
     if isinstance(name, str) and name in known:
         return name

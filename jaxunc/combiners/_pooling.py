@@ -21,8 +21,8 @@ class Pooling(Combiner[Answer]):
     Notes
     -----
     Class scores: centred shares (n_c - N/C)/N. Score: the one of class 1. Probability: the shares. Integer counts are
-    summed without rounding (up to 2⁴⁸ in float32) and class scores are quotients of exact differences, so a lead of
-    one instance in 10¹³ is no tie. Leaves that are all empty: scores 0, equal shares.
+    summed without rounding (up to 2⁴⁸ in float32). Class scores are quotients of exact differences, so a lead of one
+    instance in 10¹³ is no tie. Leaves that are all empty: scores 0, equal shares.
 
     Gradient: (1 - share)/N for the class's own counts, -share/N for the others; 0 if all leaves are empty.
 
@@ -35,13 +35,14 @@ class Pooling(Combiner[Answer]):
     reads_sizes: ClassVar[bool] = True
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """The counts themselves, class by class."""
+        """Counts as they are, class by class."""
         return tuple(counts[..., c] for c in range(counts.shape[-1]))
 
     def finish(self, stat: tuple[TwoFloat, ...]) -> Answer:
         """Shares of the total."""
         total = reduce(TwoFloat.plus, stat)
         equal = total.divided_by(len(stat))
+        # Subtracted as pairs of floats, before anything is divided: a lead of one instance survives at any size.
         scores = jnp.stack([safe_divide(own.minus(equal).value, total.value) for own in stat], axis=-1)
         shares = jnp.stack([safe_divide(own.value, total.value, 1 / len(stat)) for own in stat], axis=-1)
         return Answer.from_shares(shares, scores, scores[..., 1] if len(stat) == 2 else None)

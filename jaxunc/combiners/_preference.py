@@ -1,4 +1,4 @@
-"""What trees prefer, and with how much of their mass."""
+"""Preferences of trees, with the mass behind each."""
 
 from typing import NamedTuple
 

@@ -14,7 +14,7 @@ EachT = TypeVar("EachT")
 
 
 class Together(Combiner[dict[str, EachT]]):
-    """The product of folds: their planes side by side, each with its own merge, routed once.
+    """Several rules at once: their planes side by side, each with its own merge, routed once.
 
     ``Together(mean=Mean(), eva=EvidenceAccumulation(prior))`` answers with a dictionary of what each rule answers.
     Raises a ValueError without rules, a TypeError for anything that is not a `Combiner`.
@@ -36,11 +36,11 @@ class Together(Combiner[dict[str, EachT]]):
         return {name: rule.merge for name, rule in self.rules.items()}
 
     def lift(self, counts: Num[Array, "... columns"]) -> dict[str, PyTree]:
-        """What every rule lifts, each of the counts that it reads."""
+        """Lift every rule, each from the counts that it reads."""
         return {
             name: rule.lift(columns_of(counts, self.countings, rule.countings)) for name, rule in self.rules.items()
         }
 
     def finish(self, stat: PyTree) -> dict[str, EachT]:
-        """What every rule answers."""
+        """Return the answer of every rule, by its name."""
         return {name: rule.finish(stat[name]) for name, rule in self.rules.items()}

@@ -31,7 +31,7 @@ class Weighted(Combiner[AnswerT]):
     Raises
     ------
     ValueError
-        If a merge of the rule is no sum, a weight is negative or not finite, or (when trees are seen) their number is
+        If a merge of the rule is no sum, or a weight is negative or not finite. When trees are seen, if their number is
         another one.
     """
 
@@ -62,7 +62,7 @@ class Weighted(Combiner[AnswerT]):
         return self.rule.merge
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """What the rule lifts, times this tree's weight."""
+        """Lift the leaves as the rule does, times this tree's weight."""
 
         def weigh(part: Array):
             # A veto (-inf) stays one at any weight but 0; a product would be NaN, there or in its gradient.
@@ -73,5 +73,5 @@ class Weighted(Combiner[AnswerT]):
         return jax.tree.map(weigh, self.rule.lift(counts))
 
     def finish(self, stat: PyTree) -> AnswerT:
-        """What the rule answers."""
+        """Finish as the rule does."""
         return self.rule.finish(stat)

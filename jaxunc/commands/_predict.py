@@ -1,4 +1,4 @@
-"""``jaxunc predict``."""
+"""Command ``jaxunc predict``: score files with a saved model."""
 
 import argparse
 
@@ -11,11 +11,11 @@ DETAILS = (
 )
 
 _OWN = {"CautiousReport": {"interval", "set"}, "GeneralizedVote": {"set"}, "AveragedIntervals": {"interval"}}
-"""What rules answer with an s of their own."""
+"""Outputs that rules answer with an s of their own."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     add = parser.add_argument
     add("model", metavar="MODEL", help="a file that jaxunc saved")
     add("data", metavar="DATA", help="a file (.parquet, .csv, .tsv, .arrow, …) or a folder of such")
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Score."""
+    """Score the data and write the answers."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -89,5 +89,5 @@ def _check_options(args: argparse.Namespace) -> None:
 
 
 def interrupted(args: argparse.Namespace) -> str:
-    """What is left of a run that was interrupted."""
+    """Say what is left of a run that was interrupted."""
     return "what is finished is kept, and the same command goes on from there"

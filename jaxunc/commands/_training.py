@@ -1,4 +1,4 @@
-"""What ``jaxunc fit`` learns from, and where it saves: checked before hours are spent on it."""
+"""Training data of ``jaxunc fit`` and where it saves, checked before hours are spent on it."""
 
 import os
 from pathlib import Path
@@ -34,7 +34,7 @@ def check_output(path: str) -> None:
 def training_data(
     path: str, target: str, drop: list[str], *, numbers_only: bool
 ) -> tuple[pd.DataFrame, np.ndarray, str | None]:
-    """Features and classes of the rows that have a class, and in words how many have none.
+    """Return features and classes of the rows that have a class, and a note of how many have none.
 
     Raises a ValueError that says what is wrong with them: dates and nested values, with ``numbers_only`` words, too.
     """
@@ -61,7 +61,7 @@ def _check_types(schema: pa.Schema, path: str, target: str) -> None:
 
 
 def _as_floats(X: pd.DataFrame, *, with_booleans: bool) -> pd.DataFrame:
-    """Integers as floats, as files are scored; for scikit-learn booleans with gaps, too, which are objects."""
+    """Return integers as floats, as files are scored; for scikit-learn also bools with gaps, which are objects."""
     for name in X.columns:
         column = X[name]
         has_gaps = with_booleans and column.dtype == object and types.infer_dtype(column, skipna=True) == "boolean"
@@ -110,7 +110,7 @@ def check_rule(name: str, n_classes: int, *, learns: bool) -> None:
 
 
 def unpickled(path: str) -> Any:
-    """A fitted forest of scikit-learn, from a file that runs whatever code it holds.
+    """Load a fitted forest of scikit-learn from a file, which runs whatever code it holds.
 
     Raises a ValueError if it holds something else.
     """

@@ -11,7 +11,7 @@ def nemenyi_difference(n_methods: int, n_blocks: int, *, alpha: float = 0.05) ->
 
     .. math:: CD = q_\alpha \sqrt{\frac{k (k + 1)}{6 N}}
 
-    for k methods on N blocks, q being the upper α quantile of the studentised range of k means with infinitely many
+    for k methods on N blocks. Here q is the upper α quantile of the studentised range of k means with infinitely many
     degrees of freedom, divided by √2.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Instances counted into the leaves of trees: which instances, and of which trees."""
+"""Counts of instances in the leaves of trees: of which instances, and in which trees."""
 
 from typing import TYPE_CHECKING
 

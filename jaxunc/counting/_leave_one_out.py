@@ -1,4 +1,4 @@
-"""Scoring the instances that were counted, each from counts without itself."""
+"""Answers for the instances that were counted, each from counts without itself."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -23,7 +23,7 @@ from jaxunc.routing import (
 from jaxunc.tables import InstancesLike, LabelsLike, MaskLike, NumbersLike, as_instances, as_traceable, class_positions
 
 ENTRIES = 2**21
-"""Counts that are held at a time."""
+"""Number of counts that are held at a time."""
 
 
 def leave_one_out(
@@ -35,7 +35,7 @@ def leave_one_out(
     sample_weight: NumbersLike | None = None,
     tree_mask: MaskLike | None = None,
 ) -> AnswerT:
-    """What a rule answers for the very instances that a forest's counts were taken from (by `recount`).
+    """Answer for the very instances that a forest's counts were taken from (by `recount`), each without its own label.
 
     An instance's own label is among the counts of the leaves that it reaches: scored with them, pure noise looks
     learned (an AUC of .99). Here each instance is answered from counts without itself, and with ``tree_mask`` from the
@@ -48,7 +48,7 @@ def leave_one_out(
     combiner
         The rule.
     X, y, sample_weight, tree_mask
-        What `recount` was given. Under a trace y holds positions in ``forest.class_labels``.
+        The arguments that `recount` was given. Under a trace y holds positions in ``forest.class_labels``.
 
     Returns
     -------
@@ -91,6 +91,7 @@ def leave_one_out(
         weights = jnp.ones(n, jnp.int32) if sample_weight is None else jnp.asarray(sample_weight)
         return _answer_without_own(forest, plan, combiner, values, labels, weights, mask)
     weights = as_weights(sample_weight, n)
+    # Float weights would make floats of all counts, and ties of integers would be decided by rounding.
     if np.all(weights == np.rint(weights)) and weights.max(initial=0) < 2**31:
         weights = weights.astype(np.int32)  # as the counts are
     mask = np.ones((n, forest.n_trees), bool) if mask is None else np.asarray(mask)
@@ -107,6 +108,7 @@ def _answer_without_own(forest, plan, combiner, values, labels, weights, mask) -
     values, weights = jnp.asarray(values), jnp.asarray(weights)
     leaves = planned_leaf_index(forest.trees, plan, values)
     counts = planned_leaf_counts(forest, plan, values, leaves)
+    # Integer weights stay integers, so that integer counts less them do, too.
     own = jnp.eye(forest.n_classes, dtype=weights.dtype)[labels] * weights[:, None]
     own = jnp.broadcast_to(own[:, None], (*leaves.shape, forest.n_classes))
     if forest.follows_forks:  # what was counted in an empty leaf is not among the counts of its siblings

@@ -1,4 +1,4 @@
-"""Which instances a tree was not grown on."""
+"""Out-of-bag instances: those that a tree was not grown on."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from ._grown_on import check_grown_on
 
 
 def has_bags(model: Any) -> bool:
-    """Whether the trees of a model of scikit-learn, fitted or not, leave instances out of what they are grown on."""
+    """Return whether a scikit-learn model, fitted or not, grows its trees on parts of the instances."""
     return hasattr(type(model), "estimators_samples_") and (
         bool(getattr(model, "bootstrap", True)) or getattr(model, "max_samples", None) not in (None, 1.0)
     )
@@ -24,7 +24,7 @@ def oob_mask(
     y: LabelsLike | None = None,
     sample_weight: NumbersLike | None = None,
 ) -> np.ndarray:
-    """Which instances each tree of a bootstrapped model has not seen.
+    """Return which instances each tree of a bootstrapped model has not seen.
 
     Parameters
     ----------
@@ -78,6 +78,7 @@ def oob_mask(
     if isinstance(n, bool) or not isinstance(n, int | np.integer):
         raise TypeError(f"n={n!r} must be an integer, the number of training instances.")
     bags = model.estimators_samples_
+    # Bags are drawn anew from the model's seeds, for as many rows as it says: another number would give other bags.
     largest = max((int(np.max(bag)) for bag in bags if len(bag)), default=-1)
     expected = getattr(model, "_n_samples", None)
     if largest >= n or (expected is not None and expected != n):

@@ -75,4 +75,4 @@ def _log_density(X, shift: float = SHIFT):
 
 
 RINGNORM = Generator("ringnorm", ringnorm, _log_density, N_FEATURES, 2, bayes_error=0.014965)
-"""What is known of `ringnorm` with its default shift."""
+"""Generator of `ringnorm` with its default shift."""

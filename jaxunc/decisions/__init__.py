@@ -1,4 +1,4 @@
-"""An answer → a class, a set of classes, a rejection: sets as booleans ``[... classes]``, never empty."""
+"""Decisions from answers: a class, a set of classes, a rejection. Sets are bools ``[... classes]``, never empty."""
 
 from ._cautious_report import CautiousAnswer, CautiousReport
 from ._expected_utility import expected_utility_set, utility_of_sizes

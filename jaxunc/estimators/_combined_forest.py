@@ -170,8 +170,8 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         """
         check_is_fitted(self)
         settings = {"confidence": confidence, "max_trees": max_trees, "criterion": criterion}
-        heard = predict_until_settled(self.forest_, self._instances(X), **settings, population=population, prior=prior)
-        return heard._replace(predicted=self.classes_[heard.predicted])
+        result = predict_until_settled(self.forest_, self._instances(X), **settings, population=population, prior=prior)
+        return result._replace(predicted=self.classes_[result.predicted])
 
     def _default_name(self, X, y, sample_weight) -> str:
         """Whether there is something to learn from, without growing more forests for it."""

@@ -1,7 +1,7 @@
 """Files of data: one reader for all who fit, compare and predict.
 
 What a column of a text file holds is found once, by all its cells, when a model is fitted (`read_table`). Later files
-are read by what the model knows of its columns (`file_chunks`): numbers, booleans or words, and which words mean a
+are read by what the model knows of its columns (`file_chunks`): numbers, bools or strings, and which words mean a
 missing value. Nothing is guessed again.
 """
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 
 def columns(names: Sequence[str]) -> str:
-    """How many columns, and their names."""
+    """Say how many columns there are, and their names."""
     return f"{len(names)} column{'s' * (len(names) > 1)} ({listed(names)})"
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:
-    """The first names, and how many more there are."""
+    """List the first names, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(map(repr, names[:most])) + more

@@ -1,4 +1,4 @@
-"""A whole file, to fit on: its columns as what they hold, and the rows whose class is known."""
+"""Whole files to fit on: their columns as what they hold, and the rows whose class is known."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,10 +25,10 @@ compute: Any = pyarrow.compute
 
 
 def read_table(path: Path) -> pa.Table:
-    """All rows of a file that exists; raises a ValueError that says what is wrong with it.
+    """Read all rows of a file that exists; raises a ValueError that says what is wrong with it.
 
-    Cells of text files are booleans, integers, numbers or words, by what all cells of their column are, and null where
-    they mean a missing value. Other files have types of their own.
+    Cells of text files are bools, integers, numbers or strings, by what all cells of their column are. They are null
+    where they mean a missing value. Other files have types of their own.
     """
     form = format_of(path)
     try:
@@ -80,7 +80,7 @@ def labelled_table(path: str | Path, target: str | None, drop: Sequence[str] = (
 
 
 def known_rows(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:
-    """The rows whose target is known, and in words how many are not.
+    """Return the rows whose target is known, and a note of how many are not.
 
     Whole floats become integers: a column of integers that has a gap is often kept as one of floats. Raises a
     ValueError if no target is known.
@@ -101,13 +101,14 @@ def known_rows(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:
     column = table.column(target)
     if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
         values = column.cast(pa.float64()).to_numpy()
+        # A gap makes floats of integer classes: without the gap they are what they were, 0 and not 0.0.
         if np.all(values == np.rint(values)) and np.abs(values).max() < 2**53:
             table = table.set_column(table.schema.get_field_index(target), target, pa.array(values.astype(np.int64)))
     return table, said
 
 
 def as_frame(table: pa.Table) -> "pd.DataFrame":
-    """A table as a pandas frame. Numbers with gaps are floats, booleans with gaps objects, as pandas reads them.
+    """Return a table as a pandas frame. Numbers with gaps are floats, bools with gaps objects, as pandas reads them.
 
     Raises a ValueError for columns of lists.
     """

@@ -1,4 +1,4 @@
-"""From the nodes of single trees, in any numbering, to padded arrays (on the host)."""
+"""Assembly of padded arrays from the nodes of single trees, in any numbering (on the host)."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from ._trees import Trees
 
 
 class TreeNodes(NamedTuple):
-    """One tree, its nodes in any order with the root first; children are negative at leaves."""
+    """Nodes of one tree in any order, the root first; children are negative at leaves."""
 
     feature: np.ndarray
     threshold: np.ndarray  # order keys
@@ -24,7 +24,7 @@ class TreeNodes(NamedTuple):
 
 
 def snap_to_integers(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Counts within 1e-9 of a leaf's size of an integer become that integer.
+    """Round counts within 1e-9 of a leaf's size of an integer to that integer.
 
     scikit-learn stores fractions; multiplied by the size they are off by up to 2e-13, which breaks ties and parities.
     """
@@ -34,11 +34,12 @@ def snap_to_integers(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 
 def lay_out(nodes: Sequence[TreeNodes], columns: Columns) -> tuple[Trees, list[np.ndarray]]:
-    """Trees side by side, children adjacent, levels in order; and the place of every node that was given.
+    """Lay out trees side by side, children adjacent, levels in order; return also the new place of every given node.
 
     Trusts its input; `check_trees` does not.
     """
     n_trees = len(nodes)
+    # Unused slots stay leaves that no path leads to: their own child, with a threshold that no key passes.
     width = power_of_two(max(len(t.feature) for t in nodes), 64)
     feature = np.zeros((n_trees, width), np.int32)
     threshold = np.full((n_trees, width), NAN_LAST, np.int32)
@@ -49,6 +50,8 @@ def lay_out(nodes: Sequence[TreeNodes], columns: Columns) -> tuple[Trees, list[n
     for t, tree in enumerate(nodes):
         inner, depth[t] = _inner_by_level(tree)
         place = np.zeros(len(tree.feature), np.int64)
+        # The children of the i-th inner node, in order of level, take the next two slots: a right child is found
+        # without an index of its own, and a tree's top levels lie together.
         pairs = 1 + 2 * np.arange(len(inner))
         place[tree.left[inner]], place[tree.right[inner]] = pairs, pairs + 1
         slots = place[inner]
@@ -70,7 +73,7 @@ def assemble(
     n_samples: float,
     class_labels: tuple[Any, ...],
 ) -> Forest:
-    """A forest of trees and of the class counts of their nodes, ``[nodes classes]`` each, which are read at leaves.
+    """Make a forest of trees and of the class counts of their nodes ``[nodes classes]``, which are read at leaves.
 
     ``prior`` are class frequencies, ``n_samples`` what `Forest.n_samples` says. Trusts its input; `check_forest`
     does not.
@@ -82,6 +85,7 @@ def assemble(
     leaf_rows, leaf_slots = [], []
     for tree, place, own in zip(nodes, places, counts, strict=True):
         leaves = np.flatnonzero(tree.left < 0)
+        # Tree by tree first: sorting a tree's few distinct rows is far less than sorting the leaves of all.
         rows, inverse = distinct_rows(own[leaves])
         leaf_rows.append(rows)
         leaf_slots.append((place[leaves], inverse))
@@ -101,7 +105,7 @@ def assemble(
 
 
 def _inner_by_level(tree: TreeNodes) -> tuple[np.ndarray, int]:
-    """Inner nodes level by level (the top of a tree stays in one cache line), and the depth."""
+    """Order inner nodes level by level (the top of a tree stays in one cache line), and return the depth too."""
     levels, level = [], np.array([0])
     while (level := level[tree.left[level] >= 0]).size:
         levels.append(level)

@@ -8,18 +8,18 @@ from jaxtyping import Bool, Float64, Int
 from ._presorted import Presorted
 
 LOWEST = np.int64(-(2**62))
-"""The score of no test: below all others, and differences do not overflow."""
+"""Score of no test: below all others, and differences do not overflow."""
 
 
 class Cuts(NamedTuple):
     """Cuts between distinct neighbouring values, feature after feature and from low to high."""
 
     row: Int[np.ndarray, " cuts"]
-    """The place of the feature among the numeric ones."""
+    """Place of the cut's feature among the numeric ones."""
     size: Int[np.ndarray, " cuts"]
-    """How many instances lie below."""
+    """Number of instances below each cut."""
     start: Int[np.ndarray, " ends"]
-    """Where the cuts of each feature begin, and their number."""
+    """Start of each feature's cuts; the last entry is the number of all."""
     below: Int[np.ndarray, "classes cuts"]
     """Class counts of the instances below."""
     lower_value: Float64[np.ndarray, " cuts"]
@@ -32,17 +32,17 @@ class Cuts(NamedTuple):
 
     @property
     def threshold(self) -> Float64[np.ndarray, " cuts"]:
-        """Halfway between the two values, below the upper one."""
+        """Threshold of each cut: halfway between the two values, below the upper one."""
         return halfway(self.lower_value, self.upper_value)
 
     @property
     def is_boundary(self) -> Bool[np.ndarray, " cuts"]:
-        """Whether instances of the two values have different classes."""
+        """Whether the instances of the two values have different classes."""
         return parts_classes(self.lower_class, self.upper_class)
 
 
 def find_cuts(sample: Presorted, order: Int[np.ndarray, "numeric members"], boundaries: bool) -> Cuts:
-    """The cuts of a node: all, or those between different classes (Fayyad and Irani's boundary points)."""
+    """Find the cuts of a node: all, or those between different classes (Fayyad and Irani's boundary points)."""
     n_rows, m = order.shape
     base = np.arange(n_rows)[:, None] * sample.n
     flat = (order + base).ravel()
@@ -50,10 +50,12 @@ def find_cuts(sample: Presorted, order: Int[np.ndarray, "numeric members"], boun
     # A block holds the instances of one value; after the last of a feature, its end is no cut.
     is_end = np.ones((n_rows, m), bool)
     np.not_equal(rank[:, 1:], rank[:, :-1], out=is_end[:, :-1])
+    # A block has several classes if labels change inside it. Blocks need not be sorted by class: any change tells.
     changes = np.zeros((n_rows, m), bool)
     np.not_equal(label[:, 1:], label[:, :-1], out=changes[:, :-1])
     end = np.flatnonzero(is_end)
     block_class = label.ravel()[end].astype(np.int32)
+    # Where all values are distinct every block has one instance, and one class.
     if len(end) < is_end.size:
         passed = np.zeros(n_rows * m + 1, np.int32)
         np.cumsum(changes.ravel(), out=passed[1:])
@@ -84,18 +86,20 @@ def find_cuts(sample: Presorted, order: Int[np.ndarray, "numeric members"], boun
 
 
 def parts_classes(lower, upper):
-    """Whether a cut is between different classes: those of the values below and above, -1 for several."""
+    """Return whether cuts are between different classes: those of the values below and above, -1 for several."""
     return (lower != upper) | (lower < 0)
 
 
 def halfway(below, above):
-    """A threshold that parts two values: no less than the lower, less than the upper."""
+    """Return a threshold that parts two values: no less than the lower, less than the upper."""
     middle = (below + above) / 2
+    # Between neighbouring floats the middle rounds to one of them; at the upper one ``x <= t`` would part nothing.
     return middle.__array_namespace__().where(middle < above, middle, below)
 
 
 def _class_counts(label: np.ndarray, position: np.ndarray, size: np.ndarray, n_classes: int) -> np.ndarray:
     counts = np.empty((n_classes, len(position)), np.intp)
+    # The first class is what the others leave: one running sum less.
     counts[0] = size
     for c in range(1, n_classes):
         counts[c] = np.cumsum(label == c, axis=1, dtype=np.int32).ravel()[position]
@@ -104,7 +108,7 @@ def _class_counts(label: np.ndarray, position: np.ndarray, size: np.ndarray, n_c
 
 
 def value_counts(sample: Presorted, members: Int[np.ndarray, " members"]) -> Int[np.ndarray, "classes nominal codes"]:
-    """How many of a node's instances have each value of each nominal feature, by class."""
+    """Count the node's instances by class and by the values of each nominal feature."""
     n_nominal, n_classes = len(sample.nominal), sample.n_classes
     cell = sample.code[:, members] + np.arange(n_nominal)[:, None] * sample.n_codes
     cell = cell + sample.label[members].astype(np.intp) * (n_nominal * sample.n_codes)

@@ -8,19 +8,19 @@ from jaxtyping import Int64
 from jaxunc._numerics import power_of_two
 
 MOST_BITS = 40
-"""Binary places of a logarithm; 2¹⁷ instances have room for them in 64 bits."""
+"""Number of binary places of a logarithm; 2¹⁷ instances have room for them in 64 bits."""
 
 MOST_INSTANCES = 2**26
-"""Beyond, too few places would be left to tell gains apart."""
+"""Largest number of instances: beyond it, too few places would be left to tell gains apart."""
 
 
 def entropy_table(n: int) -> Int64[np.ndarray, " counts"]:
-    r"""The integers :math:`F(i)\approx 2^b\, i\log_2 i` for i = 0 … n, with logarithms that add up exactly.
+    r"""Return the integers :math:`F(i)\approx 2^b\, i\log_2 i` for i = 0 … n, with logarithms that add up exactly.
 
     .. math:: F(i) = i\sum_p v_p(i)\,\mathrm{round}(2^b\log_2 p)
 
-    over the primes p, v_p(i) being how often p divides i. So log(ab) = log a + log b holds to the last bit, and two
-    tests have the same sum of F exactly where their gains are the same number, as long as primes are independent.
+    over the primes p, v_p(i) being how often p divides i. So log(ab) = log a + log b holds to the last bit. Two tests
+    have the same sum of F exactly where their gains are the same number, as long as primes are independent.
 
     Parameters
     ----------
@@ -41,11 +41,12 @@ def entropy_table(n: int) -> Int64[np.ndarray, " counts"]:
     """
     if n > MOST_INSTANCES:
         raise ValueError(f"{n} instances are more than exact gains are made for (2**26); draw a sample of them.")
+    # Tables by powers of two, so that few are kept; the places follow the size, as all counts of a set share one table.
     return _table(power_of_two(int(n), 64))[: n + 1]
 
 
 def binary_places(n: int) -> int:
-    """b for a table of n: as many places as leave F(n) below 2⁶²."""
+    """Return b for a table of n: as many places as leave F(n) below 2⁶²."""
     return int(min(MOST_BITS, np.floor(62 - np.log2(n) - np.log2(np.log2(n)))))
 
 
@@ -58,6 +59,8 @@ def _table(size: int) -> np.ndarray:
         if not composite[p]:
             composite[p * p :: p] = True
     for p in np.flatnonzero(~composite[2:]) + 2:
+        # Only primes have rounded logarithms. Those of other numbers are sums of them, p once for each power that
+        # divides.
         log, power = int(np.rint(np.log2(float(p)) * 2.0**places)), int(p)
         while power <= size:
             logs[power::power] += log

@@ -44,20 +44,21 @@ def grow_greedy_trees(
         The instances that each tree is grown on, positions ``[trees drawn]``; one that comes twice counts twice.
         Default: one tree, on all.
     nominal
-        Which features are nominal: booleans, names, positions or ``"auto"``, as for `jaxunc.tables.fit_columns`, which
-        finds the levels. Default: none.
+        The nominal features: bools, names, positions or ``"auto"``, as for `jaxunc.tables.fit_columns`, which finds the
+        levels. Default: none.
     candidates
         ``"boundary"``: numeric features are cut between neighbouring values whose instances have different classes;
         ``"all"``: between any two.
     min_samples_leaf
-        How many instances each side of a test has at least, ≥ 1.
+        Least number of instances on each side of a test, ≥ 1.
     max_depth
         Nodes that many tests deep are leaves, ≥ 0; None for no limit.
 
     Returns
     -------
     Forest
-        Of one tree, or as many as ``samples`` has rows. Features of a single value, or pure samples, make a leaf.
+        A forest of one tree, or of as many as ``samples`` has rows. Features of a single value, or pure samples, make a
+        leaf.
 
     Raises
     ------
@@ -102,14 +103,14 @@ def grow_greedy_trees(
 
 
 def bagging(key: jax.Array, X: InstancesLike, y: LabelsLike, *, n_trees: int = 10, **settings: Any) -> Forest:
-    """Greedy trees on samples drawn with replacement, each as large as the whole (Breiman 1996).
+    """Grow greedy trees on samples drawn with replacement, each as large as the whole (Breiman 1996).
 
     Parameters
     ----------
     key
         A typed key, ``jax.random.key(seed)``. Tree i is the same whatever ``n_trees``.
     X, y, settings
-        As for `grow_greedy_trees`, but for ``samples``.
+        See `grow_greedy_trees`, but for ``samples``.
     n_trees
         Number of trees, ≥ 1.
 
@@ -139,13 +140,13 @@ def bagging(key: jax.Array, X: InstancesLike, y: LabelsLike, *, n_trees: int = 1
 
 
 def bootstrap_rows(key: jax.Array, n_trees: int, n: int) -> np.ndarray:
-    """What `bagging` draws: positions ``[trees instances]``."""
+    """Return the positions that `bagging` draws, ``[trees instances]``."""
     keys = jax.vmap(lambda tree: jax.random.fold_in(key, tree))(jnp.arange(n_trees))
     return np.asarray(jax.vmap(lambda own: jax.random.randint(own, (n,), 0, n))(keys))
 
 
 def checked_limits(candidates: str, min_samples_leaf: int, max_depth: int | None = None) -> SplitLimits:
-    """The limits of a node, checked."""
+    """Return the limits of a node, checked."""
     check_one_of("candidates", candidates, CANDIDATES)
     check_integer("min_samples_leaf", min_samples_leaf, 1)
     if max_depth is not None:
@@ -154,7 +155,9 @@ def checked_limits(candidates: str, min_samples_leaf: int, max_depth: int | None
 
 
 def forest_of(trees: Sequence[GreedyTree], sample: Presorted) -> Forest:
-    """The forest of greedy trees; ``sample`` is the set that all were drawn from."""
+    """Return the forest of greedy trees; ``sample`` is the set that all were drawn from."""
+    # Rounded widths, so that forests of about one size share compiled programs. Nodes beyond a tree's own lead
+    # to themselves, as leaves do, and have the code of the zero vector: nothing reaches them.
     width = power_of_two(max(len(tree.child) for tree in trees), 64)
     feature = np.zeros((len(trees), width), np.int32)
     threshold = np.full((len(trees), width), NAN_LAST, np.int32)

@@ -1,4 +1,4 @@
-"""One greedy tree: at every node the test of largest information gain (on the host)."""
+"""Growth of one greedy tree: at every node the test of largest information gain (on the host)."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from ._presorted import Presorted
 
 
 class SplitLimits(NamedTuple):
-    """When a node is split, and by what."""
+    """Limits on the splits of a node."""
 
     boundaries: bool
     min_samples_leaf: int
@@ -24,7 +24,7 @@ class ChosenTest(NamedTuple):
     feature: int
     threshold: float
     members: Int[np.ndarray, " members"]
-    """The instances that pass it, which go left."""
+    """Instances that pass the test, which go left."""
 
 
 class GreedyTree(NamedTuple):
@@ -38,7 +38,7 @@ class GreedyTree(NamedTuple):
 
 
 def best_test(sample: Presorted, order: np.ndarray, members: np.ndarray, limits: SplitLimits) -> ChosenTest | None:
-    """The test of largest gain; of several the first feature's, and its lowest threshold. None if none gains."""
+    """Return the test of largest gain; of several the first feature's, with its lowest threshold. None if no gain."""
     n, entropy = len(members), entropy_table(sample.n)
     totals = np.bincount(sample.label[members], minlength=sample.n_classes)
     if n < 2 * limits.min_samples_leaf or np.count_nonzero(totals) < 2:
@@ -50,6 +50,7 @@ def best_test(sample: Presorted, order: np.ndarray, members: np.ndarray, limits:
     firsts = np.full(sample.columns.number, LOWEST)
     nominal_scores = np.zeros((0, 0))
     if len(cuts.row):
+        # Features without cuts are left out: reduceat would give them the next feature's first score.
         filled = cuts.start[:-1] < cuts.start[1:]
         firsts[sample.numeric[filled]] = np.maximum.reduceat(scores, cuts.start[:-1][filled])
     if len(sample.nominal):
@@ -69,7 +70,7 @@ def best_test(sample: Presorted, order: np.ndarray, members: np.ndarray, limits:
 
 
 def _scores(entropy: np.ndarray, inside: np.ndarray, totals: np.ndarray, min_samples_leaf: int) -> np.ndarray:
-    """Minus the entropy of the two sides, times the instances; the lowest where a side is too small."""
+    """Return minus the entropy of the two sides, times the instances; the lowest score where a side is too small."""
     outside = totals - inside
     n_inside, n_outside = inside.sum(axis=0), outside.sum(axis=0)
     scores = entropy[inside].sum(axis=0) + entropy[outside].sum(axis=0) - entropy[n_inside] - entropy[n_outside]
@@ -77,7 +78,7 @@ def _scores(entropy: np.ndarray, inside: np.ndarray, totals: np.ndarray, min_sam
 
 
 def split(order: np.ndarray, members: np.ndarray, chosen: np.ndarray, n: int):
-    """The orders and members of those chosen, and of the rest, sorted as before."""
+    """Split orders and members into those of the chosen instances and of the others, sorted as before."""
     flags = np.zeros(n, bool)
     flags[chosen] = True
     at, among = flags[order], flags[members]
@@ -107,6 +108,7 @@ def grow_greedy_tree(sample: Presorted, limits: SplitLimits) -> GreedyTree:
             inside, outside = split(order, members, test.members, sample.n)
             first = len(tree.feature)
             tree.feature[node], tree.threshold[node], tree.child[node] = test.feature, test.threshold, first
+            # Children begin as leaves, and become inner nodes when their turn comes.
             _append_leaves(tree, 3 if kinds[test.feature] else 2)
             if kinds[test.feature]:
                 tree.feature[first], tree.threshold[first] = test.feature, test.threshold - 1

@@ -9,37 +9,37 @@ from jaxunc.tables import Columns, as_instances, fit_columns, training_labels, w
 
 
 class Presorted(NamedTuple):
-    """A training set; numeric and nominal features apart, ``places`` says where each lies among all features."""
+    """A training set with numeric and nominal features apart; ``places`` says where each lies among all features."""
 
     columns: Columns
     class_labels: tuple
     label: Int[np.ndarray, " instances"]
     numeric: Int[np.ndarray, " numeric"]
-    """The numeric features."""
+    """Positions of the numeric features."""
     nominal: Int[np.ndarray, " nominal"]
-    """The nominal features."""
+    """Positions of the nominal features."""
     value: Float64[np.ndarray, "numeric instances"]
-    """A missing number is -inf: below all others."""
+    """Numbers; a missing one is -inf, below all others."""
     rank: Int[np.ndarray, "numeric instances"]
-    """The place of a value among the distinct values of its feature."""
+    """Place of each value among the distinct values of its feature."""
     order: Int[np.ndarray, "numeric instances"]
     """Instances by increasing value."""
     code: Int[np.ndarray, "nominal instances"]
     n_codes: int
-    """More than any code."""
+    """Number above every code."""
 
     @property
     def n(self) -> int:
-        """How many instances there are."""
+        """Number of instances."""
         return len(self.label)
 
     @property
     def n_classes(self) -> int:
-        """How many classes there are."""
+        """Number of classes."""
         return len(self.class_labels)
 
     def take(self, rows: Int[np.ndarray, " rows"]) -> "Presorted":
-        """The set of some of the instances, which may come more than once."""
+        """Return the set of some of the instances, which may come more than once."""
         rank = self.rank[:, rows]
         return self._replace(
             label=self.label[rows],
@@ -51,21 +51,21 @@ class Presorted(NamedTuple):
 
 
 class Queries(NamedTuple):
-    """Instances that are asked for, in the terms of a training set."""
+    """Instances to be inserted or looked up, in the terms of a training set."""
 
     value: Float64[np.ndarray, "queries numeric"]
     rank: Int[np.ndarray, "queries numeric"]
-    """The place of the largest value of the training set that is not above; -1 if there is none."""
+    """Place of the largest value of the training set that is not above; -1 if there is none."""
     code: Int[np.ndarray, "queries nominal"]
-    """-1 for a value that is not in the training set."""
+    """Code of each value; -1 for a value that is not in the training set."""
 
     @property
     def n(self) -> int:
-        """How many there are."""
+        """Number of instances."""
         return len(self.value)
 
     def rows(self, which) -> "Queries":
-        """Some of them."""
+        """Return some of the instances."""
         return Queries(*(part[which] for part in tuple(self)))
 
 
@@ -81,7 +81,7 @@ def presort(X, y, nominal, *, name: str = "X") -> Presorted:
 
 
 def sorted_sample(columns: Columns, labels: tuple, label: np.ndarray, values: np.ndarray) -> Presorted:
-    """Instances ``[instances features]`` of known columns and labels, sorted; NaN where a number is missing."""
+    """Sort instances ``[instances features]`` of known columns and labels; NaN where a number is missing."""
     kinds = columns.is_nominal
     numeric, nominal_places = np.flatnonzero(~kinds), np.flatnonzero(kinds)
     value = _numbers(values[:, numeric]).T
@@ -91,6 +91,7 @@ def sorted_sample(columns: Columns, labels: tuple, label: np.ndarray, values: np
     steps = np.cumsum(ascending[:, 1:] > ascending[:, :-1], axis=1, dtype=np.int32)
     np.put_along_axis(rank[:, :], order, np.pad(steps, ((0, 0), (1, 0))), axis=1)
     code = np.ascontiguousarray(values[:, nominal_places].T).astype(np.int32)
+    # Labels are gathered for every instance and feature of a node: bytes stay in the cache longer.
     narrow = np.int8 if len(labels) < 128 else np.int32
     return Presorted(
         columns=columns,
@@ -107,7 +108,7 @@ def sorted_sample(columns: Columns, labels: tuple, label: np.ndarray, values: np
 
 
 def values_of(sample: Presorted) -> Float32[np.ndarray, "instances features"]:
-    """What was sorted: numbers, NaN where missing, and codes."""
+    """Return the instances as they were: numbers, NaN where missing, and codes."""
     values = np.empty((sample.n, sample.columns.number), np.float32)
     values[:, sample.numeric] = np.where(np.isneginf(sample.value), np.nan, sample.value).T
     values[:, sample.nominal] = sample.code.T
@@ -115,23 +116,25 @@ def values_of(sample: Presorted) -> Float32[np.ndarray, "instances features"]:
 
 
 def as_queries(X, sample: Presorted) -> Queries:
-    """Instances to be asked for, compared with those of the training set."""
+    """Return instances in the terms of a training set, by comparison with its values."""
     values = np.asarray(as_instances(X, sample.columns)[0])
     value = _numbers(values[:, sample.numeric])
     rank = np.empty(value.shape, np.int32)
     for f, order in enumerate(sample.order):
+        # By the values of the training set: an instance's rank is that of the largest one that is not above it.
         below = np.searchsorted(sample.value[f], value[:, f], side="right", sorter=order)
         rank[:, f] = np.where(below > 0, sample.rank[f, order[below - 1]], -1)
     return Queries(np.ascontiguousarray(value), rank, values[:, sample.nominal].astype(np.int32))
 
 
 def own_queries(sample: Presorted) -> Queries:
-    """The instances of the training set themselves."""
+    """Return the instances of the training set itself."""
     value, rank, code = (np.ascontiguousarray(part.T) for part in (sample.value, sample.rank, sample.code))
     return Queries(value, rank, code)
 
 
 def _numbers(values: np.ndarray) -> np.ndarray:
-    """As float64, missing ones below all others, and one zero."""
+    """Return numbers as float64: missing ones below all others, and a single zero."""
+    # Adding 0 turns -0 into +0: both are one value, to the last bit.
     wide = values.astype(np.float64) + 0.0
     return np.where(np.isnan(wide), -np.inf, wide)

@@ -1,4 +1,4 @@
-"""From the flat nodes of grown blocks to the arrays of a forest (on the host)."""
+"""Assembly of a forest's arrays from the flat nodes of grown blocks (on the host)."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -19,15 +19,17 @@ _LARGE, _STEP = 2**17, 2**14
 
 @dataclass
 class GrownPart:
-    """Some trees, their nodes cut to the largest of them: ``[trees nodes]`` and so on."""
+    """Nodes of some trees, cut to the largest of them: ``[trees nodes]`` and so on."""
 
     arrays: dict[str, np.ndarray]
-    """Arrays of trees by name, and ``code``: rows of ``table``. They are taken out one by one."""
+    """Arrays of trees by name, and ``code``, rows of ``table``. They are taken out one by one."""
     table: np.ndarray
     depth: np.ndarray
     forks: tuple[np.ndarray, np.ndarray, np.ndarray] | None
-    """Of each multi-way test its tree and how many children it has, and the children's numbers, test by test; None if
-    no feature is nominal."""
+    """Multi-way tests: the tree of each, its number of children, and the children's numbers, test by test.
+
+    None if no feature is nominal.
+    """
 
 
 def read_block(shape: Shape, grown: Grown, leaves, n_live: int, sample: Sample) -> GrownPart:
@@ -53,7 +55,7 @@ def read_block(shape: Shape, grown: Grown, leaves, n_live: int, sample: Sample) 
 
 
 def _counts(shape: Shape, leaves, sample: Sample) -> np.ndarray:
-    """Class counts of all nodes: fractions are summed in float64, one after the other they drift in float32."""
+    """Return the class counts of all nodes. Fractions are summed in float64: one by one they drift in float32."""
     if sample.data.weight is not None:
         return np.asarray(leaves)
     instance, slot = (np.asarray(lane, np.int64) for lane in leaves)
@@ -64,7 +66,7 @@ def _counts(shape: Shape, leaves, sample: Sample) -> np.ndarray:
 
 
 def _families(feature: np.ndarray, top: np.ndarray, empty: np.ndarray):
-    """The features with every empty leaf pointing at its multi-way test; and the tests, numbered within the block.
+    """Return the features, every empty leaf pointing at its multi-way test, and the tests, numbered within the block.
 
     ``top``: of children and empty leaves, the topmost node of their test, else -1.
     """
@@ -81,6 +83,7 @@ def _families(feature: np.ndarray, top: np.ndarray, empty: np.ndarray):
     test = number[test]
     # Every multi-way test has two children or more, and empty leaves below and above all values.
     feature = np.array(feature)
+    # A negative feature marks an empty leaf, and says which test it belongs to.
     node, test_of_empty = found(empty)
     feature.ravel()[node] = -1 - number[test_of_empty]
     tree = (np.flatnonzero(is_test) // n_nodes).astype(np.int32)
@@ -89,7 +92,7 @@ def _families(feature: np.ndarray, top: np.ndarray, empty: np.ndarray):
 
 @partial(jax.jit, static_argnums=0)
 def _arrays(shape: Shape, grown: Grown, order, boundaries, n_numeric) -> dict[str, jax.Array]:
-    """The nodes in a forest's terms, ``[trees nodes]``."""
+    """Return the nodes in a forest's terms, ``[trees nodes]``."""
     node_number = jnp.arange(shape.n_trees * shape.n_nodes, dtype=jnp.int32) % shape.n_nodes
     threshold, left = split_words(grown.test, jnp.int32, jnp.int32)
     inner = left >= 0
@@ -102,6 +105,7 @@ def _arrays(shape: Shape, grown: Grown, order, boundaries, n_numeric) -> dict[st
         "missing_right": missing_right,
     }
     if shape.n_words:
+        # Cuts of ranks become cuts of values: the edge is the order key of the last value that goes left.
         rank = jnp.where(inner & (feature >= n_numeric), threshold, -1)
         edge = boundaries[feature, jnp.maximum(rank, 0)]
         nodes["threshold"] = jnp.where(rank >= 0, edge, threshold)
@@ -111,7 +115,7 @@ def _arrays(shape: Shape, grown: Grown, order, boundaries, n_numeric) -> dict[st
 
 
 def join_parts(blocks: list[GrownPart], sample: Sample) -> Forest:
-    """Put blocks of trees together, array by array: a part's is given up before the next is made."""
+    """Join blocks of trees, array by array: a part's array is given up before the next is made."""
     width = _width(max(block.arrays["child"].shape[1] for block in blocks))
     rows = np.concatenate(
         [np.zeros((1, len(sample.labels)), blocks[0].table.dtype), *(block.table for block in blocks)]
@@ -155,25 +159,27 @@ def join_parts(blocks: list[GrownPart], sample: Sample) -> Forest:
 
 
 def _width(n_nodes: int) -> int:
-    """Room for the nodes of a tree: powers of two share programs, but of large trees they would waste gigabytes."""
+    """Return the room for a tree's nodes: powers of two share programs, but would waste gigabytes for large trees."""
     return power_of_two(n_nodes, 64) if n_nodes <= _LARGE else multiple_of(_STEP, n_nodes)
 
 
 def _aligned(shape: tuple[int, ...], dtype) -> np.ndarray:
-    """An array to be filled, at an address that JAX takes over without a copy on a CPU."""
+    """Return an array to be filled, at an address that JAX takes over without a copy on a CPU."""
     n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
     raw = np.empty(n_bytes + 64, np.uint8)
+    # JAX aliases arrays at addresses that are multiples of 64, and copies all others.
     return raw[-raw.ctypes.data % 64 :][:n_bytes].view(dtype).reshape(shape)
 
 
 def _join_forks(blocks: list[GrownPart]) -> Forks | None:
-    """The multi-way tests of all blocks, at which their empty leaves then point; None if there are none."""
+    """Return the multi-way tests of all blocks, at which their empty leaves then point; None if there are none."""
     trees, sizes, members = [], [], []
     n_forks = n_trees = 0
     for block in blocks:
         if block.forks is not None:
             tree, n_members, children = block.forks
             feature = block.arrays["feature"]
+            # Numbers within a block become numbers among all.
             feature[feature < 0] -= n_forks
             trees, sizes, members = [*trees, tree + n_trees], [*sizes, n_members], [*members, children]
             n_forks += len(tree)

@@ -25,18 +25,18 @@ class DrawnTests(NamedTuple):
     feature: Int32[Array, "open"]
     threshold: Int32[Array, "open"]
     multiway: Bool[Array, "open"]
-    """A nominal feature was drawn: accepted, this is the first cut of its ranks."""
+    """Whether a nominal feature was drawn: if accepted, the test is the first cut of its ranks."""
     cut: Bool[Array, "open"]
-    """A further cut of a test that was accepted before."""
+    """Whether the test is a further cut of one that was accepted before."""
     exhausted: Bool[Array, "open"]
-    """There is no feature left to draw."""
+    """Whether there is no feature left to draw."""
     no_threshold: Bool[Array, "open"]
-    """The instance that was drawn lacks the feature."""
+    """Whether the instance that was drawn lacks the feature."""
     missing_right: Bool[Array, "open"]
     """Whether a missing value goes right."""
 
     def packed(self) -> Complex64[Array, "open"]:
-        """As pairs."""
+        """Tests packed as pairs of 32-bit words."""
         flags = ((_MULTIWAY, self.multiway), (_CUT, self.cut), (_EXHAUSTED, self.exhausted))
         flags += ((_NO_THRESHOLD, self.no_threshold), (_MISSING_RIGHT, self.missing_right))
         word = self.feature
@@ -46,7 +46,7 @@ class DrawnTests(NamedTuple):
 
     @classmethod
     def unpacked(cls, word: Int32[Array, "..."], threshold: Int32[Array, "..."]) -> "DrawnTests":
-        """From the numbers of pairs."""
+        """Unpack tests from the two words of their pairs."""
         flags = (_MULTIWAY, _CUT, _EXHAUSTED, _NO_THRESHOLD, _MISSING_RIGHT)
         return cls(word & _FEATURE, threshold, *((word & flag) > 0 for flag in flags))
 
@@ -60,6 +60,8 @@ def draw_tests(shape: Shape, data: EncodedData, words: UInt32[Array, "trees 2"],
     def draw(start, carry):
         scratch, n_cells = carry
         place = piece(state.place, start, shape.node_chunk)
+        # Followers were written where their parents were tried; gathered here they lie tree by tree, as all passes need
+        # them.
         opened = jax.tree.map(lambda field: at(field, place), state.follow)
         test = _draw(shape, data, words, state, opened)
         scratch = scratch._replace(
@@ -69,6 +71,7 @@ def draw_tests(shape: Shape, data: EncodedData, words: UInt32[Array, "trees 2"],
         if shape.n_cells:
             live = start + jnp.arange(shape.node_chunk, dtype=jnp.int32) < state.n_open
             needed = jnp.where(test.multiway & live, at(data.n_ranks, test.feature), 0)
+            # A node with a multi-way test gets as many cells as its feature has ranks, one node after the other.
             cell = jnp.cumsum(needed, dtype=jnp.int32) - needed + n_cells
             scratch = scratch._replace(values=with_piece(scratch.values, start, cell))
             n_cells = cell[-1] + needed[-1]
@@ -83,8 +86,10 @@ def draw_tests(shape: Shape, data: EncodedData, words: UInt32[Array, "trees 2"],
 def _draw(shape: Shape, data: EncodedData, words, state: State, opened: Open) -> DrawnTests:
     tree = opened.slot // shape.n_nodes
     node = (opened.slot - tree * shape.n_nodes).astype(jnp.uint32)
+    # By the tree's key, the node's number and the try alone: what else grows in the block has no part in it.
     tree_key = (at(words[:, 0], tree), at(words[:, 1], tree))
     a, b = threefry(tree_key, (node, opened.tried.astype(jnp.uint32)))
+    # The drawn value goes left or right with equal chance, so that neither end of a feature's range is preferred.
     strict = (b & np.uint32(1)).astype(jnp.int32)
     none = jnp.zeros(tree.shape, bool)
     side = (b & np.uint32(2)) > 0 if shape.missing else ~none
@@ -94,6 +99,7 @@ def _draw(shape: Shape, data: EncodedData, words, state: State, opened: Open) ->
         value = _value(shape, data, state, feature, row)
         return DrawnTests(feature, value - strict, none, none, none, value == NAN_LAST, side)
     n_nominal = data.n_features - data.n_numeric
+    # Nominal features that the path has not used, as bits; the drawn number counts numeric ones first, then these.
     free = [_first_bits(n_nominal - 32 * i) & ~word for i, word in enumerate(opened.cuts.used)]
     n_free = data.n_numeric + sum(lax.population_count(word).astype(jnp.int32) for word in free)
     drawn = below(a, jnp.broadcast_to(n_free, tree.shape))
@@ -111,12 +117,12 @@ def _draw(shape: Shape, data: EncodedData, words, state: State, opened: Open) ->
 
 
 def _value(shape: Shape, data: EncodedData, state: State, feature: Array, row: Array) -> Array:
-    """The key of the instance in a lane."""
+    """Return the key of the instance in a lane."""
     instance, _ = pair_at(state.lanes, row)
     return at(data.keys, feature * data.stride + instance)
 
 
 def _first_bits(n) -> Array:
-    """A word with the first n bits set (none below 0, all above 32)."""
+    """Return a word with the first n bits set (none below 0, all above 32)."""
     n = jnp.clip(n, 0, 32).astype(jnp.uint32)
     return jnp.where(n == 32, np.uint32(0xFFFFFFFF), (np.uint32(1) << (n % 32)) - np.uint32(1))

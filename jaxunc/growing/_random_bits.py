@@ -10,7 +10,7 @@ _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
 
 def tree_keys(key: jax.Array, first: int, n_trees: int) -> UInt32[Array, "trees 2"]:
-    """Two words for each of the trees ``first … first + n_trees``; a tree's words depend on its number alone."""
+    """Return two words for each of the trees ``first … first + n_trees``; they depend on a tree's number alone."""
     trees = jnp.arange(first, first + n_trees, dtype=jnp.uint32)
     return _tree_keys(key, trees)
 
@@ -21,7 +21,7 @@ def _tree_keys(key, trees):
 
 
 def threefry(key: tuple[Array, Array], counter: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Threefry-2x32 with 20 rounds: two words for every key and counter, element by element.
+    """Return two words for every key and counter, element by element, by Threefry-2x32 with 20 rounds.
 
     `jax.random` would be called once per node, which costs far more. Source: Salmon et al. 2011.
     """
@@ -37,11 +37,12 @@ def threefry(key: tuple[Array, Array], counter: tuple[Array, Array]) -> tuple[Ar
 
 
 def below(bits: UInt32[Array, "..."], n: Int32[Array, "..."]) -> Int32[Array, "..."]:
-    """A number uniform on 0 … n - 1 from 32 random bits: the high word of bits · n.
+    """Return a number uniform on 0 … n - 1 from 32 random bits: the high word of bits · n.
 
     Off uniform by less than n / 2³²: a hundredth of a per cent for a million instances.
     """
     n = n.astype(jnp.uint32)
+    # A product of 64 bits in parts of 16, since JAX has no 64-bit integers by default.
     high, low = bits >> 16, bits & np.uint32(0xFFFF)
     n_high, n_low = n >> 16, n & np.uint32(0xFFFF)
     middle = high * n_low + ((low * n_low) >> 16)
@@ -50,7 +51,7 @@ def below(bits: UInt32[Array, "..."], n: Int32[Array, "..."]) -> Int32[Array, ".
 
 
 def unset_bit(rank: Int32[Array, "..."], free: list[UInt32[Array, "..."]]) -> Int32[Array, "..."]:
-    """Place of the rank-th bit (from 0) that is set in ``free``, words of 32 one after the other."""
+    """Return the place of the rank-th bit (from 0) that is set in ``free``, words of 32 one after the other."""
     place = jnp.zeros_like(rank)
     word = jnp.zeros(rank.shape, jnp.uint32)
     for i, bits in enumerate(free):
@@ -60,6 +61,7 @@ def unset_bit(rank: Int32[Array, "..."], free: list[UInt32[Array, "..."]]) -> In
         # Once found the rank becomes negative in a way that keeps it: -1 - rank.
         rank = jnp.where(rank < 0, rank, jnp.where(here, -1 - rank, rank - count))
     rank = -1 - rank
+    # Within the word by halving: five steps for any rank, without a branch.
     for width in (16, 8, 4, 2, 1):
         low = word & np.uint32((1 << width) - 1)
         count = lax.population_count(low).astype(jnp.int32)

@@ -19,19 +19,19 @@ from ._sample import Sample, encode
 from ._state import Limits, Shape
 
 BLOCK_LANES = 2**19
-"""Instances × trees that are grown at a time."""
+"""Number of instances × trees that are grown at a time."""
 
 LARGEST_BLOCK = 256
-"""Trees that are grown at a time."""
+"""Number of trees that are grown at a time."""
 
 SMALLEST_BLOCK = 2**16
-"""Instances × trees that are worth a thread."""
+"""Number of instances × trees that are worth a thread."""
 
 LANE_CHUNK, NODE_CHUNK, SMALLEST_CHUNK = 2**13, 2**10, 256
-"""What is worked on at a time on a CPU. XLA would cut the gathers of more nodes in two, at a loss."""
+"""Sizes of the chunks worked on at a time on a CPU. XLA would cut the gathers of more nodes in two, at a loss."""
 
 MOST_CELLS = 2**28
-"""Nodes × values that may be counted in one step."""
+"""Number of nodes × values that may be counted in one step."""
 
 NO_LIMIT = 2**30
 
@@ -70,13 +70,12 @@ def grow_random_trees(
     max_depth
         Nodes that many tests deep are leaves, a multi-way test counting once; ≥ 0, None for no limit.
     nominal
-        Which features are nominal: tested at most once on a path, with a child for each value. Booleans ``[features]``,
-        names, positions or ``"auto"``, as for `jaxunc.tables.fit_columns`, which finds the levels: a missing value is
-        one of them. Of columns of numbers, booleans say that they hold codes already (integers of at most 2²⁴).
-        Default: none.
+        The nominal features, tested at most once on a path, with a child for each value: bools ``[features]``, names,
+        positions or ``"auto"``, as for `jaxunc.tables.fit_columns`, which finds the levels: a missing value is one of
+        them. Bools say of columns of numbers that they hold codes already (integers of at most 2²⁴). Default: none.
     sample_weight
-        What each instance counts in the leaves, ≥ 0. Weights do not change the tests, but an instance of weight 0 is
-        left out altogether.
+        Weight of each instance in the leaves, ≥ 0. Weights do not change the tests, but an instance of weight 0 is left
+        out altogether.
     missing
         ``"error"`` refuses missing numbers (NaN); ``"random"`` sends them, when trees grow and when they are asked, in
         a direction drawn for each node. A missing value is no threshold: to draw one is a try that fails.
@@ -84,8 +83,8 @@ def grow_random_trees(
     Returns
     -------
     Forest
-        Grown-out trees if nothing else is asked for. Instances that meet a value which was absent from a node end in
-        an empty leaf, and are given the sum of the counts that they reach through its siblings: see
+        Grown-out trees if nothing else is asked for. An instance that meets a value which was absent from a node ends
+        in an empty leaf. It is given the sum of the counts that it reaches through the leaf's siblings: see
         `Forest.with_empty_leaves`. A sample smaller than ``min_samples_split``, or constant features alone, make trees
         of a single leaf.
 
@@ -168,7 +167,7 @@ def grow_random_trees(
 
 
 def _shape(sample: Sample, n_trees: int, min_samples_leaf: int, min_split: int, missing: bool) -> Shape:
-    """Room for a block of trees."""
+    """Return the room that a block of trees needs."""
     n, n_nominal = sample.n_present, int(np.count_nonzero(sample.data.n_ranks))
     n_lanes = power_of_two(max(n_trees * n, SMALLEST_CHUNK))
     # No smaller node is tried; only the parts of a multi-way test may be as small as one instance.
@@ -202,5 +201,5 @@ def _check_cells(shape: Shape, sample: Sample) -> None:
 
 
 def _threads() -> int:
-    """Blocks that are grown side by side: one per core, since a loop inside one program keeps to one."""
+    """Return the number of blocks grown side by side: one per core, since a loop inside one program keeps to one."""
     return cores() if jax.default_backend() == "cpu" else 1

@@ -1,4 +1,4 @@
-"""What people hand in, checked and encoded: order keys of numbers, ranks of nominal values."""
+"""Training samples, checked and encoded: order keys of numbers, ranks of nominal values."""
 
 import dataclasses
 from typing import NamedTuple
@@ -21,27 +21,27 @@ from jaxunc.tables import (
 from ._state import EncodedData
 
 SMALLEST = 256
-"""Arrays are at least so long, so that all small sets share their programs."""
+"""Least length of arrays, so that all small sets share their programs."""
 
 
 class Sample(NamedTuple):
-    """A training set in the form that trees are grown on."""
+    """A training set, in the form that trees are grown on."""
 
     data: EncodedData
     n_present: int
-    """How many instances have a positive weight."""
+    """Number of instances with a positive weight."""
     present: np.ndarray
-    """Their numbers, padded."""
+    """Positions of the instances with a positive weight, padded."""
     order: np.ndarray
-    """The feature in each place: numeric ones first."""
+    """Feature in each place: numeric ones first."""
     boundaries: np.ndarray
-    """``[features ranks]``: the order key of the largest number of each rank of a nominal feature."""
+    """Order key of the largest number of each rank of a nominal feature, ``[features ranks]``."""
     weight: np.ndarray
     totals: np.ndarray
     """Class counts of the sample."""
     labels: tuple
     columns: Columns
-    """Which columns are nominal, and the levels of those that did not come as codes."""
+    """Columns: which are nominal, and the levels of those that did not come as codes."""
 
 
 def encode(X, y, nominal, sample_weight, missing: str) -> Sample:
@@ -58,7 +58,10 @@ def encode(X, y, nominal, sample_weight, missing: str) -> Sample:
     kinds = columns.is_nominal
     _check_known(values, kinds, missing)
     warn_of_merged_values(X, columns)
+    # Numeric features first: then a feature's place alone tells its kind to the compiled program.
     order = np.concatenate([np.flatnonzero(~kinds), np.flatnonzero(kinds)])
+    # Everything is padded to powers of two, so that samples of like size share a compiled program; ``stride`` and the
+    # numbers of features tell what is real.
     stored = np.zeros(power_of_two(values.size, 4 * SMALLEST), np.int32)
     n_ranks, boundaries = np.zeros(n_features, np.int32), []
     for place, feature in enumerate(order):
@@ -71,6 +74,7 @@ def encode(X, y, nominal, sample_weight, missing: str) -> Sample:
         else:
             column = np.where(np.isnan(column), NAN_LAST, np.asarray(order_key(jnp.asarray(column))))
         stored[place * n : (place + 1) * n] = column
+    # Whole weights are summed as integers, which is exact in any order; others on the host, in float64.
     whole = np.all(weight == np.rint(weight)) and weight.sum() < 2**31
     data = EncodedData(
         keys=jnp.asarray(stored),
@@ -92,7 +96,7 @@ def _padded(values: np.ndarray, smallest: int = SMALLEST) -> np.ndarray:
 
 
 def _columns(X, nominal) -> Columns:
-    """As `fit_columns` says; but of columns of numbers, booleans say that they hold codes."""
+    """Return the columns as `fit_columns` does; but bools say of columns of numbers that they hold codes."""
     mask = np.asarray(nominal)
     if mask.dtype != bool or mask.shape != (numbers := holds_numbers(X)).shape:
         return fit_columns(X, nominal)
@@ -122,7 +126,7 @@ def _weights(sample_weight, n: int) -> np.ndarray:
 
 
 def _ranks(column: np.ndarray, present: np.ndarray, feature: int) -> tuple[np.ndarray, np.ndarray]:
-    """The rank of each value, and the order key of the largest number of each rank.
+    """Return the rank of each value, and the order key of the largest number of each rank.
 
     Gaps have ranks of their own: below the least value, between two that are no neighbours, and above the largest.
     """
@@ -134,9 +138,11 @@ def _ranks(column: np.ndarray, present: np.ndarray, feature: int) -> tuple[np.nd
             f"encode its values as integers of at most {LARGEST_CODE}, or name the feature by its position: nominal="
             f"[{feature}]."
         )
+    # A gap takes the rank before its value: ranks of values go on by two behind a gap, and by one without.
     gap = np.concatenate([[True], np.diff(codes) > 1])
     rank = np.cumsum(1 + gap) - 1
     edges = np.full(rank[-1] + 2, np.iinfo(np.int32).max, np.int32)
+    # A rank's edge is its value, a gap's the key just below the next value: ``key <= edge`` then cuts behind the rank.
     edges[rank] = order_key_at_or_below(codes.astype(np.float64))
     edges[rank[gap] - 1] = edges[rank[gap]] - 1
     return rank[np.clip(np.searchsorted(codes, column), 0, len(codes) - 1)], edges

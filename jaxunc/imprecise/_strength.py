@@ -10,7 +10,7 @@ from jaxunc.tables import NumbersLike
 
 
 def checked_strength(s: NumbersLike) -> Float[Array, "..."]:
-    """s as a float of the precision that is computed in; a ValueError unless it is positive and finite."""
+    """Return s as a float of the precision that is computed in; a ValueError unless it is positive and finite."""
     if is_concrete(s):
         values = np.asarray(s)
         if fits := jnp.issubdtype(values.dtype, jnp.number):

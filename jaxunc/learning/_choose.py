@@ -1,4 +1,4 @@
-"""Which of several rules to learn, by rows that were not learned from."""
+"""The choice among several rules, by rows that they were not learned from."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,30 +15,30 @@ from ._rows import OutOfSampleRows, check_rows
 from ._watch import Told, end_line, labelled
 
 CLIPS = (1e-2, 1e-3, 1e-5)
-"""Smallest probabilities of calibrated means: which is best differs from set to set."""
+"""Candidate clips of calibrated means: which is best differs from set to set."""
 
 MANY_ROWS = 5000
-"""From so many rows on, two folds tell rules apart that are worth telling apart."""
+"""Number of rows from which on two folds tell rules apart that are worth telling apart."""
 
 
 @dataclass(frozen=True)
 class ChoiceResult(Generic[RuleT]):
-    """The rule that won, learned from all rows."""
+    """Result of `choose_combiner`: the rule that won, learned from all rows."""
 
     name: str
     fitted: FitResult[RuleT]
     losses: dict[str, float]
-    """Of every candidate: its mean loss on rows that it was not learned from."""
+    """Mean loss of every candidate on rows that it was not learned from."""
 
 
 class Crossed(NamedTuple):
-    """What candidates have learned, from all rows and from all but one fold of them."""
+    """Candidates learned from all rows, and from all but one fold of them."""
 
     fits: dict[str, FitResult]
     rules: dict[str, list[Combiner]]
-    """By fold: learned from the other ones."""
+    """Rules of each candidate by fold, learned from the other folds."""
     fold: np.ndarray
-    """Of each row."""
+    """Fold of each row."""
 
 
 def choose_combiner(
@@ -63,13 +63,13 @@ def choose_combiner(
     rows
         Honest rows.
     loss
-        As for `fit_combiner`.
+        See `fit_combiner`.
     n_folds
         Default: 5, or 2 of 5000 rows and more.
     key
         For the folds. Default: ``jax.random.key(0)``.
     progress
-        As for `fit_combiner`; `FitProgress.what` names the candidate and the fold.
+        See `fit_combiner`; `FitProgress.what` names the candidate and the fold.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def choose_combiner(
 def cross_fits(
     candidates, rows: OutOfSampleRows, loss: Any, n_folds: int | None, key: jax.Array | None, progress: Told
 ) -> Crossed:
-    """Every candidate, learned from all rows and, from near there, without each fold."""
+    """Learn every candidate from all rows and, starting near there, without each fold."""
     check_rows(rows)
     if not isinstance(candidates, Mapping):
         raise TypeError(f"candidates is a {type(candidates).__name__}; pass a dict of rules by names of your own.")
@@ -119,6 +119,7 @@ def cross_fits(
     for name, rule in candidates.items():
         family = (rule,) if isinstance(rule, Combiner) else tuple(rule)
         whole = learn(family, rows, [None] * len(family), name)
+        # Folds start from what all rows have learned: near their optimum already, and a few steps away.
         starts, fits[name], rules[name] = [fitted.combiner for fitted in whole], _best(whole), []
         for k in range(n_folds):
             inside = rows.with_weight(np.where(fold == k, 0, weight))
@@ -128,15 +129,17 @@ def cross_fits(
 
 
 def _best(fits: list[FitResult]) -> FitResult:
+    # Within a family by the loss on the rows that were learned from; families are compared on the other folds.
     return min(fits, key=lambda fitted: fitted.loss)
 
 
 def guarded(rows: OutOfSampleRows) -> dict[str, tuple[LearnedPool | Calibrated, ...]]:
-    """The learned pool, and the calibrated means that it has to beat: for `blend_combiners` and `choose_combiner`."""
+    """Return the learned pool and the calibrated means it has to beat: for `blend_combiners` and `choose_combiner`."""
     check_rows(rows)
     prior = rows.prior
     n_classes = len(prior)
     one = jnp.ones(n_classes)
+    # One slope for all classes, one for each, and with more than two classes also each class against the rest.
     kinds = [(one[0], False), (one, False)] + [(one, True)] * (n_classes > 2)
     return {
         "pool": (LearnedPool(prior, reads=rows.countings),),
@@ -149,8 +152,9 @@ def guarded(rows: OutOfSampleRows) -> dict[str, tuple[LearnedPool | Calibrated, 
 
 
 def _folds(y: np.ndarray, n_folds: int, key: jax.Array) -> np.ndarray:
-    """A fold for each row, classes spread evenly."""
+    """Return a fold for each row, classes spread evenly."""
     order = np.argsort(np.asarray(jax.random.uniform(key, (len(y),))))
+    # Rows in random order within their class, dealt out one by one: each fold gets its share of every class.
     by_class = order[np.argsort(y[order], kind="stable")]
     fold = np.empty(len(y), int)
     fold[by_class] = np.arange(len(y)) % n_folds

@@ -1,4 +1,4 @@
-"""Fitting the numbers of a rule to honest rows."""
+"""Fitting of a rule's numbers to out-of-sample rows."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,25 +26,25 @@ RuleT = TypeVar("RuleT", bound=Combiner, covariant=True, default=Combiner)
 
 @dataclass(frozen=True)  # type checks at run time know no NamedTuple that is generic
 class FitResult(Generic[RuleT]):
-    """A rule that has learned, and how."""
+    """Result of `fit_combiner`: a rule that has learned, and how."""
 
     combiner: RuleT
     """The rule with the best numbers seen."""
     loss: float
-    """Its loss on the rows that it was learned from (on those for validation, where there are some)."""
+    """Loss of the rule on the rows that it was learned from (on those for validation, where there are some)."""
     start_loss: float
-    """The same of the rule that learning started from."""
+    """Loss of the rule that learning started from, on the same rows."""
     n_steps: int
-    """How many steps were taken, on all rows."""
+    """Number of steps that were taken on all rows."""
     status: str
     """``"converged"``; ``"steps"``: as many as were asked for; ``"stopped early"`` by validation; ``"diverged"``: a
     loss that is no number, or that grew; the numbers are those before."""
     history: dict[str, np.ndarray]
-    """``"loss"`` and, with validation, ``"validation"``: at the start, and after each step."""
+    """Losses by name: ``"loss"`` and, with validation, ``"validation"``; at the start, and after each step."""
 
 
 class _Problem(NamedTuple):
-    """What a step needs beside the numbers that move."""
+    """The constant part of a problem: what a step needs beside the numbers that move."""
 
     leaves: list
     start: list[Array]
@@ -80,10 +80,10 @@ def fit_combiner(
         with settings (``jax.tree_util.Partial``), one of your own. Where its fields may lie is declared by
         `jaxunc.learned_field` and `jaxunc.tree_field`, and kept.
     rows
-        What `out_of_sample_rows` makes.
+        Rows made by `out_of_sample_rows`.
     loss
-        ``"log"``, ``"brier"``, ``"auc"`` (a smooth bound of 1 - AUC over drawn pairs), ``"utility"`` (one less the
-        softened u65 of sets), or a function of (answer, y, weight) → a number to minimise.
+        ``"log"``, ``"brier"``, ``"auc"`` (a smooth bound of 1 - AUC over drawn pairs) or ``"utility"`` (one less the
+        softened u65 of sets). Or a function of (answer, y, weight) → a number to minimise.
     optimizer
         Any of optax's; default L-BFGS with a line search, which needs 20 to 60 evaluations.
     n_steps
@@ -114,8 +114,8 @@ def fit_combiner(
         If ``combiner`` is no `Combiner`, or ``rows`` are no `OutOfSampleRows`: counts by themselves do not say whether
         a forest was grown on them.
     ValueError
-        If there is nothing to learn, the rows cannot serve the rule, ``freeze`` names no field, the loss is unknown or
-        does not suit the rule, or a setting is out of range.
+        If there is nothing to learn, the rows cannot serve the rule, or ``freeze`` names no field. If the loss is
+        unknown or does not suit the rule, or a setting is out of range.
 
     Warns
     -----
@@ -126,8 +126,8 @@ def fit_combiner(
     -----
     Minimised is the loss plus 1/n times half the squared distance from the start, in the spreads that fields declare:
     a prior that is worth one row. Deterministic given the key. Rules with numbers per tree route the rows at each step;
-    all others learn from histograms. Of more than 4096 rows a random part leads most of the way (of losses that are
-    means over rows, by name), and all of them the rest; steps are counted from there.
+    all others learn from histograms. With more than 4096 rows a random part leads most of the way, and all of them the
+    rest. This holds for losses that are means over rows, given by name; steps are counted from there.
     """
     _check(combiner, rows, n_steps, patience)
     key = jax.random.key(0) if key is None else key
@@ -136,6 +136,7 @@ def fit_combiner(
     spec = learnable(combiner, freeze)
     centre, leaves, structure = split(combiner, spec)
     free = centre if start is None else _start(start, spec, structure, leaves)
+    # The same draws for training and validation: the losses are then comparable.
     made = lambda some: problem_of(some, combiner, leaves, centre, loss, jax.random.clone(for_draws))  # noqa: E731
     problem, judge = made(train), None if held_out is None else made(held_out)
     shape, most = (spec, structure), (100 if optimizer is None else 500) if n_steps is None else n_steps
@@ -190,6 +191,7 @@ def _with_validation(rows: OutOfSampleRows, validation, key) -> tuple[OutOfSampl
         return rows, validation
     if not 0 < validation < 1:
         raise ValueError(f"validation={validation} must be a share in (0, 1), or rows.")
+    # Rows are not cut out but weigh 0: both sides keep their shape, and one program serves both.
     apart = np.asarray(jax.random.uniform(key, (rows.n,))) < validation
     weight = np.asarray(rows.weight)[: rows.n]
     if not weight[apart].any() or not weight[~apart].any():
@@ -200,7 +202,7 @@ def _with_validation(rows: OutOfSampleRows, validation, key) -> tuple[OutOfSampl
 def loss_on(
     combiner: Combiner, rows: OutOfSampleRows, *, loss: str | Callable[..., Any] = "log", key: jax.Array | None = None
 ) -> float:
-    """The loss of a rule as it is, on honest rows; arguments as for `fit_combiner`."""
+    """Return the loss of a rule as it is, on out-of-sample rows; arguments as for `fit_combiner`."""
     check_is_rule(combiner)
     check_rows(rows)
     made = as_loss(loss, rows.y, rows.weight, len(rows.class_labels), jax.random.key(0) if key is None else key)
@@ -213,7 +215,7 @@ def _loss_as_it_is(rule: Combiner, data, y, weight, n_trees, loss) -> Array:
 
 
 def problem_of(rows: OutOfSampleRows, rule: Combiner, leaves: list, start: list, loss: Any, key: jax.Array) -> _Problem:
-    """What is minimised."""
+    """Return the problem of minimising the loss of a rule on these rows."""
     weight = rows.weight
     made = as_loss(loss, rows.y, weight, len(rows.class_labels), key)
     effective = jnp.sum(weight > 0).astype(weight.dtype)
@@ -222,14 +224,14 @@ def problem_of(rows: OutOfSampleRows, rule: Combiner, leaves: list, start: list,
 
 
 def loss_of(shape: tuple, free: list[Array], problem: _Problem) -> Array:
-    """The loss of these numbers, without the prior."""
+    """Return the loss of these numbers, without the prior."""
     rule = join(shape[0], free, problem.leaves, shape[1])
     answer = rule.finish(problem.data.merged(rule, problem.n_trees))
     return problem.loss(answer, problem.y, problem.weight)
 
 
 def objective(shape: tuple, free: list[Array], problem: _Problem) -> Array:
-    """The loss, and the prior's part."""
+    """Return the loss of these numbers, and the prior's part."""
     return loss_of(shape, free, problem) + penalty(shape[0], free, problem.start) / problem.effective
 
 

@@ -1,4 +1,4 @@
-"""Counts per leaf, learned: every leaf of every tree says something of its own."""
+"""Learned counts of the leaves: every leaf of every tree says something of its own."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,7 +19,7 @@ from ._watch import Teller, Told, Watch, end_line
 
 
 class ForestFitResult(NamedTuple):
-    """A forest whose leaves have learned, and how."""
+    """Result of `fit_leaf_counts`: a forest whose leaves have learned, and how."""
 
     forest: Forest
     loss: float
@@ -68,13 +68,13 @@ def fit_leaf_counts(
         Honest rows of one forest with in-bag counts (``source="oob"`` or ``"held_out"``): they are routed at every
         step, since each leaf is on its own.
     loss
-        As for `fit_combiner`.
+        See `fit_combiner`.
     spread
         σ: how far the logarithm of a count is expected to move.
     smallest
         ε: what is added to each count, so that one of 0 can grow.
     n_steps, validation, patience, key, progress
-        As for `fit_combiner`. So many numbers learn the rows by heart: a part of them is set apart.
+        See `fit_combiner`. So many numbers learn the rows by heart: a part of them is set apart.
 
     Raises
     ------
@@ -98,7 +98,9 @@ def fit_leaf_counts(
     forest = rows.routed.forest
     dtype = jnp.result_type(float)
     is_leaf = forest.trees.is_leaf[..., None]
+    # A count of 0 times any factor stays 0: a little is added, so that every count can be learned.
     counts = jnp.where(is_leaf, forest.counts.astype(dtype) + smallest, jnp.zeros((), dtype))
+    # Rows are set apart by their weights, not taken out: both problems have the same shapes and share programs.
     weight, apart = np.asarray(rows.weight), np.zeros(len(rows.weight), bool)
     if validation is not None:
         apart = np.asarray(jax.random.uniform(for_rows, (len(weight),))) < validation
@@ -107,6 +109,7 @@ def fit_leaf_counts(
 
     def problem(which) -> _CountsProblem:
         own = jnp.asarray(np.where(which, weight, 0), dtype)
+        # A clone of the key: both problems draw the same pairs, on purpose.
         return _CountsProblem(
             **common, weight=own, loss=as_loss(loss, rows.y, own, len(rows.class_labels), jax.random.clone(for_pairs))
         )
@@ -138,5 +141,6 @@ def _loss_of(shape: tuple, moved: Array, problem: _CountsProblem) -> Array:
 
 
 def _objective(shape: tuple, moved: Array, problem: _CountsProblem) -> Array:
+    # The losses are means over rows, so that the prior is divided by their number, too.
     held = 0.5 * jnp.sum((moved / problem.spread) ** 2) / jnp.sum(problem.weight > 0).astype(moved.dtype)
     return _loss_of(shape, moved, problem) + held

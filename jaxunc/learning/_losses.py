@@ -1,4 +1,4 @@
-"""What is minimised: losses of answers, weighted means over rows."""
+"""Losses of answers that are minimised: weighted means over rows."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,13 +19,13 @@ LOSSES = ("log", "brier", "auc", "utility")
 
 
 def log_loss(answer: Answer, y: Int32[Array, "rows"], weight: Float[Array, "rows"]) -> Float[Array, ""]:
-    """-log P(y): the default."""
+    """Logarithmic loss -log P(y), the default."""
     log_share = _of_answer(answer, "log_probability")
     return _mean(-jnp.take_along_axis(log_share, y[:, None], axis=1)[:, 0], weight)
 
 
 def brier_loss(answer: Answer, y: Int32[Array, "rows"], weight: Float[Array, "rows"]) -> Float[Array, ""]:
-    """Σ_c (P(c) - [y = c])²."""
+    """Brier loss Σ_c (P(c) - [y = c])²."""
     share = _of_answer(answer, "probability")
     return _mean(jnp.sum((share - jax.nn.one_hot(y, share.shape[1], dtype=share.dtype)) ** 2, axis=1), weight)
 
@@ -51,8 +51,9 @@ class AucLoss(eqx.Module):
         n_pairs: int = 2**16,
         temperature: float = 1.0,
     ) -> "AucLoss":
-        """Pairs of rows of a class and of no such class."""
+        """Draw pairs of a row of a class and a row of another one."""
         y, weight = np.asarray(y), np.asarray(weight, float)
+        # NumPy draws with weights far faster; its seed is taken from JAX's key.
         rng = np.random.default_rng(np.asarray(jax.random.bits(key, (4,), "uint32")))
         classes = [1] if n_classes == 2 else range(n_classes)
         first, second, of_class = [], [], []
@@ -68,7 +69,8 @@ class AucLoss(eqx.Module):
         )
 
     def __call__(self, answer: Answer, y: Array, weight: Array) -> Float[Array, ""]:
-        """The mean over pairs."""
+        """Return the mean over pairs."""
+        # Only differences between classes say anything: a number added to all scores of a row must not rank it.
         scores = answer.class_scores - jnp.mean(answer.class_scores, axis=1, keepdims=True)
         gap = scores[self.first, self.of_class] - scores[self.second, self.of_class]
         return jnp.mean(jax.nn.softplus(-gap / self.temperature.astype(gap.dtype))) / np.log(2)
@@ -77,9 +79,9 @@ class AucLoss(eqx.Module):
 class UtilityLoss(eqx.Module):
     """One less the utility of the set that would be answered, where the choice among sets is softened.
 
-    Of probabilities: the choice among the sets of the k most probable classes, by a softmax of their expected utilities
-    over τ, and whether each holds the truth, by a logistic function over τ. Of a `Preference`: each class is in the set
-    by a logistic function of the mass beyond one half over τ.
+    For probabilities this softens the choice among the sets of the k most probable classes, by a softmax of their
+    expected utilities over τ; and whether each holds the truth, by a logistic function over τ. For a `Preference` each
+    class is in the set by a logistic function of the mass beyond one half over τ.
     """
 
     by_size: Float[Array, "classes"]
@@ -87,11 +89,11 @@ class UtilityLoss(eqx.Module):
 
     @classmethod
     def of(cls, n_classes: int, utility: Any = 65, temperature: float = 0.05) -> "UtilityLoss":
-        """``utility``: 50, 65, 80, or the utility of a right set by its size."""
+        """Make the loss; ``utility`` is 50, 65, 80, or the utility of a right set by its size."""
         return cls(utility_of_sizes(utility, n_classes), jnp.asarray(temperature, jnp.result_type(float)))
 
     def __call__(self, answer: Answer | Preference, y: Array, weight: Array) -> Float[Array, ""]:
-        """The weighted mean."""
+        """Return the weighted mean over rows."""
         if isinstance(answer, Preference):
             return _mean(1 - self._of_memberships(answer, y), weight)
         share = _of_answer(answer, "probability")
@@ -124,7 +126,7 @@ class UtilityLoss(eqx.Module):
 
 
 def as_loss(loss: str | Callable[..., Any], y: Array, weight: Array, n_classes: int, key: jax.Array) -> Any:
-    """A loss by its name, or one's own function of (answer, y, weight), as a pytree."""
+    """Return a loss by its name, or a function of (answer, y, weight) of the user's own, as a pytree."""
     if not isinstance(loss, str):
         return loss if isinstance(loss, (eqx.Module, Partial)) else Partial(loss)
     check_one_of("loss", loss, LOSSES)

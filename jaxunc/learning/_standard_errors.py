@@ -1,4 +1,4 @@
-"""How well rows tell what was learned."""
+"""Standard errors: how well rows tell what was learned."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from ._fit import objective, problem_of
 from ._rows import OutOfSampleRows, check_rows
 
 MOST = 500
-"""Numbers of which a matrix of second derivatives is made."""
+"""Largest number of learned numbers for which a matrix of second derivatives is made."""
 
 
 class Estimate(NamedTuple):
@@ -44,7 +44,7 @@ def standard_errors(
     combiner
         The rule that was learned, at its optimum: ``fitted.combiner``.
     rows, loss, freeze, key
-        What `fit_combiner` was given.
+        The arguments that `fit_combiner` was given.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def standard_errors(
     Raises
     ------
     ValueError
-        As `fit_combiner` does, and of more than 500 numbers.
+        As `fit_combiner` does, and for more than 500 numbers.
 
     Notes
     -----
@@ -73,6 +73,7 @@ def standard_errors(
     value_of = lambda numbers: objective((spec, structure), unravel(numbers), problem)  # noqa: E731
     curvature = np.asarray(jax.jit(jax.hessian(value_of))(flat), float) * float(problem.effective)
     try:
+        # Not positive definite: no optimum, or rows that do not tell the numbers. Then errors are NaN, not made up.
         np.linalg.cholesky(curvature)
         covariance = np.linalg.inv(curvature)
     except np.linalg.LinAlgError:
@@ -81,6 +82,7 @@ def standard_errors(
     for parameter, part in zip([p for p in spec if p is not None], free, strict=True):
         own = slice(start, start := start + part.size)
         to_value = lambda numbers, p=parameter, s=part.shape: from_free(p.domain, numbers.reshape(s)).ravel()  # noqa: E731
+        # From free numbers to the rule's own by the delta method.
         slope = np.asarray(jax.jacobian(to_value)(part.ravel()), float)
         error = np.sqrt(np.einsum("ij,jk,ik->i", slope, covariance[own, own], slope)).reshape(part.shape)
         found[parameter.name] = Estimate(np.asarray(from_free(parameter.domain, part)), error)

@@ -1,4 +1,4 @@
-"""Where predictions lie between two kinds of uncertainty, and which of them are wrong."""
+"""Map of predictions between two kinds of uncertainty, and of those that are wrong."""
 
 import operator
 from functools import partial
@@ -16,13 +16,13 @@ class UncertaintyMap(NamedTuple):
     """Numbers of instances by their aleatoric (first axis) and epistemic uncertainty (second axis)."""
 
     size: Int32[Array | np.ndarray, "bins bins"]
-    """All instances."""
+    """Number of all instances in each bin."""
     errors: Int32[Array | np.ndarray, "bins bins"]
-    """Those whose prediction is wrong."""
+    """Number of instances in each bin whose prediction is wrong."""
     aleatoric_edges: Float[Array | np.ndarray, "edges"]
-    """Where the bins of the first axis begin, and where the last one ends: one more than bins."""
+    """Edges of the bins of the first axis: where each begins and the last one ends, one more than bins."""
     epistemic_edges: Float[Array | np.ndarray, "edges"]
-    """The same of the second axis."""
+    """Edges of the bins of the second axis, likewise."""
 
 
 def uncertainty_map(
@@ -62,8 +62,8 @@ def uncertainty_map(
     Raises
     ------
     ValueError
-        If the shapes do not fit, there are no instances, n_bins < 1, a limit is not positive and finite or, outside a
-        trace, an uncertainty is NaN or ``correct`` not 0 or 1.
+        If the shapes do not fit, there are no instances, n_bins < 1, or a limit is not positive and finite. Outside a
+        trace also if an uncertainty is NaN or ``correct`` not 0 or 1.
     TypeError
         If ``correct`` is neither integer nor bool, or n_bins is no integer.
 
@@ -119,5 +119,5 @@ def _counts(aleatoric, epistemic, correct, aleatoric_edges, epistemic_edges):
 
 
 def _bin_of(values, edges):
-    """How many inner edges the value has reached."""
+    """Return the number of inner edges that the value has reached: its bin."""
     return jnp.sum(values[:, None] >= edges[None, 1:-1], axis=1, dtype=jnp.int32)

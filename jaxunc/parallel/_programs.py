@@ -1,4 +1,4 @@
-"""The compiled programs: every device routes its instances through its trees, carries are joined, answers finished."""
+"""Compiled programs: every device routes its instances through its trees, carries are joined, answers finished."""
 
 from functools import partial
 from typing import NamedTuple
@@ -15,28 +15,30 @@ from ._join import join_shards
 
 
 class Program(NamedTuple):
-    """What the programs of a chunk depend on: static, hashable."""
+    """Structure that the programs of a chunk depend on: static, hashable."""
 
     grid: Grid
     spec: Spec
     n_trees: int
-    """Trees that are no padding."""
+    """Number of trees that are no padding."""
     block: int | None
-    """Instances in a block, where their number is traced."""
+    """Number of instances in a block, where it is traced."""
 
 
 @partial(jax.jit, static_argnums=0)
 def merge_chunk(program: Program, arrays: tuple, totals: list, x, mask, n_blocks) -> PyTree:
-    """The merged statistic ``[data rows ...]`` of instances ``x [data rows features]``, as `Grid.of_answers` has it."""
+    """Return the merged statistic ``[data rows ...]`` of ``x [data rows features]``, as `Grid.of_answers` has it."""
     grid, spec, answers = program.grid, program.spec, program.grid.of_answers
 
     def of_device(arrays, totals, x, mask, n_blocks):
         plan, tables, scalars = arrays
         stream = PackedTrees(plan, tables, scalars, totals, spec)
         in_mask = None if mask is None else mask[0]
+        # A device sees one place along 'data': the leading axis has length one.
         carry = stream.carried(x[0], in_mask, None if n_blocks is None else (program.block, n_blocks))
         both = carry.planes if mask is None else [*carry.planes, *carry.scalars]
         merging = spec.layout.planes if mask is None else spec.layout.both
+        # Numbers per tree are the same for all instances without a mask: every device has their total already.
         both = join_shards(merging, both, program.n_trees, n_shards=grid.n_tree, whole=grid.spans)
         n_planes = len(carry.planes)
         planes, scalars = stream.results(Carry(both[:n_planes], carry.scalars if mask is None else both[n_planes:]))
@@ -49,7 +51,7 @@ def merge_chunk(program: Program, arrays: tuple, totals: list, x, mask, n_blocks
 
 @partial(jax.jit, static_argnums=(0, 2))
 def finish_chunk(grid: Grid, combiner: Combiner, readout: str | None, merged: PyTree) -> PyTree:
-    """The answers ``[data rows ...]`` of a merged statistic; every device finishes its own."""
+    """Return the answers ``[data rows ...]`` of a merged statistic; every device finishes its own."""
 
     def finish(combiner, merged):
         return read_answer(combiner.finish(merged), readout)
@@ -65,12 +67,12 @@ def finish_chunk(grid: Grid, combiner: Combiner, readout: str | None, merged: Py
 
 @partial(jax.jit, static_argnums=(0, 2))
 def merge_and_finish(program: Program, combiner: Combiner, readout: str | None, *inputs) -> PyTree:
-    """Both in one program, for accelerators."""
+    """Merge and finish in one program, for accelerators."""
     return finish_chunk(program.grid, combiner, readout, merge_chunk(program, *inputs))
 
 
 def _in_front(parts: PyTree) -> PyTree:
-    """The axis of 'data' again, unless a number is one for all instances."""
+    """Return an array with the axis of 'data' again, unless a number is one for all instances."""
     return jax.tree.map(lambda part: part[None] if part.ndim else part, parts)
 
 

@@ -35,7 +35,7 @@ from ._tree_shards import Placed, on_every_device, place, trees_per_shard
 
 
 class ShardedForest(ReadOuts[AnswerT]):
-    """What `shard` returns: call it, or its read-outs, as a `BoundForest`, on data ``[instances features]``.
+    """A bound forest dealt out by `shard`: call it, or its read-outs, as a `BoundForest` on ``[instances features]``.
 
     Each process passes its own instances and gets their answers; all processes of the mesh make the same calls. The
     answer for an instance depends neither on the others nor on how many devices share them; without tree shards it is
@@ -57,12 +57,12 @@ class ShardedForest(ReadOuts[AnswerT]):
 
     @property
     def mesh(self) -> Mesh:
-        """The devices, ``('data', 'tree')``."""
+        """Mesh of the devices, with the axes ``('data', 'tree')``."""
         return self._grid.mesh
 
     @property
     def arrays(self) -> list[jax.Array]:
-        """The packed trees and leaf tables as they lie on the devices: ``addressable_shards`` says how much on each."""
+        """Packed trees and leaf tables as they lie on the devices: ``addressable_shards`` says how much on each."""
         return jax.tree.leaves(self._placed[False].arrays)
 
     def with_rule(self, combiner: Combiner | Mapping[str, Combiner]) -> "ShardedForest":
@@ -83,6 +83,7 @@ class ShardedForest(ReadOuts[AnswerT]):
         values, mask, calls = self._agreed(X, tree_mask, readout)
         grid, placed = self._grid, self._for(any(call.missing for call in calls.values()))
         deal = Deal(grid, len(values))
+        # Every process runs as many parts as the one with most instances: a collective waits for all of them.
         longest = max(stretch_of(grid, process, call.n_instances) for process, call in calls.items())
         parts = self._parts(longest, placed.spec.missing)
         if mask is not None:
@@ -102,10 +103,11 @@ class ShardedForest(ReadOuts[AnswerT]):
         return deal.collected(parts, self._one_ahead(score, parts, deal))
 
     def _one_ahead(self, score, parts: list[Part], deal: Deal):
-        """The answers on the host; an accelerator has the next part while one is fetched.
+        """Yield the answers on the host; an accelerator has the next part while one is fetched.
 
         (On the host programs that wait for each other could take all of its threads.)
         """
+        # On a CPU the devices share the cores: a further part would only slow the one that is fetched.
         ahead = self._grid.mesh.devices.flat[0].platform != "cpu"
         under_way = []
         for part in parts:
@@ -115,7 +117,7 @@ class ShardedForest(ReadOuts[AnswerT]):
         yield from map(deal.fetched, under_way)
 
     def _agreed(self, X, tree_mask, readout: str | None):
-        """This process's data, checked, and what all processes are about to do."""
+        """Return this process's data, checked, and what all processes are about to do."""
         if not is_concrete(X, tree_mask):
             raise TypeError(
                 "X or tree_mask is traced: a sharded forest runs programs of its own. Inside jit, grad or vmap use the "
@@ -128,8 +130,10 @@ class ShardedForest(ReadOuts[AnswerT]):
             values = np.asarray(found)
             mask = as_mask(tree_mask, len(values), forest.n_trees)
             mask = None if mask is None else np.asarray(mask)
+        # Not raised yet: the others must hear of it first, else they would wait for this process without end.
         except (TypeError, ValueError) as caught:
             error = caught
+        # Processes that share instances must have passed the same ones; a checksum tells without sending them.
         sums = digest(values, mask) if self._grid.spans else 0
         own = Call(int(error is not None), len(values), int(missing), int(mask is not None), place_of, sums)
         calls = calls_of_all(self._grid, own)
@@ -142,7 +146,7 @@ class ShardedForest(ReadOuts[AnswerT]):
         return Program(self._grid, placed.spec, self.bound.forest.n_trees, block)
 
     def _parts(self, n_instances: int, missing: bool) -> list[Part]:
-        """So many instances of one device, in parts."""
+        """Cut so many instances of one device into parts."""
         spec = self._stream.spec._replace(missing=missing)
         n_trees = trees_per_shard(self._grid, self._stream.n_trees)
         return cut(n_instances, shapes_of(spec, n_trees, self.bound.forest.n_features), 1)

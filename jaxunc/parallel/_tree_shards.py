@@ -1,4 +1,4 @@
-"""The trees of a forest on the devices of a mesh: on each those of its place along 'tree'."""
+"""Placement of a forest's trees on the devices of a mesh: on each those of its place along 'tree'."""
 
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from ._grid import Grid
 
 
 class Placed(NamedTuple):
-    """What the compiled programs read. (Tuples are taken apart sooner than modules.)"""
+    """Inputs of the compiled programs. (Tuples are taken apart sooner than modules.)"""
 
     arrays: tuple
     """Plan, leaf tables and numbers per tree, all trees in front, dealt out along 'tree'."""
@@ -30,6 +30,7 @@ def place(grid: Grid, stream: PackedTrees) -> Placed:
     and only those of this process's devices are cut: the whole is read where it lies.
     """
     per_shard = trees_per_shard(grid, stream.n_trees)
+    # Cut where the trees lie: slices of a forest that is larger than a device must not pass through one.
     with jax.default_device(next(iter(stream.plan.depth.devices()))):
 
         @lru_cache
@@ -52,17 +53,17 @@ def place(grid: Grid, stream: PackedTrees) -> Placed:
 
 
 def first_of(index: Any) -> int:
-    """Where the part of an array begins, along its first axis, that JAX asks for."""
+    """Return where the part of an array begins, along its first axis, that JAX asks for."""
     return index[0].start or 0
 
 
 def trees_per_shard(grid: Grid, n_trees: int) -> int:
-    """Trees of a device, padding included."""
+    """Return the number of trees of a device, padding included."""
     return ceil_div(n_trees, grid.n_tree)
 
 
 def on_every_device(grid: Grid, arrays: PyTree[Array]) -> PyTree:
-    """Small arrays, as they are where one process has all devices: the programs spread them themselves."""
+    """Return small arrays on every device; as they are where one process has all: programs spread them themselves."""
     return arrays if grid.is_alone else jax.tree.map(lambda leaf: _spread(grid, leaf), arrays)
 
 

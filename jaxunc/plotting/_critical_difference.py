@@ -27,7 +27,7 @@ class CriticalDifferenceDisplay:
     Attributes
     ----------
     ax_, figure_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
 
     Raises
     ------
@@ -64,7 +64,7 @@ class CriticalDifferenceDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> "CriticalDifferenceDisplay":
-        """From values ``[data sets, methods]``: ranks, and Nemenyi's test at ``alpha``."""
+        """Make and plot a diagram from values ``[data sets, methods]``: ranks, and Nemenyi's test at ``alpha``."""
         values = np.asarray(values)
         ranks = comparison.average_ranks(values, larger_is_better=larger_is_better)
         difference = comparison.nemenyi_difference(values.shape[1], values.shape[0], alpha=alpha)
@@ -76,6 +76,7 @@ class CriticalDifferenceDisplay:
         ax = axes_of(ax)
         n = len(self.names)
         order = np.argsort(self.ranks, kind="stable").tolist()
+        # The better half is named on one side, the worse on the other, as in Demšar's diagrams.
         left, right = order[: (n + 1) // 2], order[(n + 1) // 2 :]
         bars = sorted((group for group in self.groups if len(group) > 1), key=lambda group: self._span(group))
         above = 0.9 + 0.55 * len(bars)
@@ -110,7 +111,7 @@ class CriticalDifferenceDisplay:
         )
 
     def _axis(self, ax, n: int, depth: float) -> None:
-        """The scale of ranks on top, and nothing else."""
+        """Draw the scale of ranks on top, and nothing else."""
         ax.plot([1, n], [0, 0], color=PALETTE[0], linewidth=1.2)
         for tick in range(1, n + 1):
             labelled = n <= 12 or tick in (1, n) or tick % 5 == 0

@@ -18,14 +18,14 @@ class IntervalReliabilityDisplay:
     lower, upper
         Mean ends of the intervals in each bin, drawn along the axis of probabilities.
     name
-        What the legend calls it.
+        Name in the legend.
     size
         Number of predictions in each bin, > 0: dots grow with it. Default: all alike.
 
     Attributes
     ----------
     ax_, figure_, line_, bars_, band_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class IntervalReliabilityDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> "IntervalReliabilityDisplay":
-        """From values of each bin."""
+        """Make and plot a display from values of each bin."""
         return cls(probability, frequency, lower, upper, name=name, size=size).plot(ax, **kwargs)
 
     def plot(

@@ -16,12 +16,12 @@ class LeafSizeDisplay:
     values
         {rule: a value for each leaf size}.
     measure
-        What the axis calls the values.
+        Name of the values on the axis.
 
     Attributes
     ----------
     ax_, figure_, lines_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
     """
 
     def __init__(self, leaf_sizes: Sequence[int], values: Mapping[str, Sequence[float]], *, measure: str):
@@ -37,7 +37,7 @@ class LeafSizeDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> "LeafSizeDisplay":
-        """From a value for each rule and leaf size."""
+        """Make and plot a display from a value for each rule and leaf size."""
         return cls(leaf_sizes, values, measure=measure).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, *, lines: Mapping[str, Line] | None = None) -> "LeafSizeDisplay":

@@ -1,4 +1,4 @@
-"""How many trees were polled until votes were settled."""
+"""Display of how many trees were polled until votes were settled."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ class PolledDisplay:
     Attributes
     ----------
     ax_, figure_, bars_, mean_
-        What was drawn (after `plot`): the bars, the grey one last if there is any, and the line at the mean of the
+        The drawn parts (after `plot`): the bars, the grey one last if there is any, and the line at the mean of the
         settled, or None.
 
     Raises
@@ -39,7 +39,7 @@ class PolledDisplay:
 
     @classmethod
     def from_values(cls, settled: Any, n_unsettled: int = 0, *, ax: Any = None, **kwargs: Any) -> "PolledDisplay":
-        """From the number of instances settled after each number of trees."""
+        """Make and plot a display from the number of instances settled after each number of trees."""
         return cls(settled, n_unsettled).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, *, color: str = PALETTE[1], mean: bool = True) -> "PolledDisplay":

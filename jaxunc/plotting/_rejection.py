@@ -1,4 +1,4 @@
-"""What rejecting uncertain instances is worth."""
+"""Displays of rejection: what leaving out uncertain instances is worth."""
 
 from typing import Any
 
@@ -15,14 +15,14 @@ class RejectionDisplay:
     Parameters
     ----------
     curve
-        What `jaxunc.metrics.accuracy_rejection_curve` returns: ``rejected`` and ``accuracy`` ``[points]``.
+        The result of `jaxunc.metrics.accuracy_rejection_curve`: ``rejected`` and ``accuracy`` ``[points]``.
     name
-        What the legend calls it.
+        Name in the legend.
 
     Attributes
     ----------
     ax_, figure_, line_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
     """
 
     def __init__(self, curve: metrics.RejectionCurve, *, name: str | None = None):
@@ -39,7 +39,7 @@ class RejectionDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> "RejectionDisplay":
-        """From a certainty and a hit or miss for each instance."""
+        """Make and plot a curve from a certainty and a hit or miss for each instance."""
         curve = metrics.accuracy_rejection_curve(certainty, correct, n_points=n_points)
         return cls(curve, name=name).plot(ax, **kwargs)
 
@@ -59,14 +59,14 @@ class RiskCoverageDisplay:
     Parameters
     ----------
     curve
-        What `jaxunc.metrics.risk_coverage_curve` returns: ``coverage`` and ``risk`` ``[points]``.
+        The result of `jaxunc.metrics.risk_coverage_curve`: ``coverage`` and ``risk`` ``[points]``.
     name
-        What the legend calls it.
+        Name in the legend.
 
     Attributes
     ----------
     ax_, figure_, line_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
     """
 
     def __init__(self, curve: metrics.RiskCoverageCurve, *, name: str | None = None):
@@ -83,7 +83,7 @@ class RiskCoverageDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> "RiskCoverageDisplay":
-        """From a certainty and a hit or miss for each instance."""
+        """Make and plot a curve from a certainty and a hit or miss for each instance."""
         curve = metrics.risk_coverage_curve(certainty, correct, n_points=n_points)
         return cls(curve, name=name).plot(ax, **kwargs)
 

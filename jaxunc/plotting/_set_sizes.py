@@ -1,4 +1,4 @@
-"""How large sets of classes are."""
+"""Display of how large sets of classes are."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +21,7 @@ class SetSizeDisplay:
     Attributes
     ----------
     ax_, figure_, bars_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
 
     Raises
     ------
@@ -42,7 +42,7 @@ class SetSizeDisplay:
     def from_values(
         cls, strengths: Sequence[float | int], shares: Any, *, ax: Any = None, **kwargs: Any
     ) -> "SetSizeDisplay":
-        """From the share of each size, for each s."""
+        """Make and plot a display from the share of each size, for each s."""
         return cls(strengths, shares).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, *, cmap: str = "cividis_r") -> "SetSizeDisplay":

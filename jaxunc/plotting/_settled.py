@@ -1,4 +1,4 @@
-"""How many votes are settled, against the confidence that is asked for."""
+"""Display of how many votes are settled, against the confidence that is asked for."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +21,7 @@ class SettledDisplay:
     Attributes
     ----------
     ax_, figure_, lines_, mark_
-        What was drawn (after `plot`); ``mark_`` is None without a mark.
+        The drawn parts (after `plot`); ``mark_`` is None without a mark.
 
     Raises
     ------
@@ -47,7 +47,7 @@ class SettledDisplay:
     def from_values(
         cls, confidences: Any, shares: Mapping[str, Any], *, marked: float | None = None, ax: Any = None
     ) -> "SettledDisplay":
-        """From a share for each confidence, under each name."""
+        """Make and plot a display from a share for each confidence, under each name."""
         return cls(confidences, shares, marked=marked).plot(ax)
 
     def plot(self, ax: Any = None) -> "SettledDisplay":

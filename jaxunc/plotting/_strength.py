@@ -1,4 +1,4 @@
-"""What caution costs and brings, over the strength s of the imprecise Dirichlet model."""
+"""Display of what caution costs and brings, over the strength s of the imprecise Dirichlet model."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,14 +16,14 @@ class StrengthDisplay:
     values
         {rule: a value for each s}.
     measure
-        What the axis calls the values.
+        Name of the values on the axis.
     reference
         {name: the value} of what does not depend on s, such as a forest that always names one class: dotted lines.
 
     Attributes
     ----------
     ax_, figure_, lines_, references_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
 
     Raises
     ------
@@ -56,7 +56,7 @@ class StrengthDisplay:
         reference: Mapping[str, float] | None = None,
         ax: Any = None,
     ) -> "StrengthDisplay":
-        """From a value for each rule and s."""
+        """Make and plot a display from a value for each rule and s."""
         return cls(strengths, values, measure=measure, reference=reference).plot(ax)
 
     def plot(self, ax: Any = None) -> "StrengthDisplay":

@@ -1,4 +1,4 @@
-"""How many trees settle the vote, over a plane of two features."""
+"""Display of how many trees settle the vote, over a plane of two features."""
 
 from typing import Any
 
@@ -17,12 +17,12 @@ class TreesNeededDisplay:
     values
         ``[vertical horizontal]``: trees polled, or their mean; NaN where no vote was settled.
     measure
-        What the colours are called.
+        Name of what the colours show.
 
     Attributes
     ----------
     ax_, figure_, image_, colorbar_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
 
     Raises
     ------
@@ -55,7 +55,7 @@ class TreesNeededDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> "TreesNeededDisplay":
-        """From the two axes of the grid and a value for each of its points."""
+        """Make and plot a map from the two axes of the grid and a value for each of its points."""
         return cls(horizontal, vertical, values, measure=measure).plot(ax, **kwargs)
 
     def plot(

@@ -17,12 +17,12 @@ class UncertaintyDisplay:
     Parameters
     ----------
     counted
-        What `jaxunc.metrics.uncertainty_map` returns.
+        The result of `jaxunc.metrics.uncertainty_map`.
 
     Attributes
     ----------
     ax_, figure_, squares_, colorbar_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
     """
 
     def __init__(self, counted: metrics.UncertaintyMap):
@@ -40,7 +40,10 @@ class UncertaintyDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> "UncertaintyDisplay":
-        """From two uncertainties (see `jaxunc.UncertaintyDecomposition`) and a hit or miss for each instance."""
+        """Make and plot a display from two uncertainties and a hit or miss for each instance.
+
+        See `jaxunc.UncertaintyDecomposition`.
+        """
         counted = metrics.uncertainty_map(aleatoric, epistemic, correct, n_bins=n_bins, upper=upper)
         return cls(counted).plot(ax, **kwargs)
 

@@ -24,7 +24,7 @@ class VotePathsDisplay:
     Attributes
     ----------
     ax_, figure_, lines_, critical_, dots_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
 
     Raises
     ------
@@ -63,7 +63,7 @@ class VotePathsDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> "VotePathsDisplay":
-        """From the shares of votes of each path and the critical share, after each tree."""
+        """Make and plot a display from the shares of votes of each path and the critical share, after each tree."""
         return cls(paths, critical, settled_after).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, *, rival: bool = True) -> "VotePathsDisplay":

@@ -7,19 +7,19 @@ from jaxunc.forest import Forest
 
 
 class Rule(NamedTuple):
-    """A rule as a comparison offers it."""
+    """A rule, as a comparison offers it."""
 
     name: str
-    """A name that `jaxunc.combiners.rule_by_name` knows."""
+    """Name that `jaxunc.combiners.rule_by_name` knows."""
     meaning: str
-    """What it does, in a few words."""
+    """Meaning of the rule, in a few words."""
     binary_only: bool = False
-    """Whether it compares two classes and has no form for more."""
+    """Whether the rule compares two classes and has no form for more."""
     learns: bool = False
-    """Whether it is learned from the training instances (`jaxunc.report._learned`), and none of `rule_by_name`."""
+    """Whether the rule is learned from training instances (`jaxunc.report._learned`), and unknown to `rule_by_name`."""
 
     def make(self, forest: Forest) -> Combiner:
-        """The rule for a forest, whose prior it may use."""
+        """Make the rule for a forest, whose prior it may use."""
         return rule_by_name(self.name, prior=forest.prior, n_samples=forest.n_samples)
 
 
@@ -50,4 +50,4 @@ _OFFERED = (
 )
 
 RULES = {rule.name: rule for rule in _OFFERED}
-"""Every rule, by the name that tables and files use."""
+"""All rules, by the name that tables and files use."""

@@ -1,4 +1,4 @@
-"""A table from a file → features as numbers, classes as codes, and in words what was done to get there."""
+"""Tables from files: features as numbers, classes as codes, and notes of what was done to get there."""
 
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -21,7 +21,7 @@ class Table(NamedTuple):
     """Data for classification."""
 
     name: str
-    """What to call the data."""
+    """Name of the data."""
     X: Float[np.ndarray, "instances features"]
     """Features as numbers; NaN is a missing value."""
     y: Int[np.ndarray, " instances"]
@@ -29,15 +29,15 @@ class Table(NamedTuple):
     class_labels: tuple[str, ...]
     """The classes in sorted order; of two, the second is the positive one."""
     notes: tuple[str, ...] = ()
-    """What was done to the columns, a sentence each."""
+    """Notes of what was done to the columns, a sentence each."""
     warnings: tuple[str, ...] = ()
-    """What makes results doubtful, a sentence each."""
+    """Reasons to doubt the results, a sentence each."""
     nominal: tuple[int, ...] = ()
     """Positions of the columns whose numbers are ranks of words, for trees that can tell them from numbers."""
 
 
 def breast_cancer() -> Table:
-    """The diagnostic breast-cancer data of Wisconsin, which scikit-learn brings along (569 instances, 30 features)."""
+    """Return scikit-learn's diagnostic breast-cancer data of Wisconsin (569 instances, 30 features)."""
     data = cast(Any, load_breast_cancer())
     return Table("breast cancer (from scikit-learn)", data.data, data.target, tuple(map(str, data.target_names)))
 
@@ -45,7 +45,7 @@ def breast_cancer() -> Table:
 def read_table(path: str | Path, target: str | None) -> Table:
     """Read a file and prepare it for forests of trees.
 
-    Text, categorical, date and boolean columns become the ranks of their values in sorted order; missing values stay
+    String, categorical, date and bool columns become the ranks of their values in sorted order; missing values stay
     missing (NaN); columns that hold one value or none are left out, as are rows without a class. `Table.notes` says
     what was done.
 
@@ -73,7 +73,7 @@ def read_table(path: str | Path, target: str | None) -> Table:
 
 
 def _classes(column: pd.Series) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Codes and labels of the target column."""
+    """Return the codes and labels of the target column."""
     target = column.name
     codes, levels = _factorize(column)
     if types.is_numeric_dtype(levels.dtype) and not types.is_bool_dtype(levels.dtype):
@@ -95,12 +95,13 @@ def _classes(column: pd.Series) -> tuple[np.ndarray, tuple[str, ...]]:
 
 
 def _features(frame: pd.DataFrame, path: str | Path) -> tuple[dict[str, np.ndarray], tuple[str, ...], tuple[int, ...]]:
-    """The other columns as numbers, by name, what was done to them, and the positions of those that were encoded."""
+    """Return the other columns as numbers, by name, notes of what was done, and the positions of encoded ones."""
     values, encoded, constant, empty = {}, [], [], []
     for name in frame.columns:
         column = cast(pd.Series, frame[name])
         numbers, is_nominal = _as_numbers(column, name, path)
         missing = np.isnan(numbers)
+        # Columns that say nothing are left out: trees could draw them, and find no test.
         if missing.all():
             empty.append(name)
         elif not missing.any() and numbers.min() == numbers.max():
@@ -135,7 +136,7 @@ def _features(frame: pd.DataFrame, path: str | Path) -> tuple[dict[str, np.ndarr
 
 
 def _copies(values: dict[str, np.ndarray]) -> list[tuple[str, str]]:
-    """(column, the first with the same values), for each column that is not the first."""
+    """Return (column, the first with the same values), for each column that is not the first."""
     seen: dict[bytes, str] = {}
     # Adding 0 makes -0 and 0 the same bytes.
     first = {name: seen.setdefault((numbers + 0.0).tobytes(), name) for name, numbers in values.items()}
@@ -143,7 +144,7 @@ def _copies(values: dict[str, np.ndarray]) -> list[tuple[str, str]]:
 
 
 def _as_numbers(column: pd.Series, name: str, path: str | Path) -> tuple[np.ndarray, bool]:
-    """A column as float64, missing values as NaN, and whether it was encoded."""
+    """Return a column as float64, missing values as NaN, and whether it was encoded."""
     if types.is_bool_dtype(column.dtype) or not types.is_any_real_numeric_dtype(column.dtype):
         codes, _ = _factorize(column)
         return np.where(codes < 0, np.nan, codes.astype(np.float64)), True
@@ -153,7 +154,7 @@ def _as_numbers(column: pd.Series, name: str, path: str | Path) -> tuple[np.ndar
 
 
 def _factorize(column: pd.Series) -> tuple[np.ndarray, pd.Index]:
-    """Ranks of the values in sorted order (-1 where missing; a categorical keeps its own order), and the values."""
+    """Return ranks of the values in sorted order (-1: missing; a categorical keeps its own order), and the values."""
     # No codes of `jaxunc.tables`, which name things: most forests here compare ranks, so dates, categories and numbers
     # keep their order, and what is missing stays missing.
     if isinstance(column.dtype, pd.CategoricalDtype):

@@ -23,7 +23,7 @@ from ._settings import FORESTS, Settings, check_folds
 
 
 class Cell(NamedTuple):
-    """One forest of a study: its kind and leaf size, and the test fold it is tried on."""
+    """Key of a forest in a study: its kind and leaf size, and the test fold it is tried on."""
 
     forest: str
     leaf_size: int
@@ -41,7 +41,7 @@ def study(table: Table, settings: Settings, done: Container[Cell] = ()) -> Itera
     table
         The data.
     settings
-        What to run.
+        Settings of the study.
     done
         Cells to leave out.
 
@@ -59,6 +59,8 @@ def study(table: Table, settings: Settings, done: Container[Cell] = ()) -> Itera
     def run(cell: Cell) -> tuple[Cell, Outcome]:
         i = cell.repeat * settings.n_folds + cell.fold
         train, test = splits[i]
+        # The seed depends on the split alone: forests of all kinds and leaf sizes on a split are compared on equal
+        # terms.
         model, forest = _grow(cell, settings, settings.seed + i, table, train)
         names = [name for name in rules if RULES[name].learns]
         learned = learn(names, model, forest, table.X[train], table.y[train])
@@ -75,7 +77,7 @@ def study(table: Table, settings: Settings, done: Container[Cell] = ()) -> Itera
 
 
 def cells(settings: Settings) -> list[Cell]:
-    """All cells of a study, in order."""
+    """Return all cells of a study, in order."""
     axes = (settings.forests, settings.leaf_sizes, range(settings.n_repeats), range(settings.n_folds))
     return [Cell(*values) for values in product(*axes)]
 
@@ -87,7 +89,10 @@ def _grow(
     table: Table,
     train: Int[np.ndarray, "train"],
 ) -> tuple[Any, Forest]:
-    """(what it can be learned from, the forest of a cell, counted as the settings say)."""
+    """Grow the forest of a cell.
+
+    Returns the model that it can be learned from, and the forest, counted as the settings say.
+    """
     X, y = table.X[train], table.y[train]
     grown_on = counted_on = (X, y, None)
     if settings.counts == "held_out":

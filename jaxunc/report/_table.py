@@ -1,4 +1,4 @@
-"""A study as tables for a terminal."""
+"""Tables of a study for a terminal."""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -51,7 +51,7 @@ def show(console: Console, results: Results) -> None:
 
 
 def _speaker(console: Console) -> Callable[..., None]:
-    """Prints a line of text, wrapped at a readable width."""
+    """Return a function that prints a line of text, wrapped at a readable width."""
     width = min(console.width, _WIDEST)
 
     def say(line: str, style: str = "") -> None:
@@ -142,13 +142,13 @@ def _is_best(column: pd.Series, rule, larger: bool) -> bool:
 
 
 def _fixed(number: float, width: int) -> str:
-    """A number in a width that holds its integer part, with as many decimals as fit."""
+    """Format a number in a width that holds its integer part, with as many decimals as fit."""
     decimals = max(width - 1 - len(f"{number:.0f}"), 0)
     return f"{number:.{decimals}f}"
 
 
 def _marked(value: str, is_best: bool) -> Text:
-    """The best of a column is bold and has a star, for readers without colours."""
+    """Mark the best of a column as bold and with a star, for readers without colours."""
     return Text(f"*{value}", style="bold green") if is_best else Text(value)
 
 

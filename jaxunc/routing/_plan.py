@@ -62,6 +62,7 @@ def _make_plan(feature, threshold, child, missing_right, depth, *, n_features, m
         top_feature.append(column[trees, place])
         top_key.append(threshold[trees, place])
         below = child[trees, place]
+        # A leaf is its own child on both sides: trees that end above the top levels repeat it.
         right = jnp.where(below == place, below, below + 1)
         place = jnp.stack([below, right], axis=-1).reshape(n_trees, -1)
     return Plan(
@@ -78,6 +79,7 @@ def padded_plan(plan: Plan, more: int) -> Plan:
     """The plan with so many trees behind the others that are one leaf each."""
     none, beyond = jnp.int32(0), jnp.int32(2**31 - 1)
     feature = None if plan.feature is None else none
+    # Nothing is larger than the largest key, so every test goes left, to node 0: the tree is its root, a leaf.
     leaf = Plan(pair_words(beyond, jnp.uint32(0)), feature, none, none, beyond, none)
     longer = lambda array, value: jnp.concatenate([array, jnp.full((more, *array.shape[1:]), value)])  # noqa: E731
     return jax.tree.map(longer, plan, leaf)
@@ -88,6 +90,7 @@ def column_keys(x: Float[Array, "instances features"], *, missing: bool) -> Int3
     key = order_key(x)
     if not missing:
         return key
+    # NaN has a key of its own among floats, but which one depends on its sign and payload: both copies say it outright.
     nan = jnp.isnan(x)
     return jnp.concatenate([jnp.where(nan, NAN_FIRST, key), jnp.where(nan, NAN_LAST, key)], axis=1)
 
@@ -112,4 +115,5 @@ def descend(
         column, child = (upper >> child_bits).astype(jnp.int32), word & jnp.uint32(2**child_bits - 1)
     else:
         column, child = take(feature, place), word
+    # Right children lie behind left ones, and a leaf's threshold is beyond every key: no branch, no select.
     return child.astype(jnp.int32) + (key_of(column) > threshold).astype(jnp.int32)

@@ -47,15 +47,20 @@ def block_size(walk: Walk, n_trees: int, n_columns: int) -> int:
     """Instances that are walked at a time."""
     if walk == "levels":
         return max(1, DEVICE_BYTES // (12 * n_trees + 4 * n_columns))
+    # Above, 12 bytes a tree (a node's place, and the 8 bytes gathered for it) and 4 a column for its key. Here trees
+    # come one by one: only the keys and the state of one walk count.
     return next((size for size in BLOCKS if 4 * size * (n_columns + 4) < SPLIT_BYTES), BLOCKS[-1])
 
 
 def walk_tree(tree: Plan, keys: Int32[Array, "columns block"]) -> Int32[Array, "block"]:
     """The leaf of one tree (one entry of a plan) for each instance of a block."""
+    # Gathers are flat with indices that are known to be in range: an index of two axes is checked, and is slower.
     block, n_nodes = keys.shape[1], tree.nodes.shape[0]
     lane, flat_keys = jnp.arange(block, dtype=jnp.int32), keys.reshape(-1)
     key_of = lambda column: take(flat_keys, column * block + lane)  # noqa: E731
     one = lambda _, node: descend(tree.nodes, tree.feature, n_nodes, node, key_of)  # noqa: E731
+    # To this tree's own depth, a traced bound. A leaf is its own child, so a shallow path waits there. An exit as soon
+    # as all have arrived, and unrolling, were both slower.
     return lax.fori_loop(TOP_LEVELS, tree.depth, one, _enter(tree, keys))
 
 
@@ -63,6 +68,9 @@ def _enter(tree: Plan, keys: Int32[Array, "columns block"]) -> Int32[Array, "blo
     """The node below the top levels: all their tests on whole rows, which costs less than a gather for each."""
     path = jnp.zeros(keys.shape[1], jnp.int32)
     for level in range(TOP_LEVELS):
+        # The tests of a level in heap order; of their outcomes each instance keeps the one on its path, halving them
+        # bit by bit from the first turn on. All are computed for all instances, which is cheaper than to gather the
+        # right one.
         tests = range(2**level - 1, 2 ** (level + 1) - 1)
         rows = [lax.dynamic_index_in_dim(keys, tree.top_feature[i], keepdims=False) > tree.top_key[i] for i in tests]
         for bit in reversed(range(level)):
@@ -94,6 +102,7 @@ def walk_levels(plan: Plan, keys: Int32[Array, "block columns"], depth: int) -> 
 
     node = jnp.zeros((block, n_trees), jnp.int32)
     if depth < 0:
+        # A depth that is traced: to that of the deepest tree, since all trees advance together.
         return start + lax.fori_loop(0, jnp.max(plan.depth), lambda _, node: one(node), node)
     for _ in range(depth):
         node = one(node)
@@ -115,6 +124,7 @@ def walk_pairs(
 
     def one(carry):
         below = descend(nodes, feature, n_nodes, tree * n_nodes + carry[0], key_of)
+        # A leaf is its own child: when nothing moves any more, all pairs have arrived.
         return below, jnp.any(below != carry[0])
 
     return lax.while_loop(lambda carry: carry[1], one, (node, jnp.array(True)))[0]

@@ -1,4 +1,4 @@
-"""One leaf's counts → what that leaf says: plain functions, any leading axes, differentiable."""
+"""Scores of one leaf, read from its counts: plain functions, any leading axes, differentiable."""
 
 from ._confidence import confidence_bounds
 from ._declaration import declared, reads_sizes, score_width, scorer

@@ -8,10 +8,10 @@ Their complements are integrals over z = 2θ-1. With t = (w⁺-w⁻)/N, β the d
     beta-binomial   ∫₀¹ [β(z) - β(-z)] A(z) dz
 
 The binomial one follows from 2P(X<N/2) + P(X=N/2) = 2 I_q(J, J) and the quadratic transformation of the incomplete beta
-function, the third from the first because a beta-binomial is a binomial with a θ that is drawn. They hold for real
-counts too. Every integrand is positive, so nothing cancels; each is a polynomial for integer counts and close to a
-normal density for large ones, and Gauss-Legendre nodes on the part of [0, 1] that matters are enough for both. Odd in
-the lead, the integrals are returned with its sign: smooth through ties.
+function. The third follows from the first, because a beta-binomial is a binomial with a θ that is drawn. They hold for
+real counts too. Every integrand is positive, so nothing cancels; each is a polynomial for integer counts, and close to
+a normal density for large ones. Gauss-Legendre nodes on the part of [0, 1] that matters are enough for both. Odd in the
+lead, the integrals are returned with its sign: smooth through ties.
 """
 
 from functools import lru_cache
@@ -32,7 +32,7 @@ _BLOCK = 1024
 
 
 class _Precision(NamedTuple):
-    """How many nodes, and how many standard deviations they must span."""
+    """Settings of the quadrature for one precision: the nodes, and the standard deviations that they must span."""
 
     nodes: int
     reach: float
@@ -50,6 +50,7 @@ def _rule(nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     x, weights = np.polynomial.legendre.leggauss(nodes)
     values = np.polynomial.legendre.legvander(x, nodes)
     degree = np.arange(nodes)
+    # Through Legendre polynomials: their primitives are known, so the matrix is exact for polynomials of the degree.
     coefficients = (2 * degree[:, None] + 1) / 2 * (values[:, :nodes].T * weights)
     # ∫_{-1}^x P_k = (P_{k+1} - P_{k-1}) / (2k+1), and x + 1 for k = 0
     below = np.concatenate([-np.ones((nodes, 1)), values[:, : nodes - 1]], axis=1)
@@ -63,7 +64,7 @@ def _constants(precision: _Precision, dtype) -> tuple[Array, Array, Array]:
 
 
 def _apply(weights, values):
-    """A sum over nodes, in full precision on accelerators too."""
+    """Sum over nodes, in full precision on accelerators too."""
     return jnp.matmul(weights, values, precision=lax.Precision.HIGHEST)
 
 
@@ -73,6 +74,7 @@ def binomial_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
     precision = _precision(lead.dtype)
     x, weights, _ = _constants(precision, lead.dtype)
     j, t = (leaf.total + leaf.odd) / 2, lead / leaf.total
+    # Beyond some standard deviations nothing is left to integrate; nodes spread over all of [0, 1] would miss the peak.
     end = jnp.clip(t, -precision.reach / jnp.sqrt(2 * j), precision.reach / jnp.sqrt(2 * j))
     u = end * x[:, None]
     integral = end * _apply(weights, jnp.exp(j * jnp.log1p(-u * u)))
@@ -81,7 +83,7 @@ def binomial_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
 
 
 class _QuadratureNodes(NamedTuple):
-    """Points of (0, 1) that cover what there is of β, ``[nodes leaves]``."""
+    """Points of (0, 1) that cover the mass of β, ``[nodes leaves]``."""
 
     z: Array
     rest: Array
@@ -113,6 +115,7 @@ def _beta_difference(leaf: Leaf, lead, nodes: _QuadratureNodes):
     t = leaf.lead / leaf.total
     mode = jnp.log((leaf.total + 1) / 2) + log_mode_mass(leaf)
     density = jnp.exp(mode + log_likelihood(nodes.z, nodes.rest, nodes.z - t, leaf.more, leaf.fewer))
+    # As a product with tanh: the difference of the two densities would cancel near an even leaf.
     turn = nodes.log_ratio_and_product[0] / 2
     return nodes.scale * density * (1 + jnp.exp(-2 * leaf.lead * turn)) * jnp.tanh(lead * turn)
 
@@ -153,4 +156,5 @@ def in_blocks(function, leaf: Leaf, lead: Float[Array, "..."]) -> Array:
         filled = jnp.pad(part, (0, n_blocks * _BLOCK - part.size), constant_values=1)
         return filled.reshape(n_blocks, _BLOCK)
 
+    # One block after the other: all at once each leaf would have as many numbers as there are nodes.
     return lax.map(lambda one: function(*one), jax.tree.map(block, flat)).ravel()[: lead.size].reshape(lead.shape)

@@ -1,4 +1,4 @@
-"""The root at which a leaf's likelihood meets the ramp: `_plausibility` says of what."""
+"""The root at which a leaf's likelihood meets the ramp; `_plausibility` says what it is for."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from jaxunc._numerics import lambert_w_of_exp, log1p_minus
 
 
 class DegreeRoot(NamedTuple):
-    """Where log L meets log z, for the class whose count is w against v."""
+    """The point where log L meets log z, for the class whose count is w against v."""
 
     log_degree: Array
     log_ratio_for: Array  # log(θ/p)
@@ -21,7 +21,7 @@ class DegreeRoot(NamedTuple):
 
 
 class DegreeLeaf(NamedTuple):
-    """What the root depends on: the counts for and against a class, and its prior P."""
+    """The quantities that the root depends on: the counts for and against a class, and its prior P."""
 
     w: Array
     v: Array
@@ -38,13 +38,14 @@ class DegreeLeaf(NamedTuple):
         return self.v / (self.n * self.rest)
 
     def where(self, condition, w, v, lead) -> "DegreeLeaf":
-        """The leaf where the condition holds, a harmless one elsewhere: each branch is evaluated everywhere."""
+        """Return the leaf where the condition holds, a harmless one elsewhere: each branch is evaluated everywhere."""
         pick = lambda own, other: jnp.where(condition, own, other)  # noqa: E731
         return DegreeLeaf(pick(self.w, w), pick(self.v, v), pick(self.lead, lead), pick(self.rest, 0.5))
 
 
 def _log_likelihood(s, w, v):
     """log L at the point s of the way from the maximum (s = 0) to θ = 1 (s = 1)."""
+    # Capped below overflow: the logarithm of the quotient is still right to rounding, and its gradient stays finite.
     ratio = jnp.minimum(s * v / jnp.where(w > 0, w, 1.0), jnp.finfo(s.dtype).max / 4)
     return jnp.where(w > 0, w * log1p_minus(ratio), -s * v) + v * log1p_minus(-s)
 
@@ -73,6 +74,7 @@ def _losing_root(leaf: DegreeLeaf, steps):
     def newton(_, log_z):
         z, s = place(log_z)
         step = (_log_likelihood(s, leaf.w, leaf.v) - log_z) / (1 + leaf.rest * z * _pull(s, leaf))
+        # From the right Newton never overshoots on a concave function; the minimum only takes back rounding.
         return jnp.minimum(log_z + step, start)
 
     log_z = lax.fori_loop(0, steps, newton, start)
@@ -117,9 +119,12 @@ def _unopposed_point(w, rest, steps):
 def degree_root(leaf: DegreeLeaf) -> DegreeRoot:
     """Solve for log π of the class whose counts, for and against, and prior the leaf holds."""
     w, v = leaf.w, leaf.v
+    # A fixed number, so that all leaves of a batch run the same program; enough for the slowest of them.
     steps = 20 if w.dtype == jnp.float64 else 10
     unopposed, empty = (v == 0) & (w > 0), (w == 0) & (v == 0)
     losing = (leaf.lead <= 0) & ~unopposed
+    # Both branches run for every leaf; each sees harmless numbers where the other one is asked, so no NaN reaches
+    # the result or its gradient.
     log_z, s = _losing_root(leaf.where(losing & ~empty, 1.0, 1.0, 0.0), steps)
     log_z_win, s_win = _winning_root(leaf.where(~losing & ~unopposed, 2.0, 1.0, 1.0), steps)
     log_z, s = jnp.where(losing, log_z, log_z_win), jnp.where(losing, s, s_win)

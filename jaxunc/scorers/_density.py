@@ -69,6 +69,7 @@ def _beta_densities(counts, from_one):
     negative, positive = jnp.where(empty, 1.0, negative), jnp.where(empty, 1.0, positive)
     fewer = count_or_nothing(jnp.minimum(negative, positive), negative + positive)
     leaf = Leaf(jnp.maximum(negative, positive), fewer, jnp.abs(leading), jnp.zeros_like(leading))
+    # The density at the mode times the likelihood ratio to it: neither over- nor underflows, however large the leaf.
     at_mode = jnp.log(leaf.total + 1) + log_mode_mass(leaf)
     w, v, intervals = positive[..., None], negative[..., None], from_one.size - 1
     log_ratio, _ = log_likelihood_at(from_one, intervals, w, v)

@@ -36,7 +36,7 @@ def linear(counts: Num[Array | np.ndarray, "... classes"]) -> Array:
     Notes
     -----
     Empty leaf: 0. Exact for integer counts up to 2²⁴ apart (float32). Gradient: ±1; C/(C-1) δ_cc' - 1/(C-1). Without a
-    bound the score has no reading as a probability: average it to rank or decide, and take the probability of the
+    bound the score has no reading as a probability. Average it to rank or decide. For probabilities take those of the
     pooled counts (`Pooling`), whose decision for equal priors is the same.
 
     References

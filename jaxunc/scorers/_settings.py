@@ -12,14 +12,14 @@ from ._declaration import declared
 
 
 class ChosenScorer(NamedTuple):
-    """A function with the settings that choose its program (words, switches, sizes): equal if they are equal."""
+    """A function with the settings that choose its program (strings, bools, sizes): equal if they are equal."""
 
     func: Callable[..., Any]
     choices: tuple[tuple[str, Any], ...]
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """What ``functools.partial`` calls them."""
+        """The fixed settings, under the name that ``functools.partial`` gives them."""
         return dict(self.choices)
 
     def __call__(self, counts, **settings):
@@ -27,13 +27,13 @@ class ChosenScorer(NamedTuple):
 
 
 def as_partial(scorer: Callable[..., Any]) -> Partial:
-    """A scorer as a pytree whose leaves are its numeric settings, which can be traced and learned.
+    """Return a scorer as a pytree whose leaves are its numeric settings, which can be traced and learned.
 
     A plain function has none. ``functools.partial`` is taken for the ``Partial`` that it means, and partials of
-    partials for one. Of settings words, None and what the function declares as static (`scorer`) become structure,
-    since programs differ by them, as does what is no number; of a function that declares nothing, switches and whole
-    numbers do too. A whole number where a number is declared (a domain) becomes a float, which can be learned.
-    What ``functools.partial`` hands over by position stays with the function, unless it is arrays and floats.
+    partials for one. Some settings become structure, since programs differ by them: strings, None, whatever is no
+    number, and what the function declares as static (`scorer`). If the function declares nothing, bools and ints become
+    structure too. An int where a number is declared (a domain) becomes a float, which can be learned. What
+    ``functools.partial`` hands over by position stays with the function, unless it is arrays and floats.
 
     Raises a TypeError if the scorer is no function, or a setting that is structure has no hash.
     """
@@ -43,6 +43,7 @@ def as_partial(scorer: Callable[..., Any]) -> Partial:
     if not isinstance(scorer, Partial) and any(isinstance(part, int) or not _is_number(part) for part in args):
         return Partial(scorer)
     declaration = declared(function)
+    # Structure must be hashable: JAX compares it to find a program that was compiled before.
     choices = {name: value for name, value in settings.items() if _chooses(name, value, declaration.static)}
     for name, value in choices.items():
         try:
@@ -61,7 +62,7 @@ def as_partial(scorer: Callable[..., Any]) -> Partial:
 
 
 def _taken_apart(scorer: Any) -> tuple[Callable, tuple, dict[str, Any]]:
-    """(the function within all partials, what stands before the counts, the settings: the outer ones hold)."""
+    """Return the function within all partials, what stands before the counts, and the settings (outer ones hold)."""
     args, settings = (), {}
     while True:
         if isinstance(inner := getattr(scorer, "fun", None), functools.partial):

@@ -86,9 +86,9 @@ def m_estimate(
     Raises
     ------
     ValueError
-        If counts are negative or not finite, the last axis holds fewer than two classes, m is negative, or the prior
-        has the wrong shape, an entry outside [0, 1] or a sum other than 1 (values are checked outside of `jax.jit`
-        only).
+        If counts are negative or not finite, the last axis holds fewer than two classes, or m is negative. If the prior
+        has the wrong shape, an entry outside [0, 1] or a sum other than 1. Values are checked outside of `jax.jit`
+        only.
 
     Notes
     -----

@@ -23,13 +23,13 @@ class SmoothedMean(Combiner[Answer]):
     Parameters
     ----------
     prior
-        What `fit_forest_prior` returned: ``alpha`` ``[trees classes]``, or ``[classes]`` for all trees; a `BetaPrior`
-        ``[trees]`` or of numbers.
+        A prior as `fit_forest_prior` returns it: ``alpha`` ``[trees classes]``, or ``[classes]`` for all trees; a
+        `BetaPrior` ``[trees]`` or of numbers.
 
     Raises
     ------
     ValueError
-        If the parameters have other axes or (outside a trace) are negative or not finite, or if the counts that the
+        If the parameters have other axes or, outside a trace, are negative or not finite. Also if the counts that the
         rule meets have other classes.
 
     Notes
@@ -61,7 +61,7 @@ class SmoothedMean(Combiner[Answer]):
         return {"share": shares_of(counts.astype(float_dtype(counts)) + alpha), "trees": jnp.ones(())}
 
     def finish(self, stat: PyTree) -> Answer:
-        """Total over number."""
+        """Divide the totals by the number of trees."""
         n_classes = stat["share"].shape[-1]
         mean = safe_divide(stat["share"], jnp.asarray(stat["trees"])[..., None], 1 / n_classes)
         return _of_shares(mean)
@@ -81,9 +81,9 @@ class MemberSmoothing(Combiner[Answer]):
     Parameters
     ----------
     method
-        As for `fit_dirichlet_prior`. ``"moments"`` has a closed form; the likelihoods search for each instance.
+        See `fit_dirichlet_prior`. ``"moments"`` has a closed form; the likelihoods search for each instance.
     clip
-        As for `fit_dirichlet_prior`.
+        See `fit_dirichlet_prior`.
 
     Raises
     ------
@@ -93,7 +93,7 @@ class MemberSmoothing(Combiner[Answer]):
     Notes
     -----
     jaxunc's own: the paper's conclusion names an adjustment "at the aggregation phase with the same type of artificial
-    sample", with classifiers in the place of leaves, and leaves it open.
+    sample". It would have classifiers in the place of leaves; the paper leaves it open.
 
     Class scores, probability: as for `SmoothedMean`. It keeps the counts of every tree for a chunk of instances. Trees
     that are masked have no part in the fit. No tree: 1/C. Gradient: through the fit too.
@@ -119,6 +119,7 @@ class MemberSmoothing(Combiner[Answer]):
 
     def finish(self, stat: Num[Array, "... trees classes"]) -> Answer:
         """Fit, smooth, average over the trees that count."""
+        # Masked trees come as NaN; as empty leaves they have no weight in the fit.
         present = ~jnp.isnan(stat).any(axis=-1)
         counts = jnp.where(present[..., None], stat, 0.0)
         prior = fit_dirichlet_prior(counts, self.method, self.clip)

@@ -1,4 +1,4 @@
-"""How many trees settle a vote: inference on ensembles of infinite size."""
+"""Votes that stop as soon as enough trees have settled them: inference on ensembles of infinite size."""
 
 from typing import TYPE_CHECKING
 

@@ -17,11 +17,11 @@ from jaxunc.routing import Plan, column_keys, walk_tree
 from ._stopping_rules import StoppingRule
 
 SHORTEST, LONGEST = 8, 128
-"""Trees in a round."""
+"""Number of trees in a round."""
 
 
 class Polled(NamedTuple):
-    """What became of the instances of a part."""
+    """Results of the instances of a part."""
 
     n_polled: Int32[Array, "n"]
     settled: Bool[Array, "n"]
@@ -29,7 +29,7 @@ class Polled(NamedTuple):
 
 
 class _Round(NamedTuple):
-    """Where a part stands between two rounds: the instances that are not settled come first, in their order."""
+    """State of a part between two rounds: the instances that are not settled come first, in their order."""
 
     order: Int32[Array, "n"]
     votes: Int32[Array, "rows n"]
@@ -40,7 +40,7 @@ class _Round(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """What a round writes: those that go on, and what became of all."""
+    """Output of a round: the instances that go on, and what became of all."""
 
     order: Int32[Array, "n"]
     votes: Int32[Array, "rows n"]
@@ -66,17 +66,24 @@ def poll_part(
     The number of rows of ``x`` is a multiple of each.
     """
     rows, n_columns = x.shape[0], x.shape[1] * (1 + missing)
-    cost_of_round = 0.8 + n_columns / 25  # what an instance costs in a round, in trees
+    # What an instance costs in a round, in trees (measured): its keys are gathered anew, so columns count.
+    cost_of_round = 0.8 + n_columns / 25
 
     def one_round(state: _Round) -> _Round:
         end = jnp.minimum(state.t + state.length, max_trees)
+        # Two buffers for order and votes: reading and scattering the same array in a loop would copy it for every
+        # block.
         kept = _Kept(jnp.zeros_like(state.order), jnp.zeros_like(state.votes), jnp.int32(0), state.outcome)
         start = jnp.int32(0)
         for size in blocks:
             left = state.live - start
+            # As many of the large blocks as are full, and the rest in smaller ones, of which the last may be partly
+            # empty.
             number = left // size if size != blocks[-1] else (left + size - 1) // size
 
             def block(i, kept, start=start, size=size):
+                # Beyond ``live`` lie rows without meaning: they are walked with the block, but ``real`` keeps them out
+                # of results.
                 index = lax.dynamic_slice_in_dim(state.order, start + i * size, size)
                 votes = lax.dynamic_slice_in_dim(state.votes, start + i * size, size, axis=1)
                 real = start + i * size + jnp.arange(size, dtype=jnp.int32) < state.live
@@ -89,6 +96,8 @@ def poll_part(
         # Where nothing settles the rounds grow longer; the first, which ends when votes first can, says little.
         trees = jnp.where(state.t == 0, 1, end - state.t)
         share = (state.live - kept.live) / (state.live * trees)
+        # A round of L trees wastes about share · L² / 2 walks on settled instances, and costs a round: this L is the
+        # best.
         length = jnp.sqrt(2 * cost_of_round / jnp.maximum(share, 1e-9))
         length = jnp.clip(length, SHORTEST, LONGEST).astype(jnp.int32)
         return _Round(kept.order, kept.votes, kept.live, end, length, kept.outcome)
@@ -100,8 +109,9 @@ def poll_part(
 
 
 def _keep(kept: _Kept, index, real, votes, polled, done) -> _Kept:
-    """What became of a block written down, and those that go on behind the others that do."""
+    """Write down what became of a block, and put those that go on behind the others that do."""
     rows = kept.order.shape[0]
+    # An index beyond the end is dropped by the scatter: the mask costs no branch.
     place = jnp.where(real, index, rows)
     outcome = Polled(
         kept.outcome.n_polled.at[place].set(polled, mode="drop"),
@@ -119,11 +129,12 @@ def _keep(kept: _Kept, index, real, votes, polled, done) -> _Kept:
 
 
 def _poll_block(plan: Plan, classes, rule: StoppingRule, keys, votes, real, t, end):
-    """The votes of a block from tree ``t`` to ``end``, or until all of it is settled."""
+    """Hear the votes of a block from tree ``t`` to ``end``, or until all of it is settled."""
 
     def one(carry):
         t, votes, polled, done = carry
         tree = jax.tree.map(lambda array: lax.dynamic_index_in_dim(array, t, keepdims=False), plan)
+        # Settled instances of the block are walked on with the others; only ``add`` and ``polled`` leave them alone.
         vote = take(lax.dynamic_index_in_dim(classes, t, keepdims=False), walk_tree(tree, keys))
         votes = rule.add(votes, vote, ~done)
         polled = jnp.where(done, polled, t + 1)

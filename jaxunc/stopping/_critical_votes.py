@@ -1,4 +1,4 @@
-"""How many votes a class needs among so many trees: tables in exact arithmetic."""
+"""Critical votes: how many a class needs among so many trees, as tables in exact arithmetic."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -14,7 +14,7 @@ from ._prior import checked_prior
 
 
 def critical_votes(max_trees: int, confidence: float, *, prior: NumbersLike = 1.0) -> Int32[np.ndarray, "..."]:
-    r"""The least number of t votes with which the leader of two classes wins the infinite vote with this confidence.
+    r"""Return the least votes of t trees with which the leader of two classes wins the infinite vote.
 
     .. math:: t^*(t; \pi) = \min\{t_1 \ge t/2 : I_{1/2}(t - t_1 + \alpha,\; t_1 + \alpha) > \pi\}
 
@@ -61,7 +61,7 @@ def critical_votes(max_trees: int, confidence: float, *, prior: NumbersLike = 1.
 def critical_final_votes(
     max_trees: int, confidence: float, *, prior: NumbersLike = 1.0
 ) -> Int32[np.ndarray, "2 polled"]:
-    r"""The same for a forest of ``max_trees`` trees: the class leads when all have voted, with this confidence.
+    r"""Return the least votes with which a class leads when all ``max_trees`` trees have voted, at this confidence.
 
     Given t votes, those of the T - t trees that remain are Beta-binomial; the class that leads wins unless the others
     overtake it, class 0 also by a tie (argmax takes the first). ``[2 max_trees+1]``, for class 0 and class 1; -1 where
@@ -106,11 +106,16 @@ def _table(max_trees: int, confidence: float, own: float, other: float) -> Int32
 
 
 def _exact_table(max_trees: int, confidence: float) -> Int32[np.ndarray, "polled"]:
-    """The leader loses with 2⁻ⁿ Σ_{k≤m} C(n, k), n = t + 1, m being the rival's votes: both sums go from n to n + 1."""
+    """Tabulate the least votes where the leader loses with 2⁻ⁿ Σ_{k≤m} C(n, k), n = t + 1.
+
+    Here m is the rival's votes; both sums go from n to n + 1.
+    """
+    # Whole numbers from here on: a vote that just reaches the confidence must not depend on rounding.
     allowed = 1 - Fraction(float(confidence))
     least, m = np.full(max_trees + 1, -1, np.int32), -1
     ways, total = 0, 0  # C(n, m), and the sum up to it
     for n in range(2, max_trees + 2):
+        # Pascal's rule: Σ_{k≤m} C(n+1, k) = 2 Σ_{k≤m} C(n, k) - C(n, m).
         total, ways = 2 * total - ways, ways + ways * m // (n - m) if m >= 0 else 0
         more = ways * (n - m) // (m + 1) if m >= 0 else 1  # C(n, m + 1)
         if (total + more) * allowed.denominator < allowed.numerator << n:
@@ -121,7 +126,7 @@ def _exact_table(max_trees: int, confidence: float) -> Int32[np.ndarray, "polled
 
 
 def _least_votes(max_trees: int, lost: Callable[[int, int], float], allowed: float) -> Int32[np.ndarray, "polled"]:
-    """By t the least votes with ``lost(t, votes of the rival) < allowed``; the rival's grow by one at most."""
+    """Return by t the least votes with ``lost(t, votes of the rival) < allowed``; the rival's grow by one at most."""
     least, rival = np.full(max_trees + 1, -1, np.int32), -1
     for t in range(1, max_trees + 1):
         while 2 * (rival + 1) < t and lost(t, rival + 1) < allowed:

@@ -19,10 +19,10 @@ from ._stop_after import StoppingResult, poll, poll_judged
 from ._stopping_rules import StoppingRule
 
 LEAST_SIZE = 256
-"""Instances in the smallest round; each next size is four times as large."""
+"""Number of instances in the smallest round; each next size is four times as large."""
 
 LENGTHS = (8, 16, 32, 64, 128)
-"""Trees in a round: an eighth of those polled so far, about."""
+"""Number of trees in a round: an eighth of those polled so far, about."""
 
 
 def poll_by_rounds(
@@ -64,7 +64,7 @@ def _padded(rows: np.ndarray) -> np.ndarray:
 
 @partial(jax.jit, static_argnames=("length", "missing", "walk", "depth"))
 def _votes(plan, classes, x, start, *, length: int, missing: bool, walk: Walk, depth: int):
-    """The votes of ``length`` trees from ``start`` on, ``[instances trees]``: a slice of a plan is a plan."""
+    """Return the votes of ``length`` trees from ``start`` on, ``[instances trees]``: a slice of a plan is a plan."""
     some_trees, of_leaves = jax.tree.map(lambda array: lax.dynamic_slice_in_dim(array, start, length), (plan, classes))
     keys = column_keys(x, missing=missing)
     if walk == "levels":

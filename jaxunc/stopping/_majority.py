@@ -1,4 +1,4 @@
-"""What a majority of finitely many trees answers, if one knew how a tree votes."""
+"""Majorities of finitely many trees, if one knew how a tree votes."""
 
 from functools import partial
 
@@ -14,7 +14,7 @@ from ._incomplete_beta import incomplete_beta
 
 
 def majority_probability(p: Float[Array | np.ndarray, "..."] | float, n_trees: int) -> Float[Array, "..."]:
-    r"""The probability that more than half of so many trees vote for a class that each votes for with probability p.
+    r"""Return the probability that more than half of so many trees vote for a class, if each does with probability p.
 
     .. math:: P(\hat y_t = y_1 \mid t, p_1) = P(\mathrm{Bin}(t, p_1) > t/2)
               = I_{p_1}\!\left(\lfloor t/2\rfloor + 1,\; t - \lfloor t/2\rfloor\right) \qquad\text{(4)}

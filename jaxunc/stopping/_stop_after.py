@@ -1,4 +1,4 @@
-"""A vote polled tree by tree, and where it is settled."""
+"""Votes polled tree by tree, and where they may be stopped."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from ._stopping_rules import StoppingRule, make_rule
 
 
 class StoppingResult(NamedTuple):
-    """Where votes were settled, or all trees polled."""
+    """Result of votes that may have been stopped."""
 
     n_polled: Int32[Array | np.ndarray, "instances"]
     """Trees polled, those that abstained among them: up to the first at which the vote was settled, all if it never
@@ -27,7 +27,7 @@ class StoppingResult(NamedTuple):
     settled: Bool[Array | np.ndarray, "instances"]
     """Whether the vote was settled."""
     votes: Int32[Array | np.ndarray, "instances classes"]
-    """The votes of the trees polled."""
+    """Votes polled."""
 
 
 def stop_after(
@@ -58,33 +58,33 @@ def stop_after(
         slower). ``"certain"``: once the lead exceeds the number of trees that remain, which all may vote; the
         confidence plays no part.
     population
-        What the vote of so few trees stands for: ``"infinite"``, an ensemble without end, or ``"finite"``, these trees:
-        then the probability is that the trees that remain do not change the class (three classes and more: 1 less
-        the sum over rivals, or 0 where that is more than 1).
+        Population that the votes stand for: ``"infinite"``, an ensemble without end, or ``"finite"``, these trees: then
+        the probability is that the trees that remain do not change the class (three classes and more: 1 less the sum
+        over rivals, or 0 where that is more than 1).
     prior
         α of the Dirichlet prior, one number or one for each class; see `fit_vote_prior`.
 
     Returns
     -------
     StoppingResult
-        Of every instance; without instances empty.
+        The stopped votes, one entry per instance (empty for no instances).
 
     Raises
     ------
     ValueError
-        If there is no tree, votes lie outside of the classes, the confidence outside of (.5, 1), a name is unknown, the
-        prior is not positive, or criterion "exact" is asked of a finite population with three classes or more.
+        If there is no tree, votes lie outside of the classes, the confidence outside of (.5, 1), a name is unknown, or
+        the prior is not positive. Also if criterion "exact" is asked of a finite population with three classes or more.
     TypeError
         If votes are not integers.
 
     Notes
     -----
-    A tree that abstains is polled and counted in ``n_polled``, and is no vote. Of an ensemble without end the winner is
-    the class with most votes, so its probability given the votes polled is that of Eq. 7 and 8 whoever else abstained.
-    Of the trees of a finite population that remain, as many are expected to abstain as did so far.
+    A tree that abstains is polled and counted in ``n_polled``, and is no vote. For an ensemble without end the winner
+    is the class with most votes. So its probability given the votes polled is that of Eq. 7 and 8, whoever else abstained.
+    Among the remaining trees of a finite population, as many are expected to abstain as did so far.
 
-    Traceable in the votes, but where the criterion is ``"exact"``, or the prior differs between classes or the
-    population is finite, with three classes and more. Traced votes of a finite population are not settled once a tree
+    Traceable in the votes, with two exceptions: the criterion ``"exact"``, and with three classes and more a prior that
+    differs between them or a finite population. Traced votes of a finite population are not settled once a tree
     has abstained: where, a table of two classes cannot say. No gradient. Votes that come from a boosted model mean
     nothing here: its trees are not exchangeable.
 
@@ -100,6 +100,7 @@ def stop_after(
     """
     _check_votes(votes, n_classes)
     settings = (n_classes, np.shape(votes)[1], confidence, criterion, population, prior)
+    # Without abstention a vote of two classes is one number, and its rule one comparison; traced votes may abstain.
     abstaining = bool(np.any(np.asarray(votes) < 0)) if is_concrete(votes) else None
     rule = make_rule(*settings, abstaining=abstaining)
     none = np.zeros((np.shape(votes)[0], n_classes), np.int32)
@@ -111,7 +112,7 @@ def stop_after(
 
 
 def _coded(xp, votes, n_classes: int):
-    """As rules take them: who abstains votes beyond the classes."""
+    """Return votes as rules take them: a tree that abstains votes beyond the classes."""
     votes = xp.asarray(votes).astype(np.int32)
     return xp.where(votes < 0, n_classes, votes)
 
@@ -129,9 +130,11 @@ def poll(
         counts, polled, settled = carry
         t, vote = tree
         counts = rule.add(counts, vote, ~settled)
+        # A settled vote keeps its counts and number of trees: the scan goes on for the others.
         return (counts, jnp.where(settled, polled, t), settled | rule.holds(counts, t)), None
 
     n, n_trees = votes.shape
+    # Instances come last, as the rule wants them. A rule of one row keeps the votes for class 1 only.
     counts = before[:, 1:].T if rule.n_rows == 1 else before.T
     start = (counts, jnp.full(n, t, jnp.int32), jnp.zeros(n, bool))
     trees = (t + jnp.arange(1, n_trees + 1, dtype=jnp.int32), votes.T)
@@ -143,7 +146,7 @@ def poll(
 def poll_judged(
     judge: Judge, votes: np.ndarray, before: Int32[np.ndarray, "instances classes"], t: int
 ) -> StoppingResult:
-    """The same by a judge, on the host."""
+    """Hear the votes of further trees with a judge, on the host."""
     n, n_classes = before.shape
     counts, polled, settled = before.copy(), np.full(n, t, np.int32), np.zeros(n, bool)
     for n_polled, vote in enumerate(votes.T, start=t + 1):

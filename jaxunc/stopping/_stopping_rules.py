@@ -1,4 +1,4 @@
-"""When a vote is settled: integers compared with tables, so that the answer depends on nothing but the votes."""
+"""Rules of when a vote is settled: integers compared with tables, so that answers depend on the votes alone."""
 
 import abc
 from typing import get_args
@@ -17,7 +17,7 @@ from ._leader import Criterion, Population
 from ._prior import checked_prior
 
 NEVER = 2**30
-"""More votes than there are trees."""
+"""Number of votes that no forest reaches: more than there are trees."""
 
 
 class StoppingRule(eqx.Module):
@@ -28,31 +28,31 @@ class StoppingRule(eqx.Module):
 
     n_classes: eqx.AbstractVar[int]
     first: eqx.AbstractVar[Int32[np.ndarray | Array, ""]]
-    """The least number of trees that can settle a vote; more than there are if none can."""
+    """Least number of trees that can settle a vote; more than there are if none can."""
 
     @property
     def n_rows(self) -> int:
-        """Rows of votes."""
+        """Number of rows of votes."""
         return self.n_classes
 
     def add(self, votes: Int32[Array, "rows n"], vote: Array, counts: Bool[Array, "n"]) -> Int32[Array, "rows n"]:
-        """The votes with one more for each instance that ``counts``; a vote beyond the classes is none."""
+        """Return the votes with one more for each instance that ``counts``; a vote beyond the classes is none."""
         if self.n_rows == 1:
             return votes + jnp.where(counts, vote.astype(jnp.int32), 0)
         cast = (jnp.arange(self.n_classes, dtype=jnp.int32)[:, None] == vote.astype(jnp.int32)) & counts
         return votes + cast.astype(jnp.int32)
 
     def by_class(self, votes: Int32[Array, "rows n"], polled: Int32[Array, "n"]) -> Int32[Array, "n classes"]:
-        """Votes for each class."""
+        """Return the votes for each class."""
         return jnp.stack([polled - votes[0], votes[0]], axis=1) if self.n_rows == 1 else votes.T
 
     @abc.abstractmethod
     def holds(self, votes: Int32[Array, "rows n"], t: Int32[Array, ""]) -> Bool[Array, "n"]:
-        """Whether the vote of t trees is settled."""
+        """Return whether the vote of t trees is settled."""
 
 
 class Thresholds(StoppingRule):
-    """Two classes, no tree abstains: by t the votes with which each wins."""
+    """Rule for two classes where no tree abstains: by t the votes with which each wins."""
 
     least: Int32[np.ndarray | Array, "2 polled"]
     first: Int32[np.ndarray | Array, ""]
@@ -60,7 +60,7 @@ class Thresholds(StoppingRule):
 
     @property
     def n_rows(self) -> int:
-        """The votes for class 1 say those for class 0."""
+        """Number of rows: the votes for class 1 say those for class 0."""
         return 1
 
     def holds(self, votes, t):
@@ -70,7 +70,7 @@ class Thresholds(StoppingRule):
 
 
 class ThresholdsByVotes(StoppingRule):
-    """Two classes, trees may abstain: by the number of votes those with which each wins."""
+    """Rule for two classes where trees may abstain: by the number of votes those with which each wins."""
 
     least: Int32[np.ndarray | Array, "2 voted"]
     first: Int32[np.ndarray | Array, ""]
@@ -82,13 +82,14 @@ class ThresholdsByVotes(StoppingRule):
         """Compare the votes of the class in the lead."""
         zeros, ones = votes
         voted, leads = zeros + ones, (ones > zeros).astype(jnp.int32)
+        # One flat gather in place of one for each class.
         least = take(jnp.asarray(self.least).reshape(-1), leads * self.least.shape[1] + voted)
         settled = jnp.maximum(zeros, ones) >= least
         return settled & (voted == t) if self.of_all else settled
 
 
 class Costs(StoppingRule):
-    """More classes: the factors of Eq. 8 as integer costs -log I, rounded up, whose sum must stay within a budget.
+    """Rule for more classes: the factors of Eq. 8 as integer costs -log I, rounded up, within a budget for their sum.
 
     Sums of floats would depend on how a compiler orders them. A factor depends on the rival's votes and the lead alone.
     """
@@ -99,7 +100,7 @@ class Costs(StoppingRule):
     n_classes: int = eqx.field(static=True)
 
     def holds(self, votes, t):
-        """A leader is its own rival with lead 0: one such cost is taken off, that of a second leader stays."""
+        """Compare the costs. A leader is its own rival with lead 0: one such cost is taken off, a second stays."""
         most = jnp.max(votes, axis=0)
         rivals, leads = self.cost.shape
         row, column = jnp.minimum(votes, rivals - 1), jnp.minimum(most - votes, leads - 1)
@@ -108,14 +109,14 @@ class Costs(StoppingRule):
 
 
 class Leads(StoppingRule):
-    """By t the lead over the second with which nothing can change any more, whether trees abstain or not."""
+    """Rule for certainty: by t the lead over the second with which nothing can change, whether trees abstain or not."""
 
     least: Int32[np.ndarray | Array, "polled"]
     first: Int32[np.ndarray | Array, ""]
     n_classes: int = eqx.field(static=True)
 
     def holds(self, votes, t):
-        """The first less the second."""
+        """Compare the first less the second."""
         most = jnp.max(votes, axis=0)
         leader = jnp.arange(self.n_classes)[:, None] == jnp.argmax(votes, axis=0)
         return most - jnp.max(jnp.where(leader, -1, votes), axis=0) >= self.least[t]
@@ -131,7 +132,7 @@ def make_rule(
     *,
     abstaining: bool | None = False,
 ) -> StoppingRule | None:
-    """The rule as tables; None where a vote must be judged as a whole (`_judge.py`). Raises as `stop_after` does.
+    """Return the rule as tables; None where a vote must be judged as a whole (`_judge.py`). Raises as `stop_after`.
 
     ``abstaining``: whether a tree may have no vote; None if that is not known, since votes are traced.
     """
@@ -144,6 +145,7 @@ def make_rule(
         return _certain(n_classes, max_trees, abstaining)
     if n_classes == 2 and not (population == "finite" and abstaining):
         table = critical_votes if population == "infinite" else critical_final_votes
+        # -1, no number of votes suffices, would be reached by any vote.
         least = np.broadcast_to(table(max_trees, confidence, prior=prior), (2, max_trees + 1))
         least = np.where(least < 0, NEVER, least).astype(np.int32)
         first = _first((least < NEVER).any(axis=0))
@@ -156,6 +158,7 @@ def make_rule(
 
 
 def _certain(n_classes: int, max_trees: int, abstaining: bool | None) -> StoppingRule:
+    # As long as half of the trees remain, they could all vote for a rival.
     first = np.array(max_trees // 2 + 1, np.int32)
     if n_classes == 2 and abstaining is False:  # t₁ - (t - t₁) > T - t
         return Thresholds(least=np.full((2, max_trees + 1), first, np.int32), first=first)
@@ -163,17 +166,19 @@ def _certain(n_classes: int, max_trees: int, abstaining: bool | None) -> Stoppin
 
 
 def _first(able) -> np.ndarray:
-    """The first number of trees that is able to."""
+    """Return the first number of trees that is able to."""
     return np.array(able.argmax() if able.any() else NEVER, np.int32)
 
 
 def _costs(n_classes: int, max_trees: int, confidence: float, alpha: float) -> Costs:
+    # Costs are cut at `most`, more than the budget: one such rival alone leaves the vote open.
     most = 2**30 // n_classes  # so that all costs together fit an int32
     scale = (most - 1) / -np.log(confidence)
     rivals = np.arange(max_trees // 2 + 1)[:, None]
     leads = np.arange(int(8 * max_trees**0.5) + 8 if max_trees > 16 else max_trees + 1)
     with np.errstate(divide="ignore"):
         cost = -np.log1p(-betainc(rivals + leads + alpha, rivals + alpha, 0.5)) * scale
+    # Rounded up, so that a sum within the budget holds for the exact logarithms, too.
     cost = np.ceil(np.minimum(cost, most)).astype(np.int32)
     cost[:, 0] = most  # a tie never settles
     # A leader with t votes has n_classes - 1 rivals without any.

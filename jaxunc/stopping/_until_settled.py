@@ -34,15 +34,15 @@ from ._stop_after import StoppingResult
 from ._stopping_rules import StoppingRule, make_rule
 
 SIZES = (1024, 4096, 16384, 65536)
-"""Instances of a compiled call."""
+"""Number of instances of a compiled call."""
 
 MOST_VALUES = 2**21
-"""Values (instances times columns) of a compiled call."""
+"""Number of values (instances times columns) of a compiled call."""
 
 SMALL_BLOCKS = (256, 64)
-"""Instances that are walked at a time where few are left."""
+"""Number of instances that are walked at a time where few are left."""
 FEW = 512
-"""Instances that one thread polls alone."""
+"""Number of instances that one thread polls alone."""
 
 
 class VoteResult(NamedTuple):
@@ -52,19 +52,19 @@ class VoteResult(NamedTuple):
     """The class with most votes (its place in ``forest.class_labels``), the first of several; the first class of all
     where every tree abstained."""
     n_polled: Int32[np.ndarray, "instances"]
-    """Trees polled, those that abstained among them."""
+    """Number of trees polled, those that abstained among them."""
     settled: Bool[np.ndarray, "instances"]
     """Whether the vote was settled; else ``max_trees`` were polled."""
     probability: Float[np.ndarray, "instances"]
-    """Of the class to win, by the criterion, given the votes polled, whether settled or not; in [0, 1].
+    """Probability of the class to win, by the criterion, given the votes polled, settled or not; in [0, 1].
 
-    Of an infinite population "bound" is a lower bound, exact for two classes. Of a finite one, and by "certain", it is
+    For an infinite population "bound" is a lower bound, exact for two classes. Of a finite one, and by "certain", it is
     the probability that the class is that of all trees: exact for two classes, else 1 less a sum over rivals, or 0
     where that is more than 1. So it is 1 where nothing can change any more, and where all trees were polled."""
     votes: Int32[np.ndarray, "instances classes"]
-    """The votes of the trees polled."""
+    """Votes polled."""
     n_trees: int
-    """Trees that might have been polled."""
+    """Number of trees that might have been polled."""
 
     outputs = ("class", "trees_polled")
     """What `columns` knows."""
@@ -75,7 +75,7 @@ class VoteResult(NamedTuple):
 
     @property
     def saved(self) -> float:
-        """The share of the trees that were not polled; NaN without instances."""
+        """Share of the trees that were not polled; NaN without instances."""
         return 1 - float(np.mean(self.n_polled)) / self.n_trees if len(self.n_polled) else float("nan")
 
 
@@ -100,11 +100,11 @@ def predict_until_settled(
     forest
         Trees grown independently of each other given the sample: bagging, random forests, extra-trees, random decision
         trees. A leaf votes for its largest class. In tree number t (from 0) a leaf in which k classes are tied votes
-        for the one at place t mod k among these, and abstains if that are all classes, or it is empty.
+        for the one at place t mod k among these. It abstains if all classes are tied, or it is empty.
     X
         Instances, as for `bind`.
     confidence, criterion, population, prior
-        As for `stop_after`. The finite population, and ``"certain"``, are about the vote of all trees of the forest,
+        See `stop_after`. The finite population, and ``"certain"``, are about the vote of all trees of the forest,
         also if fewer are polled.
     max_trees
         Trees that are polled at most; by default all.
@@ -175,6 +175,7 @@ def bind_vote(
     check_max_trees(max_trees)
     if max_trees > forest.n_trees:
         raise ValueError(f"max_trees={max_trees}, but the forest has {forest.n_trees} trees.")
+    # Of a finite population the winner is that of all trees, also where only some of them may be polled.
     whole = population == "finite" or criterion == "certain"
     n_trees = forest.n_trees if whole else int(max_trees)
     settings = (forest.n_classes, n_trees, confidence, criterion, population, prior)
@@ -186,7 +187,7 @@ def bind_vote(
 
 
 class BoundVote:
-    """What `bind_vote` returns: call it on instances."""
+    """A forest prepared for votes, as `bind_vote` returns it: call it on instances."""
 
     combiner = None
     """No rule of counts: the leaves' classes are counted as they are polled."""
@@ -204,7 +205,7 @@ class BoundVote:
         self._classes, self._plans = jnp.asarray(votes), {}
 
     def __call__(self, X: Any) -> VoteResult:
-        """The votes for instances; X as for `predict_until_settled`."""
+        """Return the votes for instances; X as for `predict_until_settled`."""
         if not is_concrete(X):
             raise TypeError("votes are dropped as they settle, on the host: call this outside of jit, or stop_after.")
         refuse_after_fork()
@@ -212,6 +213,7 @@ class BoundVote:
         n_trees = self.forest.n_trees
         polled, predicted, settled, votes = map(np.asarray, self._poll(np.asarray(values), missing))
         probability = np.ones(len(polled), np.float32)
+        # A certain winner has the probability 1 by definition: only the others are computed.
         rows = ~settled if self._asked[0] == "certain" else slice(None)
         probability[rows] = leader_probability(votes[rows], polled[rows], n_trees, *self._asked)
         return VoteResult(predicted, polled, settled, probability, votes, self.max_trees)
@@ -244,12 +246,14 @@ class BoundVote:
             depth = unrolled_depth(self.walk, self.forest.trees)
             how = {"missing": missing, "walk": self.walk, "depth": depth}
             return poll_by_rounds(plan, self._classes, self.forest.n_classes, self.rule, x, self.max_trees, **how)
+        # From here on one compiled program for each part: the rule can be traced, and trees come one by one.
         columns = x.shape[1] * (1 + missing)
         blocks = block_size("blocks", self.max_trees, columns)
         parts = _parts(len(x), columns, self.threads)
 
         def poll(rows_of_part: slice) -> tuple:
             rows = x[rows_of_part]
+            # Few sizes, so that batches of any length share a few programs; ``n`` tells padding from rows.
             size = next(size for size in SIZES if size >= len(rows))
             padded = padded_rows(rows, size)
             how = {"missing": missing, "blocks": tuple(b for b in (blocks, *SMALL_BLOCKS) if b <= min(size, blocks))}
@@ -260,6 +264,7 @@ class BoundVote:
 
         results = list(spread(self.threads if len(parts) > 1 else 1)(poll, parts))
         polled, settled, votes = (np.concatenate(arrays, axis=-1) for arrays in zip(*results, strict=True))
+        # With two classes and no tree that abstains only votes for class 1 are counted; class 0 has the rest.
         votes = np.stack([polled - votes[0], votes[0]], axis=1) if len(votes) == 1 else votes.T
         return StoppingResult(polled, votes.argmax(axis=1).astype(np.int32), settled, votes)
 
@@ -273,7 +278,8 @@ class BoundVote:
 
 
 def _parts(n: int, columns: int, threads: int) -> list[slice]:
-    """Equal parts, several for each thread if they would be too large."""
+    """Return equal parts, several for each thread if they would be too large."""
+    # A part fits the largest compiled size of bounded memory; few rows are not worth a second thread.
     largest = max((size for size in SIZES if size * columns <= MOST_VALUES), default=SIZES[0])
     number = 1 if n <= FEW else threads
     number *= max(1, ceil_div(n, number * largest))

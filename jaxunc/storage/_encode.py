@@ -1,4 +1,4 @@
-"""An object → a document, and the arrays that it names."""
+"""Encoding: from an object to a document, and the arrays that it names."""
 
 import dataclasses
 import json
@@ -23,11 +23,11 @@ from ._file import PLAIN
 from ._names import classes, name_of, scorer_names
 
 LONG = 64
-"""Entries of a tuple of texts and numbers that is stored as an array."""
+"""Number of entries from which on a tuple of strings or numbers is stored as an array."""
 
 
 class Encoder:
-    """Makes nodes, and gathers arrays: each once, by the name of the place where it is met first."""
+    """A maker of nodes that gathers arrays: each once, by the name of the place where it is met first."""
 
     def __init__(self) -> None:
         self.arrays: dict[str, np.ndarray] = {}
@@ -35,9 +35,10 @@ class Encoder:
         self._kept: list[Any] = []
 
     def node(self, value: Any, place: str) -> Any:
-        """The node of a value that stands at a place, such as ``forest.trees.child``."""
+        """Return the node of a value that stands at a place, such as ``forest.trees.child``."""
         if value is None or isinstance(value, bool | str):
             return value
+        # The order counts: a bool is an int, a rule is a module, a bound forest and an estimator hold forests.
         if isinstance(value, np.generic):
             return self.node(value.item(), place)
         if isinstance(value, int):
@@ -65,6 +66,7 @@ class Encoder:
         return self._container(value, place)
 
     def _container(self, value: Any, place: str) -> Any:
+        # Levels and labels by the thousand would make the header, which is read as a whole, large and slow.
         if type(value) is tuple and len(value) > LONG and all(isinstance(part, str | int | float) for part in value):
             text = json.dumps(value, allow_nan=False).encode()
             return {"json": self._keep(np.frombuffer(text, np.uint8), place)}
@@ -103,6 +105,7 @@ class Encoder:
             return {"labels": labels, "dtype": value.dtype.str if value.dtype.kind == "U" else "O"}
         if getattr(value.dtype, "name", "key") not in PLAIN:
             raise TypeError(f"{place or 'the object'} is an array of {value.dtype}; files hold {sorted(PLAIN)}.")
+        # By identity: arrays that several parts share are stored once, and shared again when they are loaded.
         name = self._names.get(id(value))
         if name is None:
             name = self._names[id(value)] = self._keep(np.asarray(value), place)

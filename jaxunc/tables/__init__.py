@@ -1,4 +1,4 @@
-"""Data frames in; nominal levels and their codes.
+"""Data frames on their way in; nominal levels and their codes.
 
 `fit_columns` finds which columns of a training set are nominal, and their levels; `as_instances` makes of any later
 data the float32 array that trees test, the values of such columns as positions among their levels.

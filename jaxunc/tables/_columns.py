@@ -1,4 +1,4 @@
-"""What is known of the columns of the data that trees test."""
+"""Facts about the columns of the data that trees test: names, kinds and levels."""
 
 import dataclasses
 from functools import cached_property
@@ -18,9 +18,9 @@ class Columns:
     Raises
     ------
     ValueError
-        If ``names``, ``nominal``, ``levels`` or ``boolean`` have another length than ``number``, a name or a missing
-        word is no string, a column has levels that is not nominal, or levels are not distinct, not all strings or all
-        numbers, or more than 2²⁴.
+        If ``names``, ``nominal``, ``levels`` or ``boolean`` have another length than ``number``, or a name or a missing
+        word is no string. If a column has levels that is not nominal, or levels that are not distinct, not all strings
+        or all numbers, or more than 2²⁴.
 
     Notes
     -----
@@ -32,15 +32,15 @@ class Columns:
     """
 
     number: int
-    """How many there are."""
+    """Number of columns."""
     names: tuple[str, ...] | None = None
     """The names that a data frame must have, where known."""
     nominal: tuple[bool, ...] | None = None
-    """Which hold names of things, not quantities; None: none does."""
+    """Whether each column holds names of things, not quantities; None if none does."""
     levels: tuple[Levels | None, ...] | None = None
-    """Of nominal columns the levels; None where the data come as codes already."""
+    """Levels of nominal columns; None where the data come as codes already."""
     boolean: tuple[bool, ...] | None = None
-    """Which held booleans when they were fitted; None where that is not known, and numbers may be booleans."""
+    """Whether each column held bools when it was fitted; None where that is not known, and numbers may be bools."""
     missing_words: tuple[str, ...] = MISSING_WORDS
     """Cells of a text file that mean a missing value, unless they are levels of their column."""
 
@@ -79,17 +79,17 @@ class Columns:
             )
 
     def of_codes(self) -> "Columns":
-        """The same columns for data that hold codes already: without levels."""
+        """Return the same columns without levels, for data that hold codes already."""
         return self if self.levels is None else dataclasses.replace(self, levels=None)
 
     @property
     def is_nominal(self) -> Bool[np.ndarray, " features"]:
-        """Which columns are nominal."""
+        """Whether each column is nominal."""
         return np.zeros(self.number, bool) if self.nominal is None else np.array(self.nominal, bool)
 
     @cached_property
     def lookups(self) -> tuple[Lookup | None, ...]:
-        """The levels made ready for looking up values; made when first asked for."""
+        """Levels made ready for looking up values; made when first asked for."""
         levels = (None,) * self.number if self.levels is None else self.levels
         return tuple(None if own is None else Lookup(own) for own in levels)
 

@@ -28,7 +28,7 @@ def training_labels(y: LabelsLike, n: int) -> tuple[tuple[Any, ...], Int[np.ndar
 
 
 def class_positions(class_labels: tuple[Any, ...], y: LabelsLike) -> Int[np.ndarray, " instances"]:
-    """Positions of labels among the classes.
+    """Return the positions of labels among the classes.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ LEAST_PAIRS = 2**24
 """Pairs times instances, below which programs for an accelerator are hardly worth compiling."""
 
 MOST_BYTES = 2**30
-"""Of the whole training set's table, on an accelerator."""
+"""Largest size of the whole training set's table on an accelerator, in bytes."""
 
 
 def check_algorithm(algorithm: str) -> None:
@@ -51,7 +51,7 @@ def descend(pairs: Pairs, algorithm: str, kept: KeptNodes | None = None) -> None
 
 
 def chosen_algorithm(pairs: Pairs, place: str) -> str:
-    """What ``"auto"`` stands for on the host or on an accelerator."""
+    """Return the form that ``"auto"`` stands for, on the host or on an accelerator."""
     if 0 < dense_work(pairs) <= MOST_WORK[place]:
         return "dense"
     is_worth = pairs.n * pairs.sample.n >= LEAST_PAIRS and table_bytes(pairs) <= MOST_BYTES

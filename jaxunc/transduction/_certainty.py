@@ -1,4 +1,4 @@
-"""How certain a class is, by the trees that are induced once the instance has been given each label."""
+"""Certainty of a class, by the trees that are induced once the instance has been given each label."""
 
 from collections.abc import Callable
 
@@ -30,7 +30,7 @@ def transductive_certainty(
     algorithm: str = "auto",
     progress: Callable[[PairsProgress], None] | None = None,
 ) -> Float[np.ndarray, "instances classes"]:
-    r"""Class probabilities by transduction: each instance is inserted with each label, and a tree learned each time.
+    r"""Return class probabilities by transduction: an instance is inserted with each label, and a tree is learned.
 
     With L_i the leaf of x in the tree of the training set and (x, c_i), x counted:
 
@@ -44,22 +44,23 @@ def transductive_certainty(
     X
         Instances ``[instances features]``; none is an answer without rows.
     nominal
-        Which features are nominal, as for `jaxunc.tables.fit_columns`. Default: none.
+        The nominal features, as for `jaxunc.tables.fit_columns`. Default: none.
     candidates
         ``"boundary"``: numeric features are cut between neighbouring values of different classes, and a node whose
         training instances are of one class is a leaf; ``"all"``: they are cut between any two, and a node is a leaf
         only if it is pure with x. Then a wrong label keeps splitting a pure node down to a single neighbour, which
         costs the Brier score.
     min_samples_leaf
-        How many instances each side of a test has at least, x among them; ≥ 1.
+        Least number of instances on each side of a test, x among them; ≥ 1.
     combiner
-        How the k leaves become probabilities, in place of (1), which is the mean of Laplace's estimates: any rule with
-        a probability, for instance ``Mean(scorer)``, or `SmoothedMean` with a prior fitted to the tree's leaves.
+        Rule that makes probabilities of the k leaves, in place of (1), which is the mean of Laplace's estimates: any
+        rule with a probability, for instance ``Mean(scorer)``, or `SmoothedMean` with a prior fitted to the tree's
+        leaves.
     algorithm
-        How it is computed; the counts are the same. ``"grouped"``: on the host, sample by sample. ``"nodes"``: many
-        padded samples in one program, for accelerators. ``"dense"``: all pairs in step, for nominal features alone.
-        ``"auto"``: dense where it applies and is small enough, nodes where JAX's backend is an accelerator and the
-        problem is large, else grouped.
+        Form of the computation; the counts are the same. ``"grouped"``: on the host, sample by sample. ``"nodes"``:
+        many padded samples in one program, for accelerators. ``"dense"``: all pairs in step, for nominal features
+        alone. ``"auto"``: dense where it applies and is small enough, nodes where JAX's backend is an accelerator and
+        the problem is large, else grouped.
     progress
         Called now and then with the number of pairs (x, c) that are finished, that of all, and the seconds:
         `PairsProgress`.
@@ -73,8 +74,8 @@ def transductive_certainty(
     Raises
     ------
     TypeError, ValueError
-        As `jaxunc.greedy.grow_greedy_trees`; if X has other columns, for more than 2²⁶ instances, if the algorithm is
-        dense and a feature is numeric, or if ``combiner`` is no rule or ``progress`` no function.
+        As `jaxunc.greedy.grow_greedy_trees`. If X has other columns, or there are more than 2²⁶ instances. If the
+        algorithm is dense and a feature is numeric, or ``combiner`` is no rule or ``progress`` no function.
 
     Warns
     -----
@@ -125,7 +126,7 @@ def leave_one_out_certainty(
     algorithm: str = "auto",
     progress: Callable[[PairsProgress], None] | None = None,
 ) -> Float[np.ndarray, "instances classes"]:
-    """What `transductive_certainty` says of each instance if all others are the training set.
+    """Return `transductive_certainty` of each instance, with all others as the training set.
 
     Parameters
     ----------
@@ -133,7 +134,7 @@ def leave_one_out_certainty(
         Instances and their labels. A class of a single instance is inserted with all others, though nothing in the
         training set then has it.
     nominal, candidates, min_samples_leaf, combiner, algorithm, progress
-        As for `transductive_certainty`.
+        See `transductive_certainty`.
 
     Returns
     -------
@@ -148,9 +149,9 @@ def leave_one_out_certainty(
     Notes
     -----
     Not n trainings, but no bargain either: 1.5 to 3.4 times the time of `transductive_certainty` for as many instances
-    (two to eleven classes), since a sample has tables for each pair of a label and the class that is left out.
-    Boundaries, thresholds and purity are judged without the instance, for which only the two cuts beside it are looked
-    at anew. Levels of nominal features are those of all instances.
+    (two to eleven classes). A sample has tables for each pair of a label and the class that is left out. Boundaries,
+    thresholds and purity are judged without the instance, for which only the two cuts beside it are looked at anew.
+    Levels of nominal features are those of all instances.
 
     References
     ----------
@@ -188,7 +189,7 @@ def transductive_leaf_counts(
     algorithm: str = "auto",
     progress: Callable[[PairsProgress], None] | None = None,
 ) -> Int32[np.ndarray, "instances labels classes"]:
-    """The class counts of the leaves behind `transductive_certainty`, by the label that x was given; x is counted.
+    """Return the class counts of the leaves behind `transductive_certainty`, by the label of x; x itself is counted.
 
     Parameters, errors and notes are those of `transductive_certainty`; with ``inductive`` one more label, the last, is
     none at all: the leaf of x in the tree of the training set, x not counted.
@@ -216,7 +217,7 @@ def leave_one_out_leaf_counts(
     algorithm: str = "auto",
     progress: Callable[[PairsProgress], None] | None = None,
 ) -> Int32[np.ndarray, "instances labels classes"]:
-    """The class counts of the leaves behind `leave_one_out_certainty`, by the label that the instance was given.
+    """Return the class counts of the leaves behind `leave_one_out_certainty`, by the label that the instance was given.
 
     Parameters, errors and notes are those of `leave_one_out_certainty`; with ``inductive`` one more label, the last, is
     none at all: the leaf of the instance in the tree of the others.
@@ -237,7 +238,7 @@ def leave_one_out_leaf_counts(
 def label_average(
     counts: Num[np.ndarray, "... labels classes"], combiner: Combiner | None = None
 ) -> Float[np.ndarray, "... classes"]:
-    """Equation 1 of `transductive_certainty`, or another rule, of leaves that are given.
+    """Apply equation 1 of `transductive_certainty`, or another rule, to given leaf counts.
 
     Parameters
     ----------
@@ -273,13 +274,13 @@ def label_average(
 def counts_of(
     pairs: Pairs, algorithm: str, kept: KeptNodes | None = None
 ) -> Int32[np.ndarray, "instances labels classes"]:
-    """The leaf counts of all pairs; what the training set keeps between calls may be given."""
+    """Return the leaf counts of all pairs; what the training set keeps between calls may be given."""
     descend(pairs, algorithm, kept)
     return pairs.leaf_counts
 
 
 def settings_of(sample: Presorted, candidates: str, min_samples_leaf: int) -> InductionSettings:
-    """How trees are induced on a training set."""
+    """Return the settings of the trees that are induced on a training set."""
     return InductionSettings(candidates == "boundary", min_samples_leaf, entropy_table(sample.n + 1))
 
 
@@ -292,7 +293,7 @@ def _check_settings(
 
 
 def _check_combiner(combiner: Combiner | None) -> None:
-    """What is wrong with the rule is said before the work."""
+    """Raise an error for a wrong rule before the work."""
     if not isinstance(combiner, Combiner | None):
         raise TypeError(
             f"combiner={combiner!r:.60} is a {type(combiner).__name__}; pass a rule such as Mean(scorer), or None. "

@@ -1,4 +1,4 @@
-"""Samples of like sizes at once, in programs for padded sizes: the algorithm for accelerators."""
+"""Algorithm by nodes, for accelerators: samples of like sizes at once, in programs for padded sizes."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -17,13 +17,13 @@ from ._samples import Samples
 from ._scores import Change
 
 SMALLEST, FACTOR = 64, 4
-"""Samples are padded to the first of these or a power of the second times it: each size is a program of its own."""
+"""Sizes of padded samples: the first of these, or a power of the second times it; each has a program of its own."""
 
 ROOM = 2**28
-"""Bytes of a table."""
+"""Largest size of a table, in bytes."""
 
 MOST_ITEMS, PAIRS = 256, 2048
-"""Samples, and pairs, that are looked at in one call."""
+"""Number of samples, and of pairs, that are looked at in one call."""
 
 
 class _Item(NamedTuple):
@@ -35,7 +35,7 @@ class _Item(NamedTuple):
 
 
 def table_bytes(pairs: Pairs) -> int:
-    """Of the table of the whole training set, or so."""
+    """Return about how many bytes the table of the whole training set takes."""
     sample = pairs.sample
     numbers = _padded(sample.n) * (48 + 12 * sample.n_classes) * max(len(sample.numeric), 1)
     return numbers + len(sample.nominal) * sample.n_codes * (24 + 8 * sample.n_classes)
@@ -48,8 +48,10 @@ def descend_nodes(pairs: Pairs) -> None:
     _arrive(pairs, samples, members, np.arange(pairs.n))
     if not samples.largest:
         return
+    # Powers of two, so that data of like size share programs.
     n_codes = power_of_two(sample.n_codes)
     rules = Rules(sample.n_classes, n_codes, pairs.settings.boundaries, pairs.is_own)
+    # Scores are int64: with fewer digits equal gains would be rounded apart, or different ones together.
     with jax.enable_x64(True):
         known = _known(pairs)
         for size, items in _batches(pairs, samples):
@@ -73,7 +75,7 @@ def _padded(size: int) -> int:
 
 
 def _batches(pairs: Pairs, samples: Samples) -> Iterator[tuple[int, list[_Item]]]:
-    """Items of the same padded size, the largest first; as many as a call takes."""
+    """Yield items of the same padded size, the largest first; as many as a call takes."""
     waiting: list[_Item] = []
     while waiting or samples.largest:
         size = _padded(len(waiting[0].members) if waiting else samples.largest)
@@ -86,22 +88,24 @@ def _batches(pairs: Pairs, samples: Samples) -> Iterator[tuple[int, list[_Item]]
 
 
 def _items_of(pairs: Pairs, size: int) -> int:
-    """How many items of a padded size are looked at in one call: a power of two."""
+    """Return how many items of a padded size are looked at in one call: a power of two."""
     per_item = size * max(pairs.sample.columns.number, 1) * (48 + 12 * pairs.sample.n_classes)
     return 1 << int(np.log2(np.clip(ROOM // per_item, 1, MOST_ITEMS)))
 
 
 def _known(pairs: Pairs) -> Known:
-    """The training set and the instances on the device, their numbers padded to powers of two."""
+    """Return the training set and the instances on the device, their numbers padded to powers of two."""
     sample, queries = pairs.sample, pairs.queries
     n, n_queries = (power_of_two(number + 1) for number in (sample.n, queries.n))
     after = [(0, 0), (0, n - sample.n)]
     value = np.full((len(sample.numeric), n), np.inf)
     np.put_along_axis(value, sample.rank.astype(np.intp), sample.value, axis=1)
     places = np.argsort(np.concatenate([sample.numeric, sample.nominal]))
+    # As long as the padded set, so that sets of like size share programs.
     entropy = np.pad(pairs.settings.entropy, (0, n + 1 - len(pairs.settings.entropy)), mode="edge")
     labels = pairs.label if pairs.is_own else np.zeros(queries.n, np.int32)
     return Known(
+        # Padding ranks above all, so that a sort puts it last.
         rank=jnp.asarray(np.pad(sample.rank, after, constant_values=n), jnp.int32),
         value=jnp.asarray(value),
         code=jnp.asarray(np.pad(sample.code, after), jnp.int32),
@@ -134,9 +138,11 @@ def _children(
         padding = (0, PAIRS - len(some))
         instance = np.pad(some // pairs.n_labels, padding, mode="edge").astype(np.int32)
         asked.append((choose(known, table, np.pad(items_of_some, padding, mode="edge"), instance, rules), len(some)))
+    # Read after all calls are made: a device works on the next while the host waits for the first.
     stays, feature, threshold, side = (
         np.concatenate([np.asarray(found[i])[:number] for found, number in asked]) for i in range(4)
     )
+    # Item, feature, place and side as one integer, as in the grouped form; int64, since the product exceeds 32 bits.
     stride = max(known.label.shape[0], rules.n_codes)
     tests = ((item_of.astype(np.int64) * pairs.sample.columns.number + feature) * stride + threshold) * 2 + side
     for i, item in enumerate(items):
@@ -152,7 +158,7 @@ def _children(
 
 
 def _chosen(pairs: Pairs, members: np.ndarray, feature: int, threshold: int, is_outside: bool) -> np.ndarray:
-    """The instances on one side of a test."""
+    """Return the instances on one side of a test."""
     sample = pairs.sample
     if sample.columns.is_nominal[feature]:
         passes = sample.code[np.searchsorted(sample.nominal, feature), members] == threshold

@@ -18,13 +18,13 @@ class NominalChoice(NamedTuple):
     is_other: Bool[Array | np.ndarray, "q nominal"]
     """Whether the instance has another value than the one that is tested for."""
     code: Int[Array | np.ndarray, "q nominal"]
-    """The value that is tested for."""
+    """Value that is tested for."""
 
 
 class NominalTests:
     """Tests for a single value.
 
-    All tests but that for the instance's own value have the instance outside, so the best of them is the best of all
+    All tests but that for the instance's own value have the instance outside. So the best of them is the best of all
     or, if that is the own value's, the second best.
     """
 
@@ -35,7 +35,7 @@ class NominalTests:
         self._n_inside, self._n_outside = self.inside.sum(axis=0), self.outside.sum(axis=0)
 
     def scores(self, change: Change) -> tuple[np.ndarray, np.ndarray]:
-        """The scores ``[nominal codes]`` with the instance inside and outside; on either side must be another one."""
+        """Return the scores ``[nominal codes]`` with the instance inside and outside; each side must hold others."""
         inside, outside = side_scores(
             self._settings.entropy, self.inside, self.outside, change, self._settings.min_samples_leaf
         )
@@ -46,10 +46,11 @@ class NominalTests:
 
     @staticmethod
     def choose(scores: tuple[np.ndarray, np.ndarray], code: Int[np.ndarray, "q nominal"]) -> NominalChoice:
-        """The best test of each feature; of two with the same score the one for the lower code."""
+        """Return the best test of each feature; of two with the same score the one for the lower code."""
         inside, outside = scores
         rows = np.arange(len(inside))
         best = outside.argmax(axis=1)
+        # The best test but one, for instances whose own value the best one tests.
         others = outside.copy()
         others[rows, best] = LOWEST
         second = others.argmax(axis=1)
@@ -59,7 +60,7 @@ class NominalTests:
 
 
 def own_or_other(code, own_score, best, second) -> NominalChoice:
-    """The test for an instance's own value or the best of the others; of two with the same score the lower code's.
+    """Return the test for an instance's own value or the best other one; of equal scores the lower code's.
 
     ``best`` and ``second`` are codes and scores of the two best tests that have the instance outside.
     """

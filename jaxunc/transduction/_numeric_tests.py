@@ -12,31 +12,31 @@ from ._settings import InductionSettings
 
 
 class Running(NamedTuple):
-    """The scores of a node's cuts under one change, ``[numeric cuts]``, and how large they are from either end on."""
+    """Scores of a node's cuts under one change, ``[numeric cuts]``, and their running maxima from either end."""
 
     below: Int64[np.ndarray, "numeric width"]
-    """With the instance below the cut."""
+    """Scores with the instance below the cut."""
     above: Int64[np.ndarray, "numeric width"]
-    """With the instance above the cut."""
+    """Scores with the instance above the cut."""
     first: Int64[np.ndarray, "numeric width+1"]
-    """The largest of the first scores above: none, one, two, …"""
+    """Largest of the first scores above: none, one, two, …"""
     last: Int64[np.ndarray, "numeric width+1"]
-    """The largest of the scores below from the first, the second, … on."""
+    """Largest of the scores below from the first, the second, … on."""
 
     def lowest_of_first(self, row: int, end: Int[np.ndarray, " q"]) -> Int[np.ndarray, " q"]:
-        """Of the first ``end`` cuts of a row the lowest that has their largest score."""
+        """Return the lowest of the first ``end`` cuts of a row that has their largest score."""
         record = np.where(self.above[row] > self.first[row, :-1], np.arange(self.above.shape[1]), -1)
         return np.maximum.accumulate(record)[end - 1]
 
     def lowest_of_last(self, row: int, begin: Int[np.ndarray, " q"]) -> Int[np.ndarray, " q"]:
-        """Of the cuts of a row from ``begin`` on the lowest that has their largest score."""
+        """Return the lowest of the cuts of a row from ``begin`` on that has their largest score."""
         width = self.below.shape[1]
         record = np.where(self.below[row] >= self.last[row, 1:], np.arange(width), width)
         return np.minimum.accumulate(record[::-1])[::-1][np.minimum(begin, width - 1)]
 
 
 def running(cuts: Cuts, below: np.ndarray, above: np.ndarray, width: int) -> Running:
-    """Both scores of every cut ``[cuts]``, as rows of ``width``."""
+    """Return both scores of every cut ``[cuts]``, as rows of ``width``, with their running maxima."""
     below, above = _by_feature(cuts, below, width), _by_feature(cuts, above, width)
     first, last = (np.full((len(below), width + 1), LOWEST) for _ in range(2))
     np.maximum.accumulate(above, axis=1, out=first[:, 1:])
@@ -54,7 +54,7 @@ class Choice(NamedTuple):
     scores: Running
 
     def cut(self, row: int, which: Int[np.ndarray, " some"]) -> Int[np.ndarray, " some"]:
-        """The cut of a feature (its number among the feature's) that some of the instances choose."""
+        """Return the cut of a feature (its number among the feature's) that some of the instances choose."""
         place, above = self.place[which, row], self.is_above[which, row]
         return np.where(above, self.scores.lowest_of_first(row, place), self.scores.lowest_of_last(row, place))
 
@@ -63,7 +63,7 @@ class InsertedTests:
     """Numeric tests for instances that are no part of the node's sample.
 
     An instance is above the cuts with thresholds below its value. So the best of these is the largest of the first
-    scores "instance above", the best of the others the largest of the last scores "instance below".
+    scores "instance above". The best of the others is the largest of the last scores "instance below".
     """
 
     def __init__(self, sample: Presorted, order: np.ndarray, totals: np.ndarray, settings: InductionSettings):
@@ -74,7 +74,7 @@ class InsertedTests:
         self._threshold = self.cuts.threshold
 
     def place(self, queries: Queries, rows: Int[np.ndarray, " q"]) -> Int[np.ndarray, "q numeric"]:
-        """How many cuts of each feature lie below each instance."""
+        """Return the number of cuts of each feature that lie below each instance."""
         cuts, value = self.cuts, queries.value[rows]
         if not len(cuts.row):
             return np.zeros(value.shape, np.intp)
@@ -86,13 +86,13 @@ class InsertedTests:
         return found + passes - cuts.start[:-1]
 
     def choose(self, change: Change, scores: Running, place: Int[np.ndarray, "q numeric"]) -> Choice:
-        """The best test of each feature; of two with the same score the lower one."""
+        """Return the best test of each feature; of two with the same score the lower one."""
         at = place + np.arange(self._n_rows) * (self._width + 1)
         above, below = scores.first.ravel()[at], scores.last.ravel()[at]
         return Choice(np.maximum(above, below), above >= below, place, scores)
 
     def scores(self, change: Change) -> Running:
-        """The scores of all cuts under a change of the sample."""
+        """Return the scores of all cuts under a change of the sample."""
         entropy, min_samples_leaf = self._settings.entropy, self._settings.min_samples_leaf
         below, above = side_scores(entropy, self.cuts.below, self._above, change, min_samples_leaf)
         return running(self.cuts, below, above, self._width)

@@ -1,4 +1,4 @@
-"""Reliability by one transduction: the distribution of the predicted class's tree against that of the tree without."""
+"""Reliability by one transduction: the predicted class's tree is compared with the tree without the instance."""
 
 import enum
 from collections.abc import Callable
@@ -14,22 +14,22 @@ from ._certainty import label_average, leave_one_out_leaf_counts, transductive_l
 from ._pairs import PairsProgress
 
 LEAST_GAIN = 1e-12
-"""Information below which a threshold tells nothing, in bits."""
+"""Information, in bits, below which a threshold tells nothing."""
 
 
 class Reliability(NamedTuple):
     """Predictions and how far each is to be trusted."""
 
     predicted: Int[np.ndarray, " instances"]
-    """The position of the predicted class among the sorted labels."""
+    """Position of the predicted class among the sorted labels."""
     reliability: Float[np.ndarray, " instances"]
-    """In (0, 1]; only their order has a meaning."""
+    """Reliability of the prediction, in (0, 1]; only the order has a meaning."""
     probability: Float[np.ndarray, "instances classes"]
-    """Laplace's estimate of the leaf without the instance."""
+    """Laplace's estimate from the leaf without the instance."""
 
 
 class ThresholdStatus(enum.IntEnum):
-    """What came of looking for a threshold."""
+    """Outcome of the search for a threshold."""
 
     FOUND = 0
     """More of the predictions above it are right than of those below."""
@@ -41,12 +41,12 @@ class ThresholdStatus(enum.IntEnum):
 
 
 class Threshold(NamedTuple):
-    """Where reliable predictions begin."""
+    """Threshold above which predictions are reliable."""
 
     value: float
-    """Predictions are reliable if theirs is larger: ∞ calls none reliable, -∞ all."""
+    """Threshold: predictions with a larger reliability are reliable. ∞ calls none reliable, -∞ all."""
     gain: float
-    """The information about "correct" that it gives, in bits; 0 unless one was found."""
+    """Information about "correct" that the threshold gives, in bits; 0 unless one was found."""
     status: ThresholdStatus
 
 
@@ -66,7 +66,7 @@ def kukar_kononenko(
     Parameters
     ----------
     X_train, y_train, X, nominal, candidates, min_samples_leaf, algorithm, progress
-        As for `jaxunc.transduction.transductive_certainty`. (Its ``combiner`` has no place here: the divergence
+        See `jaxunc.transduction.transductive_certainty`. (Its ``combiner`` has no place here: the divergence
         compares Laplace's estimates of two leaves.)
 
     Returns
@@ -111,17 +111,18 @@ def leave_one_out_kukar_kononenko(
     algorithm: str = "auto",
     progress: Callable[[PairsProgress], None] | None = None,
 ) -> Reliability:
-    """What `kukar_kononenko` says of each instance if all others are the training set.
+    """Return `kukar_kononenko` of each instance, with all others as the training set.
 
     Parameters
     ----------
     X, y, nominal, candidates, min_samples_leaf, algorithm, progress
-        As for `jaxunc.transduction.leave_one_out_certainty`.
+        See `jaxunc.transduction.leave_one_out_certainty`.
 
     Returns
     -------
     Reliability
-        As of `kukar_kononenko`; with the outcomes ``predicted == y`` it is what `reliability_threshold` takes.
+        The same as from `kukar_kononenko`; with the outcomes ``predicted == y`` it is what `reliability_threshold`
+        takes.
 
     Raises
     ------
@@ -153,7 +154,7 @@ def leave_one_out_kukar_kononenko(
 
 
 def reliability_of(counts: Num[np.ndarray, "instances labels classes"]) -> Reliability:
-    """What `kukar_kononenko` makes of leaf counts with ``inductive=True``, those of leave-one-out for instance.
+    """Return the reliability from leaf counts made with ``inductive=True``, those of leave-one-out for instance.
 
     Raises
     ------
@@ -168,6 +169,7 @@ def reliability_of(counts: Num[np.ndarray, "instances labels classes"]) -> Relia
             f"counts has shape {counts.shape}; expected [instances, classes + 1, classes]: pass inductive=True where "
             "leaves are counted."
         )
+    # The last label is none at all: the leaf of x in the tree that has not seen it.
     inductive = label_average(counts[:, -1:])
     predicted = inductive.argmax(axis=1)
     transductive = label_average(counts[np.arange(len(counts)), predicted][:, None])
@@ -175,7 +177,7 @@ def reliability_of(counts: Num[np.ndarray, "instances labels classes"]) -> Relia
 
 
 def j_divergence(p: Float[np.ndarray, "... classes"], q: Float[np.ndarray, "... classes"]) -> np.ndarray | np.float64:
-    r"""The symmetric Kullback-Leibler divergence in bits, :math:`J=\sum_c (p_c-q_c)\log_2(p_c/q_c)`.
+    r"""Return the symmetric Kullback-Leibler divergence in bits, :math:`J=\sum_c (p_c-q_c)\log_2(p_c/q_c)`.
 
     An array ``[...]``: infinite where a class has probability 0 in one distribution alone; 0 where the two are equal.
 
@@ -191,6 +193,7 @@ def j_divergence(p: Float[np.ndarray, "... classes"], q: Float[np.ndarray, "... 
     if p.shape[-1:] != q.shape[-1:]:
         raise ValueError(f"p has shape {p.shape} and q {q.shape}; pass distributions over the same classes.")
     with np.errstate(divide="ignore", invalid="ignore"):
+        # 0 · (log 0 - log 0) is NaN; where both are equal the term is 0.
         terms = (p - q) * (np.log2(p) - np.log2(q))
     return np.where(p == q, 0.0, terms).sum(axis=-1)
 
@@ -198,12 +201,12 @@ def j_divergence(p: Float[np.ndarray, "... classes"], q: Float[np.ndarray, "... 
 def reliability_threshold(
     reliability: Float[np.ndarray, " instances"], correct: Bool[np.ndarray, " instances"]
 ) -> Threshold:
-    """The threshold that says most about which predictions are correct: the largest information gain.
+    """Return the threshold that says most about which predictions are correct: the largest information gain.
 
     Parameters
     ----------
     reliability
-        Of predictions whose outcome is known, for instance by leaving out each training instance
+        Reliabilities of predictions whose outcome is known, for instance by leaving out each training instance
         (`leave_one_out_kukar_kononenko`).
     correct
         Whether each was right.
@@ -227,8 +230,8 @@ def reliability_threshold(
 
     Notes
     -----
-    Information gain has no direction. Where a reliability orders predictions by chance or the wrong way, as happens
-    with few wrong predictions, the largest gain may be that of a threshold above which fewer are right.
+    Information gain has no direction. A reliability may order predictions by chance or the wrong way, as happens with
+    few wrong predictions. Then the largest gain may be that of a threshold above which fewer are right.
 
     References
     ----------
@@ -260,6 +263,7 @@ def reliability_threshold(
     gain = _entropy(right[-1] / n) - (size * _entropy(below) + (n - size) * _entropy(above)) / n
     if gain.max() < LEAST_GAIN:
         return nothing
+    # Gains that are equal but for rounding tie, so that the lowest threshold wins on every machine.
     gain = gain.round(12)
     best = np.flatnonzero(gain == gain.max())
     upright = best[above[best] > below[best]]
@@ -276,12 +280,12 @@ def reliability_threshold(
 
 
 def _between(ascending, place) -> float:
-    """Halfway between a number and the next."""
+    """Return the number halfway between a number and the next."""
     return float(ascending[place : place + 2].mean())
 
 
 def _entropy(p):
-    """Of a coin, in bits."""
+    """Return the entropy of a coin, in bits."""
     p = np.asarray(p, float)
     q = 1 - p
     return -p * np.log2(np.where(p > 0, p, 1)) - q * np.log2(np.where(q > 0, q, 1))
