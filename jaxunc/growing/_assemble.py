@@ -11,7 +11,7 @@ from jaxunc._numerics import NAN_LAST, distinct_rows, multiple_of, padded_table,
 from jaxunc.forest import Forest, Forks, Trees
 
 from ._decide import MISSING_LEFT
-from ._sample import Sample
+from ._sample import EncodedSample
 from ._state import Grown, Shape
 
 _LARGE, _STEP = 2**17, 2**14
@@ -32,7 +32,7 @@ class GrownPart:
     """
 
 
-def read_block(shape: Shape, grown: Grown, leaves, n_live: int, sample: Sample) -> GrownPart:
+def read_block(shape: Shape, grown: Grown, leaves, n_live: int, sample: EncodedSample) -> GrownPart:
     """Copy a block's trees from the device."""
     n_nodes = np.asarray(grown.n_nodes)[:n_live]
     width = int(n_nodes.max())
@@ -54,7 +54,7 @@ def read_block(shape: Shape, grown: Grown, leaves, n_live: int, sample: Sample) 
     return GrownPart(arrays, table, np.asarray(grown.depth)[:n_live], forks)
 
 
-def _counts(shape: Shape, leaves, sample: Sample) -> np.ndarray:
+def _counts(shape: Shape, leaves, sample: EncodedSample) -> np.ndarray:
     """Return the class counts of all nodes. Fractions are summed in float64: one by one they drift in float32."""
     if sample.data.weight is not None:
         return np.asarray(leaves)
@@ -114,7 +114,7 @@ def _arrays(shape: Shape, grown: Grown, order, boundaries, n_numeric) -> dict[st
     return {name: array.reshape(shape.n_trees, shape.n_nodes) for name, array in nodes.items()}
 
 
-def join_parts(blocks: list[GrownPart], sample: Sample) -> Forest:
+def join_parts(blocks: list[GrownPart], sample: EncodedSample) -> Forest:
     """Join blocks of trees, array by array: a part's array is given up before the next is made."""
     width = _width(max(block.arrays["child"].shape[1] for block in blocks))
     rows = np.concatenate(

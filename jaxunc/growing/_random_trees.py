@@ -15,7 +15,7 @@ from jaxunc.tables import InstancesLike, LabelsLike, NominalLike, NumbersLike
 from ._assemble import GrownPart, join_parts, read_block
 from ._block import grow_block
 from ._random_bits import tree_keys
-from ._sample import Sample, encode
+from ._sample import EncodedSample, encode
 from ._state import Limits, Shape
 
 BLOCK_LANES = 2**19
@@ -166,7 +166,7 @@ def grow_random_trees(
         return join_parts(list(pool.map(grow, firsts)), sample)
 
 
-def _shape(sample: Sample, n_trees: int, min_samples_leaf: int, min_split: int, missing: bool) -> Shape:
+def _shape(sample: EncodedSample, n_trees: int, min_samples_leaf: int, min_split: int, missing: bool) -> Shape:
     """Return the room that a block of trees needs."""
     n, n_nominal = sample.n_present, int(np.count_nonzero(sample.data.n_ranks))
     n_lanes = power_of_two(max(n_trees * n, SMALLEST_CHUNK))
@@ -191,7 +191,7 @@ def _shape(sample: Sample, n_trees: int, min_samples_leaf: int, min_split: int, 
     )
 
 
-def _check_cells(shape: Shape, sample: Sample) -> None:
+def _check_cells(shape: Shape, sample: EncodedSample) -> None:
     if shape.n_cells > MOST_CELLS:
         raise ValueError(
             f"nominal: a feature has {sample.boundaries.shape[1]} values and gaps among {sample.n_present} instances, "

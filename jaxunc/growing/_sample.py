@@ -24,7 +24,7 @@ SMALLEST = 256
 """Least length of arrays, so that all small sets share their programs."""
 
 
-class Sample(NamedTuple):
+class EncodedSample(NamedTuple):
     """A training set, in the form that trees are grown on."""
 
     data: EncodedData
@@ -44,7 +44,7 @@ class Sample(NamedTuple):
     """Columns: which are nominal, and the levels of those that did not come as codes."""
 
 
-def encode(X, y, nominal, sample_weight, missing: str) -> Sample:
+def encode(X, y, nominal, sample_weight, missing: str) -> EncodedSample:
     """Check a training set and encode it; raises what `grow_random_trees` documents."""
     columns = _columns(X, nominal)
     values = np.asarray(as_instances(X, columns)[0])
@@ -88,7 +88,9 @@ def encode(X, y, nominal, sample_weight, missing: str) -> Sample:
     table = np.zeros((n_features, max(map(len, boundaries), default=0)), np.int32)
     for row, edges in zip(table[n_features - len(boundaries) :], boundaries, strict=True):
         row[: len(edges)] = edges
-    return Sample(data, len(present), _padded(present.astype(np.int32)), order, table, weight, totals, labels, columns)
+    return EncodedSample(
+        data, len(present), _padded(present.astype(np.int32)), order, table, weight, totals, labels, columns
+    )
 
 
 def _padded(values: np.ndarray, smallest: int = SMALLEST) -> np.ndarray:
