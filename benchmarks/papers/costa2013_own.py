@@ -17,7 +17,7 @@ def own_threshold_counts(data: DataSet) -> np.ndarray:
     sample, y = presort(data.X, data.y, data.nominal), data.y
     if tuple(sample.class_labels) != tuple(range(len(data.class_labels))):
         raise ValueError(f"{data.name}: a class without an instance.")
-    tree = ju.grow_greedy_trees(data.X, y, nominal=data.nominal)
+    tree = ju.greedy.grow_greedy_trees(data.X, y, nominal=data.nominal)
     plain = np.asarray(ju.leaf_counts(tree, data.X))[:, 0]
     counts = np.empty((len(y), sample.n_classes, sample.n_classes), int)
     for i in range(len(y)):

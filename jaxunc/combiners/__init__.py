@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from jaxunc._numerics import TwoFloat
 from jaxunc._renamed import renamed_in
 
 from ._answer import Answer, margin
@@ -72,6 +73,7 @@ __all__ = [
     "Pooling",
     "Preference",
     "Together",
+    "TwoFloat",
     "Uncertainty",
     "UncertaintyDecomposition",
     "Vote",

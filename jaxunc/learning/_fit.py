@@ -78,7 +78,7 @@ def fit_combiner(
     combiner
         A rule with array fields: `LearnedPool`, `Calibrated`, `Weighted`, evidence accumulation, a mean of a scorer
         with settings (``jax.tree_util.Partial``), one of your own. Where its fields may lie is declared by
-        `jaxunc.learned_field` and `jaxunc.tree_field`, and kept.
+        `jaxunc.combiners.learned_field` and `jaxunc.combiners.tree_field`, and kept.
     rows
         Rows made by `out_of_sample_rows`.
     loss

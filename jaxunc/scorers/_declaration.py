@@ -42,7 +42,7 @@ def scorer(
         Whether its values change where a leaf's counts are all multiplied by a number. If so, a rule warns of counts
         that look like frequencies.
     domains
-        Where settings may be learned, by their names: see `jaxunc.learned_field`. Others are real numbers.
+        Where settings may be learned, by their names: see `jaxunc.combiners.learned_field`. Others are real numbers.
 
     Raises
     ------

@@ -11,7 +11,7 @@ from ._plausibility import support
 class LeafUncertainty(NamedTuple):
     """The doubt of one leaf in two parts: what more instances could remove, and what they could not.
 
-    (`jaxunc.Uncertainty` is what forests answer with, instance by instance, with the total.)
+    (`jaxunc.combiners.Uncertainty` is what forests answer with, instance by instance, with the total.)
     """
 
     epistemic: Float[Array, "..."]

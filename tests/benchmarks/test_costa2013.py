@@ -54,7 +54,7 @@ def test_bags_are_grown_without_their_instance(small):
     counts = bags.left_out_counts(small, 4)
     assert counts.shape == (n, 4, 3)
     chosen = np.flatnonzero(outside[:, 7])[:4]
-    forest = ju.grow_greedy_trees(small.X, small.y, samples=rows[chosen], nominal=small.nominal)
+    forest = ju.greedy.grow_greedy_trees(small.X, small.y, samples=rows[chosen], nominal=small.nominal)
     np.testing.assert_array_equal(counts[7], np.asarray(ju.leaf_counts(forest, small.X[7:8]))[0])
 
 
@@ -64,7 +64,7 @@ def test_own_thresholds_are_those_of_whole_trees(small):
         for label in range(3):
             y = small.y.copy()
             y[i] = label
-            tree = ju.grow_greedy_trees(small.X, y, nominal=small.nominal)
+            tree = ju.greedy.grow_greedy_trees(small.X, y, nominal=small.nominal)
             np.testing.assert_array_equal(counts[i, label], np.asarray(ju.leaf_counts(tree, small.X[i : i + 1]))[0, 0])
     without = transduction.leave_one_out_leaf_counts(small.X, small.y, nominal=small.nominal)
     assert own.agreeing(counts) > own.agreeing(without)
@@ -81,7 +81,7 @@ def test_a_cell_of_each_protocol(small):
             if name.startswith(("tree", "tpce", "bag", "many", "batch")):
                 assert 0 <= of[0] <= 2, name
                 assert all(0 <= value <= 1 for value in of[1:]), name
-    probs = ju.leave_one_out_certainty(small.X, small.y, nominal=small.nominal)
+    probs = ju.transduction.leave_one_out_certainty(small.X, small.y, nominal=small.nominal)
     brier = float(ju.metrics.brier_score(probs, small.y))
     assert study.run_cell(study.Cell("glass", "loo"), small)["tpce"][0] == pytest.approx(brier, abs=1e-5)
 

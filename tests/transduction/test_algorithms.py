@@ -190,7 +190,7 @@ def test_refusals(algorithm, message):
     X, y = load_iris(return_X_y=True)
     for call in (
         lambda: ju.transductive_certainty(X, y, X, algorithm=algorithm),
-        lambda: ju.leave_one_out_certainty(X, y, algorithm=algorithm),
+        lambda: ju.transduction.leave_one_out_certainty(X, y, algorithm=algorithm),
         lambda: TransductiveTreeClassifier(algorithm=algorithm).fit(X, y).predict(X),
     ):
         with refuses(ValueError, message):
