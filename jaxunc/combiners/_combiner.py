@@ -36,8 +36,8 @@ class Combiner(eqx.Module, Generic[AnswerT]):
       ``"collect"``, for all planes or as a pytree prefix of the statistic. Sums are compensated; an exact sum (of
       floats, or of integers ≥ 0) reaches `finish` as a `jaxunc.combiners.TwoFloat`, without any rounding for counts:
       ``.value`` is the nearest float, and ``.plus``, ``.minus`` and ``.divided_by`` keep twice its digits. Collected
-      planes reach it with the trees along a further axis, ``[... trees]`` or ``[... trees k]``, NaN where a tree is masked: for
-      medians and the like, at the cost of keeping them all for a chunk of instances.
+      planes reach it with the trees along a further axis, ``[... trees]`` or ``[... trees k]``, NaN where a tree is
+      masked: for medians and the like, at the cost of keeping them all for a chunk of instances.
     * ``finish(stat)`` → the answer, from the merged statistic. It must not ask how many trees there were: denominators
       are part of the statistic, which is what makes weights, masks, partial polls and shards the same code.
     """
