@@ -1,6 +1,5 @@
 """What is known of a generator, and what every draw checks and shares."""
 
-import operator
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -8,6 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float32, Int32, Num
+
+from jaxunc._checks import check_integer, check_key
 
 Drawn = tuple[Float32[Array, "instances features"], Int32[Array, "instances"]]
 """Instances and their classes."""
@@ -57,13 +58,9 @@ class Generator(NamedTuple):
 
 def checked_size(key, n) -> int:
     """The number of instances as Python's integer, if that and the key are what a draw takes."""
-    typed = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
-    if not typed or key.shape != ():
-        raise TypeError(f"key is {key!r}; pass one typed key, jax.random.key(seed).")
-    size = operator.index(n)
-    if size < 1:
-        raise ValueError(f"n={size} must be at least 1; it is the number of instances to draw.")
-    return size
+    check_key(key)
+    check_integer("n", n, 1, "; it is the number of instances to draw")
+    return int(n)
 
 
 def log_normal(X: Float[Array, "instances features"], mean, variance: float = 1.0) -> Float[Array, "instances"]:

@@ -9,15 +9,14 @@ from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from jaxunc._checks import check_one_of
+from jaxunc._checks import check_integer, check_one_of, check_seed
 from jaxunc.combiners import Combiner
 from jaxunc.growing import grow_random_trees
-from jaxunc.growing._random_trees import _check_number
 from jaxunc.routing import bind
 from jaxunc.tables import as_instances, fit_columns
 from jaxunc.tables._merged import warn_of_merged_values
 
-from ._parameters import check_nominal, check_rule, check_seed, checked_weights
+from ._parameters import check_nominal, check_rule, checked_weights
 from ._rule_classifier import RuleClassifier, rule_for
 
 
@@ -159,9 +158,9 @@ class RandomDecisionTreesClassifier(RuleClassifier):
     def _check_parameters(self) -> None:
         """Raise a TypeError or a ValueError unless the parameters are of the kinds and ranges that they may have."""
         for name in ("n_estimators", "min_samples_leaf", "min_samples_split"):
-            _check_number(name, getattr(self, name), 1)
+            check_integer(name, getattr(self, name), 1)
         if self.max_depth is not None:
-            _check_number("max_depth", self.max_depth, 0)
+            check_integer("max_depth", self.max_depth, 0)
         check_one_of("missing", self.missing, ("error", "random"))
         check_one_of("empty_leaves", self.empty_leaves, ("sum", "average", "parent", "zeros"))
         check_nominal(self.nominal)

@@ -145,6 +145,7 @@ _FORKS = (
 
 def validity(forest: Trees | Forest) -> dict[str, Bool[Array, ""]]:
     """Each invariant of trees or of a forest by name and whether it holds; traceable. (Forks: `check_trees` alone.)"""
+    check_is_forest(forest, or_trees=True)
     return _holding(forest, jnp)
 
 

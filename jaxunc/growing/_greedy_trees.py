@@ -6,14 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxunc._checks import check_one_of
+from jaxunc._checks import check_integer, check_key, check_one_of
 from jaxunc._numerics import NAN_LAST, order_key_at_or_below
 from jaxunc.forest import Forest, Trees
 from jaxunc.forest._distinct import bucket, distinct_rows, padded_table
 
 from ._greedy import GreedyTree, Limits, grow_greedy_tree
 from ._presorted import Presorted, presort
-from ._random_trees import _check_key, _check_number
 
 CANDIDATES = ("boundary", "all")
 
@@ -131,8 +130,8 @@ def bagging(key: jax.Array, X, y, *, n_trees: int = 10, **settings) -> Forest:
     >>> ju.growing.bagging(jax.random.key(0), X, y, n_trees=3).n_trees
     3
     """
-    _check_key(key)
-    _check_number("n_trees", n_trees, 1)
+    check_key(key)
+    check_integer("n_trees", n_trees, 1)
     if np.ndim(y) != 1:
         raise ValueError(f"y has shape {np.shape(y)}; pass one label per instance, shape (instances,).")
     return grow_greedy_trees(X, y, samples=bootstrap_rows(key, n_trees, len(np.asarray(y))), **settings)
@@ -149,9 +148,9 @@ def checked_limits(
 ) -> Limits:
     """The limits of a node, checked."""
     check_one_of("candidates", candidates, CANDIDATES)
-    _check_number(name, min_samples_leaf, 1)
+    check_integer(name, min_samples_leaf, 1)
     if max_depth is not None:
-        _check_number("max_depth", max_depth, 0)
+        check_integer("max_depth", max_depth, 0)
     return Limits(candidates == "boundary", int(min_samples_leaf), max_depth)
 
 

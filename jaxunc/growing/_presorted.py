@@ -73,11 +73,11 @@ class Queries(NamedTuple):
 
 def presort(X, y, nominal, *, name: str = "X") -> Presorted:
     """Check a training set and sort it; raises what `grow_greedy_trees` documents."""
-    columns = fit_columns(X, nominal)
+    columns = fit_columns(X, nominal, name=name)
     values = np.asarray(as_instances(X, columns, name)[0])
     if 0 in values.shape:
         raise ValueError(f"{name} has shape {values.shape}; expected (instances, features), at least one of each.")
-    labels, label = _labels(y, len(values))
+    labels, label = _labels(y, len(values), name.replace("X", "y"))
     warn_of_merged_values(X, columns, name)
     return sort(columns, labels, label, values)
 
@@ -139,13 +139,13 @@ def _numbers(values: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(wide), -np.inf, wide)
 
 
-def _labels(y, n: int) -> tuple[tuple, np.ndarray]:
+def _labels(y, n: int, name: str) -> tuple[tuple, np.ndarray]:
     y = np.asarray(y)
     if y.shape != (n,):
-        raise ValueError(f"y has shape {y.shape}; pass one label per instance, shape ({n},).")
+        raise ValueError(f"{name} has shape {y.shape}; pass one label per instance, shape ({n},).")
     if y.dtype.kind == "f" and not np.all(np.isfinite(y)):
-        raise ValueError("y holds NaN or infinite labels; every instance needs one.")
+        raise ValueError(f"{name} holds NaN or infinite labels; every instance needs one.")
     classes, label = distinct_labels(y)
     if len(classes) < 2:
-        raise ValueError(f"y holds one class only ({classes.tolist()[0]!r}); trees tell two or more apart.")
+        raise ValueError(f"{name} holds one class only ({classes.tolist()[0]!r}); trees tell two or more apart.")
     return tuple(classes.tolist()), label

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxunc._checks import check_one_of
+from jaxunc._checks import check_integer, check_key, check_one_of
 from jaxunc.forest import Forest
 
 from ._assemble import Part, join_parts, read_block
@@ -124,12 +124,12 @@ def grow_random_trees(
     >>> ju.bind(forest, ju.Pooling()).probability(X[:5]).shape
     (5, 3)
     """
-    _check_key(key)
-    _check_number("n_trees", n_trees, 1)
-    _check_number("min_samples_leaf", min_samples_leaf, 1)
-    _check_number("min_samples_split", min_samples_split, 1)
+    check_key(key)
+    check_integer("n_trees", n_trees, 1)
+    check_integer("min_samples_leaf", min_samples_leaf, 1, ": 0 would accept empty sides, and growing need not end")
+    check_integer("min_samples_split", min_samples_split, 1)
     if max_depth is not None:
-        _check_number("max_depth", max_depth, 0)
+        check_integer("max_depth", max_depth, 0)
     check_one_of("missing", missing, ("error", "random"))
     sample = encode(X, y, nominal, sample_weight, missing)
     n = sample.n_present
@@ -204,17 +204,3 @@ def _threads() -> int:
     if jax.default_backend() != "cpu":
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _check_key(key) -> None:
-    if not (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ()):
-        raise TypeError(f"key is {key!r}; pass one typed key, jax.random.key(seed).")
-
-
-def _check_number(name: str, value, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name}={value!r} must be an integer.")
-    if value < least:
-        zero = name == "min_samples_leaf" and value == 0
-        why = " 0 would accept tests with an empty side, and need not end." if zero else ""
-        raise ValueError(f"{name}={value} must be at least {least}.{why}")

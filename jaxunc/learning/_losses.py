@@ -10,7 +10,7 @@ import numpy as np
 from jax.tree_util import Partial
 from jaxtyping import Array, Float, Int32, PyTree
 
-from jaxunc._checks import check_one_of
+from jaxunc._checks import check_numbers, check_one_of, check_within
 from jaxunc.combiners import Answer, Preference
 from jaxunc.decisions._expected_utility import utility_of_sizes
 
@@ -20,12 +20,14 @@ LOSSES = ("log", "brier", "auc", "utility")
 def log_loss(answer: Answer, y: Int32[Array, "rows"], weight: Float[Array, "rows"]) -> Float[Array, ""]:
     """-log P(y): the default."""
     log_share = _of_answer(answer, "log_probability")
+    _check_rows_of(y, weight, len(log_share))
     return _mean(-jnp.take_along_axis(log_share, y[:, None], axis=1)[:, 0], weight)
 
 
 def brier_loss(answer: Answer, y: Int32[Array, "rows"], weight: Float[Array, "rows"]) -> Float[Array, ""]:
     """Σ_c (P(c) - [y = c])²."""
     share = _of_answer(answer, "probability")
+    _check_rows_of(y, weight, len(share))
     return _mean(jnp.sum((share - jax.nn.one_hot(y, share.shape[1], dtype=share.dtype)) ** 2, axis=1), weight)
 
 
@@ -39,6 +41,11 @@ class AucLoss(eqx.Module):
     second: Int32[Array, "pairs"]
     of_class: Int32[Array, "pairs"]
     temperature: Float[Array, ""]
+
+    def __check_init__(self):
+        for name in ("first", "second", "of_class"):
+            check_numbers(name, getattr(self, name))
+        check_within("temperature", self.temperature, "(0, inf)")
 
     @classmethod
     def of(cls, y, weight, n_classes: int, key, n_pairs: int = 2**16, temperature: float = 1.0) -> "AucLoss":
@@ -75,6 +82,10 @@ class UtilityLoss(eqx.Module):
 
     by_size: Float[Array, "classes"]
     temperature: Float[Array, ""]
+
+    def __check_init__(self):
+        check_within("by_size", self.by_size, "[0, inf)", ": the utility of a right set by its size", shape=None)
+        check_within("temperature", self.temperature, "(0, inf)")
 
     @classmethod
     def of(cls, n_classes: int, utility=65, temperature: float = 0.05) -> "UtilityLoss":
@@ -117,6 +128,8 @@ class UtilityLoss(eqx.Module):
 def as_loss(loss: str | Callable, y, weight, n_classes: int, key) -> Any:
     """A loss by its name, or one's own function of (answer, y, weight), as a pytree."""
     if not isinstance(loss, str):
+        if not callable(loss):
+            raise TypeError(f"loss={loss!r:.60} must be one of {LOSSES}, or a function of (answer, y, weight).")
         return loss if isinstance(loss, (eqx.Module, Partial)) else Partial(loss)
     check_one_of("loss", loss, LOSSES)
     if loss == "auc":
@@ -126,12 +139,17 @@ def as_loss(loss: str | Callable, y, weight, n_classes: int, key) -> Any:
     return Partial(log_loss if loss == "log" else brier_loss)
 
 
+def _check_rows_of(y, weight, n: int) -> None:
+    check_within("y", y, "[0, inf)", shape=(n,))
+    check_within("weight", weight, "[0, inf)", shape=(n,))
+
+
 def _of_answer(answer: PyTree, readout: str) -> Array:
     if not isinstance(answer, Answer):
-        raise TypeError(f"this loss needs probabilities; the rule answers with {type(answer).__name__}.")
+        raise TypeError(f"answer is a {type(answer).__name__}; this loss needs an Answer, with probabilities.")
     value = getattr(answer, readout)
     if value is None:
-        raise ValueError("this loss needs probabilities, and the rule has none: its scores have no bound.")
+        raise ValueError("answer has no probabilities, which this loss needs: the rule's scores have no bound.")
     return value
 
 

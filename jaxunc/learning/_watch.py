@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,12 @@ class Progress(NamedTuple):
 
 Told = bool | Callable[[Progress], None] | None
 """True: a line on standard error that is written anew; a function: it is called."""
+
+
+def check_told(progress: Any) -> None:
+    """Raise a TypeError unless it may be told of steps."""
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        raise TypeError(f"progress={progress!r:.60} must be True, a function of a Progress, or None.")
 
 
 def labelled(told: Told, what: str) -> Told:

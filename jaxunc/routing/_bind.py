@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from jaxunc._checks import check_one_of, is_concrete, refuse_after_fork
+from jaxunc._checks import check_integer, check_one_of, is_concrete, refuse_after_fork
 from jaxunc.combiners import Combiner
 from jaxunc.combiners._combine import read_answer
 from jaxunc.combiners._given import as_rule
@@ -78,10 +78,7 @@ def bind(
     combiner = as_rule(combiner)
     check_is_forest(forest)
     if threads is not None:
-        if isinstance(threads, bool) or not isinstance(threads, int | np.integer):
-            raise TypeError(f"threads={threads!r} must be an integer (or None for one per core).")
-        if threads < 1:
-            raise ValueError(f"threads={threads} must be at least 1 (or None for one per core).")
+        check_integer("threads", threads, 1, " (or None for one per core)")
     if form is not None:
         check_one_of("form", form, get_args(Form))
     return BoundForest(_engine(forest, combiner, form or default_form()), combiner, threads or cores())

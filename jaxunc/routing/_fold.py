@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import PyTree
 
-from jaxunc._checks import check_one_of
+from jaxunc._checks import check_bool, check_numbers, check_one_of
 from jaxunc.forest import Forest, Trees
 from jaxunc.forest._given import check_is_forest
 from jaxunc.tables._instances import as_traceable
@@ -81,6 +81,9 @@ def fold(
     trees = forest.trees if isinstance(forest, Forest) else forest
     X = as_traceable(X, trees.columns)
     tree_mask = as_mask(tree_mask, X.shape[0], trees.n_trees)
+    check_bool("missing", missing)
+    for values in jax.tree.leaves(leaf_table):
+        check_numbers("leaf_table", values)
     planes, scalars, layout = cut(leaf_table, merge, trees.n_trees, trees.n_nodes)
     if form is not None:
         check_one_of("form", form, get_args(Form))

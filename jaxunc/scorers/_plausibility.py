@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import check_numbers, check_one_of, check_two_classes, is_concrete, warn_of_fractions
+from jaxunc._checks import check_integer, check_numbers, check_one_of, check_two_classes, is_concrete, warn_of_fractions
 from jaxunc._numerics import checked_counts, float_dtype
 
 from ._declaration import scorer
@@ -202,6 +202,7 @@ def plausibility(
     [0.6667 0.     0.    ]
     """
     check_one_of("method", method, ("exact", "grid"))
+    check_integer("grid_size", grid_size, 2, ": a grid needs its ends θ = 0 and θ = 1")
     if method == "exact":
         return support(counts, prior).preference
     if not (is_concrete(prior) and np.all(np.asarray(prior) == 0.5)):

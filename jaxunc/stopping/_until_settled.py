@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int32
 
-from jaxunc._checks import check_one_of, is_concrete, refuse_after_fork
+from jaxunc._checks import check_integer, check_one_of, is_concrete, refuse_after_fork
 from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest
 from jaxunc.forest._given import check_is_forest
@@ -18,7 +18,6 @@ from jaxunc.tables import Columns
 from jaxunc.tables._instances import as_instances
 
 from ._by_rounds import hear_by_rounds
-from ._critical_votes import check_max_trees
 from ._judge import make_judge
 from ._leader import Criterion, Population, leader_probability
 from ._leaf_votes import leaf_votes
@@ -161,12 +160,12 @@ def bind_vote(
     """Prepare a forest for `predict_until_settled`: tables made, trees packed. ``threads``, ``form``: as for `bind`."""
     refuse_after_fork()
     _check_forest(forest)
-    if threads is not None and threads < 1:
-        raise ValueError(f"threads={threads} must be at least 1 (or None for one per core).")
+    if threads is not None:
+        check_integer("threads", threads, 1, " (or None for one per core)")
     if form is not None:
         check_one_of("form", form, get_args(Form))
     max_trees = forest.n_trees if max_trees is None else max_trees
-    check_max_trees(max_trees)
+    check_integer("max_trees", max_trees, 1)
     if max_trees > forest.n_trees:
         raise ValueError(f"max_trees={max_trees}, but the forest has {forest.n_trees} trees.")
     whole = population == "finite" or criterion == "certain"

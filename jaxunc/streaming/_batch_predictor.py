@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from jaxunc._checks import check_collection
 from jaxunc.files import laid_out, split
 
-from ._outputs import Outputs
+from ._outputs import Outputs, check_lists, check_outputs
 from ._stream import answered, checked_wanted, encoded_rows
 
 
@@ -61,6 +62,9 @@ class BatchPredictor:
             raise TypeError(
                 f"path is a {type(path).__name__}; pass the path of a file of jaxunc.save, which workers open."
             )
+        check_outputs(outputs, s, confidence)
+        check_lists(features=features, keep=keep)
+        check_collection("known", known, "a list of classes and functions")
         self.path = str(Path(path).absolute())
         self.features, self.keep = None if features is None else tuple(features), tuple(keep)
         self._asked = (self.path, None if outputs is None else tuple(outputs), s, confidence, tuple(known))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from jaxunc._checks import check_one_of
+from jaxunc._checks import check_collection, check_kind, check_one_of
 from jaxunc.files import Wanted, data_files, file_chunks, format_of, no_rows
 from jaxunc.storage import load
 from jaxunc.tables import Encoded
@@ -109,6 +109,12 @@ def predict_files(
     """
     check_one_of("file_format", file_format, tuple(FORMATS))
     chunk_rows = checked_chunk_rows(chunk_rows)
+    check_kind("model", model, str | Path, "the path of a file of jaxunc.save")
+    check_kind("output", output, str | Path, "the path of a folder")
+    if not isinstance(source, str | Path):
+        check_collection("source", source, "a path, or a list of paths")
+    if progress is not None and not callable(progress):
+        raise TypeError(f"progress={progress!r:.60} must be a function of a Progress, or None.")
     refuse_overlap(Path(output), source, model)
     loaded, files = load(model, known=known), data_files(source)
     asked = Outputs(loaded, outputs, s=s, confidence=confidence)

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-import numpy as np
 import pyarrow as pa
 
+from jaxunc._checks import check_integer
 from jaxunc.files import Chunk, Wanted, chunks_of
 from jaxunc.tables import Columns, Encoded, encode_arrow
 
@@ -101,9 +101,7 @@ def checked_wanted(asked: Outputs, features: Sequence[str] | None, keep: Sequenc
 
 def checked_chunk_rows(chunk_rows: Any) -> int:
     """The number of rows of a chunk; a ValueError if it is no integer of 1 at least."""
-    is_integer = isinstance(chunk_rows, int | np.integer) and not isinstance(chunk_rows, bool)
-    if not is_integer or chunk_rows < 1:
-        raise ValueError(f"chunk_rows={chunk_rows!r} must be an integer of 1 at least.")
+    check_integer("chunk_rows", chunk_rows, 1)
     return int(chunk_rows)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Float, Int32, Num
 
-from jaxunc._checks import check_class_axis, check_counts
+from jaxunc._checks import check_bool, check_class_axis, check_counts
 from jaxunc.combiners import Combiner
 from jaxunc.growing._entropy_table import entropy_table
 from jaxunc.growing._greedy_trees import checked_limits
@@ -197,6 +197,7 @@ def transductive_leaf_counts(
     [[[3, 0], [2, 1]]]
     """
     _check_settings(candidates, min_samples_leaf, form, progress)
+    check_bool("inductive", inductive)
     sample = presort(X_train, y_train, nominal, name="X_train")
     pairs = Pairs(sample, as_queries(X, sample), settings_of(sample, candidates, min_samples_leaf), inductive, progress)
     return counts_of(pairs, form)
@@ -225,6 +226,7 @@ def leave_one_out_leaf_counts(
     [[2, 0], [1, 1]]
     """
     _check_settings(candidates, min_samples_leaf, form, progress)
+    check_bool("inductive", inductive)
     sample = presort(X, y, nominal)
     return counts_of(Pairs(sample, None, settings_of(sample, candidates, min_samples_leaf), inductive, progress), form)
 

@@ -133,7 +133,7 @@ def test_differences_of_integers_are_exact(scorer):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"m": -1.0, "prior": 0.5}, "m=-1.0 is negative"),
+        ({"m": -1.0, "prior": 0.5}, "m=-1.0 must be a finite number >= 0"),
         ({"m": 1.0, "prior": 1.5}, "add to 1"),
         ({"m": 1.0, "prior": jnp.array([0.5, 0.25, 0.25])}, r"shape \(3,\)"),
         ({"m": 1.0, "prior": jnp.array([0.5, 0.4])}, "add to 1"),
