@@ -39,7 +39,7 @@ def critical_votes(max_trees: int, confidence: float, *, prior=1.0) -> Int32[np.
 
     Raises
     ------
-    ValueError
+    TypeError, ValueError
         If ``max_trees`` is no positive integer, the confidence lies outside of (.5, 1), or the prior is not positive.
 
     References

@@ -83,10 +83,10 @@ def stream(
     >>> [table.num_rows for table in ju.stream(bound, X, chunk_rows=100)]
     [100, 50]
     """
-    chunk_rows = checked_chunk_rows(chunk_rows)
+    check_integer("chunk_rows", chunk_rows, 1)
     asked = Outputs(model, outputs, s=s, confidence=confidence)
     wanted = checked_wanted(asked, features, keep)
-    return _scored(asked, wanted, chunks_of(source, wanted, chunk_rows))
+    return _scored(asked, wanted, chunks_of(source, wanted, int(chunk_rows)))
 
 
 def checked_wanted(asked: Outputs, features: Sequence[str] | None, keep: Sequence[str]) -> Wanted:
@@ -97,12 +97,6 @@ def checked_wanted(asked: Outputs, features: Sequence[str] | None, keep: Sequenc
     if both := sorted(set(keep) & set(asked.names)):
         raise ValueError(f"keep holds {both}, which are names of answers, too; rename these columns of the data.")
     return Wanted(asked.columns_read, None if features is None else tuple(features), tuple(dict.fromkeys(keep)))
-
-
-def checked_chunk_rows(chunk_rows: Any) -> int:
-    """The number of rows of a chunk; a ValueError if it is no integer of 1 at least."""
-    check_integer("chunk_rows", chunk_rows, 1)
-    return int(chunk_rows)
 
 
 def _check_features(features: list[str], columns: Columns) -> None:
