@@ -165,7 +165,7 @@ VOTES = np.zeros((2, 8), int)
         (lambda: stop_after(VOTES[:, :0], 2, confidence=0.9), ValueError, "one tree at least"),
         (lambda: stop_after(VOTES + 2, 2, confidence=0.9), ValueError, "holds 2, outside of the classes 0 to 1"),
         (lambda: stop_after(VOTES - 2, 2, confidence=0.9), ValueError, "holds -2"),
-        (lambda: stop_after(VOTES, 1, confidence=0.9), ValueError, "2 at least"),
+        (lambda: stop_after(VOTES, 1, confidence=0.9), ValueError, "at least 2"),
         (lambda: stop_after(VOTES * 1.0, 2, confidence=0.9), TypeError, "integers"),
         (lambda: stop_after(VOTES, 2, confidence=0.9, criterion="sure"), ValueError, "sure"),
         (lambda: stop_after(VOTES, 2, confidence=0.9, population="all"), ValueError, "all"),
