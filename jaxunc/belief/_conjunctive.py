@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int32
 
+from jaxunc._checks import check_bool
 from jaxunc._numerics import safe_divide
 
 from ._masses import checked, not_negative
@@ -58,7 +59,8 @@ def conjunctive_fold(masses: Float[Array, "... trees sets"], *, normalized: bool
     >>> print(conjunctive_fold(jnp.array([[0.0, 0.5, 0.0, 0.5], [0.0, 0.0, 0.75, 0.25]])))
     [0.375 0.125 0.375 0.125]
     """
-    return _conjunctive_fold(checked(masses, trees=True), normalized)
+    check_bool("normalized", normalized)
+    return _conjunctive_fold(checked(masses, trees=True), bool(normalized))
 
 
 @partial(jax.jit, static_argnames="normalized")

@@ -12,11 +12,10 @@ leaf. The slopes there are the means of both sides, which makes that of their di
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import check_numbers, is_concrete
+from jaxunc._checks import check_bool, check_within
 from jaxunc._numerics import float_dtype
 from jaxunc._types import PyTree
 from jaxunc.scorers import class_one, support
@@ -44,22 +43,19 @@ class BeliefRule(Combiner[Answer]):
         prior: NumbersLike | None = None,
         reliability: NumbersLike | None = None,
     ):
-        check_numbers("eps", eps)
-        if is_concrete(eps) and not 0 <= float(np.asarray(eps)) < 1:
-            raise ValueError(f"eps={eps} must lie in [0, 1): it is the smallest mass of ignorance of a leaf.")
+        check_bool("normalized", normalized)
+        check_within("eps", eps, "[0, 1)", ": it is the smallest mass of ignorance of a leaf")
         if reliability is not None:
-            check_numbers("reliability", reliability)
+            check_within("reliability", reliability, "[0, 1]", ": 1 trusts a tree fully, 0 ignores it", shape=None)
             reliability = jnp.asarray(reliability, float_dtype(reliability))
             if reliability.ndim > 1:
                 raise ValueError(
                     f"reliability has shape {reliability.shape}; pass one number, or one per tree, shape (trees,)."
                 )
-            if is_concrete(reliability) and not np.all((np.asarray(reliability) >= 0) & (np.asarray(reliability) <= 1)):
-                raise ValueError("reliability must lie in [0, 1]: 1 trusts a tree fully, 0 ignores it.")
         self.eps = jnp.asarray(eps, float_dtype(eps))
         self.prior = class_one(0.5 if prior is None else prior, jnp.result_type(float))
         self.reliability = reliability
-        self.normalized = normalized
+        self.normalized = bool(normalized)
 
     def lift(self, counts: Num[Array, "... 2"]) -> PyTree:
         """Return log q of the singletons − and +: the leaf's ignorance for the class that it speaks against."""

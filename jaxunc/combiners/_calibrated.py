@@ -4,11 +4,10 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 from jax.nn import log_sigmoid
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import is_concrete
+from jaxunc._checks import check_bool, check_kind, check_within
 from jaxunc._numerics import float_dtype
 from jaxunc._types import PyTree
 
@@ -71,16 +70,14 @@ class Calibrated(Combiner[Answer]):
     def __init__(
         self, rule: Combiner, scale: Any = 1.0, bias: Any = 0.0, clip: Any = 1e-6, *, one_vs_rest: bool = False
     ):
-        if not isinstance(rule, Combiner):
-            raise TypeError(f"rule={rule!r} is no Combiner; pass a rule with probabilities, such as Mean().")
-        if is_concrete(scale) and not np.all((np.asarray(scale) > 0) & np.isfinite(np.asarray(scale))):
-            raise ValueError(f"scale={np.asarray(scale).tolist()} must be finite and > 0.")
-        if is_concrete(bias) and not np.all(np.isfinite(np.asarray(bias))):
-            raise ValueError(f"bias={np.asarray(bias).tolist()} must be finite.")
-        if is_concrete(clip) and not 0 <= float(np.asarray(clip)) < 1:
-            raise ValueError(f"clip={clip} must lie in [0, 1): it is the smallest probability.")
-        if one_vs_rest and is_concrete(clip) and not 0 < float(np.asarray(clip)) < 0.5:
-            raise ValueError(f"clip={clip} must lie between 0 and 1/2 with one_vs_rest: P and 1 - P are clipped.")
+        check_kind("rule", rule, Combiner, "a rule with probabilities, such as Mean()")
+        check_within("scale", scale, "(0, inf)", shape=None)
+        check_within("bias", bias, "(-inf, inf)", shape=None)
+        check_bool("one_vs_rest", one_vs_rest)
+        if one_vs_rest:
+            check_within("clip", clip, "(0, 0.5)", " with one_vs_rest: P and 1 - P are clipped")
+        else:
+            check_within("clip", clip, "[0, 1)", ": it is the smallest probability")
         dtype = float_dtype(scale, bias)
         self.rule = rule
         self.scale, self.bias = jnp.asarray(scale, dtype), jnp.asarray(bias, dtype)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import check_numbers, check_one_of, check_probability_vector, is_concrete
+from jaxunc._checks import check_bool, check_numbers, check_one_of, check_probability_vector, check_within, is_concrete
 from jaxunc._numerics import float_dtype
 from jaxunc._types import PyTree
 from jaxunc.imprecise import differences
@@ -74,18 +74,17 @@ class EvidenceAccumulation(Combiner[Answer]):
     ):
         check_one_of("prior_term", prior_term, ("log", "published_code"))
         check_numbers("prior", prior)
-        check_numbers("smoothing", smoothing)
+        check_within("smoothing", smoothing, "[0, inf)", "; the paper uses 0.1")
+        check_bool("smooth_to_prior", smooth_to_prior)
         dtype = float_dtype(prior, smoothing)
         prior = jnp.asarray(prior, dtype)
         prior = jnp.stack([1 - prior, prior]) if prior.ndim == 0 else prior
         check_probability_vector(prior, prior.shape[-1])
-        if is_concrete(smoothing) and not 0 <= float(np.asarray(smoothing)) < np.inf:
-            raise ValueError(f"smoothing={smoothing} must be a finite number >= 0; the paper uses 0.1.")
         # As a logarithm, which learning moves freely: the prior stays positive, and adds to 1 by a softmax.
         self.log_prior = jnp.log(prior)
         self.smoothing = jnp.asarray(smoothing, dtype)
         self.prior_term = prior_term
-        self.smooth_to_prior = smooth_to_prior
+        self.smooth_to_prior = bool(smooth_to_prior)
 
     @property
     def prior(self) -> Float[Array, "classes"]:

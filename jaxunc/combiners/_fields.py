@@ -4,7 +4,7 @@ from typing import Any, Literal, get_args
 
 import equinox as eqx
 
-from jaxunc._checks import check_one_of
+from jaxunc._checks import check_one_of, check_within
 
 Domain = Literal["real", "positive", "unit", "simplex", "log_simplex", "ordered", "fixed"]
 DOMAINS = get_args(Domain)
@@ -42,6 +42,6 @@ def tree_field(domain: Domain = "real", *, spread: float = 1.0, nearest: float =
 
 def _metadata(domain: Domain, spread: float, nearest: float) -> dict[str, Any]:
     check_one_of("domain", domain, DOMAINS)
-    if not 0 < spread < float("inf"):
-        raise ValueError(f"spread={spread} must be a finite number > 0.")
+    check_within("spread", spread, "(0, inf)")
+    check_within("nearest", nearest, "(0, inf)")
     return {"domain": domain, "spread": float(spread), "nearest": float(nearest)}

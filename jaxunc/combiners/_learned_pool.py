@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import check_numbers, check_probability_vector, is_concrete
+from jaxunc._checks import check_collection, check_numbers, check_probability_vector, check_within
 from jaxunc._numerics import float_dtype, safe_divide
 from jaxunc._types import PyTree
 from jaxunc.forest import OWN
@@ -124,24 +124,26 @@ class LearnedPool(Combiner[Answer]):
             raise ValueError(
                 "inbag_weight weighs the first of two counts: pass reads=('own', 'oob') too, or leave it out."
             )
-        self.size_power = _number("size_power", size_power, dtype, -np.inf)
-        self.mean_power = _number("mean_power", mean_power, dtype, 0.0, above=True)
-        self.strength = _number("strength", strength, dtype, 0.0)
-        self.scale = self._by_class("scale", jnp.ones_like(self.prior) if scale is None else scale, dtype, 0.0)
-        self.bias = self._by_class("bias", jnp.zeros_like(self.prior) if bias is None else bias, dtype, -np.inf)
-        self.noise = _number("noise", noise, dtype, 0.0)
-        if is_concrete(noise) and not float(np.asarray(noise)) < 1:
-            raise ValueError(f"noise={noise} must lie in [0, 1): it is the share of labels that say nothing.")
         # None with one counting, so that it is no number to learn.
         weight = 1.0 if inbag_weight is None else inbag_weight
-        self.inbag_weight = _number("inbag_weight", weight, dtype, 0.0) if both else None
+        check_within("size_power", size_power, "(-inf, inf)")
+        check_within("mean_power", mean_power, "(0, inf)")
+        check_within("strength", strength, "[0, inf)")
+        check_within("noise", noise, "[0, 1)", ": it is the share of labels that say nothing")
+        check_within("inbag_weight", weight, "[0, inf)")
+        self.size_power, self.mean_power = jnp.asarray(size_power, dtype), jnp.asarray(mean_power, dtype)
+        self.strength, self.noise = jnp.asarray(strength, dtype), jnp.asarray(noise, dtype)
+        self.scale = self._by_class("scale", jnp.ones_like(self.prior) if scale is None else scale, "[0, inf)")
+        self.bias = self._by_class("bias", jnp.zeros_like(self.prior) if bias is None else bias, "(-inf, inf)")
+        self.inbag_weight = jnp.asarray(weight, dtype) if both else None
 
-    def _by_class(self, name: str, value, dtype, least: float) -> Array:
+    def _by_class(self, name: str, value, within: str) -> Array:
         if np.ndim(value) and np.shape(value) != self.prior.shape:
             raise ValueError(
                 f"{name} has shape {np.shape(value)}; pass one number, or one per class, shape {self.prior.shape}."
             )
-        return _number(name, value, dtype, least, shape=np.shape(value))
+        check_within(name, value, within, shape=None)
+        return jnp.asarray(value, self.prior.dtype)
 
     @property
     def countings(self) -> tuple[str, ...]:
@@ -203,7 +205,8 @@ class LearnedPool(Combiner[Answer]):
 
 def checked_names(reads) -> tuple[str, ...]:
     """Return names of one or two counts; raises a TypeError or a ValueError for anything else."""
-    if isinstance(reads, str) or not all(isinstance(name, str) for name in reads):
+    check_collection("reads", reads, "names of counts, such as ('own',) or ('own', 'oob')")
+    if not all(isinstance(name, str) for name in reads):
         raise TypeError(f"reads={reads!r:.60} must be names of counts, such as ('own',) or ('own', 'oob').")
     names = tuple(reads)
     if len(names) not in (1, 2) or len(set(names)) != len(names):
@@ -218,15 +221,3 @@ def _with_noise(certain: Answer, noise: Array) -> dict[str, Array]:
     share = (1 - noise) * jnp.exp(log_share) + noise / log_share.shape[-1]
     some = noise > 0
     return {"probability": share, "log_probability": jnp.where(some, jnp.log(jnp.where(some, share, 1)), log_share)}
-
-
-def _number(name: str, value, dtype, least: float, *, above: bool = False, shape: tuple = ()) -> Array:
-    check_numbers(name, value)
-    if np.shape(value) != shape:
-        raise ValueError(f"{name} has shape {np.shape(value)}; pass a number.")
-    if is_concrete(value):
-        values = np.asarray(value, float)
-        if not np.all(np.isfinite(values) & ((values > least) if above else (values >= least))):
-            bound = "" if least == -np.inf else f" {'>' if above else '>='} {least}"
-            raise ValueError(f"{name}={values.tolist()} must be finite{bound}.")
-    return jnp.asarray(value, dtype)

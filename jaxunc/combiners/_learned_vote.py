@@ -5,10 +5,9 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import is_concrete
+from jaxunc._checks import check_within
 from jaxunc._numerics import float_dtype
 from jaxunc._types import PyTree
 from jaxunc.imprecise import checked_strength
@@ -68,9 +67,9 @@ class LearnedVote(Combiner[Preference]):
         half_size: NumbersLike = 0.0,
         softness: NumbersLike = 0.5,
     ):
-        for name, value in (("half_size", half_size), ("softness", softness)):
-            if is_concrete(value) and not 0 <= float(np.asarray(value)) < np.inf:
-                raise ValueError(f"{name}={value} must be a finite number >= 0.")
+        check_within("size_power", size_power, "(-inf, inf)")
+        check_within("half_size", half_size, "[0, inf)")
+        check_within("softness", softness, "[0, inf)")
         dtype = float_dtype(jnp.asarray(size_power, float), half_size, softness)
         self.s = checked_strength(s)
         self.size_power, self.half_size = jnp.asarray(size_power, dtype), jnp.asarray(half_size, dtype)

@@ -8,7 +8,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxunc import scorers
-from jaxunc._checks import check_one_of, check_probability_vector, nearest
+from jaxunc._checks import check_numbers, check_one_of, check_probability_vector, check_within, nearest
 from jaxunc.tables import NumbersLike
 
 from ._averaged_intervals import AveragedIntervals
@@ -115,7 +115,10 @@ def rule_by_name(
         if options:
             raise ValueError(f"options {sorted(options)} need a rule's name; this is a {type(name).__name__} already.")
         return name
-    kind, own = CONFIGURED.get(check_name("combiner", name, (*RULES, *CONFIGURED)), (name, {}))
+    check_numbers("prior", prior)
+    if n_samples is not None:
+        check_within("n_samples", n_samples, "(0, inf)")
+    kind, own = CONFIGURED.get(check_name("name", name, (*RULES, *CONFIGURED)), (name, {}))
     make, options = RULES[kind], {**own, **options}
     if make is OneVsRest:
         return _one_vs_rest(options, np.asarray(prior, float), n_samples)

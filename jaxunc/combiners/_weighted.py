@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import check_numbers, is_concrete
+from jaxunc._checks import check_within, is_concrete
 from jaxunc._numerics import float_dtype
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.tables import NumbersLike
@@ -40,7 +40,7 @@ class Weighted(Combiner[AnswerT]):
 
     def __init__(self, rule: Combiner[AnswerT], weights: NumbersLike):
         check_is_rule(rule, "rule")
-        check_numbers("weights", weights)
+        check_within("weights", weights, "[0, inf)", "; a weight of 0 leaves a tree out", shape=None)
         merges = set(jax.tree.leaves(rule.merge))
         if not merges <= {"sum", "exact_sum"}:
             raise ValueError(
@@ -51,8 +51,6 @@ class Weighted(Combiner[AnswerT]):
             values = np.asarray(weights, dtype=float)
             if values.ndim != 1:
                 raise ValueError(f"weights has shape {values.shape}; pass one weight per tree, shape (trees,).")
-            if not np.all(np.isfinite(values)) or values.min(initial=0) < 0:
-                raise ValueError("weights must be finite numbers >= 0; a weight of 0 leaves a tree out.")
         self.rule = rule
         self.weights = jnp.asarray(weights, float_dtype(weights))
 

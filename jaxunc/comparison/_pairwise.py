@@ -6,6 +6,8 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 from jaxtyping import Float, Int
 
+from jaxunc._checks import check_bool
+
 from ._corrections import corrected
 
 Correction: TypeAlias = Literal["holm", "bonferroni", "none"]
@@ -30,6 +32,7 @@ def pairwise(
     correction: Correction,
 ) -> PairwiseTests:
     """Apply a test to each pair's differences; those below the threshold are 0, and no win."""
+    check_bool("larger_is_better", larger_is_better)
     gains = values[:, :, None] - values[:, None, :] if larger_is_better else values[:, None, :] - values[:, :, None]
     gains = np.where(np.abs(gains) < threshold, 0.0, gains)
     p_values = np.ones(gains.shape[1:])

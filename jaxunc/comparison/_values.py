@@ -1,10 +1,11 @@
 """Tables of values as the tests take them: checks, and which differences are ties."""
 
-import operator
 from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Array, Float, Int, Real
+
+from jaxunc._checks import check_integer
 
 Values: TypeAlias = Real[Array | np.ndarray, "blocks methods"]
 """Table of one value per block (a data set or a split) and method."""
@@ -37,8 +38,9 @@ def checked_numbers(values, *, name: str) -> Float[np.ndarray, "..."]:
 
 
 def tie_threshold(decimals: int) -> float:
-    """Return the least difference that counts."""
-    return 10.0 ** -operator.index(decimals)
+    """Return the least difference that counts; raises a TypeError unless ``decimals`` is an integer."""
+    check_integer("decimals", decimals)
+    return 10.0**-decimals
 
 
 def tie_groups(values: Float[np.ndarray, "*blocks items"], threshold: float) -> Int[np.ndarray, "*blocks items"]:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxunc._checks import check_numbers, check_one_of, warn
+from jaxunc._checks import check_one_of, check_within, warn
 from jaxunc.forest import Forest
 from jaxunc.routing import leaf_index
 
@@ -53,9 +53,7 @@ def check_counts_mode(counts: str, model, *, has_data: bool = True) -> None:
 
 def calibration_split(X, y, sample_weight, size, random_state):
     """Split into (fitting part, calibration part), each of X, y and weights, with every class in both."""
-    check_numbers("held_out_size", size)
-    if not 0 < size < 1:
-        raise ValueError(f"held_out_size={size} must lie between 0 and 1: it is the share that is only counted.")
+    check_within("held_out_size", size, "(0, 1)", ": the share that is only counted")
     from sklearn.model_selection import train_test_split  # slow to import, and rarely needed
 
     classes, numbers = np.unique(y, return_counts=True)

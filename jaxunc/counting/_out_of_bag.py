@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxunc._checks import check_integer
 from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike
 
 from ._grown_on import check_grown_on
@@ -75,8 +76,7 @@ def oob_mask(
             f"model ({name}) was fitted with bootstrap=False: every tree has seen every instance. "
             'Fit with bootstrap=True, or count on other instances (counts="held_out").'
         )
-    if isinstance(n, bool) or not isinstance(n, int | np.integer):
-        raise TypeError(f"n={n!r} must be an integer, the number of training instances.")
+    check_integer("n", n, 1, ": the number of training instances")
     bags = model.estimators_samples_
     # Bags are drawn anew from the model's seeds, for as many rows as it says: another number would give other bags.
     largest = max((int(np.max(bag)) for bag in bags if len(bag)), default=-1)
@@ -84,6 +84,8 @@ def oob_mask(
     if largest >= n or (expected is not None and expected != n):
         found = expected if expected is not None else f"at least {largest + 1}"
         raise ValueError(f"n={n}, but model was fitted on {found} instances; pass the number of training instances.")
+    if X is None and (y is not None or sample_weight is not None):
+        raise ValueError("y and sample_weight are compared with the model only if X is given; pass X too.")
     if X is not None:
         check_grown_on(model, bags, X, y, sample_weight=sample_weight)
     mask = np.ones((n, len(bags)), dtype=bool)

@@ -1,6 +1,5 @@
 """The description of a generator, and the checks that all draws share."""
 
-import operator
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -9,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float32, Int32, Num
 
-from jaxunc._checks import check_key
+from jaxunc._checks import check_integer, check_key
 
 Drawn = tuple[Float32[Array, "instances features"], Int32[Array, "instances"]]
 """Instances, and the class of each."""
@@ -60,10 +59,8 @@ class Generator(NamedTuple):
 def checked_size(key, n) -> int:
     """Return the number of instances as Python's int, if that and the key are what a draw takes."""
     check_key(key)
-    size = operator.index(n)
-    if size < 1:
-        raise ValueError(f"n={size} must be at least 1; it is the number of instances to draw.")
-    return size
+    check_integer("n", n, 1, "; it is the number of instances to draw")
+    return int(n)
 
 
 def log_normal(X: Float[Array, "instances features"], mean, variance: float = 1.0) -> Float[Array, "instances"]:

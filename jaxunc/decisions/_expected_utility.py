@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Real
 
-from jaxunc._checks import check_class_axis, is_concrete
+from jaxunc._checks import check_class_axis, check_numbers, is_concrete
 from jaxunc._numerics import float_dtype
 from jaxunc.tables import NumbersLike
 
@@ -66,6 +66,7 @@ def expected_utility_set(
      [ True  True]]
     """
     check_class_axis(probability, "probability")
+    check_numbers("probability", probability)
     probability = jnp.asarray(probability)
     share = probability.astype(float_dtype(probability))
     if is_concrete(share) and not np.all((np.asarray(share) >= 0) & np.isfinite(np.asarray(share))):

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
 
-from jaxunc._checks import check_class_axis, is_concrete
+from jaxunc._checks import check_class_axis, check_kind, is_concrete
 from jaxunc._numerics import same_rank
 from jaxunc.imprecise import Interval, undominated
 
@@ -50,6 +50,7 @@ def interval_dominance(interval: Interval) -> Bool[Array, "... classes"]:
     [[ True False False]
      [ True  True  True]]
     """
+    check_kind("interval", interval, tuple, "an Interval(lower, upper)")
     lower, upper = (jnp.asarray(bound) for bound in interval)
     check_class_axis(lower, "interval.lower")
     if lower.shape != upper.shape:

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Real
 
-from jaxunc._checks import check_class_axis, check_numbers, is_concrete
+from jaxunc._checks import check_class_axis, check_numbers, check_within, is_concrete
 from jaxunc._numerics import float_dtype
 
 _SLACK = 1e-3
@@ -62,7 +62,7 @@ def reject(
      [ True  True]]
     """
     check_numbers("probs", probs)
-    check_numbers("cost", cost)
+    check_within("cost", cost, "[0, 1]", ": what a rejection costs when an error costs 1", shape=None)
     probs = jnp.asarray(probs)
     check_class_axis(probs, "probs")
     if is_concrete(probs):
@@ -73,8 +73,6 @@ def reject(
                 f"probs must be probabilities, >= 0 and adding to 1 in each row; the smallest is {values.min():.6g}, "
                 f"and a row's sum is off by {off.max():.6g}. Use a rule's probability, not its class scores."
             )
-    if is_concrete(cost) and not np.all((np.asarray(cost) >= 0) & (np.asarray(cost) <= 1)):
-        raise ValueError(f"cost={cost} must lie in [0, 1]: what a rejection costs when an error costs 1.")
     dtype = float_dtype(probs)
     return _reject(probs.astype(dtype), jnp.asarray(cost, dtype))
 

@@ -11,14 +11,14 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from jaxunc._checks import check_one_of, warn
+from jaxunc._checks import check_integer, check_one_of, check_seed, check_within, warn
 from jaxunc.combiners import Combiner
 from jaxunc.counting import COUNTS, calibration_split, check_counts_mode, counted_forest, leave_one_out
 from jaxunc.forest import Forest
 from jaxunc.interop import from_sklearn
 from jaxunc.routing import BoundForest, bind
 
-from ._parameters import check_seed, checked_weights
+from ._parameters import checked_weights
 
 
 class CountedSample(NamedTuple):
@@ -107,15 +107,10 @@ class CountedForest:
                 "jaxunc.bind(forest, rule)."
             )
         number = getattr(model, "n_estimators", 1)
-        if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
-            raise ValueError(
-                f"n_estimators={number!r:.60} of {type(model).__name__} must be an integer of 1 at least: a number of "
-                "trees."
-            )
+        check_integer("n_estimators", number, 1, f", the number of trees of {type(model).__name__}")
         check_one_of("counts", self.counts, COUNTS)
         size = self.held_out_size
-        if isinstance(size, bool) or not isinstance(size, int | float | np.number) or not 0 < size < 1:
-            raise ValueError(f"held_out_size={size!r:.60} must lie between 0 and 1: the share that is only counted.")
+        check_within("held_out_size", size, "(0, 1)", ": the share that is only counted")
         check_seed(self.random_state)
 
     def _choices(self) -> dict[str, Any]:

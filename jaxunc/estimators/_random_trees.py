@@ -9,13 +9,13 @@ from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from jaxunc._checks import check_integer, check_one_of
+from jaxunc._checks import check_integer, check_one_of, check_seed
 from jaxunc.combiners import Combiner
 from jaxunc.growing import grow_random_trees
 from jaxunc.routing import bind
 from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike, as_instances, fit_columns, warn_of_merged_values
 
-from ._parameters import check_nominal, check_rule, check_seed, checked_weights
+from ._parameters import check_nominal, check_rule, checked_weights
 from ._rule_classifier import RuleClassifier, rule_for
 
 

@@ -8,6 +8,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from jaxunc._checks import check_integer
 from jaxunc._progress import check_progress
 from jaxunc.combiners import Combiner, rule_by_name
 from jaxunc.forest import OWN
@@ -127,12 +128,7 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
         check_algorithm(self.algorithm)
         check_nominal(self.nominal)
         check_rule(self.combiner)
-        if (
-            isinstance(self.block_size, bool)
-            or not isinstance(self.block_size, int | np.integer)
-            or self.block_size < 1
-        ):
-            raise ValueError(f"block_size={self.block_size!r} must be an integer of 1 at least.")
+        check_integer("block_size", self.block_size, 1)
         check_progress(self.progress)
 
     def _rule(self, classes: np.ndarray, y) -> Combiner | None:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from jaxunc._checks import check_collection, check_kind, check_within
 from jaxunc._numerics import NAN_LAST, distinct_rows, padded_table, power_of_two
 from jaxunc.tables import Columns
 
@@ -78,6 +79,12 @@ def assemble(
     ``prior`` are class frequencies, ``n_samples`` what `Forest.n_samples` says. Trusts its input; `check_forest`
     does not.
     """
+    check_kind("nodes", nodes, Sequence, "a list of TreeNodes, one per tree")
+    check_collection("counts", counts, "a list of arrays [nodes classes], one per tree")
+    check_kind("columns", columns, Columns, "Columns, such as jaxunc.tables.Columns(n_features)")
+    check_collection("class_labels", class_labels, "a tuple of labels")
+    check_within("prior", prior, "[0, 1]", shape=None)
+    check_within("n_samples", n_samples, "[0, inf)")
     if not nodes:
         raise ValueError(f"nodes={nodes!r} holds no tree; pass one TreeNodes at least.")
     trees, places = lay_out(nodes, columns)

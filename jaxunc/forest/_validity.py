@@ -154,6 +154,7 @@ def validity(forest: Trees | Forest) -> dict[str, Bool[Array, ""]]:
 
     Invariants of forks are checked by `check_trees` alone.
     """
+    check_is_forest(forest, or_trees=True)
     return _holding(forest, jnp)
 
 

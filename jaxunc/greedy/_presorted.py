@@ -71,11 +71,11 @@ class Queries(NamedTuple):
 
 def presort(X, y, nominal, *, name: str = "X") -> Presorted:
     """Check a training set and sort it; raises what `grow_greedy_trees` documents."""
-    columns = fit_columns(X, nominal)
+    columns = fit_columns(X, nominal, name=name)
     values = np.asarray(as_instances(X, columns, name)[0])
     if 0 in values.shape:
         raise ValueError(f"{name} has shape {values.shape}; expected (instances, features), at least one of each.")
-    labels, label = training_labels(y, len(values))
+    labels, label = training_labels(y, len(values), name.replace("X", "y"))
     warn_of_merged_values(X, columns, name)
     return sorted_sample(columns, labels, label, values)
 

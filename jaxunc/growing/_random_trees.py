@@ -126,8 +126,7 @@ def grow_random_trees(
     """
     check_key(key)
     check_integer("n_trees", n_trees, 1)
-    why = " 0 would accept tests with an empty side, and need not end." if min_samples_leaf == 0 else ""
-    check_integer("min_samples_leaf", min_samples_leaf, 1, why)
+    check_integer("min_samples_leaf", min_samples_leaf, 1, ": 0 would accept empty sides, and growing need not end")
     check_integer("min_samples_split", min_samples_split, 1)
     if max_depth is not None:
         check_integer("max_depth", max_depth, 0)

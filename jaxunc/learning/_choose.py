@@ -8,11 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxunc._checks import check_integer, checked_key
 from jaxunc.combiners import Calibrated, Combiner, LearnedPool, Mean
 
 from ._fit import FitResult, RuleT, fit_combiner, loss_on
 from ._rows import OutOfSampleRows, check_rows
-from ._watch import Told, end_line, labelled
+from ._watch import Told, check_told, end_line, labelled
 
 CLIPS = (1e-2, 1e-3, 1e-5)
 """Candidate clips of calibrated means: which is best differs from set to set."""
@@ -78,7 +79,7 @@ def choose_combiner(
     """
     crossed = cross_fits(candidates, rows, loss, n_folds, key, progress)
     weight, losses = np.asarray(rows.weight, float)[: rows.n], {}
-    of_loss = jax.random.key(0) if key is None else key
+    of_loss = checked_key(key)
     for name, rules in crossed.rules.items():
         held_out = [np.where(crossed.fold == k, weight, 0) for k in range(len(rules))]
         lost = [
@@ -96,13 +97,15 @@ def cross_fits(
     """Learn every candidate from all rows and, starting near there, without each fold."""
     check_rows(rows)
     if not isinstance(candidates, Mapping):
-        raise TypeError(f"candidates is a {type(candidates).__name__}; pass a dict of rules by names of your own.")
+        raise TypeError(f"candidates={candidates!r:.60} must be a dict of rules by names of your own.")
     if not candidates:
         raise ValueError("candidates is empty; pass rules by name, such as those of jaxunc.learning.guarded(rows).")
-    of_folds, of_fits = jax.random.split(jax.random.key(0) if key is None else key)
-    n_folds = n_folds or (5 if rows.n < MANY_ROWS else 2)
-    if not 2 <= n_folds <= rows.n:
-        raise ValueError(f"n_folds={n_folds} must be at least 2 and at most the number of rows, {rows.n}.")
+    check_told(progress)
+    of_folds, of_fits = jax.random.split(checked_key(key))
+    n_folds = (5 if rows.n < MANY_ROWS else 2) if n_folds is None else n_folds
+    check_integer("n_folds", n_folds, 2)
+    if n_folds > rows.n:
+        raise ValueError(f"n_folds={n_folds} is more than there are rows, {rows.n}; pass fewer folds.")
     fold = _folds(np.asarray(rows.y)[: rows.n], n_folds, of_folds)
     weight = np.asarray(rows.weight, float)[: rows.n]
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jaxunc._checks import check_collection
 from jaxunc.combiners import Combiner
 from jaxunc.scorers import declared
 
@@ -98,6 +99,7 @@ def learnable(rule: Combiner, freeze: tuple[str, ...]) -> tuple[Parameter | None
 
     Raises a ValueError if a name in ``freeze`` is none, or nothing is left to learn.
     """
+    check_collection("freeze", freeze, "names of fields, such as ('bias',)")
     found = parameters_of(rule)
     names = [p.name for p in found if p is not None]
     for name in freeze:

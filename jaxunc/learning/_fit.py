@@ -11,6 +11,7 @@ import optax
 from jaxtyping import Array
 from typing_extensions import TypeVar
 
+from jaxunc._checks import check_integer, check_within, checked_key
 from jaxunc.combiners import Combiner, check_is_rule
 
 from ._descent import WeighedPart, follow, value_at
@@ -18,7 +19,7 @@ from ._domains import join, learnable, penalty, split
 from ._losses import as_loss
 from ._parts import descend_in_parts, parts_of
 from ._rows import OutOfSampleRows, check_rows
-from ._watch import Teller, Told, Watch, end_line
+from ._watch import Teller, Told, Watch, check_told, end_line
 
 RuleT = TypeVar("RuleT", bound=Combiner, covariant=True, default=Combiner)
 """The kind of the rule that learned."""
@@ -129,8 +130,9 @@ def fit_combiner(
     all others learn from histograms. With more than 4096 rows a random part leads most of the way, and all of them the
     rest. This holds for losses that are means over rows, given by name; steps are counted from there.
     """
-    _check(combiner, rows, n_steps, patience)
-    key = jax.random.key(0) if key is None else key
+    _check(combiner, rows, n_steps, patience, optimizer)
+    check_told(progress)
+    key = checked_key(key)
     for_rows, for_draws = jax.random.split(key)
     train, held_out = _with_validation(rows, validation, for_rows)
     spec = learnable(combiner, freeze)
@@ -166,19 +168,21 @@ def fit_combiner(
     )
 
 
-def _check(combiner, rows, n_steps, patience) -> None:
-    if not isinstance(combiner, Combiner):
-        raise TypeError(f"combiner is {combiner!r}; pass a rule, such as jaxunc.LearnedPool(forest.prior).")
+def _check(combiner, rows, n_steps, patience, optimizer) -> None:
+    check_is_rule(combiner)
     check_rows(rows)
-    if (n_steps is not None and n_steps < 1) or patience < 1:
-        raise ValueError(f"n_steps={n_steps} and patience={patience} must be at least 1.")
+    if n_steps is not None:
+        check_integer("n_steps", n_steps, 1)
+    check_integer("patience", patience, 1)
+    if not (optimizer is None or hasattr(optimizer, "init")):
+        raise TypeError(f"optimizer={optimizer!r:.60} must be one of optax, such as optax.adam(0.1), or None.")
 
 
 def _start(start, spec, structure, leaves: list) -> list[Array]:
     found = jax.tree.leaves(start)
     same = jax.tree.structure(start) == structure
     if not same or any(np.shape(a) != np.shape(b) for a, b in zip(found, leaves, strict=True)):
-        raise ValueError(f"start is {start!r}; pass a rule of the same kind, options and shapes as combiner.")
+        raise ValueError(f"start={start!r:.60} differs; pass a rule of the same kind, options and shapes as combiner.")
     return split(start, spec)[0]
 
 
@@ -189,8 +193,7 @@ def _with_validation(rows: OutOfSampleRows, validation, key) -> tuple[OutOfSampl
         if validation.class_labels != rows.class_labels:
             raise ValueError(f"validation rows have the classes {validation.class_labels}, rows {rows.class_labels}.")
         return rows, validation
-    if not 0 < validation < 1:
-        raise ValueError(f"validation={validation} must be a share in (0, 1), or rows.")
+    check_within("validation", validation, "(0, 1)", ", a share; or pass rows")
     # Rows are not cut out but weigh 0: both sides keep their shape, and one program serves both.
     apart = np.asarray(jax.random.uniform(key, (rows.n,))) < validation
     weight = np.asarray(rows.weight)[: rows.n]
@@ -205,7 +208,7 @@ def loss_on(
     """Return the loss of a rule as it is, on out-of-sample rows; arguments as for `fit_combiner`."""
     check_is_rule(combiner)
     check_rows(rows)
-    made = as_loss(loss, rows.y, rows.weight, len(rows.class_labels), jax.random.key(0) if key is None else key)
+    made = as_loss(loss, rows.y, rows.weight, len(rows.class_labels), checked_key(key))
     return float(_loss_as_it_is(combiner, rows.data_for(combiner), rows.y, rows.weight, float(rows.n_trees), made))
 
 

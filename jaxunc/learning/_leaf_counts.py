@@ -9,13 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from jaxunc._checks import check_integer, check_within, checked_key
 from jaxunc.combiners import Combiner
+from jaxunc.combiners._given import check_is_rule
 from jaxunc.forest import Forest
 
 from ._descent import WeighedPart, descend
 from ._losses import as_loss
 from ._rows import OutOfSampleRows, RoutedRows, check_rows
-from ._watch import Teller, Told, Watch, end_line
+from ._watch import Teller, Told, Watch, check_told, end_line
 
 
 class ForestFitResult(NamedTuple):
@@ -85,15 +87,21 @@ def fit_leaf_counts(
     -----
     Refitted leaves lose to calibration in grown-out trees and gain in trees with large leaves: measure before use.
     """
+    check_is_rule(combiner)
     check_rows(rows)
     if not isinstance(rows.routed, RoutedRows):
         raise ValueError(
             "leaf counts are learned on rows that are routed through one forest: out_of_sample_rows(..., "
             f"source='oob' or 'held_out', counts='inbag'). These are of source={rows.source!r}."
         )
-    if not (spread > 0 and smallest >= 0 and n_steps >= 1):
-        raise ValueError(f"spread={spread} must be > 0, smallest={smallest} >= 0 and n_steps={n_steps} >= 1.")
-    key = jax.random.key(0) if key is None else key
+    check_within("spread", spread, "(0, inf)")
+    check_within("smallest", smallest, "[0, inf)")
+    check_integer("n_steps", n_steps, 1)
+    check_integer("patience", patience, 1)
+    if validation is not None:
+        check_within("validation", validation, "(0, 1)", ", the share of rows that is set apart; None for none")
+    check_told(progress)
+    key = checked_key(key)
     for_rows, for_pairs = jax.random.split(key)
     forest = rows.routed.forest
     dtype = jnp.result_type(float)

@@ -10,7 +10,7 @@ import numpy as np
 from jax.tree_util import Partial
 from jaxtyping import Array, Float, Int32, PyTree
 
-from jaxunc._checks import check_one_of
+from jaxunc._checks import check_numbers, check_one_of, check_within
 from jaxunc.combiners import Answer, Preference
 from jaxunc.decisions import utility_of_sizes
 from jaxunc.tables import NumbersLike
@@ -21,12 +21,14 @@ LOSSES = ("log", "brier", "auc", "utility")
 def log_loss(answer: Answer, y: Int32[Array, "rows"], weight: Float[Array, "rows"]) -> Float[Array, ""]:
     """Logarithmic loss -log P(y), the default."""
     log_share = _of_answer(answer, "log_probability")
+    _check_rows_of(y, weight, len(log_share))
     return _mean(-jnp.take_along_axis(log_share, y[:, None], axis=1)[:, 0], weight)
 
 
 def brier_loss(answer: Answer, y: Int32[Array, "rows"], weight: Float[Array, "rows"]) -> Float[Array, ""]:
     """Brier loss Σ_c (P(c) - [y = c])²."""
     share = _of_answer(answer, "probability")
+    _check_rows_of(y, weight, len(share))
     return _mean(jnp.sum((share - jax.nn.one_hot(y, share.shape[1], dtype=share.dtype)) ** 2, axis=1), weight)
 
 
@@ -40,6 +42,11 @@ class AucLoss(eqx.Module):
     second: Int32[Array, "pairs"]
     of_class: Int32[Array, "pairs"]
     temperature: Float[Array, ""]
+
+    def __check_init__(self):
+        for name in ("first", "second", "of_class"):
+            check_numbers(name, getattr(self, name))
+        check_within("temperature", self.temperature, "(0, inf)")
 
     @classmethod
     def of(
@@ -87,6 +94,10 @@ class UtilityLoss(eqx.Module):
     by_size: Float[Array, "classes"]
     temperature: Float[Array, ""]
 
+    def __check_init__(self):
+        check_within("by_size", self.by_size, "[0, inf)", ": the utility of a right set by its size", shape=None)
+        check_within("temperature", self.temperature, "(0, inf)")
+
     @classmethod
     def of(cls, n_classes: int, utility: Any = 65, temperature: float = 0.05) -> "UtilityLoss":
         """Make the loss; ``utility`` is 50, 65, 80, or the utility of a right set by its size."""
@@ -128,6 +139,8 @@ class UtilityLoss(eqx.Module):
 def as_loss(loss: str | Callable[..., Any], y: Array, weight: Array, n_classes: int, key: jax.Array) -> Any:
     """Return a loss by its name, or a function of (answer, y, weight) of the user's own, as a pytree."""
     if not isinstance(loss, str):
+        if not callable(loss):
+            raise TypeError(f"loss={loss!r:.60} must be one of {LOSSES}, or a function of (answer, y, weight).")
         return loss if isinstance(loss, (eqx.Module, Partial)) else Partial(loss)
     check_one_of("loss", loss, LOSSES)
     if loss == "auc":
@@ -137,12 +150,17 @@ def as_loss(loss: str | Callable[..., Any], y: Array, weight: Array, n_classes: 
     return Partial(log_loss if loss == "log" else brier_loss)
 
 
+def _check_rows_of(y, weight, n: int) -> None:
+    check_within("y", y, "[0, inf)", shape=(n,))
+    check_within("weight", weight, "[0, inf)", shape=(n,))
+
+
 def _of_answer(answer: PyTree, readout: str) -> Array:
     if not isinstance(answer, Answer):
-        raise TypeError(f"this loss needs probabilities; the rule answers with {type(answer).__name__}.")
+        raise TypeError(f"answer is a {type(answer).__name__}; this loss needs an Answer, with probabilities.")
     value = getattr(answer, readout)
     if value is None:
-        raise ValueError("this loss needs probabilities, and the rule has none: its scores have no bound.")
+        raise ValueError("answer has no probabilities, which this loss needs: the rule's scores have no bound.")
     return value
 
 

@@ -5,12 +5,12 @@ from typing import Any, Literal, get_args
 import jax.numpy as jnp
 import numpy as np
 
-from jaxunc._checks import as_weights, check_one_of, warn
+from jaxunc._checks import as_weights, check_bool, check_integer, check_one_of, check_seed, warn
 from jaxunc._numerics import padded_rows
 from jaxunc.counting import has_bags
 from jaxunc.forest import Forest
 from jaxunc.interop import from_sklearn
-from jaxunc.tables import InstancesLike, LabelsLike, MaskLike, NumbersLike, class_positions
+from jaxunc.tables import InstancesLike, LabelsLike, MaskLike, NumbersLike, as_instances, class_positions
 
 from ._rows import OutOfSampleRows, RoutedRows, histograms
 from ._sources import LabelledData, Seen, calibration, cross_fitted, left_out, out_of_bag
@@ -150,11 +150,15 @@ def rows_of(
     allow_leaks: bool = False,
 ) -> OutOfSampleRows:
     """Make `out_of_sample_rows` where the model is imported already."""
-    if max_rows < 1 or n_folds < 2:
-        raise ValueError(f"max_rows={max_rows} must be at least 1 and n_folds={n_folds} at least 2.")
+    check_integer("max_rows", max_rows, 1)
+    check_integer("n_folds", n_folds, 2)
+    check_seed(random_state)
+    check_bool("allow_leaks", allow_leaks)
     source = _source(model, source)
     if tree_mask is not None and source != "leave_one_out":
         raise ValueError(f"tree_mask says which rows a forest counts; source={source!r} needs none.")
+    if not hasattr(X, "__len__") or getattr(X, "shape", None) == ():
+        raise TypeError(f"X={X!r:.60} is no table; pass instances [instances features].")
     labels = forest.class_labels
     position = class_positions(labels, y)
     if len(X) != len(position):
@@ -169,6 +173,7 @@ def rows_of(
         rows = np.sort(np.random.default_rng(random_state).permutation(len(rows))[:max_rows])
     data = LabelledData(X, np.asarray(y), position, weight, sample_weight is not None, rows)
     if source == "cross_fit":
+        as_instances(X, forest.trees.columns)  # what scikit-learn would refuse without saying whose it is
         seen = cross_fitted(model, forest, data, counts, n_folds, random_state)
     elif source == "oob":
         seen = out_of_bag(model, forest, data, counts)

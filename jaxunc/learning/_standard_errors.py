@@ -7,6 +7,7 @@ import jax
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from jaxunc._checks import checked_key
 from jaxunc.combiners import Combiner, check_is_rule
 
 from ._domains import from_free, learnable, split
@@ -69,7 +70,7 @@ def standard_errors(
     flat, unravel = ravel_pytree(free)
     if len(flat) > MOST:
         raise ValueError(f"{len(flat)} numbers were learned; a matrix of their second derivatives is made of {MOST}.")
-    problem = problem_of(rows, combiner, leaves, free, loss, jax.random.key(0) if key is None else key)
+    problem = problem_of(rows, combiner, leaves, free, loss, checked_key(key))
     value_of = lambda numbers: objective((spec, structure), unravel(numbers), problem)  # noqa: E731
     curvature = np.asarray(jax.jit(jax.hessian(value_of))(flat), float) * float(problem.effective)
     try:

@@ -37,6 +37,12 @@ Told = bool | Callable[[FitProgress], None] | None
 """Receiver of progress. True: a line on standard error that is written anew; a function: it is called."""
 
 
+def check_told(progress: Any) -> None:
+    """Raise a TypeError unless it may be told of steps."""
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        raise TypeError(f"progress={progress!r:.60} must be True, a function of a Progress, or None.")
+
+
 def labelled(told: Told, what: str) -> Told:
     """Return the receiver for one of several things that are learned, under its name."""
     if not told:

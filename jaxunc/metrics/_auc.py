@@ -70,7 +70,7 @@ def auc(
     >>> print(auc(jnp.array([[0.7, 0.3, 0.0], [0.2, 0.5, 0.3], [0.4, 0.4, 0.2]]), jnp.array([0, 1, 0])))
     1.0
     """
-    score = as_array(score)
+    score = as_array(score, name="score")
     if score.ndim == 1:
         y = checked_labels(y, score.shape[0], 2)
         return _auc(checked_scores(score, name="score"), y)
@@ -122,7 +122,7 @@ def auc_reliability(
     >>> print(auc_reliability(probs.max(axis=-1), probs.argmax(axis=-1) == y))
     1.0
     """
-    reliability = as_array(reliability)
+    reliability = as_array(reliability, name="reliability")
     check_column(reliability, name="reliability", remedy="From probabilities take the largest of each row.")
     correct = checked_labels(correct, reliability.shape[0], 2, name="correct")
     return _auc(checked_scores(reliability, name="reliability"), correct)

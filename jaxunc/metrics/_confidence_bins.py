@@ -1,6 +1,5 @@
 """Predictions of the top label by bins of their confidence."""
 
-import operator
 from typing import Literal, NamedTuple, TypeAlias
 
 import jax.numpy as jnp
@@ -8,7 +7,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int32
 
-from jaxunc._checks import check_one_of
+from jaxunc._checks import check_integer, check_one_of
 
 Strategy: TypeAlias = Literal["uniform", "quantile"]
 """Strategy of the bins: of equal width, or of equal numbers of instances."""
@@ -25,10 +24,8 @@ class Binned(NamedTuple):
 def checked_bins(n_bins: int, strategy: str) -> int:
     """Return the number of bins; an error unless it is an integer >= 1 and the strategy is known."""
     check_one_of("strategy", strategy, ("uniform", "quantile"))
-    n_bins = operator.index(n_bins)
-    if n_bins < 1:
-        raise ValueError(f"n_bins={n_bins} must be at least 1.")
-    return n_bins
+    check_integer("n_bins", n_bins, 1)
+    return int(n_bins)
 
 
 def binned(

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, Integer
 
-from jaxunc._checks import is_concrete
+from jaxunc._checks import check_numbers, is_concrete
 from jaxunc._numerics import float_dtype
 
 Labels: TypeAlias = Integer[Array | np.ndarray, "instances"] | Bool[Array | np.ndarray, "instances"]
@@ -17,9 +17,16 @@ _SLACK = 1e-3
 """Tolerance for the sum of probabilities, which may miss 1: room for sums over many trees in float32."""
 
 
-def as_array(values) -> Array | np.ndarray:
-    """Return the values as they are if JAX holds them, else as NumPy sees them."""
-    return values if isinstance(values, jax.Array) else np.asarray(values)
+def as_array(values, *, name: str | None = None) -> Array | np.ndarray:
+    """Return the values as they are if JAX holds them, else as NumPy sees them.
+
+    With a name, raises a TypeError unless they are numbers.
+    """
+    if isinstance(values, jax.Array):
+        return values
+    if name is not None:
+        check_numbers(name, values)
+    return np.asarray(values)
 
 
 def checked_labels(y, n_instances: int, n_classes: int, *, name: str = "y") -> Int32[Array, "instances"]:
@@ -65,7 +72,7 @@ def check_no_nan(prediction, *, name: str) -> None:
 
 def checked_probabilities(prediction, *, name: str, logs: bool = False) -> Float[Array, "instances classes"]:
     """Return the probabilities (or their logarithms) as floats; a ValueError unless every row is a distribution."""
-    prediction = as_array(prediction)
+    prediction = as_array(prediction, name=name)
     check_columns(prediction, name=name)
     if is_concrete(prediction):
         with np.errstate(over="ignore"):

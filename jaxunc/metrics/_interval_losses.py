@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Integer
 
+from jaxunc._checks import check_within
 from jaxunc._numerics import floored_log
 from jaxunc.imprecise import Interval
 
@@ -123,9 +124,9 @@ def interval_log_loss(
     >>> print(*interval_log_loss(interval, jnp.array([0, 1])))
     0.6931472 inf
     """
-    if clip is not None and not 0 < clip < 0.5:
-        raise ValueError(f"clip={clip!r} must be a probability in (0, 1/2), such as 1e-15; None clips nothing.")
-    return _bounds(interval, y, leaf, _log, clip)
+    if clip is not None:
+        check_within("clip", clip, "(0, 0.5)", ", such as 1e-15; None clips nothing")
+    return _bounds(interval, y, leaf, _log, None if clip is None else float(clip))
 
 
 def _bounds(interval, y, leaf, loss, clip) -> Interval:

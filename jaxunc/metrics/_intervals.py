@@ -21,7 +21,7 @@ def checked_interval(interval: Interval, *, floats: bool = True) -> Interval:
             f"interval is a {type(interval).__name__}; pass jaxunc.imprecise.Interval(lower, upper), such as "
             "smoothing.correction_interval gives."
         )
-    lower, upper = as_array(interval.lower), as_array(interval.upper)
+    lower, upper = as_array(interval.lower, name="interval.lower"), as_array(interval.upper, name="interval.upper")
     if lower.shape != upper.shape or lower.ndim not in (1, 2) or (lower.ndim == 2 and lower.shape[1] != 2):
         raise ValueError(
             f"interval has ends of shapes {lower.shape} and {upper.shape}; expected [instances], the probability of "
@@ -71,7 +71,7 @@ def checked_binary(y, interval: Interval):
 
 def checked_leaf(leaf, interval: Interval):
     """Return the leaf of each instance; a ValueError if instances of one leaf have different intervals."""
-    leaf, n = as_array(leaf), interval.lower.shape[0]
+    leaf, n = as_array(leaf, name="leaf"), interval.lower.shape[0]
     if leaf.shape != (n,) or not jnp.issubdtype(leaf.dtype, jnp.integer):
         raise ValueError(
             f"leaf has shape {leaf.shape} and dtype {leaf.dtype}; expected integers of shape ({n},), the leaf of each "

@@ -1,6 +1,5 @@
 """Rejection: how right the predictions are that remain when the least certain ones are left out."""
 
-import operator
 from typing import NamedTuple
 
 import jax
@@ -8,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Real
+
+from jaxunc._checks import check_integer
 
 from ._instances import Labels, as_array, as_floats, check_column, checked_labels, nan_unless_classes
 from ._ranking import checked_scores, group_edges, sort_key
@@ -194,13 +195,12 @@ def area_under_risk_coverage(
 
 def _share_by_coverage(certainty, correct, n_points, counted):
     """Return the share of kept instances whose ``correct`` is ``counted``, at each coverage j/m."""
-    certainty = as_array(certainty)
+    certainty = as_array(certainty, name="certainty")
     check_column(certainty, name="certainty", remedy="From probabilities take the largest of each row.")
     n = certainty.shape[0]
     correct = checked_labels(correct, n, 2, name="correct")
-    n_points = n if n_points is None else operator.index(n_points)
-    if n_points < 1:
-        raise ValueError(f"n_points={n_points} must be at least 1; None is a point per instance.")
+    n_points = n if n_points is None else n_points
+    check_integer("n_points", n_points, 1, "; None is a point per instance")
     # jn/m in whole numbers: t = last + part, with 0 < part <= 1, lies in the group of instance number ``last``.
     steps = np.arange(1, n_points + 1, dtype=np.int64) * n
     last = -(-steps // n_points) - 1

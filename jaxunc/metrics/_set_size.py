@@ -4,6 +4,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from jaxunc._checks import check_bool
+
 from ._instances import Labels, checked_labels, nan_unless_classes, one_hot
 from ._sets import Sets, checked_sets, nan_unless_sets, sizes_of
 
@@ -152,6 +154,7 @@ def set_size(membership: Sets, y: Labels | None = None, *, indeterminate_only: b
     >>> print(set_size(membership), set_size(membership, indeterminate_only=True))
     1.75 2.5
     """
+    check_bool("indeterminate_only", indeterminate_only)
     return (_indeterminate_size if indeterminate_only else _size)(checked_sets(membership))
 
 

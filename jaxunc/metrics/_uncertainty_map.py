@@ -1,6 +1,5 @@
 """Map of predictions between two kinds of uncertainty, and of those that are wrong."""
 
-import operator
 from functools import partial
 from typing import NamedTuple
 
@@ -8,6 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int32, Real
+
+from jaxunc._checks import check_integer, check_within
 
 from ._instances import Labels, as_array, as_floats, check_column, check_no_nan, checked_labels
 
@@ -86,15 +87,11 @@ def uncertainty_map(
     >>> print(drawn.size.tolist(), drawn.errors.tolist(), drawn.aleatoric_edges)
     [[2, 0], [1, 1]] [[0, 0], [0, 1]] [0.  0.5 1. ]
     """
-    n_bins = operator.index(n_bins)
-    if n_bins < 1:
-        raise ValueError(f"n_bins={n_bins} must be at least 1.")
-    if len(upper) != 2 or not all(np.isfinite(limit) and limit > 0 for limit in upper):
-        raise ValueError(
-            f"upper={upper} must be two positive numbers, the limits of the aleatoric and the epistemic axis. For "
-            "entropies in bits of K classes take log2(K)."
-        )
-    axes, edges = {"aleatoric": as_array(aleatoric), "epistemic": as_array(epistemic)}, []
+    check_integer("n_bins", n_bins, 1)
+    ends = ", two positive numbers: the ends of both axes. For entropies in bits of K classes take log2(K)"
+    check_within("upper", upper, "(0, inf)", ends, shape=(2,))
+    given, edges = {"aleatoric": aleatoric, "epistemic": epistemic}, []
+    axes = {name: as_array(values, name=name) for name, values in given.items()}
     for (name, values), limit in zip(axes.items(), upper, strict=True):
         check_column(values, name=name, remedy="An uncertainty per class has to be summed over the classes.")
         check_no_nan(values, name=name)

@@ -6,7 +6,7 @@ from typing import Any, TypeVar, get_args, overload
 import jax
 import numpy as np
 
-from jaxunc._checks import check_one_of, is_concrete, refuse_after_fork
+from jaxunc._checks import check_integer, check_one_of, is_concrete, refuse_after_fork
 from jaxunc._numerics import cores
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Combiner, as_rule, read_answer
@@ -85,10 +85,7 @@ def bind(
     combiner = as_rule(combiner)
     check_is_forest(forest)
     if threads is not None:
-        if isinstance(threads, bool) or not isinstance(threads, int | np.integer):
-            raise TypeError(f"threads={threads!r} must be an integer (or None for one per core).")
-        if threads < 1:
-            raise ValueError(f"threads={threads} must be at least 1 (or None for one per core).")
+        check_integer("threads", threads, 1, " (or None for one per core)")
     if walk is not None:
         check_one_of("walk", walk, get_args(Walk))
     return BoundForest(_engine(forest, combiner, walk or default_walk()), combiner, threads or cores())

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxunc._checks import check_one_of
+from jaxunc._checks import check_bool, check_numbers, check_one_of
 from jaxunc._types import PyTree
 from jaxunc.forest import Forest, Trees, check_is_forest
 from jaxunc.tables import InstancesLike, MaskLike, as_traceable
@@ -80,6 +80,9 @@ def fold(
     trees = forest.trees if isinstance(forest, Forest) else forest
     X = as_traceable(X, trees.columns)
     tree_mask = as_mask(tree_mask, X.shape[0], trees.n_trees)
+    check_bool("missing", missing)
+    for values in jax.tree.leaves(leaf_table):
+        check_numbers("leaf_table", values)
     planes, scalars, layout = cut(leaf_table, merge, trees.n_trees, trees.n_nodes)
     if walk is not None:
         check_one_of("walk", walk, get_args(Walk))

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import check_one_of, check_two_classes, warn_of_fractions
+from jaxunc._checks import check_bool, check_one_of, check_two_classes, warn_of_fractions
 from jaxunc._numerics import checked_counts, float_dtype
 
 from ._areas import beta_binomial_lead, beta_lead, binomial_lead, in_blocks
@@ -144,6 +144,7 @@ def confidence_bounds(
     check_two_classes(counts, "confidence_bounds")
     counts = checked_counts(counts)
     warn_of_fractions(counts)
+    check_bool("weighted", weighted)
     check_one_of("family", family, FAMILIES)
     check_one_of("statistic", statistic, STATISTICS)
     check_one_of("middle", middle, ("paper", "continuous"))

@@ -6,7 +6,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, Num
 
-from jaxunc._checks import check_two_classes, warn_of_fractions
+from jaxunc._checks import check_bool, check_integer, check_two_classes, warn_of_fractions
 from jaxunc._numerics import checked_counts, float_dtype
 
 from ._differences import lead
@@ -142,10 +142,8 @@ def grid_support_degrees(
     check_two_classes(counts, "grid_support_degrees")
     counts = checked_counts(counts)
     warn_of_fractions(counts)
-    if grid_size < 2:
-        raise ValueError(
-            f"grid_size={grid_size} is too small: a grid needs its ends θ = 0 and θ = 1, at least 2 nodes."
-        )
+    check_integer("grid_size", grid_size, 2, ": a grid needs its ends θ = 0 and θ = 1")
+    check_bool("mle_node", mle_node)
     intervals = int(grid_size) - 1
     # Not static: one program for every grid. Halvings, because bisection ends at a single node.
     return _grid_degrees(counts, jnp.int32(intervals), (intervals // 2 + 1).bit_length(), bool(mle_node))

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Num
 
-from jaxunc._checks import is_concrete, warn_of_fractions
+from jaxunc._checks import check_within, warn_of_fractions
 from jaxunc._numerics import checked_counts, float_dtype
 from jaxunc.tables import NumbersLike
 
@@ -100,11 +100,8 @@ def ucb(counts: Num[Array | np.ndarray, "... classes"], *, n_samples: NumbersLik
     """
     counts = checked_counts(counts)
     warn_of_fractions(counts)
-    if is_concrete(n_samples) and not np.all(np.asarray(n_samples) >= 2):
-        raise ValueError(
-            f"n_samples={n_samples} is too small: its logarithm scales the bound. Pass the number of instances that "
-            "the tree was grown on, at least 2 (Forest.n_samples)."
-        )
+    why = ": the number of instances that the tree was grown on (Forest.n_samples), whose logarithm scales the bound"
+    check_within("n_samples", n_samples, "[2, inf)", why, shape=None)
     dtype = float_dtype(counts)
     n_classes = counts.shape[-1]
     total = jnp.sum(counts.astype(dtype), axis=-1, keepdims=True)

@@ -21,7 +21,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import check_numbers, check_one_of, check_two_classes, is_concrete, warn_of_fractions
+from jaxunc._checks import (
+    check_integer,
+    check_one_of,
+    check_two_classes,
+    check_within,
+    is_concrete,
+    warn_of_fractions,
+)
 from jaxunc._numerics import checked_counts, float_dtype
 from jaxunc.tables import NumbersLike
 
@@ -116,15 +123,13 @@ _support_jitted = jax.jit(_support)  # so that an eager call compiles its loops 
 
 def class_one(prior: NumbersLike, dtype) -> Array:
     """Return the prior probability of class 1, from itself or ``[negative, positive]``; checked outside a trace."""
-    check_numbers("prior", prior)
+    check_within("prior", prior, "(0, 1)", shape=None)
     prior = jnp.asarray(prior, dtype)
     if prior.ndim and prior.shape[-1] != 2:
         raise ValueError(
             f"prior has shape {prior.shape}; pass the probability of class 1, or [negative, positive]. "
             "For more classes combine each against the rest: OneVsRest."
         )
-    if is_concrete(prior) and not np.all((np.asarray(prior) > 0) & (np.asarray(prior) < 1)):
-        raise ValueError(f"prior={np.asarray(prior).tolist()} must lie strictly between 0 and 1.")
     return prior[..., 1] if prior.ndim else prior
 
 
@@ -207,6 +212,7 @@ def plausibility(
     [0.6667 0.     0.    ]
     """
     check_one_of("method", method, ("exact", "grid"))
+    check_integer("grid_size", grid_size, 2, ": a grid needs its ends θ = 0 and θ = 1")
     if method == "exact":
         return support(counts, prior).preference
     if not (is_concrete(prior) and np.all(np.asarray(prior) == 0.5)):

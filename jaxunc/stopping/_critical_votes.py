@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Int32
 from scipy.special import betainc
 
+from jaxunc._checks import check_integer, check_within
 from jaxunc.tables import NumbersLike
 
 from ._overtaken import allowed_loss, overtaken_by_one
@@ -39,7 +40,7 @@ def critical_votes(max_trees: int, confidence: float, *, prior: NumbersLike = 1.
 
     Raises
     ------
-    ValueError
+    TypeError, ValueError
         If ``max_trees`` is no positive integer, the confidence lies outside of (.5, 1), or the prior is not positive.
 
     References
@@ -51,7 +52,7 @@ def critical_votes(max_trees: int, confidence: float, *, prior: NumbersLike = 1.
     >>> critical_votes(8, 0.99)
     array([-1, -1, -1, -1, -1, -1,  6,  7,  8], dtype=int32)
     """
-    check_max_trees(max_trees)
+    check_integer("max_trees", max_trees, 1)
     check_confidence(confidence)
     alpha: np.ndarray = checked_prior(prior, 2)
     tables = np.stack([_table(max_trees, confidence, alpha[c], alpha[1 - c]) for c in range(1 if _alike(prior) else 2)])
@@ -68,7 +69,7 @@ def critical_final_votes(
     no number of votes suffices. No tree abstains: where one may, `stop_after` judges without a table. The forerunner of
     the paper (Hernández-Lobato et al. 2009).
     """
-    check_max_trees(max_trees)
+    check_integer("max_trees", max_trees, 1)
     check_confidence(confidence)
     alpha: np.ndarray = checked_prior(prior, 2)
 
@@ -80,18 +81,9 @@ def critical_final_votes(
 
 
 def check_confidence(confidence) -> None:
-    """Raise a ValueError unless it is a number in (.5, 1)."""
-    if not (isinstance(confidence, int | float | np.number) and 0.5 < confidence < 1):
-        raise ValueError(
-            f"confidence={confidence!r} must lie between .5 and 1, both excluded: at .5 any lead would do, and no "
-            "finite number of votes makes sure of an infinite one."
-        )
-
-
-def check_max_trees(max_trees) -> None:
-    """Raise a ValueError unless it is a positive integer."""
-    if not (isinstance(max_trees, int | np.integer) and not isinstance(max_trees, bool) and max_trees >= 1):
-        raise ValueError(f"max_trees={max_trees!r} must be an integer, 1 at least.")
+    """Raise a TypeError or a ValueError unless it is a number in (.5, 1)."""
+    why = ": at .5 any lead would do, and no finite number of votes makes sure of an infinite one"
+    check_within("confidence", confidence, "(0.5, 1)", why)
 
 
 def _alike(prior) -> bool:

@@ -9,11 +9,11 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, Num
 
-from jaxunc._checks import check_class_axis, check_counts
+from jaxunc._checks import check_class_axis, check_counts, check_integer, check_numbers, check_within, checked_key
 from jaxunc.tables import NumbersLike
 
-from ._critical_votes import check_confidence, check_max_trees
-from ._prior import fit_vote_prior
+from ._critical_votes import check_confidence
+from ._prior import checked_prior, fit_vote_prior
 from ._stopping_rules import StoppingRule, Thresholds, make_rule
 
 DRAWS = 2000
@@ -99,11 +99,12 @@ def expected_trees(
     [ 6.  31.4]
     """
     check_class_axis(p, "p")
+    check_numbers("p", p)
     values = np.asarray(p, float)
     if not (np.all(values >= 0) and np.all(np.abs(values.sum(axis=-1) - 1) < 1e-6)):
         raise ValueError("p must hold probabilities >= 0 that add to 1 along the last axis.")
     rows = values.reshape(-1, values.shape[-1])
-    left = _left_open(rows, _table(rows.shape[1], max_trees, confidence, prior), max_trees, key)
+    left = _left_open(rows, _table(rows.shape[1], max_trees, confidence, prior), max_trees, checked_key(key))
     shape = values.shape[:-1]
     return ExpectedTrees(left[:-1].sum(axis=0).reshape(shape), 1 - left[-1].reshape(shape))
 
@@ -155,10 +156,9 @@ def plan_trees(
     counts = np.asarray(vote_counts, float)
     if counts.ndim != 2 or not len(counts):
         raise ValueError(f"vote_counts has shape {counts.shape}; expected [instances classes], one instance at least.")
-    if not 0 < share < 1:
-        raise ValueError(f"share={share!r} must lie between 0 and 1, both excluded.")
-    alpha = fit_vote_prior(counts) if prior is None else np.broadcast_to(prior, counts.shape[1])
-    draw, vote = jax.random.split(jax.random.key(0) if key is None else key)
+    check_within("share", share, "(0, 1)")
+    alpha = fit_vote_prior(counts) if prior is None else checked_prior(prior, counts.shape[1])
+    draw, vote = jax.random.split(checked_key(key))
     if len(counts) > LARGEST_SAMPLE:
         counts = counts[np.linspace(0, len(counts) - 1, LARGEST_SAMPLE).astype(int)]
     # A draw for each instance from what its votes leave open: p itself is not known.
@@ -173,7 +173,7 @@ def plan_trees(
 
 
 def _table(n_classes: int, max_trees: int, confidence: float, prior) -> StoppingRule:
-    check_max_trees(max_trees)
+    check_integer("max_trees", max_trees, 1)
     check_confidence(confidence)
     rule = make_rule(n_classes, max_trees, confidence, "bound", "infinite", prior)
     if rule is None:
@@ -194,7 +194,6 @@ def _left_open(
         widest = int(max(high.max(), -low.min()))
         left = _open_walks(jnp.asarray(p[:, 1]), jnp.asarray(low), jnp.asarray(high), widest)
         return np.concatenate([np.ones((1, len(p))), np.asarray(left, float)])
-    key = jax.random.key(0) if key is None else key
     return np.asarray(_open_votes(rule, jnp.log(jnp.asarray(p)), key, max_trees, draws), float)
 
 

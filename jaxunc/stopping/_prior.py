@@ -7,7 +7,7 @@ from jaxtyping import Array, Float, Num
 from scipy.optimize import minimize_scalar
 from scipy.special import gammaln
 
-from jaxunc._checks import check_class_axis, check_counts, is_concrete, warn
+from jaxunc._checks import check_bool, check_class_axis, check_counts, is_concrete, warn
 from jaxunc.smoothing import PriorStatus, fit_dirichlet_prior
 from jaxunc.tables import NumbersLike
 
@@ -60,6 +60,7 @@ def fit_vote_prior(
     ----------
     Hernández-Lobato et al. 2011, section 4 (the failure); the remedy is not in the paper.
     """
+    check_bool("symmetric", symmetric)
     check_class_axis(vote_counts, "vote_counts")
     check_counts(vote_counts, "vote_counts")
     counts = np.asarray(vote_counts, float)

@@ -8,7 +8,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Int, Int32
 
-from jaxunc._checks import is_concrete
+from jaxunc._checks import check_integer, is_concrete
 from jaxunc.tables import NumbersLike
 
 from ._judge import Judge, make_judge
@@ -161,8 +161,7 @@ def poll_judged(
 
 
 def _check_votes(votes, n_classes) -> None:
-    if not (isinstance(n_classes, int | np.integer) and n_classes >= 2):
-        raise ValueError(f"n_classes={n_classes!r} must be an integer, 2 at least.")
+    check_integer("n_classes", n_classes, 2)
     shape = np.shape(votes)
     if len(shape) != 2 or shape[1] < 1:
         raise ValueError(f"votes has shape {shape}; expected [instances trees] with one tree at least.")

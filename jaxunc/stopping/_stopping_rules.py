@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32
 from scipy.special import betainc
 
-from jaxunc._checks import check_one_of
+from jaxunc._checks import check_integer, check_one_of
 from jaxunc._numerics import take
 
-from ._critical_votes import check_confidence, check_max_trees, critical_final_votes, critical_votes
+from ._critical_votes import check_confidence, critical_final_votes, critical_votes
 from ._leader import Criterion, Population
 from ._prior import checked_prior
 
@@ -136,7 +136,7 @@ def make_rule(
 
     ``abstaining``: whether a tree may have no vote; None if that is not known, since votes are traced.
     """
-    check_max_trees(max_trees)
+    check_integer("max_trees", max_trees, 1)
     check_confidence(confidence)
     check_one_of("criterion", criterion, get_args(Criterion))
     check_one_of("population", population, get_args(Population))

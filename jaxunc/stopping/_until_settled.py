@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int32
 
-from jaxunc._checks import check_one_of, is_concrete, refuse_after_fork
+from jaxunc._checks import check_integer, check_one_of, is_concrete, refuse_after_fork
 from jaxunc._numerics import ceil_div, cores, padded_rows
 from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest, check_is_forest
@@ -24,7 +24,6 @@ from jaxunc.routing import (
 from jaxunc.tables import Columns, NumbersLike, as_instances
 
 from ._compiled_rounds import poll_part
-from ._critical_votes import check_max_trees
 from ._host_rounds import poll_by_rounds
 from ._judge import make_judge
 from ._leader import Criterion, Population, leader_probability
@@ -167,12 +166,12 @@ def bind_vote(
     """Prepare a forest for `predict_until_settled`: tables made, trees packed. ``threads``, ``walk``: as for `bind`."""
     refuse_after_fork()
     _check_forest(forest)
-    if threads is not None and threads < 1:
-        raise ValueError(f"threads={threads} must be at least 1 (or None for one per core).")
+    if threads is not None:
+        check_integer("threads", threads, 1, " (or None for one per core)")
     if walk is not None:
         check_one_of("walk", walk, get_args(Walk))
     max_trees = forest.n_trees if max_trees is None else max_trees
-    check_max_trees(max_trees)
+    check_integer("max_trees", max_trees, 1)
     if max_trees > forest.n_trees:
         raise ValueError(f"max_trees={max_trees}, but the forest has {forest.n_trees} trees.")
     # Of a finite population the winner is that of all trees, also where only some of them may be polled.

@@ -76,7 +76,7 @@ class Encoder:
         if type(value) is dict and all(isinstance(key, str) for key in value):
             return {"dict": {key: self.node(part, _within(place, key)) for key, part in value.items()}}
         raise TypeError(
-            f"{place or 'the object'} is a {type(value).__name__}, which has no place in a file. Saved are trees, "
+            f"{place or 'x'} is a {type(value).__name__}, which has no place in a file. Saved are trees, "
             "forests, rules, what bind and bind_vote return, and fitted estimators of jaxunc, of arrays, numbers and "
             "texts."
         )
@@ -99,12 +99,12 @@ class Encoder:
 
     def _array(self, value: Any, place: str) -> Any:
         if not is_concrete(value):
-            raise TypeError(f"{place or 'the object'} is traced; save it outside of jit, grad and vmap.")
+            raise TypeError(f"{place or 'x'} is traced; save it outside of jit, grad and vmap.")
         if isinstance(value, np.ndarray) and value.dtype.kind in "OU":
             labels = self._container(tuple(value.ravel().tolist()), place)
             return {"labels": labels, "dtype": value.dtype.str if value.dtype.kind == "U" else "O"}
         if getattr(value.dtype, "name", "key") not in PLAIN:
-            raise TypeError(f"{place or 'the object'} is an array of {value.dtype}; files hold {sorted(PLAIN)}.")
+            raise TypeError(f"{place or 'x'} is an array of {value.dtype}; files hold {sorted(PLAIN)}.")
         # By identity: arrays that several parts share are stored once, and shared again when they are loaded.
         name = self._names.get(id(value))
         if name is None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from jaxunc._checks import check_collection
 from jaxunc._version import __version__
 
 from ._decode import Decoder
@@ -95,6 +96,7 @@ def load(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
     Files are data: they are checked as a whole before anything is made of them, and a hostile one costs no more memory
     than its size. Floats have the precision of JAX's settings.
     """
+    check_collection("known", known, "a list of classes and functions")
     content = read(path)
     try:
         return Decoder(content.arrays, known).whole(content.document["object"])

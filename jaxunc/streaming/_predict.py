@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from jaxunc._checks import check_one_of
+from jaxunc._checks import check_collection, check_integer, check_kind, check_one_of
 from jaxunc.files import Wanted, data_files, file_chunks, format_of, no_rows
 from jaxunc.storage import load
 from jaxunc.tables import Encoded
@@ -17,7 +17,7 @@ from jaxunc.tables import Encoded
 from ._lock import locked
 from ._run import Run, identity_of, refuse_overlap
 from ._scoring import Scoring
-from ._stream import CHUNK_ROWS, ahead, answered, behind, checked_chunk_rows, checked_wanted, encoded_rows
+from ._stream import CHUNK_ROWS, ahead, answered, behind, checked_wanted, encoded_rows
 from ._write import FORMATS, PartWriter
 
 PART_CHUNKS = 8
@@ -108,7 +108,14 @@ def predict_files(
     ends with the same bytes as one that was not.
     """
     check_one_of("file_format", file_format, tuple(FORMATS))
-    chunk_rows = checked_chunk_rows(chunk_rows)
+    check_integer("chunk_rows", chunk_rows, 1)
+    chunk_rows = int(chunk_rows)
+    check_kind("model", model, str | Path, "the path of a file of jaxunc.save")
+    check_kind("output", output, str | Path, "the path of a folder")
+    if not isinstance(source, str | Path):
+        check_collection("source", source, "a path, or a list of paths")
+    if progress is not None and not callable(progress):
+        raise TypeError(f"progress={progress!r:.60} must be a function of a Progress, or None.")
     refuse_overlap(Path(output), source, model)
     loaded, files = load(model, known=known), data_files(source)
     scoring = Scoring(loaded, outputs, s=s, confidence=confidence)

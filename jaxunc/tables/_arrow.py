@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from jaxunc._checks import check_bool, check_kind
+
 from ._columns import Columns
 from ._instances import Encoded
 from ._levels import Lookup
@@ -39,6 +41,10 @@ def encode_arrow(table: Any, columns: Columns, name: str = "data", *, are_cells:
     ValueError
         If the number of columns differs, or a value is infinite or too large for float32.
     """
+    check_kind("columns", columns, Columns, "Columns, such as fit_columns(X)")
+    check_bool("are_cells", are_cells)
+    if not hasattr(table, "num_columns"):
+        raise TypeError(f"table={table!r:.60} is a {type(table).__name__}; pass an Arrow table, or a record batch.")
     if table.num_columns != columns.number:
         raise ValueError(f"{name} has {table.num_columns} columns; expected {columns.number}.")
     values = np.empty((table.num_rows, columns.number), np.float32)

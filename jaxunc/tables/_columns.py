@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool
 
+from jaxunc._checks import check_collection, check_integer
+
 from ._levels import LARGEST_CODE, Levels, Lookup
 from ._words import MISSING_WORDS
 
@@ -45,14 +47,14 @@ class Columns:
     """Cells of a text file that mean a missing value, unless they are levels of their column."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.number, bool) or not isinstance(self.number, int | np.integer):
-            raise TypeError(f"number={self.number!r} must be an integer.")
-        if self.number < 0:
-            raise ValueError(f"number={self.number} must be at least 0.")
+        check_integer("number", self.number, 0)
         for name in ("names", "nominal", "levels", "boolean"):
-            given = getattr(self, name)
-            if given is not None and len(given) != self.number:
+            if (given := getattr(self, name)) is None:
+                continue
+            check_collection(name, given, "a tuple, an entry for each column")
+            if len(given) != self.number:
                 raise ValueError(f"{name} has {len(given)} entries for {self.number} columns; pass one for each.")
+        check_collection("missing_words", self.missing_words, "a tuple of strings, empty for none")
         if odd := [name for name in self.names or () if not isinstance(name, str)]:
             raise ValueError(f"names holds {odd[:3]}; pass texts, for instance map(str, frame.columns).")
         if odd := [word for word in self.missing_words if not isinstance(word, str)]:

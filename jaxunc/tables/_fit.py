@@ -10,7 +10,7 @@ from ._levels import NUMBERS, QUANTITIES, fit_levels
 from ._table import as_table, column_of, frame_names, is_frame, kind_of
 
 
-def fit_columns(X: Any, nominal: Any = "auto") -> Columns:
+def fit_columns(X: Any, nominal: Any = "auto", *, name: str = "X") -> Columns:
     """Find the nominal columns of X and their levels; in a frame also the names, and which columns hold bools.
 
     Parameters
@@ -20,6 +20,8 @@ def fit_columns(X: Any, nominal: Any = "auto") -> Columns:
     nominal
         ``"auto"``: in a frame every column that holds no numbers and no dates; in an array of objects every column with
         a string; in an array of strings every column; None for no column; else names, positions or bools of columns.
+    name
+        What messages call X.
 
     Returns
     -------
@@ -44,9 +46,9 @@ def fit_columns(X: Any, nominal: Any = "auto") -> Columns:
     >>> ju.tables.as_instances(np.array([[3.5, "red"], [4.5, "green"]], object), columns)[0].tolist()
     [[3.5, 1.0], [4.5, -1.0]]
     """
-    table = as_table(X, "X")
+    table = as_table(X, name)
     if len(table.shape) != 2:
-        raise ValueError(f"X has shape {table.shape}; expected (instances, features).")
+        raise ValueError(f"{name} has shape {table.shape}; expected (instances, features).")
     number = table.shape[1]
     names = frame_names(table) if is_frame(table) else None
     kinds = _kinds(table, nominal, names or ())
@@ -59,7 +61,7 @@ def fit_columns(X: Any, nominal: Any = "auto") -> Columns:
         try:
             levels.append(fit_levels(column_of(table, j)) if kinds[j] else None)
         except TypeError as error:
-            raise TypeError(f"column {(names or range(number))[j]!r} of X: {error}") from error
+            raise TypeError(f"column {(names or range(number))[j]!r} of {name}: {error}") from error
     return Columns(number, names, tuple(kinds.tolist()), tuple(levels), boolean)
 
 

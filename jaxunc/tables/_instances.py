@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float32
 
-from jaxunc._checks import is_concrete
+from jaxunc._checks import check_bool, check_kind, is_concrete
 
 from ._columns import Columns
 from ._levels import NUMBERS, is_missing
@@ -80,6 +80,8 @@ def as_instances(data: Any, columns: Columns, name: str = "X", *, infinite: bool
         If the number, names or order of the columns differ from those known, or values are infinite or too large for
         float32 (unless ``infinite``). NaN is a missing value and is accepted.
     """
+    check_kind("columns", columns, Columns, "Columns, such as fit_columns(X)")
+    check_bool("infinite", infinite)
     if isinstance(data, Encoded):
         check_shape(data.values.shape, columns, name)
         return data

@@ -10,7 +10,7 @@ from jaxunc._checks import distinct_labels
 from ._like import LabelsLike
 
 
-def training_labels(y: LabelsLike, n: int) -> tuple[tuple[Any, ...], Int[np.ndarray, " instances"]]:
+def training_labels(y: LabelsLike, n: int, name: str = "y") -> tuple[tuple[Any, ...], Int[np.ndarray, " instances"]]:
     """The classes of a training set, sorted, and the position of each instance's class.
 
     Raises a ValueError unless there is a label for each of the n instances, and there are two classes or more; and a
@@ -18,12 +18,12 @@ def training_labels(y: LabelsLike, n: int) -> tuple[tuple[Any, ...], Int[np.ndar
     """
     y = np.asarray(y)
     if y.shape != (n,):
-        raise ValueError(f"y has shape {y.shape}; pass one label per instance, shape ({n},).")
+        raise ValueError(f"{name} has shape {y.shape}; pass one label per instance, shape ({n},).")
     if y.dtype.kind == "f" and not np.all(np.isfinite(y)):
-        raise ValueError("y holds NaN or infinite labels; every instance needs one.")
+        raise ValueError(f"{name} holds NaN or infinite labels; every instance needs one.")
     classes, label = distinct_labels(y)
     if len(classes) < 2:
-        raise ValueError(f"y holds one class only ({classes.tolist()[0]!r}); trees tell two or more apart.")
+        raise ValueError(f"{name} holds one class only ({classes.tolist()[0]!r}); trees tell two or more apart.")
     return tuple(classes.tolist()), label
 
 

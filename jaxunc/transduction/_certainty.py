@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float, Int32, Num
 
-from jaxunc._checks import check_class_axis, check_counts
+from jaxunc._checks import check_bool, check_class_axis, check_counts
 from jaxunc._progress import check_progress
 from jaxunc.combiners import Combiner
 from jaxunc.greedy import Presorted, as_queries, checked_limits, entropy_table, presort
@@ -201,6 +201,7 @@ def transductive_leaf_counts(
     [[[3, 0], [2, 1]]]
     """
     _check_settings(candidates, min_samples_leaf, algorithm, progress)
+    check_bool("inductive", inductive)
     sample = presort(X_train, y_train, nominal, name="X_train")
     pairs = Pairs(sample, as_queries(X, sample), settings_of(sample, candidates, min_samples_leaf), inductive, progress)
     return counts_of(pairs, algorithm)
@@ -229,6 +230,7 @@ def leave_one_out_leaf_counts(
     [[2, 0], [1, 1]]
     """
     _check_settings(candidates, min_samples_leaf, algorithm, progress)
+    check_bool("inductive", inductive)
     sample = presort(X, y, nominal)
     return counts_of(
         Pairs(sample, None, settings_of(sample, candidates, min_samples_leaf), inductive, progress), algorithm

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int, Num
 
-from jaxunc._checks import check_class_axis, check_counts, check_numbers, warn
+from jaxunc._checks import check_class_axis, check_counts, check_numbers, check_within, warn
 from jaxunc.tables import InstancesLike, LabelsLike, NominalLike
 
 from ._certainty import label_average, leave_one_out_leaf_counts, transductive_leaf_counts
@@ -187,8 +187,8 @@ def j_divergence(p: Float[np.ndarray, "... classes"], q: Float[np.ndarray, "... 
     >>> float(j_divergence(np.array([0.5, 0.5]), np.array([0.25, 0.75])).round(4))
     0.3962
     """
-    check_numbers("p", p)
-    check_numbers("q", q)
+    check_within("p", p, "[0, inf)", shape=None)
+    check_within("q", q, "[0, inf)", shape=None)
     p, q = np.asarray(p, float), np.asarray(q, float)
     if p.shape[-1:] != q.shape[-1:]:
         raise ValueError(f"p has shape {p.shape} and q {q.shape}; pass distributions over the same classes.")
@@ -244,6 +244,8 @@ def reliability_threshold(
     >>> found.value, found.gain, found.status.name
     (0.5, 1.0, 'FOUND')
     """
+    check_numbers("reliability", reliability)
+    check_numbers("correct", correct)
     reliability, correct = np.asarray(reliability, float), np.asarray(correct, bool)
     if reliability.ndim != 1 or reliability.shape != correct.shape or not len(correct):
         raise ValueError(

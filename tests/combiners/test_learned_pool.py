@@ -99,7 +99,7 @@ def test_words():
 @pytest.mark.parametrize(
     ("settings", "match"),
     [
-        ({"mean_power": 0.0}, "mean_power=0.0 must be finite > 0"),
+        ({"mean_power": 0.0}, "mean_power=0.0 must be a finite number > 0"),
         ({"strength": -1.0}, "strength=-1.0"),
         ({"noise": 1.0}, "noise=1.0"),
         ({"scale": np.ones(3)}, r"scale has shape \(3,\)"),

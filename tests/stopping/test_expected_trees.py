@@ -82,8 +82,8 @@ def test_a_plan_of_three_classes(rng):
     ("call", "message"),
     [
         (lambda: expected_trees(np.array([0.5, 0.6]), 0.9), "add to 1"),
-        (lambda: expected_trees(np.array([0.5, 0.5]), 1.0), "between .5 and 1"),
-        (lambda: expected_trees(np.array([0.5, 0.5]), 0.9, max_trees=0), "1 at least"),
+        (lambda: expected_trees(np.array([0.5, 0.5]), 1.0), r"must lie in \(0.5, 1\)"),
+        (lambda: expected_trees(np.array([0.5, 0.5]), 0.9, max_trees=0), "at least 1"),
         (lambda: expected_trees(np.full(3, 1 / 3), 0.9, prior=np.array([1.0, 2, 3])), "pass a number"),
         (lambda: plan_trees(np.zeros((0, 2)), 0.9), "one instance"),
         (lambda: plan_trees(np.ones((3, 2)), 0.9, share=1.0), "share"),

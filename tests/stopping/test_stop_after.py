@@ -161,11 +161,11 @@ VOTES = np.zeros((2, 8), int)
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: stop_after(VOTES, 2, confidence=0.5), ValueError, "between .5 and 1"),
+        (lambda: stop_after(VOTES, 2, confidence=0.5), ValueError, r"must lie in \(0.5, 1\)"),
         (lambda: stop_after(VOTES[:, :0], 2, confidence=0.9), ValueError, "one tree at least"),
         (lambda: stop_after(VOTES + 2, 2, confidence=0.9), ValueError, "holds 2, outside of the classes 0 to 1"),
         (lambda: stop_after(VOTES - 2, 2, confidence=0.9), ValueError, "holds -2"),
-        (lambda: stop_after(VOTES, 1, confidence=0.9), ValueError, "2 at least"),
+        (lambda: stop_after(VOTES, 1, confidence=0.9), ValueError, "at least 2"),
         (lambda: stop_after(VOTES * 1.0, 2, confidence=0.9), TypeError, "integers"),
         (lambda: stop_after(VOTES, 2, confidence=0.9, criterion="sure"), ValueError, "sure"),
         (lambda: stop_after(VOTES, 2, confidence=0.9, population="all"), ValueError, "all"),

@@ -255,8 +255,8 @@ def test_no_level_is_split_over_threads(fitted, n_features):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda f, X: ju.predict_until_settled(f, X, confidence=1.0), ValueError, "between .5 and 1"),
-        (lambda f, X: ju.predict_until_settled(f, X, max_trees=0), ValueError, "1 at least"),
+        (lambda f, X: ju.predict_until_settled(f, X, confidence=1.0), ValueError, r"must lie in \(0.5, 1\)"),
+        (lambda f, X: ju.predict_until_settled(f, X, max_trees=0), ValueError, "at least 1"),
         (lambda f, X: ju.predict_until_settled(f, X, max_trees=81), ValueError, "the forest has 80 trees"),
         (lambda f, X: ju.predict_until_settled(f, X[:, :3]), ValueError, "3"),
         (lambda f, X: stopping.bind_vote(f, threads=0), ValueError, "at least 1"),
