@@ -56,7 +56,7 @@ class Settings:
     n_trees, n_repeats, n_folds
         Trees in a forest; repetitions and folds of stratified cross-validation.
     counts
-        Counts of the leaves: a mode of `jaxunc.estimators.COUNTS`.
+        Counts of the leaves: a mode of `jaxunc.counting.COUNTS`.
     seed
         Decides the folds and the forests.
 
