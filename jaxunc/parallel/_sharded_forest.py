@@ -65,7 +65,7 @@ class ShardedForest(ReadOuts[AnswerT]):
         """Packed trees and leaf tables as they lie on the devices: ``addressable_shards`` says how much on each."""
         return jax.tree.leaves(self._placed[False].arrays)
 
-    def with_rule(self, combiner: Combiner | Mapping[str, Combiner]) -> "ShardedForest":
+    def with_rule(self, combiner: Combiner[Any] | Mapping[str, Combiner[Any]]) -> "ShardedForest[Any]":
         """The same forest bound to another rule, over the same devices."""
         return ShardedForest(self.bound.with_rule(combiner), self._grid)
 

@@ -21,7 +21,7 @@ class Answering(Protocol):
         ...
 
     @property
-    def class_labels(self) -> tuple:
+    def class_labels(self) -> tuple[Any, ...]:
         """The labels of the classes, in the order in which answers have them."""
         ...
 

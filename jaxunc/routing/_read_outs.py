@@ -103,7 +103,7 @@ class ReadOuts(abc.ABC, Generic[AnswerT]):
         return self._run(X, tree_mask, None)
 
     @abc.abstractmethod
-    def with_rule(self, combiner: Combiner) -> "ReadOuts":
+    def with_rule(self, combiner: Combiner[Any]) -> "ReadOuts[Any]":
         """The same forest bound to another rule, in the same way."""
 
     @abc.abstractmethod

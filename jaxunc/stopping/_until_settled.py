@@ -65,8 +65,10 @@ class VoteResult(NamedTuple):
     n_trees: int
     """Number of trees that might have been polled."""
 
-    outputs = ("class", "trees_polled")
-    """What `columns` knows."""
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names that `columns` knows."""
+        return ("class", "trees_polled")
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
         """The class; or how many trees were polled, and whether that settled the vote."""
@@ -188,7 +190,7 @@ def bind_vote(
 class BoundVote:
     """A forest prepared for votes, as `bind_vote` returns it: call it on instances."""
 
-    combiner = None
+    combiner: None = None
     """No rule of counts: the leaves' classes are counted as they are polled."""
 
     def __init__(
@@ -225,7 +227,7 @@ class BoundVote:
         return self.forest.trees.columns
 
     @property
-    def class_labels(self) -> tuple:
+    def class_labels(self) -> tuple[Any, ...]:
         """The labels of the classes, in the order of votes."""
         return self.forest.class_labels
 
@@ -235,7 +237,7 @@ class BoundVote:
         votes = np.zeros((1, self.forest.n_classes), np.int32)
         return VoteResult(zero, zero, zero > 0, np.zeros(1, np.float32), votes, self.max_trees)
 
-    def with_rule(self, combiner: Combiner) -> BoundForest:
+    def with_rule(self, combiner: Combiner[Any]) -> BoundForest[Any]:
         """The same forest bound to a rule."""
         return bind(self.forest, combiner, threads=self.threads, walk=self.walk)
 
