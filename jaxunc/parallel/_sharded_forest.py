@@ -1,6 +1,7 @@
 """A bound forest over many devices."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -44,7 +45,7 @@ class ShardedForest(ReadOuts[AnswerT]):
 
     def __init__(self, bound: BoundForest[AnswerT], grid: Grid):
         self.bound: BoundForest[AnswerT] = bound
-        self.combiner = bound.combiner
+        self.combiner: Combiner[AnswerT] = bound.combiner
         stream = _stream_of(bound)
         self._grid, self._stream = grid, stream
         self._combiner = on_every_device(grid, bound.combiner)

@@ -64,8 +64,10 @@ class BoundSample:
         block_size: int,
         progress: Callable[[PairsProgress], object] | None = None,
     ):
-        self.sample, self.combiner, self.progress = sample, combiner, progress
-        self.settings = {
+        self.sample: Presorted = sample
+        self.combiner: Combiner | None = combiner
+        self.progress: Callable[[PairsProgress], object] | None = progress
+        self.settings: dict[str, Any] = {
             "candidates": candidates,
             "min_samples_leaf": min_samples_leaf,
             "algorithm": algorithm,
