@@ -11,6 +11,12 @@ from jaxunc.tables import NumbersLike
 
 def checked_strength(s: NumbersLike) -> Float[Array, "..."]:
     """Return s as a float of the precision that is computed in; a ValueError unless it is positive and finite."""
+    check_strength(s)
+    return jnp.asarray(s, float_dtype(s))
+
+
+def check_strength(s: NumbersLike) -> None:
+    """Raise a ValueError unless s is positive and finite, without a device."""
     if is_concrete(s):
         values = np.asarray(s)
         if fits := jnp.issubdtype(values.dtype, jnp.number):
@@ -21,4 +27,3 @@ def checked_strength(s: NumbersLike) -> Float[Array, "..."]:
                 f"s={s!r} must be a positive, finite number: the instances that an interval allows for beyond those "
                 "counted. Usual are 1 and 2; with s = 0 the interval would be a point."
             )
-    return jnp.asarray(s, float_dtype(s))
