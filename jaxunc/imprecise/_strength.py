@@ -20,7 +20,7 @@ def check_strength(s: NumbersLike) -> None:
     if is_concrete(s):
         values = np.asarray(s)
         if fits := jnp.issubdtype(values.dtype, jnp.number):
-            values, limits = values.astype(float), jnp.finfo(float_dtype(s))
+            values, limits = values.astype(float), jnp.finfo(float_dtype(values))
             fits = np.all((values >= limits.tiny) & (values <= limits.max))
         if not fits:
             raise ValueError(
