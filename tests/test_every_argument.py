@@ -25,7 +25,19 @@ ROOMS = (
 )
 MADE_BY_OTHERS = {
     *("Answering", "HasColumns", "BoundForest", "ShardedForest", "BoundVote", "PackedTrees", "BoundSample"),
-    *("OutOfSampleRows", "Together", "Forest", "Trees", "Forks", "Counting", "Combiner", "scorer", "MemberSmoothing"),
+    *(
+        "OutOfSampleRows",
+        "FitResult",
+        "ChoiceResult",
+        "Together",
+        "Forest",
+        "Trees",
+        "Forks",
+        "Counting",
+        "Combiner",
+        "scorer",
+        "MemberSmoothing",
+    ),
 }
 """Classes that a function of the library makes, and what has no arguments of its own."""
 FREE = {
