@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.utils import get_tags
 
 from jaxunc._checks import check_one_of
-from jaxunc.imprecise._strength import check_strength
-from jaxunc.stopping._critical_votes import check_confidence
+from jaxunc.imprecise import check_strength
+from jaxunc.stopping import check_confidence
 from jaxunc.tables import Columns, Encoded
 
 from ._answerers import OUTPUTS, answerers_of, answering
