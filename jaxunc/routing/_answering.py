@@ -48,6 +48,22 @@ class Answering(Protocol):
         ...
 
 
+class OfForest:
+    """What a model has from the forest whose leaves answer."""
+
+    forest: Any
+
+    @property
+    def columns(self) -> Columns:
+        """The columns of data."""
+        return self.forest.trees.columns
+
+    @property
+    def class_labels(self) -> tuple[Any, ...]:
+        """The labels of the classes, in the order in which answers have them."""
+        return self.forest.class_labels
+
+
 @runtime_checkable
 class HasColumns(Protocol):
     """An answer that can be written as columns of a table."""

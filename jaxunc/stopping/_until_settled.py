@@ -12,6 +12,7 @@ from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest, check_is_forest
 from jaxunc.routing import (
     BoundForest,
+    OfForest,
     Plan,
     Walk,
     bind,
@@ -21,7 +22,7 @@ from jaxunc.routing import (
     spread,
     unrolled_depth,
 )
-from jaxunc.tables import Columns, NumbersLike, as_instances
+from jaxunc.tables import NumbersLike, as_instances
 
 from ._compiled_rounds import poll_part
 from ._host_rounds import poll_by_rounds
@@ -187,7 +188,7 @@ def bind_vote(
     return BoundVote(forest, votes, rule, kept | {"prior": prior}, threads, walk or default_walk())
 
 
-class BoundVote:
+class BoundVote(OfForest):
     """A forest prepared for votes, as `bind_vote` returns it: call it on instances."""
 
     combiner: None = None
@@ -220,16 +221,6 @@ class BoundVote:
         return VoteResult(predicted, polled, settled, probability, votes, self.max_trees)
 
     answer = __call__
-
-    @property
-    def columns(self) -> Columns:
-        """The columns of data."""
-        return self.forest.trees.columns
-
-    @property
-    def class_labels(self) -> tuple[Any, ...]:
-        """The labels of the classes, in the order of votes."""
-        return self.forest.class_labels
 
     def blank_answer(self) -> VoteResult:
         """An answer for one instance that says nothing: zeros of the right shapes and types."""
