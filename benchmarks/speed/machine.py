@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import resource
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -24,6 +25,19 @@ def machine() -> dict:
         "memory_gib": _memory_gib(),
         "load_at_start": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
     }
+
+
+def peak_bytes() -> int:
+    """The most memory that this process has had.
+
+    Of Linux's numbers the one of the program that runs: that of `resource` is at least what the process that started
+    this one had then.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text(encoding="ascii").splitlines() if line.startswith("VmHWM:"))
+        return 1024 * int(line.split()[1])
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def about() -> dict:

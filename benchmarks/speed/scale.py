@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .machine import about, publish
+from .machine import about, peak_bytes, publish
 from .measure import spread
 
 N_FEATURES = 30
@@ -188,7 +188,7 @@ def worker(kind: str, model: Path, data: Path, output: Path) -> None:
     found = RUNS[kind](model, data, output)
     used = resource.getrusage(resource.RUSAGE_SELF)
     found = {"seconds": time.perf_counter() - start, **found}
-    found |= {"cpu_seconds": used.ru_utime + used.ru_stime, "peak_bytes": 1024 * used.ru_maxrss}
+    found |= {"cpu_seconds": used.ru_utime + used.ru_stime, "peak_bytes": peak_bytes()}
     print(json.dumps({word: found[word] for word in WORDS}))
 
 

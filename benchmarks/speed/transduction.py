@@ -11,7 +11,6 @@ Each part of a run is kept in the work folder as soon as it is there: an interru
 
 import argparse
 import json
-import resource
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -25,7 +24,7 @@ from benchmarks.data import load
 from jaxunc.greedy._presorted import as_queries, presort
 from jaxunc.transduction import leave_one_out_leaf_counts, transductive_leaf_counts
 
-from .machine import about, publish
+from .machine import about, peak_bytes, publish
 from .measure import timed
 from .transduction_full import check_all, full_leaf
 
@@ -100,7 +99,7 @@ def large(n: int) -> dict:
 
 def _peak_mib() -> float:
     """Of the process so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return peak_bytes() / 2**20
 
 
 def forms(name: str, folder: Path | None, repeats: int) -> dict:
