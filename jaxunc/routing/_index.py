@@ -16,7 +16,7 @@ from jaxunc.forest._given import check_is_forest
 from jaxunc.tables._instances import as_instances, as_traceable
 
 from ._drive import Chunk, Part, Shapes, cut, drive_on_host
-from ._plan import Plan, column_keys, make_plan
+from ._plan import Plan, column_keys, make_plan, node_at
 from ._walk import Walk, block_size, default_walk, over_blocks, unrolled_depth, walk_levels, walk_tree
 
 LEAST, SMALL, CHUNK = (1, 8, 64), (256, 512, 1024), 2048
@@ -105,10 +105,12 @@ def _leaf_index(plan: Plan, x, number, *, block: int | None, walk: Walk, depth: 
         rows = min(size, n)
         keys = column_keys(lax.dynamic_slice_in_dim(x, start, rows), missing=True)
         if walk == "levels":
-            leaves = walk_levels(plan, keys, depth) - jnp.arange(n_trees, dtype=jnp.int32) * plan.nodes.shape[1]
+            first = jnp.arange(n_trees, dtype=jnp.int32) * plan.nodes.shape[1] + plan.n_exits
+            leaves = walk_levels(plan, keys, depth) - first
         else:
             by_column = keys.T
-            leaves = lax.scan(lambda _, tree: (None, walk_tree(tree, by_column)), None, plan)[1].T
+            leaf_of = lambda _, tree: (None, node_at(tree, walk_tree(tree, by_column)))  # noqa: E731
+            leaves = lax.scan(leaf_of, None, plan)[1].T
         return lax.dynamic_update_slice(out, leaves, (start, 0))
 
     out = jnp.zeros((n, n_trees), jnp.int32)

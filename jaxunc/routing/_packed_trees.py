@@ -46,7 +46,7 @@ class PackedTrees(eqx.Module):
 
     plan: Plan
     tables: list[Array]
-    """Planes ``[trees nodes]``, two of a size in one element."""
+    """Planes ``[trees places]``, two of a size in one element."""
     scalars: list[Float[Array, "trees"]]
     """Numbers per tree."""
     totals: list
@@ -59,7 +59,8 @@ class PackedTrees(eqx.Module):
         planes, scalars, layout = cut(table, merge, trees.n_trees, trees.n_nodes)
         spec = Spec(layout, missing, walk, unrolled_depth(walk, trees))
         totals = merge_scalars(layout.scalars, scalars)
-        return cls(make_plan(trees, missing=missing), pack(planes, layout), scalars, totals, spec)
+        plan = make_plan(trees, missing=missing)
+        return cls(plan, pack_by_place(planes, plan, layout), scalars, totals, spec)
 
     @property
     def arrays(self) -> tuple:
@@ -200,6 +201,12 @@ class PackedTrees(eqx.Module):
         scalars = [jnp.broadcast_to(s, place.shape) for s in self.scalars]
         values = self._values(merging, [part.reshape(-1) for part in self.tables], scalars, place, mask)
         return merging.reduce(carry, values, axis=1)
+
+
+@partial(jax.jit, static_argnums=2)
+def pack_by_place(planes: list[Array], plan: Plan, layout: Layout) -> list[Array]:
+    """Planes ``[trees nodes]`` by the places of a plan, two of a size in one element."""
+    return [plan.by_place(packed) for packed in pack(planes, layout)]
 
 
 @partial(jax.jit, static_argnums=0)

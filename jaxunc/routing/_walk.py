@@ -16,7 +16,7 @@ from jaxunc._checks import is_concrete
 from jaxunc._numerics import take
 from jaxunc.forest import Trees
 
-from ._plan import TOP_LEVELS, Plan, descend
+from ._plan import Plan, descend
 
 BLOCKS = (2048, 1024, 512, 256)
 """Instances per block on CPU, the largest for which the keys of a block stay below `SPLIT_BYTES`."""
@@ -51,29 +51,27 @@ def block_size(walk: Walk, n_trees: int, n_columns: int) -> int:
 
 
 def walk_tree(tree: Plan, keys: Int32[Array, "columns block"]) -> Int32[Array, "block"]:
-    """The leaf of one tree (one entry of a plan) for each instance of a block."""
-    block, n_nodes = keys.shape[1], tree.nodes.shape[0]
+    """The place of the leaf of one tree (one entry of a plan) for each instance of a block."""
+    block, n_places = keys.shape[1], tree.nodes.shape[0]
     lane, flat_keys = jnp.arange(block, dtype=jnp.int32), keys.reshape(-1)
     key_of = lambda column: take(flat_keys, column * block + lane)  # noqa: E731
-    one = lambda _, node: descend(tree.nodes, tree.feature, n_nodes, node, key_of)  # noqa: E731
-    return lax.fori_loop(TOP_LEVELS, tree.depth, one, _enter(tree, keys))
+    one = lambda _, place: descend(tree.nodes, tree.feature, n_places, place, key_of)  # noqa: E731
+    return lax.fori_loop(0, tree.rest, one, _enter(tree, keys))
 
 
 def _enter(tree: Plan, keys: Int32[Array, "columns block"]) -> Int32[Array, "block"]:
-    """The node below the top levels: all their tests on whole rows, which costs less than a gather for each."""
-    path = jnp.zeros(keys.shape[1], jnp.int32)
-    for level in range(TOP_LEVELS):
-        tests = range(2**level - 1, 2 ** (level + 1) - 1)
-        rows = [lax.dynamic_index_in_dim(keys, tree.top_feature[i], keepdims=False) > tree.top_key[i] for i in tests]
-        for bit in reversed(range(level)):
-            turned, half = (path >> bit) & 1 == 1, len(rows) // 2
-            rows = [jnp.where(turned, rows[half + i], rows[i]) for i in range(half)]
-        path = 2 * path + rows[0].astype(jnp.int32)
-    return take(tree.entry, path)
+    """The exit of the top: all its tests on whole rows, which costs less than a gather for each."""
+    left = jnp.full(keys.shape[1], -1, jnp.int32)
+    for i in range(tree.top_key.shape[0]):
+        # Unsigned: no code for rows that are counted from the end.
+        start = tree.top_feature[i].astype(jnp.uint32), jnp.uint32(0)
+        row = lax.dynamic_slice(keys, start, (1, keys.shape[1])).reshape(-1)
+        left = left & jnp.where(row > tree.top_key[i], tree.top_exits[i], -1)
+    return lax.clz(left)
 
 
 def walk_levels(plan: Plan, keys: Int32[Array, "block columns"], depth: int) -> Int32[Array, "block trees"]:
-    """The leaf of every tree for each instance, as an index into the flat ``[trees nodes]`` arrays.
+    """The place of the leaf of every tree for each instance, as an index into the flat ``[trees places]`` arrays.
 
     ``depth`` is a structure here (if it is not known, -1, a loop runs several kernels per level): one kernel per level
     needs what the barriers are for. Keys and nodes must
@@ -81,23 +79,23 @@ def walk_levels(plan: Plan, keys: Int32[Array, "block columns"], depth: int) -> 
     read from two values (the compiler joins the loads again), else levels fall apart into several kernels.
     """
     block, n_columns = keys.shape
-    n_trees, n_nodes = plan.nodes.shape
+    n_trees, n_places = plan.nodes.shape
     flat_keys, nodes = lax.optimization_barrier(keys.reshape(-1)), plan.nodes.reshape(-1)
     again = lax.optimization_barrier(nodes)
     feature = None if plan.feature is None else plan.feature.reshape(-1)
     row = jnp.arange(block, dtype=jnp.int32)[:, None] * n_columns
-    start = jnp.arange(n_trees, dtype=jnp.int32) * n_nodes
+    start = jnp.arange(n_trees, dtype=jnp.int32) * n_places
     key_of = lambda column: take(flat_keys, row + column)  # noqa: E731
 
-    def one(node):
-        return lax.optimization_barrier(descend(nodes, feature, n_nodes, start + node, key_of, again))
+    def one(place):
+        return lax.optimization_barrier(descend(nodes, feature, n_places, start + place, key_of, again))
 
-    node = jnp.zeros((block, n_trees), jnp.int32)
+    place = jnp.full((block, n_trees), plan.n_exits, jnp.int32)
     if depth < 0:
-        return start + lax.fori_loop(0, jnp.max(plan.depth), lambda _, node: one(node), node)
+        return start + lax.fori_loop(0, jnp.max(plan.depth), lambda _, place: one(place), place)
     for _ in range(depth):
-        node = one(node)
-    return start + node
+        place = one(place)
+    return start + place
 
 
 def walk_pairs(
@@ -108,16 +106,16 @@ def walk_pairs(
     node: Int32[Array, "pairs"],
 ) -> Int32[Array, "pairs"]:
     """The leaf below a node of a tree, for one instance each."""
-    n_nodes, n_columns = plan.nodes.shape[1], keys.shape[1]
+    n_places, n_columns = plan.nodes.shape[1], keys.shape[1]
     nodes, flat_keys = plan.nodes.reshape(-1), keys.reshape(-1)
     feature = None if plan.feature is None else plan.feature.reshape(-1)
     key_of = lambda column: take(flat_keys, instance * n_columns + column)  # noqa: E731
 
     def one(carry):
-        below = descend(nodes, feature, n_nodes, tree * n_nodes + carry[0], key_of)
+        below = descend(nodes, feature, n_places, tree * n_places + carry[0], key_of)
         return below, jnp.any(below != carry[0])
 
-    return lax.while_loop(lambda carry: carry[1], one, (node, jnp.array(True)))[0]
+    return lax.while_loop(lambda carry: carry[1], one, (node + plan.n_exits, jnp.array(True)))[0] - plan.n_exits
 
 
 def over_blocks(body: Callable, carry: PyTree, n_instances: int, size: int, number: Array | None = None) -> PyTree:

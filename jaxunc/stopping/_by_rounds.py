@@ -28,7 +28,7 @@ LENGTHS = (8, 16, 32, 64, 128)
 
 def hear_by_rounds(
     plan: Plan,
-    classes: UInt[Array, "trees nodes"],
+    classes: UInt[Array, "trees places"],
     n_classes: int,
     rule: Rule | Judge,
     x: Float[np.ndarray, "n features"],

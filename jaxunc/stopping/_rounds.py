@@ -52,7 +52,7 @@ class _Kept(NamedTuple):
 @partial(jax.jit, static_argnames=("missing", "blocks"))
 def hear_part(
     plan: Plan,
-    classes: UInt[Array, "trees nodes"],
+    classes: UInt[Array, "trees places"],
     rule: Rule,
     x: Float[Array, "n features"],
     n: Int32[Array, ""],

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple, get_args
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, Int32
+from jaxtyping import Array, Bool, Float, Int32
 
 from jaxunc._checks import check_one_of, is_concrete, refuse_after_fork
 from jaxunc.combiners import Combiner
@@ -191,7 +191,7 @@ class BoundVote:
         self.threads = threads or cores()
         self.walk: Walk = walk
         self._asked = settings["criterion"], settings["population"], checked_prior(settings["prior"], forest.n_classes)
-        self._classes, self._plans = jnp.asarray(votes), {}
+        self._votes_of_nodes, self._plans = votes, {}
 
     def __call__(self, X: Any) -> VoteResult:
         """The votes for instances; X as for `predict_until_settled`."""
@@ -229,11 +229,11 @@ class BoundVote:
         return bind(self.forest, combiner, threads=self.threads, walk=self.walk)
 
     def _hear(self, x: np.ndarray, missing: bool) -> StoppingResult:
-        plan = self._plan(missing)
+        plan, classes = self._plan(missing)
         if self.walk == "levels" or not isinstance(self.rule, Rule):
             depth = unrolled_depth(self.walk, self.forest.trees)
             how = {"missing": missing, "walk": self.walk, "depth": depth}
-            return hear_by_rounds(plan, self._classes, self.forest.n_classes, self.rule, x, self.max_trees, **how)
+            return hear_by_rounds(plan, classes, self.forest.n_classes, self.rule, x, self.max_trees, **how)
         columns = x.shape[1] * (1 + missing)
         blocks = block_size("blocks", self.max_trees, columns)
         parts = _parts(len(x), columns, self.threads)
@@ -244,7 +244,7 @@ class BoundVote:
             padded = np.pad(rows, ((0, size - len(rows)), (0, 0)))
             how = {"missing": missing, "blocks": tuple(b for b in (blocks, *SMALL_BLOCKS) if b <= min(size, blocks))}
             limits = np.int32(len(rows)), np.int32(self.max_trees)
-            found = hear_part(plan, self._classes, self.rule, padded, *limits, **how)
+            found = hear_part(plan, classes, self.rule, padded, *limits, **how)
             polled, settled, votes = (np.asarray(array)[..., : len(rows)] for array in found)
             return polled, settled, votes
 
@@ -253,9 +253,11 @@ class BoundVote:
         votes = np.stack([polled - votes[0], votes[0]], axis=1) if len(votes) == 1 else votes.T
         return StoppingResult(polled, votes.argmax(axis=1).astype(np.int32), settled, votes)
 
-    def _plan(self, missing: bool) -> Plan:
+    def _plan(self, missing: bool) -> tuple[Plan, Array]:
+        """The packed trees, and the classes that places vote for."""
         if missing not in self._plans:
-            self._plans[missing] = make_plan(self.forest.trees, missing=missing)
+            plan = make_plan(self.forest.trees, missing=missing)
+            self._plans[missing] = plan, plan.by_place(jnp.asarray(self._votes_of_nodes))
         return self._plans[missing]
 
     def __repr__(self) -> str:
