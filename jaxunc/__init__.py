@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 
 from jaxunc import belief, combiners, counting, forest, imprecise, routing, scorers, tables
 from jaxunc._checks import warn_of_wrong_jax
-from jaxunc._numerics import TwoFloat
 from jaxunc._renamed import missing
 from jaxunc._version import __version__ as __version__
 from jaxunc.combiners import (
-    Answer,
     AveragedIntervals,
     BetaAggregation,
     Blend,
@@ -24,7 +22,6 @@ from jaxunc.combiners import (
     EpistemicWeighting,
     EvidenceAccumulation,
     ExplainedVote,
-    Explanation,
     GeneralizedMixture,
     GeneralizedVote,
     LearnedPool,
@@ -34,18 +31,13 @@ from jaxunc.combiners import (
     Median,
     OneVsRest,
     Pooling,
-    Preference,
-    Together,
-    Uncertainty,
     UncertaintyDecomposition,
     Vote,
     Weighted,
-    learned_field,
     margin,
-    tree_field,
 )
-from jaxunc.counting import leave_one_out, oob_mask, recount
-from jaxunc.forest import Forest, Trees, check_forest
+from jaxunc.counting import recount
+from jaxunc.forest import Forest
 from jaxunc.routing import BoundForest, bind, leaf_counts, leaf_index
 
 if TYPE_CHECKING:
@@ -54,6 +46,7 @@ if TYPE_CHECKING:
         datasets,
         decisions,
         estimators,
+        greedy,
         growing,
         interop,
         learning,
@@ -66,16 +59,15 @@ if TYPE_CHECKING:
         streaming,
         transduction,
     )
-    from jaxunc.growing import bagging, grow_greedy_trees, grow_random_trees
+    from jaxunc.growing import grow_random_trees
     from jaxunc.interop import from_sklearn
-    from jaxunc.parallel import ShardedForest, shard
+    from jaxunc.parallel import shard
     from jaxunc.stopping import predict_until_settled
     from jaxunc.storage import load, save
     from jaxunc.streaming import stream
-    from jaxunc.transduction import leave_one_out_certainty, transductive_certainty
+    from jaxunc.transduction import transductive_certainty
 
 __all__ = [
-    "Answer",
     "AveragedIntervals",
     "BetaAggregation",
     "Blend",
@@ -87,7 +79,6 @@ __all__ = [
     "EpistemicWeighting",
     "EvidenceAccumulation",
     "ExplainedVote",
-    "Explanation",
     "Forest",
     "GeneralizedMixture",
     "GeneralizedVote",
@@ -98,19 +89,11 @@ __all__ = [
     "Median",
     "OneVsRest",
     "Pooling",
-    "Preference",
-    "ShardedForest",
-    "Together",
-    "Trees",
-    "TwoFloat",
-    "Uncertainty",
     "UncertaintyDecomposition",
     "Vote",
     "Weighted",
-    "bagging",
     "belief",
     "bind",
-    "check_forest",
     "combiners",
     "comparison",
     "counting",
@@ -119,21 +102,17 @@ __all__ = [
     "estimators",
     "forest",
     "from_sklearn",
-    "grow_greedy_trees",
+    "greedy",
     "grow_random_trees",
     "growing",
     "imprecise",
     "interop",
     "leaf_counts",
     "leaf_index",
-    "learned_field",
     "learning",
-    "leave_one_out",
-    "leave_one_out_certainty",
     "load",
     "margin",
     "metrics",
-    "oob_mask",
     "parallel",
     "plotting",
     "predict_until_settled",
@@ -150,21 +129,16 @@ __all__ = [
     "tables",
     "transduction",
     "transductive_certainty",
-    "tree_field",
 ]
 
-# Read at their first use, and listed above for type checkers: scikit-learn and SciPy's statistics take longer to import
-# than JAX does, and who binds a rule needs neither them nor the rooms that measure, decide, smooth or grow.
-_ROOMS = (
-    *("comparison", "datasets", "decisions", "estimators", "growing", "interop", "learning", "metrics", "parallel"),
-    *("plotting", "smoothing", "stopping", "storage", "streaming", "transduction"),
-)
+# Rooms of `__all__` that were not imported above, and these names of theirs, are read at their first use: scikit-learn
+# and SciPy's statistics take longer to import than JAX does, and who binds a rule needs neither.
 _ROOM_OF = {
-    **dict.fromkeys(("bagging", "grow_greedy_trees", "grow_random_trees"), "growing"),
-    **dict.fromkeys(("leave_one_out_certainty", "transductive_certainty"), "transduction"),
+    "grow_random_trees": "growing",
+    "transductive_certainty": "transduction",
     **dict.fromkeys(("load", "save"), "storage"),
     "stream": "streaming",
-    **dict.fromkeys(("ShardedForest", "shard"), "parallel"),
+    "shard": "parallel",
     "from_sklearn": "interop",
     "predict_until_settled": "stopping",
 }
@@ -172,11 +146,11 @@ _ROOM_OF = {
 if not TYPE_CHECKING:  # so that they still report names that do not exist
 
     def __getattr__(name: str):
-        if name in _ROOMS:
-            return import_module(f"{__name__}.{name}")
         if name in _ROOM_OF:
             globals()[name] = value = getattr(import_module(f"{__name__}.{_ROOM_OF[name]}"), name)
             return value
+        if name in __all__:
+            return import_module(f"{__name__}.{name}")
         raise missing(__name__, name)
 
 

@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from jaxunc import __version__
-from jaxunc.commands import COMMANDS
-from jaxunc.commands._arguments import in_options
+from jaxunc.commands import COMMANDS, in_options
 
 _CLI_PACKAGES = {"jinja2", "matplotlib", "pandas", "pyarrow", "rich"}
 _ABOUT = "What the leaf counts of a forest of decision trees can say."
 
 
 class _Parser(argparse.ArgumentParser):
-    """Errors in one line, all of one form."""
+    """A parser whose errors take one line, all of one form."""
 
     def error(self, message: str) -> NoReturn:
         self.fail(f"{message}. See: {self.prog} --help")
@@ -45,6 +44,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             command.run(args)
     except ImportError as error:
         package = (error.name or "").partition(".")[0]
+        # A missing package of the extra is the user's to install; any other failing import is a bug, with its
+        # traceback.
         if package not in _CLI_PACKAGES:
             raise
         parser.fail(f'this needs the package {package}, which is not installed. Run: pip install "jaxunc[cli]"')
@@ -57,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _said(error: Exception) -> str:
-    """What an error says; of the system's own the path first."""
+    """Return what an error says; an error of the system begins with the path."""
     if isinstance(error, OSError) and error.filename is not None and error.strerror is not None:
         return f"{error.filename}: {error.strerror}"
     return str(error) or type(error).__name__

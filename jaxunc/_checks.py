@@ -4,13 +4,16 @@ Under a trace values are unknown: each check of a value then passes, and only sh
 """
 
 import difflib
+import functools
+import operator
 import os
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import jax
 import jax.core
+import jax.numpy as jnp
 import jaxlib
 import numpy as np
 
@@ -21,7 +24,7 @@ _BETWEEN = {"jaxunc", "beartype", "equinox", "functools", "jax", "jaxtyping", "s
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn of the line outside of this package, and of those that may stand between, that led here."""
+    """Warn of the line outside of this package (and of modules that may call it) that led here."""
     # skip_file_prefixes, which Python 3.12 has, is the same walk, by folders.
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN:
@@ -44,16 +47,16 @@ def warn_of_wrong_jax() -> None:
 
 
 class FractionsWarning(UserWarning):
-    """Rows of counts that all add to 1: class frequencies, it seems, which do not say how many instances there were."""
+    """Rows of counts all add to 1: frequencies, it seems, which do not say how many instances there were."""
 
 
 class _Process:
-    """What is known of this process."""
+    """State of this process, as far as the library needs it."""
 
     has_begun = False
     """Whether this library has put arrays on a device here, or in a process that this one was forked from."""
     is_forked = False
-    """Whether it was forked from a process where that had been so."""
+    """Whether this process was forked from one where the library had put arrays on a device."""
 
 
 def note_begin() -> None:
@@ -76,17 +79,18 @@ def _after_fork() -> None:
     _Process.is_forked = _Process.has_begun
 
 
+# The hook runs in the child alone, before any of its code.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
 def is_concrete(*arrays) -> bool:
-    """Whether every array has values that the host can read."""
+    """Return whether every array has values that the host can read."""
     return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arrays))
 
 
 def nearest(name, known: Iterable, cutoff: float = 0.6) -> str:
-    """A question, after a space, whether another of the names was meant; empty if none is close."""
+    """Return a question, after a space, whether another of the names was meant; empty if none is close."""
     by_lower = {str(other).lower(): other for other in known}
     close = difflib.get_close_matches(str(name).lower(), list(by_lower), n=1, cutoff=cutoff)
     return f" Did you mean {by_lower[close[0]]!r}?" if close else ""
@@ -94,15 +98,118 @@ def nearest(name, known: Iterable, cutoff: float = 0.6) -> str:
 
 def check_numbers(name: str, value) -> None:
     """Raise a TypeError unless ``value`` is a number or an array of numbers; lists are read as NumPy reads them."""
-    if isinstance(value, jax.Array):  # traced ones, too
-        return
-    try:
-        kind = np.asarray(value).dtype.kind if is_concrete(value) else "f"
-    except ValueError:  # of several lengths
-        kind = "O"
-    if kind not in "biufV":  # V: floats that NumPy does not know by itself
+    if not _holds_numbers(value):
         said = text if len(text := repr(value)) < 200 else f"a {type(value).__name__}"
         raise TypeError(f"{name}={said} is no number and no array of numbers; pass numbers, in rows of one length.")
+
+
+def _holds_numbers(value) -> bool:
+    if isinstance(value, jax.Array) or not is_concrete(value):  # traced ones, too
+        return True
+    try:
+        return np.asarray(value).dtype.kind in "biufV"  # V: floats that NumPy does not know by itself
+    except ValueError:  # of several lengths
+        return False
+
+
+def check_kind(name: str, value, kinds, expected: str) -> None:
+    """Raise a TypeError unless ``value`` is an instance of ``kinds``; ``expected`` says what to pass."""
+    if not isinstance(value, kinds):
+        raise TypeError(f"{name}={value!r:.60} is a {type(value).__name__}; pass {expected}.")
+
+
+def check_collection(name: str, value, expected: str) -> None:
+    """Raise a TypeError unless ``value`` is a list, a tuple or alike; ``expected`` says what to pass."""
+    if isinstance(value, str) or not isinstance(value, Collection):
+        raise TypeError(f"{name}={value!r:.60} is a {type(value).__name__}; pass {expected}.")
+
+
+def check_bool(name: str, value) -> None:
+    """Raise a TypeError unless ``value`` is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name}={value!r:.60} must be a bool; pass True or False.")
+
+
+def check_integer(name: str, value, least: int | None = None, why: str = "") -> None:
+    """Raise a TypeError unless ``value`` is an integer, a ValueError if it is below ``least``; ``why`` ends both."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        bound = "" if least is None else f", at least {least}"
+        raise TypeError(f"{name}={value!r:.60} must be an integer{bound}{why}.")
+    if least is not None and value < least:
+        raise ValueError(f"{name}={value} must be at least {least}{why}.")
+
+
+def check_within(name: str, value, within: str, why: str = "", *, shape: tuple[int, ...] | None = ()) -> None:
+    """Raise a TypeError or a ValueError unless ``value`` is a number in an interval; of a traced one its shape counts.
+
+    Parameters
+    ----------
+    name, value
+        The argument.
+    within
+        The interval, such as ``"[0, 1)"``; ``"(0, inf)"`` holds the finite numbers above 0.
+    why
+        Ends the message.
+    shape
+        Of an array of numbers, all of which must lie there; None: any.
+    """
+    above, low, below, high = _interval(within)
+    is_bool = isinstance(value, bool)
+    is_number = isinstance(value, float | int) and not is_bool and shape in ((), None)
+    if is_number and above(value, low) and below(value, high):
+        return  # most calls, at a tenth of the cost
+    if is_bool or not _holds_numbers(value):
+        raise TypeError(_outside(name, value, within, why).replace(" must ", " is no number; it must ", 1))
+    if shape is not None and np.shape(value) != shape:
+        expected = f"numbers of shape {shape}" if shape else "one number"
+        raise ValueError(f"{name} has shape {np.shape(value)}; pass {expected}{why}.")
+    if is_concrete(value):
+        values = np.asarray(value, float)
+        if not np.all(above(values, low) & below(values, high)):
+            raise ValueError(_outside(name, value, within, why))
+
+
+@functools.cache
+def _interval(within: str):
+    low, high = (float(end) for end in within[1:-1].split(","))
+    above, below = operator.gt if within[0] == "(" else operator.ge, operator.lt if within[-1] == ")" else operator.le
+    return above, low, below, high
+
+
+def _outside(name: str, value, within: str, why: str) -> str:
+    """What is said of a value that is not in an interval."""
+    _, low, _, high = _interval(within)
+    expected = f"lie in {within}"
+    if high == np.inf:
+        expected = "be finite numbers" if np.ndim(value) else "be a finite number"
+        expected += "" if low == -np.inf else f" {'>' if within[0] == '(' else '>='} {low:g}"
+    shown = np.asarray(value).tolist() if hasattr(value, "dtype") else value
+    return f"{name}={shown!r:.60} must {expected}{why}."
+
+
+def check_key(key, name: str = "key") -> None:
+    """Raise a TypeError unless it is one typed random key."""
+    if not (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ()):
+        raise TypeError(f"{name} is {key!r:.60}; pass one typed key, jax.random.key(seed).")
+
+
+def checked_key(key) -> jax.Array:
+    """The key, by default ``jax.random.key(0)``; raises as `check_key` does."""
+    if key is None:
+        return jax.random.key(0)
+    check_key(key)
+    return key
+
+
+def check_seed(random_state, name: str = "random_state") -> None:
+    """Raise a ValueError unless it is None, an integer that seeds or a state of random numbers, as in scikit-learn."""
+    is_integer = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
+    if (is_integer and 0 <= random_state < 2**32) or random_state is None or random_state is np.random:
+        return
+    if not isinstance(random_state, np.random.RandomState):
+        raise ValueError(
+            f"{name}={random_state!r:.60} must be None, an integer in [0, 2**32) or NumPy's RandomState; pass 0."
+        )
 
 
 def check_one_of(name: str, value, allowed: Iterable) -> None:
@@ -119,6 +226,8 @@ def check_counts(counts, name: str = "counts") -> None:
     if not is_concrete(counts):
         return
     values = np.asarray(counts)
+    if values.dtype.kind not in "biuf":
+        check_numbers(name, counts)
     if not np.all(np.isfinite(values)):
         raise ValueError(f"{name} holds NaN or infinite values; class counts must be finite numbers >= 0.")
     if values.size and values.min() < 0:
@@ -183,7 +292,7 @@ def check_probability_vector(prior, n_classes: int, name: str = "prior") -> None
 
 
 def as_weights(sample_weight, n: int, name: str = "sample_weight") -> np.ndarray:
-    """Sample weights as float64, 1 each for None.
+    """Return sample weights as float64, 1 each for None.
 
     Raises a ValueError unless there is one finite number >= 0 each, and a TypeError for what is no number.
     """
@@ -198,7 +307,7 @@ def as_weights(sample_weight, n: int, name: str = "sample_weight") -> np.ndarray
 
 
 def distinct_labels(y) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct labels, sorted, and the place of each instance's; raises a TypeError if they have no order."""
+    """Return the distinct labels, sorted, and the place of each instance's; a TypeError if they have no order."""
     labels = np.asarray(y)
     try:
         return np.unique(labels, return_inverse=True)

@@ -16,12 +16,37 @@ RENAMED = {
     "Settled": "jaxunc.stopping.VoteResult",
     "Stopped": "jaxunc.stopping.StoppingResult",
     "Stream": "jaxunc.routing.PackedTrees",
+    "jaxunc.growing.bagging": "jaxunc.greedy.bagging",
     "both_counts": "jaxunc.Forest.with_counting",
+    "jaxunc.growing.grow_greedy_trees": "jaxunc.greedy.grow_greedy_trees",
     "honest_rows": "jaxunc.learning.out_of_sample_rows",
+    "jaxunc.Answer": "jaxunc.combiners.Answer",
+    "jaxunc.Explanation": "jaxunc.combiners.Explanation",
+    "jaxunc.Preference": "jaxunc.combiners.Preference",
+    "jaxunc.ShardedForest": "jaxunc.parallel.ShardedForest",
+    "jaxunc.Together": "jaxunc.combiners.Together",
+    "jaxunc.Trees": "jaxunc.forest.Trees",
+    "jaxunc.TwoFloat": "jaxunc.combiners.TwoFloat",
+    "jaxunc.Uncertainty": "jaxunc.combiners.Uncertainty",
+    "jaxunc.bagging": "jaxunc.greedy.bagging",
+    "jaxunc.check_forest": "jaxunc.forest.check_forest",
+    "jaxunc.grow_greedy_trees": "jaxunc.greedy.grow_greedy_trees",
+    "jaxunc.learned_field": "jaxunc.combiners.learned_field",
+    "jaxunc.leave_one_out": "jaxunc.counting.leave_one_out",
+    "jaxunc.leave_one_out_certainty": "jaxunc.transduction.leave_one_out_certainty",
+    "jaxunc.oob_mask": "jaxunc.counting.oob_mask",
+    "jaxunc.tree_field": "jaxunc.combiners.tree_field",
+    "jaxunc.learning.Progress": "jaxunc.learning.FitProgress",
+    "jaxunc.streaming.Progress": "jaxunc.streaming.RunProgress",
 }
-"""Classes and functions."""
+"""Classes and functions; with their module where several have the name."""
 
-RENAMED_PARAMETERS = {"calibration_size": "held_out_size", "min_leaf": "min_samples_leaf"}
+RENAMED_PARAMETERS = {
+    "calibration_size": "held_out_size",
+    "form": "algorithm",  # of transduction
+    "min_leaf": "min_samples_leaf",
+    "stopped": "settled_after",
+}
 """Parameters of estimators and functions."""
 
 RENAMED_VALUES = {"calibration": "held_out"}
@@ -29,13 +54,13 @@ RENAMED_VALUES = {"calibration": "held_out"}
 
 
 def missing(module: str, name: str) -> AttributeError:
-    """The error for a name that a module does not have."""
-    now = RENAMED.get(name)
+    """Return the error for a name that a module does not have."""
+    now = RENAMED.get(name) or RENAMED.get(f"{module}.{name}")
     return AttributeError(f"module {module!r} has no attribute {name!r}" + (f"; it is {now} now." if now else ""))
 
 
 def renamed_in(module: str) -> Callable[[str], Any]:
-    """A ``__getattr__`` for a module that says what old names are called now."""
+    """Return a ``__getattr__`` for a module that says what old names are called now."""
 
     def look_up(name: str) -> Any:
         raise missing(module, name)

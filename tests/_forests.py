@@ -57,7 +57,7 @@ def forest_of_leaves(counts, prior=None) -> tuple[ju.Forest, np.ndarray]:
         n_samples=float(max(counts.sum(axis=(0, 2)).mean(), 1.0)),
         class_labels=tuple(range(n_classes)),
     )
-    return ju.check_forest(forest), np.arange(n, dtype=np.float32)[:, None]
+    return ju.forest.check_forest(forest), np.arange(n, dtype=np.float32)[:, None]
 
 
 def padded(forest: ju.Forest, n_nodes: int, n_features: int | None = None) -> ju.Forest:

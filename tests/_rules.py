@@ -276,7 +276,7 @@ RULES: dict[str, Rule] = {
         lambda prior, trees: MemberSmoothing(), _members_reference, thorough=False, resolves_units=False
     ),
     "together": Rule(
-        lambda prior, trees: ju.Together(
+        lambda prior, trees: ju.combiners.Together(
             mean=ju.Mean(), vote=ju.Vote(), pooling=ju.Pooling(), evidence=ju.EvidenceAccumulation(prior)
         ),
         {
@@ -333,7 +333,7 @@ RULES: dict[str, Rule] = {
     ),
     "weighted_together": Rule(
         lambda prior, trees: ju.Weighted(
-            ju.Together(vote=ju.Vote(), evidence=ju.EvidenceAccumulation(prior)), tree_weights(trees)
+            ju.combiners.Together(vote=ju.Vote(), evidence=ju.EvidenceAccumulation(prior)), tree_weights(trees)
         ),
         {"vote": reference.vote, "evidence": reference.evidence},
         weights=tree_weights,

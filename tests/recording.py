@@ -75,7 +75,7 @@ def answers(n_classes: int) -> dict[str, np.ndarray]:
     counted = ju.recount(plain, X, y)
     for name in ("mean", "vote", "evidence", "median", "weighted_mean"):
         rule = make(name, n_classes, N_TREES)
-        keep(f"own: {name}", ju.leave_one_out(counted, rule, X, y))
+        keep(f"own: {name}", ju.counting.leave_one_out(counted, rule, X, y))
     return kept
 
 

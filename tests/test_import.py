@@ -2,20 +2,16 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import jaxtyping
 import pytest
 
 import jaxunc as ju
+from tests._rooms import AT_ONCE, ROOMS, ROOT
 
 pytestmark = pytest.mark.once
 
-ROOT = Path(__file__).parent.parent
-LATER = (
-    *("comparison", "datasets", "decisions", "estimators", "growing", "interop", "metrics", "parallel", "plotting"),
-    *("smoothing", "stopping", "transduction"),
-)
+LATER = [room for room in ROOMS if room not in AT_ONCE]
 """Rooms that are read when they are first used."""
 
 
@@ -35,7 +31,7 @@ NO_DEVICE = "import os; os.environ['JAX_PLATFORMS'] = 'nowhere'\n"
 def test_import_brings_neither_the_heavy_modules_nor_a_device():
     loaded = fresh(f"{NO_DEVICE}import jaxunc\nprint(*sys.modules)")
     assert not {"sklearn", "scipy.stats", "matplotlib", "pandas", "rich", "optax"} & set(loaded)
-    assert not {f"jaxunc.{room}" for room in (*LATER, "report")} & set(loaded)
+    assert not {f"jaxunc.{room}" for room in LATER} & set(loaded)
 
 
 @pytest.mark.parametrize(("version", "warned"), [("0.10.2", True), ("0.10.1", False)])
@@ -66,8 +62,9 @@ rooms = [getattr(ju, name) for name in ju.__all__]
 import jaxunc.report
 
 assert ju.from_sklearn is ju.interop.from_sklearn is ju.__dict__["from_sklearn"]
-assert ju.oob_mask is ju.counting.oob_mask
+assert ju.counting.oob_mask is ju.counting.oob_mask
 assert ju.grow_random_trees is ju.growing.grow_random_trees
+assert ju.greedy.bagging is ju.greedy.bagging
 
 for statement in (
     "from jaxunc import estimators",
@@ -107,6 +104,6 @@ def test_types_are_checked_in_rooms_that_are_read_late(x64):
     if x64:
         pytest.skip("this run has no type hook")
     with pytest.raises(jaxtyping.TypeCheckError):
-        ju.oob_mask(None, "twelve")
+        ju.counting.oob_mask(None, "twelve")
     with pytest.raises(jaxtyping.TypeCheckError):
         ju.metrics.brier_score("sure", "yes")

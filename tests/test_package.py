@@ -1,9 +1,11 @@
 """The package as a whole: its examples, its rooms, its public names, and what can be sent to other processes."""
 
+import ast
 import doctest
 import importlib
 import pickle
 import pkgutil
+import re
 import shutil
 import subprocess
 import sys
@@ -15,11 +17,11 @@ import pytest
 
 import jaxunc as ju
 from tests._forests import toy_data, toy_forest
+from tests._rooms import INNER, LAYERS, ROOMS, ROOT
 from tests._rules import RULES, make
 
 pytestmark = pytest.mark.once
 
-ROOT = Path(__file__).parent.parent
 MODULES = ["jaxunc"] + [
     module.name for module in pkgutil.walk_packages(ju.__path__, "jaxunc.") if not module.name.endswith("__main__")
 ]
@@ -45,25 +47,48 @@ def test_rooms_import_only_from_the_rooms_above_them():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-ROOMS = (
-    *("belief", "combiners", "comparison", "counting", "datasets", "decisions", "estimators", "files", "forest"),
-    *(
-        "growing",
-        "imprecise",
-        "interop",
-        "learning",
-        "metrics",
-        "parallel",
-        "plotting",
-        "report",
-        "routing",
-        "scorers",
-        "smoothing",
-        "stopping",
-        "tables",
-    ),
-    "transduction",
-)
+def test_every_module_and_room_is_a_layer_and_has_tests():
+    here = {module.name for module in pkgutil.iter_modules(ju.__path__)}
+    assert here == set(LAYERS)
+    assert {module.name for module in pkgutil.iter_modules(ju.__path__) if module.ispkg} == {*ROOMS, "_numerics"}
+    assert all((ROOT / "tests" / room).is_dir() for room in ROOMS)
+
+
+def modules_of_rooms():
+    """(room, path, syntax tree) of every module."""
+    for path in sorted((ROOT / "jaxunc").rglob("*.py")):
+        yield path.relative_to(ROOT / "jaxunc").parts[0], path, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def test_rooms_read_each_other_by_their_faces():
+    """``from jaxunc.room import name``, never from a module of another room: its ``__init__`` hands the name on."""
+    inside = re.compile(r"jaxunc\.(?P<room>[a-z_]+)\._")
+    for room, path, tree in modules_of_rooms():
+        for node in ast.walk(tree):
+            found = inside.match(node.module or "") if isinstance(node, ast.ImportFrom) and not node.level else None
+            assert found is None or found["room"] == room, f"{path}:{node.lineno}"
+
+
+def test_class_names_are_unique():
+    places = {}
+    for _, path, tree in modules_of_rooms():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert not {name: paths for name, paths in places.items() if len(paths) > 1}
+
+
+def test_lists_of_rooms_agree():
+    """Those that are written for readers, in the order of the layers."""
+    table = re.findall(r"^\| (`.*?) \|", (ROOT / "CONTRIBUTING.md").read_text().partition("## The rooms")[2], re.M)
+    named = [
+        name.rstrip("/") for cell in table for name in re.findall(r"`(\w+/?)`", cell) if name.rstrip("/") in LAYERS
+    ]
+    assert [name for name in named if name in ROOMS] == list(ROOMS)
+    assert set(named) == set(LAYERS)
+    listed = re.findall(r"^    (\w+)/ ", (ROOT / "docs" / "programs.md").read_text(), re.M)
+    assert listed == list(ROOMS)
+    assert {name for name in ju.__all__ if name in ROOMS} == {*ROOMS} - {*INNER}
 
 
 @pytest.mark.parametrize("package", ["", *(f".{room}" for room in ROOMS)])

@@ -113,7 +113,7 @@ def run_cell(cell: Cell, data: DataSet) -> dict:
     else:
         X = spread(data)
         forest, X_test = ju.from_sklearn(reference(cell).fit(X[train], data.y[train])), X[test].astype(np.float32)
-    rules = ju.Together(**{name: method.make(forest) for name, method in METHODS.items()})
+    rules = ju.combiners.Together(**{name: method.make(forest) for name, method in METHODS.items()})
     answers = ju.bind(forest, rules).answer(X_test)
     found = {}
     for name, method in METHODS.items():

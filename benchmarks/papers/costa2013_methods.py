@@ -12,6 +12,7 @@ import numpy as np
 import jaxunc as ju
 from benchmarks.data import DataSet
 from benchmarks.papers.costa2013_bags import MANY, counts_of_test, left_out_counts
+from benchmarks.papers.costa2013_batch import batch_certainty
 from benchmarks.papers.costa2013_own import agreeing, own_threshold_counts
 from benchmarks.papers.costa2013_sets import folds
 from jaxunc import metrics, transduction
@@ -80,9 +81,9 @@ def _of_fold(data: DataSet, train, test, fold: int) -> tuple[Probabilities, Reli
     X, y, kinds = data.X[train], data.y[train], {"nominal": data.nominal}
     classes = np.unique(y)
     counts = transduction.transductive_leaf_counts(X, y, data.X[test], **kinds, inductive=True)
-    tree = ju.grow_greedy_trees(X, y, **kinds)
+    tree = ju.greedy.grow_greedy_trees(X, y, **kinds)
     bag = counts_of_test(data, train, test, len(classes), fold)
-    batch = transduction.batch_certainty(jax.random.key(fold), X, y, data.X[test], **kinds)
+    batch = batch_certainty(jax.random.key(fold), X, y, data.X[test], **kinds)
     probs = {
         "bag": _frequencies(bag),
         "bag_laplace": _laplace(bag),

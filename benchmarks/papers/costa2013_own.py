@@ -4,8 +4,8 @@ import numpy as np
 
 import jaxunc as ju
 from benchmarks.data import DataSet
-from jaxunc.growing._greedy import Limits, best_test
-from jaxunc.growing._presorted import Presorted, presort
+from jaxunc.greedy._one_tree import SplitLimits, best_test
+from jaxunc.greedy._presorted import Presorted, presort
 
 
 def own_threshold_counts(data: DataSet) -> np.ndarray:
@@ -17,7 +17,7 @@ def own_threshold_counts(data: DataSet) -> np.ndarray:
     sample, y = presort(data.X, data.y, data.nominal), data.y
     if tuple(sample.class_labels) != tuple(range(len(data.class_labels))):
         raise ValueError(f"{data.name}: a class without an instance.")
-    tree = ju.grow_greedy_trees(data.X, y, nominal=data.nominal)
+    tree = ju.greedy.grow_greedy_trees(data.X, y, nominal=data.nominal)
     plain = np.asarray(ju.leaf_counts(tree, data.X))[:, 0]
     counts = np.empty((len(y), sample.n_classes, sample.n_classes), int)
     for i in range(len(y)):
@@ -30,7 +30,7 @@ def _leaf_of(sample: Presorted, i: int, label: int) -> np.ndarray:
     """The class counts at the end of an instance's path, with that label."""
     labels = sample.label.copy()
     labels[i] = label
-    changed, limits = sample._replace(label=labels), Limits(True, 2, None)
+    changed, limits = sample._replace(label=labels), SplitLimits(True, 2, None)
     order, members = sample.order, np.arange(sample.n, dtype=np.int32)
     while (test := best_test(changed, order, members, limits)) is not None:
         flags = np.zeros(sample.n, bool)

@@ -34,7 +34,7 @@ def vote(split: Split, n_classes: int, kind: str, n_trees: int, n_reference: int
     X = np.concatenate([split.X_test, split.X_train])
     votes = tree_votes(ju.from_sklearn(model), X)
     n_test, n_train = len(split.X_test), len(split.X_train)
-    unseen = np.asarray(ju.oob_mask(model, n_train))
+    unseen = np.asarray(ju.counting.oob_mask(model, n_train))
     outside = counted(votes[n_test:], n_classes, unseen)
     reference = np.zeros((n_test, n_classes), int)
     for forest in large_ensemble(split, kind, n_reference, seeds[1:]):

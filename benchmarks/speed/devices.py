@@ -22,12 +22,12 @@ from .measure import Times, interleaved, ratio, spread, summary
 DEVICES = (1, 2, 4, 8)
 
 
-def sharded_forests(n_trees: int) -> tuple[dict[str, ju.BoundForest | ju.ShardedForest], np.ndarray]:
+def sharded_forests(n_trees: int) -> tuple[dict[str, ju.BoundForest | ju.parallel.ShardedForest], np.ndarray]:
     """A bound forest, and it over so many devices along each axis; and data."""
     X, y = make_classification(60_000, 30, n_informative=10, random_state=0)
     model = RandomForestClassifier(n_trees, min_samples_leaf=8, n_jobs=-1, random_state=0).fit(X[:10_000], y[:10_000])
     bound = ju.bind(ju.from_sklearn(model), ju.Mean())
-    forests: dict[str, ju.BoundForest | ju.ShardedForest] = {"bound": bound}
+    forests: dict[str, ju.BoundForest | ju.parallel.ShardedForest] = {"bound": bound}
     for n in DEVICES:
         devices = jax.devices()[:n]
         for axis, shape in (("data", (n, 1)), ("tree", (1, n))):
@@ -72,7 +72,7 @@ def bytes_of(forests: dict) -> dict[str, int]:
     """Of trees and leaf tables, on each device."""
     found = {}
     for name, forest in forests.items():
-        if isinstance(forest, ju.ShardedForest):
+        if isinstance(forest, ju.parallel.ShardedForest):
             found[name] = sum(array.addressable_shards[0].data.nbytes for array in forest.arrays)
     return found
 

@@ -15,7 +15,7 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 import jaxunc as ju
 from jaxunc.routing import _walk
 from jaxunc.stopping import BoundVote, bind_vote
-from jaxunc.stopping._rules import NEVER
+from jaxunc.stopping._stopping_rules import NEVER
 
 from .machine import about, publish
 from .measure import Times, interleaved, ratio, spread, summary

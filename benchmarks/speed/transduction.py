@@ -22,7 +22,7 @@ from sklearn.datasets import make_classification
 from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.data import load
-from jaxunc.growing._presorted import as_queries, presort
+from jaxunc.greedy._presorted import as_queries, presort
 from jaxunc.transduction import leave_one_out_leaf_counts, transductive_leaf_counts
 
 from .machine import about, publish
@@ -30,7 +30,7 @@ from .measure import timed
 from .transduction_full import check_all, full_leaf
 
 LEFT_OUT = ("diabetes", "wdbc")
-FORMS = {"tic-tac-toe": ("grouped", "dense", "nodes"), "diabetes": ("grouped", "nodes")}
+ALGORITHMS = {"tic-tac-toe": ("grouped", "dense", "nodes"), "diabetes": ("grouped", "nodes")}
 N_FEATURES = 50
 
 
@@ -106,11 +106,11 @@ def _peak_mib() -> float:
 def forms(name: str, folder: Path | None, repeats: int) -> dict:
     """All forms on one set, each instance left out: first calls, and later ones."""
     data, rows, counts = load(name, folder), [], []
-    for form in FORMS[name]:
-        call = partial(leave_one_out_leaf_counts, data.X, data.y, nominal=data.nominal, form=form)
+    for algorithm in ALGORITHMS[name]:
+        call = partial(leave_one_out_leaf_counts, data.X, data.y, nominal=data.nominal, algorithm=algorithm)
         wall, cpu, found = timed(call)
         counts.append(found)
-        rows.append({"form": form, "first_wall_s": wall, "first_cpu_s": cpu} | _clocks(call, repeats))
+        rows.append({"algorithm": algorithm, "first_wall_s": wall, "first_cpu_s": cpu} | _clocks(call, repeats))
     same = all(np.array_equal(counts[0], found) for found in counts)
     return {"data": name, "forms": rows, "same_counts": same}
 
@@ -130,7 +130,7 @@ def main(arguments: list[str] | None = None) -> None:
     }
     if not options.quick:
         parts["left_out"] = lambda: [left_out(name, options.data, options.repeats) for name in LEFT_OUT]
-        parts["forms"] = lambda: [forms(name, options.data, options.repeats) for name in FORMS]
+        parts["forms"] = lambda: [forms(name, options.data, options.repeats) for name in ALGORITHMS]
     result = about()
     for name, part in parts.items():
         result[name] = _kept(options.work / f"part-{name}.json", part) if options.work else part()

@@ -1,6 +1,6 @@
 """What transduction saves: for each instance and label one whole greedy tree, and its leaf; and that nothing is lost.
 
-The tree is the library's (`jaxunc.growing`), node by node; only where the inserted instance goes are the tests judged
+The tree is the library's (`jaxunc.greedy`), node by node; only where the inserted instance goes are the tests judged
 with it, while its values make no thresholds. Nothing is shared between pairs, and no branch is left out.
 
     python -m benchmarks.speed.transduction_full --data FOLDER --work FOLDER
@@ -17,13 +17,13 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.data import load
-from jaxunc.growing._cuts import LOWEST, find_cuts, value_counts
-from jaxunc.growing._entropy_table import entropy_table
-from jaxunc.growing._greedy import Limits, _scores, best_test, split
-from jaxunc.growing._presorted import Presorted, Queries, as_queries, own_queries, presort
+from jaxunc.greedy._cuts import LOWEST, find_cuts, value_counts
+from jaxunc.greedy._entropy_table import entropy_table
+from jaxunc.greedy._one_tree import SplitLimits, _scores, best_test, split
+from jaxunc.greedy._presorted import Presorted, Queries, as_queries, own_queries, presort
 from jaxunc.transduction import leave_one_out_leaf_counts, transductive_leaf_counts
 
-LIMITS = Limits(boundaries=True, min_samples_leaf=2, max_depth=None)
+LIMITS = SplitLimits(boundaries=True, min_samples_leaf=2, max_depth=None)
 SETS = {
     "iris": None,
     "wine": None,
@@ -37,7 +37,7 @@ SETS = {
 """Each instance left out, or, where a number stands, so many train and the rest are inserted."""
 
 
-def full_leaf(sample: Presorted, x: Queries, label: int, limits: Limits = LIMITS) -> np.ndarray:
+def full_leaf(sample: Presorted, x: Queries, label: int, limits: SplitLimits = LIMITS) -> np.ndarray:
     """Class counts of the leaf of one instance in the whole tree of a training set and that instance."""
     queue = [(sample.order, np.arange(sample.n, dtype=np.int32), True)]
     leaf = None
@@ -60,7 +60,7 @@ def full_leaf(sample: Presorted, x: Queries, label: int, limits: Limits = LIMITS
     return leaf
 
 
-def _test_with(sample: Presorted, order, members, x: Queries, label: int, limits: Limits):
+def _test_with(sample: Presorted, order, members, x: Queries, label: int, limits: SplitLimits):
     """The instances that pass the best test of a node that has the instance too, and whether that passes."""
     own, n = np.eye(sample.n_classes, dtype=np.intp)[label], len(members) + 1
     without = np.bincount(sample.label[members], minlength=sample.n_classes)

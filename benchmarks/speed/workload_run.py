@@ -58,7 +58,7 @@ def rules(forest: ju.Forest) -> dict[str, ju.Combiner]:
         "evidence": ju.EvidenceAccumulation(forest.prior),
         "dempster": ju.DempsterRule(),
     }
-    return {**single, "together": ju.Together(**single)}
+    return {**single, "together": ju.combiners.Together(**single)}
 
 
 def _ready(bound: ju.BoundForest, X) -> Callable:

@@ -1,10 +1,12 @@
 """Arithmetic that the formulas need and JAX does not have: exact sums, order keys, paired words, stable logarithms."""
 
-from ._counts import as_counts, checked_counts, counts_dtype
+from ._counts import as_counts, checked_counts, counts_dtype, less_own
 from ._digamma import digamma_gaps, log_gamma_gap
+from ._distinct import distinct_counts, distinct_rows, narrowest_counts, narrowest_dtype, padded_table
 from ._order_keys import NAN_FIRST, NAN_LAST, order_key, order_key_at_or_below
 from ._ranks import same_rank
 from ._running import count_before, sum_before
+from ._sizes import ceil_div, cores, multiple_of, padded_rows, power_of_two
 from ._special import floored_log, lambert_w_of_exp, log1p_minus, safe_divide, shares_of
 from ._stirling import entropy_gap, stirling_error
 from ._two_float import TwoFloat, float_dtype, two_float_from_limbs, two_sum
@@ -15,19 +17,30 @@ __all__ = [
     "NAN_LAST",
     "TwoFloat",
     "as_counts",
+    "ceil_div",
     "checked_counts",
+    "cores",
     "count_before",
     "counts_dtype",
     "digamma_gaps",
+    "distinct_counts",
+    "distinct_rows",
     "entropy_gap",
     "float_dtype",
     "floored_log",
     "lambert_w_of_exp",
+    "less_own",
     "log1p_minus",
     "log_gamma_gap",
+    "multiple_of",
+    "narrowest_counts",
+    "narrowest_dtype",
     "order_key",
     "order_key_at_or_below",
+    "padded_rows",
+    "padded_table",
     "pair_words",
+    "power_of_two",
     "safe_divide",
     "same_rank",
     "shares_of",

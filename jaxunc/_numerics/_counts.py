@@ -1,5 +1,7 @@
 """Class counts in a type that holds them."""
 
+from typing import TypeVar
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,15 +11,18 @@ from jaxunc._checks import check_class_axis, check_counts, check_numbers, is_con
 
 from ._two_float import float_dtype
 
+AnyCounts = TypeVar("AnyCounts", Array, np.ndarray)
+
 
 def as_counts(counts) -> Num[Array, "..."]:
-    """The counts for JAX. Whole numbers of the host that it would cut to 32 bits become floats, where they do not fit.
+    """Return the counts for JAX. Integers of the host that do not fit its 32 bits become floats.
 
     Floats of 16 bits become float32: they hold no count beyond 65504, and fewer digits than a sum over trees needs.
     Raises a TypeError for what holds no numbers.
     """
     check_numbers("counts", counts)
     if not isinstance(counts, jax.Array) and is_concrete(counts):
+        # On the host: as soon as JAX has them, numbers beyond 32 bits are cut without a word.
         counts = np.asarray(counts)
         narrow = jax.dtypes.canonicalize_dtype(counts.dtype)
         if np.issubdtype(narrow, np.integer) and narrow != counts.dtype and counts.size:
@@ -30,7 +35,7 @@ def as_counts(counts) -> Num[Array, "..."]:
 
 
 def checked_counts(counts) -> Num[Array, "... classes"]:
-    """The counts for JAX, as above.
+    """Return the counts for JAX, as `as_counts` does, after checking them.
 
     Raises a ValueError unless the last axis can be the classes and, outside a trace, they are finite and >= 0.
     """
@@ -41,8 +46,18 @@ def checked_counts(counts) -> Num[Array, "... classes"]:
 
 
 def counts_dtype(*tables) -> jnp.dtype:
-    """The dtype that holds the counts of all of these: that of floats if there are any, else of the widest integers."""
+    """Return the dtype that holds all of these counts: that of floats if there are any, else of the widest integers."""
     dtypes = [jax.dtypes.canonicalize_dtype(table.dtype) for table in tables]
     if any(jnp.issubdtype(dtype, jnp.floating) for dtype in dtypes):
         return float_dtype(*tables)
     return jnp.dtype(np.result_type(*dtypes))
+
+
+def less_own(counts: AnyCounts, own: AnyCounts) -> AnyCounts:
+    """Counts less what an instance itself adds to them, of one dtype; both of NumPy or of JAX.
+
+    What is left of a leaf that held the instance alone is nothing, not a rounding error.
+    """
+    left = counts - own
+    nothing = 4 * float(np.finfo(np.float32).eps) * counts.astype(float_dtype(counts))
+    return left.__array_namespace__().where(left.astype(nothing.dtype) <= nothing, left.dtype.type(0), left)

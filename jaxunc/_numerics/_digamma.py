@@ -1,4 +1,4 @@
-"""The logarithm of Γ and its derivatives less their leading terms: what is left of them where they nearly cancel.
+"""Log Γ and its derivatives less their leading terms: the remainders, where they nearly cancel.
 
 Written for any array module, so that the host computes in float64 what a trace computes in its own precision.
 """
@@ -15,7 +15,7 @@ _TRIGAMMA = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 
 
 def digamma_gaps(x, xp: ModuleType = jnp):
-    """``log x - ψ(x)`` and ``x ψ'(x) - 1``: both ≈ 1/(2x), positive and falling, to relative precision for x > 0.
+    """Return ``log x - ψ(x)`` and ``x ψ'(x) - 1``: both ≈ 1/(2x), positive, falling; to relative precision for x > 0.
 
     The second is -x times the slope of the first. From log x - ψ(x) = 1/x - log(1 + 1/x) + log(x+1) - ψ(x+1) and
     ψ'(x) - 1/x = 1/(x² (x+1)) + ψ'(x+1) - 1/(x+1), and the asymptotic series beyond. Step by step, without an axis of
@@ -33,7 +33,7 @@ def digamma_gaps(x, xp: ModuleType = jnp):
 
 
 def log_gamma_gap(x, xp: ModuleType = jnp):
-    """δ(x) = log Γ(x) - (x-½) log x + x - ½ log 2π, ≈ 1/(12x), for x > 0; on the host with ``xp=numpy``.
+    """Return δ(x) = log Γ(x) - (x-½) log x + x - ½ log 2π ≈ 1/(12x), for x > 0; on the host with ``xp=numpy``.
 
     From δ(x) = δ(x+1) + (x+½) log(1+1/x) - 1 and the asymptotic series beyond; absolute error a few roundings of 1.
     `stirling_error` is the same with a gradient, for x ≥ 1/2.

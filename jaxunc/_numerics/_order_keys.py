@@ -16,7 +16,7 @@ NAN_LAST = np.int32(np.iinfo(np.int32).max)
 
 
 def order_key(x: Float[Array, "..."]) -> Int32[Array, "..."]:
-    """Integer keys with ``key(a) < key(b)`` exactly when ``a < b``, subnormals included.
+    """Return integer keys with ``key(a) < key(b)`` exactly when ``a < b``, subnormals included.
 
     With b the bits of the float32 as a signed integer, the key is b where b >= 0 and -2³¹ - b
     where b < 0; so -0 and +0 share the key 0. NaN has a key beyond that of the infinities: callers
@@ -27,12 +27,13 @@ def order_key(x: Float[Array, "..."]) -> Int32[Array, "..."]:
 
 
 def order_key_at_or_below(thresholds: np.ndarray) -> np.ndarray:
-    """Keys of the largest float32 not above each float64 threshold (on the host).
+    """Return keys of the largest float32 not above each float64 threshold (on the host).
 
     For float32 x the test ``float64(x) <= t`` is then exactly ``order_key(x) <= key``: rounding t
     down changes no answer, rounding it to nearest does where data and thresholds lie on one grid of decimals.
     """
     wide = np.asarray(thresholds, dtype=np.float64)
+    # A threshold beyond float32 becomes infinite, which the step down then makes the largest float32.
     with np.errstate(over="ignore"):
         narrow = wide.astype(np.float32)
         below = np.nextafter(narrow, np.float32(-np.inf))

@@ -4,7 +4,7 @@ from jaxtyping import Array, Shaped
 
 
 def same_rank(*arrays: Shaped[Array, "..."]) -> tuple[Shaped[Array, "..."], ...]:
-    """The arrays with axes of length one in front, until all have as many: broadcasting that is asked for.
+    """Return the arrays with leading axes of length one until all have as many: broadcasting that is asked for.
 
     Tests forbid the other kind, in which a missing axis is a mistake as often as a wish.
     """

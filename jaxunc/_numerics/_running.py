@@ -11,7 +11,8 @@ _LANES = np.arange(32, dtype=np.uint32)
 
 
 def count_before(flags: Bool[Array, "n"]) -> Int32[Array, "n"]:
-    """How many flags are set before each place. n is a multiple of 32."""
+    """Return how many flags are set before each place. n is a multiple of 32."""
+    # 32 flags as bits of a word: a running sum over words, and bit counts within them.
     words = jnp.sum(flags.reshape(-1, 32).astype(jnp.uint32) << _LANES, axis=1, dtype=jnp.uint32)
     totals = lax.population_count(words).astype(jnp.int32)
     before = jnp.cumsum(totals) - totals
@@ -20,7 +21,10 @@ def count_before(flags: Bool[Array, "n"]) -> Int32[Array, "n"]:
 
 
 def sum_before(values: Int32[Array, "n"], largest: int) -> Int32[Array, "n"]:
-    """The sum of the values (≥ 0) before each place, their total being at most ``largest``. n is a multiple of 64."""
+    """Return the sum of the values (≥ 0) before each place.
+
+    Their total is at most ``largest``; n is a multiple of 64.
+    """
     if jax.default_backend() != "cpu" or largest >= 2**24:
         return jnp.cumsum(values) - values
     # Products with a triangle of ones: exact, since float32 holds integers below 2²⁴.

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 
 def log1p_minus(x: Float[Array | np.ndarray, "..."], xp: ModuleType = jnp) -> Float[Array | np.ndarray, "..."]:
-    """``log(1 + x) - x`` without cancellation near zero, for x > -1; on the host with ``xp=numpy``.
+    """Return ``log(1 + x) - x`` without cancellation near zero, for x > -1; on the host with ``xp=numpy``.
 
     With r = x/(2 + x): r (2 Σ_{k≥1} r^{2k}/(2k+1) - x) for |x| < 0.4, the plain difference elsewhere.
     """
@@ -26,24 +26,25 @@ def log1p_minus(x: Float[Array | np.ndarray, "..."], xp: ModuleType = jnp) -> Fl
 
 
 def lambert_w_of_exp(log_x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """``log W(x)`` from ``log x``, W being Lambert's function: the root y of y + exp(y) = log x."""
+    """Return ``log W(x)`` from ``log x``, W being Lambert's function: the root y of y + exp(y) = log x."""
     guess = jnp.where(log_x < 1, log_x - jnp.log1p(jnp.exp(jnp.minimum(log_x, 1.0))), jnp.log(jnp.maximum(log_x, 1.0)))
 
     def newton(_, y):
         power = jnp.exp(y)
         return y - (y + power - log_x) / (1 + power)
 
+    # y + exp(y) is convex, so after one step Newton's method comes down from above: four are enough from this guess.
     return lax.fori_loop(0, 4, newton, guess)
 
 
 def safe_divide(numerator: Array, denominator: Array, otherwise: float | Array = 0.0) -> Array:
-    """``numerator / denominator``, and ``otherwise`` where the denominator is zero, with gradient 0 there."""
+    """Return ``numerator / denominator``, and ``otherwise`` where the denominator is zero, with gradient 0 there."""
     zero = denominator == 0
     return jnp.where(zero, otherwise, numerator / jnp.where(zero, 1, denominator))
 
 
 def shares_of(counts: Float[Array, "... classes"]) -> Float[Array, "... classes"]:
-    """Counts divided by their sum; equal shares where it is zero, with gradient 0 there.
+    """Return counts divided by their sum; equal shares where it is zero, with gradient 0 there.
 
     Rounded correctly, so that ties stay ties: XLA would multiply by the reciprocal of a total
     that is broadcast, and 41/41 become 0.99999994. So the total is materialised first.
@@ -54,7 +55,7 @@ def shares_of(counts: Float[Array, "... classes"]) -> Float[Array, "... classes"
 
 @jax.custom_jvp
 def floored_log(x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """``log(max(x, tiny))``, tiny being the smallest normal float: finite at zero, as a loss needs it.
+    """Return ``log(max(x, tiny))``, tiny being the smallest normal float: finite at zero, as a loss needs it.
 
     The gradient is 1/max(x, √tiny): large and finite at zero, so that a loss can still move away from it.
     """

@@ -1,7 +1,7 @@
-"""What Stirling's formula leaves over, and the entropy it is left over from: factorials of huge counts, term by term.
+"""Remainder of Stirling's formula, and the entropy that goes with it: factorials of huge counts, term by term.
 
-With z = x + 1/2, Γ(x+1) = x! obeys log x! = z log z - z + ½ log 2π + δ(2z) - δ(z), so that quotients of factorials
-become logarithms of ratios near one plus differences of δ; nothing of the size of log x! is ever formed.
+With z = x + 1/2, Γ(x+1) = x! obeys log x! = z log z - z + ½ log 2π + δ(2z) - δ(z). So quotients of factorials become
+logarithms of ratios near one plus differences of δ; nothing of the size of log x! is ever formed.
 """
 
 import jax
@@ -16,7 +16,7 @@ _SERIES = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 1
 
 @jax.custom_jvp
 def stirling_error(z: Float[Array, "..."]) -> Float[Array, "..."]:
-    """δ(z) = log Γ(z) - (z-½) log z + z - ½ log 2π, for z ≥ 1/2: about 1/(12 z).
+    """Return δ(z) = log Γ(z) - (z-½) log z + z - ½ log 2π, for z ≥ 1/2: about 1/(12 z).
 
     The asymptotic series in Horner form where it converges fast, which arguments that are too small are shifted to by
     δ(z) = δ(z+1) + (z+½) log(1+1/z) - 1. Absolute error 1e-15 in float64, 3e-7 in float32; for z ≥ 10, relative.
@@ -38,7 +38,7 @@ def _stirling_error_jvp(primals, tangents):
 
 
 def _shift(z):
-    """How far to shift, how many terms then do, and the arguments of the steps and of the series."""
+    """Return how far to shift, how many terms then do, and the arguments of the steps and of the series."""
     shifts, terms = (10, 8) if z.dtype == jnp.float64 else (3, 5)
     small = z < shifts
     return shifts, terms, jnp.where(small, z, 1.0), jnp.where(small, z + shifts, z)
@@ -52,7 +52,7 @@ def _horner(coefficients, x):
 
 
 def entropy_gap(t: Float[Array, "..."], rest: Float[Array, "..."]) -> Float[Array, "..."]:
-    """S(t) = (1+t) log(1+t) + (1-t) log(1-t) ≈ t², for 0 ≤ t < 1 with ``rest`` = 1 - t > 0 given apart.
+    """Return S(t) = (1+t) log(1+t) + (1-t) log(1-t) ≈ t² for 0 ≤ t < 1, with ``rest`` = 1 - t > 0 given apart.
 
     To relative precision in both corners: near t = 0, and near t = 1 where 1 - t must not be formed from t.
     """

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, UInt32
 
 
 def float_dtype(*arrays) -> jnp.dtype:
-    """The dtype to compute in: the arrays' own if they are floats, else the default (float32, or float64 under x64)."""
+    """Return the dtype to compute in: the arrays' own if they are floats, else the default (float64 under x64)."""
     # Of an array's dtype alone: to put one on a device is a program for its shape.
     found = [jax.dtypes.canonicalize_dtype((a if hasattr(a, "dtype") else jnp.asarray(a)).dtype) for a in arrays]
     floats = [dtype for dtype in found if jnp.issubdtype(dtype, jnp.floating)]
@@ -20,14 +20,15 @@ def float_dtype(*arrays) -> jnp.dtype:
 
 
 def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """The rounded sum s and its exact rounding error e: ``a + b = s + e`` (Knuth)."""
+    """Return the rounded sum s and its exact rounding error e: ``a + b = s + e`` (Knuth)."""
     s = a + b
+    # What of b arrived in s, and then what of a: the differences are exact, whichever of both is larger.
     b_seen = s - a
     return s, (a - (s - b_seen)) + (b - b_seen)
 
 
 def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
-    """The rounded product p and its rounding error e: ``a b = p + e`` (Dekker), to twice the precision."""
+    """Return the rounded product p and its rounding error e: ``a b = p + e`` (Dekker), to twice the precision."""
     # Cut by the bits: Dekker's own way to halve a float is undone by compilers that fuse a product and a sum.
     bits = {4: jnp.int32, 8: jnp.int64}[a.dtype.itemsize]
     keep = jnp.asarray(-(1 << (jnp.finfo(a.dtype).nmant + 2) // 2), bits)
@@ -53,16 +54,16 @@ class TwoFloat(NamedTuple):
         return self.high + self.low
 
     def plus(self, other: "TwoFloat") -> "TwoFloat":
-        """The sum, to twice the precision."""
+        """Add, to twice the precision."""
         high, error = two_sum(self.high, other.high)
         return TwoFloat(*two_sum(high, error + (self.low + other.low)))
 
     def minus(self, other: "TwoFloat") -> "TwoFloat":
-        """The difference, to twice the precision: equal numbers give exactly zero, unequal ones never do."""
+        """Subtract, to twice the precision: equal numbers give exactly zero, unequal ones never do."""
         return self.plus(TwoFloat(-other.high, -other.low))
 
     def divided_by(self, divisor: float | int) -> "TwoFloat":
-        """The quotient by a plain number, to twice the precision."""
+        """Divide by a plain number, to twice the precision."""
         b = jnp.asarray(divisor, self.high.dtype)
         quotient = self.high / b
         p, e = _two_product(quotient, jnp.broadcast_to(b, quotient.shape))
@@ -71,7 +72,7 @@ class TwoFloat(NamedTuple):
 
 
 def two_float_from_limbs(low: UInt32[Array, "..."], high: Int[Array, "..."]) -> TwoFloat:
-    """The integer ``high 2³² + low`` as two floats: exact below 2⁴⁸ in float32, below 2⁵³ and beyond in float64."""
+    """Return the integer ``high 2³² + low`` as two floats: exact below 2⁴⁸ in float32, below 2⁵³ in float64."""
     dtype = jnp.result_type(float)
     total, error = two_sum(high.astype(dtype) * 2.0**32, (low >> 16).astype(dtype) * 2.0**16)
     total, last_error = two_sum(total, (low & 0xFFFF).astype(dtype))

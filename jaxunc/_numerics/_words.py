@@ -7,7 +7,7 @@ from jaxtyping import Array, Complex64, Int32
 
 
 def pair_words(first: Array, second: Array) -> Complex64[Array, "..."]:
-    """Two 32-bit arrays as one array of 8-byte elements. Only moved, never computed with: any pattern survives.
+    """Join two 32-bit arrays into one of 8-byte elements. Only moved, never computed with: any pattern survives.
 
     (A complex number is the only 8-byte element that needs no 64-bit mode.)
     """
@@ -15,7 +15,7 @@ def pair_words(first: Array, second: Array) -> Complex64[Array, "..."]:
 
 
 def split_words(pairs: Complex64[Array, "..."], first: DTypeLike, second: DTypeLike) -> tuple[Array, Array]:
-    """The two 32-bit arrays of `pair_words`."""
+    """Return the two 32-bit arrays of `pair_words`."""
     return lax.bitcast_convert_type(lax.real(pairs), first), lax.bitcast_convert_type(lax.imag(pairs), second)
 
 
@@ -23,6 +23,6 @@ _TAKE = lax.GatherDimensionNumbers(offset_dims=(), collapsed_slice_dims=(0,), st
 
 
 def take(flat: Array, index: Int32[Array, "..."]) -> Array:
-    """``flat[index]`` without bounds handling, for indices that are known to be in range: it is cheaper."""
+    """Return ``flat[index]`` without bounds handling, for indices that are known to be in range: it is cheaper."""
     mode = lax.GatherScatterMode.PROMISE_IN_BOUNDS
     return lax.gather(flat, index[..., None], _TAKE, slice_sizes=(1,), mode=mode)

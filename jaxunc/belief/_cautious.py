@@ -8,7 +8,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from jaxunc._checks import is_concrete
+from jaxunc._checks import check_bool, is_concrete
 
 from ._masses import checked, not_negative
 
@@ -64,12 +64,13 @@ def cautious_fold(masses: Float[Array, "... trees sets"], *, normalized: bool = 
     [0.375 0.125 0.375 0.125]
     """
     masses = checked(masses, trees=True)
+    check_bool("normalized", normalized)
     if is_concrete(masses) and not np.all(np.asarray(masses)[..., -1] > 0):
         raise ValueError(
             "masses holds a dogmatic mass function, m(Ω) = 0, which has no canonical weights. "
             "Discount it a little first: discount(masses, 0.99999)."
         )
-    return _cautious_fold(masses, normalized)
+    return _cautious_fold(masses, bool(normalized))
 
 
 @partial(jax.jit, static_argnames="normalized")
@@ -90,7 +91,7 @@ def _log_weights(mass):
 
 
 def _recombined(log_weights, normalized):
-    """The mass function with these weights."""
+    """Return the mass function with these weights."""
     log_empty, log_singles = log_weights[..., :1], log_weights[..., 1:]
     own = jnp.eye(log_singles.shape[-1], dtype=bool)
     # The weights of the other singletons, added as such: their own taken from the total would cancel.

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int32
 
+from jaxunc._checks import check_bool
 from jaxunc._numerics import safe_divide
 
 from ._masses import checked, not_negative
@@ -45,8 +46,8 @@ def conjunctive_fold(masses: Float[Array, "... trees sets"], *, normalized: bool
     of two are taken out, class by class, as the scan goes, which rounds nothing.
 
     Total conflict, where trees exclude every class and Ω, leaves nothing to divide: m(∅) is 1 then, normalised or not,
-    and 0 in all other cases. Differentiable in the masses; normalised, a class that a tree excludes has a slope in that
-    tree's masses as large as its return would be, and at most about the root of the largest float.
+    and 0 in all other cases. Differentiable in the masses. If normalised, a class that a tree excludes has a slope in
+    that tree's masses as large as its return would be. That slope is at most about the root of the largest float.
 
     References
     ----------
@@ -58,7 +59,8 @@ def conjunctive_fold(masses: Float[Array, "... trees sets"], *, normalized: bool
     >>> print(conjunctive_fold(jnp.array([[0.0, 0.5, 0.0, 0.5], [0.0, 0.0, 0.75, 0.25]])))
     [0.375 0.125 0.375 0.125]
     """
-    return _conjunctive_fold(checked(masses, trees=True), normalized)
+    check_bool("normalized", normalized)
+    return _conjunctive_fold(checked(masses, trees=True), bool(normalized))
 
 
 @partial(jax.jit, static_argnames="normalized")
@@ -73,9 +75,10 @@ def _conjunctive_fold(masses, normalized):
 
 
 def _combined(a, b):
-    """Every set of a with every set of b."""
+    """Combine two mass functions: every set of a with every set of b."""
     singles_a, singles_b, omega_a, omega_b = a[..., 1:-1], b[..., 1:-1], a[..., -1:], b[..., -1:]
     singles = singles_a * singles_b + singles_a * omega_b + omega_a * singles_b
+    # All pairs of singletons less the equal ones: the pairs themselves would be classes² numbers.
     conflict = jnp.sum(singles_a, -1, keepdims=True) * jnp.sum(singles_b, -1, keepdims=True)
     conflict = not_negative(conflict - jnp.sum(singles_a * singles_b, -1, keepdims=True))
     empty = a[..., :1] + b[..., :1] - a[..., :1] * b[..., :1] + conflict
@@ -83,10 +86,10 @@ def _combined(a, b):
 
 
 class _Class(NamedTuple):
-    """What a combination has for each class, over a power of two of the class's own.
+    """Masses of a combination for each class, each scaled by a power of two of its own.
 
-    The sum of both masses is the commonality of the class, a product over trees: with that scale it stays near 1, and
-    where one mass rounds to 0 beside the other it does not matter to this class.
+    The sum of both masses is the commonality of the class, a product over trees. With that scale it stays near 1. Where
+    one mass rounds to 0 beside the other it does not matter to this class.
     """
 
     single: Float[Array, "... classes"]
@@ -98,7 +101,7 @@ class _Class(NamedTuple):
 
 
 def _per_class(mass):
-    """m(Ω) beside each of the singletons."""
+    """Place m(Ω) beside each of the singletons."""
     return jnp.broadcast_to(mass[..., -1:], mass[..., 1:-1].shape)
 
 
@@ -109,7 +112,8 @@ def _combined_by_class(a: _Class, b) -> _Class:
 
 
 def _rescaled(a: _Class) -> _Class:
-    """The same with a commonality from 1/2 to 1; of an excluded class as it is."""
+    """Rescale each class so that its commonality lies between 1/2 and 1; an excluded class stays as it is."""
+    # Multiplying by a power of two rounds nothing, so the scale may change at every tree. It has no slope of its own.
     _, shift = jnp.frexp(lax.stop_gradient(a.single + a.omega))
     factor = jnp.ldexp(jnp.ones_like(a.single), -shift)
     return _Class(a.single * factor, a.omega * factor, jnp.broadcast_to(a.exponent + shift, shift.shape))

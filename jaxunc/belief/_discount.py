@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxunc._checks import check_numbers, is_concrete
+from jaxunc._checks import check_within
 from jaxunc._numerics import same_rank
 
 from ._masses import checked
@@ -32,8 +32,8 @@ def discount(masses: Float[Array, "... sets"], reliability: Float[Array, "..."] 
     Raises
     ------
     ValueError
-        If there are fewer than four sets, the shapes do not broadcast, or (outside a trace) masses are negative or do
-        not add to 1, or a reliability is outside [0, 1].
+        If there are fewer than four sets or the shapes do not broadcast. Outside a trace also if masses are negative or
+        do not add to 1, or a reliability is outside [0, 1].
 
     Notes
     -----
@@ -51,7 +51,7 @@ def discount(masses: Float[Array, "... sets"], reliability: Float[Array, "..."] 
     [0.    0.    0.375 0.625]
     """
     masses = checked(masses)
-    check_numbers("reliability", reliability)
+    check_within("reliability", reliability, "[0, 1]", ": the probability that the source is right", shape=None)
     reliability = jnp.asarray(reliability, masses.dtype)
     try:
         np.broadcast_shapes(masses.shape[:-1], reliability.shape)
@@ -60,13 +60,6 @@ def discount(masses: Float[Array, "... sets"], reliability: Float[Array, "..."] 
             f"reliability has shape {reliability.shape}, which does not broadcast against {masses.shape[:-1]}, "
             "the shape of masses without the sets. Pass one number, or one per tree."
         ) from None
-    if is_concrete(reliability):
-        values = np.asarray(reliability)
-        if not np.all((values >= 0) & (values <= 1)):
-            raise ValueError(
-                f"reliability must lie in [0, 1], but ranges from {values.min():.6g} to {values.max():.6g}: it is the "
-                "probability that the source can be relied on."
-            )
     return _discount(*same_rank(masses, reliability[..., None]))
 
 

@@ -1,4 +1,4 @@
-"""Mass functions on the sets ∅, {0}, …, {C-1}, Ω, in this order along the last axis: what every file here shares."""
+"""Mass functions on the sets ∅, {0}, …, {C-1}, Ω, in this order along the last axis: the checks of all files."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +10,7 @@ from jaxunc._numerics import float_dtype
 
 
 def checked(masses: Array, *, trees: bool = False) -> Float[Array, "... sets"]:
-    """The masses as floats; a ValueError if they are none, or (with ``trees``) lack an axis of them."""
+    """Return the masses as floats; a ValueError if they are no masses, or (with ``trees``) lack an axis of trees."""
     check_numbers("masses", masses)
     masses = jnp.asarray(masses)
     expected = "[... trees sets]" if trees else "[... sets]"
@@ -30,5 +30,5 @@ def checked(masses: Array, *, trees: bool = False) -> Float[Array, "... sets"]:
 
 
 def not_negative(x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """max(x, 0) with the gradient of x, for differences that are below zero by rounding only."""
+    """Return max(x, 0) with the gradient of x, for differences that are below zero by rounding only."""
     return x + lax.stop_gradient(jnp.maximum(x, 0) - x)

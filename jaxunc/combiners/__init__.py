@@ -1,7 +1,8 @@
-"""Many leaves → one answer: the contract of a fold, and the rules."""
+"""Rules that make one answer of many leaves, and the contract that they keep."""
 
 from typing import TYPE_CHECKING
 
+from jaxunc._numerics import TwoFloat
 from jaxunc._renamed import renamed_in
 
 from ._answer import Answer, margin
@@ -10,6 +11,7 @@ from ._beta import BetaAggregation
 from ._blend import Blend
 from ._calibrated import Calibrated
 from ._cautious import CautiousRule
+from ._combine import combine_counts, merged, read_answer
 from ._combiner import Combiner
 from ._dempster import DempsterRule
 from ._epistemic import EpistemicWeighting
@@ -18,12 +20,23 @@ from ._explained_vote import ExplainedVote, Explanation
 from ._fields import DOMAINS, learned_field, tree_field
 from ._generalized_mixture import GeneralizedMixture
 from ._generalized_vote import GeneralizedVote
+from ._given import as_rule, check_is_rule
 from ._learned_pool import LearnedPool
 from ._learned_vote import LearnedVote
+from ._lift import (
+    check_tree_fields,
+    columns_of,
+    has_tree_fields,
+    lift_rows,
+    lift_tree,
+    tree_axes,
+    warn_if_sizes_are_lost,
+)
 from ._maximum import Maximum
 from ._mean import Mean
 from ._median import Median
-from ._names import CONFIGURED, RULES, SCORERS, rule_by_name
+from ._merge import Merging, merge_kinds
+from ._names import CONFIGURED, RULES, SCORERS, check_name, rule_by_name
 from ._one_vs_rest import OneVsRest
 from ._pooling import Pooling
 from ._preference import Preference
@@ -60,6 +73,7 @@ __all__ = [
     "Pooling",
     "Preference",
     "Together",
+    "TwoFloat",
     "Uncertainty",
     "UncertaintyDecomposition",
     "Vote",

@@ -1,4 +1,4 @@
-"""What a rule answers: class scores and their read-outs."""
+"""The answer of a rule: class scores and their read-outs."""
 
 from typing import NamedTuple, TypeVar
 
@@ -24,7 +24,7 @@ class Answer(NamedTuple):
     probability: Float[Array, "... classes"] | None
     """Probabilities of the classes, adding to 1; None where scores have no bound."""
     log_probability: Float[Array, "... classes"] | None
-    """Their logarithms, for losses: finite, and with a gradient where a probability rounds to 0 or 1."""
+    """Logarithms of the probabilities, for losses: finite, and with a gradient where a probability rounds to 0 or 1."""
 
     @property
     def predicted(self) -> Int[Array | np.ndarray, "..."]:
@@ -55,12 +55,12 @@ class Answer(NamedTuple):
 
     @classmethod
     def from_shares(cls, shares: Array, class_scores: Array, score: Array | None) -> "Answer":
-        """For rules that answer with probabilities. Their logarithm is floored at that of the smallest normal float."""
+        """Answer with probabilities as shares. Their logarithm is floored at that of the smallest normal float."""
         return cls(class_scores, score, shares, floored_log(shares))
 
     @classmethod
     def from_log_evidence(cls, log_evidence: Array) -> "Answer":
-        """For rules whose class scores are unnormalised log probabilities; the score is their difference, the logit."""
+        """Answer with unnormalised log probabilities as class scores; the score is their difference, the logit."""
         score = margin(log_evidence) if log_evidence.shape[-1] == 2 else None
         log_probability = jax.nn.log_softmax(log_evidence, axis=-1)
         return cls(log_evidence, score, jnp.exp(log_probability), log_probability)
@@ -69,9 +69,9 @@ class Answer(NamedTuple):
 def margin(class_scores: Float[Scores, "... 2"]) -> Float[Scores, "..."]:
     """Class score of class 1 less that of class 0: the number to rank instances by.
 
-    Positive where class 1 is preferred. Unlike the published differences of masses or products, which vanish or
-    saturate with many trees, margins of class scores keep their order: where the trees agree, the normalised difference
-    of masses rounds to 1 or -1, and instances tie that are not alike.
+    Positive where class 1 is preferred. The published differences of masses or products vanish or saturate with many
+    trees; margins of class scores keep their order. Where the trees agree, the normalised difference of masses rounds
+    to 1 or -1, and instances tie that are not alike.
 
     Raises a ValueError unless there are two classes.
     """
@@ -87,5 +87,5 @@ def margin(class_scores: Float[Scores, "... 2"]) -> Float[Scores, "..."]:
 
 
 def contradicted(class_scores: Float[Array, "... classes"]) -> Bool[Array, "..."]:
-    """Whether every class is excluded (all scores are -inf): the trees contradict each other."""
+    """Return whether every class is excluded (all scores are -inf): the trees contradict each other."""
     return jnp.all(jnp.isneginf(class_scores), axis=-1)

@@ -7,14 +7,15 @@ from jax import lax
 from jaxtyping import Array, Float, Num
 
 from jaxunc._numerics import float_dtype, safe_divide
-from jaxunc.imprecise import Interval, idm_interval
-from jaxunc.imprecise._strength import checked_strength
+from jaxunc._types import PyTree
+from jaxunc.imprecise import Interval, checked_strength, idm_interval
+from jaxunc.tables import NumbersLike
 
 from ._combiner import Combiner
 from ._fields import learned_field
 
 
-class AveragedIntervals(Combiner):
+class AveragedIntervals(Combiner[Interval]):
     r"""The means over trees of the lower and of the upper bounds of each class's probability.
 
     .. math:: \left[\frac1T \sum_t \frac{n_{t,c}}{N_t + s},\; \frac1T \sum_t \frac{n_{t,c} + s}{N_t + s}\right]
@@ -42,8 +43,8 @@ class AveragedIntervals(Combiner):
     Notes
     -----
     An empty leaf counts as [0, 1]; so does no tree at all. Sums are compensated. For two classes an upper bound is one
-    less the other class's lower bound: a bound of exactly one half is one for both, and in float32 upper bounds are
-    good to 6e-8, not to as many digits. Differentiable in counts and s. Streams two planes for two classes, else C + 1.
+    less the other class's lower bound. So a bound of exactly one half is one half for both, and in float32 upper bounds
+    have an absolute error of 6e-8. Differentiable in counts and s. Streams two planes for two classes, else C + 1.
 
     References
     ----------
@@ -62,10 +63,10 @@ class AveragedIntervals(Combiner):
     merge: ClassVar[str] = "sum"
     reads_sizes: ClassVar[bool] = True
 
-    def __init__(self, s):
+    def __init__(self, s: NumbersLike):
         self.s = checked_strength(s)
 
-    def lift(self, counts: Num[Array, "... classes"]):
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
         """The lower bounds; for more than two classes the width, which is the same for all; 1 for the tree."""
         stat = {"lower": idm_interval(counts, self.s).lower, "trees": jnp.ones(())}
         if counts.shape[-1] == 2:
@@ -73,12 +74,13 @@ class AveragedIntervals(Combiner):
         size = jnp.sum(counts.astype(float_dtype(counts, self.s)), axis=-1)
         return {**stat, "width": self.s / (size + self.s)}
 
-    def finish(self, stat) -> Interval:
-        """Totals over their number."""
+    def finish(self, stat: PyTree) -> Interval:
+        """Divide the totals by the number of trees."""
         total = stat["lower"]
         # Materialised, or the compiler multiplies by the reciprocal, and 20.5/41 is no longer one half.
         trees = lax.optimization_barrier(jnp.broadcast_to(jnp.asarray(stat["trees"])[..., None], total.shape))
         lower = jnp.minimum(safe_divide(total, trees), 1.0)
         width = stat.get("width")
+        # Of two classes an upper bound is what the other's lower bound leaves, so both meet one half together.
         upper = 1 - lower[..., ::-1] if width is None else lower + safe_divide(width[..., None], trees, 1.0)
         return Interval(lower, jnp.clip(upper, lower, 1.0))

@@ -1,9 +1,9 @@
-"""What the conjunctive and the cautious rule share: leaf masses in, belief out.
+"""The common part of the conjunctive and the cautious rule: leaf masses in, belief out.
 
-A leaf's mass is m({±}) = s±, m(Ω) = u_e + u_a, where at most one of s± is not zero. So of its commonalities
-q(±) = m({±}) + m(Ω) one is 1 and the other, of the class that the leaf speaks against, is m(Ω); and the combination has
-m(Ω) = q(−) q(+) under both rules. They differ in the merge: the product of commonalities, or their minimum; and in what
-a leaf contributes for the class that it does not speak against, which changes nothing: 1, or nothing at all.
+A leaf's mass is m({±}) = s±, m(Ω) = u_e + u_a, where at most one of s± is not zero. So one of its commonalities q(±) =
+m({±}) + m(Ω) is 1. The other, of the class that the leaf speaks against, is m(Ω). The combination has m(Ω) = q(−) q(+)
+under both rules. They differ in the merge: the product of commonalities, or their minimum. They also differ in what a
+leaf contributes for the class that it does not speak against: 1, or nothing at all. Either changes nothing.
 
 With p = s₊ - s₋, log q(−) = min{log(1 - p), 0} and log q(+) = min{log(1 + p), 0} have a kink at p = 0, an evenly split
 leaf. The slopes there are the means of both sides, which makes that of their difference, the margin, exact.
@@ -12,55 +12,61 @@ leaf. The slopes there are the means of both sides, which makes that of their di
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import check_numbers, is_concrete
+from jaxunc._checks import check_bool, check_within
 from jaxunc._numerics import float_dtype
-from jaxunc.scorers._plausibility import class_one, support
+from jaxunc._types import PyTree
+from jaxunc.scorers import class_one, support
+from jaxunc.tables import NumbersLike
 
 from ._answer import Answer, margin
 from ._combiner import Combiner
 from ._fields import learned_field, tree_field
 
 
-class BeliefRule(Combiner):
+class BeliefRule(Combiner[Answer]):
     """Settings, lift and finish of the belief rules; abstract, since it has no merge."""
 
     silence: eqx.AbstractClassVar[float]
-    """What a leaf contributes for a class that it does not speak against: it changes nothing in the merge."""
+    """Contribution of a leaf for a class that it does not speak against: it changes nothing in the merge."""
     normalized: bool = eqx.field(static=True)
     eps: Float[Array, ""] = learned_field("fixed")
     prior: Float[Array, "..."] = learned_field("unit")
     reliability: Float[Array, "..."] | None = tree_field("unit")
 
-    def __init__(self, normalized: bool = False, eps=1e-5, prior=None, reliability=None):
-        check_numbers("eps", eps)
-        if is_concrete(eps) and not 0 <= float(np.asarray(eps)) < 1:
-            raise ValueError(f"eps={eps} must lie in [0, 1): it is the smallest mass of ignorance of a leaf.")
+    def __init__(
+        self,
+        normalized: bool = False,
+        eps: NumbersLike = 1e-5,
+        prior: NumbersLike | None = None,
+        reliability: NumbersLike | None = None,
+    ):
+        check_bool("normalized", normalized)
+        check_within("eps", eps, "[0, 1)", ": it is the smallest mass of ignorance of a leaf")
         if reliability is not None:
-            check_numbers("reliability", reliability)
+            check_within("reliability", reliability, "[0, 1]", ": 1 trusts a tree fully, 0 ignores it", shape=None)
             reliability = jnp.asarray(reliability, float_dtype(reliability))
             if reliability.ndim > 1:
                 raise ValueError(
                     f"reliability has shape {reliability.shape}; pass one number, or one per tree, shape (trees,)."
                 )
-            if is_concrete(reliability) and not np.all((np.asarray(reliability) >= 0) & (np.asarray(reliability) <= 1)):
-                raise ValueError("reliability must lie in [0, 1]: 1 trusts a tree fully, 0 ignores it.")
         self.eps = jnp.asarray(eps, float_dtype(eps))
         self.prior = class_one(0.5 if prior is None else prior, jnp.result_type(float))
         self.reliability = reliability
-        self.normalized = normalized
+        self.normalized = bool(normalized)
 
-    def lift(self, counts: Num[Array, "... 2"]):
-        """log q of the singletons − and +: the leaf's ignorance for the class that it speaks against."""
+    def lift(self, counts: Num[Array, "... 2"]) -> PyTree:
+        """Return log q of the singletons − and +: the leaf's ignorance for the class that it speaks against."""
         if counts.shape[-1] != 2:
             name = type(self).__name__
             raise ValueError(
                 f"{name} combines two classes, but counts have {counts.shape[-1]}. "
                 f"Combine each class against the rest: OneVsRest({name}())."
             )
+        # In logarithms throughout: with many trees masses, and differences of masses, round to 0 or 1, logarithms do
+        # not.
         leaf = support(counts, self.prior)
         floor = jnp.where(self.eps > 0, jnp.log(jnp.where(self.eps > 0, self.eps, 1.0)), -jnp.inf)
         log_ignorance = jnp.maximum(leaf.log_ignorance, floor.astype(leaf.log_ignorance.dtype))
@@ -76,7 +82,7 @@ class BeliefRule(Combiner):
         return jnp.stack([against_negative, against_positive], axis=-1)
 
     def finish(self, stat: Float[Array, "... 2"]) -> Answer:
-        """Möbius inversion, with the larger commonality factored out."""
+        """Apply the Möbius inversion, with the larger commonality factored out."""
         larger, smaller = jnp.max(stat, axis=-1, keepdims=True), jnp.min(stat, axis=-1, keepdims=True)
         # log(1 - m(∅)) = log(q₋ + q₊ - m(Ω)), with m(Ω) = q₋ q₊
         log_agreement = larger + jnp.log1p(jnp.exp(smaller - larger) * -jnp.expm1(larger))

@@ -10,6 +10,7 @@ from jaxtyping import Array, Num
 from jaxunc import scorers
 from jaxunc._checks import check_one_of
 from jaxunc._numerics import safe_divide
+from jaxunc._types import PyTree
 
 from ._answer import Answer, margin
 from ._combiner import Combiner
@@ -18,7 +19,7 @@ from ._mean import answer_of_scores
 GRID_SIZE = 101
 
 
-class BetaAggregation(Combiner):
+class BetaAggregation(Combiner[Answer]):
     r"""The mean over trees of the densities of Beta(w⁺+1, w⁻+1), read by its area or its mode.
 
     .. math:: f(\theta) = \frac1K \sum_i f_i(\theta), \qquad
@@ -54,10 +55,10 @@ class BetaAggregation(Combiner):
     merge: ClassVar[str] = "sum"
     reads_sizes: ClassVar[bool] = True
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         check_one_of("statistic", self.statistic, ("sum", "exact", "max"))
 
-    def lift(self, counts: Num[Array, "... 2"]):
+    def lift(self, counts: Num[Array, "... 2"]) -> PyTree:
         """The areas below and beyond 1/2, the leaf's exact area, or its whole density."""
         if counts.shape[-1] != 2:
             raise ValueError(
@@ -73,7 +74,7 @@ class BetaAggregation(Combiner):
         half = GRID_SIZE // 2
         return jnp.stack([jnp.sum(density[..., :half], -1), jnp.sum(density[..., half + 1 :], -1)], axis=-1)
 
-    def finish(self, stat) -> Answer:
+    def finish(self, stat: PyTree) -> Answer:
         """The share beyond 1/2, or where the mean density is largest."""
         if self.statistic == "exact":
             return answer_of_scores(safe_divide(stat["score"], jnp.asarray(stat["trees"])[..., None]), 1.0)

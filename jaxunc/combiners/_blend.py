@@ -1,4 +1,4 @@
-"""Probabilities of several rules, averaged."""
+"""The average of several rules' probabilities."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,10 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.nn import log_softmax
 from jax.scipy.special import logsumexp
-from jaxtyping import Array, Float, Num, PyTree
+from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import is_concrete
 from jaxunc._numerics import float_dtype
+from jaxunc._types import PyTree
 
 from ._answer import Answer, margin
 from ._combiner import Combiner
@@ -18,12 +19,12 @@ from ._fields import learned_field
 from ._lift import columns_of
 
 
-class Blend(Combiner):
+class Blend(Combiner[Answer]):
     r"""Several rules over one routing, their probabilities averaged.
 
     .. math:: P(c) = \sum_i v_i P_i(c)
 
-    Where rows do not tell which of two rules is better, an average of both loses little against the better one: its log
+    Where rows do not tell which of two rules is better, an average of both loses little against the better one. Its log
     loss is at most log 1/v_i above that of rule i in any row, and often below both.
 
     Parameters
@@ -85,14 +86,14 @@ class Blend(Combiner):
         """The merges of the rules, by name."""
         return {name: rule.merge for name, rule in self.rules.items()}
 
-    def lift(self, counts: Num[Array, "... columns"]):
-        """What every rule lifts, each of the counts that it reads."""
+    def lift(self, counts: Num[Array, "... columns"]) -> PyTree:
+        """Lift every rule, each from the counts that it reads."""
         return {
             name: rule.lift(columns_of(counts, self.countings, rule.countings)) for name, rule in self.rules.items()
         }
 
-    def finish(self, stat) -> Answer:
-        """The rules' answers, averaged."""
+    def finish(self, stat: PyTree) -> Answer:
+        """Average the rules' answers."""
         logs = []
         for name, rule in self.rules.items():
             answer = rule.finish(stat[name])
@@ -100,6 +101,7 @@ class Blend(Combiner):
                 raise ValueError(f"rules[{name!r}] ({type(rule).__name__}) has no probabilities to average.")
             logs.append(answer.log_probability)
         stacked = jnp.stack(logs, axis=-1)
+        # Averaged as logarithms, so that probabilities below the smallest float count, too.
         log_share = logsumexp(stacked, axis=-1, b=self.weights.astype(stacked.dtype))
         log_share = log_softmax(log_share, axis=-1)  # which adds to 1 but for rounding
         score = margin(log_share) if log_share.shape[-1] == 2 else None

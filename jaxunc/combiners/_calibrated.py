@@ -1,23 +1,23 @@
-"""A rule's probabilities, made more or less certain."""
+"""Calibration of a rule: its probabilities, made more or less certain."""
 
 from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 from jax.nn import log_sigmoid
-from jaxtyping import Array, Float, Num, PyTree
+from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import is_concrete
+from jaxunc._checks import check_bool, check_kind, check_within
 from jaxunc._numerics import float_dtype
+from jaxunc._types import PyTree
 
 from ._answer import Answer
 from ._combiner import Combiner
 from ._fields import learned_field
 
 
-class Calibrated(Combiner):
-    r"""Any rule with probabilities, whose logarithms are clipped, scaled and moved.
+class Calibrated(Combiner[Answer]):
+    r"""A rule with probabilities, whose logarithms are clipped, scaled and moved.
 
     .. math:: P'(c) \propto \exp\big(s_c \log \max(P(c), \epsilon) + b_c\big)
 
@@ -26,8 +26,8 @@ class Calibrated(Combiner):
     .. math:: P'(c) \propto \sigma\big(s_c \log \frac{\bar P(c)}{1 - \bar P(c)} + b_c\big), \qquad
               \bar P(c) = \min(\max(P(c), \epsilon), 1 - \epsilon)
 
-    One scale for all classes is the inverse of a temperature; with a bias per class it is Platt's scaling of two
-    classes and, with a scale per class too, vector scaling. It starts as the rule itself.
+    One scale for all classes is the inverse of a temperature. With a bias per class it is Platt's scaling of two
+    classes; with a scale per class too, vector scaling. It starts as the rule itself.
 
     Parameters
     ----------
@@ -70,16 +70,14 @@ class Calibrated(Combiner):
     def __init__(
         self, rule: Combiner, scale: Any = 1.0, bias: Any = 0.0, clip: Any = 1e-6, *, one_vs_rest: bool = False
     ):
-        if not isinstance(rule, Combiner):
-            raise TypeError(f"rule={rule!r} is no Combiner; pass a rule with probabilities, such as Mean().")
-        if is_concrete(scale) and not np.all((np.asarray(scale) > 0) & np.isfinite(np.asarray(scale))):
-            raise ValueError(f"scale={np.asarray(scale).tolist()} must be finite and > 0.")
-        if is_concrete(bias) and not np.all(np.isfinite(np.asarray(bias))):
-            raise ValueError(f"bias={np.asarray(bias).tolist()} must be finite.")
-        if is_concrete(clip) and not 0 <= float(np.asarray(clip)) < 1:
-            raise ValueError(f"clip={clip} must lie in [0, 1): it is the smallest probability.")
-        if one_vs_rest and is_concrete(clip) and not 0 < float(np.asarray(clip)) < 0.5:
-            raise ValueError(f"clip={clip} must lie between 0 and 1/2 with one_vs_rest: P and 1 - P are clipped.")
+        check_kind("rule", rule, Combiner, "a rule with probabilities, such as Mean()")
+        check_within("scale", scale, "(0, inf)", shape=None)
+        check_within("bias", bias, "(-inf, inf)", shape=None)
+        check_bool("one_vs_rest", one_vs_rest)
+        if one_vs_rest:
+            check_within("clip", clip, "(0, 0.5)", " with one_vs_rest: P and 1 - P are clipped")
+        else:
+            check_within("clip", clip, "[0, 1)", ": it is the smallest probability")
         dtype = float_dtype(scale, bias)
         self.rule = rule
         self.scale, self.bias = jnp.asarray(scale, dtype), jnp.asarray(bias, dtype)
@@ -91,12 +89,12 @@ class Calibrated(Combiner):
         """The merges of the rule."""
         return self.rule.merge
 
-    def lift(self, counts: Num[Array, "... classes"]):
-        """What the rule lifts."""
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
+        """Lift the leaves as the rule does."""
         return self.rule.lift(counts)
 
-    def finish(self, stat) -> Answer:
-        """The rule's answer, calibrated."""
+    def finish(self, stat: PyTree) -> Answer:
+        """Calibrate the rule's answer."""
         answer, name = self.rule.finish(stat), type(self.rule).__name__
         if not isinstance(answer, Answer):
             raise TypeError(f"{name} answers with {type(answer).__name__}, not with probabilities to calibrate.")
@@ -108,7 +106,10 @@ class Calibrated(Combiner):
                 raise ValueError(f"{field} has shape {value.shape}; {name} has {log_share.shape[-1]} classes.")
         scale, bias, clip = (part.astype(log_share.dtype) for part in (self.scale, self.bias, self.clip))
         if self.one_vs_rest:
+            # Each class against the rest is a logistic model of its own; their answers are evidence, which is
+            # normalised.
             share = jnp.clip(jnp.exp(log_share), clip, 1 - clip)
             return Answer.from_log_evidence(log_sigmoid(scale * (jnp.log(share) - jnp.log1p(-share)) + bias))
+        # The inner `where` keeps log(0) out of the gradient when nothing is clipped.
         floor = jnp.where(clip > 0, jnp.log(jnp.where(clip > 0, clip, jnp.ones_like(clip))), -jnp.inf)
         return Answer.from_log_evidence(scale * jnp.maximum(log_share, floor) + bias)

@@ -5,6 +5,8 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from jaxunc.tables import NumbersLike
+
 from ._answer import Answer
 from ._belief_rule import BeliefRule
 
@@ -23,7 +25,7 @@ class CautiousRule(BeliefRule):
     Parameters
     ----------
     normalized, eps, prior, reliability
-        As for `DempsterRule`.
+        See `DempsterRule`.
 
     Raises
     ------
@@ -36,10 +38,10 @@ class CautiousRule(BeliefRule):
     normalised or not. Probability: pignistic, of the normalised masses. An empty leaf is neutral; no tree: scores 0.
 
     Gradient: that of the plausibility of the leaf with the smallest weight, the first tree's on ties. A leaf has a say
-    in the weight of the class that it supports, an evenly split one in both: it counts where no other leaf supports the
-    class, with the mean of the slopes at both sides of the kink, and empty and opposed leaves never take its place. So
-    the margin of evenly split leaves alone has its exact slope; beside a leaf that supports one class it has a kink,
-    and half of the slope.
+    in the weight of the class that it supports, an evenly split one in both. The latter counts where no other leaf
+    supports the class, with the mean of the slopes at both sides of the kink. Empty and opposed leaves never take its
+    place. So the margin of evenly split leaves alone has its exact slope. Beside a leaf that supports one class it has
+    a kink, and half of the slope.
 
     References
     ----------
@@ -50,9 +52,15 @@ class CautiousRule(BeliefRule):
     reads_sizes: ClassVar[bool] = True
     silence: ClassVar[float] = float("inf")
 
-    def __init__(self, normalized: bool = False, eps=1e-5, prior=None, reliability=None):
+    def __init__(
+        self,
+        normalized: bool = False,
+        eps: NumbersLike = 1e-5,
+        prior: NumbersLike | None = None,
+        reliability: NumbersLike | None = None,
+    ):
         super().__init__(normalized, eps, prior, reliability)
 
     def finish(self, stat: Float[Array, "... 2"]) -> Answer:
-        """As all belief rules; where no leaf has a say the minimum is at infinity, and nothing is known."""
+        """Finish as all belief rules do. Where no leaf has a say the minimum is at infinity, and nothing is known."""
         return super().finish(jnp.where(jnp.isposinf(stat), 0.0, stat))

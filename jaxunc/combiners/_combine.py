@@ -1,11 +1,13 @@
-"""Merging what the leaves of all trees contribute, and reading the answer."""
+"""The merge of what the leaves of all trees contribute, and the reading of the answer."""
 
 from functools import partial
 from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Num, PyTree
+from jaxtyping import Array, Bool, Num
+
+from jaxunc._types import PyTree
 
 from ._answer import Answer
 from ._lift import check_tree_fields, lift_tree, tree_axes
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def read_answer(answer: PyTree, readout: str | None) -> PyTree:
-    """One read-out of every `Answer` in a pytree; None returns the answers themselves."""
+    """Return one read-out of every `Answer` in a pytree; for None the answers themselves."""
     if readout is None:
         return answer
     is_answer = lambda node: isinstance(node, Answer)  # noqa: E731
@@ -36,13 +38,13 @@ def read_answer(answer: PyTree, readout: str | None) -> PyTree:
 
 
 def contributions(fold: "Combiner", counts: Num[Array, "trees rows classes"]) -> PyTree:
-    """What the leaves of each tree contribute: arrays ``[trees rows ...]``, and numbers per tree ``[trees]``."""
+    """Lift the leaves of each tree: arrays ``[trees rows ...]``, and numbers per tree ``[trees]``."""
     check_tree_fields(fold, len(counts))
     return jax.vmap(lift_tree, in_axes=(tree_axes(fold), 0))(fold, counts)
 
 
 def merged(fold: "Combiner", stat: PyTree, passing: Bool[Array, "trees rows"] | None) -> PyTree:
-    """What trees contribute, merged over those that pass in the order of the trees."""
+    """Merge the contributions of those trees that pass, in the order of the trees."""
     parts, structure = jax.tree.flatten(stat)
     merging = Merging.of(fold.merge, stat)
     if passing is not None:

@@ -1,52 +1,62 @@
 """The contract of a rule: lift → merge → finish."""
 
 import abc
-from typing import Any, no_type_check
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, no_type_check, overload
 
 import equinox as eqx
 import jax
 import numpy as np
 from jax.tree_util import Partial
-from jaxtyping import Array, Num, PyTree
+from jaxtyping import Array, Num
 
 from jaxunc._checks import check_class_axis, check_counts
 from jaxunc._numerics import as_counts
+from jaxunc._types import AnswerT, PyTree
 from jaxunc.forest import OWN
-from jaxunc.scorers._declaration import reads_sizes
+from jaxunc.scorers import reads_sizes
 
+from ._answer import Answer
 from ._combine import combine_counts
 from ._lift import warn_if_sizes_are_lost
 from ._methods import attribute
 
+Counts: TypeAlias = Num[Array | np.ndarray, "... trees classes"]
+TwoClassCounts: TypeAlias = Num[Array | np.ndarray, "... trees 2"]
 
-class Combiner(eqx.Module):
+
+class Combiner(eqx.Module, Generic[AnswerT]):
     """A rule that combines the leaves of many trees by a merge that can be streamed.
 
     Subclass it, declare settings as fields, and write three things (an example in twenty lines: ``docs/rules.md``):
 
     * ``lift(counts [... classes])`` → a pytree of what one leaf contributes. Each array of it is a *plane* with the
-      leading axes ``[...]`` of the counts (and further ones, if the rule needs them), or a scalar that is the same
-      for every leaf of the tree. It depends on the counts of one leaf of one tree alone.
+      leading axes ``[...]`` of the counts, and further ones if the rule needs them. It may also be a scalar that is the
+      same for every leaf of the tree. It depends on the counts of one leaf of one tree alone.
     * ``merge`` → how the contributions of trees merge: ``"sum"``, ``"exact_sum"``, ``"min"``, ``"max"`` or
       ``"collect"``, for all planes or as a pytree prefix of the statistic. Sums are compensated; an exact sum (of
-      floats, or of integers ≥ 0) reaches `finish` as a `jaxunc.TwoFloat`, without any rounding for counts: ``.value``
-      is the nearest float, and ``.plus``, ``.minus`` and ``.divided_by`` keep twice its digits. Collected planes reach
-      it with the trees along a further axis, ``[... trees]`` or ``[... trees k]``, NaN where a tree is masked: for
-      medians and the like, at the cost of keeping them all for a chunk of instances.
+      floats, or of integers ≥ 0) reaches `finish` as a `jaxunc.combiners.TwoFloat`, without any rounding for counts:
+      ``.value`` is the nearest float, and ``.plus``, ``.minus`` and ``.divided_by`` keep twice its digits. Collected
+      planes reach it with the trees along a further axis, ``[... trees]`` or ``[... trees k]``, NaN where a tree is
+      masked: for medians and the like, at the cost of keeping them all for a chunk of instances.
     * ``finish(stat)`` → the answer, from the merged statistic. It must not ask how many trees there were: denominators
       are part of the statistic, which is what makes weights, masks, partial polls and shards the same code.
     """
 
-    merge: eqx.AbstractVar[PyTree]
-    """How contributions merge: a name, or a pytree prefix of the statistic with names as leaves."""
+    if TYPE_CHECKING:  # a field would have to be passed to every constructor
+        merge: ClassVar[PyTree]
+    else:
+        merge: eqx.AbstractVar[PyTree]
+    """Kind of the merge: a name, or a pytree prefix of the statistic with names as leaves."""
 
-    # A rule is one function, whatever its arrays hold: see `Method`. (`equinox.tree_equal` compares what rules hold.)
-    __hash__ = object.__hash__
-    __eq__ = object.__eq__
+    if not TYPE_CHECKING:  # so that they still report names that do not exist
+        # A rule is one function, whatever its arrays hold: see `Method`. (`equinox.tree_equal` compares what rules
+        # hold.)
+        __hash__ = object.__hash__
+        __eq__ = object.__eq__
 
-    @no_type_check
-    def __getattribute__(self, name: str) -> Any:
-        return attribute(self, name)
+        @no_type_check
+        def __getattribute__(self, name: str) -> Any:
+            return attribute(self, name)
 
     @property
     def reads_sizes(self) -> bool:
@@ -69,36 +79,62 @@ class Combiner(eqx.Module):
 
     @abc.abstractmethod
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """What leaves with these counts contribute."""
+        """Return the statistic that leaves with these counts contribute."""
 
     @abc.abstractmethod
-    def finish(self, stat: PyTree) -> PyTree:
-        """The answer: an `Answer`, or whatever else the rule returns."""
+    def finish(self, stat: PyTree) -> AnswerT:
+        """Return the answer: an `Answer`, or whatever else the rule returns."""
 
-    def answer(self, counts: Num[Array | np.ndarray, "... trees classes"]) -> PyTree:
+    def answer(self, counts: Counts) -> AnswerT:
         """Combine the leaves' counts and return everything that `finish` returns.
 
         Whole numbers that do not fit 32 bits are taken as floats (unless JAX has 64), floats of 16 bits as float32.
         """
         return self._combine(counts, None)
 
-    def __call__(self, counts: Num[Array | np.ndarray, "... trees classes"]) -> PyTree:
+    @overload
+    def __call__(self: "Combiner[Answer]", counts: Counts) -> Array: ...
+    @overload
+    def __call__(self: "Combiner[dict[str, Answer]]", counts: Counts) -> dict[str, Array]: ...
+    @overload
+    def __call__(self: "Combiner[dict[str, Any]]", counts: Counts) -> dict[str, Any]: ...
+    @overload
+    def __call__(self, counts: Counts) -> AnswerT: ...
+    def __call__(self, counts: Counts) -> Any:
         """Class scores ``[... classes]`` of the leaves' counts ``[... trees classes]``."""
         return self._combine(counts, "class_scores")
 
-    def score(self, counts: Num[Array | np.ndarray, "... trees 2"]) -> PyTree:
+    @overload
+    def score(self: "Combiner[Answer]", counts: TwoClassCounts) -> Array: ...
+    @overload
+    def score(self: "Combiner[dict[str, Answer]]", counts: TwoClassCounts) -> dict[str, Array]: ...
+    @overload
+    def score(self: "Combiner[dict[str, Any]]", counts: TwoClassCounts) -> dict[str, Any]: ...
+    def score(self: Any, counts: TwoClassCounts) -> Any:
         """The published binary score ``[...]``, positive for class 1. See `margin` for a number to rank by."""
         return self._combine(counts, "score")
 
-    def probability(self, counts: Num[Array | np.ndarray, "... trees classes"]) -> PyTree:
+    @overload
+    def probability(self: "Combiner[Answer]", counts: Counts) -> Array: ...
+    @overload
+    def probability(self: "Combiner[dict[str, Answer]]", counts: Counts) -> dict[str, Array]: ...
+    @overload
+    def probability(self: "Combiner[dict[str, Any]]", counts: Counts) -> dict[str, Any]: ...
+    def probability(self: Any, counts: Counts) -> Any:
         """Class probabilities ``[... classes]``."""
         return self._combine(counts, "probability")
 
-    def log_probability(self, counts: Num[Array | np.ndarray, "... trees classes"]) -> PyTree:
+    @overload
+    def log_probability(self: "Combiner[Answer]", counts: Counts) -> Array: ...
+    @overload
+    def log_probability(self: "Combiner[dict[str, Answer]]", counts: Counts) -> dict[str, Array]: ...
+    @overload
+    def log_probability(self: "Combiner[dict[str, Any]]", counts: Counts) -> dict[str, Any]: ...
+    def log_probability(self: Any, counts: Counts) -> Any:
         """Logarithms of the class probabilities ``[... classes]``, for losses."""
         return self._combine(counts, "log_probability")
 
-    def _combine(self, counts, readout: str | None) -> PyTree:
+    def _combine(self, counts: Any, readout: str | None) -> Any:
         counts = as_counts(counts)
         check_class_axis(counts)
         if counts.ndim < 2:

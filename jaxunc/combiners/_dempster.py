@@ -2,6 +2,8 @@
 
 from typing import ClassVar
 
+from jaxunc.tables import NumbersLike
+
 from ._belief_rule import BeliefRule
 
 
@@ -56,5 +58,11 @@ class DempsterRule(BeliefRule):
     reads_sizes: ClassVar[bool] = True
     silence: ClassVar[float] = 0.0
 
-    def __init__(self, normalized: bool = False, eps=1e-5, prior=None, reliability=None):
+    def __init__(
+        self,
+        normalized: bool = False,
+        eps: NumbersLike = 1e-5,
+        prior: NumbersLike | None = None,
+        reliability: NumbersLike | None = None,
+    ):
         super().__init__(normalized, eps, prior, reliability)

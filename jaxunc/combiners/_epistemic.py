@@ -6,14 +6,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Num
 
 from jaxunc._numerics import safe_divide
-from jaxunc.scorers._plausibility import support
+from jaxunc._types import PyTree
+from jaxunc.scorers import support
 
 from ._answer import Answer
 from ._combiner import Combiner
 from ._mean import answer_of_scores
 
 
-class EpistemicWeighting(Combiner):
+class EpistemicWeighting(Combiner[Answer]):
     r"""The mean of plausibility scores, each times one minus its leaf's epistemic uncertainty.
 
     .. math:: \frac1K \sum_i (1 - u_e^i)\, p_{pls}^i, \qquad u_e = \min\{\pi(+), \pi(-)\}
@@ -31,12 +32,12 @@ class EpistemicWeighting(Combiner):
     merge: ClassVar[str] = "sum"
     reads_sizes: ClassVar[bool] = True
 
-    def lift(self, counts: Num[Array, "... 2"]):
+    def lift(self, counts: Num[Array, "... 2"]) -> PyTree:
         """The weighted score, and 1 for the tree."""
         leaf = support(counts)
         certainty = -jnp.expm1(jnp.min(leaf.log_degrees, axis=-1))
         return {"score": (certainty * leaf.preference)[..., None], "trees": jnp.ones(())}
 
-    def finish(self, stat) -> Answer:
-        """Total over number."""
+    def finish(self, stat: PyTree) -> Answer:
+        """Divide the total by the number of trees."""
         return answer_of_scores(safe_divide(stat["score"], jnp.asarray(stat["trees"])[..., None]), 2.0)

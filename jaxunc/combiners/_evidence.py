@@ -9,16 +9,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import check_numbers, check_one_of, check_probability_vector, is_concrete
+from jaxunc._checks import check_bool, check_numbers, check_one_of, check_probability_vector, check_within, is_concrete
 from jaxunc._numerics import float_dtype
-from jaxunc.imprecise._dominance import differences
+from jaxunc._types import PyTree
+from jaxunc.imprecise import differences
+from jaxunc.tables import NumbersLike
 
 from ._answer import Answer, contradicted, margin
 from ._combiner import Combiner
 from ._fields import learned_field
 
 
-class EvidenceAccumulation(Combiner):
+class EvidenceAccumulation(Combiner[Answer]):
     r"""Leaves as independent pieces of evidence, each measured against the prior (EVA).
 
     .. math:: \ell_c = \log P(c) + \sum_i \Big(\log P(c \mid w_i) - \log P(c)\Big), \qquad
@@ -44,11 +46,11 @@ class EvidenceAccumulation(Combiner):
 
     Notes
     -----
-    Class scores: ℓ + log C, which is 0 where there is no evidence at a uniform prior (the constant, common to all
-    classes, keeps leads of one in 10⁹ apart in float32). Score: the logit ℓ₊ - ℓ₋, which has the sign of the paper's
+    Class scores: ℓ + log C, which is 0 where there is no evidence at a uniform prior. The constant, common to all
+    classes, keeps leads of one in 10⁹ apart in float32. Score: the logit ℓ₊ - ℓ₋, which has the sign of the paper's
     difference of products and neither under- nor overflows. Probability: softmax(ℓ). If λ = 0 and every class is
-    vetoed the leaves contradict each other: class scores are -inf, the score 0, the probability the prior. λ = 0 and
-    an empty leaf: no evidence. No tree: the prior.
+    vetoed, the leaves contradict each other: class scores are -inf, the score is 0, the probability the prior. With λ =
+    0 an empty leaf is no evidence. No tree: the prior.
 
     Gradient: smooth for λ > 0, in the prior and λ too. At λ = 0 a veto has gradient 0.
 
@@ -64,38 +66,42 @@ class EvidenceAccumulation(Combiner):
     merge: ClassVar[str] = "sum"
 
     def __init__(
-        self, prior, smoothing=0.1, prior_term: Literal["log", "published_code"] = "log", smooth_to_prior: bool = False
+        self,
+        prior: NumbersLike,
+        smoothing: NumbersLike = 0.1,
+        prior_term: Literal["log", "published_code"] = "log",
+        smooth_to_prior: bool = False,
     ):
         check_one_of("prior_term", prior_term, ("log", "published_code"))
         check_numbers("prior", prior)
-        check_numbers("smoothing", smoothing)
+        check_within("smoothing", smoothing, "[0, inf)", "; the paper uses 0.1")
+        check_bool("smooth_to_prior", smooth_to_prior)
         dtype = float_dtype(prior, smoothing)
         prior = jnp.asarray(prior, dtype)
         prior = jnp.stack([1 - prior, prior]) if prior.ndim == 0 else prior
         check_probability_vector(prior, prior.shape[-1])
-        if is_concrete(smoothing) and not 0 <= float(smoothing) < np.inf:
-            raise ValueError(f"smoothing={smoothing} must be a finite number >= 0; the paper uses 0.1.")
+        # As a logarithm, which learning moves freely: the prior stays positive, and adds to 1 by a softmax.
         self.log_prior = jnp.log(prior)
         self.smoothing = jnp.asarray(smoothing, dtype)
         self.prior_term = prior_term
-        self.smooth_to_prior = smooth_to_prior
+        self.smooth_to_prior = bool(smooth_to_prior)
 
     @property
     def prior(self) -> Float[Array, "classes"]:
-        """The prior class probabilities. (Their logarithm is what is stored, and what learning moves.)"""
+        """The prior class probabilities. Their logarithm is what is stored, and what learning moves."""
         return jnp.exp(self.log_prior)
 
     @property
     def reads_sizes(self) -> bool:
-        """Whether it smooths: without, shares are all that counts."""
+        """Whether the rule smooths: without smoothing, shares are all that counts."""
         return not is_concrete(self.smoothing) or bool(np.any(np.asarray(self.smoothing) > 0))
 
     def _prior_gain(self) -> Array:
-        """What a leaf's log(C P(c|w)) is measured against: 0 at a uniform prior (as printed)."""
+        """The reference that a leaf's log(C P(c|w)) is measured against: 0 at a uniform prior (as printed)."""
         term = self.prior if self.prior_term == "published_code" else self.log_prior
         return term + math.log(self.log_prior.shape[-1])
 
-    def lift(self, counts: Num[Array, "... classes"]):
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
         """Evidence of a leaf for every class."""
         n_classes = counts.shape[-1]
         if self.log_prior.shape[-1] != n_classes:
@@ -115,6 +121,7 @@ class EvidenceAccumulation(Combiner):
         ratio = n_classes * jnp.where(vetoed, 1.0, above) / jnp.where(silent, 1.0, total)
         near = jnp.abs(excess) < 0.5
         gain = jnp.where(near, jnp.log1p(jnp.where(near, excess, 0.0)), jnp.log(jnp.where(near, 1.0, ratio)))
+        # A veto enters at the end, so that no gradient passes through an infinity.
         gain = jnp.where(vetoed, -jnp.inf, gain)
         return jnp.where(silent, 0.0, gain - self._prior_gain())
 
@@ -122,6 +129,7 @@ class EvidenceAccumulation(Combiner):
         """Add the prior; where all classes are vetoed, answer with it."""
         class_scores = stat + self._prior_gain()
         conflict = contradicted(class_scores)
+        # Where all classes are vetoed a softmax of -inf would be NaN; the prior is what is left to answer with.
         admissible = jnp.where(conflict[..., None], self.log_prior, class_scores)
         log_probability = jax.nn.log_softmax(admissible, axis=-1)
         score = None

@@ -1,4 +1,4 @@
-"""Why a cautious forest does not decide, and how far it would have to be trusted to."""
+"""The reasons why a cautious forest does not decide, and how far it would have to be trusted to."""
 
 from functools import reduce
 from typing import Any, ClassVar, NamedTuple
@@ -11,8 +11,9 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Num
 
 from jaxunc._numerics import TwoFloat, float_dtype, safe_divide
-from jaxunc.imprecise._dominance import differences, dominance
-from jaxunc.imprecise._strength import checked_strength
+from jaxunc._types import PyTree
+from jaxunc.imprecise import checked_strength, differences, dominance
+from jaxunc.tables import NumbersLike
 
 from ._combiner import Combiner
 from ._fields import learned_field
@@ -22,7 +23,7 @@ from ._merge import Merging
 
 
 class Explanation(NamedTuple):
-    """What is behind the decision of a cautious forest."""
+    """The reasons behind the decision of a cautious forest."""
 
     support: Float[Array | np.ndarray, "... classes"]
     """Share of the mass whose trees prefer this class to all others: for it (two classes: the other one's is against
@@ -30,17 +31,17 @@ class Explanation(NamedTuple):
     abstaining: Float[Array | np.ndarray, "..."]
     """Share of the mass whose trees prefer no class to all others; 1 if there is no mass. It completes the support."""
     abstaining_trees: Bool[Array | np.ndarray, "... trees"]
-    """Which trees those are; False for masked trees."""
+    """Whether each tree abstains, that is prefers no class to all others; False for masked trees."""
     largest_s: Float[Array | np.ndarray, "..."]
     """The largest s at which the decision is a single class. 0: at none, since tied leaves leave it open however small
     s is. NaN for masses of certainty, which themselves depend on s."""
 
 
-class ExplainedVote(Combiner):
-    r"""What is behind the decision of a `GeneralizedVote`: who is for, against and undecided, and up to which s.
+class ExplainedVote(Combiner[Explanation]):
+    r"""Explanation of a `GeneralizedVote`: who is for, against and undecided, and up to which s it decides.
 
-    As s grows trees only ever stop preferring, so for equal and leaf-size masses the largest s at which c' is rejected
-    is an order statistic of the trees' leads over it, weighted by their masses:
+    As s grows, trees only ever stop preferring. So for equal and leaf-size masses an order statistic tells the largest
+    s at which c' is rejected: that of the trees' leads over c', weighted by their masses:
 
     .. math:: s_{c \succ c'} = \max \Big\{ d : \sum_t m_t [n_{t,c} - n_{t,c'} \ge d] \ge \tfrac12 \sum_t m_t \Big\},
               \qquad s_{c'} = \max_c s_{c \succ c'}
@@ -53,7 +54,7 @@ class ExplainedVote(Combiner):
     s
         The strength at which trees are asked whether they abstain, > 0.
     mass
-        As for `GeneralizedVote`.
+        See `GeneralizedVote`.
 
     Returns (when called)
     ---------------------
@@ -95,15 +96,15 @@ class ExplainedVote(Combiner):
 
     s: Float[Array, "..."] = learned_field("fixed")
     mass: Mass = eqx.field(static=True, default="equal")
-    merge: ClassVar[dict] = {"support": "exact_sum", "total": "exact_sum", "trees": "collect"}
+    merge: ClassVar[dict[str, str]] = {"support": "exact_sum", "total": "exact_sum", "trees": "collect"}
     reads_sizes: ClassVar[bool] = True
 
-    def __init__(self, s, mass: Mass = "equal"):
+    def __init__(self, s: NumbersLike, mass: Mass = "equal"):
         check_mass(mass)
         self.s, self.mass = checked_strength(s), mass
 
-    def lift(self, counts: Num[Array, "... classes"]):
-        """The mass for each class, and all; of the tree the leads of classes over each other, and if it abstains."""
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
+        """Mass for each class and in all; the tree's leads of classes over each other, and whether it abstains."""
         pieces = tree_mass(counts, self.s.astype(float_dtype(counts, self.s)), self.mass)
         beside = ~jnp.eye(counts.shape[-1], dtype=bool)
         sure = jnp.all(dominance(counts, self.s) | ~beside, axis=-1)
@@ -112,9 +113,10 @@ class ExplainedVote(Combiner):
             trees["mass"] = _as_collected(pieces)
         return {"support": share_out(pieces, sure), "total": pieces, "trees": trees}
 
-    def finish(self, stat) -> Explanation:
-        """Shares of the total, and the order statistic."""
+    def finish(self, stat: PyTree) -> Explanation:
+        """Divide by the total, and take the order statistic."""
         support, total = total_of(stat["support"]), total_of(stat["total"])
+        # Added as pairs of floats: what abstains is the small difference between a total and nearly all of it.
         columns = range(support.high.shape[-1])
         decided = reduce(TwoFloat.plus, (TwoFloat(support.high[..., c], support.low[..., c]) for c in columns))
         whole = jnp.broadcast_to(total.value, decided.high.shape)
@@ -132,7 +134,7 @@ class ExplainedVote(Combiner):
 
 
 def _as_collected(pieces: dict[str, Array]) -> dict[str, Array]:
-    """Masses for planes that are kept as floats: of integers the half words, which floats hold exactly."""
+    """Return masses as planes of floats: integers become half words, which floats hold exactly."""
     units = pieces.get("units")
     if units is None or not jnp.issubdtype(units.dtype, jnp.integer):
         return pieces
@@ -145,6 +147,7 @@ def _largest_s(leads: Float[Array, "... trees pairs"], mass: dict[str, Array], t
     by_pair = {name: jnp.where(present, part[..., None], 0) for name, part in mass.items()} or {"units": present}
     if "low" in mass or not mass:
         by_pair = {name: part.astype(jnp.uint32) for name, part in by_pair.items()}
+    # From the largest lead down, masses are added until they reach half: that lead is the largest s that still does.
     order = jnp.argsort(-leads, axis=-2)  # NaN last
     in_order = lambda part: jnp.moveaxis(jnp.take_along_axis(part, order, axis=-2), -2, 0)  # noqa: E731
     by_tree = jax.tree.map(in_order, (leads, by_pair))
@@ -156,6 +159,7 @@ def _largest_s(leads: Float[Array, "... trees pairs"], mass: dict[str, Array], t
     def include(carry, tree):
         so_far, found, largest = carry
         lead, parts = tree
+        # Exact sums, as in the vote itself: half must be reached here for the same s as there.
         so_far, _ = merging.include(so_far, [parts[name] for name in names])
         reached = total_of(dict(zip(names, merging.result(so_far), strict=True)))
         excess = TwoFloat(2 * reached.high, 2 * reached.low).minus(half).value
@@ -169,5 +173,6 @@ def _largest_s(leads: Float[Array, "... trees pairs"], mass: dict[str, Array], t
     )
     largest = lax.scan(include, nothing, by_tree)[0][2]
     rejected_up_to = jnp.max(matrix(jnp.maximum(largest, 0.0), jnp.zeros(shape[:-1], leads.dtype)), axis=-2)
+    # The answer is a single class while all others are rejected: up to the second smallest of the classes' s.
     least, second = jnp.moveaxis(jnp.sort(rejected_up_to, axis=-1)[..., :2], -1, 0)
     return jnp.where(second > least, second, 0.0)

@@ -1,17 +1,17 @@
-"""Fields of rules: which differ from tree to tree, and in which domain each may be learned."""
+"""Fields of rules: those that differ from tree to tree, and the domain in which each may be learned."""
 
 from typing import Any, Literal, get_args
 
 import equinox as eqx
 
-from jaxunc._checks import check_one_of
+from jaxunc._checks import check_one_of, check_within
 
 Domain = Literal["real", "positive", "unit", "simplex", "log_simplex", "ordered", "fixed"]
 DOMAINS = get_args(Domain)
 
 
-def learned_field(domain: Domain = "real", *, spread: float = 1.0, nearest: float = 0.01, **kwargs) -> Any:
-    """A field of a `Combiner` that `jaxunc.learning.fit_combiner` may change, and where its values lie.
+def learned_field(domain: Domain = "real", *, spread: float = 1.0, nearest: float = 0.01, **kwargs: Any) -> Any:
+    """Declare a field of a `Combiner` that `jaxunc.learning.fit_combiner` may change, and where its values lie.
 
     Parameters
     ----------
@@ -20,9 +20,9 @@ def learned_field(domain: Domain = "real", *, spread: float = 1.0, nearest: floa
         (a single number: that of class 1), ``"log_simplex"``, their logarithms, or ``"ordered"``, increasing;
         ``"fixed"``, not to be learned. Array fields that declare nothing are real.
     spread
-        How far, as a standard deviation, the value is expected to move from where it starts: a difference of a real
-        number, of the logarithm of a positive one, of the log odds between 0 and 1 and on a simplex. Learning a value
-        from few instances is held back accordingly; by one instance's log loss at one standard deviation.
+        Expected move of the value from where it starts, as a standard deviation: a difference of a real number, of the
+        logarithm of a positive one, of the log odds between 0 and 1 and on a simplex. Learning a value from few
+        instances is held back accordingly; by one instance's log loss at one standard deviation.
     nearest
         Where learning starts from a bound of the domain, from which nothing pulls a value away: so far from it.
     **kwargs
@@ -31,8 +31,8 @@ def learned_field(domain: Domain = "real", *, spread: float = 1.0, nearest: floa
     return eqx.field(metadata=_metadata(domain, spread, nearest), **kwargs)
 
 
-def tree_field(domain: Domain = "real", *, spread: float = 1.0, nearest: float = 0.01, **kwargs) -> Any:
-    """A field of a `Combiner` with one entry per tree along its leading axis (a weight, a reliability).
+def tree_field(domain: Domain = "real", *, spread: float = 1.0, nearest: float = 0.01, **kwargs: Any) -> Any:
+    """Declare a field of a `Combiner` with one entry per tree along its leading axis (a weight, a reliability).
 
     `lift` sees the entry of its own tree; binding, blocks and shards slice the field alike. A number without axes is
     shared by all trees. ``domain``, ``spread`` and ``nearest``: as for `learned_field`.
@@ -42,6 +42,6 @@ def tree_field(domain: Domain = "real", *, spread: float = 1.0, nearest: float =
 
 def _metadata(domain: Domain, spread: float, nearest: float) -> dict[str, Any]:
     check_one_of("domain", domain, DOMAINS)
-    if not 0 < spread < float("inf"):
-        raise ValueError(f"spread={spread} must be a finite number > 0.")
+    check_within("spread", spread, "(0, inf)")
+    check_within("nearest", nearest, "(0, inf)")
     return {"domain": domain, "spread": float(spread), "nearest": float(nearest)}

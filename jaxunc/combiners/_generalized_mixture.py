@@ -1,7 +1,7 @@
 """Generalised mixtures: means that trust scores near a reference more."""
 
 from collections.abc import Callable
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -11,8 +11,8 @@ from jaxtyping import Array, Float, Num
 from jaxunc import scorers
 from jaxunc._checks import check_one_of
 from jaxunc._numerics import safe_divide
-from jaxunc.scorers._declaration import score_width
-from jaxunc.scorers._settings import as_partial
+from jaxunc._types import PyTree
+from jaxunc.scorers import as_partial, score_width
 
 from ._answer import Answer
 from ._combiner import Combiner
@@ -23,7 +23,7 @@ from ._median import median_of_trees
 Reference = Literal["mean", "median", "maximum"]
 
 
-class GeneralizedMixture(Combiner):
+class GeneralizedMixture(Combiner[Answer]):
     r"""A weighted mean of leaf scores, with less weight the further a score is from a reference Θ.
 
     .. math:: H_\Theta = \frac{1}{K-1} \sum_i \Big(v_i - v_i \frac{|v_i - \Theta|}{\sum_j |v_j - \Theta|}\Big)
@@ -31,7 +31,7 @@ class GeneralizedMixture(Combiner):
     Parameters
     ----------
     scorer
-        As for `Mean`.
+        See `Mean`.
     reference
         Θ: the ``"mean"``, the ``"median"`` or the ``"maximum"`` of the scores: the largest in absolute value, 0 if two
         of opposite sign are, as for `Maximum`.
@@ -56,12 +56,12 @@ class GeneralizedMixture(Combiner):
     reference: Reference = eqx.field(static=True)
     merge: ClassVar[str] = "collect"
 
-    def __init__(self, scorer: Callable = scorers.probability, reference: Reference = "mean"):
+    def __init__(self, scorer: Callable[..., Any] = scorers.probability, reference: Reference = "mean"):
         check_one_of("reference", reference, ("mean", "median", "maximum"))
         self.scorer = as_partial(scorer)
         self.reference = reference
 
-    def lift(self, counts: Num[Array, "... classes"]):
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
         """The leaf's score."""
         return score_planes(self.scorer, counts)
 
@@ -75,6 +75,7 @@ class GeneralizedMixture(Combiner):
         distance = jnp.where(present, jnp.abs(scores - reference[self.reference]()[..., None, :]), 0.0)
         spread = jnp.sum(distance, axis=-2)
         weighted = jnp.sum(scores * distance, axis=-2)
+        # The weights (1 - d_i/Σd)/(K - 1) without forming them: the plain sum less the sum weighted by distance.
         mixture = safe_divide(jnp.sum(scores, axis=-2) - safe_divide(weighted, spread), number - 1)
         # Without any spread all scores are equal, and the mean is that score.
         return answer_of_scores(jnp.where(spread > 0, mixture, mean), score_width(self.scorer))

@@ -9,8 +9,9 @@ import numpy as np
 from jaxtyping import Array, Float, Num, Shaped
 
 from jaxunc._numerics import TwoFloat, float_dtype
-from jaxunc.imprecise import dominance
-from jaxunc.imprecise._strength import checked_strength
+from jaxunc._types import PyTree
+from jaxunc.imprecise import checked_strength, dominance
+from jaxunc.tables import NumbersLike
 
 from ._combiner import Combiner
 from ._fields import learned_field
@@ -18,7 +19,7 @@ from ._masses import Mass, beyond_half, check_mass, share_out, total_of, tree_ma
 from ._preference import Preference
 
 
-class GeneralizedVote(Combiner):
+class GeneralizedVote(Combiner[Preference]):
     r"""Trees vote for a class over another where the interval of their leaf is on its side of one half, or abstain.
 
     With the intervals of the imprecise Dirichlet model and masses m_t of the trees, for two classes
@@ -57,10 +58,10 @@ class GeneralizedVote(Combiner):
 
     Notes
     -----
-    Exact for integer counts: n_c - n_c' ≥ s is decided without division, and of equal and leaf-size masses ``excess``
-    is 0 at half of the total and nowhere else, up to totals of 2⁴⁶ in float32. Masses of certainty are rounded: within
-    1e-6 (float64: 1e-12) of the total a half is a half. Leaf sizes of weighted instances are compared as the floats
-    that they are. An empty leaf abstains; if all are empty, masses of size and certainty have the total 0.
+    Exact for integer counts: n_c - n_c' ≥ s is decided without division. For equal and leaf-size masses ``excess`` is 0
+    at half of the total and nowhere else, up to totals of 2⁴⁶ in float32. Masses of certainty are rounded: within 1e-6
+    (float64: 1e-12) of the total a half is a half. Leaf sizes of weighted instances are compared as the floats that
+    they are. An empty leaf abstains; if all are empty, masses of size and certainty have the total 0.
 
     Streams C(C - 1) planes, and one for masses that are no constant: two classes cost little more than the mean, ten
     classes ninety planes. Gradient: of the masses of certainty alone.
@@ -86,17 +87,17 @@ class GeneralizedVote(Combiner):
     merge: ClassVar[str] = "exact_sum"
     reads_sizes: ClassVar[bool] = True
 
-    def __init__(self, s, mass: Mass = "equal"):
+    def __init__(self, s: NumbersLike, mass: Mass = "equal"):
         check_mass(mass)
         self.s, self.mass = checked_strength(s), mass
 
-    def lift(self, counts: Num[Array, "... classes"]):
-        """The tree's mass, and the same for each pair of which the leaf prefers the first."""
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
+        """Mass of the tree, and the same for each pair of which the leaf prefers the first."""
         pieces = tree_mass(counts, self.s.astype(float_dtype(counts, self.s)), self.mass)
         return {"mass": share_out(pieces, pairs(dominance(counts, self.s))), "total": pieces}
 
-    def finish(self, stat) -> Preference:
-        """The pairs as a matrix."""
+    def finish(self, stat: PyTree) -> Preference:
+        """Arrange the pairs as a matrix."""
         mass, total = total_of(stat["mass"]), total_of(stat["total"])
         by_pair = TwoFloat(*(jnp.broadcast_to(part[..., None], mass.high.shape) for part in total))
         excess = beyond_half(mass, by_pair, self.mass)
@@ -105,14 +106,15 @@ class GeneralizedVote(Combiner):
 
 
 def pairs(by_pair: Shaped[Array, "... classes classes"]) -> Shaped[Array, "... pairs"]:
-    """The entries beside the diagonal, row by row."""
+    """Return the entries beside the diagonal, row by row."""
     n_classes = by_pair.shape[-1]
+    # The diagonal is left out: nobody prefers a class to itself, and each pair is a plane to carry.
     first, second = np.nonzero(~np.eye(n_classes, dtype=bool))
     return by_pair[..., first, second]
 
 
 def matrix(by_pair: Float[Array, "... pairs"], diagonal: Float[Array, "..."]) -> Float[Array, "... classes classes"]:
-    """What `pairs` took apart, and a value for the diagonal."""
+    """Return the matrix of the entries that `pairs` took out, with a value for the diagonal."""
     n_classes = (1 + math.isqrt(1 + 4 * by_pair.shape[-1])) // 2
     # After each entry of the diagonal but the last come n_classes others, row by row.
     rows = by_pair.reshape(*diagonal.shape, n_classes - 1, n_classes)

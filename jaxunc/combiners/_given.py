@@ -1,4 +1,4 @@
-"""What was handed in where a rule belongs, and what to pass instead."""
+"""Checks of what is handed in where a rule belongs, with messages that say what to pass instead."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from ._together import Together
 
 
 def as_rule(given: Any, name: str = "combiner") -> Combiner:
-    """A rule as it is, and several by name as the one rule of them all; raises as `check_is_rule` does."""
+    """Return a rule as it is, and several by name as the one rule of them all; raises as `check_is_rule` does."""
     if isinstance(given, Mapping):
         for key, rule in given.items():
             if not isinstance(key, str):

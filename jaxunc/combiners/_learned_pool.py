@@ -1,5 +1,6 @@
-"""The learned pool: a mean of leaves, and numbers that say how."""
+"""The learned pool: a mean of leaves whose weights, powers and scale are learned."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import equinox as eqx
@@ -7,19 +8,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import check_numbers, check_probability_vector, is_concrete
+from jaxunc._checks import check_collection, check_numbers, check_probability_vector, check_within
 from jaxunc._numerics import float_dtype, safe_divide
+from jaxunc._types import PyTree
 from jaxunc.forest import OWN
+from jaxunc.tables import NumbersLike
 
 from ._answer import Answer
 from ._combiner import Combiner
 from ._fields import learned_field
 
 SMALLEST_SIZE = 2.0**-20
-"""What an empty leaf without a prior is taken to hold, so that its weight has a logarithm."""
+"""Size that an empty leaf without a prior is taken to have, so that its weight has a logarithm."""
 
 
-class LearnedPool(Combiner):
+class LearnedPool(Combiner[Answer]):
     r"""A mean of the leaves' probabilities, by numbers that are learned: the mean, pooling and many between.
 
     .. math:: P_c = \Big(\frac{\sum_t (N_t + m)^\alpha p_{tc}^q}{\sum_t (N_t + m)^\alpha}\Big)^{1/q}, \qquad
@@ -27,9 +30,9 @@ class LearnedPool(Combiner):
 
     .. math:: P(c) = (1 - \epsilon) \frac{P_c^{s_c} e^{b_c}}{\sum_k P_k^{s_k} e^{b_k}} + \frac{\epsilon}{C}
 
-    w_t are the counts of a tree's leaf, N_t is their sum. Of *two countings*, w_t is a times the first plus
-    the second, as of in-bag and out-of-bag counts. It starts as the mean, and contains Laplace's and the m-estimate
-    (m), pooling (α = 1, m = 0) and, as q falls towards 0, the logarithmic pool.
+    w_t are the counts of a tree's leaf, N_t is their sum. With *two countings*, such as in-bag and out-of-bag counts,
+    w_t is a times the first plus the second. It starts as the mean, and contains Laplace's and the m-estimate (m),
+    pooling (α = 1, m = 0) and, as q falls towards 0, the logarithmic pool.
 
     Parameters
     ----------
@@ -56,8 +59,8 @@ class LearnedPool(Combiner):
     Raises
     ------
     ValueError
-        If the prior is none, a number is outside of its range or of another shape, ``inbag_weight`` is given for
-        one kind of counts or, when called, counts have another number of columns.
+        If the prior is no distribution, or a number is outside of its range or of another shape. If ``inbag_weight``
+        is given for one kind of counts. When called, if counts have another number of columns.
 
     Notes
     -----
@@ -100,16 +103,16 @@ class LearnedPool(Combiner):
 
     def __init__(
         self,
-        prior,
+        prior: NumbersLike,
         *,
-        reads=(OWN,),
-        size_power=0.0,
-        mean_power=1.0,
-        strength=0.0,
-        scale=None,
-        bias=None,
-        noise=0.0,
-        inbag_weight=None,
+        reads: Sequence[str] = (OWN,),
+        size_power: NumbersLike = 0.0,
+        mean_power: NumbersLike = 1.0,
+        strength: NumbersLike = 0.0,
+        scale: NumbersLike | None = None,
+        bias: NumbersLike | None = None,
+        noise: NumbersLike = 0.0,
+        inbag_weight: NumbersLike | None = None,
     ):
         check_numbers("prior", prior)
         dtype = float_dtype(prior)
@@ -121,31 +124,34 @@ class LearnedPool(Combiner):
             raise ValueError(
                 "inbag_weight weighs the first of two counts: pass reads=('own', 'oob') too, or leave it out."
             )
-        self.size_power = _number("size_power", size_power, dtype, -np.inf)
-        self.mean_power = _number("mean_power", mean_power, dtype, 0.0, above=True)
-        self.strength = _number("strength", strength, dtype, 0.0)
-        self.scale = self._by_class("scale", jnp.ones_like(self.prior) if scale is None else scale, dtype, 0.0)
-        self.bias = self._by_class("bias", jnp.zeros_like(self.prior) if bias is None else bias, dtype, -np.inf)
-        self.noise = _number("noise", noise, dtype, 0.0)
-        if is_concrete(noise) and not float(np.asarray(noise)) < 1:
-            raise ValueError(f"noise={noise} must lie in [0, 1): it is the share of labels that say nothing.")
+        # None with one counting, so that it is no number to learn.
         weight = 1.0 if inbag_weight is None else inbag_weight
-        self.inbag_weight = _number("inbag_weight", weight, dtype, 0.0) if both else None
+        check_within("size_power", size_power, "(-inf, inf)")
+        check_within("mean_power", mean_power, "(0, inf)")
+        check_within("strength", strength, "[0, inf)")
+        check_within("noise", noise, "[0, 1)", ": it is the share of labels that say nothing")
+        check_within("inbag_weight", weight, "[0, inf)")
+        self.size_power, self.mean_power = jnp.asarray(size_power, dtype), jnp.asarray(mean_power, dtype)
+        self.strength, self.noise = jnp.asarray(strength, dtype), jnp.asarray(noise, dtype)
+        self.scale = self._by_class("scale", jnp.ones_like(self.prior) if scale is None else scale, "[0, inf)")
+        self.bias = self._by_class("bias", jnp.zeros_like(self.prior) if bias is None else bias, "(-inf, inf)")
+        self.inbag_weight = jnp.asarray(weight, dtype) if both else None
 
-    def _by_class(self, name: str, value, dtype, least: float) -> Array:
+    def _by_class(self, name: str, value, within: str) -> Array:
         if np.ndim(value) and np.shape(value) != self.prior.shape:
             raise ValueError(
                 f"{name} has shape {np.shape(value)}; pass one number, or one per class, shape {self.prior.shape}."
             )
-        return _number(name, value, dtype, least, shape=np.shape(value))
+        check_within(name, value, within, shape=None)
+        return jnp.asarray(value, self.prior.dtype)
 
     @property
     def countings(self) -> tuple[str, ...]:
-        """One or two."""
+        """Names of the counts that are read, one or two."""
         return self.reads
 
-    def lift(self, counts: Num[Array, "... columns"]):
-        """(N + m)^α p^q for every class, and (N + m)^α."""
+    def lift(self, counts: Num[Array, "... columns"]) -> PyTree:
+        """Return (N + m)^α p^q for every class, and (N + m)^α."""
         n_classes, dtype = len(self.prior), float_dtype(counts, self.prior)
         if counts.shape[-1] != n_classes * len(self.reads):
             raise ValueError(
@@ -161,22 +167,24 @@ class LearnedPool(Combiner):
         size = jnp.sum(counts, axis=0, keepdims=True) + strength
         empty = size == 0
         share = jnp.where(empty, prior, (counts + strength * prior) / jnp.where(empty, jnp.ones_like(size), size))
+        # Not log(0), whose slope is infinite: classes may have neither instances nor a prior.
         log_share = jnp.log(share + jnp.finfo(dtype).tiny)
         log_weight = self.size_power.astype(dtype) * jnp.log(jnp.where(empty, SMALLEST_SIZE, size).astype(dtype))
         power = jnp.exp(log_weight + self.mean_power.astype(dtype) * log_share)
         return {"weight": jnp.exp(log_weight)[0], "power": jnp.moveaxis(power, 0, -1)}
 
-    def finish(self, stat) -> Answer:
-        """The mean, and its logarithm scaled and moved."""
+    def finish(self, stat: PyTree) -> Answer:
+        """Return the mean, and its logarithm scaled and moved."""
         weight, prior = stat["weight"][..., None], self.prior.astype(stat["power"].dtype)
         mean = safe_divide(stat["power"], weight, prior**self.mean_power)
+        # The mean is one of powers p^q: its q-th root is a probability again.
         log_share = jnp.log(jnp.maximum(mean, jnp.finfo(mean.dtype).tiny)) / self.mean_power
         certain = Answer.from_log_evidence(self.scale * log_share + self.bias)
         # Scores are those before the noise: they have the same order, and do not saturate.
         return certain._replace(**_with_noise(certain, self.noise))
 
     def describe(self) -> str:
-        """What the numbers say, in sentences; of a rule outside of a trace."""
+        """Describe the learned numbers in sentences (outside of a trace)."""
         number = lambda value: f"{float(np.asarray(value)):.3g}"  # noqa: E731
         ratio, power = 10.0 ** float(self.size_power), float(self.mean_power)
         scale = np.atleast_1d(np.asarray(self.scale))
@@ -196,8 +204,9 @@ class LearnedPool(Combiner):
 
 
 def checked_names(reads) -> tuple[str, ...]:
-    """Names of one or two counts; raises a TypeError or a ValueError for anything else."""
-    if isinstance(reads, str) or not all(isinstance(name, str) for name in reads):
+    """Return names of one or two counts; raises a TypeError or a ValueError for anything else."""
+    check_collection("reads", reads, "names of counts, such as ('own',) or ('own', 'oob')")
+    if not all(isinstance(name, str) for name in reads):
         raise TypeError(f"reads={reads!r:.60} must be names of counts, such as ('own',) or ('own', 'oob').")
     names = tuple(reads)
     if len(names) not in (1, 2) or len(set(names)) != len(names):
@@ -206,21 +215,9 @@ def checked_names(reads) -> tuple[str, ...]:
 
 
 def _with_noise(certain: Answer, noise: Array) -> dict[str, Array]:
-    """The probabilities of an answer where a share of the labels says nothing."""
+    """Mix into an answer's probabilities the share of labels that say nothing."""
     log_share = jnp.asarray(certain.log_probability)
     noise = noise.astype(log_share.dtype)
     share = (1 - noise) * jnp.exp(log_share) + noise / log_share.shape[-1]
     some = noise > 0
     return {"probability": share, "log_probability": jnp.where(some, jnp.log(jnp.where(some, share, 1)), log_share)}
-
-
-def _number(name: str, value, dtype, least: float, *, above: bool = False, shape: tuple = ()) -> Array:
-    check_numbers(name, value)
-    if np.shape(value) != shape:
-        raise ValueError(f"{name} has shape {np.shape(value)}; pass a number.")
-    if is_concrete(value):
-        values = np.asarray(value, float)
-        if not np.all(np.isfinite(values) & ((values > least) if above else (values >= least))):
-            bound = "" if least == -np.inf else f" {'>' if above else '>='} {least}"
-            raise ValueError(f"{name}={values.tolist()} must be finite{bound}.")
-    return jnp.asarray(value, dtype)

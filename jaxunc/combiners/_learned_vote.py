@@ -5,12 +5,13 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import is_concrete
+from jaxunc._checks import check_within
 from jaxunc._numerics import float_dtype
-from jaxunc.imprecise._strength import checked_strength
+from jaxunc._types import PyTree
+from jaxunc.imprecise import checked_strength
+from jaxunc.tables import NumbersLike
 
 from ._combiner import Combiner
 from ._fields import learned_field
@@ -18,7 +19,7 @@ from ._generalized_vote import matrix, pairs
 from ._preference import Preference
 
 
-class LearnedVote(Combiner):
+class LearnedVote(Combiner[Preference]):
     r"""`GeneralizedVote` with comparisons that have a slope, and masses that are a function of the leaf's size.
 
     .. math:: B(c \succ c') = \sum_t m_t \, \sigma\Big(\frac{n_c - n_{c'} - s}{\tau}\Big), \qquad
@@ -59,25 +60,32 @@ class LearnedVote(Combiner):
     merge: ClassVar[str] = "sum"
     reads_sizes: ClassVar[bool] = True
 
-    def __init__(self, s=1.0, size_power=0.0, half_size=0.0, softness=0.5):
-        for name, value in (("half_size", half_size), ("softness", softness)):
-            if is_concrete(value) and not 0 <= float(np.asarray(value)) < np.inf:
-                raise ValueError(f"{name}={value} must be a finite number >= 0.")
+    def __init__(
+        self,
+        s: NumbersLike = 1.0,
+        size_power: NumbersLike = 0.0,
+        half_size: NumbersLike = 0.0,
+        softness: NumbersLike = 0.5,
+    ):
+        check_within("size_power", size_power, "(-inf, inf)")
+        check_within("half_size", half_size, "[0, inf)")
+        check_within("softness", softness, "[0, inf)")
         dtype = float_dtype(jnp.asarray(size_power, float), half_size, softness)
         self.s = checked_strength(s)
         self.size_power, self.half_size = jnp.asarray(size_power, dtype), jnp.asarray(half_size, dtype)
         self.softness = jnp.asarray(softness, dtype)
 
     def hardened(self) -> "LearnedVote":
-        """The same with exact comparisons, τ = 0: what was learned, as it is used."""
+        """The rule with its learned numbers and exact comparisons, τ = 0: as it is used."""
         return dataclasses.replace(self, softness=jnp.zeros_like(self.softness))
 
-    def lift(self, counts: Num[Array, "... classes"]):
-        """The tree's mass, and what of it goes to the first of each pair of classes."""
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
+        """Mass of the tree, and the part of it that goes to the first of each pair of classes."""
         dtype = float_dtype(counts, self.s)
         counts = counts.astype(dtype)
         number = lambda value: value.astype(dtype)  # noqa: E731
         size = jnp.sum(counts, axis=-1)
+        # A harmless size in empty leaves: their logarithm would make gradients NaN, even where it is not used.
         some = jnp.where(size > 0, size, jnp.ones_like(size))
         mass = jnp.exp(number(self.size_power) * jnp.log(some)) * some / (some + number(self.half_size))
         equal = (self.size_power == 0) & (self.half_size == 0)
@@ -88,6 +96,6 @@ class LearnedVote(Combiner):
         beats = jnp.where(soft, sure, (lead >= 0).astype(dtype))
         return {"mass": mass[..., None] * beats, "total": mass}
 
-    def finish(self, stat) -> Preference:
-        """The pairs as a matrix."""
+    def finish(self, stat: PyTree) -> Preference:
+        """Arrange the pairs as a matrix."""
         return Preference(matrix(stat["mass"], jnp.zeros_like(stat["total"])), stat["total"])

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Num, PyTree
+from jaxtyping import Array, Num
 
 from jaxunc._checks import warn_of_fractions
 from jaxunc._numerics import float_dtype
+from jaxunc._types import PyTree
 
 from ._merge import merge_kinds
 
@@ -17,13 +18,14 @@ if TYPE_CHECKING:
 
 
 def tree_axes(fold: "Combiner") -> PyTree:
-    """For each array of a fold 0 if it has a leading tree axis, else None."""
+    """Return the pytree of vmapped axes: 0 for each array of a rule with a leading tree axis, None for all others."""
 
     def axis(path, leaf):
         node: Any = fold
         for key in path:
             if isinstance(key, jax.tree_util.GetAttrKey):
                 fields = {f.name: f for f in getattr(node, "__dataclass_fields__", {}).values()}
+                # The first field on the way decides: all arrays below a field by tree have trees in front.
                 if key.name in fields and fields[key.name].metadata.get("per_tree"):
                     return 0 if jnp.ndim(leaf) else None  # one number serves all trees
                 node = getattr(node, key.name)
@@ -39,7 +41,7 @@ def tree_axes(fold: "Combiner") -> PyTree:
 
 
 def has_tree_fields(fold: "Combiner") -> bool:
-    """Whether any field of the fold differs from tree to tree."""
+    """Return whether any field of the rule differs from tree to tree."""
     return bool(jax.tree.leaves(tree_axes(fold)))
 
 
@@ -63,7 +65,7 @@ def warn_if_sizes_are_lost(fold: "Combiner", counts: Num[Array, "... classes"]) 
 
 
 def lift_tree(fold: "Combiner", counts: Num[Array, "rows classes"]) -> PyTree:
-    """Lift one tree's leaves, checking that the statistic has the shape that a fold promises."""
+    """Lift one tree's leaves, checking that the statistic has the shape that a rule promises."""
     stat = fold.lift(counts)
     rows = counts.shape[0]
     for path, part in jax.tree_util.tree_leaves_with_path(stat):
@@ -95,14 +97,14 @@ _SHORT, _LONG = 1024, 16384
 
 
 def _joined(rows: tuple[Array, ...]) -> Array:
-    """Parts of a table one after the other; a number for the whole tree is the same in all."""
+    """Join parts of a table one after the other; a number for the whole tree is the same in all."""
     return jnp.asarray(np.concatenate(rows)) if rows[0].ndim else rows[0]
 
 
 def columns_of(
     counts: Num[Array, "... columns"], given: tuple[str, ...], asked: tuple[str, ...]
 ) -> Num[Array, "... asked_columns"]:
-    """Of counts that stand side by side, in the order of these names, those that are asked for."""
+    """Return the asked columns of counts that stand side by side in the order of the given names."""
     if given == asked:
         return counts
     n_classes = counts.shape[-1] // len(given)

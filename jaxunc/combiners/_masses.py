@@ -10,7 +10,7 @@ from jaxunc._checks import check_one_of
 from jaxunc._numerics import TwoFloat, float_dtype
 
 Mass: TypeAlias = Literal["equal", "leaf_size", "certainty"]
-"""How much a tree counts: 1, the size of its leaf, or how certain its interval is."""
+"""Mass of a tree's vote: 1, the size of its leaf, or how certain its interval is."""
 
 _LIMB = 16
 
@@ -37,19 +37,20 @@ def tree_mass(counts: Num[Array, "... classes"], s: Array, mass: Mass) -> dict[s
 
 
 def share_out(pieces: dict[str, Array], where: Bool[Array, "... k"]) -> dict[str, Array]:
-    """The mass of a tree for each column in which it takes part."""
+    """Return the mass of a tree for each column in which it takes part."""
     return {name: jnp.where(where, piece[..., None], 0) for name, piece in pieces.items()}
 
 
 def total_of(pieces: dict[str, TwoFloat]) -> TwoFloat:
-    """The merged mass: exact for integers up to 2⁴⁶ in float32."""
+    """Return the merged mass: exact for integers up to 2⁴⁶ in float32."""
     if "high" not in pieces:
         return pieces["units"]
+    # A power of two moves no digits, so only the last sum could round; as a pair of floats it does not.
     return jax.tree.map(lambda part: part * 2.0**_LIMB, pieces["high"]).plus(pieces["low"])
 
 
 def beyond_half(mass: TwoFloat, total: TwoFloat, kind: Mass) -> Array:
-    """2 mass - total, whose sign is exact: that of the sums, rounded only then.
+    """Return 2 mass - total, whose sign is exact: that of the sums, rounded only then.
 
     The masses of certainty are rounded themselves, so what is within rounding of a half is a half.
     """

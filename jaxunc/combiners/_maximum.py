@@ -1,28 +1,28 @@
 """The most extreme leaf score."""
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 from jax.tree_util import Partial
 from jaxtyping import Array, Float, Num
 
 from jaxunc import scorers
-from jaxunc.scorers._declaration import score_width
-from jaxunc.scorers._settings import as_partial
+from jaxunc._types import PyTree
+from jaxunc.scorers import as_partial, score_width
 
 from ._answer import Answer
 from ._combiner import Combiner
 from ._mean import answer_of_scores, score_planes
 
 
-class Maximum(Combiner):
+class Maximum(Combiner[Answer]):
     r"""The leaf score that is largest in absolute value, v_j with j = argmax |v_i|.
 
     Parameters
     ----------
     scorer
-        As for `Mean`.
+        See `Mean`.
 
     Notes
     -----
@@ -40,21 +40,21 @@ class Maximum(Combiner):
     scorer: Partial
     merge: ClassVar[str] = "max"
 
-    def __init__(self, scorer: Callable = scorers.probability):
+    def __init__(self, scorer: Callable[..., Any] = scorers.probability):
         self.scorer = as_partial(scorer)
 
-    def lift(self, counts: Num[Array, "... classes"]):
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
         """The score and its negative."""
         score = score_planes(self.scorer, counts)
         return {"highest": score, "lowest": -score}
 
-    def finish(self, stat) -> Answer:
+    def finish(self, stat: PyTree) -> Answer:
         """The larger of the two in absolute value."""
         return answer_of_scores(extreme_of(stat["highest"], stat["lowest"]), score_width(self.scorer))
 
 
 def extreme_of(highest: Float[Array, "..."], lowest: Float[Array, "..."]) -> Float[Array, "..."]:
-    """The larger in absolute value of max v and -max(-v), 0 if it is both; 0 too where both are -inf, of no tree."""
+    """Return the larger in absolute value of max v and -max(-v); 0 if they tie, or if there is no tree (both -inf)."""
     opposed = jnp.where(highest == lowest, (highest - lowest) / 2, -lowest)
     extreme = jnp.where(highest > lowest, highest, opposed)
     return jnp.where(jnp.isfinite(extreme), extreme, 0.0)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 from jax.tree_util import Partial
@@ -10,14 +10,14 @@ from jaxtyping import Array, Float, Num
 
 from jaxunc import scorers
 from jaxunc._numerics import safe_divide
-from jaxunc.scorers._declaration import score_width
-from jaxunc.scorers._settings import as_partial
+from jaxunc._types import PyTree
+from jaxunc.scorers import as_partial, score_width
 
 from ._answer import Answer
 from ._combiner import Combiner
 
 
-class Mean(Combiner):
+class Mean(Combiner[Answer]):
     r"""The mean of leaf scores over trees, h_avg = (1/K) Σ p(w_i).
 
     ``Mean()`` averages relative frequencies: what scikit-learn's forests answer.
@@ -44,15 +44,15 @@ class Mean(Combiner):
     scorer: Partial
     merge: ClassVar[str] = "sum"
 
-    def __init__(self, scorer: Callable = scorers.probability):
+    def __init__(self, scorer: Callable[..., Any] = scorers.probability):
         self.scorer = as_partial(scorer)
 
-    def lift(self, counts: Num[Array, "... classes"]):
-        """The leaf's score along a last axis (of one entry if it is binary), and 1 for the tree."""
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
+        """Score of the leaf along a last axis (of one entry if it is binary), and 1 for the tree."""
         return {"score": score_planes(self.scorer, counts), "trees": jnp.ones(())}
 
-    def finish(self, stat) -> Answer:
-        """Total over number."""
+    def finish(self, stat: PyTree) -> Answer:
+        """Divide the total by the number of trees."""
         mean = safe_divide(stat["score"], jnp.asarray(stat["trees"])[..., None])
         return answer_of_scores(mean, score_width(self.scorer))
 
@@ -64,6 +64,7 @@ def answer_of_scores(scores: Float[Array, "... k"], width: float) -> Answer:
         both = jnp.stack([-score, score], axis=-1)
         if math.isinf(width):
             return Answer(both, score, None, None)
+        # A score in an interval of this width around 0, read as a probability around one half.
         return Answer.from_shares(jnp.clip(0.5 + both / width, 0.0, 1.0), both, score)
     if math.isinf(width):
         return Answer(scores, None, None, None)
@@ -73,7 +74,7 @@ def answer_of_scores(scores: Float[Array, "... k"], width: float) -> Answer:
     return Answer.from_shares(shares, scores, None)
 
 
-def score_planes(scorer: Callable, counts: Num[Array, "... classes"]) -> Array:
+def score_planes(scorer: Callable[..., Any], counts: Num[Array, "... classes"]) -> Array:
     """Scores with a last axis: one entry for a binary score, one per class otherwise."""
     score = scorer(counts)
     if score.shape == counts.shape[:-1] and counts.shape[-1] == 2:

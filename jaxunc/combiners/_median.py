@@ -1,28 +1,28 @@
 """The median of leaf scores."""
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 from jax.tree_util import Partial
 from jaxtyping import Array, Float, Num
 
 from jaxunc import scorers
-from jaxunc.scorers._declaration import score_width
-from jaxunc.scorers._settings import as_partial
+from jaxunc._types import PyTree
+from jaxunc.scorers import as_partial, score_width
 
 from ._answer import Answer
 from ._combiner import Combiner
 from ._mean import answer_of_scores, score_planes
 
 
-class Median(Combiner):
+class Median(Combiner[Answer]):
     """The median of leaf scores over trees; of an even number the mean of the two middle ones.
 
     Parameters
     ----------
     scorer
-        As for `Mean`.
+        See `Mean`.
 
     Notes
     -----
@@ -37,10 +37,10 @@ class Median(Combiner):
     scorer: Partial
     merge: ClassVar[str] = "collect"
 
-    def __init__(self, scorer: Callable = scorers.probability):
+    def __init__(self, scorer: Callable[..., Any] = scorers.probability):
         self.scorer = as_partial(scorer)
 
-    def lift(self, counts: Num[Array, "... classes"]):
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
         """The leaf's score."""
         return score_planes(self.scorer, counts)
 
@@ -51,6 +51,7 @@ class Median(Combiner):
 
 def median_of_trees(scores: Float[Array, "... trees k"]) -> Float[Array, "... k"]:
     """The median over trees, leaving out NaN; 0 if nothing is left."""
+    # Masked trees are NaN: they sort last, and the middle is that of the trees before them.
     present = jnp.sum(~jnp.isnan(scores), axis=-2, keepdims=True)
     ordered = jnp.sort(scores, axis=-2)  # NaN last
     low, high = (jnp.take_along_axis(ordered, i, axis=-2) for i in (jnp.maximum(present - 1, 0) // 2, present // 2))

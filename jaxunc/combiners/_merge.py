@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, PyTree
+from jaxtyping import Array, Bool
 
 from jaxunc._checks import check_one_of
 from jaxunc._numerics import TwoFloat, pair_words, split_words, two_float_from_limbs, two_sum
+from jaxunc._types import PyTree
 
 MERGES = ("sum", "exact_sum", "min", "max", "collect")
 
@@ -19,27 +20,27 @@ class Accumulator(NamedTuple):
 
     neutral: float
     """The value that changes nothing: what a masked tree contributes."""
-    enter: Callable
+    enter: Callable[..., Any]
     """values → carry of that one tree."""
     include: Any
     """(carry, values) → carry; None if every tree's value is kept."""
     join: Any
     """(carry, carry) → carry, likewise."""
-    result: Callable
+    result: Callable[..., Any]
     """carry → what `Combiner.finish` sees."""
 
     @property
     def collects(self) -> bool:
-        """Whether every tree's value is kept: the carry then has an axis of trees, and loops leave it alone."""
+        """Whether every tree's value is kept. The carry then has an axis of trees, and loops leave it alone."""
         return self.include is None
 
-    def start(self, shape: tuple[int, ...], dtype) -> tuple:
+    def start(self, shape: tuple[int, ...], dtype) -> tuple[Any, ...]:
         """The carry of no tree at all."""
         return self.enter(jnp.full(shape, self.neutral, dtype))
 
 
-def _float_sum(result: Callable) -> Accumulator:
-    """Compensated: the carry is the rounded sum and the sum of the rounding errors."""
+def _float_sum(result: Callable[..., Any]) -> Accumulator:
+    """Sum floats with compensation: the carry is the rounded sum and the sum of the rounding errors."""
 
     def include(carry, values):
         high, error = two_sum(carry[0], values)
@@ -58,7 +59,7 @@ def _rounded(carry):
 
 
 def _integer_sum() -> Accumulator:
-    """Counts, in two 32-bit limbs: exact up to 2⁶³ without 64-bit integers."""
+    """Sum integers in two 32-bit limbs: exact up to 2⁶³ without 64-bit integers."""
 
     def enter(values):
         wide = values.dtype.itemsize > 4
@@ -74,7 +75,7 @@ def _integer_sum() -> Accumulator:
     return Accumulator(0, enter, include, join, lambda carry: two_float_from_limbs(*carry))
 
 
-def _extreme(beats: Callable, neutral: float) -> Accumulator:
+def _extreme(beats: Callable[..., Any], neutral: float) -> Accumulator:
     def join(a, b):
         # Of equals the first is kept, and has the gradient; NaN stays NaN.
         return (jnp.where(beats(b[0], a[0]) | jnp.isnan(b[0]), b[0], a[0]),)
@@ -98,11 +99,11 @@ def _accumulator(merge: str, dtype) -> Accumulator:
 
 
 class Merging(NamedTuple):
-    """How all planes of a statistic accumulate over trees: static and hashable.
+    """The accumulators of all planes of a statistic: static and hashable.
 
-    A carry has one entry for each plane, a tuple of arrays of the plane's shape; that of a collected plane has an axis
-    of trees behind the instances. Carries of trees that follow each other are joined by `join`: that is what blocks of
-    trees, shards and hosts need to know.
+    A carry has one entry for each plane: a tuple of arrays of the plane's shape. The entry of a collected plane has an
+    axis of trees behind the instances. Carries of trees that follow each other are joined by `join`: that is what
+    blocks of trees, shards and hosts need to know.
     """
 
     kinds: tuple[str, ...]
@@ -124,7 +125,7 @@ class Merging(NamedTuple):
         """Whether any plane keeps every tree's value."""
         return "collect" in self.kinds
 
-    def start(self, shapes: list[tuple[int, ...]]) -> list:
+    def start(self, shapes: list[tuple[int, ...]]) -> list[Any]:
         """The carry of no tree at all, for planes of these shapes: ``[instances ...]``."""
         full = [
             (*shape[:1], 0, *shape[1:]) if acc.collects else shape
@@ -133,7 +134,7 @@ class Merging(NamedTuple):
         return [acc.start(s, jnp.dtype(d)) for acc, s, d in zip(self.planes, full, self.dtypes, strict=True)]
 
     def mask(self, values: list[Array], passing: Bool[Array, "..."]) -> list[Array]:
-        """What trees contribute where they pass; where not, the value that changes nothing."""
+        """Return the values of trees that pass, and elsewhere the value that changes nothing."""
 
         def one(acc: Accumulator, part: Array) -> Array:
             if part.ndim < passing.ndim:  # a number for a whole tree
@@ -143,14 +144,14 @@ class Merging(NamedTuple):
 
         return [one(acc, part) for acc, part in zip(self.planes, values, strict=True)]
 
-    def include(self, carry: list, values: list[Array]) -> tuple[list, list[Array]]:
+    def include(self, carry: list[Any], values: list[Array]) -> tuple[list[Any], list[Array]]:
         """The carry with one more tree's values, and the values that are collected."""
         merged = [
             c if acc.collects else acc.include(c, v) for acc, c, v in zip(self.planes, carry, values, strict=True)
         ]
         return merged, [v for acc, v in zip(self.planes, values, strict=True) if acc.collects]
 
-    def scan(self, visit: Callable[[Any], list[Array]], carry: list, trees: PyTree) -> list:
+    def scan(self, visit: Callable[[Any], list[Array]], carry: list[Any], trees: PyTree) -> list[Any]:
         """The carry with the values that ``visit`` has for each tree, in the order of the trees."""
         open_carry = [() if acc.collects else c for acc, c in zip(self.planes, carry, strict=True)]
 
@@ -170,7 +171,7 @@ class Merging(NamedTuple):
             self._behind(acc, c, m) if acc.collects else m for acc, c, m in zip(self.planes, carry, more, strict=True)
         ]
 
-    def reduce(self, carry: list, values: list[Array], axis: int) -> list:
+    def reduce(self, carry: list[Any], values: list[Array], axis: int) -> list[Any]:
         """The carry with all trees of an axis at once: for accelerators, by a single reduction."""
         closed = [(acc, v) for acc, v in zip(self.planes, values, strict=True) if not acc.collects]
         entered, start = [acc.enter(v) for acc, v in closed], [acc.start((), v.dtype) for acc, v in closed]
@@ -182,19 +183,19 @@ class Merging(NamedTuple):
         more = [(v,) if acc.collects else next(reduced) for acc, v in zip(self.planes, values, strict=True)]
         return self.join(carry, more)
 
-    def join(self, first: list, second: list) -> list:
+    def join(self, first: list[Any], second: list[Any]) -> list[Any]:
         """The carry of the first trees and then the second ones."""
         return [
             self._behind(acc, a, b) if acc.collects else acc.join(a, b)
             for acc, a, b in zip(self.planes, first, second, strict=True)
         ]
 
-    def result(self, carry: list) -> list:
-        """What `Combiner.finish` sees of each plane."""
+    def result(self, carry: list[Any]) -> list[Any]:
+        """Return each plane as `Combiner.finish` sees it."""
         return [acc.result(c) for acc, c in zip(self.planes, carry, strict=True)]
 
     @staticmethod
-    def _behind(acc: Accumulator, first: tuple, second: tuple) -> tuple:
+    def _behind(acc: Accumulator, first: tuple, second: tuple) -> tuple[Any, ...]:
         return tuple(
             b if a.shape[1] == 0 else jnp.concatenate([a, b], axis=1) for a, b in zip(first, second, strict=True)
         )
@@ -221,8 +222,8 @@ def _apart(carry: tuple, like: tuple) -> tuple:
     return split_words(carry[0], like[0].dtype, like[1].dtype)
 
 
-def _reduce(entered, start, join: Callable, axis: int):
-    """One variadic reduction of a pytree of carries, which compiles to one kernel."""
+def _reduce(entered, start, join: Callable[..., Any], axis: int):
+    """Reduce a pytree of carries by one variadic reduction, which compiles to one kernel."""
     flat, structure = jax.tree.flatten(entered)
 
     def join_flat(*operands):

@@ -8,19 +8,23 @@ import equinox as eqx
 
 class _Module(eqx.Module):
     def method(self):
-        """Any method."""
+        """A method, for the sake of its type."""
 
 
-_ModuleMethod: Any = type(_Module().method)  # equinox hands methods out as pytrees, of a class without a public name
+# A subclass of equinox's own class keeps what equinox knows of it (a pytree whose leaves are the rule's arrays); the
+# class has no public name, so it is taken from an instance.
+_ModuleMethod: Any = type(_Module().method)
 
 
 class Method(_ModuleMethod):
-    """A method of a rule: a pytree, as those of all modules, but equal to itself alone, as those of all objects.
+    """A method of a rule: a pytree, as methods of all modules, but equal to itself alone, as methods of all objects.
 
     JAX keeps programs by the function that they are of, which it hashes and compares. Arrays have no hash, and to
     compare them inside a program is no comparison.
     """
 
+    # By identity, not by the arrays: two rules with equal numbers are compiled twice, which is only slower. Comparing
+    # arrays would be an error inside a trace, and hashing them an error everywhere.
     def __hash__(self) -> int:
         return hash((self.__func__, id(self.__self__)))
 
@@ -30,8 +34,11 @@ class Method(_ModuleMethod):
 
 @no_type_check  # checks read attributes themselves
 def attribute(rule: eqx.Module, name: str) -> Any:
-    """What a rule holds under that name: of methods (but Python's own) the above, instead of equinox's."""
+    """Return a rule's attribute of that name; methods (but Python's own) as `Method` instead of equinox's wrapper."""
+    # Past equinox's ``__getattribute__``, which would already have wrapped the method.
     found = object.__getattribute__(rule, name)
+    # Only methods bound to this very rule: class methods are bound to the class, and a field may hold another object's
+    # method. Special methods stay as they are, which equinox does not wrap either.
     if type(found) is MethodType and found.__self__ is rule and not name.startswith("__"):
         return Method(found.__func__, rule)
     return found

@@ -8,7 +8,8 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxunc import scorers
-from jaxunc._checks import check_one_of, check_probability_vector, nearest
+from jaxunc._checks import check_numbers, check_one_of, check_probability_vector, check_within, nearest
+from jaxunc.tables import NumbersLike
 
 from ._averaged_intervals import AveragedIntervals
 from ._beta import BetaAggregation
@@ -64,7 +65,7 @@ CONFIGURED: dict[str, tuple[str, Mapping[str, Any]]] = {
 """Names of rules with options: those by which comparisons call them. -p: against the forest's prior rather than one
 half; -pls: of plausibility scores."""
 
-SCORERS: dict[str, Callable] = {
+SCORERS: dict[str, Callable[..., Any]] = {
     "probability": scorers.probability,
     "laplace": scorers.laplace,
     "m_estimate": scorers.m_estimate,
@@ -76,8 +77,14 @@ SCORERS: dict[str, Callable] = {
 """The scorers that have a name."""
 
 
-def rule_by_name(name: str | Combiner, options: Mapping[str, Any] | None = None, *, prior, n_samples=None) -> Combiner:
-    """The rule of that name, with these options.
+def rule_by_name(
+    name: str | Combiner,
+    options: Mapping[str, Any] | None = None,
+    *,
+    prior: NumbersLike,
+    n_samples: NumbersLike | None = None,
+) -> Combiner:
+    """Return the rule of that name, with these options.
 
     Parameters
     ----------
@@ -108,7 +115,10 @@ def rule_by_name(name: str | Combiner, options: Mapping[str, Any] | None = None,
         if options:
             raise ValueError(f"options {sorted(options)} need a rule's name; this is a {type(name).__name__} already.")
         return name
-    kind, own = CONFIGURED.get(check_name("combiner", name, (*RULES, *CONFIGURED)), (name, {}))
+    check_numbers("prior", prior)
+    if n_samples is not None:
+        check_within("n_samples", n_samples, "(0, inf)")
+    kind, own = CONFIGURED.get(check_name("name", name, (*RULES, *CONFIGURED)), (name, {}))
     make, options = RULES[kind], {**own, **options}
     if make is OneVsRest:
         return _one_vs_rest(options, np.asarray(prior, float), n_samples)
@@ -118,6 +128,7 @@ def rule_by_name(name: str | Combiner, options: Mapping[str, Any] | None = None,
     accepted = sorted(parameters)
     if unknown := sorted(set(options) - set(accepted)):
         raise ValueError(f"combiner {name!r} has no option {', '.join(map(repr, unknown))}; it has {accepted}.")
+    # Evidence needs a prior, so the forest's stands in; belief rules count from one half unless they are told.
     if "prior" in accepted and (make is EvidenceAccumulation or options.get("prior") is not None):
         given = options.get("prior", "forest")
         options["prior"] = prior if isinstance(given, str) and given == "forest" else given
@@ -128,6 +139,7 @@ def rule_by_name(name: str | Combiner, options: Mapping[str, Any] | None = None,
 
 def _one_vs_rest(options: dict[str, Any], prior: np.ndarray, n_samples) -> OneVsRest:
     inner, given = options.pop("rule", "dempster"), options.pop("priors", "even")
+    # Each binary rule sees a prior of its class against all others.
     of_class = lambda p: rule_by_name(inner, options, prior=[1 - p, p], n_samples=n_samples)  # noqa: E731
     if isinstance(given, str):
         check_one_of("priors", given, ("even", "forest"))
@@ -155,7 +167,7 @@ def _scorer(name: str, settings: Mapping[str, Any], prior, n_samples) -> Callabl
 
 
 def check_name(argument: str, name, known: Iterable[str]) -> str:
-    """The name, if it is known; else a ValueError that lists the names and suggests the nearest."""
+    """Return the name, if it is known; else a ValueError that lists the names and suggests the nearest."""
     known = list(known)
     if isinstance(name, str) and name in known:
         return name

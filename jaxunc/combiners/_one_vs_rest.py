@@ -1,4 +1,4 @@
-"""Binary rules for any number of classes."""
+"""One against the rest: binary rules for any number of classes."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -6,9 +6,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Num, PyTree
+from jaxtyping import Array, Num
 
 from jaxunc._numerics import TwoFloat, float_dtype
+from jaxunc._types import PyTree
 
 from ._answer import Answer, margin
 from ._combiner import Combiner
@@ -16,7 +17,7 @@ from ._lift import tree_axes
 from ._merge import merge_kinds
 
 
-class OneVsRest(Combiner):
+class OneVsRest(Combiner[Answer]):
     """A binary rule for every class against the rest of them: counts (N - w_c, w_c).
 
     Parameters
@@ -42,7 +43,7 @@ class OneVsRest(Combiner):
     numbers, scorers theirs as `Partial`.
 
     Integer counts stay integers. Where N - w_c does not fit 32 bits, the pair is taken for one of the same shares with
-    1/C of the instances. Rules of a list answer as each would alone; what is the same for all leaves of a tree may
+    1/C of the instances. Rules of a list answer as each would alone. What is the same for all leaves of a tree may then
     differ by class, and is kept leaf by leaf. Gradient: the rules'.
 
     Examples
@@ -83,17 +84,19 @@ class OneVsRest(Combiner):
         """The merges of the rule."""
         return self._rules[0].merge
 
-    def lift(self, counts: Num[Array, "... classes"]):
-        """What the rule lifts for each class, along the axis after the leaves'."""
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
+        """Lift the leaves for each class, along the axis after the leaves'."""
         pairs = _against_rest(counts)
         if isinstance(self.rule, tuple):
             self._check_number(counts.shape[-1])
             return jax.vmap(_lift_every_leaf, in_axes=(0, -2), out_axes=counts.ndim - 1)(_stacked(self.rule), pairs)
+        # Classes as further leaves: the binary rule never sees that there are several.
         stat = self.rule.lift(pairs.reshape(-1, 2))
         return jax.tree.map(lambda part: part.reshape(*counts.shape, *part.shape[1:]) if jnp.ndim(part) else part, stat)
 
-    def finish(self, stat) -> Answer:
-        """Each class's answer, against each other."""
+    def finish(self, stat: PyTree) -> Answer:
+        """Weigh each class's binary answer against the others."""
+        # Shapes alone, without computing: which axes of the statistic are the rule's own, behind leaves and classes.
         one_leaf = jax.ShapeDtypeStruct((1, 2), jnp.result_type(float))
         alone = jax.eval_shape(lambda rule, counts: rule.lift(counts), _of_one_tree(self._rules[0]), one_leaf)
         parts, structure = jax.tree.flatten(stat, is_leaf=lambda node: isinstance(node, TwoFloat))
@@ -114,6 +117,7 @@ class OneVsRest(Combiner):
             scores, log_probability = _read(self.rule, stat)
         if log_probability is None:
             return Answer(scores, None, None, None)
+        # Each binary rule answers for its own class, so that the probabilities do not add to 1 yet.
         log_probability = jax.nn.log_softmax(log_probability, axis=-1)
         return Answer(scores, None, jnp.exp(log_probability), log_probability)
 
@@ -126,7 +130,7 @@ class OneVsRest(Combiner):
 
 
 def _read(rule: Combiner, stat) -> tuple[Array, Array | None]:
-    """The margin of a binary answer, and the logarithm of the probability of class 1."""
+    """Return the margin of a binary answer, and the logarithm of the probability of class 1."""
     answer = rule.finish(stat)
     if not isinstance(answer, Answer):
         raise TypeError(
@@ -139,23 +143,23 @@ def _read(rule: Combiner, stat) -> tuple[Array, Array | None]:
 
 
 def _form(rule: Combiner) -> tuple:
-    """All of a rule but its numbers."""
+    """Return all of a rule but its numbers: its structure, shapes and dtypes."""
     return jax.tree.structure(rule), [(jnp.shape(part), jnp.result_type(part)) for part in jax.tree.leaves(rule)]
 
 
 def _of_one_tree(rule: Combiner) -> Combiner:
-    """The rule as `lift` sees it: the first entry of every field that has one per tree."""
+    """Return the rule as `lift` sees it: the first entry of every field that has one per tree."""
     first = lambda axis, part: part if axis is None else part[0]  # noqa: E731
     return jax.tree.map(first, tree_axes(rule), rule, is_leaf=lambda node: node is None)
 
 
 def _stacked(rules: tuple[Combiner, ...]) -> Combiner:
-    """One rule whose numbers have a leading axis of classes."""
+    """Stack rules into one whose numbers have a leading axis of classes."""
     return jax.tree.map(lambda *parts: jnp.stack([jnp.asarray(part) for part in parts]), *rules)
 
 
 def _lift_every_leaf(rule: Combiner, counts: Num[Array, "... 2"]):
-    """What the rule lifts, numbers for the whole tree leaf by leaf."""
+    """Lift every leaf by itself: numbers for the whole tree are repeated leaf by leaf."""
     lead, stat = counts.shape[:-1], rule.lift(counts.reshape(-1, 2))
     return jax.tree.map(
         lambda part: part.reshape(*lead, *part.shape[1:]) if jnp.ndim(part) else jnp.broadcast_to(part, lead), stat
@@ -163,12 +167,13 @@ def _lift_every_leaf(rule: Combiner, counts: Num[Array, "... 2"]):
 
 
 def _against_rest(counts: Num[Array, "... classes"]) -> Num[Array, "... classes 2"]:
-    """(N - w_c, w_c) for each class."""
+    """Return (N - w_c, w_c) for each class."""
 
     def pairs(counts):
         total = jnp.sum(counts, axis=-1, keepdims=True)
         return jnp.stack([total - counts.astype(total.dtype), counts.astype(total.dtype)], axis=-1)
 
+    # Integers stay integers, since rules compare them exactly.
     exact = pairs(counts)
     if not jnp.issubdtype(exact.dtype, jnp.integer):
         return exact
@@ -179,7 +184,7 @@ def _against_rest(counts: Num[Array, "... classes"]) -> Num[Array, "... classes 
 
 
 def _class_axis_leads(part: Array, *, trailing: int, collected: bool) -> Array:
-    """The class axis as the last of those that the binary rule only carries along, as if classes were instances."""
+    """Move the class axis behind those that the binary rule only carries along, as if classes were instances."""
     if trailing < 0:  # a number per tree has no class axis: give it one, so that it meets every class
         return part[..., None] if part.ndim else part
     return jnp.moveaxis(part, -1 - trailing, -2 - trailing) if collected else part

@@ -7,12 +7,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Num
 
 from jaxunc._numerics import TwoFloat, safe_divide
+from jaxunc._types import PyTree
 
 from ._answer import Answer
 from ._combiner import Combiner
 
 
-class Pooling(Combiner):
+class Pooling(Combiner[Answer]):
     r"""Relative frequencies of the counts of all leaves together.
 
     .. math:: g_{pool} = \frac{\sum_i w_i^+}{\sum_i N_i} - \frac12
@@ -20,8 +21,8 @@ class Pooling(Combiner):
     Notes
     -----
     Class scores: centred shares (n_c - N/C)/N. Score: the one of class 1. Probability: the shares. Integer counts are
-    summed without rounding (up to 2⁴⁸ in float32) and class scores are quotients of exact differences, so a lead of
-    one instance in 10¹³ is no tie. Leaves that are all empty: scores 0, equal shares.
+    summed without rounding (up to 2⁴⁸ in float32). Class scores are quotients of exact differences, so a lead of one
+    instance in 10¹³ is no tie. Leaves that are all empty: scores 0, equal shares.
 
     Gradient: (1 - share)/N for the class's own counts, -share/N for the others; 0 if all leaves are empty.
 
@@ -33,14 +34,15 @@ class Pooling(Combiner):
     merge: ClassVar[str] = "exact_sum"
     reads_sizes: ClassVar[bool] = True
 
-    def lift(self, counts: Num[Array, "... classes"]):
-        """The counts themselves, class by class."""
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
+        """Counts as they are, class by class."""
         return tuple(counts[..., c] for c in range(counts.shape[-1]))
 
     def finish(self, stat: tuple[TwoFloat, ...]) -> Answer:
         """Shares of the total."""
         total = reduce(TwoFloat.plus, stat)
         equal = total.divided_by(len(stat))
+        # Subtracted as pairs of floats, before anything is divided: a lead of one instance survives at any size.
         scores = jnp.stack([safe_divide(own.minus(equal).value, total.value) for own in stat], axis=-1)
         shares = jnp.stack([safe_divide(own.value, total.value, 1 / len(stat)) for own in stat], axis=-1)
         return Answer.from_shares(shares, scores, scores[..., 1] if len(stat) == 2 else None)

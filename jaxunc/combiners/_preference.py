@@ -1,4 +1,4 @@
-"""What trees prefer, and with how much of their mass."""
+"""Preferences of trees, with the mass behind each."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jaxunc._numerics import safe_divide
-from jaxunc.imprecise._dominance import undominated
+from jaxunc.imprecise import undominated
 
 
 class Preference(NamedTuple):

@@ -1,4 +1,4 @@
-"""How uncertain a forest is, and of what kind."""
+"""The uncertainty of a forest, by its kind."""
 
 from typing import ClassVar, Literal, NamedTuple
 
@@ -10,9 +10,10 @@ from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_one_of
 from jaxunc._numerics import float_dtype, safe_divide, shares_of
-from jaxunc.imprecise import idm_interval
-from jaxunc.imprecise._strength import checked_strength
-from jaxunc.scorers._plausibility import support
+from jaxunc._types import PyTree
+from jaxunc.imprecise import checked_strength, idm_interval
+from jaxunc.scorers import support
+from jaxunc.tables import NumbersLike
 
 from ._combiner import Combiner
 from ._fields import learned_field
@@ -23,9 +24,9 @@ class Uncertainty(NamedTuple):
 
     total: Float[Array | np.ndarray, "..."]
     aleatoric: Float[Array | np.ndarray, "..."]
-    """What more data would not remove: the classes overlap."""
+    """Uncertainty that more data would not remove: the classes overlap."""
     epistemic: Float[Array | np.ndarray, "..."]
-    """What more data would: the trees disagree, or their leaves hold little."""
+    """Uncertainty that more data would remove: the trees disagree, or their leaves hold little."""
 
     outputs = ("uncertainty",)
     """What `columns` knows."""
@@ -35,10 +36,10 @@ class Uncertainty(NamedTuple):
         return {f"{output}_{name}": np.asarray(part) for name, part in self._asdict().items()}
 
 
-class UncertaintyDecomposition(Combiner):
+class UncertaintyDecomposition(Combiner[Uncertainty]):
     r"""Aleatoric and epistemic uncertainty, streamed like any rule.
 
-    Of the imprecise Dirichlet model (``"interval"``) the probabilities that the trees' means allow for,
+    For the imprecise Dirichlet model (``"interval"``) the probabilities that the trees' means allow for,
 
     .. math:: \mathcal P = \{\ell + w\,t : t \ge 0,\ \textstyle\sum_c t_c = 1\}, \qquad
               \ell_c = \frac1T \sum_i \frac{n_{i,c}}{N_i + s}, \qquad w = \frac1T \sum_i \frac{s}{N_i + s}
@@ -78,8 +79,8 @@ class UncertaintyDecomposition(Combiner):
     Notes
     -----
     An empty leaf counts as uniform (entropy), or as fully epistemic (plausibility, interval). No tree: total and
-    epistemic 1 bit per doubling of the classes (entropy, interval), or epistemic 1. The trees that disagree add to the
-    aleatoric part of intervals, which ask how much is known of the mean, and to the epistemic part of entropies.
+    epistemic 1 bit per doubling of the classes (entropy, interval), or epistemic 1. Trees that disagree add to the
+    epistemic part of entropies, but to the aleatoric part of intervals: these ask how much is known of the mean.
 
     Entropy is differentiable (0 log 0 = 0, with gradient 0). So is the largest entropy of intervals; the least one has
     a kink where two classes lead together, and the mean of their slopes there.
@@ -101,7 +102,7 @@ class UncertaintyDecomposition(Combiner):
     s: Float[Array, "..."] | None = learned_field("fixed", default=None)
     merge: ClassVar[str] = "sum"
 
-    def __init__(self, kind: Literal["entropy", "plausibility", "interval"] = "entropy", s=None):
+    def __init__(self, kind: Literal["entropy", "plausibility", "interval"] = "entropy", s: NumbersLike | None = None):
         check_one_of("kind", kind, ("entropy", "plausibility", "interval"))
         if kind != "interval" and s is not None:
             raise ValueError(f"s={s!r} is the strength of intervals, but kind={kind!r}; leave it out.")
@@ -110,11 +111,11 @@ class UncertaintyDecomposition(Combiner):
 
     @property
     def reads_sizes(self) -> bool:
-        """Entropies are of shares alone; the other kinds compare leaf sizes with a number of instances."""
+        """Whether the kind compares leaf sizes with a number of instances; entropies are of shares alone."""
         return self.kind != "entropy"
 
-    def lift(self, counts: Num[Array, "... classes"]):
-        """Shares and their entropy, both uncertainties of the leaf, or lower bounds and width; and 1 for the tree."""
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
+        """Return shares and entropy, both uncertainties of the leaf, or lower bounds and width; and 1 for the tree."""
         trees = jnp.ones(())
         if self.s is not None:
             size = jnp.sum(counts.astype(float_dtype(counts, self.s)), axis=-1)
@@ -127,7 +128,7 @@ class UncertaintyDecomposition(Combiner):
         shares = shares_of(counts)
         return {"shares": shares, "entropy": entropy(shares), "trees": trees}
 
-    def finish(self, stat) -> Uncertainty:
+    def finish(self, stat: PyTree) -> Uncertainty:
         """Means over the trees."""
         trees = jnp.asarray(stat["trees"])
         if self.kind == "plausibility":
@@ -141,6 +142,7 @@ class UncertaintyDecomposition(Combiner):
             return Uncertainty(total, aleatoric, total - aleatoric)
         n_classes = stat["shares"].shape[-1]
         total = entropy(safe_divide(stat["shares"], trees[..., None], 1 / n_classes))
+        # The mean entropy is at most the entropy of the mean; rounding must not make the epistemic part negative.
         aleatoric = jnp.minimum(safe_divide(stat["entropy"], trees), total)
         return Uncertainty(total, aleatoric, total - aleatoric)
 
@@ -152,7 +154,7 @@ def entropy(probs: Float[Array, "... classes"]) -> Float[Array, "..."]:
 
 
 def _surprise(probs: Float[Array, "..."]) -> Float[Array, "..."]:
-    """-p log₂ p of each of them: what it adds to the entropy."""
+    """Return -p log₂ p of each probability: what it adds to the entropy."""
     return entropy(probs[..., None])
 
 

@@ -3,17 +3,19 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Num, PyTree
+from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import check_numbers, is_concrete
+from jaxunc._checks import check_within, is_concrete
 from jaxunc._numerics import float_dtype
+from jaxunc._types import AnswerT, PyTree
+from jaxunc.tables import NumbersLike
 
 from ._combiner import Combiner
 from ._fields import tree_field
 from ._given import check_is_rule
 
 
-class Weighted(Combiner):
+class Weighted(Combiner[AnswerT]):
     """A sum rule with a weight per tree: each tree counts as that many copies of itself.
 
     Multiplies all that the tree contributes, denominators included; a weight of 0 leaves it out. Differentiable in
@@ -29,16 +31,16 @@ class Weighted(Combiner):
     Raises
     ------
     ValueError
-        If a merge of the rule is no sum, a weight is negative or not finite, or (when trees are seen) their number is
+        If a merge of the rule is no sum, or a weight is negative or not finite. When trees are seen, if their number is
         another one.
     """
 
-    rule: Combiner
+    rule: Combiner[AnswerT]
     weights: Float[Array, "..."] = tree_field("positive")
 
-    def __init__(self, rule: Combiner, weights):
+    def __init__(self, rule: Combiner[AnswerT], weights: NumbersLike):
         check_is_rule(rule, "rule")
-        check_numbers("weights", weights)
+        check_within("weights", weights, "[0, inf)", "; a weight of 0 leaves a tree out", shape=None)
         merges = set(jax.tree.leaves(rule.merge))
         if not merges <= {"sum", "exact_sum"}:
             raise ValueError(
@@ -49,8 +51,6 @@ class Weighted(Combiner):
             values = np.asarray(weights, dtype=float)
             if values.ndim != 1:
                 raise ValueError(f"weights has shape {values.shape}; pass one weight per tree, shape (trees,).")
-            if not np.all(np.isfinite(values)) or values.min(initial=0) < 0:
-                raise ValueError("weights must be finite numbers >= 0; a weight of 0 leaves a tree out.")
         self.rule = rule
         self.weights = jnp.asarray(weights, float_dtype(weights))
 
@@ -59,10 +59,10 @@ class Weighted(Combiner):
         """The merges of the rule."""
         return self.rule.merge
 
-    def lift(self, counts: Num[Array, "... classes"]):
-        """What the rule lifts, times this tree's weight."""
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
+        """Lift the leaves as the rule does, times this tree's weight."""
 
-        def weigh(part):
+        def weigh(part: Array):
             # A veto (-inf) stays one at any weight but 0; a product would be NaN, there or in its gradient.
             part = part.astype(float_dtype(part, self.weights))
             vetoed = jnp.isinf(part)
@@ -70,6 +70,6 @@ class Weighted(Combiner):
 
         return jax.tree.map(weigh, self.rule.lift(counts))
 
-    def finish(self, stat):
-        """What the rule answers."""
+    def finish(self, stat: PyTree) -> AnswerT:
+        """Finish as the rule does."""
         return self.rule.finish(stat)

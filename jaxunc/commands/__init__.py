@@ -1,8 +1,9 @@
-"""The commands of the command line, one file each: what it takes, and what it does."""
+"""Commands of the command line, one file each: arguments and action."""
 
 from . import _compare, _fit, _inspect, _predict
+from ._arguments import in_options
 
 COMMANDS = {"fit": _fit, "predict": _predict, "inspect": _inspect, "compare": _compare}
-"""By name: modules with ``ABOUT``, ``DETAILS``, ``add_arguments(parser)`` and ``run(args)``."""
+"""Commands by name: modules with ``ABOUT``, ``DETAILS``, ``add_arguments(parser)`` and ``run(args)``."""
 
 __all__ = ["COMMANDS"]

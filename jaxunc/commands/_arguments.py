@@ -8,7 +8,7 @@ _LARGEST = 2**31 - 1
 
 
 def integer(text: str) -> int:
-    """A whole number."""
+    """Read an int."""
     try:
         return int(text)
     except ValueError:
@@ -16,7 +16,7 @@ def integer(text: str) -> int:
 
 
 def integer_from(least: int) -> Callable[[str], int]:
-    """What reads a whole number that is so large at least."""
+    """Return a reader of ints that are not below ``least``."""
 
     def read(text: str) -> int:
         if not least <= (value := integer(text)) <= _LARGEST:
@@ -27,7 +27,7 @@ def integer_from(least: int) -> Callable[[str], int]:
 
 
 def number(text: str) -> float:
-    """A number."""
+    """Read a number."""
     try:
         return float(text)
     except ValueError:
@@ -47,11 +47,11 @@ _OPTIONS = {
     "outputs": "--outputs",
     "s": "--s",
 }
-"""Options by the keywords of the library's functions that they set."""
+"""Options of the command line, by the keywords of the library's functions that they set."""
 
 
 def in_options(message: str, known: set[str]) -> str:
-    """A message of the library as one paragraph, with ``--counts oob`` for ``counts='oob'``.
+    """Return a message of the library as one paragraph, with ``--counts oob`` for ``counts='oob'``.
 
     ``known`` are the options that the command has; keywords of others stay as they are.
     """

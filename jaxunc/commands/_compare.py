@@ -1,4 +1,4 @@
-"""``jaxunc compare``."""
+"""Command ``jaxunc compare``: compare rules on a table."""
 
 import argparse
 
@@ -12,7 +12,7 @@ DETAILS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     add = parser.add_argument
     add("data", nargs="?", metavar="DATA", help="CSV or Parquet file (default: breast-cancer data of scikit-learn)")
     add("--target", metavar="COLUMN", help="the column of DATA that holds the classes")
@@ -49,12 +49,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def interrupted(args: argparse.Namespace) -> str:
-    """What is left of a run that was interrupted."""
+    """Say what is left of a run that was interrupted."""
     return "the same command goes on from here" if args.report else "nothing was written; --report FOLDER keeps results"
 
 
 def run(args: argparse.Namespace) -> None:
-    """Compare, and show; raises a ValueError or an OSError for what is at fault."""
+    """Run the comparison and show it; raises a ValueError or an OSError for what is at fault."""
     # Only here are the packages of the extra "cli" needed.
     from rich.console import Console
 

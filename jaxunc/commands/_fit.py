@@ -1,4 +1,4 @@
-"""``jaxunc fit``."""
+"""Command ``jaxunc fit``: fit a model and save it."""
 
 import argparse
 import sys
@@ -17,14 +17,14 @@ ESTIMATORS = {
     "random-trees": {"combiner", "trees", "leaf_size", "depth", "seed"},
     "transductive": {"leaf_size"},
 }
-"""The options that each of them takes."""
+"""Options that each classifier takes."""
 TAKEN_OVER = {"combined": {"combiner"}, "cautious": {"s"}}
-"""Those that are left where the forest is fitted already."""
+"""Options that are left where the forest is fitted already."""
 FORESTS = ("random-forest", "extra-trees", "single-tree")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     add = parser.add_argument
     add("data", nargs="?", metavar="DATA", help="CSV or Parquet file to fit on")
     add("--target", metavar="COLUMN", help="the column of DATA that holds the classes")
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Fit and save."""
+    """Fit a model and save it."""
     from rich.console import Console
 
     import jaxunc as ju
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def interrupted(args: argparse.Namespace) -> str:
-    """What is left of a run that was interrupted."""
+    """Say what is left of a run that was interrupted."""
     return "nothing was saved"
 
 

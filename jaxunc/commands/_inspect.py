@@ -1,4 +1,4 @@
-"""``jaxunc inspect``."""
+"""Command ``jaxunc inspect``: describe a saved file."""
 
 import argparse
 
@@ -7,14 +7,14 @@ DETAILS = "Read the header of a file that jaxunc saved, check the rest, and say 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument("model", metavar="MODEL", help="a file that jaxunc saved")
     parser.add_argument("--arrays", action="store_true", help="list the arrays, too")
     parser.add_argument("--no-check", action="store_true", help="read the header alone, of a file of any size")
 
 
 def run(args: argparse.Namespace) -> None:
-    """Describe."""
+    """Describe a saved file."""
     from rich.console import Console
 
     import jaxunc as ju
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def interrupted(args: argparse.Namespace) -> str:
-    """What is left of a run that was interrupted."""
+    """Say what is left of a run that was interrupted."""
     return "nothing was changed"
 
 

@@ -1,4 +1,4 @@
-"""``jaxunc predict``."""
+"""Command ``jaxunc predict``: score files with a saved model."""
 
 import argparse
 
@@ -11,11 +11,11 @@ DETAILS = (
 )
 
 _OWN = {"CautiousReport": {"interval", "set"}, "GeneralizedVote": {"set"}, "AveragedIntervals": {"interval"}}
-"""What rules answer with an s of their own."""
+"""Outputs that rules answer with an s of their own."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     add = parser.add_argument
     add("model", metavar="MODEL", help="a file that jaxunc saved")
     add("data", metavar="DATA", help="a file (.parquet, .csv, .tsv, .arrow, …) or a folder of such")
@@ -36,12 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Score."""
+    """Score the data and write the answers."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from jaxunc.streaming import Progress as Now
-    from jaxunc.streaming import predict_files
+    from jaxunc.streaming import RunProgress, predict_files
 
     _check_options(args)
     console = Console(highlight=False, stderr=True)
@@ -50,9 +49,9 @@ def run(args: argparse.Namespace) -> None:
     bar = Progress(TextColumn(shown[0]), BarColumn(), TextColumn(shown[1]), TimeRemainingColumn(), console=console)
     task = bar.add_task("", total=None, speed=0.0)
 
-    def show(now: Now) -> None:
+    def show(now: RunProgress) -> None:
         bar.start()
-        bar.update(task, completed=now.rows, total=now.total, speed=now.rows_per_second)
+        bar.update(task, completed=now.done, total=now.total, speed=now.rows_per_second)
 
     try:
         manifest = predict_files(
@@ -90,5 +89,5 @@ def _check_options(args: argparse.Namespace) -> None:
 
 
 def interrupted(args: argparse.Namespace) -> str:
-    """What is left of a run that was interrupted."""
+    """Say what is left of a run that was interrupted."""
     return "what is finished is kept, and the same command goes on from there"

@@ -1,4 +1,4 @@
-"""What ``jaxunc fit`` learns from, and where it saves: checked before hours are spent on it."""
+"""Training data of ``jaxunc fit`` and where it saves, checked before hours are spent on it."""
 
 import os
 from pathlib import Path
@@ -11,11 +11,8 @@ import pyarrow as pa
 from pandas.api import types
 from sklearn.base import ClassifierMixin
 
-from jaxunc._checks import nearest
-from jaxunc.combiners import CONFIGURED, RULES, Answer, rule_by_name
-from jaxunc.combiners._names import check_name
-from jaxunc.files import as_frame, data_file, known_rows, read_table
-from jaxunc.report._names import columns, listed
+from jaxunc.combiners import CONFIGURED, RULES, Answer, check_name, rule_by_name
+from jaxunc.files import as_frame, check_float32, columns, labelled_table
 
 _OTHER_ANSWERS = {"generalized_vote", "averaged_intervals"}
 """Rules that answer with something else than class scores."""
@@ -37,24 +34,12 @@ def check_output(path: str) -> None:
 def training_data(
     path: str, target: str, drop: list[str], *, numbers_only: bool
 ) -> tuple[pd.DataFrame, np.ndarray, str | None]:
-    """Features and classes of the rows that have a class, and in words how many have none.
+    """Return features and classes of the rows that have a class, and a note of how many have none.
 
     Raises a ValueError that says what is wrong with them: dates and nested values, with ``numbers_only`` words, too.
     """
-    table = read_table(data_file(path))
-    names = table.schema.names
-    for option, name in (("--target", target), *(("--drop", name) for name in drop)):
-        if name not in names:
-            raise ValueError(
-                f"{option}={name!r}: {path} has no column {name!r}.{nearest(name, names)} It has {listed(names, 20)}."
-            )
-    if target in drop:
-        raise ValueError(f"--drop holds {target!r}, which is the --target: the classes cannot be left out.")
-    table = table.select([name for name in names if name not in drop])
-    if table.num_columns < 2:
-        raise ValueError(f"{path} has no column left besides the target; --drop fewer than {listed(drop)}.")
+    table, said = labelled_table(path, target, drop)
     _check_types(table.schema, path, target)
-    table, said = known_rows(table, target)
     frame = as_frame(table)
     X = _as_floats(cast(pd.DataFrame, frame.drop(columns=target)), with_booleans=numbers_only)
     _check_numbers(X, path, numbers_only)
@@ -76,7 +61,7 @@ def _check_types(schema: pa.Schema, path: str, target: str) -> None:
 
 
 def _as_floats(X: pd.DataFrame, *, with_booleans: bool) -> pd.DataFrame:
-    """Integers as floats, as files are scored; for scikit-learn booleans with gaps, too, which are objects."""
+    """Return integers as floats, as files are scored; for scikit-learn also bools with gaps, which are objects."""
     for name in X.columns:
         column = X[name]
         has_gaps = with_booleans and column.dtype == object and types.infer_dtype(column, skipna=True) == "boolean"
@@ -86,15 +71,8 @@ def _as_floats(X: pd.DataFrame, *, with_booleans: bool) -> pd.DataFrame:
 
 
 def _classes(column: pd.Series, path: str) -> np.ndarray:
-    """The classes of all rows, checked."""
-    distinct = column.unique()
-    if len(distinct) < 2:
-        found = f"one class alone, {str(distinct[0])!r}" if len(distinct) else "no class in any row"
-        raise ValueError(
-            f"--target={column.name!r} of {path} holds {found}; two or more are to be told apart. Choose another "
-            "column, or add rows of other classes."
-        )
-    if types.is_float_dtype(column.dtype) and not np.all(distinct == np.rint(distinct)):
+    """The classes of all rows; raises a ValueError for fractions."""
+    if types.is_float_dtype(column.dtype) and not np.all(column == np.rint(column)):
         raise ValueError(
             f"--target={column.name!r} of {path} holds fractions: a quantity, but expected a class for every row. "
             "Choose another column, or cut this one into ranges first."
@@ -110,12 +88,7 @@ def _check_numbers(X: pd.DataFrame, path: str, numbers_only: bool) -> None:
             "out with --drop, or take --estimator random-trees, which reads them as names."
         )
     for name in [name for name in X.columns if X[name].dtype.kind == "f"]:
-        beyond = np.abs(X[name].to_numpy(np.float64, na_value=np.nan)) > np.finfo(np.float32).max
-        if beyond.any():
-            raise ValueError(
-                f"the column {name!r} of {path} holds infinite values or values beyond float32 (3.4e38), first in row "
-                f"{int(beyond.argmax()) + 1}. Clip them, or leave the cells empty if they are missing values."
-            )
+        check_float32(X[name].to_numpy(np.float64, na_value=np.nan), name, path)
 
 
 def check_rule(name: str, n_classes: int, *, learns: bool) -> None:
@@ -137,7 +110,7 @@ def check_rule(name: str, n_classes: int, *, learns: bool) -> None:
 
 
 def unpickled(path: str) -> Any:
-    """A fitted forest of scikit-learn, from a file that runs whatever code it holds.
+    """Load a fitted forest of scikit-learn from a file, which runs whatever code it holds.
 
     Raises a ValueError if it holds something else.
     """

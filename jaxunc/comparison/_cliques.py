@@ -1,4 +1,4 @@
-"""Which methods a comparison could not tell apart."""
+"""Groups of methods that a comparison could not tell apart."""
 
 import numpy as np
 from jaxtyping import Array, Bool, Real
@@ -15,9 +15,9 @@ def cliques(
     Parameters
     ----------
     order_values
-        What orders the methods, smallest first: their average ranks.
+        Numbers that order the methods, smallest first: their average ranks.
     different
-        Which pairs differ, symmetric; the diagonal is not read. For Nemenyi's test ``abs(r_i - r_j) > CD``, for
+        Whether each pair differs, symmetric; the diagonal is not read. For Nemenyi's test ``abs(r_i - r_j) > CD``, for
         pairwise tests ``p_values <= alpha``.
 
     Returns
@@ -73,6 +73,7 @@ def cliques(
         end = start + 1
         while end < n_methods and not different[order[start:end], order[end]].any():
             end += 1
+        # A run that ends where an earlier one did is part of it.
         if end > max(reached, start + 1):
             runs.append(tuple(order[start:end]))
             reached = end

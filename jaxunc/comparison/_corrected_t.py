@@ -6,6 +6,8 @@ import numpy as np
 import scipy.stats
 from jaxtyping import Array, Float, Real
 
+from jaxunc._checks import check_within
+
 from ._pairwise import Correction, PairwiseTests, pairwise
 from ._values import Values, checked_numbers, checked_values, tie_threshold
 
@@ -144,8 +146,5 @@ def pairwise_corrected_t(
 
 
 def _check_share(test_share):
-    if not 0 < test_share < 1:
-        raise ValueError(
-            f"test_share={test_share} must lie in (0, 1); it is the share of the instances that a split tests on, 0.1 "
-            "for ten folds."
-        )
+    why = "; it is the share of the instances that a split tests on, 0.1 for ten folds"
+    check_within("test_share", test_share, "(0, 1)", why)

@@ -54,6 +54,7 @@ def holm(p_values: PValues) -> Float[np.ndarray, "tests"]:
     """
     p_values = _checked(p_values)
     order = np.argsort(p_values, kind="stable")
+    # The smallest is multiplied by the number of tests, the next by one less, …; none may fall below its predecessor.
     steps = p_values[order] * np.arange(len(order), 0, -1)
     adjusted = np.empty_like(p_values)
     adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
@@ -101,7 +102,7 @@ def bonferroni(p_values: PValues) -> Float[np.ndarray, "tests"]:
 
 
 def corrected(p_values: Float[np.ndarray, "tests"], correction: str) -> Float[np.ndarray, "tests"]:
-    """The p-values adjusted by the correction of that name."""
+    """Return the p-values adjusted by the correction of that name."""
     check_one_of("correction", correction, ("holm", "bonferroni", "none"))
     return {"holm": holm, "bonferroni": bonferroni, "none": np.array}[correction](p_values)
 

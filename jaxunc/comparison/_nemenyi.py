@@ -1,9 +1,9 @@
 """Nemenyi's test: how far apart two average ranks must be."""
 
-import operator
-
 import numpy as np
 import scipy.stats
+
+from jaxunc._checks import check_integer, check_within
 
 
 def nemenyi_difference(n_methods: int, n_blocks: int, *, alpha: float = 0.05) -> float:
@@ -11,7 +11,7 @@ def nemenyi_difference(n_methods: int, n_blocks: int, *, alpha: float = 0.05) ->
 
     .. math:: CD = q_\alpha \sqrt{\frac{k (k + 1)}{6 N}}
 
-    for k methods on N blocks, q being the upper α quantile of the studentised range of k means with infinitely many
+    for k methods on N blocks. Here q is the upper α quantile of the studentised range of k means with infinitely many
     degrees of freedom, divided by √2.
 
     Parameters
@@ -49,11 +49,8 @@ def nemenyi_difference(n_methods: int, n_blocks: int, *, alpha: float = 0.05) ->
     >>> print(f"{nemenyi_difference(4, 14, alpha=0.1):.2f}")
     1.12
     """
-    n_methods, n_blocks = operator.index(n_methods), operator.index(n_blocks)
-    for name, number in {"n_methods": n_methods, "n_blocks": n_blocks}.items():
-        if number < 2:
-            raise ValueError(f"{name}={number} must be at least 2: there is nothing to compare.")
-    if not 0 < alpha < 1:
-        raise ValueError(f"alpha={alpha} must lie in (0, 1); it is the probability of a false alarm, 0.05 for one.")
+    check_integer("n_methods", n_methods, 2, ": there is nothing to compare")
+    check_integer("n_blocks", n_blocks, 2, ": there is nothing to compare")
+    check_within("alpha", alpha, "(0, 1)", "; it is the probability of a false alarm, 0.05 for one")
     quantile = float(scipy.stats.studentized_range.isf(alpha, n_methods, np.inf))
     return quantile / 2**0.5 * (n_methods * (n_methods + 1) / (6 * n_blocks)) ** 0.5

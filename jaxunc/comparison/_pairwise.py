@@ -1,4 +1,4 @@
-"""A test of every pair of methods."""
+"""Tests of every pair of methods."""
 
 from collections.abc import Callable
 from typing import Literal, NamedTuple, TypeAlias
@@ -6,14 +6,16 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 from jaxtyping import Float, Int
 
+from jaxunc._checks import check_bool
+
 from ._corrections import corrected
 
 Correction: TypeAlias = Literal["holm", "bonferroni", "none"]
-"""How p-values of many tests are adjusted."""
+"""Adjustment of the p-values of many tests, by its name."""
 
 
 class PairwiseTests(NamedTuple):
-    """A test of every pair of methods."""
+    """The result of a test of every pair of methods."""
 
     p_values: Float[np.ndarray, "methods methods"]
     """Adjusted p-values, symmetric; 1 on the diagonal."""
@@ -29,7 +31,8 @@ def pairwise(
     larger_is_better: bool,
     correction: Correction,
 ) -> PairwiseTests:
-    """The test of each pair's differences; those below the threshold are 0, and no win."""
+    """Apply a test to each pair's differences; those below the threshold are 0, and no win."""
+    check_bool("larger_is_better", larger_is_better)
     gains = values[:, :, None] - values[:, None, :] if larger_is_better else values[:, None, :] - values[:, :, None]
     gains = np.where(np.abs(gains) < threshold, 0.0, gains)
     p_values = np.ones(gains.shape[1:])

@@ -4,6 +4,8 @@ import numpy as np
 import scipy.stats
 from jaxtyping import Float
 
+from jaxunc._checks import check_bool
+
 from ._values import Values, checked_values, tie_groups, tie_threshold
 
 
@@ -50,6 +52,7 @@ def ranks(values: Values, *, larger_is_better: bool, decimals: int = 9) -> Float
      [2.  3.  1. ]]
     """
     values = checked_values(values, least=1)
+    check_bool("larger_is_better", larger_is_better)
     groups = tie_groups(-values if larger_is_better else values, tie_threshold(decimals))
     return scipy.stats.rankdata(groups, axis=-1).astype(float)
 

@@ -1,17 +1,18 @@
-"""Tables of values as the tests take them: what is refused, and which differences are ties."""
+"""Tables of values as the tests take them: checks, and which differences are ties."""
 
-import operator
 from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Array, Float, Int, Real
 
+from jaxunc._checks import check_integer
+
 Values: TypeAlias = Real[Array | np.ndarray, "blocks methods"]
-"""A value per block (a data set or a split) and method."""
+"""Table of one value per block (a data set or a split) and method."""
 
 
 def checked_values(values, *, least: int = 2) -> Float[np.ndarray, "blocks methods"]:
-    """The values in float64; an error unless there are enough blocks and methods, and all are finite."""
+    """Return the values in float64; an error unless there are enough blocks and methods, and all are finite."""
     values = checked_numbers(values, name="values")
     if values.ndim != 2 or min(values.shape) < least:
         alone = " One method has nothing to be compared with, and one block shows no spread." * (least > 1)
@@ -29,7 +30,7 @@ def checked_values(values, *, least: int = 2) -> Float[np.ndarray, "blocks metho
 
 
 def checked_numbers(values, *, name: str) -> Float[np.ndarray, "..."]:
-    """The values in float64; a TypeError unless they are numbers."""
+    """Return the values in float64; a TypeError unless they are numbers."""
     values = np.asarray(values)
     if values.dtype.kind not in "iuf":
         raise TypeError(f"{name} has dtype {values.dtype}; expected numbers. Turn other entries into floats first.")
@@ -37,12 +38,13 @@ def checked_numbers(values, *, name: str) -> Float[np.ndarray, "..."]:
 
 
 def tie_threshold(decimals: int) -> float:
-    """The least difference that counts."""
-    return 10.0 ** -operator.index(decimals)
+    """Return the least difference that counts; raises a TypeError unless ``decimals`` is an integer."""
+    check_integer("decimals", decimals)
+    return 10.0**-decimals
 
 
 def tie_groups(values: Float[np.ndarray, "*blocks items"], threshold: float) -> Int[np.ndarray, "*blocks items"]:
-    """Whole numbers 0, 1, … in the order of the last axis, the same for neighbours closer than the threshold.
+    """Number the groups of ties 0, 1, … in the order of the last axis: neighbours closer than the threshold share one.
 
     Rounding would part equal values that noise puts on two sides of a boundary, as it does with k/1024 at 9 decimals.
     """

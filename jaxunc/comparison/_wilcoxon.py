@@ -9,7 +9,7 @@ from ._pairwise import Correction, PairwiseTests, pairwise
 from ._values import Values, checked_values, tie_groups, tie_threshold
 
 _EXACT = 50
-"""Up to so many blocks the distribution is counted out, beyond them it is normal: SciPy's own limit."""
+"""Largest number of blocks whose distribution is counted out, as SciPy does; beyond it the normal one is taken."""
 
 
 def pairwise_wilcoxon(
@@ -96,6 +96,7 @@ def _p_value(differences, threshold):
 
 
 def _exact_p_value(signed):
+    # Doubled ranks are integers, ties included; their sums are counted out by adding one rank at a time.
     twice = np.rint(2 * scipy.stats.rankdata(np.abs(signed))).astype(int)
     smaller = min(int(twice[signed > 0].sum()), int(twice[signed < 0].sum()))
     chance = np.zeros(smaller + 1)  # of each sum of ranks, as far as it is asked for

@@ -1,12 +1,12 @@
-"""Instances counted into the leaves of trees: which instances, and of which trees."""
+"""Counts of instances in the leaves of trees: of which instances, and in which trees."""
 
 from typing import TYPE_CHECKING
 
 from jaxunc._renamed import renamed_in
 
-from ._kinds import PureLeavesWarning
+from ._kinds import COUNTS, PureLeavesWarning, calibration_split, check_counts_mode, counted_forest, warn_of_pure_leaves
 from ._leave_one_out import leave_one_out
-from ._out_of_bag import oob_mask
+from ._out_of_bag import has_bags, oob_mask
 from ._recount import recount
 
 __all__ = ["PureLeavesWarning", "leave_one_out", "oob_mask", "recount"]

@@ -1,30 +1,31 @@
-"""Whether rows are those that a forest was grown on, in their order: its bags and its leaves' counts tell."""
+"""Check that rows are those that a forest was grown on, in their order: its bags and its leaves' counts tell."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxunc._checks import as_weights
-from jaxunc.tables import Columns, as_instances
-from jaxunc.tables._labels import class_positions
+from jaxunc.tables import Columns, InstancesLike, NumbersLike, as_instances, class_positions
 
 TREES = 3
-"""So many trees are asked: the first, the last (which another call of ``fit`` may have grown), one between."""
+"""Number of trees that are asked: the first, the last (which another ``fit`` may have grown), and one between."""
 
 
 class _Bag(NamedTuple):
-    """A tree's bag, as the rows given fill its leaves: each array ``[leaves classes]``."""
+    """Contents of a tree's leaves, filled by its bag with the given rows: each array ``[leaves classes]``."""
 
     rows: np.ndarray
-    """How many rows."""
+    """Number of distinct rows."""
     drawn: np.ndarray
-    """How many, each as often as it was drawn."""
+    """Number of rows, each as often as it was drawn."""
     weighted: np.ndarray
-    """The same by weight."""
+    """Weight of the rows, each as often as it was drawn."""
 
 
-def check_grown_on(model: Any, bags: list[np.ndarray], X, y, *, sample_weight=None) -> None:
-    """Raise a ValueError unless rows that fill the leaves of a model's trees by their bags give the trees' own counts.
+def check_grown_on(
+    model: Any, bags: list[np.ndarray], X: InstancesLike, y: Any, *, sample_weight: NumbersLike | None = None
+) -> None:
+    """Raise a ValueError unless the given rows, put into a model's leaves by its bags, give the trees' own counts.
 
     Sample weights that the model was grown with need not be given: then the leaves' sizes and classes have to agree.
     """
@@ -38,6 +39,7 @@ def check_grown_on(model: Any, bags: list[np.ndarray], X, y, *, sample_weight=No
     for t in sorted({0, len(bags) // 2, len(bags) - 1}) if len(bags) > TREES else range(len(bags)):
         tree, times = model.estimators_[t], np.bincount(bags[t], minlength=len(values))
         inside = np.flatnonzero(times)
+        # Each row once, however often it was drawn: ``times`` counts it.
         own = values[inside]
         if hasattr(model, "estimators_features_"):
             own = own[:, model.estimators_features_[t]]
@@ -57,7 +59,7 @@ def check_grown_on(model: Any, bags: list[np.ndarray], X, y, *, sample_weight=No
 
 
 def _agrees(tree: Any, leaves: np.ndarray, bag: _Bag) -> bool:
-    """Whether a bag may have given the counts of a tree's leaves."""
+    """Return whether a bag may have given the counts of a tree's leaves."""
     sizes = tree.tree_.n_node_samples[leaves]
     seen = bag.drawn if sizes.sum() > bag.rows.sum() else bag.rows  # by sample weights, or by copies of rows
     if getattr(tree, "monotonic_cst", None) is not None:  # its values are no frequencies
@@ -71,13 +73,17 @@ def _agrees(tree: Any, leaves: np.ndarray, bag: _Bag) -> bool:
             return False
     # The forest may have been grown with weights that are not told, some of them 0.
     absent = (counts <= 0) & (seen > 0) & (counts.sum(axis=0) > 0)
+    # No row may be missing from its leaf, nor a leaf hold more than the rows that reach it.
     whole = seen.sum() == sizes.sum()
     too_few = (seen.sum(axis=1) < sizes).any() or (counts[seen == 0] > 0).any()
     return not (too_few or (whole and absent.any()))
 
 
 def _leaf_counts(tree: Any, leaves: np.ndarray, n_classes: int) -> np.ndarray:
-    """By the classes of the whole model, whose positions are the classes of a bagged tree that missed some."""
+    """Return the counts of leaves by the classes of the whole model.
+
+    Those classes are positions in the model's list where a bagged tree missed some.
+    """
     own = tree.tree_.value[leaves, 0] * tree.tree_.weighted_n_node_samples[leaves, None]
     if own.shape[1] == n_classes:
         return own
@@ -87,7 +93,7 @@ def _leaf_counts(tree: Any, leaves: np.ndarray, n_classes: int) -> np.ndarray:
 
 
 def _proportional(counts: np.ndarray, given: np.ndarray) -> bool:
-    """Whether they are equal but for a factor by class: the class weights, which may differ from tree to tree."""
+    """Return whether counts are equal but for a factor by class: class weights, which may differ from tree to tree."""
     whole = given.sum(axis=0)
     factor = counts.sum(axis=0) / np.where(whole > 0, whole, 1)
     return bool(np.allclose(counts, given * factor, rtol=1e-6, atol=1e-6 * counts.sum() / len(counts)))

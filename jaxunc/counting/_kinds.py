@@ -1,10 +1,10 @@
-"""Which instances the counts of the leaves are taken from."""
+"""Kinds of counts: which instances the counts of the leaves are taken from."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from jaxunc._checks import check_numbers, check_one_of, warn
+from jaxunc._checks import check_one_of, check_within, warn
 from jaxunc.forest import Forest
 from jaxunc.routing import leaf_index
 
@@ -15,7 +15,7 @@ COUNTS = ("inbag", "train", "oob", "held_out")
 
 
 class PureLeavesWarning(UserWarning):
-    """Every leaf holds one class alone, so that its counts cannot tell how uncertain it is."""
+    """Every leaf holds a single class, so its counts cannot tell how uncertain it is."""
 
 
 class Counted(NamedTuple):
@@ -23,9 +23,9 @@ class Counted(NamedTuple):
 
     forest: Forest
     mask: np.ndarray | None
-    """Which trees an instance was counted in, if not in all: ``[instances trees]``."""
+    """Whether an instance was counted in a tree, ``[instances trees]``; None if each was in all."""
     sample_weight: np.ndarray | None
-    """What each instance counted, if not 1."""
+    """Weight of each instance in the counts; None if all weigh 1."""
 
 
 def check_counts_mode(counts: str, model, *, has_data: bool = True) -> None:
@@ -52,13 +52,12 @@ def check_counts_mode(counts: str, model, *, has_data: bool = True) -> None:
 
 
 def calibration_split(X, y, sample_weight, size, random_state):
-    """(fitting part, calibration part), each of X, y and weights, with every class in both."""
-    check_numbers("held_out_size", size)
-    if not 0 < size < 1:
-        raise ValueError(f"held_out_size={size} must lie between 0 and 1: it is the share that is only counted.")
+    """Split into (fitting part, calibration part), each of X, y and weights, with every class in both."""
+    check_within("held_out_size", size, "(0, 1)", ": the share that is only counted")
     from sklearn.model_selection import train_test_split  # slow to import, and rarely needed
 
     classes, numbers = np.unique(y, return_counts=True)
+    # scikit-learn refuses to stratify a class of one instance; such a class is told below, with a remedy.
     stratify = y if numbers.min(initial=2) >= 2 else None
     parts = np.arange(len(y))
     try:
@@ -76,7 +75,7 @@ def calibration_split(X, y, sample_weight, size, random_state):
 
 
 def counted_forest(forest: Forest, model, counts: str, X, y, sample_weight, *, mask=None, leaves=None) -> Counted:
-    """The forest of a fitted scikit-learn model with counts of these instances (of none of them: in-bag).
+    """Return the forest of a fitted scikit-learn model with counts of these instances (of none of them: in-bag).
 
     ``mask`` and ``leaves`` are what `oob_mask` (which then has checked them) and `leaf_index` say of them, where that
     is known.
@@ -90,6 +89,7 @@ def counted_forest(forest: Forest, model, counts: str, X, y, sample_weight, *, m
     leaves = leaf_index(forest, X) if leaves is None else leaves
     if weights is None:
         return Counted(recount(forest, X, y, tree_mask=mask, leaves=leaves), mask, None)
+    # The prior of all instances: that of the out-of-bag ones would weigh classes by how often they are left out.
     prior = recount(forest, X, y, sample_weight=weights, leaves=leaves).prior
     weights = _as_often_out_of_bag(weights, y, mask)
     counted = recount(forest, X, y, sample_weight=weights, tree_mask=mask, leaves=leaves)
@@ -97,7 +97,7 @@ def counted_forest(forest: Forest, model, counts: str, X, y, sample_weight, *, m
 
 
 def _as_the_forest_weighs(model, y, sample_weight):
-    """Sample weights times the class weights that the forest was grown with, which its in-bag counts hold too."""
+    """Return sample weights times the class weights of the model, which its in-bag counts hold too."""
     from sklearn.utils.class_weight import compute_sample_weight  # slow to import, and rarely needed
 
     class_weight = getattr(model, "class_weight", None)
@@ -108,7 +108,7 @@ def _as_the_forest_weighs(model, y, sample_weight):
 
 
 def _as_often_out_of_bag(weights, y, mask):
-    """Weights that make up for bags drawn by weight (scikit-learn 1.9): heavy classes are hardly ever out of them."""
+    """Return weights that make up for bags drawn by weight (scikit-learn 1.9): heavy classes are rarely out of them."""
     weights, shares = np.array(weights, float), mask.mean(axis=1)
     for label in np.unique(y):
         own = y == label
@@ -128,5 +128,5 @@ def warn_of_pure_leaves(forest: Forest, counts: str) -> None:
 
 
 def all_leaves_pure(forest: Forest) -> bool:
-    """Whether no leaf holds two classes."""
+    """Return whether no leaf holds two classes."""
     return bool(np.all(np.sum(np.asarray(forest.count_table) > 0, axis=1) <= 1))

@@ -1,38 +1,41 @@
-"""Scoring the instances that were counted, each from counts without itself."""
+"""Answers for the instances that were counted, each from counts without itself."""
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
 
 from jaxunc._checks import as_weights, is_concrete
-from jaxunc._numerics import counts_dtype, float_dtype
-from jaxunc.combiners import Combiner
-from jaxunc.combiners._combine import combine_counts
-from jaxunc.combiners._given import as_rule
-from jaxunc.forest import OWN, Forest
-from jaxunc.forest._given import check_is_forest
-from jaxunc.routing._drive import Chunk, Part, Shapes, cut, drive
-from jaxunc.routing._index import planned_leaf_index
-from jaxunc.routing._leaves import planned_leaf_counts, refuse_average
-from jaxunc.routing._mask import as_mask
-from jaxunc.routing._plan import make_plan
-from jaxunc.tables._instances import as_instances, as_traceable
-from jaxunc.tables._labels import class_positions
+from jaxunc._numerics import counts_dtype, less_own
+from jaxunc._types import AnswerT, PyTree
+from jaxunc.combiners import Combiner, as_rule, combine_counts
+from jaxunc.forest import OWN, Forest, check_is_forest
+from jaxunc.routing import (
+    Chunk,
+    Part,
+    Shapes,
+    as_mask,
+    cut,
+    drive,
+    make_plan,
+    planned_leaf_counts,
+    planned_leaf_index,
+    refuse_average,
+)
+from jaxunc.tables import InstancesLike, LabelsLike, MaskLike, NumbersLike, as_instances, as_traceable, class_positions
 
 ENTRIES = 2**21
-"""Counts that are held at a time."""
+"""Number of counts that are held at a time."""
 
 
 def leave_one_out(
     forest: Forest,
-    combiner: Combiner,
-    X,
-    y,
+    combiner: Combiner[AnswerT],
+    X: InstancesLike,
+    y: LabelsLike,
     *,
-    sample_weight=None,
-    tree_mask=None,
-) -> PyTree:
-    """What a rule answers for the very instances that a forest's counts were taken from (by `recount`).
+    sample_weight: NumbersLike | None = None,
+    tree_mask: MaskLike | None = None,
+) -> AnswerT:
+    """Answer for the very instances that a forest's counts were taken from (by `recount`), each without its own label.
 
     An instance's own label is among the counts of the leaves that it reaches: scored with them, pure noise looks
     learned (an AUC of .99). Here each instance is answered from counts without itself, and with ``tree_mask`` from the
@@ -45,7 +48,7 @@ def leave_one_out(
     combiner
         The rule.
     X, y, sample_weight, tree_mask
-        What `recount` was given. Under a trace y holds positions in ``forest.class_labels``.
+        The arguments that `recount` was given. Under a trace y holds positions in ``forest.class_labels``.
 
     Returns
     -------
@@ -88,6 +91,7 @@ def leave_one_out(
         weights = jnp.ones(n, jnp.int32) if sample_weight is None else jnp.asarray(sample_weight)
         return _answer_without_own(forest, plan, combiner, values, labels, weights, mask)
     weights = as_weights(sample_weight, n)
+    # Float weights would make floats of all counts, and ties of integers would be decided by rounding.
     if np.all(weights == np.rint(weights)) and weights.max(initial=0) < 2**31:
         weights = weights.astype(np.int32)  # as the counts are
     mask = np.ones((n, forest.n_trees), bool) if mask is None else np.asarray(mask)
@@ -104,15 +108,12 @@ def _answer_without_own(forest, plan, combiner, values, labels, weights, mask) -
     values, weights = jnp.asarray(values), jnp.asarray(weights)
     leaves = planned_leaf_index(forest.trees, plan, values)
     counts = planned_leaf_counts(forest, plan, values, leaves)
+    # Integer weights stay integers, so that integer counts less them do, too.
     own = jnp.eye(forest.n_classes, dtype=weights.dtype)[labels] * weights[:, None]
     own = jnp.broadcast_to(own[:, None], (*leaves.shape, forest.n_classes))
     if forest.follows_forks:  # what was counted in an empty leaf is not among the counts of its siblings
         empty = forest.trees.feature[jnp.arange(forest.n_trees), leaves] < 0
         own = jnp.where(empty[..., None], jnp.zeros_like(own), own)
     dtype = counts_dtype(counts, own)
-    counts = counts.astype(dtype)
-    rest = counts - own.astype(dtype)
-    # What is left of a leaf that held the instance alone is nothing, not a rounding error.
-    nothing = 4 * jnp.finfo(jnp.float32).eps * counts.astype(float_dtype(counts))
-    rest = jnp.where(rest.astype(nothing.dtype) <= nothing, jnp.zeros_like(rest), rest)
+    rest = less_own(counts.astype(dtype), own.astype(dtype))
     return combine_counts(combiner, rest, None, None if mask is None else jnp.asarray(mask))

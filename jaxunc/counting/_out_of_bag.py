@@ -1,21 +1,31 @@
-"""Which instances a tree was not grown on."""
+"""Out-of-bag instances: those that a tree was not grown on."""
 
 from typing import Any
 
 import numpy as np
 
+from jaxunc._checks import check_integer
+from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike
+
 from ._grown_on import check_grown_on
 
 
 def has_bags(model: Any) -> bool:
-    """Whether the trees of a model of scikit-learn, fitted or not, leave instances out of what they are grown on."""
+    """Return whether a scikit-learn model, fitted or not, grows its trees on parts of the instances."""
     return hasattr(type(model), "estimators_samples_") and (
         bool(getattr(model, "bootstrap", True)) or getattr(model, "max_samples", None) not in (None, 1.0)
     )
 
 
-def oob_mask(model, n: int, *, X=None, y=None, sample_weight=None) -> np.ndarray:
-    """Which instances each tree of a bootstrapped model has not seen.
+def oob_mask(
+    model: Any,
+    n: int,
+    *,
+    X: InstancesLike | None = None,
+    y: LabelsLike | None = None,
+    sample_weight: NumbersLike | None = None,
+) -> np.ndarray:
+    """Return which instances each tree of a bootstrapped model has not seen.
 
     Parameters
     ----------
@@ -66,14 +76,16 @@ def oob_mask(model, n: int, *, X=None, y=None, sample_weight=None) -> np.ndarray
             f"model ({name}) was fitted with bootstrap=False: every tree has seen every instance. "
             'Fit with bootstrap=True, or count on other instances (counts="held_out").'
         )
-    if isinstance(n, bool) or not isinstance(n, int | np.integer):
-        raise TypeError(f"n={n!r} must be an integer, the number of training instances.")
+    check_integer("n", n, 1, ": the number of training instances")
     bags = model.estimators_samples_
+    # Bags are drawn anew from the model's seeds, for as many rows as it says: another number would give other bags.
     largest = max((int(np.max(bag)) for bag in bags if len(bag)), default=-1)
     expected = getattr(model, "_n_samples", None)
     if largest >= n or (expected is not None and expected != n):
         found = expected if expected is not None else f"at least {largest + 1}"
         raise ValueError(f"n={n}, but model was fitted on {found} instances; pass the number of training instances.")
+    if X is None and (y is not None or sample_weight is not None):
+        raise ValueError("y and sample_weight are compared with the model only if X is given; pass X too.")
     if X is not None:
         check_grown_on(model, bags, X, y, sample_weight=sample_weight)
     mask = np.ones((n, len(bags)), dtype=bool)

@@ -1,4 +1,4 @@
-"""Counting instances into the leaves of trees."""
+"""The counting of instances into the leaves of trees."""
 
 import dataclasses
 
@@ -6,29 +6,25 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._checks import as_weights, distinct_labels
-from jaxunc.forest import Forest, Trees
-from jaxunc.forest._distinct import distinct_counts, narrowest_counts, padded_table
-from jaxunc.forest._forks import counts_of_forks
-from jaxunc.forest._given import check_is_forest
-from jaxunc.routing._index import known_plan, leaf_index_on_host
-from jaxunc.routing._mask import as_mask
-from jaxunc.tables import as_instances
-from jaxunc.tables._labels import class_positions
+from jaxunc._numerics import distinct_counts, narrowest_counts, padded_table
+from jaxunc.forest import Forest, Trees, check_is_forest, counts_of_forks
+from jaxunc.routing import as_mask, known_plan, leaf_index_on_host
+from jaxunc.tables import InstancesLike, LabelsLike, MaskLike, NumbersLike, as_instances, class_positions
 
 CHUNK = 16384
-"""Instances whose leaf indices are held at a time."""
+"""Number of instances whose leaf indices are held at a time."""
 
 
 def recount(
     forest: Forest | Trees,
-    X,
-    y,
+    X: InstancesLike,
+    y: LabelsLike,
     *,
-    sample_weight=None,
-    tree_mask=None,
-    leaves=None,
+    sample_weight: NumbersLike | None = None,
+    tree_mask: MaskLike | None = None,
+    leaves: NumbersLike | None = None,
 ) -> Forest:
-    """The same trees with new counts: those of the instances given, in the leaves that they reach.
+    """Return the same trees with new counts: those of the given instances, in the leaves that they reach.
 
     Which counts a forest holds decides what its leaves can say. Counts of the sample that a grown-out tree was grown on
     are pure by construction; counts of instances that it has not seen tell how uncertain it is.
@@ -42,9 +38,9 @@ def recount(
     y
         Their labels, among ``forest.class_labels``; of trees alone the distinct labels, sorted, become the classes.
     sample_weight
-        What each instance counts, ≥ 0; default 1.
+        Weight of each instance in the counts, ≥ 0; default 1.
     tree_mask
-        Which trees an instance counts in, ``[instances trees]``: with `oob_mask`, only those that were grown without
+        Whether an instance counts in a tree, ``[instances trees]``: with `oob_mask`, only those that were grown without
         it. Default: all.
     leaves
         The leaf of each instance in each tree, `leaf_index` of X, where it is known: so several countings share one
@@ -58,9 +54,9 @@ def recount(
     Raises
     ------
     ValueError
-        If X, y, the weights, the mask or the leaves differ in length, a label is unknown (it is named), a weight is
-        negative or not finite, a leaf is no leaf of its tree, or no instance counts anywhere; of trees alone if there
-        is but one label.
+        If X, y, the weights, the mask or the leaves differ in length, or a label is unknown (it is named). If a weight
+        is negative or not finite, a leaf is no leaf of its tree, or no instance counts anywhere; of trees alone if
+        there is but one label.
 
     Notes
     -----
@@ -86,6 +82,7 @@ def recount(
     counts = _counted(trees, values, leaves, labels, weights, tree_mask, n_classes)
     fork_counts = None
     if trees.forks is not None:
+        # Instances in empty leaves are counted in the test itself; the leaves stay empty, as they are for every rule.
         fork = np.asarray(trees.fork)
         counted = np.zeros((trees.forks.number, n_classes))
         np.add.at(counted, fork[fork >= 0], counts[fork >= 0])
@@ -128,7 +125,7 @@ def _checked_leaves(leaves, trees: Trees, n: int) -> np.ndarray:
 
 
 def _counted(trees: Trees, values, leaves, labels, weights, tree_mask, n_classes: int) -> np.ndarray:
-    """Counts of every node ``[trees nodes classes]``, in float64."""
+    """Return the counts of every node ``[trees nodes classes]``, in float64."""
     counts, plan = np.zeros((trees.n_trees, trees.n_nodes * n_classes)), None
     for start in range(0, len(values), CHUNK):
         part = slice(start, start + CHUNK)
@@ -137,6 +134,7 @@ def _counted(trees: Trees, values, leaves, labels, weights, tree_mask, n_classes
             here = leaf_index_on_host(trees, plan, values[part])
         else:
             here = leaves[part]
+        # (leaf, class) as one cell: a tree's counts of a chunk are one bincount.
         cells, own = here * n_classes + labels[part, None], weights[part]
         for tree in range(trees.n_trees):
             counted = own if tree_mask is None else own * tree_mask[part, tree]

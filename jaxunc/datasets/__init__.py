@@ -13,6 +13,6 @@ from ._waveform import WAVEFORM, waveform
 GENERATORS: dict[str, Generator] = {
     generator.name: generator for generator in (TWONORM, THREENORM, RINGNORM, WAVEFORM, LED)
 }
-"""Every generator by its name."""
+"""All generators, by their names."""
 
 __all__ = ["GENERATORS", "Generator", "led", "ringnorm", "threenorm", "twonorm", "waveform"]

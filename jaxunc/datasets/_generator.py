@@ -1,6 +1,5 @@
-"""What is known of a generator, and what every draw checks and shares."""
+"""The description of a generator, and the checks that all draws share."""
 
-import operator
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -9,8 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float32, Int32, Num
 
+from jaxunc._checks import check_integer, check_key
+
 Drawn = tuple[Float32[Array, "instances features"], Int32[Array, "instances"]]
-"""Instances and their classes."""
+"""Instances, and the class of each."""
 
 
 class Generator(NamedTuple):
@@ -56,18 +57,14 @@ class Generator(NamedTuple):
 
 
 def checked_size(key, n) -> int:
-    """The number of instances as Python's integer, if that and the key are what a draw takes."""
-    typed = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
-    if not typed or key.shape != ():
-        raise TypeError(f"key is {key!r}; pass one typed key, jax.random.key(seed).")
-    size = operator.index(n)
-    if size < 1:
-        raise ValueError(f"n={size} must be at least 1; it is the number of instances to draw.")
-    return size
+    """Return the number of instances as Python's int, if that and the key are what a draw takes."""
+    check_key(key)
+    check_integer("n", n, 1, "; it is the number of instances to draw")
+    return int(n)
 
 
 def log_normal(X: Float[Array, "instances features"], mean, variance: float = 1.0) -> Float[Array, "instances"]:
-    """Log density of the normal distribution with that mean and the covariance ``variance`` · I."""
+    """Return the log density of the normal distribution with that mean and the covariance ``variance`` · I."""
     apart = X - jnp.asarray(mean, X.dtype)[None, :]
     n_features = X.shape[1]
     return -0.5 * (jnp.sum(apart**2, axis=1) / variance + n_features * float(np.log(2 * np.pi * variance)))

@@ -19,7 +19,7 @@ SEGMENTS = np.array(
     ],
     np.float32,
 )
-"""``[digits segments]``: top, upper left, upper right, middle, lower left, lower right, bottom."""
+"""Segments of the ten digits ``[digits segments]``: top, upper left and right, middle, lower left and right, bottom."""
 N_CLASSES, N_FEATURES = SEGMENTS.shape
 
 
@@ -40,8 +40,8 @@ def led(key: jax.Array, n: int) -> Drawn:
     Returns
     -------
     tuple
-        X float32 ``[instances features]``, 1 for a segment that is lit and 0 otherwise (top, upper left, upper right,
-        middle, lower left, lower right, bottom), and y int32 ``[instances]``, the digit.
+        X float32 ``[instances features]``, 1 for a segment that is lit and 0 otherwise; y int32 ``[instances]``, the
+        digit. The segments are top, upper left, upper right, middle, lower left, lower right and bottom.
 
     Raises
     ------
@@ -85,4 +85,4 @@ def _log_density(X):
 
 
 LED = Generator("led", led, _log_density, N_FEATURES, N_CLASSES, bayes_error=0.259978)
-"""What is known of `led`."""
+"""Generator of `led`."""

@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxunc._checks import check_within
+
 from ._generator import Drawn, Generator, checked_size, log_normal
 
 N_FEATURES = 20
@@ -58,6 +60,7 @@ def ringnorm(key: jax.Array, n: int, *, shift: float = SHIFT) -> Drawn:
     >>> print(bool(X[y == 0].std() > X[y == 1].std()))
     True
     """
+    check_within("shift", shift, "(-inf, inf)")
     return _drawn(key, checked_size(key, n), shift)
 
 
@@ -75,4 +78,4 @@ def _log_density(X, shift: float = SHIFT):
 
 
 RINGNORM = Generator("ringnorm", ringnorm, _log_density, N_FEATURES, 2, bayes_error=0.014965)
-"""What is known of `ringnorm` with its default shift."""
+"""Generator of `ringnorm` with its default shift."""

@@ -74,4 +74,4 @@ def _log_density(X):
 
 
 THREENORM = Generator("threenorm", threenorm, _log_density, N_FEATURES, 2, bayes_error=0.104633)
-"""What is known of `threenorm`."""
+"""Generator of `threenorm`."""

@@ -71,4 +71,4 @@ def _log_density(X):
 
 
 TWONORM = Generator("twonorm", twonorm, _log_density, N_FEATURES, 2, bayes_error=0.022750)
-"""What is known of `twonorm`."""
+"""Generator of `twonorm`."""

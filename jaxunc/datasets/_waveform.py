@@ -12,9 +12,9 @@ from ._generator import Drawn, Generator, checked_size
 N_FEATURES = 21
 _PLACES = np.arange(1, N_FEATURES + 1)
 WAVES = np.stack([np.maximum(6 - np.abs(_PLACES - peak), 0) for peak in (11, 15, 7)]).astype(np.float32)
-"""``[waves features]``: h1, h2 and h3."""
+"""Triangular waves h1, h2 and h3, ``[waves features]``."""
 PAIRS = ((0, 1), (0, 2), (1, 2))
-"""The two waves of each class."""
+"""Pair of waves that each class mixes."""
 
 
 def waveform(key: jax.Array, n: int) -> Drawn:
@@ -80,7 +80,7 @@ def _log_density(X):
 
 
 def _of_pair(X, first, second):
-    """Log density of the mixtures of two waves."""
+    """Return the log density of the mixtures of two waves."""
     length = float(np.linalg.norm(first - second))
     rest = X - jnp.asarray(second, X.dtype)[None, :]
     along = jnp.sum(rest * jnp.asarray((first - second) / length, X.dtype)[None, :], axis=1)
@@ -90,11 +90,13 @@ def _of_pair(X, first, second):
 
 
 def _log_mass(low, high):
-    """log(Φ(high) - Φ(low)), in the tail where neither is near 1."""
+    """Return log(Φ(high) - Φ(low)), in the tail where neither is near 1."""
+    # Mirrored where the interval lies in the upper half: there both values of Φ are near 1, and their difference
+    # cancels.
     flip = low + high > 0
     low, high = jnp.where(flip, -high, low), jnp.where(flip, -low, high)
     return log_ndtr(high) + jnp.log1p(-jnp.exp(log_ndtr(low) - log_ndtr(high)))
 
 
 WAVEFORM = Generator("waveform", waveform, _log_density, N_FEATURES, 3, bayes_error=0.132933)
-"""What is known of `waveform`."""
+"""Generator of `waveform`."""

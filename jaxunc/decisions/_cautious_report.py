@@ -1,30 +1,32 @@
-"""All that a cautious forest says of an instance, in one routing."""
+"""The full report of a cautious forest on an instance, in one routing."""
 
 from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int32, Num, PyTree
+from jaxtyping import Array, Bool, Float, Int32, Num
 
+from jaxunc._types import PyTree
 from jaxunc.combiners import AveragedIntervals, Combiner, ExplainedVote, GeneralizedVote, Preference
 from jaxunc.imprecise import Interval
+from jaxunc.tables import NumbersLike
 
 from ._nondominated import nondominated
 
 
 class CautiousAnswer(NamedTuple):
-    """What a cautious forest says."""
+    """The full answer of a cautious forest."""
 
     membership: Bool[Array | np.ndarray, "... classes"]
-    """Which classes are in the set: `nondominated` of the preference."""
+    """Whether each class is in the set: `nondominated` of the preference."""
     predicted: Int32[Array | np.ndarray, "..."]
-    """Of the classes in the set the one with the largest probability (the lowest index on ties)."""
+    """The class of the set with the largest probability (the lowest index on ties)."""
     probability: Float[Array | np.ndarray, "... classes"]
     """The centre of the leaves' intervals, the mean of (n_c + s/C)/(N + s) over trees."""
     interval: Interval
-    """`AveragedIntervals`."""
+    """The bounds of the class probabilities, those of `AveragedIntervals`."""
     preference: Preference
-    """`GeneralizedVote`."""
+    """The masses for and against the classes, those of `GeneralizedVote`."""
 
     outputs = ("class", "probability", "interval", "set")
     """What `columns` knows."""
@@ -37,7 +39,7 @@ class CautiousAnswer(NamedTuple):
         return {output: np.asarray(one[output])}
 
 
-class CautiousReport(Combiner):
+class CautiousReport(Combiner[CautiousAnswer]):
     """The set of classes, one class, probabilities, intervals and masses of a cautious forest together.
 
     Parameters
@@ -45,7 +47,7 @@ class CautiousReport(Combiner):
     s
         The strength of the imprecise Dirichlet model, > 0.
     mass
-        How much a tree counts: ``"equal"``, ``"leaf_size"`` or ``"certainty"``; see `jaxunc.GeneralizedVote`.
+        Mass of a tree's vote: ``"equal"``, ``"leaf_size"`` or ``"certainty"``; see `jaxunc.GeneralizedVote`.
 
     Returns (when called)
     ---------------------
@@ -82,7 +84,7 @@ class CautiousReport(Combiner):
     vote: GeneralizedVote
     averaged: AveragedIntervals
 
-    def __init__(self, s, mass: Literal["equal", "leaf_size", "certainty"] = "equal"):
+    def __init__(self, s: NumbersLike, mass: Literal["equal", "leaf_size", "certainty"] = "equal"):
         self.vote, self.averaged = GeneralizedVote(s, mass), AveragedIntervals(s)
 
     @property
@@ -94,12 +96,12 @@ class CautiousReport(Combiner):
         """The rule that explains the sets."""
         return ExplainedVote(self.vote.s, self.vote.mass)
 
-    def lift(self, counts: Num[Array, "... classes"]):
-        """What the vote and the intervals lift."""
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
+        """Lift the leaves for the vote and for the intervals."""
         return {"vote": self.vote.lift(counts), "averaged": self.averaged.lift(counts)}
 
-    def finish(self, stat) -> CautiousAnswer:
-        """What they answer, and what follows."""
+    def finish(self, stat: PyTree) -> CautiousAnswer:
+        """Finish the vote and the intervals, and decide by them."""
         preference, interval = self.vote.finish(stat["vote"]), self.averaged.finish(stat["averaged"])
         membership = nondominated(preference)
         unknown = 1 - jnp.sum(interval.lower, axis=-1, keepdims=True)

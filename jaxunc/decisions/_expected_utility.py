@@ -1,20 +1,23 @@
 """The set of classes with the highest expected utility."""
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Real
 
-from jaxunc._checks import check_class_axis, is_concrete
+from jaxunc._checks import check_class_axis, check_numbers, is_concrete
 from jaxunc._numerics import float_dtype
+from jaxunc.tables import NumbersLike
 
 MOST_SETS = 12
-"""Classes of which all sets are listed."""
+"""Largest number of classes of which all sets are listed."""
 
 _BY_SIZE = {50: (1.0, 0.0), 65: (1.6, -0.6), 80: (2.2, -1.2)}
 
 
 def expected_utility_set(
-    probability: Real[Array | np.ndarray, "... classes"], utility=65, *, sets=None
+    probability: Real[Array | np.ndarray, "... classes"], utility: Any = 65, *, sets: NumbersLike | None = None
 ) -> Bool[Array, "... classes"]:
     r"""The set of classes whose expected utility is highest: one class where it is probable enough, else several.
 
@@ -29,16 +32,16 @@ def expected_utility_set(
     utility
         50, 65 or 80: what `jaxunc.metrics.discounted_utility` measures, with that reward for a set of two that holds
         the truth. Or a vector ``[classes]``: the utility of a set by its size, if it holds the truth. Or a matrix
-        ``[sets classes]``: of each set, if that class is the truth.
+        ``[sets classes]``: the utility of each set if that class is the truth.
     sets
-        Of a matrix: which classes each of its sets holds, booleans ``[sets classes]``. Default: all sets of C ≤ 12
+        For a matrix: whether each of its sets holds each class, bools ``[sets classes]``. Default: all sets of C ≤ 12
         classes, {0}, {1}, {0, 1}, {2}, … (the bits of 1, 2, 3, 4, …), 2^C - 1 of them.
 
     Returns
     -------
     Array
-        Booleans ``[... classes]``, True for each class in the set; never empty. Of equal expected utilities the
-        smaller set is taken (of a matrix the first), and of equally probable classes those with the lower index.
+        Booleans ``[... classes]``, True for each class in the set; never empty. Among equal expected utilities the
+        smaller set is taken (of a matrix the first); among equally probable classes those with the lower index.
 
     Raises
     ------
@@ -63,6 +66,7 @@ def expected_utility_set(
      [ True  True]]
     """
     check_class_axis(probability, "probability")
+    check_numbers("probability", probability)
     probability = jnp.asarray(probability)
     share = probability.astype(float_dtype(probability))
     if is_concrete(share) and not np.all((np.asarray(share) >= 0) & np.isfinite(np.asarray(share))):
@@ -75,15 +79,17 @@ def expected_utility_set(
     if sets is not None:
         raise ValueError("sets belong to a matrix of utilities; of a utility by size all sets are considered.")
     by_size = utility_of_sizes(utility, n_classes).astype(share.dtype)
+    # The best set of a size holds the most probable classes, so C sets are compared and not 2^C - 1.
     order = jnp.argsort(-share, axis=-1, stable=True)
     within = jnp.cumsum(jnp.take_along_axis(share, order, axis=-1), axis=-1)
     size = jnp.argmax(_not_by_rounding(jnp.broadcast_to(by_size, within.shape) * within), axis=-1)
+    # The place of each class among the sorted ones; stable, so that equal classes keep their order.
     rank = jnp.argsort(order, axis=-1, stable=True)
     return rank <= jnp.broadcast_to(size[..., None], rank.shape)
 
 
-def utility_of_sizes(utility, n_classes: int) -> Float[Array, "classes"]:
-    """The utility of a set that holds the truth, by its size 1 … classes."""
+def utility_of_sizes(utility: Any, n_classes: int) -> Float[Array, "classes"]:
+    """Return the utility of a set that holds the truth, by its size 1 … classes."""
     if np.ndim(utility) == 0:
         if utility not in _BY_SIZE:
             raise ValueError(f"utility={utility!r} is unknown. Choose one of {list(_BY_SIZE)}, or pass numbers.")
@@ -117,7 +123,7 @@ def _of_matrix(share: Float[Array, "... classes"], utility, sets) -> Bool[Array,
 
 
 def _not_by_rounding(expected: Float[Array, "... sets"]) -> Float[Array, "... sets"]:
-    """Expected utilities, of which those within rounding of the best are equal to it."""
+    """Raise expected utilities within rounding of the best to the best, so that they tie."""
     best = jnp.broadcast_to(jnp.max(expected, axis=-1, keepdims=True), expected.shape)
     near = expected >= best - 8 * jnp.finfo(expected.dtype).eps * jnp.abs(best)
     return jnp.where(near, best, expected)

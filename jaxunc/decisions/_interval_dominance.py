@@ -5,10 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
 
-from jaxunc._checks import check_class_axis, is_concrete
+from jaxunc._checks import check_class_axis, check_kind, is_concrete
 from jaxunc._numerics import same_rank
-from jaxunc.imprecise import Interval
-from jaxunc.imprecise._dominance import undominated
+from jaxunc.imprecise import Interval, undominated
 
 
 def interval_dominance(interval: Interval) -> Bool[Array, "... classes"]:
@@ -29,13 +28,13 @@ def interval_dominance(interval: Interval) -> Bool[Array, "... classes"]:
     Raises
     ------
     ValueError
-        If there are fewer than two classes, the shapes differ or, outside a trace, a lower bound is above its upper one
-        or a bound is NaN or outside [0, 1].
+        If there are fewer than two classes or the shapes differ. Outside a trace also if a lower bound is above its
+        upper one, or a bound is NaN or outside [0, 1].
 
     Notes
     -----
     Of two classes the slides decide {1} if the lower bound of class 1 is at least one half, {0} if its upper bound is
-    less: so equality of class 1's lower bound with class 0's upper one is enough for class 1. The bounds are compared
+    less. So equality of class 1's lower bound with class 0's upper one is enough for class 1. The bounds are compared
     as they are, rounding included. Under a trace rows with NaN keep all classes. Gradient: none.
 
     References
@@ -51,6 +50,7 @@ def interval_dominance(interval: Interval) -> Bool[Array, "... classes"]:
     [[ True False False]
      [ True  True  True]]
     """
+    check_kind("interval", interval, tuple, "an Interval(lower, upper)")
     lower, upper = (jnp.asarray(bound) for bound in interval)
     check_class_axis(lower, "interval.lower")
     if lower.shape != upper.shape:

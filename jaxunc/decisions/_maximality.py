@@ -4,8 +4,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Num
 
-from jaxunc.imprecise import dominance
-from jaxunc.imprecise._dominance import undominated
+from jaxunc.imprecise import dominance, undominated
 
 
 def maximality(
@@ -30,8 +29,8 @@ def maximality(
     Raises
     ------
     ValueError
-        If the last axis holds fewer than two classes or, outside a trace, a count is negative or not finite, or s is
-        not positive and finite.
+        If the last axis holds fewer than two classes. Outside a trace also if a count is negative or not finite, or s
+        is not positive and finite.
 
     Warns
     -----

@@ -20,7 +20,7 @@ def nondominated(preference: Preference) -> Bool[Array, "... classes"]:
     Parameters
     ----------
     preference
-        What `jaxunc.GeneralizedVote` answers, or one made by hand.
+        An answer of `jaxunc.GeneralizedVote`, or one made by hand.
 
     Returns
     -------
@@ -35,7 +35,7 @@ def nondominated(preference: Preference) -> Bool[Array, "... classes"]:
 
     Notes
     -----
-    The rule for two classes is asymmetric: half of the mass is enough for class 1, class 0 needs more, so that an exact
+    The rule for two classes is asymmetric: half of the mass is enough for class 1, class 0 needs more. So an exact
     half-half split is decided for class 1. Without mass (all trees masked, or all leaves empty with masses of their
     size) there is no preference and all classes remain. Exact where the preference is. Gradient: none.
 

@@ -5,20 +5,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Real
 
-from jaxunc._checks import check_class_axis, check_numbers, is_concrete
+from jaxunc._checks import check_class_axis, check_numbers, check_within, is_concrete
 from jaxunc._numerics import float_dtype
 
 _SLACK = 1e-3
-"""By how much probabilities may miss 1 together: room for sums over many trees in float32."""
+"""Tolerance for the sum of probabilities, which may miss 1: room for sums over many trees in float32."""
 
 _ULPS = 4
-"""By how many units in the last place of 1 a probability may miss 1 - t: 0.9 and 1 - 0.1 are rounded apart."""
+"""Tolerance in units in the last place of 1, by which a probability may miss 1 - t: 0.9 and 1 - 0.1 round apart."""
 
 
 def reject(
     probs: Real[Array | np.ndarray, "... classes"], cost: float | int | Float[Array | np.ndarray, "..."]
 ) -> Bool[Array, "... classes"]:
-    r"""The most probable class, or all classes where to abstain costs less than it may be wrong (Chow's rule).
+    r"""Decide for the most probable class, or keep all classes where abstaining costs less than an error (Chow's rule).
 
     With a cost of 1 for an error and t for a rejection, the expected cost is least if the instance is
 
@@ -29,8 +29,8 @@ def reject(
     probs
         Probabilities of the classes ``[... classes]``, adding to 1.
     cost
-        What a rejection costs, t in [0, 1], in units of an error; 1 - t is the least probability to decide with. From
-        1 - 1/C on nothing is rejected. A number, or ``[...]``.
+        Cost of a rejection, t in [0, 1], in units of an error; 1 - t is the least probability to decide with. From 1 -
+        1/C on nothing is rejected. A number, or ``[...]``.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def reject(
      [ True  True]]
     """
     check_numbers("probs", probs)
-    check_numbers("cost", cost)
+    check_within("cost", cost, "[0, 1]", ": what a rejection costs when an error costs 1", shape=None)
     probs = jnp.asarray(probs)
     check_class_axis(probs, "probs")
     if is_concrete(probs):
@@ -73,8 +73,6 @@ def reject(
                 f"probs must be probabilities, >= 0 and adding to 1 in each row; the smallest is {values.min():.6g}, "
                 f"and a row's sum is off by {off.max():.6g}. Use a rule's probability, not its class scores."
             )
-    if is_concrete(cost) and not np.all((np.asarray(cost) >= 0) & (np.asarray(cost) <= 1)):
-        raise ValueError(f"cost={cost} must lie in [0, 1]: what a rejection costs when an error costs 1.")
     dtype = float_dtype(probs)
     return _reject(probs.astype(dtype), jnp.asarray(cost, dtype))
 
@@ -82,6 +80,7 @@ def reject(
 @jax.jit
 def _reject(probs, cost):
     n_classes = probs.shape[-1]
+    # 0.9 and 1 - 0.1 are rounded apart: without the slack a probability that is exactly enough would be rejected.
     decided = 1 - jnp.max(probs, axis=-1) <= cost + _ULPS * jnp.finfo(probs.dtype).eps
     best = jax.nn.one_hot(jnp.argmax(probs, axis=-1), n_classes, dtype=bool)
     return best | ~decided[..., None]

@@ -7,10 +7,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from jaxunc.combiners import Explanation
-from jaxunc.counting._kinds import warn_of_pure_leaves
+from jaxunc.counting import warn_of_pure_leaves
 from jaxunc.decisions import CautiousAnswer, CautiousReport
 from jaxunc.imprecise import Interval
-from jaxunc.routing import bind
+from jaxunc.routing import BoundForest, bind
+from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike
 
 from ._counted_forest import CountedForest
 
@@ -101,8 +102,11 @@ class CautiousForestClassifier(CountedForest, ClassifierMixin, BaseEstimator):
 
     mass: Any
     combiner_: CautiousReport
+    bound_: BoundForest[CautiousAnswer]
 
-    def __init__(self, estimator=None, s=1.0, mass="equal", counts="oob", held_out_size=0.2, random_state=None):
+    def __init__(
+        self, estimator: Any = None, s=1.0, mass="equal", counts="oob", held_out_size=0.2, random_state: Any = None
+    ):
         self.estimator = estimator
         self.s = s
         self.mass = mass
@@ -110,7 +114,12 @@ class CautiousForestClassifier(CountedForest, ClassifierMixin, BaseEstimator):
         self.held_out_size = held_out_size
         self.random_state = random_state
 
-    def fit(self, X=None, y=None, sample_weight=None) -> "CautiousForestClassifier":
+    def fit(
+        self,
+        X: InstancesLike | None = None,
+        y: LabelsLike | None = None,
+        sample_weight: NumbersLike | None = None,
+    ) -> "CautiousForestClassifier":
         """Fit the forest, count, and bind the rule.
 
         Parameters
@@ -131,24 +140,24 @@ class CautiousForestClassifier(CountedForest, ClassifierMixin, BaseEstimator):
             self.oob_set_ = np.asarray(own.membership)
         return self
 
-    def predict_set(self, X) -> np.ndarray:
+    def predict_set(self, X: InstancesLike) -> np.ndarray:
         """Booleans ``[instances classes]``, in the order of ``classes_``: which classes are in the set; never none."""
         return np.asarray(self._answer(X).membership)
 
-    def predict_interval(self, X) -> Interval:
+    def predict_interval(self, X: InstancesLike) -> Interval:
         """Bounds of each class's probability ``[instances classes]``, averaged over the trees: `AveragedIntervals`."""
         return Interval(*map(np.asarray, self._answer(X).interval))
 
-    def predict_proba(self, X) -> np.ndarray:
+    def predict_proba(self, X: InstancesLike) -> np.ndarray:
         """Class probabilities ``[instances classes]``: the mean of (n_c + s/C)/(N + s), within the intervals."""
         return np.asarray(self._answer(X).probability)
 
-    def predict(self, X) -> np.ndarray:
+    def predict(self, X: InstancesLike) -> np.ndarray:
         """The class of the set, or the most probable one of several, ``[instances]``."""
         predicted = np.asarray(self._answer(X).predicted)
         return self.classes_[predicted]
 
-    def explain(self, X) -> Explanation:
+    def explain(self, X: InstancesLike) -> Explanation:
         """Who is for which class, who abstains, and up to which s the forest decides: `ExplainedVote`, as NumPy."""
         check_is_fitted(self, "forest_")
         bound = bind(self.forest_, self.combiner_.explained())  # settings may have been changed since

@@ -7,14 +7,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from jaxunc.combiners import LearnedPool
-from jaxunc.counting._kinds import warn_of_pure_leaves
-from jaxunc.counting._out_of_bag import has_bags
-from jaxunc.learning import fit_combiner
-from jaxunc.learning._out_of_sample import FEW_TREES, rows_of
-from jaxunc.stopping import VoteResult, predict_until_settled
-from jaxunc.stopping._leader import Criterion, Population
+from jaxunc.counting import has_bags, warn_of_pure_leaves
+from jaxunc.learning import FEW_TREES, fit_combiner, rows_of
+from jaxunc.stopping import Criterion, Population, VoteResult, predict_until_settled
+from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike
 
-from ._counted_forest import CountedForest, Sample, n_trees_of
+from ._counted_forest import CountedForest, CountedSample, n_trees_of
 from ._parameters import check_rule
 from ._rule_classifier import RuleClassifier, rule_for
 
@@ -112,12 +110,12 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
 
     def __init__(
         self,
-        estimator=None,
+        estimator: Any = None,
         combiner=None,
-        combiner_options=None,
+        combiner_options: Any = None,
         counts="inbag",
         held_out_size=0.2,
-        random_state=None,
+        random_state: Any = None,
     ):
         self.estimator = estimator
         self.combiner = combiner
@@ -126,7 +124,9 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         self.held_out_size = held_out_size
         self.random_state = random_state
 
-    def fit(self, X=None, y=None, sample_weight=None) -> "CombinedForestClassifier":
+    def fit(
+        self, X: InstancesLike | None = None, y: LabelsLike | None = None, sample_weight: NumbersLike | None = None
+    ) -> "CombinedForestClassifier":
         """Fit the forest, count, learn what is to be learned, and bind the rule.
 
         X ``[instances features]``, NumPy or pandas, y their labels, and weights for growing, counting and learning.
@@ -150,13 +150,13 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
 
     def predict_polled(
         self,
-        X,
+        X: InstancesLike,
         *,
         confidence: float = 0.99,
         max_trees: int | None = None,
         criterion: Criterion = "bound",
         population: Population = "infinite",
-        prior=1.0,
+        prior: NumbersLike = 1.0,
     ) -> VoteResult:
         """Labels by majority vote, each instance polling trees until the winner is settled with this confidence.
 
@@ -170,8 +170,8 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         """
         check_is_fitted(self)
         settings = {"confidence": confidence, "max_trees": max_trees, "criterion": criterion}
-        heard = predict_until_settled(self.forest_, self._instances(X), **settings, population=population, prior=prior)
-        return heard._replace(predicted=self.classes_[heard.predicted])
+        result = predict_until_settled(self.forest_, self._instances(X), **settings, population=population, prior=prior)
+        return result._replace(predicted=self.classes_[result.predicted])
 
     def _default_name(self, X, y, sample_weight) -> str:
         """Whether there is something to learn from, without growing more forests for it."""
@@ -199,7 +199,7 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
                 "fitted on, or others with counts='held_out'."
             )
 
-    def _learn(self, sample: Sample) -> None:
+    def _learn(self, sample: CountedSample) -> None:
         """Learn the pool, and bind it to the counts that it reads. (It knows how sure pure leaves are: no warning.)"""
         model = self.estimator_
         if self.counts == "held_out":

@@ -11,18 +11,17 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from jaxunc._checks import check_one_of, warn
+from jaxunc._checks import check_integer, check_one_of, check_seed, check_within, warn
 from jaxunc.combiners import Combiner
-from jaxunc.counting import leave_one_out
-from jaxunc.counting._kinds import COUNTS, calibration_split, check_counts_mode, counted_forest
+from jaxunc.counting import COUNTS, calibration_split, check_counts_mode, counted_forest, leave_one_out
 from jaxunc.forest import Forest
 from jaxunc.interop import from_sklearn
 from jaxunc.routing import BoundForest, bind
 
-from ._parameters import check_seed, checked_weights
+from ._parameters import checked_weights
 
 
-class Sample(NamedTuple):
+class CountedSample(NamedTuple):
     """The instances that leaves count, and the forest that was grown."""
 
     grown: Forest
@@ -36,7 +35,7 @@ class Sample(NamedTuple):
     """Which trees count an instance, if not all: ``[instances trees]``."""
 
 
-def n_trees_of(model) -> int:
+def n_trees_of(model: Any) -> int:
     """How many trees a model is to have; 1 where that is no number of trees, which scikit-learn refuses itself."""
     number = getattr(model, "n_estimators", 1)
     return int(number) if isinstance(number, int | np.integer) and number > 0 else 1
@@ -50,11 +49,13 @@ class CountedForest:
     held_out_size: float
     random_state: Any
     classes_: np.ndarray
+    n_features_in_: int
+    feature_names_in_: np.ndarray
     forest_: Forest
     combiner_: Any
     bound_: BoundForest
 
-    def _fit_forest(self, X, y, sample_weight, rule_for: Callable[..., Combiner]) -> Sample:
+    def _fit_forest(self, X, y, sample_weight, rule_for: Callable[..., Combiner]) -> CountedSample:
         """Fit the forest, or take a fitted one, and count; ``rule_for`` says early what is wrong with the rule."""
         for name in ("oob_decision_function_", "oob_score_", "oob_set_"):
             vars(self).pop(name, None)
@@ -73,7 +74,7 @@ class CountedForest:
         self.classes_ = self.estimator_.classes_
         self.forest_, mask, weights = counted_forest(grown, self.estimator_, self.counts, *counted_on)
         self._check_prior()
-        return Sample(grown, *counted_on, weights, mask)
+        return CountedSample(grown, *counted_on, weights, mask)
 
     def _bind(self, combiner: Combiner) -> None:
         """Hold the rule, and the forest bound to it."""
@@ -106,15 +107,10 @@ class CountedForest:
                 "jaxunc.bind(forest, rule)."
             )
         number = getattr(model, "n_estimators", 1)
-        if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
-            raise ValueError(
-                f"n_estimators={number!r:.60} of {type(model).__name__} must be an integer of 1 at least: a number of "
-                "trees."
-            )
+        check_integer("n_estimators", number, 1, f", the number of trees of {type(model).__name__}")
         check_one_of("counts", self.counts, COUNTS)
         size = self.held_out_size
-        if isinstance(size, bool) or not isinstance(size, int | float | np.number) or not 0 < size < 1:
-            raise ValueError(f"held_out_size={size!r:.60} must lie between 0 and 1: the share that is only counted.")
+        check_within("held_out_size", size, "(0, 1)", ": the share that is only counted")
         check_seed(self.random_state)
 
     def _choices(self) -> dict[str, Any]:
@@ -152,7 +148,7 @@ class CountedForest:
                 "it: use more trees or instances, another kind of counts, or drop the class."
             )
 
-    def _keep_out_of_bag(self, sample: Sample) -> Any:
+    def _keep_out_of_bag(self, sample: CountedSample) -> Any:
         """Keep what the rule says of a sample that is counted out of bag, and return its answer; else None."""
         if sample.mask is None:
             return None

@@ -6,12 +6,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight
 
 from jaxunc._checks import as_weights
-from jaxunc.combiners import CONFIGURED, RULES, Answer, Combiner
-from jaxunc.combiners._names import check_name
+from jaxunc.combiners import CONFIGURED, RULES, Answer, Combiner, check_name
 
 
 def check_rule(combiner: Any, options: Any = None, *, further: Iterable[str] = ()) -> None:
@@ -46,13 +44,6 @@ def check_nominal(nominal: Any) -> None:
     plain = isinstance(nominal, list | tuple) or hasattr(nominal, "dtype")
     if not plain or any(not isinstance(part, str | bool | int | np.bool_ | np.integer) for part in nominal):
         raise TypeError(f"nominal={nominal!r:.60} must be 'auto', None, or names, positions or booleans of columns.")
-
-
-def check_seed(random_state: Any) -> None:
-    """Raise a ValueError unless it is None, an integer or a state of random numbers."""
-    if isinstance(random_state, bool):
-        raise ValueError(f"random_state={random_state} must be None, an integer or NumPy's RandomState.")
-    check_random_state(random_state)
 
 
 def checked_weights(sample_weight: Any, X: Any) -> np.ndarray | None:

@@ -9,15 +9,13 @@ from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from jaxunc._checks import check_one_of
+from jaxunc._checks import check_integer, check_one_of, check_seed
 from jaxunc.combiners import Combiner
 from jaxunc.growing import grow_random_trees
-from jaxunc.growing._random_trees import _check_number
 from jaxunc.routing import bind
-from jaxunc.tables import as_instances, fit_columns
-from jaxunc.tables._merged import warn_of_merged_values
+from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike, as_instances, fit_columns, warn_of_merged_values
 
-from ._parameters import check_nominal, check_rule, check_seed, checked_weights
+from ._parameters import check_nominal, check_rule, checked_weights
 from ._rule_classifier import RuleClassifier, rule_for
 
 
@@ -92,14 +90,14 @@ class RandomDecisionTreesClassifier(RuleClassifier):
         self,
         n_estimators=100,
         combiner=None,
-        combiner_options=None,
+        combiner_options: Any = None,
         min_samples_leaf=1,
         min_samples_split=2,
-        max_depth=None,
+        max_depth: Any = None,
         nominal="auto",
         missing="error",
         empty_leaves="sum",
-        random_state=None,
+        random_state: Any = None,
     ):
         self.n_estimators = n_estimators
         self.combiner = combiner
@@ -112,7 +110,9 @@ class RandomDecisionTreesClassifier(RuleClassifier):
         self.empty_leaves = empty_leaves
         self.random_state = random_state
 
-    def fit(self, X, y, sample_weight=None) -> "RandomDecisionTreesClassifier":
+    def fit(
+        self, X: InstancesLike, y: LabelsLike, sample_weight: NumbersLike | None = None
+    ) -> "RandomDecisionTreesClassifier":
         """Grow the trees, and bind the rule.
 
         Parameters
@@ -159,9 +159,9 @@ class RandomDecisionTreesClassifier(RuleClassifier):
     def _check_parameters(self) -> None:
         """Raise a TypeError or a ValueError unless the parameters are of the kinds and ranges that they may have."""
         for name in ("n_estimators", "min_samples_leaf", "min_samples_split"):
-            _check_number(name, getattr(self, name), 1)
+            check_integer(name, getattr(self, name), 1)
         if self.max_depth is not None:
-            _check_number("max_depth", self.max_depth, 0)
+            check_integer("max_depth", self.max_depth, 0)
         check_one_of("missing", self.missing, ("error", "random"))
         check_one_of("empty_leaves", self.empty_leaves, ("sum", "average", "parent", "zeros"))
         check_nominal(self.nominal)
@@ -178,7 +178,7 @@ class RandomDecisionTreesClassifier(RuleClassifier):
             name, options = "evidence", {"smooth_to_prior": True, **(options or {})}
         return rule_for(name, options, prior, n_samples=n_samples, n_trees=n_trees)
 
-    def encode(self, X) -> np.ndarray:
+    def encode(self, X: InstancesLike) -> np.ndarray:
         """X as trees test it: float32 ``[instances features]``, nominal values as codes, -1 where unseen.
 
         ``forest_`` itself knows its columns and takes X as it is.

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from jaxunc.combiners import Combiner, Uncertainty, UncertaintyDecomposition, margin, rule_by_name
 from jaxunc.forest import Forest
 from jaxunc.routing import BoundForest, bind
+from jaxunc.tables import InstancesLike
 
 from ._parameters import check_class_scores
 
@@ -33,12 +34,12 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
     def _instances(self, X) -> np.ndarray:
         raise NotImplementedError
 
-    def predict(self, X) -> np.ndarray:
+    def predict(self, X: InstancesLike) -> np.ndarray:
         """The class with the largest class score, ``[instances]``."""
         best = np.argmax(self._class_scores(X), axis=1)
         return self.classes_[best]
 
-    def predict_proba(self, X) -> np.ndarray:
+    def predict_proba(self, X: InstancesLike) -> np.ndarray:
         """Class probabilities ``[instances classes]``, in the order of ``classes_``.
 
         Raises a ValueError for rules over scores without a bound, which have none.
@@ -46,7 +47,7 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "forest_")
         return np.asarray(self.bound_.probability(self._instances(X)))
 
-    def decision_function(self, X) -> np.ndarray:
+    def decision_function(self, X: InstancesLike) -> np.ndarray:
         """The number to rank by: for two classes the margin ``[instances]``, else class scores ``[instances classes]``.
 
         Unlike probabilities it does not saturate.
@@ -54,7 +55,9 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         scores = self._class_scores(X)
         return margin(scores) if len(self.classes_) == 2 else scores
 
-    def predict_uncertainty(self, X, kind: Literal["entropy", "plausibility", "interval"] = "entropy") -> Uncertainty:
+    def predict_uncertainty(
+        self, X: InstancesLike, kind: Literal["entropy", "plausibility", "interval"] = "entropy"
+    ) -> Uncertainty:
         """Total, aleatoric and epistemic uncertainty ``[instances]`` each: see `UncertaintyDecomposition`."""
         check_is_fitted(self, "forest_")
         parts = bind(self.forest_, UncertaintyDecomposition(kind))(self._instances(X))

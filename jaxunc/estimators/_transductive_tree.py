@@ -8,14 +8,17 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from jaxunc._checks import check_integer
+from jaxunc._progress import check_progress
 from jaxunc.combiners import Combiner, rule_by_name
 from jaxunc.forest import OWN
-from jaxunc.growing._greedy_trees import checked_limits
-from jaxunc.growing._presorted import Presorted, presort
-from jaxunc.tables._fit import holds_numbers
-from jaxunc.transduction import BoundSample, label_average
-from jaxunc.transduction._forms import check_form
-from jaxunc.transduction._pairs import check_progress
+from jaxunc.greedy import Presorted, checked_limits, presort
+from jaxunc.tables import InstancesLike, LabelsLike, holds_numbers
+from jaxunc.transduction import (
+    BoundSample,
+    check_algorithm,
+    label_average,
+)
 
 from ._parameters import check_class_scores, check_nominal, check_rule
 
@@ -33,12 +36,13 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
     combiner
         How the leaves become probabilities: a rule that has some, its name (see `CombinedForestClassifier`; a prior is
         that of the training set), or None for the mean of Laplace's estimates.
-    form
+    algorithm
         How it is computed: see `jaxunc.transduction.transductive_certainty`.
     block_size
         Instances that are answered at a time. Larger blocks share more of their work, smaller ones need less memory.
     progress
-        Called with the number of instances that are answered and of all, block after block.
+        Called block after block with the number of instances that are answered, that of all, and the seconds:
+        `jaxunc.transduction.PairsProgress`.
 
     Attributes
     ----------
@@ -85,19 +89,19 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
         candidates="boundary",
         min_samples_leaf=2,
         combiner=None,
-        form="auto",
+        algorithm="auto",
         block_size=16384,
-        progress=None,
+        progress: Any = None,
     ):
         self.nominal = nominal
         self.candidates = candidates
         self.min_samples_leaf = min_samples_leaf
         self.combiner = combiner
-        self.form = form
+        self.algorithm = algorithm
         self.block_size = block_size
         self.progress = progress
 
-    def fit(self, X, y) -> "TransductiveTreeClassifier":
+    def fit(self, X: InstancesLike, y: LabelsLike) -> "TransductiveTreeClassifier":
         """Store the training set, sorted by every numeric feature.
 
         Parameters
@@ -120,16 +124,11 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Raise a TypeError or a ValueError unless the parameters are of the kinds and ranges that they may have."""
-        checked_limits(self.candidates, self.min_samples_leaf, None, "min_samples_leaf")
-        check_form(self.form)
+        checked_limits(self.candidates, self.min_samples_leaf)
+        check_algorithm(self.algorithm)
         check_nominal(self.nominal)
         check_rule(self.combiner)
-        if (
-            isinstance(self.block_size, bool)
-            or not isinstance(self.block_size, int | np.integer)
-            or self.block_size < 1
-        ):
-            raise ValueError(f"block_size={self.block_size!r} must be an integer of 1 at least.")
+        check_integer("block_size", self.block_size, 1)
         check_progress(self.progress)
 
     def _rule(self, classes: np.ndarray, y) -> Combiner | None:
@@ -152,24 +151,24 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
 
     def _choices(self) -> dict[str, Any]:
         """Of the parameters those that answers depend on: ``fit`` keeps them."""
-        return {name: getattr(self, name) for name in ("candidates", "min_samples_leaf", "form", "block_size")}
+        return {name: getattr(self, name) for name in ("candidates", "min_samples_leaf", "algorithm", "block_size")}
 
     def _hold(self, sample: Presorted, combiner: Combiner | None, choices: dict[str, Any]) -> None:
         """What answers are made of."""
         self.combiner_, self._chosen = combiner, choices
         self.bound_ = BoundSample(sample, combiner, **choices, progress=self.progress)
 
-    def leaf_counts(self, X) -> np.ndarray:
+    def leaf_counts(self, X: InstancesLike) -> np.ndarray:
         """The counts behind the answers ``[instances labels classes]``, by the label that the instance was given."""
         check_is_fitted(self, "classes_")
         self.bound_.progress = self.progress
         return self.bound_.leaf_counts(self._numbers(self._data(X, reset=False), self.bound_.columns.levels is None))
 
-    def predict_proba(self, X) -> np.ndarray:
+    def predict_proba(self, X: InstancesLike) -> np.ndarray:
         """Class probabilities ``[instances classes]``, in the order of ``classes_``."""
         return label_average(self.leaf_counts(X), self.combiner_)
 
-    def predict(self, X) -> np.ndarray:
+    def predict(self, X: InstancesLike) -> np.ndarray:
         """The most probable class, ``[instances]``; its probability is the prediction's reliability."""
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]

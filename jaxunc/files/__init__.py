@@ -1,7 +1,7 @@
 """Files of data: one reader for all who fit, compare and predict.
 
 What a column of a text file holds is found once, by all its cells, when a model is fitted (`read_table`). Later files
-are read by what the model knows of its columns (`file_chunks`): numbers, booleans or words, and which words mean a
+are read by what the model knows of its columns (`file_chunks`): numbers, bools or strings, and which words mean a
 missing value. Nothing is guessed again.
 """
 
@@ -18,27 +18,31 @@ from ._formats import (
     is_same_file,
     is_within,
 )
-from ._table import as_frame, known_rows, read_table
-from ._wanted import Chunk, Wanted
+from ._names import columns, listed
+from ._table import as_frame, check_float32, labelled_table, read_table
+from ._wanted import DataChunk, Wanted
 
 __all__ = [
     "ARROW",
     "CSV",
     "FORMATS",
     "PARQUET",
-    "Chunk",
+    "DataChunk",
     "Wanted",
     "as_frame",
+    "check_float32",
     "check_overwrites_nothing",
     "chunks_of",
+    "columns",
     "data_file",
     "data_files",
     "file_chunks",
     "format_of",
     "is_same_file",
     "is_within",
-    "known_rows",
+    "labelled_table",
     "laid_out",
+    "listed",
     "no_rows",
     "read_table",
     "split",

@@ -1,4 +1,4 @@
-"""What the cells of text files mean: numbers, booleans, missing values, words."""
+"""Meaning of the cells of text files: numbers, bools, missing values, strings."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -7,24 +7,24 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute
 
-from jaxunc.tables._words import FALSE_WORDS, TRUE_WORDS
+from jaxunc.tables import FALSE_WORDS, TRUE_WORDS
 
 from ._formats import UnreadableError
 
 compute: Any = pyarrow.compute  # its functions are made when it is imported
 Kind = Literal["number", "boolean", "either"]
-"""What a column holds that is not nominal. Where a model does not know, its numbers may be booleans."""
+"""Kind of a column that is not nominal. Where a model does not know, its numbers may be bools."""
 
 EXPECTED = {"number": "numbers", "boolean": "true and false", "either": "numbers, true and false"}
 _TEXT = pa.string()
 _WHOLE = r"^(0|-?[1-9][0-9]{0,18})$"
-"""Integers; -0 is a float."""
+"""Pattern of integers; -0 is a float."""
 
 
 class NumberReader:
-    """Makes float64 of the cells of one column, part by part.
+    """A converter of the cells of one column to float64, part by part.
 
-    Each cell is read by itself: spaces around it are dropped, a missing word is null, and a boolean is 0 or 1. Only the
+    Each cell is read by itself: spaces around it are dropped, a missing word is null, and a bool is 0 or 1. Only the
     mark before decimals is one for the whole column: a file that is not separated by commas may have decimal commas.
     """
 
@@ -35,10 +35,11 @@ class NumberReader:
         self._n_read = 0
 
     def __call__(self, cells: Any) -> Any:
-        """The numbers of a part; raises an UnreadableError that names the first cell that holds none."""
+        """Return the numbers of a part; raises an UnreadableError that names the first cell that holds none."""
         known = known_cells(cells, self._missing)
         numbers = self.floats(known)
         if numbers is None:
+            # Cell by cell only now: the cast of a whole part says that a cell is wrong, not which.
             row = next(i for i in range(len(known)) if self.floats(known.slice(i, 1)) is None)
             raise UnreadableError(
                 f"row {self._n_read + row} of column {self._name!r} holds {cells[row].as_py()!r:.60}; the model's "
@@ -48,7 +49,7 @@ class NumberReader:
         return numbers
 
     def floats(self, known: Any) -> Any:
-        """The numbers of cells without spaces, null where they are missing; None if one of them holds none.
+        """Return the numbers of cells without spaces, null where they are missing; None if one of them holds none.
 
         Raises an UnreadableError for decimal commas and points in one column.
         """
@@ -62,18 +63,20 @@ class NumberReader:
             numbers = words.cast(pa.float64())
         except pa.ArrowInvalid:
             return None
+        # 0 and 1 are the only numbers that are their own squares.
         if self._kind == "boolean" and _any(compute.not_equal(compute.multiply(numbers, numbers), numbers)):
             return None
         return numbers
 
 
 def typed(cells: Any, missing_words: Sequence[str], *, may_have_commas: bool) -> Any:
-    """A whole column as what all its cells are: booleans, integers, numbers, or else words as they stand.
+    """Return a whole column as what all its cells are: bools, integers, numbers, or else strings as they stand.
 
     Missing words are null. A column without other cells is one of numbers. Where commas may stand in numbers, a column
     has commas or points before decimals, not both.
     """
     known = known_cells(cells, _words(missing_words))
+    # Of each value one: columns of few values, as bools are, are told by a few comparisons.
     distinct = compute.drop_null(compute.unique(known))
     if len(distinct) and _all(compute.is_in(distinct, value_set=_words(TRUE_WORDS + FALSE_WORDS))):
         true = compute.is_in(known, value_set=_words(TRUE_WORDS))
@@ -89,7 +92,7 @@ def typed(cells: Any, missing_words: Sequence[str], *, may_have_commas: bool) ->
 
 
 def known_cells(cells: Any, missing: pa.Array) -> Any:
-    """Cells without spaces around them, null where they mean a missing value."""
+    """Return cells without spaces around them, null where they mean a missing value."""
     stripped = compute.utf8_trim_whitespace(cells)
     return compute.if_else(compute.is_in(stripped, value_set=missing), pa.scalar(None, _TEXT), stripped)
 

@@ -15,17 +15,17 @@ import pyarrow.parquet as parquet
 
 from ._csv import csv_rows
 from ._formats import UnreadableError, data_files, format_of
-from ._wanted import Chunk, Wanted
+from ._wanted import DataChunk, Wanted
 
 FAULTS = (UnreadableError, pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, EOFError, zlib.error)
-"""What may go wrong with a file."""
+"""Errors that reading a file may raise."""
 BUFFER_BYTES = 2**18
-"""Of each column of a Parquet file, read at a time."""
+"""Bytes of each column of a Parquet file that are read at a time."""
 _RAGGED = re.compile(r"Expected (\d+) columns?, got (\d+)")
 
 
-def chunks_of(source: Any, wanted: Wanted, chunk_rows: int) -> Iterator[Chunk]:
-    """All rows of any source; only the last chunk of a file, or of data in memory, is smaller."""
+def chunks_of(source: Any, wanted: Wanted, chunk_rows: int) -> Iterator[DataChunk]:
+    """Yield all rows of any source; only the last chunk of a file, or of data in memory, is smaller."""
     if isinstance(source, str | Path) or _are_paths(source):
         for file in data_files(source):
             yield from file_chunks(file, wanted, chunk_rows)
@@ -35,8 +35,8 @@ def chunks_of(source: Any, wanted: Wanted, chunk_rows: int) -> Iterator[Chunk]:
         yield split(table, wanted, "the data")
 
 
-def file_chunks(file: Path, wanted: Wanted, chunk_rows: int, skip: int = 0) -> Iterator[Chunk]:
-    """The rows of a file after the first ``skip``; raises a ValueError that names it."""
+def file_chunks(file: Path, wanted: Wanted, chunk_rows: int, skip: int = 0) -> Iterator[DataChunk]:
+    """Yield the rows of a file after the first ``skip``; raises a ValueError that names it."""
     form = format_of(file)
     by_rows = {"Parquet": _parquet_rows, "Arrow": _arrow_rows}
     read = csv_rows if form == "CSV" else partial(by_rows[str(form)], n_rows=chunk_rows)
@@ -45,11 +45,11 @@ def file_chunks(file: Path, wanted: Wanted, chunk_rows: int, skip: int = 0) -> I
             yield split(table, wanted, str(file), are_cells=form == "CSV")
 
 
-def no_rows(file: Path, wanted: Wanted) -> Chunk:
-    """A chunk without rows, with the columns and types of a file."""
+def no_rows(file: Path, wanted: Wanted) -> DataChunk:
+    """Return a chunk without rows, with the columns and types of a file."""
     if format_of(file) == "CSV":
         schema = pa.schema([(name, pa.string()) for name in wanted.keep])
-        return Chunk(pa.table({}), schema.empty_table(), str(file), are_cells=True)
+        return DataChunk(pa.table({}), schema.empty_table(), str(file), are_cells=True)
     with reading(file):
         schema = parquet.read_schema(file) if format_of(file) == "Parquet" else _arrow_schema(file)
         return split(laid_out(schema.empty_table(), wanted, str(file)), wanted, str(file))
@@ -57,7 +57,7 @@ def no_rows(file: Path, wanted: Wanted) -> Chunk:
 
 @contextmanager
 def reading(file: Path) -> Iterator[None]:
-    """Makes of whatever goes wrong with a file a ValueError that names it."""
+    """Turn any error of reading a file into a ValueError that names it."""
     try:
         yield
     except FAULTS as error:
@@ -65,7 +65,7 @@ def reading(file: Path) -> Iterator[None]:
 
 
 def reason_of(error: BaseException) -> str:
-    """What went wrong with a file, in a line."""
+    """Say in a line why a file could not be read."""
     reason = " ".join(str(error).split()).rstrip(".")[:300]
     if ragged := _RAGGED.search(reason):
         return f"a row has {ragged[2]} cells, but the first line has {ragged[1]} names ({reason})"
@@ -73,26 +73,27 @@ def reason_of(error: BaseException) -> str:
 
 
 def laid_out(table: pa.Table, wanted: Wanted, where: str) -> pa.Table:
-    """A table's columns by their places: those of the model, then those that are carried along."""
+    """Lay out a table's columns by their places: those of the model, then those that are carried along."""
     names = table.schema.names
     places = [names.index(name) for name in (*wanted.names(names, where), *wanted.keep)]
     return table.select(places)
 
 
-def split(table: pa.Table, wanted: Wanted, where: str, *, are_cells: bool = False) -> Chunk:
-    """What is laid out, as a chunk."""
+def split(table: pa.Table, wanted: Wanted, where: str, *, are_cells: bool = False) -> DataChunk:
+    """Split a table that is laid out into the parts of a chunk."""
     number = wanted.columns.number
-    return Chunk(table.select(range(number)), table.select(range(number, table.num_columns)), where, are_cells)
+    return DataChunk(table.select(range(number)), table.select(range(number, table.num_columns)), where, are_cells)
 
 
 def rechunked(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
-    """The same rows, so many at a time."""
+    """Yield the same rows, so many at a time."""
     waiting, number = [], 0
     for table in tables:
         start = 0
         while number + table.num_rows - start >= rows:
             piece = table.slice(start, rows - number)
             start += piece.num_rows
+            # One piece of memory for a chunk, which the columns are then read from at once.
             yield pa.concat_tables([*waiting, piece]).combine_chunks()
             waiting, number = [], 0
         if start < table.num_rows:
@@ -140,7 +141,7 @@ def _arrow_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[
 
 
 def _let_go(mapped: mmap.mmap) -> None:
-    """Pages of a file that were read no longer count as memory of this process; they are read again where needed."""
+    """Release the pages of a file that were read from this process's memory; they are read again where needed."""
     if hasattr(mmap, "MADV_DONTNEED"):
         mapped.madvise(mmap.MADV_DONTNEED)
 
@@ -155,7 +156,7 @@ def _are_paths(source: Any) -> bool:
 
 
 def _of_memory(source: Any) -> Iterator[pa.Table]:
-    """Arrow, pandas, NumPy, or an iterable of such."""
+    """Yield Arrow tables from Arrow, pandas, NumPy, or an iterable of such."""
     if isinstance(source, pa.Table):
         yield source
     elif isinstance(source, pa.RecordBatch):

@@ -16,16 +16,15 @@ from ._wanted import Wanted, check_distinct
 
 compute: Any = pyarrow.compute
 BLOCK_BYTES = 2**22
-"""Of a file, read at a time; Arrow holds several blocks, and their numbers, which take eight times as much of short
-cells."""
+"""Bytes read at a time. Arrow holds several blocks, and their numbers: eight times as much for short cells."""
 LONGER = 4
-"""Times as much is read at a time where cells may be long: a row that does not fit into a block is no row to Arrow."""
+"""Factor by which more is read at a time where cells may be long: Arrow reads no row that exceeds a block."""
 PEEK_BYTES = 2**20
-"""Read to see how columns may be read quickly."""
+"""Bytes that are read to see how columns may be read quickly."""
 
 
 def csv_table(file: Path) -> pa.Table:
-    """A whole file, each column as what all its cells are; raises a ValueError or an error of Arrow."""
+    """Read a whole file, each column as what all its cells are; raises a ValueError or an error of Arrow."""
     dialect = read_dialect(file)
     check_distinct(dialect.names)
     if not dialect.has_rows:
@@ -38,17 +37,18 @@ def csv_table(file: Path) -> pa.Table:
 
 
 def csv_rows(file: Path, wanted: Wanted, skip: int) -> Iterator[pa.Table]:
-    """The rows after the first ``skip``, block by block, each column as the model's is, carried ones as they stand.
+    """Yield the rows after the first ``skip`` by blocks: columns as the model knows them, carried ones as they stand.
 
-    Arrow makes numbers while it reads, which is quick. Once it meets what only `NumberReader` understands (booleans,
-    decimal commas, spaces) or line ends within quotes, the rest of the file is read as text and converted here. Numbers
-    are the same either way.
+    Arrow makes numbers while it reads, which is quick. Some cells are understood by `NumberReader` alone: bools,
+    decimal commas, spaces. From the first of them, or from line ends within quotes, the rest of the file is read as
+    text and converted here. Numbers are the same either way.
     """
     reader = _RowReader(file, wanted)
     done = 0
     try:
         for rows in reader.quickly():
             done += rows.num_rows
+            # Rows that were skipped are read all the same: a text file has no other way to its middle.
             yield rows.slice(max(0, rows.num_rows - max(0, done - skip)))
         return
     except pa.ArrowInvalid:
@@ -60,7 +60,7 @@ def csv_rows(file: Path, wanted: Wanted, skip: int) -> Iterator[pa.Table]:
 
 
 class _RowReader:
-    """Reads blocks of a file, and lays their columns out: those of the model, then those that are carried along."""
+    """A reader of a file's blocks that lays their columns out: the model's, then those that are carried along."""
 
     def __init__(self, file: Path, wanted: Wanted):
         self._file, self._wanted = file, wanted
@@ -70,7 +70,7 @@ class _RowReader:
         self._are_words = [own is not None and all(isinstance(one, str | bool) for one in own.values) for own in levels]
 
     def quickly(self) -> Iterator[pa.Table]:
-        """Numbers made by Arrow; an error of Arrow where a cell is none to it."""
+        """Yield blocks whose numbers Arrow makes; an error of Arrow where a cell is no number to it."""
         types, seem_boolean = {}, self._that_seem_boolean()
         for j, name in enumerate(self._features):
             is_boolean = self._kind(j) == "boolean" or name in seem_boolean
@@ -79,7 +79,7 @@ class _RowReader:
         return self._laid_out(types, self._readers(), has_long_cells=False)
 
     def carefully(self) -> Iterator[pa.Table]:
-        """All is read as text, and numbers are made here."""
+        """Yield blocks that are read as text; numbers are made here."""
         types = dict.fromkeys([*self._features, *self._wanted.keep], pa.string())
         return self._laid_out(types, self._readers(), has_long_cells=True)
 
@@ -89,6 +89,7 @@ class _RowReader:
             for j, name in enumerate(self._features):
                 column = block.column(name)
                 if not self._are_words[j] and not pa.types.is_float64(column.type):
+                    # What was not read as numbers is made so here: words by the cells' own rules, bools as 0 and 1.
                     is_text = pa.types.is_string(column.type)
                     column = readers[j](column) if is_text else column.cast(pa.float64())
                 columns.append(column)
@@ -121,7 +122,7 @@ class _RowReader:
         return self._wanted.columns.missing_words
 
     def _that_seem_boolean(self) -> set[str]:
-        """Of columns that may hold both: those of booleans in the first rows. No answer depends on it, only speed."""
+        """Names of columns that may hold both and hold bools in the first rows. It changes the speed, no answer."""
         names = [name for j, name in enumerate(self._features) if self._kind(j) == "either" and not self._are_words[j]]
         if not names or not self._dialect.has_rows:
             return set()
@@ -142,6 +143,7 @@ def _options(
     has_long_cells: bool,
     block: int | None = None,
 ) -> dict[str, Any]:
+    # Quoted line ends cost Arrow its parallel reading, so they are allowed on the careful way alone.
     block = block or BLOCK_BYTES * (LONGER if has_long_cells else 1)
     return {
         "read_options": arrow_csv.ReadOptions(
@@ -155,6 +157,6 @@ def _options(
 
 
 def _without_empty_cells(column: Any) -> Any:
-    """Texts as they stand; null where nothing stands."""
+    """Return strings as they stand; null where nothing stands."""
     is_empty = compute.equal(column, "")
     return compute.if_else(is_empty, pa.scalar(None, pa.string()), column) if compute.any(is_empty).as_py() else column

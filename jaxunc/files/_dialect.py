@@ -1,4 +1,4 @@
-"""How a text file is written: its separator, and the names in its first line."""
+"""Dialect of a text file: its separator, and the names in its first line."""
 
 import csv
 import gzip
@@ -15,19 +15,19 @@ from ._formats import UnreadableError
 
 SEPARATORS = ",;\t"
 LONGEST_HEADER = 2**22
-"""Characters of the line of names: a quote that never ends would swallow the file."""
+"""Largest number of characters in the line of names: a quote that never ends would swallow the file."""
 _QUOTED = re.compile(r'"(?:[^"]|"")*("|$)')
 
 
 class Dialect(NamedTuple):
-    """How a text file is written."""
+    """Dialect of a text file: how it is written."""
 
     separator: str
-    """Comma, semicolon or tab: which of them stands in the first line most often, outside of quotes."""
+    """Comma, semicolon or tab: whichever stands in the first line most often, outside of quotes."""
     names: tuple[str, ...]
-    """The names of the columns. One that is empty is called ``Unnamed: 0`` by its position, as pandas does."""
+    """Names of the columns. An empty one is called ``Unnamed: 0`` by its position, as pandas does."""
     skipped_lines: int
-    """Lines before the first row: empty ones, and those of the names."""
+    """Number of lines before the first row: empty ones, and those of the names."""
     has_rows: bool
 
     @property
@@ -37,7 +37,7 @@ class Dialect(NamedTuple):
 
 
 def read_dialect(file: Path) -> Dialect:
-    """How a text file is written; raises an UnreadableError that says why it cannot be told."""
+    """Find out how a text file is written; raises an UnreadableError that says why it cannot be told."""
     with _opened(file, "rb") as stream:
         if b"\0" in stream.read(2**16):
             raise UnreadableError("it holds binary data, not UTF-8 text")
@@ -50,6 +50,7 @@ def read_dialect(file: Path) -> Dialect:
             n_empty += 1
         else:
             raise UnreadableError("it is empty; expected the names of columns in its first line")
+        # Outside of quotes, and in the first line alone: decimal commas and free text stand in the rows.
         separator = max(SEPARATORS, key=_QUOTED.sub("", first).count)
         reader = csv.reader(_bounded(itertools.chain([first], lines)), delimiter=separator)
         try:
@@ -67,6 +68,7 @@ def _opened(file: Path, mode: str, **options: Any) -> IO[Any]:
 
 
 def _bounded(lines: Iterable[str]) -> Iterator[str]:
+    # A quote that is never closed would make one line of the whole file.
     size = 0
     for line in lines:
         size += len(line)
@@ -85,7 +87,7 @@ def _checked(name: str) -> str:
 
 @contextmanager
 def opened_by_arrow(file: Path) -> Iterator[Any]:
-    """The bytes of a file as Arrow reads them, decompressed if its name ends with ``.gz``."""
+    """Open the bytes of a file for Arrow, decompressed if its name ends with ``.gz``."""
     with pa.OSFile(str(file)) as stream:
         if not _is_compressed(file):
             yield stream

@@ -1,4 +1,4 @@
-"""Which files hold data, and which paths are the same file."""
+"""Formats of data files, and comparison of paths."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -16,18 +16,18 @@ FORMATS = (
 
 
 class UnreadableError(ValueError):
-    """What is wrong with a file, in words that go on from its name."""
+    """A file cannot be read; the message goes on from the file's name."""
 
 
 def format_of(path: Path) -> str | None:
-    """``"CSV"``, ``"Parquet"`` or ``"Arrow"`` by the ending of the name; None for others."""
+    """Return ``"CSV"``, ``"Parquet"`` or ``"Arrow"`` by the ending of the name; None for others."""
     name = path.name.lower()
     endings = {"Parquet": PARQUET, "CSV": CSV, "Arrow": ARROW}
     return next((found for found, own in endings.items() if name.endswith(own)), None)
 
 
 def data_files(source: str | Path | Sequence[str | Path]) -> list[Path]:
-    """The files of a path, a folder (in the order of their names, folders within it too), or a list of paths.
+    """Return the files of a path, a folder (in the order of names, folders within it too), or a list of paths.
 
     Raises a FileNotFoundError for a path that does not exist, a ValueError for files of other formats and folders
     without data.
@@ -48,7 +48,7 @@ def data_files(source: str | Path | Sequence[str | Path]) -> list[Path]:
 
 
 def data_file(path: str | Path) -> Path:
-    """One file of data that exists; raises a ValueError that says what was found instead."""
+    """Return the path of a data file that exists; raises a ValueError that says what was found instead."""
     path = Path(path)
     if not path.exists():
         raise ValueError(f"DATA={str(path)!r} does not exist.{_sibling(path)} Pass {FORMATS}.")
@@ -59,7 +59,7 @@ def data_file(path: str | Path) -> Path:
 
 
 def _sibling(path: Path) -> str:
-    """A question whether another file of the folder was meant, if one has nearly that name."""
+    """Return a question whether another file of the folder was meant, if one has nearly that name."""
     siblings = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
     return nearest(path.name, siblings, 0.75)
 
@@ -70,7 +70,7 @@ def _is_data(path: Path) -> bool:
 
 
 def is_same_file(one: str | Path, other: str | Path) -> bool:
-    """Whether two paths lead to one file or folder, through links, too."""
+    """Return whether two paths lead to one file or folder, through links, too."""
     try:
         return os.path.samefile(one, other)
     except OSError:  # one of them does not exist yet
@@ -78,7 +78,7 @@ def is_same_file(one: str | Path, other: str | Path) -> bool:
 
 
 def is_within(path: str | Path, folder: str | Path) -> bool:
-    """Whether a path is a folder, or lies in it at any depth; it need not exist yet."""
+    """Return whether a path is a folder, or lies in it at any depth; it need not exist yet."""
     resolved = Path(path).resolve()
     return any(is_same_file(parent, folder) for parent in (resolved, *resolved.parents))
 

@@ -1,5 +1,6 @@
-"""A whole file, to fit on: its columns as what they hold, and the rows whose class is known."""
+"""Whole files to fit on: their columns as what they hold, and the rows whose class is known."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -7,10 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as parquet
+from jaxtyping import Float
+
+from jaxunc._checks import nearest
 
 from ._chunks import FAULTS, reason_of
 from ._csv import csv_table
-from ._formats import FORMATS, UnreadableError, format_of
+from ._formats import FORMATS, UnreadableError, data_file, format_of
+from ._names import listed
 from ._wanted import check_distinct, is_index
 
 if TYPE_CHECKING:
@@ -20,10 +25,10 @@ compute: Any = pyarrow.compute
 
 
 def read_table(path: Path) -> pa.Table:
-    """All rows of a file that exists; raises a ValueError that says what is wrong with it.
+    """Read all rows of a file that exists; raises a ValueError that says what is wrong with it.
 
-    Cells of text files are booleans, integers, numbers or words, by what all cells of their column are, and null where
-    they mean a missing value. Other files have types of their own.
+    Cells of text files are bools, integers, numbers or strings, by what all cells of their column are. They are null
+    where they mean a missing value. Other files have types of their own.
     """
     form = format_of(path)
     try:
@@ -40,8 +45,42 @@ def read_table(path: Path) -> pa.Table:
         ) from error
 
 
+def labelled_table(path: str | Path, target: str | None, drop: Sequence[str] = ()) -> tuple[pa.Table, str | None]:
+    """The rows of a file that have a class, without the columns to drop, and in words how many have none.
+
+    Raises a ValueError that says what is wrong: with the file, as `read_table`; with the target or the columns to drop,
+    which must be in the file; if no other column is left, or the classes are one.
+    """
+    table = read_table(data_file(path))
+    names = table.schema.names
+    if target is None:
+        raise ValueError(
+            f"--target is missing: it names the column that holds the classes. {path} has the columns "
+            f"{listed(names, 20)}; for the last one, add --target {names[-1]!r}."
+        )
+    for option, name in (("--target", target), *(("--drop", name) for name in drop)):
+        if name not in names:
+            raise ValueError(
+                f"{option}={name!r}: {path} has no column {name!r}.{nearest(name, names)} It has {listed(names, 20)}."
+            )
+    if target in drop:
+        raise ValueError(f"--drop holds {target!r}, which is the --target: the classes cannot be left out.")
+    table = table.select([name for name in names if name not in drop])
+    if table.num_columns < 2:
+        remedy = f"--drop fewer than {listed(drop)}" if drop else f"--target={target!r} is all that it has"
+        raise ValueError(f"{path} has no column besides the target; {remedy}.")
+    table, said = known_rows(table, target)
+    column = table.column(target)
+    if not pa.types.is_nested(column.type) and len(distinct := compute.unique(column)) < 2:
+        raise ValueError(
+            f"--target={target!r} of {path} holds one class alone, {str(distinct[0].as_py())!r}; two or more are to be "
+            "told apart. Choose another column, or add rows of other classes."
+        )
+    return table, said
+
+
 def known_rows(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:
-    """The rows whose target is known, and in words how many are not.
+    """Return the rows whose target is known, and a note of how many are not.
 
     Whole floats become integers: a column of integers that has a gap is often kept as one of floats. Raises a
     ValueError if no target is known.
@@ -62,13 +101,14 @@ def known_rows(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:
     column = table.column(target)
     if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
         values = column.cast(pa.float64()).to_numpy()
+        # A gap makes floats of integer classes: without the gap they are what they were, 0 and not 0.0.
         if np.all(values == np.rint(values)) and np.abs(values).max() < 2**53:
             table = table.set_column(table.schema.get_field_index(target), target, pa.array(values.astype(np.int64)))
     return table, said
 
 
 def as_frame(table: pa.Table) -> "pd.DataFrame":
-    """A table as a pandas frame. Numbers with gaps are floats, booleans with gaps objects, as pandas reads them.
+    """Return a table as a pandas frame. Numbers with gaps are floats, bools with gaps objects, as pandas reads them.
 
     Raises a ValueError for columns of lists.
     """
@@ -78,6 +118,20 @@ def as_frame(table: pa.Table) -> "pd.DataFrame":
         if pa.types.is_decimal(field.type) or pa.types.is_null(field.type):
             table = table.set_column(i, field.name, table.column(i).cast(pa.float64()))
     return table.to_pandas(ignore_metadata=True)
+
+
+def check_float32(values: Float[np.ndarray, " rows"], name: str, where: str | Path) -> None:
+    """Raise a ValueError, with the first row, if a column holds numbers that float32, which trees read, does not hold.
+
+    NaN is a missing value.
+    """
+    beyond = np.abs(values) > np.finfo(np.float32).max
+    if beyond.any():
+        raise ValueError(
+            f"the column {name!r} of {where} holds {int(beyond.sum())} infinite values or values beyond float32 "
+            f"(3.4e38), first in row {int(beyond.argmax()) + 1}. Clip them, or leave the cells empty if they are "
+            "missing values."
+        )
 
 
 def _parquet_table(path: Path) -> pa.Table:

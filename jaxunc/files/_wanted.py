@@ -1,4 +1,4 @@
-"""Which columns of data a model reads, and rows with these columns."""
+"""The columns of data that a model reads, and rows with these columns."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,35 +11,35 @@ from jaxunc.tables import Columns
 from ._formats import UnreadableError
 
 
-class Chunk(NamedTuple):
+class DataChunk(NamedTuple):
     """Rows of data, split into what the model reads and what is carried along."""
 
     features: pa.Table
-    """The model's columns, in its order."""
+    """Columns of the model, in its order."""
     kept: pa.Table
     where: str
-    """What messages call the data."""
+    """Name of the data in messages."""
     are_cells: bool = False
     """Whether strings are cells of a text file."""
 
     @property
     def n_rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return self.features.num_rows
 
 
 class Wanted(NamedTuple):
-    """Which columns of the data are read."""
+    """The columns of the data that are read."""
 
     columns: Columns
-    """What the model knows of its own."""
+    """Columns as the model knows them."""
     features: tuple[str, ...] | None
-    """The names of the model's columns in the data; None: those that it knows, else all that are not kept."""
+    """Names of the model's columns in the data; None: those that it knows, else all that are not kept."""
     keep: tuple[str, ...]
-    """Columns that are carried along."""
+    """Names of columns that are carried along."""
 
     def names(self, found: Sequence[str], where: str) -> tuple[str, ...]:
-        """The data's columns that the model reads, in its order; raises a ValueError if they are not all there."""
+        """Return the data's columns that the model reads, in its order; raises a ValueError if some are missing."""
         try:
             check_distinct(found)
         except UnreadableError as error:
@@ -69,5 +69,5 @@ def check_distinct(names: Sequence[str]) -> None:
 
 
 def is_index(name: str) -> bool:
-    """Whether a column is the index of a pandas frame that had no name: no part of its data."""
+    """Return whether a column is the index of a pandas frame that had no name: no part of its data."""
     return name.startswith("__index_level_") and name.endswith("__")

@@ -1,9 +1,10 @@
 """Trees and forests as padded arrays, and what must hold of them."""
 
-from ._assemble import TreeNodes, assemble
+from ._assemble import TreeNodes, assemble, snap_to_integers
 from ._counting import OWN, Counting
 from ._forest import Forest
-from ._forks import MODES
+from ._forks import MODES, counts_of_forks
+from ._given import check_is_forest
 from ._trees import Forks, Trees
 from ._validity import check_forest, check_trees, validity
 

@@ -1,21 +1,21 @@
-"""From the nodes of single trees, in any numbering, to padded arrays (on the host)."""
+"""Assembly of padded arrays from the nodes of single trees, in any numbering (on the host)."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from jaxunc._numerics import NAN_LAST
+from jaxunc._checks import check_collection, check_kind, check_within
+from jaxunc._numerics import NAN_LAST, distinct_rows, padded_table, power_of_two
 from jaxunc.tables import Columns
 
-from ._distinct import bucket, distinct_rows, padded_table
 from ._forest import Forest
 from ._trees import Trees
 
 
 class TreeNodes(NamedTuple):
-    """One tree, its nodes in any order with the root first; children are negative at leaves."""
+    """Nodes of one tree in any order, the root first; children are negative at leaves."""
 
     feature: np.ndarray
     threshold: np.ndarray  # order keys
@@ -25,7 +25,7 @@ class TreeNodes(NamedTuple):
 
 
 def snap_to_integers(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Counts within 1e-9 of a leaf's size of an integer become that integer.
+    """Round counts within 1e-9 of a leaf's size of an integer to that integer.
 
     scikit-learn stores fractions; multiplied by the size they are off by up to 2e-13, which breaks ties and parities.
     """
@@ -35,12 +35,13 @@ def snap_to_integers(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 
 def lay_out(nodes: Sequence[TreeNodes], columns: Columns) -> tuple[Trees, list[np.ndarray]]:
-    """Trees side by side, children adjacent, levels in order; and the place of every node that was given.
+    """Lay out trees side by side, children adjacent, levels in order; return also the new place of every given node.
 
     Trusts its input; `check_trees` does not.
     """
     n_trees = len(nodes)
-    width = bucket(max(len(t.feature) for t in nodes), 64)
+    # Unused slots stay leaves that no path leads to: their own child, with a threshold that no key passes.
+    width = power_of_two(max(len(t.feature) for t in nodes), 64)
     feature = np.zeros((n_trees, width), np.int32)
     threshold = np.full((n_trees, width), NAN_LAST, np.int32)
     child = np.tile(np.arange(width, dtype=np.int32), (n_trees, 1))
@@ -50,6 +51,8 @@ def lay_out(nodes: Sequence[TreeNodes], columns: Columns) -> tuple[Trees, list[n
     for t, tree in enumerate(nodes):
         inner, depth[t] = _inner_by_level(tree)
         place = np.zeros(len(tree.feature), np.int64)
+        # The children of the i-th inner node, in order of level, take the next two slots: a right child is found
+        # without an index of its own, and a tree's top levels lie together.
         pairs = 1 + 2 * np.arange(len(inner))
         place[tree.left[inner]], place[tree.right[inner]] = pairs, pairs + 1
         slots = place[inner]
@@ -69,13 +72,19 @@ def assemble(
     columns: Columns,
     prior: np.ndarray,
     n_samples: float,
-    class_labels: tuple,
+    class_labels: tuple[Any, ...],
 ) -> Forest:
-    """A forest of trees and of the class counts of their nodes, ``[nodes classes]`` each, which are read at leaves.
+    """Make a forest of trees and of the class counts of their nodes ``[nodes classes]``, which are read at leaves.
 
     ``prior`` are class frequencies, ``n_samples`` what `Forest.n_samples` says. Trusts its input; `check_forest`
     does not.
     """
+    check_kind("nodes", nodes, Sequence, "a list of TreeNodes, one per tree")
+    check_collection("counts", counts, "a list of arrays [nodes classes], one per tree")
+    check_kind("columns", columns, Columns, "Columns, such as jaxunc.tables.Columns(n_features)")
+    check_collection("class_labels", class_labels, "a tuple of labels")
+    check_within("prior", prior, "[0, 1]", shape=None)
+    check_within("n_samples", n_samples, "[0, inf)")
     if not nodes:
         raise ValueError(f"nodes={nodes!r} holds no tree; pass one TreeNodes at least.")
     trees, places = lay_out(nodes, columns)
@@ -83,6 +92,7 @@ def assemble(
     leaf_rows, leaf_slots = [], []
     for tree, place, own in zip(nodes, places, counts, strict=True):
         leaves = np.flatnonzero(tree.left < 0)
+        # Tree by tree first: sorting a tree's few distinct rows is far less than sorting the leaves of all.
         rows, inverse = distinct_rows(own[leaves])
         leaf_rows.append(rows)
         leaf_slots.append((place[leaves], inverse))
@@ -102,7 +112,7 @@ def assemble(
 
 
 def _inner_by_level(tree: TreeNodes) -> tuple[np.ndarray, int]:
-    """Inner nodes level by level (the top of a tree stays in one cache line), and the depth."""
+    """Order inner nodes level by level (the top of a tree stays in one cache line), and return the depth too."""
     levels, level = [], np.array([0])
     while (level := level[tree.left[level] >= 0]).size:
         levels.append(level)

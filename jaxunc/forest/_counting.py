@@ -6,22 +6,20 @@ import numpy as np
 from jaxtyping import Array, Int32, Num
 
 from jaxunc._checks import is_concrete
-from jaxunc._numerics import counts_dtype
-
-from ._distinct import padded_table
+from jaxunc._numerics import counts_dtype, padded_table
 
 OWN = "own"
-"""The name of the counts that a forest shows as its own: of the sample that grew it, unless it was counted again."""
+"""Name of the counts that a forest shows as its own: of the sample that grew it, unless it was counted again."""
 
 LARGEST_SQUARE = 2**24
-"""Pairs of rows that are marked in a table instead of being sorted."""
+"""Largest number of pairs of rows that are marked in a table instead of being sorted."""
 
 
 class Counting(eqx.Module):
     """The class counts of all leaves, as a forest keeps them: each distinct count vector once."""
 
     count_table: Num[Array, "distinct columns"]
-    """The distinct count vectors; row 0 is all zeros."""
+    """Distinct count vectors; row 0 is all zeros."""
     code: Int32[Array, "trees nodes"]
     """Row of ``count_table`` for each node."""
     fork_counts: Num[Array, "padded_forks columns"] | None = None
@@ -29,7 +27,10 @@ class Counting(eqx.Module):
 
 
 def side_by_side(first: Counting, second: Counting) -> Counting:
-    """One counting with the columns of both, traceable; where values are known each distinct pair is there once."""
+    """Join two countings into one with the columns of both (traceable).
+
+    Where values are known, each distinct pair of rows is kept once.
+    """
     if is_concrete(first, second):
         table, code = _distinct_pairs(first, second)
     else:
@@ -46,6 +47,7 @@ def _distinct_pairs(first: Counting, second: Counting) -> tuple[Array, Array]:
     tables = [np.asarray(one.count_table, np.float64) for one in (first, second)]
     a, b = (np.asarray(one.code, np.int64) for one in (first, second))
     n_second = len(tables[1])
+    # A pair of rows as one integer; int64, since two large tables have more pairs than 32 bits number.
     pair = (a * n_second + b).ravel()
     if len(tables[0]) * n_second <= LARGEST_SQUARE:
         present = np.zeros(len(tables[0]) * n_second, bool)

@@ -11,16 +11,16 @@ import numpy as np
 from jaxtyping import Array, Float, Int32, Num
 
 from jaxunc._checks import check_counts, check_numbers, check_one_of, is_concrete, note_begin
-from jaxunc._numerics import as_counts, counts_dtype
+from jaxunc._numerics import as_counts, counts_dtype, padded_table
+from jaxunc.tables import NumbersLike
 
 from ._counting import OWN, Counting, side_by_side
-from ._distinct import padded_table
 from ._forks import MODES, counts_of_forks
 from ._trees import Trees
 
 
 class Forest(eqx.Module):
-    """Trees, and what is counted in their leaves.
+    """A forest: trees, and the counts in their leaves.
 
     A leaf's class counts are row ``code`` of ``count_table``, which holds each distinct count vector once (row 0 is
     all zeros, the counts of inner and padding nodes): whatever depends on the leaf alone is computed per distinct
@@ -43,17 +43,17 @@ class Forest(eqx.Module):
     """Class frequencies, by weight, of the samples that the trees were grown on."""
     n_samples: Float[Array, ""]
     """Instances (or their weight) that a tree was grown on, averaged over the trees."""
-    class_labels: tuple = eqx.field(static=True)
+    class_labels: tuple[Any, ...] = eqx.field(static=True)
     """The label of each class, in the order of the class axis."""
     fork_counts: Num[Array, "padded_forks columns"] | None = None
     """Counts of the multi-way tests themselves, those of instances in their empty leaves among them, padded by zero
     rows; None where they are the sums of the leaves below, and nothing reads them."""
     empty_leaves: str = eqx.field(static=True, default="sum")
-    """What an instance in an empty leaf is given: see `with_empty_leaves`."""
+    """Answer for an instance in an empty leaf: see `with_empty_leaves`."""
     further: dict[str, Counting] = eqx.field(default_factory=dict)
     """Further counts of the same leaves, by name."""
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         note_begin()  # its arrays lie on a device
 
     @property
@@ -93,7 +93,7 @@ class Forest(eqx.Module):
 
     @property
     def counts(self) -> Num[Array, "trees nodes columns"]:
-        """The leaves' own class counts; zeros in inner and padding nodes, and in empty leaves that are followed."""
+        """Class counts of the leaves' own; zeros in inner and padding nodes, and in empty leaves that are followed."""
         table, code = self.leaf_rows()
         counts = table[code]
         return jnp.where(self.trees.is_leaf[..., None], counts, jnp.zeros_like(counts))
@@ -101,17 +101,18 @@ class Forest(eqx.Module):
     def leaf_rows(self) -> tuple[Num[Array, "rows columns"], Int32[Array, "trees nodes"]]:
         """The own count vectors that leaves may have, and the row of each leaf among them: what rules lift.
 
-        Of empty leaves the row is that of their multi-way test in the mode "parent", else of no counts.
+        The row of an empty leaf is that of its multi-way test in the mode "parent", else that of no counts.
         """
         if self.fork_counts is None or self.empty_leaves != "parent":
             return self.count_table, self.code
         dtype = counts_dtype(self.count_table, self.fork_counts)
         table = jnp.concatenate([self.count_table.astype(dtype), self.fork_counts.astype(dtype)])
         fork = self.trees.fork
+        # Counts of the tests are appended as further rows: an empty leaf reads its parent's without being copied.
         return table, jnp.where(fork >= 0, len(self.count_table) + fork, self.code)
 
     def with_counts(self, counts: Num[Array | np.ndarray, "trees nodes classes"]) -> "Forest":
-        """The same trees with other class counts of their own, differentiable in them.
+        """Return the same trees with other class counts of their own, differentiable in them.
 
         Parameters
         ----------
@@ -122,8 +123,8 @@ class Forest(eqx.Module):
         Raises
         ------
         ValueError
-            If the shape is another one, (outside a trace) a count is negative or not finite, or the trees are traced
-            and empty leaves are given the counts of their parent.
+            If the shape is another one, or, outside a trace, a count is negative or not finite. Also if the trees are
+            traced and empty leaves are given the counts of their parent.
         """
         counts = as_counts(counts)
         expected = (self.n_trees, self.n_nodes, self.count_table.shape[1])
@@ -134,6 +135,7 @@ class Forest(eqx.Module):
             )
         check_counts(counts)
         rows = self.n_trees * self.n_nodes
+        # A row for each node: traced counts cannot be sorted for distinct ones.
         code = jnp.arange(rows, dtype=jnp.int32).reshape(self.n_trees, self.n_nodes)
         if self.trees.forks is not None:
             counts = jnp.where((self.trees.feature < 0)[..., None], jnp.zeros_like(counts), counts)
@@ -142,7 +144,7 @@ class Forest(eqx.Module):
         return forest._with_counts_of_forks()
 
     def _with_counts_of_forks(self) -> "Forest":
-        """Where the mode reads the counts of multi-way tests, with these."""
+        """Return the forest with counts of its multi-way tests, where its mode reads them."""
         if self.trees.forks is None or self.fork_counts is not None or self.empty_leaves != "parent":
             return self
         counts = self.count_table[self.code]
@@ -150,15 +152,15 @@ class Forest(eqx.Module):
         return dataclasses.replace(self, fork_counts=padded_table(sums) if isinstance(sums, np.ndarray) else sums)
 
     def with_counting(self, name: str, counted: "Forest") -> "Forest":
-        """The same forest with further counts of its leaves, for rules that read several.
+        """Return the same forest with further counts of its leaves, for rules that read several.
 
         Parameters
         ----------
         name
-            What the counts are called: rules ask for them by it. `LearnedPool` reads ``"oob"`` beside the own ones.
+            Name of the counts, by which rules ask for them. `LearnedPool` reads ``"oob"`` beside the own ones.
         counted
-            The same trees, whose own counts are taken:
-            ``recount(forest, X, y, tree_mask=oob_mask(model, len(y), X=X, y=y))``.
+            A forest of the same trees, whose own counts are taken: ``recount(forest, X, y, tree_mask=oob_mask(model,
+            len(y), X=X, y=y))``.
 
         Raises
         ------
@@ -180,12 +182,11 @@ class Forest(eqx.Module):
         return dataclasses.replace(self, further={**self.further, name: counted._own()})
 
     def of_counting(self, name: str) -> "Forest":
-        """The same trees with the counts of that name as their own, and no further ones. Raises a ValueError without
-        such counts."""
+        """Return the same trees with the named counts as their only ones. Raises a ValueError without such counts."""
         return self.reading((name,))
 
     def reading(self, names: tuple[str, ...]) -> "Forest":
-        """The same trees whose counts are those of these names, side by side in the columns of ``count_table``.
+        """Return the same trees with the named counts, side by side in the columns of ``count_table``.
 
         For what looks up leaves, and hands their columns to a rule. Traceable.
 
@@ -207,8 +208,8 @@ class Forest(eqx.Module):
     def _own(self) -> Counting:
         return Counting(self.count_table, self.code, self.fork_counts)
 
-    def with_prior(self, prior) -> "Forest":
-        """The same forest with other prior class probabilities, for rules that read ``forest.prior``."""
+    def with_prior(self, prior: NumbersLike) -> "Forest":
+        """Return the same forest with other prior class probabilities, for rules that read ``forest.prior``."""
         check_numbers("prior", prior)
         prior = jnp.asarray(prior, self.prior.dtype)
         if prior.shape != self.prior.shape:
@@ -220,7 +221,7 @@ class Forest(eqx.Module):
         return eqx.tree_at(lambda f: f.prior, self, prior)
 
     def with_empty_leaves(self, mode: str) -> "Forest":
-        """The same forest with another answer for instances that end in an empty leaf.
+        """Return the same forest with another answer for instances that end in an empty leaf.
 
         Empty leaves are children of multi-way tests that no instance of the sample reached: a value that was absent
         from the node, or from the whole sample.

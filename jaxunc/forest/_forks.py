@@ -1,4 +1,4 @@
-"""What is counted below a multi-way test: in the leaves under its children, and in its empty leaves."""
+"""Counts below multi-way tests: those of the leaves under their children, and of their empty leaves."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,14 +9,17 @@ from jaxunc._checks import is_concrete
 from ._trees import Trees
 
 MODES = ("sum", "average", "parent", "zeros")
-"""What an instance in an empty leaf is given: the counts of all leaves that it reaches through the leaf's siblings,
-summed; the average of what those leaves say; the counts of the parent; or no counts at all."""
+"""Ways to answer an instance in an empty leaf. The first two take the leaves that it reaches through the leaf's
+siblings: the sum of their counts, or the average of what they say. The others take the counts of the parent, or no
+counts at all."""
 
 
 def counts_of_forks(
     trees: Trees, counts: Num[Array | np.ndarray, "trees nodes classes"], counted: np.ndarray | None = None
 ) -> Num[Array | np.ndarray, "forks classes"]:
-    """The counts of every fork's node: the sums of the leaves below its children, and what is ``counted`` beside them.
+    """Return the counts of every fork's node.
+
+    They are the sums of the leaves below its children, and what is ``counted`` beside them.
 
     ``counts`` are read at leaves that are not empty, on the host in float64; they may be traced, the trees not. Raises
     a ValueError if these are.
@@ -39,7 +42,7 @@ def counts_of_forks(
 
 
 def _totals(trees: Trees, counts):
-    """Counts of the leaves below each node."""
+    """Return the counts of the leaves below each node."""
     child, empty = np.asarray(trees.child), np.asarray(trees.feature) < 0
     levels = []
     tree, place = np.arange(len(child)), np.zeros(len(child), np.int64)
@@ -52,6 +55,7 @@ def _totals(trees: Trees, counts):
         left = child[tree, place]
         tree, place = np.concatenate([tree, tree]), np.concatenate([left, left + 1])
     if is_concrete(counts):
+        # From the bottom up: every inner node is the sum of its two children, once both are known.
         totals = np.where(empty[..., None], 0, np.asarray(counts, np.float64))
         for tree, place, left in reversed(levels):
             totals[tree, place] = totals[tree, left] + totals[tree, left + 1]

@@ -1,4 +1,4 @@
-"""What was handed in where a forest belongs, and what to pass instead."""
+"""Checks of what is handed in where a forest belongs, with messages that say what to pass instead."""
 
 from typing import Any
 

@@ -18,13 +18,13 @@ class Forks(eqx.Module):
     tree: Int32[Array, "forks"]
     """The tree of each fork."""
     first: Int32[Array, "ends"]
-    """Where the children of each fork begin in ``node``, and after the last their number."""
+    """Start of each fork's children in ``node``; the last entry is the number of all."""
     node: Int32[Array, "members"]
     """The topmost nodes of the children that are not empty, fork after fork."""
 
     @property
     def number(self) -> int:
-        """How many forks there are."""
+        """Number of forks."""
         return self.tree.shape[0]
 
 
@@ -32,8 +32,8 @@ class Trees(eqx.Module):
     """Binary decision trees as padded arrays, whatever is stored in their leaves.
 
     Nodes lie in ``[trees nodes]`` arrays, the root of each tree at 0 and the two children of a node side by side.
-    Leaves absorb: a leaf's child is itself and its threshold is beyond every number, so a walk of any length from
-    the root ends in a leaf once it is as long as the tree is deep. Padding nodes are leaves that nothing reaches.
+    Leaves absorb: a leaf's child is itself, and its threshold is beyond every number. So a walk from the root ends in a
+    leaf once it is as long as the tree is deep. Padding nodes are leaves that nothing reaches.
 
     Instances are compared as integer order keys of float32 (`jaxunc._numerics.order_key`): one goes right where the
     key of its feature is larger than the node's ``threshold``.
@@ -76,9 +76,11 @@ class Trees(eqx.Module):
 
     @property
     def is_leaf(self) -> Bool[Array, "trees nodes"]:
-        """Which nodes are leaves that a path leads to, empty ones among them; neither inner nodes nor padding."""
+        """Whether a node is a leaf that a path leads to, empty ones among them; neither inner nodes nor padding."""
         trees, index = jnp.arange(self.n_trees)[:, None], jnp.arange(self.n_nodes, dtype=jnp.int32)
         inner = self.child != index
+        # A node is in use if it is the root or somebody's child; the rest is padding. What is no inner node marks
+        # nothing.
         left = jnp.where(inner, self.child, self.n_nodes)
         used = (index == 0) | jnp.zeros_like(inner)
         used = used.at[trees, left].set(True, mode="drop").at[trees, left + 1].set(True, mode="drop")

@@ -1,6 +1,6 @@
-"""What must hold of the arrays of trees and forests: small checks with messages, for NumPy on the host and for JAX.
+"""Invariants of the arrays of trees and forests: small checks with messages, for NumPy on the host and for JAX.
 
-Gathers clamp an index that is out of range without a word, so arrays that come from elsewhere (files, other
+Gathers clamp an index that is out of range, without a message. So arrays that come from elsewhere (files, other
 libraries, hand-made trees) are checked before they are used.
 """
 
@@ -20,10 +20,10 @@ from ._given import check_is_forest
 from ._trees import Trees
 
 CACHED_NODES = 2**18
-"""Nodes that the host looks at together: those that its cache holds are looked at faster."""
+"""Number of nodes that the host looks at together: those that its cache holds are looked at faster."""
 
 DEEPEST = 2**16
-"""No tree that was learned is as deep; one that is would only take forever to walk."""
+"""Largest depth: no learned tree is as deep, and one that is would only take forever to walk."""
 
 
 class _Nodes:
@@ -61,9 +61,13 @@ def _depths_reach_leaves(nodes: _Nodes) -> Any:
 
 
 def _reach_on_host(nodes: _Nodes) -> bool:
-    """Whether no path is longer than its tree is deep. Nodes are taken once all of their parents were (one may have
-    several: of nominal tests the children that are not the value are one), so each is taken once."""
+    """Return whether no path is longer than its tree is deep.
+
+    Nodes are taken once all of their parents were, so each is taken once. A node may have several parents: of nominal
+    tests the children that are not the value are one.
+    """
     place = np.arange(nodes.child.size)
+    # Places in the flat arrays. A child out of range is clipped: another check reports it, this one must only not fail.
     child = (place.reshape(nodes.child.shape) - nodes.index + np.clip(nodes.child, 0, nodes.n_nodes - 2)).ravel()
     inner = ~nodes.absorbs.ravel()
     waits = np.bincount(child[inner], minlength=len(place) + 1)
@@ -75,6 +79,8 @@ def _reach_on_host(nodes: _Nodes) -> bool:
             return False
         below = np.concatenate([child[level], child[level] + 1])
         np.subtract.at(waits, below, 1)
+        # A node that became ready twice in one level is taken once: the last to write its position is the one that
+        # counts.
         ready = below[(waits[below] == 0) & inner[below]]
         position[ready] = np.arange(len(ready))
         level, depth = ready[position[ready] == np.arange(len(ready))], depth + 1
@@ -82,7 +88,7 @@ def _reach_on_host(nodes: _Nodes) -> bool:
 
 
 def _reach(nodes: _Nodes) -> Any:
-    """The same in a program: after as many levels as a tree's depth, every node that is reached is a leaf."""
+    """Return, in a program, whether every node that is reached after as many levels as a tree's depth is a leaf."""
     child = jnp.clip(nodes.child, 0, nodes.n_nodes - 2)
     rows = jnp.arange(nodes.n_trees)[:, None]
 
@@ -144,13 +150,18 @@ _FORKS = (
 
 
 def validity(forest: Trees | Forest) -> dict[str, Bool[Array, ""]]:
-    """Each invariant of trees or of a forest by name and whether it holds; traceable. (Forks: `check_trees` alone.)"""
+    """Return each invariant of trees or of a forest by name and whether it holds; traceable.
+
+    Invariants of forks are checked by `check_trees` alone.
+    """
+    check_is_forest(forest, or_trees=True)
     return _holding(forest, jnp)
 
 
 def _holding(forest: Trees | Forest, xp: Any) -> dict[str, Any]:
     if isinstance(forest, Forest):
         return _holding(forest.trees, xp) | {name: check(forest, xp) for name, (check, _) in _OF_COUNTS.items()}
+    # On the host a few trees at a time, which stay in the cache; in a program all at once.
     step = max(1, CACHED_NODES // forest.n_nodes) if xp is np else max(1, forest.n_trees)
     parts = [_Nodes(forest, xp, slice(start, start + step)) for start in range(0, max(1, forest.n_trees), step)]
     return {name: xp.stack([check(part) for part in parts]).all() for name, (check, _) in _OF_TREES.items()}
@@ -191,7 +202,7 @@ def _codes(forest: Forest) -> dict[str, Array]:
 
 
 def _check_classes(forest: Forest) -> None:
-    """As many columns as there are classes, and a way with empty leaves that exists."""
+    """Check that there are as many columns as classes, and that the way with empty leaves exists."""
     number = len(forest.class_labels)
     shapes = {"count_table": np.shape(forest.count_table), "prior": np.shape(forest.prior)}
     tables = {"fork_counts": forest.fork_counts}
@@ -222,7 +233,7 @@ def _raise_if_broken(checked: Trees | Forest, what: str, checks: dict) -> None:
 
 
 def _forks_are_whole(trees: Trees) -> bool:
-    """Whether the children and empty leaves of each fork partition the subtree of one node (on the host)."""
+    """Return whether the children and empty leaves of each fork partition the subtree of one node (on the host)."""
     if trees.forks is None:
         return True
     forks, child, label = trees.forks, np.asarray(trees.child), np.array(trees.fork)
@@ -233,6 +244,7 @@ def _forks_are_whole(trees: Trees) -> bool:
         return False
     if np.any((tree < 0) | (tree >= n_trees)) or np.any((node < 1) | (node >= n_nodes)):
         return False
+    # Every part of a fork gets its number as a label: its empty leaves have it already, its children get it here.
     owner = np.repeat(np.arange(forks.number), np.diff(first))
     empty = np.nonzero(label >= 0)
     if np.any(tree[label[empty]] != empty[0]) or np.any(label[tree[owner], node] >= 0):
@@ -247,7 +259,7 @@ def _forks_are_whole(trees: Trees) -> bool:
 
 
 def _each_becomes_one(child: np.ndarray, label: np.ndarray, parts: np.ndarray) -> bool:
-    """Whether the nodes with each fork's label ``[trees nodes]``, so many as ``parts``, become one from the bottom up.
+    """Return whether the nodes with each fork's label, ``parts`` many, merge into one from the bottom up.
 
     Two siblings of one fork become their parent, in all trees at a time, until the node of the multi-way test is left;
     that keeps the label which it may have as another test's child. ``label`` and ``parts`` are used up.

@@ -1,6 +1,12 @@
-"""Growing forests: random decision trees; greedy trees by information gain, and bags of them."""
+"""Random decision trees: every test is drawn, none is chosen by the labels."""
 
-from ._greedy_trees import bagging, grow_greedy_trees
+from typing import TYPE_CHECKING
+
+from jaxunc._renamed import renamed_in
+
 from ._random_trees import grow_random_trees
 
-__all__ = ["bagging", "grow_greedy_trees", "grow_random_trees"]
+__all__ = ["grow_random_trees"]
+
+if not TYPE_CHECKING:  # so that they still report names that do not exist
+    __getattr__ = renamed_in(__name__)

@@ -1,4 +1,4 @@
-"""From the flat nodes of grown blocks to the arrays of a forest (on the host)."""
+"""Assembly of a forest's arrays from the flat nodes of grown blocks (on the host)."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -7,40 +7,41 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxunc._numerics import NAN_LAST, split_words
+from jaxunc._numerics import NAN_LAST, distinct_rows, multiple_of, padded_table, power_of_two, split_words
 from jaxunc.forest import Forest, Forks, Trees
-from jaxunc.forest._distinct import bucket, distinct_rows, padded_table
 
 from ._decide import MISSING_LEFT
-from ._sample import Sample
+from ._sample import EncodedSample
 from ._state import Grown, Shape
 
 _LARGE, _STEP = 2**17, 2**14
 
 
 @dataclass
-class Part:
-    """Some trees, their nodes cut to the largest of them: ``[trees nodes]`` and so on."""
+class GrownPart:
+    """Nodes of some trees, cut to the largest of them: ``[trees nodes]`` and so on."""
 
     arrays: dict[str, np.ndarray]
-    """Arrays of trees by name, and ``code``: rows of ``table``. They are taken out one by one."""
+    """Arrays of trees by name, and ``code``, rows of ``table``. They are taken out one by one."""
     table: np.ndarray
     depth: np.ndarray
     forks: tuple[np.ndarray, np.ndarray, np.ndarray] | None
-    """Of each multi-way test its tree and how many children it has, and the children's numbers, test by test; None if
-    no feature is nominal."""
+    """Multi-way tests: the tree of each, its number of children, and the children's numbers, test by test.
+
+    None if no feature is nominal.
+    """
 
 
-def read_block(shape: Shape, grown: Grown, leaves, n_live: int, sample: Sample) -> Part:
+def read_block(shape: Shape, grown: Grown, leaves, n_live: int, sample: EncodedSample) -> GrownPart:
     """Copy a block's trees from the device."""
     n_nodes = np.asarray(grown.n_nodes)[:n_live]
     width = int(n_nodes.max())
-    whole = _arrays(
+    by_name = _arrays(
         shape, grown, jnp.asarray(sample.order, jnp.int32), jnp.asarray(sample.boundaries), sample.data.n_numeric
     )
     # On a CPU these are views; where they are a small part of a block, they would keep all of it.
-    own = np.asarray if 2 * width > shape.n_nodes else np.array
-    arrays = {name: own(np.asarray(array)[:n_live, :width]) for name, array in whole.items()}
+    copied = np.asarray if 2 * width > shape.n_nodes else np.array
+    arrays = {name: copied(np.asarray(array)[:n_live, :width]) for name, array in by_name.items()}
     counts = _counts(shape, leaves, sample).reshape(shape.n_trees, shape.n_nodes, shape.n_classes)[:n_live, :width]
     if np.any(n_nodes == 1):  # a root that was never open holds the sample
         counts = np.array(counts)
@@ -50,14 +51,14 @@ def read_block(shape: Shape, grown: Grown, leaves, n_live: int, sample: Sample) 
     forks = None
     if shape.n_words:
         arrays["feature"], forks = _families(arrays["feature"], arrays.pop("top"), arrays.pop("empty"))
-    return Part(arrays, table, np.asarray(grown.depth)[:n_live], forks)
+    return GrownPart(arrays, table, np.asarray(grown.depth)[:n_live], forks)
 
 
-def _counts(shape: Shape, leaves, sample: Sample) -> np.ndarray:
-    """Class counts of all nodes: fractions are summed in float64, one after the other they drift in float32."""
+def _counts(shape: Shape, leaves, sample: EncodedSample) -> np.ndarray:
+    """Return the class counts of all nodes. Fractions are summed in float64: one by one they drift in float32."""
     if sample.data.weight is not None:
         return np.asarray(leaves)
-    instance, slot = (np.asarray(part, np.int64) for part in leaves)
+    instance, slot = (np.asarray(lane, np.int64) for lane in leaves)
     instance, slot = instance[slot >= 0], slot[slot >= 0]
     cell = slot * shape.n_classes + np.asarray(sample.data.label)[instance]
     counts = np.bincount(cell, sample.weight[instance], shape.n_trees * shape.n_nodes * shape.n_classes)
@@ -65,15 +66,15 @@ def _counts(shape: Shape, leaves, sample: Sample) -> np.ndarray:
 
 
 def _families(feature: np.ndarray, top: np.ndarray, empty: np.ndarray):
-    """The features with every empty leaf pointing at its multi-way test; and the tests, numbered within the block.
+    """Return the features, every empty leaf pointing at its multi-way test, and the tests, numbered within the block.
 
     ``top``: of children and empty leaves, the topmost node of their test, else -1.
     """
     n_nodes = top.shape[1]
 
     def found(flags: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        place = np.flatnonzero(flags)
-        return place, top.ravel()[place] + place // n_nodes * n_nodes
+        node = np.flatnonzero(flags)
+        return node, top.ravel()[node] + node // n_nodes * n_nodes
 
     member, test = found((top >= 0) & ~empty)
     is_test = np.zeros(top.size, bool)
@@ -82,16 +83,17 @@ def _families(feature: np.ndarray, top: np.ndarray, empty: np.ndarray):
     test = number[test]
     # Every multi-way test has two children or more, and empty leaves below and above all values.
     feature = np.array(feature)
-    place, test_of_empty = found(empty)
-    feature.ravel()[place] = -1 - number[test_of_empty]
+    # A negative feature marks an empty leaf, and says which test it belongs to.
+    node, test_of_empty = found(empty)
+    feature.ravel()[node] = -1 - number[test_of_empty]
     tree = (np.flatnonzero(is_test) // n_nodes).astype(np.int32)
     return feature, (tree, np.bincount(test), (member % n_nodes).astype(np.int32)[np.argsort(test, kind="stable")])
 
 
 @partial(jax.jit, static_argnums=0)
 def _arrays(shape: Shape, grown: Grown, order, boundaries, n_numeric) -> dict[str, jax.Array]:
-    """The nodes in a forest's terms, ``[trees nodes]``."""
-    place = jnp.arange(shape.n_trees * shape.n_nodes, dtype=jnp.int32) % shape.n_nodes
+    """Return the nodes in a forest's terms, ``[trees nodes]``."""
+    node_number = jnp.arange(shape.n_trees * shape.n_nodes, dtype=jnp.int32) % shape.n_nodes
     threshold, left = split_words(grown.test, jnp.int32, jnp.int32)
     inner = left >= 0
     missing_right = grown.feature < MISSING_LEFT
@@ -99,10 +101,11 @@ def _arrays(shape: Shape, grown: Grown, order, boundaries, n_numeric) -> dict[st
     nodes = {
         "feature": jnp.where(inner, order[feature], 0),
         "threshold": threshold,
-        "child": jnp.where(inner, left, place),
+        "child": jnp.where(inner, left, node_number),
         "missing_right": missing_right,
     }
     if shape.n_words:
+        # Cuts of ranks become cuts of values: the edge is the order key of the last value that goes left.
         rank = jnp.where(inner & (feature >= n_numeric), threshold, -1)
         edge = boundaries[feature, jnp.maximum(rank, 0)]
         nodes["threshold"] = jnp.where(rank >= 0, edge, threshold)
@@ -111,28 +114,30 @@ def _arrays(shape: Shape, grown: Grown, order, boundaries, n_numeric) -> dict[st
     return {name: array.reshape(shape.n_trees, shape.n_nodes) for name, array in nodes.items()}
 
 
-def join_parts(parts: list[Part], sample: Sample) -> Forest:
-    """Put blocks of trees together, array by array: a part's is given up before the next is made."""
-    width = _width(max(part.arrays["child"].shape[1] for part in parts))
-    rows = np.concatenate([np.zeros((1, len(sample.labels)), parts[0].table.dtype), *(part.table for part in parts)])
-    table, place = distinct_rows(rows)  # row 0 is the zero vector: counts are not negative
-    place, row = place.astype(np.int32), 1
-    for part in parts:
-        part.arrays["code"] = place[row : row + len(part.table)][part.arrays["code"]]
-        row += len(part.table)
-    depth = np.concatenate([part.depth for part in parts])
+def join_parts(blocks: list[GrownPart], sample: EncodedSample) -> Forest:
+    """Join blocks of trees, array by array: a part's array is given up before the next is made."""
+    width = _width(max(block.arrays["child"].shape[1] for block in blocks))
+    rows = np.concatenate(
+        [np.zeros((1, len(sample.labels)), blocks[0].table.dtype), *(block.table for block in blocks)]
+    )
+    table, row_of = distinct_rows(rows)  # row 0 is the zero vector: counts are not negative
+    row_of, row = row_of.astype(np.int32), 1
+    for block in blocks:
+        block.arrays["code"] = row_of[row : row + len(block.table)][block.arrays["code"]]
+        row += len(block.table)
+    depth = np.concatenate([block.depth for block in blocks])
 
     def stacked(name: str, beyond) -> jax.Array:
-        whole, begin = _aligned((len(depth), width), parts[0].arrays[name].dtype), 0
-        for part in parts:
-            own = part.arrays.pop(name)
-            here = whole[begin : begin + len(own)]
-            here[:, : own.shape[1]] = own
-            here[:, own.shape[1] :] = np.broadcast_to(beyond, width)[own.shape[1] :]
-            begin += len(own)
-        return jax.device_put(whole, may_alias=True)
+        stack, begin = _aligned((len(depth), width), blocks[0].arrays[name].dtype), 0
+        for block in blocks:
+            cut = block.arrays.pop(name)
+            filled = stack[begin : begin + len(cut)]
+            filled[:, : cut.shape[1]] = cut
+            filled[:, cut.shape[1] :] = np.broadcast_to(beyond, width)[cut.shape[1] :]
+            begin += len(cut)
+        return jax.device_put(stack, may_alias=True)
 
-    forks = _join_forks(parts)
+    forks = _join_forks(blocks)
     trees = Trees(
         feature=stacked("feature", 0),
         threshold=stacked("threshold", NAN_LAST),
@@ -154,29 +159,31 @@ def join_parts(parts: list[Part], sample: Sample) -> Forest:
 
 
 def _width(n_nodes: int) -> int:
-    """Room for the nodes of a tree: powers of two share programs, but of large trees they would waste gigabytes."""
-    return bucket(n_nodes, 64) if n_nodes <= _LARGE else -(-n_nodes // _STEP) * _STEP
+    """Return the room for a tree's nodes: powers of two share programs, but would waste gigabytes for large trees."""
+    return power_of_two(n_nodes, 64) if n_nodes <= _LARGE else multiple_of(_STEP, n_nodes)
 
 
 def _aligned(shape: tuple[int, ...], dtype) -> np.ndarray:
-    """An array to be filled, at an address that JAX takes over without a copy on a CPU."""
+    """Return an array to be filled, at an address that JAX takes over without a copy on a CPU."""
     n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
     raw = np.empty(n_bytes + 64, np.uint8)
+    # JAX aliases arrays at addresses that are multiples of 64, and copies all others.
     return raw[-raw.ctypes.data % 64 :][:n_bytes].view(dtype).reshape(shape)
 
 
-def _join_forks(parts: list[Part]) -> Forks | None:
-    """The multi-way tests of all blocks, at which their empty leaves then point; None if there are none."""
+def _join_forks(blocks: list[GrownPart]) -> Forks | None:
+    """Return the multi-way tests of all blocks, at which their empty leaves then point; None if there are none."""
     trees, sizes, members = [], [], []
     n_forks = n_trees = 0
-    for part in parts:
-        if part.forks is not None:
-            tree, n_members, own = part.forks
-            feature = part.arrays["feature"]
+    for block in blocks:
+        if block.forks is not None:
+            tree, n_members, children = block.forks
+            feature = block.arrays["feature"]
+            # Numbers within a block become numbers among all.
             feature[feature < 0] -= n_forks
-            trees, sizes, members = [*trees, tree + n_trees], [*sizes, n_members], [*members, own]
+            trees, sizes, members = [*trees, tree + n_trees], [*sizes, n_members], [*members, children]
             n_forks += len(tree)
-        n_trees += len(part.depth)
+        n_trees += len(block.depth)
     if not n_forks:
         return None
     first = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])

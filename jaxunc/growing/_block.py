@@ -1,6 +1,6 @@
-"""Growing a block of trees to the end, in one program.
+"""Growth of a block of trees to the end, in one program.
 
-All open nodes of all trees are tried at a time. A node that fails stays open with one try more, so nodes at different
+All open nodes of all trees are tried at a time. A node that fails stays open with one try more. So nodes at different
 depths and tries advance together, and the number of steps is that of the longest path.
 """
 
@@ -14,32 +14,37 @@ from jaxtyping import Array, Int32, PyTree, UInt32
 from jaxunc._numerics import NAN_LAST, pair_words
 
 from ._decide import decide
-from ._draw import draw_tests
 from ._move import count_leaves, leaf_lanes, move_lanes
+from ._node_tests import draw_tests
 from ._sides import find_sides
-from ._state import Cuts, Data, Grown, Limits, Open, Scratch, Shape, State
+from ._state import EncodedData, Grown, Limits, Open, OpenCuts, Scratch, Shape, State
 
 
 @partial(jax.jit, static_argnums=0)
 def grow_block(
     shape: Shape,
-    data: Data,
+    data: EncodedData,
     limits: Limits,
     words: UInt32[Array, "trees 2"],
     sample: Int32[Array, "instances"],
     n_instances: Int32[Array, ""],
     n_live: Int32[Array, ""],
 ) -> tuple[Grown, PyTree[Int32[Array, "..."]]]:
-    """The first ``n_live`` trees of a block on the first ``n_instances`` instances of ``sample``, and the class counts
-    of their leaves (where weights are fractions, `leaf_lanes`). Trees whose root cannot be split are left without."""
+    """Grow the first ``n_live`` trees of a block on the first ``n_instances`` instances of ``sample``.
+
+    Also returns the class counts of their leaves; where weights are fractions, `leaf_lanes`. Trees whose root cannot be
+    split have none.
+    """
     root_open = (n_instances >= limits.min_split) & (limits.max_depth > 0)
     state = _start(shape, sample, n_instances, jnp.where(root_open, n_live, 0))
+    # One loop for all trees and depths: its length is known to nobody before, and each step works on what is still
+    # open.
     state = lax.while_loop(lambda state: state.n_open > 0, partial(_step, shape, data, limits, words), state)
     weight = data.weight
     return state.grown, leaf_lanes(shape, state) if weight is None else count_leaves(shape, data, weight, state)
 
 
-def _step(shape: Shape, data: Data, limits: Limits, words: UInt32[Array, "trees 2"], state: State) -> State:
+def _step(shape: Shape, data: EncodedData, limits: Limits, words: UInt32[Array, "trees 2"], state: State) -> State:
     """Advance every open node by one try."""
     state = draw_tests(shape, data, words, state)
     state = find_sides(shape, data, limits, state)
@@ -47,7 +52,8 @@ def _step(shape: Shape, data: Data, limits: Limits, words: UInt32[Array, "trees 
 
 
 def _start(shape: Shape, sample: Array, n_instances: Array, n_live: Array) -> State:
-    """Every tree a root with the whole sample."""
+    """Give every tree a root with the whole sample."""
+    # Twice the room: `State.follow` has a half for left and a half for right sides.
     tree = jnp.arange(2 * shape.n_open, dtype=jnp.int32)
     live = tree < n_live
     none = jnp.zeros_like(tree)
@@ -58,12 +64,14 @@ def _start(shape: Shape, sample: Array, n_instances: Array, n_live: Array) -> St
         size=jnp.where(live, n_instances, 0),
         tried=none,
         depth=none,
-        cuts=Cuts(none, none - 1, none, none, none, used) if shape.n_words else None,
+        cuts=OpenCuts(none, none - 1, none, none, none, used) if shape.n_words else None,
     )
+    # The second half is for lanes that have reached leaves.
     lane = jnp.arange(2 * shape.n_lanes, dtype=jnp.int32)
     is_used = lane < n_instances * n_live
     lanes = pair_words(jnp.where(is_used, sample[lane % n_instances], 0), jnp.where(is_used, lane // n_instances, 0))
     slots = shape.n_trees * shape.n_nodes
+    # Where no feature is nominal nothing reads these pairs.
     nominal_slots = slots if shape.n_words else 1
     grown = Grown(
         feature=jnp.zeros(slots, jnp.int32),

@@ -1,6 +1,5 @@
 """Random decision trees: tests are drawn, never chosen by the labels."""
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -8,44 +7,46 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxunc._checks import check_one_of
+from jaxunc._checks import check_integer, check_key, check_one_of
+from jaxunc._numerics import ceil_div, cores, power_of_two
 from jaxunc.forest import Forest
+from jaxunc.tables import InstancesLike, LabelsLike, NominalLike, NumbersLike
 
-from ._assemble import Part, join_parts, read_block
+from ._assemble import GrownPart, join_parts, read_block
 from ._block import grow_block
-from ._draws import tree_keys
-from ._sample import Sample, encode, power_of_two
+from ._random_bits import tree_keys
+from ._sample import EncodedSample, encode
 from ._state import Limits, Shape
 
 BLOCK_LANES = 2**19
-"""Instances × trees that are grown at a time."""
+"""Number of instances × trees that are grown at a time."""
 
 LARGEST_BLOCK = 256
-"""Trees that are grown at a time."""
+"""Number of trees that are grown at a time."""
 
 SMALLEST_BLOCK = 2**16
-"""Instances × trees that are worth a thread."""
+"""Number of instances × trees that are worth a thread."""
 
 LANE_CHUNK, NODE_CHUNK, SMALLEST_CHUNK = 2**13, 2**10, 256
-"""What is worked on at a time on a CPU. XLA would cut the gathers of more nodes in two, at a loss."""
+"""Sizes of the chunks worked on at a time on a CPU. XLA would cut the gathers of more nodes in two, at a loss."""
 
 MOST_CELLS = 2**28
-"""Nodes × values that may be counted in one step."""
+"""Number of nodes × values that may be counted in one step."""
 
 NO_LIMIT = 2**30
 
 
 def grow_random_trees(
     key: jax.Array,
-    X,
-    y,
+    X: InstancesLike,
+    y: LabelsLike,
     *,
     n_trees: int = 100,
     min_samples_leaf: int = 1,
     min_samples_split: int = 2,
     max_depth: int | None = None,
-    nominal=None,
-    sample_weight=None,
+    nominal: NominalLike | None = None,
+    sample_weight: NumbersLike | None = None,
     missing: str = "error",
 ) -> Forest:
     """Grow random decision trees: every tree on the whole sample, every test drawn without a look at the labels.
@@ -69,13 +70,12 @@ def grow_random_trees(
     max_depth
         Nodes that many tests deep are leaves, a multi-way test counting once; ≥ 0, None for no limit.
     nominal
-        Which features are nominal: tested at most once on a path, with a child for each value. Booleans ``[features]``,
-        names, positions or ``"auto"``, as for `jaxunc.tables.fit_columns`, which finds the levels: a missing value is
-        one of them. Of columns of numbers, booleans say that they hold codes already (integers of at most 2²⁴).
-        Default: none.
+        The nominal features, tested at most once on a path, with a child for each value: bools ``[features]``, names,
+        positions or ``"auto"``, as for `jaxunc.tables.fit_columns`, which finds the levels: a missing value is one of
+        them. Bools say of columns of numbers that they hold codes already (integers of at most 2²⁴). Default: none.
     sample_weight
-        What each instance counts in the leaves, ≥ 0. Weights do not change the tests, but an instance of weight 0 is
-        left out altogether.
+        Weight of each instance in the leaves, ≥ 0. Weights do not change the tests, but an instance of weight 0 is left
+        out altogether.
     missing
         ``"error"`` refuses missing numbers (NaN); ``"random"`` sends them, when trees grow and when they are asked, in
         a direction drawn for each node. A missing value is no threshold: to draw one is a try that fails.
@@ -83,8 +83,8 @@ def grow_random_trees(
     Returns
     -------
     Forest
-        Grown-out trees if nothing else is asked for. Instances that meet a value which was absent from a node end in
-        an empty leaf, and are given the sum of the counts that they reach through its siblings: see
+        Grown-out trees if nothing else is asked for. An instance that meets a value which was absent from a node ends
+        in an empty leaf. It is given the sum of the counts that it reaches through the leaf's siblings: see
         `Forest.with_empty_leaves`. A sample smaller than ``min_samples_split``, or constant features alone, make trees
         of a single leaf.
 
@@ -124,12 +124,12 @@ def grow_random_trees(
     >>> ju.bind(forest, ju.Pooling()).probability(X[:5]).shape
     (5, 3)
     """
-    _check_key(key)
-    _check_number("n_trees", n_trees, 1)
-    _check_number("min_samples_leaf", min_samples_leaf, 1)
-    _check_number("min_samples_split", min_samples_split, 1)
+    check_key(key)
+    check_integer("n_trees", n_trees, 1)
+    check_integer("min_samples_leaf", min_samples_leaf, 1, ": 0 would accept empty sides, and growing need not end")
+    check_integer("min_samples_split", min_samples_split, 1)
     if max_depth is not None:
-        _check_number("max_depth", max_depth, 0)
+        check_integer("max_depth", max_depth, 0)
     check_one_of("missing", missing, ("error", "random"))
     sample = encode(X, y, nominal, sample_weight, missing)
     n = sample.n_present
@@ -138,20 +138,20 @@ def grow_random_trees(
     depth = NO_LIMIT if max_depth is None else min(max_depth, NO_LIMIT)
     limits = Limits(jnp.int32(min(min_samples_leaf, NO_LIMIT)), jnp.int32(min_split), jnp.int32(depth))
     # Blocks fill their arrays, which are powers of two, and are of like size.
-    n_blocks = -(-n_trees // max(1, min(BLOCK_LANES // n, LARGEST_BLOCK)))
+    n_blocks = ceil_div(n_trees, max(1, min(BLOCK_LANES // n, LARGEST_BLOCK)))
     n_blocks = max(n_blocks, min(_threads(), n_trees * n // SMALLEST_BLOCK))
-    block = -(-n_trees // n_blocks)
+    block = ceil_div(n_trees, n_blocks)
     make_shape = partial(
         _shape, sample, min_samples_leaf=min_samples_leaf, min_split=min_split, missing=missing == "random"
     )
     # Where nominal features have many values, few trees at a time.
-    while block > 1 and make_shape(block).n_cells > MOST_CELLS // min(_threads(), -(-n_trees // block)):
-        block = -(-block // 2)
+    while block > 1 and make_shape(block).n_cells > MOST_CELLS // min(_threads(), ceil_div(n_trees, block)):
+        block = ceil_div(block, 2)
     shape = make_shape(block)
     _check_cells(shape, sample)
     present = jnp.asarray(sample.present)
 
-    def grow(first: int) -> Part:
+    def grow(first: int) -> GrownPart:
         live = min(block, n_trees - first)
         words = tree_keys(key, first, shape.n_trees)
         grown, leaves = grow_block(shape, sample.data, limits, words, present, jnp.int32(n), jnp.int32(live))
@@ -165,8 +165,8 @@ def grow_random_trees(
         return join_parts(list(pool.map(grow, firsts)), sample)
 
 
-def _shape(sample: Sample, n_trees: int, min_samples_leaf: int, min_split: int, missing: bool) -> Shape:
-    """Room for a block of trees."""
+def _shape(sample: EncodedSample, n_trees: int, min_samples_leaf: int, min_split: int, missing: bool) -> Shape:
+    """Return the room that a block of trees needs."""
     n, n_nominal = sample.n_present, int(np.count_nonzero(sample.data.n_ranks))
     n_lanes = power_of_two(max(n_trees * n, SMALLEST_CHUNK))
     # No smaller node is tried; only the parts of a multi-way test may be as small as one instance.
@@ -183,14 +183,14 @@ def _shape(sample: Sample, n_trees: int, min_samples_leaf: int, min_split: int, 
         n_open=n_open,
         n_cells=power_of_two(max(n_cells, lane_chunk)) if n_cells else 0,
         n_classes=len(sample.labels),
-        n_words=-(-n_nominal // 32),
+        n_words=ceil_div(n_nominal, 32),
         missing=missing,
         lane_chunk=lane_chunk,
         node_chunk=min(n_open, NODE_CHUNK) if chunked else n_open,
     )
 
 
-def _check_cells(shape: Shape, sample: Sample) -> None:
+def _check_cells(shape: Shape, sample: EncodedSample) -> None:
     if shape.n_cells > MOST_CELLS:
         raise ValueError(
             f"nominal: a feature has {sample.boundaries.shape[1]} values and gaps among {sample.n_present} instances, "
@@ -200,21 +200,5 @@ def _check_cells(shape: Shape, sample: Sample) -> None:
 
 
 def _threads() -> int:
-    """Blocks that are grown side by side: one per core, since a loop inside one program keeps to one."""
-    if jax.default_backend() != "cpu":
-        return 1
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _check_key(key) -> None:
-    if not (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ()):
-        raise TypeError(f"key is {key!r}; pass one typed key, jax.random.key(seed).")
-
-
-def _check_number(name: str, value, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name}={value!r} must be an integer.")
-    if value < least:
-        zero = name == "min_samples_leaf" and value == 0
-        why = " 0 would accept tests with an empty side, and need not end." if zero else ""
-        raise ValueError(f"{name}={value} must be at least {least}.{why}")
+    """Return the number of blocks grown side by side: one per core, since a loop inside one program keeps to one."""
+    return cores() if jax.default_backend() == "cpu" else 1

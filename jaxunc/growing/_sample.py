@@ -1,4 +1,4 @@
-"""What people hand in, checked and encoded: order keys of numbers, ranks of nominal values."""
+"""Training samples, checked and encoded: order keys of numbers, ranks of nominal values."""
 
 import dataclasses
 from typing import NamedTuple
@@ -6,60 +6,63 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from jaxunc._checks import as_weights, distinct_labels
-from jaxunc._numerics import NAN_LAST, order_key, order_key_at_or_below
-from jaxunc.tables import Columns, as_instances, fit_columns
-from jaxunc.tables._fit import holds_numbers
-from jaxunc.tables._levels import LARGEST_CODE
-from jaxunc.tables._merged import warn_of_merged_values
+from jaxunc._checks import as_weights
+from jaxunc._numerics import NAN_LAST, order_key, order_key_at_or_below, padded_rows, power_of_two
+from jaxunc.tables import (
+    LARGEST_CODE,
+    Columns,
+    as_instances,
+    fit_columns,
+    holds_numbers,
+    training_labels,
+    warn_of_merged_values,
+)
 
-from ._state import Data
+from ._state import EncodedData
 
 SMALLEST = 256
-"""Arrays are at least so long, so that all small sets share their programs."""
+"""Least length of arrays, so that all small sets share their programs."""
 
 
-class Sample(NamedTuple):
-    """A training set in the form that trees are grown on."""
+class EncodedSample(NamedTuple):
+    """A training set, in the form that trees are grown on."""
 
-    data: Data
+    data: EncodedData
     n_present: int
-    """How many instances have a positive weight."""
+    """Number of instances with a positive weight."""
     present: np.ndarray
-    """Their numbers, padded."""
+    """Positions of the instances with a positive weight, padded."""
     order: np.ndarray
-    """The feature in each place: numeric ones first."""
+    """Feature in each place: numeric ones first."""
     boundaries: np.ndarray
-    """``[features ranks]``: the order key of the largest number of each rank of a nominal feature."""
+    """Order key of the largest number of each rank of a nominal feature, ``[features ranks]``."""
     weight: np.ndarray
     totals: np.ndarray
     """Class counts of the sample."""
     labels: tuple
     columns: Columns
-    """Which columns are nominal, and the levels of those that did not come as codes."""
+    """Columns: which are nominal, and the levels of those that did not come as codes."""
 
 
-def power_of_two(n: int) -> int:
-    """The least power of two that is not below n."""
-    return 1 << max(n - 1, 0).bit_length()
-
-
-def encode(X, y, nominal, sample_weight, missing: str) -> Sample:
+def encode(X, y, nominal, sample_weight, missing: str) -> EncodedSample:
     """Check a training set and encode it; raises what `grow_random_trees` documents."""
     columns = _columns(X, nominal)
     values = np.asarray(as_instances(X, columns)[0])
     if 0 in values.shape:
         raise ValueError(f"X has shape {values.shape}; expected (instances, features), at least one of each.")
     n, n_features = values.shape
-    labels, label = _labels(y, n)
+    labels, label = training_labels(y, n)
     weight = _weights(sample_weight, n)
     present = np.flatnonzero(weight > 0)
     totals = np.bincount(label, weights=weight, minlength=len(labels))
     kinds = columns.is_nominal
     _check_known(values, kinds, missing)
     warn_of_merged_values(X, columns)
+    # Numeric features first: then a feature's place alone tells its kind to the compiled program.
     order = np.concatenate([np.flatnonzero(~kinds), np.flatnonzero(kinds)])
-    stored = np.zeros(power_of_two(max(values.size, 4 * SMALLEST)), np.int32)
+    # Everything is padded to powers of two, so that samples of like size share a compiled program; ``stride`` and the
+    # numbers of features tell what is real.
+    stored = np.zeros(power_of_two(values.size, 4 * SMALLEST), np.int32)
     n_ranks, boundaries = np.zeros(n_features, np.int32), []
     for place, feature in enumerate(order):
         column = values[:, feature]
@@ -71,8 +74,9 @@ def encode(X, y, nominal, sample_weight, missing: str) -> Sample:
         else:
             column = np.where(np.isnan(column), NAN_LAST, np.asarray(order_key(jnp.asarray(column))))
         stored[place * n : (place + 1) * n] = column
+    # Whole weights are summed as integers, which is exact in any order; others on the host, in float64.
     whole = np.all(weight == np.rint(weight)) and weight.sum() < 2**31
-    data = Data(
+    data = EncodedData(
         keys=jnp.asarray(stored),
         stride=jnp.int32(n),
         label=jnp.asarray(_padded(label.astype(np.int32))),
@@ -84,15 +88,17 @@ def encode(X, y, nominal, sample_weight, missing: str) -> Sample:
     table = np.zeros((n_features, max(map(len, boundaries), default=0)), np.int32)
     for row, edges in zip(table[n_features - len(boundaries) :], boundaries, strict=True):
         row[: len(edges)] = edges
-    return Sample(data, len(present), _padded(present.astype(np.int32)), order, table, weight, totals, labels, columns)
+    return EncodedSample(
+        data, len(present), _padded(present.astype(np.int32)), order, table, weight, totals, labels, columns
+    )
 
 
 def _padded(values: np.ndarray, smallest: int = SMALLEST) -> np.ndarray:
-    return np.pad(values, (0, power_of_two(max(len(values), smallest)) - len(values)))
+    return padded_rows(values, power_of_two(len(values), smallest))
 
 
 def _columns(X, nominal) -> Columns:
-    """As `fit_columns` says; but of columns of numbers, booleans say that they hold codes."""
+    """Return the columns as `fit_columns` does; but bools say of columns of numbers that they hold codes."""
     mask = np.asarray(nominal)
     if mask.dtype != bool or mask.shape != (numbers := holds_numbers(X)).shape:
         return fit_columns(X, nominal)
@@ -114,19 +120,6 @@ def _check_known(values: np.ndarray, kinds: np.ndarray, missing: str) -> None:
         raise ValueError(f"X[{row}, {column}] is NaN. Random decision trees are grown on known values: {remedy}.")
 
 
-def _labels(y, n: int) -> tuple[tuple, np.ndarray]:
-    y = np.asarray(y)
-    if y.shape != (n,):
-        raise ValueError(f"y has shape {y.shape}; pass one label per instance, shape ({n},).")
-    if y.dtype.kind == "f" and not np.all(np.isfinite(y)):
-        raise ValueError("y holds NaN or infinite labels; every instance needs one.")
-    classes, label = distinct_labels(y)
-    if len(classes) < 2:
-        only = classes.tolist()[0]
-        raise ValueError(f"y holds one class only ({only!r}); counts that tell classes apart need two or more.")
-    return tuple(classes.tolist()), label
-
-
 def _weights(sample_weight, n: int) -> np.ndarray:
     weight = as_weights(sample_weight, n)
     if not weight.sum() > 0:
@@ -135,7 +128,7 @@ def _weights(sample_weight, n: int) -> np.ndarray:
 
 
 def _ranks(column: np.ndarray, present: np.ndarray, feature: int) -> tuple[np.ndarray, np.ndarray]:
-    """The rank of each value, and the order key of the largest number of each rank.
+    """Return the rank of each value, and the order key of the largest number of each rank.
 
     Gaps have ranks of their own: below the least value, between two that are no neighbours, and above the largest.
     """
@@ -147,9 +140,11 @@ def _ranks(column: np.ndarray, present: np.ndarray, feature: int) -> tuple[np.nd
             f"encode its values as integers of at most {LARGEST_CODE}, or name the feature by its position: nominal="
             f"[{feature}]."
         )
+    # A gap takes the rank before its value: ranks of values go on by two behind a gap, and by one without.
     gap = np.concatenate([[True], np.diff(codes) > 1])
     rank = np.cumsum(1 + gap) - 1
     edges = np.full(rank[-1] + 2, np.iinfo(np.int32).max, np.int32)
+    # A rank's edge is its value, a gap's the key just below the next value: ``key <= edge`` then cuts behind the rank.
     edges[rank] = order_key_at_or_below(codes.astype(np.float64))
     edges[rank[gap] - 1] = edges[rank[gap]] - 1
     return rank[np.clip(np.searchsorted(codes, column), 0, len(codes) - 1)], edges

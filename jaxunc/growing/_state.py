@@ -1,4 +1,4 @@
-"""What the growing of a block of trees carries from step to step."""
+"""State of a growing block of trees, carried from step to step."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from jaxtyping import Array, Complex64, Int32, UInt32
 
 
 class Shape(NamedTuple):
-    """What a program's structure depends on."""
+    """Sizes and options that a program's structure depends on."""
 
     n_trees: int
     n_nodes: int
@@ -24,10 +24,10 @@ class Shape(NamedTuple):
     """Whether numeric features may be missing, and nodes draw a side for them."""
     lane_chunk: int
     node_chunk: int
-    """How much is worked on at a time: on a CPU what stays in the cache, else all."""
+    """Numbers of lanes, and of nodes, that are worked on at a time: on a CPU as many as stay in the cache, else all."""
 
 
-class Data(NamedTuple):
+class EncodedData(NamedTuple):
     """The sample, numeric features before nominal ones; padded, so that sets of like size share programs."""
 
     keys: Int32[Array, "cells"]
@@ -35,7 +35,7 @@ class Data(NamedTuple):
     stride: Int32[Array, ""]
     label: Int32[Array, "instances"]
     weight: Int32[Array, "instances"] | None
-    """None for fractions, which are summed on the host."""
+    """Weights of the instances; None for fractions, which are summed on the host."""
     n_features: Int32[Array, ""]
     n_numeric: Int32[Array, ""]
     n_ranks: Int32[Array, "features"]
@@ -43,28 +43,28 @@ class Data(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """When a node stays a leaf."""
+    """Conditions under which a node stays a leaf."""
 
     min_samples_leaf: Int32[Array, ""]
     min_split: Int32[Array, ""]
     max_depth: Int32[Array, ""]
 
 
-class Cuts(NamedTuple):
-    """What open nodes know of multi-way tests.
+class OpenCuts(NamedTuple):
+    """State of open nodes within multi-way tests.
 
     Such a test is made as binary cuts of its feature's ranks. Between the cuts the parts are open nodes too, of a
     range of ranks ``low … high``; a part of one rank is a child, a part without instances an empty leaf.
     """
 
     n_cuts: Int32[Array, "open"]
-    """Binary tests above the node."""
+    """Number of binary tests above the node."""
     cutting: Int32[Array, "open"]
-    """The nominal feature whose ranks are being cut, or -1."""
+    """Nominal feature whose ranks are being cut, or -1."""
     low: Int32[Array, "open"]
     high: Int32[Array, "open"]
     group: Int32[Array, "open"]
-    """The node (number in its tree) whose multi-way test is being cut."""
+    """Node (number in its tree) whose multi-way test is being cut."""
     used: tuple[UInt32[Array, "open"], ...]
     """Bits of the nominal features that were drawn on the path."""
 
@@ -73,15 +73,15 @@ class Open(NamedTuple):
     """Nodes that may still be split, tree by tree."""
 
     slot: Int32[Array, "open"]
-    """Tree · nodes of a tree + node."""
+    """Slot of the node: tree · nodes of a tree + node."""
     first: Int32[Array, "open"]
-    """Where its instances begin among the lanes."""
+    """Place of the node's first instance among the lanes."""
     size: Int32[Array, "open"]
     tried: Int32[Array, "open"]
     depth: Int32[Array, "open"]
-    """Tests above it, a multi-way test counting once."""
-    cuts: Cuts | None
-    """None if no feature is nominal."""
+    """Number of tests above the node, a multi-way test counting once."""
+    cuts: OpenCuts | None
+    """State within multi-way tests; None if no feature is nominal."""
 
 
 class Grown(NamedTuple):
@@ -91,50 +91,59 @@ class Grown(NamedTuple):
     test: Complex64[Array, "slots"]
     """Pairs of the threshold and the left child's number in the tree, which is -1 in a leaf."""
     member: Complex64[Array, "slots"]
-    """For children of a multi-way test, and its empty leaves: pairs of the number of its topmost node and the number of
-    instances; else of -1 and 0. A single pair if no feature is nominal."""
+    """Pairs of a topmost node's number and the number of instances, for children and empty leaves of a multi-way test.
+
+    Elsewhere pairs of -1 and 0. A single pair if no feature is nominal.
+    """
     n_nodes: Int32[Array, "trees"]
     depth: Int32[Array, "trees"]
 
 
 class Scratch(NamedTuple):
-    """What the passes of a step hand on to each other."""
+    """Results that the passes of a step hand on to each other."""
 
     open: Open
-    """The open nodes that the step tries."""
+    """Open nodes that the step tries."""
     lanes: Complex64[Array, "lanes"]
-    """Their lanes."""
+    """Lanes of the open nodes."""
     test: Complex64[Array, "open"]
-    """Of open nodes: their tests, packed."""
+    """Packed tests of the open nodes."""
     before: Int32[Array, "lanes"]
-    """Of lanes: how many before it go right, doubled, and 1 more if it goes right itself."""
+    """Number of lanes before each that go right, doubled, and 1 more if the lane goes right itself."""
     move: Complex64[Array, "2*open"]
-    """Of open nodes, left sides before right ones: where their lanes go, and to which node."""
+    """Target of the lanes of open nodes, left sides before right ones: where they go, and to which node."""
     values: Int32[Array, "open"]
-    """Of nodes with a multi-way test: where the cells begin in which its values are counted. Where one instance is
-    enough for a child, nothing is counted: 1 if there is a value above that of the cut, else 0."""
+    """Start of the cells in which a multi-way test's values are counted, by node.
+
+    Where one instance is enough for a child, nothing is counted: 1 if there is a value above that of the cut, else 0.
+    """
     cells: Int32[Array, "cells"]
-    """How often values occur."""
+    """Number of times that values occur."""
     frequent: Int32[Array, "cells"]
-    """Of cells: how many before it occur often enough, doubled, and 1 more if it does itself."""
+    """Number of cells before each that occur often enough, doubled, and 1 more if the cell does itself."""
     n_cells: Int32[Array, ""]
 
 
 class State(NamedTuple):
-    """All of it."""
+    """The whole state between two steps."""
 
     n_open: Int32[Array, ""]
     n_lanes: Int32[Array, ""]
-    """How many lanes belong to open nodes."""
+    """Number of lanes that belong to open nodes."""
     n_done: Int32[Array, ""]
-    """How many have reached leaves."""
+    """Number of lanes that have reached leaves."""
     follow: Open
-    """What followed the nodes of the last step: the left side of each, and from the middle on the right ones. Those
-    that are no open nodes are passed over."""
+    """Followers of the last step's nodes: the left side of each, and from the middle on the right ones.
+
+    Those that are no open nodes are passed over.
+    """
     place: Int32[Array, "open"]
-    """Where among them the open nodes are."""
+    """Places of the open nodes among the followers."""
     lanes: Complex64[Array, "2*lanes"]
-    """The instances of open nodes, node after node, each tree with its own: pairs of the instance and the place of its
-    node among the open ones. In the second half, those that have reached leaves: pairs with the leaf's slot."""
+    """Instances of open nodes, node after node, each tree with its own: pairs of the instance and its node's place.
+
+    The place is that among the open nodes. In the second half, lanes that have reached leaves: pairs with the leaf's
+    slot.
+    """
     grown: Grown
     scratch: Scratch

@@ -1,4 +1,4 @@
-"""Which class a leaf prefers to which, whatever the s instances that the model imagines may be."""
+"""Preferences of a leaf that hold whatever the s instances may be that the model imagines."""
 
 import jax
 import jax.numpy as jnp
@@ -14,12 +14,12 @@ from ._strength import checked_strength
 def dominance(
     counts: Num[Array | np.ndarray, "... classes"], s: float | int | Float[Array | np.ndarray, "..."]
 ) -> Bool[Array, "... classes classes"]:
-    r"""Whether class c is preferred to class c' under every distribution of the imprecise Dirichlet model.
+    r"""Return whether class c is preferred to class c' under every distribution of the imprecise Dirichlet model.
 
     .. math:: c \succ c' \iff n_c - n_{c'} \ge s
 
-    For this model dominance of intervals and dominance under every single distribution (maximality) are the same; with
-    equality c is at least as probable as c' in the worst case.
+    For this model dominance of intervals and dominance under every single distribution (maximality) are the same. With
+    equality, c is at least as probable as c' in the worst case.
 
     Parameters
     ----------
@@ -45,8 +45,9 @@ def dominance(
 
     Notes
     -----
-    Decided on the counts themselves, without division: integers exactly, and fractions (and integers that do not fit
-    32 bits, unless JAX has 64) as the floats that they are. Empty leaf: no preference. Gradient: none.
+    The decision is made on the counts themselves, without division. Integers are compared exactly. Fractions, and
+    integers that do not fit 32 bits unless JAX has 64, are compared as the floats that they are. Empty leaf: no
+    preference. Gradient: none.
 
     References
     ----------
@@ -71,11 +72,13 @@ def dominance(
 def _dominance(counts, s):
     own, other, s = same_rank(counts[..., :, None], counts[..., None, :], s[..., None, None])
     if not jnp.issubdtype(counts.dtype, jnp.integer):
+        # The exact difference, as two floats: rounded, a difference just below s could reach it.
         high, low = two_sum(own, -other)
         return (high > s) | ((high == s) & (low >= 0))
     # A whole number is at least s if it is at least s rounded up; beyond the largest count nothing is.
     fits = jnp.ceil(s) < 2.0 ** (jnp.iinfo(counts.dtype).bits - (counts.dtype.kind == "i"))
     least = jnp.where(fits, jnp.ceil(s), 0).astype(counts.dtype)
+    # Subtracted only where the result is not negative: unsigned counts would wrap around.
     more = own > other
     return fits & more & (jnp.where(more, own - other, 0) >= least)
 
@@ -90,7 +93,7 @@ def undominated(
 
 
 def differences(counts: Num[Array, "... classes"]) -> Float[Array, "... classes classes"]:
-    """n_c - n_c' for each pair, as floats: subtracted first, then rounded."""
+    """Return n_c - n_c' for each pair, as floats: subtracted first, then rounded."""
     own, other = counts[..., :, None], counts[..., None, :]
     dtype = float_dtype(counts)
     # Unsigned counts have no negative differences.

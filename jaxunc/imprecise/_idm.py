@@ -38,8 +38,8 @@ def idm_interval(
     Raises
     ------
     ValueError
-        If the last axis holds fewer than two classes or, outside a trace, a count is negative or not finite, or s is
-        not positive and finite.
+        If the last axis holds fewer than two classes. Outside a trace also if a count is negative or not finite, or s
+        is not positive and finite.
 
     Warns
     -----

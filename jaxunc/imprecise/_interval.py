@@ -1,4 +1,4 @@
-"""What is known of a number when it is not known exactly."""
+"""Intervals: the bounds of numbers that are not known exactly."""
 
 from typing import NamedTuple
 

@@ -6,10 +6,11 @@ from jaxtyping import Array, Float
 
 from jaxunc._checks import is_concrete
 from jaxunc._numerics import float_dtype
+from jaxunc.tables import NumbersLike
 
 
-def checked_strength(s) -> Float[Array, "..."]:
-    """s as a float of the precision that is computed in; a ValueError unless it is positive and finite."""
+def checked_strength(s: NumbersLike) -> Float[Array, "..."]:
+    """Return s as a float of the precision that is computed in; a ValueError unless it is positive and finite."""
     if is_concrete(s):
         values = np.asarray(s)
         if fits := jnp.issubdtype(values.dtype, jnp.number):

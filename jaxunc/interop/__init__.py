@@ -1,4 +1,4 @@
-"""Forests of other libraries."""
+"""Importers of other libraries' forests."""
 
 from ._sklearn import from_sklearn
 

@@ -1,6 +1,7 @@
-"""Fitted scikit-learn classifiers of trees → `Forest`."""
+"""Importer of fitted scikit-learn classifiers of trees."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier
@@ -10,9 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from jaxunc._checks import check_counts
 from jaxunc._numerics import order_key_at_or_below
-from jaxunc.forest import Forest, TreeNodes, assemble
-from jaxunc.forest._assemble import snap_to_integers
-from jaxunc.tables import Columns
+from jaxunc.forest import Forest, TreeNodes, assemble, snap_to_integers
+from jaxunc.tables import Columns, NumbersLike
 
 _FORESTS = (RandomForestClassifier, ExtraTreesClassifier)
 _SUPPORTED = "DecisionTree, ExtraTree, RandomForest, ExtraTrees and Bagging (of trees) classifiers"
@@ -28,7 +28,7 @@ _NODE_FIELDS = {
 }
 
 
-def from_sklearn(model, *, prior=None) -> Forest:
+def from_sklearn(model: Any, *, prior: NumbersLike | None = None) -> Forest:
     """Import a fitted scikit-learn forest, exactly: every float32 instance reaches the leaf that it reaches there.
 
     Parameters
@@ -53,8 +53,8 @@ def from_sklearn(model, *, prior=None) -> Forest:
     TypeError
         If ``model`` is of another kind (a regressor, a pipeline, a bag of something else).
     ValueError
-        If ``model`` is not fitted, has several outputs or a single class, was grown with negative sample weights, or by
-        a scikit-learn that stores node fields which this version does not know.
+        If ``model`` is not fitted, has several outputs or a single class, or was grown with negative sample weights.
+        Also if it was grown by a scikit-learn that stores node fields which this version does not know.
 
     Notes
     -----
@@ -67,6 +67,7 @@ def from_sklearn(model, *, prior=None) -> Forest:
     counts = [_counts(estimator, len(classes)) for estimator, _ in members]
     for own in counts:
         check_counts(own, "model's leaf counts")
+    # Class frequencies of the samples that the trees were grown on: their roots hold all instances.
     roots = np.stack([own[0] for own in counts])
     names = getattr(model, "feature_names_in_", None)
     forest = assemble(
@@ -81,7 +82,7 @@ def from_sklearn(model, *, prior=None) -> Forest:
 
 
 def _member_trees(model) -> Iterator[tuple[DecisionTreeClassifier, np.ndarray | None]]:
-    """The single trees of a model, each with the columns of the data that it sees (None: all)."""
+    """Return the single trees of a model, each with the columns of the data that it sees (None: all)."""
     name = type(model).__name__
     if not isinstance(model, (*_FORESTS, DecisionTreeClassifier, BaggingClassifier)):
         raise TypeError(
@@ -102,6 +103,7 @@ def _member_trees(model) -> Iterator[tuple[DecisionTreeClassifier, np.ndarray | 
         for estimator in model.estimators_:
             yield estimator, None
     else:
+        # A bag may show each tree some columns only: its features are positions among these.
         for estimator, columns in zip(model.estimators_, model.estimators_features_, strict=True):
             if not isinstance(estimator, DecisionTreeClassifier):
                 raise TypeError(
@@ -111,7 +113,7 @@ def _member_trees(model) -> Iterator[tuple[DecisionTreeClassifier, np.ndarray | 
 
 
 def _nodes(estimator: DecisionTreeClassifier, columns: np.ndarray | None) -> TreeNodes:
-    """The nodes of one tree, with features as the whole ensemble numbers them."""
+    """Return the nodes of one tree, with features as the whole ensemble numbers them."""
     tree = estimator.tree_
     fields = set(tree.__getstate__()["nodes"].dtype.names)
     if fields != _NODE_FIELDS:
@@ -121,6 +123,7 @@ def _nodes(estimator: DecisionTreeClassifier, columns: np.ndarray | None) -> Tre
             f"{absent}), so its splits might be read wrongly. Upgrade jaxunc, or fit with another scikit-learn."
         )
     return TreeNodes(
+        # A bagged tree numbers the columns that it was given; leaves have -2, which must not index from the end.
         feature=tree.feature if columns is None else columns[np.maximum(tree.feature, 0)],
         threshold=order_key_at_or_below(tree.threshold),
         left=tree.children_left,
@@ -130,7 +133,7 @@ def _nodes(estimator: DecisionTreeClassifier, columns: np.ndarray | None) -> Tre
 
 
 def _counts(estimator: DecisionTreeClassifier, n_classes: int) -> np.ndarray:
-    """The class counts of one tree's nodes, with classes as the whole ensemble numbers them."""
+    """Return the class counts of one tree's nodes, with classes as the whole ensemble numbers them."""
     sizes = estimator.tree_.weighted_n_node_samples
     own = snap_to_integers(estimator.tree_.value[:, 0, :] * sizes[:, None], sizes)
     if len(estimator.classes_) == n_classes:

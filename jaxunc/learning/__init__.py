@@ -9,20 +9,20 @@ from ._choose import ChoiceResult, choose_combiner, guarded
 from ._fit import FitResult, fit_combiner, loss_on
 from ._leaf_counts import ForestFitResult, fit_leaf_counts
 from ._losses import AucLoss, UtilityLoss, brier_loss, log_loss
-from ._out_of_sample import out_of_sample_rows
+from ._out_of_sample import FEW_TREES, out_of_sample_rows, rows_of
 from ._rows import OutOfSampleRows
 from ._standard_errors import Estimate, standard_errors
-from ._watch import Progress
+from ._watch import FitProgress
 
 __all__ = [
     "AucLoss",
     "BlendResult",
     "ChoiceResult",
     "Estimate",
+    "FitProgress",
     "FitResult",
     "ForestFitResult",
     "OutOfSampleRows",
-    "Progress",
     "UtilityLoss",
     "blend_combiners",
     "brier_loss",

@@ -1,4 +1,4 @@
-"""An average of several rules, by rows that they were not learned from."""
+"""Averages of several rules, weighted by rows that they were not learned from."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -13,18 +13,18 @@ from ._rows import OutOfSampleRows
 from ._watch import Told
 
 HELD = 1.0
-"""Rows that speak for each candidate before any is seen."""
+"""Prior weight of each candidate, in rows, before any row is seen."""
 
 
 class BlendResult(NamedTuple):
-    """An average of rules that have learned from all rows."""
+    """Result of `blend_combiners`: an average of rules that have learned from all rows."""
 
     combiner: Blend
     weights: dict[str, float]
     losses: dict[str, float]
     """Log loss of every candidate, on rows that it was not learned from."""
     loss: float
-    """That of the average."""
+    """Log loss of the average."""
 
 
 def blend_combiners(
@@ -45,7 +45,7 @@ def blend_combiners(
     Parameters
     ----------
     candidates, rows, n_folds, key, progress
-        As for `choose_combiner`. Rules learn by their log loss, and answer with probabilities.
+        See `choose_combiner`. Rules learn by their log loss, and answer with probabilities.
 
     Raises
     ------
@@ -62,6 +62,7 @@ def blend_combiners(
     for place, rules in zip(own, crossed.rules.values(), strict=True):
         for k, rule in enumerate(rules):
             here = crossed.fold == k
+            # What each candidate says of a row's class, learned without the row's fold.
             place[here] = np.asarray(rows.answer(rule).log_probability, float)[here, y[here]]
     shares = _weights(own, weight)
     mixed = np.logaddexp.reduce(own + np.log(shares)[:, None], axis=0)
@@ -76,8 +77,9 @@ def blend_combiners(
 
 
 def _weights(log_shares: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """The best weights of what candidates said of each row's own class, by expectation and maximisation."""
+    """Return the best weights of the candidates' probabilities for each row's class, by expectation maximisation."""
     found = np.full(len(log_shares), 1 / len(log_shares))
+    # The objective is concave in the weights, so expectation and maximisation cannot end in a wrong place.
     for _ in range(200):
         parts = log_shares + np.log(found)[:, None]
         told = np.exp(parts - np.logaddexp.reduce(parts, axis=0)) @ weight + HELD

@@ -1,53 +1,56 @@
-"""Which of several rules to learn, by rows that were not learned from."""
+"""The choice among several rules, by rows that they were not learned from."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxunc._checks import check_integer, checked_key
 from jaxunc.combiners import Calibrated, Combiner, LearnedPool, Mean
 
-from ._fit import FitResult, fit_combiner, loss_on
+from ._fit import FitResult, RuleT, fit_combiner, loss_on
 from ._rows import OutOfSampleRows, check_rows
-from ._watch import Told, end_line, labelled
+from ._watch import Told, check_told, end_line, labelled
 
 CLIPS = (1e-2, 1e-3, 1e-5)
-"""Smallest probabilities of calibrated means: which is best differs from set to set."""
+"""Candidate clips of calibrated means: which is best differs from set to set."""
 
 MANY_ROWS = 5000
-"""From so many rows on, two folds tell rules apart that are worth telling apart."""
+"""Number of rows from which on two folds tell rules apart that are worth telling apart."""
 
 
-class ChoiceResult(NamedTuple):
-    """The rule that won, learned from all rows."""
+@dataclass(frozen=True)
+class ChoiceResult(Generic[RuleT]):
+    """Result of `choose_combiner`: the rule that won, learned from all rows."""
 
     name: str
-    fitted: FitResult
+    fitted: FitResult[RuleT]
     losses: dict[str, float]
-    """Of every candidate: its mean loss on rows that it was not learned from."""
+    """Mean loss of every candidate on rows that it was not learned from."""
 
 
 class Crossed(NamedTuple):
-    """What candidates have learned, from all rows and from all but one fold of them."""
+    """Candidates learned from all rows, and from all but one fold of them."""
 
     fits: dict[str, FitResult]
     rules: dict[str, list[Combiner]]
-    """By fold: learned from the other ones."""
+    """Rules of each candidate by fold, learned from the other folds."""
     fold: np.ndarray
-    """Of each row."""
+    """Fold of each row."""
 
 
 def choose_combiner(
-    candidates: Mapping[str, Combiner | Sequence[Combiner]],
+    candidates: Mapping[str, RuleT | Sequence[RuleT]],
     rows: OutOfSampleRows,
     *,
-    loss: str | Callable = "log",
+    loss: str | Callable[..., Any] = "log",
     n_folds: int | None = None,
     key: jax.Array | None = None,
     progress: Told = None,
-) -> ChoiceResult:
+) -> ChoiceResult[RuleT]:
     """Learn several rules, and keep the one with the least loss in a cross-validation over the rows.
 
     Where rows are too few to tell candidates apart, an average of them is better: `blend_combiners`.
@@ -61,13 +64,13 @@ def choose_combiner(
     rows
         Honest rows.
     loss
-        As for `fit_combiner`.
+        See `fit_combiner`.
     n_folds
         Default: 5, or 2 of 5000 rows and more.
     key
         For the folds. Default: ``jax.random.key(0)``.
     progress
-        As for `fit_combiner`; `Progress.what` names the candidate and the fold.
+        See `fit_combiner`; `FitProgress.what` names the candidate and the fold.
 
     Raises
     ------
@@ -76,7 +79,7 @@ def choose_combiner(
     """
     crossed = cross_fits(candidates, rows, loss, n_folds, key, progress)
     weight, losses = np.asarray(rows.weight, float)[: rows.n], {}
-    of_loss = jax.random.key(0) if key is None else key
+    of_loss = checked_key(key)
     for name, rules in crossed.rules.items():
         held_out = [np.where(crossed.fold == k, weight, 0) for k in range(len(rules))]
         lost = [
@@ -85,20 +88,24 @@ def choose_combiner(
         ]
         losses[name] = sum(lost) / weight.sum()
     best = min(losses, key=lambda name: losses[name])
-    return ChoiceResult(best, crossed.fits[best], losses)
+    return ChoiceResult(best, cast(FitResult[RuleT], crossed.fits[best]), losses)
 
 
-def cross_fits(candidates, rows: OutOfSampleRows, loss, n_folds: int | None, key, progress: Told) -> Crossed:
-    """Every candidate, learned from all rows and, from near there, without each fold."""
+def cross_fits(
+    candidates, rows: OutOfSampleRows, loss: Any, n_folds: int | None, key: jax.Array | None, progress: Told
+) -> Crossed:
+    """Learn every candidate from all rows and, starting near there, without each fold."""
     check_rows(rows)
     if not isinstance(candidates, Mapping):
-        raise TypeError(f"candidates is a {type(candidates).__name__}; pass a dict of rules by names of your own.")
+        raise TypeError(f"candidates={candidates!r:.60} must be a dict of rules by names of your own.")
     if not candidates:
         raise ValueError("candidates is empty; pass rules by name, such as those of jaxunc.learning.guarded(rows).")
-    of_folds, of_fits = jax.random.split(jax.random.key(0) if key is None else key)
-    n_folds = n_folds or (5 if rows.n < MANY_ROWS else 2)
-    if not 2 <= n_folds <= rows.n:
-        raise ValueError(f"n_folds={n_folds} must be at least 2 and at most the number of rows, {rows.n}.")
+    check_told(progress)
+    of_folds, of_fits = jax.random.split(checked_key(key))
+    n_folds = (5 if rows.n < MANY_ROWS else 2) if n_folds is None else n_folds
+    check_integer("n_folds", n_folds, 2)
+    if n_folds > rows.n:
+        raise ValueError(f"n_folds={n_folds} is more than there are rows, {rows.n}; pass fewer folds.")
     fold = _folds(np.asarray(rows.y)[: rows.n], n_folds, of_folds)
     weight = np.asarray(rows.weight, float)[: rows.n]
 
@@ -115,6 +122,7 @@ def cross_fits(candidates, rows: OutOfSampleRows, loss, n_folds: int | None, key
     for name, rule in candidates.items():
         family = (rule,) if isinstance(rule, Combiner) else tuple(rule)
         whole = learn(family, rows, [None] * len(family), name)
+        # Folds start from what all rows have learned: near their optimum already, and a few steps away.
         starts, fits[name], rules[name] = [fitted.combiner for fitted in whole], _best(whole), []
         for k in range(n_folds):
             inside = rows.with_weight(np.where(fold == k, 0, weight))
@@ -124,15 +132,17 @@ def cross_fits(candidates, rows: OutOfSampleRows, loss, n_folds: int | None, key
 
 
 def _best(fits: list[FitResult]) -> FitResult:
+    # Within a family by the loss on the rows that were learned from; families are compared on the other folds.
     return min(fits, key=lambda fitted: fitted.loss)
 
 
-def guarded(rows: OutOfSampleRows) -> dict[str, tuple[Combiner, ...]]:
-    """The learned pool, and the calibrated means that it has to beat: for `blend_combiners` and `choose_combiner`."""
+def guarded(rows: OutOfSampleRows) -> dict[str, tuple[LearnedPool | Calibrated, ...]]:
+    """Return the learned pool and the calibrated means it has to beat: for `blend_combiners` and `choose_combiner`."""
     check_rows(rows)
     prior = rows.prior
     n_classes = len(prior)
     one = jnp.ones(n_classes)
+    # One slope for all classes, one for each, and with more than two classes also each class against the rest.
     kinds = [(one[0], False), (one, False)] + [(one, True)] * (n_classes > 2)
     return {
         "pool": (LearnedPool(prior, reads=rows.countings),),
@@ -145,8 +155,9 @@ def guarded(rows: OutOfSampleRows) -> dict[str, tuple[Combiner, ...]]:
 
 
 def _folds(y: np.ndarray, n_folds: int, key: jax.Array) -> np.ndarray:
-    """A fold for each row, classes spread evenly."""
+    """Return a fold for each row, classes spread evenly."""
     order = np.argsort(np.asarray(jax.random.uniform(key, (len(y),))))
+    # Rows in random order within their class, dealt out one by one: each fold gets its share of every class.
     by_class = order[np.argsort(y[order], kind="stable")]
     fold = np.empty(len(y), int)
     fold[by_class] = np.arange(len(y)) % n_folds

@@ -1,4 +1,4 @@
-"""The numbers of a rule that can be learned, as real numbers without bounds."""
+"""Free form of a rule's numbers: those that can be learned, as real numbers without bounds."""
 
 from typing import Any, NamedTuple
 
@@ -7,24 +7,25 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jaxunc._checks import check_collection
 from jaxunc.combiners import Combiner
-from jaxunc.scorers._declaration import declared
+from jaxunc.scorers import declared
 
 
 class Parameter(NamedTuple):
-    """One array of a rule: where it stands, and what it may become. Static, hashable."""
+    """An array of a rule: where it stands, and what it may become. Static, hashable."""
 
     name: str
-    """Names of fields, with dots between."""
+    """Path of the array: names of fields, with dots between."""
     domain: str
     spread: float
     nearest: float
-    """How far from a bound learning starts that starts at it."""
+    """Distance from a bound at which learning starts, for a value that lies on the bound."""
     per_tree: bool
 
 
 def parameters_of(rule: Combiner) -> tuple[Parameter | None, ...]:
-    """The parameter of every array of a rule, in the order of its leaves; None for what cannot be learned."""
+    """Return the parameter of every array of a rule, in the order of its leaves; None for what cannot be learned."""
     return tuple(_parameter(rule, path, leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(rule))
 
 
@@ -50,13 +51,15 @@ def _parameter(rule: Combiner, path: tuple, leaf) -> Parameter | None:
             node = node[key.idx] if isinstance(node, (list, tuple)) else node
     if domain == "fixed" or not jnp.issubdtype(jnp.result_type(leaf), jnp.floating):
         return None
+    # A single number of two classes' probabilities is that of class 1.
     domain = "unit" if domain == "simplex" and jnp.ndim(leaf) == 0 else domain
     return Parameter(".".join(names), domain, spread, nearest, per_tree)
 
 
 def to_free(domain: str, value: Array, nearest: float = 0.01) -> Float[Array, "..."]:
-    """A value as real numbers; one at a bound as if it were that far from it."""
+    """Return a value as real numbers; one at a bound as if it were ``nearest`` away from it."""
     if domain == "positive":
+        # At 0 the logarithm has no slope to leave by, so learning starts a little inside.
         return jnp.log(jnp.where(value > 0, value, nearest))
     if domain == "unit":
         inside = jnp.where(value <= 0, nearest, jnp.where(value >= 1, 1 - nearest, value))
@@ -72,7 +75,7 @@ def to_free(domain: str, value: Array, nearest: float = 0.01) -> Float[Array, ".
 
 
 def from_free(domain: str, free: Array) -> Array:
-    """The value that real numbers stand for."""
+    """Return the value that real numbers stand for."""
     if domain == "positive":
         return jnp.exp(free)
     if domain == "unit":
@@ -87,14 +90,16 @@ def from_free(domain: str, free: Array) -> Array:
 
 
 def _centred(logs: Array) -> Array:
+    # A softmax does not see a common shift; centred, the penalty does not either.
     return logs - jnp.mean(logs, axis=-1, keepdims=True)
 
 
 def learnable(rule: Combiner, freeze: tuple[str, ...]) -> tuple[Parameter | None, ...]:
-    """`parameters_of`, without those that are to stay as they are.
+    """Return `parameters_of`, without those that are to stay as they are.
 
     Raises a ValueError if a name in ``freeze`` is none, or nothing is left to learn.
     """
+    check_collection("freeze", freeze, "names of fields, such as ('bias',)")
     found = parameters_of(rule)
     names = [p.name for p in found if p is not None]
     for name in freeze:
@@ -116,7 +121,7 @@ def _matches(name: str, known: str) -> bool:
 
 
 def split(rule: Combiner, spec: tuple[Parameter | None, ...]) -> tuple[list[Array], list, Any]:
-    """(free numbers of what is learned, leaves of the rule, its structure)."""
+    """Split a rule into the free numbers of what is learned, its leaves, and its structure."""
     leaves, structure = jax.tree.flatten(rule)
     free = [
         to_free(p.domain, jnp.asarray(leaf, jnp.result_type(float)), p.nearest)
@@ -127,7 +132,7 @@ def split(rule: Combiner, spec: tuple[Parameter | None, ...]) -> tuple[list[Arra
 
 
 def join(spec: tuple[Parameter | None, ...], free: list[Array], leaves: list, structure) -> Combiner:
-    """The rule with these numbers."""
+    """Return the rule with these numbers."""
     rest = iter(free)
     leaves = [
         leaf if p is None else from_free(p.domain, next(rest)).astype(jnp.result_type(leaf))
@@ -137,12 +142,12 @@ def join(spec: tuple[Parameter | None, ...], free: list[Array], leaves: list, st
 
 
 def penalty(spec: tuple[Parameter | None, ...], free: list[Array], start: list[Array]) -> Float[Array, ""]:
-    """Half the squared differences from the start, in spreads: less a Gaussian's log density, for one instance."""
+    """Return half the squared differences from the start, in spreads: less a Gaussian log density, per instance."""
     spreads = [p.spread for p in spec if p is not None]
     parts = [jnp.sum(((u - v) / s) ** 2) for u, v, s in zip(free, start, spreads, strict=True)]
     return 0.5 * sum(parts, jnp.zeros(()))
 
 
 def is_finite(arrays) -> bool:
-    """Whether every number is."""
+    """Return whether every number is finite."""
     return all(bool(np.all(np.isfinite(np.asarray(a)))) for a in jax.tree.leaves(arrays))

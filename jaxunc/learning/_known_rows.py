@@ -1,4 +1,4 @@
-"""Whether a forest was grown on rows that are said to be new to it: as far as it can be seen."""
+"""Detection, as far as possible, of rows that a forest was grown on although they are said to be new to it."""
 
 import math
 from typing import Any, NamedTuple
@@ -10,28 +10,28 @@ from jaxunc.counting import oob_mask
 from jaxunc.forest import Forest
 
 WORK = 400_000
-"""Rows times trees that are walked through: of many rows a part is, through fewer trees."""
+"""Number of rows times trees that are walked through: for many rows a part of them, through fewer trees."""
 CHANCE = 8
-"""So many times as often as two halves of the rows agree with each other may new rows agree with a forest."""
+"""Factor by which new rows may agree with a forest more often than two halves of the rows do with each other."""
 FEW = 10
-"""So many tests that lie halfway, twice as many rows that fit a bag, say nothing yet."""
+"""Number of tests halfway between rows (twice: of rows that fit a bag) that says nothing yet."""
 SURE = 15.0
-"""e^(1 - SURE) bounds how often new rows look known by never sharing a leaf: one in a million."""
+"""Certainty: e^(1 - SURE) bounds how often new rows look known by never sharing a leaf: one in a million."""
 
 
 class Given(NamedTuple):
     """Rows, and what their leaves hold."""
 
     values: np.ndarray
-    """``[rows features]``, float32."""
+    """Features of the rows, ``[rows features]``, float32."""
     leaves: np.ndarray
-    """``[rows trees]``"""
+    """Leaf of each row in each tree, ``[rows trees]``."""
     own: np.ndarray
     """Counts of each row's own class in its leaves ``[rows trees]``."""
 
 
 def how_known(model: Any, forest: Forest, given: Given) -> str | None:
-    """Why the forest seems to have been grown on these rows, or on many of them; None if nothing says so."""
+    """Say why the forest seems to have been grown on these rows, or on many of them; None if nothing says so."""
     if (halfway := _halfway_tests(forest, given.values)) is not None:
         return f"{halfway[0]} of {halfway[1]} thresholds lie just halfway between two of them"
     if hasattr(model, "_n_samples") and (fitting := _rows_of_bags(model, given)):
@@ -42,14 +42,18 @@ def how_known(model: Any, forest: Forest, given: Given) -> str | None:
 
 
 def _halfway_tests(forest: Forest, values: np.ndarray) -> tuple[int, int] | None:
-    """(tests that lie halfway between two of the rows, tests with rows on both sides), if chance explains them not.
+    """Count the tests that lie halfway between two of the rows, and those with rows on both sides.
+
+    Returned only if chance does not explain them.
 
     Best tests lie halfway between two rows of the tree's sample, which no others are likely to meet to the last bit.
     Features count whose values hardly repeat among the rows, if they are half of those that are tested.
     """
+    # A fixed seed: whether rows are refused must not change from call to call.
     draw = np.random.default_rng(0)
     keys = _keys_of(values[draw.permutation(len(values))[: WORK // 20]])
     rows = np.arange(len(keys))
+    # Two halves of the rows show how often thresholds agree by chance, on data that are rounded or repeat.
     one, other = np.array_split(draw.permutation(rows), 2)
     found, chance, asked = (np.zeros(forest.n_features) for _ in range(3))
     parts = (forest.trees.feature, forest.trees.threshold, forest.trees.child, forest.trees.missing_right)
@@ -73,7 +77,7 @@ def _halfway_tests(forest: Forest, values: np.ndarray) -> tuple[int, int] | None
 
 
 class _Edges(NamedTuple):
-    """Between which of the rows given the tests of a tree cut, for the tests that have rows on both sides."""
+    """Rows next to the tests of a tree: between which of the given rows each test with rows on both sides cuts."""
 
     test: np.ndarray
     low: np.ndarray
@@ -82,7 +86,7 @@ class _Edges(NamedTuple):
 
     @property
     def middle(self) -> np.ndarray:
-        """Keys of the thresholds that lie halfway, as scikit-learn's best tests do."""
+        """Return keys of the thresholds that lie halfway, as scikit-learn's best tests do."""
         return order_key_at_or_below(_value_of(self.low) / 2 + _value_of(self.high) / 2)
 
 
@@ -96,6 +100,7 @@ def _edges(tree: tuple, keys: np.ndarray, rows: np.ndarray) -> _Edges:
         key = keys[rows, np.maximum(feature[node], 0)]
         absent = key == NAN_FIRST
         right = np.where(absent, missing_right[node], key > threshold[node])
+        # Of each test the nearest row on either side: the largest that goes left, the smallest that goes right.
         np.maximum.at(low, node[~right & ~absent], key[~right & ~absent])
         np.minimum.at(high, node[right & ~absent], key[right & ~absent])
         node = child[node] + right
@@ -104,7 +109,7 @@ def _edges(tree: tuple, keys: np.ndarray, rows: np.ndarray) -> _Edges:
 
 
 def _keys_of(values: np.ndarray) -> np.ndarray:
-    """Order keys, `NAN_FIRST` for what is missing."""
+    """Return order keys, `NAN_FIRST` for what is missing."""
     return np.where(np.isnan(values), np.int64(NAN_FIRST), order_key_at_or_below(np.nan_to_num(values)))
 
 
@@ -120,25 +125,28 @@ def _hardly_repeat(keys: np.ndarray) -> np.ndarray:
 
 
 def _rows_of_bags(model: Any, given: Given) -> int:
-    """How many rows tell by their bags that they are the model's; 0 if some are not, or few tell.
+    """Count the rows that tell by their bags that they are the model's; 0 if some are not, or few tell.
 
     In a tree whose bag holds a row its leaf counts the row's class. So where leaves do not count it, the row is out of
     bag: some row of the sample has to be out of all these bags at once, which by chance hardly one is.
     """
     outside = oob_mask(model, int(model._n_samples))
     wrong, n = given.own <= 0, len(outside)
+    # Rows with so many leaves that miss their class that a bag of the sample fits by chance in one case of a hundred.
     tell = np.flatnonzero(n * outside.mean() ** wrong.sum(axis=1) <= 0.01)
     tell = np.random.default_rng(0).permutation(tell)[: max(50 * WORK // n, 2 * FEW)]
     if len(tell) < 2 * FEW:
         return 0
+    # For each row, and each row of the sample: trees that miss the class although their bag holds that row. No clash
+    # with some row of the sample is what a row of the sample has.
     clashes = wrong[tell].astype(np.float32) @ (~outside).astype(np.float32).T
     return len(tell) if np.mean(clashes.min(axis=1) == 0) >= 0.98 else 0
 
 
 def _never_share(forest: Forest, given: Given) -> bool:
-    """Whether rows are in leaves that count their class, and never two in one that counts a single instance.
+    """Return whether rows are in leaves that count their class, and never two in one that counts a single instance.
 
-    k new rows in n such leaves are all in different ones with a probability of at most exp(-k (k - 1)/(2 n)), however
+    The probability that k new rows in n such leaves are all in different ones is at most exp(-k (k - 1)/(2 n)), however
     the leaves' chances differ. The geometric mean over trees, times e, bounds it for all trees at once.
     """
     if (given.own <= 0).any():

@@ -1,5 +1,6 @@
-"""Counts per leaf, learned: every leaf of every tree says something of its own."""
+"""Learned counts of the leaves: every leaf of every tree says something of its own."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -8,17 +9,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from jaxunc._checks import check_integer, check_within, checked_key
 from jaxunc.combiners import Combiner
+from jaxunc.combiners._given import check_is_rule
 from jaxunc.forest import Forest
 
-from ._descent import Part, descend
+from ._descent import WeighedPart, descend
 from ._losses import as_loss
-from ._rows import OutOfSampleRows, Routed, check_rows
-from ._watch import Teller, Told, Watch, end_line
+from ._rows import OutOfSampleRows, RoutedRows, check_rows
+from ._watch import Teller, Told, Watch, check_told, end_line
 
 
 class ForestFitResult(NamedTuple):
-    """A forest whose leaves have learned, and how."""
+    """Result of `fit_leaf_counts`: a forest whose leaves have learned, and how."""
 
     forest: Forest
     loss: float
@@ -28,7 +31,7 @@ class ForestFitResult(NamedTuple):
     history: dict[str, np.ndarray]
 
 
-class _Problem(NamedTuple):
+class _CountsProblem(NamedTuple):
     forest: Forest
     counts: Array
     rule: Combiner
@@ -45,7 +48,7 @@ def fit_leaf_counts(
     combiner: Combiner,
     rows: OutOfSampleRows,
     *,
-    loss="log",
+    loss: str | Callable[..., Any] = "log",
     spread: float = 0.3,
     smallest: float = 0.1,
     n_steps: int = 50,
@@ -67,13 +70,13 @@ def fit_leaf_counts(
         Honest rows of one forest with in-bag counts (``source="oob"`` or ``"held_out"``): they are routed at every
         step, since each leaf is on its own.
     loss
-        As for `fit_combiner`.
+        See `fit_combiner`.
     spread
         σ: how far the logarithm of a count is expected to move.
     smallest
         ε: what is added to each count, so that one of 0 can grow.
     n_steps, validation, patience, key, progress
-        As for `fit_combiner`. So many numbers learn the rows by heart: a part of them is set apart.
+        See `fit_combiner`. So many numbers learn the rows by heart: a part of them is set apart.
 
     Raises
     ------
@@ -84,37 +87,46 @@ def fit_leaf_counts(
     -----
     Refitted leaves lose to calibration in grown-out trees and gain in trees with large leaves: measure before use.
     """
+    check_is_rule(combiner)
     check_rows(rows)
-    if not isinstance(rows.routed, Routed):
+    if not isinstance(rows.routed, RoutedRows):
         raise ValueError(
             "leaf counts are learned on rows that are routed through one forest: out_of_sample_rows(..., "
             f"source='oob' or 'held_out', counts='inbag'). These are of source={rows.source!r}."
         )
-    if not (spread > 0 and smallest >= 0 and n_steps >= 1):
-        raise ValueError(f"spread={spread} must be > 0, smallest={smallest} >= 0 and n_steps={n_steps} >= 1.")
-    key = jax.random.key(0) if key is None else key
+    check_within("spread", spread, "(0, inf)")
+    check_within("smallest", smallest, "[0, inf)")
+    check_integer("n_steps", n_steps, 1)
+    check_integer("patience", patience, 1)
+    if validation is not None:
+        check_within("validation", validation, "(0, 1)", ", the share of rows that is set apart; None for none")
+    check_told(progress)
+    key = checked_key(key)
     for_rows, for_pairs = jax.random.split(key)
     forest = rows.routed.forest
     dtype = jnp.result_type(float)
     is_leaf = forest.trees.is_leaf[..., None]
+    # A count of 0 times any factor stays 0: a little is added, so that every count can be learned.
     counts = jnp.where(is_leaf, forest.counts.astype(dtype) + smallest, jnp.zeros((), dtype))
+    # Rows are set apart by their weights, not taken out: both problems have the same shapes and share programs.
     weight, apart = np.asarray(rows.weight), np.zeros(len(rows.weight), bool)
     if validation is not None:
         apart = np.asarray(jax.random.uniform(for_rows, (len(weight),))) < validation
     common = {"forest": forest, "counts": counts, "rule": combiner, "X": rows.routed.X, "mask": rows.routed.tree_mask}
     common |= {"y": rows.y, "spread": jnp.asarray(spread, dtype), "n_trees": jnp.asarray(float(rows.n_trees))}
 
-    def problem(which) -> _Problem:
+    def problem(which) -> _CountsProblem:
         own = jnp.asarray(np.where(which, weight, 0), dtype)
-        return _Problem(
+        # A clone of the key: both problems draw the same pairs, on purpose.
+        return _CountsProblem(
             **common, weight=own, loss=as_loss(loss, rows.y, own, len(rows.class_labels), jax.random.clone(for_pairs))
         )
 
     train, judge = problem(~apart), problem(apart) if validation is not None else None
     start = jnp.zeros_like(counts)
     evaluate = jax.jit(partial(_loss_of, ()))
-    steps = descend(_objective, (), start, [Part(1.0, train)])
-    tell = Teller(progress, "leaf counts", rows.n)
+    steps = descend(_objective, (), start, [WeighedPart(1.0, train)])
+    tell = Teller(progress, "leaf counts", rows.n, n_steps)
     last, status, history = Watch(n_steps, patience, tell).over(
         steps, None if judge is None else lambda u: float(evaluate(u, judge))
     )
@@ -130,12 +142,13 @@ def fit_leaf_counts(
     )
 
 
-def _loss_of(shape: tuple, moved: Array, problem: _Problem) -> Array:
+def _loss_of(shape: tuple, moved: Array, problem: _CountsProblem) -> Array:
     forest = problem.forest.with_counts(problem.counts * jnp.exp(moved))
-    merged = Routed(forest, problem.X, problem.mask).merged(problem.rule, problem.n_trees)
+    merged = RoutedRows(forest, problem.X, problem.mask).merged(problem.rule, problem.n_trees)
     return problem.loss(problem.rule.finish(merged), problem.y, problem.weight)
 
 
-def _objective(shape: tuple, moved: Array, problem: _Problem) -> Array:
+def _objective(shape: tuple, moved: Array, problem: _CountsProblem) -> Array:
+    # The losses are means over rows, so that the prior is divided by their number, too.
     held = 0.5 * jnp.sum((moved / problem.spread) ** 2) / jnp.sum(problem.weight > 0).astype(moved.dtype)
     return _loss_of(shape, moved, problem) + held

@@ -1,4 +1,4 @@
-"""What is minimised: losses of answers, weighted means over rows."""
+"""Losses of answers that are minimised: weighted means over rows."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,22 +10,25 @@ import numpy as np
 from jax.tree_util import Partial
 from jaxtyping import Array, Float, Int32, PyTree
 
-from jaxunc._checks import check_one_of
+from jaxunc._checks import check_numbers, check_one_of, check_within
 from jaxunc.combiners import Answer, Preference
-from jaxunc.decisions._expected_utility import utility_of_sizes
+from jaxunc.decisions import utility_of_sizes
+from jaxunc.tables import NumbersLike
 
 LOSSES = ("log", "brier", "auc", "utility")
 
 
 def log_loss(answer: Answer, y: Int32[Array, "rows"], weight: Float[Array, "rows"]) -> Float[Array, ""]:
-    """-log P(y): the default."""
+    """Logarithmic loss -log P(y), the default."""
     log_share = _of_answer(answer, "log_probability")
+    _check_rows_of(y, weight, len(log_share))
     return _mean(-jnp.take_along_axis(log_share, y[:, None], axis=1)[:, 0], weight)
 
 
 def brier_loss(answer: Answer, y: Int32[Array, "rows"], weight: Float[Array, "rows"]) -> Float[Array, ""]:
-    """Σ_c (P(c) - [y = c])²."""
+    """Brier loss Σ_c (P(c) - [y = c])²."""
     share = _of_answer(answer, "probability")
+    _check_rows_of(y, weight, len(share))
     return _mean(jnp.sum((share - jax.nn.one_hot(y, share.shape[1], dtype=share.dtype)) ** 2, axis=1), weight)
 
 
@@ -40,10 +43,24 @@ class AucLoss(eqx.Module):
     of_class: Int32[Array, "pairs"]
     temperature: Float[Array, ""]
 
+    def __check_init__(self):
+        for name in ("first", "second", "of_class"):
+            check_numbers(name, getattr(self, name))
+        check_within("temperature", self.temperature, "(0, inf)")
+
     @classmethod
-    def of(cls, y, weight, n_classes: int, key, n_pairs: int = 2**16, temperature: float = 1.0) -> "AucLoss":
-        """Pairs of rows of a class and of no such class."""
+    def of(
+        cls,
+        y: NumbersLike,
+        weight: NumbersLike,
+        n_classes: int,
+        key: jax.Array,
+        n_pairs: int = 2**16,
+        temperature: float = 1.0,
+    ) -> "AucLoss":
+        """Draw pairs of a row of a class and a row of another one."""
         y, weight = np.asarray(y), np.asarray(weight, float)
+        # NumPy draws with weights far faster; its seed is taken from JAX's key.
         rng = np.random.default_rng(np.asarray(jax.random.bits(key, (4,), "uint32")))
         classes = [1] if n_classes == 2 else range(n_classes)
         first, second, of_class = [], [], []
@@ -58,8 +75,9 @@ class AucLoss(eqx.Module):
             as_array(first), as_array(second), as_array(of_class), jnp.asarray(temperature, jnp.result_type(float))
         )
 
-    def __call__(self, answer: Answer, y, weight) -> Float[Array, ""]:
-        """The mean over pairs."""
+    def __call__(self, answer: Answer, y: Array, weight: Array) -> Float[Array, ""]:
+        """Return the mean over pairs."""
+        # Only differences between classes say anything: a number added to all scores of a row must not rank it.
         scores = answer.class_scores - jnp.mean(answer.class_scores, axis=1, keepdims=True)
         gap = scores[self.first, self.of_class] - scores[self.second, self.of_class]
         return jnp.mean(jax.nn.softplus(-gap / self.temperature.astype(gap.dtype))) / np.log(2)
@@ -68,21 +86,25 @@ class AucLoss(eqx.Module):
 class UtilityLoss(eqx.Module):
     """One less the utility of the set that would be answered, where the choice among sets is softened.
 
-    Of probabilities: the choice among the sets of the k most probable classes, by a softmax of their expected utilities
-    over τ, and whether each holds the truth, by a logistic function over τ. Of a `Preference`: each class is in the set
-    by a logistic function of the mass beyond one half over τ.
+    For probabilities this softens the choice among the sets of the k most probable classes, by a softmax of their
+    expected utilities over τ; and whether each holds the truth, by a logistic function over τ. For a `Preference` each
+    class is in the set by a logistic function of the mass beyond one half over τ.
     """
 
     by_size: Float[Array, "classes"]
     temperature: Float[Array, ""]
 
+    def __check_init__(self):
+        check_within("by_size", self.by_size, "[0, inf)", ": the utility of a right set by its size", shape=None)
+        check_within("temperature", self.temperature, "(0, inf)")
+
     @classmethod
-    def of(cls, n_classes: int, utility=65, temperature: float = 0.05) -> "UtilityLoss":
-        """``utility``: 50, 65, 80, or the utility of a right set by its size."""
+    def of(cls, n_classes: int, utility: Any = 65, temperature: float = 0.05) -> "UtilityLoss":
+        """Make the loss; ``utility`` is 50, 65, 80, or the utility of a right set by its size."""
         return cls(utility_of_sizes(utility, n_classes), jnp.asarray(temperature, jnp.result_type(float)))
 
-    def __call__(self, answer: Answer | Preference, y, weight) -> Float[Array, ""]:
-        """The weighted mean."""
+    def __call__(self, answer: Answer | Preference, y: Array, weight: Array) -> Float[Array, ""]:
+        """Return the weighted mean over rows."""
         if isinstance(answer, Preference):
             return _mean(1 - self._of_memberships(answer, y), weight)
         share = _of_answer(answer, "probability")
@@ -114,9 +136,11 @@ class UtilityLoss(eqx.Module):
         return own * jnp.sum(number * self.by_size.astype(mass.dtype), axis=1)
 
 
-def as_loss(loss: str | Callable, y, weight, n_classes: int, key) -> Any:
-    """A loss by its name, or one's own function of (answer, y, weight), as a pytree."""
+def as_loss(loss: str | Callable[..., Any], y: Array, weight: Array, n_classes: int, key: jax.Array) -> Any:
+    """Return a loss by its name, or a function of (answer, y, weight) of the user's own, as a pytree."""
     if not isinstance(loss, str):
+        if not callable(loss):
+            raise TypeError(f"loss={loss!r:.60} must be one of {LOSSES}, or a function of (answer, y, weight).")
         return loss if isinstance(loss, (eqx.Module, Partial)) else Partial(loss)
     check_one_of("loss", loss, LOSSES)
     if loss == "auc":
@@ -126,12 +150,17 @@ def as_loss(loss: str | Callable, y, weight, n_classes: int, key) -> Any:
     return Partial(log_loss if loss == "log" else brier_loss)
 
 
+def _check_rows_of(y, weight, n: int) -> None:
+    check_within("y", y, "[0, inf)", shape=(n,))
+    check_within("weight", weight, "[0, inf)", shape=(n,))
+
+
 def _of_answer(answer: PyTree, readout: str) -> Array:
     if not isinstance(answer, Answer):
-        raise TypeError(f"this loss needs probabilities; the rule answers with {type(answer).__name__}.")
+        raise TypeError(f"answer is a {type(answer).__name__}; this loss needs an Answer, with probabilities.")
     value = getattr(answer, readout)
     if value is None:
-        raise ValueError("this loss needs probabilities, and the rule has none: its scores have no bound.")
+        raise ValueError("answer has no probabilities, which this loss needs: the rule's scores have no bound.")
     return value
 
 

@@ -1,39 +1,40 @@
-"""Rows to learn from whose counts do not know their labels."""
+"""Out-of-sample rows: rows to learn from whose counts do not know their labels."""
 
 from typing import Any, Literal, get_args
 
 import jax.numpy as jnp
 import numpy as np
 
-from jaxunc._checks import as_weights, check_one_of, warn
-from jaxunc.counting._out_of_bag import has_bags
+from jaxunc._checks import as_weights, check_bool, check_integer, check_one_of, check_seed, warn
+from jaxunc._numerics import padded_rows
+from jaxunc.counting import has_bags
 from jaxunc.forest import Forest
 from jaxunc.interop import from_sklearn
-from jaxunc.tables._labels import class_positions
+from jaxunc.tables import InstancesLike, LabelsLike, MaskLike, NumbersLike, as_instances, class_positions
 
-from ._rows import OutOfSampleRows, Routed, histograms
-from ._sources import Data, Seen, calibration, cross_fitted, left_out, out_of_bag
+from ._rows import OutOfSampleRows, RoutedRows, histograms
+from ._sources import LabelledData, Seen, calibration, cross_fitted, left_out, out_of_bag
 
 Source = Literal["auto", "oob", "cross_fit", "held_out", "leave_one_out"]
 FEW_TREES = 50
-"""Below so many trees, the third of them that has not seen a row is another forest than all of them."""
+"""Number of trees below which the third that has not seen a row is another forest than all of them."""
 
 
 def out_of_sample_rows(
-    model,
-    X,
-    y,
+    model: Any,
+    X: InstancesLike,
+    y: LabelsLike,
     *,
     source: Source = "auto",
     counts: Literal["inbag", "both"] = "inbag",
-    sample_weight=None,
-    tree_mask=None,
+    sample_weight: NumbersLike | None = None,
+    tree_mask: MaskLike | None = None,
     n_folds: int = 5,
     max_rows: int = 100_000,
-    random_state=0,
+    random_state: Any = 0,
     allow_leaks: bool = False,
 ) -> OutOfSampleRows:
-    """Labelled rows for `fit_combiner`, each with counts of trees that do not know its label.
+    """Make labelled rows for `fit_combiner`, each with counts of trees that do not know its label.
 
     Learned from the counts that a forest was grown on, a rule would learn that the forest is always right: on new rows
     it is then worse than the mean (by 78 to 157 % of log loss, where that was measured).
@@ -49,22 +50,23 @@ def out_of_sample_rows(
     source
         ``"oob"``: each row through the trees that were grown without it. ``"cross_fit"``: through a forest like it that
         is grown on the other folds. ``"held_out"``: rows that no tree was grown on, through all trees.
-        ``"leave_one_out"``: through all trees, less its own label, for a `Forest` whose structure does not depend on
-        labels (random decision trees) and which counts exactly these rows (where ``tree_mask`` says).
+        ``"leave_one_out"``: through all trees, less its own label. This is for a `Forest` whose structure does not
+        depend on labels (random decision trees) and which counts exactly these rows (where ``tree_mask`` says).
         ``"auto"``: out-of-bag with a bootstrap and 50 trees, cross-fitted otherwise; leave-one-out for a `Forest`.
     counts
         ``"inbag"``: the counts of the sample that each tree was grown on. ``"both"``: out-of-bag counts beside them,
         less the row's own label, which needs a bootstrap: for rules of both counts.
     sample_weight
-        What each row counts: in the loss, and where out-of-bag counts are taken.
+        Weight of each row, in the loss and where out-of-bag counts are taken.
     tree_mask
-        Which trees count which row, ``[rows trees]``; of ``"leave_one_out"`` only.
+        Whether a tree counts a row, ``[rows trees]``; for ``"leave_one_out"`` only.
     n_folds
-        Of ``"cross_fit"``: so many forests are grown.
+        Number of folds of ``"cross_fit"``: so many forests are grown.
     max_rows
-        Of more rows so many are drawn at random: a rule with a few numbers does not need a million.
+        Largest number of rows. If there are more, so many are drawn at random: a rule with a few numbers does not need
+        a million.
     random_state
-        Of the folds and the draw.
+        Seed of the folds and the draw.
     allow_leaks
         Do not refuse ``"held_out"`` rows that look like those that the forest was grown on.
 
@@ -75,9 +77,10 @@ def out_of_sample_rows(
     Raises
     ------
     ValueError, TypeError
-        If X, y, weights or mask do not fit each other, a label is unknown or a class of the model has no row, the
-        source cannot be had (no bootstrap: the message says what to do), no row has an out-of-bag tree, rows are not
-        those that the model was fitted on, in their order (where bags are read), or calibration rows are.
+        If X, y, weights or mask do not fit each other, a label is unknown, or a class of the model has no row. If the
+        source cannot be had (without a bootstrap; the message says what to do), or no row has an out-of-bag tree. Where
+        bags are read, if rows are not those that the model was fitted on, in their order; else, if calibration rows
+        are.
 
     Warns
     -----
@@ -99,8 +102,8 @@ def out_of_sample_rows(
       and 1 % of the tests, in half of the features or more. Features whose values repeat in over 1 % of the rows say
       nothing. New rows of continuous features never meet a threshold to the last bit; where their values can, chance is
       measured by how often two halves of the rows agree.
-    * 98 % of the rows whose class is absent from so many leaves that by chance one in a hundred fits any row's bags fit
-      one, and there are twenty such rows (a model with bags).
+    * a model with bags: 98 % of the telling rows fit some row's bags, and twenty rows tell at least. A row tells if its
+      class is absent from so many leaves that by chance only one in a hundred would fit.
     * in all trees the rows find their class in their leaves, and none shares a leaf that counts one instance: new,
       independent rows do so with a probability below 1e-6.
 
@@ -132,39 +135,45 @@ def out_of_sample_rows(
 
 
 def rows_of(
-    model,
+    model: Any,
     forest: Forest,
-    X,
-    y,
+    X: InstancesLike,
+    y: LabelsLike,
     *,
     source: Source = "auto",
     counts: Literal["inbag", "both"] = "inbag",
-    sample_weight=None,
-    tree_mask=None,
+    sample_weight: NumbersLike | None = None,
+    tree_mask: MaskLike | None = None,
     n_folds: int = 5,
     max_rows: int = 100_000,
-    random_state=0,
+    random_state: Any = 0,
     allow_leaks: bool = False,
 ) -> OutOfSampleRows:
-    """`out_of_sample_rows` where the model is imported already."""
-    if max_rows < 1 or n_folds < 2:
-        raise ValueError(f"max_rows={max_rows} must be at least 1 and n_folds={n_folds} at least 2.")
+    """Make `out_of_sample_rows` where the model is imported already."""
+    check_integer("max_rows", max_rows, 1)
+    check_integer("n_folds", n_folds, 2)
+    check_seed(random_state)
+    check_bool("allow_leaks", allow_leaks)
     source = _source(model, source)
     if tree_mask is not None and source != "leave_one_out":
         raise ValueError(f"tree_mask says which rows a forest counts; source={source!r} needs none.")
+    if not hasattr(X, "__len__") or getattr(X, "shape", None) == ():
+        raise TypeError(f"X={X!r:.60} is no table; pass instances [instances features].")
     labels = forest.class_labels
     position = class_positions(labels, y)
     if len(X) != len(position):
         raise ValueError(f"y has {len(position)} labels for {len(X)} rows; pass one label per row.")
     weight = as_weights(sample_weight, len(position))
+    # A class without rows would have its bias learned from nothing, and drift to minus infinity.
     absent = [label for c, label in enumerate(labels) if not weight[position == c].any()]
     if absent:
         raise ValueError(f"no row is of class {absent[0]!r}: nothing can be learned of it. Pass rows of every class.")
     rows = np.arange(len(position))
     if len(rows) > max_rows:
         rows = np.sort(np.random.default_rng(random_state).permutation(len(rows))[:max_rows])
-    data = Data(X, np.asarray(y), position, weight, sample_weight is not None, rows)
+    data = LabelledData(X, np.asarray(y), position, weight, sample_weight is not None, rows)
     if source == "cross_fit":
+        as_instances(X, forest.trees.columns)  # what scikit-learn would refuse without saying whose it is
         seen = cross_fitted(model, forest, data, counts, n_folds, random_state)
     elif source == "oob":
         seen = out_of_bag(model, forest, data, counts)
@@ -176,7 +185,7 @@ def rows_of(
 
 
 def _made(seen: Seen, source: str, y: np.ndarray, weight: np.ndarray) -> OutOfSampleRows:
-    """Rows that see a tree at least, as histograms, padded."""
+    """Make rows of those that see a tree at least, as padded histograms."""
     code, mask, X = seen.code, seen.mask, seen.X
     if mask is not None and not (kept := np.any(mask, axis=1)).all():
         if not kept.any():
@@ -184,14 +193,15 @@ def _made(seen: Seen, source: str, y: np.ndarray, weight: np.ndarray) -> OutOfSa
         warn(f"{np.sum(~kept)} of {len(y)} rows are in every tree's bag and are left out. Use more trees.")
         code, mask, X, y, weight = code[kept], mask[kept], None if X is None else X[kept], y[kept], weight[kept]
     found = histograms(seen.table, code, mask)
-    pad, dtype = (0, len(found.code) - len(y)), jnp.result_type(float)
-    padded = lambda array: jnp.asarray(np.pad(array, (pad, (0, 0))))  # noqa: E731
+    # The histograms are padded to a rounded number of rows; everything beside them gets as many, of weight 0.
+    n_rows, dtype = len(found.code), jnp.result_type(float)
+    padded = lambda array: jnp.asarray(padded_rows(np.asarray(array), n_rows))  # noqa: E731
     forest = seen.forest
-    routed = None if X is None else Routed(forest, padded(X), None if mask is None else padded(mask))
+    routed = None if X is None else RoutedRows(forest, padded(X), None if mask is None else padded(mask))
     return OutOfSampleRows(
         histograms=found,
-        y=jnp.asarray(np.pad(y, pad), jnp.int32),
-        weight=jnp.asarray(np.pad(weight, pad), dtype),
+        y=jnp.asarray(padded_rows(y, n_rows), jnp.int32),
+        weight=jnp.asarray(padded_rows(weight, n_rows), dtype),
         n=len(y),
         n_trees=forest.n_trees,
         class_labels=forest.class_labels,
@@ -218,6 +228,7 @@ def _source(model: Any, source: Source) -> Source:
         )
     bags = has_bags(model)
     if source == "auto":
+        # With few trees a third of them is another forest than all: growing it again on folds tells more.
         return "oob" if bags and getattr(model, "n_estimators", 1) >= FEW_TREES else "cross_fit"
     if source == "oob" and not bags:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Rows to learn from: what the leaves of each say, as a histogram over distinct count vectors."""
+"""Rows to learn from: the leaves of each row, as a histogram over distinct count vectors."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -7,35 +7,38 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float, Int32, Num, PyTree
+from jaxtyping import Array, Bool, Float, Int32, Num
 
 from jaxunc._checks import as_weights
-from jaxunc._numerics import TwoFloat, float_dtype
-from jaxunc.combiners import Calibrated, Combiner
-from jaxunc.combiners._lift import check_tree_fields, columns_of, has_tree_fields, lift_tree
-from jaxunc.combiners._merge import Merging
+from jaxunc._numerics import TwoFloat, float_dtype, multiple_of, narrowest_counts, padded_rows, power_of_two
+from jaxunc._types import AnswerT, PyTree
+from jaxunc.combiners import Calibrated, Combiner, Merging, check_tree_fields, columns_of, has_tree_fields, lift_tree
 from jaxunc.forest import Forest
-from jaxunc.forest._distinct import bucket, narrowest_counts
 from jaxunc.routing import BoundForest, bind, fold, leaf_table
+from jaxunc.tables import NumbersLike
 
 from ._domains import parameters_of
 
 CHUNK = 8192
-"""Rows whose leaves are sorted at a time."""
+"""Number of rows whose leaves are sorted at a time."""
 
 
 class Histograms(NamedTuple):
-    """For each row which count vectors its trees show, and how many trees each; padded by rows that show none."""
+    """Histograms of the count vectors that each row's trees show.
+
+    Rows that show none are padding.
+    """
 
     count_table: Num[Array, "distinct columns"]
     code: Int32[Array, "rows slots"]
     times: Float[Array, "rows slots"]
 
     def merged(self, rule: Combiner, n_trees: ArrayLike) -> PyTree:
-        """The rule's merged statistic of every row, as if each had n_trees trees like those that it shows."""
+        """Return the rule's merged statistic of every row, as if each had n_trees trees like those that it shows."""
         stat = jax.tree.map(jnp.asarray, lift_tree(rule, self.count_table))
         parts, structure = jax.tree.flatten(stat)
         shown = jnp.sum(self.times, axis=1)
+        # A row is seen by some of the trees only; sums are scaled to what all of them would add up to.
         ratio = jnp.asarray(n_trees) / jnp.maximum(shown, 1)
         kinds = Merging.of(rule.merge, stat).kinds
         return jax.tree.unflatten(
@@ -43,7 +46,7 @@ class Histograms(NamedTuple):
         )
 
     def at(self, rows: np.ndarray) -> "Histograms":
-        """Those of some rows."""
+        """Return the histograms of some rows."""
         take = lambda array: jnp.asarray(np.asarray(array)[rows])  # noqa: E731
         return self._replace(code=take(self.code), times=take(self.times))
 
@@ -73,7 +76,7 @@ class Histograms(NamedTuple):
         return TwoFloat(whole, jnp.zeros_like(whole)) if kind == "exact_sum" else whole
 
 
-class Routed(NamedTuple):
+class RoutedRows(NamedTuple):
     """Rows that are routed at every step: for rules with numbers per tree."""
 
     forest: Forest
@@ -81,7 +84,7 @@ class Routed(NamedTuple):
     tree_mask: Bool[Array, "rows trees"] | None
 
     def merged(self, rule: Combiner, n_trees: ArrayLike) -> PyTree:
-        """The same as `Histograms.merged`."""
+        """Return the rule's merged statistic of every row; see `Histograms.merged`."""
         forest = self.forest
         merged = fold(forest.trees, leaf_table(forest, rule), self.X, merge=rule.merge, tree_mask=self.tree_mask)
         if self.tree_mask is None:
@@ -95,16 +98,16 @@ class Routed(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """What a rule without numbers of its own has merged, once and for all."""
+    """Merged statistics of a rule without numbers of its own, made once and for all."""
 
     stat: PyTree
 
     def merged(self, rule: Combiner, n_trees: ArrayLike) -> PyTree:
-        """It."""
+        """Return the merged statistic as it is."""
         return self.stat
 
     def at(self, rows: np.ndarray) -> "Merged":
-        """That of some rows."""
+        """Return the merged statistics of some rows."""
         return Merged(jax.tree.map(lambda part: jnp.asarray(np.asarray(part)[rows]) if part.ndim else part, self.stat))
 
 
@@ -117,25 +120,25 @@ class OutOfSampleRows:
 
     histograms: Histograms
     y: Int32[Array, "rows"]
-    """Positions in ``class_labels``."""
+    """Classes as positions in ``class_labels``."""
     weight: Float[Array, "rows"]
-    """What each row counts in a loss; 0 for padding."""
+    """Weight of each row in a loss; 0 for padding."""
     n: int
     n_trees: int
-    class_labels: tuple
+    class_labels: tuple[Any, ...]
     countings: tuple[str, ...]
-    """The names of the counts that the histograms hold, side by side."""
+    """Names of the counts that the histograms hold, side by side."""
     source: str
-    """How the rows were made: see `out_of_sample_rows`."""
+    """Source of the rows, how they were made: see `out_of_sample_rows`."""
     prior: np.ndarray
     """Class frequencies of the sample that the forest was grown on."""
     forest: Forest
-    """The forest that what is learned is for, with all these counts."""
-    routed: Routed | None = None
-    """The same rows, for rules with numbers per tree; None where the rows come from several forests."""
+    """Forest that what is learned is for, with all these counts."""
+    routed: RoutedRows | None = None
+    """Rows to be routed, for rules with numbers per tree; None where the rows come from several forests."""
 
-    def data_for(self, rule: Combiner) -> Histograms | Routed | Merged:
-        """What the rule is learned from: histograms, or rows to be routed if it has numbers per tree.
+    def data_for(self, rule: Combiner) -> Histograms | RoutedRows | Merged:
+        """Return the form of the rows that a rule learns from: histograms, or rows to be routed for numbers per tree.
 
         Raises a ValueError if these rows cannot serve the rule.
         """
@@ -144,6 +147,8 @@ class OutOfSampleRows:
                 f"{type(rule).__name__} reads the counts {rule.countings}, these rows hold {self.countings}: make them "
                 "by out_of_sample_rows(..., counts='both')."
             )
+        # Only scale and bias are learned: the rule below has no parameters, so that its merged statistics are the same
+        # in every step and are computed once.
         if isinstance(rule, Calibrated) and not any(parameters_of(rule.rule)) and not has_tree_fields(rule.rule):
             return Merged(_merged(rule.rule, self.data_for(rule.rule), float(self.n_trees)))
         if not has_tree_fields(rule):
@@ -158,21 +163,21 @@ class OutOfSampleRows:
         check_tree_fields(rule, self.n_trees)
         return self.routed
 
-    def answer(self, rule: Combiner) -> PyTree:
-        """What the rule answers for each row: arrays ``[rows ...]`` on the host."""
+    def answer(self, rule: Combiner[AnswerT]) -> AnswerT:
+        """Return the rule's answer for each row: arrays ``[rows ...]`` on the host."""
         answer = _answers(rule, self.data_for(rule), float(self.n_trees))
         return jax.tree.map(lambda part: np.asarray(part)[: self.n], answer)
 
-    def bind(self, rule: Combiner, *, threads: int | None = None) -> BoundForest:
-        """The forest, which holds the counts that the rule was learned on, bound to it; as `jaxunc.bind`."""
+    def bind(self, rule: Combiner[AnswerT], *, threads: int | None = None) -> BoundForest[AnswerT]:
+        """Bind a rule to the forest, which holds the counts that it was learned on; as `jaxunc.bind`."""
         return bind(self.forest, rule, threads=threads)
 
-    def with_weight(self, weight) -> "OutOfSampleRows":
-        """The same rows, weighing otherwise (0 leaves a row out).
+    def with_weight(self, weight: NumbersLike) -> "OutOfSampleRows":
+        """Return the same rows with other weights (0 leaves a row out).
 
         Raises a ValueError unless ``weight`` holds one finite number ≥ 0 for each row, a TypeError for no numbers.
         """
-        padded = np.pad(as_weights(weight, self.n, "weight"), (0, len(self.y) - self.n))
+        padded = padded_rows(as_weights(weight, self.n, "weight"), len(self.y))
         weight = jnp.asarray(padded, self.weight.dtype)
         return OutOfSampleRows(**{**vars(self), "weight": weight})
 
@@ -189,49 +194,49 @@ class OutOfSampleRows:
 
 
 @jax.jit
-def _merged(rule: Combiner, data: Histograms | Routed | Merged, n_trees) -> PyTree:
+def _merged(rule: Combiner, data: Histograms | RoutedRows | Merged, n_trees) -> PyTree:
     return data.merged(rule, n_trees)
 
 
 @jax.jit
-def _answers(rule: Combiner, data: Histograms | Routed | Merged, n_trees) -> PyTree:
+def _answers(rule: Combiner, data: Histograms | RoutedRows | Merged, n_trees) -> PyTree:
     return rule.finish(data.merged(rule, n_trees))
 
 
 def histograms(count_table: np.ndarray, code: np.ndarray, mask: np.ndarray | None) -> Histograms:
-    """Histograms of the codes ``[rows trees]`` where the mask is True."""
+    """Return histograms of the codes ``[rows trees]`` where the mask is True."""
     parts = [
         _sorted_out(code[i : i + CHUNK], None if mask is None else mask[i : i + CHUNK])
         for i in range(0, len(code), CHUNK)
     ]
     slots = _slots(max(part[0].shape[1] for part in parts))
-    eighth = bucket(len(code), 256) // 8
-    rows = -(-len(code) // eighth) * eighth
+    # Rounded sizes, so that folds and forests of like size share programs; eighths waste less than powers of two.
+    rows = _eighths(len(code), 256)
     whole_code, whole_times = np.zeros((rows, slots), np.int32), np.zeros((rows, slots), np.float32)
     start = 0
     for codes, times in parts:
         whole_code[start : start + len(codes), : codes.shape[1]] = codes
         whole_times[start : start + len(codes), : codes.shape[1]] = times
         start += len(codes)
-    table = np.zeros((_distinct(len(count_table)), count_table.shape[1]))
+    table = np.zeros((_eighths(len(count_table), 1024), count_table.shape[1]))
     table[: len(count_table)] = count_table
     return Histograms(narrowest_counts(table), jnp.asarray(whole_code), jnp.asarray(whole_times))
 
 
-def _distinct(number: int) -> int:
-    """At least so many, in eighths of a power of two."""
-    eighth = bucket(number, 1024) // 8
-    return -(-number // eighth) * eighth
+def _eighths(number: int, least: int) -> int:
+    """Round up to eighths of a power of two."""
+    return multiple_of(power_of_two(number, least) // 8, number)
 
 
 def _slots(number: int) -> int:
-    """At least so many, from a short list, so that programs serve many forests."""
-    size = bucket(number, 8)
+    """Round up to a size of a short list, so that programs serve many forests."""
+    size = power_of_two(number, 8)
     return 3 * size // 4 if number <= 3 * size // 4 and size > 8 else size
 
 
 def _sorted_out(code: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct codes of each row, and how often they stand there."""
+    """Return the distinct codes of each row, and how often each stands there."""
+    # -1 sorts first, and is left out below.
     code = np.sort(code if mask is None else np.where(mask, code, np.int32(-1)), axis=1)
     first = np.empty(code.shape, bool)
     first[:, 0], first[:, 1:] = True, code[:, 1:] != code[:, :-1]
@@ -247,7 +252,7 @@ def _sorted_out(code: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray, 
 
 
 def check_rows(rows: Any) -> None:
-    """Raise a TypeError unless the rows are known to be honest."""
+    """Raise a TypeError unless the rows are `OutOfSampleRows`, whose counts do not hold their labels."""
     if not isinstance(rows, OutOfSampleRows):
         raise TypeError(
             f"rows is a {type(rows).__name__}; pass jaxunc.learning.out_of_sample_rows(model, X, y). Counts by "

@@ -1,64 +1,62 @@
-"""Where honest rows come from: out-of-bag trees, other folds, other rows, or counts without the own label."""
+"""Sources of out-of-sample rows: out-of-bag trees, other folds, other rows, or counts without the own label."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxunc.counting import oob_mask, recount
-from jaxunc.counting._kinds import counted_forest
-from jaxunc.counting._out_of_bag import has_bags
+from jaxunc._numerics import distinct_rows, less_own
+from jaxunc.counting import counted_forest, has_bags, oob_mask, recount
 from jaxunc.forest import OWN, Forest
-from jaxunc.forest._distinct import distinct_rows
 from jaxunc.interop import from_sklearn
-from jaxunc.routing import leaf_index
-from jaxunc.routing._mask import as_mask
+from jaxunc.routing import as_mask, leaf_index
 from jaxunc.tables import as_instances
 
 from ._known_rows import Given, how_known
 
 BOTH = (OWN, "oob")
-"""The counts of the sample that grew the trees, and those out of bag."""
+"""Names of the counts of the sample that grew the trees, and of those out of bag."""
 
 
-class Data(NamedTuple):
-    """What was handed in, checked."""
+class LabelledData(NamedTuple):
+    """The data that were handed in, checked."""
 
     X: Any
     y: np.ndarray
     position: np.ndarray
-    """Of each label among the forest's."""
+    """Position of each label among the forest's."""
     weight: np.ndarray
     weighted: bool
     rows: np.ndarray
-    """Those that are learned from."""
+    """Positions of the rows that are learned from."""
 
     @property
     def weights(self) -> np.ndarray | None:
-        """The weights, if any were given."""
+        """Weights of the rows, if any were given."""
         return self.weight if self.weighted else None
 
 
 class Seen(NamedTuple):
-    """What rows see of a forest: their trees' count vectors, as rows of a table."""
+    """The view that rows have of a forest: their trees' count vectors, as rows of a table."""
 
     forest: Forest
     countings: tuple[str, ...]
-    """The names of the counts that the table holds, side by side."""
+    """Names of the counts that the table holds, side by side."""
     table: np.ndarray
     code: np.ndarray
-    """``[rows trees]``"""
+    """Row of the table for each row and tree, ``[rows trees]``."""
     mask: np.ndarray | None = None
-    """Which trees count, if not all."""
+    """Whether a tree counts for a row; None if all do."""
     X: np.ndarray | None = None
-    """The rows themselves, where routing them through the forest again leads to the same."""
+    """Values of the rows, where routing them through the forest again leads to the same."""
 
 
-def out_of_bag(model: Any, forest: Forest, data: Data, counts: str) -> Seen:
-    """Each row through the trees that were grown without it."""
+def out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str) -> Seen:
+    """Show each row the trees that were grown without it."""
     mask = oob_mask(model, len(data.y), X=data.X, y=data.y, sample_weight=data.weights)
     own_mask = mask[data.rows]
     if counts == "inbag":
         return Seen(forest, (OWN,), *_codes(forest, _leaves(forest, data)), own_mask, _values(forest, data))
+    # Out-of-bag counts need the leaves of all rows, whichever are learned from; so they are looked up once.
     every = _leaves(forest, data._replace(rows=np.arange(len(data.y))))
     counted = counted_forest(forest, model, "oob", data.X, data.y, data.weights, mask=mask, leaves=every)
     leaves = every if len(data.rows) == len(every) else every[data.rows]
@@ -68,8 +66,8 @@ def out_of_bag(model: Any, forest: Forest, data: Data, counts: str) -> Seen:
     return _without_own(seen, data.position[data.rows], weight, forest.n_classes)
 
 
-def left_out(forest: Forest, data: Data, counts: str, tree_mask) -> Seen:
-    """Each row through all trees that count it, less its own label."""
+def left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) -> Seen:
+    """Show each row all trees that count it, less its own label."""
     if counts != "inbag":
         raise ValueError("a Forest has one kind of counts; counts='both' needs a model with a bootstrap.")
     leaves = _leaves(forest, data)
@@ -78,6 +76,7 @@ def left_out(forest: Forest, data: Data, counts: str, tree_mask) -> Seen:
     if (np.asarray(forest.trees.feature) < 0)[np.arange(forest.n_trees), leaves].any():
         raise ValueError("the forest does not count these rows: some end in empty leaves. Call recount(forest, X, y).")
     seen, own = Seen(forest, (OWN,), *_codes(forest, leaves), mask), data.position[data.rows]
+    # A row's own label must be in every count that it sees, else taking it out would make counts negative.
     sizes, least = seen.table[seen.code, own[:, None]], data.weight[data.rows][:, None]
     if np.any((sizes < least * (1 - 1e-6)) & (True if mask is None else mask)):
         raise ValueError(
@@ -87,8 +86,8 @@ def left_out(forest: Forest, data: Data, counts: str, tree_mask) -> Seen:
     return _without_own(seen, own, data.weight[data.rows] if data.weighted else None, 0)
 
 
-def calibration(model: Any, forest: Forest, data: Data, counts: str, allow_leaks: bool) -> Seen:
-    """Rows that the forest was not grown on, through all trees."""
+def calibration(model: Any, forest: Forest, data: LabelledData, counts: str, allow_leaks: bool) -> Seen:
+    """Show rows that the forest was not grown on all trees."""
     countings = BOTH if counts == "both" else (OWN,)
     leaves = _leaves(forest, data)
     table, code = _codes(forest.reading(countings), leaves)
@@ -102,8 +101,8 @@ def calibration(model: Any, forest: Forest, data: Data, counts: str, allow_leaks
     return Seen(forest, countings, table, code, X=_values(forest, data) if countings == (OWN,) else None)
 
 
-def cross_fitted(model: Any, forest: Forest, data: Data, counts: str, n_folds: int, random_state) -> Seen:
-    """Each row through a forest like the model that is grown on the other folds."""
+def cross_fitted(model: Any, forest: Forest, data: LabelledData, counts: str, n_folds: int, random_state) -> Seen:
+    """Show each row a forest like the model that is grown on the other folds."""
     from sklearn.base import clone
     from sklearn.model_selection import KFold, StratifiedKFold
 
@@ -114,12 +113,14 @@ def cross_fitted(model: Any, forest: Forest, data: Data, counts: str, n_folds: i
     if len(data.y) < n_folds:
         raise ValueError(f"{len(data.y)} rows do not make {n_folds} folds.")
     X, countings = _by_rows(data.X), BOTH if counts == "both" else (OWN,)
+    # Stratified where every class has a row for each fold; else a warning of scikit-learn would say that it cannot be.
     smallest = np.bincount(data.position).min()
     folds: Any = (StratifiedKFold if smallest >= n_folds else KFold)(n_folds, shuffle=True, random_state=random_state)
     tables, codes, start = [], np.zeros((len(data.y), forest.n_trees), np.int64), 0
     for k, (inside, held_out) in enumerate(folds.split(np.zeros(len(data.y)), data.position)):
         weights = None if data.weights is None else data.weights[inside]
         again: Any = clone(model)
+        # A fixed seed for each fold: the same call learns the same numbers.
         if again.get_params().get("random_state", 0) is None:
             again.set_params(random_state=k)
         again.fit(X(inside), data.y[inside], **({} if weights is None else {"sample_weight": weights}))
@@ -131,6 +132,7 @@ def cross_fitted(model: Any, forest: Forest, data: Data, counts: str, n_folds: i
             other = other.with_counting("oob", counted.forest)
         leaves = _leaves(other, data._replace(X=X(held_out), rows=np.arange(len(held_out))))
         table, code = _codes(other.reading(countings), leaves)
+        # Each fold has a table of its own; its codes are moved behind those of the folds before.
         codes[held_out] = code + start
         tables.append(table)
         start += len(table)
@@ -142,19 +144,19 @@ def cross_fitted(model: Any, forest: Forest, data: Data, counts: str, n_folds: i
 
 
 def _by_rows(X):
-    """X by positions, whatever it is."""
+    """Return rows of X by positions, whatever X is."""
     if hasattr(X, "iloc"):
         return lambda rows: X.iloc[rows]
     values = np.asarray(X)
     return lambda rows: values[rows]
 
 
-def _values(forest: Forest, data: Data) -> np.ndarray:
+def _values(forest: Forest, data: LabelledData) -> np.ndarray:
     return np.asarray(as_instances(data.X, forest.trees.columns)[0])[data.rows]
 
 
-def _leaves(forest: Forest, data: Data) -> np.ndarray:
-    """The leaf of each row in each tree."""
+def _leaves(forest: Forest, data: LabelledData) -> np.ndarray:
+    """Return the leaf of each row in each tree."""
     if forest.follows_forks:
         raise ValueError(
             f"empty leaves of the mode {forest.empty_leaves!r} have no counts of their own. Pass "
@@ -164,18 +166,19 @@ def _leaves(forest: Forest, data: Data) -> np.ndarray:
 
 
 def _codes(forest: Forest, leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(count vectors, the row of them for each leaf)."""
+    """Return the count vectors, and the row of them for each leaf."""
     table, code = forest.leaf_rows()
     return np.asarray(table, np.float64), np.asarray(code)[np.arange(forest.n_trees), leaves]
 
 
 def _without_own(seen: Seen, own: np.ndarray, weight: np.ndarray | None, first: int) -> Seen:
-    """The same less one instance of each row's own class, or its weight, in the columns from ``first`` on."""
+    """Return the view less one instance (or its weight) of each row's own class, in the columns from ``first`` on."""
     n_classes = seen.table.shape[1] - first
     weights, which = np.ones(1), np.zeros(len(own), np.int64)
     if weight is not None:
         weights, which = np.unique(weight, return_inverse=True)
     kinds = n_classes * len(weights)
+    # (count vector, class, weight) as one integer: each combination is reduced once, however many rows show it.
     number = seen.code.astype(np.int64) * kinds + (own * len(weights) + which)[:, None]
     live = number.ravel() if seen.mask is None else number[seen.mask]
     if len(seen.table) * kinds <= 2**24:  # a table of numbers costs less than sorting them
@@ -188,24 +191,24 @@ def _without_own(seen: Seen, own: np.ndarray, weight: np.ndarray | None, first: 
     rows = seen.table[kept // kinds]
     column, less = first + kept % kinds // len(weights), weights[kept % len(weights)]
     every = np.arange(len(rows))
-    left = rows[every, column] - less
-    # What is left of a leaf that held the instance alone is nothing, not a rounding error.
-    rows[every, column] = np.where(left <= 1e-6 * less, 0.0, left)
+    rows[every, column] = less_own(rows[every, column], less)
     rows, again = distinct_rows(rows)
     return seen._replace(table=rows, code=np.asarray(again)[place])
 
 
-def _how_known(model: Any, forest: Forest, data: Data, table, code, leaves) -> str | None:
-    """Why the forest seems to have been grown on these rows; None if nothing says so."""
+def _how_known(model: Any, forest: Forest, data: LabelledData, table, code, leaves) -> str | None:
+    """Say why the forest seems to have been grown on these rows; None if nothing says so."""
     own = table[code, data.position[data.rows][:, None]]
     if not forest.further:
         again = recount(forest, data.X, data.y, sample_weight=data.weights)
+        # Rows that give every leaf just its counts are the sample, in whatever order.
         if np.allclose(np.asarray(again.counts), np.asarray(forest.counts), rtol=1e-6):
             return "they give the leaves just their counts"
     bags = not isinstance(model, Forest) and has_bags(model)
     if bags and getattr(model, "_n_samples", None) == len(data.y):
         right = np.argmax(table[:, : forest.n_classes], axis=1)[code] == data.position[data.rows][:, None]
         outside = oob_mask(model, len(data.y))[data.rows]
+        # Without order bags mean nothing for these rows, and trees inside and outside of them answer equally well.
         gap = right[~outside].mean() - right[outside].mean()
         if gap > max(0.02, 1.5 / np.sqrt(len(data.rows))):
             return "the trees whose bags hold them answer them best"

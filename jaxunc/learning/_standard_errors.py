@@ -1,21 +1,21 @@
-"""How well rows tell what was learned."""
+"""Standard errors: how well rows tell what was learned."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from jaxunc.combiners import Combiner
-from jaxunc.combiners._given import check_is_rule
+from jaxunc._checks import checked_key
+from jaxunc.combiners import Combiner, check_is_rule
 
 from ._domains import from_free, learnable, split
 from ._fit import objective, problem_of
 from ._rows import OutOfSampleRows, check_rows
 
 MOST = 500
-"""Numbers of which a matrix of second derivatives is made."""
+"""Largest number of learned numbers for which a matrix of second derivatives is made."""
 
 
 class Estimate(NamedTuple):
@@ -29,7 +29,7 @@ def standard_errors(
     combiner: Combiner,
     rows: OutOfSampleRows,
     *,
-    loss: str | Callable = "log",
+    loss: str | Callable[..., Any] = "log",
     freeze: tuple[str, ...] = (),
     key: jax.Array | None = None,
 ) -> dict[str, Estimate]:
@@ -45,7 +45,7 @@ def standard_errors(
     combiner
         The rule that was learned, at its optimum: ``fitted.combiner``.
     rows, loss, freeze, key
-        What `fit_combiner` was given.
+        The arguments that `fit_combiner` was given.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def standard_errors(
     Raises
     ------
     ValueError
-        As `fit_combiner` does, and of more than 500 numbers.
+        As `fit_combiner` does, and for more than 500 numbers.
 
     Notes
     -----
@@ -70,10 +70,11 @@ def standard_errors(
     flat, unravel = ravel_pytree(free)
     if len(flat) > MOST:
         raise ValueError(f"{len(flat)} numbers were learned; a matrix of their second derivatives is made of {MOST}.")
-    problem = problem_of(rows, combiner, leaves, free, loss, jax.random.key(0) if key is None else key)
+    problem = problem_of(rows, combiner, leaves, free, loss, checked_key(key))
     value_of = lambda numbers: objective((spec, structure), unravel(numbers), problem)  # noqa: E731
     curvature = np.asarray(jax.jit(jax.hessian(value_of))(flat), float) * float(problem.effective)
     try:
+        # Not positive definite: no optimum, or rows that do not tell the numbers. Then errors are NaN, not made up.
         np.linalg.cholesky(curvature)
         covariance = np.linalg.inv(curvature)
     except np.linalg.LinAlgError:
@@ -82,6 +83,7 @@ def standard_errors(
     for parameter, part in zip([p for p in spec if p is not None], free, strict=True):
         own = slice(start, start := start + part.size)
         to_value = lambda numbers, p=parameter, s=part.shape: from_free(p.domain, numbers.reshape(s)).ravel()  # noqa: E731
+        # From free numbers to the rule's own by the delta method.
         slope = np.asarray(jax.jacobian(to_value)(part.ravel()), float)
         error = np.sqrt(np.einsum("ij,jk,ik->i", slope, covariance[own, own], slope)).reshape(part.shape)
         found[parameter.name] = Estimate(np.asarray(from_free(parameter.domain, part)), error)

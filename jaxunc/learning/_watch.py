@@ -1,9 +1,9 @@
-"""When to stop learning, and what is told of it meanwhile."""
+"""Stopping of learning, and reports of its progress."""
 
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,78 +12,88 @@ from jaxunc._checks import warn
 from ._descent import Step
 
 
-class Progress(NamedTuple):
-    """How far learning has come; as text a line of it."""
+class FitProgress(NamedTuple):
+    """Progress of learning; as a string, a line of it."""
 
-    step: int
-    loss: float
-    """With the weak prior's part."""
-    start_loss: float
+    done: int
+    """Steps so far."""
+    total: int
+    """Steps at most."""
     seconds: float
+    loss: float
+    """Loss so far, with the weak prior's part."""
+    start_loss: float
     n_rows: int
-    """Rows that the loss is of: a part of them at first, where there are many."""
+    """Number of rows that the loss is of: a part of them at first, where there are many."""
     what: str = ""
-    """What is learned, where several rules are."""
+    """Name of what is learned, where several rules are."""
 
     def __str__(self) -> str:
-        said = f"step {self.step}: loss {self.loss:.5f} on {self.n_rows} rows, at first {self.start_loss:.5f}"
+        said = f"step {self.done}: loss {self.loss:.5f} on {self.n_rows} rows, at first {self.start_loss:.5f}"
         return f"{self.what + ', ' if self.what else ''}{said} ({self.seconds:.1f} s)"
 
 
-Told = bool | Callable[[Progress], None] | None
-"""True: a line on standard error that is written anew; a function: it is called."""
+Told = bool | Callable[[FitProgress], None] | None
+"""Receiver of progress. True: a line on standard error that is written anew; a function: it is called."""
+
+
+def check_told(progress: Any) -> None:
+    """Raise a TypeError unless it may be told of steps."""
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        raise TypeError(f"progress={progress!r:.60} must be True, a function of a Progress, or None.")
 
 
 def labelled(told: Told, what: str) -> Told:
-    """The same of one of several things that are learned."""
+    """Return the receiver for one of several things that are learned, under its name."""
     if not told:
         return None
     tell = told if callable(told) else _print
     return lambda now: tell(now._replace(what=what))
 
 
-def _print(now: Progress) -> None:
+def _print(now: FitProgress) -> None:
     print(f"\r{now!s:<100}", end="", file=sys.stderr, flush=True)
 
 
 def end_line(told: Told) -> None:
-    """After the last step, where a line was written."""
+    """End the line after the last step, where a line was written."""
     if told is True:
         print(file=sys.stderr, flush=True)
 
 
 class Teller:
-    """Tells of steps, with the seconds since it was made."""
+    """A teller of steps, with the seconds since it was made."""
 
-    def __init__(self, told: Told, what: str, n_rows: int):
-        self._told, self._what, self._n_rows = told, what, n_rows
+    def __init__(self, told: Told, what: str, n_rows: int, n_steps: int):
+        self._told, self._what, self._n_rows, self._n_steps = told, what, n_rows, n_steps
         self._began, self._first = time.perf_counter(), np.nan
 
     def of(self, n_rows: int) -> Callable[[int, float], None]:
-        """What is called after each step with its number and the loss on so many rows."""
+        """Return the function to call after each step with its number and the loss on so many rows."""
         return lambda number, value: self._tell(number, value, n_rows)
 
     def __call__(self, number: int, value: float) -> None:
-        """A step on all rows."""
+        """Tell of a step on all rows."""
         self._tell(number, value, self._n_rows)
 
     def _tell(self, number: int, value: float, n_rows: int) -> None:
         if not self._told:
             return
         self._first = value if np.isnan(self._first) else self._first
-        now = Progress(number, value, self._first, time.perf_counter() - self._began, n_rows, self._what)
+        seconds = time.perf_counter() - self._began
+        now = FitProgress(number, self._n_steps, seconds, value, self._first, n_rows, self._what)
         (self._told if callable(self._told) else _print)(now)
 
 
 class Watch(NamedTuple):
-    """When to stop: of steps, the best one is kept."""
+    """The rule for when to stop: of all steps, the best one is kept."""
 
     n_steps: int
     patience: int
     tell: Callable[[int, float], None] = lambda number, value: None
 
-    def over(self, steps: Iterator[Step], judge: Callable | None) -> tuple[Step, str, dict[str, np.ndarray]]:
-        """(the best step, status, history from the start on), judged by the objective or by something else."""
+    def over(self, steps: Iterator[Step], judge: Callable[..., Any] | None) -> tuple[Step, str, dict[str, np.ndarray]]:
+        """Return the best step, the status and the history since the start, judged by the objective or by ``judge``."""
         best, best_value, best_step, status = None, np.inf, 0, "steps"
         values, judged = [], []
         for number, step in enumerate(steps):
@@ -102,6 +112,7 @@ class Watch(NamedTuple):
             values.append(step.value)
             if judge is not None:
                 judged.append(judge(step.numbers))
+            # Judged by other rows, steps are kept only while these gain: the objective falls all the time.
             current = judged[-1] if judged else step.value
             if best is None or current < best_value:
                 best, best_value, best_step = step, current, number
@@ -112,6 +123,7 @@ class Watch(NamedTuple):
                 status = "converged"
             if status != "steps" or number >= self.n_steps:
                 break
+        # An optimiser of the user's own may climb without ever being infinite.
         if status == "steps" and values[-1] > values[0] + 1e-3 * abs(values[0]):
             status = "diverged"
             warn(

@@ -52,7 +52,7 @@ def accuracy(
     >>> print(accuracy(jnp.array([[0.2, 0.8], [0.5, 0.5], [0.4, 0.6], [0.1, 0.9]]), jnp.array([1, 0, 0, 1])))
     0.75
     """
-    class_scores = as_array(class_scores)
+    class_scores = as_array(class_scores, name="class_scores")
     check_columns(class_scores, name="class_scores")
     y = checked_labels(y, *class_scores.shape)
     return _accuracy(checked_scores(class_scores, name="class_scores"), y)

@@ -50,9 +50,9 @@ def auc(
 
     Notes
     -----
-    More than one column: classes that no instance has, or all have, are left out of the mean. (Two columns are two
-    classes against the rest; that equals the area of their margin only if one column mirrors the other.)
-    Under a trace NaN and labels that are no class give NaN.
+    More than one column: classes that no instance has, or all have, are left out of the mean. Two columns are two
+    classes against the rest; that equals the area of their margin only if one column mirrors the other. Under a trace,
+    NaN and labels that are no class give NaN.
 
     Computed by sorting, O(n log n). Pairs are counted by instance as integers and added in two-float arithmetic, so a
     million instances in float32 cost no digits. Scores are compared exactly: integers as integers, subnormals too,
@@ -70,7 +70,7 @@ def auc(
     >>> print(auc(jnp.array([[0.7, 0.3, 0.0], [0.2, 0.5, 0.3], [0.4, 0.4, 0.2]]), jnp.array([0, 1, 0])))
     1.0
     """
-    score = as_array(score)
+    score = as_array(score, name="score")
     if score.ndim == 1:
         y = checked_labels(y, score.shape[0], 2)
         return _auc(checked_scores(score, name="score"), y)
@@ -83,7 +83,9 @@ def auc_reliability(
     reliability: Real[Array | np.ndarray, "instances"],
     correct: Labels,
 ) -> Float[Array, ""]:
-    """How well a reliability tells right predictions from wrong ones: `auc` with "correct" as the positive class.
+    """Area under the ROC curve of a reliability: how well it tells right predictions from wrong ones.
+
+    This is `auc` with "correct" as the positive class.
 
     Parameters
     ----------
@@ -120,7 +122,7 @@ def auc_reliability(
     >>> print(auc_reliability(probs.max(axis=-1), probs.argmax(axis=-1) == y))
     1.0
     """
-    reliability = as_array(reliability)
+    reliability = as_array(reliability, name="reliability")
     check_column(reliability, name="reliability", remedy="From probabilities take the largest of each row.")
     correct = checked_labels(correct, reliability.shape[0], 2, name="correct")
     return _auc(checked_scores(reliability, name="reliability"), correct)
@@ -150,7 +152,9 @@ def _area(score, positive):
     counted = jnp.cumsum(~positive, dtype=jnp.int32)
     before = jnp.where(first, counted - (~positive).astype(jnp.int32), 0)
     through = jnp.where(last, counted, n)
+    # Running extremes hand the counts at a group's edges to all of its members: both rise along the order.
     twice_beaten = lax.cummax(before) + lax.cummin(through, reverse=True)
+    # Doubled, so that ties, which count one half, stay integers.
     twice_pairs = total(jnp.where(positive, twice_beaten, 0).astype(dtype))
     n_negative = counted[-1]
     n_positive = n - n_negative

@@ -5,6 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Real
 
+from jaxunc._checks import check_bool
+
 from ._instances import Labels, checked_labels, checked_probabilities, nan_unless_classes, one_hot
 from ._total import mean
 
@@ -57,6 +59,7 @@ def brier_score(
     >>> print(brier_score(probs, y), brier_score(probs, y, scale_by_half=True))
     0.3125 0.15625
     """
+    check_bool("scale_by_half", scale_by_half)
     probs = checked_probabilities(probs, name="probs")
     return _brier_score(probs, checked_labels(y, *probs.shape), 0.5 if scale_by_half else 1.0)
 

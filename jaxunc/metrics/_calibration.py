@@ -1,4 +1,4 @@
-"""Calibration: whether predictions made with confidence p are right in a share p of cases."""
+"""Calibration: predictions made with confidence p should be right in a share p of cases."""
 
 from functools import partial
 from typing import Literal
@@ -54,8 +54,8 @@ def calibration_error(
     Raises
     ------
     ValueError
-        If the shapes do not fit, there are no instances, an option is unknown, n_bins < 1 or, outside a trace, a row
-        is no distribution (within 0.001) or a label no class.
+        If the shapes do not fit, there are no instances, an option is unknown or n_bins < 1. Outside a trace also if a
+        row is no distribution (within 0.001) or a label no class.
     TypeError
         If the labels are neither integer nor bool, or n_bins is no integer.
 
@@ -95,6 +95,7 @@ def _calibration_error(probs, y, n_bins, norm, strategy):
         inside = bin_of == b
         return total(jnp.where(inside, excess, 0.0)), jnp.sum(inside, dtype=jnp.int32)
 
+    # Bin by bin, by exact sums: a scatter would add floats one by one.
     gaps, sizes = lax.map(in_bin, jnp.arange(n_bins, dtype=jnp.int32))
     sizes = jnp.maximum(sizes, 1).astype(probs.dtype)
     if norm == "l1":
@@ -102,6 +103,7 @@ def _calibration_error(probs, y, n_bins, norm, strategy):
     elif norm == "max":
         error = jnp.max(jnp.abs(gaps) / sizes)
     else:
+        # The root's slope is infinite at 0: there the gradient is 0 instead.
         square = jnp.sum(gaps / sizes * (gaps / n))
         error = jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1.0)), square)
     return nan_unless_classes(error, y, n_classes)

@@ -1,4 +1,4 @@
-"""What sets of classes are worth."""
+"""Discounted utility: the worth of sets of classes."""
 
 from functools import partial
 from typing import Literal
@@ -24,13 +24,13 @@ def discounted_utility(membership: Sets, y: Labels, *, kind: Literal[65, 80, 50]
 
     .. math:: u_{50} = x, \qquad u_{65} = 1.6 x - 0.6 x^2, \qquad u_{80} = 2.2 x - 1.2 x^2
 
-    A right single class is worth 1 and a wrong set 0; a right set of two is worth .50 (the discounted accuracy: no more
-    than a guess), .65 or .80, the reward of a decision maker who prefers to be told of doubt.
+    A right single class is worth 1 and a wrong set 0. A right set of two is worth .50, .65 or .80. The first is the
+    discounted accuracy, no more than a guess; the others reward a set for the doubt that it tells of.
 
     Parameters
     ----------
     membership
-        Booleans ``[instances classes]``: which classes are in the set.
+        Bools ``[instances classes]``: whether each class is in the set.
     y
         Class indices ``[instances]`` in [0, classes).
     kind
@@ -44,10 +44,10 @@ def discounted_utility(membership: Sets, y: Labels, *, kind: Literal[65, 80, 50]
     Raises
     ------
     ValueError
-        If the shapes do not fit, there are no instances, the kind is unknown or, outside a trace, a set is empty or a
-        label no class.
+        If the shapes do not fit, there are no instances or the kind is unknown. Outside a trace also if a set is empty
+        or a label no class.
     TypeError
-        If the sets are no booleans, or the labels neither integer nor bool.
+        If the sets are no bools, or the labels neither integer nor bool.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Predictions and labels as the metrics take them: what is checked on the host, and what stands for it in a trace."""
+"""Predictions and labels as the metrics take them: checks on the host, and NaN instead of errors in a trace."""
 
 from typing import TypeAlias
 
@@ -7,23 +7,30 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, Integer
 
-from jaxunc._checks import is_concrete
+from jaxunc._checks import check_numbers, is_concrete
 from jaxunc._numerics import float_dtype
 
 Labels: TypeAlias = Integer[Array | np.ndarray, "instances"] | Bool[Array | np.ndarray, "instances"]
 """A class index per instance."""
 
 _SLACK = 1e-3
-"""By how much probabilities may miss 1 together: room for sums over many trees in float32."""
+"""Tolerance for the sum of probabilities, which may miss 1: room for sums over many trees in float32."""
 
 
-def as_array(values) -> Array | np.ndarray:
-    """The values as they are if JAX holds them, else as NumPy sees them."""
-    return values if isinstance(values, jax.Array) else np.asarray(values)
+def as_array(values, *, name: str | None = None) -> Array | np.ndarray:
+    """Return the values as they are if JAX holds them, else as NumPy sees them.
+
+    With a name, raises a TypeError unless they are numbers.
+    """
+    if isinstance(values, jax.Array):
+        return values
+    if name is not None:
+        check_numbers(name, values)
+    return np.asarray(values)
 
 
 def checked_labels(y, n_instances: int, n_classes: int, *, name: str = "y") -> Int32[Array, "instances"]:
-    """The labels as int32. A TypeError if their dtype, a ValueError if their shape or values are no class indices."""
+    """Return the labels as int32. A TypeError for their dtype, a ValueError if shape or values are no class indices."""
     y = as_array(y)
     remedy = "Turn other labels into indices: np.searchsorted(class_labels, labels)."
     if not (jnp.issubdtype(y.dtype, jnp.integer) or jnp.issubdtype(y.dtype, jnp.bool_)):
@@ -64,8 +71,8 @@ def check_no_nan(prediction, *, name: str) -> None:
 
 
 def checked_probabilities(prediction, *, name: str, logs: bool = False) -> Float[Array, "instances classes"]:
-    """The probabilities (or their logarithms) as floats; a ValueError unless every row is a distribution."""
-    prediction = as_array(prediction)
+    """Return the probabilities (or their logarithms) as floats; a ValueError unless every row is a distribution."""
+    prediction = as_array(prediction, name=name)
     check_columns(prediction, name=name)
     if is_concrete(prediction):
         with np.errstate(over="ignore"):
@@ -82,17 +89,17 @@ def checked_probabilities(prediction, *, name: str, logs: bool = False) -> Float
 
 
 def as_floats(prediction) -> Float[Array, "..."]:
-    """The prediction in its own precision, float32 at least."""
+    """Return the prediction in its own precision, float32 at least."""
     prediction = jnp.asarray(prediction)
     dtype = float_dtype(prediction)
     return prediction.astype(dtype if dtype.itemsize >= 4 else jnp.float32)
 
 
 def one_hot(y: Int32[Array, "instances"], n_classes: int) -> Bool[Array, "instances classes"]:
-    """Which column is the instance's class."""
+    """Return whether each column is the instance's class."""
     return y[:, None] == jnp.arange(n_classes, dtype=y.dtype)[None, :]
 
 
 def nan_unless_classes(value: Array, y: Int32[Array, "instances"], n_classes: int) -> Array:
-    """The value, or NaN if a label is no class: under a trace nothing can be raised."""
+    """Return the value, or NaN if a label is no class: under a trace nothing can be raised."""
     return jnp.where(jnp.all((y >= 0) & (y < n_classes)), value, jnp.nan)

@@ -22,7 +22,7 @@ def interval_auc(interval: Interval, y: Labels, *, method: Literal["exact", "pub
     Parameters
     ----------
     interval
-        Of the probability of class 1 ``[instances]``, or of each of two classes ``[instances 2]``.
+        Intervals of the probability of class 1 ``[instances]``, or of each of two classes ``[instances 2]``.
     y
         Class indices ``[instances]``, 0 or 1.
     method
@@ -44,7 +44,7 @@ def interval_auc(interval: Interval, y: Labels, *, method: Literal["exact", "pub
     Notes
     -----
     A pair's summand never falls in p_i nor rises in p_j. So no choice exceeds that of all upper ends for class 1 and
-    all lower ends for class 0, none falls below the opposite one, and both are attained, since the intervals are
+    all lower ends for class 0, and none falls below the opposite one. Both are attained, since the intervals are
     closed. Two sorts, O(n log n); ends are compared exactly, as in `auc`. Instances choose their probabilities each for
     itself; if those of a leaf must share one, there is no closed form. Gradient: 0.
 
@@ -69,5 +69,6 @@ def interval_auc(interval: Interval, y: Labels, *, method: Literal["exact", "pub
         return Interval(jnp.minimum(*areas), jnp.maximum(*areas))
     # On the host 64-bit ends are compared as they are.
     xp = np if isinstance(lower, np.ndarray) and isinstance(upper, np.ndarray) and is_concrete(y) else jnp
+    # Worst: positives at their lower ends, negatives at their upper ones; best: the other way round.
     positive = xp.asarray(y) == 1
     return Interval(auc(xp.where(positive, lower, upper), y), auc(xp.where(positive, upper, lower), y))

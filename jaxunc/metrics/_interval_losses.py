@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Integer
 
+from jaxunc._checks import check_within
 from jaxunc._numerics import floored_log
 from jaxunc.imprecise import Interval
 
@@ -26,7 +27,7 @@ def interval_brier(interval: Interval, y: Labels, *, leaf: Leaf | None = None) -
     Parameters
     ----------
     interval
-        Of the probability of class 1 ``[instances]``, or of each of two classes ``[instances 2]``.
+        Intervals of the probability of class 1 ``[instances]``, or of each of two classes ``[instances 2]``.
     y
         Class indices ``[instances]``, 0 or 1.
     leaf
@@ -40,18 +41,18 @@ def interval_brier(interval: Interval, y: Labels, *, leaf: Leaf | None = None) -
     Raises
     ------
     ValueError
-        If shapes do not fit, there are no instances or, outside a trace, an interval has NaN, its lower end above its
-        upper, an end outside [0, 1] or (two columns) no distribution; a label is no class; or instances of one leaf
-        have different intervals.
+        If shapes do not fit or there are no instances. Outside a trace also if an interval has NaN, its lower end above
+        its upper, an end outside [0, 1] or (two columns) is no distribution; a label is no class; or instances of one
+        leaf have different intervals.
     TypeError
         If the labels are neither integer nor bool.
 
     Notes
     -----
-    The square falls in p where y = 1 and rises where y = 0, so the bounds are at the ends: at the good one (upper for
-    y = 1, lower for y = 0) and at the bad one. The paper browses a grid. With ``leaf``, a leaf with a instances of
-    class 1 and b of class 0 has a convex loss: least at a/(a+b) clipped to the interval, greatest at one of the ends.
-    A `Interval` that does not see the coupling is wider.
+    The square falls in p where y = 1 and rises where y = 0. So the bounds are at the ends: at the good one (upper for y
+    = 1, lower for y = 0) and at the bad one. The paper browses a grid. With ``leaf``, a leaf with a instances of class
+    1 and b of class 0 has a convex loss: least at a/(a+b) clipped to the interval, greatest at one of the ends. A
+    `Interval` that does not see the coupling is wider.
 
     Gradient: of the ends that were chosen, 2(p - y)/n. Under a trace labels that are no class give NaN, and so
     do different intervals in one leaf.
@@ -83,11 +84,11 @@ def interval_log_loss(
     Parameters
     ----------
     interval
-        Of the probability of class 1 ``[instances]``, or of each of two classes ``[instances 2]``.
+        Intervals of the probability of class 1 ``[instances]``, or of each of two classes ``[instances 2]``.
     y
         Class indices ``[instances]``, 0 or 1.
     leaf
-        As for `interval_brier`.
+        See `interval_brier`.
     clip
         Probabilities are clipped to [clip, 1 - clip]; the published code has 1e-15. Default: they are not.
 
@@ -123,9 +124,9 @@ def interval_log_loss(
     >>> print(*interval_log_loss(interval, jnp.array([0, 1])))
     0.6931472 inf
     """
-    if clip is not None and not 0 < clip < 0.5:
-        raise ValueError(f"clip={clip!r} must be a probability in (0, 1/2), such as 1e-15; None clips nothing.")
-    return _bounds(interval, y, leaf, _log, clip)
+    if clip is not None:
+        check_within("clip", clip, "(0, 0.5)", ", such as 1e-15; None clips nothing")
+    return _bounds(interval, y, leaf, _log, None if clip is None else float(clip))
 
 
 def _bounds(interval, y, leaf, loss, clip) -> Interval:
@@ -137,7 +138,7 @@ def _bounds(interval, y, leaf, loss, clip) -> Interval:
 
 
 def _square(p, clip):
-    """The losses of probability p of class 1: if class 1 occurs, and if class 0 does."""
+    """Return the losses of probability p of class 1: if class 1 occurs, and if class 0 does."""
     return (1 - p) ** 2, p**2
 
 
@@ -151,7 +152,7 @@ def _log(p, clip):
 
 
 def _log_of_rest(p):
-    """log(1 - p) to relative precision for small p."""
+    """Return log(1 - p) to relative precision for small p."""
     return jnp.where(p < 0.5, jnp.log1p(-jnp.where(p < 0.5, p, 0.0)), floored_log(1 - p))
 
 

@@ -10,17 +10,18 @@ from ._instances import as_array, as_floats, checked_labels
 
 
 def checked_interval(interval: Interval, *, floats: bool = True) -> Interval:
-    """The interval of class 1 ``[instances]``; a ValueError unless its ends are in order and in [0, 1].
+    """Return the interval of class 1 ``[instances]``; a ValueError unless its ends are in order and in [0, 1].
 
-    Of two columns, one for each class, what both allow is taken: p₁ in [max(l₁, 1-u₀), min(u₁, 1-l₀)]. Class 0 moves an
-    end by more than rounding only: 1 - (1 - p) is not p, and intervals whose ends are equal would cease to tie.
+    Two columns, one for each class, are narrowed to what both allow: p₁ in [max(l₁, 1-u₀), min(u₁, 1-l₀)]. Class 0
+    moves an end by more than rounding only: 1 - (1 - p) is not p, and intervals whose ends are equal would cease to
+    tie.
     """
     if not (hasattr(interval, "lower") and hasattr(interval, "upper")):
         raise TypeError(
             f"interval is a {type(interval).__name__}; pass jaxunc.imprecise.Interval(lower, upper), such as "
             "smoothing.correction_interval gives."
         )
-    lower, upper = as_array(interval.lower), as_array(interval.upper)
+    lower, upper = as_array(interval.lower, name="interval.lower"), as_array(interval.upper, name="interval.upper")
     if lower.shape != upper.shape or lower.ndim not in (1, 2) or (lower.ndim == 2 and lower.shape[1] != 2):
         raise ValueError(
             f"interval has ends of shapes {lower.shape} and {upper.shape}; expected [instances], the probability of "
@@ -64,13 +65,13 @@ def _of_class_one(lower, upper):
 
 
 def checked_binary(y, interval: Interval):
-    """The labels, 0 or 1, one for each interval."""
+    """Return the labels, 0 or 1, one for each interval."""
     return checked_labels(y, interval.lower.shape[0], 2)
 
 
 def checked_leaf(leaf, interval: Interval):
-    """The leaf of each instance; a ValueError if instances of one leaf have different intervals."""
-    leaf, n = as_array(leaf), interval.lower.shape[0]
+    """Return the leaf of each instance; a ValueError if instances of one leaf have different intervals."""
+    leaf, n = as_array(leaf, name="leaf"), interval.lower.shape[0]
     if leaf.shape != (n,) or not jnp.issubdtype(leaf.dtype, jnp.integer):
         raise ValueError(
             f"leaf has shape {leaf.shape} and dtype {leaf.dtype}; expected integers of shape ({n},), the leaf of each "

@@ -86,7 +86,7 @@ def log_loss_from_logs(
     Raises
     ------
     ValueError
-        If the shapes do not fit, there are no instances or, outside a trace, a row holds no logarithms of a
+        If the shapes do not fit or there are no instances. Outside a trace also if a row holds no logarithms of a
         distribution (within 0.001) or a label is no class.
     TypeError
         If the labels are neither integer nor bool.
@@ -124,5 +124,5 @@ def _log_loss_from_logs(log_probs, y):
 
 
 def _of_the_class(values, y):
-    """The column of each instance's class."""
+    """Return the column of each instance's class."""
     return jnp.sum(jnp.where(one_hot(y, values.shape[-1]), values, 0.0), axis=-1)

@@ -1,4 +1,4 @@
-"""Scores in their exact order: what is sorted instead of them, and where groups of equal scores begin and end."""
+"""Scores in their exact order: the keys that are sorted in their place, and the edges of groups of equal scores."""
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from ._instances import check_no_nan
 
 
 def checked_scores(score, *, name: str) -> Real[Array, "..."]:
-    """The scores for JAX. 64-bit numbers that it would cut to 32 become ranks, on the host: the order is the same.
+    """Return the scores for JAX. 64-bit numbers that it would cut to 32 become ranks on the host, in the same order.
 
     Ranks among all of them, so that scores of different columns can be compared too.
     """
@@ -24,7 +24,7 @@ def checked_scores(score, *, name: str) -> Real[Array, "..."]:
 
 
 def sort_key(score: Real[Array, "instances"]) -> Integer[Array, "instances"]:
-    """Integers in the order of the scores: XLA would flush subnormals, and a float32 cannot hold every integer."""
+    """Return ints in the order of the scores: XLA would flush subnormals, and a float32 cannot hold every integer."""
     if not jnp.issubdtype(score.dtype, jnp.floating):
         return score
     if score.dtype != jnp.float64:
@@ -34,6 +34,6 @@ def sort_key(score: Real[Array, "instances"]) -> Integer[Array, "instances"]:
 
 
 def group_edges(keys: Integer[Array, "instances"]) -> tuple[Bool[Array, "instances"], Bool[Array, "instances"]]:
-    """Of keys in order: which are the first of a group of equal keys, and which the last."""
+    """Return which of the sorted keys are the first, and which the last, of a group of equal keys."""
     differs, edge = keys[1:] != keys[:-1], jnp.ones(1, bool)
     return jnp.concatenate([edge, differs]), jnp.concatenate([differs, edge])

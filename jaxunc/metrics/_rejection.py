@@ -1,6 +1,5 @@
 """Rejection: how right the predictions are that remain when the least certain ones are left out."""
 
-import operator
 from typing import NamedTuple
 
 import jax
@@ -8,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Real
+
+from jaxunc._checks import check_integer
 
 from ._instances import Labels, as_array, as_floats, check_column, checked_labels, nan_unless_classes
 from ._ranking import checked_scores, group_edges, sort_key
@@ -65,10 +66,10 @@ def accuracy_rejection_curve(
 
     Notes
     -----
-    Equal certainties are kept or rejected in random order, in expectation: within such a group H grows linearly, so
-    the order of the instances does not matter, and equal certainties throughout give the accuracy at every point.
-    H is linear between whole numbers too; where t < 1 the accuracy is that of the most certain group.
-    Under a trace NaN and values of ``correct`` that are not 0 or 1 make the accuracies NaN.
+    Equal certainties are kept or rejected in random order, in expectation: within such a group H grows linearly. So the
+    order of the instances does not matter, and equal certainties throughout give the accuracy at every point. H is
+    linear between whole numbers too; where t < 1 the accuracy is that of the most certain group. Under a trace NaN and
+    values of ``correct`` that are not 0 or 1 make the accuracies NaN.
 
     Computed by sorting, O(n log n); certainties are compared exactly, as in `auc`, and hits counted as integers, so
     that a million instances in float32 cost no digits. Less than 2³⁰ instances. Gradient: 0 (a step function).
@@ -193,14 +194,13 @@ def area_under_risk_coverage(
 
 
 def _share_by_coverage(certainty, correct, n_points, counted):
-    """Among the instances kept, the share whose ``correct`` is ``counted``: at each coverage j/m."""
-    certainty = as_array(certainty)
+    """Return the share of kept instances whose ``correct`` is ``counted``, at each coverage j/m."""
+    certainty = as_array(certainty, name="certainty")
     check_column(certainty, name="certainty", remedy="From probabilities take the largest of each row.")
     n = certainty.shape[0]
     correct = checked_labels(correct, n, 2, name="correct")
-    n_points = n if n_points is None else operator.index(n_points)
-    if n_points < 1:
-        raise ValueError(f"n_points={n_points} must be at least 1; None is a point per instance.")
+    n_points = n if n_points is None else n_points
+    check_integer("n_points", n_points, 1, "; None is a point per instance")
     # jn/m in whole numbers: t = last + part, with 0 < part <= 1, lies in the group of instance number ``last``.
     steps = np.arange(1, n_points + 1, dtype=np.int64) * n
     last = -(-steps // n_points) - 1
@@ -222,6 +222,7 @@ def _share_among_kept(certainty, correct, counted, last, part):
     before = lax.cummax(jnp.where(opens, so_far - hit.astype(jnp.int32), 0))
     through = lax.cummin(jnp.where(closes, so_far, n), reverse=True)
 
+    # Within a group of equal certainties hits are spread evenly: its rate times the part of it that is kept.
     start, end, before, through = (of_instance[last] for of_instance in (start, end, before, through))
     rate = (through - before).astype(part.dtype) / (end - start).astype(part.dtype)
     of_group = (last - start).astype(part.dtype) + part

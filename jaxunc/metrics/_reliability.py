@@ -58,8 +58,8 @@ def reliability_curve(
     Raises
     ------
     ValueError
-        If the shapes do not fit, there are no instances, the strategy is unknown, n_bins < 1 or, outside a trace, a
-        row is no distribution (within 0.001) or a label no class.
+        If the shapes do not fit, there are no instances, the strategy is unknown or n_bins < 1. Outside a trace also if
+        a row is no distribution (within 0.001) or a label no class.
     TypeError
         If the labels are neither integer nor bool, or n_bins is no integer.
 
@@ -98,6 +98,7 @@ def _reliability_curve(probs, y, n_bins, strategy):
         sizes = [jnp.sum(members, dtype=jnp.int32) for members in (inside, inside & correct)]
         return total(jnp.where(inside, confidence, 0.0)), *sizes
 
+    # Bin by bin, by exact sums: a scatter would add floats one by one.
     sums, size, hits = lax.map(in_bin, jnp.arange(n_bins, dtype=jnp.int32))
 
     def mean(sums):

@@ -1,8 +1,10 @@
-"""How often sets of classes hold but one, how large they are, and how often single classes are right."""
+"""Set sizes: how often sets hold a single class, how large they are, and how often single classes are right."""
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+
+from jaxunc._checks import check_bool
 
 from ._instances import Labels, checked_labels, nan_unless_classes, one_hot
 from ._sets import Sets, checked_sets, nan_unless_sets, sizes_of
@@ -16,9 +18,9 @@ def determinacy(membership: Sets, y: Labels | None = None) -> Float[Array, ""]:
     Parameters
     ----------
     membership
-        Booleans ``[instances classes]``: which classes are in the set.
+        Bools ``[instances classes]``: whether each class is in the set.
     y
-        Not read; taken so that all metrics can be called alike.
+        Not read; it is a parameter so that all metrics can be called alike.
 
     Returns
     -------
@@ -30,7 +32,7 @@ def determinacy(membership: Sets, y: Labels | None = None) -> Float[Array, ""]:
     ValueError
         If the shape does not fit, there are no instances or, outside a trace, a set is empty.
     TypeError
-        If the sets are no booleans.
+        If the sets are no bools.
 
     Notes
     -----
@@ -64,7 +66,7 @@ def single_set_accuracy(membership: Sets, y: Labels) -> Float[Array, ""]:
     Parameters
     ----------
     membership
-        Booleans ``[instances classes]``: which classes are in the set.
+        Bools ``[instances classes]``: whether each class is in the set.
     y
         Class indices ``[instances]`` in [0, classes).
 
@@ -78,7 +80,7 @@ def single_set_accuracy(membership: Sets, y: Labels) -> Float[Array, ""]:
     ValueError
         If the shapes do not fit, there are no instances or, outside a trace, a set is empty or a label no class.
     TypeError
-        If the sets are no booleans, or the labels neither integer nor bool.
+        If the sets are no bools, or the labels neither integer nor bool.
 
     Notes
     -----
@@ -118,9 +120,9 @@ def set_size(membership: Sets, y: Labels | None = None, *, indeterminate_only: b
     Parameters
     ----------
     membership
-        Booleans ``[instances classes]``: which classes are in the set.
+        Bools ``[instances classes]``: whether each class is in the set.
     y
-        Not read; taken so that all metrics can be called alike.
+        Not read; it is a parameter so that all metrics can be called alike.
     indeterminate_only
         Whether only sets of more than one class are averaged.
 
@@ -134,11 +136,11 @@ def set_size(membership: Sets, y: Labels | None = None, *, indeterminate_only: b
     ValueError
         If the shape does not fit, there are no instances or, outside a trace, a set is empty.
     TypeError
-        If the sets are no booleans.
+        If the sets are no bools.
 
     Notes
     -----
-    Counted as integers, up to 2³¹ in all. Under a trace empty sets give NaN. Gradient: none. Of two classes, the mean
+    Counted as integers, up to 2³¹ in all. Under a trace empty sets give NaN. Gradient: none. For two classes the mean
     size is 2 less the determinacy.
 
     References
@@ -152,6 +154,7 @@ def set_size(membership: Sets, y: Labels | None = None, *, indeterminate_only: b
     >>> print(set_size(membership), set_size(membership, indeterminate_only=True))
     1.75 2.5
     """
+    check_bool("indeterminate_only", indeterminate_only)
     return (_indeterminate_size if indeterminate_only else _size)(checked_sets(membership))
 
 
@@ -169,6 +172,6 @@ def _indeterminate_size(membership):
 
 
 def _ratio(part: Array, whole: Array) -> Float[Array, ""]:
-    """The quotient of two sums of integers; NaN if the second is 0."""
+    """Return the quotient of two sums of integers; NaN if the second is 0."""
     part, whole = (jnp.sum(values, dtype=jnp.int32).astype(float) for values in (part, whole))
     return jnp.where(whole > 0, part / jnp.maximum(whole, 1.0), jnp.nan)

@@ -11,11 +11,11 @@ from jaxunc._checks import is_concrete
 from ._instances import as_array, check_columns
 
 Sets: TypeAlias = Bool[Array | np.ndarray, "instances classes"]
-"""Which classes are in the set that is predicted for each instance."""
+"""Set of classes predicted for each instance, as bools: whether each class is in it."""
 
 
 def checked_sets(membership, *, name: str = "membership") -> Bool[Array, "instances classes"]:
-    """The sets as JAX's; a TypeError unless they are booleans, a ValueError for a wrong shape or an empty set."""
+    """Return the sets as JAX's; a TypeError unless they are bools, a ValueError for a wrong shape or an empty set."""
     membership = as_array(membership)
     if membership.dtype != bool:
         raise TypeError(
@@ -36,10 +36,10 @@ def checked_sets(membership, *, name: str = "membership") -> Bool[Array, "instan
 
 
 def sizes_of(membership: Bool[Array, "instances classes"]) -> Int32[Array, "instances"]:
-    """The number of classes in each set."""
+    """Return the number of classes in each set."""
     return jnp.sum(membership, axis=1, dtype=jnp.int32)
 
 
 def nan_unless_sets(value: Float[Array, ""], sizes: Int32[Array, "instances"]) -> Float[Array, ""]:
-    """The value, or NaN if a set is empty: under a trace nothing can be raised."""
+    """Return the value, or NaN if a set is empty: under a trace nothing can be raised."""
     return jnp.where(jnp.all(sizes > 0), value, jnp.nan)

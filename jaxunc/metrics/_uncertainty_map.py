@@ -1,6 +1,5 @@
-"""Where predictions lie between two kinds of uncertainty, and which of them are wrong."""
+"""Map of predictions between two kinds of uncertainty, and of those that are wrong."""
 
-import operator
 from functools import partial
 from typing import NamedTuple
 
@@ -9,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int32, Real
 
+from jaxunc._checks import check_integer, check_within
+
 from ._instances import Labels, as_array, as_floats, check_column, check_no_nan, checked_labels
 
 
@@ -16,13 +17,13 @@ class UncertaintyMap(NamedTuple):
     """Numbers of instances by their aleatoric (first axis) and epistemic uncertainty (second axis)."""
 
     size: Int32[Array | np.ndarray, "bins bins"]
-    """All instances."""
+    """Number of all instances in each bin."""
     errors: Int32[Array | np.ndarray, "bins bins"]
-    """Those whose prediction is wrong."""
+    """Number of instances in each bin whose prediction is wrong."""
     aleatoric_edges: Float[Array | np.ndarray, "edges"]
-    """Where the bins of the first axis begin, and where the last one ends: one more than bins."""
+    """Edges of the bins of the first axis: where each begins and the last one ends, one more than bins."""
     epistemic_edges: Float[Array | np.ndarray, "edges"]
-    """The same of the second axis."""
+    """Edges of the bins of the second axis, likewise."""
 
 
 def uncertainty_map(
@@ -62,8 +63,8 @@ def uncertainty_map(
     Raises
     ------
     ValueError
-        If the shapes do not fit, there are no instances, n_bins < 1, a limit is not positive and finite or, outside a
-        trace, an uncertainty is NaN or ``correct`` not 0 or 1.
+        If the shapes do not fit, there are no instances, n_bins < 1, or a limit is not positive and finite. Outside a
+        trace also if an uncertainty is NaN or ``correct`` not 0 or 1.
     TypeError
         If ``correct`` is neither integer nor bool, or n_bins is no integer.
 
@@ -86,15 +87,11 @@ def uncertainty_map(
     >>> print(drawn.size.tolist(), drawn.errors.tolist(), drawn.aleatoric_edges)
     [[2, 0], [1, 1]] [[0, 0], [0, 1]] [0.  0.5 1. ]
     """
-    n_bins = operator.index(n_bins)
-    if n_bins < 1:
-        raise ValueError(f"n_bins={n_bins} must be at least 1.")
-    if len(upper) != 2 or not all(np.isfinite(limit) and limit > 0 for limit in upper):
-        raise ValueError(
-            f"upper={upper} must be two positive numbers, the limits of the aleatoric and the epistemic axis. For "
-            "entropies in bits of K classes take log2(K)."
-        )
-    axes, edges = {"aleatoric": as_array(aleatoric), "epistemic": as_array(epistemic)}, []
+    check_integer("n_bins", n_bins, 1)
+    ends = ", two positive numbers: the ends of both axes. For entropies in bits of K classes take log2(K)"
+    check_within("upper", upper, "(0, inf)", ends, shape=(2,))
+    given, edges = {"aleatoric": aleatoric, "epistemic": epistemic}, []
+    axes = {name: as_array(values, name=name) for name, values in given.items()}
     for (name, values), limit in zip(axes.items(), upper, strict=True):
         check_column(values, name=name, remedy="An uncertainty per class has to be summed over the classes.")
         check_no_nan(values, name=name)
@@ -119,5 +116,5 @@ def _counts(aleatoric, epistemic, correct, aleatoric_edges, epistemic_edges):
 
 
 def _bin_of(values, edges):
-    """How many inner edges the value has reached."""
+    """Return the number of inner edges that the value has reached: its bin."""
     return jnp.sum(values[:, None] >= edges[None, 1:-1], axis=1, dtype=jnp.int32)

@@ -1,4 +1,4 @@
-"""The same answers over many devices and hosts: instances and trees dealt out over a mesh."""
+"""Answers over many devices and hosts, the same as on one: instances and trees dealt out over a mesh."""
 
 from ._shard import shard
 from ._sharded_forest import ShardedForest

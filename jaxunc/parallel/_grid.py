@@ -16,23 +16,23 @@ class Grid(NamedTuple):
 
     mesh: Mesh
     process_of: tuple[tuple[int, ...], ...]
-    """The process of each device, ``[data tree]``."""
+    """Process of each device, ``[data tree]``."""
     me: int
-    """This process."""
+    """Index of this process."""
 
     @property
     def n_data(self) -> int:
-        """Into how many parts instances are dealt."""
+        """Number of parts into which instances are dealt."""
         return len(self.process_of)
 
     @property
     def n_tree(self) -> int:
-        """Into how many parts trees are dealt."""
+        """Number of parts into which trees are dealt."""
         return len(self.process_of[0])
 
     @property
     def processes(self) -> tuple[int, ...]:
-        """The processes that have devices of the mesh."""
+        """Processes that have devices of the mesh."""
         return tuple(sorted({process for row in self.process_of for process in row}))
 
     @property
@@ -46,16 +46,16 @@ class Grid(NamedTuple):
         return any(len(set(row)) > 1 for row in self.process_of)
 
     def rows_of(self, process: int) -> tuple[int, ...]:
-        """The places along 'data' at which a process has devices."""
+        """Return the places along 'data' at which a process has devices."""
         return tuple(i for i, row in enumerate(self.process_of) if process in row)
 
     def sharding(self, *axes: str | tuple[str, ...] | None) -> NamedSharding:
-        """Of an array whose leading axes lie along these of the mesh."""
+        """Return the sharding of an array whose leading axes lie along these of the mesh."""
         return NamedSharding(self.mesh, P(*axes))
 
     @property
     def of_answers(self) -> P:
-        """How answers lie, ``[data rows …]``: each device has finished its part, unless a process would lack some."""
+        """Layout of answers ``[data rows …]``: each device has finished its part, unless a process would lack some."""
         return P("data") if self.spans else P("data", "tree")
 
 
@@ -68,6 +68,7 @@ def as_grid(mesh: Mesh) -> Grid:
             f"mesh has the axes {tuple(mesh.axis_names)}; expected the two axes 'data' (instances are dealt out) and "
             f"'tree' (trees are): {HOW}. An axis that is not needed has size 1."
         )
+    # In one order of axes, whichever the mesh has.
     devices = mesh.devices if tuple(mesh.axis_names) == AXES else mesh.devices.T
     if not devices.size:
         raise ValueError(f"mesh has no devices (shape {devices.shape}); pass {HOW}.")
@@ -90,13 +91,13 @@ def _check_processes(grid: Grid) -> None:
             f"devices are {[str(device) for device in jax.local_devices()]}. Call shard in the processes that take "
             "part, or make the mesh of jax.devices(), which has those of all."
         )
-    own = {process: set(grid.rows_of(process)) for process in grid.processes}
-    for first in own:
-        for second in own:
-            if own[first] != own[second] and own[first] & own[second]:
+    rows_of = {process: set(grid.rows_of(process)) for process in grid.processes}
+    for first in rows_of:
+        for second in rows_of:
+            if rows_of[first] != rows_of[second] and rows_of[first] & rows_of[second]:
                 raise ValueError(
                     f"the rows of mesh (along 'data') that the processes {first} and {second} have devices in, "
-                    f"{sorted(own[first])} and {sorted(own[second])}, overlap in part: each process has its own "
-                    "instances, so two of them must have the same rows or none in common. Choose a size of 'tree' "
-                    "that divides the devices of a process, or is a multiple of them."
+                    f"{sorted(rows_of[first])} and {sorted(rows_of[second])}, overlap in part: each process "
+                    "has its own instances, so two of them must have the same rows or none in common. Choose a size of "
+                    "'tree' that divides the devices of a process, or is a multiple of them."
                 )

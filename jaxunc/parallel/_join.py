@@ -1,4 +1,4 @@
-"""Carries of neighbouring trees, brought together from the devices that have them and joined in their order.
+"""Join of the carries of neighbouring trees, brought together from their devices, in the trees' order.
 
 A plain `psum` would add rounded sums and lose what was kept of their rounding; it knows neither exact sums in two limbs
 nor collected planes. So the carries travel as they are, as one array of 32-bit words, in one collective, and every
@@ -13,11 +13,11 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, UInt32
 
-from jaxunc.combiners._merge import Merging
+from jaxunc.combiners import Merging
 
 
 def join_shards(merging: Merging, carry: list, n_trees: int, *, n_shards: int, whole: bool) -> list:
-    """The carry of all trees, inside a `shard_map`, from each device's own ``[instances ...]``.
+    """Return the carry of all trees, inside a `shard_map`, from each device's own ``[instances ...]``.
 
     ``whole``: every device gets all instances; else each one a part of them, in order, the last one padded: an
     `all_to_all` moves so many times less, and the parts are joined and finished side by side.
@@ -25,10 +25,12 @@ def join_shards(merging: Merging, carry: list, n_trees: int, *, n_shards: int, w
     leaves, structure = jax.tree.flatten(carry)
     if n_shards == 1 or not leaves:
         return carry
+    # One collective for all planes: each would cost its own latency.
     words = jnp.concatenate([as_words(leaf) for leaf in leaves])
     if whole:
         gathered = lax.all_gather(words, "tree", axis=1)
     else:
+        # Instances are cut in as many parts as there are shards; padding rows are dropped where answers are collected.
         more = -words.shape[1] % n_shards
         parts = jnp.pad(words, ((0, 0), (0, more))).reshape(len(words), n_shards, -1)
         gathered = lax.all_to_all(parts, "tree", split_axis=1, concat_axis=1)
@@ -38,19 +40,20 @@ def join_shards(merging: Merging, carry: list, n_trees: int, *, n_shards: int, w
 
 
 def _joined(merging: Merging, carries: list, n_trees: int) -> list:
-    """Carries of all shards, these in front of every array: one after the other, collected planes side by side."""
+    """Join the carries of all shards along their leading axis: one after the other, collected planes side by side."""
     kinds = zip(merging.kinds, merging.dtypes, strict=True)
     of_closed = [kind for kind in kinds if kind[0] != "collect"]
     closed = Merging(tuple(merge for merge, _ in of_closed), tuple(dtype for _, dtype in of_closed))
     sums = [c for m, c in zip(merging.planes, carries, strict=True) if not m.collects]
     first, others = (jax.tree.map(lambda a, part=part: a[part], sums) for part in (0, slice(1, None)))
+    # Shard after shard, in the order of their trees: the same sums on every device, whatever the collective's order.
     joined = iter(lax.scan(lambda carry, shard: (closed.join(carry, shard), None), first, others)[0])
     both = zip(merging.planes, carries, strict=True)
     return [_side_by_side(c[0], n_trees) if m.collects else next(joined) for m, c in both]
 
 
 def _side_by_side(values: Array, n_trees: int) -> tuple[Array]:
-    """``[shards instances trees]`` as ``[instances trees]``, without what padding trees left behind all others."""
+    """Return ``[shards instances trees]`` as ``[instances trees]``, without the padding trees behind all others."""
     return (jnp.moveaxis(values, 0, 1).reshape(values.shape[1], -1)[:, :n_trees],)
 
 
@@ -59,17 +62,18 @@ def _width(leaf: Array) -> int:
 
 
 def as_words(leaf: Array) -> UInt32[Array, "words instances"]:
-    """The bits of numbers ``[instances]`` or ``[instances columns]``; those of 64 are two words."""
+    """Return the bits of numbers ``[instances]`` or ``[instances columns]``; those of 64 are two words."""
     columns = leaf.reshape(len(leaf), -1)
     if columns.dtype.itemsize == 8:
         halves = lax.bitcast_convert_type(columns, jnp.uint32)
         return halves.reshape(len(leaf), -1).T
+    # By their bits: converting to float32 or int32 would round, or change NaN.
     unsigned = jnp.dtype(f"uint{8 * columns.dtype.itemsize}")
     return lax.bitcast_convert_type(columns, unsigned).astype(jnp.uint32).T
 
 
 def from_words(words: UInt32[Array, "words shards instances"], like: Array) -> Array:
-    """The numbers again, of every shard and another number of instances than ``like`` perhaps."""
+    """Return the numbers of such words, of every shard and perhaps another number of instances than ``like``."""
     columns = jnp.moveaxis(words, 0, -1)
     if like.dtype.itemsize == 8:
         columns = lax.bitcast_convert_type(columns.reshape(*columns.shape[:2], -1, 2), like.dtype)

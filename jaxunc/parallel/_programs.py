@@ -1,4 +1,4 @@
-"""The compiled programs: every device routes its instances through its trees, carries are joined, answers finished."""
+"""Compiled programs: every device routes its instances through its trees, carries are joined, answers finished."""
 
 from functools import partial
 from typing import NamedTuple
@@ -7,76 +7,76 @@ import jax
 from jax.sharding import PartitionSpec as P
 from jaxtyping import PyTree
 
-from jaxunc.combiners import Combiner
-from jaxunc.combiners._combine import read_answer
-from jaxunc.routing._packed_trees import Carry, PackedTrees, Spec
-from jaxunc.routing._planes import rejoin
+from jaxunc.combiners import Combiner, read_answer
+from jaxunc.routing import Carry, PackedTrees, Spec, rejoin
 
 from ._grid import Grid
 from ._join import join_shards
 
 
 class Program(NamedTuple):
-    """What the programs of a chunk depend on: static, hashable."""
+    """Structure that the programs of a chunk depend on: static, hashable."""
 
     grid: Grid
     spec: Spec
     n_trees: int
-    """Trees that are no padding."""
+    """Number of trees that are no padding."""
     block: int | None
-    """Instances in a block, where their number is traced."""
+    """Number of instances in a block, where it is traced."""
 
 
 @partial(jax.jit, static_argnums=0)
 def merge_chunk(program: Program, arrays: tuple, totals: list, x, mask, n_blocks) -> PyTree:
-    """The merged statistic ``[data rows ...]`` of instances ``x [data rows features]``, as `Grid.of_answers` has it."""
+    """Return the merged statistic ``[data rows ...]`` of ``x [data rows features]``, as `Grid.of_answers` has it."""
     grid, spec, answers = program.grid, program.spec, program.grid.of_answers
 
-    def own(arrays, totals, x, mask, n_blocks):
+    def of_device(arrays, totals, x, mask, n_blocks):
         plan, tables, scalars = arrays
         stream = PackedTrees(plan, tables, scalars, totals, spec)
         in_mask = None if mask is None else mask[0]
+        # A device sees one place along 'data': the leading axis has length one.
         carry = stream.carried(x[0], in_mask, None if n_blocks is None else (program.block, n_blocks))
         both = carry.planes if mask is None else [*carry.planes, *carry.scalars]
         merging = spec.layout.planes if mask is None else spec.layout.both
+        # Numbers per tree are the same for all instances without a mask: every device has their total already.
         both = join_shards(merging, both, program.n_trees, n_shards=grid.n_tree, whole=grid.spans)
         n_planes = len(carry.planes)
         planes, scalars = stream.results(Carry(both[:n_planes], carry.scalars if mask is None else both[n_planes:]))
         return _in_front(planes), scalars if mask is None else _in_front(scalars)
 
     axes = (P("tree"), P(), P("data"), P("data", None, "tree"), P())
-    merged = _shard_map(own, grid, axes, (answers, P() if mask is None else answers))
+    merged = _shard_map(of_device, grid, axes, (answers, P() if mask is None else answers))
     return rejoin(spec.layout, *merged(arrays, totals, x, mask, n_blocks))
 
 
 @partial(jax.jit, static_argnums=(0, 2))
 def finish_chunk(grid: Grid, combiner: Combiner, readout: str | None, merged: PyTree) -> PyTree:
-    """The answers ``[data rows ...]`` of a merged statistic; every device finishes its own."""
+    """Return the answers ``[data rows ...]`` of a merged statistic; every device finishes its own."""
 
     def finish(combiner, merged):
         return read_answer(combiner.finish(merged), readout)
 
-    def own(combiner, merged):
+    def of_device(combiner, merged):
         return _in_front(finish(combiner, jax.tree.map(lambda a: a[0] if a.ndim else a, merged)))
 
     axes = lambda parts: jax.tree.map(lambda a: grid.of_answers if a.ndim else P(), parts)  # noqa: E731
     one = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype, weak_type=a.weak_type), merged)
     found = jax.eval_shape(finish, combiner, one)
-    return _shard_map(own, grid, (P(), axes(merged)), axes(found))(combiner, merged)
+    return _shard_map(of_device, grid, (P(), axes(merged)), axes(found))(combiner, merged)
 
 
 @partial(jax.jit, static_argnums=(0, 2))
 def merge_and_finish(program: Program, combiner: Combiner, readout: str | None, *inputs) -> PyTree:
-    """Both in one program, for accelerators."""
+    """Merge and finish in one program, for accelerators."""
     return finish_chunk(program.grid, combiner, readout, merge_chunk(program, *inputs))
 
 
 def _in_front(parts: PyTree) -> PyTree:
-    """The axis of 'data' again, unless a number is one for all instances."""
+    """Return an array with the axis of 'data' again, unless a number is one for all instances."""
     return jax.tree.map(lambda part: part[None] if part.ndim else part, parts)
 
 
-def _shard_map(own, grid: Grid, in_specs, out_specs):
+def _shard_map(of_device, grid: Grid, in_specs, out_specs):
     # Unchecked: loops start from carries that are the same on all devices and end with others, and what is gathered and
     # joined is the same along 'tree', which the check does not see.
-    return jax.shard_map(own, mesh=grid.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
+    return jax.shard_map(of_device, mesh=grid.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)

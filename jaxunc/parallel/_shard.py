@@ -3,13 +3,14 @@
 from jax.sharding import Mesh
 
 from jaxunc._checks import is_concrete
+from jaxunc._types import AnswerT
 from jaxunc.routing import BoundForest
 
 from ._grid import as_grid
 from ._sharded_forest import ShardedForest
 
 
-def shard(bound: BoundForest, mesh: Mesh) -> ShardedForest:
+def shard(bound: BoundForest[AnswerT], mesh: Mesh) -> ShardedForest[AnswerT]:
     r"""Deal a bound forest out over many devices, of one process or of many.
 
     Along the mesh's axis ``'data'`` instances are dealt out, along ``'tree'`` trees. Each device walks its instances
@@ -22,7 +23,7 @@ def shard(bound: BoundForest, mesh: Mesh) -> ShardedForest:
     Parameters
     ----------
     bound
-        What `bind` returned, of any rule.
+        A bound forest, as `bind` returns it, of any rule.
     mesh
         Devices, with the axes ``'data'`` and ``'tree'``: ``jax.make_mesh((4, 2), ("data", "tree"))``. More places along
         'data' score more instances at a time, at no communication. More along 'tree' divide the memory that a forest
@@ -40,15 +41,15 @@ def shard(bound: BoundForest, mesh: Mesh) -> ShardedForest:
     TypeError
         If ``bound`` is no `BoundForest`, or ``mesh`` no mesh of devices.
     ValueError
-        If the axes of the mesh are others, this process has none of its devices, processes share places along 'data' in
-        part, or there are more places along 'tree' than trees; if the forest or the rule is traced; if empty leaves are
-        followed (`Forest.with_empty_leaves`). Calls raise what those of ``bound`` do, and a ValueError in all
-        processes if one refused its data or their calls do not fit together.
+        If the axes of the mesh are others, or this process has none of its devices. If processes share places along
+        'data' in part, or there are more places along 'tree' than trees; if the forest or the rule is traced; if empty
+        leaves are followed (`Forest.with_empty_leaves`). Calls raise what those of ``bound`` do, and a ValueError in
+        all processes if one refused its data or their calls do not fit together.
 
     Notes
     -----
     Values: without tree shards those of ``bound`` to the last bit; with them sums over trees are rounded once more for
-    each shard (compensated, so about as exact), exact sums, minima, maxima and collected planes are the same.
+    each shard (compensated, so about as exact). Exact sums, minima, maxima and collected planes are the same.
 
     Cost: one collective of ``[instances, stat]`` with tree shards, none without; many processes also exchange a few
     numbers before each call. Trees are padded to a multiple of the places by trees that contribute nothing.

@@ -9,34 +9,42 @@ from jax.sharding import Mesh
 from jaxtyping import PyTree
 
 from jaxunc._checks import is_concrete, refuse_after_fork
+from jaxunc._numerics import ceil_div
+from jaxunc._types import AnswerT
 from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest
-from jaxunc.routing import BoundForest, PackedTrees
-from jaxunc.routing._by_rows import ByRows
-from jaxunc.routing._drive import Part, cut
-from jaxunc.routing._mask import as_mask
-from jaxunc.routing._read_outs import ReadOuts
-from jaxunc.routing._streamed import Streamed, shapes_of
-from jaxunc.routing._walk import default_walk
-from jaxunc.tables._instances import as_instances
+from jaxunc.routing import (
+    BoundForest,
+    ByRows,
+    PackedTrees,
+    Part,
+    ReadOuts,
+    Streamed,
+    as_mask,
+    cut,
+    default_walk,
+    shapes_of,
+)
+from jaxunc.tables import as_instances
 
-from ._agreed import READOUTS, Call, calls_of_all, digest
-from ._dealt import Deal, stretch_of
+from ._calls import READOUTS, Call, calls_of_all, digest
 from ._grid import Grid
-from ._placed import Placed, on_every_device, place, trees_per_shard
+from ._instance_shards import Deal, stretch_of
 from ._programs import Program, finish_chunk, merge_and_finish, merge_chunk
+from ._tree_shards import Placed, on_every_device, place, trees_per_shard
 
 
-class ShardedForest(ReadOuts):
-    """What `shard` returns: call it, or its read-outs, as a `BoundForest`, on data ``[instances features]``.
+class ShardedForest(ReadOuts[AnswerT]):
+    """A bound forest dealt out by `shard`: call it, or its read-outs, as a `BoundForest` on ``[instances features]``.
 
     Each process passes its own instances and gets their answers; all processes of the mesh make the same calls. The
     answer for an instance depends neither on the others nor on how many devices share them; without tree shards it is
     the bound forest's to the last bit.
     """
 
-    def __init__(self, bound: BoundForest, grid: Grid):
-        self.bound, self.combiner = bound, bound.combiner
+    def __init__(self, bound: BoundForest[AnswerT], grid: Grid):
+        self.bound: BoundForest[AnswerT] = bound
+        self.combiner = bound.combiner
         stream = _stream_of(bound)
         self._grid, self._stream = grid, stream
         self._combiner = on_every_device(grid, bound.combiner)
@@ -49,12 +57,12 @@ class ShardedForest(ReadOuts):
 
     @property
     def mesh(self) -> Mesh:
-        """The devices, ``('data', 'tree')``."""
+        """Mesh of the devices, with the axes ``('data', 'tree')``."""
         return self._grid.mesh
 
     @property
     def arrays(self) -> list[jax.Array]:
-        """The packed trees and leaf tables as they lie on the devices: ``addressable_shards`` says how much on each."""
+        """Packed trees and leaf tables as they lie on the devices: ``addressable_shards`` says how much on each."""
         return jax.tree.leaves(self._placed[False].arrays)
 
     def with_rule(self, combiner: Combiner | Mapping[str, Combiner]) -> "ShardedForest":
@@ -64,7 +72,7 @@ class ShardedForest(ReadOuts):
     def lower(self, n_instances: int, *, missing: bool = False) -> jax.stages.Lowered:
         """The program that routes, merges and joins chunks of a batch of so many instances of all processes together,
         for those who measure: ``.compile()`` it."""
-        part = self._parts(-(-n_instances // self._grid.n_data), missing)[0]
+        part = self._parts(ceil_div(n_instances, self._grid.n_data), missing)[0]
         placed, shape = self._for(missing), (self._grid.n_data, part.chunk.rows, self.bound.forest.n_features)
         x = jax.ShapeDtypeStruct(shape, jnp.float32, sharding=self._grid.sharding("data"))
         number = None if part.chunk.rows == part.chunk.block else jax.ShapeDtypeStruct((), jnp.int32)
@@ -75,6 +83,7 @@ class ShardedForest(ReadOuts):
         values, mask, calls = self._agreed(X, tree_mask, readout)
         grid, placed = self._grid, self._for(any(call.missing for call in calls.values()))
         deal = Deal(grid, len(values))
+        # Every process runs as many parts as the one with most instances: a collective waits for all of them.
         longest = max(stretch_of(grid, process, call.n_instances) for process, call in calls.items())
         parts = self._parts(longest, placed.spec.missing)
         if mask is not None:
@@ -94,10 +103,11 @@ class ShardedForest(ReadOuts):
         return deal.collected(parts, self._one_ahead(score, parts, deal))
 
     def _one_ahead(self, score, parts: list[Part], deal: Deal):
-        """The answers on the host; an accelerator has the next part while one is fetched.
+        """Yield the answers on the host; an accelerator has the next part while one is fetched.
 
         (On the host programs that wait for each other could take all of its threads.)
         """
+        # On a CPU the devices share the cores: a further part would only slow the one that is fetched.
         ahead = self._grid.mesh.devices.flat[0].platform != "cpu"
         under_way = []
         for part in parts:
@@ -107,7 +117,7 @@ class ShardedForest(ReadOuts):
         yield from map(deal.fetched, under_way)
 
     def _agreed(self, X, tree_mask, readout: str | None):
-        """This process's data, checked, and what all processes are about to do."""
+        """Return this process's data, checked, and what all processes are about to do."""
         if not is_concrete(X, tree_mask):
             raise TypeError(
                 "X or tree_mask is traced: a sharded forest runs programs of its own. Inside jit, grad or vmap use the "
@@ -120,8 +130,10 @@ class ShardedForest(ReadOuts):
             values = np.asarray(found)
             mask = as_mask(tree_mask, len(values), forest.n_trees)
             mask = None if mask is None else np.asarray(mask)
+        # Not raised yet: the others must hear of it first, else they would wait for this process without end.
         except (TypeError, ValueError) as caught:
             error = caught
+        # Processes that share instances must have passed the same ones; a checksum tells without sending them.
         sums = digest(values, mask) if self._grid.spans else 0
         own = Call(int(error is not None), len(values), int(missing), int(mask is not None), place_of, sums)
         calls = calls_of_all(self._grid, own)
@@ -134,7 +146,7 @@ class ShardedForest(ReadOuts):
         return Program(self._grid, placed.spec, self.bound.forest.n_trees, block)
 
     def _parts(self, n_instances: int, missing: bool) -> list[Part]:
-        """So many instances of one device, in parts."""
+        """Cut so many instances of one device into parts."""
         spec = self._stream.spec._replace(missing=missing)
         n_trees = trees_per_shard(self._grid, self._stream.n_trees)
         return cut(n_instances, shapes_of(spec, n_trees, self.bound.forest.n_features), 1)

@@ -13,7 +13,7 @@ from ._reliability import ReliabilityDisplay
 from ._set_sizes import SetSizeDisplay
 from ._settled import SettledDisplay
 from ._strength import StrengthDisplay
-from ._style import Line, lines_for
+from ._style import PALETTE, Line, lines_for
 from ._trees_needed import TreesNeededDisplay
 from ._uncertainty import UncertaintyDisplay
 from ._vote_paths import VotePathsDisplay

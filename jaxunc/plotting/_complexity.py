@@ -1,6 +1,7 @@
-"""A metric that is known as an interval, against the complexity of trees."""
+"""Display of a metric that is known as an interval, against the complexity of trees."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ._style import PALETTE, axes_of, lines_for, plain
 
@@ -11,20 +12,20 @@ class ComplexityDisplay:
     Parameters
     ----------
     trees
-        What the axis calls the trees, from the largest to the smallest.
+        Names of the trees on the axis, from the largest to the smallest.
     values
         {name: a value for each tree}.
     lower, upper
         The ends of the metric's range for each tree.
     measure
-        What the axis calls the values.
+        Name of the values on the axis.
     axis
-        What the axis of the trees is called.
+        Name of the axis of the trees.
 
     Attributes
     ----------
     ax_, figure_, lines_, band_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
     """
 
     def __init__(
@@ -44,11 +45,21 @@ class ComplexityDisplay:
             raise ValueError(f"expected a value and two ends for each of {len(self.trees)} trees.")
 
     @classmethod
-    def from_values(cls, trees, values, lower, upper, *, measure: str, ax=None, **kwargs):
-        """From a value of each line and the ends of the range, for each tree."""
+    def from_values(
+        cls,
+        trees: Sequence[str],
+        values: Mapping[str, Sequence[float]],
+        lower: Sequence[float],
+        upper: Sequence[float],
+        *,
+        measure: str,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> "ComplexityDisplay":
+        """Make and plot a display from a value of each line and the ends of the range, for each tree."""
         return cls(trees, values, lower, upper, measure=measure, **kwargs).plot(ax)
 
-    def plot(self, ax=None, *, band: str | None = "range") -> "ComplexityDisplay":
+    def plot(self, ax: Any = None, *, band: str | None = "range") -> "ComplexityDisplay":
         """Draw the lines, and the range as a band with markers at its ends; ``band`` is its name in the legend."""
         ax = axes_of(ax)
         places = list(range(len(self.trees)))

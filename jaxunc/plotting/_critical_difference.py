@@ -1,6 +1,7 @@
 """Critical-difference diagram: average ranks, and bars over those that no test tells apart."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ class CriticalDifferenceDisplay:
     Attributes
     ----------
     ax_, figure_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
 
     Raises
     ------
@@ -53,19 +54,29 @@ class CriticalDifferenceDisplay:
         self.groups, self.critical_difference = [list(group) for group in groups], critical_difference
 
     @classmethod
-    def from_values(cls, values, names, *, larger_is_better: bool, alpha: float = 0.05, ax=None, **kwargs):
-        """From values ``[data sets, methods]``: ranks, and Nemenyi's test at ``alpha``."""
+    def from_values(
+        cls,
+        values: Any,
+        names: Sequence[str],
+        *,
+        larger_is_better: bool,
+        alpha: float = 0.05,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> "CriticalDifferenceDisplay":
+        """Make and plot a diagram from values ``[data sets, methods]``: ranks, and Nemenyi's test at ``alpha``."""
         values = np.asarray(values)
         ranks = comparison.average_ranks(values, larger_is_better=larger_is_better)
         difference = comparison.nemenyi_difference(values.shape[1], values.shape[0], alpha=alpha)
         groups = comparison.cliques(ranks, np.abs(ranks[:, None] - ranks) > difference)
         return cls([str(name) for name in names], ranks.tolist(), groups, difference).plot(ax, **kwargs)
 
-    def plot(self, ax=None, *, highlight: Sequence[str] = ()) -> "CriticalDifferenceDisplay":
+    def plot(self, ax: Any = None, *, highlight: Sequence[str] = ()) -> "CriticalDifferenceDisplay":
         """Draw the diagram; ``highlight`` names methods to set in bold."""
         ax = axes_of(ax)
         n = len(self.names)
         order = np.argsort(self.ranks, kind="stable").tolist()
+        # The better half is named on one side, the worse on the other, as in Demšar's diagrams.
         left, right = order[: (n + 1) // 2], order[(n + 1) // 2 :]
         bars = sorted((group for group in self.groups if len(group) > 1), key=lambda group: self._span(group))
         above = 0.9 + 0.55 * len(bars)
@@ -100,7 +111,7 @@ class CriticalDifferenceDisplay:
         )
 
     def _axis(self, ax, n: int, depth: float) -> None:
-        """The scale of ranks on top, and nothing else."""
+        """Draw the scale of ranks on top, and nothing else."""
         ax.plot([1, n], [0, 0], color=PALETTE[0], linewidth=1.2)
         for tick in range(1, n + 1):
             labelled = n <= 12 or tick in (1, n) or tick % 5 == 0

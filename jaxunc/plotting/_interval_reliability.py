@@ -1,6 +1,7 @@
 """Reliability of probabilities that are known as intervals."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from ._style import axes_of, plain
 
@@ -17,14 +18,14 @@ class IntervalReliabilityDisplay:
     lower, upper
         Mean ends of the intervals in each bin, drawn along the axis of probabilities.
     name
-        What the legend calls it.
+        Name in the legend.
     size
         Number of predictions in each bin, > 0: dots grow with it. Default: all alike.
 
     Attributes
     ----------
     ax_, figure_, line_, bars_, band_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
     """
 
     def __init__(
@@ -47,11 +48,24 @@ class IntervalReliabilityDisplay:
         self.name, self.size = name, parts[4] if size is not None else None
 
     @classmethod
-    def from_values(cls, probability, frequency, lower, upper, *, name=None, size=None, ax=None, **kwargs):
-        """From values of each bin."""
+    def from_values(
+        cls,
+        probability: Sequence[float],
+        frequency: Sequence[float],
+        lower: Sequence[float],
+        upper: Sequence[float],
+        *,
+        name: str | None = None,
+        size: Sequence[float | int] | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> "IntervalReliabilityDisplay":
+        """Make and plot a display from values of each bin."""
         return cls(probability, frequency, lower, upper, name=name, size=size).plot(ax, **kwargs)
 
-    def plot(self, ax=None, *, reference: bool = True, band: bool = True, **kwargs) -> "IntervalReliabilityDisplay":
+    def plot(
+        self, ax: Any = None, *, reference: bool = True, band: bool = True, **kwargs: Any
+    ) -> "IntervalReliabilityDisplay":
         """Draw the line and a bar for each interval, and with ``reference`` the diagonal. Keywords go to ``ax.plot``.
 
         With ``band`` the space between the bars is shaded: not for frequencies that fall, where it would fold.

@@ -1,6 +1,7 @@
 """Rules compared over leaf sizes."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ._style import FAINT, Line, axes_of, lines_for, plain
 
@@ -15,23 +16,31 @@ class LeafSizeDisplay:
     values
         {rule: a value for each leaf size}.
     measure
-        What the axis calls the values.
+        Name of the values on the axis.
 
     Attributes
     ----------
     ax_, figure_, lines_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
     """
 
     def __init__(self, leaf_sizes: Sequence[int], values: Mapping[str, Sequence[float]], *, measure: str):
         self.leaf_sizes, self.values, self.measure = list(leaf_sizes), dict(values), measure
 
     @classmethod
-    def from_values(cls, leaf_sizes, values, *, measure: str, ax=None, **kwargs):
-        """From a value for each rule and leaf size."""
+    def from_values(
+        cls,
+        leaf_sizes: Sequence[int],
+        values: Mapping[str, Sequence[float]],
+        *,
+        measure: str,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> "LeafSizeDisplay":
+        """Make and plot a display from a value for each rule and leaf size."""
         return cls(leaf_sizes, values, measure=measure).plot(ax, **kwargs)
 
-    def plot(self, ax=None, *, lines: Mapping[str, Line] | None = None) -> "LeafSizeDisplay":
+    def plot(self, ax: Any = None, *, lines: Mapping[str, Line] | None = None) -> "LeafSizeDisplay":
         """Draw a line for each rule: as ``lines`` says, others grey in the background (default: seven in colour)."""
         ax = axes_of(ax)
         lines = lines_for(list(self.values)) if lines is None else lines

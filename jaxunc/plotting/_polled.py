@@ -1,4 +1,6 @@
-"""How many trees were polled until votes were settled."""
+"""Display of how many trees were polled until votes were settled."""
+
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +21,7 @@ class PolledDisplay:
     Attributes
     ----------
     ax_, figure_, bars_, mean_
-        What was drawn (after `plot`): the bars, the grey one last if there is any, and the line at the mean of the
+        The drawn parts (after `plot`): the bars, the grey one last if there is any, and the line at the mean of the
         settled, or None.
 
     Raises
@@ -28,7 +30,7 @@ class PolledDisplay:
         If the counts are not one per number of trees, one is negative, or there is no instance at all.
     """
 
-    def __init__(self, settled, n_unsettled: int = 0):
+    def __init__(self, settled: Any, n_unsettled: int = 0):
         self.settled, self.n_unsettled = np.asarray(settled), n_unsettled
         if self.settled.ndim != 1 or self.settled.min(initial=0) < 0 or n_unsettled < 0:
             raise ValueError("settled must hold a number of instances, >= 0, for each number of trees polled.")
@@ -36,11 +38,11 @@ class PolledDisplay:
             raise ValueError("there is no instance, settled or not: nothing to draw.")
 
     @classmethod
-    def from_values(cls, settled, n_unsettled: int = 0, *, ax=None, **kwargs):
-        """From the number of instances settled after each number of trees."""
+    def from_values(cls, settled: Any, n_unsettled: int = 0, *, ax: Any = None, **kwargs: Any) -> "PolledDisplay":
+        """Make and plot a display from the number of instances settled after each number of trees."""
         return cls(settled, n_unsettled).plot(ax, **kwargs)
 
-    def plot(self, ax=None, *, color: str = PALETTE[1], mean: bool = True) -> "PolledDisplay":
+    def plot(self, ax: Any = None, *, color: str = PALETTE[1], mean: bool = True) -> "PolledDisplay":
         """Draw the bars, and with ``mean`` a line at the mean number of trees of the settled."""
         ax = axes_of(ax)
         n_trees, n_settled = len(self.settled), self.settled.sum()

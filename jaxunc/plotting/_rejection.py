@@ -1,4 +1,6 @@
-"""What rejecting uncertain instances is worth."""
+"""Displays of rejection: what leaving out uncertain instances is worth."""
+
+from typing import Any
 
 from jaxunc import metrics
 
@@ -13,26 +15,35 @@ class RejectionDisplay:
     Parameters
     ----------
     curve
-        What `jaxunc.metrics.accuracy_rejection_curve` returns: ``rejected`` and ``accuracy`` ``[points]``.
+        The result of `jaxunc.metrics.accuracy_rejection_curve`: ``rejected`` and ``accuracy`` ``[points]``.
     name
-        What the legend calls it.
+        Name in the legend.
 
     Attributes
     ----------
     ax_, figure_, line_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
     """
 
     def __init__(self, curve: metrics.RejectionCurve, *, name: str | None = None):
         self.curve, self.name = curve, name
 
     @classmethod
-    def from_predictions(cls, certainty, correct, *, n_points: int = _N_POINTS, name=None, ax=None, **kwargs):
-        """From a certainty and a hit or miss for each instance."""
+    def from_predictions(
+        cls,
+        certainty: Any,
+        correct: Any,
+        *,
+        n_points: int = _N_POINTS,
+        name: str | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> "RejectionDisplay":
+        """Make and plot a curve from a certainty and a hit or miss for each instance."""
         curve = metrics.accuracy_rejection_curve(certainty, correct, n_points=n_points)
         return cls(curve, name=name).plot(ax, **kwargs)
 
-    def plot(self, ax=None, **kwargs) -> "RejectionDisplay":
+    def plot(self, ax: Any = None, **kwargs: Any) -> "RejectionDisplay":
         """Draw the curve. Keywords go to ``ax.plot``."""
         ax = axes_of(ax)
         (self.line_,) = ax.plot(*map(_floats, self.curve), label=self.name, **kwargs)
@@ -48,26 +59,35 @@ class RiskCoverageDisplay:
     Parameters
     ----------
     curve
-        What `jaxunc.metrics.risk_coverage_curve` returns: ``coverage`` and ``risk`` ``[points]``.
+        The result of `jaxunc.metrics.risk_coverage_curve`: ``coverage`` and ``risk`` ``[points]``.
     name
-        What the legend calls it.
+        Name in the legend.
 
     Attributes
     ----------
     ax_, figure_, line_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
     """
 
     def __init__(self, curve: metrics.RiskCoverageCurve, *, name: str | None = None):
         self.curve, self.name = curve, name
 
     @classmethod
-    def from_predictions(cls, certainty, correct, *, n_points: int = _N_POINTS, name=None, ax=None, **kwargs):
-        """From a certainty and a hit or miss for each instance."""
+    def from_predictions(
+        cls,
+        certainty: Any,
+        correct: Any,
+        *,
+        n_points: int = _N_POINTS,
+        name: str | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> "RiskCoverageDisplay":
+        """Make and plot a curve from a certainty and a hit or miss for each instance."""
         curve = metrics.risk_coverage_curve(certainty, correct, n_points=n_points)
         return cls(curve, name=name).plot(ax, **kwargs)
 
-    def plot(self, ax=None, **kwargs) -> "RiskCoverageDisplay":
+    def plot(self, ax: Any = None, **kwargs: Any) -> "RiskCoverageDisplay":
         """Draw the curve. Keywords go to ``ax.plot``."""
         ax = axes_of(ax)
         (self.line_,) = ax.plot(*map(_floats, self.curve), label=self.name, **kwargs)

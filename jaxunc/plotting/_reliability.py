@@ -1,6 +1,6 @@
-"""Reliability diagram: whether predictions made with confidence p are right in a share p of cases."""
+"""Reliability diagram: predictions made with confidence p should be right in a share p of cases."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from jaxunc import metrics
 
@@ -8,20 +8,20 @@ from ._style import axes_of, plain
 
 
 class ReliabilityDisplay:
-    """One curve of a reliability diagram: accuracy against confidence, by bins of confidence.
+    """A curve of a reliability diagram: accuracy against confidence, by bins of confidence.
 
     Parameters
     ----------
     curve
-        What `jaxunc.metrics.reliability_curve` returns, or anything with ``confidence``, ``accuracy`` and ``size``
+        The result of `jaxunc.metrics.reliability_curve`, or anything with ``confidence``, ``accuracy`` and ``size``
         ``[bins]``; bins of size 0 are left out, and dots grow with the size.
     name
-        What the legend calls it.
+        Name in the legend.
 
     Attributes
     ----------
     ax_, figure_, line_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
     """
 
     def __init__(self, curve: metrics.ReliabilityCurve, *, name: str | None = None):
@@ -30,20 +30,23 @@ class ReliabilityDisplay:
     @classmethod
     def from_predictions(
         cls,
-        probs,
-        y,
+        probs: Any,
+        y: Any,
         *,
         n_bins: int = 10,
         strategy: Literal["uniform", "quantile"] = "uniform",
-        name=None,
-        ax=None,
-        **kwargs,
-    ):
-        """From probabilities ``[instances classes]`` and class indices; see `jaxunc.metrics.reliability_curve`."""
+        name: str | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> "ReliabilityDisplay":
+        """Make and plot a curve from probabilities ``[instances classes]`` and class indices.
+
+        See `jaxunc.metrics.reliability_curve`.
+        """
         curve = metrics.reliability_curve(probs, y, n_bins=n_bins, strategy=strategy)
         return cls(curve, name=name).plot(ax, **kwargs)
 
-    def plot(self, ax=None, *, reference: bool = True, **kwargs) -> "ReliabilityDisplay":
+    def plot(self, ax: Any = None, *, reference: bool = True, **kwargs: Any) -> "ReliabilityDisplay":
         """Draw the curve, and with ``reference`` the diagonal of perfect calibration. Keywords go to ``ax.plot``."""
         ax = axes_of(ax)
         if reference:

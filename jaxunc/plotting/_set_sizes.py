@@ -1,6 +1,7 @@
-"""How large sets of classes are."""
+"""Display of how large sets of classes are."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ class SetSizeDisplay:
     Attributes
     ----------
     ax_, figure_, bars_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
 
     Raises
     ------
@@ -28,7 +29,7 @@ class SetSizeDisplay:
         If there is no row of shares for each s, or a row does not add to 1.
     """
 
-    def __init__(self, strengths: Sequence[float | int], shares):
+    def __init__(self, strengths: Sequence[float | int], shares: Any):
         self.strengths, self.shares = [float(s) for s in strengths], np.asarray(shares, float)
         if self.shares.ndim != 2 or len(self.shares) != len(self.strengths):
             raise ValueError(
@@ -38,11 +39,13 @@ class SetSizeDisplay:
             raise ValueError("shares has rows that do not add to 1; divide each row by the number of instances.")
 
     @classmethod
-    def from_values(cls, strengths, shares, *, ax=None, **kwargs):
-        """From the share of each size, for each s."""
+    def from_values(
+        cls, strengths: Sequence[float | int], shares: Any, *, ax: Any = None, **kwargs: Any
+    ) -> "SetSizeDisplay":
+        """Make and plot a display from the share of each size, for each s."""
         return cls(strengths, shares).plot(ax, **kwargs)
 
-    def plot(self, ax=None, *, cmap: str = "cividis_r") -> "SetSizeDisplay":
+    def plot(self, ax: Any = None, *, cmap: str = "cividis_r") -> "SetSizeDisplay":
         """Draw the bars, a larger set the darker; colours are evenly spaced in ``cmap``."""
         import matplotlib
 

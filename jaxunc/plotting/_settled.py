@@ -1,4 +1,4 @@
-"""How many votes are settled, against the confidence that is asked for."""
+"""Display of how many votes are settled, against the confidence that is asked for."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +21,7 @@ class SettledDisplay:
     Attributes
     ----------
     ax_, figure_, lines_, mark_
-        What was drawn (after `plot`); ``mark_`` is None without a mark.
+        The drawn parts (after `plot`); ``mark_`` is None without a mark.
 
     Raises
     ------
@@ -33,7 +33,7 @@ class SettledDisplay:
     Hernández-Lobato, Martínez-Muñoz and Suárez 2011, figure 6.
     """
 
-    def __init__(self, confidences, shares: Mapping[str, Any], *, marked: float | None = None):
+    def __init__(self, confidences: Any, shares: Mapping[str, Any], *, marked: float | None = None):
         self.confidences = [float(confidence) for confidence in confidences]
         self.shares = {name: [float(v) for v in line] for name, line in shares.items()}
         self.marked = marked
@@ -44,11 +44,13 @@ class SettledDisplay:
                 )
 
     @classmethod
-    def from_values(cls, confidences, shares, *, marked: float | None = None, ax=None):
-        """From a share for each confidence, under each name."""
+    def from_values(
+        cls, confidences: Any, shares: Mapping[str, Any], *, marked: float | None = None, ax: Any = None
+    ) -> "SettledDisplay":
+        """Make and plot a display from a share for each confidence, under each name."""
         return cls(confidences, shares, marked=marked).plot(ax)
 
-    def plot(self, ax=None) -> "SettledDisplay":
+    def plot(self, ax: Any = None) -> "SettledDisplay":
         """Draw a line for each name."""
         ax = axes_of(ax)
         self.lines_ = {}

@@ -1,6 +1,7 @@
-"""What caution costs and brings, over the strength s of the imprecise Dirichlet model."""
+"""Display of what caution costs and brings, over the strength s of the imprecise Dirichlet model."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ._style import axes_of, lines_for, plain
 
@@ -15,14 +16,14 @@ class StrengthDisplay:
     values
         {rule: a value for each s}.
     measure
-        What the axis calls the values.
+        Name of the values on the axis.
     reference
         {name: the value} of what does not depend on s, such as a forest that always names one class: dotted lines.
 
     Attributes
     ----------
     ax_, figure_, lines_, references_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
 
     Raises
     ------
@@ -46,11 +47,19 @@ class StrengthDisplay:
                 raise ValueError(f"{name} has {len(line)} values; expected one for each of {len(self.strengths)} s.")
 
     @classmethod
-    def from_values(cls, strengths, values, *, measure: str, reference=None, ax=None):
-        """From a value for each rule and s."""
+    def from_values(
+        cls,
+        strengths: Sequence[float | int],
+        values: Mapping[str, Sequence[float]],
+        *,
+        measure: str,
+        reference: Mapping[str, float] | None = None,
+        ax: Any = None,
+    ) -> "StrengthDisplay":
+        """Make and plot a display from a value for each rule and s."""
         return cls(strengths, values, measure=measure, reference=reference).plot(ax)
 
-    def plot(self, ax=None) -> "StrengthDisplay":
+    def plot(self, ax: Any = None) -> "StrengthDisplay":
         """Draw a line for each rule, at equal steps: s matters by its ratio."""
         ax = axes_of(ax)
         places = list(range(len(self.strengths)))

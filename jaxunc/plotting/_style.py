@@ -1,4 +1,4 @@
-"""How lines are told apart, also without colours, and axes drawn."""
+"""Style of lines, told apart also without colours, and of axes."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -19,22 +19,22 @@ class Line(NamedTuple):
     dashes: Any
 
     def keywords(self) -> dict[str, Any]:
-        """As `matplotlib.axes.Axes.plot` takes them."""
+        """Keywords as `matplotlib.axes.Axes.plot` takes them."""
         return {"color": self.color, "marker": self.marker, "linestyle": self.dashes, "markersize": 4}
 
 
 FAINT = Line(GREY, None, "-")
-"""For lines in the background."""
+"""Look of lines in the background."""
 
 
 def lines_for(names: Sequence[str]) -> dict[str, Line]:
-    """A look for each of up to seven names; further names are faint."""
+    """Return a look for each of up to seven names; further names are faint."""
     looks = [Line(*parts) for parts in zip(PALETTE, _MARKERS, _DASHES, strict=True)]
     return {name: looks[i] if i < len(looks) else FAINT for i, name in enumerate(names)}
 
 
 def axes_of(ax):
-    """The axes to draw on: those given, or new ones."""
+    """Return the axes to draw on: those given, or new ones."""
     if ax is not None:
         return ax
     from matplotlib import pyplot as plt
@@ -43,7 +43,7 @@ def axes_of(ax):
 
 
 def plain(ax) -> None:
-    """Axes without frame, with faint lines behind."""
+    """Strip axes of their frame, and draw faint lines behind."""
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     ax.grid(True, color="#E6E6E6", linewidth=0.6)

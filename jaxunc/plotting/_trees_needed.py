@@ -1,4 +1,6 @@
-"""How many trees settle the vote, over a plane of two features."""
+"""Display of how many trees settle the vote, over a plane of two features."""
+
+from typing import Any
 
 import numpy as np
 
@@ -15,12 +17,12 @@ class TreesNeededDisplay:
     values
         ``[vertical horizontal]``: trees polled, or their mean; NaN where no vote was settled.
     measure
-        What the colours are called.
+        Name of what the colours show.
 
     Attributes
     ----------
     ax_, figure_, image_, colorbar_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
 
     Raises
     ------
@@ -32,7 +34,7 @@ class TreesNeededDisplay:
     Hernández-Lobato, Martínez-Muñoz and Suárez 2011, figure 4.
     """
 
-    def __init__(self, horizontal, vertical, values, *, measure: str = "trees polled"):
+    def __init__(self, horizontal: Any, vertical: Any, values: Any, *, measure: str = "trees polled"):
         self.horizontal, self.vertical = np.asarray(horizontal, float), np.asarray(vertical, float)
         self.values, self.measure = np.asarray(values, float), measure
         expected = (len(self.vertical), len(self.horizontal))
@@ -43,12 +45,21 @@ class TreesNeededDisplay:
             )
 
     @classmethod
-    def from_values(cls, horizontal, vertical, values, *, measure: str = "trees polled", ax=None, **kwargs):
-        """From the two axes of the grid and a value for each of its points."""
+    def from_values(
+        cls,
+        horizontal: Any,
+        vertical: Any,
+        values: Any,
+        *,
+        measure: str = "trees polled",
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> "TreesNeededDisplay":
+        """Make and plot a map from the two axes of the grid and a value for each of its points."""
         return cls(horizontal, vertical, values, measure=measure).plot(ax, **kwargs)
 
     def plot(
-        self, ax=None, *, cmap: str = "cividis_r", logarithmic: bool = True, colorbar: bool = True
+        self, ax: Any = None, *, cmap: str = "cividis_r", logarithmic: bool = True, colorbar: bool = True
     ) -> "TreesNeededDisplay":
         """Draw the map, more trees the darker; grey where there is no value. ``logarithmic`` is about the colours."""
         import matplotlib

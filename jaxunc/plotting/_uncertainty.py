@@ -1,5 +1,7 @@
 """Aleatoric against epistemic uncertainty, and where the errors are."""
 
+from typing import Any
+
 import numpy as np
 
 from jaxunc import metrics
@@ -15,24 +17,37 @@ class UncertaintyDisplay:
     Parameters
     ----------
     counted
-        What `jaxunc.metrics.uncertainty_map` returns.
+        The result of `jaxunc.metrics.uncertainty_map`.
 
     Attributes
     ----------
     ax_, figure_, squares_, colorbar_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
     """
 
     def __init__(self, counted: metrics.UncertaintyMap):
         self.counted = counted
 
     @classmethod
-    def from_predictions(cls, aleatoric, epistemic, correct, *, n_bins: int = 20, upper=(1.0, 1.0), ax=None, **kwargs):
-        """From two uncertainties (see `jaxunc.UncertaintyDecomposition`) and a hit or miss for each instance."""
+    def from_predictions(
+        cls,
+        aleatoric: Any,
+        epistemic: Any,
+        correct: Any,
+        *,
+        n_bins: int = 20,
+        upper: Any = (1.0, 1.0),
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> "UncertaintyDisplay":
+        """Make and plot a display from two uncertainties and a hit or miss for each instance.
+
+        See `jaxunc.UncertaintyDecomposition`.
+        """
         counted = metrics.uncertainty_map(aleatoric, epistemic, correct, n_bins=n_bins, upper=upper)
         return cls(counted).plot(ax, **kwargs)
 
-    def plot(self, ax=None, *, cmap="cividis_r", colorbar: bool = True) -> "UncertaintyDisplay":
+    def plot(self, ax: Any = None, *, cmap: Any = "cividis_r", colorbar: bool = True) -> "UncertaintyDisplay":
         """Draw the squares; ``cmap`` colours the share of errors from 0 to 1/2 and more."""
         from matplotlib.collections import PatchCollection
         from matplotlib.patches import Rectangle

@@ -18,13 +18,13 @@ class VotePathsDisplay:
     critical
         The least share that settles the vote after 1, 2, … trees, NaN where none does: of
         `jaxunc.stopping.critical_votes`, without its first entry, divided by the number of trees.
-    stopped
+    settled_after
         {name: the number of trees after which the vote was settled}; names that are absent were not. A dot marks it.
 
     Attributes
     ----------
     ax_, figure_, lines_, critical_, dots_
-        What was drawn (after `plot`).
+        The drawn parts (after `plot`).
 
     Raises
     ------
@@ -39,26 +39,34 @@ class VotePathsDisplay:
     def __init__(
         self,
         paths: Mapping[str, Any],
-        critical,
-        stopped: Mapping[str, int] | None = None,
+        critical: Any,
+        settled_after: Mapping[str, int] | None = None,
     ):
         self.paths = {name: np.asarray(path, float) for name, path in paths.items()}
-        self.critical, self.stopped = np.asarray(critical, float), dict(stopped or {})
+        self.critical, self.settled_after = np.asarray(critical, float), dict(settled_after or {})
         for name, path in self.paths.items():
             if len(path) > len(self.critical):
                 raise ValueError(
                     f"{name} has {len(path)} trees, the critical curve {len(self.critical)}; cut the path or draw more "
                     "of the curve."
                 )
-            if not 1 <= self.stopped.get(name, 1) <= len(path):
-                raise ValueError(f"{name} is settled after {self.stopped[name]} trees, but has {len(path)}.")
+            if not 1 <= self.settled_after.get(name, 1) <= len(path):
+                raise ValueError(f"{name} is settled after {self.settled_after[name]} trees, but has {len(path)}.")
 
     @classmethod
-    def from_values(cls, paths, critical, *, stopped=None, ax=None, **kwargs):
-        """From the shares of votes of each path and the critical share, after each tree."""
-        return cls(paths, critical, stopped).plot(ax, **kwargs)
+    def from_values(
+        cls,
+        paths: Mapping[str, Any],
+        critical: Any,
+        *,
+        settled_after: Mapping[str, int] | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> "VotePathsDisplay":
+        """Make and plot a display from the shares of votes of each path and the critical share, after each tree."""
+        return cls(paths, critical, settled_after).plot(ax, **kwargs)
 
-    def plot(self, ax=None, *, rival: bool = True) -> "VotePathsDisplay":
+    def plot(self, ax: Any = None, *, rival: bool = True) -> "VotePathsDisplay":
         """Draw the walks and the curve; with ``rival`` its mirror image too, where the other of two classes wins."""
         ax = axes_of(ax)
         trees = np.arange(1, len(self.critical) + 1)
@@ -72,7 +80,7 @@ class VotePathsDisplay:
             (self.lines_[name],) = ax.plot(
                 trees[: len(path)], path, color=look.color, linestyle=look.dashes, linewidth=1.2, label=name, zorder=2
             )
-            if (at := self.stopped.get(name)) is not None:
+            if (at := self.settled_after.get(name)) is not None:
                 (self.dots_[name],) = ax.plot([at], [path[at - 1]], "o", color=look.color, markersize=6, zorder=4)
         plain(ax)
         ax.set(xlabel="trees polled", ylabel="share of votes", xlim=(0, len(self.critical)), ylim=(0, 1))

@@ -1,9 +1,9 @@
 """Comparisons of rules on someone's data: read a table, run a study, show its results."""
 
+from ._compared_rules import RULES, Rule
 from ._data import Table, breast_cancer, read_table
 from ._evaluate import Outcome, evaluate
 from ._page import write_page
-from ._rules import RULES, Rule
 from ._run import run
 from ._settings import FORESTS, Settings
 from ._store import Results, Store

@@ -1,4 +1,4 @@
-"""A table from a file → features as numbers, classes as codes, and in words what was done to get there."""
+"""Tables from files: features as numbers, classes as codes, and notes of what was done to get there."""
 
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -9,12 +9,9 @@ from jaxtyping import Float, Int
 from pandas.api import types
 from sklearn.datasets import load_breast_cancer
 
-from jaxunc._checks import nearest
-from jaxunc.files import as_frame, data_file, known_rows
-from jaxunc.files import read_table as read_file
+from jaxunc.files import as_frame, check_float32, columns, labelled_table, listed
 
 from ._doubts import find_counters, find_leaks, texts_like_numbers
-from ._names import columns, listed
 
 # A numeric target with more distinct values than this, fractions among them, is no set of classes.
 _MOST_NUMERIC_CLASSES = 20
@@ -24,7 +21,7 @@ class Table(NamedTuple):
     """Data for classification."""
 
     name: str
-    """What to call the data."""
+    """Name of the data."""
     X: Float[np.ndarray, "instances features"]
     """Features as numbers; NaN is a missing value."""
     y: Int[np.ndarray, " instances"]
@@ -32,15 +29,15 @@ class Table(NamedTuple):
     class_labels: tuple[str, ...]
     """The classes in sorted order; of two, the second is the positive one."""
     notes: tuple[str, ...] = ()
-    """What was done to the columns, a sentence each."""
+    """Notes of what was done to the columns, a sentence each."""
     warnings: tuple[str, ...] = ()
-    """What makes results doubtful, a sentence each."""
+    """Reasons to doubt the results, a sentence each."""
     nominal: tuple[int, ...] = ()
     """Positions of the columns whose numbers are ranks of words, for trees that can tell them from numbers."""
 
 
 def breast_cancer() -> Table:
-    """The diagnostic breast-cancer data of Wisconsin, which scikit-learn brings along (569 instances, 30 features)."""
+    """Return scikit-learn's diagnostic breast-cancer data of Wisconsin (569 instances, 30 features)."""
     data = cast(Any, load_breast_cancer())
     return Table("breast cancer (from scikit-learn)", data.data, data.target, tuple(map(str, data.target_names)))
 
@@ -48,7 +45,7 @@ def breast_cancer() -> Table:
 def read_table(path: str | Path, target: str | None) -> Table:
     """Read a file and prepare it for forests of trees.
 
-    Text, categorical, date and boolean columns become the ranks of their values in sorted order; missing values stay
+    String, categorical, date and bool columns become the ranks of their values in sorted order; missing values stay
     missing (NaN); columns that hold one value or none are left out, as are rows without a class. `Table.notes` says
     what was done.
 
@@ -65,42 +62,20 @@ def read_table(path: str | Path, target: str | None) -> Table:
         If the file is missing, empty or of another format; the target is not given, unknown, constant, missing in all
         rows or a quantity rather than classes; a column holds infinite values; or no column is left.
     """
-    path = data_file(path)
-    table, left_out = known_rows(*_with_target(read_file(path), target))
+    table, left_out = labelled_table(path, target)
     frame = as_frame(table)
     y, labels = _classes(cast(pd.Series, frame[target]))
     features = frame.drop(columns=str(target))
-    values, notes, nominal = _features(features)
+    values, notes, nominal = _features(features, path)
     X = np.column_stack(list(values.values()))
     doubts = (*find_leaks(values, y), *find_counters(values), *texts_like_numbers(features))
-    return Table(path.name, X, y, labels, (*((left_out,) if left_out else ()), *notes), doubts, nominal)
-
-
-def _with_target(table: Any, target: str | None) -> tuple[Any, str]:
-    """The table and its target; raises a ValueError if that is none of its columns."""
-    names = table.schema.names
-    if target is None:
-        raise ValueError(
-            "--target is missing: it names the column that holds the classes. "
-            f"DATA has the columns {listed(names, 20)}; for the last one, add --target {names[-1]!r}."
-        )
-    if target not in names:
-        raise ValueError(
-            f"--target={target!r} is no column of DATA.{nearest(target, names)} "
-            f"Choose one of its columns: {listed(names, 20)}."
-        )
-    return table, target
+    return Table(Path(path).name, X, y, labels, (*((left_out,) if left_out else ()), *notes), doubts, nominal)
 
 
 def _classes(column: pd.Series) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Codes and labels of the target column."""
+    """Return the codes and labels of the target column."""
     target = column.name
     codes, levels = _factorize(column)
-    if len(levels) < 2:
-        raise ValueError(
-            f"--target={target!r} has the same value {str(levels[0])!r} in all {len(column)} rows; expected two "
-            "classes or more. Choose another column, or add rows of the other classes."
-        )
     if types.is_numeric_dtype(levels.dtype) and not types.is_bool_dtype(levels.dtype):
         # Large integers are no floats.
         numbers = levels.to_numpy(dtype=np.int64 if types.is_integer_dtype(levels.dtype) else np.float64)
@@ -119,15 +94,14 @@ def _classes(column: pd.Series) -> tuple[np.ndarray, tuple[str, ...]]:
     return codes.astype(np.int64), labels
 
 
-def _features(frame: pd.DataFrame) -> tuple[dict[str, np.ndarray], tuple[str, ...], tuple[int, ...]]:
-    """The other columns as numbers, by name, what was done to them, and the positions of those that were encoded."""
-    if not frame.shape[1]:
-        raise ValueError("DATA has no column besides the target; expected at least one feature.")
+def _features(frame: pd.DataFrame, path: str | Path) -> tuple[dict[str, np.ndarray], tuple[str, ...], tuple[int, ...]]:
+    """Return the other columns as numbers, by name, notes of what was done, and the positions of encoded ones."""
     values, encoded, constant, empty = {}, [], [], []
     for name in frame.columns:
         column = cast(pd.Series, frame[name])
-        numbers, is_nominal = _as_numbers(column, name)
+        numbers, is_nominal = _as_numbers(column, name, path)
         missing = np.isnan(numbers)
+        # Columns that say nothing are left out: trees could draw them, and find no test.
         if missing.all():
             empty.append(name)
         elif not missing.any() and numbers.min() == numbers.max():
@@ -162,32 +136,25 @@ def _features(frame: pd.DataFrame) -> tuple[dict[str, np.ndarray], tuple[str, ..
 
 
 def _copies(values: dict[str, np.ndarray]) -> list[tuple[str, str]]:
-    """(column, the first with the same values), for each column that is not the first."""
+    """Return (column, the first with the same values), for each column that is not the first."""
     seen: dict[bytes, str] = {}
     # Adding 0 makes -0 and 0 the same bytes.
     first = {name: seen.setdefault((numbers + 0.0).tobytes(), name) for name, numbers in values.items()}
     return [(name, other) for name, other in first.items() if name != other]
 
 
-def _as_numbers(column: pd.Series, name: str) -> tuple[np.ndarray, bool]:
-    """A column as float64, missing values as NaN, and whether it was encoded."""
+def _as_numbers(column: pd.Series, name: str, path: str | Path) -> tuple[np.ndarray, bool]:
+    """Return a column as float64, missing values as NaN, and whether it was encoded."""
     if types.is_bool_dtype(column.dtype) or not types.is_any_real_numeric_dtype(column.dtype):
         codes, _ = _factorize(column)
         return np.where(codes < 0, np.nan, codes.astype(np.float64)), True
     values = column.to_numpy(dtype=np.float64, na_value=np.nan)
-    # Trees compare in float32.
-    beyond = np.abs(values) > np.finfo(np.float32).max
-    if beyond.any():
-        raise ValueError(
-            f"DATA column {name!r} holds {int(beyond.sum())} infinite values or values beyond float32 (3.4e38), first "
-            f"in row {int(beyond.argmax()) + 1}; expected finite numbers. Clip them, or leave "
-            "the cells empty if they are missing values."
-        )
+    check_float32(values, name, path)
     return values, False
 
 
 def _factorize(column: pd.Series) -> tuple[np.ndarray, pd.Index]:
-    """Ranks of the values in sorted order (-1 where missing; a categorical keeps its own order), and the values."""
+    """Return ranks of the values in sorted order (-1: missing; a categorical keeps its own order), and the values."""
     # No codes of `jaxunc.tables`, which name things: most forests here compare ranks, so dates, categories and numbers
     # keep their order, and what is missing stays missing.
     if isinstance(column.dtype, pd.CategoricalDtype):

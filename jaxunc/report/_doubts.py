@@ -1,4 +1,4 @@
-"""What in a table makes results doubtful, in words."""
+"""Reasons in a table to doubt the results, in sentences."""
 
 from typing import cast
 
@@ -7,15 +7,16 @@ import pandas as pd
 from jaxtyping import Int
 from pandas.api import types
 
-from ._names import columns, listed
+from jaxunc.files import columns, listed
 
 
 def find_leaks(values: dict[str, np.ndarray], y: Int[np.ndarray, "instances"]) -> tuple[str, ...]:
-    """A sentence of warning if columns tell the classes apart one for one, as the target itself would."""
+    """Return a sentence of warning if columns tell the classes apart one for one, as the target itself would."""
     n_classes = len(np.unique(y))
     leaks = []
     for name, numbers in values.items():
         levels, codes = np.unique(numbers, return_inverse=True)
+        # As many values as classes, and as many pairs of value and class: each value stands for one class.
         if len(levels) == n_classes and len(np.unique(codes * n_classes + y)) == n_classes:
             leaks.append(name)
     if not leaks:
@@ -27,7 +28,7 @@ def find_leaks(values: dict[str, np.ndarray], y: Int[np.ndarray, "instances"]) -
 
 
 def find_counters(values: dict[str, np.ndarray]) -> tuple[str, ...]:
-    """A sentence of warning if columns number the rows."""
+    """Return a sentence of warning if columns number the rows."""
     counters = [name for name, numbers in values.items() if len(numbers) > 2 and np.all(np.diff(numbers) == 1)]
     if not counters:
         return ()
@@ -38,8 +39,10 @@ def find_counters(values: dict[str, np.ndarray]) -> tuple[str, ...]:
 
 
 def texts_like_numbers(frame: pd.DataFrame) -> tuple[str, ...]:
-    """Sentences of warning on texts that are numbers or dates with something in the way: as texts they are ordered
-    letter by letter."""
+    """Return warnings of strings that are numbers or dates with something in the way.
+
+    As strings they are ordered letter by letter.
+    """
     said = []
     for name in frame.columns:
         column = cast(pd.Series, frame[name]).dropna()
@@ -48,6 +51,7 @@ def texts_like_numbers(frame: pd.DataFrame) -> tuple[str, ...]:
         words = column.astype(str).str.strip()
         plain = cast(pd.Series, pd.to_numeric(words, errors="coerce")).notna()
         like = words.str.fullmatch(r"[-+]?[$€£]?\d[\d.,' ]*[%$€£]?|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}")
+        # Below nine tenths these are strings of which some look like numbers, and letters may be the right order.
         if (plain | like).mean() < 0.9:
             continue
         odd = words[~plain].unique().tolist()

@@ -1,8 +1,8 @@
-"""One forest on one test fold: every rule by one routing, its measures and its curves."""
+"""Evaluation of one forest on one test fold: every rule by one routing, its measures and its curves."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,43 +17,43 @@ from jaxunc.forest import Forest
 from jaxunc.imprecise import Interval
 from jaxunc.routing import bind
 
+from ._compared_rules import RULES
 from ._learned import Answers
 from ._polling import polling
-from ._rules import RULES
 
 METRICS = {"accuracy": True, "auc": True, "brier": False, "log_loss": False}
-"""The measures that rules are ranked by, and whether larger is better."""
+"""Measures that rules are ranked by, and whether larger is better."""
 
 MEASURES = (*METRICS, "calibration_error", "risk_coverage")
-"""All measures."""
+"""Names of all measures."""
 
 SET_MEASURES = ("determinacy", "single_set_accuracy", "u65", "u80", "set_size")
-"""The measures of sets of classes."""
+"""Names of the measures of sets of classes."""
 
 STRENGTHS = (1, 2, 3, 5, 10, 20)
 """The values of s at which forests answer with sets: see `jaxunc.GeneralizedVote`. Whole counts tell no s below 1 from
 1."""
 
 INTERVAL_STRENGTH = 1
-"""The s of intervals: see `jaxunc.AveragedIntervals`."""
+"""Value of s for intervals: see `jaxunc.AveragedIntervals`."""
 
 INTERVAL_BINS = ("size", "hits", "probability", "lower", "upper")
-"""What is summed over each bin of probabilities that are known as intervals."""
+"""Names of the sums over each bin of probabilities that are known as intervals."""
 
 BRIER_RANGE = ("lower", "mean", "upper")
-"""The ends of the Brier score of intervals, and that of the mean class frequency."""
+"""Names of the ends of the Brier score of intervals, and of that of the mean class frequency."""
 
 MOST_CLASSES = 10
-"""Of more classes than this there are neither sets nor intervals: each pair of them is compared in every tree."""
+"""Largest number of classes with sets and intervals: each pair of classes is compared in every tree."""
 
 N_BINS = 10
-"""Bins of confidence, or of probability, in reliability diagrams."""
+"""Number of bins of confidence, or of probability, in reliability diagrams."""
 
 N_POINTS = 20
-"""Points of accuracy-rejection curves: coverages 1/20, 2/20, … 1."""
+"""Number of points of accuracy-rejection curves: coverages 1/20, 2/20, … 1."""
 
 N_CELLS = 16
-"""Bins of uncertainty along each axis."""
+"""Number of bins of uncertainty along each axis."""
 
 # scikit-learn's log loss clips probabilities at the rounding unit of float64; logarithms would let it grow on.
 _LEAST_LOG = float(np.log(np.finfo(np.float64).eps))
@@ -63,7 +63,7 @@ _BATCH = 1024
 
 
 class Outcome(NamedTuple):
-    """How the rules did on one test fold, as plain numbers and lists."""
+    """The results of the rules on one test fold, as plain numbers and lists."""
 
     measures: dict[str, dict[str, float]]
     """{rule: {measure: value}}: `METRICS`, ``calibration_error`` and ``risk_coverage`` (the area under the curve)."""
@@ -80,9 +80,9 @@ class Outcome(NamedTuple):
     """{s: instances whose set holds 1, 2, … classes}, for the same sets."""
     intervals: dict[str, list]
     """{`INTERVAL_BINS`: a number for each of `N_BINS`}: the predictions in a bin of the mean class frequency, how many
-    of them came true, and the sums of the frequency and of the ends of its averaged interval at `INTERVAL_STRENGTH`. Of
-    two classes a prediction is the probability of the second; of more each class is one, for every instance. Empty for
-    more than `MOST_CLASSES`."""
+    of them came true, and the sums of the frequency and of the ends of its averaged interval at `INTERVAL_STRENGTH`.
+    For two classes a prediction is the probability of the second; of more each class is one, for every instance. Empty
+    for more than `MOST_CLASSES`."""
     brier_range: dict[str, float]
     """{`BRIER_RANGE`: value}, of the same intervals; empty unless there are two classes."""
     polling: dict[str, float]
@@ -96,7 +96,7 @@ def evaluate(
     y: Int[np.ndarray, "instances"],
     learned: Mapping[str, Answers] = MappingProxyType({}),
 ) -> Outcome:
-    """Rules of `RULES` on the leaves of a forest, and what has been learned for those that learn.
+    """Evaluate rules of `RULES` on the leaves of a forest, and what has been learned for those that learn.
 
     ``y`` holds positions in ``forest.class_labels``.
     """
@@ -104,8 +104,9 @@ def evaluate(
     cautious = forest.n_classes <= MOST_CLASSES
     if cautious:
         folds |= {"leaves": _Leaves(), "intervals": AveragedIntervals(INTERVAL_STRENGTH)}
+    # One routing for all rules, and for what figures need besides.
     together = Together(mean=RULES["probability"].make(forest), uncertainty=UncertaintyDecomposition(), **folds)
-    answers = bind(forest, together).answer(X) | {name: answer(X) for name, answer in learned.items()}
+    answers: dict[str, Any] = bind(forest, together).answer(X) | {name: answer(X) for name, answer in learned.items()}
     labels = jnp.asarray(y, jnp.int32)
     stacked = _Answers(*(np.stack([getattr(answers[name], part) for name in rules]) for part in _Answers._fields))
     measures, reliability, rejection = jax.tree.map(np.asarray, _measure(stacked, labels))
@@ -130,18 +131,21 @@ def evaluate(
     )
 
 
-class _Leaves(Combiner):
-    """The counts of every leaf. Sets for all s are made of them after one routing: for two classes as fast as streamed
-    votes, and for ten in a third of the time, since a tree has 10 counts and not 90 pairs for each s."""
+class _Leaves(Combiner[Array]):
+    """A rule that answers with the counts of every leaf.
+
+    Sets for all s are made of them after one routing. For two classes this is as fast as streamed votes. For ten it
+    takes a third of the time, since a tree has 10 counts and not 90 pairs for each s.
+    """
 
     merge: ClassVar[str] = "collect"
 
     def lift(self, counts: Num[Array, "... classes"]):
-        """The counts."""
+        """Return the counts as they are."""
         return counts
 
     def finish(self, stat) -> Float[Array, "... trees classes"]:
-        """Those of all trees."""
+        """Return the counts of all trees."""
         return stat
 
 
@@ -155,14 +159,14 @@ class _Answers(NamedTuple):
 
 @jax.jit
 def _measure(answers: _Answers, y: Int[Array, "instances"]):
-    """Measures, reliability curve and rejection curve of each rule; the answers' leading axis is the rules'."""
+    """Return measures, reliability curve and rejection curve of each rule; the answers' leading axis is the rules'."""
     return jax.vmap(lambda answer: _measure_one(answer, y))(answers)
 
 
 def _of_sets(
     leaves: Float[Array, "instances trees classes"], y: Int[Array, "instances"]
 ) -> tuple[dict[str, dict[str, float | None]], dict[str, list[int]]]:
-    """The parts ``sets`` and ``set_sizes`` of an outcome."""
+    """Return the parts ``sets`` and ``set_sizes`` of an outcome."""
     measures, sizes = jax.tree.map(np.asarray, _measure_sets(leaves, y))
     finite = lambda value: _rounded(value) if np.isfinite(value) else None  # noqa: E731
     names = [str(s) for s in STRENGTHS]
@@ -176,11 +180,12 @@ def _of_sets(
 def _measure_sets(
     leaves: Float[Array, "instances trees classes"], y: Int[Array, "instances"]
 ) -> tuple[dict[str, Float[Array, "strengths"]], Int32[Array, "strengths classes"]]:
-    """`SET_MEASURES` of what the classes that are not dominated make, and how many sets are of each size."""
+    """Return `SET_MEASURES` of the sets of classes that are not dominated, and how many sets are of each size."""
     n_classes = leaves.shape[-1]
 
     def at(s):
         vote = GeneralizedVote(s)
+        # In batches: every vote holds an interval for each instance, tree and class.
         membership = lax.map(lambda counts: nondominated(vote(counts)), leaves, batch_size=_BATCH)
         measures = {
             "determinacy": metrics.determinacy(membership),
@@ -198,9 +203,10 @@ def _measure_sets(
 def _interval_bins(
     probability: Float[Array, "instances classes"], interval: Interval, y: Int[np.ndarray, "instances"]
 ) -> dict[str, list]:
-    """The part ``intervals`` of an outcome. Bins are ((b - 1)/B, b/B], as those of confidence."""
+    """Return the part ``intervals`` of an outcome. Bins are ((b - 1)/B, b/B], as those of confidence."""
     parts = [np.asarray(part) for part in (probability, *interval)]
     n_classes = parts[0].shape[1]
+    # With two classes the interval of class 0 mirrors that of class 1, and would count every instance twice.
     first = 1 if n_classes == 2 else 0
     probs, lower, upper = (part[:, first:].ravel() for part in parts)
     came_true = (y[:, None] == np.arange(first, n_classes)).ravel()
@@ -217,18 +223,23 @@ def _interval_bins(
 def _brier_range(
     probability: Float[Array, "instances 2"], interval: Interval, y: Int[np.ndarray, "instances"]
 ) -> dict[str, float]:
-    """The part of an outcome of the same name."""
+    """Return the part ``brier_range`` of an outcome."""
     lower, upper = metrics.interval_brier(Interval(interval.lower[:, 1], interval.upper[:, 1]), y)
     mean = np.mean((np.asarray(probability, float)[:, 1] - y) ** 2)
     return dict(zip(BRIER_RANGE, map(_rounded, (lower, mean, upper)), strict=True))
 
 
 def _measure_one(answer: _Answers, y):
-    """Accuracy is that of the largest class score, AUC one class against the rest, averaged over the classes. Brier is
-    the mean squared error of the probability: for two classes of that of class 1, for more summed over the classes."""
+    """Return the measures, the reliability curve and the rejection curve of one rule.
+
+    Accuracy is that of the largest class score, AUC one class against the rest, averaged over the classes. Brier is the
+    mean squared error of the probability: for two classes of that of class 1, for more summed over the classes.
+    """
     scores, shares, log_probs = map(jnp.asarray, answer)
+    # Shares add to 1 up to rounding only, which metrics would refuse or count.
     probs = shares / jnp.sum(shares, axis=1, keepdims=True)
     binary = probs.shape[1] == 2
+    # By differences of class scores: probabilities round to 0 and 1, and instances would tie that do not.
     keys = _finite(scores[:, 1] - scores[:, 0]) if binary else _ranking_keys(shares, log_probs)
     right = jnp.argmax(scores, axis=1) == y
     best = jax.lax.top_k(scores, 2)[0]
@@ -247,16 +258,17 @@ def _measure_one(answer: _Answers, y):
 
 
 def _finite(difference: Float[Array, "instances"]) -> Float[Array, "instances"]:
-    """Scores that are all -inf (every class excluded) differ by nothing."""
+    """Return class scores that are finite: rows that are all -inf (every class excluded) differ by nothing."""
     return jnp.where(jnp.isnan(difference), 0.0, difference)
 
 
 def _ranking_keys(
     probs: Float[Array, "instances classes"], log_probs: Float[Array, "instances classes"]
 ) -> Float[Array, "instances classes"]:
-    """Numbers in the order of the probabilities that also order those which round to 0 or 1."""
+    """Return numbers in the order of the probabilities that also order those which round to 0 or 1."""
     classes, tiny = jnp.arange(probs.shape[1]), 1e-30
     others = jax.lax.map(lambda c: jax.nn.logsumexp(jnp.where(classes == c, -jnp.inf, log_probs), axis=1), classes)
+    # Near 1 a probability is told by what is left to the other classes, near 0 by its own logarithm.
     logs = jnp.where(probs > tiny, jnp.log(jnp.maximum(probs, tiny)), log_probs)
     return jnp.where(probs == 1, -others.T, logs)
 
@@ -266,7 +278,7 @@ def _rounded(value) -> float:
 
 
 def _bins(confidence, accuracy, size) -> dict[str, list]:
-    """Sums over the bins, which add over folds."""
+    """Return sums over the bins, which add over folds."""
     filled = size > 0
     return {
         "size": size.astype(int).tolist(),

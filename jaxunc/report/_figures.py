@@ -1,4 +1,4 @@
-"""The figures of the page, as SVG: results averaged for display, drawn by `jaxunc.plotting`."""
+"""Figures of the page, as SVG: results averaged for display, drawn by `jaxunc.plotting`."""
 
 import io
 from collections.abc import Callable, Sequence
@@ -33,19 +33,19 @@ class Picture(NamedTuple):
 
     title: str
     description: str
-    """What it shows, for those who cannot see it."""
+    """Description of the figure for those who cannot see it."""
     svg: str
 
 
 def highlighted(results: Results, rankings: dict[str, Ranking]) -> list[str]:
-    """The rules that stand out in all figures: what forests answer with by default, and the first by each measure."""
+    """Return the rules that stand out in all figures: the default of forests, and the first by each measure."""
     leaders = [rankings[measure].rules[0] for measure in ("brier", "auc", "accuracy", "log_loss")]
     names = dict.fromkeys([name for name in (BASELINE, *leaders) if name in results.about["rules"]])
     return list(names)[:_MOST_HIGHLIGHTED]
 
 
 def rank_pictures(rankings: dict[str, Ranking], names: Sequence[str]) -> list[Picture]:
-    """A diagram of ranks by each measure."""
+    """Draw a diagram of ranks by each measure."""
     pictures = []
     for measure, ranking in rankings.items():
 
@@ -61,7 +61,7 @@ def rank_pictures(rankings: dict[str, Ranking], names: Sequence[str]) -> list[Pi
 
 
 def leaf_size_pictures(results: Results, records: Any, names: Sequence[str]) -> list[Picture]:
-    """A measure against the leaf size, for each kind of forest."""
+    """Draw a measure against the leaf size, for each kind of forest."""
     settings, lines = results.settings, plotting.lines_for(names)
     if len(settings.leaf_sizes) < 2:
         return []
@@ -86,7 +86,7 @@ def leaf_size_pictures(results: Results, records: Any, names: Sequence[str]) -> 
 
 
 def curve_pictures(results: Results, records: Any, names: Sequence[str]) -> list[Picture]:
-    """Reliability diagram, accuracy-rejection and risk-coverage curves, each rule at its best leaf size."""
+    """Draw reliability diagram, accuracy-rejection and risk-coverage curves, each rule at its best leaf size."""
     lines = plotting.lines_for(names)
     leaves: Any = best_leaf_sizes(records)
     n_classes = len(results.about["data"]["classes"])
@@ -94,6 +94,7 @@ def curve_pictures(results: Results, records: Any, names: Sequence[str]) -> list
     for forest in results.settings.forests:
         chosen = {rule: outcomes_of(results, forest, int(leaves[forest, rule])) for rule in names}
         reliability = {rule: _reliability(rule, outcomes) for rule, outcomes in chosen.items()}
+        # Folds have equally many points: their curves are averaged point by point.
         kept = np.arange(1, N_POINTS + 1) / N_POINTS
         accuracy = {rule: np.mean([o.rejection[rule] for o in found], axis=0) for rule, found in chosen.items()}
 
@@ -128,7 +129,7 @@ def curve_pictures(results: Results, records: Any, names: Sequence[str]) -> list
 
 
 def uncertainty_pictures(results: Results, records: Any) -> list[Picture]:
-    """Aleatoric against epistemic uncertainty and the share of errors, for a leaf size of each kind of forest."""
+    """Draw aleatoric against epistemic uncertainty and the share of errors, for a leaf size of each kind of forest."""
     n_classes = len(results.about["data"]["classes"])
     edges = np.linspace(0, np.log2(n_classes), N_CELLS + 1)
     pictures = []
@@ -150,7 +151,7 @@ def uncertainty_pictures(results: Results, records: Any) -> list[Picture]:
 
 
 def _reliability(rule: str, outcomes) -> metrics.ReliabilityCurve:
-    """The bins of several test folds as one."""
+    """Join the bins of several test folds."""
     size, hits, confidence = (
         np.sum([outcome.reliability[rule][part] for outcome in outcomes], axis=0)
         for part in ("size", "hits", "confidence")
@@ -160,14 +161,14 @@ def _reliability(rule: str, outcomes) -> metrics.ReliabilityCurve:
 
 
 def _show_most(ax: Axes, values: list[list[float]]) -> None:
-    """Limits that show nearly all values; the few that are far worse must not flatten the rest."""
+    """Set limits that show nearly all values; the few that are far worse must not flatten the rest."""
     low, high = np.quantile(values, [0.0, 0.9]) if ax.get_ylabel() != "accuracy" else np.quantile(values, [0.1, 1.0])
     margin = 0.15 * (high - low) or 0.01
     ax.set_ylim(low - margin, high + margin)
 
 
 def drawn(title: str, description: str, draw: Callable[[Axes], None], size: tuple[float, float] = _SIZE) -> Picture:
-    """A figure of one plot."""
+    """Return the figure of one plot."""
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=size, layout="constrained")
         draw(figure.add_subplot())

@@ -1,4 +1,4 @@
-"""What is learned from the training instances: the pool, and the calibrated means that people choose otherwise."""
+"""Combinations learned from the training instances: the pool, and the calibrated means that people choose otherwise."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,26 +7,27 @@ import numpy as np
 from sklearn.isotonic import IsotonicRegression
 
 from jaxunc.combiners import Answer, LearnedPool, Mean
-from jaxunc.counting._out_of_bag import has_bags
+from jaxunc.counting import has_bags
 from jaxunc.forest import Forest
 from jaxunc.learning import OutOfSampleRows, fit_combiner, guarded, out_of_sample_rows
 from jaxunc.routing import bind
 
 N_FOLDS = 3
-"""Of cross-fitting, where forests have no bootstrap or few trees."""
+"""Number of folds of cross-fitting, where forests have no bootstrap or few trees."""
 
 Answers = Callable[[np.ndarray], Answer]
-"""Instances → what is answered for them."""
+"""Function from instances to their answers."""
 
 
 def learn(names: Sequence[str], model: Any, forest: Forest, X: np.ndarray, y: np.ndarray) -> dict[str, Answers]:
-    """Those of "learned", "calibrated" and "isotonic" that are named.
+    """Learn those of "learned", "calibrated" and "isotonic" that are named.
 
     ``model`` is what grew the forest on these instances, or the forest itself if its tests do not depend on labels.
     Where a class has fewer instances than there are folds nothing is learned, and all three are the mean.
     """
     if not names:
         return {}
+    # Too few rows of a class for folds: the mean stands in for all that learn, so that tables have no gaps.
     if np.bincount(y, minlength=forest.n_classes).min() < N_FOLDS:
         return dict.fromkeys(names, bind(forest, Mean()).answer)
     rows = out_of_sample_rows(model, X, y, counts="both" if has_bags(model) else "inbag", n_folds=N_FOLDS)
@@ -39,14 +40,14 @@ def _pool(rows: OutOfSampleRows) -> Answers:
 
 
 def _calibrated(rows: OutOfSampleRows) -> Answers:
-    """The one with the least loss out of bag."""
+    """Return the calibrated mean with the least loss out of bag."""
     fits = [fit_combiner(rule, rows) for rule in guarded(rows)["calibrated mean"]]
     return rows.bind(min(fits, key=lambda fitted: fitted.loss).combiner).answer
 
 
 def _isotonic(rows: OutOfSampleRows) -> Answers:
-    """Each class against the rest, clipped to 1/(n + 2), where isotonic regression is sure of itself."""
-    own, y, least = rows.answer(Mean()).probability, np.asarray(rows.y)[: rows.n], 1 / (rows.n + 2)
+    """Calibrate each class against the rest by isotonic regression, clipped to 1/(n + 2) where that is too sure."""
+    own, y, least = np.asarray(rows.answer(Mean()).probability), np.asarray(rows.y)[: rows.n], 1 / (rows.n + 2)
     fits: list[Any] = [
         IsotonicRegression(out_of_bounds="clip").fit(own[:, c], y == c)
         for c in range(1 if own.shape[1] == 2 else 0, own.shape[1])

@@ -1,4 +1,4 @@
-"""A finished study → one page that a person decides from, without outside resources."""
+"""The page of a finished study: one file that a person decides from, without outside resources."""
 
 import base64
 import os
@@ -9,10 +9,10 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
+from ._compared_rules import RULES
 from ._evaluate import INTERVAL_STRENGTH, METRICS
 from ._figures import Picture, curve_pictures, highlighted, leaf_size_pictures, rank_pictures, uncertainty_pictures
 from ._polling import CONFIDENCE
-from ._rules import RULES
 from ._set_figures import interval_pictures, set_pictures
 from ._store import Results
 from ._summary import (
@@ -50,7 +50,7 @@ def write_page(folder: str | Path, results: Results) -> Path:
 
 
 def page(results: Results) -> str:
-    """The page as HTML."""
+    """Return the page as HTML."""
     records = frame(results)
     n_folds = results.settings.n_folds
     rankings = {measure: ranking(records, measure, n_folds=n_folds) for measure in METRICS}
@@ -93,7 +93,10 @@ def page(results: Results) -> str:
 
 
 def _average_rows(results: Results, records: Any, rankings: dict[str, Ranking]) -> dict[str, list[dict[str, Any]]]:
-    """For each kind of forest a row per rule, best rank first: its cells, each a value, a spread and whether best."""
+    """Return for each kind of forest a row per rule, best rank first.
+
+    A row's cells are each a value, a spread, and whether it is the best.
+    """
     mean, leaves = averages(records), best_leaf_sizes(records)
     order = average_ranks(records).index
     tables = {}
@@ -113,7 +116,7 @@ def _average_rows(results: Results, records: Any, rankings: dict[str, Ranking]) 
 
 
 def _rank_rows(records: Any, rankings: dict[str, Ranking]) -> list[dict[str, Any]]:
-    """A row per rule, best first: its ranks, and whether a test tells it from the first by that measure."""
+    """Return a row per rule, best first: its ranks, and whether a test tells it from the first by that measure."""
     ranks = average_ranks(records)
     rows = []
     for rule in ranks.index:
@@ -121,6 +124,7 @@ def _rank_rows(records: Any, rankings: dict[str, Ranking]) -> list[dict[str, Any
         for name in METRICS:
             place = rankings[name].rules.index(rule)
             p = rankings[name].from_best[place]
+            # Ties share the mark, so the place alone does not say who is best.
             best = round(rankings[name].ranks[place] - rankings[name].ranks[0], DECIMALS) == 0
             cells.append({"value": f"{ranks.at[rule, name]:.1f}", "best": best, "close": not best and p >= 0.05})
         rows.append({"rule": rule, "cells": cells, "all": f"{ranks.at[rule, 'all']:.1f}"})
@@ -128,7 +132,7 @@ def _rank_rows(records: Any, rankings: dict[str, Ranking]) -> list[dict[str, Any
 
 
 def _set_rows(results: Results, records: Any) -> list[dict[str, Any]]:
-    """A row per kind of forest and s: what is decided, how much of that is right, and what the sets are worth."""
+    """Return a row per kind of forest and s: what is decided, how much of that is right, what the sets are worth."""
     leaves, mean = shown_leaf_sizes(results, records), set_averages(results, records)
     always = baseline_accuracy(results, records)
     rows = []
@@ -143,7 +147,7 @@ def _set_rows(results: Results, records: Any) -> list[dict[str, Any]]:
 
 
 def _poll_rows(results: Results) -> list[dict[str, Any]]:
-    """A row per kind of forest and leaf size: what a vote takes that stops when it is settled."""
+    """Return a row per kind of forest and leaf size: the cost of a vote that stops when it is settled."""
     rows = []
     for (forest, leaf_size), row in poll_averages(results).iterrows():
         cells = [f"{row[name]:.1f}" if name == "n_polled" else f"{row[name]:.3f}" for name in POLL_TITLES]
@@ -156,10 +160,10 @@ def _larger(measure: str) -> bool:
 
 
 def _with_code(sentence: str) -> Markup:
-    """HTML of a sentence in which names stand between backticks."""
+    """Return a sentence as HTML, with names between backticks as code."""
     return Markup(re.sub("`([^`]*)`", r"<code>\1</code>", str(escape(sentence))))
 
 
 def _data_uri(picture: Picture) -> str:
-    """An image that carries its own bytes: names inside one SVG cannot disturb another's."""
+    """Return an image that carries its own bytes: names inside one SVG cannot disturb another's."""
     return "data:image/svg+xml;base64," + base64.b64encode(picture.svg.encode()).decode()

@@ -19,7 +19,7 @@ def run(table: Table, settings: Settings, folder: str | Path | None = None, *, q
     table
         The data.
     settings
-        What to run.
+        Settings of the study.
     folder
         Where results are kept as they finish, so that an interrupted run goes on where it stopped; and where
         ``results.json`` lies in the end. Without a folder nothing is written.
@@ -31,6 +31,7 @@ def run(table: Table, settings: Settings, folder: str | Path | None = None, *, q
     ValueError
         As `study` and `Store` do.
     """
+    # What can be refused is refused before a folder is made.
     check_folds(table, settings.n_folds)
     settings.rules_for(len(table.class_labels))
     store = None if folder is None else Store(folder, table, settings)

@@ -1,4 +1,4 @@
-"""Figures of what cautious forests and intervals say, each kind of forest at the leaf size that is shown of it."""
+"""Figures of the sets and intervals of cautious forests, each kind of forest at the leaf size that is shown of it."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from jaxunc import plotting
-from jaxunc.plotting._style import PALETTE
+from jaxunc.plotting import PALETTE
 
 from ._evaluate import BRIER_RANGE, STRENGTHS
 from ._figures import Picture, drawn
@@ -27,7 +27,7 @@ _LONGEST_LABEL = 24
 
 
 def set_pictures(results: Results, records: Any) -> list[Picture]:
-    """What is decided and how right that is, what the sets are worth, and how large they are, over s."""
+    """Draw what is decided and how right that is, what the sets are worth, and how large they are, over s."""
     if not has_sets(results):
         return []
     mean, accuracy = set_averages(results, records), baseline_accuracy(results, records)
@@ -47,7 +47,7 @@ def set_pictures(results: Results, records: Any) -> list[Picture]:
 
 
 def interval_pictures(results: Results, records: Any) -> list[Picture]:
-    """Reliability with interval bands; and of two classes the range of the Brier score, if there are leaf sizes."""
+    """Draw reliability with interval bands; for two classes also the range of the Brier score by leaf size."""
     if not has_sets(results):
         return []
     pictures = []
@@ -129,6 +129,6 @@ def _listed(values) -> str:
 
 
 def _shortened(label: str) -> str:
-    """A class for an axis, which would take what stands between dollar signs for a formula."""
+    """Shorten a class for an axis, which would take what stands between dollar signs for a formula."""
     short = label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
     return short.replace("$", r"\$")

@@ -1,4 +1,4 @@
-"""What a study runs, checked before hours are spent on it."""
+"""Settings of a study, checked before hours are spent on it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from jaxunc.combiners._names import check_name
-from jaxunc.counting._kinds import COUNTS
+from jaxunc.combiners import check_name
+from jaxunc.counting import COUNTS
 from jaxunc.estimators import RandomDecisionTreesClassifier
 
+from ._compared_rules import RULES
 from ._data import Table
-from ._rules import RULES
 
 
 def _random_forest(n_trees: int, leaf_size: int, seed: int, bags: bool) -> RandomForestClassifier:
@@ -38,12 +38,12 @@ FORESTS: dict[str, Callable[[int, int, int, bool], Any]] = {
     "single-tree": _single_tree,
     "random-trees": _random_decision_trees,
 }
-"""The kinds of forests, by the name that tables and files use: (trees, leaf size, seed, bags needed) → a model."""
+"""Kinds of forests, by the name that tables and files use: (trees, leaf size, seed, bags needed) → a model."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a study runs: kinds of forests × leaf sizes × repetitions × folds.
+    """Settings of a study: kinds of forests × leaf sizes × repetitions × folds.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Settings:
     n_trees, n_repeats, n_folds
         Trees in a forest; repetitions and folds of stratified cross-validation.
     counts
-        What the leaves count: a mode of `jaxunc.estimators.COUNTS`.
+        Counts of the leaves: a mode of `jaxunc.counting.COUNTS`.
     seed
         Decides the folds and the forests.
 
@@ -76,6 +76,8 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self):
+        # The class is frozen: fields are set around its guard, here to tuples, below without repetitions,
+        # rules and leaf sizes in a fixed order.
         for name in ("forests", "rules", "leaf_sizes"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         for option, names, known in (("--forests", self.forests, FORESTS), ("--rules", self.rules, RULES)):
@@ -107,11 +109,11 @@ class Settings:
 
     @property
     def n_forests(self) -> int:
-        """How many forests the study grows."""
+        """Number of forests that the study grows."""
         return len(self.forests) * len(self.leaf_sizes) * self.n_repeats * self.n_folds
 
     def rules_for(self, n_classes: int) -> tuple[str, ...]:
-        """The chosen rules that suit a number of classes.
+        """Return the chosen rules that suit a number of classes.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""A folder that holds a study: outcomes as they finish, and at the end ``results.json``.
+"""Folder of a study: outcomes as they finish, and at the end ``results.json``.
 
 Outcomes are appended to ``unfinished.jsonl``, a line each behind a first line that says what is run on what. A study
 that was interrupted goes on from there; a line that was cut off is run again. ``results.json`` (format version 5) is
@@ -52,20 +52,21 @@ class Results(NamedTuple):
     """A finished study."""
 
     about: dict[str, Any]
-    """What was run on what: the file's other parts."""
+    """Description of the study, the other parts of the file."""
     outcomes: dict[Cell, Outcome]
-    """How the rules did, for each forest in order."""
+    """Outcome of each forest, in order."""
 
     @property
     def settings(self) -> Settings:
-        """What was run."""
+        """Settings of the study."""
         return Settings(**self.about["settings"])
 
 
 def describe(table: Table, settings: Settings) -> dict[str, Any]:
-    """What a study runs on what, as plain values."""
+    """Describe a study and its data, as plain values."""
     digest = hashlib.sha256()
     for values in (table.X.astype("<f8"), table.y.astype("<i8")):
+        # Little-endian and contiguous: the same data have the same sum on every machine.
         digest.update(repr(values.shape).encode() + np.ascontiguousarray(values).tobytes())
     about = {
         "format": "jaxunc compare",
@@ -84,6 +85,7 @@ def describe(table: Table, settings: Settings) -> dict[str, Any]:
         "settings": asdict(settings),
         "rules": settings.rules_for(len(table.class_labels)),
     }
+    # As JSON would give it back: tuples are lists there, and descriptions are compared.
     return json.loads(json.dumps(about))
 
 
@@ -95,7 +97,7 @@ class Store:
     folder
         A folder that exists or can be made.
     table, settings
-        What is run on what.
+        The data and the settings of the study.
 
     Raises
     ------
@@ -118,6 +120,7 @@ class Store:
     def add(self, cell: Cell, outcome: Outcome) -> None:
         """Keep an outcome, on disk at once."""
         self.outcomes[cell] = outcome
+        # A line for each outcome, appended: an interruption can damage the last line alone, which `_begun` takes away.
         with (self.folder / UNFINISHED).open("a", encoding="utf-8") as file:
             file.write(_line({**cell._asdict(), **outcome._asdict()}))
 
@@ -128,6 +131,7 @@ class Store:
         head = json.dumps(self.about, indent=1, ensure_ascii=False).removesuffix("\n}")
         partial = self.folder / (RESULTS + ".partial")
         partial.write_text(f'{head},\n "forests": [\n{",".join(forests)}]\n}}\n', encoding="utf-8")
+        # Whole or not at all: who reads the folder never sees half a file.
         os.replace(partial, self.folder / RESULTS)
         (self.folder / UNFINISHED).unlink(missing_ok=True)
         return Results(self.about, ordered)
@@ -148,7 +152,7 @@ class Store:
 
     @contextmanager
     def _refused(self) -> Iterator[None]:
-        """Errors of reading as one that says what is wrong with the file."""
+        """Turn errors of reading into one that says what is wrong with the file."""
         try:
             yield
         except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
@@ -158,13 +162,14 @@ class Store:
             ) from error
 
     def _begun(self) -> Iterator[tuple[Cell, Outcome]]:
-        """The outcomes of an interrupted run; a line that was cut off, and what follows it, is taken away."""
+        """Read the outcomes of an interrupted run; a line that was cut off, and what follows it, is taken away."""
         path = self.folder / UNFINISHED
         if not path.exists():
             path.write_text(_line(self.about), encoding="utf-8")
             return
         lines = path.read_bytes().splitlines(keepends=True)
         try:
+            # A first line that was cut off is that of a run which has kept nothing yet: it may begin anew.
             about = json.loads(lines[0]) if lines and lines[0].endswith(b"\n") else self.about
         except ValueError:
             about = None
@@ -183,7 +188,7 @@ class Store:
             path.write_bytes(b"".join(sound))
 
     def _parsed(self, entry: dict[str, Any]) -> tuple[Cell, Outcome]:
-        """A forest of this study and its outcome; a ValueError, KeyError or TypeError if it is none."""
+        """Parse a forest of this study and its outcome; a ValueError, KeyError or TypeError if it is none."""
         cell = Cell(*(entry[name] for name in Cell._fields))
         outcome = Outcome(*(entry[name] for name in Outcome._fields))
         sound = cell in self._cells and _is_sound(outcome, self.about["rules"], len(self.about["data"]["classes"]))
@@ -192,11 +197,11 @@ class Store:
         return cell, outcome
 
     def _check_same(self, found: dict[str, Any], file: str) -> None:
-        parts = [(part, found.get(part), expected) for part, expected in self.about.items()]
-        parts = [part for part in parts if part[1] != part[2]]
-        if not parts:
+        differences = [(name, found.get(name), expected) for name, expected in self.about.items()]
+        differences = [entry for entry in differences if entry[1] != entry[2]]
+        if not differences:
             return
-        said = "; ".join(_difference(*part) for part in parts)
+        said = "; ".join(_difference(*entry) for entry in differences)
         raise ValueError(
             f"--report={str(self.folder)!r} holds another run ({file}): {said}. Choose another folder, or take away "
             "that file to begin anew."
@@ -204,7 +209,7 @@ class Store:
 
 
 def _is_sound(outcome: Outcome, rules: list[str], n_classes: int) -> bool:
-    """Whether the parts of an outcome are those of these rules and as many classes, and of the right sizes."""
+    """Return whether the parts of an outcome have these rules, so many classes, and the right sizes."""
     cautious = n_classes <= MOST_CLASSES
     strengths = [str(s) for s in STRENGTHS if cautious]
     return (
@@ -225,7 +230,7 @@ def _is_sound(outcome: Outcome, rules: list[str], n_classes: int) -> bool:
 
 
 def _numbers(outcome: Outcome) -> list[Any]:
-    """What should be numbers: None stands for one alone, the accuracy of no single class."""
+    """Return what should be numbers. None is allowed for one alone: the accuracy of no single class."""
     sets = [
         [value for name, value in of.items() if (name, value) != ("single_set_accuracy", None)]
         for of in outcome.sets.values()
@@ -237,13 +242,13 @@ def _line(entry: dict[str, Any]) -> str:
     return json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
-def _difference(part: str, found: Any, expected: Any) -> str:
-    """In words, how a part of two runs differs; of several values the first."""
+def _difference(name: str, found: Any, expected: Any) -> str:
+    """Say how a part of two runs differs; of several values the first."""
     if isinstance(found, dict) and isinstance(expected, dict):
         key = next(k for k in (*expected, *found) if found.get(k) != expected.get(k))
-        part, found, expected = f"{part}.{key}", found.get(key), expected.get(key)
+        name, found, expected = f"{name}.{key}", found.get(key), expected.get(key)
     shorten = lambda value: text if len(text := json.dumps(value)) < 80 else text[:77] + "..."  # noqa: E731
-    return f"{part} was {shorten(found)}, is now {shorten(expected)}"
+    return f"{name} was {shorten(found)}, is now {shorten(expected)}"
 
 
 def _make_writable(folder: Path) -> None:

@@ -1,6 +1,5 @@
 """The study: forests under repeated cross-validation, every rule on the same leaves."""
 
-import os
 from collections.abc import Container, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
@@ -10,21 +9,21 @@ import numpy as np
 from jaxtyping import Int
 from sklearn.model_selection import RepeatedStratifiedKFold
 
-from jaxunc.counting import recount
-from jaxunc.counting._kinds import calibration_split, counted_forest
+from jaxunc._numerics import cores
+from jaxunc.counting import calibration_split, counted_forest, recount
 from jaxunc.estimators import RandomDecisionTreesClassifier
 from jaxunc.forest import Forest
 from jaxunc.interop import from_sklearn
 
+from ._compared_rules import RULES
 from ._data import Table
 from ._evaluate import Outcome, evaluate
 from ._learned import learn
-from ._rules import RULES
 from ._settings import FORESTS, Settings, check_folds
 
 
 class Cell(NamedTuple):
-    """One forest of a study: its kind and leaf size, and the test fold it is tried on."""
+    """Key of a forest in a study: its kind and leaf size, and the test fold it is tried on."""
 
     forest: str
     leaf_size: int
@@ -42,7 +41,7 @@ def study(table: Table, settings: Settings, done: Container[Cell] = ()) -> Itera
     table
         The data.
     settings
-        What to run.
+        Settings of the study.
     done
         Cells to leave out.
 
@@ -60,13 +59,15 @@ def study(table: Table, settings: Settings, done: Container[Cell] = ()) -> Itera
     def run(cell: Cell) -> tuple[Cell, Outcome]:
         i = cell.repeat * settings.n_folds + cell.fold
         train, test = splits[i]
+        # The seed depends on the split alone: forests of all kinds and leaf sizes on a split are compared on equal
+        # terms.
         model, forest = _grow(cell, settings, settings.seed + i, table, train)
         names = [name for name in rules if RULES[name].learns]
         learned = learn(names, model, forest, table.X[train], table.y[train])
         return cell, evaluate(forest, rules, table.X[test], table.y[test], learned)
 
     # Threads suffice: growing trees and compiled programs let go of the interpreter.
-    with ThreadPoolExecutor(_cores(), thread_name_prefix="jaxunc-study") as pool:
+    with ThreadPoolExecutor(cores(), thread_name_prefix="jaxunc-study") as pool:
         waiting = [pool.submit(run, cell) for cell in cells(settings) if cell not in done]
         try:
             for future in waiting:
@@ -76,7 +77,7 @@ def study(table: Table, settings: Settings, done: Container[Cell] = ()) -> Itera
 
 
 def cells(settings: Settings) -> list[Cell]:
-    """All cells of a study, in order."""
+    """Return all cells of a study, in order."""
     axes = (settings.forests, settings.leaf_sizes, range(settings.n_repeats), range(settings.n_folds))
     return [Cell(*values) for values in product(*axes)]
 
@@ -88,7 +89,10 @@ def _grow(
     table: Table,
     train: Int[np.ndarray, "train"],
 ) -> tuple[Any, Forest]:
-    """(what it can be learned from, the forest of a cell, counted as the settings say)."""
+    """Grow the forest of a cell.
+
+    Returns the model that it can be learned from, and the forest, counted as the settings say.
+    """
     X, y = table.X[train], table.y[train]
     grown_on = counted_on = (X, y, None)
     if settings.counts == "held_out":
@@ -117,7 +121,3 @@ def _grow(
     if isinstance(model, RandomDecisionTreesClassifier):
         model = forest.with_empty_leaves("parent")  # no instance of its own is in an empty leaf
     return model, forest
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Outcomes → averages, ranks, and what tests make of the differences."""
+"""Summary of outcomes: averages, ranks, and tests of the differences."""
 
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ TITLES = {
     "calibration_error": "calibration error",
     "risk_coverage": "risk-coverage",
 }
-"""What tables and axes call the measures."""
+"""Titles of the measures in tables and on axes."""
 
 SET_TITLES = {
     "determinacy": "decided",
@@ -29,7 +29,7 @@ SET_TITLES = {
     "u80": "u80",
     "set_size": "set size",
 }
-"""What tables call the measures of sets."""
+"""Titles of the measures of sets in tables."""
 
 POLL_TITLES = {
     "n_polled": "trees",
@@ -38,13 +38,13 @@ POLL_TITLES = {
     "whole_accuracy": "of all trees",
     "same": "same class",
 }
-"""What tables call the measures of votes that stop when they are settled."""
+"""Titles of the measures of votes that stop when they are settled."""
 
 TABLE_STRENGTHS = (1, 2, 5)
-"""The values of s that tables show."""
+"""Values of s that tables show."""
 
 BASELINE = "probability"
-"""What forests answer with when they are left alone."""
+"""Name of the rule that forests use by default."""
 
 # Differences below this are rounding, and count as ties.
 DECIMALS = 6
@@ -54,7 +54,7 @@ class Ranking(NamedTuple):
     """The rules by one measure, over the test parts of the cross-validation."""
 
     rules: tuple[str, ...]
-    """Best first."""
+    """Names of the rules, best first."""
     ranks: Float[np.ndarray, "rules"]
     """Average ranks, 1 is best."""
     different: Bool[np.ndarray, "rules rules"]
@@ -64,7 +64,7 @@ class Ranking(NamedTuple):
 
 
 def frame(results: Results) -> pd.DataFrame:
-    """A row per forest and rule: forest, leaf_size, repeat, fold, rule, and the measures."""
+    """Return a frame of a row per forest and rule: forest, leaf_size, repeat, fold, rule, and the measures."""
     rows = [
         {**cell._asdict(), "rule": rule, **values}
         for cell, outcome in results.outcomes.items()
@@ -74,23 +74,26 @@ def frame(results: Results) -> pd.DataFrame:
 
 
 def averages(records: Any) -> pd.DataFrame:
-    """Mean and standard deviation over test folds, for each forest and rule.
+    """Return mean and standard deviation over test folds, for each forest and rule.
 
     The leaf sizes are averaged first, within each fold. Rows: (forest, rule); columns: (measure, "mean" | "std").
     """
     measures = [name for name in MEASURES if name in records]
+    # Over leaf sizes first: the spread is then that between test folds, not between leaf sizes.
     per_fold = records.groupby(["forest", "rule", "repeat", "fold"], sort=False)[measures].mean()
     return per_fold.groupby(["forest", "rule"], sort=False).agg(["mean", "std"])
 
 
 def best_leaf_sizes(records: Any) -> pd.Series:
-    """The leaf size with the least mean Brier score (the smallest of equals), for each forest and rule."""
+    """Return the leaf size with the least mean Brier score (the smallest of equals), for each forest and rule."""
     brier = records.groupby(["forest", "rule", "leaf_size"], sort=False)["brier"].mean().round(DECIMALS)
     return brier.unstack("leaf_size").sort_index(axis=1).idxmin(axis=1)
 
 
 def shown_leaf_sizes(results: Results, records: Any) -> dict[str, int]:
-    """For each kind of forest a leaf size to show what does not depend on the rule: the best one of the mean.
+    """Return the leaf size at which to show what does not depend on the rule.
+
+    For each kind of forest it is the best one of the mean.
 
     Leaves of one instance are pure, and would leave nothing to be unsure of: they are shown only if there are no other.
     """
@@ -100,17 +103,17 @@ def shown_leaf_sizes(results: Results, records: Any) -> dict[str, int]:
 
 
 def outcomes_of(results: Results, forest: str, leaf_size: int) -> list[Outcome]:
-    """The outcomes of a kind of forest and a leaf size, one for each test fold."""
+    """Return the outcomes of a kind of forest and a leaf size, one for each test fold."""
     return [outcome for cell, outcome in results.outcomes.items() if cell[:2] == (forest, leaf_size)]
 
 
 def has_sets(results: Results) -> bool:
-    """Whether there are few enough classes that forests answered with sets and intervals."""
+    """Return whether there are few enough classes that forests answered with sets and intervals."""
     return len(results.about["data"]["classes"]) <= MOST_CLASSES
 
 
 def set_averages(results: Results, records: Any) -> Any:
-    """Means over test folds of the measures of sets, at one leaf size for each kind of forest.
+    """Return means over test folds of the measures of sets, at one leaf size for each kind of forest.
 
     Rows: (forest, s), none where there are too many classes; columns: `SET_MEASURES`. The accuracy of single classes is
     that of all folds together, NaN if there is none.
@@ -123,6 +126,7 @@ def set_averages(results: Results, records: Any) -> Any:
         if cell[:2] in chosen
     ]
     table = pd.DataFrame(rows, columns=pd.Index(["forest", "s", *SET_MEASURES]))
+    # Hits over decided instances of all folds together: the mean of shares would count folds alike that decide on few.
     right = (table["single_set_accuracy"] * table["determinacy"]).fillna(0.0)
     mean: Any = table.assign(single_set_accuracy=right).groupby(["forest", "s"], sort=False).mean()
     decided = mean["determinacy"].where(mean["determinacy"] > 0)
@@ -130,20 +134,20 @@ def set_averages(results: Results, records: Any) -> Any:
 
 
 def poll_averages(results: Results) -> Any:
-    """Means over test folds of `POLL_MEASURES`, a row for each kind of forest and leaf size."""
+    """Return means over test folds of `POLL_MEASURES`, a row for each kind of forest and leaf size."""
     rows = [{**cell._asdict(), **outcome.polling} for cell, outcome in results.outcomes.items() if outcome.polling]
     table: Any = pd.DataFrame(rows, columns=pd.Index(["forest", "leaf_size", *POLL_MEASURES]))
     return table.groupby(["forest", "leaf_size"], sort=False).mean()
 
 
 def baseline_accuracy(results: Results, records: Any) -> dict[str, float]:
-    """The accuracy of what always decides, at the leaf sizes of `set_averages`; empty if it was not run."""
+    """Return the accuracy of the default rule at the leaf sizes of `set_averages`; empty if it was not run."""
     part = records[records["rule"] == BASELINE].groupby(["forest", "leaf_size"])["accuracy"].mean()
     return {cell[0]: float(part[cell]) for cell in shown_leaf_sizes(results, records).items() if cell in part}
 
 
 def interval_means(outcomes: list[Outcome]) -> dict[str, list]:
-    """Of each bin that is not empty, over several test folds: its size, and the means of the other parts."""
+    """Return the size of each bin that is not empty, over several test folds, and the means of its other parts."""
     sums = {name: np.sum([o.intervals[name] for o in outcomes], axis=0) for name in outcomes[0].intervals}
     filled = sums["size"] > 0
     means = {name: (of[filled] / sums["size"][filled]).tolist() for name, of in sums.items()}
@@ -151,13 +155,13 @@ def interval_means(outcomes: list[Outcome]) -> dict[str, list]:
 
 
 def brier_ranges(results: Results, forest: str) -> dict[str, list[float]]:
-    """{`BRIER_RANGE`: the mean over test folds for each leaf size}."""
+    """Return {`BRIER_RANGE`: the mean over test folds for each leaf size}."""
     folds = [[o.brier_range for o in outcomes_of(results, forest, size)] for size in results.settings.leaf_sizes]
     return {name: [float(np.mean([found[name] for found in of])) for of in folds] for name in BRIER_RANGE}
 
 
 def average_ranks(records: Any) -> pd.DataFrame:
-    """The mean rank of each rule by each measure over all forests grown; 1 is best, equals share their ranks.
+    """Return the mean rank of each rule by each measure over all forests grown; 1 is best, equals share their ranks.
 
     Rows: rules, best first; columns: the measures, and "all", their mean.
     """
@@ -171,7 +175,7 @@ def average_ranks(records: Any) -> pd.DataFrame:
 
 
 def ranking(records: Any, measure: str, *, n_folds: int) -> Ranking:
-    """The rules by one measure, and which of them a test tells apart.
+    """Rank the rules by one measure, and test which of them differ.
 
     The values of a test part are averaged over forests and leaf sizes; two rules are compared by the corrected
     resampled t-test over the parts (they share training data), p-values corrected by Holm over all pairs.
@@ -190,6 +194,6 @@ def ranking(records: Any, measure: str, *, n_folds: int) -> Ranking:
 
 
 def _by_forest(records: Any, measure: str) -> Any:
-    """``[forests rules]``: the values of a measure, rules in the order in which they come."""
+    """Return the values of a measure ``[forests rules]``, rules in the order in which they come."""
     rows = records.pivot(index=["forest", "leaf_size", "repeat", "fold"], columns="rule", values=measure)
     return rows[list(dict.fromkeys(records["rule"]))]

@@ -1,4 +1,4 @@
-"""A study as tables for a terminal."""
+"""Tables of a study for a terminal."""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from ._compared_rules import RULES
 from ._evaluate import METRICS
 from ._polling import CONFIDENCE
-from ._rules import RULES
 from ._settings import Settings
 from ._store import Results
 from ._summary import (
@@ -51,7 +51,7 @@ def show(console: Console, results: Results) -> None:
 
 
 def _speaker(console: Console) -> Callable[..., None]:
-    """Prints a line of text, wrapped at a readable width."""
+    """Return a function that prints a line of text, wrapped at a readable width."""
     width = min(console.width, _WIDEST)
 
     def say(line: str, style: str = "") -> None:
@@ -71,14 +71,14 @@ def _averages_table(console: Console, settings: Settings, records: Any) -> RichT
         grid.add_column("leaf", justify="right", no_wrap=True)
     for forest in settings.forests:
         grid.add_row(Text(forest, style="bold"))
-        part = mean.loc[forest]
-        for rule in part.index:
+        of_forest = mean.loc[forest]
+        for rule in of_forest.index:
             cells = []
             for name, larger in METRICS.items():
-                value = _fixed(part.at[rule, (name, "mean")], 6)
-                deviation = part.at[rule, (name, "std")]
+                value = _fixed(of_forest.at[rule, (name, "mean")], 6)
+                deviation = of_forest.at[rule, (name, "std")]
                 deviation = f"{deviation:.3f}"[1:] if deviation < 0.9995 else _fixed(deviation, 4)
-                best = _is_best(part[(name, "mean")], rule, larger)
+                best = _is_best(of_forest[(name, "mean")], rule, larger)
                 cells.append(_marked(f"{value} {spread}{deviation}", best))
             grid.add_row(f" {rule}", *cells, *([str(leaves[forest, rule])] if several else []))
         grid.add_section()
@@ -142,13 +142,13 @@ def _is_best(column: pd.Series, rule, larger: bool) -> bool:
 
 
 def _fixed(number: float, width: int) -> str:
-    """A number in a width that holds its integer part, with as many decimals as fit."""
+    """Format a number in a width that holds its integer part, with as many decimals as fit."""
     decimals = max(width - 1 - len(f"{number:.0f}"), 0)
     return f"{number:.{decimals}f}"
 
 
 def _marked(value: str, is_best: bool) -> Text:
-    """The best of a column is bold and has a star, for readers without colours."""
+    """Mark the best of a column as bold and with a star, for readers without colours."""
     return Text(f"*{value}", style="bold green") if is_best else Text(value)
 
 

@@ -1,11 +1,11 @@
-"""A study in words: what was run on what, what its numbers support, and what they do not."""
+"""Sentences about a study: what was run on what, what its numbers support, and what they do not."""
 
 from typing import Any
 
 import numpy as np
 
+from ._compared_rules import RULES
 from ._evaluate import METRICS, MOST_CLASSES, N_POINTS
-from ._rules import RULES
 from ._settings import Settings
 from ._store import Results
 from ._summary import BASELINE, DECIMALS, TITLES, Ranking, best_leaf_sizes, has_sets
@@ -16,12 +16,12 @@ _KEPT = 0.8
 
 
 def count(number: int, noun: str) -> str:
-    """A number and its noun."""
+    """Return a number and its noun."""
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def data_line(results: Results) -> str:
-    """The data and their size."""
+    """Describe the data and their size."""
     data = results.about["data"]
     classes = [f"{label} {size}" for label, size in data["classes"].items()]
     more = f" and {len(classes) - 6} more" if len(classes) > 6 else ""
@@ -32,7 +32,7 @@ def data_line(results: Results) -> str:
 
 
 def data_notes(results: Results) -> list[str]:
-    """What was done to the data, what is doubtful about them, and which rules were left out."""
+    """Return notes of what was done to the data, what is doubtful about them, and which rules were left out."""
     data = results.about["data"]
     notes = [f"Warning: {warning}" for warning in data["warnings"]] + list(data["notes"])
     every = (name for name, rule in RULES.items() if not rule.learns or results.settings.counts == "inbag")
@@ -50,7 +50,7 @@ def data_notes(results: Results) -> list[str]:
 
 
 def run_line(results: Results) -> str:
-    """What was run."""
+    """Describe what was run."""
     settings = results.settings
     several = len(settings.leaf_sizes) > 1
     bagged = settings.counts == "oob" and "extra-trees" in settings.forests
@@ -68,7 +68,7 @@ def run_line(results: Results) -> str:
 
 
 def supported(results: Results, records: Any, rankings: dict[str, Ranking]) -> list[str]:
-    """Sentences on what the numbers support; names stand between backticks."""
+    """Return sentences on what the numbers support; names stand between backticks."""
     said = [_on_measure(records, measure, rankings[measure]) for measure in METRICS]
     if len(results.settings.leaf_sizes) > 1 and len(results.about["rules"]) > 1:
         said.append(_on_leaf_sizes(records))
@@ -78,7 +78,7 @@ def supported(results: Results, records: Any, rankings: dict[str, Ranking]) -> l
 
 
 def unsupported(results: Results, records: Any) -> list[str]:
-    """Sentences on what the numbers do not support, and why."""
+    """Return sentences on what the numbers do not support, and why."""
     settings = results.settings
     said = []
     if records.groupby(["forest", "leaf_size", "rule"])["accuracy"].mean().max() >= _PERFECT:
@@ -111,14 +111,14 @@ def unsupported(results: Results, records: Any) -> list[str]:
 
 
 def kept_accuracy(results: Results) -> dict[str, float]:
-    """Mean accuracy of each rule on the instances it is most certain of."""
+    """Return the mean accuracy of each rule on the instances it is most certain of."""
     position = round(_KEPT * N_POINTS) - 1
     curves = [outcome.rejection for outcome in results.outcomes.values()]
     return {rule: float(np.mean([curve[rule][position] for curve in curves])) for rule in results.about["rules"]}
 
 
 def _on_measure(records: Any, measure: str, ranking: Ranking) -> str:
-    """Which rule ranks first by a measure, and what tests tell it apart from."""
+    """Say which rule ranks first by a measure, and what tests tell it apart from."""
     best, n_rules = ranking.rules[0], len(ranking.rules)
     start = f"{TITLES[measure][0].upper()}{TITLES[measure][1:]}: {_name(best)}"
     if n_rules == 1:
@@ -143,7 +143,7 @@ def _on_measure(records: Any, measure: str, ranking: Ranking) -> str:
 
 
 def _on_leaf_sizes(records: Any) -> str:
-    """Which matters more, the rule or the leaf size."""
+    """Say which matters more, the rule or the leaf size."""
     brier = records.groupby(["rule", "leaf_size"], sort=False)["brier"].mean().unstack("leaf_size")
     by_rule, by_leaf = float(np.ptp(brier.min(axis=1))), float(np.median(np.ptp(brier.to_numpy(), axis=1)))
     sizes = sorted(set(best_leaf_sizes(records)))
@@ -160,7 +160,7 @@ def _on_leaf_sizes(records: Any) -> str:
 
 
 def _on_trust(results: Results, records: Any) -> str:
-    """Calibration and rejection, which are averaged and not tested."""
+    """Describe calibration and rejection, which are averaged and not tested."""
     calibration = records.groupby("rule", sort=False)["calibration_error"].mean().round(DECIMALS)
     accuracy = kept_accuracy(results)
     sure = max(accuracy, key=lambda rule: accuracy[rule])
@@ -177,7 +177,7 @@ def _on_trust(results: Results, records: Any) -> str:
 
 
 def _sizes(settings: Settings) -> str:
-    """How many trees the forests have."""
+    """Say how many trees the forests have."""
     trees = count(settings.n_trees, "tree")
     if "single-tree" not in settings.forests:
         return trees

@@ -1,32 +1,39 @@
 """A forest and a rule bound together: the fast way to score data."""
 
 from collections.abc import Mapping
-from typing import get_args
+from typing import Any, TypeVar, get_args, overload
 
 import jax
 import numpy as np
-from jaxtyping import PyTree
 
-from jaxunc._checks import check_one_of, is_concrete, refuse_after_fork
-from jaxunc.combiners import Combiner
-from jaxunc.combiners._combine import read_answer
-from jaxunc.combiners._given import as_rule
-from jaxunc.forest import Forest
-from jaxunc.forest._given import check_is_forest
-from jaxunc.tables._instances import as_instances, as_traceable
+from jaxunc._checks import check_integer, check_one_of, is_concrete, refuse_after_fork
+from jaxunc._numerics import cores
+from jaxunc._types import AnswerT, PyTree
+from jaxunc.combiners import Combiner, as_rule, read_answer
+from jaxunc.forest import Forest, check_is_forest
+from jaxunc.tables import as_instances, as_traceable
 
 from ._by_rows import ByRows
-from ._drive import cores
 from ._engine import Engine, Traced
 from ._mask import as_mask
 from ._read_outs import ReadOuts
 from ._streamed import Streamed
 from ._walk import Walk, default_walk
 
+EachT = TypeVar("EachT")
 
+
+@overload
+def bind(
+    forest: Forest, combiner: Combiner[AnswerT], *, threads: int | None = None, walk: Walk | None = None
+) -> "BoundForest[AnswerT]": ...
+@overload
+def bind(
+    forest: Forest, combiner: Mapping[str, Combiner[EachT]], *, threads: int | None = None, walk: Walk | None = None
+) -> "BoundForest[dict[str, EachT]]": ...
 def bind(
     forest: Forest, combiner: Combiner | Mapping[str, Combiner], *, threads: int | None = None, walk: Walk | None = None
-) -> "BoundForest":
+) -> "BoundForest[Any]":
     """Prepare a forest for scoring by one rule, or by several at once.
 
     Lifts the leaves' counts once and packs the trees for walking; each call then routes and merges.
@@ -78,10 +85,7 @@ def bind(
     combiner = as_rule(combiner)
     check_is_forest(forest)
     if threads is not None:
-        if isinstance(threads, bool) or not isinstance(threads, int | np.integer):
-            raise TypeError(f"threads={threads!r} must be an integer (or None for one per core).")
-        if threads < 1:
-            raise ValueError(f"threads={threads} must be at least 1 (or None for one per core).")
+        check_integer("threads", threads, 1, " (or None for one per core)")
     if walk is not None:
         check_one_of("walk", walk, get_args(Walk))
     return BoundForest(_engine(forest, combiner, walk or default_walk()), combiner, threads or cores())
@@ -95,7 +99,7 @@ def _engine(forest: Forest, combiner: Combiner, walk: Walk) -> Engine:
 
 
 @jax.tree_util.register_pytree_with_keys_class
-class BoundForest(ReadOuts):
+class BoundForest(ReadOuts[AnswerT]):
     """What `bind` returns: call it, or its read-outs, on NumPy, JAX or pandas data ``[instances features]``.
 
     The answer for an instance does not depend on the others, on the size of the batch, or on the number of threads:
@@ -105,8 +109,10 @@ class BoundForest(ReadOuts):
     rule's settings or the forest's counts, bind inside the program, and it is the pure `fold`.
     """
 
-    def __init__(self, engine: Engine, combiner: Combiner, threads: int):
-        self.engine, self.combiner, self.threads = engine, combiner, threads
+    def __init__(self, engine: Engine, combiner: Combiner[AnswerT], threads: int):
+        self.engine: Engine = engine
+        self.combiner: Combiner[AnswerT] = combiner
+        self.threads: int = threads
         self._engine_for_missing: Engine | None = None
         self._is_concrete = is_concrete(engine, combiner)
 
@@ -152,13 +158,13 @@ class BoundForest(ReadOuts):
             self._engine_for_missing = made
         return self._engine_for_missing
 
-    def tree_flatten_with_keys(self):
+    def tree_flatten_with_keys(self) -> tuple[tuple[tuple[Any, Any], tuple[Any, Any]], int]:
         """The engine and the rule; threads are no part of what is traced."""
         key = jax.tree_util.GetAttrKey
         return ((key("engine"), self.engine), (key("combiner"), self.combiner)), self.threads
 
     @classmethod
-    def tree_unflatten(cls, threads: int, children) -> "BoundForest":
+    def tree_unflatten(cls, threads: int, children: Any) -> "BoundForest":
         """As JAX asks for it."""
         engine, combiner = children
         return cls(engine, combiner, threads)

@@ -13,12 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, PyTree
 
-from jaxunc._numerics import counts_dtype
-from jaxunc.combiners import Combiner
-from jaxunc.combiners._combine import combine_counts, merged, read_answer
-from jaxunc.combiners._lift import has_tree_fields, lift_rows
+from jaxunc._numerics import counts_dtype, distinct_rows, padded_table
+from jaxunc.combiners import Combiner, combine_counts, has_tree_fields, lift_rows, merged, read_answer
 from jaxunc.forest import Forest
-from jaxunc.forest._distinct import distinct_rows, padded_table
 
 from ._drive import Chunk, Part, Shapes, cut, drive, drive_on_host, spread
 from ._engine import Engine, Traced

@@ -6,7 +6,6 @@ operation outside of a program, and `jnp.asarray` of a NumPy array are programs,
 """
 
 import math
-import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -133,11 +132,6 @@ def over_rows(function: Callable[[PyTree], PyTree], arrays: PyTree) -> PyTree:
 def spread(threads: int) -> Callable[[Callable, Iterable], Iterable]:
     """A ``map``, over several threads if there are several."""
     return _pool(threads).map if threads > 1 else map
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _trimmed(answer: PyTree, part: Part) -> PyTree:

@@ -6,12 +6,11 @@ from typing import get_args
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import PyTree
 
-from jaxunc._checks import check_one_of
-from jaxunc.forest import Forest, Trees
-from jaxunc.forest._given import check_is_forest
-from jaxunc.tables._instances import as_traceable
+from jaxunc._checks import check_bool, check_numbers, check_one_of
+from jaxunc._types import PyTree
+from jaxunc.forest import Forest, Trees, check_is_forest
+from jaxunc.tables import InstancesLike, MaskLike, as_traceable
 
 from ._mask import as_mask
 from ._packed_trees import PackedTrees, Spec, merge_scalars, pack_by_place
@@ -23,10 +22,10 @@ from ._walk import Walk, block_size, default_walk, over_blocks, unrolled_depth, 
 def fold(
     forest: Trees | Forest,
     leaf_table: PyTree,
-    X,
+    X: InstancesLike,
     *,
     merge: PyTree = "sum",
-    tree_mask=None,
+    tree_mask: MaskLike | None = None,
     missing: bool = True,
     walk: Walk | None = None,
 ) -> PyTree:
@@ -81,6 +80,9 @@ def fold(
     trees = forest.trees if isinstance(forest, Forest) else forest
     X = as_traceable(X, trees.columns)
     tree_mask = as_mask(tree_mask, X.shape[0], trees.n_trees)
+    check_bool("missing", missing)
+    for values in jax.tree.leaves(leaf_table):
+        check_numbers("leaf_table", values)
     planes, scalars, layout = cut(leaf_table, merge, trees.n_trees, trees.n_nodes)
     if walk is not None:
         check_one_of("walk", walk, get_args(Walk))

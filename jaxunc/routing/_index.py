@@ -11,9 +11,8 @@ from jax import lax
 from jaxtyping import Array, Float32, Int32, Num, Shaped
 
 from jaxunc._checks import check_one_of, is_concrete
-from jaxunc.forest import Forest, Trees
-from jaxunc.forest._given import check_is_forest
-from jaxunc.tables._instances import as_instances, as_traceable
+from jaxunc.forest import Forest, Trees, check_is_forest
+from jaxunc.tables import InstancesLike, as_instances, as_traceable
 
 from ._drive import Chunk, Part, Shapes, cut, drive_on_host
 from ._plan import Plan, column_keys, make_plan, node_at
@@ -23,7 +22,7 @@ LEAST, SMALL, CHUNK = (1, 8, 64), (256, 512, 1024), 2048
 """Instances of compiled calls on the host."""
 
 
-def leaf_index(trees: Trees | Forest, X, *, walk: Walk | None = None) -> Int32[Array, "instances trees"]:
+def leaf_index(trees: Trees | Forest, X: InstancesLike, *, walk: Walk | None = None) -> Int32[Array, "instances trees"]:
     """The node that each instance ends in, for every tree.
 
     X ``[instances features]``, NumPy, JAX or pandas, is compared as float32; NaN is a missing value, ±inf and
@@ -39,7 +38,7 @@ def leaf_index(trees: Trees | Forest, X, *, walk: Walk | None = None) -> Int32[A
     return planned_leaf_index(trees, make_plan(trees, missing=True), as_traceable(X, trees.columns), walk)
 
 
-def on_host(trees: Trees, X) -> Float32[np.ndarray, "instances features"] | None:
+def on_host(trees: Trees, X: InstancesLike) -> Float32[np.ndarray, "instances features"] | None:
     """The instances if they and the trees have values and do not lie on an accelerator.
 
     Those of the host are cut into calls of few shapes; others go through a program of their number.

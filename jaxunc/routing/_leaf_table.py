@@ -4,12 +4,13 @@ import math
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int32, Num, PyTree
+from jaxtyping import Array, Int32, Num
 
 from jaxunc._checks import is_concrete
-from jaxunc.combiners import Combiner
-from jaxunc.combiners._given import as_rule
-from jaxunc.combiners._lift import (
+from jaxunc._types import PyTree
+from jaxunc.combiners import (
+    Combiner,
+    as_rule,
     check_tree_fields,
     has_tree_fields,
     lift_rows,
@@ -17,8 +18,7 @@ from jaxunc.combiners._lift import (
     tree_axes,
     warn_if_sizes_are_lost,
 )
-from jaxunc.forest import Forest
-from jaxunc.forest._given import check_is_forest
+from jaxunc.forest import Forest, check_is_forest
 
 LARGEST_LEAF_TABLE = 2**30
 """Bytes that a leaf table may take on the host before it costs more memory than it saves time."""

@@ -8,18 +8,16 @@ import numpy as np
 from jaxtyping import Array, Num
 
 from jaxunc._checks import is_concrete
-from jaxunc._numerics import counts_dtype
-from jaxunc.forest import Forest
-from jaxunc.forest._distinct import narrowest_dtype
-from jaxunc.forest._given import check_is_forest
-from jaxunc.tables._instances import as_traceable
+from jaxunc._numerics import counts_dtype, narrowest_dtype
+from jaxunc.forest import Forest, check_is_forest
+from jaxunc.tables import InstancesLike, as_traceable
 
 from ._following import counts_reached, empty_pairs, follow, round_up
 from ._index import known_plan, leaf_index_on_host, on_host, planned_leaf_index
 from ._plan import Plan, make_plan
 
 
-def leaf_counts(forest: Forest, X) -> Num[Array, "instances trees classes"]:
+def leaf_counts(forest: Forest, X: InstancesLike) -> Num[Array, "instances trees classes"]:
     """Class counts of the leaf that each instance ends in, for every tree.
 
     The tensor that `bind` avoids: instances × trees × classes numbers. X as for `leaf_index`. Differentiable in the
@@ -57,7 +55,7 @@ def refuse_average(forest: Forest) -> None:
 
 
 def planned_leaf_counts(
-    forest: Forest, plan: Plan, X, leaves: Array | np.ndarray
+    forest: Forest, plan: Plan, X: InstancesLike, leaves: Array | np.ndarray
 ) -> Num[Array, "instances trees classes"]:
     """`leaf_counts` by a plan that is made already, with missing values, where the leaves are known."""
     if not forest.follows_forks:

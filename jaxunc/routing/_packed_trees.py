@@ -1,21 +1,29 @@
 """Routing that merges leaf statistics on the way: the ``[instances, trees]`` tensor never exists.
 
-In the open: `PackedTrees.start` → `PackedTrees.advance`, once or by parts of the trees → `PackedTrees.result`. Some of
-the packed trees are packed trees; carries of trees that follow each other are joined by `PackedTrees.join`.
+    leaf table  --cut-->  planes [trees nodes], numbers per tree [trees]  --pack-->  tables, two planes in an element
+    instances  --walk-->  leaves  --look up-->  values  --merge-->  carry  --result-->  statistic
+
+Step by step: `PackedTrees.start` → `PackedTrees.advance`, once or by parts of the trees → `PackedTrees.result`. A range
+of packed trees is packed trees again; carries of trees that follow each other are joined by `PackedTrees.join`.
+
+An instance's answer is made of its own row alone, and on a CPU its trees are merged one by one in their order. So there
+it depends to the last bit neither on blocks nor on the parts that `advance` was given. `join`, and the one reduction of
+accelerators, round float sums in another order; all other merges are exact.
 """
 
 import dataclasses
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Array, Bool, Float
 
 from jaxunc._numerics import take
-from jaxunc.combiners._merge import Merging
+from jaxunc._types import PyTree
+from jaxunc.combiners import Merging
 from jaxunc.forest import Trees
 
 from ._plan import Plan, column_keys, make_plan, padded_plan
@@ -24,21 +32,21 @@ from ._walk import Walk, block_size, over_blocks, unrolled_depth, walk_levels, w
 
 
 class Spec(NamedTuple):
-    """What the structure of a stream depends on: static, hashable."""
+    """Structure of packed trees, which programs are compiled for: static, hashable."""
 
     layout: Layout
     missing: bool
     walk: Walk
     depth: int
-    """Levels to unroll in the walk "levels", -1 if unknown under a trace; 0 in the walk "blocks"."""
+    """Number of levels to unroll in the walk "levels", -1 if unknown under a trace; 0 in the walk "blocks"."""
 
 
 class Carry(NamedTuple):
-    """What trees have contributed so far; one entry for each plane, one for each number per tree."""
+    """Contributions of the trees so far: one entry for each plane, one for each number per tree."""
 
-    planes: list
-    scalars: list
-    """The same for all instances, unless a mask tells them apart: ``[]`` or ``[instances]``."""
+    planes: list[Any]
+    scalars: list[Any]
+    """Merged numbers per tree: one for all instances ``[]``, or ``[instances]`` where a mask tells them apart."""
 
 
 class PackedTrees(eqx.Module):
@@ -49,13 +57,13 @@ class PackedTrees(eqx.Module):
     """Planes ``[trees places]``, two of a size in one element."""
     scalars: list[Float[Array, "trees"]]
     """Numbers per tree."""
-    totals: list
+    totals: list[Any]
     """The carry of those numbers over all trees."""
     spec: Spec = eqx.field(static=True)
 
     @classmethod
     def of(cls, trees: Trees, table: PyTree, merge: PyTree, *, missing: bool, walk: Walk) -> "PackedTrees":
-        """The stream of a leaf table (see `fold`) for data with or without missing values."""
+        """Pack trees with a leaf table (see `fold`), for data with or without missing values."""
         planes, scalars, layout = cut(table, merge, trees.n_trees, trees.n_nodes)
         spec = Spec(layout, missing, walk, unrolled_depth(walk, trees))
         totals = merge_scalars(layout.scalars, scalars)
@@ -63,8 +71,8 @@ class PackedTrees(eqx.Module):
         return cls(plan, pack_by_place(planes, plan, layout), scalars, totals, spec)
 
     @property
-    def arrays(self) -> tuple:
-        """All but the structure, in the order of the fields."""
+    def arrays(self) -> tuple[Any, ...]:
+        """All arrays, in the order of the fields; what is left is the structure."""
         return self.plan, self.tables, self.scalars, self.totals
 
     @property
@@ -73,31 +81,32 @@ class PackedTrees(eqx.Module):
         return self.plan.nodes.shape[0]
 
     def for_missing(self, trees: Trees) -> "PackedTrees":
-        """The same, of these trees, for data with missing values."""
+        """Return the same packed trees for data with missing values; ``trees`` are those that were packed."""
         spec = self.spec._replace(missing=True)
         return dataclasses.replace(self, plan=make_plan(trees, missing=True), spec=spec)
 
     def of_trees(self, start: int, stop: int) -> "PackedTrees":
-        """The stream of the trees ``start … stop``."""
+        """Return the packed trees ``start … stop - 1``."""
         arrays = (self.plan, self.tables, self.scalars)
         plan, tables, scalars = jax.tree.map(lambda array: array[start:stop], arrays)
         totals = merge_scalars(self.spec.layout.scalars, scalars)
         return dataclasses.replace(self, plan=plan, tables=tables, scalars=scalars, totals=totals)
 
     def padded(self, more: int) -> "PackedTrees":
-        """The same with so many trees behind the others that contribute nothing: one leaf each, with neutral values."""
+        """Return the same with ``more`` trees behind the others that contribute nothing: one leaf, neutral values."""
 
-        def longer(merging: Merging, arrays: list) -> list:
+        def longer(merging: Merging, arrays: list[Any]) -> list[Any]:
             pairs = zip(merging.planes, arrays, strict=True)
             return [jnp.concatenate([a, jnp.full((more, *a.shape[1:]), m.neutral, a.dtype)]) for m, a in pairs]
 
+        # Neutral values, so that padding needs no mask: shards hold equal numbers of trees.
         layout = self.spec.layout
         tables = pack(longer(layout.planes, unpack(self.tables, layout)), layout)
         scalars = longer(layout.scalars, self.scalars)
         return dataclasses.replace(self, plan=padded_plan(self.plan, more), tables=tables, scalars=scalars)
 
     def start(self, n_instances: int, *, masked: bool = False) -> Carry:
-        """The carry of no tree."""
+        """Return the carry of no tree."""
         layout = self.spec.layout
         shape = (n_instances,) if masked else ()
         return Carry(
@@ -111,10 +120,12 @@ class PackedTrees(eqx.Module):
         X: Float[Array, "instances features"],
         tree_mask: Bool[Array, "instances trees"] | None = None,
     ) -> Carry:
-        """The carry with all trees of this stream included, in their order: bit for bit as if they had come at once.
+        """Return the carry with all of these trees included, in their order.
 
-        (In the walk for accelerators, where all trees are reduced at once, to rounding.)
+        Bit for bit as if all trees had come at once. In the walk for accelerators, where all trees are reduced at once,
+        this holds up to rounding.
         """
+        # Without a mask a number per tree is the same for all instances: merged once, when the trees were packed.
         if tree_mask is None:
             layout = self.spec.layout
             return Carry(self._include(carry.planes, X), layout.scalars.join(carry.scalars, self.totals))
@@ -122,46 +133,57 @@ class PackedTrees(eqx.Module):
         return Carry(both[: len(carry.planes)], both[len(carry.planes) :])
 
     def join(self, first: Carry, second: Carry) -> Carry:
-        """The carry of the first trees and then the second ones."""
+        """Return the carry of the first trees and then the second ones."""
         layout = self.spec.layout
         return Carry(
             layout.planes.join(first.planes, second.planes), layout.scalars.join(first.scalars, second.scalars)
         )
 
     def result(self, carry: Carry) -> PyTree:
-        """The merged statistic, as `Combiner.finish` takes it."""
+        """Return the merged statistic, as `Combiner.finish` takes it."""
         return rejoin(self.spec.layout, *self.results(carry))
 
-    def merge(self, X: Float[Array, "instances features"], tree_mask=None, blocks: tuple | None = None) -> PyTree:
-        """The statistic of all trees. ``blocks``: instances in a block, and how many blocks there are, a traced number;
-        by default all instances, in blocks of the walk's own size."""
+    def merge(
+        self, X: Float[Array, "instances features"], tree_mask: Any = None, blocks: tuple[Any, ...] | None = None
+    ) -> PyTree:
+        """Return the statistic of all trees.
+
+        ``blocks`` is the number of instances in a block, and the number of blocks, which may be traced. By default all
+        instances are merged, in blocks of the walk's own size.
+        """
         return rejoin(self.spec.layout, *self.merged(X, tree_mask, blocks))
 
-    def merged(self, X, tree_mask=None, blocks: tuple | None = None) -> tuple[list, list]:
-        """The same, plane by plane and number by number."""
+    def merged(
+        self, X: Any, tree_mask: Any = None, blocks: tuple[Any, ...] | None = None
+    ) -> tuple[list[Any], list[Any]]:
+        """Return the statistic of all trees, plane by plane and number by number."""
         return self.results(self.carried(X, tree_mask, blocks))
 
-    def carried(self, X, tree_mask=None, blocks: tuple | None = None) -> Carry:
-        """The carry of all trees, as `advance` has it from the start; ``blocks`` as for `merge`."""
+    def carried(self, X: Any, tree_mask: Any = None, blocks: tuple[Any, ...] | None = None) -> Carry:
+        """Return the carry of all trees, as `advance` has it from the start; ``blocks`` as for `merge`."""
         n_planes = len(self.spec.layout.planes.kinds)
         both = self._include(None, X, tree_mask, blocks)
         return Carry(both[:n_planes], self.totals if tree_mask is None else both[n_planes:])
 
-    def results(self, carry: Carry) -> tuple[list, list]:
-        """What `Combiner.finish` sees of each plane, and of each number per tree."""
+    def results(self, carry: Carry) -> tuple[list[Any], list[Any]]:
+        """Return each plane, and each number per tree, as `Combiner.finish` sees it."""
         layout = self.spec.layout
         return layout.planes.result(carry.planes), layout.scalars.result(carry.scalars)
 
-    def _include(self, carry: list | None, X, mask=None, blocks: tuple | None = None) -> list:
-        """Block by block; without a carry from the start, with one after the trees of that."""
+    def _include(self, carry: list[Any] | None, X, mask=None, blocks: tuple[Any, ...] | None = None) -> list[Any]:
+        """Merge all trees block by block: without a carry from the start, with one behind the trees of that."""
         spec, n = self.spec, X.shape[0]
+        # With a mask the numbers per tree differ by instance: they become further planes, behind the others.
         merging = spec.layout.planes if mask is None else spec.layout.both
+        # Missing values have each column twice (`make_plan`), which a block has to hold.
         columns = X.shape[1] * (1 + spec.missing)
         size, number = blocks or (min(block_size(spec.walk, self.n_trees, columns), n), None)
         rows = lambda array, start: array if size == n else lax.dynamic_slice_in_dim(array, start, size)  # noqa: E731
+        # A collected plane is the only one with a second axis: its length is how many trees the carry holds already.
         seen = 0 if carry is None else max((c[0].shape[1] for c in carry if c[0].ndim > 1), default=0)
 
         def block(out, start, _):
+            # Keys are made of one block at a time: those of all instances would be as large as the data again.
             keys = column_keys(rows(X, start), missing=spec.missing)
             in_mask = None if mask is None else rows(mask, start)
             before = merging.start([(size,)] * len(merging.kinds))
@@ -180,23 +202,26 @@ class PackedTrees(eqx.Module):
         return over_blocks(block, out, n, size, number) if n else out
 
     def _values(self, merging: Merging, tables, scalars, place, mask):
-        """What trees contribute at the places that instances have reached; neutral where the mask is False."""
+        """Return what trees contribute at the places that instances have reached; neutral where the mask is False."""
         values = unpack([take(table, place) for table in tables], self.spec.layout)
         return values if mask is None else merging.mask([*values, *scalars], mask)
 
     def _by_tree(self, merging: Merging, carry, keys, mask):
-        """A scan over trees that carries the merge, in the order of the trees."""
+        """Scan over the trees in their order, carrying the merge."""
+        # A row for each column: the walk reads the same column's neighbours for many instances of a block.
         keys = keys.T
 
         def visit(tree):
             plan, tables, scalars, in_mask = tree
+            # Only a mask has use for them; without one they are never read, and the compiler drops them.
             scalars = [jnp.broadcast_to(s, keys.shape[1:]) for s in scalars]
             return self._values(merging, tables, scalars, walk_tree(plan, keys), in_mask)
 
         return merging.scan(visit, carry, (self.plan, self.tables, self.scalars, None if mask is None else mask.T))
 
     def _by_level(self, merging: Merging, carry, keys, mask):
-        """All trees at once, and one reduction over them."""
+        """Walk all trees at once, and merge them by one reduction."""
+        # `walk_levels` has places in the flat arrays of all trees, so the tables are flat, too.
         place = walk_levels(self.plan, keys, self.spec.depth)
         scalars = [jnp.broadcast_to(s, place.shape) for s in self.scalars]
         values = self._values(merging, [part.reshape(-1) for part in self.tables], scalars, place, mask)
@@ -210,6 +235,6 @@ def pack_by_place(planes: list[Array], plan: Plan, layout: Layout) -> list[Array
 
 
 @partial(jax.jit, static_argnums=0)
-def merge_scalars(merging: Merging, scalars: list[Float[Array, "trees"]]) -> list:
-    """The carry of numbers per tree over all trees."""
+def merge_scalars(merging: Merging, scalars: list[Float[Array, "trees"]]) -> list[Any]:
+    """Return the carry of numbers per tree over all trees."""
     return merging.reduce(merging.start([()] * len(scalars)), scalars, axis=0)

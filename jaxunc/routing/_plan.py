@@ -72,7 +72,8 @@ def make_plan(trees: Trees, *, missing: bool) -> Plan:
         return _make_plan(*arrays, n_features=trees.n_features, missing=missing)
     feature, threshold, child, missing_right, depth = map(np.asarray, arrays)
     packed = _packed(np, treelets(child), feature, threshold, child, missing_right, depth, trees.n_features, missing)
-    return jax.tree.map(jax.device_put, packed)
+    with jax.ensure_compile_time_eval():  # also where someone's program is being traced
+        return jax.device_put(packed)
 
 
 @partial(jax.jit, static_argnames=("n_features", "missing"))
@@ -128,6 +129,7 @@ def padded_plan(plan: Plan, more: int) -> Plan:
     """The plan with so many trees behind the others that are one leaf each, at any place."""
     none, beyond = jnp.int32(0), jnp.int32(2**31 - 1)
     feature = None if plan.feature is None else none
+    # Nothing is larger than the largest key, so every test goes left, to node 0: the tree is its root, a leaf.
     leaf = Plan(pair_words(beyond, jnp.uint32(0)), feature, none, none, none, beyond, jnp.int32(-1), none)
     longer = lambda array, value: jnp.concatenate([array, jnp.full((more, *array.shape[1:]), value)])  # noqa: E731
     return jax.tree.map(longer, plan, leaf)
@@ -138,6 +140,7 @@ def column_keys(x: Float[Array, "instances features"], *, missing: bool) -> Int3
     key = order_key(x)
     if not missing:
         return key
+    # NaN has a key of its own among floats, but which one depends on its sign and payload: both copies say it outright.
     nan = jnp.isnan(x)
     return jnp.concatenate([jnp.where(nan, NAN_FIRST, key), jnp.where(nan, NAN_LAST, key)], axis=1)
 
@@ -162,4 +165,5 @@ def descend(
         column, child = (upper >> child_bits).astype(jnp.int32), word & jnp.uint32(2**child_bits - 1)
     else:
         column, child = take(feature, place), word
+    # Right children lie behind left ones, and a leaf's threshold is beyond every key: no branch, no select.
     return child.astype(jnp.int32) + (key_of(column) > threshold).astype(jnp.int32)

@@ -9,7 +9,7 @@ from jax import lax
 from jaxtyping import Array, PyTree
 
 from jaxunc._numerics import pair_words, split_words
-from jaxunc.combiners._merge import Merging, merge_kinds
+from jaxunc.combiners import Merging, merge_kinds
 
 
 class Layout(NamedTuple):

@@ -1,20 +1,22 @@
 """The read-outs that every forest bound to a rule has."""
 
 import abc
+from typing import Any, Generic, overload
 
 import jax
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
-from jaxunc.combiners import Combiner
+from jaxunc._types import AnswerT
+from jaxunc.combiners import Answer, Combiner
 from jaxunc.forest import Forest
-from jaxunc.tables import Columns
+from jaxunc.tables import Columns, InstancesLike, MaskLike
 
 
-class ReadOuts(abc.ABC):
+class ReadOuts(abc.ABC, Generic[AnswerT]):
     """The read-outs of a rule, on NumPy, JAX or pandas data ``[instances features]``."""
 
-    combiner: Combiner
+    combiner: Combiner[AnswerT]
     """The rule."""
 
     @property
@@ -28,33 +30,75 @@ class ReadOuts(abc.ABC):
         return self.forest.trees.columns
 
     @property
-    def class_labels(self) -> tuple:
+    def class_labels(self) -> tuple[Any, ...]:
         """The labels of the classes, in the order of class scores."""
         return self.forest.class_labels
 
-    def blank_answer(self) -> PyTree:
-        """An answer for one instance that says nothing: zeros of the right shapes and types."""
+    def blank_answer(self) -> AnswerT:
+        """Return an answer for one instance that says nothing: zeros of the right shapes and types."""
         columns = self.forest.n_classes * len(self.combiner.countings)
         counts = jax.ShapeDtypeStruct((1, self.forest.n_trees, columns), self.forest.count_table.dtype)
         return jax.tree.map(lambda part: np.zeros(part.shape, part.dtype), jax.eval_shape(self.combiner.answer, counts))
 
-    def __call__(self, X, *, tree_mask=None) -> PyTree:
+    @overload
+    def __call__(self: "ReadOuts[Answer]", X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Array: ...
+    @overload
+    def __call__(
+        self: "ReadOuts[dict[str, Answer]]", X: InstancesLike, *, tree_mask: MaskLike | None = None
+    ) -> dict[str, Array]: ...
+    @overload
+    def __call__(
+        self: "ReadOuts[dict[str, Any]]", X: InstancesLike, *, tree_mask: MaskLike | None = None
+    ) -> dict[str, Any]: ...
+    @overload
+    def __call__(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> AnswerT: ...
+    def __call__(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Any:
         """What the rule's call returns: class scores ``[instances classes]`` for nearly all."""
         return self._run(X, tree_mask, "class_scores")
 
-    def score(self, X, *, tree_mask=None) -> PyTree:
+    @overload
+    def score(self: "ReadOuts[Answer]", X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Array: ...
+    @overload
+    def score(
+        self: "ReadOuts[dict[str, Answer]]", X: InstancesLike, *, tree_mask: MaskLike | None = None
+    ) -> dict[str, Array]: ...
+    @overload
+    def score(
+        self: "ReadOuts[dict[str, Any]]", X: InstancesLike, *, tree_mask: MaskLike | None = None
+    ) -> dict[str, Any]: ...
+    def score(self: Any, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Any:
         """The published binary score ``[instances]``, positive for class 1."""
         return self._run(X, tree_mask, "score")
 
-    def probability(self, X, *, tree_mask=None) -> PyTree:
+    @overload
+    def probability(self: "ReadOuts[Answer]", X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Array: ...
+    @overload
+    def probability(
+        self: "ReadOuts[dict[str, Answer]]", X: InstancesLike, *, tree_mask: MaskLike | None = None
+    ) -> dict[str, Array]: ...
+    @overload
+    def probability(
+        self: "ReadOuts[dict[str, Any]]", X: InstancesLike, *, tree_mask: MaskLike | None = None
+    ) -> dict[str, Any]: ...
+    def probability(self: Any, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Any:
         """Class probabilities ``[instances classes]``."""
         return self._run(X, tree_mask, "probability")
 
-    def log_probability(self, X, *, tree_mask=None) -> PyTree:
+    @overload
+    def log_probability(self: "ReadOuts[Answer]", X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Array: ...
+    @overload
+    def log_probability(
+        self: "ReadOuts[dict[str, Answer]]", X: InstancesLike, *, tree_mask: MaskLike | None = None
+    ) -> dict[str, Array]: ...
+    @overload
+    def log_probability(
+        self: "ReadOuts[dict[str, Any]]", X: InstancesLike, *, tree_mask: MaskLike | None = None
+    ) -> dict[str, Any]: ...
+    def log_probability(self: Any, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Any:
         """Logarithms of the class probabilities ``[instances classes]``."""
         return self._run(X, tree_mask, "log_probability")
 
-    def answer(self, X, *, tree_mask=None) -> PyTree:
+    def answer(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> AnswerT:
         """All read-outs together."""
         return self._run(X, tree_mask, None)
 

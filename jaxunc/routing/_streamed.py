@@ -8,8 +8,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import PyTree
 
-from jaxunc.combiners import Combiner
-from jaxunc.combiners._combine import read_answer
+from jaxunc.combiners import Combiner, read_answer
 from jaxunc.forest import Forest
 
 from ._drive import Chunk, Part, Shapes, cut, drive, drive_on_device

@@ -47,15 +47,20 @@ def block_size(walk: Walk, n_trees: int, n_columns: int) -> int:
     """Instances that are walked at a time."""
     if walk == "levels":
         return max(1, DEVICE_BYTES // (12 * n_trees + 4 * n_columns))
+    # Above, 12 bytes a tree (a node's place, and the 8 bytes gathered for it) and 4 a column for its key. Here trees
+    # come one by one: only the keys and the state of one walk count.
     return next((size for size in BLOCKS if 4 * size * (n_columns + 4) < SPLIT_BYTES), BLOCKS[-1])
 
 
 def walk_tree(tree: Plan, keys: Int32[Array, "columns block"]) -> Int32[Array, "block"]:
     """The place of the leaf of one tree (one entry of a plan) for each instance of a block."""
+    # Gathers are flat with indices that are known to be in range: an index of two axes is checked, and is slower.
     block, n_places = keys.shape[1], tree.nodes.shape[0]
     lane, flat_keys = jnp.arange(block, dtype=jnp.int32), keys.reshape(-1)
     key_of = lambda column: take(flat_keys, column * block + lane)  # noqa: E731
     one = lambda _, place: descend(tree.nodes, tree.feature, n_places, place, key_of)  # noqa: E731
+    # To this tree's own depth, a traced bound. A leaf is its own child, so a shallow path waits there. An exit as soon
+    # as all have arrived, and unrolling, were both slower.
     return lax.fori_loop(0, tree.rest, one, _enter(tree, keys))
 
 
@@ -92,6 +97,7 @@ def walk_levels(plan: Plan, keys: Int32[Array, "block columns"], depth: int) -> 
 
     place = jnp.full((block, n_trees), plan.n_exits, jnp.int32)
     if depth < 0:
+        # A depth that is traced: to that of the deepest tree, since all trees advance together.
         return start + lax.fori_loop(0, jnp.max(plan.depth), lambda _, place: one(place), place)
     for _ in range(depth):
         place = one(place)
@@ -113,6 +119,7 @@ def walk_pairs(
 
     def one(carry):
         below = descend(nodes, feature, n_places, tree * n_places + carry[0], key_of)
+        # A leaf is its own child: when nothing moves any more, all pairs have arrived.
         return below, jnp.any(below != carry[0])
 
     return lax.while_loop(lambda carry: carry[1], one, (node + plan.n_exits, jnp.array(True)))[0] - plan.n_exits

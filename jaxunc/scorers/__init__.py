@@ -1,12 +1,13 @@
-"""One leaf's counts → what that leaf says: plain functions, any leading axes, differentiable."""
+"""Scores of one leaf, read from its counts: plain functions, any leading axes, differentiable."""
 
 from ._confidence import confidence_bounds
-from ._declaration import scorer
+from ._declaration import declared, reads_sizes, score_width, scorer
 from ._density import beta_densities
 from ._grid import grid_support_degrees
 from ._linear import linear, ucb
-from ._plausibility import log_support_degrees, plausibility
+from ._plausibility import class_one, log_support_degrees, plausibility, support
 from ._probability import probability
+from ._settings import ChosenScorer, as_partial
 from ._smoothed import laplace, m_estimate
 from ._uncertainty import LeafUncertainty, degrees_of_preference, mass, uncertainty
 

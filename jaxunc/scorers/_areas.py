@@ -8,10 +8,10 @@ Their complements are integrals over z = 2θ-1. With t = (w⁺-w⁻)/N, β the d
     beta-binomial   ∫₀¹ [β(z) - β(-z)] A(z) dz
 
 The binomial one follows from 2P(X<N/2) + P(X=N/2) = 2 I_q(J, J) and the quadratic transformation of the incomplete beta
-function, the third from the first because a beta-binomial is a binomial with a θ that is drawn. They hold for real
-counts too. Every integrand is positive, so nothing cancels; each is a polynomial for integer counts and close to a
-normal density for large ones, and Gauss-Legendre nodes on the part of [0, 1] that matters are enough for both. Odd in
-the lead, the integrals are returned with its sign: smooth through ties.
+function. The third follows from the first, because a beta-binomial is a binomial with a θ that is drawn. They hold for
+real counts too. Every integrand is positive, so nothing cancels; each is a polynomial for integer counts, and close to
+a normal density for large ones. Gauss-Legendre nodes on the part of [0, 1] that matters are enough for both. Odd in the
+lead, the integrals are returned with its sign: smooth through ties.
 """
 
 from functools import lru_cache
@@ -23,6 +23,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
+from jaxunc._numerics import ceil_div
+
 from ._heights import Leaf, log_central, log_mode_mass
 from ._likelihood import log_likelihood
 
@@ -30,7 +32,7 @@ _BLOCK = 1024
 
 
 class _Precision(NamedTuple):
-    """How many nodes, and how many standard deviations they must span."""
+    """Settings of the quadrature for one precision: the nodes, and the standard deviations that they must span."""
 
     nodes: int
     reach: float
@@ -48,6 +50,7 @@ def _rule(nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     x, weights = np.polynomial.legendre.leggauss(nodes)
     values = np.polynomial.legendre.legvander(x, nodes)
     degree = np.arange(nodes)
+    # Through Legendre polynomials: their primitives are known, so the matrix is exact for polynomials of the degree.
     coefficients = (2 * degree[:, None] + 1) / 2 * (values[:, :nodes].T * weights)
     # ∫_{-1}^x P_k = (P_{k+1} - P_{k-1}) / (2k+1), and x + 1 for k = 0
     below = np.concatenate([-np.ones((nodes, 1)), values[:, : nodes - 1]], axis=1)
@@ -61,7 +64,7 @@ def _constants(precision: _Precision, dtype) -> tuple[Array, Array, Array]:
 
 
 def _apply(weights, values):
-    """A sum over nodes, in full precision on accelerators too."""
+    """Sum over nodes, in full precision on accelerators too."""
     return jnp.matmul(weights, values, precision=lax.Precision.HIGHEST)
 
 
@@ -71,6 +74,7 @@ def binomial_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
     precision = _precision(lead.dtype)
     x, weights, _ = _constants(precision, lead.dtype)
     j, t = (leaf.total + leaf.odd) / 2, lead / leaf.total
+    # Beyond some standard deviations nothing is left to integrate; nodes spread over all of [0, 1] would miss the peak.
     end = jnp.clip(t, -precision.reach / jnp.sqrt(2 * j), precision.reach / jnp.sqrt(2 * j))
     u = end * x[:, None]
     integral = end * _apply(weights, jnp.exp(j * jnp.log1p(-u * u)))
@@ -78,8 +82,8 @@ def binomial_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
     return jnp.clip(jnp.exp(log_central(j)) * ((2 * j + 1) * integral - last), -1.0, 1.0)
 
 
-class _Nodes(NamedTuple):
-    """Points of (0, 1) that cover what there is of β, ``[nodes leaves]``."""
+class _QuadratureNodes(NamedTuple):
+    """Points of (0, 1) that cover the mass of β, ``[nodes leaves]``."""
 
     z: Array
     rest: Array
@@ -96,21 +100,22 @@ class _Nodes(NamedTuple):
         return above - below, jnp.where(near, jnp.log1p(-inner * inner), above + below)
 
 
-def _nodes(leaf: Leaf, precision: _Precision, x: Array) -> _Nodes:
+def _nodes(leaf: Leaf, precision: _Precision, x: Array) -> _QuadratureNodes:
     end = leaf.lead / leaf.total + precision.reach / jnp.sqrt(leaf.total + 3)
     # Up to z = 1, where fractional counts make powers (1-z)^0.3: 1-z = (1-x)³ makes them smooth.
     whole, x = end >= 1, x[:, None]
     part = end * x
     rest = jnp.where(whole, (1 - x) ** 3, 1 - part)
     z = jnp.where(whole, x * (3 - x * (3 - x)), part)
-    return _Nodes(z, rest, jnp.where(whole, 3 * (1 - x) ** 2, end))
+    return _QuadratureNodes(z, rest, jnp.where(whole, 3 * (1 - x) ** 2, end))
 
 
-def _beta_difference(leaf: Leaf, lead, nodes: _Nodes):
+def _beta_difference(leaf: Leaf, lead, nodes: _QuadratureNodes):
     """β(z) - β(-z) = (β(z) + β(-z)) tanh(lead · artanh z), times dz/dx."""
     t = leaf.lead / leaf.total
     mode = jnp.log((leaf.total + 1) / 2) + log_mode_mass(leaf)
     density = jnp.exp(mode + log_likelihood(nodes.z, nodes.rest, nodes.z - t, leaf.more, leaf.fewer))
+    # As a product with tanh: the difference of the two densities would cancel near an even leaf.
     turn = nodes.log_ratio_and_product[0] / 2
     return nodes.scale * density * (1 + jnp.exp(-2 * leaf.lead * turn)) * jnp.tanh(lead * turn)
 
@@ -145,10 +150,11 @@ def in_blocks(function, leaf: Leaf, lead: Float[Array, "..."]) -> Array:
     flat = jax.tree.map(jnp.ravel, (leaf, lead))
     if lead.size <= _BLOCK:
         return function(*flat).reshape(lead.shape)
-    n_blocks = -(-lead.size // _BLOCK)
+    n_blocks = ceil_div(lead.size, _BLOCK)
 
     def block(part):
         filled = jnp.pad(part, (0, n_blocks * _BLOCK - part.size), constant_values=1)
         return filled.reshape(n_blocks, _BLOCK)
 
+    # One block after the other: all at once each leaf would have as many numbers as there are nodes.
     return lax.map(lambda one: function(*one), jax.tree.map(block, flat)).ravel()[: lead.size].reshape(lead.shape)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import check_one_of, check_two_classes, warn_of_fractions
+from jaxunc._checks import check_bool, check_one_of, check_two_classes, warn_of_fractions
 from jaxunc._numerics import checked_counts, float_dtype
 
 from ._areas import beta_binomial_lead, beta_lead, binomial_lead, in_blocks
@@ -31,9 +31,13 @@ def _one_minus_exp(x):
 
 @partial(jax.jit, static_argnames=("family", "statistic"))
 def _confidence_bounds(counts, weighted, between, family, statistic):
+    # The lead is taken before the counts are rounded to floats; half precision is lifted, since Stirling's
+    # formula needs more digits.
     dtype = np.promote_types(float_dtype(counts), np.float32)
     signed_lead = lead(counts).astype(dtype)
     negative, positive = counts[..., 0].astype(dtype), counts[..., 1].astype(dtype)
+    # An empty leaf gets harmless counts here and the score 0 at the end: its logarithms would give NaN, and NaN
+    # gradients even where the value is not chosen.
     empty = (negative == 0) & (positive == 0)
     negative, positive = jnp.where(empty, 0.5, negative), jnp.where(empty, 0.5, positive)
     total = negative + positive
@@ -120,9 +124,9 @@ def confidence_bounds(
     fewer than three instances). An area costs many times what a height does.
 
     Gradient: of these forms, finite everywhere; the parity of N is held, and ``"paper"`` differentiates the two terms
-    beside the middle. Where a slope is infinite (binomial and the beta density's normalised height, for the count of an
-    absent class) it is large and finite, or 0 for leaves of fewer than one instance. 0 at empty leaves, and through the
-    sign of a signed height.
+    beside the middle. Some slopes are infinite: those of the binomial and of the beta density's normalised height, for
+    the count of an absent class. They are replaced by a large finite number, or by 0 for leaves of fewer than one
+    instance. The gradient is 0 at empty leaves, and through the sign of a signed height.
 
     References
     ----------
@@ -140,6 +144,7 @@ def confidence_bounds(
     check_two_classes(counts, "confidence_bounds")
     counts = checked_counts(counts)
     warn_of_fractions(counts)
+    check_bool("weighted", weighted)
     check_one_of("family", family, FAMILIES)
     check_one_of("statistic", statistic, STATISTICS)
     check_one_of("middle", middle, ("paper", "continuous"))

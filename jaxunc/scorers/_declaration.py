@@ -1,4 +1,4 @@
-"""What a scorer says of itself: how far its values reach, which settings choose its program, whether it reads sizes."""
+"""The declaration of a scorer: how far its values reach, which settings choose its program, whether it reads sizes."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -9,11 +9,11 @@ Function = TypeVar("Function", bound=Callable)
 
 
 class Declaration(NamedTuple):
-    """What was declared by `scorer`."""
+    """The facts about a scorer that `scorer` declared."""
 
     width: float | Callable[..., float] = 1.0
     static: frozenset[str] | None = None
-    """None: nothing was said of the settings."""
+    """Names of the settings that choose the program; None where nothing was said of the settings."""
     reads_sizes: bool = False
     domains: Mapping[str, str] = MappingProxyType({})
 
@@ -31,26 +31,28 @@ def scorer(
     ----------
     width
         The length of the interval around 0 that its values span (two classes): a score s reads as the probability
-        1/2 + s/width of class 1. ``inf``: its values have no bound, and no such reading. Where it depends on the
-        settings, a function of them (keywords): of those that a ``Partial`` fixes; the others it knows by its defaults.
+        1/2 + s/width of class 1. ``inf``: its values have no bound, and no such reading. A function may be passed where
+        the width depends on the settings. It is called with the settings that a ``Partial`` fixes, as keywords; it has
+        defaults for the others.
     static
-        Names of the settings that choose its program, such as methods, switches and sizes: each value, which must have
-        a hash, has a program of its own. All others, but words and None, are leaves, which can be traced and learned.
+        Names of the settings that choose its program, such as methods, bools and sizes. Each value must have a hash,
+        and has a program of its own. All other settings, except strings and None, are leaves, which can be traced and
+        learned.
     reads_sizes
-        Whether its values change where a leaf's counts are all multiplied by a number: then counts that look like
-        frequencies are warned of where they enter a rule.
+        Whether its values change where a leaf's counts are all multiplied by a number. If so, a rule warns of counts
+        that look like frequencies.
     domains
-        Where settings may be learned, by their names: see `jaxunc.learned_field`. Others are real numbers.
+        Where settings may be learned, by their names: see `jaxunc.combiners.learned_field`. Others are real numbers.
 
     Raises
     ------
     TypeError
-        If ``static`` is a word instead of a collection of them.
+        If ``static`` is a string instead of a collection of strings.
 
     Notes
     -----
-    Without a declaration a scorer has width 1 and is taken to read no sizes, and settings that are words, switches,
-    whole numbers of Python or NumPy, or None are static. Annotations say nothing.
+    Without a declaration a scorer has width 1 and is taken to read no sizes. Settings that are strings, bools, ints (of
+    Python or NumPy) or None are then static. Annotations are not read.
 
     Examples
     --------
@@ -75,13 +77,13 @@ def scorer(
     return declare
 
 
-def declared(function: Callable) -> Declaration:
-    """What was declared of a scorer, through any ``Partial`` around it."""
+def declared(function: Callable[..., Any]) -> Declaration:
+    """Return the declaration of a scorer, through any ``Partial`` around it."""
     return getattr(_within(function)[0], "declaration", Declaration())
 
 
-def score_width(scorer: Callable) -> float:
-    """The declared width of a scorer's values, through any ``Partial`` around it; 1 if none is declared.
+def score_width(scorer: Callable[..., Any]) -> float:
+    """Return the declared width of a scorer's values, through any ``Partial`` around it; 1 if none is declared.
 
     Infinite for scores without a bound, which have no reading as a probability.
     """
@@ -92,13 +94,13 @@ def score_width(scorer: Callable) -> float:
     return float(width) if width > 0 else math.inf
 
 
-def reads_sizes(scorer: Callable) -> bool:
-    """Whether a scorer, through any ``Partial`` around it, is declared to read leaf sizes."""
+def reads_sizes(scorer: Callable[..., Any]) -> bool:
+    """Return whether a scorer, through any ``Partial`` around it, is declared to read leaf sizes."""
     return declared(scorer).reads_sizes
 
 
 def _within(function: Any) -> tuple[Any, dict[str, Any]]:
-    """The function within any ``Partial``, and the settings that they fix, the outer ones first."""
+    """Return the function within any ``Partial``, and the settings that they fix; the outer ones take precedence."""
     settings: dict = {}
     while not hasattr(function, "declaration") and hasattr(function, "func"):
         settings = {**getattr(function, "keywords", {}), **settings}

@@ -1,4 +1,4 @@
-"""The root at which a leaf's likelihood meets the ramp: `_plausibility` says of what."""
+"""The root at which a leaf's likelihood meets the ramp; `_plausibility` says what it is for."""
 
 from typing import NamedTuple
 
@@ -10,8 +10,8 @@ from jaxtyping import Array
 from jaxunc._numerics import lambert_w_of_exp, log1p_minus
 
 
-class Root(NamedTuple):
-    """Where log L meets log z, for the class whose count is w against v."""
+class DegreeRoot(NamedTuple):
+    """The point where log L meets log z, for the class whose count is w against v."""
 
     log_degree: Array
     log_ratio_for: Array  # log(θ/p)
@@ -20,8 +20,8 @@ class Root(NamedTuple):
     slope: Array  # -h' ≥ 1
 
 
-class Leaf(NamedTuple):
-    """What the root depends on: the counts for and against a class, and its prior P."""
+class DegreeLeaf(NamedTuple):
+    """The quantities that the root depends on: the counts for and against a class, and its prior P."""
 
     w: Array
     v: Array
@@ -37,25 +37,26 @@ class Leaf(NamedTuple):
         """r = 1 - z₀."""
         return self.v / (self.n * self.rest)
 
-    def where(self, condition, w, v, lead) -> "Leaf":
-        """The leaf where the condition holds, a harmless one elsewhere: each branch is evaluated everywhere."""
+    def where(self, condition, w, v, lead) -> "DegreeLeaf":
+        """Return the leaf where the condition holds, a harmless one elsewhere: each branch is evaluated everywhere."""
         pick = lambda own, other: jnp.where(condition, own, other)  # noqa: E731
-        return Leaf(pick(self.w, w), pick(self.v, v), pick(self.lead, lead), pick(self.rest, 0.5))
+        return DegreeLeaf(pick(self.w, w), pick(self.v, v), pick(self.lead, lead), pick(self.rest, 0.5))
 
 
 def _log_likelihood(s, w, v):
     """log L at the point s of the way from the maximum (s = 0) to θ = 1 (s = 1)."""
+    # Capped below overflow: the logarithm of the quotient is still right to rounding, and its gradient stays finite.
     ratio = jnp.minimum(s * v / jnp.where(w > 0, w, 1.0), jnp.finfo(s.dtype).max / 4)
     return jnp.where(w > 0, w * log1p_minus(ratio), -s * v) + v * log1p_minus(-s)
 
 
-def _pull(s, leaf: Leaf):
+def _pull(s, leaf: DegreeLeaf):
     """-∂log L/∂θ = N² s / ((w + s v)(1 - s))."""
     n, below = leaf.n, leaf.w + s * leaf.v
     return n * (s / (1 - s)) * (n / jnp.where(below > 0, below, 1.0))
 
 
-def _losing_root(leaf: Leaf, steps):
+def _losing_root(leaf: DegreeLeaf, steps):
     """(log z, s) where z₀ ≤ 0: iterate on log z, since z may be far below the smallest float."""
     z0, reach = leaf.lead / leaf.n, leaf.reach
 
@@ -73,13 +74,14 @@ def _losing_root(leaf: Leaf, steps):
     def newton(_, log_z):
         z, s = place(log_z)
         step = (_log_likelihood(s, leaf.w, leaf.v) - log_z) / (1 + leaf.rest * z * _pull(s, leaf))
+        # From the right Newton never overshoots on a concave function; the minimum only takes back rounding.
         return jnp.minimum(log_z + step, start)
 
     log_z = lax.fori_loop(0, steps, newton, start)
     return log_z, place(log_z)[1]
 
 
-def _winning_root(leaf: Leaf, steps):
+def _winning_root(leaf: DegreeLeaf, steps):
     """(log z, s) where z₀ > 0: iterate on s, since z may differ from z₀ or from 1 by less than an ulp."""
     z0, reach = leaf.lead / leaf.n, leaf.reach
     tiny = jnp.finfo(z0.dtype).tiny
@@ -114,12 +116,15 @@ def _unopposed_point(w, rest, steps):
     return lax.fori_loop(0, steps, newton, jnp.minimum(jnp.sqrt(2 * scale), 1 - 1e-3))
 
 
-def degree_root(leaf: Leaf) -> Root:
+def degree_root(leaf: DegreeLeaf) -> DegreeRoot:
     """Solve for log π of the class whose counts, for and against, and prior the leaf holds."""
     w, v = leaf.w, leaf.v
+    # A fixed number, so that all leaves of a batch run the same program; enough for the slowest of them.
     steps = 20 if w.dtype == jnp.float64 else 10
     unopposed, empty = (v == 0) & (w > 0), (w == 0) & (v == 0)
     losing = (leaf.lead <= 0) & ~unopposed
+    # Both branches run for every leaf; each sees harmless numbers where the other one is asked, so no NaN reaches
+    # the result or its gradient.
     log_z, s = _losing_root(leaf.where(losing & ~empty, 1.0, 1.0, 0.0), steps)
     log_z_win, s_win = _winning_root(leaf.where(~losing & ~unopposed, 2.0, 1.0, 1.0), steps)
     log_z, s = jnp.where(losing, log_z, log_z_win), jnp.where(losing, s, s_win)
@@ -129,7 +134,7 @@ def degree_root(leaf: Leaf) -> Root:
     far = jnp.log(jnp.where(s * v > 0, s * v, 1.0)) - np.log(jnp.finfo(w.dtype).tiny)
     near = jnp.log1p(jnp.minimum(s * v / jnp.where(w > 0, w, 1.0), jnp.finfo(w.dtype).max / 4))
     pull = _pull(s, leaf)
-    return Root(
+    return DegreeRoot(
         log_degree=log_z,
         log_ratio_for=jnp.where((w == 0) & ~empty, far, jnp.where(unopposed | empty, 0.0, near)),
         log_ratio_against=jnp.where(empty, 0.0, jnp.log1p(-s)),

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import check_two_classes, warn_of_fractions
+from jaxunc._checks import check_integer, check_two_classes, warn_of_fractions
 from jaxunc._numerics import checked_counts, float_dtype
 
 from ._differences import lead
@@ -55,8 +55,7 @@ def beta_densities(counts: Num[Array | np.ndarray, "... 2"], *, grid_size: int =
     check_two_classes(counts, "beta_densities")
     counts = checked_counts(counts)
     warn_of_fractions(counts)
-    if grid_size < 2:
-        raise ValueError(f"grid_size={grid_size} is too small: a grid needs its ends θ = 0 and θ = 1.")
+    check_integer("grid_size", grid_size, 2, ": a grid needs its ends θ = 0 and θ = 1")
     return _beta_densities(counts, jnp.arange(int(grid_size))[::-1])
 
 
@@ -69,6 +68,7 @@ def _beta_densities(counts, from_one):
     negative, positive = jnp.where(empty, 1.0, negative), jnp.where(empty, 1.0, positive)
     fewer = count_or_nothing(jnp.minimum(negative, positive), negative + positive)
     leaf = Leaf(jnp.maximum(negative, positive), fewer, jnp.abs(leading), jnp.zeros_like(leading))
+    # The density at the mode times the likelihood ratio to it: neither over- nor underflows, however large the leaf.
     at_mode = jnp.log(leaf.total + 1) + log_mode_mass(leaf)
     w, v, intervals = positive[..., None], negative[..., None], from_one.size - 1
     log_ratio, _ = log_likelihood_at(from_one, intervals, w, v)

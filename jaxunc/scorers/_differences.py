@@ -23,6 +23,6 @@ def lead(counts: Num[Array, "... 2"]) -> Float[Array, "..."]:
 
 
 def has_odd_total(counts: Num[Array, "... classes"]) -> Bool[Array, "..."]:
-    """Whether N is an odd integer; False where it is no integer."""
+    """Return whether N is an odd integer; False where it is no integer."""
     rest = jnp.sum(counts % 2, axis=-1)  # the total itself might overflow or round
     return rest % 2 == 1

@@ -6,7 +6,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, Num
 
-from jaxunc._checks import check_two_classes, warn_of_fractions
+from jaxunc._checks import check_bool, check_integer, check_two_classes, warn_of_fractions
 from jaxunc._numerics import checked_counts, float_dtype
 
 from ._differences import lead
@@ -30,7 +30,7 @@ def _quotient(k, intervals, dtype):
 
 
 def log_likelihood_at(k, intervals, w, v):
-    """log L at the k-th node from θ = 1, for counts w of class 1 and v of class 0; and whether θ ≤ p there."""
+    """Return log L at the k-th node from θ = 1, and whether θ ≤ p there; w counts class 1, v class 0."""
     total = w + v
     (v_high, v_low), (n_high, n_low), node = _halves(v), _halves(total), k.astype(v.dtype)
     # z - z₀ = 2 (v/N - k/(G-1)), from products that are exact (in float32 for G ≤ 4097), however they are compiled.
@@ -48,6 +48,8 @@ def _crossing(w, v, intervals, halvings) -> tuple[Int[Array, "..."], Int[Array, 
 
     def halve(_, ends):
         right, left = ends
+        # Invariant: at ``right`` the likelihood still holds against the ramp (or -1 is no node), at ``left`` it does
+        # not.
         k = (right + left) // 2
         log_l, up_to_peak = log_likelihood_at(k, intervals, w, v)
         log_ramp = jnp.log(_quotient(intervals - 2 * k, intervals, v.dtype))
@@ -94,7 +96,7 @@ def grid_support_degrees(
     .. math:: \pi_G(+) = \max_i \min\{L(\theta_i), 2\theta_i - 1\}, \qquad \theta_i = \frac{i}{G-1},\ i = 0, \dots, G-1,
               \quad \text{and } \theta = \hat p
 
-    The minimum rises up to where L falls below 2θ - 1 and falls from there, so the maximum is at one of the two nodes
+    The minimum rises up to where L falls below 2θ - 1, and falls from there. So the maximum is at one of the two nodes
     around that place, which bisection over the nodes finds.
 
     Parameters
@@ -124,8 +126,8 @@ def grid_support_degrees(
     Empty leaf: 1 and 1. The relative error of a small degree may be 100 %. Precision: as the exact ones; in float32 for
     counts up to 2²⁴. Cost: log₂ G likelihoods a leaf.
 
-    Gradient: that of the selected node, ∂L/∂w⁺ = L log(θ/p̂) and ∂L/∂w⁻ = L log((1-θ)/(1-p̂)) (large and finite at a
-    count of zero), 0 where 2θ - 1 is the smaller, 2 ∂p̂ at the added node; 0 at an empty leaf.
+    Gradient: that of the selected node, ∂L/∂w⁺ = L log(θ/p̂) and ∂L/∂w⁻ = L log((1-θ)/(1-p̂)), large and finite at a
+    count of zero. It is 0 where 2θ - 1 is the smaller, 2 ∂p̂ at the added node; 0 at an empty leaf.
 
     References
     ----------
@@ -140,10 +142,8 @@ def grid_support_degrees(
     check_two_classes(counts, "grid_support_degrees")
     counts = checked_counts(counts)
     warn_of_fractions(counts)
-    if grid_size < 2:
-        raise ValueError(
-            f"grid_size={grid_size} is too small: a grid needs its ends θ = 0 and θ = 1, at least 2 nodes."
-        )
+    check_integer("grid_size", grid_size, 2, ": a grid needs its ends θ = 0 and θ = 1")
+    check_bool("mle_node", mle_node)
     intervals = int(grid_size) - 1
     # Not static: one program for every grid. Halvings, because bisection ends at a single node.
     return _grid_degrees(counts, jnp.int32(intervals), (intervals // 2 + 1).bit_length(), bool(mle_node))

@@ -1,7 +1,7 @@
 """Heights in the middle: how probable an even outcome is under a leaf's distribution, in logarithms.
 
-With d = (w⁺-w⁻)/2 and b(N, d) = C(N, N/2+d) 2^{-N}, γ(j) = b(2j, 0), and o = 1 where the middle lies between two
-integers (N odd), else 0, j = (N-o)/2, all of them are short products, also for real counts:
+Let d = (w⁺-w⁻)/2, b(N, d) = C(N, N/2+d) 2^{-N} and γ(j) = b(2j, 0). Let o = 1 where the middle lies between two
+integers (N odd), else 0, and j = (N-o)/2. Then all of them are short products, also for real counts:
 
     binomial        f_mid = r γ(j) (1-t²)^j                t = (w⁺-w⁻)/N, r = 1 or N/(N+1)
     beta-binomial   f_mid = a b(N,d) γ(j) / b(2N-o,d)      a = (N+1)/(2N+1) or 1/2
@@ -46,6 +46,7 @@ class Leaf(NamedTuple):
         """log(1 - (lead/(N + 2 shift))²)."""
         n = self.total + 2 * shift
         ratio = self.lead / n
+        # Two forms: the square while it is small, else the product of both shares, in which nothing cancels.
         near = ratio < 0.7
         product = 4 * ((self.more + shift) / n) * ((self.fewer + shift) / n)
         return jnp.where(near, jnp.log1p(-(jnp.where(near, ratio, 0.0) ** 2)), jnp.log(jnp.where(near, 1.0, product)))
@@ -92,6 +93,7 @@ def _mode_correction(leaf: Leaf) -> Array:
     """log of the binomial mass at its mode, without the factor √(2(N+1)/(π(2w⁺+1)(2w⁻+1)))."""
     a, b = leaf.more + 0.5, leaf.fewer + 0.5
     at_n, at_a, at_b, twice_a, twice_b = _errors(leaf.total + 1, a, b, 2 * a, 2 * b)
+    # Terms of the same order are put together in pairs: each pair is small, while the single terms grow with N.
     whole = 2 * _beside_own(leaf.total / 2)  # N φ(1/N)
     return (whole - _beside_own(leaf.more) - _beside_own(leaf.fewer)) + (at_n + (at_a - twice_a) + (at_b - twice_b))
 

@@ -7,11 +7,11 @@ from jaxtyping import Array, Float
 from jaxunc._numerics import log1p_minus
 
 NOTHING = 1e-30
-"""What a count of zero is taken for, relative to the leaf: nothing, but with a logarithm."""
+"""Stand-in for a count of zero, relative to the leaf: as good as nothing, but it has a logarithm."""
 
 
 def count_or_nothing(count: Float[Array, "..."], total: Float[Array, "..."]) -> Float[Array, "..."]:
-    """The count, or ``NOTHING`` of the total where it is zero: slopes that are infinite there become large."""
+    """Return the count, or ``NOTHING`` of the total where it is zero: slopes that are infinite there become large."""
     return count + jnp.where(count > 0, 0.0, NOTHING * jax.lax.stop_gradient(total))
 
 
@@ -36,7 +36,7 @@ def _ratios(z, rest, w, v):
 
 
 def _phi(x, ratio):
-    """φ(x), where ratio = 1 + x is known more exactly than by adding."""
+    """Return φ(x), where ratio = 1 + x is known more exactly than by adding."""
     far = x < -0.4
     return jnp.where(far, jnp.log(ratio) - x, log1p_minus(jnp.where(far, 0.0, x)))
 

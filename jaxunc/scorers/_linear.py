@@ -4,8 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Num
 
-from jaxunc._checks import is_concrete, warn_of_fractions
+from jaxunc._checks import check_within, warn_of_fractions
 from jaxunc._numerics import checked_counts, float_dtype
+from jaxunc.tables import NumbersLike
 
 from ._declaration import scorer
 from ._differences import excess
@@ -35,7 +36,7 @@ def linear(counts: Num[Array | np.ndarray, "... classes"]) -> Array:
     Notes
     -----
     Empty leaf: 0. Exact for integer counts up to 2²⁴ apart (float32). Gradient: ±1; C/(C-1) δ_cc' - 1/(C-1). Without a
-    bound the score has no reading as a probability: average it to rank or decide, and take the probability of the
+    bound the score has no reading as a probability. Average it to rank or decide. For probabilities take those of the
     pooled counts (`Pooling`), whose decision for equal priors is the same.
 
     References
@@ -56,7 +57,7 @@ def linear(counts: Num[Array | np.ndarray, "... classes"]) -> Array:
 
 
 @scorer(width=float("inf"), reads_sizes=True, domains={"n_samples": "fixed"})
-def ucb(counts: Num[Array | np.ndarray, "... classes"], *, n_samples) -> Array:
+def ucb(counts: Num[Array | np.ndarray, "... classes"], *, n_samples: NumbersLike) -> Array:
     r"""The relative frequency in units of an upper confidence bound.
 
     The α for which the bounds of both classes meet, p̂ - α √(ln n/N) = (1 - p̂) + α √(ln n/N):
@@ -99,11 +100,8 @@ def ucb(counts: Num[Array | np.ndarray, "... classes"], *, n_samples) -> Array:
     """
     counts = checked_counts(counts)
     warn_of_fractions(counts)
-    if is_concrete(n_samples) and not np.all(np.asarray(n_samples) >= 2):
-        raise ValueError(
-            f"n_samples={n_samples} is too small: its logarithm scales the bound. Pass the number of instances that "
-            "the tree was grown on, at least 2 (Forest.n_samples)."
-        )
+    why = ": the number of instances that the tree was grown on (Forest.n_samples), whose logarithm scales the bound"
+    check_within("n_samples", n_samples, "[2, inf)", why, shape=None)
     dtype = float_dtype(counts)
     n_classes = counts.shape[-1]
     total = jnp.sum(counts.astype(dtype), axis=-1, keepdims=True)

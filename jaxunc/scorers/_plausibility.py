@@ -4,10 +4,10 @@ The contour function of a leaf is its normalised likelihood
 
     L(θ) = (θ/p)^{w⁺} ((1-θ)/(1-p))^{w⁻},   p = w⁺/N,
 
-and the degree of support of class + is π(+) = sup_θ min{L(θ), z(θ)} with the ramp z = (θ-P)/(1-P), which for P = 1/2 is
-the paper's 2θ-1. (P is the prior of the class: support counts from there. The negative class has the prior 1-P.) The
-supremum lies where both meet: the root of h(log z) = log L - log z, which is concave and decreasing, so that Newton's
-method from the right descends to it without a safeguard. With z₀ = z(p), everything is carried in s = (z-z₀)/(1-z₀):
+and the degree of support of class + is π(+) = sup_θ min{L(θ), z(θ)}. The ramp is z = (θ-P)/(1-P), for P = 1/2 the
+paper's 2θ-1. (P is the prior of the class: support counts from there. The negative class has the prior 1-P.) The
+supremum lies where both meet: the root of h(log z) = log L - log z. Since h is concave and decreasing, Newton's method
+from the right descends to it without a safeguard. With z₀ = z(p), everything is carried in s = (z-z₀)/(1-z₀):
 
     log L = w⁺ φ(s w⁻/w⁺) + w⁻ φ(-s),   φ(x) = log(1+x) - x,   1 - z = r (1-s),   r = w⁻/(N (1-P)),
 
@@ -21,17 +21,25 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import check_numbers, check_one_of, check_two_classes, is_concrete, warn_of_fractions
+from jaxunc._checks import (
+    check_integer,
+    check_one_of,
+    check_two_classes,
+    check_within,
+    is_concrete,
+    warn_of_fractions,
+)
 from jaxunc._numerics import checked_counts, float_dtype
+from jaxunc.tables import NumbersLike
 
 from ._declaration import scorer
-from ._degree_root import Leaf, Root, degree_root
+from ._degree_root import DegreeLeaf, DegreeRoot, degree_root
 from ._differences import lead as lead_of
 from ._grid import grid_support_degrees
 
 
 class Support(NamedTuple):
-    """What the plausibility of its two classes says about a leaf, in forms that do not underflow."""
+    """The plausibility of a leaf's two classes, and what follows from it, in forms that do not underflow."""
 
     log_degrees: Float[Array, "... 2"]
     """log π of (−, +), at most 0."""
@@ -44,6 +52,8 @@ class Support(NamedTuple):
 
 def _preference(log_for, log_against, total, lead, even):
     """π(+) - π(−), from the slope at the tie where the difference of the logarithms would cancel."""
+    # Near a tie both roots meet at z: there the difference is the lead times the slope of log π, which is known
+    # exactly.
     z = jnp.exp((log_for + log_against) / 2)
     inner = jnp.minimum(z, 1 - jnp.finfo(z.dtype).eps)
     near_tie = lead * 2 * jnp.arctanh(inner) / (1 + total * inner * inner / (1 - inner * inner))
@@ -70,13 +80,15 @@ def _support_and_roots(negative, positive, lead, prior):
     # Both classes in one pass: half the program to compile.
     pairs = [negative, positive], [positive, negative], [for_negative, for_positive], [prior, 1 - prior]
     w, v, leads, rest = map(jnp.stack, pairs)
-    leaf = Leaf(w, v, leads, rest)
+    leaf = DegreeLeaf(w, v, leads, rest)
     roots = degree_root(leaf)
-    against, favour = (Root(*(part[i] for part in roots)) for i in (0, 1))
+    against, favour = (DegreeRoot(*(part[i] for part in roots)) for i in (0, 1))
     preference = _preference(favour.log_degree, against.log_degree, negative + positive, lead, even)
     larger = jnp.maximum(favour.log_degree, against.log_degree)
     smaller = jnp.minimum(favour.log_degree, against.log_degree)
     strength = jnp.abs(preference)
+    # Two forms of log(1 - |π(+) - π(−)|): the plain one while the difference is small, else 1 - π_max + π_min, whose
+    # terms are positive. Each is kept off the range where it would cancel.
     mild = jnp.log1p(-jnp.minimum(strength, 0.75))
     log_ignorance = jnp.where(strength < 0.5, mild, jnp.logaddexp(jnp.log(-jnp.expm1(larger)), smaller))
     return (against.log_degree, favour.log_degree, preference, log_ignorance), (against, favour)
@@ -109,17 +121,15 @@ def _support_jvp(primals, tangents):
 _support_jitted = jax.jit(_support)  # so that an eager call compiles its loops once
 
 
-def class_one(prior, dtype) -> Array:
-    """The prior probability of class 1, from itself or from ``[negative, positive]``; checked where it is known."""
-    check_numbers("prior", prior)
+def class_one(prior: NumbersLike, dtype) -> Array:
+    """Return the prior probability of class 1, from itself or ``[negative, positive]``; checked outside a trace."""
+    check_within("prior", prior, "(0, 1)", shape=None)
     prior = jnp.asarray(prior, dtype)
     if prior.ndim and prior.shape[-1] != 2:
         raise ValueError(
             f"prior has shape {prior.shape}; pass the probability of class 1, or [negative, positive]. "
             "For more classes combine each against the rest: OneVsRest."
         )
-    if is_concrete(prior) and not np.all((np.asarray(prior) > 0) & (np.asarray(prior) < 1)):
-        raise ValueError(f"prior={np.asarray(prior).tolist()} must lie strictly between 0 and 1.")
     return prior[..., 1] if prior.ndim else prior
 
 
@@ -178,8 +188,8 @@ def plausibility(
     Raises
     ------
     ValueError
-        If counts are negative or not finite, the last axis does not hold two classes, the prior is not between 0 and 1,
-        the method is unknown, or a prior other than 1/2 meets the grid.
+        If counts are negative or not finite, or the last axis does not hold two classes. If the prior is not between 0
+        and 1, the method is unknown, or the grid is combined with a prior other than 1/2.
 
     Notes
     -----
@@ -202,6 +212,7 @@ def plausibility(
     [0.6667 0.     0.    ]
     """
     check_one_of("method", method, ("exact", "grid"))
+    check_integer("grid_size", grid_size, 2, ": a grid needs its ends θ = 0 and θ = 1")
     if method == "exact":
         return support(counts, prior).preference
     if not (is_concrete(prior) and np.all(np.asarray(prior) == 0.5)):

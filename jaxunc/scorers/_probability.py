@@ -1,4 +1,4 @@
-"""Relative frequency: what nearly every forest answers with."""
+"""Relative frequency: the score that nearly every forest answers with."""
 
 import jax.numpy as jnp
 import numpy as np

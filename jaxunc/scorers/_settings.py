@@ -11,29 +11,29 @@ from jax.tree_util import Partial
 from ._declaration import declared
 
 
-class _Chosen(NamedTuple):
-    """A function with the settings that choose its program (words, switches, sizes): equal if they are equal."""
+class ChosenScorer(NamedTuple):
+    """A function with the settings that choose its program (strings, bools, sizes): equal if they are equal."""
 
-    func: Callable
+    func: Callable[..., Any]
     choices: tuple[tuple[str, Any], ...]
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """What ``functools.partial`` calls them."""
+        """The fixed settings, under the name that ``functools.partial`` gives them."""
         return dict(self.choices)
 
     def __call__(self, counts, **settings):
         return self.func(counts, **self.keywords, **settings)
 
 
-def as_partial(scorer: Callable) -> Partial:
-    """A scorer as a pytree whose leaves are its numeric settings, which can be traced and learned.
+def as_partial(scorer: Callable[..., Any]) -> Partial:
+    """Return a scorer as a pytree whose leaves are its numeric settings, which can be traced and learned.
 
     A plain function has none. ``functools.partial`` is taken for the ``Partial`` that it means, and partials of
-    partials for one. Of settings words, None and what the function declares as static (`scorer`) become structure,
-    since programs differ by them, as does what is no number; of a function that declares nothing, switches and whole
-    numbers do too. A whole number where a number is declared (a domain) becomes a float, which can be learned.
-    What ``functools.partial`` hands over by position stays with the function, unless it is arrays and floats.
+    partials for one. Some settings become structure, since programs differ by them: strings, None, whatever is no
+    number, and what the function declares as static (`scorer`). If the function declares nothing, bools and ints become
+    structure too. An int where a number is declared (a domain) becomes a float, which can be learned. What
+    ``functools.partial`` hands over by position stays with the function, unless it is arrays and floats.
 
     Raises a TypeError if the scorer is no function, or a setting that is structure has no hash.
     """
@@ -43,6 +43,7 @@ def as_partial(scorer: Callable) -> Partial:
     if not isinstance(scorer, Partial) and any(isinstance(part, int) or not _is_number(part) for part in args):
         return Partial(scorer)
     declaration = declared(function)
+    # Structure must be hashable: JAX compares it to find a program that was compiled before.
     choices = {name: value for name, value in settings.items() if _chooses(name, value, declaration.static)}
     for name, value in choices.items():
         try:
@@ -57,18 +58,18 @@ def as_partial(scorer: Callable) -> Partial:
         for name, value in settings.items()
         if name not in choices
     }
-    return Partial(_Chosen(function, tuple(sorted(choices.items()))) if choices else function, *args, **numbers)
+    return Partial(ChosenScorer(function, tuple(sorted(choices.items()))) if choices else function, *args, **numbers)
 
 
 def _taken_apart(scorer: Any) -> tuple[Callable, tuple, dict[str, Any]]:
-    """(the function within all partials, what stands before the counts, the settings: the outer ones hold)."""
+    """Return the function within all partials, what stands before the counts, and the settings (outer ones hold)."""
     args, settings = (), {}
     while True:
         if isinstance(inner := getattr(scorer, "fun", None), functools.partial):
             scorer = inner  # as Partial keeps a partial that it was given
         if isinstance(scorer, functools.partial):
             args = (*scorer.args, *args)
-        elif not isinstance(scorer, _Chosen):
+        elif not isinstance(scorer, ChosenScorer):
             return scorer, args, settings
         settings = {**scorer.keywords, **settings}
         scorer = scorer.func

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import check_numbers, is_concrete, warn_of_fractions
+from jaxunc._checks import check_numbers, check_within, is_concrete, warn_of_fractions
 from jaxunc._numerics import checked_counts, float_dtype, safe_divide
 
 from ._declaration import scorer
@@ -86,9 +86,9 @@ def m_estimate(
     Raises
     ------
     ValueError
-        If counts are negative or not finite, the last axis holds fewer than two classes, m is negative, or the prior
-        has the wrong shape, an entry outside [0, 1] or a sum other than 1 (values are checked outside of `jax.jit`
-        only).
+        If counts are negative or not finite, the last axis holds fewer than two classes, or m is negative. If the prior
+        has the wrong shape, an entry outside [0, 1] or a sum other than 1. Values are checked outside of `jax.jit`
+        only.
 
     Notes
     -----
@@ -111,9 +111,7 @@ def m_estimate(
     warn_of_fractions(counts)
     n_classes = counts.shape[-1]
     dtype = float_dtype(counts)
-    check_numbers("m", m)
-    if is_concrete(m) and not np.all(np.asarray(m) >= 0):
-        raise ValueError(f"m={m} is negative; the prior's weight is a number of instances, >= 0.")
+    check_within("m", m, "[0, inf)", ": the prior's weight, a number of instances", shape=None)
     share = _class_prior(prior, n_classes).astype(dtype)
     weight = jnp.asarray(m, dtype)
     total = jnp.sum(counts.astype(dtype), axis=-1, keepdims=True) + weight
@@ -124,6 +122,7 @@ def m_estimate(
 
 def _class_prior(prior, n_classes: int) -> Array:
     """The prior as one probability per class."""
+    check_numbers("prior", prior)
     prior = jnp.asarray(prior, float_dtype(prior))
     if prior.ndim == 0 and n_classes == 2:
         prior = jnp.stack([1 - prior, prior])

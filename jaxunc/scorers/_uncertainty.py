@@ -1,4 +1,4 @@
-"""What plausibility says about a leaf besides its score: uncertainty, preference and the mass function of belief."""
+"""Readings of plausibility besides the score: uncertainty, preference and the mass function of belief."""
 
 from typing import Any, NamedTuple
 
@@ -9,9 +9,9 @@ from ._plausibility import support
 
 
 class LeafUncertainty(NamedTuple):
-    """How much of one leaf's doubt more instances could remove, and how much they could not.
+    """The doubt of one leaf in two parts: what more instances could remove, and what they could not.
 
-    (`jaxunc.Uncertainty` is what forests answer with, instance by instance, with the total.)
+    (`jaxunc.combiners.Uncertainty` is what forests answer with, instance by instance, with the total.)
     """
 
     epistemic: Float[Array, "..."]
@@ -66,7 +66,7 @@ def uncertainty(counts: Num[Array, "... 2"], prior: Any = 0.5) -> LeafUncertaint
 
 
 def degrees_of_preference(counts: Num[Array, "... 2"], prior: Any = 0.5) -> Float[Array, "... 2"]:
-    r"""Degrees of preference of both classes, (s_−, s_+): what is left to the more plausible one.
+    r"""Degrees of preference of both classes, (s_−, s_+): the uncertainty left over goes to the more plausible one.
 
     .. math:: s_\pm = \max\{\pm (\pi(+) - \pi(-)), 0\} = 1 - (u_a + u_e) \text{ for the class ahead}
 

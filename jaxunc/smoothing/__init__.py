@@ -4,7 +4,7 @@ from ._correction import correction_interval, predictive_mass, smooth
 from ._fit import fit_beta_prior, fit_dirichlet_prior
 from ._forest import fit_forest_prior, smooth_forest
 from ._prior import BetaPrior, DirichletPrior, PriorStatus, PriorWarning
-from ._rules import MemberSmoothing, SmoothedMean
+from ._smoothing_rules import MemberSmoothing, SmoothedMean
 
 __all__ = [
     "BetaPrior",

@@ -1,4 +1,4 @@
-"""What a prior makes of leaves: corrected probabilities, and how far they were corrected."""
+"""Leaves corrected by a prior: their probabilities, and how far they were corrected."""
 
 import jax
 import jax.numpy as jnp
@@ -24,8 +24,8 @@ def smooth(
     counts
         Class counts of leaves, ≥ 0.
     prior
-        What `fit_beta_prior` or `fit_dirichlet_prior` returned, or a prior of your own. Its leading axes are the first
-        ones of the counts: one prior for each of ``[trees]`` goes with counts ``[trees leaves classes]``.
+        A prior that `fit_beta_prior` or `fit_dirichlet_prior` returned, or one of your own. Its leading axes are the
+        first ones of the counts: one prior for each of ``[trees]`` goes with counts ``[trees leaves classes]``.
 
     Returns
     -------
@@ -69,7 +69,7 @@ def correction_interval(counts: Num[Array | np.ndarray, "... classes"], prior: B
     counts
         Class counts of leaves, ≥ 0.
     prior
-        As for `smooth`.
+        See `smooth`.
 
     Returns
     -------
@@ -117,7 +117,7 @@ def predictive_mass(
     counts
         Class counts of leaves, ≥ 0.
     prior
-        As for `smooth`.
+        See `smooth`.
 
     Returns
     -------
@@ -177,14 +177,14 @@ def _mass(counts, alpha):
 
 
 def _moved(counts, alpha):
-    """How far smoothing moves the relative frequencies."""
+    """Return how far smoothing moves the relative frequencies."""
     total, weight = jnp.sum(counts, axis=-1, keepdims=True), jnp.sum(alpha, axis=-1, keepdims=True)
     shrunk = weight / jnp.where(total + weight > 0, total + weight, 1.0)
     return shrunk * jnp.abs(shares_of(alpha) - shares_of(counts))
 
 
 def _aligned(counts, prior: BetaPrior | DirichletPrior):
-    """Counts as floats, and the prior's parameters with axes that go with them."""
+    """Return counts as floats, and the prior's parameters with axes that go with them."""
     counts = checked_counts(counts)
     warn_of_fractions(counts)
     alpha = checked_concentration(prior)

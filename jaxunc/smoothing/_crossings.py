@@ -1,9 +1,9 @@
-"""Where the marginal likelihood may have its optima: all of them are looked for, on a grid of log κ.
+"""Search for all places where the marginal likelihood may have its optima, on a grid of log κ.
 
 Along log κ the sign of the excess Σ_c μ_c exp(r_c) - 1 is that of the likelihood's slope (see `_root`). Every crossing
 from above to below is a maximum. What is tabulated are sums over leaves on the grid, of counts that are put together
-in bins; r is looked up in the tables. So the grid costs little beside one look at all leaves, and crossings are known
-well enough to start a search from each, which then looks at the leaves themselves.
+in bins; r is looked up in the tables. So the grid costs little beside one look at all leaves. Crossings are known well
+enough to start a search from each, which then looks at the leaves themselves.
 """
 
 from collections.abc import Callable
@@ -20,30 +20,32 @@ _BINS = 12
 
 
 class Crossings(NamedTuple):
-    """One for each step of the grid ``[steps ...]``, and one beyond its end."""
+    """Crossings by steps of the grid: one for each step ``[steps ...]``, and one beyond its end."""
 
     present: Any
     start: Any
-    """log κ, nearly."""
+    """Approximate log κ of the crossing."""
     r: Any
-    """``[steps ... classes]``, nearly."""
+    """Approximate r of the crossing, ``[steps ... classes]``."""
     low: Any
     high: Any
-    """Between which it lies."""
+    """Values of log κ between which the crossing lies."""
 
 
-def find_crossings(tables: Callable, ends: tuple[Any, Any], mean, falls, start, n_steps: int, xp: ModuleType):
-    """All crossings. ``falls``: whether the likelihood falls towards κ = ∞, so that there is one in any case."""
+def find_crossings(tables: Callable[..., Any], ends: tuple[Any, Any], mean, falls, start, n_steps: int, xp: ModuleType):
+    """Find all crossings. ``falls`` says that the likelihood falls towards κ = ∞, so that there is one in any case."""
     place = xp.arange(n_steps, dtype=mean.dtype).reshape(-1, *[1] * ends[0].ndim)
     step = (ends[1] - ends[0]) / (n_steps - 1)
     t = ends[0] + place * step
     table = tables(t)
     if xp is jnp:
         table = lax.optimization_barrier(table)  # not anew for every use
+    # On the grid r_c is where S(n_c, μ_c κ e^r) = S(n, κ): a look-up in the table of S(n_c, ·), no search.
     r = _looked_up(*table, step[..., None], xp)  # pyright: ignore[reportCallIssue]
     excess = xp.log1p((mean * xp.expm1(r)).sum(axis=-1))
     if xp is jnp:
         r, excess = lax.optimization_barrier((r, excess))
+    # For large κ the sum tends to 0 and its sign to that of rounding errors.
     noise = 64 * xp.finfo(mean.dtype).eps
     above, below = excess > noise, excess < -noise
     last_sign = _running_max(xp.where(above | below, place, -1.0), xp)
@@ -64,7 +66,7 @@ def find_crossings(tables: Callable, ends: tuple[Any, Any], mean, falls, start, 
 
 
 def search_range(counts, times, xp: ModuleType):
-    """log κ ``[...]`` below which the likelihood rises for certain, and above which it changes by nothing to speak of.
+    """Return the log κ ``[...]`` below which the likelihood rises for certain, and above which it hardly changes.
 
     At the lower end only leaves with two classes count, at the upper one κ is that many times the squares of counts.
     """
@@ -76,7 +78,7 @@ def search_range(counts, times, xp: ModuleType):
 
 
 def put_together(values, times, xp: ModuleType):
-    """Few values ``[... 2·bins]`` that stand for many: in bins of log n two each, with the same first three moments."""
+    """Replace many values by few, ``[... 2·bins]``: two in each bin of log n, with the same first three moments."""
     if values.shape[-1] <= 2 * _BINS:
         return values, times
     filled = (values > 0) & (times > 0)
@@ -85,6 +87,7 @@ def put_together(values, times, xp: ModuleType):
     high = xp.where(filled, log, -xp.inf).max(axis=-1, keepdims=True)
     low, high = xp.where(low <= high, low, 0), xp.where(low <= high, high, 0)
     width = (high - low + 1e-3) / _BINS
+    # Bins of equal width in log n: what a leaf adds to S(n, κ) changes with the ratio of n and κ.
     index = xp.where(filled, xp.clip(xp.floor((log - low) / width), 0, _BINS - 1), 0)
     apart = xp.where(filled, xp.expm1(log - low - (index + 0.5) * width), 0)
     weight = xp.where(filled, times, 0.0)
@@ -97,7 +100,7 @@ def put_together(values, times, xp: ModuleType):
 
 
 def _sums(index, parts, xp: ModuleType):
-    """Of each part, the sum in each bin ``[... bins]``."""
+    """Return the sum of each part in each bin ``[... bins]``."""
     lead, n_values = index.shape[:-1], index.shape[-1]
     n_rows = int(np.prod(lead))
     row = xp.arange(n_rows, dtype="int32")[:, None] * _BINS
@@ -109,22 +112,25 @@ def _sums(index, parts, xp: ModuleType):
     return [sums[:, i].reshape(*lead, _BINS) for i in range(len(parts))]
 
 
-def _looked_up(whole, own, own_slope, step, xp: ModuleType):
-    """r on the grid, from tables of S and of its slope: cubic interpolation of the inverse of log S."""
-    wanted, values, slopes = xp.log(whole)[..., None], xp.log(own), own_slope / own
-    n_steps = own.shape[0]
+def _looked_up(of_sizes, of_classes, classes_slope, step, xp: ModuleType):
+    """Return r on the grid, from tables of S and of its slope: cubic interpolation of the inverse of log S."""
+    wanted, values, slopes = xp.log(of_sizes)[..., None], xp.log(of_classes), classes_slope / of_classes
+    n_steps = of_classes.shape[0]
+    # log S falls along the grid: the values above the wanted one tell the cell.
     passed = (values[:, None] > wanted[None]).sum(axis=0)
     cell = xp.clip(passed - 1, 0, n_steps - 2)
     v0, v1, d0, d1 = (xp.take_along_axis(table, cell + i, axis=0) for table in (values, slopes) for i in (0, 1))
     fall = v0 - v1
     x = (v0 - wanted) / fall
+    # Slopes of the inverse function, in cells; a cubic through both ends with these slopes (Hermite).
     d0, d1 = (-fall / (step * d) for d in (d0, d1))
     inside = xp.clip(x, 0, 1)
-    rest = 1 - inside
-    offset = inside * inside * (3 - 2 * inside) + inside * rest * (rest * d0 - inside * d1)
+    outside = 1 - inside
+    offset = inside * inside * (3 - 2 * inside) + inside * outside * (outside * d0 - inside * d1)
+    # Beyond the ends of the grid a straight line goes on; the clip keeps exp(r) finite.
     offset = offset + xp.where(x < 0, x * d0, 0) + xp.where(x > 1, (x - 1) * d1, 0)
-    grid = xp.arange(n_steps).reshape(-1, *[1] * (own.ndim - 1))
-    return xp.clip(step * ((cell - grid).astype(own.dtype) + offset), -60, 60)
+    grid = xp.arange(n_steps).reshape(-1, *[1] * (of_classes.ndim - 1))
+    return xp.clip(step * ((cell - grid).astype(of_classes.dtype) + offset), -60, 60)
 
 
 def _running_max(x, xp: ModuleType):

@@ -11,8 +11,7 @@ import numpy as np
 from jaxtyping import Array, Num
 
 from jaxunc._checks import check_class_axis, check_counts, check_one_of, is_concrete, warn_of_fractions
-from jaxunc._numerics import float_dtype
-from jaxunc.forest._distinct import distinct_rows
+from jaxunc._numerics import distinct_rows, float_dtype
 
 from ._likelihood import fit_likelihood
 from ._marginal import fit_marginal, overdispersed
@@ -22,13 +21,13 @@ from ._proportions import Leaves, leaves_of, mean_log_gap, variance
 Method: TypeAlias = Literal["weighted_mle", "on_leaves", "moments", "on_leaves_moments", "marginal"]
 METHODS = ("weighted_mle", "on_leaves", "moments", "on_leaves_moments", "marginal")
 INFINITE_WEIGHT = 2.0**100
-"""What stands for α + β = ∞: beside it every count vanishes, and it does not overflow a float32."""
+"""Stand-in for α + β = ∞: beside it every count vanishes, and it does not overflow a float32."""
 
 
 def fit_beta_prior(
     counts: Num[Array | np.ndarray, "... leaves 2"], method: Method = "weighted_mle", clip: float = 1e-3
 ) -> BetaPrior:
-    r"""The Beta prior of the probability of class 1 that the leaves of a tree speak for: empirical Bayes.
+    r"""Fit the Beta prior of the probability of class 1 that the leaves of a tree speak for (empirical Bayes).
 
     With leaf h of :math:`n^h` instances, :math:`\tilde p^h = n_1^h/n^h` of class 1:
 
@@ -52,9 +51,9 @@ def fit_beta_prior(
     method
         As above.
     clip
-        What stands for :math:`\tilde p = 0`, and one less it for 1, in the two likelihoods of proportions, which could
-        not be finite else; in (0, 1/2). Only these are replaced (as in the published code; the paper is silent). Where
-        most leaves are pure it decides how much is smoothed.
+        Stand-in for :math:`\tilde p = 0`, and one less it for 1, in the two likelihoods of proportions, which could not
+        be finite else; in (0, 1/2). Only these are replaced (as in the published code; the paper is silent). Where most
+        leaves are pure it decides how much is smoothed.
 
     Returns
     -------
@@ -66,14 +65,15 @@ def fit_beta_prior(
     Raises
     ------
     ValueError
-        If the last axis does not hold two classes, there is no axis of leaves, the method is unknown, clip is outside
-        (0, 1/2) or, outside a trace, counts are negative or not finite or a tree has no leaf with instances.
+        If the last axis does not hold two classes, there is no axis of leaves, the method is unknown, or clip is
+        outside (0, 1/2). Outside a trace also if counts are negative or not finite, or a tree has no leaf with
+        instances.
 
     Notes
     -----
-    Counts outside a trace are fitted on the host in float64, whatever the precision of the answer (α + β = 14 000 would
-    lose three digits in a plain float32 fit). Under a trace the precision is that of the counts, in a form that does
-    not cancel: α and β keep about five digits in float32 with ``weighted_mle``. ``marginal`` keeps fewer where leaves
+    Counts outside a trace are fitted on the host in float64, whatever the precision of the answer: α + β = 14 000 would
+    lose three digits in a plain float32 fit. Under a trace the precision is that of the counts, in a form that does not
+    cancel: α and β keep about five digits in float32 with ``weighted_mle``. ``marginal`` keeps fewer where leaves
     differ hardly more than by chance, where its search may also end as NOT_CONVERGED.
 
     The likelihoods of proportions have one maximum. That of ``marginal`` may have several and may rise towards α + β =
@@ -108,7 +108,7 @@ def fit_beta_prior(
 def fit_dirichlet_prior(
     counts: Num[Array | np.ndarray, "... leaves classes"], method: Method = "weighted_mle", clip: float = 1e-3
 ) -> DirichletPrior:
-    r"""The Dirichlet prior of the class probabilities that the leaves of a tree speak for: `fit_beta_prior` for more.
+    r"""Fit the Dirichlet prior of the class probabilities that the leaves of a tree speak for; see `fit_beta_prior`.
 
     ``weighted_mle`` is :math:`\psi(\alpha_c) - \psi(\sum\alpha) = \frac1n \sum_h n^h \log \tilde p^h_c`, ``marginal``
     the Dirichlet-multinomial likelihood :math:`\prod_h B(n^h + \alpha)/B(\alpha)`; moments have κ = Σ_c μ_c(1-μ_c) /
@@ -119,10 +119,10 @@ def fit_dirichlet_prior(
     counts
         Class counts of the leaves ``[... leaves classes]``, as for `fit_beta_prior`.
     method
-        As for `fit_beta_prior`.
+        See `fit_beta_prior`.
     clip
-        What stands for a proportion of 0 in the likelihoods of proportions, at the cost of the leaf's other classes
-        (in proportion); in (0, 1/classes).
+        Stand-in for a proportion of 0 in the likelihoods of proportions, at the cost of the leaf's other classes (in
+        proportion); in (0, 1/classes).
 
     Returns
     -------
@@ -154,7 +154,7 @@ def fit_dirichlet_prior(
 
 
 def _fit(counts, method: Method, clip: float):
-    """α ``[... classes]`` and the status, checked; on the host if it can be."""
+    """Fit α ``[... classes]`` with its status, after checks; on the host if possible."""
     check_class_axis(counts)
     check_one_of("method", method, METHODS)
     if np.ndim(counts) < 2:
@@ -168,6 +168,7 @@ def _fit(counts, method: Method, clip: float):
     dtype = float_dtype(counts) if isinstance(counts, jax.Array) else jnp.result_type(float)
     if not is_concrete(counts):
         return _fit_traced(jnp.asarray(counts, dtype), method, clip)
+    # On the host in float64 whenever values are known: float32 would lose digits where α + β is large.
     values = np.asarray(counts, np.float64)
     if empty := int(np.sum(values.sum(axis=(-2, -1)) == 0)):
         raise ValueError(
@@ -192,7 +193,7 @@ def _fit_traced(counts, method: Method, clip: float):
 
 
 def _distinct(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct leaves of a tree with integer counts, and how often each occurs; others as they are."""
+    """Return the distinct leaves of a tree with integer counts, and how often each occurs; others as they are."""
     if not np.all(counts == np.rint(counts)) or counts.max(initial=0) >= 2**31:
         return counts, np.ones(len(counts))
     rows, place = distinct_rows(counts.astype(np.int64))
@@ -203,7 +204,9 @@ def _fitted(counts, times, method: Method, clip: float, xp: ModuleType):
     likelihood = method in ("weighted_mle", "on_leaves")
     by_size = not method.startswith("on_leaves")
     leaves = leaves_of(counts, times, by_size=by_size, clip=clip if likelihood else None, xp=xp)
+    # Three cases have no finite optimum, and are not searched: all proportions equal, all leaves pure, no leaf.
     concentrated = leaves.equal
+    # Likelihoods of proportions clip zeros, so pure leaves are no end for them.
     pure = xp.zeros_like(leaves.pure) if likelihood else leaves.pure & ~leaves.equal
     active = ~(concentrated | pure | leaves.empty)
     total = _moments(leaves, active, xp)
@@ -225,7 +228,7 @@ def _fitted(counts, times, method: Method, clip: float, xp: ModuleType):
 
 
 def _moments(leaves: Leaves, active, xp: ModuleType):
-    """κ from the mean and the variance; 1 where there is none."""
+    """Return κ from the mean and the variance; 1 where there is none."""
     spread = variance(leaves, xp).sum(axis=-1)
     apart = (leaves.mean * (1 - leaves.mean)).sum(axis=-1)
     tiny = math.exp(-18)

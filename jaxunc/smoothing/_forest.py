@@ -1,4 +1,4 @@
-"""The leaves of a forest, smoothed."""
+"""Smoothing of all leaves of a forest."""
 
 import dataclasses
 from typing import Literal
@@ -7,11 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._checks import check_one_of, is_concrete, warn, warn_of_fractions
-from jaxunc._numerics import float_dtype
-from jaxunc.forest import Forest
-from jaxunc.forest._distinct import distinct_counts, padded_table
-from jaxunc.forest._forks import counts_of_forks
-from jaxunc.forest._given import check_is_forest
+from jaxunc._numerics import distinct_counts, float_dtype, padded_table
+from jaxunc.forest import Forest, check_is_forest, counts_of_forks
 
 from ._fit import Method, fit_dirichlet_prior
 from ._prior import BetaPrior, DirichletPrior, PriorStatus, PriorWarning, checked_concentration
@@ -22,7 +19,7 @@ Level = Literal["tree", "forest"]
 def fit_forest_prior(
     forest: Forest, *, level: Level = "tree", method: Method = "weighted_mle", clip: float = 1e-3
 ) -> DirichletPrior:
-    """The prior of each tree's own leaves, or one prior of all leaves of the forest.
+    """Fit a prior to each tree's own leaves, or one prior to all leaves of the forest.
 
     Parameters
     ----------
@@ -31,7 +28,7 @@ def fit_forest_prior(
     level
         ``"tree"``: a prior for each tree, as the paper has it. ``"forest"``: the leaves of all trees are one sample.
     method, clip
-        As for `fit_dirichlet_prior`.
+        See `fit_dirichlet_prior`.
 
     Returns
     -------
@@ -60,7 +57,7 @@ def smooth_forest(
     method: Method = "weighted_mle",
     clip: float = 1e-3,
 ) -> Forest:
-    """The same trees with the prior's instances added to the counts of their leaves.
+    """Return the same trees with the prior's instances added to the counts of their leaves.
 
     Relative frequencies of the new counts are the smoothed probabilities (n_c + α_c)/(n + Σα): `Mean` then averages
     smoothed trees, and of a single tree answers with the corrected leaves of the paper.
@@ -73,7 +70,7 @@ def smooth_forest(
         ``"tree"`` or ``"forest"``: the prior is fitted, as `fit_forest_prior` does it. Or one that was fitted, with
         ``alpha`` ``[trees classes]`` or ``[classes]`` (of a `BetaPrior` ``[trees]`` or a number).
     method, clip
-        As for `fit_dirichlet_prior`; not read if a prior is given.
+        See `fit_dirichlet_prior`; not read if a prior is given.
 
     Returns
     -------
@@ -83,14 +80,15 @@ def smooth_forest(
     Raises
     ------
     ValueError
-        As for `fit_forest_prior`, or if a prior that is given does not fit the forest or
-        (outside a trace) has parameters that are negative or not finite.
+        As for `fit_forest_prior`. Also if a given prior does not fit the forest or, outside a trace, has parameters
+        that are negative or not finite.
 
     Warns
     -----
     PriorWarning
-        If a prior that is fitted here smooths nothing (PURE), gives leaves that differ the same probabilities
-        (CONCENTRATED), or is not as exact as it should be (NOT_CONVERGED). `fit_forest_prior` says of which trees.
+        If a prior that is fitted here smooths nothing (PURE), or gives the same probabilities to leaves that differ
+        (CONCENTRATED). Also if it is not as exact as it should be (NOT_CONVERGED). `fit_forest_prior` says of which
+        trees.
 
     Notes
     -----
@@ -124,6 +122,7 @@ def smooth_forest(
         own = jnp.asarray(own)[: forks.number]
         fork_counts = own.astype(float_dtype(own, alpha)) + by_node[forks.tree, 0]
     if not is_concrete(forest, alpha):
+        # Traced: every node keeps a row of its own, since distinct rows cannot be told.
         counts = table.astype(float_dtype(table, alpha))[forest.code] + by_node
         counts = jnp.where(leaf[..., None], counts, jnp.zeros_like(counts))
         code = jnp.arange(leaf.size, dtype=jnp.int32).reshape(leaf.shape)
@@ -145,7 +144,7 @@ _OUTCOMES = {
 
 
 def _warn_of_status(forest: Forest, prior: DirichletPrior) -> None:
-    """Warn of priors that are no good; of one for all leaves, or one for each tree."""
+    """Warn of fitted priors that do not smooth well: one for all leaves, or one for each tree."""
     if not is_concrete(prior.status, forest.count_table):
         return
     status = np.atleast_1d(np.asarray(prior.status)).copy()
@@ -153,6 +152,7 @@ def _warn_of_status(forest: Forest, prior: DirichletPrior) -> None:
         counts = np.asarray(forest.counts, np.float64).reshape(len(status), -1, forest.n_classes)
         size = counts.sum(axis=-1, keepdims=True)
         share = np.divide(counts, size, out=np.full_like(counts, np.nan), where=size > 0)
+        # Leaves that are all alike lose nothing by a prior of infinite weight; only others are a reason to warn.
         alike = np.nanmax(share, axis=1) - np.nanmin(share, axis=1) < 1e-9
         status[(status == PriorStatus.CONCENTRATED) & alike.all(axis=-1)] = PriorStatus.FITTED
     for one, outcome in _OUTCOMES.items():

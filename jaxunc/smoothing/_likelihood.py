@@ -11,7 +11,7 @@ from ._root import Equations, find_root
 
 
 def fit_likelihood(mean, log_gap, start, active, xp: ModuleType):
-    """α ``[... classes]`` with ψ(α_c) - ψ(κ) = log μ_c + gap_c, and whether the search converged.
+    """Return α ``[... classes]`` with ψ(α_c) - ψ(κ) = log μ_c + gap_c, and whether the search converged.
 
     ``mean`` μ and ``log_gap`` (mean of log p, less log μ) say all that the likelihood depends on.
     """
@@ -24,7 +24,7 @@ def fit_likelihood(mean, log_gap, start, active, xp: ModuleType):
 
 def _equations(mean, log_gap, xp: ModuleType) -> Equations:
     def equations(r, t):
-        """With h(x) = log x - ψ(x): F = r - h(α) + h(κ) - gap."""
+        """Evaluate F = r - h(α) + h(κ) - gap and its slopes, where h(x) = log x - ψ(x)."""
         alpha, total = mean * xp.exp(r + t[..., None]), xp.exp(t)[..., None]
         (gap, own), (whole_gap, whole) = digamma_gaps(alpha, xp), digamma_gaps(total, xp)
         return r - gap + whole_gap - log_gap, 1 + own, own - whole
@@ -39,11 +39,12 @@ def _solve(mean, log_gap, start, active):
 
 @_solve.defjvp
 def _solve_jvp(primals, tangents):
-    """The implicit function theorem, in the same unknowns: nothing cancels here either."""
+    """Apply the implicit function theorem, in the same unknowns: nothing cancels here either."""
     (mean, log_gap, start, active), (d_mean, d_gap, *_) = primals, tangents
     r, t, converged = _solve(mean, log_gap, start, active)
     _, slope, by_total = _equations(mean, log_gap, jnp)(r, t)
     share = mean * jnp.exp(r)
+    # The mean stands in the equations and in the scale of α: both ways it moves the root.
     d_value = d_gap - (slope - 1) * d_mean / mean
     missing = jnp.sum(share * d_value / slope, axis=-1) + jnp.sum(d_mean * jnp.expm1(r), axis=-1)
     fall = jnp.sum(share * by_total / slope, axis=-1)

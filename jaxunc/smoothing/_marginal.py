@@ -16,26 +16,26 @@ from ._proportions import Leaves
 from ._root import Equations, find_root, loop
 
 _MANY = 1024
-"""Leaves from which on it pays to search among those that are put together first."""
+"""Number of leaves from which on it pays to search first among values that are put together."""
 _STEPS, _FEW_STEPS = 48, 24
-"""Of the grid; fewer where many trees of few leaves each are fitted at once."""
+"""Steps of the grid; fewer where many trees of few leaves each are fitted at once."""
 
 
 class Tally(NamedTuple):
-    """How often which counts occur: all that the marginal likelihood depends on."""
+    """Numbers of leaves by their counts: all that the marginal likelihood depends on."""
 
     counts: Any
-    """``[... classes values]``: sums along the last axis are vectorised."""
+    """Distinct counts ``[... classes values]``; sums along the last axis are vectorised."""
     times: Any
-    """How many leaves have this count of the class, ``[... classes values]`` (of all classes: ``1`` for them)."""
+    """Number of leaves with each count of the class, ``[... classes values]`` (``1`` stands for all classes)."""
     sizes: Any
-    """``[... values]``"""
+    """Distinct leaf sizes ``[... values]``."""
     size_times: Any
-    """How many leaves have this size, ``[... values]``."""
+    """Number of leaves of each size, ``[... values]``."""
 
     @classmethod
     def of(cls, counts, times, xp: ModuleType) -> "Tally":
-        """Of leaves ``[... leaves classes]``, each as often as ``times`` says; values of one tree are put together."""
+        """Tally leaves ``[... leaves classes]``, each as often as ``times`` says; values of one tree are joined."""
         if xp is not np or counts.ndim != 2:
             return cls(xp.swapaxes(counts, -1, -2), times[..., None, :], counts.sum(axis=-1), times)
         columns = [_together(column, times) for column in counts.T]
@@ -46,13 +46,13 @@ class Tally(NamedTuple):
 
 
 def _together(values, times):
-    """The distinct values, and how often each occurs."""
+    """Return the distinct values, and how often each occurs."""
     distinct, place = np.unique(values, return_inverse=True)
     return distinct, np.bincount(place, times)
 
 
 def overdispersed(counts, times, leaves: Leaves, xp: ModuleType):
-    """Whether leaves differ by more than chance, ``[...]``: whether the likelihood falls towards κ = ∞.
+    """Return whether leaves differ by more than chance ``[...]``: then the likelihood falls towards κ = ∞.
 
     The coefficient of 1/κ at κ = ∞ is half of Σ_leaves (Σ_c n_c (n_c - 1)/μ_c - n (n - 1)), here without cancellation:
     Σ_leaves n² Σ_c (p_c - μ_c)²/μ_c less (classes - 1) Σ_leaves n.
@@ -66,7 +66,7 @@ def overdispersed(counts, times, leaves: Leaves, xp: ModuleType):
 
 
 def fit_marginal(counts, times, mean, start, active, falls, xp: ModuleType):
-    """α ``[... classes]`` where the marginal likelihood is largest, whether the search converged, and whether it is so.
+    """Return the α ``[... classes]`` that maximises the marginal likelihood, whether the search converged, and a third.
 
     ``falls``: whether the likelihood falls towards κ = ∞. Where it rises, the last answer says whether some finite α is
     better than that end.
@@ -82,8 +82,9 @@ class _Best(NamedTuple):
 
 
 def _found(counts, times, mean, start, active, falls, xp: ModuleType):
-    """The best of all maxima: a search from each crossing, one after the other; there are hardly ever two."""
+    """Return the best of all maxima: a search from each crossing, one after the other; there are hardly ever two."""
     tally = Tally.of(counts, times, xp)
+    # Values put together serve the search's first part; the last steps are made with all of them.
     few = Tally(*put_together(tally.counts, tally.times, xp), *put_together(tally.sizes, tally.size_times, xp))
     equations, beforehand = _equations(tally, mean, xp), _equations(few, mean, xp)
     ends, is_large = search_range(counts, times, xp), tally.counts.shape[-1] > _MANY
@@ -92,14 +93,17 @@ def _found(counts, times, mean, start, active, falls, xp: ModuleType):
     present = crossings.present & active
     order, n_crossings = xp.cumsum(present, axis=0), present.sum(axis=0)
     # Of one maximum that is certain nobody asks how good it is.
+    # The gain costs a look at every leaf, so it is computed only where something depends on it.
     is_open = (active & ~(falls & (n_crossings == 1))).any()
     gain_of = lambda alpha: _gain(counts, times, mean, alpha, xp)  # noqa: E731
 
     def improve(best: _Best) -> _Best:
+        # The crossing of this number, for each tree its own; trees that have fewer take no part.
         here = present & (order == best.number + 1)
         one = here.any(axis=0)
-        t, low, high = (xp.where(here, part, 0).sum(axis=0) for part in (crossings.start, *crossings[3:]))
+        t, low, high = (xp.where(here, end, 0).sum(axis=0) for end in (crossings.start, *crossings[3:]))
         r = xp.where(here[..., None], crossings.r, 0).sum(axis=0)
+        # Many distinct counts: first on the few values put together, then the last steps with all of them.
         if is_large:
             r, t, _ = find_root(beforehand, mean, t, one, xp, r, (low, high))
         r, t, converged = find_root(equations, mean, t, one, xp, r, (low, high))
@@ -122,20 +126,23 @@ def _found(counts, times, mean, start, active, falls, xp: ModuleType):
 
 
 def _tables(tally: Tally, mean, xp: ModuleType, t):
-    """S(n, κ) ``[steps ...]`` and S(n_c, μ_c κ) ``[steps ... classes]`` on a grid of log κ, the latter with slopes."""
+    """Tabulate S(n, κ) ``[steps ...]`` and S(n_c, μ_c κ) ``[steps ... classes]`` by log κ, the latter with slopes."""
     seen, total = mean > 0, xp.exp(t)
-    whole, whole_slope = _score(tally.sizes, tally.size_times, total[..., None], xp)
+    of_sizes, sizes_slope = _score(tally.sizes, tally.size_times, total[..., None], xp)
     alpha = xp.where(seen, mean, 1.0) * total[..., None]
-    own, own_slope = _score(tally.counts, tally.times, alpha[..., None], xp)
-    own, own_slope = xp.where(seen, own, whole[..., None]), xp.where(seen, own_slope, whole_slope[..., None])
-    return whole, own, own_slope
+    of_classes, classes_slope = _score(tally.counts, tally.times, alpha[..., None], xp)
+    of_classes, classes_slope = (
+        xp.where(seen, of_classes, of_sizes[..., None]),
+        xp.where(seen, classes_slope, sizes_slope[..., None]),
+    )
+    return of_sizes, of_classes, classes_slope
 
 
 def _gain(counts, times, mean, alpha, xp: ModuleType):
-    """The logarithm of the likelihood at α less that at κ = ∞, leaf by leaf, so that hardly anything cancels.
+    """Return the logarithm of the likelihood at α less that at κ = ∞, leaf by leaf, so that hardly anything cancels.
 
-    With log Γ(n+a) - log Γ(a) = (n + a - ½) log(1 + n/a) + n log a - n + δ(n+a) - δ(a) a leaf has Σ_c n_c log(p̂_c/μ_c),
-    p̂ being its smoothed share, and what the classes have less what their sum has of
+    Here log Γ(n+a) - log Γ(a) = (n + a - ½) log(1 + n/a) + n log a - n + δ(n+a) - δ(a). So a leaf has Σ_c n_c
+    log(p̂_c/μ_c), p̂ being its smoothed share, and what the classes have less what their sum has of
 
         a (log(1 + n/a) - n/a) - ½ log(1 + n/a) + δ(n+a) - δ(a).
     """
@@ -144,12 +151,12 @@ def _gain(counts, times, mean, alpha, xp: ModuleType):
     total, size = alpha.sum(axis=-1), counts.sum(axis=-1)
     safe, safe_total = xp.where(seen, alpha, 1.0)[..., None, :], xp.where(total > 0, total, 1.0)[..., None]
 
-    def rest(n, a):
+    def remainder(n, a):
         return a * log1p_minus(n / a, xp) - 0.5 * xp.log1p(n / a) + log_gamma_gap(n + a, xp) - log_gamma_gap(a, xp)
 
     share = (counts + safe) / (size + safe_total)[..., None] / xp.where(seen, mean, 1.0)[..., None, :]
-    of_class = counts * xp.log(share) + rest(counts, safe)
-    gain = xp.where(seen[..., None, :], of_class, 0.0).sum(axis=-1) - rest(size, safe_total)
+    of_class = counts * xp.log(share) + remainder(counts, safe)
+    gain = xp.where(seen[..., None, :], of_class, 0.0).sum(axis=-1) - remainder(size, safe_total)
     return (times * gain).sum(axis=-1)
 
 
@@ -157,27 +164,28 @@ def _equations(tally: Tally, mean, xp: ModuleType) -> Equations:
     seen = mean > 0
 
     def equations(r, t):
-        """With S(n, a) = Σ_leaves ψ(n+a) - ψ(a): F = log S(n, κ) - log S(n_c, α_c)."""
+        """Evaluate F = log S(n, κ) - log S(n_c, α_c) and its slopes, where S(n, a) = Σ_leaves ψ(n+a) - ψ(a)."""
         alpha, total = xp.where(seen, mean * xp.exp(r + t[..., None]), 1.0), xp.exp(t)
-        own, own_slope = _score(tally.counts, tally.times, alpha[..., None], xp)
-        whole, whole_slope = _score(tally.sizes, tally.size_times, total[..., None], xp)
-        whole, whole_slope = whole[..., None], whole_slope[..., None]
-        own, own_slope = xp.where(seen, own, 1.0), xp.where(seen, own_slope, -1.0)
-        slope = -own_slope / own
-        value = xp.where(seen, xp.log(whole / own), 0.0)
-        return value, slope, xp.where(seen, slope + whole_slope / whole, 0.0)
+        of_classes, classes_slope = _score(tally.counts, tally.times, alpha[..., None], xp)
+        of_sizes, sizes_slope = _score(tally.sizes, tally.size_times, total[..., None], xp)
+        of_sizes, sizes_slope = of_sizes[..., None], sizes_slope[..., None]
+        # A class that occurs in no leaf has α = 0 and no equation: harmless numbers here, zeros in the answer.
+        of_classes, classes_slope = xp.where(seen, of_classes, 1.0), xp.where(seen, classes_slope, -1.0)
+        slope = -classes_slope / of_classes
+        value = xp.where(seen, xp.log(of_sizes / of_classes), 0.0)
+        return value, slope, xp.where(seen, slope + sizes_slope / of_sizes, 0.0)
 
     return equations
 
 
 def _score(n, times, a, xp: ModuleType):
-    """Σ ψ(n+a) - ψ(a) along the last axis, and its derivative along log a."""
-    gap, own = digamma_gaps(a, xp)
+    """Return Σ ψ(n+a) - ψ(a) along the last axis, and its derivative along log a."""
+    gap, gap_slope = digamma_gaps(a, xp)
     if xp is jnp:
-        gap, own = lax.optimization_barrier((gap, own))  # not anew for every n
-    further_gap, further = digamma_gaps(n + a, xp)
+        gap, gap_slope = lax.optimization_barrier((gap, gap_slope))  # not anew for every n
+    further_gap, further_slope = digamma_gaps(n + a, xp)
     value = xp.log1p(n / a) + (gap - further_gap)
-    slope = a / (n + a) * further - own - n / (n + a)
+    slope = a / (n + a) * further_slope - gap_slope - n / (n + a)
     return (times * value).sum(axis=-1), (times * slope).sum(axis=-1)
 
 
@@ -188,7 +196,7 @@ def _solve(counts, times, mean, start, active, falls):
 
 @_solve.defjvp
 def _solve_jvp(primals, tangents):
-    """The implicit function theorem. The mean is but the scale that α is searched on."""
+    """Apply the implicit function theorem. The mean is but the scale that α is searched on."""
     (counts, times, mean, _, active, _), (d_counts, *_) = primals, tangents
     alpha, converged, finite = _solve(*primals)
     active = active & finite
@@ -197,19 +205,20 @@ def _solve_jvp(primals, tangents):
     total = jnp.sum(jnp.where(seen, alpha, 0.0), axis=-1)
     total = jnp.where(active, total, 1.0)
 
+    # Only S of the counts moves with them; κ and α answer through the equations' slopes, which are at hand.
     def scores(counts):
         by_class, by_size = jnp.swapaxes(counts, -1, -2), jnp.sum(counts, axis=-1)
-        own, own_slope = _score(by_class, times[..., None, :], safe[..., None], jnp)
-        whole, whole_slope = _score(by_size, times, total[..., None], jnp)
-        return own - whole[..., None], (whole, own_slope, whole_slope)
+        of_classes, classes_slope = _score(by_class, times[..., None, :], safe[..., None], jnp)
+        of_sizes, sizes_slope = _score(by_size, times, total[..., None], jnp)
+        return of_classes - of_sizes[..., None], (of_sizes, classes_slope, sizes_slope)
 
-    _, d_score, (whole, own_slope, whole_slope) = jax.jvp(scores, (counts,), (d_counts,), has_aux=True)
-    whole = jnp.where(active, whole, 1.0)[..., None]
-    b, b_whole = jnp.where(seen, -own_slope / whole, 1.0), -whole_slope[..., None] / whole
+    _, d_score, (of_sizes, classes_slope, sizes_slope) = jax.jvp(scores, (counts,), (d_counts,), has_aux=True)
+    of_sizes = jnp.where(active, of_sizes, 1.0)[..., None]
+    b, b_sizes = jnp.where(seen, -classes_slope / of_sizes, 1.0), -sizes_slope[..., None] / of_sizes
     share = jnp.where(seen, alpha, 0.0) / total[..., None]
-    push = jnp.where(seen, d_score / whole, 0.0)
-    fall = jnp.sum(share * (b - b_whole) / b, axis=-1)
+    push = jnp.where(seen, d_score / of_sizes, 0.0)
+    fall = jnp.sum(share * (b - b_sizes) / b, axis=-1)
     d_total = jnp.where(active, jnp.sum(share * push / b, axis=-1) / jnp.where(active, fall, 1.0), 0.0)
-    d_log = jnp.where(seen, (push + b_whole * d_total[..., None]) / b, 0.0)
+    d_log = jnp.where(seen, (push + b_sizes * d_total[..., None]) / b, 0.0)
     no_tangent = jnp.zeros(converged.shape, jax.dtypes.float0)
     return (alpha, converged, finite), (alpha * d_log, no_tangent, no_tangent)

@@ -1,4 +1,4 @@
-"""What is fitted: a prior of the leaves' class probabilities, and how the fit ended."""
+"""Fitted priors of the leaves' class probabilities, and how their fits ended."""
 
 import enum
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from jaxunc._checks import is_concrete
 
 
 class PriorStatus(enum.IntEnum):
-    """How a fit ended; ``status`` holds these numbers."""
+    """Outcome of a fit, by the numbers that ``status`` holds."""
 
     FITTED = 0
     """The parameters are finite and positive."""
@@ -29,7 +29,7 @@ class PriorStatus(enum.IntEnum):
 
 
 class PriorWarning(UserWarning):
-    """A prior that was fitted on the way does not do what one may expect of it."""
+    """A fitted prior does not do what one may expect of it."""
 
 
 class BetaPrior(NamedTuple):
@@ -40,11 +40,11 @@ class BetaPrior(NamedTuple):
     beta: Float[Array | np.ndarray, "..."]
     """β ≥ 0: instances of class 0."""
     status: Int32[Array | np.ndarray, "..."]
-    """How the fit ended, a `PriorStatus`."""
+    """Outcome of the fit, a `PriorStatus`."""
 
     @property
     def concentration(self) -> Float[Array, "... 2"]:
-        """Both parameters in the order of the classes, [β, α]: what `smooth` adds to the counts."""
+        """Parameters in the order of the classes, [β, α]: what `smooth` adds to the counts."""
         return jnp.stack([jnp.asarray(self.beta), jnp.asarray(self.alpha)], axis=-1)
 
 
@@ -54,16 +54,16 @@ class DirichletPrior(NamedTuple):
     alpha: Float[Array | np.ndarray, "... classes"]
     """α ≥ 0: instances of each class that the prior is worth."""
     status: Int32[Array | np.ndarray, "..."]
-    """How the fit ended, a `PriorStatus`."""
+    """Outcome of the fit, a `PriorStatus`."""
 
     @property
     def concentration(self) -> Float[Array, "... classes"]:
-        """The parameters in the order of the classes: what `smooth` adds to the counts."""
+        """Parameters in the order of the classes: what `smooth` adds to the counts."""
         return jnp.asarray(self.alpha)
 
 
 def checked_concentration(prior: BetaPrior | DirichletPrior) -> Float[Array, "... classes"]:
-    """The parameters in the order of the classes; a ValueError if some cannot be a prior's."""
+    """Return the parameters in the order of the classes; a ValueError if some cannot be a prior's."""
     if not hasattr(prior, "concentration"):
         raise TypeError(
             f"prior is a {type(prior).__name__}; pass what fit_beta_prior or fit_dirichlet_prior returned, or "

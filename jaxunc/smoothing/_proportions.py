@@ -1,4 +1,4 @@
-"""What a fit needs to know of the leaves: their class proportions, by weight, and how these vary.
+"""Summary of the leaves for a fit: their class proportions, by weight, and how these vary.
 
 Here and in the files that fit, `xp` is NumPy (concrete counts: float64, on the host) or `jax.numpy` (under a trace).
 """
@@ -16,22 +16,25 @@ class Leaves(NamedTuple):
     """Leaves as an artificial sample: proportions and weights ``[... leaves]``; statistics ``[... classes]``."""
 
     proportions: Any
-    """``[... leaves classes]``, zeros replaced where the fit cannot have them."""
+    """Class proportions ``[... leaves classes]``, zeros replaced where the fit cannot have them."""
     weight: Any
-    """``[... leaves]``: shares of the sample; 0 for leaves without instances."""
+    """Shares of the sample ``[... leaves]``; 0 for leaves without instances."""
     mean: Any
     raw_mean: Any
-    """Of the proportions as they are."""
+    """Mean of the proportions as they are, with their zeros."""
     equal: Any
-    """``[...]`` whether all leaves have the same proportions."""
+    """Whether all leaves have the same proportions, ``[...]``."""
     pure: Any
-    """``[...]`` whether all leaves are pure."""
+    """Whether all leaves are pure, ``[...]``."""
     empty: Any
-    """``[...]`` whether no leaf has instances."""
+    """Whether no leaf has instances, ``[...]``."""
 
 
 def leaves_of(counts, times, *, by_size: bool, clip: float | None, xp: ModuleType) -> Leaves:
-    """The leaves' proportions, of each as many as ``times`` says. ``clip`` stands for 0, at the cost of the others."""
+    """Return the leaves' proportions, each as often as ``times`` says.
+
+    ``clip`` takes the place of 0, at the cost of the other classes.
+    """
     size = counts.sum(axis=-1)
     filled = size > 0
     raw = counts / xp.where(filled, size, 1)[..., None]
@@ -44,6 +47,7 @@ def leaves_of(counts, times, *, by_size: bool, clip: float | None, xp: ModuleTyp
     absent = (raw == 0) & filled[..., None]
     proportions = raw
     if clip is not None:
+        # What clip adds is taken from the others in proportion, so that shares still add to 1.
         proportions = xp.where(absent, clip, raw * (1 - clip * absent.sum(axis=-1, keepdims=True).astype(raw.dtype)))
     largest = xp.where(filled[..., None], proportions, -1).max(axis=-2)
     smallest = xp.where(filled[..., None], proportions, 2).min(axis=-2)
@@ -59,7 +63,7 @@ def leaves_of(counts, times, *, by_size: bool, clip: float | None, xp: ModuleTyp
 
 
 def variance(leaves: Leaves, xp: ModuleType):
-    """The variance of each class's proportion ``[... classes]``, of the sample as a population."""
+    """Return the variance of each class's proportion ``[... classes]``, of the sample as a population."""
     apart = xp.where((leaves.weight > 0)[..., None], leaves.proportions - leaves.mean[..., None, :], 0)
     return _mean(leaves.weight, apart * apart)
 

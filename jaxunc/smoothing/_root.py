@@ -17,15 +17,15 @@ import numpy as np
 from jax import lax
 
 Equations = Callable[[Any, Any], tuple[Any, Any, Any]]
-"""(r [... classes], log κ [...]) → F, its slope along r (positive) and its slope along log κ."""
+"""Equations: (r [... classes], log κ [...]) → F, its slope along r (positive) and its slope along log κ."""
 
 LOWEST, HIGHEST = -18.0, 69.0
-"""The bracket of log κ: beyond it a prior has no weight, or all."""
+"""Bracket of log κ: beyond it a prior has no weight, or all."""
 _OUTER, _INNER = 80, 60
 
 
 class Root(NamedTuple):
-    """r, log κ, and whether the search converged."""
+    """Root of the equations: r, log κ, and whether the search converged."""
 
     r: Any
     log_total: Any
@@ -41,18 +41,19 @@ class _State(NamedTuple):
 
 
 def find_root(equations: Equations, mean, start, active, xp: ModuleType, r=0.0, ends=(LOWEST, HIGHEST)) -> Root:
-    """The root where ``active``; r = 0 and log κ = 0 elsewhere.
+    """Find the root where ``active``; elsewhere r = 0 and log κ = 0.
 
     ``start`` and ``r``: guesses of log κ and of r; ``ends``: what brackets log κ.
     """
     tolerance = 1e-11 if mean.dtype == "float64" else 1e-5
 
     def settle(r, t):
-        """r for this κ, by Newton's method on functions that are concave or nearly straight."""
+        """Solve for r at this κ, by Newton's method on functions that are concave or nearly straight."""
 
         def improve(state):
             r, _ = state
             value, slope, _ = equations(r, t)
+            # At most a factor e² at a time: far from the root Newton's step may leave the range of exp.
             step = xp.where(active[..., None], xp.clip(-value / slope, -2.0, 2.0), 0.0)
             return r + step, step
 
@@ -66,9 +67,11 @@ def find_root(equations: Equations, mean, start, active, xp: ModuleType, r=0.0, 
         excess = xp.log1p((mean * xp.expm1(r)).sum(axis=-1))
         share = mean * xp.exp(r)
         fall = (share * by_total / slope).sum(axis=-1) / share.sum(axis=-1)
+        # The sum falls with κ, so its sign says on which side of the root κ is: the bracket only shrinks.
         low = xp.where(excess > 0, state.t, state.low)
         high = xp.where(excess > 0, state.high, state.t)
         new = state.t + excess / xp.where(fall > 0, fall, 1.0)
+        # Newton's step where it stays in the bracket, else the middle of it.
         inside = (fall > 0) & (new >= low) & (new <= high)
         new = xp.where(active, xp.where(inside, new, (low + high) / 2), 0.0)
         return _State(r, new, low, high, new - state.t)
@@ -82,8 +85,8 @@ def find_root(equations: Equations, mean, start, active, xp: ModuleType, r=0.0, 
     return Root(r, last.t, xp.abs(last.step) <= tolerance)
 
 
-def loop(body: Callable, going: Callable, state, limit: int, xp: ModuleType):
-    """At most ``limit`` rounds: a loop of the host, or of the program that is traced."""
+def loop(body: Callable[..., Any], going: Callable[..., Any], state, limit: int, xp: ModuleType):
+    """Run at most ``limit`` rounds: as a loop of the host, or of the program that is traced."""
     if xp is np:
         for _ in range(limit):
             if not going(state):

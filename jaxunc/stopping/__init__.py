@@ -1,4 +1,4 @@
-"""How many trees settle a vote: inference on ensembles of infinite size."""
+"""Votes that stop as soon as enough trees have settled them: inference on ensembles of infinite size."""
 
 from typing import TYPE_CHECKING
 
@@ -6,6 +6,8 @@ from jaxunc._renamed import renamed_in
 
 from ._critical_votes import critical_final_votes, critical_votes
 from ._expected_trees import TreePlan, expected_trees, plan_trees
+from ._leader import Criterion, Population
+from ._leaf_votes import votes_of_counts
 from ._majority import majority_probability
 from ._prior import VotePriorWarning, fit_vote_prior
 from ._stop_after import StoppingResult, stop_after

@@ -1,4 +1,4 @@
-"""How many votes a class needs among so many trees: tables in exact arithmetic."""
+"""Critical votes: how many a class needs among so many trees, as tables in exact arithmetic."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -7,12 +7,15 @@ import numpy as np
 from jaxtyping import Int32
 from scipy.special import betainc
 
+from jaxunc._checks import check_integer, check_within
+from jaxunc.tables import NumbersLike
+
 from ._overtaken import allowed_loss, overtaken_by_one
 from ._prior import checked_prior
 
 
-def critical_votes(max_trees: int, confidence: float, *, prior=1.0) -> Int32[np.ndarray, "..."]:
-    r"""The least number of t votes with which the leader of two classes wins the infinite vote with this confidence.
+def critical_votes(max_trees: int, confidence: float, *, prior: NumbersLike = 1.0) -> Int32[np.ndarray, "..."]:
+    r"""Return the least votes of t trees with which the leader of two classes wins the infinite vote.
 
     .. math:: t^*(t; \pi) = \min\{t_1 \ge t/2 : I_{1/2}(t - t_1 + \alpha,\; t_1 + \alpha) > \pi\}
 
@@ -37,7 +40,7 @@ def critical_votes(max_trees: int, confidence: float, *, prior=1.0) -> Int32[np.
 
     Raises
     ------
-    ValueError
+    TypeError, ValueError
         If ``max_trees`` is no positive integer, the confidence lies outside of (.5, 1), or the prior is not positive.
 
     References
@@ -49,22 +52,24 @@ def critical_votes(max_trees: int, confidence: float, *, prior=1.0) -> Int32[np.
     >>> critical_votes(8, 0.99)
     array([-1, -1, -1, -1, -1, -1,  6,  7,  8], dtype=int32)
     """
-    check_max_trees(max_trees)
+    check_integer("max_trees", max_trees, 1)
     check_confidence(confidence)
     alpha: np.ndarray = checked_prior(prior, 2)
     tables = np.stack([_table(max_trees, confidence, alpha[c], alpha[1 - c]) for c in range(1 if _alike(prior) else 2)])
     return tables[0] if _alike(prior) else tables
 
 
-def critical_final_votes(max_trees: int, confidence: float, *, prior=1.0) -> Int32[np.ndarray, "2 polled"]:
-    r"""The same for a forest of ``max_trees`` trees: the class leads when all have voted, with this confidence.
+def critical_final_votes(
+    max_trees: int, confidence: float, *, prior: NumbersLike = 1.0
+) -> Int32[np.ndarray, "2 polled"]:
+    r"""Return the least votes with which a class leads when all ``max_trees`` trees have voted, at this confidence.
 
     Given t votes, those of the T - t trees that remain are Beta-binomial; the class that leads wins unless the others
     overtake it, class 0 also by a tie (argmax takes the first). ``[2 max_trees+1]``, for class 0 and class 1; -1 where
     no number of votes suffices. No tree abstains: where one may, `stop_after` judges without a table. The forerunner of
     the paper (Hernández-Lobato et al. 2009).
     """
-    check_max_trees(max_trees)
+    check_integer("max_trees", max_trees, 1)
     check_confidence(confidence)
     alpha: np.ndarray = checked_prior(prior, 2)
 
@@ -76,18 +81,9 @@ def critical_final_votes(max_trees: int, confidence: float, *, prior=1.0) -> Int
 
 
 def check_confidence(confidence) -> None:
-    """Raise a ValueError unless it is a number in (.5, 1)."""
-    if not (isinstance(confidence, int | float | np.number) and 0.5 < confidence < 1):
-        raise ValueError(
-            f"confidence={confidence!r} must lie between .5 and 1, both excluded: at .5 any lead would do, and no "
-            "finite number of votes makes sure of an infinite one."
-        )
-
-
-def check_max_trees(max_trees) -> None:
-    """Raise a ValueError unless it is a positive integer."""
-    if not (isinstance(max_trees, int | np.integer) and not isinstance(max_trees, bool) and max_trees >= 1):
-        raise ValueError(f"max_trees={max_trees!r} must be an integer, 1 at least.")
+    """Raise a TypeError or a ValueError unless it is a number in (.5, 1)."""
+    why = ": at .5 any lead would do, and no finite number of votes makes sure of an infinite one"
+    check_within("confidence", confidence, "(0.5, 1)", why)
 
 
 def _alike(prior) -> bool:
@@ -102,26 +98,31 @@ def _table(max_trees: int, confidence: float, own: float, other: float) -> Int32
 
 
 def _exact_table(max_trees: int, confidence: float) -> Int32[np.ndarray, "polled"]:
-    """The leader loses with 2⁻ⁿ Σ_{k≤m} C(n, k), n = t + 1, m being the rival's votes: both sums go from n to n + 1."""
+    """Tabulate the least votes where the leader loses with 2⁻ⁿ Σ_{k≤m} C(n, k), n = t + 1.
+
+    Here m is the rival's votes; both sums go from n to n + 1.
+    """
+    # Whole numbers from here on: a vote that just reaches the confidence must not depend on rounding.
     allowed = 1 - Fraction(float(confidence))
-    found, m = np.full(max_trees + 1, -1, np.int32), -1
+    least, m = np.full(max_trees + 1, -1, np.int32), -1
     ways, total = 0, 0  # C(n, m), and the sum up to it
     for n in range(2, max_trees + 2):
+        # Pascal's rule: Σ_{k≤m} C(n+1, k) = 2 Σ_{k≤m} C(n, k) - C(n, m).
         total, ways = 2 * total - ways, ways + ways * m // (n - m) if m >= 0 else 0
         more = ways * (n - m) // (m + 1) if m >= 0 else 1  # C(n, m + 1)
         if (total + more) * allowed.denominator < allowed.numerator << n:
             total, ways, m = total + more, more, m + 1
         if m >= 0:
-            found[n - 1] = n - 1 - m
-    return found
+            least[n - 1] = n - 1 - m
+    return least
 
 
 def _least_votes(max_trees: int, lost: Callable[[int, int], float], allowed: float) -> Int32[np.ndarray, "polled"]:
-    """By t the least votes with ``lost(t, votes of the rival) < allowed``; the rival's grow by one at most."""
-    found, rival = np.full(max_trees + 1, -1, np.int32), -1
+    """Return by t the least votes with ``lost(t, votes of the rival) < allowed``; the rival's grow by one at most."""
+    least, rival = np.full(max_trees + 1, -1, np.int32), -1
     for t in range(1, max_trees + 1):
         while 2 * (rival + 1) < t and lost(t, rival + 1) < allowed:
             rival += 1
         if rival >= 0:
-            found[t] = t - rival
-    return found
+            least[t] = t - rival
+    return least

@@ -1,4 +1,4 @@
-"""How many trees a vote takes: for known probabilities of a vote, and for a sample of instances."""
+"""Expected numbers of trees that a vote takes: for known probabilities, and for a sample of instances."""
 
 from functools import partial
 from typing import NamedTuple
@@ -9,42 +9,43 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, Num
 
-from jaxunc._checks import check_class_axis, check_counts
+from jaxunc._checks import check_class_axis, check_counts, check_integer, check_numbers, check_within, checked_key
+from jaxunc.tables import NumbersLike
 
-from ._critical_votes import check_confidence, check_max_trees
-from ._prior import fit_vote_prior
-from ._rules import Rule, Thresholds, make_rule
+from ._critical_votes import check_confidence
+from ._prior import checked_prior, fit_vote_prior
+from ._stopping_rules import StoppingRule, Thresholds, make_rule
 
 DRAWS = 2000
-"""Votes that are simulated for each probability vector of three classes or more."""
+"""Number of votes that are simulated for each probability vector of three classes or more."""
 
 LARGEST_SAMPLE = 2000
-"""Instances that a plan looks at."""
+"""Largest number of instances that a plan looks at."""
 
 
 class ExpectedTrees(NamedTuple):
-    """What a vote takes."""
+    """Expected cost of a vote, and whether it is settled."""
 
     n_polled: Float[np.ndarray, "..."]
-    """The mean number of trees heard; a vote that is not settled hears ``max_trees``."""
+    """Mean number of trees polled; a vote that is not settled polls ``max_trees``."""
     settled: Float[np.ndarray, "..."]
-    """The probability that it is settled by then."""
+    """Probability that the vote is settled by then."""
 
 
 class TreePlan(NamedTuple):
-    """What forests of several sizes would settle of a sample."""
+    """Plan of how much of a sample forests of several sizes would settle."""
 
     n_trees: Int[np.ndarray, "sizes"]
     settled: Float[np.ndarray, "sizes"]
-    """The share of instances that a forest of that size settles."""
+    """Share of instances that a forest of that size settles."""
     n_polled: Float[np.ndarray, "sizes"]
-    """The mean number of trees heard."""
+    """Mean number of trees polled."""
     needed: int | None
-    """The smallest forest that settles the share asked for; None if the largest does not."""
+    """Smallest forest that settles the share asked for; None if the largest does not."""
 
     @property
     def unsettled(self) -> float:
-        """The share of instances that even the largest forest leaves open.
+        """Share of instances that even the largest forest leaves open.
 
         More trees would settle more of them, but slowly: where one class is hardly more frequent than another, ten
         times as many trees leave about a third of the share. Such a vote is nearly a tie, and hardly worth its trees.
@@ -53,24 +54,29 @@ class TreePlan(NamedTuple):
 
 
 def expected_trees(
-    p: Float[Array | np.ndarray, "... classes"], confidence: float, *, max_trees: int = 1000, prior=1.0, key=None
+    p: Float[Array | np.ndarray, "... classes"],
+    confidence: float,
+    *,
+    max_trees: int = 1000,
+    prior: NumbersLike = 1.0,
+    key: jax.Array | None = None,
 ) -> ExpectedTrees:
-    r"""The mean number of trees that a vote hears, if each tree votes for class i with probability p_i.
+    r"""Return the mean number of trees that a vote polls, if each tree votes for class i with probability p_i.
 
     Two classes: exact, by the distribution of the lead among votes that are not settled, tree by tree. More: the mean
-    over 2000 simulated votes (``key``, by default ``jax.random.key(0)``), stopped by the bound (Eq. 8).
+    over 2000 simulated votes (``key``, by default ``jax.random.key(0)``), settled by the bound (Eq. 8).
 
     Trees that vote are what is counted. If a tree abstains with probability q, whatever else, the mean number of trees
-    heard is 1/(1 - q) times as large, and so must ``max_trees`` be.
+    polled is 1/(1 - q) times as large, and so must ``max_trees`` be.
 
     Parameters
     ----------
     p
         Probabilities of a vote ``[... classes]``, adding to 1.
     confidence, prior
-        As for `stop_after`.
+        See `stop_after`.
     max_trees
-        Trees that are heard at most. (Even at p = 1/2 every vote is settled in the end, half of them wrongly: the
+        Trees that are polled at most. (Even at p = 1/2 every vote is settled in the end, half of them wrongly: the
         leads of a random walk exceed any multiple of √t some time. Where is a matter of patience.)
 
     Returns
@@ -93,11 +99,12 @@ def expected_trees(
     [ 6.  31.4]
     """
     check_class_axis(p, "p")
+    check_numbers("p", p)
     values = np.asarray(p, float)
     if not (np.all(values >= 0) and np.all(np.abs(values.sum(axis=-1) - 1) < 1e-6)):
         raise ValueError("p must hold probabilities >= 0 that add to 1 along the last axis.")
     rows = values.reshape(-1, values.shape[-1])
-    left = _left_open(rows, _table(rows.shape[1], max_trees, confidence, prior), max_trees, key)
+    left = _left_open(rows, _table(rows.shape[1], max_trees, confidence, prior), max_trees, checked_key(key))
     shape = values.shape[:-1]
     return ExpectedTrees(left[:-1].sum(axis=0).reshape(shape), 1 - left[-1].reshape(shape))
 
@@ -108,10 +115,10 @@ def plan_trees(
     *,
     share: float = 0.95,
     max_trees: int = 2000,
-    prior=None,
-    key=None,
+    prior: NumbersLike | None = None,
+    key: jax.Array | None = None,
 ) -> TreePlan:
-    """How many trees a forest needs so that a share of such instances is settled, and how many the largest leaves open.
+    """Return how many trees a forest needs to settle a share of such instances, and how many the largest leaves open.
 
     From the votes of a small forest: each instance's probabilities of a vote have a Dirichlet posterior, whose prior is
     fitted to the sample; a draw of each instance (of 2000, if there are more) votes as `expected_trees` says.
@@ -122,7 +129,7 @@ def plan_trees(
         Votes for instances that the trees were not grown on ``[instances classes]``; of some tens of trees. Trees that
         abstain are not in them, nor in the plan: if a share q of them does, divide its numbers of trees by 1 - q.
     confidence
-        As for `stop_after`.
+        See `stop_after`.
     share
         The share of instances to be settled, in (0, 1).
     max_trees
@@ -149,23 +156,24 @@ def plan_trees(
     counts = np.asarray(vote_counts, float)
     if counts.ndim != 2 or not len(counts):
         raise ValueError(f"vote_counts has shape {counts.shape}; expected [instances classes], one instance at least.")
-    if not 0 < share < 1:
-        raise ValueError(f"share={share!r} must lie between 0 and 1, both excluded.")
-    alpha = fit_vote_prior(counts) if prior is None else np.broadcast_to(prior, counts.shape[1])
-    draw, vote = jax.random.split(jax.random.key(0) if key is None else key)
+    check_within("share", share, "(0, 1)")
+    alpha = fit_vote_prior(counts) if prior is None else checked_prior(prior, counts.shape[1])
+    draw, vote = jax.random.split(checked_key(key))
     if len(counts) > LARGEST_SAMPLE:
         counts = counts[np.linspace(0, len(counts) - 1, LARGEST_SAMPLE).astype(int)]
+    # A draw for each instance from what its votes leave open: p itself is not known.
     p = np.asarray(jax.random.dirichlet(draw, jnp.asarray(counts + alpha)), float)
     rule = _table(counts.shape[1], max_trees, confidence, 1.0)
     left = _left_open(p, rule, max_trees, vote, draws=1).mean(axis=1)
     sizes = np.unique(np.geomspace(1, max_trees, 8 * len(str(max_trees)) + 8).round().astype(int))
+    # A tree is polled by the votes that are still open before it.
     polled = np.cumsum(left)
     enough = np.flatnonzero(1 - left >= share)
     return TreePlan(sizes, 1 - left[sizes], polled[sizes - 1], int(enough[0]) if len(enough) else None)
 
 
-def _table(n_classes: int, max_trees: int, confidence: float, prior) -> Rule:
-    check_max_trees(max_trees)
+def _table(n_classes: int, max_trees: int, confidence: float, prior) -> StoppingRule:
+    check_integer("max_trees", max_trees, 1)
     check_confidence(confidence)
     rule = make_rule(n_classes, max_trees, confidence, "bound", "infinite", prior)
     if rule is None:
@@ -173,8 +181,10 @@ def _table(n_classes: int, max_trees: int, confidence: float, prior) -> Rule:
     return rule
 
 
-def _left_open(p: np.ndarray, rule: Rule, max_trees: int, key, draws: int = DRAWS) -> Float[np.ndarray, "polled n"]:
-    """The share of votes that are not settled after 0, 1, … trees."""
+def _left_open(
+    p: np.ndarray, rule: StoppingRule, max_trees: int, key, draws: int = DRAWS
+) -> Float[np.ndarray, "polled n"]:
+    """Return the share of votes that are not settled after 0, 1, … trees."""
     if isinstance(rule, Thresholds):
         least = np.asarray(rule.least, np.int64)
         t = np.arange(max_trees + 1)
@@ -184,13 +194,16 @@ def _left_open(p: np.ndarray, rule: Rule, max_trees: int, key, draws: int = DRAW
         widest = int(max(high.max(), -low.min()))
         left = _open_walks(jnp.asarray(p[:, 1]), jnp.asarray(low), jnp.asarray(high), widest)
         return np.concatenate([np.ones((1, len(p))), np.asarray(left, float)])
-    key = jax.random.key(0) if key is None else key
     return np.asarray(_open_votes(rule, jnp.log(jnp.asarray(p)), key, max_trees, draws), float)
 
 
 @partial(jax.jit, static_argnames="widest")
 def _open_walks(p: Float[Array, "n"], low: Int[Array, "polled"], high: Int[Array, "polled"], widest: int):
-    """The probability that the lead, a random walk, has stayed below ``high`` and above ``low``, after each tree."""
+    """Return the probability, after each tree, that the lead has stayed below ``high`` and above ``low``.
+
+    The lead is a random walk.
+    """
+    # One place beyond the widest on either side takes what has just been settled, and is then set to 0.
     lead = jnp.arange(-widest - 1, widest + 2)
 
     def step(state, bounds):
@@ -205,13 +218,14 @@ def _open_walks(p: Float[Array, "n"], low: Int[Array, "polled"], high: Int[Array
 
 
 @partial(jax.jit, static_argnames=("max_trees", "draws"))
-def _open_votes(rule: Rule, log_p: Float[Array, "n classes"], key, max_trees: int, draws: int):
-    """The share of simulated votes that are open after each tree."""
+def _open_votes(rule: StoppingRule, log_p: Float[Array, "n classes"], key, max_trees: int, draws: int):
+    """Return the share of simulated votes that are open after each tree."""
     n = log_p.shape[0]
     votes = jnp.zeros((rule.n_rows, n * draws), jnp.int32)
 
     def step(carry, t):
         votes, done = carry
+        # The key of a tree depends on its number only, so that a larger max_trees continues the same votes.
         vote = jax.random.categorical(jax.random.fold_in(key, t), log_p[:, None], axis=-1, shape=(n, draws))
         votes = rule.add(votes, vote.reshape(-1), ~done)
         done = done | rule.holds(votes, t)

@@ -1,4 +1,4 @@
-"""Which of several gamma variables is the largest: the posterior probability that a class leads, in one dimension."""
+"""Races of gamma variables: the probability that a class leads, as an integral in one dimension."""
 
 import jax
 import jax.numpy as jnp
@@ -9,10 +9,10 @@ from jaxtyping import Array, Float
 from jaxunc._numerics import stirling_error
 
 NODES = 128
-"""Of the trapezoidal rule, over [-12, 9] standard deviations of log g: 7e-12 in float64."""
+"""Number of nodes of the trapezoidal rule, over [-12, 9] standard deviations of log g: 7e-12 in float64."""
 
 SMALL_SHAPE = 12.0
-"""Below it, in float32, the incomplete gamma function by its series, above by Temme's uniform expansion."""
+"""Argument below which, in float32, the incomplete gamma function uses its series; above, Temme's expansion."""
 
 SERIES_TERMS = 96
 
@@ -33,7 +33,7 @@ _TEMME = (
 
 
 def race_probability(shape: Float[Array, "... classes"]) -> Float[Array, "... classes"]:
-    r"""The probability of each of several independent Γ(a_i, 1) variables to be the largest, a = ``shape`` > 0.
+    r"""Return the probability of each of several independent Γ(a_i, 1) variables to be the largest, a = ``shape`` > 0.
 
     .. math:: \int_0^\infty \frac{g^{a_i-1}e^{-g}}{\Gamma(a_i)} \prod_{j\ne i} P(a_j, g)\,dg,
 
@@ -49,6 +49,7 @@ def race_probability(shape: Float[Array, "... classes"]) -> Float[Array, "... cl
 
     def times(rival, product):
         other = lax.dynamic_index_in_dim(shape, rival, axis=-1)  # [... 1]
+        # log(g / a_j), from log(g / a_i): log g itself would round away differences between large shapes.
         v = u + _log_ratio(shape, other)[..., None]
         below = lower_gamma(jnp.broadcast_to(other[..., None], v.shape), v)
         return product * jnp.where((jnp.arange(n_classes) == rival)[:, None], 1.0, below)
@@ -57,14 +58,14 @@ def race_probability(shape: Float[Array, "... classes"]) -> Float[Array, "... cl
 
 
 def _log_ratio(a, b):
-    """log(a/b), to relative precision where they are close."""
+    """Return log(a/b), to relative precision where they are close."""
     gap = (a - b) / b
     near = jnp.abs(gap) < 0.5
     return jnp.where(near, jnp.log1p(jnp.where(near, gap, 0.0)), jnp.log(a / b))
 
 
 def expm1_minus(u: Float[Array, "..."]) -> Float[Array, "..."]:
-    """exp(u) - 1 - u = u²/2 + u³/6 + … without cancellation near zero."""
+    """Return exp(u) - 1 - u = u²/2 + u³/6 + … without cancellation near zero."""
     near = jnp.abs(u) < 0.5
     x, series = jnp.where(near, u, 0.0), jnp.ones_like(u)
     for k in range(16 if u.dtype == jnp.float64 else 9, 2, -1):
@@ -73,7 +74,7 @@ def expm1_minus(u: Float[Array, "..."]) -> Float[Array, "..."]:
 
 
 def lower_gamma(a: Float[Array, "..."], v: Float[Array, "..."]) -> Float[Array, "..."]:
-    """P(a, a exp(v)), the regularised lower incomplete gamma function."""
+    """Return P(a, a exp(v)), the regularised lower incomplete gamma function."""
     if a.dtype == jnp.float64:
         return jax.scipy.special.gammainc(a, a * jnp.exp(v))
     half = expm1_minus(v)  # η²/2
@@ -84,7 +85,7 @@ def lower_gamma(a: Float[Array, "..."], v: Float[Array, "..."]) -> Float[Array, 
 
 
 def _uniform(a, eta, front):
-    """Φ(η√a) - exp(-aη²/2)/√(2πa) (c₀ + c₁/a + c₂/a²)."""
+    """Return Φ(η√a) - exp(-aη²/2)/√(2πa) (c₀ + c₁/a + c₂/a²)."""
     near = jnp.clip(eta, -2, 2)  # beyond, the factor in front is nothing
     rest = jnp.zeros_like(eta)
     for coefficients in reversed(_TEMME):
@@ -96,7 +97,7 @@ def _uniform(a, eta, front):
 
 
 def _by_series(a, v, front):
-    """exp(-δ(a)) front Σ_k g^k / ((a+1) … (a+k)); 1 where g is far above a."""
+    """Return exp(-δ(a)) front Σ_k g^k / ((a+1) … (a+k)); 1 where g is far above a."""
     g = a * jnp.exp(jnp.minimum(v, 10.0))
     far = g > 60
 

@@ -11,14 +11,14 @@ from jaxtyping import Array, Float
 from jaxunc._numerics import log1p_minus, stirling_error
 
 STEPS = 24
-"""Of the continued fraction: enough for a + b up to `LARGE` in float32."""
+"""Number of steps of the continued fraction: enough for a + b up to `LARGE` in float32."""
 
 LARGE = {4: 256, 8: 20_000}
-"""Beyond it (by the width of the floats), at 1/2, the normal form is better: its error falls with (a + b)²."""
+"""Size of a + b, by the width of floats, beyond which the normal form is better at 1/2: its error falls as a square."""
 
 
 def half_beta(a: Float[Array, "..."], b: Float[Array, "..."], gap: Float[Array, "..."]) -> Float[Array, "..."]:
-    r"""I_{1/2}(a, b): the probability that a Beta(a, b) variable is below 1/2, for a, b > 0; exactly 1/2 if b = a.
+    r"""Return I_{1/2}(a, b), the probability that a Beta(a, b) variable is below 1/2, for a, b > 0; 1/2 if b = a.
 
     ``gap`` is b - a, which of votes and priors is known better than their rounded sums say. By a continued fraction (in
     float64 JAX's ``betainc``); for large a + b, with n = a + b - 1 and z = (b - a)/√n,
@@ -44,7 +44,7 @@ def half_beta(a: Float[Array, "..."], b: Float[Array, "..."], gap: Float[Array, 
 def incomplete_beta(
     x: Float[Array, "..."], a: Float[Array, "..."], b: Float[Array, "..."], *, steps: int
 ) -> Float[Array, "..."]:
-    """I_x(a, b) for 0 ≤ x ≤ 1 and a, b > 0, by a continued fraction whose steps grow with √(a + b)."""
+    """Return I_x(a, b) for 0 ≤ x ≤ 1 and a, b > 0, by a continued fraction whose steps grow with √(a + b)."""
     # The fraction converges on the side of the mean on which x lies.
     above = x * (a + b) > a
     p, q = jnp.where(above, b, a), jnp.where(above, a, b)
@@ -54,7 +54,7 @@ def incomplete_beta(
 
 
 def _front(x, a, b):
-    """xᵃ (1-x)ᵇ / B(a, b) = √(ab/2πn) exp(n times a divergence + what Stirling's formula leaves over)."""
+    """Return xᵃ (1-x)ᵇ / B(a, b) = √(ab/2πn) exp(n times a divergence + the remainder of Stirling's formula)."""
     n, x = a + b, jnp.where((x > 0) & (x < 1), x, 0.5)
     # n x - a, without cancellation in the middle, where many votes are nearly tied.
     excess = jnp.where(jnp.abs(x - 0.5) < 0.25, n * (x - 0.5) + (b - a) / 2, x * b - (1 - x) * a)
@@ -64,7 +64,8 @@ def _front(x, a, b):
 
 
 def _fraction(x, a, b, steps: int):
-    """The continued fraction of I_x(a, b), by Lentz's method."""
+    """Return the continued fraction of I_x(a, b), by Lentz's method."""
+    # Lentz's method divides by what may be 0: kept off it by a number whose inverse is still finite.
     tiny = jnp.finfo(a.dtype).tiny ** 0.5
 
     def term(value, c, d):
@@ -72,6 +73,7 @@ def _fraction(x, a, b, steps: int):
         c = _apart(1 + value / c, tiny)
         return c, d
 
+    # Terms of the fraction alternate between two formulas: one step takes the even and the odd one.
     def two(m, carry):
         c, d, h = carry
         m = jnp.asarray(m, a.dtype)

@@ -1,4 +1,4 @@
-"""When a vote is settled, where no table says it: each distinct vote is judged as a whole, on the host."""
+"""Judges of votes that no table settles: each distinct vote is judged as a whole, on the host."""
 
 from collections.abc import Callable
 
@@ -10,13 +10,13 @@ from ._overtaken import allowed_loss, loss
 from ._prior import checked_prior
 
 Judge = Callable[[Votes, int], Bool[np.ndarray, "n"]]
-"""Of votes ``[n classes]`` among so many trees that were heard, those that abstained among them."""
+"""Function of votes ``[n classes]`` and the number of trees polled (abstaining ones among them): which are settled."""
 
 
 def make_judge(
     n_classes: int, n_trees: int, confidence: float, criterion: Criterion, population: Population, prior
 ) -> Judge:
-    """Whether votes are settled, for what `make_rule` has no table of.
+    """Return the judge of whether votes are settled, for what `make_rule` has no table of.
 
     That is three classes or more, and a finite population of two with trees that abstain. Raises a ValueError for the
     exact probability of a finite population of three classes or more.
@@ -36,8 +36,10 @@ def make_judge(
             return leader_probability(votes, polled, n_trees, criterion, population, alpha) > confidence
         # The exact probability lies between the product of its factors and the least of them.
         low = leader_probability(votes, polled, n_trees, "bound", population, alpha)
+        # The leader and the runner-up: their factor is the least of all.
         worst = np.sort(votes, axis=1)[:, :-3:-1]
         high = _two_classes(worst, alpha) if np.all(alpha == alpha[0]) else np.ones_like(low)
+        # The integral is computed only where its bounds do not decide.
         open_ = (low <= confidence) & (high > confidence)
         low[open_] = leader_probability(votes[open_], polled[open_], n_trees, criterion, population, alpha)
         return low > confidence

@@ -1,4 +1,4 @@
-"""How likely rivals are to be ahead of the leader when all trees of a finite population have been heard."""
+"""Probability that rivals are ahead of the leader when all trees of a finite population have been polled."""
 
 from functools import lru_cache
 
@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from scipy.special import gammaln
 
 ENTRIES = 2**17
-"""Distinct votes, times trees that remain, that are looked at together."""
+"""Number of distinct votes, times trees that remain, that are looked at together."""
 
 
 def loss(
@@ -18,16 +18,19 @@ def loss(
     *,
     most: float = np.inf,
 ) -> Float[np.ndarray, "n"]:
-    """At most the probability that the first class with most votes is not that of all trees: the sum over rivals.
+    """Return a bound on the probability that the first class with most votes is not that of all trees.
 
-    Of two classes the probability itself. Of the R trees that remain m vote for the leader or the rival, Beta-binomial,
-    and of those k for the rival, who is ahead with more votes, and with as many if its class is the first of both. To
-    abstain is one answer more, with no weight in the prior: so as often as it was heard. Where the runner-up alone
-    has ``most`` or more, the other rivals are left out.
+    The bound is the sum over rivals.
+
+    For two classes the bound is the probability itself. Of the R trees that remain, m vote for the leader or the rival
+    (Beta-binomial), and of those k for the rival. The rival is ahead with more votes, and with as many if its class is
+    the first of both. To abstain is one answer more, with no weight in the prior: so as often as it was polled. Where
+    the runner-up alone has ``most`` or more, the other rivals are left out.
     """
     n, n_classes = votes.shape
     rows, rivals, leader = np.arange(n), np.arange(n_classes), votes.argmax(axis=1)
     own, rest, first = votes[rows, leader][:, None], (n_trees - polled)[:, None], rivals < leader[:, None]
+    # Rivals that cannot come ahead even with all remaining trees add nothing.
     able = (votes + rest + first > own) & (rivals != leader[:, None])
     second = np.where(rivals == leader[:, None], -1, votes).argmax(axis=1)
     lost = np.zeros(votes.shape)
@@ -35,6 +38,7 @@ def loss(
     def add(row, rival):
         lost[row, rival] = overtaken(votes[row], leader[row], rival, n_trees - polled[row], n_trees, alpha)
 
+    # The runner-up first: where it alone has too much, the others need not be computed.
     one = np.flatnonzero(able[rows, second])
     add(one, second[one])
     able[rows, second] = False
@@ -43,77 +47,84 @@ def loss(
 
 
 def allowed_loss(confidence: float) -> float:
-    """What a loss must stay below: a hair less than 1 - π, so that a fraction that equals it never does by rounding."""
+    """Return the bound of a loss: a hair less than 1 - π, so that an equal fraction never counts by rounding."""
     return (1 - confidence) * (1 - 1e-12)
 
 
-def overtaken(votes, leader, rival, rest, n_trees: int, alpha) -> Float[np.ndarray, "n"]:
-    """The probability that a rival is ahead of the leader at the end; each of ``[n]``, distinct ones once.
+def overtaken(votes, leader, rival, remaining, n_trees: int, alpha) -> Float[np.ndarray, "n"]:
+    """Return the probability that a rival is ahead of the leader at the end; each of ``[n]``, distinct ones once.
 
     It depends on who is first, on both α where they differ, and on three numbers.
     """
-    own, other = (np.take_along_axis(votes, at[:, None], axis=1)[:, 0].astype(np.int64) for at in (leader, rival))
+    leaders_votes, rivals_votes = (
+        np.take_along_axis(votes, at[:, None], axis=1)[:, 0].astype(np.int64) for at in (leader, rival)
+    )
+    # With one α for all classes only their order matters, so that more votes are the same question.
     pair = rival < leader if np.all(alpha == alpha[0]) else leader * len(alpha) + rival
     size = n_trees + 1
     _, one, which = np.unique(
-        ((pair * size + own) * size + other) * size + rest, return_index=True, return_inverse=True
+        ((pair * size + leaders_votes) * size + rivals_votes) * size + remaining, return_index=True, return_inverse=True
     )
-    found, step = np.zeros(len(one)), max(1, ENTRIES // size)
+    probability, step = np.zeros(len(one)), max(1, ENTRIES // size)
     pairs = pair[one]
     for of in np.unique(pairs):
         at = np.flatnonzero(pairs == of)
         i, j = leader[one[at[0]]], rival[one[at[0]]]
         shapes = float(alpha[i]), float(alpha[j]), float(np.delete(alpha, [i, j]).sum())
         for start in range(0, len(at), step):
-            part = at[start : start + step]
-            mine, its, left = (values[one[part], None] for values in (own, other, rest))
-            ahead = _ahead(mine, its, left, bool(j < i), n_trees, shapes)
-            found[part] = _at_the_end(ahead, mine + its, left, n_trees, shapes)
-    return found[which.reshape(-1)]
+            some = at[start : start + step]
+            ahead_votes, behind_votes, left = (
+                values[one[some], None] for values in (leaders_votes, rivals_votes, remaining)
+            )
+            ahead = _ahead(ahead_votes, behind_votes, left, bool(j < i), n_trees, shapes)
+            probability[some] = _at_the_end(ahead, ahead_votes + behind_votes, left, n_trees, shapes)
+    return probability[which.reshape(-1)]
 
 
 def overtaken_by_one(own: int, other: int, n_trees: int, alpha: tuple[float, float], *, first: bool) -> float:
-    """The same for one vote of two classes, without abstention; ``first``: whether the rival is class 0."""
+    """Return `overtaken` for one vote of two classes, without abstention; ``first``: whether the rival is class 0."""
     mine, its, left = (np.array([[number]]) for number in (own, other, n_trees - own - other))
     return float(_ahead(mine, its, left, first, n_trees, (*alpha, 0.0))[0, -1])
 
 
-def _ahead(own, other, rest, first: bool, n_trees: int, shapes) -> Float[np.ndarray, "n votes"]:
-    """The probability that the rival is ahead after m more votes for one of both, m up to the most that remain.
+def _ahead(leads, trails, remaining, first: bool, n_trees: int, shapes) -> Float[np.ndarray, "n votes"]:
+    """Return the probability that the rival is ahead after m more votes for one of both, m up to the most that remain.
 
     From m to m + 1 it changes at the border alone: a level rival goes ahead, or one that is one ahead falls back.
     """
     a, b, _ = shapes
-    m = np.minimum(np.arange(int(rest.max()) + 1), rest)
-    k = (m + own - other + 1) // 2  # level, or one ahead
-    level, there = (m + own - other) % 2 == 0, k <= m
+    m = np.minimum(np.arange(int(remaining.max()) + 1), remaining)
+    # How many of m votes the rival needs to be level (even difference) or one ahead (odd).
+    k = (m + leads - trails + 1) // 2  # level, or one ahead
+    level, there = (m + leads - trails) % 2 == 0, k <= m
     k = np.minimum(k, m)
     ones, owns, others, both = (_log_gammas(n_trees, shape) for shape in (1.0, a, b, a + b))
-    log = ones[m] - ones[k] - ones[m - k] + others[other + k] - others[other] + owns[own + m - k] - owns[own]
-    border = np.where(there, np.exp(log - both[own + other + m] + both[own + other]), 0.0)
-    change = border * np.where(level, other + k + b, -(own + m - k + a)) / (own + other + m + a + b)
+    log = ones[m] - ones[k] - ones[m - k] + others[trails + k] - others[trails] + owns[leads + m - k] - owns[leads]
+    border = np.where(there, np.exp(log - both[leads + trails + m] + both[leads + trails]), 0.0)
+    change = border * np.where(level, trails + k + b, -(leads + m - k + a)) / (leads + trails + m + a + b)
     ahead = np.zeros_like(border)
+    # At m = 0 the rival is behind (or level), so the sum starts at 0.
     np.cumsum(change[:, :-1], axis=1, out=ahead[:, 1:])
     return np.maximum(np.where(level, ahead + border, ahead) if first else ahead, 0.0)
 
 
-def _at_the_end(ahead, pair, rest, n_trees: int, shapes) -> Float[np.ndarray, "n"]:
-    """The mean over m: of R trees those that vote for one of both, of which ``pair`` have been heard."""
+def _at_the_end(ahead, pair, remaining, n_trees: int, shapes) -> Float[np.ndarray, "n"]:
+    """Return the mean over m: of R trees those that vote for one of both, of which ``pair`` have been polled."""
     a, b, prior = shapes
-    neither = n_trees - rest - pair  # votes for others, and trees that abstained
-    found = np.take_along_axis(ahead, rest, axis=1)[:, 0]
+    neither = n_trees - remaining - pair  # votes for others, and trees that abstained
+    mean = np.take_along_axis(ahead, remaining, axis=1)[:, 0]
     some = np.flatnonzero(neither + prior > 0)
     if not len(some):
-        return found
-    pair, rest, neither = (values[some] for values in (pair, rest, neither))
+        return mean
+    pair, remaining, neither = (values[some] for values in (pair, remaining, neither))
     m = np.arange(ahead.shape[1])
-    there, m = m <= rest, np.minimum(m, rest)
+    there, m = m <= remaining, np.minimum(m, remaining)
     ones, both, others, all_ = (_log_gammas(n_trees, shape) for shape in (1.0, a + b, prior, a + b + prior))
-    log = ones[rest] - ones[m] - ones[rest - m] + both[pair + m] - both[pair]
-    log += others[neither + rest - m] - others[neither] - all_[n_trees] + all_[n_trees - rest]
+    log = ones[remaining] - ones[m] - ones[remaining - m] + both[pair + m] - both[pair]
+    log += others[neither + remaining - m] - others[neither] - all_[n_trees] + all_[n_trees - remaining]
     weighed = np.where(there, np.exp(log) * ahead[some], 0.0)
-    found[some] = np.cumsum(weighed, axis=1)[:, -1]  # in one order, whatever the length
-    return found
+    mean[some] = np.cumsum(weighed, axis=1)[:, -1]  # in one order, whatever the length
+    return mean
 
 
 @lru_cache(maxsize=64)

@@ -1,4 +1,4 @@
-"""What is believed of the votes for an instance before the first one: a Dirichlet prior."""
+"""Dirichlet prior of the votes for an instance, before the first tree is polled."""
 
 from typing import Any
 
@@ -7,11 +7,12 @@ from jaxtyping import Array, Float, Num
 from scipy.optimize import minimize_scalar
 from scipy.special import gammaln
 
-from jaxunc._checks import check_class_axis, check_counts, is_concrete, warn
+from jaxunc._checks import check_bool, check_class_axis, check_counts, is_concrete, warn
 from jaxunc.smoothing import PriorStatus, fit_dirichlet_prior
+from jaxunc.tables import NumbersLike
 
 SMALLEST, LARGEST = 1e-3, 1e4
-"""Between which a fitted α lies: a class that nobody votes for sends it beyond."""
+"""Range of a fitted α: a class that nobody votes for sends it beyond."""
 
 
 class VotePriorWarning(UserWarning):
@@ -21,7 +22,7 @@ class VotePriorWarning(UserWarning):
 def fit_vote_prior(
     vote_counts: Num[Array | np.ndarray, "instances classes"], *, symmetric: bool = False
 ) -> Float[np.ndarray, "classes"]:
-    r"""The Dirichlet prior under which the votes for a sample of instances are most likely.
+    r"""Fit the Dirichlet prior under which the votes for a sample of instances are most likely.
 
     Maximises :math:`\sum_h \log B(t^h + \alpha) - \log B(\alpha)`, the Dirichlet-multinomial likelihood. The paper's
     uniform prior (α = 1) believes that most instances are doubtful; most are not, and where they are (it names liver
@@ -34,7 +35,7 @@ def fit_vote_prior(
         ``[instances classes]``; instances without a vote say nothing, nor do trees that abstain.
     symmetric
         Whether all classes share one α: then nothing is assumed about which class is common, and votes of three
-        classes and more are stopped by the fast tables.
+        classes and more are settled by the fast tables.
 
     Returns
     -------
@@ -52,13 +53,14 @@ def fit_vote_prior(
     Raises
     ------
     ValueError
-        If votes are negative or not finite, have another shape, or no instance has two of them (one vote each says
-        nothing about how votes agree).
+        If votes are negative or not finite, or have another shape. If no instance has two votes: one vote each says
+        nothing about how votes agree.
 
     References
     ----------
     Hernández-Lobato et al. 2011, section 4 (the failure); the remedy is not in the paper.
     """
+    check_bool("symmetric", symmetric)
     check_class_axis(vote_counts, "vote_counts")
     check_counts(vote_counts, "vote_counts")
     counts = np.asarray(vote_counts, float)
@@ -74,6 +76,7 @@ def fit_vote_prior(
         fitted = fit_dirichlet_prior(counts, "marginal")
         alpha, status = np.asarray(fitted.alpha, float), PriorStatus(int(fitted.status))
     if status is PriorStatus.FITTED:
+        # Scaled as a whole, which keeps the mean; single entries are cut only where a class has hardly any votes.
         return np.clip(alpha * min(1, LARGEST / alpha.max()), SMALLEST, LARGEST)
     warn(
         f"{_REASONS[status]}, so no prior can be learned from these votes (instances: {len(counts)}), and the uniform "
@@ -91,7 +94,7 @@ _REASONS = {
 
 
 def _status_of_one(alpha: float) -> PriorStatus:
-    """At an end of what was searched nothing was found."""
+    """Return the status of a fitted α: at an end of the range nothing was found."""
     if alpha < 1.05 * SMALLEST:
         return PriorStatus.PURE
     return PriorStatus.CONCENTRATED if alpha > LARGEST / 1.05 else PriorStatus.FITTED
@@ -109,8 +112,8 @@ def _symmetric(counts: np.ndarray) -> float:
     return float(np.exp(minimize_scalar(minus_log_likelihood, bounds=np.log([SMALLEST, LARGEST])).x))
 
 
-def checked_prior(prior, n_classes: int) -> Any:
-    """α ``[classes]``; a ValueError unless there is one positive, finite number, or one for each class."""
+def checked_prior(prior: NumbersLike, n_classes: int) -> Any:
+    """Return α ``[classes]``; a ValueError unless there is one positive, finite number, or one for each class."""
     if not is_concrete(prior):
         return prior
     alpha = np.asarray(prior)

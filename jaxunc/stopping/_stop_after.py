@@ -1,4 +1,4 @@
-"""A vote heard tree by tree, and where it may be stopped."""
+"""Votes polled tree by tree, and where they may be stopped."""
 
 from typing import NamedTuple
 
@@ -8,25 +8,26 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Int, Int32
 
-from jaxunc._checks import is_concrete
+from jaxunc._checks import check_integer, is_concrete
+from jaxunc.tables import NumbersLike
 
 from ._judge import Judge, make_judge
 from ._leader import Criterion, Population
-from ._rules import Rule, make_rule
+from ._stopping_rules import StoppingRule, make_rule
 
 
 class StoppingResult(NamedTuple):
-    """Where votes were stopped."""
+    """Result of votes that may have been stopped."""
 
     n_polled: Int32[Array | np.ndarray, "instances"]
-    """Trees heard, those that abstained among them: up to the first at which the vote was settled, all if it never
+    """Trees polled, those that abstained among them: up to the first at which the vote was settled, all if it never
     was."""
     predicted: Int32[Array | np.ndarray, "instances"]
     """The class with most votes then, the first of several; the first class of all where every tree abstained."""
     settled: Bool[Array | np.ndarray, "instances"]
     """Whether the vote was settled."""
     votes: Int32[Array | np.ndarray, "instances classes"]
-    """The votes heard."""
+    """Votes polled."""
 
 
 def stop_after(
@@ -36,17 +37,17 @@ def stop_after(
     confidence: float,
     criterion: Criterion = "bound",
     population: Population = "infinite",
-    prior=1.0,
+    prior: NumbersLike = 1.0,
 ) -> StoppingResult:
-    r"""Hear votes one tree at a time, and stop each instance at the first where the winner is settled.
+    r"""Poll one tree at a time, and stop each instance at the first where the winner is settled.
 
-    VoteResult: the probability that the class in the lead wins exceeds ``confidence`` = π.
+    Settled: the probability that the class in the lead wins exceeds ``confidence`` = π.
 
     Parameters
     ----------
     votes
         The class that each tree votes for, 0 to n_classes - 1 ``[instances trees]``, in the order in which trees are
-        heard; -1 where a tree abstains.
+        polled; -1 where a tree abstains.
     n_classes
         Number of classes, 2 at least.
     confidence
@@ -57,33 +58,33 @@ def stop_after(
         slower). ``"certain"``: once the lead exceeds the number of trees that remain, which all may vote; the
         confidence plays no part.
     population
-        What the vote of so few trees stands for: ``"infinite"``, an ensemble without end, or ``"finite"``, these trees:
-        then the probability is that the trees that remain do not change the class (three classes and more: 1 less
-        the sum over rivals, or 0 where that is more than 1).
+        Population that the votes stand for: ``"infinite"``, an ensemble without end, or ``"finite"``, these trees: then
+        the probability is that the trees that remain do not change the class (three classes and more: 1 less the sum
+        over rivals, or 0 where that is more than 1).
     prior
         α of the Dirichlet prior, one number or one for each class; see `fit_vote_prior`.
 
     Returns
     -------
     StoppingResult
-        Of every instance; without instances empty.
+        The stopped votes, one entry per instance (empty for no instances).
 
     Raises
     ------
     ValueError
-        If there is no tree, votes lie outside of the classes, the confidence outside of (.5, 1), a name is unknown, the
-        prior is not positive, or criterion "exact" is asked of a finite population with three classes or more.
+        If there is no tree, votes lie outside of the classes, the confidence outside of (.5, 1), a name is unknown, or
+        the prior is not positive. Also if criterion "exact" is asked of a finite population with three classes or more.
     TypeError
         If votes are not integers.
 
     Notes
     -----
-    A tree that abstains is heard and counted in ``n_polled``, and is no vote. Of an ensemble without end the winner is
-    the class with most votes, so its probability given the votes heard is that of Eq. 7 and 8 whoever else abstained.
-    Of the trees of a finite population that remain, as many are expected to abstain as did so far.
+    A tree that abstains is polled and counted in ``n_polled``, and is no vote. For an ensemble without end the winner
+    is the class with most votes. So its probability given the votes polled is that of Eq. 7 and 8, whoever else
+    abstained. Among the remaining trees of a finite population, as many are expected to abstain as did so far.
 
-    Traceable in the votes, but where the criterion is ``"exact"``, or the prior differs between classes or the
-    population is finite, with three classes and more. Traced votes of a finite population are not settled once a tree
+    Traceable in the votes, with two exceptions: the criterion ``"exact"``, and with three classes and more a prior that
+    differs between them or a finite population. Traced votes of a finite population are not settled once a tree
     has abstained: where, a table of two classes cannot say. No gradient. Votes that come from a boosted model mean
     nothing here: its trees are not exchangeable.
 
@@ -93,41 +94,47 @@ def stop_after(
 
     Examples
     --------
-    >>> stopped = stop_after(np.array([[1, 1, 1, 1, 1, 1, 0, 0]]), 2, confidence=0.99)
-    >>> int(stopped.n_polled[0]), int(stopped.predicted[0]), bool(stopped.settled[0])
+    >>> result = stop_after(np.array([[1, 1, 1, 1, 1, 1, 0, 0]]), 2, confidence=0.99)
+    >>> int(result.n_polled[0]), int(result.predicted[0]), bool(result.settled[0])
     (6, 1, True)
     """
     _check_votes(votes, n_classes)
     settings = (n_classes, np.shape(votes)[1], confidence, criterion, population, prior)
+    # Without abstention a vote of two classes is one number, and its rule one comparison; traced votes may abstain.
     abstaining = bool(np.any(np.asarray(votes) < 0)) if is_concrete(votes) else None
     rule = make_rule(*settings, abstaining=abstaining)
     none = np.zeros((np.shape(votes)[0], n_classes), np.int32)
     if rule is None:
         if not is_concrete(votes):
             raise ValueError("votes are traced, but this criterion judges them on the host; call it outside of jit.")
-        return hear_judged(make_judge(*settings), _coded(np, votes, n_classes), none, 0)
-    return hear(rule, _coded(jnp, votes, n_classes), jnp.asarray(none), jnp.int32(0))
+        return poll_judged(make_judge(*settings), _coded(np, votes, n_classes), none, 0)
+    return poll(rule, _coded(jnp, votes, n_classes), jnp.asarray(none), jnp.int32(0))
 
 
 def _coded(xp, votes, n_classes: int):
-    """As rules take them: who abstains votes beyond the classes."""
+    """Return votes as rules take them: a tree that abstains votes beyond the classes."""
     votes = xp.asarray(votes).astype(np.int32)
     return xp.where(votes < 0, n_classes, votes)
 
 
 @jax.jit
-def hear(
-    rule: Rule, votes: Int[Array, "instances trees"], before: Int32[Array, "instances classes"], t: Int32[Array, ""]
+def poll(
+    rule: StoppingRule,
+    votes: Int[Array, "instances trees"],
+    before: Int32[Array, "instances classes"],
+    t: Int32[Array, ""],
 ) -> StoppingResult:
-    """Hear the votes of further trees; the instances have heard ``t``, the votes ``before``, and are not settled."""
+    """Poll further trees; the instances have polled ``t``, the votes ``before``, and are not settled."""
 
     def one(carry, tree):
         counts, polled, settled = carry
         t, vote = tree
         counts = rule.add(counts, vote, ~settled)
+        # A settled vote keeps its counts and number of trees: the scan goes on for the others.
         return (counts, jnp.where(settled, polled, t), settled | rule.holds(counts, t)), None
 
     n, n_trees = votes.shape
+    # Instances come last, as the rule wants them. A rule of one row keeps the votes for class 1 only.
     counts = before[:, 1:].T if rule.n_rows == 1 else before.T
     start = (counts, jnp.full(n, t, jnp.int32), jnp.zeros(n, bool))
     trees = (t + jnp.arange(1, n_trees + 1, dtype=jnp.int32), votes.T)
@@ -136,26 +143,25 @@ def hear(
     return StoppingResult(polled, jnp.argmax(by_class, axis=1).astype(jnp.int32), settled, by_class)
 
 
-def hear_judged(
+def poll_judged(
     judge: Judge, votes: np.ndarray, before: Int32[np.ndarray, "instances classes"], t: int
 ) -> StoppingResult:
-    """The same by a judge, on the host."""
+    """Hear the votes of further trees with a judge, on the host."""
     n, n_classes = before.shape
     counts, polled, settled = before.copy(), np.full(n, t, np.int32), np.zeros(n, bool)
-    for heard, vote in enumerate(votes.T, start=t + 1):
+    for n_polled, vote in enumerate(votes.T, start=t + 1):
         open_ = np.flatnonzero(~settled)
         if not len(open_):
             break
         cast = open_[vote[open_] < n_classes]
         counts[cast, vote[cast]] += 1
-        polled[open_] = heard
-        settled[open_] = judge(counts[open_], heard)
+        polled[open_] = n_polled
+        settled[open_] = judge(counts[open_], n_polled)
     return StoppingResult(polled, counts.argmax(axis=1).astype(np.int32), settled, counts)
 
 
 def _check_votes(votes, n_classes) -> None:
-    if not (isinstance(n_classes, int | np.integer) and n_classes >= 2):
-        raise ValueError(f"n_classes={n_classes!r} must be an integer, 2 at least.")
+    check_integer("n_classes", n_classes, 2)
     shape = np.shape(votes)
     if len(shape) != 2 or shape[1] < 1:
         raise ValueError(f"votes has shape {shape}; expected [instances trees] with one tree at least.")

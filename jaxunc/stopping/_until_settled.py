@@ -6,59 +6,64 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int32
 
-from jaxunc._checks import check_one_of, is_concrete, refuse_after_fork
+from jaxunc._checks import check_integer, check_one_of, is_concrete, refuse_after_fork
+from jaxunc._numerics import ceil_div, cores, padded_rows
 from jaxunc.combiners import Combiner
-from jaxunc.forest import Forest
-from jaxunc.forest._given import check_is_forest
-from jaxunc.routing import BoundForest, bind
-from jaxunc.routing._drive import cores, spread
-from jaxunc.routing._plan import Plan, make_plan
-from jaxunc.routing._walk import Walk, block_size, default_walk, unrolled_depth
-from jaxunc.tables import Columns
-from jaxunc.tables._instances import as_instances
+from jaxunc.forest import Forest, check_is_forest
+from jaxunc.routing import (
+    BoundForest,
+    Plan,
+    Walk,
+    bind,
+    block_size,
+    default_walk,
+    make_plan,
+    spread,
+    unrolled_depth,
+)
+from jaxunc.tables import Columns, NumbersLike, as_instances
 
-from ._by_rounds import hear_by_rounds
-from ._critical_votes import check_max_trees
+from ._compiled_rounds import poll_part
+from ._host_rounds import poll_by_rounds
 from ._judge import make_judge
 from ._leader import Criterion, Population, leader_probability
 from ._leaf_votes import leaf_votes
 from ._prior import checked_prior
-from ._rounds import hear_part
-from ._rules import Rule, make_rule
 from ._stop_after import StoppingResult
+from ._stopping_rules import StoppingRule, make_rule
 
 SIZES = (1024, 4096, 16384, 65536)
-"""Instances of a compiled call."""
+"""Number of instances of a compiled call."""
 
 MOST_VALUES = 2**21
-"""Values (instances times columns) of a compiled call."""
+"""Number of values (instances times columns) of a compiled call."""
 
 SMALL_BLOCKS = (256, 64)
-"""Instances that are walked at a time where few are left."""
+"""Number of instances that are walked at a time where few are left."""
 FEW = 512
-"""Instances that one thread hears alone."""
+"""Number of instances that one thread polls alone."""
 
 
 class VoteResult(NamedTuple):
-    """The vote for each instance, as far as it was heard."""
+    """The vote for each instance, as far as trees were polled."""
 
     predicted: Int32[np.ndarray, "instances"]
     """The class with most votes (its place in ``forest.class_labels``), the first of several; the first class of all
     where every tree abstained."""
     n_polled: Int32[np.ndarray, "instances"]
-    """Trees heard, those that abstained among them."""
+    """Number of trees polled, those that abstained among them."""
     settled: Bool[np.ndarray, "instances"]
-    """Whether the vote was settled; else ``max_trees`` were heard."""
+    """Whether the vote was settled; else ``max_trees`` were polled."""
     probability: Float[np.ndarray, "instances"]
-    """Of the class to win, by the criterion, given the votes heard, whether settled or not; in [0, 1].
+    """Probability of the class to win, by the criterion, given the votes polled, settled or not; in [0, 1].
 
-    Of an infinite population "bound" is a lower bound, exact for two classes. Of a finite one, and by "certain", it is
+    For an infinite population "bound" is a lower bound, exact for two classes. Of a finite one, and by "certain", it is
     the probability that the class is that of all trees: exact for two classes, else 1 less a sum over rivals, or 0
-    where that is more than 1. So it is 1 where nothing can change any more, and where all trees were heard."""
+    where that is more than 1. So it is 1 where nothing can change any more, and where all trees were polled."""
     votes: Int32[np.ndarray, "instances classes"]
-    """The votes heard."""
+    """Votes polled."""
     n_trees: int
-    """Trees that might have been heard."""
+    """Number of trees that might have been polled."""
 
     outputs = ("class", "trees_polled")
     """What `columns` knows."""
@@ -69,7 +74,7 @@ class VoteResult(NamedTuple):
 
     @property
     def saved(self) -> float:
-        """The share of the trees that were not heard; NaN without instances."""
+        """Share of the trees that were not polled; NaN without instances."""
         return 1 - float(np.mean(self.n_polled)) / self.n_trees if len(self.n_polled) else float("nan")
 
 
@@ -81,7 +86,7 @@ def predict_until_settled(
     max_trees: int | None = None,
     criterion: Criterion = "bound",
     population: Population = "infinite",
-    prior=1.0,
+    prior: NumbersLike = 1.0,
 ) -> VoteResult:
     r"""Let the trees of a forest vote on each instance until the winner is settled, and walk no tree after that.
 
@@ -94,19 +99,19 @@ def predict_until_settled(
     forest
         Trees grown independently of each other given the sample: bagging, random forests, extra-trees, random decision
         trees. A leaf votes for its largest class. In tree number t (from 0) a leaf in which k classes are tied votes
-        for the one at place t mod k among these, and abstains if that are all classes, or it is empty.
+        for the one at place t mod k among these. It abstains if all classes are tied, or it is empty.
     X
         Instances, as for `bind`.
     confidence, criterion, population, prior
-        As for `stop_after`. The finite population, and ``"certain"``, are about the vote of all trees of the forest,
-        also if fewer are heard.
+        See `stop_after`. The finite population, and ``"certain"``, are about the vote of all trees of the forest,
+        also if fewer are polled.
     max_trees
-        Trees that are heard at most; by default all.
+        Trees that are polled at most; by default all.
 
     Returns
     -------
     VoteResult
-        Class, trees heard, whether settled, probability, votes; ``.saved`` is the work saved.
+        Class, trees polled, whether settled, probability, votes; ``.saved`` is the work saved.
 
     Raises
     ------
@@ -122,9 +127,9 @@ def predict_until_settled(
     classes share a tree's vote. With more both differ where that share is decisive, and have the same winner in an
     ensemble without end: over the trees each tied class has the same number of votes, whatever the order of rows.
 
-    A tree that abstains is heard, and says nothing of who wins; see `stop_after`.
+    A tree that abstains is polled, and says nothing of who wins; see `stop_after`.
 
-    On CPU the votes are heard, the rule asked and settled instances dropped in one compiled program; on accelerators,
+    On CPU the votes are polled, the rule asked and settled instances dropped in one compiled program; on accelerators,
     and for the criteria that `stop_after` judges on the host, in rounds. Not traceable. `bind_vote` prepares a forest
     once for many calls.
 
@@ -139,8 +144,8 @@ def predict_until_settled(
     >>> import jaxunc as ju
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> forest = ju.from_sklearn(RandomForestClassifier(200, random_state=0).fit(X[::2], y[::2]))
-    >>> heard = predict_until_settled(forest, X[1::2], confidence=0.99)
-    >>> bool(heard.settled.mean() > 0.95), bool(heard.saved > 0.8)
+    >>> result = predict_until_settled(forest, X[1::2], confidence=0.99)
+    >>> bool(result.settled.mean() > 0.95), bool(result.saved > 0.8)
     (True, True)
     """
     settings = {"confidence": confidence, "max_trees": max_trees, "criterion": criterion}
@@ -154,21 +159,22 @@ def bind_vote(
     max_trees: int | None = None,
     criterion: Criterion = "bound",
     population: Population = "infinite",
-    prior=1.0,
+    prior: NumbersLike = 1.0,
     threads: int | None = None,
     walk: Walk | None = None,
 ) -> "BoundVote":
     """Prepare a forest for `predict_until_settled`: tables made, trees packed. ``threads``, ``walk``: as for `bind`."""
     refuse_after_fork()
     _check_forest(forest)
-    if threads is not None and threads < 1:
-        raise ValueError(f"threads={threads} must be at least 1 (or None for one per core).")
+    if threads is not None:
+        check_integer("threads", threads, 1, " (or None for one per core)")
     if walk is not None:
         check_one_of("walk", walk, get_args(Walk))
     max_trees = forest.n_trees if max_trees is None else max_trees
-    check_max_trees(max_trees)
+    check_integer("max_trees", max_trees, 1)
     if max_trees > forest.n_trees:
         raise ValueError(f"max_trees={max_trees}, but the forest has {forest.n_trees} trees.")
+    # Of a finite population the winner is that of all trees, also where only some of them may be polled.
     whole = population == "finite" or criterion == "certain"
     n_trees = forest.n_trees if whole else int(max_trees)
     settings = (forest.n_classes, n_trees, confidence, criterion, population, prior)
@@ -180,28 +186,33 @@ def bind_vote(
 
 
 class BoundVote:
-    """What `bind_vote` returns: call it on instances."""
+    """A forest prepared for votes, as `bind_vote` returns it: call it on instances."""
 
     combiner = None
     """No rule of counts: the leaves' classes are counted as they are polled."""
 
-    def __init__(self, forest: Forest, votes, rule, settings: dict[str, Any], threads: int | None, walk: Walk):
-        self.forest, self.rule, self.settings = forest, rule, settings
+    def __init__(
+        self, forest: Forest, votes: Any, rule: Any, settings: dict[str, Any], threads: int | None, walk: Walk
+    ):
+        self.forest: Forest = forest
+        self.rule: Any = rule
+        self.settings: dict[str, Any] = settings
         self.max_trees: int = settings["max_trees"]
-        self.threads = threads or cores()
+        self.threads: int = threads or cores()
         self.walk: Walk = walk
         self._asked = settings["criterion"], settings["population"], checked_prior(settings["prior"], forest.n_classes)
         self._votes_of_nodes, self._plans = votes, {}
 
     def __call__(self, X: Any) -> VoteResult:
-        """The votes for instances; X as for `predict_until_settled`."""
+        """Return the votes for instances; X as for `predict_until_settled`."""
         if not is_concrete(X):
             raise TypeError("votes are dropped as they settle, on the host: call this outside of jit, or stop_after.")
         refuse_after_fork()
         values, missing = as_instances(X, self.forest.trees.columns)
         n_trees = self.forest.n_trees
-        polled, predicted, settled, votes = map(np.asarray, self._hear(np.asarray(values), missing))
+        polled, predicted, settled, votes = map(np.asarray, self._poll(np.asarray(values), missing))
         probability = np.ones(len(polled), np.float32)
+        # A certain winner has the probability 1 by definition: only the others are computed.
         rows = ~settled if self._asked[0] == "certain" else slice(None)
         probability[rows] = leader_probability(votes[rows], polled[rows], n_trees, *self._asked)
         return VoteResult(predicted, polled, settled, probability, votes, self.max_trees)
@@ -228,28 +239,31 @@ class BoundVote:
         """The same forest bound to a rule."""
         return bind(self.forest, combiner, threads=self.threads, walk=self.walk)
 
-    def _hear(self, x: np.ndarray, missing: bool) -> StoppingResult:
+    def _poll(self, x: np.ndarray, missing: bool) -> StoppingResult:
         plan, classes = self._plan(missing)
-        if self.walk == "levels" or not isinstance(self.rule, Rule):
+        if self.walk == "levels" or not isinstance(self.rule, StoppingRule):
             depth = unrolled_depth(self.walk, self.forest.trees)
             how = {"missing": missing, "walk": self.walk, "depth": depth}
-            return hear_by_rounds(plan, classes, self.forest.n_classes, self.rule, x, self.max_trees, **how)
+            return poll_by_rounds(plan, classes, self.forest.n_classes, self.rule, x, self.max_trees, **how)
+        # From here on one compiled program for each part: the rule can be traced, and trees come one by one.
         columns = x.shape[1] * (1 + missing)
         blocks = block_size("blocks", self.max_trees, columns)
         parts = _parts(len(x), columns, self.threads)
 
-        def hear(part: slice) -> tuple:
-            rows = x[part]
+        def poll(rows_of_part: slice) -> tuple:
+            rows = x[rows_of_part]
+            # Few sizes, so that batches of any length share a few programs; ``n`` tells padding from rows.
             size = next(size for size in SIZES if size >= len(rows))
-            padded = np.pad(rows, ((0, size - len(rows)), (0, 0)))
+            padded = padded_rows(rows, size)
             how = {"missing": missing, "blocks": tuple(b for b in (blocks, *SMALL_BLOCKS) if b <= min(size, blocks))}
             limits = np.int32(len(rows)), np.int32(self.max_trees)
-            found = hear_part(plan, classes, self.rule, padded, *limits, **how)
-            polled, settled, votes = (np.asarray(array)[..., : len(rows)] for array in found)
+            results = poll_part(plan, classes, self.rule, padded, *limits, **how)
+            polled, settled, votes = (np.asarray(array)[..., : len(rows)] for array in results)
             return polled, settled, votes
 
-        found = list(spread(self.threads if len(parts) > 1 else 1)(hear, parts))
-        polled, settled, votes = (np.concatenate(arrays, axis=-1) for arrays in zip(*found, strict=True))
+        results = list(spread(self.threads if len(parts) > 1 else 1)(poll, parts))
+        polled, settled, votes = (np.concatenate(arrays, axis=-1) for arrays in zip(*results, strict=True))
+        # With two classes and no tree that abstains only votes for class 1 are counted; class 0 has the rest.
         votes = np.stack([polled - votes[0], votes[0]], axis=1) if len(votes) == 1 else votes.T
         return StoppingResult(polled, votes.argmax(axis=1).astype(np.int32), settled, votes)
 
@@ -265,11 +279,12 @@ class BoundVote:
 
 
 def _parts(n: int, columns: int, threads: int) -> list[slice]:
-    """Equal parts, several for each thread if they would be too large."""
+    """Return equal parts, several for each thread if they would be too large."""
+    # A part fits the largest compiled size of bounded memory; few rows are not worth a second thread.
     largest = max((size for size in SIZES if size * columns <= MOST_VALUES), default=SIZES[0])
     number = 1 if n <= FEW else threads
-    number *= max(1, -(-n // (number * largest)))
-    size = max(1, -(-n // number))
+    number *= max(1, ceil_div(n, number * largest))
+    size = max(1, ceil_div(n, number))
     return [slice(start, min(start + size, n)) for start in range(0, max(n, 1), size)]
 
 

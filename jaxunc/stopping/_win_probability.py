@@ -1,4 +1,4 @@
-"""How likely the class that leads a vote is to win it when infinitely many trees have voted."""
+"""Probability that the class that leads a vote wins it when infinitely many trees have voted."""
 
 from functools import partial
 from typing import Literal, get_args
@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_class_axis, check_counts, check_one_of
 from jaxunc._numerics import float_dtype
+from jaxunc.tables import NumbersLike
 
 from ._gamma_race import race_probability
 from ._incomplete_beta import half_beta
@@ -19,9 +20,9 @@ Method = Literal["bound", "exact"]
 
 
 def win_probability(
-    vote_counts: Num[Array | np.ndarray, "... classes"], *, method: Method = "bound", prior=1.0
+    vote_counts: Num[Array | np.ndarray, "... classes"], *, method: Method = "bound", prior: NumbersLike = 1.0
 ) -> Float[Array, "... classes"]:
-    r"""The probability of each class to win the vote of an ensemble of infinite size, given the votes so far.
+    r"""Return the probability of each class to win the vote of an ensemble of infinite size, given the votes so far.
 
     .. math::
         P(\hat y_\infty = y_1 \mid t) = I_{1/2}(t_2 + \alpha_2,\; t_1 + \alpha_1) \qquad\text{(7)}, \qquad

@@ -5,13 +5,13 @@ header, under ``__metadata__`` → ``jaxunc``, a JSON document (`jaxunc.storage.
 
     {"form": 1, "version": "0.1.0", "object": NODE}
 
-A NODE is a number, a text, true, false or null as they are, and else an object with one key that says what it is:
+A NODE is a number, a string, true, false or null as it is. Any other is an object with one key that says what it is:
 
     {"array": NAME}                            an array of the file; {"array": NAME, "on": "host"} for NumPy's
     {"float": "nan" | "inf" | "-inf"}          a number that JSON has not
     {"tuple" | "list": [NODE, …]}              {"dict": {KEY: NODE, …}}
-    {"json": NAME}                             a long tuple of texts and numbers, as JSON in an array of bytes
-    {"labels": NODE, "dtype": TEXT}            a NumPy array of texts or objects
+    {"json": NAME}                             a long tuple of strings and numbers, as JSON in an array of bytes
+    {"labels": NODE, "dtype": TEXT}            a NumPy array of strings or objects
     {"class": NAME, "fields": {FIELD: NODE}}   trees, forests, columns, rules; an own class as "module:Name"
     {"scorer": NAME, "args": …, "settings": …} a function of `jaxunc.scorers`, or an own one
     {"bound": NODE, "combiner": NODE}          what `bind` returns; {"vote": NODE, "settings": NODE} of `bind_vote`

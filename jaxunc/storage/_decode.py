@@ -1,4 +1,4 @@
-"""A document and its arrays → the object, checked before it is made."""
+"""Decoding: from a document and its arrays to the object, checked before it is made."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from jax.tree_util import Partial
 from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest, Trees, check_forest, check_trees
 from jaxunc.routing import bind
-from jaxunc.scorers._settings import as_partial
+from jaxunc.scorers import as_partial
 from jaxunc.stopping import bind_vote
 
 from ._estimators import restored
@@ -20,11 +20,11 @@ from ._modules import module_of
 from ._names import classes, find, scorer_names
 
 DEEPEST = 64
-"""Nodes within nodes."""
+"""Largest depth of nodes within nodes."""
 
 
 class Decoder:
-    """Makes values of nodes."""
+    """A maker of values from nodes."""
 
     def __init__(self, arrays: Mapping[str, np.ndarray], given: Iterable[Any]):
         self._arrays, self._given = arrays, tuple(given)
@@ -32,20 +32,21 @@ class Decoder:
         self._unchecked: list[Trees] = []
 
     def whole(self, node: Any) -> Any:
-        """The value of the document's node; trees that are in no forest are checked by themselves."""
+        """Return the value of the document's node; trees that are in no forest are checked by themselves."""
         value = self.value(node)
         for trees in self._unchecked:
             check_trees(trees)
         return value
 
     def value(self, node: Any, depth: int = 0) -> Any:
-        """The value of a node; raises a ValueError for what is none."""
+        """Return the value of a node; raises a ValueError for what is none."""
         if node is None or isinstance(node, bool | str | int | float):
             return node
         if depth > DEEPEST:
             raise ValueError(f"its document is nested more than {DEEPEST} deep.")
         if not isinstance(node, dict):
             raise _no_node(node)
+        # By its keys exactly: a node with one more or less is no node, so nothing in a file is passed over.
         keys = frozenset(node)
         make = next((make for needed, make in self._kinds().items() if keys == frozenset(needed)), None)
         if make is None:
@@ -87,6 +88,7 @@ class Decoder:
 
     def _array(self, node: Any, depth: int) -> Any:
         host = self._host_array(node)
+        # Arrays that were shared when they were saved are shared again, and travel to the device once.
         if node["array"] not in self._on_device:
             self._on_device[node["array"]] = jnp.asarray(host, dtypes.canonicalize_dtype(host.dtype))
         return self._on_device[node["array"]]
@@ -114,6 +116,7 @@ class Decoder:
         if not plain or not isinstance(dtype, str):
             raise _no_node(node)
         if dtype == "O":
+            # The None keeps NumPy from making an array of numbers, or of several axes, of labels that look like them.
             return np.array([*values, None], object)[:-1]
         array = np.array(values)
         if array.ndim != 1 or (array.size and array.dtype.kind != "U"):
@@ -124,6 +127,8 @@ class Decoder:
         made = find(node["class"], classes(), self._given, "class")
         value = module_of(made, self._dict(node["fields"], depth))
         if isinstance(value, Trees):
+            # Trees are checked with their forest, which knows more; those that stay outside of one at the end, by
+            # themselves.
             self._unchecked.append(value)
         if isinstance(value, Forest):
             check_forest(value)

@@ -1,4 +1,4 @@
-"""What a file holds, without loading it."""
+"""Descriptions of files, made without loading them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,27 +8,27 @@ from ._file import read_header
 
 
 class Description(NamedTuple):
-    """What stands in the header of a file."""
+    """Contents of a file as its header claims them."""
 
     kind: str
-    """``"Forest"``, ``"bound forest"``, the class of a rule or an estimator, …"""
+    """Kind of the object: ``"Forest"``, ``"bound forest"``, the class of a rule or an estimator, …"""
     version: str
-    """Of the jaxunc that wrote it."""
+    """Version of the jaxunc that wrote the file."""
     combiner: str | None
-    """The rule, where there is one."""
+    """Name of the rule, where there is one."""
     n_trees: int | None
     n_nodes: int | None
-    """Node slots of a tree, padding included."""
+    """Number of node slots of a tree, padding included."""
     columns: int | None
-    """Columns that the data must have."""
+    """Number of columns that the data must have."""
     column_names: tuple[str, ...] | None
-    class_labels: tuple | None
+    class_labels: tuple[Any, ...] | None
     arrays: dict[str, tuple[tuple[int, ...], str]]
-    """The shape and the type of every array, by name."""
+    """Shape and type of every array, by name."""
     n_bytes: int
-    """The size of the file."""
+    """Size of the file in bytes."""
     parameters: dict[str, Any]
-    """Parameters of an estimator that are numbers and texts."""
+    """Parameters of an estimator that are numbers or strings."""
 
 
 def describe(path: str | Path) -> Description:
@@ -38,6 +38,7 @@ def describe(path: str | Path) -> Description:
     """
     header = read_header(path)
     root = header.document["object"]
+    # The header is what a file claims, unchecked: whatever has another shape is passed over, never an error.
     root = root if isinstance(root, dict) else {}
     nodes = list(_within(root, 0))
     forest = _fields(nodes, "Forest")

@@ -1,4 +1,4 @@
-"""An object → a document, and the arrays that it names."""
+"""Encoding: from an object to a document, and the arrays that it names."""
 
 import dataclasses
 import json
@@ -14,7 +14,7 @@ from jaxunc._checks import is_concrete
 from jaxunc.combiners import Combiner
 from jaxunc.forest import Counting, Forest, Forks, Trees
 from jaxunc.routing import BoundForest
-from jaxunc.scorers._settings import _Chosen
+from jaxunc.scorers import ChosenScorer
 from jaxunc.stopping import BoundVote
 from jaxunc.tables import Columns, Levels
 
@@ -23,11 +23,11 @@ from ._file import PLAIN
 from ._names import classes, name_of, scorer_names
 
 LONG = 64
-"""Entries of a tuple of texts and numbers that is stored as an array."""
+"""Number of entries from which on a tuple of strings or numbers is stored as an array."""
 
 
 class Encoder:
-    """Makes nodes, and gathers arrays: each once, by the name of the place where it is met first."""
+    """A maker of nodes that gathers arrays: each once, by the name of the place where it is met first."""
 
     def __init__(self) -> None:
         self.arrays: dict[str, np.ndarray] = {}
@@ -35,9 +35,10 @@ class Encoder:
         self._kept: list[Any] = []
 
     def node(self, value: Any, place: str) -> Any:
-        """The node of a value that stands at a place, such as ``forest.trees.child``."""
+        """Return the node of a value that stands at a place, such as ``forest.trees.child``."""
         if value is None or isinstance(value, bool | str):
             return value
+        # The order counts: a bool is an int, a rule is a module, a bound forest and an estimator hold forests.
         if isinstance(value, np.generic):
             return self.node(value.item(), place)
         if isinstance(value, int):
@@ -65,6 +66,7 @@ class Encoder:
         return self._container(value, place)
 
     def _container(self, value: Any, place: str) -> Any:
+        # Levels and labels by the thousand would make the header, which is read as a whole, large and slow.
         if type(value) is tuple and len(value) > LONG and all(isinstance(part, str | int | float) for part in value):
             text = json.dumps(value, allow_nan=False).encode()
             return {"json": self._keep(np.frombuffer(text, np.uint8), place)}
@@ -74,7 +76,7 @@ class Encoder:
         if type(value) is dict and all(isinstance(key, str) for key in value):
             return {"dict": {key: self.node(part, _within(place, key)) for key, part in value.items()}}
         raise TypeError(
-            f"{place or 'the object'} is a {type(value).__name__}, which has no place in a file. Saved are trees, "
+            f"{place or 'x'} is a {type(value).__name__}, which has no place in a file. Saved are trees, "
             "forests, rules, what bind and bind_vote return, and fitted estimators of jaxunc, of arrays, numbers and "
             "texts."
         )
@@ -86,7 +88,7 @@ class Encoder:
 
     def _scorer(self, value: Partial, place: str) -> Any:
         function, choices = value.func, {}
-        if isinstance(function, _Chosen):
+        if isinstance(function, ChosenScorer):
             function, choices = function.func, function.keywords
         settings = {**choices, **value.keywords}
         return {
@@ -97,12 +99,13 @@ class Encoder:
 
     def _array(self, value: Any, place: str) -> Any:
         if not is_concrete(value):
-            raise TypeError(f"{place or 'the object'} is traced; save it outside of jit, grad and vmap.")
+            raise TypeError(f"{place or 'x'} is traced; save it outside of jit, grad and vmap.")
         if isinstance(value, np.ndarray) and value.dtype.kind in "OU":
             labels = self._container(tuple(value.ravel().tolist()), place)
             return {"labels": labels, "dtype": value.dtype.str if value.dtype.kind == "U" else "O"}
         if getattr(value.dtype, "name", "key") not in PLAIN:
-            raise TypeError(f"{place or 'the object'} is an array of {value.dtype}; files hold {sorted(PLAIN)}.")
+            raise TypeError(f"{place or 'x'} is an array of {value.dtype}; files hold {sorted(PLAIN)}.")
+        # By identity: arrays that several parts share are stored once, and shared again when they are loaded.
         name = self._names.get(id(value))
         if name is None:
             name = self._names[id(value)] = self._keep(np.asarray(value), place)

@@ -1,4 +1,4 @@
-"""What of an estimator goes into a file: its parameters, and what it needs to answer."""
+"""The part of an estimator that goes into a file: its parameters, and what it needs to answer."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ from jaxunc import estimators
 from jaxunc._renamed import RENAMED_PARAMETERS, RENAMED_VALUES
 from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest
-from jaxunc.growing._presorted import Presorted, sort, unsorted
+from jaxunc.greedy import Presorted, sorted_sample, values_of
 from jaxunc.routing import bind
 from jaxunc.tables import Columns
 from jaxunc.transduction import BoundSample
@@ -20,24 +20,24 @@ from jaxunc.transduction import BoundSample
 from ._names import ESTIMATORS, SKLEARN, sklearn_class
 
 ARRAYS = ("classes_", "feature_names_in_", "nominal_", "oob_set_", "oob_decision_function_")
-"""Attributes that are NumPy arrays."""
+"""Names of attributes that are NumPy arrays."""
 KEPT = (*ARRAYS, "n_features_in_", "oob_score_", "forest_", "combiner_", "_columns")
-"""What is kept of what was fitted, beside the sample of transduction. Scikit-learn's
-own forest is not, nor how learning went: nothing that is answered reads them."""
+"""Fitted attributes that are kept, beside the sample of transduction. Scikit-learn's own forest is not, nor how
+learning went: no answer reads them."""
 
 
 def is_estimator(value: Any) -> bool:
-    """Whether it is one of the library's classifiers."""
+    """Return whether a value is one of the library's classifiers."""
     return type(value) in [getattr(estimators, name) for name in ESTIMATORS]
 
 
 def is_model(value: Any) -> bool:
-    """Whether it is a model of scikit-learn, as a parameter; its settings are kept."""
+    """Return whether a value is a model of scikit-learn, as a parameter; its settings are kept."""
     return isinstance(value, BaseEstimator) and type(value).__name__ in SKLEARN
 
 
 def state_of(value: Any) -> dict[str, dict[str, Any]]:
-    """Parameters, and what was fitted. Callbacks and random states that are no numbers become None."""
+    """Return the parameters, and what was fitted. Callbacks and random states that are no numbers become None."""
     params = {name: _param(part) for name, part in value.get_params(deep=False).items()}
     if is_model(value):
         return {"params": params, "fitted": {}}
@@ -48,7 +48,7 @@ def state_of(value: Any) -> dict[str, dict[str, Any]]:
     if isinstance(value.bound_, BoundSample):
         sample = value.bound_.sample
         labels = list(sample.class_labels)
-        parts = {"columns": sample.columns, "labels": labels, "label": sample.label, "values": unsorted(sample)}
+        parts = {"columns": sample.columns, "labels": labels, "label": sample.label, "values": values_of(sample)}
         fitted["sample"] = parts
     return {"params": params, "fitted": fitted}
 
@@ -61,13 +61,15 @@ def _param(part: Any) -> Any:
 
 
 def restored(name: Any, params: dict[str, Any], fitted: dict[str, Any]) -> Any:
-    """The estimator with these parameters and attributes; raises a ValueError for those that do not belong together."""
+    """Make the estimator with these parameters and attributes; raises a ValueError if they do not belong together."""
+    # Files of before have the names of before.
     params = {RENAMED_PARAMETERS.get(key, key): part for key, part in params.items()}
     if params.get("counts") in list(RENAMED_VALUES):
         params["counts"] = RENAMED_VALUES[params["counts"]]
     make: Callable = getattr(estimators, name) if name in ESTIMATORS else sklearn_class(name)
     if unknown := sorted(set(params) - set(make().get_params(deep=False))):
         raise ValueError(f"the file gives {name} the parameters {unknown[:5]}, which it does not have.")
+    # By its constructor, so that what is not in the file is as in a new one.
     model = make(**params)
     if name not in ESTIMATORS:
         return model
@@ -88,7 +90,7 @@ def restored(name: Any, params: dict[str, Any], fitted: dict[str, Any]) -> Any:
 
 
 def _chosen_of(name: str, model: Any, chosen: Any) -> dict[str, Any]:
-    """What was chosen when the model was fitted, checked like the parameters."""
+    """Return the choices that the model made when it was fitted, checked like the parameters."""
     try:
         model._check_parameters()
         now = model._choices()
@@ -137,7 +139,7 @@ def _sample_of(name: str, parts: Any, classes: np.ndarray) -> Presorted:
         raise _broken(name, "sample")
     if np.any((codes < 0) | (codes > 2**24) | (codes != np.rint(codes))) or 0 in values.shape:
         raise _broken(name, "sample")
-    return sort(columns, labels, label, values)
+    return sorted_sample(columns, labels, label, values)
 
 
 def _broken(name: str, attribute: str) -> ValueError:

@@ -1,4 +1,4 @@
-"""The file itself: arrays and one JSON document, by safetensors."""
+"""Files of arrays and one JSON document, by safetensors."""
 
 import json
 import os
@@ -12,25 +12,25 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 FORMAT_VERSION = 1
-"""The form of the document that this version writes, and the last one that it reads."""
+"""Version of the document's form that this version writes, and the last one that it reads."""
 
 LARGEST_DOCUMENT = 2**24
-"""Characters of a document: long lists are arrays."""
+"""Largest number of characters in a document: long lists are arrays."""
 
 KEY = "jaxunc"
 PLAIN = {"bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64"}
-"""Types of arrays that are stored."""
+"""Dtypes of arrays that are stored."""
 
 
 class Content(NamedTuple):
-    """What stands in a file."""
+    """Contents of a file: its document and its arrays."""
 
     document: dict[str, Any]
     arrays: dict[str, np.ndarray]
 
 
 class Header(NamedTuple):
-    """A file's document, and the shapes and types of its arrays."""
+    """Header of a file: its document, and the shapes and types of its arrays."""
 
     document: dict[str, Any]
     shapes: dict[str, tuple[tuple[int, ...], str]]
@@ -46,10 +46,13 @@ def write(path: str | Path, document: dict[str, Any], arrays: Mapping[str, np.nd
         raise IsADirectoryError(f"{path} is a folder; add the name of a file.")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path} cannot be written: {path.parent} is no folder. Make it first.")
+    # In the same folder, so that the last step is a rename within a file system, which is whole or not at all.
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     os.close(handle)
     try:
+        # C order: safetensors writes strided arrays in the wrong order, without an error.
         save_file({key: np.asarray(array, order="C") for key, array in arrays.items()}, name, metadata={KEY: text})
+        # mkstemp makes files that their owner alone can read; a saved model has the rights of any new file.
         mask = os.umask(0)
         os.umask(mask)
         os.chmod(name, 0o666 & ~mask)
@@ -61,7 +64,7 @@ def write(path: str | Path, document: dict[str, Any], arrays: Mapping[str, np.nd
 
 
 def read(path: str | Path) -> Content:
-    """The document and the arrays; a ValueError if it is no whole file of safetensors."""
+    """Read the document and the arrays; a ValueError if the file is no whole file of safetensors."""
     try:
         with _opened(path) as file:
             document = _document(path, file.metadata())
@@ -71,13 +74,14 @@ def read(path: str | Path) -> Content:
     for name, array in arrays.items():
         if array.dtype.name not in PLAIN:
             raise _damaged(path, f"{name} is of type {array.dtype}")
+        # NumPy would take any byte for a bool, and later computations would disagree about what it is.
         if array.dtype == bool and array.size and array.view(np.uint8).max() > 1:
             raise _damaged(path, f"{name} holds bytes that are neither true nor false")
     return Content(document, arrays)
 
 
 def read_header(path: str | Path) -> Header:
-    """The document, and what arrays there are; none of them is read."""
+    """Read the document and which arrays there are; none of these is read."""
     try:
         with _opened(path) as file:
             document = _document(path, file.metadata())
@@ -88,7 +92,7 @@ def read_header(path: str | Path) -> Header:
 
 
 def _opened(path: str | Path):
-    """Raises an OSError if there is no such file, or it is a folder."""
+    """Open a file; raises an OSError if there is none, or it is a folder."""
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"path is a {type(path).__name__}; pass the path of a file that jaxunc.save wrote.")
     if not os.path.exists(path):

@@ -1,10 +1,10 @@
-"""Trees, forests, columns and rules of their fields, as their own constructors would have made them."""
+"""Trees, forests, columns and rules made from their fields, as their own constructors would have made them."""
 
 import dataclasses
 import inspect
 import types
 import typing
-from typing import Any, Literal, Union
+from typing import Any, Literal, TypeVar, Union
 
 import equinox as eqx
 import jax
@@ -17,17 +17,17 @@ from jaxunc.forest import OWN, Counting, Forest, Trees
 from jaxunc.tables import Columns, Levels
 
 MOST_COLUMNS = 2**24
-"""Columns of data: what a file claims beyond is refused before anything is made of it."""
+"""Largest number of data columns: a file that claims more is refused before anything is made of it."""
 
 LATER_FIELDS: dict[type, dict[str, Any]] = {
     Columns: {name: getattr(Columns, name) for name in ("boolean", "missing_words")},
     Forest: {"further": {}},
 }
-"""Fields that files of the first versions lack, and what is taken for them."""
+"""Defaults of fields that files of the first versions lack."""
 
 
 def module_of(made: type, fields: dict[str, Any]) -> Any:
-    """An instance of a class with these fields; raises a ValueError if they are not all, or of another kind."""
+    """Return an instance of a class with these fields; raises a ValueError if some lack, or are of another kind."""
     if made is Levels:
         return _levels(fields)
     if not (isinstance(made, type) and issubclass(made, eqx.Module | Columns)):
@@ -48,6 +48,7 @@ def module_of(made: type, fields: dict[str, Any]) -> Any:
             raise ValueError(f"the file's {made.__name__} has a {name} that is {_said(fields[name])}, not {hint}.")
     if made is Columns:
         return _columns(fields)
+    # Past the constructor, which may take other arguments than the fields. What it would have checked is checked below.
     value = object.__new__(made)
     for name, part in fields.items():
         object.__setattr__(value, name, part)
@@ -59,7 +60,7 @@ def module_of(made: type, fields: dict[str, Any]) -> Any:
 
 
 def _own_and_further(fields: dict[str, Any]) -> dict[str, Any]:
-    """Files of the first versions have out-of-bag counts as further columns of the own ones."""
+    """Split out-of-bag counts from the own ones: in files of the first versions they are further columns of these."""
     table: Any = fields.get("count_table")
     forks: Any = fields.get("fork_counts")
     labels: Any = fields.get("class_labels")
@@ -91,12 +92,13 @@ def _check_sizes(value: Trees | Forest) -> None:
 
 
 def _check_rule(rule: Combiner) -> None:
-    """Whether the rule's own constructor, given its fields, makes a rule of the same structure."""
+    """Check that the rule's own constructor, given its fields, makes a rule of the same structure."""
     parameters = inspect.signature(type(rule)).parameters
     arguments = {name: getattr(rule, name) for name in parameters if hasattr(rule, name)}
     needed = [name for name, p in parameters.items() if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
     if not set(needed) <= set(arguments) or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return  # its parts were checked by themselves
+    # The constructor checks values; equal structures and shapes say that it would have made these very fields.
     again = type(rule)(**arguments)
     shapes = [[(np.shape(leaf), jnp.result_type(leaf)) for leaf in jax.tree.leaves(one)] for one in (rule, again)]
     if jax.tree.structure(rule) != jax.tree.structure(again) or shapes[0] != shapes[1]:
@@ -105,6 +107,8 @@ def _check_rule(rule: Combiner) -> None:
 
 def _suits(value: Any, hint: Any) -> bool:
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any or isinstance(hint, TypeVar):
+        return True
     if origin is Literal:
         return any(value == one and type(value) is type(one) for one in inner)
     if origin in (Union, types.UnionType):
@@ -116,6 +120,9 @@ def _suits(value: Any, hint: Any) -> bool:
         return len(value) == len(of_each) and all(map(_suits, value, of_each))
     if origin is dict:
         return isinstance(value, dict) and all(_suits(k, inner[0]) and _suits(v, inner[1]) for k, v in value.items())
+    if isinstance(origin, type):  # a class that is generic in what it answers
+        return isinstance(value, origin)
+    # An int may stand for a float; a bool, which Python counts among the integers, may not.
     if hint is float:
         return isinstance(value, float | int) and not isinstance(value, bool)
     if hint is int or hint is bool:

@@ -1,4 +1,4 @@
-"""The names of classes and scorers in files."""
+"""Names of classes and scorers in files."""
 
 import importlib
 import inspect
@@ -32,7 +32,7 @@ ESTIMATORS = (
 
 @lru_cache(1)
 def classes() -> dict[str, type]:
-    """The classes of the library that files name."""
+    """Return the classes of the library that files name."""
     rooms = (combiners, decisions, smoothing)
     rules = {name: part for room in rooms for name, part in vars(room).items() if _is_rule(part)}
     return {part.__name__: part for part in (Forest, Trees, Forks, Counting, Columns, Levels)} | rules
@@ -40,12 +40,12 @@ def classes() -> dict[str, type]:
 
 @lru_cache(1)
 def scorer_names() -> dict[str, Callable]:
-    """The scorers of the library."""
+    """Return the scorers of the library."""
     return {name: getattr(scorers, name) for name in scorers.__all__ if inspect.isfunction(getattr(scorers, name))}
 
 
 def name_of(part: Any, known: dict[str, Any]) -> str:
-    """The name of a class or a function: of one's own ``module:name``.
+    """Return the name of a class or a function; ``module:name`` for the user's own.
 
     Raises a TypeError for those that cannot be found again by a name.
     """
@@ -61,13 +61,13 @@ def name_of(part: Any, known: dict[str, Any]) -> str:
 
 
 def own_name(part: Any) -> str:
-    """``module:name`` of a class or a function of one's own; empty for what has none."""
+    """Return ``module:name`` of a user's own class or function; empty for what has none."""
     module, name = getattr(part, "__module__", None), getattr(part, "__qualname__", None)
     return f"{module}:{name}" if module and name else ""
 
 
 def find(name: Any, known: dict[str, Any], given: Iterable[Any], what: str) -> Any:
-    """The class or function of that name: the library's, or one of those that the caller trusts."""
+    """Return the class or function of that name: the library's, or one of those that the caller trusts."""
     if isinstance(name, str) and name in known:
         return known[name]
     for part in given:
@@ -83,7 +83,7 @@ def find(name: Any, known: dict[str, Any], given: Iterable[Any], what: str) -> A
 
 
 def sklearn_class(name: Any) -> type:
-    """One of `SKLEARN`."""
+    """Return the class of that name, one of `SKLEARN`."""
     if not isinstance(name, str) or name not in SKLEARN:
         raise ValueError(f"the file names the model {name!r:.100}; known are {', '.join(SKLEARN)}.")
     return getattr(importlib.import_module(SKLEARN[name]), name)

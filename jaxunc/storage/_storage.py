@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from jaxunc._checks import check_collection
 from jaxunc._version import __version__
 
 from ._decode import Decoder
@@ -35,8 +36,8 @@ def save(path: str | Path, x: Any) -> None:
     -----
     The file is one of safetensors with a JSON header, described in `jaxunc.storage`: no code, no pickle. Answers of
     what is loaded are those of what was saved, bit for bit, if JAX has the same precision and form of routing; of what
-    depends on the machine (threads, the form) nothing is kept. Of an estimator its parameters and what answers read
-    are kept: ``estimator_``, scikit-learn's own forest, and ``learned_``, how learning went, are not; a forest that
+    depends on the machine (threads, the form) nothing is kept. The parameters of an estimator are kept, and what its
+    answers read: ``estimator_``, scikit-learn's own forest, and ``learned_``, how learning went, are not; a forest that
     came in a ``FrozenEstimator`` comes back unfitted, as a parameter; random states that are no numbers and callbacks
     become None.
 
@@ -95,6 +96,7 @@ def load(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
     Files are data: they are checked as a whole before anything is made of them, and a hostile one costs no more memory
     than its size. Floats have the precision of JAX's settings.
     """
+    check_collection("known", known, "a list of classes and functions")
     content = read(path)
     try:
         return Decoder(content.arrays, known).whole(content.document["object"])

@@ -6,10 +6,10 @@ from jaxunc._renamed import renamed_in
 
 from ._answerers import OUTPUTS
 from ._batch_predictor import BatchPredictor
-from ._predict import Progress, predict_files
+from ._predict import RunProgress, predict_files
 from ._stream import stream
 
-__all__ = ["OUTPUTS", "BatchPredictor", "Progress", "predict_files", "stream"]
+__all__ = ["OUTPUTS", "BatchPredictor", "RunProgress", "predict_files", "stream"]
 
 if not TYPE_CHECKING:  # so that they still report names that do not exist
     __getattr__ = renamed_in(__name__)

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from jaxunc._checks import check_collection
 from jaxunc.files import laid_out, split
 
-from ._scoring import Scoring
+from ._scoring import Scoring, check_lists, check_outputs
 from ._stream import answered, checked_wanted, encoded_rows
 
 
@@ -61,8 +62,12 @@ class BatchPredictor:
             raise TypeError(
                 f"path is a {type(path).__name__}; pass the path of a file of jaxunc.save, which workers open."
             )
-        self.path = str(Path(path).absolute())
-        self.features, self.keep = None if features is None else tuple(features), tuple(keep)
+        check_outputs(outputs, s, confidence)
+        check_lists(features=features, keep=keep)
+        check_collection("known", known, "a list of classes and functions")
+        self.path: str = str(Path(path).absolute())
+        self.features: tuple[str, ...] | None = None if features is None else tuple(features)
+        self.keep: tuple[str, ...] = tuple(keep)
         self._settings = (self.path, None if outputs is None else tuple(outputs), s, confidence, tuple(known))
         if not Path(path).is_file():
             raise FileNotFoundError(f"{path} does not exist; save the model where all workers can read it.")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from jaxunc._checks import check_one_of
+from jaxunc._checks import check_collection, check_integer, check_kind, check_one_of
 from jaxunc.files import Wanted, data_files, file_chunks, format_of, no_rows
 from jaxunc.storage import load
 from jaxunc.tables import Encoded
@@ -17,18 +17,18 @@ from jaxunc.tables import Encoded
 from ._lock import locked
 from ._run import Run, identity_of, refuse_overlap
 from ._scoring import Scoring
-from ._stream import CHUNK_ROWS, ahead, answered, behind, checked_chunk_rows, checked_wanted, encoded_rows
+from ._stream import CHUNK_ROWS, ahead, answered, behind, checked_wanted, encoded_rows
 from ._write import FORMATS, PartWriter
 
 PART_CHUNKS = 8
 """Chunks in a part."""
 
 
-class Progress(NamedTuple):
+class RunProgress(NamedTuple):
     """How far a run is."""
 
-    rows: int
-    """Scored so far, those of an earlier run that was cut short among them."""
+    done: int
+    """Rows scored so far, those of an earlier run that was cut short among them."""
     total: int | None
     """Of all files; None if that is not known before they are read."""
     seconds: float
@@ -59,7 +59,7 @@ def predict_files(
     confidence: float = 0.99,
     file_format: str = "parquet",
     known: Sequence[Any] = (),
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[RunProgress], None] | None = None,
     chunk_rows: int = CHUNK_ROWS,
 ) -> dict[str, Any]:
     """Score files with a saved model into a folder of files: reading, encoding, scoring and writing side by side.
@@ -108,7 +108,14 @@ def predict_files(
     ends with the same bytes as one that was not.
     """
     check_one_of("file_format", file_format, tuple(FORMATS))
-    chunk_rows = checked_chunk_rows(chunk_rows)
+    check_integer("chunk_rows", chunk_rows, 1)
+    chunk_rows = int(chunk_rows)
+    check_kind("model", model, str | Path, "the path of a file of jaxunc.save")
+    check_kind("output", output, str | Path, "the path of a folder")
+    if not isinstance(source, str | Path):
+        check_collection("source", source, "a path, or a list of paths")
+    if progress is not None and not callable(progress):
+        raise TypeError(f"progress={progress!r:.60} must be a function of a Progress, or None.")
     refuse_overlap(Path(output), source, model)
     loaded, files = load(model, known=known), data_files(source)
     scoring = Scoring(loaded, outputs, s=s, confidence=confidence)
@@ -138,7 +145,7 @@ def _score(
     run: Run,
     write: PartWriter,
     chunk_rows: int,
-    progress: Callable[[Progress], None] | None,
+    progress: Callable[[RunProgress], None] | None,
 ) -> None:
     total, rows, started = _rows_of(files), run.rows, time.perf_counter()
     before = rows
@@ -152,7 +159,7 @@ def _score(
             rows += len(piece.rows.values)
             if progress is not None:
                 seconds = time.perf_counter() - started
-                progress(Progress(rows, total, seconds, (rows - before) / max(seconds, 1e-9)))
+                progress(RunProgress(rows, total, seconds, (rows - before) / max(seconds, 1e-9)))
         if not rows and not run.n_parts:  # no rows anywhere: a part that shows the columns and their types
             writer("part-00000-00000", 0, partial(_no_answers, scoring, no_rows(files[0], wanted).kept))
             writer("part-00000-00000", 0, None)

@@ -9,6 +9,8 @@ import numpy as np
 from sklearn.utils import get_tags
 
 from jaxunc._checks import check_one_of
+from jaxunc.imprecise._strength import checked_strength
+from jaxunc.stopping._critical_votes import check_confidence
 from jaxunc.tables import Columns, Encoded
 
 from ._answerers import OUTPUTS, answerers_of, answering
@@ -21,11 +23,7 @@ class Scoring:
     """The outputs that are asked of a model: `ask` routes instances, `columns` makes columns of the answers."""
 
     def __init__(self, model: Any, outputs: Sequence[str] | None, *, s: float = 1.0, confidence: float = 0.99):
-        check_lists(outputs=outputs)
-        if outputs is not None and not len(outputs):
-            raise ValueError(f"outputs={outputs!r} names nothing; choose some of {OUTPUTS}, or None for the default.")
-        for name in outputs or ():
-            check_one_of("outputs", name, OUTPUTS)
+        check_outputs(outputs, s, confidence)
         answering_model = answering(model)
         self.columns_read = _named(answering_model.columns, getattr(model, "feature_names_in_", None))
         self.labels = answering_model.class_labels
@@ -53,6 +51,17 @@ class Scoring:
                 found |= {(OUTPUTS.index(output), one.prefix + name): array for name, array in made}
         order = sorted(found, key=lambda key: key[0])  # stable: classes stay in their order
         return {name: found[place, name] for place, name in order}
+
+
+def check_outputs(outputs: Any, s: Any, confidence: Any) -> None:
+    """Raise a TypeError or a ValueError unless these are outputs and their settings, whether asked for or not."""
+    check_lists(outputs=outputs)
+    if outputs is not None and not len(outputs):
+        raise ValueError(f"outputs={outputs!r} names nothing; choose some of {OUTPUTS}, or None for the default.")
+    for name in outputs or ():
+        check_one_of("outputs", name, OUTPUTS)
+    checked_strength(s)
+    check_confidence(confidence)
 
 
 def check_lists(**given: Any) -> None:

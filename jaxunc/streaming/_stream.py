@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-import numpy as np
 import pyarrow as pa
 
-from jaxunc.files import Chunk, Wanted, chunks_of
-from jaxunc.tables import Columns, Encoded, encode_arrow
+from jaxunc._checks import check_integer
+from jaxunc.files import DataChunk, Wanted, chunks_of
+from jaxunc.tables import ArrowTable, Columns, Encoded, encode_arrow
 
 from ._scoring import Named, Scoring, check_lists
 
@@ -30,7 +30,7 @@ def stream(
     s: float = 1.0,
     confidence: float = 0.99,
     chunk_rows: int = CHUNK_ROWS,
-) -> Iterator[pa.Table]:
+) -> Iterator[ArrowTable]:
     """Score data of any size, chunk by chunk: the next is read and encoded while one is scored.
 
     Parameters
@@ -83,10 +83,10 @@ def stream(
     >>> [table.num_rows for table in ju.stream(bound, X, chunk_rows=100)]
     [100, 50]
     """
-    chunk_rows = checked_chunk_rows(chunk_rows)
+    check_integer("chunk_rows", chunk_rows, 1)
     scoring = Scoring(model, outputs, s=s, confidence=confidence)
     wanted = checked_wanted(scoring, features, keep)
-    return _scored(scoring, wanted, chunks_of(source, wanted, chunk_rows))
+    return _scored(scoring, wanted, chunks_of(source, wanted, int(chunk_rows)))
 
 
 def checked_wanted(scoring: Scoring, features: Sequence[str] | None, keep: Sequence[str]) -> Wanted:
@@ -97,14 +97,6 @@ def checked_wanted(scoring: Scoring, features: Sequence[str] | None, keep: Seque
     if both := sorted(set(keep) & set(scoring.names)):
         raise ValueError(f"keep holds {both}, which are names of answers, too; rename these columns of the data.")
     return Wanted(scoring.columns_read, None if features is None else tuple(features), tuple(dict.fromkeys(keep)))
-
-
-def checked_chunk_rows(chunk_rows: Any) -> int:
-    """The number of rows of a chunk; a ValueError if it is no integer of 1 at least."""
-    is_integer = isinstance(chunk_rows, int | np.integer) and not isinstance(chunk_rows, bool)
-    if not is_integer or chunk_rows < 1:
-        raise ValueError(f"chunk_rows={chunk_rows!r} must be an integer of 1 at least.")
-    return int(chunk_rows)
 
 
 def _check_features(features: list[str], columns: Columns) -> None:
@@ -118,13 +110,13 @@ def _check_features(features: list[str], columns: Columns) -> None:
         )
 
 
-def _scored(scoring: Scoring, wanted: Wanted, chunks: Iterator[Chunk]) -> Iterator[pa.Table]:
+def _scored(scoring: Scoring, wanted: Wanted, chunks: Iterator[DataChunk]) -> Iterator[pa.Table]:
     encoded = ((chunk.kept, encoded_rows(scoring, wanted, chunk)) for chunk in chunks)  # what was read is let go
     for kept, rows in ahead(encoded):
         yield answered(kept, scoring.columns(scoring.ask(rows)))
 
 
-def encoded_rows(scoring: Scoring, wanted: Wanted, chunk: Chunk) -> Encoded:
+def encoded_rows(scoring: Scoring, wanted: Wanted, chunk: DataChunk) -> Encoded:
     """A chunk's rows as the model's trees test them."""
     rows = encode_arrow(chunk.features, wanted.columns, chunk.where, are_cells=chunk.are_cells)
     if rows.missing and not scoring.takes_missing:

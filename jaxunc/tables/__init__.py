@@ -1,4 +1,4 @@
-"""Data frames in; nominal levels and their codes.
+"""Data frames on their way in; nominal levels and their codes.
 
 `fit_columns` finds which columns of a training set are nominal, and their levels; `as_instances` makes of any later
 data the float32 array that trees test, the values of such columns as positions among their levels.
@@ -6,18 +6,26 @@ data the float32 array that trees test, the values of such columns as positions 
 
 from ._arrow import encode_arrow
 from ._columns import Columns
-from ._fit import fit_columns
-from ._instances import Encoded, as_instances
-from ._levels import Levels
-from ._merged import MergedValuesWarning
-from ._words import MISSING_WORDS
+from ._fit import fit_columns, holds_numbers
+from ._instances import Encoded, as_instances, as_traceable
+from ._labels import class_positions, training_labels
+from ._levels import LARGEST_CODE, Levels
+from ._like import ArrowTable, InstancesLike, LabelsLike, MaskLike, NominalLike, NumbersLike
+from ._merged import MergedValuesWarning, warn_of_merged_values
+from ._words import FALSE_WORDS, MISSING_WORDS, TRUE_WORDS
 
 __all__ = [
     "MISSING_WORDS",
+    "ArrowTable",
     "Columns",
     "Encoded",
+    "InstancesLike",
+    "LabelsLike",
     "Levels",
+    "MaskLike",
     "MergedValuesWarning",
+    "NominalLike",
+    "NumbersLike",
     "as_instances",
     "encode_arrow",
     "fit_columns",

@@ -4,33 +4,35 @@ from typing import Any
 
 import numpy as np
 
+from jaxunc._checks import check_bool, check_kind
+
 from ._columns import Columns
 from ._instances import Encoded
 from ._levels import Lookup
 
 CACHED_ROWS = 2048
-"""Rows that are laid out together: columns become rows three times faster in the cache."""
+"""Number of rows that are laid out together: columns become rows three times faster in the cache."""
 
 
 def encode_arrow(table: Any, columns: Columns, name: str = "data", *, are_cells: bool = False) -> Encoded:
-    """An Arrow table or record batch with these columns, in their order, as float32 ``[instances features]``.
+    """Encode an Arrow table or record batch with these columns, in their order, as float32 ``[instances features]``.
 
     Parameters
     ----------
     table
-        Numbers and booleans of any width; of nominal columns with levels texts, numbers or dictionaries of them. Null
+        Numbers and bools of any width; for nominal columns with levels strings, numbers or dictionaries of them. Null
         and NaN are missing values.
     columns
-        What is known of the columns; names are not looked at.
+        The columns of the data, as the model knows them; names are not looked at.
     name
-        What messages call the data.
+        Name of the data in messages.
     are_cells
         Whether strings are cells of a text file, in which ``columns.missing_words`` mean missing values.
 
     Returns
     -------
     Encoded
-        As `as_instances` would return of the same data in a frame.
+        The same as `as_instances` returns for these data in a frame.
 
     Raises
     ------
@@ -39,6 +41,10 @@ def encode_arrow(table: Any, columns: Columns, name: str = "data", *, are_cells:
     ValueError
         If the number of columns differs, or a value is infinite or too large for float32.
     """
+    check_kind("columns", columns, Columns, "Columns, such as fit_columns(X)")
+    check_bool("are_cells", are_cells)
+    if not hasattr(table, "num_columns"):
+        raise TypeError(f"table={table!r:.60} is a {type(table).__name__}; pass an Arrow table, or a record batch.")
     if table.num_columns != columns.number:
         raise ValueError(f"{name} has {table.num_columns} columns; expected {columns.number}.")
     values = np.empty((table.num_rows, columns.number), np.float32)
@@ -67,7 +73,7 @@ def encode_arrow(table: Any, columns: Columns, name: str = "data", *, are_cells:
 
 
 def _numbers(column: Any, what: str) -> np.ndarray:
-    """Numbers of a column; NaN where it is null."""
+    """Return the numbers of a column; NaN where it is null."""
     import pyarrow as pa
 
     kind = column.type
@@ -84,12 +90,13 @@ def _numbers(column: Any, what: str) -> np.ndarray:
 
 
 def _codes(column: Any, lookup: Lookup, missing_words: frozenset[str] | None, what: str) -> np.ndarray:
-    """Codes of a column's values: each distinct one is looked up once."""
+    """Return the codes of a column's values: each distinct one is looked up once."""
     import pyarrow as pa
 
     if pa.types.is_nested(column.type):
         raise TypeError(f"{what} holds {column.type}; expected strings, numbers or booleans. Give each part a column.")
     if not pa.types.is_dictionary(column.type):
+        # A text is looked up once for each distinct value, not for each row.
         column = column.dictionary_encode(null_encoding="encode")
     parts = column.unify_dictionaries().chunks if isinstance(column, pa.ChunkedArray) else [column]
     found = []

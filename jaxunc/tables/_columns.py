@@ -1,4 +1,4 @@
-"""What is known of the columns of the data that trees test."""
+"""Facts about the columns of the data that trees test: names, kinds and levels."""
 
 import dataclasses
 from functools import cached_property
@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
+
+from jaxunc._checks import check_collection, check_integer
 
 from ._levels import LARGEST_CODE, Levels, Lookup
 from ._words import MISSING_WORDS
@@ -18,9 +20,9 @@ class Columns:
     Raises
     ------
     ValueError
-        If ``names``, ``nominal``, ``levels`` or ``boolean`` have another length than ``number``, a name or a missing
-        word is no string, a column has levels that is not nominal, or levels are not distinct, not all strings or all
-        numbers, or more than 2²⁴.
+        If ``names``, ``nominal``, ``levels`` or ``boolean`` have another length than ``number``, or a name or a missing
+        word is no string. If a column has levels that is not nominal, or levels that are not distinct, not all strings
+        or all numbers, or more than 2²⁴.
 
     Notes
     -----
@@ -32,27 +34,27 @@ class Columns:
     """
 
     number: int
-    """How many there are."""
+    """Number of columns."""
     names: tuple[str, ...] | None = None
     """The names that a data frame must have, where known."""
     nominal: tuple[bool, ...] | None = None
-    """Which hold names of things, not quantities; None: none does."""
+    """Whether each column holds names of things, not quantities; None if none does."""
     levels: tuple[Levels | None, ...] | None = None
-    """Of nominal columns the levels; None where the data come as codes already."""
+    """Levels of nominal columns; None where the data come as codes already."""
     boolean: tuple[bool, ...] | None = None
-    """Which held booleans when they were fitted; None where that is not known, and numbers may be booleans."""
+    """Whether each column held bools when it was fitted; None where that is not known, and numbers may be bools."""
     missing_words: tuple[str, ...] = MISSING_WORDS
     """Cells of a text file that mean a missing value, unless they are levels of their column."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.number, bool) or not isinstance(self.number, int | np.integer):
-            raise TypeError(f"number={self.number!r} must be an integer.")
-        if self.number < 0:
-            raise ValueError(f"number={self.number} must be at least 0.")
+        check_integer("number", self.number, 0)
         for name in ("names", "nominal", "levels", "boolean"):
-            given = getattr(self, name)
-            if given is not None and len(given) != self.number:
+            if (given := getattr(self, name)) is None:
+                continue
+            check_collection(name, given, "a tuple, an entry for each column")
+            if len(given) != self.number:
                 raise ValueError(f"{name} has {len(given)} entries for {self.number} columns; pass one for each.")
+        check_collection("missing_words", self.missing_words, "a tuple of strings, empty for none")
         if odd := [name for name in self.names or () if not isinstance(name, str)]:
             raise ValueError(f"names holds {odd[:3]}; pass texts, for instance map(str, frame.columns).")
         if odd := [word for word in self.missing_words if not isinstance(word, str)]:
@@ -79,17 +81,17 @@ class Columns:
             )
 
     def of_codes(self) -> "Columns":
-        """The same columns for data that hold codes already: without levels."""
+        """Return the same columns without levels, for data that hold codes already."""
         return self if self.levels is None else dataclasses.replace(self, levels=None)
 
     @property
     def is_nominal(self) -> Bool[np.ndarray, " features"]:
-        """Which columns are nominal."""
+        """Whether each column is nominal."""
         return np.zeros(self.number, bool) if self.nominal is None else np.array(self.nominal, bool)
 
     @cached_property
     def lookups(self) -> tuple[Lookup | None, ...]:
-        """The levels made ready for looking up values; made when first asked for."""
+        """Levels made ready for looking up values; made when first asked for."""
         levels = (None,) * self.number if self.levels is None else self.levels
         return tuple(None if own is None else Lookup(own) for own in levels)
 
@@ -105,7 +107,7 @@ class Columns:
         # Kept: trees are hashed with their columns at every call of a compiled function, and levels may be many.
         return self._hash
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         # Without what is kept: hashes of texts differ between processes.
         return Columns, self._parts
 

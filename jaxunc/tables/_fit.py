@@ -1,4 +1,4 @@
-"""Which columns of the data are nominal, and their levels."""
+"""Detection of nominal columns in the data, and of their levels."""
 
 from typing import Any
 
@@ -10,16 +10,18 @@ from ._levels import NUMBERS, QUANTITIES, fit_levels
 from ._table import as_table, column_of, frame_names, is_frame, kind_of
 
 
-def fit_columns(X: Any, nominal: Any = "auto") -> Columns:
-    """Which columns of X are nominal, and their levels; where X is a frame, their names and which are booleans, too.
+def fit_columns(X: Any, nominal: Any = "auto", *, name: str = "X") -> Columns:
+    """Find the nominal columns of X and their levels; in a frame also the names, and which columns hold bools.
 
     Parameters
     ----------
     X
-        A pandas frame, or an array ``[instances features]`` of numbers, texts or objects.
+        A pandas frame, or an array ``[instances features]`` of numbers, strings or objects.
     nominal
-        ``"auto"``: in a frame every column that holds no numbers and no dates, in an array of objects every column with
-        a text, in an array of texts every column; None for no column; else names, positions or booleans of columns.
+        ``"auto"``: in a frame every column that holds no numbers and no dates; in an array of objects every column with
+        a string; in an array of strings every column; None for no column; else names, positions or bools of columns.
+    name
+        What messages call X.
 
     Returns
     -------
@@ -44,12 +46,13 @@ def fit_columns(X: Any, nominal: Any = "auto") -> Columns:
     >>> ju.tables.as_instances(np.array([[3.5, "red"], [4.5, "green"]], object), columns)[0].tolist()
     [[3.5, 1.0], [4.5, -1.0]]
     """
-    table = as_table(X, "X")
+    table = as_table(X, name)
     if len(table.shape) != 2:
-        raise ValueError(f"X has shape {table.shape}; expected (instances, features).")
+        raise ValueError(f"{name} has shape {table.shape}; expected (instances, features).")
     number = table.shape[1]
     names = frame_names(table) if is_frame(table) else None
     kinds = _kinds(table, nominal, names or ())
+    # Text files hold bools as words: these columns are read as bools there (`jaxunc.files`).
     boolean = tuple(kind_of(dtype) == "b" for dtype in table.dtypes) if is_frame(table) else None
     if not kinds.any():
         return Columns(number, names, boolean=boolean)
@@ -58,12 +61,12 @@ def fit_columns(X: Any, nominal: Any = "auto") -> Columns:
         try:
             levels.append(fit_levels(column_of(table, j)) if kinds[j] else None)
         except TypeError as error:
-            raise TypeError(f"column {(names or range(number))[j]!r} of X: {error}") from error
+            raise TypeError(f"column {(names or range(number))[j]!r} of {name}: {error}") from error
     return Columns(number, names, tuple(kinds.tolist()), tuple(levels), boolean)
 
 
 def holds_numbers(X: Any) -> Bool[np.ndarray, " features"]:
-    """Which columns of a frame or an array have a type of numbers; raises as `fit_columns` does."""
+    """Return whether each column of a frame or an array has a type of numbers; raises as `fit_columns` does."""
     table = as_table(X, "X")
     if len(table.shape) != 2:
         raise ValueError(f"X has shape {table.shape}; expected (instances, features).")
@@ -84,6 +87,7 @@ def _kinds(table: Any, nominal: Any, names: tuple[str, ...]) -> np.ndarray:
         return given
     if given.ndim == 1:
         distinct = len(set(given.tolist())) == len(given)  # else booleans written as 0 and 1
+        # Bools written as 0 and 1 would read as the positions 0 and 1; what is there twice is no list of positions.
         if given.dtype.kind in "iu" and distinct and np.all((given >= 0) & (given < n_features)):
             kinds[given] = True
             return kinds

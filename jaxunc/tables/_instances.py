@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float32
 
-from jaxunc._checks import is_concrete
+from jaxunc._checks import check_bool, check_kind, is_concrete
 
 from ._columns import Columns
 from ._levels import NUMBERS, is_missing
@@ -21,16 +21,16 @@ class Encoded(NamedTuple):
 
     values: Instances
     missing: bool
-    """Whether a value is NaN."""
+    """Whether any value is NaN."""
 
 
 def as_traceable(data: Any, columns: Columns, name: str = "X") -> Float32[jax.Array, "instances features"]:
-    """X for functions that may be traced: checked as `as_instances` does, or of a traced X the shape alone.
+    """Return X for functions that may be traced: checked as `as_instances` does, or the shape alone if X is traced.
 
     Parameters
     ----------
     data, columns, name
-        As for `as_instances`. Infinite values are compared like any other.
+        See `as_instances`. Infinite values are compared like any other.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def as_traceable(data: Any, columns: Columns, name: str = "X") -> Float32[jax.Ar
 
 
 def as_instances(data: Any, columns: Columns, name: str = "X", *, infinite: bool = False) -> Encoded:
-    """Data as trees test them, and whether values are missing.
+    """Return data as trees test them, and whether values are missing.
 
     Parameters
     ----------
@@ -56,34 +56,37 @@ def as_instances(data: Any, columns: Columns, name: str = "X", *, infinite: bool
         NumPy, JAX or pandas, ``[instances features]``; or encoded already. Where a column has levels its values are
         looked up, in an array of numbers too; data that hold codes already go with ``columns.of_codes()``.
     columns
-        What is known of the columns.
+        The columns, as the model knows them.
     name
-        What messages call the data.
+        Name of the data in messages.
     infinite
         Whether infinite values are let through.
 
     Returns
     -------
     values : Float32[np.ndarray | jax.Array, "instances features"]
-        C-contiguous. Of columns with levels the codes: -1 where a value is no level, or is missing and that is no
-        level. Elsewhere numbers, NaN where they are missing. A JAX array on an accelerator stays there, unless values
-        are to be looked up.
+        C-contiguous. Columns with levels hold codes: -1 where a value is no level, or is missing and that is no level.
+        Elsewhere numbers, NaN where they are missing. A JAX array on an accelerator stays there, unless values are to
+        be looked up.
     missing : bool
         Whether a value is NaN.
 
     Raises
     ------
     TypeError
-        If the data are sparse, columns hold no numbers and have no levels (they are named), or an array of numbers is
-        given where all levels are words.
+        If the data are sparse, or columns hold no numbers and have no levels (they are named). Also if an array of
+        numbers is given where all levels are words.
     ValueError
         If the number, names or order of the columns differ from those known, or values are infinite or too large for
         float32 (unless ``infinite``). NaN is a missing value and is accepted.
     """
+    check_kind("columns", columns, Columns, "Columns, such as fit_columns(X)")
+    check_bool("infinite", infinite)
     if isinstance(data, Encoded):
         check_shape(data.values.shape, columns, name)
         return data
     table = as_table(data, name)
+    # Data on an accelerator stay there; on a CPU NumPy sees the same memory, and is quicker.
     on_device = isinstance(table, jax.Array) and jax.default_backend() != "cpu" and columns.levels is None
     if is_frame(table):
         _check_names(frame_names(table), columns, name)
@@ -153,7 +156,7 @@ def _numbers_of_frame(frame: Any, columns: Columns, name: str) -> np.ndarray:
 
 
 def _plain_numbers(frame: Any, name: str) -> np.ndarray:
-    """A frame of numbers as float64, NaN where they are missing; columns of objects may hold numbers too."""
+    """Return a frame of numbers as float64, NaN where they are missing; columns of objects may hold numbers too."""
     if all(kind_of(dtype) in NUMBERS for dtype in frame.dtypes):
         return frame.to_numpy(dtype=np.float64, na_value=np.nan)
     return _converted(frame, list(frame_names(frame)), name)
@@ -185,7 +188,7 @@ def _check_may_be_numbers(array: np.ndarray, columns: Columns, name: str) -> Non
 
 
 def _converted(table: Any, names: list, name: str) -> np.ndarray:
-    """Columns as float64, one by one; raises a TypeError that names those that hold no numbers."""
+    """Convert columns to float64, one by one; raises a TypeError that names those that hold no numbers."""
     values, refused, cause = np.empty(table.shape, np.float64), [], None
     for j in range(table.shape[1]):
         column = column_of(table, j)
@@ -204,7 +207,7 @@ def _converted(table: Any, names: list, name: str) -> np.ndarray:
 
 
 def _as_floats(column: Any) -> np.ndarray:
-    """Numbers among objects, as float64; NaN for what is missing."""
+    """Return numbers among objects as float64; NaN for what is missing."""
     kind = kind_of(column.dtype)
     if kind in NUMBERS and not hasattr(column, "to_numpy"):
         return column

@@ -1,13 +1,34 @@
 """Labels as positions among the classes."""
 
+from typing import Any
+
 import numpy as np
 from jaxtyping import Int
 
 from jaxunc._checks import distinct_labels
 
+from ._like import LabelsLike
 
-def class_positions(class_labels: tuple, y) -> Int[np.ndarray, " instances"]:
-    """Positions of labels among the classes.
+
+def training_labels(y: LabelsLike, n: int, name: str = "y") -> tuple[tuple[Any, ...], Int[np.ndarray, " instances"]]:
+    """The classes of a training set, sorted, and the position of each instance's class.
+
+    Raises a ValueError unless there is a label for each of the n instances, and there are two classes or more; and a
+    TypeError if the labels have no order.
+    """
+    y = np.asarray(y)
+    if y.shape != (n,):
+        raise ValueError(f"{name} has shape {y.shape}; pass one label per instance, shape ({n},).")
+    if y.dtype.kind == "f" and not np.all(np.isfinite(y)):
+        raise ValueError(f"{name} holds NaN or infinite labels; every instance needs one.")
+    classes, label = distinct_labels(y)
+    if len(classes) < 2:
+        raise ValueError(f"{name} holds one class only ({classes.tolist()[0]!r}); trees tell two or more apart.")
+    return tuple(classes.tolist()), label
+
+
+def class_positions(class_labels: tuple[Any, ...], y: LabelsLike) -> Int[np.ndarray, " instances"]:
+    """Return the positions of labels among the classes.
 
     Parameters
     ----------

@@ -12,38 +12,38 @@ from jaxtyping import Int
 from ._words import FALSE_WORDS, TRUE_WORDS
 
 NUMBERS = "fiub"
-"""Kinds of NumPy's dtypes that hold numbers."""
+"""Dtype kinds of NumPy that hold numbers."""
 
 QUANTITIES = "mMc"
-"""Kinds with a scale of their own, which are no names of anything: times, dates, complex numbers."""
+"""Dtype kinds with a scale of their own, which are no names of anything: times, dates, complex numbers."""
 
 UNSEEN = -1
-"""The code of a value that is no level."""
+"""Code of a value that is no level."""
 
 LARGEST_CODE = 2**24
-"""Integers up to here are exact in float32."""
+"""Largest number of levels: integers up to here are exact in float32."""
 
 
 class Levels(NamedTuple):
     """The values of a nominal column; their positions are its codes."""
 
-    values: tuple
-    """Texts or numbers, each once; those that were fitted are sorted."""
+    values: tuple[Any, ...]
+    """Strings or numbers, each once; those that were fitted are sorted."""
     has_missing: bool
     """Whether missing values are a level of their own, the last one."""
 
 
 class Entries(NamedTuple):
-    """What stands in a nominal column."""
+    """Values of a nominal column, and the position of each instance's value among them."""
 
     values: np.ndarray | list[str]
-    """Numbers, or words; not all need be distinct."""
+    """Numbers or strings; not all need be distinct."""
     place: Int[np.ndarray, " instances"]
     """The position of each instance's value, -1 where it is missing."""
 
 
 def fit_levels(column: Any) -> Levels:
-    """The values that stand in a column, sorted: as numbers if its type is one of numbers, else as words.
+    """Return the distinct values of a column, sorted: as numbers if its type is one of numbers, else as strings.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def fit_levels(column: Any) -> Levels:
     Notes
     -----
     Whole floats among words are written as integers, since a column of integers turns into one of floats once a value
-    is missing. Of a categorical column the levels are the categories that occur, whatever their own order.
+    is missing. The levels of a categorical column are the categories that occur, whatever their own order.
     """
     entries = read_entries(column)
     distinct = sorted(set(entries.values)) if isinstance(entries.values, list) else np.unique(entries.values).tolist()
@@ -61,7 +61,7 @@ def fit_levels(column: Any) -> Levels:
 
 
 def level_codes(column: Any, levels: Levels) -> Int[np.ndarray, " instances"]:
-    """The position of each value among the levels.
+    """Return the position of each value among the levels.
 
     Parameters
     ----------
@@ -87,9 +87,11 @@ class Lookup:
         self._has_words = any(isinstance(value, str) for value in levels.values[:1])
 
     def codes(self, column: Any) -> Int[np.ndarray, " instances"]:
-        """See `level_codes`."""
+        """Return the position of each value among the levels; see `level_codes`."""
         values, place = read_entries(column)
         if isinstance(values, list) or self._has_words:
+            # As words where either side has words: a column that held numbers as text once may come as numbers, and
+            # vice versa.
             words = values if isinstance(values, list) else map(_word, values.tolist())
             found = np.fromiter((self._index.get(word, UNSEEN) for word in words), np.int64, len(values))
         else:
@@ -97,9 +99,9 @@ class Lookup:
         return np.append(found, self._missing)[place]
 
     def read_cell(self, cell: str, missing_words: Container[str]) -> str | None:
-        """What a cell of a text file means among these levels: one of them, another word, or None if it is missing.
+        """Read a cell of a text file among these levels: one of them, another word, or None if it is missing.
 
-        A cell that is a level means that level, whatever else it could mean. Of levels that are booleans, and of whole
+        A cell that is a level means that level, whatever else it could mean. For levels that are bools, and for whole
         floats, other ways of writing are known.
         """
         if cell in self._index:
@@ -111,7 +113,7 @@ class Lookup:
 
     @cached_property
     def _ways_to_write(self) -> dict[str, str]:
-        """Of levels that are booleans: numbers are these booleans only where the levels are no words."""
+        """Spellings of levels that are bools; numbers are bools only where no level is a word."""
         if not (self._index and set(self._index) <= {"True", "False"}):
             return {}
         words = dict.fromkeys(TRUE_WORDS, "True") | dict.fromkeys(FALSE_WORDS, "False")
@@ -119,7 +121,7 @@ class Lookup:
 
     @cached_property
     def may_be_numbers(self) -> bool:
-        """Whether numbers can be levels: not if all are words that read as none."""
+        """Whether numbers can be levels: not if all levels are words that read as no number."""
         return not self._has_words or any(map(_reads_as_number, self._values))
 
     @cached_property
@@ -136,12 +138,13 @@ class Lookup:
         known, order = self._sorted
         if not len(known):
             return np.full(len(values), UNSEEN)
+        # By bisection among sorted levels: no Python object is made of a value.
         place = np.minimum(np.searchsorted(known, values), len(known) - 1)
         return np.where(known[place] == values, order[place], UNSEEN)
 
 
 def read_entries(column: Any) -> Entries:
-    """What stands in a column, each value once where that is cheap."""
+    """Read the values of a column, each value once where that is cheap."""
     if hasattr(column.dtype, "categories"):
         return _of_categories(column)
     kind = getattr(column.dtype, "kind", "O")
@@ -159,13 +162,14 @@ def read_entries(column: Any) -> Entries:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value is None, NaN, NaT or pandas' NA (which answers no comparison)."""
+    """Return whether a value is None, NaN, NaT or pandas' NA (which answers no comparison)."""
     return value is None or type(value).__name__ == "NAType" or bool(value != value)
 
 
 def _of_categories(column: Any) -> Entries:
     codes = np.asarray(column.cat.codes, np.int64)
     categories = column.cat.categories
+    # Categories may be declared that no row has; they are no levels.
     present = np.flatnonzero(np.bincount(codes[codes >= 0], minlength=len(categories)))
     position = np.full(len(categories) + 1, -1)  # the last one for code -1
     position[present] = np.arange(len(present))
@@ -179,6 +183,8 @@ _ALIKE = {str, int, float, type(None)}
 
 def _of_objects(values: list) -> Entries:
     if all(kind in _ALIKE or kind.__name__ == "NAType" for kind in set(map(type, values))):
+        # Equal values of these types are the same word, so a dict may merge them. True and 1 are equal too, but not the
+        # same.
         index = {value: i for i, value in enumerate(dict.fromkeys(values))}
         place = np.fromiter(map(index.__getitem__, values), np.int64, len(values))
         values = list(index)
@@ -196,12 +202,12 @@ def _of_objects(values: list) -> Entries:
 
 
 def _word(value: Any) -> str:
-    """A value as a text, 1.0 as 1."""
+    """Return a value as a string, 1.0 as 1."""
     return str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def _as_written_whole(cell: str) -> str:
-    """A whole float as people's frames hold it among words: 1.0 as 1; any other cell as it is."""
+    """Return a whole float as people's frames hold it among strings, 1.0 as 1; any other cell as it is."""
     if not cell.endswith(".0"):
         return cell
     try:

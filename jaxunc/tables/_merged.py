@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from jaxunc._checks import warn
+from jaxunc._numerics import ceil_div
 
 from ._columns import Columns
 from ._instances import Encoded
@@ -12,14 +13,14 @@ from ._levels import NUMBERS, is_missing
 from ._table import as_table, column_of, is_frame, kind_of
 
 MOST_MERGED = 0.01
-"""The share of a column's distinct values that may be merged in silence: some of many random numbers are alike."""
+"""Share of a column's distinct values that may be merged in silence: some of many random numbers are alike."""
 
 MOST_LOOKED_AT = 2**17
-"""Instances that are looked at; of more, so many."""
+"""Largest number of instances that are looked at."""
 
 
 class MergedValuesWarning(UserWarning):
-    """Trees compare numbers as float32, and many different values of a column are one there."""
+    """Trees compare numbers as float32, in which many different values of a column are equal."""
 
 
 def warn_of_merged_values(X: Any, columns: Columns, name: str = "X") -> None:
@@ -30,7 +31,7 @@ def warn_of_merged_values(X: Any, columns: Columns, name: str = "X") -> None:
     X
         Data that `as_instances` has taken; what is float32 already has nothing to merge.
     columns, name
-        As for `as_instances`.
+        See `as_instances`.
 
     Warns
     -----
@@ -43,10 +44,11 @@ def warn_of_merged_values(X: Any, columns: Columns, name: str = "X") -> None:
     table, found = as_table(X, name), []
     if not is_frame(table) and (table.dtype.itemsize <= 2 or table.dtype == np.float32):
         return
-    step = -(-table.shape[0] // MOST_LOOKED_AT) or 1
+    step = ceil_div(table.shape[0], MOST_LOOKED_AT) or 1
     for j in np.flatnonzero(~columns.is_nominal).tolist():
         values = _as_float64(column_of(table, j)[::step])
         narrow = values.astype(np.float32)
+        # The usual case, and the quick one: nothing was rounded, so nothing was merged.
         if np.array_equal(narrow, values):
             continue
         ascending = np.sort(values)
@@ -65,7 +67,7 @@ def warn_of_merged_values(X: Any, columns: Columns, name: str = "X") -> None:
 
 
 def _as_float64(column: Any) -> np.ndarray:
-    """The numbers that are known."""
+    """Return the numbers that are known, as float64."""
     if hasattr(column, "to_numpy"):
         values = column.to_numpy(np.float64, na_value=np.nan)
     elif kind_of(column.dtype) in NUMBERS:

@@ -6,12 +6,12 @@ import numpy as np
 
 
 def is_frame(data: Any) -> bool:
-    """Whether data are a pandas frame."""
+    """Return whether data are a pandas frame."""
     return hasattr(data, "columns") and hasattr(data, "iloc")
 
 
 def as_table(data: Any, name: str) -> Any:
-    """Frames and arrays as they are, lists as arrays (of objects, if they hold texts); a TypeError if sparse."""
+    """Return frames and arrays as they are, lists as arrays (of objects if they hold strings); TypeError if sparse."""
     if hasattr(data, "tocsr"):
         raise TypeError(f"{name} is a sparse matrix; pass {name}.toarray(), in parts if it is large.")
     if is_frame(data) or (hasattr(data, "dtype") and hasattr(data, "shape")):
@@ -21,15 +21,15 @@ def as_table(data: Any, name: str) -> Any:
 
 
 def frame_names(frame: Any) -> tuple[str, ...]:
-    """The names of a frame's columns, as texts."""
+    """Return the names of a frame's columns, as strings."""
     return tuple(map(str, frame.columns))
 
 
 def column_of(table: Any, j: int) -> Any:
-    """One column of a frame or an array."""
+    """Return one column of a frame or an array."""
     return table.iloc[:, j] if is_frame(table) else np.asarray(table)[:, j]
 
 
 def kind_of(dtype: Any) -> str:
-    """The kind of a dtype as NumPy names it; "O" for what it does not know."""
+    """Return the kind of a dtype as NumPy names it; "O" for what it does not know."""
     return getattr(dtype, "kind", "O")

@@ -1,17 +1,20 @@
 """A training set that takes instances in, asked like a bound forest."""
 
+import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int32
 
+from jaxunc._progress import check_progress
 from jaxunc.combiners import Combiner
-from jaxunc.growing._presorted import Presorted, as_queries
+from jaxunc.greedy import Presorted, as_queries
 from jaxunc.tables import Columns
 
 from ._certainty import counts_of, label_average, settings_of
 from ._grouped import KeptNodes
-from ._pairs import Pairs, Progress, check_progress
+from ._pairs import Pairs, PairsProgress
 
 
 class LabelAverage(NamedTuple):
@@ -37,12 +40,12 @@ class BoundSample:
         The training set, sorted.
     combiner
         How the leaves of the labels become probabilities; None: the mean of Laplace's estimates.
-    candidates, min_samples_leaf, form
+    candidates, min_samples_leaf, algorithm
         As for `transductive_certainty`.
     block_size
         Instances that are inserted at a time; memory grows with it.
     progress
-        Told how many instances of how many are done.
+        Called with how many instances of how many are done.
     """
 
     forest = None
@@ -55,15 +58,15 @@ class BoundSample:
         *,
         candidates: str,
         min_samples_leaf: int,
-        form: str,
+        algorithm: str,
         block_size: int,
-        progress: Progress | None = None,
+        progress: Callable[[PairsProgress], object] | None = None,
     ):
         self.sample, self.combiner, self.progress = sample, combiner, progress
         self.settings = {
             "candidates": candidates,
             "min_samples_leaf": min_samples_leaf,
-            "form": form,
+            "algorithm": algorithm,
             "block_size": block_size,
         }
         self._induced = settings_of(sample, candidates, min_samples_leaf)
@@ -84,11 +87,12 @@ class BoundSample:
         check_progress(self.progress)
         k, size = self.sample.n_classes, self.settings["block_size"]
         queries, parts = as_queries(X, self.sample), [np.zeros((0, k, k), np.int32)]
+        began = time.perf_counter()
         for begin in range(0, queries.n, size):
             block = queries.rows(slice(begin, begin + size))
-            parts.append(counts_of(Pairs(self.sample, block, self._induced), self.settings["form"], self._kept))
+            parts.append(counts_of(Pairs(self.sample, block, self._induced), self.settings["algorithm"], self._kept))
             if self.progress is not None:
-                self.progress(begin + block.n, queries.n)
+                self.progress(PairsProgress(begin + block.n, queries.n, time.perf_counter() - began))
         return np.concatenate(parts)
 
     def answer(self, X: Any) -> LabelAverage:

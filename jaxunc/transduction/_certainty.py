@@ -1,34 +1,36 @@
-"""How certain a class is, by the trees that are induced once the instance has been given each label."""
+"""Certainty of a class, by the trees that are induced once the instance has been given each label."""
+
+from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Float, Int32, Num
 
-from jaxunc._checks import check_class_axis, check_counts
+from jaxunc._checks import check_bool, check_class_axis, check_counts
+from jaxunc._progress import check_progress
 from jaxunc.combiners import Combiner
-from jaxunc.growing._entropy_table import entropy_table
-from jaxunc.growing._greedy_trees import checked_limits
-from jaxunc.growing._presorted import Presorted, as_queries, presort
-from jaxunc.routing._drive import over_rows
+from jaxunc.greedy import Presorted, as_queries, checked_limits, entropy_table, presort
+from jaxunc.routing import over_rows
+from jaxunc.tables import InstancesLike, LabelsLike, NominalLike
 
-from ._forms import check_form, descend
+from ._algorithms import check_algorithm, descend
 from ._grouped import KeptNodes
-from ._pairs import Pairs, Progress, check_progress
-from ._settings import Settings
+from ._pairs import Pairs, PairsProgress
+from ._settings import InductionSettings
 
 
 def transductive_certainty(
-    X_train,
-    y_train,
-    X,
+    X_train: InstancesLike,
+    y_train: LabelsLike,
+    X: InstancesLike,
     *,
-    nominal=None,
+    nominal: NominalLike | None = None,
     candidates: str = "boundary",
     min_samples_leaf: int = 2,
     combiner: Combiner | None = None,
-    form: str = "auto",
-    progress: Progress | None = None,
+    algorithm: str = "auto",
+    progress: Callable[[PairsProgress], None] | None = None,
 ) -> Float[np.ndarray, "instances classes"]:
-    r"""Class probabilities by transduction: each instance is inserted with each label, and a tree learned each time.
+    r"""Return class probabilities by transduction: an instance is inserted with each label, and a tree is learned.
 
     With L_i the leaf of x in the tree of the training set and (x, c_i), x counted:
 
@@ -37,29 +39,31 @@ def transductive_certainty(
     Parameters
     ----------
     X_train, y_train
-        The training set, as for `jaxunc.growing.grow_greedy_trees`: labels of two classes or more, of which the sorted
+        The training set, as for `jaxunc.greedy.grow_greedy_trees`: labels of two classes or more, of which the sorted
         ones are the columns of the answer.
     X
         Instances ``[instances features]``; none is an answer without rows.
     nominal
-        Which features are nominal, as for `jaxunc.tables.fit_columns`. Default: none.
+        The nominal features, as for `jaxunc.tables.fit_columns`. Default: none.
     candidates
         ``"boundary"``: numeric features are cut between neighbouring values of different classes, and a node whose
         training instances are of one class is a leaf; ``"all"``: they are cut between any two, and a node is a leaf
         only if it is pure with x. Then a wrong label keeps splitting a pure node down to a single neighbour, which
         costs the Brier score.
     min_samples_leaf
-        How many instances each side of a test has at least, x among them; ≥ 1.
+        Least number of instances on each side of a test, x among them; ≥ 1.
     combiner
-        How the k leaves become probabilities, in place of (1), which is the mean of Laplace's estimates: any rule with
-        a probability, for instance ``Mean(scorer)``, or `SmoothedMean` with a prior fitted to the tree's leaves.
-    form
-        How it is computed; the counts are the same. ``"grouped"``: on the host, sample by sample. ``"nodes"``: many
-        padded samples in one program, for accelerators. ``"dense"``: all pairs in step, for nominal features alone.
-        ``"auto"``: dense where it applies and is small enough, nodes where JAX's backend is an accelerator and the
-        problem is large, else grouped.
+        Rule that makes probabilities of the k leaves, in place of (1), which is the mean of Laplace's estimates: any
+        rule with a probability, for instance ``Mean(scorer)``, or `SmoothedMean` with a prior fitted to the tree's
+        leaves.
+    algorithm
+        Form of the computation; the counts are the same. ``"grouped"``: on the host, sample by sample. ``"nodes"``:
+        many padded samples in one program, for accelerators. ``"dense"``: all pairs in step, for nominal features
+        alone. ``"auto"``: dense where it applies and is small enough, nodes where JAX's backend is an accelerator and
+        the problem is large, else grouped.
     progress
-        Called with the number of pairs (x, c) that are finished and of all, now and then.
+        Called now and then with the number of pairs (x, c) that are finished, that of all, and the seconds:
+        `PairsProgress`.
 
     Returns
     -------
@@ -70,8 +74,8 @@ def transductive_certainty(
     Raises
     ------
     TypeError, ValueError
-        As `jaxunc.growing.grow_greedy_trees`; if X has other columns, for more than 2²⁶ instances, if the form is dense
-        and a feature is numeric, or if ``combiner`` is no rule or ``progress`` no function.
+        As `jaxunc.greedy.grow_greedy_trees`. If X has other columns, or there are more than 2²⁶ instances. If the
+        algorithm is dense and a feature is numeric, or ``combiner`` is no rule or ``progress`` no function.
 
     Warns
     -----
@@ -90,7 +94,7 @@ def transductive_certainty(
 
     References
     ----------
-    Costa, Verwer and Blockeel 2013, equation 1; with the tests of `jaxunc.growing.grow_greedy_trees`.
+    Costa, Verwer and Blockeel 2013, equation 1; with the tests of `jaxunc.greedy.grow_greedy_trees`.
 
     Examples
     --------
@@ -105,32 +109,32 @@ def transductive_certainty(
         "nominal": nominal,
         "candidates": candidates,
         "min_samples_leaf": min_samples_leaf,
-        "form": form,
+        "algorithm": algorithm,
         "progress": progress,
     }
     return label_average(transductive_leaf_counts(X_train, y_train, X, **settings), combiner)
 
 
 def leave_one_out_certainty(
-    X,
-    y,
+    X: InstancesLike,
+    y: LabelsLike,
     *,
-    nominal=None,
+    nominal: NominalLike | None = None,
     candidates: str = "boundary",
     min_samples_leaf: int = 2,
     combiner: Combiner | None = None,
-    form: str = "auto",
-    progress: Progress | None = None,
+    algorithm: str = "auto",
+    progress: Callable[[PairsProgress], None] | None = None,
 ) -> Float[np.ndarray, "instances classes"]:
-    """What `transductive_certainty` says of each instance if all others are the training set.
+    """Return `transductive_certainty` of each instance, with all others as the training set.
 
     Parameters
     ----------
     X, y
         Instances and their labels. A class of a single instance is inserted with all others, though nothing in the
         training set then has it.
-    nominal, candidates, min_samples_leaf, combiner, form, progress
-        As for `transductive_certainty`.
+    nominal, candidates, min_samples_leaf, combiner, algorithm, progress
+        See `transductive_certainty`.
 
     Returns
     -------
@@ -145,9 +149,9 @@ def leave_one_out_certainty(
     Notes
     -----
     Not n trainings, but no bargain either: 1.5 to 3.4 times the time of `transductive_certainty` for as many instances
-    (two to eleven classes), since a sample has tables for each pair of a label and the class that is left out.
-    Boundaries, thresholds and purity are judged without the instance, for which only the two cuts beside it are looked
-    at anew. Levels of nominal features are those of all instances.
+    (two to eleven classes). A sample has tables for each pair of a label and the class that is left out. Boundaries,
+    thresholds and purity are judged without the instance, for which only the two cuts beside it are looked at anew.
+    Levels of nominal features are those of all instances.
 
     References
     ----------
@@ -167,25 +171,25 @@ def leave_one_out_certainty(
         "nominal": nominal,
         "candidates": candidates,
         "min_samples_leaf": min_samples_leaf,
-        "form": form,
+        "algorithm": algorithm,
         "progress": progress,
     }
     return label_average(leave_one_out_leaf_counts(X, y, **settings), combiner)
 
 
 def transductive_leaf_counts(
-    X_train,
-    y_train,
-    X,
+    X_train: InstancesLike,
+    y_train: LabelsLike,
+    X: InstancesLike,
     *,
-    nominal=None,
+    nominal: NominalLike | None = None,
     candidates: str = "boundary",
     min_samples_leaf: int = 2,
     inductive: bool = False,
-    form: str = "auto",
-    progress: Progress | None = None,
+    algorithm: str = "auto",
+    progress: Callable[[PairsProgress], None] | None = None,
 ) -> Int32[np.ndarray, "instances labels classes"]:
-    """The class counts of the leaves behind `transductive_certainty`, by the label that x was given; x is counted.
+    """Return the class counts of the leaves behind `transductive_certainty`, by the label of x; x itself is counted.
 
     Parameters, errors and notes are those of `transductive_certainty`; with ``inductive`` one more label, the last, is
     none at all: the leaf of x in the tree of the training set, x not counted.
@@ -196,24 +200,25 @@ def transductive_leaf_counts(
     >>> ju.transduction.transductive_leaf_counts([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1], [[0.5]]).tolist()
     [[[3, 0], [2, 1]]]
     """
-    _check_settings(candidates, min_samples_leaf, form, progress)
+    _check_settings(candidates, min_samples_leaf, algorithm, progress)
+    check_bool("inductive", inductive)
     sample = presort(X_train, y_train, nominal, name="X_train")
     pairs = Pairs(sample, as_queries(X, sample), settings_of(sample, candidates, min_samples_leaf), inductive, progress)
-    return counts_of(pairs, form)
+    return counts_of(pairs, algorithm)
 
 
 def leave_one_out_leaf_counts(
-    X,
-    y,
+    X: InstancesLike,
+    y: LabelsLike,
     *,
-    nominal=None,
+    nominal: NominalLike | None = None,
     candidates: str = "boundary",
     min_samples_leaf: int = 2,
     inductive: bool = False,
-    form: str = "auto",
-    progress: Progress | None = None,
+    algorithm: str = "auto",
+    progress: Callable[[PairsProgress], None] | None = None,
 ) -> Int32[np.ndarray, "instances labels classes"]:
-    """The class counts of the leaves behind `leave_one_out_certainty`, by the label that the instance was given.
+    """Return the class counts of the leaves behind `leave_one_out_certainty`, by the label that the instance was given.
 
     Parameters, errors and notes are those of `leave_one_out_certainty`; with ``inductive`` one more label, the last, is
     none at all: the leaf of the instance in the tree of the others.
@@ -224,15 +229,18 @@ def leave_one_out_leaf_counts(
     >>> ju.transduction.leave_one_out_leaf_counts([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])[0].tolist()
     [[2, 0], [1, 1]]
     """
-    _check_settings(candidates, min_samples_leaf, form, progress)
+    _check_settings(candidates, min_samples_leaf, algorithm, progress)
+    check_bool("inductive", inductive)
     sample = presort(X, y, nominal)
-    return counts_of(Pairs(sample, None, settings_of(sample, candidates, min_samples_leaf), inductive, progress), form)
+    return counts_of(
+        Pairs(sample, None, settings_of(sample, candidates, min_samples_leaf), inductive, progress), algorithm
+    )
 
 
 def label_average(
     counts: Num[np.ndarray, "... labels classes"], combiner: Combiner | None = None
 ) -> Float[np.ndarray, "... classes"]:
-    """Equation 1 of `transductive_certainty`, or another rule, of leaves that are given.
+    """Apply equation 1 of `transductive_certainty`, or another rule, to given leaf counts.
 
     Parameters
     ----------
@@ -265,25 +273,29 @@ def label_average(
     return (smoothed / smoothed.sum(axis=-1, keepdims=True)).mean(axis=-2)
 
 
-def counts_of(pairs: Pairs, form: str, kept: KeptNodes | None = None) -> Int32[np.ndarray, "instances labels classes"]:
-    """The leaf counts of all pairs; what the training set keeps between calls may be given."""
-    descend(pairs, form, kept)
+def counts_of(
+    pairs: Pairs, algorithm: str, kept: KeptNodes | None = None
+) -> Int32[np.ndarray, "instances labels classes"]:
+    """Return the leaf counts of all pairs; what the training set keeps between calls may be given."""
+    descend(pairs, algorithm, kept)
     return pairs.leaf_counts
 
 
-def settings_of(sample: Presorted, candidates: str, min_samples_leaf: int) -> Settings:
-    """How trees are induced on a training set."""
-    return Settings(candidates == "boundary", min_samples_leaf, entropy_table(sample.n + 1))
+def settings_of(sample: Presorted, candidates: str, min_samples_leaf: int) -> InductionSettings:
+    """Return the settings of the trees that are induced on a training set."""
+    return InductionSettings(candidates == "boundary", min_samples_leaf, entropy_table(sample.n + 1))
 
 
-def _check_settings(candidates: str, min_samples_leaf: int, form: str, progress: Progress | None) -> None:
-    check_form(form)
-    checked_limits(candidates, min_samples_leaf, None, "min_samples_leaf")
+def _check_settings(
+    candidates: str, min_samples_leaf: int, algorithm: str, progress: Callable[[PairsProgress], None] | None
+) -> None:
+    check_algorithm(algorithm)
+    checked_limits(candidates, min_samples_leaf)
     check_progress(progress)
 
 
 def _check_combiner(combiner: Combiner | None) -> None:
-    """What is wrong with the rule is said before the work."""
+    """Raise an error for a wrong rule before the work."""
     if not isinstance(combiner, Combiner | None):
         raise TypeError(
             f"combiner={combiner!r:.60} is a {type(combiner).__name__}; pass a rule such as Mean(scorer), or None. "

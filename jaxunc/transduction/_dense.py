@@ -1,4 +1,4 @@
-"""All pairs in step where every feature is nominal: who is in a pair's node is a row of a matrix.
+"""Dense form, for nominal features alone: all pairs in step, the sample of a pair's node being a row of a matrix.
 
 On the host pairs that have ended are dropped after each step; on an accelerator a block of pairs is one program.
 """
@@ -11,45 +11,46 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Int64
 
-from jaxunc.growing._cuts import LOWEST
+from jaxunc._numerics import multiple_of
+from jaxunc.greedy import LOWEST
 
 from ._pairs import Pairs
-from ._tables import is_leaf, parts_a_value, scores_with
+from ._scores import is_leaf, parts_a_value, scores_with
 
 HOST_BLOCK, DEVICE_BLOCK = 2**19, 2**24
-"""Numbers of a block's largest matrix."""
+"""Largest number of entries in a block's matrix."""
 
 STEP = 64
-"""Instances and pairs are padded to multiples of this for programs, so that the folds of a set share them."""
+"""Multiple to which programs pad instances and pairs, so that the folds of a set share them."""
 
 
 class Dense(NamedTuple):
-    """A training set of nominal features; a test is a feature and a value. What is padded is 0."""
+    """A training set of nominal features; a test is a feature and a value. Padding is 0."""
 
     passes: Bool[Array | np.ndarray, "tests instances"]
-    """Whether an instance has the value."""
+    """Whether an instance has the value of a test."""
     by_class: Float[Array | np.ndarray, "instances columns"]
-    """1 for an instance's class, ``[classes]``, and where one of a class has a value, ``[classes tests]``."""
+    """Indicators of an instance's class ``[classes]``, and of its class where it has a value ``[classes tests]``."""
     entropy: Int64[Array | np.ndarray, " sizes"]
 
 
-class Inserted(NamedTuple):
-    """Some pairs and their nodes."""
+class DensePairs(NamedTuple):
+    """Some pairs, and their nodes."""
 
     members: Bool[Array | np.ndarray, "pairs instances"]
-    """The node's sample, without the instance."""
+    """Sample of the node, without the inserted instance."""
     has: Bool[Array | np.ndarray, "pairs tests"]
-    """Whether the instance has the value of a test."""
+    """Whether the inserted instance has the value of a test."""
     gained: Int[Array | np.ndarray, "pairs classes"]
-    """1 for the label."""
+    """Indicator of the label, 1 in its place."""
 
-    def rows(self, which) -> "Inserted":
-        """Some of them."""
-        return Inserted(*(part[which] for part in tuple(self)))
+    def rows(self, which) -> "DensePairs":
+        """Return some of the pairs."""
+        return DensePairs(*(part[which] for part in tuple(self)))
 
 
 def dense_work(pairs: Pairs) -> int:
-    """How many products the first step takes; 0 if the form does not apply, for want of nominal features alone."""
+    """Return the number of products in the first step; 0 if some feature is not nominal, which rules it out."""
     sample = pairs.sample
     return 0 if len(sample.numeric) else pairs.n * sample.n * len(_tests(pairs)[0]) * sample.n_classes
 
@@ -59,31 +60,34 @@ def descend_dense(pairs: Pairs, *, on_host: bool) -> None:
     sample = pairs.sample
     feature, code = _tests(pairs)
     n_tests, step = len(feature), 1 if on_host else STEP
-    n = _up(sample.n, step)
+    n = multiple_of(step, sample.n)
     passes, label = np.zeros((n_tests, n), bool), np.zeros((n, sample.n_classes), np.float32)
     passes[:, : sample.n] = sample.code[feature] == code[:, None]
     label[np.arange(sample.n), pairs.label] = 1
+    # All counts of a step in one product: members times [class indicators | class and value indicators].
     products = (label[:, :, None] * passes.T[:, None, :]).reshape(n, -1)
     entropy = np.pad(pairs.settings.entropy, (0, n + 2 - len(pairs.settings.entropy)), mode="edge")
     dense = Dense(passes, np.concatenate([label, products], axis=1), entropy)
     width = max(n, n_tests * sample.n_classes)
-    few = _up(min(max((HOST_BLOCK if on_host else DEVICE_BLOCK) // width, 1), pairs.n), step)
+    few = multiple_of(step, max(min((HOST_BLOCK if on_host else DEVICE_BLOCK) // width, pairs.n), 1))
     follow = _follow_on_host if on_host else _follow_on_device
     for begin in range(0, pairs.n, few):
-        own = np.arange(begin, min(begin + few, pairs.n))
-        padded = np.pad(own, (0, 0 if on_host else few - len(own)), mode="edge")
+        block = np.arange(begin, min(begin + few, pairs.n))
+        padded = np.pad(block, (0, 0 if on_host else few - len(block)), mode="edge")
         instance, given = np.divmod(padded, pairs.n_labels)
         members = np.tile(np.arange(n) < sample.n, (len(padded), 1))
         if pairs.is_own:
+            # Leave-one-out: the instance is in the sample until it is taken out, and comes back with the label that it
+            # is given.
             members[np.arange(len(padded)), instance] = False
         has = pairs.queries.code[instance][:, feature] == code
         gained = np.eye(pairs.n_labels, sample.n_classes, dtype=np.int32)[given]
-        follow(pairs, own, dense, Inserted(members, has, gained))
+        follow(pairs, block, dense, DensePairs(members, has, gained))
         pairs.report()
 
 
 def _tests(pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
-    """Feature and value of every test, in the order in which the first of equal ones wins."""
+    """Return feature and value of every test, in the order in which the first of equal ones wins."""
     code = pairs.sample.code
     is_seen = np.zeros((len(code), pairs.sample.n_codes), bool)
     is_seen[np.arange(len(code))[:, None], code] = True
@@ -91,38 +95,36 @@ def _tests(pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
     return feature, value
 
 
-def _up(n: int, step: int) -> int:
-    return -(-max(n, 1) // step) * step
-
-
-def _follow_on_host(pairs: Pairs, own: np.ndarray, dense: Dense, inserted: Inserted) -> None:
+def _follow_on_host(pairs: Pairs, pairs_left: np.ndarray, dense: Dense, inserted: DensePairs) -> None:
     settings = pairs.settings
-    while len(own):
+    while len(pairs_left):
         chosen, counts, ends = _best_tests(dense, inserted, np.matmul, settings.min_samples_leaf, settings.boundaries)
-        pairs.end(own[ends], counts[ends])
+        pairs.end(pairs_left[ends], counts[ends])
         goes = ~ends
-        own, inserted, chosen = own[goes], inserted.rows(goes), chosen[goes]
-        side = inserted.has[np.arange(len(own)), chosen]
+        pairs_left, inserted, chosen = pairs_left[goes], inserted.rows(goes), chosen[goes]
+        side = inserted.has[np.arange(len(pairs_left)), chosen]
+        # Those on the instance's side of the test stay in its node.
         stays = dense.passes[chosen] == side[:, None]
         inserted = inserted._replace(members=inserted.members & stays)
 
 
-def _follow_on_device(pairs: Pairs, own: np.ndarray, dense: Dense, inserted: Inserted) -> None:
+def _follow_on_device(pairs: Pairs, block: np.ndarray, dense: Dense, inserted: DensePairs) -> None:
     settings = pairs.settings
     with jax.enable_x64(True):
         counts = np.asarray(_leaves(dense, inserted, settings.min_samples_leaf, settings.boundaries))
-    pairs.end(own, counts[: len(own)])
+    pairs.end(block, counts[: len(block)])
 
 
 @partial(jax.jit, static_argnames="boundaries")
-def _leaves(dense: Dense, inserted: Inserted, min_samples_leaf, boundaries: bool) -> Int[Array, "pairs classes"]:
-    """The class counts of the leaves."""
+def _leaves(dense: Dense, inserted: DensePairs, min_samples_leaf, boundaries: bool) -> Int[Array, "pairs classes"]:
+    """Return the class counts of the leaves."""
     # Sums of ones are exact in float32 up to 2²⁴, if no unit of the device rounds them.
     product = partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
 
     def step(state):
         chosen, counts, ends = _best_tests(dense, state[0], product, min_samples_leaf, boundaries)
         side = jnp.take_along_axis(inserted.has, chosen[:, None], axis=1)
+        # A pair that has ended keeps its members, so its counts stay what they were while others go on.
         stays = ends[:, None] | (dense.passes[chosen] == side)
         return inserted._replace(members=state[0].members & stays), counts, ends
 
@@ -130,14 +132,16 @@ def _leaves(dense: Dense, inserted: Inserted, min_samples_leaf, boundaries: bool
     return jax.lax.while_loop(lambda state: ~jnp.all(state[2]), step, begin)[1]
 
 
-def _best_tests(dense: Dense, inserted: Inserted, product, min_samples_leaf, boundaries: bool):
-    """The best test of each pair's node, its counts with the instance ``[pairs classes]``, and whether it is a leaf."""
+def _best_tests(dense: Dense, inserted: DensePairs, product, min_samples_leaf, boundaries: bool):
+    """Return the best test of each pair's node, its counts with the instance, and whether it is a leaf."""
     members, has, gained = inserted
     entropy, where = dense.entropy, members.__array_namespace__().where
     k, n_tests = gained.shape[1], has.shape[1]
-    found = product(members.astype(np.float32), dense.by_class).astype(np.int32)
-    without, inside = found[:, :k], found[:, k:].reshape(len(found), k, n_tests)
+    # Counts by a matrix product of 0 and 1, the one step that a device does fast.
+    products = product(members.astype(np.float32), dense.by_class).astype(np.int32)
+    without, inside = products[:, :k], products[:, k:].reshape(len(products), k, n_tests)
     totals, n_inside = without + gained, inside.sum(axis=1)
+    # By the training set alone: the inserted instance is no reason for a test.
     is_test = parts_a_value(n_inside, without.sum(axis=1)[:, None] - n_inside, 0, 0)
     by_class = [inside[:, c] + where(has, gained[:, c, None], 0) for c in range(k)]
     inside = members.__array_namespace__().stack(by_class)

@@ -1,4 +1,4 @@
-"""Samples of like sizes at once, in programs for padded sizes: the form for accelerators."""
+"""Algorithm by nodes, for accelerators: samples of like sizes at once, in programs for padded sizes."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -7,21 +7,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxunc._numerics import padded_rows, power_of_two
+
 from ._grouped import by_number
 from ._node_choice import choose
 from ._node_tables import Known, Rules, tables
 from ._pairs import Pairs
 from ._samples import Samples
-from ._tables import Change
+from ._scores import Change
 
 SMALLEST, FACTOR = 64, 4
-"""Samples are padded to the first of these or a power of the second times it: each size is a program of its own."""
+"""Sizes of padded samples: the first of these, or a power of the second times it; each has a program of its own."""
 
 ROOM = 2**28
-"""Bytes of a table."""
+"""Largest size of a table, in bytes."""
 
 MOST_ITEMS, PAIRS = 256, 2048
-"""Samples, and pairs, that are looked at in one call."""
+"""Number of samples, and of pairs, that are looked at in one call."""
 
 
 class _Item(NamedTuple):
@@ -33,7 +35,7 @@ class _Item(NamedTuple):
 
 
 def table_bytes(pairs: Pairs) -> int:
-    """Of the table of the whole training set, or so."""
+    """Return about how many bytes the table of the whole training set takes."""
     sample = pairs.sample
     numbers = _padded(sample.n) * (48 + 12 * sample.n_classes) * max(len(sample.numeric), 1)
     return numbers + len(sample.nominal) * sample.n_codes * (24 + 8 * sample.n_classes)
@@ -46,8 +48,10 @@ def descend_nodes(pairs: Pairs) -> None:
     _arrive(pairs, samples, members, np.arange(pairs.n))
     if not samples.largest:
         return
-    n_codes = 1 << max(sample.n_codes - 1, 0).bit_length()
+    # Powers of two, so that data of like size share programs.
+    n_codes = power_of_two(sample.n_codes)
     rules = Rules(sample.n_classes, n_codes, pairs.settings.boundaries, pairs.is_own)
+    # Scores are int64: with fewer digits equal gains would be rounded apart, or different ones together.
     with jax.enable_x64(True):
         known = _known(pairs)
         for size, items in _batches(pairs, samples):
@@ -56,9 +60,9 @@ def descend_nodes(pairs: Pairs) -> None:
             pairs.report()
 
 
-def _arrive(pairs: Pairs, samples: Samples, chosen: np.ndarray, own: np.ndarray) -> None:
+def _arrive(pairs: Pairs, samples: Samples, chosen: np.ndarray, arriving: np.ndarray) -> None:
     totals = np.bincount(pairs.label[chosen], minlength=pairs.sample.n_classes)
-    waiting = pairs.waiting(totals, own)
+    waiting = pairs.waiting(totals, arriving)
     if len(waiting):
         samples.add(chosen, waiting)
 
@@ -71,46 +75,47 @@ def _padded(size: int) -> int:
 
 
 def _batches(pairs: Pairs, samples: Samples) -> Iterator[tuple[int, list[_Item]]]:
-    """Items of the same padded size, the largest first; as many as a call takes."""
-    rest: list[_Item] = []
-    while rest or samples.largest:
-        size = _padded(len(rest[0].members) if rest else samples.largest)
+    """Yield items of the same padded size, the largest first; as many as a call takes."""
+    waiting: list[_Item] = []
+    while waiting or samples.largest:
+        size = _padded(len(waiting[0].members) if waiting else samples.largest)
         most = _items_of(pairs, size)
-        while len(rest) < most and samples.largest and _padded(samples.largest) == size:
-            members, _, own = samples.take()
-            rest += [_Item(members, change, alike) for change, alike in pairs.changes(own)]
-        yield size, rest[:most]
-        rest = rest[most:]
+        while len(waiting) < most and samples.largest and _padded(samples.largest) == size:
+            members, _, pairs_there = samples.take()
+            waiting += [_Item(members, change, alike) for change, alike in pairs.changes(pairs_there)]
+        yield size, waiting[:most]
+        waiting = waiting[most:]
 
 
 def _items_of(pairs: Pairs, size: int) -> int:
-    """How many items of a padded size are looked at in one call: a power of two."""
+    """Return how many items of a padded size are looked at in one call: a power of two."""
     per_item = size * max(pairs.sample.columns.number, 1) * (48 + 12 * pairs.sample.n_classes)
     return 1 << int(np.log2(np.clip(ROOM // per_item, 1, MOST_ITEMS)))
 
 
 def _known(pairs: Pairs) -> Known:
-    """The training set and the instances on the device, their numbers padded to powers of two."""
+    """Return the training set and the instances on the device, their numbers padded to powers of two."""
     sample, queries = pairs.sample, pairs.queries
-    n, n_queries = (1 << int(number).bit_length() for number in (sample.n, queries.n))
+    n, n_queries = (power_of_two(number + 1) for number in (sample.n, queries.n))
     after = [(0, 0), (0, n - sample.n)]
     value = np.full((len(sample.numeric), n), np.inf)
     np.put_along_axis(value, sample.rank.astype(np.intp), sample.value, axis=1)
     places = np.argsort(np.concatenate([sample.numeric, sample.nominal]))
+    # As long as the padded set, so that sets of like size share programs.
     entropy = np.pad(pairs.settings.entropy, (0, n + 1 - len(pairs.settings.entropy)), mode="edge")
-    own = pairs.label if pairs.is_own else np.zeros(queries.n, np.int32)
-    asked = [(0, n_queries - queries.n), (0, 0)]
+    labels = pairs.label if pairs.is_own else np.zeros(queries.n, np.int32)
     return Known(
+        # Padding ranks above all, so that a sort puts it last.
         rank=jnp.asarray(np.pad(sample.rank, after, constant_values=n), jnp.int32),
         value=jnp.asarray(value),
         code=jnp.asarray(np.pad(sample.code, after), jnp.int32),
-        label=jnp.asarray(np.pad(sample.label, after[1]), jnp.int32),
+        label=jnp.asarray(padded_rows(sample.label, n), jnp.int32),
         place=jnp.asarray(places, jnp.int32),
         entropy=jnp.asarray(entropy),
-        query_rank=jnp.asarray(np.pad(queries.rank, asked), jnp.int32),
-        query_value=jnp.asarray(np.pad(queries.value, asked)),
-        query_code=jnp.asarray(np.pad(queries.code, asked), jnp.int32),
-        query_label=jnp.asarray(np.pad(own, asked[0]), jnp.int32),
+        query_rank=jnp.asarray(padded_rows(queries.rank, n_queries), jnp.int32),
+        query_value=jnp.asarray(padded_rows(queries.value, n_queries)),
+        query_code=jnp.asarray(padded_rows(queries.code, n_queries), jnp.int32),
+        query_label=jnp.asarray(padded_rows(labels, n_queries), jnp.int32),
     )
 
 
@@ -125,36 +130,38 @@ def _children(
         members[i, : len(item.members)] = item.members
         change[:, i] = item.change.gained, item.change.lost or 0
     table = tables(known, members, change[0], change[1], pairs.settings.min_samples_leaf, rules)
-    own = np.concatenate([item.pairs for item in items])
-    at = np.repeat(np.arange(len(items), dtype=np.int32), [len(item.pairs) for item in items])
+    all_pairs = np.concatenate([item.pairs for item in items])
+    item_of = np.repeat(np.arange(len(items), dtype=np.int32), [len(item.pairs) for item in items])
     asked = []
-    for begin in range(0, len(own), PAIRS):
-        part, place = own[begin : begin + PAIRS], at[begin : begin + PAIRS]
-        padding = (0, PAIRS - len(part))
-        instance = np.pad(part // pairs.n_labels, padding, mode="edge").astype(np.int32)
-        asked.append((choose(known, table, np.pad(place, padding, mode="edge"), instance, rules), len(part)))
-    stays, feature, place, side = (
+    for begin in range(0, len(all_pairs), PAIRS):
+        some, items_of_some = all_pairs[begin : begin + PAIRS], item_of[begin : begin + PAIRS]
+        padding = (0, PAIRS - len(some))
+        instance = np.pad(some // pairs.n_labels, padding, mode="edge").astype(np.int32)
+        asked.append((choose(known, table, np.pad(items_of_some, padding, mode="edge"), instance, rules), len(some)))
+    # Read after all calls are made: a device works on the next while the host waits for the first.
+    stays, feature, threshold, side = (
         np.concatenate([np.asarray(found[i])[:number] for found, number in asked]) for i in range(4)
     )
+    # Item, feature, place and side as one integer, as in the grouped form; int64, since the product exceeds 32 bits.
     stride = max(known.label.shape[0], rules.n_codes)
-    tests = ((at.astype(np.int64) * pairs.sample.columns.number + feature) * stride + place) * 2 + side
+    tests = ((item_of.astype(np.int64) * pairs.sample.columns.number + feature) * stride + threshold) * 2 + side
     for i, item in enumerate(items):
-        which = stays & (at == i)
+        which = stays & (item_of == i)
         if which.any():
             totals = np.bincount(pairs.label[item.members], minlength=pairs.sample.n_classes)
-            pairs.end(own[which], pairs.with_instance(totals, own[which])[1])
-    for test, part in by_number(tests[~stays], own[~stays]):
+            pairs.end(all_pairs[which], pairs.with_instance(totals, all_pairs[which])[1])
+    for test, some in by_number(tests[~stays], all_pairs[~stays]):
         test, is_outside = divmod(test, 2)
-        test, place = divmod(test, stride)
+        test, threshold = divmod(test, stride)
         i, feature = divmod(test, pairs.sample.columns.number)
-        yield _chosen(pairs, items[i].members, feature, place, bool(is_outside)), part
+        yield _chosen(pairs, items[i].members, feature, threshold, bool(is_outside)), some
 
 
-def _chosen(pairs: Pairs, members: np.ndarray, feature: int, place: int, is_outside: bool) -> np.ndarray:
-    """The instances on one side of a test."""
+def _chosen(pairs: Pairs, members: np.ndarray, feature: int, threshold: int, is_outside: bool) -> np.ndarray:
+    """Return the instances on one side of a test."""
     sample = pairs.sample
     if sample.columns.is_nominal[feature]:
-        passes = sample.code[np.searchsorted(sample.nominal, feature), members] == place
+        passes = sample.code[np.searchsorted(sample.nominal, feature), members] == threshold
     else:
-        passes = sample.rank[np.searchsorted(sample.numeric, feature), members] <= place
+        passes = sample.rank[np.searchsorted(sample.numeric, feature), members] <= threshold
     return members[passes != is_outside]

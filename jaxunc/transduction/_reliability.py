@@ -1,33 +1,35 @@
-"""Reliability by one transduction: the distribution of the predicted class's tree against that of the tree without."""
+"""Reliability by one transduction: the predicted class's tree is compared with the tree without the instance."""
 
 import enum
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Num
 
-from jaxunc._checks import check_class_axis, check_counts, check_numbers, warn
+from jaxunc._checks import check_class_axis, check_counts, check_numbers, check_within, warn
+from jaxunc.tables import InstancesLike, LabelsLike, NominalLike
 
 from ._certainty import label_average, leave_one_out_leaf_counts, transductive_leaf_counts
-from ._pairs import Progress
+from ._pairs import PairsProgress
 
 LEAST_GAIN = 1e-12
-"""Information below which a threshold tells nothing, in bits."""
+"""Information, in bits, below which a threshold tells nothing."""
 
 
 class Reliability(NamedTuple):
     """Predictions and how far each is to be trusted."""
 
     predicted: Int[np.ndarray, " instances"]
-    """The position of the predicted class among the sorted labels."""
+    """Position of the predicted class among the sorted labels."""
     reliability: Float[np.ndarray, " instances"]
-    """In (0, 1]; only their order has a meaning."""
+    """Reliability of the prediction, in (0, 1]; only the order has a meaning."""
     probability: Float[np.ndarray, "instances classes"]
-    """Laplace's estimate of the leaf without the instance."""
+    """Laplace's estimate from the leaf without the instance."""
 
 
 class ThresholdStatus(enum.IntEnum):
-    """What came of looking for a threshold."""
+    """Outcome of the search for a threshold."""
 
     FOUND = 0
     """More of the predictions above it are right than of those below."""
@@ -39,32 +41,32 @@ class ThresholdStatus(enum.IntEnum):
 
 
 class Threshold(NamedTuple):
-    """Where reliable predictions begin."""
+    """Threshold above which predictions are reliable."""
 
     value: float
-    """Predictions are reliable if theirs is larger: ∞ calls none reliable, -∞ all."""
+    """Threshold: predictions with a larger reliability are reliable. ∞ calls none reliable, -∞ all."""
     gain: float
-    """The information about "correct" that it gives, in bits; 0 unless one was found."""
+    """Information about "correct" that the threshold gives, in bits; 0 unless one was found."""
     status: ThresholdStatus
 
 
 def kukar_kononenko(
-    X_train,
-    y_train,
-    X,
+    X_train: InstancesLike,
+    y_train: LabelsLike,
+    X: InstancesLike,
     *,
-    nominal=None,
+    nominal: NominalLike | None = None,
     candidates: str = "boundary",
     min_samples_leaf: int = 2,
-    form: str = "auto",
-    progress: Progress | None = None,
+    algorithm: str = "auto",
+    progress: Callable[[PairsProgress], None] | None = None,
 ) -> Reliability:
     """Predict by a greedy tree, and compare its leaf with that of the tree which has x with the predicted label.
 
     Parameters
     ----------
-    X_train, y_train, X, nominal, candidates, min_samples_leaf, form, progress
-        As for `jaxunc.transduction.transductive_certainty`. (Its ``combiner`` has no place here: the divergence
+    X_train, y_train, X, nominal, candidates, min_samples_leaf, algorithm, progress
+        See `jaxunc.transduction.transductive_certainty`. (Its ``combiner`` has no place here: the divergence
         compares Laplace's estimates of two leaves.)
 
     Returns
@@ -93,33 +95,34 @@ def kukar_kononenko(
         "nominal": nominal,
         "candidates": candidates,
         "min_samples_leaf": min_samples_leaf,
-        "form": form,
+        "algorithm": algorithm,
         "progress": progress,
     }
     return reliability_of(transductive_leaf_counts(X_train, y_train, X, **settings, inductive=True))
 
 
 def leave_one_out_kukar_kononenko(
-    X,
-    y,
+    X: InstancesLike,
+    y: LabelsLike,
     *,
-    nominal=None,
+    nominal: NominalLike | None = None,
     candidates: str = "boundary",
     min_samples_leaf: int = 2,
-    form: str = "auto",
-    progress: Progress | None = None,
+    algorithm: str = "auto",
+    progress: Callable[[PairsProgress], None] | None = None,
 ) -> Reliability:
-    """What `kukar_kononenko` says of each instance if all others are the training set.
+    """Return `kukar_kononenko` of each instance, with all others as the training set.
 
     Parameters
     ----------
-    X, y, nominal, candidates, min_samples_leaf, form, progress
-        As for `jaxunc.transduction.leave_one_out_certainty`.
+    X, y, nominal, candidates, min_samples_leaf, algorithm, progress
+        See `jaxunc.transduction.leave_one_out_certainty`.
 
     Returns
     -------
     Reliability
-        As of `kukar_kononenko`; with the outcomes ``predicted == y`` it is what `reliability_threshold` takes.
+        The same as from `kukar_kononenko`; with the outcomes ``predicted == y`` it is what `reliability_threshold`
+        takes.
 
     Raises
     ------
@@ -144,14 +147,14 @@ def leave_one_out_kukar_kononenko(
         "nominal": nominal,
         "candidates": candidates,
         "min_samples_leaf": min_samples_leaf,
-        "form": form,
+        "algorithm": algorithm,
         "progress": progress,
     }
     return reliability_of(leave_one_out_leaf_counts(X, y, **settings, inductive=True))
 
 
 def reliability_of(counts: Num[np.ndarray, "instances labels classes"]) -> Reliability:
-    """What `kukar_kononenko` makes of leaf counts with ``inductive=True``, those of leave-one-out for instance.
+    """Return the reliability from leaf counts made with ``inductive=True``, those of leave-one-out for instance.
 
     Raises
     ------
@@ -166,14 +169,15 @@ def reliability_of(counts: Num[np.ndarray, "instances labels classes"]) -> Relia
             f"counts has shape {counts.shape}; expected [instances, classes + 1, classes]: pass inductive=True where "
             "leaves are counted."
         )
+    # The last label is none at all: the leaf of x in the tree that has not seen it.
     inductive = label_average(counts[:, -1:])
     predicted = inductive.argmax(axis=1)
     transductive = label_average(counts[np.arange(len(counts)), predicted][:, None])
     return Reliability(predicted, 2.0 ** -j_divergence(inductive, transductive), inductive)
 
 
-def j_divergence(p: Float[np.ndarray, "... classes"], q: Float[np.ndarray, "... classes"]):
-    r"""The symmetric Kullback-Leibler divergence in bits, :math:`J=\sum_c (p_c-q_c)\log_2(p_c/q_c)`.
+def j_divergence(p: Float[np.ndarray, "... classes"], q: Float[np.ndarray, "... classes"]) -> np.ndarray | np.float64:
+    r"""Return the symmetric Kullback-Leibler divergence in bits, :math:`J=\sum_c (p_c-q_c)\log_2(p_c/q_c)`.
 
     An array ``[...]``: infinite where a class has probability 0 in one distribution alone; 0 where the two are equal.
 
@@ -183,12 +187,13 @@ def j_divergence(p: Float[np.ndarray, "... classes"], q: Float[np.ndarray, "... 
     >>> float(j_divergence(np.array([0.5, 0.5]), np.array([0.25, 0.75])).round(4))
     0.3962
     """
-    check_numbers("p", p)
-    check_numbers("q", q)
+    check_within("p", p, "[0, inf)", shape=None)
+    check_within("q", q, "[0, inf)", shape=None)
     p, q = np.asarray(p, float), np.asarray(q, float)
     if p.shape[-1:] != q.shape[-1:]:
         raise ValueError(f"p has shape {p.shape} and q {q.shape}; pass distributions over the same classes.")
     with np.errstate(divide="ignore", invalid="ignore"):
+        # 0 · (log 0 - log 0) is NaN; where both are equal the term is 0.
         terms = (p - q) * (np.log2(p) - np.log2(q))
     return np.where(p == q, 0.0, terms).sum(axis=-1)
 
@@ -196,12 +201,12 @@ def j_divergence(p: Float[np.ndarray, "... classes"], q: Float[np.ndarray, "... 
 def reliability_threshold(
     reliability: Float[np.ndarray, " instances"], correct: Bool[np.ndarray, " instances"]
 ) -> Threshold:
-    """The threshold that says most about which predictions are correct: the largest information gain.
+    """Return the threshold that says most about which predictions are correct: the largest information gain.
 
     Parameters
     ----------
     reliability
-        Of predictions whose outcome is known, for instance by leaving out each training instance
+        Reliabilities of predictions whose outcome is known, for instance by leaving out each training instance
         (`leave_one_out_kukar_kononenko`).
     correct
         Whether each was right.
@@ -225,8 +230,8 @@ def reliability_threshold(
 
     Notes
     -----
-    Information gain has no direction. Where a reliability orders predictions by chance or the wrong way, as happens
-    with few wrong predictions, the largest gain may be that of a threshold above which fewer are right.
+    Information gain has no direction. A reliability may order predictions by chance or the wrong way, as happens with
+    few wrong predictions. Then the largest gain may be that of a threshold above which fewer are right.
 
     References
     ----------
@@ -239,6 +244,8 @@ def reliability_threshold(
     >>> found.value, found.gain, found.status.name
     (0.5, 1.0, 'FOUND')
     """
+    check_numbers("reliability", reliability)
+    check_numbers("correct", correct)
     reliability, correct = np.asarray(reliability, float), np.asarray(correct, bool)
     if reliability.ndim != 1 or reliability.shape != correct.shape or not len(correct):
         raise ValueError(
@@ -258,6 +265,7 @@ def reliability_threshold(
     gain = _entropy(right[-1] / n) - (size * _entropy(below) + (n - size) * _entropy(above)) / n
     if gain.max() < LEAST_GAIN:
         return nothing
+    # Gains that are equal but for rounding tie, so that the lowest threshold wins on every machine.
     gain = gain.round(12)
     best = np.flatnonzero(gain == gain.max())
     upright = best[above[best] > below[best]]
@@ -274,12 +282,12 @@ def reliability_threshold(
 
 
 def _between(ascending, place) -> float:
-    """Halfway between a number and the next."""
+    """Return the number halfway between a number and the next."""
     return float(ascending[place : place + 2].mean())
 
 
 def _entropy(p):
-    """Of a coin, in bits."""
+    """Return the entropy of a coin, in bits."""
     p = np.asarray(p, float)
     q = 1 - p
     return -p * np.log2(np.where(p > 0, p, 1)) - q * np.log2(np.where(q > 0, q, 1))

@@ -1,4 +1,4 @@
-"""The samples that are to be looked at, the largest first, and who waits there."""
+"""Queue of the samples that are to be looked at, the largest first, with the pairs that wait there."""
 
 import heapq
 from collections.abc import Callable
@@ -16,6 +16,8 @@ class Samples:
     """
 
     def __init__(self, n: int):
+        # A random number for each instance: the sum of a sample's numbers (modulo 2⁶⁴) is its key in a dict. That of
+        # another sample equals it by chance hardly ever; if it does, `add` sees it.
         self._number = np.random.default_rng(0).integers(2**63, size=n, dtype=np.uint64)
         self._heap: list[tuple[int, int]] = []
         self._waiting: dict[int, tuple[np.ndarray, Any, list[np.ndarray]]] = {}
@@ -24,7 +26,7 @@ class Samples:
     def add(
         self, chosen: Int[np.ndarray, " chosen"], pairs: np.ndarray, keep: Callable[[np.ndarray], Any] | None = None
     ) -> None:
-        """Pairs arrive at the instances chosen; ``keep`` makes of their flags what is kept if the sample is new."""
+        """Add pairs that arrive at the chosen instances; ``keep`` makes what is kept if the sample is new."""
         key = int(self._number[chosen].sum())
         self._flags[chosen] = True
         while key in self._waiting:
@@ -32,6 +34,7 @@ class Samples:
             if len(known) == len(chosen) and self._flags[known].all():
                 self._waiting[key][2].append(pairs)
                 break
+            # Another sample has this key: take the next one. The same rule finds it again.
             key += 1
         else:
             self._waiting[key] = chosen, keep(self._flags) if keep else None, [pairs]
@@ -40,10 +43,11 @@ class Samples:
 
     @property
     def largest(self) -> int:
-        """The size of the sample that comes next; 0 if there is none."""
+        """Size of the sample that comes next; 0 if there is none."""
         return -self._heap[0][0] if self._heap else 0
 
     def take(self) -> tuple[np.ndarray, Any, np.ndarray]:
-        """The largest sample's instances, what was kept of it, and the pairs that wait there, sorted."""
+        """Take the largest sample: its instances, what was kept of it, and the pairs that wait there, sorted."""
         chosen, kept, pairs = self._waiting.pop(heapq.heappop(self._heap)[1])
+        # Sorted, so that results do not depend on the order of arrival.
         return chosen, kept, np.sort(np.concatenate(pairs))

@@ -1,4 +1,4 @@
-"""What decides how trees are induced."""
+"""Settings of the induction of trees."""
 
 from typing import NamedTuple
 
@@ -6,12 +6,12 @@ import numpy as np
 from jaxtyping import Int64
 
 
-class Settings(NamedTuple):
-    """How trees are induced."""
+class InductionSettings(NamedTuple):
+    """Settings of the induction of trees."""
 
     boundaries: bool
     """Whether cuts lie between different classes alone, and nodes that are pure without the instance are leaves."""
     min_samples_leaf: int
-    """How many instances each side of a test has at least, the inserted one among them."""
+    """Least number of instances on each side of a test, the inserted one among them."""
     entropy: Int64[np.ndarray, " sizes"]
-    """`jaxunc.growing.entropy_table`."""
+    """Entropies as integers: `jaxunc.greedy.entropy_table`."""

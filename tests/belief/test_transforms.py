@@ -127,7 +127,7 @@ def test_what_is_no_mass_is_refused(read_out):
 
 def test_reliability_outside_its_range_is_refused():
     for reliability in (-0.1, 1.5, float("nan")):
-        with refuses(ValueError, r"reliability must lie in \[0, 1\]"):
+        with refuses(ValueError, r"reliability=.* must lie in \[0, 1\]"):
             belief.discount(ONE, reliability)
     with refuses(ValueError, "does not broadcast"):
         belief.discount(jnp.tile(ONE, (3, 1)), jnp.ones(2))

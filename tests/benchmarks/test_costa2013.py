@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
 
 import jaxunc as ju
 from benchmarks.data import DataSet
@@ -15,6 +16,7 @@ from benchmarks.papers import costa2013_page as page
 from benchmarks.papers import costa2013_reading as reading
 from benchmarks.papers import costa2013_sets as sets
 from benchmarks.papers import costa2013_tables as tables
+from benchmarks.papers.costa2013_batch import batch_certainty
 from jaxunc import transduction
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
@@ -52,7 +54,7 @@ def test_bags_are_grown_without_their_instance(small):
     counts = bags.left_out_counts(small, 4)
     assert counts.shape == (n, 4, 3)
     chosen = np.flatnonzero(outside[:, 7])[:4]
-    forest = ju.grow_greedy_trees(small.X, small.y, samples=rows[chosen], nominal=small.nominal)
+    forest = ju.greedy.grow_greedy_trees(small.X, small.y, samples=rows[chosen], nominal=small.nominal)
     np.testing.assert_array_equal(counts[7], np.asarray(ju.leaf_counts(forest, small.X[7:8]))[0])
 
 
@@ -62,7 +64,7 @@ def test_own_thresholds_are_those_of_whole_trees(small):
         for label in range(3):
             y = small.y.copy()
             y[i] = label
-            tree = ju.grow_greedy_trees(small.X, y, nominal=small.nominal)
+            tree = ju.greedy.grow_greedy_trees(small.X, y, nominal=small.nominal)
             np.testing.assert_array_equal(counts[i, label], np.asarray(ju.leaf_counts(tree, small.X[i : i + 1]))[0, 0])
     without = transduction.leave_one_out_leaf_counts(small.X, small.y, nominal=small.nominal)
     assert own.agreeing(counts) > own.agreeing(without)
@@ -79,7 +81,7 @@ def test_a_cell_of_each_protocol(small):
             if name.startswith(("tree", "tpce", "bag", "many", "batch")):
                 assert 0 <= of[0] <= 2, name
                 assert all(0 <= value <= 1 for value in of[1:]), name
-    probs = ju.leave_one_out_certainty(small.X, small.y, nominal=small.nominal)
+    probs = ju.transduction.leave_one_out_certainty(small.X, small.y, nominal=small.nominal)
     brier = float(ju.metrics.brier_score(probs, small.y))
     assert study.run_cell(study.Cell("glass", "loo"), small)["tpce"][0] == pytest.approx(brier, abs=1e-5)
 
@@ -200,3 +202,15 @@ def test_what_the_page_says(kept):
 def test_the_committed_page_is_made_of_the_committed_cells(kept, tmp_path):
     text = page.study_page(kept, tmp_path)
     assert text == (study.RESULTS / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_shortcut_for_batches():
+    X, Y = load_iris(return_X_y=True)
+    probs = batch_certainty(jax.random.key(3), X[::2], Y[::2], X[1::2])
+    np.testing.assert_allclose(probs.sum(axis=1), 1)
+    np.testing.assert_array_equal(probs, batch_certainty(jax.random.key(3), X[::2], Y[::2], X[1::2]))
+    assert np.mean(probs.argmax(axis=1) == Y[1::2]) > 0.6
+    assert batch_certainty(jax.random.key(4), X, Y, X[:0]).shape == (0, 3)
+    words = np.array([["a"], ["b"], ["a"], ["b"]], object)
+    probs = batch_certainty(jax.random.key(0), words, [0, 1, 0, 1], np.array([["a"], ["new"]], object), nominal=[0])
+    assert np.all(np.isfinite(probs))

@@ -49,7 +49,7 @@ class Counted(ju.Combiner):
         return {"shares": self.setting * ju.scorers.probability(counts)[..., None], "trees": jnp.ones(())}
 
     def finish(self, stat):
-        return ju.Answer(stat["shares"], stat["shares"][..., 0] / stat["trees"], None, None)
+        return ju.combiners.Answer(stat["shares"], stat["shares"][..., 0] / stat["trees"], None, None)
 
 
 def counted(setting=1.0):

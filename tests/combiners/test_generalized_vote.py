@@ -243,7 +243,7 @@ def test_intervals_are_ordered_and_complementary(rng):
 
 def all_rules(s=1.5, mass="leaf_size"):
     """All of them over one routing."""
-    return ju.Together(
+    return ju.combiners.Together(
         vote=ju.GeneralizedVote(s, mass), why=ju.ExplainedVote(s, mass), interval=ju.AveragedIntervals(s)
     )
 
@@ -263,7 +263,9 @@ def test_streaming_masks_blocks_and_transformations(n_classes, rng, tolerance):
     counts[:, 4] = counts[:, 5]
     forest, X = forest_of_leaves(counts)
     rules = (
-        all_rules() if n_classes == 2 else ju.Together(vote=ju.GeneralizedVote(1.5), interval=ju.AveragedIntervals(1.5))
+        all_rules()
+        if n_classes == 2
+        else ju.combiners.Together(vote=ju.GeneralizedVote(1.5), interval=ju.AveragedIntervals(1.5))
     )
     bound, whole = ju.bind(forest, rules), rules(jnp.asarray(counts))
     streamed = bound(X)
@@ -292,12 +294,12 @@ def test_inside_a_program(rng, tolerance):
 
     @jax.jit
     def score(s):
-        rule = ju.Together(vote=ju.GeneralizedVote(s, "leaf_size"), interval=ju.AveragedIntervals(s))
+        rule = ju.combiners.Together(vote=ju.GeneralizedVote(s, "leaf_size"), interval=ju.AveragedIntervals(s))
         stat = ju.routing.fold(forest, ju.routing.leaf_table(forest, rule), jnp.asarray(X), merge=rule.merge)
         return rule.finish(stat)
 
     for s in (1.0, 3.0):
-        rule = ju.Together(vote=ju.GeneralizedVote(s, "leaf_size"), interval=ju.AveragedIntervals(s))
+        rule = ju.combiners.Together(vote=ju.GeneralizedVote(s, "leaf_size"), interval=ju.AveragedIntervals(s))
         check_close(tolerance, score(s), rule(jnp.asarray(counts)))
     swept = jax.vmap(lambda s: ju.GeneralizedVote(s)(jnp.asarray(counts)).mass)(jnp.array([1.0, 3.0]))
     np.testing.assert_array_equal(swept[1], ju.GeneralizedVote(3.0)(jnp.asarray(counts)).mass)
@@ -311,7 +313,7 @@ def test_weights(rng, tolerance):
     weights = np.array([2.0, 0.0, 1.0, 1.0])
     repeated = np.repeat(counts, weights.astype(int), axis=1)
     forest, X = forest_of_leaves(counts)
-    rule = ju.Together(vote=ju.GeneralizedVote(1.0, "leaf_size"), interval=ju.AveragedIntervals(1.0))
+    rule = ju.combiners.Together(vote=ju.GeneralizedVote(1.0, "leaf_size"), interval=ju.AveragedIntervals(1.0))
     expected = rule(jnp.asarray(repeated))
     check_close(tolerance, ju.Weighted(rule, weights)(jnp.asarray(counts)), expected)
     check_close(tolerance, ju.bind(forest, ju.Weighted(rule, weights))(X), expected)
@@ -459,7 +461,7 @@ def test_what_is_refused_of_one():
 def test_frequencies_are_warned_of_where_they_enter(rng):
     counts = np.array([[[0.25, 0.75], [0.5, 0.5]], [[1.0, 0.0], [0.0, 0.0]]])
     forest, _ = forest_of_leaves(counts)
-    rule = ju.Weighted(ju.Together(interval=ju.AveragedIntervals(1.0)), np.ones(2))
+    rule = ju.Weighted(ju.combiners.Together(interval=ju.AveragedIntervals(1.0)), np.ones(2))
     for reads_sizes in (ju.GeneralizedVote(1.0), ju.AveragedIntervals(1.0), ju.ExplainedVote(1.0), rule):
         with pytest.warns(FractionsWarning, match="look like class frequencies"):
             warn_if_sizes_are_lost(reads_sizes, jnp.asarray(counts))

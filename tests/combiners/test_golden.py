@@ -171,7 +171,7 @@ def scores_of(streamed, rules_for) -> list[dict]:
 @pytest.mark.exhaustive
 def test_streamed_ensembles(streamed, tolerance, x64):
     def rules(entry):
-        return ju.Together(
+        return ju.combiners.Together(
             average=ju.Mean(),
             vote=ju.Vote(),
             literal=ju.Vote("literal"),
@@ -223,7 +223,7 @@ SCORERS = {
 def test_aggregations_of_every_score(scorer, streamed, tolerance, x64):
     def rules(entry):
         score = SCORERS[scorer](entry)
-        return ju.Together(
+        return ju.combiners.Together(
             average=ju.Mean(score),
             median=ju.Median(score),
             maximum=ju.Maximum(score),
@@ -248,7 +248,7 @@ def test_aggregations_of_every_score(scorer, streamed, tolerance, x64):
 def test_ten_thousand_leaves(tolerance):
     """The largest ensemble, by the rules that do not grow with it."""
     entry = max(ENSEMBLES, key=lambda entry: entry["K"])
-    rules = ju.Together(cautious=ju.CautiousRule(), median=ju.Median(), gm=ju.GeneralizedMixture())
+    rules = ju.combiners.Together(cautious=ju.CautiousRule(), median=ju.Median(), gm=ju.GeneralizedMixture())
     score = rules.score(jnp.asarray(trees_of(entry)))
     aggregated = entry["scores"]["p_prob"]["aggregated"]
     tolerance.check(score["cautious"], entry["cautious"]["eps=1e-05"]["score"], kind="pi", scale=1e-5)
@@ -307,7 +307,7 @@ def sonar_scores():
         name: ju.EvidenceAccumulation(prior, prior_term=rule) if isinstance(rule, str) else rule
         for name, (rule, _) in SONAR.items()
     }
-    together = ju.Together(**rules)
+    together = ju.combiners.Together(**rules)
     forest, X = forest_of_leaves(counts, prior)
     return together.score(jnp.asarray(counts)), ju.bind(forest, together).score(X)
 

@@ -99,7 +99,7 @@ def test_words():
 @pytest.mark.parametrize(
     ("settings", "match"),
     [
-        ({"mean_power": 0.0}, "mean_power=0.0 must be finite > 0"),
+        ({"mean_power": 0.0}, "mean_power=0.0 must be a finite number > 0"),
         ({"strength": -1.0}, "strength=-1.0"),
         ({"noise": 1.0}, "noise=1.0"),
         ({"scale": np.ones(3)}, r"scale has shape \(3,\)"),
@@ -114,7 +114,7 @@ def test_bad_settings(settings, match):
 def test_counts_of_one_kind_are_refused_where_both_are_read(counts):
     with refuses(ValueError, "expects those of 2 classes for each of"):
         ju.LearnedPool(PRIOR, reads=BOTH)(counts)
-    assert ju.Together(a=ju.LearnedPool(PRIOR, reads=BOTH), b=ju.Mean()).countings == BOTH
+    assert ju.combiners.Together(a=ju.LearnedPool(PRIOR, reads=BOTH), b=ju.Mean()).countings == BOTH
 
 
 @pytest.mark.parametrize(

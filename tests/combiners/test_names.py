@@ -92,14 +92,14 @@ def test_scores_without_bound_have_no_probability():
 @pytest.mark.parametrize(
     ("name", "options", "match"),
     [
-        ("dempsterr", {}, "combiner='dempsterr' is unknown. Did you mean 'dempster'.*Known are mean.*plausibility-p"),
-        (3, {}, "combiner=3 is unknown"),
+        ("dempsterr", {}, "name='dempsterr' is unknown. Did you mean 'dempster'.*Known are mean.*plausibility-p"),
+        (3, {}, "name=3 is unknown"),
         ("evidence", {"smooting": 1}, "combiner 'evidence' has no option 'smooting'; it has"),
         ("vote", {"scorer": "laplace"}, "combiner 'vote' has no option 'scorer'"),
         ("mean", {"scorer": "laplase"}, "scorer='laplase' is unknown. Did you mean 'laplace'"),
         ("mean", {"scorer": "laplace", "scorer_options": {"m": 1}}, "scorer 'laplace' has no setting 'm'"),
         ("mean", {"scorer": "m_estimate"}, "scorer 'm_estimate' needs scorer_options with 'm', 'prior'"),
-        ("one_vs_rest", {"rule": "vot"}, "combiner='vot' is unknown"),
+        ("one_vs_rest", {"rule": "vot"}, "name='vot' is unknown"),
         (ju.Vote(), {"ties": "split"}, "need a rule's name"),
         ("vote", {"ties": "both"}, "ties='both' is unknown"),
         ("beta_aggregation", {"statistic": "mode"}, "statistic='mode' is unknown"),

@@ -103,7 +103,7 @@ def test_ten_thousand_trees(name, n_classes, rng, tolerance):
 def test_ten_thousand_trees_do_not_saturate():
     """A little more evidence for a class that is certain already still moves the margin, in float32 too."""
     names = ("mean", "mean_plausibility", "pooling", "evidence", "dempster", "dempster_prior", "epistemic_weighting")
-    rules = ju.Together(**{name: make(name, 2, 10_000) for name in names}, beta=ju.BetaAggregation("exact"))
+    rules = ju.combiners.Together(**{name: make(name, 2, 10_000) for name in names}, beta=ju.BetaAggregation("exact"))
     counts = np.tile(np.array([[2, 9], [1, 12], [3, 5]], np.int32), (3334, 1))[None, :10_000].repeat(8, axis=0)
     for i in range(8):
         counts[i, :i] = [0, 40]  # one more tree is certain
@@ -148,7 +148,7 @@ def test_an_unsigned_lead_of_one_in_a_billion_is_evidence():
 def test_counts_beyond_32_bits(tolerance):
     """From the host as they are: whole numbers of 64 bits."""
     counts = np.array([[5 * 10**9, 10**9], [0, 2**33]])
-    rules = ju.Together(pooling=ju.Pooling(), mean=ju.Mean())
+    rules = ju.combiners.Together(pooling=ju.Pooling(), mean=ju.Mean())
     expected = rules.probability(counts.astype(float))
     tolerance.check(expected["pooling"], np.array([5e9, 1e9 + 2**33]) / (6e9 + 2**33))
     for given_ in (counts, counts.astype(np.uint64)):
@@ -172,7 +172,7 @@ def test_counts_of_half_precision():
 def test_the_rest_of_many_large_classes_does_not_overflow(n_classes, tolerance):
     counts = np.full((3, n_classes), 10**9, np.int32)
     counts[1, 0] = 2 * 10**9
-    rules = ju.Together(mean=ju.OneVsRest(ju.Mean()), evidence=ju.OneVsRest(ju.EvidenceAccumulation(0.25)))
+    rules = ju.combiners.Together(mean=ju.OneVsRest(ju.Mean()), evidence=ju.OneVsRest(ju.EvidenceAccumulation(0.25)))
     for name, answer in rules.answer(counts).items():
         expected = rules.answer(counts.astype(np.float32))[name]
         tolerance.check(answer.class_scores, expected.class_scores, scale=1.0)

@@ -17,7 +17,7 @@ def counted():
     X, y = toy_data(3)
     model = RandomForestClassifier(8, random_state=0).fit(X, y)
     inbag = ju.from_sklearn(model)
-    return X, inbag, ju.recount(inbag, X, y, tree_mask=ju.oob_mask(model, len(y)))
+    return X, inbag, ju.recount(inbag, X, y, tree_mask=ju.counting.oob_mask(model, len(y)))
 
 
 @pytest.mark.exhaustive
@@ -54,7 +54,7 @@ def test_each_rule_reads_its_own(counted):
     with refuses(ValueError, "counts 'oob' are asked of a forest that has 'own'"):
         ju.bind(inbag, pool)
     with refuses(ValueError, "own label can be taken out of the forest's own counts alone"):
-        ju.leave_one_out(forest, pool, X, np.zeros(len(X), int))
+        ju.counting.leave_one_out(forest, pool, X, np.zeros(len(X), int))
 
 
 @pytest.mark.exhaustive

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.once
 def grown():
     X, y = toy_data(3, 60)
     model = RandomForestClassifier(8, random_state=0).fit(X, y)
-    return ju.from_sklearn(model), X, y, ju.oob_mask(model, len(y))
+    return ju.from_sklearn(model), X, y, ju.counting.oob_mask(model, len(y))
 
 
 @pytest.mark.parametrize("weights", ["none", "half", "own"])
@@ -25,9 +25,9 @@ def test_counts_without_the_instance(grown, weights, tolerance):
     """Against the long way: count all others, score the one."""
     forest, X, y, mask = grown
     weights = {"none": None, "half": np.full(len(y), 0.5), "own": np.linspace(0.1, 3, len(y))}[weights]
-    rule = ju.Together(evidence=ju.EvidenceAccumulation(np.array([0.25, 0.25, 0.5])), mean=ju.Mean())
+    rule = ju.combiners.Together(evidence=ju.EvidenceAccumulation(np.array([0.25, 0.25, 0.5])), mean=ju.Mean())
     counted = ju.recount(forest, X, y, sample_weight=weights, tree_mask=mask)
-    own = ju.leave_one_out(counted, rule, X, y, sample_weight=weights, tree_mask=mask)
+    own = ju.counting.leave_one_out(counted, rule, X, y, sample_weight=weights, tree_mask=mask)
     for i in range(0, len(y), 7):
         rest = np.ones(len(y)) if weights is None else weights.copy()
         rest[i] = 0
@@ -43,13 +43,13 @@ def test_noise_stays_noise():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(2000, 10)).astype(np.float32), rng.integers(0, 2, 2000)
     model = RandomForestClassifier(100, random_state=0).fit(X, y)
-    mask = ju.oob_mask(model, len(y))
+    mask = ju.counting.oob_mask(model, len(y))
     forest = ju.recount(ju.from_sklearn(model), X, y, tree_mask=mask)
-    rules = ju.Together(
+    rules = ju.combiners.Together(
         mean=ju.Mean(), pooling=ju.Pooling(), evidence=ju.EvidenceAccumulation(forest.prior), dempster=ju.DempsterRule()
     )
     naive = ju.bind(forest, rules)(X)
-    honest = ju.leave_one_out(forest, rules, X, y, tree_mask=mask)
+    honest = ju.counting.leave_one_out(forest, rules, X, y, tree_mask=mask)
     for name, answer in honest.items():
         auc = lambda scores: float(ju.metrics.auc(ju.margin(scores), y))
         assert 0.45 <= auc(answer.class_scores) <= 0.55, name
@@ -60,25 +60,25 @@ def test_what_is_refused(grown):
     forest, X, y, mask = grown
     rule = ju.Mean()
     with refuses(ValueError, "59 labels for 60"):
-        ju.leave_one_out(forest, rule, X, y[1:], tree_mask=mask)
+        ju.counting.leave_one_out(forest, rule, X, y[1:], tree_mask=mask)
     with refuses(ValueError, "sample_weight has shape"):
-        ju.leave_one_out(forest, rule, X, y, sample_weight=np.ones(3))
+        ju.counting.leave_one_out(forest, rule, X, y, sample_weight=np.ones(3))
     for wrong in (np.nan, -1):
         with refuses(ValueError, "sample_weight holds .*finite numbers >= 0"):
-            ju.leave_one_out(forest, rule, X, y, sample_weight=np.full(60, wrong))
+            ju.counting.leave_one_out(forest, rule, X, y, sample_weight=np.full(60, wrong))
     for labels in (np.array([1, "a"] * 30, object), np.array([1, None] * 30, object)):
         with refuses(TypeError, "y holds labels of the types .*no order"):
-            ju.leave_one_out(forest, rule, X, labels)
+            ju.counting.leave_one_out(forest, rule, X, labels)
     with refuses(ValueError, "tree_mask has shape"):
-        ju.leave_one_out(forest, rule, X, y, tree_mask=mask[:, 1:])
+        ju.counting.leave_one_out(forest, rule, X, y, tree_mask=mask[:, 1:])
     with refuses(ValueError, "does not know"):
-        ju.leave_one_out(forest, rule, X, y + 7)
+        ju.counting.leave_one_out(forest, rule, X, y + 7)
 
 
 @pytest.mark.exhaustive
 def test_no_instances(grown):
     forest, X, y, _ = grown
-    assert ju.leave_one_out(forest, ju.Mean(), X[:0], y[:0]).probability.shape == (0, 3)
+    assert ju.counting.leave_one_out(forest, ju.Mean(), X[:0], y[:0]).probability.shape == (0, 3)
 
 
 @pytest.mark.exhaustive
@@ -89,12 +89,12 @@ def test_traced_and_shared_routing(grown):
     counted = ju.recount(forest, X, y, tree_mask=mask, leaves=leaves)
     np.testing.assert_array_equal(counted.counts, ju.recount(forest, X, y, tree_mask=mask).counts)
     rule = ju.EvidenceAccumulation(np.array([0.25, 0.25, 0.5]))
-    expected = ju.leave_one_out(counted, rule, X, y, tree_mask=mask)
-    traced = jax.jit(lambda X, y: ju.leave_one_out(counted, rule, X, y, tree_mask=mask))(X, y)
+    expected = ju.counting.leave_one_out(counted, rule, X, y, tree_mask=mask)
+    traced = jax.jit(lambda X, y: ju.counting.leave_one_out(counted, rule, X, y, tree_mask=mask))(X, y)
     for a, b in zip(jax.tree.leaves(traced), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
     loss = lambda smoothing: (
-        -ju.leave_one_out(
+        -ju.counting.leave_one_out(
             counted, ju.EvidenceAccumulation(np.array([0.25, 0.25, 0.5]), smoothing), X, y, tree_mask=mask
         )
         .log_probability[np.arange(len(y)), y]

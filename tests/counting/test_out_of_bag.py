@@ -41,16 +41,16 @@ def test_the_rows_of_a_forest_are_known(name, weighted):
     weighted &= name != "parts"  # of which scikit-learn warns
     weight = rng.random(len(y)) * (rng.random(len(y)) < 0.8) if weighted else None
     model = FORESTS[name].fit(X, y, sample_weight=weight)
-    plain = ju.oob_mask(model, len(y))
+    plain = ju.counting.oob_mask(model, len(y))
     for given in (None, weight, np.ones(len(y)), rng.random(len(y))):
-        np.testing.assert_array_equal(ju.oob_mask(model, len(y), X=X, y=y, sample_weight=given), plain)
+        np.testing.assert_array_equal(ju.counting.oob_mask(model, len(y), X=X, y=y, sample_weight=given), plain)
     p = rng.permutation(len(y))
     for rows in ((X[p], y[p]), (X[::-1], y[::-1])):
         with refuses(ValueError, REASON):
-            ju.oob_mask(model, len(y), X=rows[0], y=rows[1])
+            ju.counting.oob_mask(model, len(y), X=rows[0], y=rows[1])
     if name != "bag":  # whose leaves hold few rows
         with refuses(ValueError, REASON):
-            ju.oob_mask(model, len(y), X=X, y=y[p])
+            ju.counting.oob_mask(model, len(y), X=X, y=y[p])
 
 
 def test_monotonic_trees_are_known():
@@ -58,16 +58,16 @@ def test_monotonic_trees_are_known():
     X, y = table()
     X, y = np.nan_to_num(X), y == "a"
     model = RandomForestClassifier(8, monotonic_cst=[1, 0, 0, 0, 0, -1], random_state=0).fit(X, y)
-    assert ju.oob_mask(model, len(y), X=X, y=y).shape == (len(y), 8)
+    assert ju.counting.oob_mask(model, len(y), X=X, y=y).shape == (len(y), 8)
     with refuses(ValueError, REASON):
-        ju.oob_mask(model, len(y), X=X[::-1], y=y[::-1])
+        ju.counting.oob_mask(model, len(y), X=X[::-1], y=y[::-1])
 
 
 def test_labels_for_other_rows_are_refused():
     X, y = table()
     model = FORESTS["forest"].fit(X, y)
     with refuses(ValueError, "labels for"):
-        ju.oob_mask(model, len(y), X=X[:-1], y=y)
+        ju.counting.oob_mask(model, len(y), X=X[:-1], y=y)
 
 
 @pytest.mark.parametrize(

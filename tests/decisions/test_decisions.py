@@ -14,8 +14,8 @@ from jaxunc.imprecise import Interval
 from tests._refusal import refuses
 
 
-def preference(mass, total) -> ju.Preference:
-    return ju.Preference(jnp.asarray(mass, float), jnp.asarray(total, float))
+def preference(mass, total) -> ju.combiners.Preference:
+    return ju.combiners.Preference(jnp.asarray(mass, float), jnp.asarray(total, float))
 
 
 def test_two_classes_as_on_the_slides():
@@ -61,7 +61,7 @@ def test_what_was_decided_exactly_is_followed():
     """The excess, not the rounded masses."""
     mass = jnp.array([[[0.0, 2.0], [2.0, 0.0]]] * 3)
     excess = jnp.array([[[-4.0, 0.0], [0.0, -4.0]], [[-4.0, -1e-9], [1e-9, -4.0]], [[-4.0, 1e-9], [-1e-9, -4.0]]])
-    found = nondominated(ju.Preference(mass, jnp.full(3, 4.0), excess))
+    found = nondominated(ju.combiners.Preference(mass, jnp.full(3, 4.0), excess))
     np.testing.assert_array_equal(found, [[False, True], [False, True], [True, False]])
 
 
@@ -137,9 +137,9 @@ def test_transformations(rng):
 @pytest.mark.once
 def test_what_is_refused():
     with refuses(ValueError, "preference.mass has shape"):
-        nondominated(ju.Preference(jnp.ones((4, 2)), jnp.ones(4)))
+        nondominated(ju.combiners.Preference(jnp.ones((4, 2)), jnp.ones(4)))
     with refuses(ValueError, "preference.mass has shape"):
-        nondominated(ju.Preference(jnp.ones((4, 1, 1)), jnp.ones(4)))
+        nondominated(ju.combiners.Preference(jnp.ones((4, 1, 1)), jnp.ones(4)))
     for lower, upper in (
         ([0.6, 0.1], [0.5, 0.2]),
         ([-0.1, 0], [0.5, 1]),

@@ -96,7 +96,7 @@ def test_counts(counts, data):
     if counts == "train":
         np.testing.assert_array_equal(totals, len(y))
     elif counts == "oob":
-        np.testing.assert_array_equal(totals, ju.oob_mask(model.estimator_, len(y)).sum(axis=0))
+        np.testing.assert_array_equal(totals, ju.counting.oob_mask(model.estimator_, len(y)).sum(axis=0))
         assert model.oob_decision_function_.shape == (len(y), 2)
         assert 0.9 < model.oob_score_ < 1
     elif counts == "held_out":
@@ -113,7 +113,7 @@ def test_every_face_of_the_answer(data):
     np.testing.assert_array_equal(model.predict_proba(X_test), bound.probability(X_test))
     np.testing.assert_array_equal(model.predict(X_test), model.classes_[np.argmax(bound(X_test), axis=1)])
     uncertainty = model.predict_uncertainty(X_test, "plausibility")
-    assert isinstance(uncertainty, ju.Uncertainty)
+    assert isinstance(uncertainty, ju.combiners.Uncertainty)
     np.testing.assert_allclose(uncertainty.total, uncertainty.aleatoric + uncertainty.epistemic, rtol=1e-6)
     assert uncertainty.total.shape == (len(X_test),)
 
@@ -223,7 +223,7 @@ def test_instances_in_every_bag_are_left_out_and_told_of(data):
         model.fit(X, y)
     assert [warning.filename for warning in caught] == [__file__]
     unseen = np.isnan(model.oob_decision_function_).all(axis=1)
-    np.testing.assert_array_equal(unseen, ~ju.oob_mask(model.estimator_, len(y)).any(axis=1))
+    np.testing.assert_array_equal(unseen, ~ju.counting.oob_mask(model.estimator_, len(y)).any(axis=1))
     assert 0.8 < model.oob_score_ <= 1
     model.set_params(counts="inbag").fit(X, y)
     assert not hasattr(model, "oob_score_")
@@ -310,7 +310,7 @@ def test_other_models_and_data_are_refused(data):
     X, _, y, _ = data
     with refuses(TypeError, "GaussianNB"):
         CombinedForestClassifier(GaussianNB()).fit(X, y)
-    for rule, answer in ((ju.UncertaintyDecomposition(), "Uncertainty"), (ju.Together(a=ju.Mean()), "dict")):
+    for rule, answer in ((ju.UncertaintyDecomposition(), "Uncertainty"), (ju.combiners.Together(a=ju.Mean()), "dict")):
         with refuses(TypeError, f"answers with {answer}"):
             CombinedForestClassifier(SMALL, rule).fit(X, y)
     rare = np.where(np.arange(len(y)) == 0, 2, y)

@@ -25,7 +25,7 @@ def test_scikit_learn(estimator, check):
 @pytest.mark.exhaustive
 def test_answers_are_those_of_the_function_whatever_the_blocks():
     heard = []
-    model = TransductiveTreeClassifier(block_size=20, progress=lambda *done: heard.append(done)).fit(X[::2], Y[::2])
+    model = TransductiveTreeClassifier(block_size=20, progress=lambda now: heard.append(now[:2])).fit(X[::2], Y[::2])
     np.testing.assert_array_equal(model.predict_proba(X[1::2]), ju.transductive_certainty(X[::2], Y[::2], X[1::2]))
     assert heard == [(20, 75), (40, 75), (60, 75), (75, 75)]
     pooled = TransductiveTreeClassifier(combiner=ju.Pooling()).fit(X[::2], Y[::2])
@@ -97,7 +97,7 @@ def test_nodes_are_kept_while_there_is_room():
 def test_progress_may_be_set_after_fit_and_is_checked():
     model = TransductiveTreeClassifier().fit(X, Y)
     heard = []
-    model.set_params(progress=lambda *done: heard.append(done)).predict(X[:3])
+    model.set_params(progress=lambda now: heard.append(now[:2])).predict(X[:3])
     assert heard == [(3, 3)]
     with refuses(TypeError, "progress=3"):
         model.set_params(progress=3).predict(X[:3])

@@ -98,7 +98,7 @@ def test_snap_to_integers():
 @pytest.mark.exhaustive
 def test_valid_forests(forest):
     for one in (forest, padded(forest, 2 * forest.n_nodes), forest_of_leaves(np.ones((5, 2, 3)))[0]):
-        assert ju.check_forest(one) is one
+        assert ju.forest.check_forest(one) is one
         assert all(bool(holds) for holds in jax.jit(validity)(one).values())
 
 
@@ -151,7 +151,7 @@ def _broken(forest, name):
 def test_broken_forests_are_named(name, match, forest):
     broken = _broken(forest, name)()
     with pytest.raises(ValueError, match=match):
-        ju.check_forest(broken)
+        ju.forest.check_forest(broken)
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +164,7 @@ def with_forks():
 @pytest.mark.exhaustive
 def test_forks_are_checked(with_forks):
     """Scrambled ones would send instances on without end, or to where they do not belong."""
-    assert ju.check_forest(with_forks) is with_forks
+    assert ju.forest.check_forest(with_forks) is with_forks
     assert ju.forest.check_trees(with_forks.trees) is with_forks.trees
     trees, forks = with_forks.trees, with_forks.trees.forks
     empty = tuple(np.argwhere(np.asarray(trees.feature) < 0)[0])
@@ -184,20 +184,20 @@ def test_forks_are_checked(with_forks):
         of = lambda f, field=field: getattr(f.trees.forks, field)
         broken = eqx.tree_at(of, with_forks, jnp.asarray(values, jnp.int32))
         with refuses(ValueError, "multi-way test"):
-            ju.check_forest(broken)
+            ju.forest.check_forest(broken)
             pytest.fail(what)
     beyond = eqx.tree_at(lambda f: f.trees.feature, with_forks, trees.feature.at[empty].set(-1 - forks.number))
     with refuses(ValueError, "one of the forks"):
-        ju.check_forest(beyond)
+        ju.forest.check_forest(beyond)
     moved = eqx.tree_at(lambda f: f.trees.feature, with_forks, trees.feature.at[empty].set(-2))
     with refuses(ValueError, "multi-way test"):
-        ju.check_forest(moved)
+        ju.forest.check_forest(moved)
 
 
 def test_arrays_of_unlike_shape_are_named(forest):
     broken = eqx.tree_at(lambda f: f.code, forest, forest.code[:, :-1])
     with pytest.raises(ValueError, match="share one shape"):
-        ju.check_forest(broken)
+        ju.forest.check_forest(broken)
 
 
 @pytest.mark.parametrize(

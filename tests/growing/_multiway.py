@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxunc as ju
+from jaxunc._numerics import distinct_counts
 from jaxunc.forest import Forks
-from jaxunc.forest._distinct import distinct_counts
 from jaxunc.tables import Columns
 from tests._forests import order_key
 
@@ -67,7 +67,7 @@ def multiway_forest(root: dict, values: dict[int, list], n_features: int, mode: 
         first=jnp.asarray(np.cumsum([0] + [len(members) for _, members in groups]), jnp.int32),
         node=jnp.asarray([node for _, members in groups for node in members], jnp.int32),
     )
-    trees = ju.Trees(
+    trees = ju.forest.Trees(
         feature=fill(feature, 0),
         threshold=fill(threshold, LAST),
         child=jnp.asarray([child + list(range(n, width))], jnp.int32),
@@ -84,7 +84,7 @@ def multiway_forest(root: dict, values: dict[int, list], n_features: int, mode: 
         n_samples=jnp.asarray(total.sum(), jnp.result_type(float)),
         class_labels=(0, 1),
     )
-    return ju.check_forest(forest).with_empty_leaves(mode)
+    return ju.forest.check_forest(forest).with_empty_leaves(mode)
 
 
 def reached_leaves(forest: ju.Forest, tree: int, x: np.ndarray) -> tuple[list[int], int | None]:

@@ -18,7 +18,7 @@ RULES = {
     "pooling": ju.Pooling(),
     "evidence": ju.EvidenceAccumulation([0.3, 0.3, 0.4]),
     "weighted": ju.Weighted(ju.Mean(), jnp.linspace(0.1, 1, 7)),
-    "together": ju.Together(pooling=ju.Pooling(), vote=ju.Vote()),
+    "together": ju.combiners.Together(pooling=ju.Pooling(), vote=ju.Vote()),
 }
 
 

@@ -64,7 +64,7 @@ def small_forest(nominal, min_samples_leaf: int) -> tuple[ju.Forest, dict]:
     forest = ju.grow_random_trees(
         jax.random.key(1), X, LABELS, n_trees=N_TREES, min_samples_leaf=min_samples_leaf, nominal=kinds
     )
-    return ju.check_forest(forest), exact_trees(X, kinds, min_samples_leaf)
+    return ju.forest.check_forest(forest), exact_trees(X, kinds, min_samples_leaf)
 
 
 @pytest.mark.exhaustive
@@ -129,7 +129,7 @@ def test_any_sample(X, y, seed, min_samples_leaf, max_depth):
     grow = lambda: ju.grow_random_trees(
         jax.random.key(seed), X, y, n_trees=TREES, min_samples_leaf=min_samples_leaf, max_depth=max_depth
     )
-    forest = ju.check_forest(grow())
+    forest = ju.forest.check_forest(grow())
     counts, deep = np.asarray(forest.counts), depths(forest)
     np.testing.assert_array_equal(counts.sum(axis=1), np.tile(np.bincount(y), (TREES, 1)))
     sizes = counts.sum(axis=-1)[(deep >= 0) & leaf_nodes(forest)]
@@ -184,7 +184,7 @@ def test_counts_are_those_of_the_sample():
     forest = ju.grow_random_trees(
         jax.random.key(4), X, y, n_trees=11, min_samples_leaf=3, nominal=nominal, sample_weight=weight
     )
-    again = ju.recount(ju.check_forest(forest), X, y, sample_weight=weight)
+    again = ju.recount(ju.forest.check_forest(forest), X, y, sample_weight=weight)
     # Instances of weight 0 were left out, and may be in empty leaves.
     np.testing.assert_array_equal(again.counts, forest.counts)
     np.testing.assert_allclose(again.prior, forest.prior)
@@ -197,7 +197,7 @@ def test_missing_numbers_go_where_their_node_sends_them():
     rng = np.random.default_rng(0)
     X = np.where((rng.random(X.shape) < 0.3) & ~np.array(nominal, bool), np.nan, X)
     forest = ju.grow_random_trees(jax.random.key(4), X, y, n_trees=7, nominal=nominal, missing="random")
-    np.testing.assert_array_equal(ju.recount(ju.check_forest(forest), X, y).counts, forest.counts)
+    np.testing.assert_array_equal(ju.recount(ju.forest.check_forest(forest), X, y).counts, forest.counts)
     inner = np.asarray(forest.trees.child) != np.arange(forest.n_nodes)
     numeric = inner & ~np.array(nominal, bool)[np.maximum(forest.trees.feature, 0)]
     right = np.asarray(forest.trees.missing_right)[numeric]

@@ -51,7 +51,7 @@ MODELS = {
 def test_probabilities_agree(name, n_classes):
     X, y = toy_data(n_classes)
     model = MODELS[name].fit(X, y)
-    forest = ju.check_forest(ju.from_sklearn(model))
+    forest = ju.forest.check_forest(ju.from_sklearn(model))
     probability = ju.bind(forest, ju.Mean(), threads=1).probability(X)
     np.testing.assert_allclose(probability, model.predict_proba(X), atol=1e-6)
     for t, member in enumerate(members(model)):
@@ -83,7 +83,7 @@ def test_bagged_trees_that_missed_a_class():
     model = BaggingClassifier(DecisionTreeClassifier(min_samples_leaf=5, random_state=0), 4, random_state=0).fit(X, y)
     model.estimators_[1] = DecisionTreeClassifier(min_samples_leaf=5, random_state=0).fit(X[y != 1], y[y != 1])
     model.estimators_[2] = DecisionTreeClassifier(random_state=0).fit(X[y == 2], y[y == 2])
-    forest = ju.check_forest(ju.from_sklearn(model))
+    forest = ju.forest.check_forest(ju.from_sklearn(model))
     np.testing.assert_allclose(ju.bind(forest, ju.Mean()).probability(X), model.predict_proba(X), atol=1e-6)
     np.testing.assert_array_equal(np.asarray(forest.counts)[1, :, 1], 0)
     np.testing.assert_array_equal(np.asarray(forest.counts)[2, 0], [0, 0, np.sum(y == 2)])
@@ -95,7 +95,7 @@ def test_class_weights_make_counts_fractional():
     y = (y + (X[:, 3] > 0.5) > 1).astype(int)
     model = RandomForestClassifier(8, class_weight="balanced", bootstrap=False, min_samples_leaf=4, random_state=0)
     model.fit(X, y)
-    forest = ju.check_forest(ju.from_sklearn(model))
+    forest = ju.forest.check_forest(ju.from_sklearn(model))
     assert not np.issubdtype(forest.count_table.dtype, np.integer)
     np.testing.assert_allclose(forest.prior, [0.5, 0.5], rtol=1e-6)
     np.testing.assert_allclose(ju.bind(forest, ju.Mean()).probability(X), model.predict_proba(X), atol=1e-6)
@@ -108,7 +108,7 @@ def test_sample_weights(whole, rng):
     X, y = toy_data(2)
     weight = rng.integers(1, 5, len(X)) if whole else rng.uniform(0.1, 2, len(X))
     model = DecisionTreeClassifier(min_samples_leaf=5, random_state=0).fit(X, y, sample_weight=weight)
-    forest = ju.check_forest(ju.from_sklearn(model))
+    forest = ju.forest.check_forest(ju.from_sklearn(model))
     assert np.issubdtype(forest.count_table.dtype, np.integer) == whole
     leaf = np.asarray(ju.leaf_counts(forest, jnp.asarray(X)))[:, 0]
     applied = model.apply(X)

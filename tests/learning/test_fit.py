@@ -209,7 +209,7 @@ def test_progress_is_told(rows, monkeypatch, capsys):
     monkeypatch.setattr(_parts, "ROWS", 64)
     told = []
     fitted = fit_combiner(ju.LearnedPool(PRIOR), rows, progress=told.append)
-    assert [p.step for p in told if p.n_rows == rows.n] == list(range(fitted.n_steps + 1))
+    assert [p.done for p in told if p.n_rows == rows.n] == list(range(fitted.n_steps + 1))
     assert told[0].n_rows < rows.n
     assert told[0].loss == told[0].start_loss == pytest.approx(fitted.start_loss, rel=0.5)
     assert all(a.seconds <= b.seconds for a, b in itertools.pairwise(told))

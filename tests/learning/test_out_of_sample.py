@@ -42,7 +42,7 @@ def tallied(vectors) -> dict[tuple, int]:
 @pytest.mark.exhaustive
 def test_rows_see_their_out_of_bag_trees_without_their_label(fitted, counts):
     X, y, model = fitted
-    forest, mask = ju.from_sklearn(model), ju.oob_mask(model, len(y))
+    forest, mask = ju.from_sklearn(model), ju.counting.oob_mask(model, len(y))
     rows = out_of_sample_rows(model, X, y, source="oob", counts=counts)
     inbag = np.asarray(ju.leaf_counts(forest, X), float)
     out = np.asarray(ju.leaf_counts(ju.recount(forest, X, y, tree_mask=mask), X), float)
@@ -60,7 +60,7 @@ def test_weights_are_taken_out_with_the_label(fitted, rng):
     X, y, model = fitted
     weight = rng.integers(1, 4, len(y)) / 2
     model = RandomForestClassifier(20, random_state=0).fit(X, y, sample_weight=weight)
-    forest, mask = ju.from_sklearn(model), ju.oob_mask(model, len(y))
+    forest, mask = ju.from_sklearn(model), ju.counting.oob_mask(model, len(y))
     rows = out_of_sample_rows(model, X, y, source="oob", counts="both", sample_weight=weight)
     counted = counted_forest(forest, model, "oob", X, y, weight)
     out = np.asarray(ju.leaf_counts(counted.forest, X), float)
@@ -77,7 +77,7 @@ def test_random_trees_leave_the_label_out(fitted):
     X, y, _ = fitted
     forest = ju.grow_random_trees(jax.random.key(0), X, y, n_trees=9)
     rows = out_of_sample_rows(forest, X, y)
-    answer, wanted = rows.answer(ju.Pooling()), ju.leave_one_out(forest, ju.Pooling(), X, y)
+    answer, wanted = rows.answer(ju.Pooling()), ju.counting.leave_one_out(forest, ju.Pooling(), X, y)
     np.testing.assert_allclose(answer.probability, wanted.probability, atol=1e-5)
 
 

@@ -263,7 +263,7 @@ def test_refusals_of_the_map():
     with refuses(TypeError, "integer"):
         metrics.uncertainty_map(values, values, correct, n_bins=2.5)
     for upper in ((1.0, 0.0), (np.inf, 1.0), (np.nan, 1.0), (1.0,)):
-        with refuses(ValueError, "upper=.*two positive numbers"):
+        with refuses(ValueError, "upper.*two positive numbers"):
             metrics.uncertainty_map(values, values, correct, upper=upper)
 
 

@@ -58,7 +58,7 @@ def forest_with_all_leaves(n_trees: int = TREES) -> ju.Forest:
 def merges() -> ju.Combiner:
     """Every kind of merge: sums, exact ones, extremes, collected planes, weights per tree."""
     weighted = make("weighted_veto", 2, TREES)
-    return ju.Together(
+    return ju.combiners.Together(
         sum=ju.Mean(), exact=ju.Pooling(), extreme=ju.Maximum(), collected=ju.Median(), weighted=weighted
     )
 
@@ -126,7 +126,9 @@ def test_every_kind_of_rule_merges_as_on_one_device():
     rules = {name: make(name, 2, TREES) for name in RULES} | {"report": ju.decisions.CautiousReport(2.0)}
     first = {kind_of(rule): name for name, rule in reversed(rules.items())}
     assert 5 < len(first) < len(rules)
-    one = ju.bind(forest_with_all_leaves(), ju.Together(**{name: Merged(rules[name]) for name in first.values()}))
+    one = ju.bind(
+        forest_with_all_leaves(), ju.combiners.Together(**{name: Merged(rules[name]) for name in first.values()})
+    )
     X, mask = data(missing=True), mask_of(397)
     check_close(ju.shard(one, grid(2, 4)).answer(X, tree_mask=mask), one.answer(X, tree_mask=mask))
 

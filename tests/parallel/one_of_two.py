@@ -51,7 +51,7 @@ def trees_of_both(me: int, bound: ju.BoundForest) -> None:
     refused(ValueError, "Pass the same instances to both", lambda: sharded(X[me : me + 5]))
 
 
-def refusals(me: int, sharded: ju.ShardedForest) -> None:
+def refusals(me: int, sharded: ju.parallel.ShardedForest) -> None:
     """In both, so that none waits for the other."""
     said = ("[1] refused their data", "X has 3 features")[me]
     refused(ValueError, said, lambda: sharded(X[:5, : (6, 3)[me]]))
@@ -76,7 +76,7 @@ def main(coordinator: str, me: int) -> None:
     """Everything, in the same order in both."""
     options = ["--coordinator", coordinator, "--processes", "2", "--process-id", str(me), "--cpu-devices", "4"]
     multi_host.main([*options, "--tree", "2", "--instances", "501", "--trees", "5", "--repeats", "1", "--wait", "100"])
-    rules = ju.Together(
+    rules = ju.combiners.Together(
         sum=ju.Mean(), exact=ju.Pooling(), collected=ju.Median(), by_tree=make("weighted_veto", 2, TREES)
     )
     bound = ju.bind(toy_forest(2, TREES), rules)

@@ -20,7 +20,7 @@ def ax():
 def test_vote_paths(ax):
     critical = [np.nan, np.nan, 1.0, 0.9, 0.8]
     paths = {"sure": [1.0, 1.0, 1.0], "torn": [0.0, 0.5, 0.4, 0.5, 0.6]}
-    display = plotting.VotePathsDisplay.from_values(paths, critical, stopped={"sure": 3}, ax=ax)
+    display = plotting.VotePathsDisplay.from_values(paths, critical, settled_after={"sure": 3}, ax=ax)
     for name, path in paths.items():
         np.testing.assert_allclose(display.lines_[name].get_ydata(), path)
         np.testing.assert_allclose(display.lines_[name].get_xdata(), np.arange(1, len(path) + 1))

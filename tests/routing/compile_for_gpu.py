@@ -43,7 +43,7 @@ def launches(compiled) -> list[str]:
 def shapes_of_forest(n_trees: int, n_nodes: int, n_features: int, depth: int) -> ju.Forest:
     """A forest of the given shape whose values do not matter: only shapes are compiled."""
     nodes = jnp.zeros((n_trees, n_nodes), jnp.int32)
-    trees = ju.Trees(
+    trees = ju.forest.Trees(
         feature=nodes,
         threshold=nodes,
         child=nodes,

@@ -74,7 +74,9 @@ def test_the_gradient_stores_no_index_for_each_visit(large):
 @pytest.mark.exhaustive
 def test_several_rules_together_stay_small(large):
     forest, X = large
-    rules = ju.Together(mean=ju.Mean(), vote=ju.Vote(), pooling=ju.Pooling(), evidence=ju.EvidenceAccumulation(0.375))
+    rules = ju.combiners.Together(
+        mean=ju.Mean(), vote=ju.Vote(), pooling=ju.Pooling(), evidence=ju.EvidenceAccumulation(0.375)
+    )
 
     def fold(forest, table, X):
         return rules.finish(ju.routing.fold(forest, table, X, merge=rules.merge))

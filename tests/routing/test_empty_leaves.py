@@ -177,7 +177,7 @@ def test_leave_one_out_with_empty_leaves():
     forest = ju.grow_random_trees(jax.random.key(6), X, y, n_trees=7, nominal=nominal)
     other, labels, _ = mixed(40, seed=1)
     counted = ju.recount(forest, other, labels)
-    answer = ju.leave_one_out(counted, ju.Pooling(), other, labels)
+    answer = ju.counting.leave_one_out(counted, ju.Pooling(), other, labels)
     counts = np.array(ju.leaf_counts(counted, other))
     for i, x in enumerate(other):
         for t in range(7):

@@ -170,7 +170,7 @@ def test_leaves(name, rng):
     signal += 0.3 * np.std(signal) * rng.normal(size=len(X))
     y = np.digitize(signal, np.quantile(signal, np.linspace(0, 1, case.n_classes + 1)[1:-1]))
     model = fitted(case, X, y, rng)
-    forest = ju.check_forest(ju.from_sklearn(model))
+    forest = ju.forest.check_forest(ju.from_sklearn(model))
     assert forest.n_trees == case.n_trees
     queries = [case.data(rng, case.rows // 4, case.n_features), odd_values(X, rng, case.rows // 4)]
     inner = any(tree.node_count > 1 for tree, _ in members(model))
@@ -271,7 +271,7 @@ def test_stumps_and_roots_in_one_forest(rng):
     root = DecisionTreeClassifier(min_samples_leaf=150).fit(X, y)
     model = RandomForestClassifier(3, random_state=0).fit(X, y)
     model.estimators_ = [root, stump, deep]
-    forest = ju.check_forest(ju.from_sklearn(model))
+    forest = ju.forest.check_forest(ju.from_sklearn(model))
     np.testing.assert_array_equal(forest.trees.tree_depth, [0, 1, deep.get_depth()])
     queries = near_thresholds(model, X, rng, 4999)
     assert wrong_leaves(model, forest, queries) == (3 * 4999, 0)

@@ -159,7 +159,7 @@ def test_an_instance_does_not_depend_on_its_batch(name, n_classes, x64):
 @pytest.mark.exhaustive
 def test_padding_nodes_change_nothing(name):
     forest = forest_with_all_leaves(2)
-    larger = ju.check_forest(padded(forest, 4 * forest.n_nodes))
+    larger = ju.forest.check_forest(padded(forest, 4 * forest.n_nodes))
     X = toy_data(2)[0]
     check_identical(ju.bind(larger, make(name, 2, TREES)).answer(X), bound_answer(name, 2))
     np.testing.assert_array_equal(ju.leaf_index(larger, jnp.asarray(X)), ju.leaf_index(forest, jnp.asarray(X)))
@@ -180,7 +180,7 @@ def test_no_instances():
 def test_ten_thousand_trees(rng, tolerance):
     counts = random_counts(rng, (3, 10_000), 2, largest=8)
     forest, X = forest_of_leaves(counts)
-    rules = ju.Together(mean=ju.Mean(), pooling=ju.Pooling(), evidence=ju.EvidenceAccumulation(0.375))
+    rules = ju.combiners.Together(mean=ju.Mean(), pooling=ju.Pooling(), evidence=ju.EvidenceAccumulation(0.375))
     expected = rules.answer(jnp.asarray(counts))
     check_same(tolerance, "mean", ju.bind(forest, rules).answer(X), expected)
 
@@ -502,7 +502,7 @@ def test_per_tree_fields_reach_their_tree(tolerance):
     """A fold of one's own with a `tree_field`: lift sees its tree's entry, streamed or not, through any nesting."""
 
     class Shifted(ju.Combiner):
-        shift: jax.Array = ju.tree_field()
+        shift: jax.Array = ju.combiners.tree_field()
         merge = "sum"
 
         def lift(self, counts):
@@ -512,7 +512,9 @@ def test_per_tree_fields_reach_their_tree(tolerance):
             return stat
 
     shift = jnp.linspace(-1, 1, TREES)
-    rule = ju.Together(a=Shifted(shift), b=ju.Weighted(ju.Together(c=Shifted(shift)), np.full(TREES, 2.0)))
+    rule = ju.combiners.Together(
+        a=Shifted(shift), b=ju.Weighted(ju.combiners.Together(c=Shifted(shift)), np.full(TREES, 2.0))
+    )
     forest, X = forest_with_all_leaves(2), toy_data(2)[0]
     expected = np.sum(np.asarray(leaves(2)).sum(-1) * np.asarray(shift), axis=1)
     for answer in (rule.answer(leaves(2)), ju.bind(forest, rule).answer(X)):

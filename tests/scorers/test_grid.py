@@ -94,7 +94,7 @@ def test_transforms_and_edges():
 
 
 def test_bad_input():
-    with refuses(ValueError, "grid_size=1 is too small"):
+    with refuses(ValueError, "grid_size=1 must be at least 2"):
         grid_support_degrees(jnp.ones(2), grid_size=1)
     with refuses(ValueError, "OneVsRest"):
         grid_support_degrees(jnp.ones(3))

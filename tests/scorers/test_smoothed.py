@@ -133,7 +133,7 @@ def test_differences_of_integers_are_exact(scorer):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"m": -1.0, "prior": 0.5}, "m=-1.0 is negative"),
+        ({"m": -1.0, "prior": 0.5}, "m=-1.0 must be a finite number >= 0"),
         ({"m": 1.0, "prior": 1.5}, "add to 1"),
         ({"m": 1.0, "prior": jnp.array([0.5, 0.25, 0.25])}, r"shape \(3,\)"),
         ({"m": 1.0, "prior": jnp.array([0.5, 0.4])}, "add to 1"),
@@ -151,7 +151,7 @@ def test_a_number_is_no_prior_for_three_classes():
 
 @pytest.mark.parametrize("n_samples", [0, 1])
 def test_too_few_samples(n_samples):
-    with refuses(ValueError, "at least 2"):
+    with refuses(ValueError, "n_samples=.* must be a finite number >= 2"):
         ucb(jnp.ones(2), n_samples=n_samples)
 
 

@@ -32,7 +32,7 @@ def test_smoothed_forests(n_classes, level):
         expected = np.stack([smooth(counts[:, t], fit_dirichlet_prior(counts[:, t])) for t in range(K)], axis=1)
     else:
         expected = np.asarray(smooth(counts, fit_dirichlet_prior(counts.reshape(-1, n_classes))))
-    smoothed = ju.check_forest(smoothing.smooth_forest(forest, level))
+    smoothed = ju.forest.check_forest(smoothing.smooth_forest(forest, level))
     np.testing.assert_allclose(ju.bind(smoothed, ju.Mean()).probability(X), expected.mean(axis=1), rtol=1e-5)
     prior = fit_forest_prior(forest, level=level)
     rule = SmoothedMean(prior)

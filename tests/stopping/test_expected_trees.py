@@ -31,11 +31,11 @@ def test_two_classes_by_enumeration():
 @pytest.mark.exhaustive
 def test_two_classes_by_simulation(p, rng):
     votes = (rng.random((20_000, 200)) < p[1]).astype(np.int32)
-    heard = stop_after(votes, 2, confidence=0.99)
+    result = stop_after(votes, 2, confidence=0.99)
     found = expected_trees(np.array(p), 0.99, max_trees=200)
-    polled = np.asarray(heard.n_polled)
+    polled = np.asarray(result.n_polled)
     assert abs(found.n_polled - polled.mean()) < 5 * polled.std() / 20_000**0.5 + 1e-3
-    assert abs(found.settled - np.mean(heard.settled)) < 0.02
+    assert abs(found.settled - np.mean(result.settled)) < 0.02
 
 
 @pytest.mark.exhaustive
@@ -82,8 +82,8 @@ def test_a_plan_of_three_classes(rng):
     ("call", "message"),
     [
         (lambda: expected_trees(np.array([0.5, 0.6]), 0.9), "add to 1"),
-        (lambda: expected_trees(np.array([0.5, 0.5]), 1.0), "between .5 and 1"),
-        (lambda: expected_trees(np.array([0.5, 0.5]), 0.9, max_trees=0), "1 at least"),
+        (lambda: expected_trees(np.array([0.5, 0.5]), 1.0), r"must lie in \(0.5, 1\)"),
+        (lambda: expected_trees(np.array([0.5, 0.5]), 0.9, max_trees=0), "at least 1"),
         (lambda: expected_trees(np.full(3, 1 / 3), 0.9, prior=np.array([1.0, 2, 3])), "pass a number"),
         (lambda: plan_trees(np.zeros((0, 2)), 0.9), "one instance"),
         (lambda: plan_trees(np.ones((3, 2)), 0.9, share=1.0), "share"),

@@ -51,8 +51,8 @@ def test_the_exact_probability_stops_earlier(rng):
 
     def settled(counts, _):
         top = np.sort(counts)
-        heard = counts[None], counts[None].sum(axis=1), 0
-        return top[-1] > top[-2] and leader_probability(*heard, "exact", "infinite", np.ones(4))[0] > 0.95
+        leading = counts[None], counts[None].sum(axis=1), 0
+        return top[-1] > top[-2] and leader_probability(*leading, "exact", "infinite", np.ones(4))[0] > 0.95
 
     exact = check(votes, 4, settled, criterion="exact")
     bound = stop_after(votes, 4, confidence=0.95)
@@ -139,8 +139,8 @@ def test_traced(n_classes, population, rng):
     found = jax.jit(lambda v: stop_after(v, n_classes, **settings))(votes)
     expected = stop_after(votes, n_classes, **settings)
     if population == "finite":  # who has heard an abstention is not settled, and the others are as without any
-        heard = np.asarray(found.n_polled)
-        abstained = np.array([np.any(row[:t] < 0) for row, t in zip(votes, heard, strict=True)])
+        n_polled = np.asarray(found.n_polled)
+        abstained = np.array([np.any(row[:t] < 0) for row, t in zip(votes, n_polled, strict=True)])
         assert not np.any(np.asarray(found.settled) & abstained)
         clean = stop_after(np.maximum(votes, 0), 2, **settings)
         found, expected = ([np.asarray(part)[~abstained] for part in of] for of in (found, clean))
@@ -161,11 +161,11 @@ VOTES = np.zeros((2, 8), int)
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: stop_after(VOTES, 2, confidence=0.5), ValueError, "between .5 and 1"),
+        (lambda: stop_after(VOTES, 2, confidence=0.5), ValueError, r"must lie in \(0.5, 1\)"),
         (lambda: stop_after(VOTES[:, :0], 2, confidence=0.9), ValueError, "one tree at least"),
         (lambda: stop_after(VOTES + 2, 2, confidence=0.9), ValueError, "holds 2, outside of the classes 0 to 1"),
         (lambda: stop_after(VOTES - 2, 2, confidence=0.9), ValueError, "holds -2"),
-        (lambda: stop_after(VOTES, 1, confidence=0.9), ValueError, "2 at least"),
+        (lambda: stop_after(VOTES, 1, confidence=0.9), ValueError, "at least 2"),
         (lambda: stop_after(VOTES * 1.0, 2, confidence=0.9), TypeError, "integers"),
         (lambda: stop_after(VOTES, 2, confidence=0.9, criterion="sure"), ValueError, "sure"),
         (lambda: stop_after(VOTES, 2, confidence=0.9, population="all"), ValueError, "all"),

@@ -10,7 +10,7 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 import jaxunc as ju
 from jaxunc import stopping
 from jaxunc.routing import _walk
-from jaxunc.stopping import _by_rounds, _rounds, _until_settled
+from jaxunc.stopping import _compiled_rounds, _host_rounds, _until_settled
 from jaxunc.stopping._leaf_votes import leaf_votes, votes_of_counts
 from tests._compilations import compilations
 from tests._forests import forest_of_leaves
@@ -56,9 +56,9 @@ def test_whatever_blocks_rounds_and_threads_are(voted, limits, monkeypatch):
     block, small, shortest, longest = limits
     monkeypatch.setattr(_walk, "BLOCKS", (block,))
     monkeypatch.setattr(_until_settled, "SMALL_BLOCKS", (small,))
-    monkeypatch.setattr(_rounds, "SHORTEST", shortest)
-    monkeypatch.setattr(_rounds, "LONGEST", longest)
-    monkeypatch.setattr(_by_rounds, "LENGTHS", (shortest, longest))
+    monkeypatch.setattr(_compiled_rounds, "SHORTEST", shortest)
+    monkeypatch.setattr(_compiled_rounds, "LONGEST", longest)
+    monkeypatch.setattr(_host_rounds, "LENGTHS", (shortest, longest))
     jax.clear_caches()
     for threads in (1, 2, 3):
         same(stopping.bind_vote(forest, threads=threads)(X), expected)
@@ -146,15 +146,15 @@ def test_small_leaves_vote_as_the_rule_vote_does(n_classes):
     p = rng.dirichlet(np.full(n_classes, 2), size=200)
     counts = rng.multinomial(rng.integers(0, 4, size=(200, 120)), p[:, None])
     forest, X = forest_of_leaves(counts)
-    heard = ju.predict_until_settled(forest, X, criterion="certain")
+    result = ju.predict_until_settled(forest, X, criterion="certain")
     votes = votes_of_counts(counts, np.arange(120))
-    same(heard, stopping.stop_after(votes, n_classes, confidence=0.99, criterion="certain"))
+    same(result, stopping.stop_after(votes, n_classes, confidence=0.99, criterion="certain"))
     shares = np.asarray(ju.bind(forest, ju.Vote())(X))
     shares = np.stack([1 - shares, shares], axis=1) if shares.ndim == 1 else shares
     if n_classes == 2:
-        np.testing.assert_array_equal(heard.predicted, shares.argmax(axis=1))
-    assert np.mean(heard.predicted == shares.argmax(axis=1)) > 0.93
-    assert np.mean(heard.predicted == p.argmax(axis=1)) > 0.85
+        np.testing.assert_array_equal(result.predicted, shares.argmax(axis=1))
+    assert np.mean(result.predicted == shares.argmax(axis=1)) > 0.93
+    assert np.mean(result.predicted == p.argmax(axis=1)) > 0.85
     cast = np.stack([(votes == c).mean(axis=1) for c in range(n_classes)], axis=1)
     cast += (votes < 0).mean(axis=1, keepdims=True) / n_classes
     np.testing.assert_allclose(cast.mean(axis=0), shares.mean(axis=0), atol=0.004)
@@ -236,7 +236,7 @@ def test_no_compilation_follows_the_data(fitted):
         bound(X[:77])
         bound(X[::-1])
         stopping.bind_vote(forest, confidence=0.9)(X[:900])
-    assert not [name for name in names if "hear" in name], names
+    assert not [name for name in names if "poll" in name], names
 
 
 @pytest.mark.parametrize("n_features", [5, 60, 200])
@@ -247,7 +247,7 @@ def test_no_level_is_split_over_threads(fitted, n_features):
     blocks = (_walk.block_size("blocks", 80, n_features), *_until_settled.SMALL_BLOCKS)
     numbers = np.int32(9), np.int32(80)
     arrays = bound._plan(False), bound._classes, bound.rule, x
-    text = _rounds.hear_part.lower(*arrays, *numbers, missing=False, blocks=blocks).compile().as_text()
+    text = _compiled_rounds.poll_part.lower(*arrays, *numbers, missing=False, blocks=blocks).compile().as_text()
     split = [line for line in text.splitlines() if "outer_dimension_partitions" in line]
     assert all(f"s32[{n_features}," in line for line in split), split
 
@@ -255,8 +255,8 @@ def test_no_level_is_split_over_threads(fitted, n_features):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda f, X: ju.predict_until_settled(f, X, confidence=1.0), ValueError, "between .5 and 1"),
-        (lambda f, X: ju.predict_until_settled(f, X, max_trees=0), ValueError, "1 at least"),
+        (lambda f, X: ju.predict_until_settled(f, X, confidence=1.0), ValueError, r"must lie in \(0.5, 1\)"),
+        (lambda f, X: ju.predict_until_settled(f, X, max_trees=0), ValueError, "at least 1"),
         (lambda f, X: ju.predict_until_settled(f, X, max_trees=81), ValueError, "the forest has 80 trees"),
         (lambda f, X: ju.predict_until_settled(f, X[:, :3]), ValueError, "3"),
         (lambda f, X: stopping.bind_vote(f, threads=0), ValueError, "at least 1"),

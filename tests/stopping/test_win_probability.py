@@ -118,7 +118,7 @@ def test_majority(close):
         (lambda: win_probability(jnp.array([1, 2]), prior=0.0), "positive"),
         (lambda: win_probability(jnp.array([1, 2]), prior=np.ones(3)), "each of the 2 classes"),
         (lambda: majority_probability(jnp.array(0.5), 0), "at least"),
-        (lambda: majority_probability(jnp.array(1.5), 3), "outside"),
+        (lambda: majority_probability(jnp.array(1.5), 3), "p=1.5 must lie in"),
     ],
 )
 def test_refusals(call, message):

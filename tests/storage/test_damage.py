@@ -64,7 +64,7 @@ def _check_well_formed(value) -> None:
     if isinstance(value, ju.Forest):
         check_forest(value)
         assert value.trees.tree_depth.shape == (value.n_trees,)
-    elif isinstance(value, ju.Trees):
+    elif isinstance(value, ju.forest.Trees):
         check_trees(value)
     elif isinstance(value, ju.BoundForest):
         check_forest(value.forest)

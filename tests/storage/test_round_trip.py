@@ -133,7 +133,7 @@ def test_many_levels_are_no_header(tmp_path):
     codes, y = rng.integers(5000, size=(500, 1)), rng.integers(2, size=500)
     trees = ju.grow_random_trees(jax.random.key(0), codes, y, n_trees=1, max_depth=2).trees
     trees = eqx.tree_at(lambda t: t.threshold, trees, trees.threshold)
-    trees = ju.Trees(**{name: getattr(trees, name) for name in NODES}, columns=columns, forks=trees.forks)
+    trees = ju.forest.Trees(**{name: getattr(trees, name) for name in NODES}, columns=columns, forks=trees.forks)
     loaded = round_trip(trees, tmp_path)
     assert loaded.columns == columns
     assert len(str(ju.storage.describe(tmp_path / "x.safetensors").arrays)) < 2000

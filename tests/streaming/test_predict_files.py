@@ -41,7 +41,7 @@ def test_a_folder_of_files(saved, model, data, frame, tmp_path):
     np.testing.assert_array_equal(found["id"], np.arange(len(frame)))
     np.testing.assert_array_equal(found["class"], model.predict(frame))
     assert manifest["complete"]
-    assert manifest["rows"] == len(frame) == seen[-1].rows == seen[-1].total
+    assert manifest["rows"] == len(frame) == seen[-1].done == seen[-1].total
     assert [part["file"] for part in manifest["parts"]] == [0] * 4 + [2] * 5
     assert [part["rows"] for part in manifest["parts"][:4]] == [128, 128, 128, 46]
     assert len(pd.read_parquet(tmp_path / "out")) == len(frame), "the folder is a data set"
@@ -237,7 +237,7 @@ def test_outputs_within_the_data(saved, data, tmp_path):
 
 @pytest.mark.parametrize("chunk_rows", [0, -3, 1.5, True, "7"])
 def test_chunks_of_no_rows(chunk_rows, saved, data, tmp_path):
-    with refuses(ValueError, r"chunk_rows=.* must be an integer of 1 at least"):
+    with refuses(ValueError if type(chunk_rows) is int else TypeError, "chunk_rows=.* must be .*at least 1"):
         predict_files(saved, data, tmp_path / "out", chunk_rows=chunk_rows)
     assert not (tmp_path / "out").exists()
 

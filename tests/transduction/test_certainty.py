@@ -24,16 +24,16 @@ def test_the_equation():
 @pytest.mark.exhaustive
 def test_other_rules():
     counts = leave_one_out_leaf_counts(X, Y)
-    tree = ju.grow_greedy_trees(X, Y)
+    tree = ju.greedy.grow_greedy_trees(X, Y)
     leaves = np.asarray(tree.counts[0])[np.asarray(tree.trees.is_leaf[0])]
     for rule in (ju.Mean(), ju.Pooling(), SmoothedMean(fit_dirichlet_prior(leaves))):
-        probs = ju.leave_one_out_certainty(X, Y, combiner=rule)
+        probs = ju.transduction.leave_one_out_certainty(X, Y, combiner=rule)
         np.testing.assert_allclose(probs, rule.probability(counts), rtol=1e-6)
         np.testing.assert_allclose(probs.sum(axis=1), 1, rtol=1e-5)
 
 
 def test_doubts_are_where_the_errors_are():
-    probs = ju.leave_one_out_certainty(X, Y)
+    probs = ju.transduction.leave_one_out_certainty(X, Y)
     assert ju.metrics.accuracy(probs, Y) > 0.93
     assert ju.metrics.auc_reliability(probs.max(axis=1), probs.argmax(axis=1) == Y) > 0.7
 
@@ -49,8 +49,8 @@ def test_doubts_are_where_the_errors_are():
         (lambda: ju.transductive_certainty(X, Y, X, min_samples_leaf=0), ValueError, "at least 1"),
         (lambda: ju.transductive_certainty(X, Y, X, min_samples_leaf=1.5), TypeError, "integer"),
         (lambda: ju.transductive_certainty(X, Y, np.full((1, 4), np.inf)), ValueError, "infinite"),
-        (lambda: ju.leave_one_out_certainty(X, np.where(Y, np.nan, 1)), ValueError, "infinite labels"),
-        (lambda: ju.leave_one_out_certainty(X.astype(str), Y, nominal=[7]), ValueError, "nominal"),
+        (lambda: ju.transduction.leave_one_out_certainty(X, np.where(Y, np.nan, 1)), ValueError, "infinite labels"),
+        (lambda: ju.transduction.leave_one_out_certainty(X.astype(str), Y, nominal=[7]), ValueError, "nominal"),
         (lambda: label_average(np.ones((3, 1))), ValueError, "two or more"),
         (lambda: label_average(-np.ones((3, 2))), ValueError, "negative"),
     ],

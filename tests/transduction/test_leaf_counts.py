@@ -35,7 +35,7 @@ def test_reference_cases(case, key):
 def test_the_tree_without_the_instance(case, key):
     settings = settings_of(key)
     settings["min_samples_leaf"] = settings.pop("min_samples_leaf")
-    tree = ju.grow_greedy_trees(case["X"], case["y"], **settings)
+    tree = ju.greedy.grow_greedy_trees(case["X"], case["y"], **settings)
     results = case["results"][key]
     found = ju.leaf_counts(tree, np.array([one["x"] for one in results], np.float32))[:, 0]
     np.testing.assert_array_equal(found, [one["base_tree_leaf"] for one in results])
@@ -143,6 +143,6 @@ def test_degenerate_sets():
 def test_progress():
     heard = []
     X, y = load_iris(return_X_y=True)
-    leave_one_out_leaf_counts(X, y, progress=lambda done, total: heard.append((done, total)))
+    leave_one_out_leaf_counts(X, y, progress=lambda now: heard.append((now.done, now.total)))
     assert heard[-1] == (450, 450)
     assert heard == sorted(heard)

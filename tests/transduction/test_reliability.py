@@ -1,6 +1,5 @@
-"""What transduction is compared with: one transduction's divergence, its threshold, and the batch's shortcut."""
+"""What transduction is compared with: one transduction's divergence and its threshold."""
 
-import jax
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
@@ -8,7 +7,6 @@ from sklearn.datasets import load_iris
 import jaxunc as ju
 from jaxunc.transduction import (
     ThresholdStatus,
-    batch_certainty,
     j_divergence,
     kukar_kononenko,
     leave_one_out_kukar_kononenko,
@@ -44,13 +42,13 @@ def test_the_label_none_is_the_tree_without_the_instance(candidates, min_samples
     own = {**settings, "min_samples_leaf": min_samples_leaf, "inductive": True}
     grow = {**settings, "min_samples_leaf": min_samples_leaf}
     found = transductive_leaf_counts(X, y, queries, **own)
-    tree = ju.grow_greedy_trees(X, y, **grow)
+    tree = ju.greedy.grow_greedy_trees(X, y, **grow)
     np.testing.assert_array_equal(found[:, -1], ju.leaf_counts(tree, queries)[:, 0])
     np.testing.assert_array_equal(found[:, :-1], transductive_leaf_counts(X, y, queries, **{**own, "inductive": False}))
     found = leave_one_out_leaf_counts(X, y, **own)
     for i in range(0, len(X), 4):
         others = np.arange(len(X)) != i
-        tree = ju.grow_greedy_trees(X[others], y[others], **grow)
+        tree = ju.greedy.grow_greedy_trees(X[others], y[others], **grow)
         np.testing.assert_array_equal(found[i, -1], ju.leaf_counts(tree, X[i : i + 1])[0, 0])
 
 
@@ -96,30 +94,18 @@ def test_of_equal_gains_the_threshold_with_more_right_above_it():
 
 
 def test_predictions_that_are_left_out():
-    found = leave_one_out_kukar_kononenko(X, Y, form="grouped")
+    found = leave_one_out_kukar_kononenko(X, Y, algorithm="grouped")
     again = reliability_of(leave_one_out_leaf_counts(X, Y, inductive=True))
     for own, other in zip(found, again, strict=True):
         np.testing.assert_array_equal(own, other)
 
 
-def test_progress_is_told_and_the_form_is_checked():
+def test_progress_is_told_and_the_algorithm_is_checked():
     heard = []
-    kukar_kononenko(X[::2], Y[::2], X[1:7:2], progress=lambda *done: heard.append(done))
+    kukar_kononenko(X[::2], Y[::2], X[1:7:2], progress=lambda now: heard.append(now[:2]))
     assert heard[-1] == (12, 12)  # three labels and none, of three instances
     with refuses(ValueError, "numeric"):
-        kukar_kononenko(X[::2], Y[::2], X[1:7:2], form="dense")
-
-
-@pytest.mark.exhaustive
-def test_the_shortcut_for_batches():
-    probs = batch_certainty(jax.random.key(3), X[::2], Y[::2], X[1::2])
-    np.testing.assert_allclose(probs.sum(axis=1), 1)
-    np.testing.assert_array_equal(probs, batch_certainty(jax.random.key(3), X[::2], Y[::2], X[1::2]))
-    assert np.mean(probs.argmax(axis=1) == Y[1::2]) > 0.6
-    assert batch_certainty(jax.random.key(4), X, Y, X[:0]).shape == (0, 3)
-    words = np.array([["a"], ["b"], ["a"], ["b"]], object)
-    probs = batch_certainty(jax.random.key(0), words, [0, 1, 0, 1], np.array([["a"], ["new"]], object), nominal=[0])
-    assert np.all(np.isfinite(probs))
+        kukar_kononenko(X[::2], Y[::2], X[1:7:2], algorithm="dense")
 
 
 @pytest.mark.parametrize(

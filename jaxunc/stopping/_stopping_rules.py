@@ -1,0 +1,186 @@
+"""Rules of when a vote is settled: integers compared with tables, so that answers depend on the votes alone."""
+
+import abc
+from typing import get_args
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32
+from scipy.special import betainc
+
+from jaxunc._checks import check_integer, check_one_of
+from jaxunc._numerics import take
+
+from ._critical_votes import check_confidence, critical_final_votes, critical_votes
+from ._leader import Criterion, Population
+from ._prior import checked_prior
+
+NEVER = 2**30
+"""Number of votes that no forest reaches: more than there are trees."""
+
+
+class StoppingRule(eqx.Module):
+    """A stopping rule: the votes that it keeps for each of ``n`` instances, and whether they settle it.
+
+    Votes are int32 ``[rows n]``; with two classes, if no tree abstains, one row, the votes for class 1, does.
+    """
+
+    n_classes: eqx.AbstractVar[int]
+    first: eqx.AbstractVar[Int32[np.ndarray | Array, ""]]
+    """Least number of trees that can settle a vote; more than there are if none can."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of votes."""
+        return self.n_classes
+
+    def add(self, votes: Int32[Array, "rows n"], vote: Array, counts: Bool[Array, "n"]) -> Int32[Array, "rows n"]:
+        """Return the votes with one more for each instance that ``counts``; a vote beyond the classes is none."""
+        if self.n_rows == 1:
+            return votes + jnp.where(counts, vote.astype(jnp.int32), 0)
+        cast = (jnp.arange(self.n_classes, dtype=jnp.int32)[:, None] == vote.astype(jnp.int32)) & counts
+        return votes + cast.astype(jnp.int32)
+
+    def by_class(self, votes: Int32[Array, "rows n"], polled: Int32[Array, "n"]) -> Int32[Array, "n classes"]:
+        """Return the votes for each class."""
+        return jnp.stack([polled - votes[0], votes[0]], axis=1) if self.n_rows == 1 else votes.T
+
+    @abc.abstractmethod
+    def holds(self, votes: Int32[Array, "rows n"], t: Int32[Array, ""]) -> Bool[Array, "n"]:
+        """Return whether the vote of t trees is settled."""
+
+
+class Thresholds(StoppingRule):
+    """Rule for two classes where no tree abstains: by t the votes with which each wins."""
+
+    least: Int32[np.ndarray | Array, "2 polled"]
+    first: Int32[np.ndarray | Array, ""]
+    n_classes: int = eqx.field(static=True, default=2)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows: the votes for class 1 say those for class 0."""
+        return 1
+
+    def holds(self, votes, t):
+        """Compare with two numbers."""
+        ones = votes[0]
+        return (ones >= self.least[1, t]) | (t - ones >= self.least[0, t])
+
+
+class ThresholdsByVotes(StoppingRule):
+    """Rule for two classes where trees may abstain: by the number of votes those with which each wins."""
+
+    least: Int32[np.ndarray | Array, "2 voted"]
+    first: Int32[np.ndarray | Array, ""]
+    of_all: bool = eqx.field(static=True, default=False)
+    """Whether the numbers hold only while no tree has abstained."""
+    n_classes: int = eqx.field(static=True, default=2)
+
+    def holds(self, votes, t):
+        """Compare the votes of the class in the lead."""
+        zeros, ones = votes
+        voted, leads = zeros + ones, (ones > zeros).astype(jnp.int32)
+        # One flat gather in place of one for each class.
+        least = take(jnp.asarray(self.least).reshape(-1), leads * self.least.shape[1] + voted)
+        settled = jnp.maximum(zeros, ones) >= least
+        return settled & (voted == t) if self.of_all else settled
+
+
+class Costs(StoppingRule):
+    """Rule for more classes: the factors of Eq. 8 as integer costs -log I, rounded up, within a budget for their sum.
+
+    Sums of floats would depend on how a compiler orders them. A factor depends on the rival's votes and the lead alone.
+    """
+
+    cost: Int32[np.ndarray | Array, "rivals leads"]
+    budget: Int32[np.ndarray | Array, ""]
+    first: Int32[np.ndarray | Array, ""]
+    n_classes: int = eqx.field(static=True)
+
+    def holds(self, votes, t):
+        """Compare the costs. A leader is its own rival with lead 0: one such cost is taken off, a second stays."""
+        most = jnp.max(votes, axis=0)
+        rivals, leads = self.cost.shape
+        row, column = jnp.minimum(votes, rivals - 1), jnp.minimum(most - votes, leads - 1)
+        costs = take(jnp.asarray(self.cost).reshape(-1), row * leads + column)
+        return jnp.sum(costs, axis=0) - self.cost[0, 0] <= self.budget
+
+
+class Leads(StoppingRule):
+    """Rule for certainty: by t the lead over the second with which nothing can change, whether trees abstain or not."""
+
+    least: Int32[np.ndarray | Array, "polled"]
+    first: Int32[np.ndarray | Array, ""]
+    n_classes: int = eqx.field(static=True)
+
+    def holds(self, votes, t):
+        """Compare the first less the second."""
+        most = jnp.max(votes, axis=0)
+        leader = jnp.arange(self.n_classes)[:, None] == jnp.argmax(votes, axis=0)
+        return most - jnp.max(jnp.where(leader, -1, votes), axis=0) >= self.least[t]
+
+
+def make_rule(
+    n_classes: int,
+    max_trees: int,
+    confidence: float,
+    criterion: Criterion,
+    population: Population,
+    prior,
+    *,
+    abstaining: bool | None = False,
+) -> StoppingRule | None:
+    """Return the rule as tables; None where a vote must be judged as a whole (`_judge.py`). Raises as `stop_after`.
+
+    ``abstaining``: whether a tree may have no vote; None if that is not known, since votes are traced.
+    """
+    check_integer("max_trees", max_trees, 1)
+    check_confidence(confidence)
+    check_one_of("criterion", criterion, get_args(Criterion))
+    check_one_of("population", population, get_args(Population))
+    alpha = checked_prior(prior, n_classes)
+    if criterion == "certain":
+        return _certain(n_classes, max_trees, abstaining)
+    if n_classes == 2 and not (population == "finite" and abstaining):
+        table = critical_votes if population == "infinite" else critical_final_votes
+        # -1, no number of votes suffices, would be reached by any vote.
+        least = np.broadcast_to(table(max_trees, confidence, prior=prior), (2, max_trees + 1))
+        least = np.where(least < 0, NEVER, least).astype(np.int32)
+        first = _first((least < NEVER).any(axis=0))
+        if abstaining is False:
+            return Thresholds(least=least, first=first)
+        return ThresholdsByVotes(least=least, first=first, of_all=population == "finite")
+    if criterion == "bound" and population == "infinite" and np.all(alpha == alpha[0]):
+        return _costs(n_classes, max_trees, confidence, float(alpha[0]))
+    return None
+
+
+def _certain(n_classes: int, max_trees: int, abstaining: bool | None) -> StoppingRule:
+    # As long as half of the trees remain, they could all vote for a rival.
+    first = np.array(max_trees // 2 + 1, np.int32)
+    if n_classes == 2 and abstaining is False:  # t₁ - (t - t₁) > T - t
+        return Thresholds(least=np.full((2, max_trees + 1), first, np.int32), first=first)
+    return Leads(least=np.arange(max_trees + 1, 0, -1, dtype=np.int32), first=first, n_classes=n_classes)
+
+
+def _first(able) -> np.ndarray:
+    """Return the first number of trees that is able to."""
+    return np.array(able.argmax() if able.any() else NEVER, np.int32)
+
+
+def _costs(n_classes: int, max_trees: int, confidence: float, alpha: float) -> Costs:
+    # Costs are cut at `most`, more than the budget: one such rival alone leaves the vote open.
+    most = 2**30 // n_classes  # so that all costs together fit an int32
+    scale = (most - 1) / -np.log(confidence)
+    rivals = np.arange(max_trees // 2 + 1)[:, None]
+    leads = np.arange(int(8 * max_trees**0.5) + 8 if max_trees > 16 else max_trees + 1)
+    with np.errstate(divide="ignore"):
+        cost = -np.log1p(-betainc(rivals + leads + alpha, rivals + alpha, 0.5)) * scale
+    # Rounded up, so that a sum within the budget holds for the exact logarithms, too.
+    cost = np.ceil(np.minimum(cost, most)).astype(np.int32)
+    cost[:, 0] = most  # a tie never settles
+    # A leader with t votes has n_classes - 1 rivals without any.
+    able = (n_classes - 1) * cost[0].astype(np.int64) <= most - 2
+    return Costs(cost=cost, budget=np.array(most - 2, np.int32), first=_first(able), n_classes=n_classes)

@@ -1,0 +1,69 @@
+"""Names for what people may hand in, for type checkers.
+
+When the program runs they are `typing.Any`: what is handed in is checked where it is read, with messages that say what
+to pass instead.
+"""
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import jax
+    import numpy as np
+    from numpy.typing import ArrayLike
+
+    from ._instances import Encoded
+
+    class Frame(Protocol):
+        """What is read of a pandas frame."""
+
+        @property
+        def columns(self) -> Any:
+            """The names of the columns."""
+            ...
+
+        @property
+        def iloc(self) -> Any:
+            """Columns and rows by their places."""
+            ...
+
+        @property
+        def shape(self) -> tuple[int, int]:
+            """How many rows and columns there are."""
+            ...
+
+        def __len__(self) -> int: ...
+
+    class Column(Protocol):
+        """What is read of a pandas series."""
+
+        @property
+        def iloc(self) -> Any:
+            """Rows by their places."""
+            ...
+
+        @property
+        def dtype(self) -> Any:
+            """What the values are."""
+            ...
+
+        def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray: ...
+
+        def __len__(self) -> int: ...
+
+    InstancesLike: TypeAlias = np.ndarray | jax.Array | Frame | Sequence[Sequence[Any]] | Encoded
+    """Data ``[instances features]``: NumPy, JAX, pandas, or a list of rows."""
+    LabelsLike: TypeAlias = np.ndarray | jax.Array | Column | Sequence[Any]
+    """A label per instance: NumPy, JAX, pandas, or a list."""
+    NumbersLike: TypeAlias = ArrayLike
+    """A number, or an array or list of numbers: weights, priors, settings."""
+    NominalLike: TypeAlias = np.ndarray | Sequence[bool] | Sequence[int] | Sequence[str] | str
+    """Which columns are nominal: booleans, positions, names, or ``"auto"``."""
+    MaskLike: TypeAlias = np.ndarray | jax.Array | Sequence[Sequence[bool]]
+    """Booleans ``[instances trees]``."""
+else:
+    InstancesLike = LabelsLike = NumbersLike = NominalLike = MaskLike = Any
+
+ArrowTable: TypeAlias = Any
+"""An Arrow table (pyarrow says nothing of its types)."""

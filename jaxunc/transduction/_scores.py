@@ -1,0 +1,142 @@
+"""Scores of a node's tests with an inserted instance: two for each test, by the instance's side, for any instance.
+
+NumPy's arrays and JAX's alike: all algorithms read the rules of this file.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Array, Bool, Int, Int64
+
+from jaxunc.greedy import LOWEST, parts_classes
+
+
+class Change(NamedTuple):
+    """Change of a node's sample: class ``gained`` has one instance more, and class ``lost`` one less."""
+
+    gained: int | Int[Array, ""]
+    """Class that gains an instance; -1 for none."""
+    lost: int | Int[Array, ""] | None = None
+    """Class that loses an instance; None if nothing is left out."""
+
+    @property
+    def added(self):
+        """Number of instances that come in, less those that are left out."""
+        return _as_integer(self.gained >= 0) - self.removed
+
+    @property
+    def removed(self) -> int:
+        """Whether an instance of the sample is left out, as 0 or 1."""
+        return int(self.lost is not None)
+
+    @property
+    def differs(self):
+        """Whether the change does anything, as 0 or 1: 0 if what is left out comes back."""
+        return 1 if self.lost is None else _as_integer(self.gained != self.lost)
+
+    @property
+    def gains(self):
+        """Whether the class ``gained`` has one more in the end, as 0 or 1."""
+        return _as_integer(self.gained >= 0) * self.differs
+
+
+def side_scores(
+    entropy: Int64[Array | np.ndarray, " sizes"],
+    inside: Int[Array | np.ndarray, "classes *tests"],
+    outside: Int[Array | np.ndarray, "classes *tests"],
+    change: Change,
+    min_samples_leaf,
+) -> tuple[Any, Any]:
+    """Return the scores of all tests if the change happens inside, and if it happens outside: int64 ``[*tests]`` each.
+
+    A score is Σ_c F(n_c) - F(n) of both sides, minus n times the conditional entropy; it is the lowest where a side is
+    smaller than ``min_samples_leaf`` with the instance. Where the side has none of the class that loses one, it has no
+    meaning.
+    """
+    # For NumPy and JAX alike: the functions are those of the arrays' own namespace.
+    where, maximum = (getattr(inside.__array_namespace__(), name) for name in ("where", "maximum"))
+    n_inside, n_outside = (counts.sum(axis=0, dtype=counts.dtype) for counts in (inside, outside))
+    # What both answers share. A change then touches one class on one side: two look-ups in place of a sum over classes.
+    base = entropy[inside].sum(axis=0)
+    base += entropy[outside].sum(axis=0)
+    found = []
+    for counts, own, other in ((inside, n_inside, n_outside), (outside, n_outside, n_inside)):
+        # A side that loses its only instance has none: such tests are no candidates of that instance.
+        scores = base - entropy[maximum(own + change.added, 0)] - entropy[other]
+        # Where nothing changes is known on the host, but traced in a program: there the terms are computed and are 0.
+        if not _is_nothing(change.gains):
+            gained = counts[change.gained]
+            scores += entropy[gained + change.gains] - entropy[gained]
+        if change.lost is not None and not _is_nothing(change.differs):
+            # A side without that class has no meaning; index 0 - 1 would wrap around to the table's end.
+            kept = maximum(counts[change.lost], 1)
+            scores -= entropy[kept] - entropy[kept - change.differs]
+        found.append(where((own + change.added < min_samples_leaf) | (other < min_samples_leaf), LOWEST, scores))
+    return found[0], found[1]
+
+
+def _as_integer(flag):
+    """Return a flag as 0 or 1, also if it is traced."""
+    return flag.astype(np.int32) if hasattr(flag, "astype") else int(flag)
+
+
+def _is_nothing(number) -> bool:
+    """Return whether a number is known to be 0; a traced one is not known."""
+    return isinstance(number, int) and number == 0
+
+
+def scores_with(entropy, inside, outside, min_samples_leaf):
+    """Return the scores of all tests ``[classes *tests]``, the instance being counted on its side."""
+    n_inside, n_outside = inside.sum(axis=0), outside.sum(axis=0)
+    scores = entropy[inside].sum(axis=0) + entropy[outside].sum(axis=0) - entropy[n_inside] - entropy[n_outside]
+    where = inside.__array_namespace__().where
+    return where((n_inside < min_samples_leaf) | (n_outside < min_samples_leaf), LOWEST, scores)
+
+
+def is_leaf(without, counts, boundaries: bool, min_samples_leaf) -> Bool[Array | np.ndarray, "..."]:
+    """Return whether a node is a leaf, by its class counts ``[... classes]`` without the instance and with it."""
+    ends = ((counts > 0).sum(axis=-1) < 2) | (counts.sum(axis=-1) < 2 * min_samples_leaf)
+    # Without the instance a single one is left, which no test can divide.
+    ends |= without.sum(axis=-1) < 2
+    return ends | ((without > 0).sum(axis=-1) < 2) if boundaries else ends
+
+
+def parts_a_value(inside, outside, removed_inside, removed_outside):
+    """Return whether a test for a nominal value has an instance of the training set on either side."""
+    return (inside - removed_inside > 0) & (outside - removed_outside > 0)
+
+
+class Beside(NamedTuple):
+    """Neighbours of instances of a node's sample, by numeric feature; arrays ``[instances numeric]``."""
+
+    has_left: Bool[Array | np.ndarray, "q numeric"]
+    """Whether some of the sample lie below."""
+    has_right: Bool[Array | np.ndarray, "q numeric"]
+    alone: Bool[Array | np.ndarray, "q numeric"]
+    """Whether no other instance has the value."""
+    goes_left: Bool[Array | np.ndarray, "q numeric"]
+    """Whether the value is not above halfway between its neighbours."""
+    lower: Int[Array | np.ndarray, "q numeric"]
+    """Class of the value below; -1 for several."""
+    own: Int[Array | np.ndarray, "q numeric"]
+    """Class of the others with the same value; -1 for several."""
+    upper: Int[Array | np.ndarray, "q numeric"]
+    """Class of the value above; -1 for several."""
+
+
+def cuts_beside(beside: Beside, boundaries: bool) -> tuple[Any, Any]:
+    """Return whether the cuts below and above an instance that is left out are tests without it.
+
+    If nobody shares its value only one of the two partitions is left, with the instance on the side of the nearer
+    neighbour; otherwise both are, if the classes still differ.
+    """
+    # Without others of its value both cuts are the same partition: the instance takes it from its side alone.
+    left = beside.has_left & (~beside.alone | (beside.has_right & ~beside.goes_left))
+    right = beside.has_right & (~beside.alone | (beside.has_left & beside.goes_left))
+    if not boundaries:
+        return left, right
+    where = beside.alone.__array_namespace__().where
+    parts = parts_classes(beside.lower, beside.upper)
+    left &= where(beside.alone, parts, parts_classes(beside.lower, beside.own))
+    right &= where(beside.alone, parts, parts_classes(beside.own, beside.upper))
+    return left, right

@@ -1,0 +1,1 @@
+# scikit-learn has no types. These are of what the pages' examples take from it.
