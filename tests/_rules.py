@@ -74,7 +74,7 @@ class GiniWeighted(ju.Combiner):
 
     def finish(self, stat):
         shares = (stat["votes"] + 1e-9) / jnp.sum(stat["votes"] + 1e-9, axis=-1, keepdims=True)
-        return ju.Answer.from_shares(shares, class_scores=shares, score=None)
+        return ju.combiners.Answer.from_shares(shares, class_scores=shares, score=None)
 
 
 def _gini_reference(counts, prior, weights):

@@ -3,6 +3,7 @@
 import inspect
 import re
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -25,7 +26,19 @@ ROOMS = (
 )
 MADE_BY_OTHERS = {
     *("Answering", "HasColumns", "BoundForest", "ShardedForest", "BoundVote", "PackedTrees", "BoundSample"),
-    *("OutOfSampleRows", "Together", "Forest", "Trees", "Forks", "Counting", "Combiner", "scorer", "MemberSmoothing"),
+    *(
+        "OutOfSampleRows",
+        "FitResult",
+        "ChoiceResult",
+        "Together",
+        "Forest",
+        "Trees",
+        "Forks",
+        "Counting",
+        "Combiner",
+        "scorer",
+        "MemberSmoothing",
+    ),
 }
 """Classes that a function of the library makes, and what has no arguments of its own."""
 FREE = {
@@ -137,7 +150,14 @@ def public():
             found = getattr(module, name)
             is_tuple = inspect.isclass(found) and (hasattr(found, "_fields") or hasattr(found, "__members__"))
             is_warning = inspect.isclass(found) and issubclass(found, Warning)
-            if not callable(found) or is_tuple or is_warning or name in MADE_BY_OTHERS or id(found) in seen:
+            if (
+                not callable(found)
+                or found is Any
+                or is_tuple
+                or is_warning
+                or name in MADE_BY_OTHERS
+                or id(found) in seen
+            ):
                 continue
             seen.add(id(found))
             yield pytest.param(room, name, id=f"{room}.{name}")

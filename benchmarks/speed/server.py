@@ -81,7 +81,7 @@ def _leaves() -> Ask:
 
 MODELS: dict[str, Callable[[], Ask]] = {
     "CombinedForestClassifier": lambda: _estimator(
-        CombinedForestClassifier(random_state=0), "predict_log_proba", "predict_uncertainty", "predict_polled"
+        CombinedForestClassifier(random_state=0), "decision_function", "predict_uncertainty", "predict_polled"
     ),
     "CautiousForestClassifier": lambda: _estimator(
         CautiousForestClassifier(_forest()), "predict_set", "predict_interval", "explain"

@@ -115,7 +115,8 @@ def rule_by_name(
         if options:
             raise ValueError(f"options {sorted(options)} need a rule's name; this is a {type(name).__name__} already.")
         return name
-    check_numbers("prior", prior)
+    if prior is not None:
+        check_numbers("prior", prior)
     if n_samples is not None:
         check_within("n_samples", n_samples, "(0, inf)")
     kind, own = CONFIGURED.get(check_name("name", name, (*RULES, *CONFIGURED)), (name, {}))

@@ -50,8 +50,10 @@ class Preference(NamedTuple):
             return xp.stack([~one, ~zero], axis=-1)
         return undominated(preferred)
 
-    outputs = ("set",)
-    """What `columns` knows."""
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names that `columns` knows."""
+        return ("set",)
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
         """The sets of classes that remain, as bools ``[instances classes]``."""

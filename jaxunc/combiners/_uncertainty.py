@@ -28,8 +28,10 @@ class Uncertainty(NamedTuple):
     epistemic: Float[Array | np.ndarray, "..."]
     """Uncertainty that more data would remove: the trees disagree, or their leaves hold little."""
 
-    outputs = ("uncertainty",)
-    """What `columns` knows."""
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names that `columns` knows."""
+        return ("uncertainty",)
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
         """The three of them, a column each."""

@@ -28,8 +28,10 @@ class CautiousAnswer(NamedTuple):
     preference: Preference
     """The masses for and against the classes, those of `GeneralizedVote`."""
 
-    outputs = ("class", "probability", "interval", "set")
-    """What `columns` knows."""
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names that `columns` knows."""
+        return ("class", "probability", "interval", "set")
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
         """The columns of one of the `outputs`: a place of a class, probabilities, both ends of intervals, bools."""

@@ -1,6 +1,6 @@
 """A training set made ready for greedy trees: sorted once by every numeric feature."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float32, Float64, Int
@@ -12,7 +12,7 @@ class Presorted(NamedTuple):
     """A training set with numeric and nominal features apart; ``places`` says where each lies among all features."""
 
     columns: Columns
-    class_labels: tuple
+    class_labels: tuple[Any, ...]
     label: Int[np.ndarray, " instances"]
     numeric: Int[np.ndarray, " numeric"]
     """Positions of the numeric features."""

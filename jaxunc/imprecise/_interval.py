@@ -16,8 +16,10 @@ class Interval(NamedTuple):
     lower: Float[jax.Array | np.ndarray, "..."]
     upper: Float[jax.Array | np.ndarray, "..."]
 
-    outputs = ("interval",)
-    """What `columns` knows."""
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names that `columns` knows."""
+        return ("interval",)
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
         """Both ends, by class."""

@@ -11,14 +11,19 @@ from jaxunc.tables import NumbersLike
 
 def checked_strength(s: NumbersLike) -> Float[Array, "..."]:
     """Return s as a float of the precision that is computed in; a ValueError unless it is positive and finite."""
+    check_strength(s)
+    return jnp.asarray(s, float_dtype(s))
+
+
+def check_strength(s: NumbersLike) -> None:
+    """Raise a ValueError unless s is positive and finite, without a device."""
     if is_concrete(s):
         values = np.asarray(s)
         if fits := jnp.issubdtype(values.dtype, jnp.number):
-            values, limits = values.astype(float), jnp.finfo(float_dtype(s))
+            values, limits = values.astype(float), jnp.finfo(float_dtype(values))
             fits = np.all((values >= limits.tiny) & (values <= limits.max))
         if not fits:
             raise ValueError(
                 f"s={s!r} must be a positive, finite number: the instances that an interval allows for beyond those "
                 "counted. Usual are 1 and 2; with s = 0 the interval would be a point."
             )
-    return jnp.asarray(s, float_dtype(s))

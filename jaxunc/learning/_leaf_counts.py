@@ -10,8 +10,7 @@ import numpy as np
 from jaxtyping import Array
 
 from jaxunc._checks import check_integer, check_within, checked_key
-from jaxunc.combiners import Combiner
-from jaxunc.combiners._given import check_is_rule
+from jaxunc.combiners import Combiner, check_is_rule
 from jaxunc.forest import Forest
 
 from ._descent import WeighedPart, descend

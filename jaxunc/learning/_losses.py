@@ -43,7 +43,7 @@ class AucLoss(eqx.Module):
     of_class: Int32[Array, "pairs"]
     temperature: Float[Array, ""]
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         for name in ("first", "second", "of_class"):
             check_numbers(name, getattr(self, name))
         check_within("temperature", self.temperature, "(0, inf)")
@@ -94,7 +94,7 @@ class UtilityLoss(eqx.Module):
     by_size: Float[Array, "classes"]
     temperature: Float[Array, ""]
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         check_within("by_size", self.by_size, "[0, inf)", ": the utility of a right set by its size", shape=None)
         check_within("temperature", self.temperature, "(0, inf)")
 

@@ -1,6 +1,7 @@
 """A bound forest over many devices."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -44,7 +45,7 @@ class ShardedForest(ReadOuts[AnswerT]):
 
     def __init__(self, bound: BoundForest[AnswerT], grid: Grid):
         self.bound: BoundForest[AnswerT] = bound
-        self.combiner = bound.combiner
+        self.combiner: Combiner[AnswerT] = bound.combiner
         stream = _stream_of(bound)
         self._grid, self._stream = grid, stream
         self._combiner = on_every_device(grid, bound.combiner)
@@ -65,7 +66,7 @@ class ShardedForest(ReadOuts[AnswerT]):
         """Packed trees and leaf tables as they lie on the devices: ``addressable_shards`` says how much on each."""
         return jax.tree.leaves(self._placed[False].arrays)
 
-    def with_rule(self, combiner: Combiner | Mapping[str, Combiner]) -> "ShardedForest":
+    def with_rule(self, combiner: Combiner[Any] | Mapping[str, Combiner[Any]]) -> "ShardedForest[Any]":
         """The same forest bound to another rule, over the same devices."""
         return ShardedForest(self.bound.with_rule(combiner), self._grid)
 

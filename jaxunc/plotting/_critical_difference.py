@@ -41,7 +41,7 @@ class CriticalDifferenceDisplay:
 
     def __init__(
         self,
-        names: Sequence[str],
+        names: Any,
         ranks: Sequence[float],
         groups: Sequence[Sequence[int]] = (),
         critical_difference: float | None = None,
@@ -57,7 +57,7 @@ class CriticalDifferenceDisplay:
     def from_values(
         cls,
         values: Any,
-        names: Sequence[str],
+        names: Any,
         *,
         larger_is_better: bool,
         alpha: float = 0.05,

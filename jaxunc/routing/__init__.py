@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from jaxunc._renamed import renamed_in
 
-from ._answering import Answering, HasColumns
+from ._answering import Answering, HasColumns, OfForest
 from ._bind import BoundForest, bind
 from ._by_rows import ByRows
 from ._drive import Chunk, Part, Shapes, cut, drive, over_rows, spread

@@ -21,7 +21,7 @@ class Answering(Protocol):
         ...
 
     @property
-    def class_labels(self) -> tuple:
+    def class_labels(self) -> tuple[Any, ...]:
         """The labels of the classes, in the order in which answers have them."""
         ...
 
@@ -46,6 +46,22 @@ class Answering(Protocol):
     def with_rule(self, combiner: Combiner, /) -> "Answering":
         """The same asked by another rule."""
         ...
+
+
+class OfForest:
+    """What a model has from the forest whose leaves answer."""
+
+    forest: Any
+
+    @property
+    def columns(self) -> Columns:
+        """The columns of data."""
+        return self.forest.trees.columns
+
+    @property
+    def class_labels(self) -> tuple[Any, ...]:
+        """The labels of the classes, in the order in which answers have them."""
+        return self.forest.class_labels
 
 
 @runtime_checkable

@@ -131,7 +131,7 @@ class BoundForest(ReadOuts[AnswerT]):
         """The forest that was bound."""
         return self.engine.forest
 
-    def with_rule(self, combiner: Combiner | Mapping[str, Combiner]) -> "BoundForest":
+    def with_rule(self, combiner: Combiner[Any] | Mapping[str, Combiner[Any]]) -> "BoundForest[Any]":
         """The same forest bound to another rule, driven by as many threads."""
         return bind(self.forest, combiner, threads=self.threads)
 

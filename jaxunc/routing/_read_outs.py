@@ -10,10 +10,12 @@ from jaxtyping import Array, PyTree
 from jaxunc._types import AnswerT
 from jaxunc.combiners import Answer, Combiner
 from jaxunc.forest import Forest
-from jaxunc.tables import Columns, InstancesLike, MaskLike
+from jaxunc.tables import InstancesLike, MaskLike
+
+from ._answering import OfForest
 
 
-class ReadOuts(abc.ABC, Generic[AnswerT]):
+class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
     """The read-outs of a rule, on NumPy, JAX or pandas data ``[instances features]``."""
 
     combiner: Combiner[AnswerT]
@@ -23,16 +25,6 @@ class ReadOuts(abc.ABC, Generic[AnswerT]):
     @abc.abstractmethod
     def forest(self) -> Forest:
         """The forest that was bound."""
-
-    @property
-    def columns(self) -> Columns:
-        """The columns of data."""
-        return self.forest.trees.columns
-
-    @property
-    def class_labels(self) -> tuple[Any, ...]:
-        """The labels of the classes, in the order of class scores."""
-        return self.forest.class_labels
 
     def blank_answer(self) -> AnswerT:
         """Return an answer for one instance that says nothing: zeros of the right shapes and types."""
@@ -103,7 +95,7 @@ class ReadOuts(abc.ABC, Generic[AnswerT]):
         return self._run(X, tree_mask, None)
 
     @abc.abstractmethod
-    def with_rule(self, combiner: Combiner) -> "ReadOuts":
+    def with_rule(self, combiner: Combiner[Any]) -> "ReadOuts[Any]":
         """The same forest bound to another rule, in the same way."""
 
     @abc.abstractmethod

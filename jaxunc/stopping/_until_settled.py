@@ -12,6 +12,7 @@ from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest, check_is_forest
 from jaxunc.routing import (
     BoundForest,
+    OfForest,
     Plan,
     Walk,
     bind,
@@ -21,7 +22,7 @@ from jaxunc.routing import (
     spread,
     unrolled_depth,
 )
-from jaxunc.tables import Columns, NumbersLike, as_instances
+from jaxunc.tables import NumbersLike, as_instances
 
 from ._compiled_rounds import poll_part
 from ._host_rounds import poll_by_rounds
@@ -65,8 +66,10 @@ class VoteResult(NamedTuple):
     n_trees: int
     """Number of trees that might have been polled."""
 
-    outputs = ("class", "trees_polled")
-    """What `columns` knows."""
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names that `columns` knows."""
+        return ("class", "trees_polled")
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
         """The class; or how many trees were polled, and whether that settled the vote."""
@@ -185,10 +188,10 @@ def bind_vote(
     return BoundVote(forest, votes, rule, kept | {"prior": prior}, threads, walk or default_walk())
 
 
-class BoundVote:
+class BoundVote(OfForest):
     """A forest prepared for votes, as `bind_vote` returns it: call it on instances."""
 
-    combiner = None
+    combiner: None = None
     """No rule of counts: the leaves' classes are counted as they are polled."""
 
     def __init__(
@@ -219,23 +222,13 @@ class BoundVote:
 
     answer = __call__
 
-    @property
-    def columns(self) -> Columns:
-        """The columns of data."""
-        return self.forest.trees.columns
-
-    @property
-    def class_labels(self) -> tuple:
-        """The labels of the classes, in the order of votes."""
-        return self.forest.class_labels
-
     def blank_answer(self) -> VoteResult:
         """An answer for one instance that says nothing: zeros of the right shapes and types."""
         zero = np.zeros(1, np.int32)
         votes = np.zeros((1, self.forest.n_classes), np.int32)
         return VoteResult(zero, zero, zero > 0, np.zeros(1, np.float32), votes, self.max_trees)
 
-    def with_rule(self, combiner: Combiner) -> BoundForest:
+    def with_rule(self, combiner: Combiner[Any]) -> BoundForest[Any]:
         """The same forest bound to a rule."""
         return bind(self.forest, combiner, threads=self.threads, walk=self.walk)
 

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.utils import get_tags
 
 from jaxunc._checks import check_one_of
-from jaxunc.imprecise._strength import checked_strength
-from jaxunc.stopping._critical_votes import check_confidence
+from jaxunc.imprecise import check_strength
+from jaxunc.stopping import check_confidence
 from jaxunc.tables import Columns, Encoded
 
 from ._answerers import OUTPUTS, answerers_of, answering
@@ -60,7 +60,7 @@ def check_outputs(outputs: Any, s: Any, confidence: Any) -> None:
         raise ValueError(f"outputs={outputs!r} names nothing; choose some of {OUTPUTS}, or None for the default.")
     for name in outputs or ():
         check_one_of("outputs", name, OUTPUTS)
-    checked_strength(s)
+    check_strength(s)
     check_confidence(confidence)
 
 

@@ -23,8 +23,10 @@ class LabelAverage(NamedTuple):
     probability: Float[np.ndarray, "instances classes"]
     """The mean over the labels that an instance was given: `label_average`."""
 
-    outputs = ("class", "probability")
-    """What `columns` knows."""
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names that `columns` knows."""
+        return ("class", "probability")
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
         """The place of the most probable class, or the probabilities by class."""
@@ -48,7 +50,7 @@ class BoundSample:
         Called with how many instances of how many are done.
     """
 
-    forest = None
+    forest: None = None
     """No forest: every instance has trees of its own."""
 
     def __init__(
@@ -62,8 +64,10 @@ class BoundSample:
         block_size: int,
         progress: Callable[[PairsProgress], object] | None = None,
     ):
-        self.sample, self.combiner, self.progress = sample, combiner, progress
-        self.settings = {
+        self.sample: Presorted = sample
+        self.combiner: Combiner | None = combiner
+        self.progress: Callable[[PairsProgress], object] | None = progress
+        self.settings: dict[str, Any] = {
             "candidates": candidates,
             "min_samples_leaf": min_samples_leaf,
             "algorithm": algorithm,
@@ -78,7 +82,7 @@ class BoundSample:
         return self.sample.columns
 
     @property
-    def class_labels(self) -> tuple:
+    def class_labels(self) -> tuple[Any, ...]:
         """The labels of the classes, in the order of probabilities."""
         return tuple(self.sample.class_labels)
 

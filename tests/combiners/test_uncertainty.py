@@ -114,7 +114,7 @@ def test_gradients_of_intervals(rng, x64):
 
 @pytest.mark.exhaustive
 def test_one_class_of_that_name():
-    assert ju.Uncertainty._fields == ("total", "aleatoric", "epistemic")
+    assert ju.combiners.Uncertainty._fields == ("total", "aleatoric", "epistemic")
     leaf = ju.scorers.uncertainty(jnp.array([1.0, 3.0]))
     assert type(leaf) is ju.scorers.LeafUncertainty
     assert not hasattr(ju.scorers, "Uncertainty")

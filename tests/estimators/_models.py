@@ -32,7 +32,7 @@ OTHERS: dict[str, dict[str, Any]] = {
         "candidates": "all",
         "min_samples_leaf": 30,
         "combiner": ju.Pooling(),
-        "form": "dense",
+        "algorithm": "dense",
         "block_size": 0,
     },
 }

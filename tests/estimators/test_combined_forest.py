@@ -416,7 +416,7 @@ def test_polling_trees():
     polled = out.fit(X[::2], names[::2]).predict_polled(X[1::2])
     assert np.any(polled.votes.sum(axis=1) < polled.n_polled), "trees whose leaf is empty out of bag abstain"
     assert np.mean(polled.predicted == names[1::2]) > 0.9
-    with pytest.raises(ValueError, match=r"between \.5 and 1"):
+    with pytest.raises(ValueError, match=r"must lie in \(0\.5, 1\)"):
         model.predict_polled(X, confidence=0.5)
     with pytest.raises(NotFittedError):
         CombinedForestClassifier().predict_polled(X)

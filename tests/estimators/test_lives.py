@@ -122,7 +122,7 @@ TAMPERED = [
     *(("random trees", part) for part in ({"nominal": 1.5}, {"combiner": "x"}, {"random_state": -3})),
     *(
         ("transduction", part)
-        for part in ({"block_size": "x"}, {"min_samples_leaf": None}, {"candidates": 1}, {"form": "x"})
+        for part in ({"block_size": "x"}, {"min_samples_leaf": None}, {"candidates": 1}, {"algorithm": "x"})
     ),
     *(("transduction", part) for part in ({"nominal": {"dict": {}}}, {"combiner": 1}, {"combiner": "meen"})),
     *(("transduction", part) for part in ({"progress": 3}, {"block_size": -5})),

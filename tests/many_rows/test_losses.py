@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import jaxunc as ju
+from jaxunc.forest import OWN
 from jaxunc.learning import AucLoss, OutOfSampleRows, UtilityLoss, brier_loss, log_loss, loss_on
 from jaxunc.learning._fit import _loss_as_it_is
 from jaxunc.learning._rows import histograms
+from tests._forests import forest_of_leaves
 from tests._rules import PRIORS
 from tests.many_rows._drawn import DISTINCT, SIZES, TREES, distinct_leaves, drawn
 
@@ -77,10 +79,12 @@ def out_of_sample_rows(n_rows: int) -> OutOfSampleRows:
     table = distinct_leaves(C).reshape(-1, C)
     code = np.arange(len(table), dtype=np.int32).reshape(DISTINCT, TREES)[drawn(n_rows)]
     held = histograms(table, code, None)
+    forest, _ = forest_of_leaves(distinct_leaves(C), PRIOR)
     y, weight = np.zeros(len(held.code), np.int32), np.zeros(len(held.code), np.float32)
     y[:n_rows], weight[:n_rows] = rng.integers(0, C, n_rows), rng.integers(0, 4, n_rows) / 2
     return OutOfSampleRows(
-        *(held, jnp.asarray(y), jnp.asarray(weight), n_rows, TREES, tuple(range(C)), 1, "made up", np.asarray(PRIOR))
+        *(held, jnp.asarray(y), jnp.asarray(weight), n_rows, TREES, tuple(range(C)), (OWN,), "made up"),
+        *(np.asarray(PRIOR), forest),
     )
 
 
