@@ -16,7 +16,7 @@ from ._mask import as_mask
 from ._packed_trees import PackedTrees, Spec, merge_scalars, pack_by_place
 from ._plan import Plan, column_keys, make_plan, node_at
 from ._planes import cut, rejoin
-from ._walk import Walk, block_size, default_walk, over_blocks, unrolled_depth, walk_levels, walk_tree
+from ._walk import Walk, block_size, by_column, default_walk, over_blocks, unrolled_depth, walk_levels, walk_tree
 
 
 def fold(
@@ -122,11 +122,11 @@ def _backward(spec, saved, cotangents):
             places = walk_levels(plan, keys, spec.depth).T - jnp.arange(n_trees)[:, None] * plan.nodes.shape[1]
             leaf_of = lambda t: places[t] - plan.n_exits  # noqa: E731
         else:
-            by_column = keys.T
+            rows_of_keys = by_column(keys)
 
             def leaf_of(t):
                 one = jax.tree.map(lambda array: array[t], plan)
-                return node_at(one, walk_tree(one, by_column))
+                return node_at(one, walk_tree(one, rows_of_keys))
 
         def tree(t, carry):
             tables, claimed = carry

@@ -16,7 +16,7 @@ from jaxunc.tables import InstancesLike, as_instances, as_traceable
 
 from ._drive import Chunk, Part, Shapes, cut, drive_on_host
 from ._plan import Plan, column_keys, make_plan, node_at
-from ._walk import Walk, block_size, default_walk, over_blocks, unrolled_depth, walk_levels, walk_tree
+from ._walk import Walk, block_size, by_column, default_walk, over_blocks, unrolled_depth, walk_levels, walk_tree
 
 LEAST, SMALL, CHUNK = (1, 8, 64), (256, 512, 1024), 2048
 """Instances of compiled calls on the host."""
@@ -107,8 +107,8 @@ def _leaf_index(plan: Plan, x, number, *, block: int | None, walk: Walk, depth: 
             first = jnp.arange(n_trees, dtype=jnp.int32) * plan.nodes.shape[1] + plan.n_exits
             leaves = walk_levels(plan, keys, depth) - first
         else:
-            by_column = keys.T
-            leaf_of = lambda _, tree: (None, node_at(tree, walk_tree(tree, by_column)))  # noqa: E731
+            rows_of_keys = by_column(keys)
+            leaf_of = lambda _, tree: (None, node_at(tree, walk_tree(tree, rows_of_keys)))  # noqa: E731
             leaves = lax.scan(leaf_of, None, plan)[1].T
         return lax.dynamic_update_slice(out, leaves, (start, 0))
 

@@ -28,7 +28,7 @@ from jaxunc.forest import Trees
 
 from ._plan import Plan, column_keys, make_plan, padded_plan
 from ._planes import Layout, cut, pack, rejoin, unpack
-from ._walk import Walk, block_size, over_blocks, unrolled_depth, walk_levels, walk_tree
+from ._walk import Walk, block_size, by_column, over_blocks, unrolled_depth, walk_levels, walk_tree
 
 
 class Spec(NamedTuple):
@@ -209,12 +209,12 @@ class PackedTrees(eqx.Module):
     def _by_tree(self, merging: Merging, carry, keys, mask):
         """Scan over the trees in their order, carrying the merge."""
         # A row for each column: the walk reads the same column's neighbours for many instances of a block.
-        keys = keys.T
+        block, keys = len(keys), by_column(keys)
 
         def visit(tree):
             plan, tables, scalars, in_mask = tree
             # Only a mask has use for them; without one they are never read, and the compiler drops them.
-            scalars = [jnp.broadcast_to(s, keys.shape[1:]) for s in scalars]
+            scalars = [jnp.broadcast_to(s, (block,)) for s in scalars]
             return self._values(merging, tables, scalars, walk_tree(plan, keys), in_mask)
 
         return merging.scan(visit, carry, (self.plan, self.tables, self.scalars, None if mask is None else mask.T))

@@ -13,6 +13,7 @@ from jaxunc.forest import Forest
 
 from ._drive import Chunk, Part, Shapes, cut, drive, drive_on_device
 from ._engine import Engine
+from ._host_program import HostProgram
 from ._leaf_table import is_large, leaf_table
 from ._packed_trees import PackedTrees, Spec
 from ._walk import BLOCKS, Walk, block_size
@@ -74,7 +75,7 @@ class Streamed(Engine):
         chunk = cut(n_instances, self.shapes(), 1)[0].chunk
         x = jax.ShapeDtypeStruct((chunk.rows, self.forest.trees.n_features), jnp.float32)
         number = None if chunk.rows == chunk.block else jax.ShapeDtypeStruct((), jnp.int32)
-        return merge_chunk.lower(self.stream.spec, chunk.block, self.stream.arrays, x, None, number)
+        return merge_chunk.jitted.lower(self.stream.spec, chunk.block, self.stream.arrays, x, None, number)
 
 
 def shapes_of(spec: Spec, n_trees: int, n_features: int) -> Shapes:
@@ -108,7 +109,7 @@ def run_chunk(
     return _finish_chunk(combiner, readout, merged)
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@partial(HostProgram, static_argnums=(0, 1))
 def merge_chunk(spec: Spec, block: int, arrays: tuple, x, mask, n_blocks) -> PyTree:
     """The merged statistic of a chunk. (A tuple is taken apart sooner than a module.)"""
     plan, tables, scalars, totals = arrays

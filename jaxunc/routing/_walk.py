@@ -24,6 +24,10 @@ BLOCKS = (2048, 1024, 512, 256)
 SPLIT_BYTES = 2**19
 """XLA on CPU splits an operation that touches more over its threads, at a loss; a gather touches its whole operand."""
 
+GAP = 16
+"""Places between two rows of keys. Rows a multiple of 4096 bytes apart lie in the same lines of a cache, which holds
+eight of them: the tests at the top took twice as long."""
+
 DEVICE_BYTES = 950_000_000
 """Memory that one block may take for its intermediate values on an accelerator."""
 
@@ -52,25 +56,31 @@ def block_size(walk: Walk, n_trees: int, n_columns: int) -> int:
     return next((size for size in BLOCKS if 4 * size * (n_columns + 4) < SPLIT_BYTES), BLOCKS[-1])
 
 
-def walk_tree(tree: Plan, keys: Int32[Array, "columns block"]) -> Int32[Array, "block"]:
+def by_column(keys: Int32[Array, "block columns"]) -> Int32[Array, "columns row"]:
+    """The keys of a block for `walk_tree`: a row for each column, with `GAP` more places than instances."""
+    return jnp.pad(keys.T, ((0, 0), (0, GAP)))
+
+
+def walk_tree(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block"]:
     """The place of the leaf of one tree (one entry of a plan) for each instance of a block."""
     # Gathers are flat with indices that are known to be in range: an index of two axes is checked, and is slower.
-    block, n_places = keys.shape[1], tree.nodes.shape[0]
-    lane, flat_keys = jnp.arange(block, dtype=jnp.int32), keys.reshape(-1)
-    key_of = lambda column: take(flat_keys, column * block + lane)  # noqa: E731
+    row, n_places = keys.shape[1], tree.nodes.shape[0]
+    lane, flat_keys = jnp.arange(row - GAP, dtype=jnp.int32), keys.reshape(-1)
+    key_of = lambda column: take(flat_keys, column * row + lane)  # noqa: E731
     one = lambda _, place: descend(tree.nodes, tree.feature, n_places, place, key_of)  # noqa: E731
     # To this tree's own depth, a traced bound. A leaf is its own child, so a shallow path waits there. An exit as soon
     # as all have arrived, and unrolling, were both slower.
     return lax.fori_loop(0, tree.rest, one, _enter(tree, keys))
 
 
-def _enter(tree: Plan, keys: Int32[Array, "columns block"]) -> Int32[Array, "block"]:
+def _enter(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block"]:
     """The exit of the top: all its tests on whole rows, which costs less than a gather for each."""
-    left = jnp.full(keys.shape[1], -1, jnp.int32)
+    block = keys.shape[1] - GAP
+    left = jnp.full(block, -1, jnp.int32)
     for i in range(tree.top_key.shape[0]):
         # Unsigned: no code for rows that are counted from the end.
         start = tree.top_feature[i].astype(jnp.uint32), jnp.uint32(0)
-        row = lax.dynamic_slice(keys, start, (1, keys.shape[1])).reshape(-1)
+        row = lax.dynamic_slice(keys, start, (1, block)).reshape(-1)
         left = left & jnp.where(row > tree.top_key[i], tree.top_exits[i], -1)
     return lax.clz(left)
 
