@@ -15,7 +15,7 @@ from ._leaf_table import leaf_table
 from ._leaves import leaf_counts, planned_leaf_counts, refuse_average
 from ._mask import as_mask
 from ._packed_trees import Carry, PackedTrees, Spec
-from ._plan import Plan, column_keys, make_plan
+from ._plan import Plan, column_keys, make_plan, tall_top
 from ._planes import rejoin
 from ._read_outs import ReadOuts
 from ._streamed import Streamed, shapes_of

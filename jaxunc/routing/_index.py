@@ -18,7 +18,7 @@ from ._drive import Chunk, Part, Shapes, cut, drive_on_host
 from ._plan import Plan, column_keys, make_plan, node_at
 from ._walk import Walk, block_size, by_column, default_walk, over_blocks, unrolled_depth, walk_levels, walk_tree
 
-LEAST, SMALL, CHUNK = (1, 8, 64), (256, 512, 1024), 2048
+SMALL, CHUNK = (1, 8, 64, 256, 512), 2048
 """Instances of compiled calls on the host."""
 
 
@@ -90,8 +90,8 @@ def _shapes(trees: Trees, walk: Walk) -> Shapes:
     if walk == "levels":
         least, middle = (Chunk(min(rows, size), min(rows, size)) for rows in (1024, 32768))
         return Shapes(middle, Chunk(size, size), (least,))
-    small = tuple(Chunk(rows, rows) for rows in (*LEAST, *SMALL) if rows <= size)
-    return Shapes(Chunk(CHUNK, size), Chunk(8 * CHUNK, size), (*small, Chunk(CHUNK, SMALL[0])))
+    small = tuple(Chunk(rows, min(rows, size)) for rows in SMALL)
+    return Shapes(Chunk(CHUNK, size), Chunk(8 * CHUNK, size), small)
 
 
 @partial(jax.jit, static_argnames=("block", "walk", "depth"))

@@ -4,9 +4,10 @@ A walk goes by *places*: those of the exits of the top come first, each a copy o
 exit's number is its place, so that nothing is looked up between the top and the rest.
 """
 
+import weakref
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +18,7 @@ from jaxunc._checks import is_concrete, refuse_after_fork
 from jaxunc._numerics import NAN_FIRST, NAN_LAST, order_key, pair_words, split_words, take
 from jaxunc.forest import Trees
 
-from ._treelets import treelets
+from ._treelets import Top, tallest
 
 
 class Plan(NamedTuple):
@@ -30,58 +31,58 @@ class Plan(NamedTuple):
     """The features by themselves, where they do not fit beside the children."""
     depth: Int32[Array, "trees"]
     """Tests on the longest path."""
-    rest: Int32[Array, "trees"]
-    """Tests on the longest path below the top."""
+    top: Top
+    """The tests at the top, and where they lead: places in front of the nodes."""
     top_feature: Int32[Array, "trees tests"]
-    """Features of the tests at the top."""
+    """Their features."""
     top_key: Int32[Array, "trees tests"]
     """Their thresholds."""
-    top_exits: Int32[Array, "trees tests"]
-    """The exits that remain where they go right, a bit each: the leftmost is the highest."""
-    entry: Int32[Array, "trees exits"]
-    """The node behind each exit."""
 
     @property
     def n_exits(self) -> int:
         """Places in front of the nodes: the root is at this place."""
-        return self.entry.shape[-1]
+        return self.top.entry.shape[-1]
 
     def by_place(self, table: Shaped[Array, "trees nodes"]) -> Shaped[Array, "trees places"]:
         """What is known of nodes, by places."""
-        return jnp.concatenate([jnp.take_along_axis(table, self.entry, axis=1), table], axis=1)
+        return _by_place(self.top.entry, table)
 
 
 def node_at(plan: Plan, place: Int32[Array, "..."]) -> Int32[Array, "..."]:
     """The node at a place of one tree."""
     exits = plan.n_exits
-    return jnp.where(place < exits, take(plan.entry, jnp.minimum(place, exits - 1)), place - exits)
+    return jnp.where(place < exits, take(plan.top.entry, jnp.minimum(place, exits - 1)), place - exits)
 
 
-def make_plan(trees: Trees, *, missing: bool) -> Plan:
+def make_plan(trees: Trees, *, missing: bool, top: Top | None = None) -> Plan:
     """Pack trees for data with or without missing values.
 
     With them every column is there twice, NaN being the smallest value in the first copy and the largest in the
     second; a node that sends NaN right reads the second. Without them the copy's cost (a quarter more time) is saved.
 
-    Trees that have values are packed by NumPy: nothing is compiled, and the top takes the tallest nodes. Of traced ones
-    it is the first two levels.
+    The top is the first two levels, if no other is given.
     """
     refuse_after_fork()  # the first program that most ways to an answer run
     arrays = trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth
+    return _make_plan(*arrays, top, n_features=trees.n_features, missing=missing)
+
+
+def tall_top(trees: Trees) -> Top | None:
+    """The top of the tallest nodes, for plans that many instances walk by; None of traced trees, which have no host."""
     if not is_concrete(trees):
-        return _make_plan(*arrays, n_features=trees.n_features, missing=missing)
-    feature, threshold, child, missing_right, depth = map(np.asarray, arrays)
-    packed = _packed(np, treelets(child), feature, threshold, child, missing_right, depth, trees.n_features, missing)
-    with jax.ensure_compile_time_eval():  # also where someone's program is being traced
-        return jax.device_put(packed)
+        return None
+    known = id(trees.child)
+    if known not in _TOPS:
+        _TOPS[known] = tallest(np.asarray(trees.child))
+        weakref.finalize(trees.child, _TOPS.pop, known, None)
+    return _TOPS[known]
 
 
-@partial(jax.jit, static_argnames=("n_features", "missing"))
-def _make_plan(feature, threshold, child, missing_right, depth, *, n_features, missing):
-    return _packed(jnp, _two_levels(child, depth), feature, threshold, child, missing_right, depth, n_features, missing)
+_TOPS: dict[int, Top] = {}
+"""By the arrays of children while those live: rules are bound to one forest one after the other."""
 
 
-def _two_levels(child, depth):
+def _two_levels(child, depth) -> Top:
     """The complete tree of the first two levels; below a leaf both exits lead to it, and its test goes left."""
     root = jnp.zeros((len(child), 1), jnp.int32)
 
@@ -92,37 +93,32 @@ def _two_levels(child, depth):
     first = below(root)
     exits = ~np.array([0b11 << 30, 0b10 << 30, 0b10 << 28], np.uint32)
     exits = jnp.broadcast_to(exits.view(np.int32), (len(child), 3))
-    return jnp.concatenate([root, first], axis=1), exits, below(first), jnp.maximum(depth - 2, 0)
+    return Top(jnp.concatenate([root, first], axis=1), exits, below(first), jnp.maximum(depth - 2, 0))
 
 
-def _packed(xp: Any, top, feature, threshold, child, missing_right, depth, n_features: int, missing: bool) -> Plan:
-    """By NumPy or JAX."""
-    tests, exits, entry, rest = top
-    feature = xp.maximum(feature, 0)  # an empty leaf's is the number of its fork
-    column = feature + n_features * missing_right.astype(np.int32) if missing else feature
-    first = entry.shape[1]
+@partial(jax.jit, static_argnames=("n_features", "missing"))
+def _make_plan(feature, threshold, child, missing_right, depth, top: Top | None, *, n_features, missing) -> Plan:
+    top = top or _two_levels(child, depth)
+    feature = jnp.maximum(feature, 0)  # an empty leaf's is the number of its fork
+    column = feature + n_features * missing_right.astype(jnp.int32) if missing else feature
+    first = top.entry.shape[1]
     place_bits = (first + child.shape[1] - 1).bit_length()
     narrow = n_features * (2 if missing else 1) <= 2 ** (32 - place_bits)
-    by_place = lambda table: xp.concatenate([xp.take_along_axis(table, entry, axis=1), table], axis=1)  # noqa: E731
-    word = (child + first).astype(np.uint32)
+    word = (child + first).astype(jnp.uint32)
     if narrow:
-        word = word | (column.astype(np.uint32) << np.uint32(place_bits))
-    pair = pair_words if xp is jnp else _pair_on_host
+        word |= column.astype(jnp.uint32) << jnp.uint32(place_bits)
     return Plan(
-        nodes=pair(by_place(threshold), by_place(word)),
-        feature=None if narrow else by_place(column),
+        nodes=_by_place(top.entry, pair_words(threshold, word)),
+        feature=None if narrow else _by_place(top.entry, column),
         depth=depth,
-        rest=rest,
-        top_feature=xp.take_along_axis(column, tests, axis=1),
-        top_key=xp.take_along_axis(threshold, tests, axis=1),
-        top_exits=exits,
-        entry=entry,
+        top=top,
+        top_feature=jnp.take_along_axis(column, top.tests, axis=1),
+        top_key=jnp.take_along_axis(threshold, top.tests, axis=1),
     )
 
 
-def _pair_on_host(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """`pair_words` by NumPy."""
-    return np.stack([first.view(np.uint32), second], axis=-1).view(np.complex64)[..., 0]
+def _by_place(entry: Int32[Array, "trees exits"], table: Shaped[Array, "trees nodes"]) -> Shaped[Array, "trees places"]:
+    return jnp.concatenate([jnp.take_along_axis(table, entry, axis=1), table], axis=1)
 
 
 def padded_plan(plan: Plan, more: int) -> Plan:
@@ -130,7 +126,8 @@ def padded_plan(plan: Plan, more: int) -> Plan:
     none, beyond = jnp.int32(0), jnp.int32(2**31 - 1)
     feature = None if plan.feature is None else none
     # Nothing is larger than the largest key, so every test goes left, to node 0: the tree is its root, a leaf.
-    leaf = Plan(pair_words(beyond, jnp.uint32(0)), feature, none, none, none, beyond, jnp.int32(-1), none)
+    top = Top(none, jnp.int32(-1), none, none)
+    leaf = Plan(pair_words(beyond, jnp.uint32(0)), feature, none, top, none, beyond)
     longer = lambda array, value: jnp.concatenate([array, jnp.full((more, *array.shape[1:]), value)])  # noqa: E731
     return jax.tree.map(longer, plan, leaf)
 

@@ -24,6 +24,12 @@ BLOCKS = (2048, 1024, 512, 256)
 SPLIT_BYTES = 2**19
 """XLA on CPU splits an operation that touches more over its threads, at a loss; a gather touches its whole operand."""
 
+FEW, FEW_LANES = 64, 2**17
+"""Instances of a block, and those times trees, up to which all trees are walked at once on a CPU."""
+
+LEAST_ENTERED = 32
+"""Instances of such a block from which on the tests at the top are worth a loop over the trees."""
+
 GAP = 16
 """Places between two rows of keys. Rows a multiple of 4096 bytes apart lie in the same lines of a cache, which holds
 eight of them: the tests at the top took twice as long."""
@@ -38,6 +44,11 @@ Walk = Literal["blocks", "levels"]
 def default_walk() -> Walk:
     """The walk for the default backend."""
     return "blocks" if jax.default_backend() == "cpu" else "levels"
+
+
+def are_few(block: int, n_trees: int) -> bool:
+    """Whether a block of so many instances walks all trees at once on a CPU."""
+    return block <= FEW and block * n_trees <= FEW_LANES
 
 
 def unrolled_depth(walk: Walk, trees: Trees) -> int:
@@ -70,7 +81,26 @@ def walk_tree(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "bl
     one = lambda _, place: descend(tree.nodes, tree.feature, n_places, place, key_of)  # noqa: E731
     # To this tree's own depth, a traced bound. A leaf is its own child, so a shallow path waits there. An exit as soon
     # as all have arrived, and unrolling, were both slower.
-    return lax.fori_loop(0, tree.rest, one, _enter(tree, keys))
+    return lax.fori_loop(0, tree.top.rest, one, _enter(tree, keys))
+
+
+def walk_few(plan: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "trees block"]:
+    """The place of the leaf of every tree for each instance of a small block, in the flat ``[trees places]`` arrays.
+
+    All trees go down together, since a step of a loop costs as much as hundreds of lanes.
+    """
+    row, (n_trees, n_places) = keys.shape[1], plan.nodes.shape
+    nodes, flat_keys = plan.nodes.reshape(-1), keys.reshape(-1)
+    feature = None if plan.feature is None else plan.feature.reshape(-1)
+    lane = jnp.arange(row - GAP, dtype=jnp.int32)
+    start = jnp.arange(n_trees, dtype=jnp.int32)[:, None] * n_places
+    key_of = lambda column: take(flat_keys, column * row + lane)  # noqa: E731
+    if row - GAP < LEAST_ENTERED:
+        place, depth = jnp.full((n_trees, row - GAP), plan.n_exits, jnp.int32), plan.depth
+    else:
+        place, depth = lax.scan(lambda _, tree: (None, _enter(tree, keys)), None, plan)[1], plan.top.rest
+    one = lambda _, place: descend(nodes, feature, n_places, start + place, key_of)  # noqa: E731
+    return start + lax.fori_loop(0, jnp.max(depth, initial=0), one, place)
 
 
 def _enter(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block"]:
@@ -81,7 +111,7 @@ def _enter(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block
         # Unsigned: no code for rows that are counted from the end.
         start = tree.top_feature[i].astype(jnp.uint32), jnp.uint32(0)
         row = lax.dynamic_slice(keys, start, (1, block)).reshape(-1)
-        left = left & jnp.where(row > tree.top_key[i], tree.top_exits[i], -1)
+        left = left & jnp.where(row > tree.top_key[i], tree.top.exits[i], -1)
     return lax.clz(left)
 
 

@@ -20,6 +20,7 @@ from jaxunc.routing import (
     default_walk,
     make_plan,
     spread,
+    tall_top,
     unrolled_depth,
 )
 from jaxunc.tables import NumbersLike, as_instances
@@ -263,7 +264,8 @@ class BoundVote(OfForest):
     def _plan(self, missing: bool) -> tuple[Plan, Array]:
         """The packed trees, and the classes that places vote for."""
         if missing not in self._plans:
-            plan = make_plan(self.forest.trees, missing=missing)
+            trees = self.forest.trees
+            plan = make_plan(trees, missing=missing, top=tall_top(trees))
             self._plans[missing] = plan, plan.by_place(jnp.asarray(self._votes_of_nodes))
         return self._plans[missing]
 

@@ -113,13 +113,15 @@ def test_batches_of_any_size_share_few_programs():
     bound = ju.bind(toy_forest(2, 7), ju.Mean(), threads=2)
     large = np.tile(X, (60, 1))
     with compilations() as names:
-        for n in (1, 2, 100, 255, 256, 257, 1000, 2048, 2049, 5000, 8191, 8192, 16_384, 20_000, 24_000):
+        for n in (1, 2, 30, 100, 255, 256, 257, 1000, 2048, 2049, 5000, 8191, 8192, 16_384, 20_000, 40_000):
             assert bound.probability(large[:n]).shape == (n, 2)
-    assert sum("merge_chunk" in name for name in names) <= 3
+    routed = [name for name in names if "merge_" in name]
+    # One row, 8, 64; 256, 512, 2048, 8192.
+    assert (routed.count("jit(merge_and_finish)"), routed.count("jit(merge_chunk)")) == (3, 4)
     with compilations() as again:
-        for n in (3, 300, 3000, 20_001):
+        for n in (3, 33, 300, 3000, 20_001):
             bound.probability(large[:n])
-    assert not any("merge_chunk" in name for name in again)
+    assert not any("merge_" in name for name in again)
 
 
 @pytest.mark.exhaustive
