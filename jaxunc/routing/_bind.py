@@ -64,8 +64,12 @@ def bind(
     Notes
     -----
     Any number of instances goes through programs of few shapes, which are compiled when they are first needed: data of
-    the host are cut and padded there, and their answers trimmed. (A JAX array that lies on an accelerator stays there,
-    and is cut by small programs for its number of instances.)
+    the host are cut and padded there, and their answers trimmed. On a CPU those are 1, 8, 64, 256, 512, 2048 and 8192
+    instances: a server that asks once for each power of two compiles nothing later. (A JAX array that lies on an
+    accelerator stays there, and is cut by small programs for its number of instances.)
+
+    For single rows JAX's own dispatch counts: ``jax.config.update("jax_cpu_enable_async_dispatch", False)``, before
+    anything is computed, runs programs in the thread that calls.
 
     **Processes.** JAX's threads do not survive a fork. A worker that was forked (``multiprocessing``'s "fork", joblib's
     ``backend="multiprocessing"``) from a process where a forest had been made would wait for them without end, and is

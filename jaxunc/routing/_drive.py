@@ -106,20 +106,29 @@ def drive(score: Callable[[Part], PyTree], parts: list[Part], threads: int, *, a
     """
     if len(parts) == 1 and parts[0].is_full:
         refuse_after_fork()
-        with jax.ensure_compile_time_eval():
-            return score(parts[0])
+        return _answer(score, parts[0])
     return jax.device_put(drive_on_host(score, parts, threads, ahead=ahead))
 
 
 def drive_on_host(score: Callable[[Part], PyTree], parts: list[Part], threads: int, *, ahead: bool = False) -> PyTree:
     """The same as NumPy arrays."""
     refuse_after_fork()
-    with jax.ensure_compile_time_eval():  # all values are known, also where someone's program is being traced
-        if ahead:
-            answers = [_trimmed(answer, part) for answer, part in zip(list(map(score, parts)), parts, strict=True)]
-        else:
-            answers = list(spread(threads if len(parts) > 1 else 1)(lambda part: _trimmed(score(part), part), parts))
+
+    if ahead:
+        answers = [_trimmed(one, part) for one, part in [(_answer(score, part), part) for part in parts]]
+    else:
+        one = lambda part: _trimmed(_answer(score, part), part)  # noqa: E731
+        answers = list(spread(threads if len(parts) > 1 else 1)(one, parts))
     return answers[0] if len(answers) == 1 else jax.tree.map(_joined, *answers)
+
+
+def _answer(score: Callable[[Part], PyTree], part: Part) -> PyTree:
+    """All values are known, also where someone's program is being traced.
+
+    Said in every thread, though nothing is traced in those of the pool: for another context a program compiles again.
+    """
+    with jax.ensure_compile_time_eval():
+        return score(part)
 
 
 def drive_on_device(score: Callable[[Part], PyTree], parts: list[Part]) -> PyTree:

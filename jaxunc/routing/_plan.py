@@ -73,7 +73,8 @@ def tall_top(trees: Trees) -> Top | None:
         return None
     known = id(trees.child)
     if known not in _TOPS:
-        _TOPS[known] = tallest(np.asarray(trees.child))
+        with jax.ensure_compile_time_eval():  # also where someone's program is being traced
+            _TOPS[known] = Top(*map(jnp.asarray, tallest(np.asarray(trees.child))))
         weakref.finalize(trees.child, _TOPS.pop, known, None)
     return _TOPS[known]
 

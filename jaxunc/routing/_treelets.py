@@ -17,18 +17,18 @@ MOST_TESTS = 31
 class Top(NamedTuple):
     """The tests at the top of each tree. Where a tree has fewer, the others are its root and rule out nothing."""
 
-    tests: Int32[Array | np.ndarray, "trees tests"]
+    tests: Int32[Array, "trees tests"]
     """The nodes whose tests are made."""
-    exits: Int32[Array | np.ndarray, "trees tests"]
+    exits: Int32[Array, "trees tests"]
     """The exits that remain where the test goes right, a bit each: the leftmost is the highest."""
-    entry: Int32[Array | np.ndarray, "trees exits"]
+    entry: Int32[Array, "trees exits"]
     """The node behind each exit, from the left."""
-    rest: Int32[Array | np.ndarray, "trees"]
+    rest: Int32[Array, "trees"]
     """Tests on the longest path below."""
 
 
-def tallest(child: Int32[np.ndarray, "trees nodes"]) -> Top:
-    """The tallest nodes of trees whose right children lie behind the left ones, and whose leaves are their own."""
+def tallest(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The arrays of a `Top` of the tallest nodes. Right children lie behind the left ones; leaves are their own."""
     n_trees, n_nodes = child.shape
     n_tests = min(MOST_TESTS, max(1, n_nodes // 2))
     height, trees = _heights(child), np.arange(n_trees)[:, None]
@@ -57,7 +57,7 @@ def tallest(child: Int32[np.ndarray, "trees nodes"]) -> Top:
     bits = np.uint32(1) << (31 - np.arange(n_tests + 1, dtype=np.uint32))
     exits = ~np.where(ruled_out, bits, np.uint32(0)).sum(axis=2, dtype=np.uint32)
     rest = height[trees, entry].max(axis=1) * (height[:, 0] > 0)
-    return Top(np.where(inner, tests, 0).astype(np.int32), exits.view(np.int32), entry.astype(np.int32), rest)
+    return np.where(inner, tests, 0).astype(np.int32), exits.view(np.int32), entry.astype(np.int32), rest
 
 
 def _heights(child: Int32[np.ndarray, "trees nodes"]) -> Int32[np.ndarray, "trees nodes"]:

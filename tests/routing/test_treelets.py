@@ -50,7 +50,7 @@ def exit_of(top: Top, t: int, child: np.ndarray, right: np.ndarray) -> int:
 def test_every_walk_leaves_the_top_at_its_exit(rng, lean):
     for _ in range(20):
         trees = random_trees(rng, lean)
-        top = tallest(trees)
+        top = Top(*tallest(trees))
         for t, child in enumerate(trees):
             tests, heights = set(top.tests[t].tolist()), [height(child, node) for node in range(len(child))]
             tallest_left_out = max((h for node, h in enumerate(heights) if node not in tests), default=0)
