@@ -80,7 +80,7 @@ def _chunk_programs() -> int | None:
     """Programs in the cache of the scoring core, a private name: None where it is gone."""
     from jaxunc.routing import _streamed
 
-    run = getattr(_streamed, "merge_chunk", None)
+    run = getattr(getattr(_streamed, "merge_chunk", None), "jitted", None)
     return run._cache_size() if hasattr(run, "_cache_size") else None
 
 

@@ -1,7 +1,8 @@
 """``python -m benchmarks.speed.server``: a server's day.
 
 Thousands of calls of random sizes to every estimator and to bound forests: what is compiled after the first hundred of
-each, how the process grows, and how long calls take. Each model is measured in a process of its own.
+each, how the process grows, and how long calls take. Each model is measured in a process of its own. A server warms up:
+the first calls go through the powers of two, by every method.
 """
 
 import argparse
@@ -31,6 +32,9 @@ from .measure import spread
 CALLS, QUICK_CALLS = 20_000, 300
 FIRST = 100
 """Calls after which nothing may be compiled, and memory stays flat."""
+
+METHODS = 8
+"""No model is asked by more."""
 
 MOST = 3000
 """Instances of a call at most; those of transduction, which takes each by itself, are fewer."""
@@ -120,6 +124,9 @@ def day(name: str, calls: int) -> dict:
     rng = np.random.default_rng(3)
     most = MOST_INSERTED if name.startswith("Transductive") else MOST
     sizes, which = rng.integers(1, most + 1, calls), rng.integers(0, 1000, calls)
+    powers = 2 ** np.arange(int(most).bit_length())
+    warm = len(powers) * METHODS
+    sizes[:warm], which[:warm] = np.repeat(powers, METHODS), np.tile(np.arange(METHODS), len(powers))
     seconds, late, resident = [], [], []
     for i in range(calls):
         before, start = len(compiled), time.perf_counter()

@@ -9,7 +9,7 @@ from jax import lax
 from jaxtyping import Array, Bool
 
 from jaxunc._checks import check_one_of
-from jaxunc._numerics import TwoFloat, two_float_from_limbs, two_sum
+from jaxunc._numerics import TwoFloat, pair_words, split_words, two_float_from_limbs, two_sum
 from jaxunc._types import PyTree
 
 MERGES = ("sum", "exact_sum", "min", "max", "collect")
@@ -154,8 +154,14 @@ class Merging(NamedTuple):
     def scan(self, visit: Callable[[Any], list[Array]], carry: list[Any], trees: PyTree) -> list[Any]:
         """The carry with the values that ``visit`` has for each tree, in the order of the trees."""
         open_carry = [() if acc.collects else c for acc, c in zip(self.planes, carry, strict=True)]
-        open_carry, kept = lax.scan(lambda c, tree: self.include(c, visit(tree)), open_carry, trees)
-        kept = iter(kept)
+
+        def include(joined, tree):
+            carry = [_apart(one, like) for one, like in zip(joined, open_carry, strict=True)]
+            carry, kept = self.include(carry, visit(tree))
+            return [_as_one(one) for one in carry], kept
+
+        joined, kept = lax.scan(include, [_as_one(one) for one in open_carry], trees)
+        open_carry, kept = [_apart(one, like) for one, like in zip(joined, open_carry, strict=True)], iter(kept)
         # Values of one tree after the other come with the trees in front.
         more = [
             (jnp.moveaxis(next(kept), 0, 1),) if acc.collects else c
@@ -193,6 +199,27 @@ class Merging(NamedTuple):
         return tuple(
             b if a.shape[1] == 0 else jnp.concatenate([a, b], axis=1) for a, b in zip(first, second, strict=True)
         )
+
+
+def _is_pair(carry: tuple) -> bool:
+    return len(carry) == 2 and carry[0].ndim > 0 and all(part.dtype.itemsize == 4 for part in carry)
+
+
+def _as_one(carry: tuple) -> tuple:
+    """Two arrays of a carry as one of 8-byte elements: a loop over trees on a CPU then runs one kernel, not two."""
+    if not _is_pair(carry):
+        return carry
+    is_float = carry[0].dtype == jnp.float32  # which must stay differentiable
+    return (lax.complex(*carry) if is_float else pair_words(*carry),)
+
+
+def _apart(carry: tuple, like: tuple) -> tuple:
+    """The arrays that `_as_one` joined, of the types of another carry."""
+    if not _is_pair(like):
+        return carry
+    if like[0].dtype == jnp.float32:
+        return lax.real(carry[0]), lax.imag(carry[0])
+    return split_words(carry[0], like[0].dtype, like[1].dtype)
 
 
 def _reduce(entered, start, join: Callable[..., Any], axis: int):

@@ -1,6 +1,7 @@
 """A forest and a rule bound together: the fast way to score data."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, TypeVar, get_args, overload
 
 import jax
@@ -11,10 +12,10 @@ from jaxunc._numerics import cores
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Combiner, as_rule, read_answer
 from jaxunc.forest import Forest, check_is_forest
-from jaxunc.tables import as_instances, as_traceable
+from jaxunc.tables import Columns, as_instances, as_traceable
 
 from ._by_rows import ByRows
-from ._engine import Engine, Traced
+from ._engine import Driver, Engine, Traced
 from ._mask import as_mask
 from ._read_outs import ReadOuts
 from ._streamed import Streamed
@@ -63,8 +64,12 @@ def bind(
     Notes
     -----
     Any number of instances goes through programs of few shapes, which are compiled when they are first needed: data of
-    the host are cut and padded there, and their answers trimmed. (A JAX array that lies on an accelerator stays there,
-    and is cut by small programs for its number of instances.)
+    the host are cut and padded there, and their answers trimmed. On a CPU those are 1, 8, 64, 256, 512, 2048 and 8192
+    instances: a server that asks once for each power of two compiles nothing later. (A JAX array that lies on an
+    accelerator stays there, and is cut by small programs for its number of instances.)
+
+    For single rows JAX's own dispatch counts: ``jax.config.update("jax_cpu_enable_async_dispatch", False)``, before
+    anything is computed, runs programs in the thread that calls.
 
     **Processes.** JAX's threads do not survive a fork. A worker that was forked (``multiprocessing``'s "fork", joblib's
     ``backend="multiprocessing"``) from a process where a forest had been made would wait for them without end, and is
@@ -114,6 +119,7 @@ class BoundForest(ReadOuts[AnswerT]):
         self.combiner: Combiner[AnswerT] = combiner
         self.threads: int = threads
         self._engine_for_missing: Engine | None = None
+        self._drivers: dict[bool, Driver] = {}
         self._is_concrete = is_concrete(engine, combiner)
 
     def lower(self, n_instances: int, *, missing: bool = False) -> jax.stages.Lowered:
@@ -136,7 +142,7 @@ class BoundForest(ReadOuts[AnswerT]):
         return bind(self.forest, combiner, threads=self.threads)
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
-        columns, n_trees = self.engine.forest.trees.columns, self.engine.forest.n_trees
+        columns, n_trees = self._expected
         if not (self._is_concrete and is_concrete(X, tree_mask)):
             X = as_traceable(X, columns)
             merged = self._engine(True).merge(self.combiner, X, as_mask(tree_mask, X.shape[0], n_trees))
@@ -144,9 +150,21 @@ class BoundForest(ReadOuts[AnswerT]):
         values, missing = as_instances(X, columns)
         mask = as_mask(tree_mask, len(values), n_trees)
         mask = None if mask is None else np.asarray(mask)
+        return self._driver(missing)(readout, values, mask, self.threads)
+
+    @cached_property
+    def _expected(self) -> tuple[Columns, int]:
+        """The columns of data, and the trees of masks; kept, since a module is slow to name its parts."""
+        return self.engine.forest.trees.columns, self.engine.forest.n_trees
+
+    def _driver(self, missing: bool) -> Driver:
+        if missing in self._drivers:
+            return self._drivers[missing]
         engine = self._engine(missing)
-        # By its class: to look up a method of a module costs .1 ms.
-        return type(engine).drive(engine, self.combiner, readout, values, mask, self.threads)
+        driver = engine.driver(self.combiner)
+        if is_concrete(engine):
+            self._drivers[missing] = driver
+        return driver
 
     def _engine(self, missing: bool) -> Engine:
         if not missing:

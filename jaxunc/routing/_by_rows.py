@@ -18,11 +18,11 @@ from jaxunc.combiners import Combiner, combine_counts, has_tree_fields, lift_row
 from jaxunc.forest import Forest
 
 from ._drive import Chunk, Part, Shapes, cut, drive, drive_on_host, spread
-from ._engine import Engine, Traced
+from ._engine import Driver, Engine, Traced
 from ._following import Empty, counts_reached, empty_pairs, round_up, sums_reached
 from ._index import planned_leaf_index
 from ._leaf_table import leaf_table
-from ._plan import Plan, make_plan
+from ._plan import Plan, make_plan, tall_top
 from ._walk import Walk
 
 STRETCH = 2**15
@@ -53,7 +53,8 @@ class ByRows(Engine):
     def of(cls, forest: Forest, combiner: Combiner, walk: Walk) -> "ByRows":
         """Pack; what does not suit the forest is refused here."""
         Traced.of(forest, combiner)
-        return cls(forest, forest.reading(combiner.countings), make_plan(forest.trees, missing=True), walk)
+        plan = make_plan(forest.trees, missing=True, top=tall_top(forest.trees))
+        return cls(forest, forest.reading(combiner.countings), plan, walk)
 
     def for_missing(self) -> "ByRows":
         """It takes them as it is."""
@@ -63,8 +64,11 @@ class ByRows(Engine):
         """As if traced: refused where empty leaves are followed."""
         return Traced(self.forest).merge(combiner, X, mask)
 
-    def drive(self, combiner: Combiner, readout: str | None, values, mask, threads: int) -> PyTree:
+    def driver(self, combiner: Combiner) -> Driver:
         """Stretch by stretch, and in each block by block."""
+        return partial(self._drive, combiner)
+
+    def _drive(self, combiner: Combiner, readout: str | None, values, mask, threads: int) -> PyTree:
         values = np.asarray(values)
         size = int(np.clip(ENTRIES // (self.forest.n_trees * self.forest.n_classes), 16, 1024))
         table, code = (np.asarray(part) for part in self.read.leaf_rows())

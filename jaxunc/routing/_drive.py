@@ -40,6 +40,11 @@ class Part(NamedTuple):
         """Blocks that hold instances; one at least."""
         return max(1, -(-(self.stop - self.start) // self.chunk.block))
 
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no padding."""
+        return self.stop - self.start == self.chunk.rows
+
     def of(self, array):
         """The part's rows of an array, padded to the chunk (by zeros); None of None."""
         if array is None:
@@ -66,10 +71,15 @@ class Shapes(NamedTuple):
     """For what is left, ascending."""
 
 
-def cut(n_instances: int, shapes: Shapes, threads: int) -> list[Part]:
-    """The parts: large ones while every thread gets several, single ones, and the rest in the least that takes it.
+MOST_SMALL = 3
+"""Calls of the largest small shape for what is left: of more, a single one is the cheaper."""
 
-    A rest that nearly fills a single one is given one.
+
+def cut(n_instances: int, shapes: Shapes, threads: int) -> list[Part]:
+    """The parts: large ones while every thread gets several, single ones, and the rest in small ones.
+
+    It goes through a few of the largest small ones, which threads share, and the least that takes what is left then. A
+    rest of more is given a single one.
     """
     single, large, small = shapes
     parts, start = [], 0
@@ -78,10 +88,13 @@ def cut(n_instances: int, shapes: Shapes, threads: int) -> list[Part]:
         while n_instances - start >= chunk.rows:
             parts.append(Part(start, start + chunk.rows, chunk))
             start += chunk.rows
+    if small and n_instances - start <= MOST_SMALL * small[-1].rows:
+        while n_instances - start > small[-1].rows:
+            parts.append(Part(start, start + small[-1].rows, small[-1]))
+            start += small[-1].rows
     rest = n_instances - start
     if rest or not parts:
-        chunk = next((chunk for chunk in small if chunk.rows >= rest), single)
-        parts.append(Part(start, n_instances, single if rest > 0.75 * single.rows else chunk))
+        parts.append(Part(start, n_instances, next((chunk for chunk in small if chunk.rows >= rest), single)))
     return parts
 
 
@@ -91,18 +104,31 @@ def drive(score: Callable[[Part], PyTree], parts: list[Part], threads: int, *, a
     A number may stand for all instances. ``ahead``: all parts are under way before an answer is fetched, for
     accelerators.
     """
+    if len(parts) == 1 and parts[0].is_full:
+        refuse_after_fork()
+        return _answer(score, parts[0])
     return jax.device_put(drive_on_host(score, parts, threads, ahead=ahead))
 
 
 def drive_on_host(score: Callable[[Part], PyTree], parts: list[Part], threads: int, *, ahead: bool = False) -> PyTree:
     """The same as NumPy arrays."""
     refuse_after_fork()
-    with jax.ensure_compile_time_eval():  # all values are known, also where someone's program is being traced
-        if ahead:
-            answers = [_trimmed(answer, part) for answer, part in zip(list(map(score, parts)), parts, strict=True)]
-        else:
-            answers = list(spread(threads if len(parts) > 1 else 1)(lambda part: _trimmed(score(part), part), parts))
+
+    if ahead:
+        answers = [_trimmed(one, part) for one, part in [(_answer(score, part), part) for part in parts]]
+    else:
+        one = lambda part: _trimmed(_answer(score, part), part)  # noqa: E731
+        answers = list(spread(threads if len(parts) > 1 else 1)(one, parts))
     return answers[0] if len(answers) == 1 else jax.tree.map(_joined, *answers)
+
+
+def _answer(score: Callable[[Part], PyTree], part: Part) -> PyTree:
+    """All values are known, also where someone's program is being traced.
+
+    Said in every thread, though nothing is traced in those of the pool: for another context a program compiles again.
+    """
+    with jax.ensure_compile_time_eval():
+        return score(part)
 
 
 def drive_on_device(score: Callable[[Part], PyTree], parts: list[Part]) -> PyTree:

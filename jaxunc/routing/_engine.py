@@ -1,6 +1,7 @@
 """What finds the leaves of instances and merges what a rule lifts from them."""
 
 import abc
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -13,6 +14,9 @@ from jaxunc.forest import Forest
 from ._fold import fold
 from ._leaf_table import leaf_table
 
+Driver = Callable[[str | None, Any, Any, int], PyTree]
+"""(read-out, values ``[instances features]`` of any number of instances, mask, threads) → answers."""
+
 
 class Engine(eqx.Module):
     """One way from instances to answers. It knows a forest and what a rule lifts from it; `finish` is the rule's."""
@@ -20,8 +24,8 @@ class Engine(eqx.Module):
     forest: eqx.AbstractVar[Forest]
 
     @abc.abstractmethod
-    def drive(self, combiner: Combiner, readout: str | None, values: Any, mask: Any, threads: int) -> PyTree:
-        """Answers for data of the host, ``[instances features]``, of any number of instances."""
+    def driver(self, combiner: Combiner) -> Driver:
+        """What answers for data of the host. It looks its parts up once: a module is slow to name them."""
 
     @abc.abstractmethod
     def merge(self, combiner: Combiner, X: jax.Array, mask: Any) -> PyTree:
@@ -43,9 +47,13 @@ class Traced(Engine):
         jax.eval_shape(leaf_table, forest, combiner)
         return cls(forest)
 
-    def drive(self, combiner: Combiner, readout: str | None, values: Any, mask: Any, threads: int) -> PyTree:
+    def driver(self, combiner: Combiner) -> Driver:
         """The same for data that are not traced."""
-        return read_answer(combiner.finish(self.merge(combiner, values, mask)), readout)
+
+        def drive(readout: str | None, values: Any, mask: Any, threads: int) -> PyTree:
+            return read_answer(combiner.finish(self.merge(combiner, values, mask)), readout)
+
+        return drive
 
     def for_missing(self) -> Engine:
         """It takes them as it is."""

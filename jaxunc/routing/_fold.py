@@ -13,10 +13,10 @@ from jaxunc.forest import Forest, Trees, check_is_forest
 from jaxunc.tables import InstancesLike, MaskLike, as_traceable
 
 from ._mask import as_mask
-from ._packed_trees import PackedTrees, Spec, merge_scalars
-from ._plan import Plan, column_keys, make_plan
-from ._planes import cut, pack, rejoin
-from ._walk import Walk, block_size, default_walk, over_blocks, unrolled_depth, walk_levels, walk_tree
+from ._packed_trees import PackedTrees, Spec, merge_scalars, pack_by_place
+from ._plan import Plan, column_keys, make_plan, node_at
+from ._planes import cut, rejoin
+from ._walk import Walk, block_size, by_column, default_walk, over_blocks, unrolled_depth, walk_levels, walk_tree
 
 
 def fold(
@@ -95,7 +95,7 @@ def fold(
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _fold(spec: Spec, plan: Plan, planes, scalars, x, mask):
     totals = merge_scalars(spec.layout.scalars, scalars)
-    return PackedTrees(plan, pack(planes, spec.layout), scalars, totals, spec).merged(x, mask)
+    return PackedTrees(plan, pack_by_place(planes, plan, spec.layout), scalars, totals, spec).merged(x, mask)
 
 
 def _forward(spec, plan, planes, scalars, x, mask):
@@ -120,10 +120,13 @@ def _backward(spec, saved, cotangents):
         outs = [rows(merged[i]) if spec.layout.planes.kinds[i] in ("min", "max") else None for i in moving]
         if spec.walk == "levels":
             places = walk_levels(plan, keys, spec.depth).T - jnp.arange(n_trees)[:, None] * plan.nodes.shape[1]
-            leaf_of = lambda t: places[t]  # noqa: E731
+            leaf_of = lambda t: places[t] - plan.n_exits  # noqa: E731
         else:
-            by_column = keys.T
-            leaf_of = lambda t: walk_tree(jax.tree.map(lambda a: a[t], plan), by_column)  # noqa: E731
+            rows_of_keys = by_column(keys)
+
+            def leaf_of(t):
+                one = jax.tree.map(lambda array: array[t], plan)
+                return node_at(one, walk_tree(one, rows_of_keys))
 
         def tree(t, carry):
             tables, claimed = carry

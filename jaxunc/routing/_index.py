@@ -15,10 +15,10 @@ from jaxunc.forest import Forest, Trees, check_is_forest
 from jaxunc.tables import InstancesLike, as_instances, as_traceable
 
 from ._drive import Chunk, Part, Shapes, cut, drive_on_host
-from ._plan import Plan, column_keys, make_plan
-from ._walk import Walk, block_size, default_walk, over_blocks, unrolled_depth, walk_levels, walk_tree
+from ._plan import Plan, column_keys, make_plan, node_at
+from ._walk import Walk, block_size, by_column, default_walk, over_blocks, unrolled_depth, walk_levels, walk_tree
 
-LEAST, SMALL, CHUNK = (1, 8, 64), (256, 512, 1024), 2048
+SMALL, CHUNK = (1, 8, 64, 256, 512), 2048
 """Instances of compiled calls on the host."""
 
 
@@ -90,8 +90,8 @@ def _shapes(trees: Trees, walk: Walk) -> Shapes:
     if walk == "levels":
         least, middle = (Chunk(min(rows, size), min(rows, size)) for rows in (1024, 32768))
         return Shapes(middle, Chunk(size, size), (least,))
-    small = tuple(Chunk(rows, rows) for rows in (*LEAST, *SMALL) if rows <= size)
-    return Shapes(Chunk(CHUNK, size), Chunk(8 * CHUNK, size), (*small, Chunk(CHUNK, SMALL[0])))
+    small = tuple(Chunk(rows, min(rows, size)) for rows in SMALL)
+    return Shapes(Chunk(CHUNK, size), Chunk(8 * CHUNK, size), small)
 
 
 @partial(jax.jit, static_argnames=("block", "walk", "depth"))
@@ -104,10 +104,12 @@ def _leaf_index(plan: Plan, x, number, *, block: int | None, walk: Walk, depth: 
         rows = min(size, n)
         keys = column_keys(lax.dynamic_slice_in_dim(x, start, rows), missing=True)
         if walk == "levels":
-            leaves = walk_levels(plan, keys, depth) - jnp.arange(n_trees, dtype=jnp.int32) * plan.nodes.shape[1]
+            first = jnp.arange(n_trees, dtype=jnp.int32) * plan.nodes.shape[1] + plan.n_exits
+            leaves = walk_levels(plan, keys, depth) - first
         else:
-            by_column = keys.T
-            leaves = lax.scan(lambda _, tree: (None, walk_tree(tree, by_column)), None, plan)[1].T
+            rows_of_keys = by_column(keys)
+            leaf_of = lambda _, tree: (None, node_at(tree, walk_tree(tree, rows_of_keys)))  # noqa: E731
+            leaves = lax.scan(leaf_of, None, plan)[1].T
         return lax.dynamic_update_slice(out, leaves, (start, 0))
 
     out = jnp.zeros((n, n_trees), jnp.int32)

@@ -26,9 +26,9 @@ from jaxunc._types import PyTree
 from jaxunc.combiners import Merging
 from jaxunc.forest import Trees
 
-from ._plan import Plan, column_keys, make_plan, padded_plan
+from ._plan import Plan, column_keys, make_plan, padded_plan, tall_top
 from ._planes import Layout, cut, pack, rejoin, unpack
-from ._walk import Walk, block_size, over_blocks, unrolled_depth, walk_levels, walk_tree
+from ._walk import Walk, are_few, block_size, by_column, over_blocks, unrolled_depth, walk_few, walk_levels, walk_tree
 
 
 class Spec(NamedTuple):
@@ -54,7 +54,7 @@ class PackedTrees(eqx.Module):
 
     plan: Plan
     tables: list[Array]
-    """Planes ``[trees nodes]``, two of a size in one element."""
+    """Planes ``[trees places]``, two of a size in one element."""
     scalars: list[Float[Array, "trees"]]
     """Numbers per tree."""
     totals: list[Any]
@@ -67,7 +67,8 @@ class PackedTrees(eqx.Module):
         planes, scalars, layout = cut(table, merge, trees.n_trees, trees.n_nodes)
         spec = Spec(layout, missing, walk, unrolled_depth(walk, trees))
         totals = merge_scalars(layout.scalars, scalars)
-        return cls(make_plan(trees, missing=missing), pack(planes, layout), scalars, totals, spec)
+        plan = make_plan(trees, missing=missing, top=tall_top(trees))
+        return cls(plan, pack_by_place(planes, plan, layout), scalars, totals, spec)
 
     @property
     def arrays(self) -> tuple[Any, ...]:
@@ -82,7 +83,7 @@ class PackedTrees(eqx.Module):
     def for_missing(self, trees: Trees) -> "PackedTrees":
         """Return the same packed trees for data with missing values; ``trees`` are those that were packed."""
         spec = self.spec._replace(missing=True)
-        return dataclasses.replace(self, plan=make_plan(trees, missing=True), spec=spec)
+        return dataclasses.replace(self, plan=make_plan(trees, missing=True, top=self.plan.top), spec=spec)
 
     def of_trees(self, start: int, stop: int) -> "PackedTrees":
         """Return the packed trees ``start … stop - 1``."""
@@ -188,7 +189,8 @@ class PackedTrees(eqx.Module):
             before = merging.start([(size,)] * len(merging.kinds))
             if carry is not None:
                 before = jax.tree.map(lambda whole: rows(whole, start), carry)
-            merge_block = self._by_tree if spec.walk == "blocks" else self._by_level
+            on_host = self._few if are_few(size, self.n_trees) else self._by_tree
+            merge_block = on_host if spec.walk == "blocks" else self._by_level
             found = merge_block(merging, before, keys, in_mask)
             if size == n:
                 return found
@@ -208,15 +210,23 @@ class PackedTrees(eqx.Module):
     def _by_tree(self, merging: Merging, carry, keys, mask):
         """Scan over the trees in their order, carrying the merge."""
         # A row for each column: the walk reads the same column's neighbours for many instances of a block.
-        keys = keys.T
+        block, keys = len(keys), by_column(keys)
 
         def visit(tree):
             plan, tables, scalars, in_mask = tree
             # Only a mask has use for them; without one they are never read, and the compiler drops them.
-            scalars = [jnp.broadcast_to(s, keys.shape[1:]) for s in scalars]
+            scalars = [jnp.broadcast_to(s, (block,)) for s in scalars]
             return self._values(merging, tables, scalars, walk_tree(plan, keys), in_mask)
 
         return merging.scan(visit, carry, (self.plan, self.tables, self.scalars, None if mask is None else mask.T))
+
+    def _few(self, merging: Merging, carry, keys, mask):
+        """Walk all trees at once, then scan over what they say, in their order."""
+        place = walk_few(self.plan, by_column(keys))
+        scalars = [jnp.broadcast_to(s[:, None], place.shape) for s in self.scalars]
+        in_mask = None if mask is None else mask.T
+        values = self._values(merging, [part.reshape(-1) for part in self.tables], scalars, place, in_mask)
+        return merging.scan(lambda values: values, carry, values)
 
     def _by_level(self, merging: Merging, carry, keys, mask):
         """Walk all trees at once, and merge them by one reduction."""
@@ -225,6 +235,12 @@ class PackedTrees(eqx.Module):
         scalars = [jnp.broadcast_to(s, place.shape) for s in self.scalars]
         values = self._values(merging, [part.reshape(-1) for part in self.tables], scalars, place, mask)
         return merging.reduce(carry, values, axis=1)
+
+
+@partial(jax.jit, static_argnums=2)
+def pack_by_place(planes: list[Array], plan: Plan, layout: Layout) -> list[Array]:
+    """Planes ``[trees nodes]`` by the places of a plan, two of a size in one element."""
+    return [plan.by_place(packed) for packed in pack(planes, layout)]
 
 
 @partial(jax.jit, static_argnums=0)

@@ -1,86 +1,134 @@
-"""The nodes of trees packed for walking: one 8-byte element per node, and the top levels spread out."""
+"""The nodes of trees packed for walking: one 8-byte element per node, and the top of each tree spread out.
 
+A walk goes by *places*: those of the exits of the top come first, each a copy of the node behind it, then the nodes. An
+exit's number is its place, so that nothing is looked up between the top and the rest.
+"""
+
+import weakref
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Complex64, Float, Int32
+import numpy as np
+from jaxtyping import Array, Complex64, Float, Int32, Shaped
 
-from jaxunc._checks import refuse_after_fork
+from jaxunc._checks import is_concrete, refuse_after_fork
 from jaxunc._numerics import NAN_FIRST, NAN_LAST, order_key, pair_words, split_words, take
 from jaxunc.forest import Trees
 
-TOP_LEVELS = 2
-"""Levels at the root that blocks compare without gathers: 2² - 1 comparisons of whole rows."""
+from ._treelets import Top, tallest
 
 
 class Plan(NamedTuple):
     """What a walk reads, trees along the leading axis of every array: a slice of it is a plan of fewer trees."""
 
-    nodes: Complex64[Array, "trees nodes"]
-    """Two 32-bit patterns per node in one element, so that a level costs one gather: the threshold's key, and
-    ``feature << log2(nodes) | child``."""
-    feature: Int32[Array, "trees nodes"] | None
+    nodes: Complex64[Array, "trees places"]
+    """Two 32-bit patterns per place in one element, so that a level costs one gather: the threshold's key, and
+    ``feature << log2(places) | place of the left child``."""
+    feature: Int32[Array, "trees places"] | None
     """The features by themselves, where they do not fit beside the children."""
     depth: Int32[Array, "trees"]
     """Tests on the longest path."""
-    top_feature: Int32[Array, "trees inner"]
-    """Features of the complete binary tree of the top levels, in heap order; leaves repeat."""
-    top_key: Int32[Array, "trees inner"]
-    """Its thresholds."""
-    entry: Int32[Array, "trees outer"]
-    """The node below each path through the top levels."""
+    top: Top
+    """The tests at the top, and where they lead: places in front of the nodes."""
+    top_feature: Int32[Array, "trees tests"]
+    """Their features."""
+    top_key: Int32[Array, "trees tests"]
+    """Their thresholds."""
+
+    @property
+    def n_exits(self) -> int:
+        """Places in front of the nodes: the root is at this place."""
+        return self.top.entry.shape[-1]
+
+    def by_place(self, table: Shaped[Array, "trees nodes"]) -> Shaped[Array, "trees places"]:
+        """What is known of nodes, by places."""
+        return _by_place(self.top.entry, table)
 
 
-def make_plan(trees: Trees, *, missing: bool) -> Plan:
+def node_at(plan: Plan, place: Int32[Array, "..."]) -> Int32[Array, "..."]:
+    """The node at a place of one tree."""
+    exits = plan.n_exits
+    return jnp.where(place < exits, take(plan.top.entry, jnp.minimum(place, exits - 1)), place - exits)
+
+
+def make_plan(trees: Trees, *, missing: bool, top: Top | None = None) -> Plan:
     """Pack trees for data with or without missing values.
 
     With them every column is there twice, NaN being the smallest value in the first copy and the largest in the
     second; a node that sends NaN right reads the second. Without them the copy's cost (a quarter more time) is saved.
+
+    The top is the first two levels, if no other is given.
     """
     refuse_after_fork()  # the first program that most ways to an answer run
     arrays = trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth
-    return _make_plan(*arrays, n_features=trees.n_features, missing=missing)
+    return _make_plan(*arrays, top, n_features=trees.n_features, missing=missing)
+
+
+def tall_top(trees: Trees) -> Top | None:
+    """The top of the tallest nodes, for plans that many instances walk by; None of traced trees, which have no host."""
+    if not is_concrete(trees):
+        return None
+    known = id(trees.child)
+    if known not in _TOPS:
+        with jax.ensure_compile_time_eval():  # also where someone's program is being traced
+            _TOPS[known] = Top(*map(jnp.asarray, tallest(np.asarray(trees.child))))
+        weakref.finalize(trees.child, _TOPS.pop, known, None)
+    return _TOPS[known]
+
+
+_TOPS: dict[int, Top] = {}
+"""By the arrays of children while those live: rules are bound to one forest one after the other."""
+
+
+def _two_levels(child, depth) -> Top:
+    """The complete tree of the first two levels; below a leaf both exits lead to it, and its test goes left."""
+    root = jnp.zeros((len(child), 1), jnp.int32)
+
+    def below(node):
+        left = jnp.take_along_axis(child, node, axis=1)
+        return jnp.stack([left, jnp.where(left == node, left, left + 1)], axis=-1).reshape(len(child), -1)
+
+    first = below(root)
+    exits = ~np.array([0b11 << 30, 0b10 << 30, 0b10 << 28], np.uint32)
+    exits = jnp.broadcast_to(exits.view(np.int32), (len(child), 3))
+    return Top(jnp.concatenate([root, first], axis=1), exits, below(first), jnp.maximum(depth - 2, 0))
 
 
 @partial(jax.jit, static_argnames=("n_features", "missing"))
-def _make_plan(feature, threshold, child, missing_right, depth, *, n_features, missing):
-    n_trees, n_nodes = feature.shape
-    child_bits = (n_nodes - 1).bit_length()
-    columns = n_features * (2 if missing else 1)
+def _make_plan(feature, threshold, child, missing_right, depth, top: Top | None, *, n_features, missing) -> Plan:
+    top = top or _two_levels(child, depth)
     feature = jnp.maximum(feature, 0)  # an empty leaf's is the number of its fork
     column = feature + n_features * missing_right.astype(jnp.int32) if missing else feature
-    narrow = columns <= 2 ** (32 - child_bits)
-    word = child.astype(jnp.uint32)
+    first = top.entry.shape[1]
+    place_bits = (first + child.shape[1] - 1).bit_length()
+    narrow = n_features * (2 if missing else 1) <= 2 ** (32 - place_bits)
+    word = (child + first).astype(jnp.uint32)
     if narrow:
-        word = word | (column.astype(jnp.uint32) << child_bits)
-    trees, place = jnp.arange(n_trees)[:, None], jnp.zeros((n_trees, 1), jnp.int32)
-    top_feature, top_key = [], []
-    for _ in range(TOP_LEVELS):
-        top_feature.append(column[trees, place])
-        top_key.append(threshold[trees, place])
-        below = child[trees, place]
-        # A leaf is its own child on both sides: trees that end above the top levels repeat it.
-        right = jnp.where(below == place, below, below + 1)
-        place = jnp.stack([below, right], axis=-1).reshape(n_trees, -1)
+        word |= column.astype(jnp.uint32) << jnp.uint32(place_bits)
     return Plan(
-        nodes=pair_words(threshold, word),
-        feature=None if narrow else column,
+        nodes=_by_place(top.entry, pair_words(threshold, word)),
+        feature=None if narrow else _by_place(top.entry, column),
         depth=depth,
-        top_feature=jnp.concatenate(top_feature, axis=1),
-        top_key=jnp.concatenate(top_key, axis=1),
-        entry=place,
+        top=top,
+        top_feature=jnp.take_along_axis(column, top.tests, axis=1),
+        top_key=jnp.take_along_axis(threshold, top.tests, axis=1),
     )
 
 
+def _by_place(entry: Int32[Array, "trees exits"], table: Shaped[Array, "trees nodes"]) -> Shaped[Array, "trees places"]:
+    return jnp.concatenate([jnp.take_along_axis(table, entry, axis=1), table], axis=1)
+
+
 def padded_plan(plan: Plan, more: int) -> Plan:
-    """The plan with so many trees behind the others that are one leaf each."""
+    """The plan with so many trees behind the others that are one leaf each, at any place."""
     none, beyond = jnp.int32(0), jnp.int32(2**31 - 1)
     feature = None if plan.feature is None else none
     # Nothing is larger than the largest key, so every test goes left, to node 0: the tree is its root, a leaf.
-    leaf = Plan(pair_words(beyond, jnp.uint32(0)), feature, none, none, beyond, none)
+    top = Top(none, jnp.int32(-1), none, none)
+    leaf = Plan(pair_words(beyond, jnp.uint32(0)), feature, none, top, none, beyond)
     longer = lambda array, value: jnp.concatenate([array, jnp.full((more, *array.shape[1:]), value)])  # noqa: E731
     return jax.tree.map(longer, plan, leaf)
 
@@ -98,17 +146,17 @@ def column_keys(x: Float[Array, "instances features"], *, missing: bool) -> Int3
 def descend(
     nodes: Complex64[Array, "places"],
     feature: Int32[Array, "places"] | None,
-    n_nodes: int,
+    n_places: int,
     place: Int32[Array, "..."],
     key_of: Callable[[Int32[Array, "..."]], Int32[Array, "..."]],
     again: Complex64[Array, "places"] | None = None,
 ) -> Int32[Array, "..."]:
-    """One test: the node, within its tree of ``n_nodes``, that follows the one stored at ``place``.
+    """One test: the place, within its tree of ``n_places``, that follows the one stored at ``place``.
 
     ``key_of`` has the key of a column for each instance. ``again``: the nodes as another value, from which the column
     is then read (`walk_levels` says why).
     """
-    child_bits = (n_nodes - 1).bit_length()
+    child_bits = (n_places - 1).bit_length()
     threshold, word = split_words(take(nodes, place), jnp.int32, jnp.uint32)
     if feature is None:
         upper = word if again is None else split_words(take(again, place), jnp.int32, jnp.uint32)[1]

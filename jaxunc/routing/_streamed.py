@@ -12,13 +12,14 @@ from jaxunc.combiners import Combiner, read_answer
 from jaxunc.forest import Forest
 
 from ._drive import Chunk, Part, Shapes, cut, drive, drive_on_device
-from ._engine import Engine
+from ._engine import Driver, Engine
+from ._host_program import HostProgram
 from ._leaf_table import is_large, leaf_table
 from ._packed_trees import PackedTrees, Spec
-from ._walk import BLOCKS, Walk, block_size
+from ._walk import BLOCKS, Walk, are_few, block_size
 
-SMALL_BLOCK = 256
-"""Instances per block where there are few: a block costs as much as 70 instances beside its own."""
+SMALL = (1, 8, 64, 256, 512)
+"""Instances of small calls; up to `FEW` walk all trees at once and finish in the same program."""
 
 CHUNK_BLOCKS = 4
 """Blocks of a large call."""
@@ -52,18 +53,28 @@ class Streamed(Engine):
         """The merged statistic. What was lifted is constant: gradients need the rule to be bound in the program."""
         return jax.tree.map(lax.stop_gradient, self.stream.merge(X, mask))
 
-    def drive(self, combiner: Combiner, readout: str | None, values, mask, threads: int) -> PyTree:
+    def driver(self, combiner: Combiner) -> Driver:
         """Chunk by chunk."""
-        on_host = self.stream.spec.walk == "blocks"
+        spec, arrays, n_trees, shapes = self.stream.spec, self.stream.arrays, self.stream.n_trees, self.shapes()
+        on_host = spec.walk == "blocks"
 
-        def score(part: Part) -> PyTree:
-            x, in_mask = part.of(values), part.of(mask)
-            return run_chunk(self.stream, combiner, readout, x, in_mask, part.chunk, part.n_blocks)
+        def answer(readout: str | None, values, mask, threads: int) -> PyTree:
+            def score(part: Part) -> PyTree:
+                number = None if part.chunk.rows == part.chunk.block else np.int32(part.n_blocks)
+                rows = part.of(values), part.of(mask)
+                # On the host as two programs: finishing does not depend on the size of the forest, and many rules take
+                # long to compile. As one where each call of a program counts: for few instances, on an accelerator.
+                if on_host and not are_few(part.chunk.rows, n_trees):
+                    merged = merge_chunk(spec, part.chunk.block, arrays, *rows, number)
+                    return _finish_chunk(combiner, readout, merged)
+                return merge_and_finish(spec, combiner, readout, arrays, *rows)
 
-        parts = cut(len(values), Streamed.shapes(self), threads)
-        if isinstance(values, jax.Array) and not on_host:
-            return drive_on_device(score, parts)
-        return drive(score, parts, threads, ahead=not on_host)
+            parts = cut(len(values), shapes, threads)
+            if isinstance(values, jax.Array) and not on_host:
+                return drive_on_device(score, parts)
+            return drive(score, parts, threads, ahead=not on_host)
+
+        return answer
 
     def shapes(self) -> Shapes:
         """The shapes of calls."""
@@ -74,7 +85,7 @@ class Streamed(Engine):
         chunk = cut(n_instances, self.shapes(), 1)[0].chunk
         x = jax.ShapeDtypeStruct((chunk.rows, self.forest.trees.n_features), jnp.float32)
         number = None if chunk.rows == chunk.block else jax.ShapeDtypeStruct((), jnp.int32)
-        return merge_chunk.lower(self.stream.spec, chunk.block, self.stream.arrays, x, None, number)
+        return merge_chunk.jitted.lower(self.stream.spec, chunk.block, self.stream.arrays, x, None, number)
 
 
 def shapes_of(spec: Spec, n_trees: int, n_features: int) -> Shapes:
@@ -85,30 +96,15 @@ def shapes_of(spec: Spec, n_trees: int, n_features: int) -> Shapes:
         return Shapes(middle, Chunk(largest, largest), (least,))
     rows = BLOCKS[0]
     block = block_size("blocks", n_trees, n_features * (1 + spec.missing))
-    least = Chunk(SMALL_BLOCK, SMALL_BLOCK)
+    small = tuple(Chunk(size, min(size, block)) for size in SMALL)
     most = MOST_COLLECTED // (rows * n_trees) if spec.layout.planes.collects else CHUNK_BLOCKS
     if not most:
-        return Shapes(least)
+        return Shapes(small[-2], None, small[:-2])
     large = Chunk(CHUNK_BLOCKS * rows, block) if most >= CHUNK_BLOCKS else None
-    return Shapes(Chunk(rows, block), large, (least, Chunk(rows, SMALL_BLOCK)))
+    return Shapes(Chunk(rows, block), large, small)
 
 
-def run_chunk(
-    stream: PackedTrees, combiner: Combiner, readout: str | None, x, mask, chunk: Chunk, n_blocks: int
-) -> PyTree:
-    """The answers for a chunk of instances, of which so many blocks are full of them.
-
-    On the host as two programs: finishing does not depend on the size of the forest, and many rules take long to
-    compile. On an accelerator as one, since there each kernel counts.
-    """
-    if stream.spec.walk == "levels":
-        return merge_and_finish(stream, combiner, readout, x, mask)
-    number = None if chunk.rows == chunk.block else np.int32(n_blocks)
-    merged = merge_chunk(stream.spec, chunk.block, stream.arrays, x, mask, number)
-    return _finish_chunk(combiner, readout, merged)
-
-
-@partial(jax.jit, static_argnums=(0, 1))
+@partial(HostProgram, static_argnums=(0, 1))
 def merge_chunk(spec: Spec, block: int, arrays: tuple, x, mask, n_blocks) -> PyTree:
     """The merged statistic of a chunk. (A tuple is taken apart sooner than a module.)"""
     plan, tables, scalars, totals = arrays
@@ -117,10 +113,17 @@ def merge_chunk(spec: Spec, block: int, arrays: tuple, x, mask, n_blocks) -> PyT
     )
 
 
-@partial(jax.jit, static_argnums=2)
-def merge_and_finish(stream: PackedTrees, combiner: Combiner, readout: str | None, x, mask) -> PyTree:
+@partial(HostProgram, static_argnums=(0, 2))
+def merge_and_finish(spec: Spec, combiner: Combiner, readout: str | None, arrays: tuple, x, mask) -> PyTree:
     """The answers of a chunk in one program."""
-    return read_answer(combiner.finish(stream.merge(x, mask)), readout)
+    plan, tables, scalars, totals = arrays
+    stat = PackedTrees(plan, tables, scalars, totals, spec).merge(x, mask)
+    if len(x) > 1:
+        return read_answer(combiner.finish(stat), readout)
+    # The compiler divides several instances by a common number as it does not divide one: by its reciprocal.
+    stat = jax.tree.map(lambda array: jnp.repeat(array, 8, axis=0) if array.ndim else array, stat)
+    answer = read_answer(combiner.finish(lax.optimization_barrier(stat)), readout)
+    return jax.tree.map(lambda array: array[:1] if array.ndim else array, answer)
 
 
 @partial(jax.jit, static_argnums=1)

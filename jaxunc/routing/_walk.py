@@ -16,13 +16,23 @@ from jaxunc._checks import is_concrete
 from jaxunc._numerics import take
 from jaxunc.forest import Trees
 
-from ._plan import TOP_LEVELS, Plan, descend
+from ._plan import Plan, descend
 
 BLOCKS = (2048, 1024, 512, 256)
 """Instances per block on CPU, the largest for which the keys of a block stay below `SPLIT_BYTES`."""
 
 SPLIT_BYTES = 2**19
 """XLA on CPU splits an operation that touches more over its threads, at a loss; a gather touches its whole operand."""
+
+FEW, FEW_LANES = 64, 2**17
+"""Instances of a block, and those times trees, up to which all trees are walked at once on a CPU."""
+
+LEAST_ENTERED = 32
+"""Instances of such a block from which on the tests at the top are worth a loop over the trees."""
+
+GAP = 16
+"""Places between two rows of keys. Rows a multiple of 4096 bytes apart lie in the same lines of a cache, which holds
+eight of them: the tests at the top took twice as long."""
 
 DEVICE_BYTES = 950_000_000
 """Memory that one block may take for its intermediate values on an accelerator."""
@@ -34,6 +44,11 @@ Walk = Literal["blocks", "levels"]
 def default_walk() -> Walk:
     """The walk for the default backend."""
     return "blocks" if jax.default_backend() == "cpu" else "levels"
+
+
+def are_few(block: int, n_trees: int) -> bool:
+    """Whether a block of so many instances walks all trees at once on a CPU."""
+    return block <= FEW and block * n_trees <= FEW_LANES
 
 
 def unrolled_depth(walk: Walk, trees: Trees) -> int:
@@ -52,36 +67,56 @@ def block_size(walk: Walk, n_trees: int, n_columns: int) -> int:
     return next((size for size in BLOCKS if 4 * size * (n_columns + 4) < SPLIT_BYTES), BLOCKS[-1])
 
 
-def walk_tree(tree: Plan, keys: Int32[Array, "columns block"]) -> Int32[Array, "block"]:
-    """The leaf of one tree (one entry of a plan) for each instance of a block."""
+def by_column(keys: Int32[Array, "block columns"]) -> Int32[Array, "columns row"]:
+    """The keys of a block for `walk_tree`: a row for each column, with `GAP` more places than instances."""
+    return jnp.pad(keys.T, ((0, 0), (0, GAP)))
+
+
+def walk_tree(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block"]:
+    """The place of the leaf of one tree (one entry of a plan) for each instance of a block."""
     # Gathers are flat with indices that are known to be in range: an index of two axes is checked, and is slower.
-    block, n_nodes = keys.shape[1], tree.nodes.shape[0]
-    lane, flat_keys = jnp.arange(block, dtype=jnp.int32), keys.reshape(-1)
-    key_of = lambda column: take(flat_keys, column * block + lane)  # noqa: E731
-    one = lambda _, node: descend(tree.nodes, tree.feature, n_nodes, node, key_of)  # noqa: E731
+    row, n_places = keys.shape[1], tree.nodes.shape[0]
+    lane, flat_keys = jnp.arange(row - GAP, dtype=jnp.int32), keys.reshape(-1)
+    key_of = lambda column: take(flat_keys, column * row + lane)  # noqa: E731
+    one = lambda _, place: descend(tree.nodes, tree.feature, n_places, place, key_of)  # noqa: E731
     # To this tree's own depth, a traced bound. A leaf is its own child, so a shallow path waits there. An exit as soon
     # as all have arrived, and unrolling, were both slower.
-    return lax.fori_loop(TOP_LEVELS, tree.depth, one, _enter(tree, keys))
+    return lax.fori_loop(0, tree.top.rest, one, _enter(tree, keys))
 
 
-def _enter(tree: Plan, keys: Int32[Array, "columns block"]) -> Int32[Array, "block"]:
-    """The node below the top levels: all their tests on whole rows, which costs less than a gather for each."""
-    path = jnp.zeros(keys.shape[1], jnp.int32)
-    for level in range(TOP_LEVELS):
-        # The tests of a level in heap order; of their outcomes each instance keeps the one on its path, halving them
-        # bit by bit from the first turn on. All are computed for all instances, which is cheaper than to gather the
-        # right one.
-        tests = range(2**level - 1, 2 ** (level + 1) - 1)
-        rows = [lax.dynamic_index_in_dim(keys, tree.top_feature[i], keepdims=False) > tree.top_key[i] for i in tests]
-        for bit in reversed(range(level)):
-            turned, half = (path >> bit) & 1 == 1, len(rows) // 2
-            rows = [jnp.where(turned, rows[half + i], rows[i]) for i in range(half)]
-        path = 2 * path + rows[0].astype(jnp.int32)
-    return take(tree.entry, path)
+def walk_few(plan: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "trees block"]:
+    """The place of the leaf of every tree for each instance of a small block, in the flat ``[trees places]`` arrays.
+
+    All trees go down together, since a step of a loop costs as much as hundreds of lanes.
+    """
+    row, (n_trees, n_places) = keys.shape[1], plan.nodes.shape
+    nodes, flat_keys = plan.nodes.reshape(-1), keys.reshape(-1)
+    feature = None if plan.feature is None else plan.feature.reshape(-1)
+    lane = jnp.arange(row - GAP, dtype=jnp.int32)
+    start = jnp.arange(n_trees, dtype=jnp.int32)[:, None] * n_places
+    key_of = lambda column: take(flat_keys, column * row + lane)  # noqa: E731
+    if row - GAP < LEAST_ENTERED:
+        place, depth = jnp.full((n_trees, row - GAP), plan.n_exits, jnp.int32), plan.depth
+    else:
+        place, depth = lax.scan(lambda _, tree: (None, _enter(tree, keys)), None, plan)[1], plan.top.rest
+    one = lambda _, place: descend(nodes, feature, n_places, start + place, key_of)  # noqa: E731
+    return start + lax.fori_loop(0, jnp.max(depth, initial=0), one, place)
+
+
+def _enter(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block"]:
+    """The exit of the top: all its tests on whole rows, which costs less than a gather for each."""
+    block = keys.shape[1] - GAP
+    left = jnp.full(block, -1, jnp.int32)
+    for i in range(tree.top_key.shape[0]):
+        # Unsigned: no code for rows that are counted from the end.
+        start = tree.top_feature[i].astype(jnp.uint32), jnp.uint32(0)
+        row = lax.dynamic_slice(keys, start, (1, block)).reshape(-1)
+        left = left & jnp.where(row > tree.top_key[i], tree.top.exits[i], -1)
+    return lax.clz(left)
 
 
 def walk_levels(plan: Plan, keys: Int32[Array, "block columns"], depth: int) -> Int32[Array, "block trees"]:
-    """The leaf of every tree for each instance, as an index into the flat ``[trees nodes]`` arrays.
+    """The place of the leaf of every tree for each instance, as an index into the flat ``[trees places]`` arrays.
 
     ``depth`` is a structure here (if it is not known, -1, a loop runs several kernels per level): one kernel per level
     needs what the barriers are for. Keys and nodes must
@@ -89,24 +124,24 @@ def walk_levels(plan: Plan, keys: Int32[Array, "block columns"], depth: int) -> 
     read from two values (the compiler joins the loads again), else levels fall apart into several kernels.
     """
     block, n_columns = keys.shape
-    n_trees, n_nodes = plan.nodes.shape
+    n_trees, n_places = plan.nodes.shape
     flat_keys, nodes = lax.optimization_barrier(keys.reshape(-1)), plan.nodes.reshape(-1)
     again = lax.optimization_barrier(nodes)
     feature = None if plan.feature is None else plan.feature.reshape(-1)
     row = jnp.arange(block, dtype=jnp.int32)[:, None] * n_columns
-    start = jnp.arange(n_trees, dtype=jnp.int32) * n_nodes
+    start = jnp.arange(n_trees, dtype=jnp.int32) * n_places
     key_of = lambda column: take(flat_keys, row + column)  # noqa: E731
 
-    def one(node):
-        return lax.optimization_barrier(descend(nodes, feature, n_nodes, start + node, key_of, again))
+    def one(place):
+        return lax.optimization_barrier(descend(nodes, feature, n_places, start + place, key_of, again))
 
-    node = jnp.zeros((block, n_trees), jnp.int32)
+    place = jnp.full((block, n_trees), plan.n_exits, jnp.int32)
     if depth < 0:
         # A depth that is traced: to that of the deepest tree, since all trees advance together.
-        return start + lax.fori_loop(0, jnp.max(plan.depth), lambda _, node: one(node), node)
+        return start + lax.fori_loop(0, jnp.max(plan.depth), lambda _, place: one(place), place)
     for _ in range(depth):
-        node = one(node)
-    return start + node
+        place = one(place)
+    return start + place
 
 
 def walk_pairs(
@@ -117,17 +152,17 @@ def walk_pairs(
     node: Int32[Array, "pairs"],
 ) -> Int32[Array, "pairs"]:
     """The leaf below a node of a tree, for one instance each."""
-    n_nodes, n_columns = plan.nodes.shape[1], keys.shape[1]
+    n_places, n_columns = plan.nodes.shape[1], keys.shape[1]
     nodes, flat_keys = plan.nodes.reshape(-1), keys.reshape(-1)
     feature = None if plan.feature is None else plan.feature.reshape(-1)
     key_of = lambda column: take(flat_keys, instance * n_columns + column)  # noqa: E731
 
     def one(carry):
-        below = descend(nodes, feature, n_nodes, tree * n_nodes + carry[0], key_of)
+        below = descend(nodes, feature, n_places, tree * n_places + carry[0], key_of)
         # A leaf is its own child: when nothing moves any more, all pairs have arrived.
         return below, jnp.any(below != carry[0])
 
-    return lax.while_loop(lambda carry: carry[1], one, (node, jnp.array(True)))[0]
+    return lax.while_loop(lambda carry: carry[1], one, (node + plan.n_exits, jnp.array(True)))[0] - plan.n_exits
 
 
 def over_blocks(body: Callable, carry: PyTree, n_instances: int, size: int, number: Array | None = None) -> PyTree:

@@ -12,7 +12,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int32, UInt
 
 from jaxunc._numerics import count_before, take
-from jaxunc.routing import Plan, column_keys, walk_tree
+from jaxunc.routing import HostProgram, Plan, by_column, column_keys, walk_tree
 
 from ._stopping_rules import StoppingRule
 
@@ -48,10 +48,10 @@ class _Kept(NamedTuple):
     outcome: Polled
 
 
-@partial(jax.jit, static_argnames=("missing", "blocks"))
+@partial(HostProgram, static_argnames=("missing", "blocks"))
 def poll_part(
     plan: Plan,
-    classes: UInt[Array, "trees nodes"],
+    classes: UInt[Array, "trees places"],
     rule: StoppingRule,
     x: Float[Array, "n features"],
     n: Int32[Array, ""],
@@ -87,7 +87,7 @@ def poll_part(
                 index = lax.dynamic_slice_in_dim(state.order, start + i * size, size)
                 votes = lax.dynamic_slice_in_dim(state.votes, start + i * size, size, axis=1)
                 real = start + i * size + jnp.arange(size, dtype=jnp.int32) < state.live
-                keys = column_keys(x.at[index].get(mode="promise_in_bounds"), missing=missing).T
+                keys = by_column(column_keys(x.at[index].get(mode="promise_in_bounds"), missing=missing))
                 found = _poll_block(plan, classes, rule, keys, votes, real, state.t, end)
                 return _keep(kept, index, real, *found)
 

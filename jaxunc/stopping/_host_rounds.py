@@ -12,7 +12,7 @@ from jax import lax
 from jaxtyping import Array, Float, UInt
 
 from jaxunc._numerics import padded_rows, take
-from jaxunc.routing import Plan, Walk, column_keys, walk_levels, walk_tree
+from jaxunc.routing import Plan, Walk, by_column, column_keys, walk_levels, walk_tree
 
 from ._judge import Judge
 from ._stop_after import StoppingResult, poll, poll_judged
@@ -69,8 +69,8 @@ def _votes(plan, classes, x, start, *, length: int, missing: bool, walk: Walk, d
     keys = column_keys(x, missing=missing)
     if walk == "levels":
         return take(of_leaves.reshape(-1), walk_levels(some_trees, keys, depth))
-    by_column = keys.T
-    poll = lambda _, tree: (None, take(tree[1], walk_tree(tree[0], by_column)))  # noqa: E731
+    rows_of_keys = by_column(keys)
+    poll = lambda _, tree: (None, take(tree[1], walk_tree(tree[0], rows_of_keys)))  # noqa: E731
     return lax.scan(poll, None, (some_trees, of_leaves))[1].T
 
 

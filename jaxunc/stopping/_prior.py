@@ -109,7 +109,8 @@ def _symmetric(counts: np.ndarray) -> float:
         of_classes = (gammaln(distinct + alpha) - gammaln(alpha)).sum(axis=1)
         return -times @ (of_classes + gammaln(n_classes * alpha) - gammaln(sizes + n_classes * alpha))
 
-    return float(np.exp(minimize_scalar(minus_log_likelihood, bounds=np.log([SMALLEST, LARGEST])).x))
+    found: Any = minimize_scalar(minus_log_likelihood, bounds=np.log([SMALLEST, LARGEST]))
+    return float(np.exp(found.x))
 
 
 def checked_prior(prior: NumbersLike, n_classes: int) -> Any:

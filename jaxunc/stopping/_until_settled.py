@@ -4,7 +4,7 @@ from typing import Any, NamedTuple, get_args
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, Int32
+from jaxtyping import Array, Bool, Float, Int32
 
 from jaxunc._checks import check_integer, check_one_of, is_concrete, refuse_after_fork
 from jaxunc._numerics import ceil_div, cores, padded_rows
@@ -20,6 +20,7 @@ from jaxunc.routing import (
     default_walk,
     make_plan,
     spread,
+    tall_top,
     unrolled_depth,
 )
 from jaxunc.tables import NumbersLike, as_instances
@@ -204,7 +205,7 @@ class BoundVote(OfForest):
         self.threads: int = threads or cores()
         self.walk: Walk = walk
         self._asked = settings["criterion"], settings["population"], checked_prior(settings["prior"], forest.n_classes)
-        self._classes, self._plans = jnp.asarray(votes), {}
+        self._votes_of_nodes, self._plans = votes, {}
 
     def __call__(self, X: Any) -> VoteResult:
         """Return the votes for instances; X as for `predict_until_settled`."""
@@ -233,11 +234,11 @@ class BoundVote(OfForest):
         return bind(self.forest, combiner, threads=self.threads, walk=self.walk)
 
     def _poll(self, x: np.ndarray, missing: bool) -> StoppingResult:
-        plan = self._plan(missing)
+        plan, classes = self._plan(missing)
         if self.walk == "levels" or not isinstance(self.rule, StoppingRule):
             depth = unrolled_depth(self.walk, self.forest.trees)
             how = {"missing": missing, "walk": self.walk, "depth": depth}
-            return poll_by_rounds(plan, self._classes, self.forest.n_classes, self.rule, x, self.max_trees, **how)
+            return poll_by_rounds(plan, classes, self.forest.n_classes, self.rule, x, self.max_trees, **how)
         # From here on one compiled program for each part: the rule can be traced, and trees come one by one.
         columns = x.shape[1] * (1 + missing)
         blocks = block_size("blocks", self.max_trees, columns)
@@ -250,7 +251,7 @@ class BoundVote(OfForest):
             padded = padded_rows(rows, size)
             how = {"missing": missing, "blocks": tuple(b for b in (blocks, *SMALL_BLOCKS) if b <= min(size, blocks))}
             limits = np.int32(len(rows)), np.int32(self.max_trees)
-            results = poll_part(plan, self._classes, self.rule, padded, *limits, **how)
+            results = poll_part(plan, classes, self.rule, padded, *limits, **how)
             polled, settled, votes = (np.asarray(array)[..., : len(rows)] for array in results)
             return polled, settled, votes
 
@@ -260,9 +261,12 @@ class BoundVote(OfForest):
         votes = np.stack([polled - votes[0], votes[0]], axis=1) if len(votes) == 1 else votes.T
         return StoppingResult(polled, votes.argmax(axis=1).astype(np.int32), settled, votes)
 
-    def _plan(self, missing: bool) -> Plan:
+    def _plan(self, missing: bool) -> tuple[Plan, Array]:
+        """The packed trees, and the classes that places vote for."""
         if missing not in self._plans:
-            self._plans[missing] = make_plan(self.forest.trees, missing=missing)
+            trees = self.forest.trees
+            plan = make_plan(trees, missing=missing, top=tall_top(trees))
+            self._plans[missing] = plan, plan.by_place(jnp.asarray(self._votes_of_nodes))
         return self._plans[missing]
 
     def __repr__(self) -> str:

@@ -77,10 +77,12 @@ def main() -> None:
         for name, rule in rules.items():
             engine = ju.bind(forest, rule, walk="levels").engine
             rows = engine.shapes().large.rows
-            arguments = engine.stream, rule
+            arguments = rule, engine.stream.arrays
             described = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding), arguments)
             x = jax.ShapeDtypeStruct((rows, 32), jnp.float32, sharding=sharding)
-            traced = merge_and_finish.trace(*described, "class_scores", x, None)
+            traced = merge_and_finish.jitted.trace(
+                engine.stream.spec, described[0], "class_scores", described[1], x, None
+            )
             compiled = traced.lower(lowering_platforms=("cuda",)).compile()
             memory = compiled.memory_analysis().temp_size_in_bytes
             found.append({"rule": name, "depth": depth, "rows": rows, "kernels": launches(compiled), "bytes": memory})

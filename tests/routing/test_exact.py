@@ -230,8 +230,8 @@ def test_many_columns(wide):
     [(512, True, True), (1024, False, True), (1600, True, False), (1600, False, False)],
 )
 def test_words_of_a_very_large_tree(wide, n_features, missing, narrow):
-    """With 2^22 node slots a word holds ten bits of feature beside the child: indices 510, 511, 1022 and 1023 are then
-    bit patterns of NaN in a float, and wider data need an array of features of their own."""
+    """With 2^21 node slots and a top a word holds ten bits of feature beside the child: indices 510, 511, 1022 and 1023
+    are then bit patterns of NaN in a float, and wider data need an array of features of their own."""
     model, X = wide
     tree = model.estimators_[0]
     forest = ju.from_sklearn(tree)
@@ -248,14 +248,14 @@ def test_words_of_a_very_large_tree(wide, n_features, missing, narrow):
         data[:, place] = X[:, column]
     if not missing:
         data = np.nan_to_num(data)
-    large = padded(forest, 2**22, n_features)
+    large = padded(forest, 2**21, n_features)
     large = eqx.tree_at(lambda f: f.trees.feature, large, jnp.asarray(lookup)[large.trees.feature])
     assert (make_plan(large.trees, missing=missing).feature is None) == narrow
 
     own = np.zeros((len(data), 1600), np.float32)
     own[:, list(moved)] = data[:, list(moved.values())]
     expected = same_nodes(tree.tree_, np.asarray(forest.trees.child)[0])[tree.tree_.apply(own)]
-    numbers = jnp.arange(2**22, dtype=jnp.float32)[None]
+    numbers = jnp.arange(2**21, dtype=jnp.float32)[None]
     reached = ju.routing.fold(large, numbers, jnp.asarray(data), merge="max", missing=missing)
     np.testing.assert_array_equal(reached, expected)
     if missing:
