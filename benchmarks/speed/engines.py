@@ -6,6 +6,7 @@ the forest, is named with the reason.
 
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -53,6 +54,8 @@ def peers(model, X: np.ndarray, y: np.ndarray, X_train: np.ndarray) -> tuple[lis
     makers = {
         "ONNX Runtime": lambda: _onnx_runtime(model, X),
         "YDF": lambda: _ydf(model, X, X_train, y),
+        "oneDAL": lambda: _onedal(model, X),
+        "treelite GTIL": lambda: _gtil(model, X),
     }
     for name, make in makers.items():
         try:
@@ -83,6 +86,32 @@ def _onnx_runtime(model, X: np.ndarray) -> Engine:
         lambda: session.run(["probabilities"], feed)[0],
         f"skl2onnx, zipmap off, CPU provider, {cores()} threads, from NumPy",
     )
+
+
+def _onedal(model, X: np.ndarray) -> Engine:
+    """Intel's, by its model builder, which takes forests of two classes."""
+    import daal4py
+    import treelite
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it becomes a regression: of the probability of class 1
+        converted = daal4py.mb.convert_model(treelite.sklearn.import_model(model))
+    daal4py.daalinit(cores())
+    detail = f"daal4py.mb.convert_model of treelite's import, {cores()} threads, from NumPy"
+    return Engine("oneDAL", lambda: np.asarray(converted.predict(X)).ravel(), detail)
+
+
+def _gtil(model, X: np.ndarray) -> Engine:
+    import treelite
+
+    imported = treelite.sklearn.import_model(model)
+    detail = f"treelite.gtil.predict, {cores()} threads, from NumPy"
+    return Engine("treelite GTIL", lambda: _by_class(treelite.gtil.predict(imported, X, nthread=cores())), detail)
+
+
+def _by_class(answer: np.ndarray) -> np.ndarray:
+    """``[instances outputs classes]`` of one output, or as it is."""
+    return answer.reshape(len(answer), -1)
 
 
 def _ydf(model, X: np.ndarray, X_train: np.ndarray, y: np.ndarray) -> Engine:

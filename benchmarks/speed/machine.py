@@ -12,7 +12,18 @@ import jax
 
 from .engines import cores
 
-_PACKAGES = ("jax", "jaxlib", "numpy", "scikit-learn", "onnxruntime", "skl2onnx", "ydf", "jaxunc")
+_PACKAGES = (
+    "jax",
+    "jaxlib",
+    "numpy",
+    "scikit-learn",
+    "onnxruntime",
+    "skl2onnx",
+    "ydf",
+    "scikit-learn-intelex",
+    "treelite",
+    "jaxunc",
+)
 
 
 def machine() -> dict:

@@ -6,6 +6,14 @@ from pathlib import Path
 
 _COLUMNS = {
     "rule-costs": {"rule": "rule", "steady_s": "ms (quartiles)", "ratio_to_mean": "over the mean (quartiles)"},
+    "batch-sizes": {
+        "shape": "trees",
+        "rows": "rows",
+        "engine": "engine",
+        "steady_s": "ms (quartiles)",
+        "ratio_to_jaxunc": "over jaxunc (quartiles)",
+        "max_abs_difference": "off by",
+    },
     "first-calls": {
         "shape": "shape",
         "n_trees": "trees",
@@ -116,7 +124,7 @@ def _cost_table(workloads: list[dict]):
 def _section_table(name: str, section):
     """A list of records as rows, a record as one row."""
     records, columns = section if isinstance(section, list) else [section], _COLUMNS[name]
-    special = {"steady_s": _milliseconds, "ratio_to_mean": _spread}
+    special = {"steady_s": _milliseconds, "ratio_to_mean": _spread, "ratio_to_jaxunc": _spread}
     rows = [[special.get(key, _cell)(record.get(key, record.get("failed"))) for key in columns] for record in records]
     return name.replace("-", " "), list(columns.values()), rows
 

@@ -6,6 +6,7 @@ from sklearn.model_selection import StratifiedKFold
 
 import jaxunc as ju
 
+from .batch_sizes import batch_sizes
 from .first_call import Stopwatch, measure_first_call
 from .rule_costs import rule_costs
 from .workloads import FULL, WORKLOADS, Scale, fit, make_data, repeat_trees
@@ -101,6 +102,7 @@ def large_import(scale: Scale) -> dict:
 
 SECTIONS = {
     "rule-costs": rule_costs,
+    "batch-sizes": batch_sizes,
     "first-calls": first_calls,
     "cross-validation": cross_validation,
     "large-import": large_import,
