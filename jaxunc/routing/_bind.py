@@ -187,5 +187,9 @@ class BoundForest(ReadOuts[AnswerT]):
         engine, combiner = children
         return cls(engine, combiner, threads)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and pickles: what drives is made anew."""
+        return vars(self) | {"_drivers": {}}
+
     def __repr__(self) -> str:
         return f"BoundForest({self.engine.forest!r}, {type(self.combiner).__name__}, threads={self.threads})"
