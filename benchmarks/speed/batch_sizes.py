@@ -10,8 +10,11 @@ from . import engines
 from .measure import Times, interleaved, ratio, spread
 from .workloads import FULL, WORKLOADS, Scale, fit, make_data
 
-ROWS, REPEATS = (1, 8, 64, 1000, 10_000, 100_000), 9
-MOST_CALLS, ROWS_TIMED = 50, 20_000
+PEERS = "oneDAL", "treelite GTIL"
+"""Those that are made of a forest within a second; the others are measured with the workloads."""
+
+ROWS, REPEATS = (1, 8, 64, 1000, 10_000, 100_000), 7
+MOST_CALLS, ROWS_TIMED = 20, 20_000
 """Calls in one timing, so that short ones are not those of a core that wakes up; and their rows together."""
 
 
@@ -30,7 +33,7 @@ def batch_sizes(scale: Scale) -> list[dict]:
 def _of_size(shape: str, model, bound: ju.BoundForest, data, n: int) -> list[dict]:
     X = np.ascontiguousarray(data.query[:n])
     ours = engines.Engine("jaxunc", lambda: np.asarray(bound.probability(X)), "bind(forest, Mean()).probability")
-    peers = [peer for peer in engines.peers(model, X, data.y, data.X)[0] if peer.same_forest]
+    peers, _ = engines.peers(model, X, data.y, data.X, PEERS)
     found = [ours, engines.scikit_learn(model, X), *peers]
     reference = ours.answer()
     calls = min(MOST_CALLS, max(1, ROWS_TIMED // n))

@@ -7,7 +7,7 @@ the forest, is named with the reason.
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,8 +48,10 @@ def scikit_learn(model, X: np.ndarray) -> Engine:
     return Engine("scikit-learn", lambda: model.predict_proba(X), "predict_proba, n_jobs=-1, from NumPy")
 
 
-def peers(model, X: np.ndarray, y: np.ndarray, X_train: np.ndarray) -> tuple[list[Engine], list[Absent]]:
-    """The other engines, and those that are absent."""
+def peers(
+    model, X: np.ndarray, y: np.ndarray, X_train: np.ndarray, names: Collection[str] | None = None
+) -> tuple[list[Engine], list[Absent]]:
+    """The other engines, all or those named, and those that are absent."""
     found, absent = [], []
     makers = {
         "ONNX Runtime": lambda: _onnx_runtime(model, X),
@@ -58,6 +60,8 @@ def peers(model, X: np.ndarray, y: np.ndarray, X_train: np.ndarray) -> tuple[lis
         "treelite GTIL": lambda: _gtil(model, X),
     }
     for name, make in makers.items():
+        if names is not None and name not in names:
+            continue
         try:
             seconds, _, engine = timed(make)
             engine.prepare_s = seconds
