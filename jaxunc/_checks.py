@@ -177,7 +177,7 @@ def _interval(within: str):
 
 
 def _outside(name: str, value, within: str, why: str) -> str:
-    """What is said of a value that is not in an interval."""
+    """Return the message about a value that is not in an interval."""
     _, low, _, high = _interval(within)
     expected = f"lie in {within}"
     if high == np.inf:

@@ -1,4 +1,4 @@
-"""What long calls tell of themselves while they run."""
+"""Progress of long calls, told while they run."""
 
 from typing import Protocol
 

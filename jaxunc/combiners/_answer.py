@@ -41,7 +41,7 @@ class Answer(NamedTuple):
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """What `columns` knows."""
+        """Names of outputs that `columns` has."""
         return ("class", "score", *(("probability",) if self.probability is not None else ()))
 
     def columns(self, output: str) -> dict[str, np.ndarray]:

@@ -114,7 +114,7 @@ class CountedForest:
         check_seed(self.random_state)
 
     def _choices(self) -> dict[str, Any]:
-        """Of what the parameters say that on which answers depend: ``fit`` keeps it."""
+        """Return the choices on which answers depend, made from the parameters: ``fit`` keeps them."""
         return {"allows_nan": self._allows_nan()}
 
     def _data_checks(self, allows_nan: bool) -> dict:

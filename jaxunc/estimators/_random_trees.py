@@ -169,7 +169,7 @@ class RandomDecisionTreesClassifier(RuleClassifier):
         check_seed(self.random_state)
 
     def _choices(self) -> dict[str, Any]:
-        """Of the parameters those that answers depend on: ``fit`` keeps them."""
+        """Return the parameters on which answers depend: ``fit`` keeps them."""
         return {"missing": self.missing}
 
     def _rule(self, prior, *, n_samples, n_trees: int) -> Combiner:

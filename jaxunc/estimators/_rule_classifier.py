@@ -1,4 +1,4 @@
-"""What every classifier of forests and rules answers, once it has both."""
+"""Answers of every classifier that has a forest and a rule."""
 
 from collections.abc import Callable
 from typing import Any, Literal

@@ -150,11 +150,11 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
         return rule
 
     def _choices(self) -> dict[str, Any]:
-        """Of the parameters those that answers depend on: ``fit`` keeps them."""
+        """Return the parameters on which answers depend: ``fit`` keeps them."""
         return {name: getattr(self, name) for name in ("candidates", "min_samples_leaf", "algorithm", "block_size")}
 
     def _hold(self, sample: Presorted, combiner: Combiner | None, choices: dict[str, Any]) -> None:
-        """What answers are made of."""
+        """The bound training set that answers."""
         self.combiner_, self._chosen = combiner, choices
         self.bound_ = BoundSample(sample, combiner, **choices, progress=self.progress)
 

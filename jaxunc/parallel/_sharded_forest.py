@@ -67,7 +67,7 @@ class ShardedForest(ReadOuts[AnswerT]):
         return jax.tree.leaves(self._placed[False].arrays)
 
     def with_rule(self, combiner: Combiner[Any] | Mapping[str, Combiner[Any]]) -> "ShardedForest[Any]":
-        """The same forest bound to another rule, over the same devices."""
+        """Return the forest bound to another rule, over the same devices."""
         return ShardedForest(self.bound.with_rule(combiner), self._grid)
 
     def lower(self, n_instances: int, *, missing: bool = False) -> jax.stages.Lowered:

@@ -1,4 +1,4 @@
-"""What answers instances, whatever answers."""
+"""The protocol of models that answer instances."""
 
 from typing import Any, Protocol, runtime_checkable
 
@@ -44,12 +44,12 @@ class Answering(Protocol):
         ...
 
     def with_rule(self, combiner: Combiner, /) -> "Answering":
-        """The same asked by another rule."""
+        """Return the model with another rule."""
         ...
 
 
 class OfForest:
-    """What a model has from the forest whose leaves answer."""
+    """Columns and class labels of a model, read from its forest."""
 
     forest: Any
 
@@ -70,7 +70,7 @@ class HasColumns(Protocol):
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """What `columns` knows: of ``"class"``, ``"probability"``, ``"score"`` and so on, in `jaxunc.streaming`."""
+        """Names of outputs that `columns` has: ``"class"``, ``"probability"`` and so on, see `jaxunc.streaming`."""
         ...
 
     def columns(self, output: str, /) -> dict[str, Any]:

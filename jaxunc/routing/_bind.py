@@ -105,7 +105,7 @@ def _engine(forest: Forest, combiner: Combiner, walk: Walk) -> Engine:
 
 @jax.tree_util.register_pytree_with_keys_class
 class BoundForest(ReadOuts[AnswerT]):
-    """What `bind` returns: call it, or its read-outs, on NumPy, JAX or pandas data ``[instances features]``.
+    """A forest bound to a rule: call it, or its read-outs, on NumPy, JAX or pandas data ``[instances features]``.
 
     The answer for an instance does not depend on the others, on the size of the batch, or on the number of threads:
     class scores bit for bit, probabilities but for the last bit of an exponential.
@@ -138,7 +138,7 @@ class BoundForest(ReadOuts[AnswerT]):
         return self.engine.forest
 
     def with_rule(self, combiner: Combiner[Any] | Mapping[str, Combiner[Any]]) -> "BoundForest[Any]":
-        """The same forest bound to another rule, driven by as many threads."""
+        """Return the forest bound to another rule, driven by as many threads."""
         return bind(self.forest, combiner, threads=self.threads)
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
@@ -183,12 +183,12 @@ class BoundForest(ReadOuts[AnswerT]):
 
     @classmethod
     def tree_unflatten(cls, threads: int, children: Any) -> "BoundForest":
-        """As JAX asks for it."""
+        """Make the bound forest again, for JAX."""
         engine, combiner = children
         return cls(engine, combiner, threads)
 
     def __getstate__(self) -> dict[str, Any]:
-        """For copies and pickles: what drives is made anew."""
+        """Return the state for copies and pickles, without drivers, which are made anew."""
         return vars(self) | {"_drivers": {}}
 
     def __repr__(self) -> str:

@@ -61,11 +61,11 @@ class ByRows(Engine):
         return self
 
     def merge(self, combiner: Combiner, X: jax.Array, mask) -> PyTree:
-        """As if traced: refused where empty leaves are followed."""
+        """Merge as for traced forests: refused where empty leaves are followed."""
         return Traced(self.forest).merge(combiner, X, mask)
 
     def driver(self, combiner: Combiner) -> Driver:
-        """Stretch by stretch, and in each block by block."""
+        """Return the driver, which goes stretch by stretch, and in each block by block."""
         return partial(self._drive, combiner)
 
     def _drive(self, combiner: Combiner, readout: str | None, values, mask, threads: int) -> PyTree:
@@ -174,7 +174,7 @@ def _merge_rows(
 
 
 def _behind(first: Any, second: Any) -> Any:
-    """What was lifted from two tables; a number for the whole tree is the same in both."""
+    """Join the statistics lifted from two tables; a number for the whole tree is the same in both."""
     return jax.device_put(np.concatenate([first, second])) if first.ndim else first
 
 

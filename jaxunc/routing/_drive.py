@@ -99,7 +99,7 @@ def cut(n_instances: int, shapes: Shapes, threads: int) -> list[Part]:
 
 
 def drive(score: Callable[[Part], PyTree], parts: list[Part], threads: int, *, ahead: bool = False) -> PyTree:
-    """What ``score`` answers for each part, its padding trimmed, joined along the instances: JAX arrays.
+    """Return ``score``'s answers for the parts, padding trimmed, joined along the instances: JAX arrays.
 
     A number may stand for all instances. ``ahead``: all parts are under way before an answer is fetched, for
     accelerators.
@@ -111,7 +111,7 @@ def drive(score: Callable[[Part], PyTree], parts: list[Part], threads: int, *, a
 
 
 def drive_on_host(score: Callable[[Part], PyTree], parts: list[Part], threads: int, *, ahead: bool = False) -> PyTree:
-    """The same as NumPy arrays."""
+    """Return what `drive` does, as NumPy arrays."""
     refuse_after_fork()
 
     if ahead:
@@ -132,7 +132,7 @@ def _answer(score: Callable[[Part], PyTree], part: Part) -> PyTree:
 
 
 def drive_on_device(score: Callable[[Part], PyTree], parts: list[Part]) -> PyTree:
-    """The same where the answers lie, by programs that depend on the number of instances: for data that lie there."""
+    """Join answers where they lie, by programs that depend on the number of instances: for data that lie there."""
     refuse_after_fork()
     answers = [_cut_off(score(part), part) for part in parts]
     return answers[0] if len(answers) == 1 else jax.tree.map(_joined, *answers)
@@ -146,7 +146,7 @@ ROWS = Shapes(Chunk(2048, 2048), Chunk(16384, 16384), (Chunk(64, 64), Chunk(512,
 
 
 def over_rows(function: Callable[[PyTree], PyTree], arrays: PyTree) -> PyTree:
-    """What a function says of each row of arrays of the host, through calls of few shapes, as NumPy arrays.
+    """Return a function's values for the rows of arrays of the host, through calls of few shapes, as NumPy arrays.
 
     Padding is zeros. A number stands for all rows.
     """

@@ -1,4 +1,4 @@
-"""What finds the leaves of instances and merges what a rule lifts from them."""
+"""Engines: they find the leaves of instances and merge what a rule lifts from them."""
 
 import abc
 from collections.abc import Callable
@@ -25,7 +25,10 @@ class Engine(eqx.Module):
 
     @abc.abstractmethod
     def driver(self, combiner: Combiner) -> Driver:
-        """What answers for data of the host. It looks its parts up once: a module is slow to name them."""
+        """Return a function that answers data of the host.
+
+        It looks the engine's parts up once: a module is slow to name them.
+        """
 
     @abc.abstractmethod
     def merge(self, combiner: Combiner, X: jax.Array, mask: Any) -> PyTree:
@@ -33,22 +36,22 @@ class Engine(eqx.Module):
 
     @abc.abstractmethod
     def for_missing(self) -> "Engine":
-        """The same for data with missing values."""
+        """Return the engine for data with missing values."""
 
 
 class Traced(Engine):
-    """For a rule or a forest that is traced: the pure fold, differentiable in both."""
+    """The engine of a traced rule or forest: the pure fold, differentiable in both."""
 
     forest: Forest
 
     @classmethod
     def of(cls, forest: Forest, combiner: Combiner) -> "Traced":
-        """What does not suit the forest is refused here."""
+        """Make the engine; refuse a rule that does not suit the forest."""
         jax.eval_shape(leaf_table, forest, combiner)
         return cls(forest)
 
     def driver(self, combiner: Combiner) -> Driver:
-        """The same for data that are not traced."""
+        """Return the fold as a driver, for data that are not traced."""
 
         def drive(readout: str | None, values: Any, mask: Any, threads: int) -> PyTree:
             return read_answer(combiner.finish(self.merge(combiner, values, mask)), readout)

@@ -77,7 +77,7 @@ def _halves(pair: np.ndarray) -> tuple[slice, slice]:
 
 
 def sums_reached(trees: Trees, plan: Plan, X, empty: Empty, read: Callable[..., list[np.ndarray]]) -> list[np.ndarray]:
-    """What ``read(tree, node)`` has for leaves, ``[leaves ...]`` each, summed over those that each pair reaches."""
+    """Sum ``read(tree, node)``, ``[leaves ...]`` each, over the leaves that each pair reaches."""
     none = np.zeros(0, np.int64)
     sums = [np.zeros((len(empty.fork), *part.shape[1:])) for part in read(none, none)]
     for pair, node in follow(trees, plan, X, empty):

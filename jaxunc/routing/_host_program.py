@@ -22,7 +22,7 @@ class HostProgram:
 
     @cached_property
     def jitted(self) -> Any:
-        """By `jax.jit`, with the compiler's options where the backend is a CPU and its version knows them."""
+        """The function jitted, with the compiler's options where the backend is a CPU and its version knows them."""
         return jax.jit(self.function, compiler_options=OPTIONS if _are_known() else None, **self.static)
 
 

@@ -96,7 +96,7 @@ def _shapes(trees: Trees, walk: Walk) -> Shapes:
 
 @partial(jax.jit, static_argnames=("block", "walk", "depth"))
 def _leaf_index(plan: Plan, x, number, *, block: int | None, walk: Walk, depth: int):
-    """Of all blocks, or of so many of this size."""
+    """Find the leaves of all blocks, or of so many of this size."""
     n, n_trees = x.shape[0], plan.nodes.shape[0]
     size = block or block_size(walk, n_trees, 2 * x.shape[1])
 

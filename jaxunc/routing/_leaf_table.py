@@ -1,4 +1,4 @@
-"""What a rule lifts from the leaves of a forest."""
+"""Leaf tables: what a rule lifts from the leaves of a forest."""
 
 import math
 
@@ -25,7 +25,7 @@ LARGEST_LEAF_TABLE = 2**30
 
 
 def leaf_table(forest: Forest, combiner: Combiner) -> PyTree:
-    """What a rule lifts from every leaf: arrays ``[trees nodes]`` or ``[trees nodes stat]``, and ``[trees]``.
+    """Return what a rule lifts from every leaf: arrays ``[trees nodes]`` or ``[trees nodes stat]``, and ``[trees]``.
 
     Computed per distinct count vector, unless fields of the rule differ from tree to tree. For `fold`; differentiable
     in the rule and the forest's counts. Raises a ValueError if the rule does not suit the forest (its number of
@@ -58,5 +58,5 @@ def _lift_table(combiner: Combiner, table: Num[Array, "distinct classes"], code:
 
 @jax.jit
 def _spread(stat: PyTree, code: Int32[Array, "trees nodes"]) -> PyTree:
-    """From distinct count vectors to the nodes that have them."""
+    """Spread values of distinct count vectors over the nodes that have them."""
     return jax.tree.map(lambda part: part[code] if part.ndim else jnp.broadcast_to(part, code.shape[:1]), stat)

@@ -22,7 +22,7 @@ from ._treelets import Top, tallest
 
 
 class Plan(NamedTuple):
-    """What a walk reads, trees along the leading axis of every array: a slice of it is a plan of fewer trees."""
+    """Arrays that a walk reads, trees along the leading axis of each: a slice of it is a plan of fewer trees."""
 
     nodes: Complex64[Array, "trees places"]
     """Two 32-bit patterns per place in one element, so that a level costs one gather: the threshold's key, and
@@ -44,7 +44,7 @@ class Plan(NamedTuple):
         return self.top.entry.shape[-1]
 
     def by_place(self, table: Shaped[Array, "trees nodes"]) -> Shaped[Array, "trees places"]:
-        """What is known of nodes, by places."""
+        """Return a table of nodes by places."""
         return _by_place(self.top.entry, table)
 
 

@@ -27,7 +27,7 @@ class Layout(NamedTuple):
 
     @property
     def both(self) -> Merging:
-        """Of the planes, and behind them the numbers per tree: where a mask tells instances apart."""
+        """Merging of the planes, and behind them the numbers per tree: where a mask tells instances apart."""
         return Merging(self.planes.kinds + self.scalars.kinds, self.planes.dtypes + self.scalars.dtypes)
 
 

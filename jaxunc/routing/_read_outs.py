@@ -45,7 +45,7 @@ class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
     @overload
     def __call__(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> AnswerT: ...
     def __call__(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Any:
-        """What the rule's call returns: class scores ``[instances classes]`` for nearly all."""
+        """Return what the rule's call does: class scores ``[instances classes]`` for nearly all."""
         return self._run(X, tree_mask, "class_scores")
 
     @overload
@@ -96,7 +96,7 @@ class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
 
     @abc.abstractmethod
     def with_rule(self, combiner: Combiner[Any]) -> "ReadOuts[Any]":
-        """The same forest bound to another rule, in the same way."""
+        """Return the forest bound to another rule, in the same way."""
 
     @abc.abstractmethod
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:

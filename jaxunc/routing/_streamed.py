@@ -46,7 +46,7 @@ class Streamed(Engine):
         return not forest.follows_forks and (walk == "levels" or not is_large(forest, combiner))
 
     def for_missing(self) -> "Streamed":
-        """The same with a plan for missing values, which costs a quarter more time."""
+        """Return the engine with a plan for missing values, which costs a quarter more time."""
         return Streamed(self.forest, self.stream.for_missing(self.forest.trees))
 
     def merge(self, combiner: Combiner, X: jax.Array, mask) -> PyTree:
@@ -54,7 +54,7 @@ class Streamed(Engine):
         return jax.tree.map(lax.stop_gradient, self.stream.merge(X, mask))
 
     def driver(self, combiner: Combiner) -> Driver:
-        """Chunk by chunk."""
+        """Return the driver, which goes chunk by chunk."""
         spec, arrays, n_trees, shapes = self.stream.spec, self.stream.arrays, self.stream.n_trees, self.shapes()
         on_host = spec.walk == "blocks"
 

@@ -230,7 +230,7 @@ class BoundVote(OfForest):
         return VoteResult(zero, zero, zero > 0, np.zeros(1, np.float32), votes, self.max_trees)
 
     def with_rule(self, combiner: Combiner[Any]) -> BoundForest[Any]:
-        """The same forest bound to a rule."""
+        """Return the forest bound to a rule."""
         return bind(self.forest, combiner, threads=self.threads, walk=self.walk)
 
     def _poll(self, x: np.ndarray, missing: bool) -> StoppingResult:

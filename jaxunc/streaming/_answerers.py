@@ -32,7 +32,7 @@ class Answerer(NamedTuple):
 
 
 def answering(model: Any) -> Answering:
-    """What answers instances, of whatever streams; raises a TypeError for what does not."""
+    """Return the model that answers instances; raise a TypeError for anything else."""
     found = bind(model, Mean()) if isinstance(model, Forest) else getattr(model, "bound_", model)
     if isinstance(model, type) or not isinstance(found, Answering):
         raise TypeError(

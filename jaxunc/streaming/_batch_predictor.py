@@ -87,7 +87,7 @@ class BatchPredictor:
         raise TypeError(f"batch is a {type(batch).__name__}; pass a pandas frame, an Arrow table, or arrays by name.")
 
     def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The same of record batches one after the other, as Spark's ``mapInArrow`` hands them over."""
+        """Answer record batches one after the other, as Spark's ``mapInArrow`` hands them over."""
         for batch in batches:
             if batch.num_rows:
                 yield self(batch)

@@ -1,4 +1,4 @@
-"""From files to a folder of files: atomic parts and a manifest, so that a run that was killed goes on where it was."""
+"""Answers of files in a folder: atomic parts and a manifest, so that a run that was killed goes on where it was."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -131,7 +131,7 @@ class Run:
 
 
 def identity_of(model: str | Path, source: Any, files: list[Path], settings: dict[str, Any]) -> dict[str, Any]:
-    """What a run is made of: its parts belong to another run if any of it differs."""
+    """Return the description of a run: parts belong to another run if any of it differs."""
     with open(model, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     root = Path(source) if isinstance(source, str | Path) else None

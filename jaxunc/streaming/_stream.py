@@ -132,7 +132,7 @@ def answered(kept: pa.Table, columns: Named) -> pa.Table:
 
 
 def ahead(items: Iterable[T], depth: int = 2) -> Iterator[T]:
-    """The same items, the next ones made by another thread while one is worked on."""
+    """Yield the items, the next ones made by another thread while one is worked on."""
     iterator = iter(items)
     with ThreadPoolExecutor(1, thread_name_prefix="jaxunc-reader") as pool:
         pending = deque(pool.submit(next, iterator, _END) for _ in range(depth))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ._instances import Encoded
 
     class Frame(Protocol):
-        """What is read of a pandas frame."""
+        """Members of a pandas frame that are read."""
 
         @property
         def columns(self) -> Any:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         def __len__(self) -> int: ...
 
     class Column(Protocol):
-        """What is read of a pandas series."""
+        """Members of a pandas series that are read."""
 
         @property
         def iloc(self) -> Any:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
         @property
         def dtype(self) -> Any:
-            """What the values are."""
+            """Type of the values."""
             ...
 
         def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray: ...

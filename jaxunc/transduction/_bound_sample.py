@@ -109,5 +109,5 @@ class BoundSample:
         return LabelAverage(np.zeros((n_instances, self.sample.n_classes)))
 
     def with_rule(self, combiner: Combiner) -> "BoundSample":
-        """The same training set with another rule for the leaves of an instance."""
+        """Return the training set with another rule for the leaves of an instance."""
         return BoundSample(self.sample, combiner, **self.settings, progress=self.progress)
