@@ -8,14 +8,17 @@ import functools
 import operator
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Collection, Iterable
+from contextlib import AbstractContextManager, nullcontext
 
 import jax
 import jax.core
 import jax.numpy as jnp
 import jaxlib
 import numpy as np
+from jax.extend.core import get_opaque_trace_state
 
 from jaxunc._renamed import RENAMED_VALUES
 
@@ -87,6 +90,24 @@ if hasattr(os, "register_at_fork"):
 def is_concrete(*arrays) -> bool:
     """Return whether every array has values that the host can read."""
     return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arrays))
+
+
+def outside_traces() -> AbstractContextManager[None]:
+    """A context in which known values are computed at once, also where someone's program is being traced.
+
+    Where nothing is traced it changes nothing: for another context JAX compiles programs, and their constants, again.
+    """
+    return nullcontext() if get_opaque_trace_state() == _no_trace() else jax.ensure_compile_time_eval()
+
+
+@functools.cache
+def _no_trace() -> object:
+    """What JAX says of a thread in which nothing is traced."""
+    found: list[object] = []
+    thread = threading.Thread(target=lambda: found.append(get_opaque_trace_state()))
+    thread.start()
+    thread.join()
+    return found[0]
 
 
 def nearest(name, known: Iterable, cutoff: float = 0.6) -> str:

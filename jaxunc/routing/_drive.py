@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from jaxunc._checks import refuse_after_fork
+from jaxunc._checks import outside_traces, refuse_after_fork
 
 
 class Chunk(NamedTuple):
@@ -123,11 +123,8 @@ def drive_on_host(score: Callable[[Part], PyTree], parts: list[Part], threads: i
 
 
 def _answer(score: Callable[[Part], PyTree], part: Part) -> PyTree:
-    """All values are known, also where someone's program is being traced.
-
-    Said in every thread, though nothing is traced in those of the pool: for another context a program compiles again.
-    """
-    with jax.ensure_compile_time_eval():
+    """All values are known, also where someone's program is being traced."""
+    with outside_traces():
         return score(part)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float32, Int32, Num, Shaped
 
-from jaxunc._checks import check_one_of, is_concrete
+from jaxunc._checks import check_one_of, is_concrete, outside_traces
 from jaxunc.forest import Forest, Trees, check_is_forest
 from jaxunc.tables import InstancesLike, as_instances, as_traceable
 
@@ -51,7 +51,7 @@ def on_host(trees: Trees, X: InstancesLike) -> Float32[np.ndarray, "instances fe
 
 def known_plan(trees: Trees) -> Plan:
     """The plan, with missing values, of trees that have values, also where someone's program is being traced."""
-    with jax.ensure_compile_time_eval():
+    with outside_traces():
         return make_plan(trees, missing=True)
 
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex64, Float, Int32, Shaped
 
-from jaxunc._checks import is_concrete, refuse_after_fork
+from jaxunc._checks import is_concrete, outside_traces, refuse_after_fork
 from jaxunc._numerics import NAN_FIRST, NAN_LAST, order_key, pair_words, split_words, take
 from jaxunc.forest import Trees
 
@@ -73,7 +73,7 @@ def tall_top(trees: Trees) -> Top | None:
         return None
     known = id(trees.child)
     if known not in _TOPS:
-        with jax.ensure_compile_time_eval():  # also where someone's program is being traced
+        with outside_traces():  # also where someone's program is being traced
             _TOPS[known] = Top(*map(jnp.asarray, tallest(np.asarray(trees.child))))
         weakref.finalize(trees.child, _TOPS.pop, known, None)
     return _TOPS[known]

@@ -1,9 +1,9 @@
 """The class that each leaf votes for."""
 
-import jax
 import numpy as np
 from jaxtyping import Int, Num, UInt
 
+from jaxunc._checks import outside_traces
 from jaxunc.forest import Forest
 
 ABSTAINS = -1
@@ -39,7 +39,7 @@ def leaf_votes(forest: Forest) -> UInt[np.ndarray, "trees nodes"]:
     most = table.argmax(axis=1).astype(np.uint8 if n_classes < 256 else np.uint16)
     votes = most[code]
     is_tied = (table == table.max(axis=1, keepdims=True)).sum(axis=1) > 1
-    with jax.ensure_compile_time_eval():  # a forest of known arrays may be bound while others are traced
+    with outside_traces():  # a forest of known arrays may be bound while others are traced
         is_leaf = np.asarray(forest.trees.is_leaf)
     tree, node = np.nonzero(is_tied[code] & is_leaf)
     chosen = votes_of_counts(table[code[tree, node]], tree)
