@@ -190,6 +190,12 @@ def check_within(name: str, value, within: str, why: str = "", *, shape: tuple[i
             raise ValueError(_outside(name, value, within, why))
 
 
+def check_confidence(confidence) -> None:
+    """Raise a TypeError or a ValueError unless it is a number in (.5, 1), at which a vote may be settled."""
+    why = ": at .5 any lead would do, and no finite number of votes makes sure of an infinite one"
+    check_within("confidence", confidence, "(0.5, 1)", why)
+
+
 @functools.cache
 def _interval(within: str):
     low, high = (float(end) for end in within[1:-1].split(","))

@@ -1,8 +1,15 @@
 """Command ``jaxunc predict``: score files with a saved model."""
 
 import argparse
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING
 
 from ._arguments import integer, number
+
+if TYPE_CHECKING:
+    from jaxunc.streaming import RunProgress
 
 ABOUT = "score files of any size with a saved model"
 DETAILS = (
@@ -37,23 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Score the data and write the answers."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    from jaxunc.streaming import RunProgress, predict_files
+    from jaxunc.streaming import predict_files
 
     _check_options(args)
-    console = Console(highlight=False, stderr=True)
     given = {"s": args.s, "confidence": args.confidence, "chunk_rows": args.chunk_rows}
-    shown = "{task.completed:,.0f} rows", "{task.fields[speed]:,.0f} rows/s"
-    bar = Progress(TextColumn(shown[0]), BarColumn(), TextColumn(shown[1]), TimeRemainingColumn(), console=console)
-    task = bar.add_task("", total=None, speed=0.0)
-
-    def show(now: RunProgress) -> None:
-        bar.start()
-        bar.update(task, completed=now.done, total=now.total, speed=now.rows_per_second)
-
-    try:
+    with nullcontext() if args.quiet or not sys.stderr.isatty() else _bar() as show:
         manifest = predict_files(
             args.model,
             args.data,
@@ -62,15 +57,32 @@ def run(args: argparse.Namespace) -> None:
             features=args.features,
             keep=args.keep,
             file_format=args.format,
-            progress=None if args.quiet or not console.is_terminal else show,
+            progress=show,
             **{name: value for name, value in given.items() if value is not None},
         )
+    print(f"{args.output}: {manifest['rows']:,} rows in {len(manifest['parts'])} files")
+
+
+@contextmanager
+def _bar() -> "Iterator[Callable[[RunProgress], None]]":
+    """A bar on standard error, from the first rows on."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(highlight=False, stderr=True)
+    shown = "{task.completed:,.0f} rows", "{task.fields[speed]:,.0f} rows/s"
+    bar = Progress(TextColumn(shown[0]), BarColumn(), TextColumn(shown[1]), TimeRemainingColumn(), console=console)
+    task = bar.add_task("", total=None, speed=0.0)
+
+    def show(now: "RunProgress") -> None:
+        bar.start()
+        bar.update(task, completed=now.done, total=now.total, speed=now.rows_per_second)
+
+    try:
+        yield show
     finally:
         if bar.live.is_started:
             bar.stop()
-    Console(highlight=False).print(
-        f"{args.output}: {manifest['rows']:,} rows in {len(manifest['parts'])} files", soft_wrap=True, markup=False
-    )
 
 
 def _check_options(args: argparse.Namespace) -> None:

@@ -5,6 +5,8 @@ are read by what the model knows of its columns (`file_chunks`): numbers, bools 
 missing value. Nothing is guessed again.
 """
 
+from ._arrays import labels as arrow_labels
+from ._arrays import numbers as arrow_numbers
 from ._chunks import chunks_of, file_chunks, laid_out, no_rows, split
 from ._formats import (
     ARROW,
@@ -29,6 +31,8 @@ __all__ = [
     "PARQUET",
     "DataChunk",
     "Wanted",
+    "arrow_labels",
+    "arrow_numbers",
     "as_frame",
     "check_float32",
     "check_overwrites_nothing",

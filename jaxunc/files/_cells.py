@@ -9,6 +9,7 @@ import pyarrow.compute
 
 from jaxunc.tables import FALSE_WORDS, TRUE_WORDS
 
+from ._arrays import texts
 from ._formats import UnreadableError
 
 compute: Any = pyarrow.compute  # its functions are made when it is imported
@@ -98,7 +99,7 @@ def known_cells(cells: Any, missing: pa.Array) -> Any:
 
 
 def _words(words: Sequence[str]) -> pa.Array:
-    return pa.array([word.strip() for word in words], _TEXT)
+    return texts([word.strip() for word in words])
 
 
 def _booleans_as_digits(words: Any) -> Any:

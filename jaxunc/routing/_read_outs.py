@@ -1,6 +1,7 @@
 """The read-outs that every forest bound to a rule has."""
 
 import abc
+from functools import cached_property
 from typing import Any, Generic, overload
 
 import jax
@@ -28,9 +29,14 @@ class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
 
     def blank_answer(self) -> AnswerT:
         """Return an answer for one instance that says nothing: zeros of the right shapes and types."""
+        return jax.tree.map(lambda part: np.zeros(part.shape, part.dtype), self._answer_of_one)
+
+    @cached_property
+    def _answer_of_one(self) -> PyTree:
+        """Shapes and types of an answer for one instance, kept since the rule is traced for them."""
         columns = self.forest.n_classes * len(self.combiner.countings)
         counts = jax.ShapeDtypeStruct((1, self.forest.n_trees, columns), self.forest.count_table.dtype)
-        return jax.tree.map(lambda part: np.zeros(part.shape, part.dtype), jax.eval_shape(self.combiner.answer, counts))
+        return jax.eval_shape(self.combiner.answer, counts)
 
     @overload
     def __call__(self: "ReadOuts[Answer]", X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Array: ...

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from jaxunc._renamed import renamed_in
 
-from ._critical_votes import check_confidence, critical_final_votes, critical_votes
+from ._critical_votes import critical_final_votes, critical_votes
 from ._expected_trees import TreePlan, expected_trees, plan_trees
 from ._leader import Criterion, Population
 from ._leaf_votes import votes_of_counts

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Int32
 from scipy.special import betainc
 
-from jaxunc._checks import check_integer, check_within
+from jaxunc._checks import check_confidence, check_integer
 from jaxunc.tables import NumbersLike
 
 from ._overtaken import allowed_loss, overtaken_by_one
@@ -78,12 +78,6 @@ def critical_final_votes(
         return lambda t, rival: overtaken_by_one(t - rival, rival, max_trees, shapes, first=c == 1)
 
     return np.stack([_least_votes(max_trees, lost(c), allowed_loss(confidence)) for c in (0, 1)])
-
-
-def check_confidence(confidence) -> None:
-    """Raise a TypeError or a ValueError unless it is a number in (.5, 1)."""
-    why = ": at .5 any lead would do, and no finite number of votes makes sure of an infinite one"
-    check_within("confidence", confidence, "(0.5, 1)", why)
 
 
 def _alike(prior) -> bool:

@@ -9,10 +9,17 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, Num
 
-from jaxunc._checks import check_class_axis, check_counts, check_integer, check_numbers, check_within, checked_key
+from jaxunc._checks import (
+    check_class_axis,
+    check_confidence,
+    check_counts,
+    check_integer,
+    check_numbers,
+    check_within,
+    checked_key,
+)
 from jaxunc.tables import NumbersLike
 
-from ._critical_votes import check_confidence
 from ._prior import checked_prior, fit_vote_prior
 from ._stopping_rules import StoppingRule, Thresholds, make_rule
 

@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32
 from scipy.special import betainc
 
-from jaxunc._checks import check_integer, check_one_of
+from jaxunc._checks import check_confidence, check_integer, check_one_of
 from jaxunc._numerics import take
 
-from ._critical_votes import check_confidence, critical_final_votes, critical_votes
+from ._critical_votes import critical_final_votes, critical_votes
 from ._leader import Criterion, Population
 from ._prior import checked_prior
 

@@ -26,7 +26,8 @@ from jaxunc._renamed import renamed_in
 
 from ._describe import Description, describe
 from ._file import FORMAT_VERSION
-from ._storage import load, save
+from ._fitted import StoredClassifier
+from ._storage import load, load_answering, save
 
 __all__ = ["FORMAT_VERSION", "Description", "describe", "load", "save"]
 

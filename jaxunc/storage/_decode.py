@@ -1,7 +1,7 @@
 """Decoding: from a document and its arrays to the object, checked before it is made."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import jax.numpy as jnp
@@ -13,21 +13,26 @@ from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest, Trees, check_forest, check_trees
 from jaxunc.routing import bind
 from jaxunc.scorers import as_partial
-from jaxunc.stopping import bind_vote
 
-from ._estimators import restored
+from ._fitted import StoredClassifier, has_forest
 from ._modules import module_of
-from ._names import classes, find, scorer_names
+from ._names import ESTIMATORS, classes, find, scorer_names
 
 DEEPEST = 64
 """Largest depth of nodes within nodes."""
 
 
 class Decoder:
-    """A maker of values from nodes."""
+    """A maker of values from nodes.
 
-    def __init__(self, arrays: Mapping[str, np.ndarray], given: Iterable[Any]):
-        self._arrays, self._given = arrays, tuple(given)
+    ``classifier``, where it is given, makes the classifier that the file holds: until someone calls it, what answers is
+    enough.
+    """
+
+    def __init__(
+        self, arrays: Mapping[str, np.ndarray], given: Iterable[Any], classifier: Callable[[], Any] | None = None
+    ):
+        self._arrays, self._given, self._classifier = arrays, tuple(given), classifier
         self._on_device: dict[str, Any] = {}
         self._unchecked: list[Trees] = []
 
@@ -148,11 +153,19 @@ class Decoder:
         known = {"confidence", "max_trees", "criterion", "population", "prior"}
         if not isinstance(settings, dict) or set(settings) != known:
             raise _no_node(node)
+        # Here, since the room's tables of votes take SciPy.
+        from jaxunc.stopping import bind_vote
+
         return bind_vote(self._forest(node["vote"], depth), **settings)
 
     def _estimator(self, node: Any, depth: int) -> Any:
-        params, fitted = (self._dict(node[part], depth) for part in ("params", "fitted"))
-        return restored(node["estimator"], params, fitted)
+        name, fitted = node["estimator"], self._dict(node["fitted"], depth)
+        if self._classifier is not None and name in ESTIMATORS and has_forest(name):
+            return StoredClassifier(name, fitted, self._classifier)
+        # Here, since it takes scikit-learn.
+        from ._estimators import restored
+
+        return restored(name, self._dict(node["params"], depth), fitted)
 
     def _forest(self, node: Any, depth: int) -> Forest:
         return self._of(Forest, node, depth)

@@ -1,7 +1,8 @@
 """Saving and loading."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,6 @@ from jaxunc._checks import check_collection
 from jaxunc._version import __version__
 
 from ._decode import Decoder
-from ._encode import Encoder
 from ._file import FORMAT_VERSION, read, write
 
 
@@ -62,6 +62,9 @@ def save(path: str | Path, x: Any) -> None:
         )
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path is a {type(path).__name__}; pass the path of a file first, then what to save.")
+    # Here, since it knows the estimators, and they scikit-learn.
+    from ._encode import Encoder
+
     encoder = Encoder()
     node = encoder.node(x, "")
     write(path, {"form": FORMAT_VERSION, "version": __version__, "object": node}, encoder.arrays)
@@ -96,9 +99,21 @@ def load(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
     Files are data: they are checked as a whole before anything is made of them, and a hostile one costs no more memory
     than its size. Floats have the precision of JAX's settings.
     """
+    return _decoded(path, known, None)
+
+
+def load_answering(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
+    """Return what `load` does, but of a fitted classifier only what answers: a `StoredClassifier`.
+
+    That saves scikit-learn, which takes longer to import than all else; the parameters are not read.
+    """
+    return _decoded(path, known, partial(load, path, known=known))
+
+
+def _decoded(path: str | Path, known: Sequence[Any], classifier: Callable[[], Any] | None) -> Any:
     check_collection("known", known, "a list of classes and functions")
     content = read(path)
     try:
-        return Decoder(content.arrays, known).whole(content.document["object"])
+        return Decoder(content.arrays, known, classifier).whole(content.document["object"])
     except (ValueError, TypeError, OverflowError, IndexError, KeyError, AttributeError) as error:
         raise ValueError(f"{path} cannot be loaded: {error}") from error

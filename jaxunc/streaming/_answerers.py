@@ -7,7 +7,6 @@ from jaxunc.combiners import Combiner, Mean, Together, UncertaintyDecomposition
 from jaxunc.decisions import CautiousReport
 from jaxunc.forest import Forest
 from jaxunc.routing import Answering, bind
-from jaxunc.stopping import bind_vote
 
 OUTPUTS = ("class", "probability", "score", "uncertainty", "interval", "set", "trees_polled")
 """What may be answerers for."""
@@ -57,6 +56,9 @@ def answerers_of(model: Answering, outputs: Sequence[str] | None, s: float, conf
         raise ValueError(f"outputs {sorted(unanswered)} are not what {who} answers; it has {can}.")
     answerers = _routed(model, own, further)
     if voted and model.forest is not None:
+        # Here, since the room's tables of votes take SciPy.
+        from jaxunc.stopping import bind_vote
+
         answerers.append(Answerer(bind_vote(model.forest, confidence=confidence), voted))
     return tuple(answerers)
 

@@ -132,9 +132,9 @@ class BatchPredictor:
 
 @lru_cache(8)
 def _loaded(path: str, outputs: tuple[str, ...] | None, s: float, confidence: float, known: tuple) -> Scoring:
-    from jaxunc.storage import load
+    from jaxunc.storage import load_answering
 
-    return Scoring(load(path, known=known), outputs, s=s, confidence=confidence)
+    return Scoring(load_answering(path, known=known), outputs, s=s, confidence=confidence)
 
 
 def _from_arrays(batch: dict[str, Any]) -> pa.Table:

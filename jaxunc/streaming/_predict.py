@@ -11,7 +11,7 @@ import pyarrow.parquet as parquet
 
 from jaxunc._checks import check_collection, check_integer, check_kind, check_one_of
 from jaxunc.files import Wanted, data_files, file_chunks, format_of, no_rows
-from jaxunc.storage import load
+from jaxunc.storage import load_answering
 from jaxunc.tables import Encoded
 
 from ._lock import locked
@@ -117,7 +117,7 @@ def predict_files(
     if progress is not None and not callable(progress):
         raise TypeError(f"progress={progress!r:.60} must be a function of a Progress, or None.")
     refuse_overlap(Path(output), source, model)
-    loaded, files = load(model, known=known), data_files(source)
+    loaded, files = load_answering(model, known=known), data_files(source)
     scoring = Scoring(loaded, outputs, s=s, confidence=confidence)
     wanted = checked_wanted(scoring, features, keep)
     settings = {

@@ -2,21 +2,23 @@
 
 import dataclasses
 from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import jax
 import numpy as np
-from sklearn.utils import get_tags
+import pyarrow as pa
 
-from jaxunc._checks import check_one_of
+from jaxunc._checks import check_confidence, check_one_of
+from jaxunc.files import arrow_labels, arrow_numbers
 from jaxunc.imprecise import check_strength
-from jaxunc.stopping import check_confidence
+from jaxunc.storage import StoredClassifier
 from jaxunc.tables import Columns, Encoded
 
 from ._answerers import OUTPUTS, answerers_of, answering
 
 Named = dict[str, Any]
-"""NumPy or Arrow arrays by the names of their columns."""
+"""Arrays by the names of their columns."""
 
 
 class Scoring:
@@ -27,9 +29,20 @@ class Scoring:
         answering_model = answering(model)
         self.columns_read = _named(answering_model.columns, getattr(model, "feature_names_in_", None))
         self.labels = answering_model.class_labels
-        self.takes_missing = get_tags(model).input_tags.allow_nan if hasattr(model, "get_params") else True
+        self._model = model
         self.answerers = answerers_of(answering_model, outputs, s, confidence)
         self.blank = self.columns([one.read(one.model.blank_answer()) for one in self.answerers])
+
+    @cached_property
+    def takes_missing(self) -> bool:
+        """Whether the model takes missing values; asked where there are any, since scikit-learn may have to tell."""
+        if isinstance(self._model, StoredClassifier):
+            return self._model.takes_missing
+        if not hasattr(self._model, "get_params"):
+            return True
+        from sklearn.utils import get_tags
+
+        return get_tags(self._model).input_tags.allow_nan
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -87,19 +100,18 @@ def _on_host(answer: Any) -> Any:
 
 def _rendered(columns: Named, labels: tuple) -> Iterator[tuple[str, Any]]:
     """Columns of a table, of an answer's."""
-    import pyarrow as pa
-
+    of_classes = arrow_labels(labels)
     for name, array in columns.items():
         if name == "class":
-            yield name, pa.array(list(labels)).take(pa.array(array))
+            yield name, of_classes.take(arrow_numbers(array))
         elif array.ndim == 1:
-            yield name, array
+            yield name, arrow_numbers(array)
         elif array.dtype == bool:
             ends = np.concatenate([[0], np.cumsum(array.sum(axis=1))]).astype(np.int32)
             yield (
                 name,
-                pa.ListArray.from_arrays(pa.array(ends), pa.array(list(labels)).take(pa.array(np.nonzero(array)[1]))),
+                pa.ListArray.from_arrays(arrow_numbers(ends), of_classes.take(arrow_numbers(np.nonzero(array)[1]))),
             )
         else:
             for c, label in enumerate(labels):
-                yield f"{name}_{label}", np.ascontiguousarray(array[:, c])
+                yield f"{name}_{label}", arrow_numbers(array[:, c])

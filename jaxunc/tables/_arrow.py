@@ -84,9 +84,19 @@ def _numbers(column: Any, what: str) -> np.ndarray:
             f"{what} holds {kind}, no numbers. Encode it as the forest's data were; dates: make them numbers, for "
             "instance days since the first one."
         )
-    if column.null_count and pa.types.is_integer(column.type):
-        column = column.cast(pa.float64(), safe=False)
-    return column.to_numpy(**({} if isinstance(column, pa.ChunkedArray) else {"zero_copy_only": False}))
+    if column.null_count:
+        if pa.types.is_integer(column.type):
+            column = column.cast(pa.float64(), safe=False)
+        column = column.fill_null(float("nan"))
+    if not isinstance(column, pa.ChunkedArray):
+        return _on_host(column)
+    parts = [_on_host(part) for part in column.chunks] or [np.zeros(0)]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _on_host(part: Any) -> np.ndarray:
+    """Return an array without nulls as NumPy's. Arrow's ``to_numpy`` imports pandas, where that is installed."""
+    return np.from_dlpack(part) if len(part) else np.zeros(0, part.type.to_pandas_dtype())
 
 
 def _codes(column: Any, lookup: Lookup, missing_words: frozenset[str] | None, what: str) -> np.ndarray:
@@ -106,5 +116,5 @@ def _codes(column: Any, lookup: Lookup, missing_words: frozenset[str] | None, wh
             words = [None if word is None else lookup.read_cell(word, missing_words) for word in words]
         codes = lookup.codes(np.array([*words, None], object))  # the last for null
         place = place.fill_null(len(words)) if place.null_count else place
-        found.append(codes[place.to_numpy(zero_copy_only=False).astype(np.int64)])
+        found.append(codes[_on_host(place).astype(np.int64)])
     return np.concatenate(found) if found else np.zeros(0)

@@ -1,0 +1,32 @@
+"""Arrow's arrays of what the host holds, made of their buffers.
+
+`pyarrow.array` imports pandas wherever that is installed, which takes longer than all else in a short run.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+
+def numbers(array: np.ndarray) -> pa.Array:
+    """Return the numbers of a NumPy array, which are not copied if they are contiguous."""
+    kind = pa.from_numpy_dtype(array.dtype)
+    return pa.Array.from_buffers(kind, len(array), [None, pa.py_buffer(np.ascontiguousarray(array))])
+
+
+def texts(words: Sequence[str]) -> pa.Array:
+    """Return an array of strings."""
+    encoded = [word.encode() for word in words]
+    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
+    return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded)))
+
+
+def labels(values: Sequence[Any]) -> pa.Array:
+    """Return an array of class labels."""
+    if all(type(value) is str for value in values):
+        return texts(values)
+    if all(type(value) is int and abs(value) < 2**63 for value in values):
+        return numbers(np.array(values, np.int64))
+    return pa.array(list(values))
