@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from jaxunc import belief, combiners, counting, forest, imprecise, routing, scorers, tables
 from jaxunc._checks import warn_of_wrong_jax
+from jaxunc._compilation_cache import use_compilation_cache
 from jaxunc._renamed import missing
 from jaxunc._version import __version__ as __version__
 from jaxunc.combiners import (
@@ -129,6 +130,7 @@ __all__ = [
     "tables",
     "transduction",
     "transductive_certainty",
+    "use_compilation_cache",
 ]
 
 # Rooms of `__all__` that were not imported above, and these names of theirs, are read at their first use: scikit-learn

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import NoReturn
 
-from jaxunc import __version__
+from jaxunc import __version__, use_compilation_cache
 from jaxunc.commands import COMMANDS, in_options
 
 _CLI_PACKAGES = {"jinja2", "matplotlib", "pandas", "pyarrow", "rich"}
@@ -41,6 +41,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *where: _show(f"warning: {in_options(str(message), known)}")
+            # A damaged entry is compiled anew, and another process may be writing it at this moment.
+            warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
+            use_compilation_cache()
             command.run(args)
     except ImportError as error:
         package = (error.name or "").partition(".")[0]

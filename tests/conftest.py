@@ -25,6 +25,9 @@ if os.environ.get("JAXUNC_TEST_OPTIMIZED", "0") != "1":
     if jax.__version_info__ < (0, 11):  # XLA ends a process that names a flag which it does not know
         # The older emitters of fused loops: a third of the time, for the same loops.
         os.environ["XLA_FLAGS"] += " --xla_cpu_use_fusion_emitters=false"
+# Programs of the suite stay out of the user's folder of caches, those of its subprocesses, too.
+os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
+jax.config.update("jax_enable_compilation_cache", False)
 jax.config.update("jax_enable_x64", X64)
 jax.config.update("jax_debug_key_reuse", True)
 EXACT_RANKS = {"_numerics", "belief", "comparison", "datasets", "decisions", "imprecise", "metrics"}
