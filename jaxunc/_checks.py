@@ -244,7 +244,7 @@ def check_one_of(name: str, value, allowed: Iterable) -> None:
     if not any(isinstance(value, type(one)) and value == one for one in allowed):
         choices = ", ".join(map(repr, allowed))
         now = RENAMED_VALUES.get(value) if isinstance(value, str) else None
-        instead = f" It is {now!r} now." if now in allowed else nearest(value, allowed)
+        instead = f" It is {now!r} now." if now is not None and now in allowed else nearest(value, allowed)
         raise ValueError(f"{name}={value!r} is unknown.{instead} Choose one of {choices}.")
 
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from ._grid import AXES, Grid
+from jaxunc.routing import READOUTS
 
-READOUTS = (None, "class_scores", "score", "probability", "log_probability")
+from ._grid import AXES, Grid
 
 
 class Call(NamedTuple):

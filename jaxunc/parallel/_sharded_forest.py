@@ -15,6 +15,7 @@ from jaxunc._types import AnswerT
 from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest
 from jaxunc.routing import (
+    READOUTS,
     BoundForest,
     ByRows,
     PackedTrees,
@@ -28,7 +29,7 @@ from jaxunc.routing import (
 )
 from jaxunc.tables import as_instances
 
-from ._calls import READOUTS, Call, calls_of_all, digest
+from ._calls import Call, calls_of_all, digest
 from ._grid import Grid
 from ._instance_shards import Deal, stretch_of
 from ._programs import Program, finish_chunk, merge_and_finish, merge_chunk

@@ -15,6 +15,9 @@ from jaxunc.tables import InstancesLike, MaskLike
 
 from ._answering import OfForest
 
+READOUTS = (None, "class_scores", "score", "probability", "log_probability")
+"""Names of read-outs; None is the whole answer."""
+
 
 class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
     """The read-outs of a rule, on NumPy, JAX or pandas data ``[instances features]``."""
