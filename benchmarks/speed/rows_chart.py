@@ -1,0 +1,55 @@
+"""``python -m benchmarks.speed.rows_chart``: time against the number of rows, drawn from a file of ``batch-sizes``."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+
+RESULTS = Path(__file__).parent.parent / "results"
+OWN, OTHERS = "#0b5fa5", {"oneDAL": "#c2571a", "scikit-learn": "#5c5c5c", "treelite GTIL": "#9a9a9a"}
+"""Colours; the engines that people use today in the order of their lines' importance."""
+
+
+def draw(measured: list[dict[str, Any]], path: Path) -> None:
+    """Draw the microseconds a row takes, a panel for each shape of forest."""
+    plt.rcParams.update({"svg.hashsalt": "jaxunc", "svg.fonttype": "none", "font.size": 10})
+    shapes = list(dict.fromkeys(one["shape"] for one in measured))
+    figure, axes = plt.subplots(1, len(shapes), figsize=(9, 3.6), sharex=True, sharey=True, layout="constrained")
+    for shape, ax in zip(shapes, axes, strict=True):
+        for engine, colour in {**OTHERS, "jaxunc": OWN}.items():
+            _line(ax, [one for one in measured if (one["shape"], one["engine"]) == (shape, engine)], engine, colour)
+        ax.set(title=f"100 trees, {shape}", xscale="log", yscale="log", xlabel="rows in a call")
+        ax.grid(axis="y", color="#e4e4e4", linewidth=0.6)
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.margins(x=0.04)
+    axes[0].set_ylabel("microseconds a row")
+    handles, names = axes[0].get_legend_handles_labels()
+    figure.legend(handles[::-1], names[::-1], loc="outside lower center", ncols=len(names), frameon=False)
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+
+
+def _line(ax: Axes, measured: list[dict[str, Any]], engine: str, colour: str) -> None:
+    rows = [one["rows"] for one in measured]
+    middle, low, high = (
+        [1e6 * one["steady_s"][part] / one["rows"] for one in measured]
+        for part in ("median", "first_quartile", "third_quartile")
+    )
+    own = engine == "jaxunc"
+    ax.plot(rows, middle, "o-", color=colour, label=engine, linewidth=2.4 if own else 1.4, markersize=5 if own else 3.5)
+    ax.fill_between(rows, low, high, color=colour, alpha=0.15, linewidth=0)
+
+
+def main() -> None:
+    """Read the file, write the picture beside it."""
+    parser = argparse.ArgumentParser("python -m benchmarks.speed.rows_chart", description=__doc__)
+    parser.add_argument("file", nargs="?", type=Path, default=RESULTS / "rows-cpu.json")
+    path = parser.parse_args().file
+    draw(json.loads(path.read_text())["sections"]["batch-sizes"], path.with_suffix(".svg"))
+
+
+if __name__ == "__main__":
+    main()
