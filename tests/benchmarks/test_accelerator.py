@@ -14,7 +14,7 @@ from benchmarks.speed import report
 from benchmarks.speed.accelerator import run
 from benchmarks.speed.accelerator.__main__ import parse
 from benchmarks.speed.accelerator.answers import _close, _same
-from benchmarks.speed.accelerator.forests import make_forest, make_rows
+from benchmarks.speed.accelerator.forests import leaves_on_host, make_forest, make_rows
 from benchmarks.speed.accelerator.parts import PARTS, Part
 
 pytestmark = pytest.mark.once
@@ -97,7 +97,9 @@ def test_forests(depth):
     forest, levels = make_forest(depth, 3)
     ju.forest.check_forest(forest)
     assert forest.depth == depth
-    leaves = np.asarray(ju.leaf_index(forest, make_rows(200)))
+    rows = np.asarray(make_rows(200))
+    leaves = leaves_on_host(forest, rows)
+    np.testing.assert_array_equal(leaves, ju.leaf_index(forest, rows))
     assert np.asarray(forest.trees.is_leaf)[np.arange(3), leaves].all()
     # Complete trees have one length of path; of long ones most rows go far below the complete levels.
     assert (levels[leaves] == 4).all() if depth == 4 else levels[leaves].mean() > 12

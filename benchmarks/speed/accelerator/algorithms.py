@@ -47,7 +47,7 @@ def transduction(quick: bool) -> Cases:
 
 def learning(quick: bool) -> Cases:
     """A step of the pure fold's gradient, and a learned pool."""
-    for depth, n_trees, n in ((4, 4, 256),) if quick else ((8, 100, 8192), (16, 500, 8192), (8, 100, 2**19)):
+    for depth, n_trees, n in ((4, 4, 256),) if quick else ((8, 100, 8192), (8, 100, 2**19), (12, 100, 8192)):
         forest, _ = make_forest(depth, n_trees)
         labels = {"what": "gradient of the fold", "depth": depth, "trees": n_trees, "rows": n}
         yield labels, lambda forest=forest, n=n: _gradient(forest, n, quick)

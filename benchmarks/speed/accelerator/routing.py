@@ -22,7 +22,7 @@ GRID = {
     (24, 100): (1_000_000,),
 }
 """Rows by depth and trees, what is asked first in front: the time may end."""
-QUICK_GRID = {(4, 8): (100,), (16, 4): (100,)}
+QUICK_GRID = {(10, 8): (100,)}
 
 HOST_GRID = {(8, 100): (1_000, 100_000, 1_000_000), (16, 100): (1_000_000,)}
 

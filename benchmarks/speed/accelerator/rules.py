@@ -64,7 +64,7 @@ def _against(mean: ju.BoundForest, name: str, make, X: jax.Array, quick: bool, p
 
 def votes(quick: bool) -> Cases:
     """Votes that stop once they are settled, in rounds that the host drives, against the vote of all trees."""
-    depth, n_trees, sizes = (4, 32, (256,)) if quick else (16, 500, (1_000, 100_000, 1_000_000))
+    depth, n_trees, sizes = (4, 32, (256,)) if quick else (8, 500, (100_000, 1_000, 1_000_000))
     for share in (0.65,) if quick else (0.8, 0.65):
         forest, _ = make_forest(depth, n_trees, share=share)
         whole = ju.bind(forest, ju.Vote(ties="literal"), walk=WALK)
