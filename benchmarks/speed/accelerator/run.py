@@ -23,8 +23,8 @@ from .parts import PARTS, Part
 GRACE_SECONDS = 25
 """After a part's time for the case that is being measured then; a process that takes longer is ended."""
 
-START_SECONDS = 60
-"""For a process to begin."""
+START_SECONDS = 150
+"""For a process to begin, also on a busy machine."""
 
 
 def measure_part(part: Part, *, quick: bool, seconds: float, tell: Callable[[dict], None]) -> None:
@@ -96,7 +96,7 @@ def by_process(
     """Yield the parts of one process until it has ended, in whatever way: of the part in which it ends so, too."""
     environment = os.environ | ({"JAX_PLATFORMS": backend} if backend else {})
     waiting, rows, start = list(names), [], time.perf_counter()
-    limit, how = start + start_seconds, None
+    limit, how, of = start + start_seconds, None, {"backend": backend}
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment)
         lines: queue.Queue[dict] = queue.Queue()
@@ -105,12 +105,13 @@ def by_process(
         try:
             while (found := lines.get(timeout=max(0.0, min(limit, end + GRACE_SECONDS) - time.perf_counter()))) != {}:
                 if "about" in found:
+                    of = {"backend": found["about"]["device"]["backend"]}
                     yield "about", found["about"]
                 elif "begins" in found:
                     start = time.perf_counter()
                     limit = start + PARTS[found["begins"]].seconds + GRACE_SECONDS
                 elif "ends" in found:
-                    yield waiting.pop(0), {"seconds": found["seconds"], "rows": rows}
+                    yield waiting.pop(0), {**of, "seconds": found["seconds"], "rows": rows}
                     rows = []
                 else:
                     rows.append(found["row"])
@@ -122,7 +123,7 @@ def by_process(
             reader.join()
         if waiting:
             rows.append({"failed": f"the process ended: {how or _last_words(errors, process.returncode)}"})
-            yield waiting[0], {"seconds": time.perf_counter() - start, "rows": rows}
+            yield waiting[0], {**of, "seconds": time.perf_counter() - start, "rows": rows}
 
 
 def _read(stream: IO[str], lines: "queue.Queue[dict]") -> None:
