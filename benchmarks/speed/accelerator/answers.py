@@ -1,7 +1,7 @@
 """What is computed on the accelerator and again on the CPU, by a process that has no other backend.
 
-Integers have to be the same: leaves, votes and pooled counts, trees polled, trees grown, counts of transduction. Floats
-are merged in another order, and functions of them differ in their last bits: they have to be close. On one backend an
+Integers have to be the same: leaves, merged votes and counts, trees polled, trees grown, counts of transduction. Floats
+are merged in another order, divisions and functions differ in their last bits: they have to be close. On one backend an
 answer must not depend on the size of the batch, which is asked of every rule to the last bit.
 """
 
@@ -27,7 +27,6 @@ from .timing import WALK, Cases
 CLOSE = 1e-5
 """Largest difference of floats, relative to the value or to 1, whichever is larger: as in the tests."""
 
-EXACT_RULES = ("vote", "literal vote", "pooling")
 CPU_SECONDS = 90
 """For all answers of the CPU."""
 
@@ -51,6 +50,8 @@ def sources(quick: bool, walk: str | None) -> tuple[dict[str, Callable[[], np.nd
     exact = {
         "leaves": lambda: np.asarray(ju.leaf_index(forest, X, walk=walk)),
         "leaves, missing values": lambda: np.asarray(ju.leaf_index(forest, holed, walk=walk)),
+        "merged votes": partial(_merged, forest, ju.Vote("literal"), X, walk),
+        "merged counts": partial(_merged, forest, ju.Pooling(), X, walk),
         "settled votes": lambda: _votes(forest, X, walk),
         "grown trees": _grown,
         "transduction": lambda: _transduction("nodes" if walk else "grouped"),
@@ -60,14 +61,22 @@ def sources(quick: bool, walk: str | None) -> tuple[dict[str, Callable[[], np.nd
         "cautious report": lambda: _report(forest, X, walk),
     }
     if quick:  # whose compilation takes longest
-        del exact["settled votes"], exact["grown trees"], exact["transduction"], close["cautious report"]
+        names = "leaves", "leaves, missing values", "merged votes"
+        exact, close = {name: exact[name] for name in names}, {}
     for name, rule in rules_of(forest, quick).items():
-        (exact if name in EXACT_RULES else close)[name] = partial(_scores, forest, rule, X, walk)
+        close[name] = partial(_scores, forest, rule, X, walk)
     return exact, close
 
 
 def _scores(forest: ju.Forest, rule: ju.Combiner, X: np.ndarray, walk) -> np.ndarray:
     return np.asarray(ju.bind(forest, rule, walk=walk)(X))
+
+
+def _merged(forest: ju.Forest, rule: ju.Combiner, X: np.ndarray, walk) -> np.ndarray:
+    """The statistic of all trees, before the rule divides: whole numbers, and halves for ties of two classes."""
+    table = ju.routing.leaf_table(forest, rule)
+    merged = ju.routing.fold(forest, table, X, merge=rule.merge, missing=False, walk=walk)
+    return np.concatenate([np.ravel(array) for array in jax.tree.leaves(merged)])
 
 
 def _votes(forest: ju.Forest, X: np.ndarray, walk) -> np.ndarray:
