@@ -9,6 +9,7 @@
 * `import_time`: what importing the library costs beside JAX
 * `sections`: first calls by size, compilations of a cross-validation, import of a large forest
 * `devices`: meshes of virtual devices; `multi_host`: the commands of a run on several machines (both run by themselves)
+* `accelerator`: the form for accelerators, in parts that may fail (runs by itself)
 * `transduction`: transductive certainty against the trees that it does not grow, which `transduction_full` grows
 * `machine`: what it ran on
 * `report`: the JSON file and the table

@@ -22,6 +22,10 @@ _PACKAGES = (
     "ydf",
     "scikit-learn-intelex",
     "treelite",
+    "jax-cuda12-plugin",
+    "jax-cuda13-plugin",
+    "nvforest-cu12",
+    "nvforest-cu13",
     "jaxunc",
 )
 

@@ -40,9 +40,9 @@ _WIDTH = 120
 _RESULTS = Path(__file__).resolve().parents[1] / "results"
 
 
-def default_output(device_kind: str) -> Path:
-    """``benchmarks/results/speed-<device kind>.json``."""
-    return _RESULTS / f"speed-{re.sub(r'[^a-z0-9]+', '-', device_kind.lower()).strip('-')}.json"
+def default_output(device_kind: str, measured: str = "speed") -> Path:
+    """``benchmarks/results/speed-<device kind>.json``, or of something else that was measured."""
+    return _RESULTS / f"{measured}-{re.sub(r'[^a-z0-9]+', '-', device_kind.lower()).strip('-')}.json"
 
 
 def write(result: dict, path: Path) -> None:
@@ -56,7 +56,7 @@ def write(result: dict, path: Path) -> None:
 def show(result: dict) -> None:
     """Print the tables: with rich where it is installed."""
     for title, header, rows in tables(result):
-        _print_table(title, header, rows)
+        print_table(title, header, rows)
 
 
 def tables(result: dict) -> list[tuple[str, list[str], list[list[str]]]]:
@@ -121,6 +121,18 @@ def _cost_table(workloads: list[dict]):
     return "Costs (the calls in a fresh process; temporaries of compiled programs)", header, rows
 
 
+def as_table(records: list[dict]) -> tuple[list[str], list[list[str]]]:
+    """Header and rows: a column for each key of any record, times in ms and ratios with their quartiles."""
+    keys = dict.fromkeys(key for record in records for key in record if key != "cpu_s")
+    return list(keys), [[_any_cell(key, record.get(key)) for key in keys] for record in records]
+
+
+def _any_cell(key: str, value) -> str:
+    if isinstance(value, dict):
+        return _milliseconds(value) if key.endswith("_s") else _spread(value)
+    return _cell(value)
+
+
 def _section_table(name: str, section):
     """A list of records as rows, a record as one row."""
     records, columns = section if isinstance(section, list) else [section], _COLUMNS[name]
@@ -145,7 +157,8 @@ def _megabytes(size: int | str) -> str:
     return size if isinstance(size, str) else f"{size / 1e6:.1f}"
 
 
-def _print_table(title: str, header: list[str], rows: list[list[str]]) -> None:
+def print_table(title: str, header: list[str], rows: list[list[str]]) -> None:
+    """Print a table, with rich where it is installed."""
     try:
         from rich.console import Console
         from rich.table import Table

@@ -26,6 +26,7 @@ dnn_version_info { major: 9 minor: 10 patch: 0 }
 runtime_version { major: 12 minor: 8 patch: 0 }
 device_description_str: "NVIDIA H200 141GB HBM3e"
 """
+N_TREES, N_COLUMNS = 100, 32
 FREE = {"parameter", "constant", "bitcast", "get-tuple-element", "tuple"}
 
 
@@ -61,31 +62,50 @@ def shapes_of_forest(n_trees: int, n_nodes: int, n_features: int, depth: int) ->
     )
 
 
+def cases():
+    """(name, depth, rule, with missing values, with a mask, read-out): the usual rules by depth, others by form."""
+    evidence = ju.EvidenceAccumulation(jnp.array([0.4, 0.6]))
+    rules = {
+        "mean": ju.Mean(),
+        "vote": ju.Vote(),
+        "pooling": ju.Pooling(),
+        "evidence": evidence,
+        "dempster": ju.DempsterRule(),
+    }
+    for depth in (8, 16):
+        for name, rule in rules.items():
+            yield name, depth, rule, False, False, "class_scores"
+    yield "missing values", 8, ju.Mean(), True, False, "class_scores"
+    yield "mask", 8, ju.Mean(), False, True, "class_scores"
+    yield "median", 8, ju.Median(), False, False, "class_scores"
+    yield "report", 8, ju.decisions.CautiousReport(2.0, mass="certainty"), False, False, None
+
+
+def compiled_chunk(platform: str, device, case: tuple, rows: int | None = None):
+    """The chunk program compiled for a device that need not be there, and its number of instances."""
+    _, depth, rule, missing, mask, readout = case
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    forest = shapes_of_forest(N_TREES, 2 ** (depth + 1), N_COLUMNS, depth)
+    engine = ju.bind(forest, rule, walk="levels").engine
+    engine = engine.for_missing() if missing else engine
+    rows = rows or engine.shapes().large.rows
+    placed = lambda shape, dtype: jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
+    rule, arrays = jax.tree.map(lambda a: placed(a.shape, a.dtype), (rule, engine.stream.arrays))
+    x, in_mask = placed((rows, N_COLUMNS), jnp.float32), placed((rows, N_TREES), bool) if mask else None
+    traced = merge_and_finish.jitted.trace(engine.stream.spec, rule, readout, arrays, x, in_mask)
+    return traced.lower(lowering_platforms=(platform,)).compile(), rows
+
+
 def main() -> None:
     topology = topologies.get_topology_desc(platform="cuda", topology="1x1x1", target_config=H200)
-    sharding = jax.sharding.SingleDeviceSharding(topology.devices[0])
     found = []
-    for depth in (8, 16):
-        forest = shapes_of_forest(100, 2 ** (depth + 1), 32, depth)
-        rules = {
-            "mean": ju.Mean(),
-            "vote": ju.Vote(),
-            "pooling": ju.Pooling(),
-            "evidence": ju.EvidenceAccumulation(jnp.array([0.4, 0.6])),
-            "dempster": ju.DempsterRule(),
-        }
-        for name, rule in rules.items():
-            engine = ju.bind(forest, rule, walk="levels").engine
-            rows = engine.shapes().large.rows
-            arguments = rule, engine.stream.arrays
-            described = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding), arguments)
-            x = jax.ShapeDtypeStruct((rows, 32), jnp.float32, sharding=sharding)
-            traced = merge_and_finish.jitted.trace(
-                engine.stream.spec, described[0], "class_scores", described[1], x, None
-            )
-            compiled = traced.lower(lowering_platforms=("cuda",)).compile()
-            memory = compiled.memory_analysis().temp_size_in_bytes
-            found.append({"rule": name, "depth": depth, "rows": rows, "kernels": launches(compiled), "bytes": memory})
+    for case in cases():
+        compiled, rows = compiled_chunk("cuda", topology.devices[0], case)
+        names = dict(zip(("rule", "depth"), case, strict=False))
+        # What `block_size` counts on: 12 bytes a tree, and 4 for each key.
+        promised = rows * (12 * N_TREES + 4 * N_COLUMNS * (1 + case[3]))
+        memory = {"bytes": compiled.memory_analysis().temp_size_in_bytes, "promised": promised}
+        found.append({**names, "rows": rows, "kernels": launches(compiled), **memory})
     json.dump(found, sys.stdout)
 
 

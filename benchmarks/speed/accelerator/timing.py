@@ -1,0 +1,56 @@
+"""The first call, which compiles, and later ones."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import jax
+import numpy as np
+
+from ..measure import interleaved, ratio, summary
+
+Case = tuple[dict, Callable[[], dict]]
+"""What is measured, in words and numbers; and the measurement, which may fail."""
+Cases = Iterator[Case]
+
+WALK = "levels"
+"""The form for accelerators, whatever the backend."""
+
+
+def repeats(quick: bool) -> int:
+    """Return the number of rounds."""
+    return 2 if quick else 5
+
+
+def first_call(call: Callable[[], object]) -> float:
+    """Return the seconds of a call."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def timed(call: Callable[[], object], rounds: int) -> dict:
+    """Return the times of the first call and of later ones."""
+    first = first_call(call)
+    return {"first_call_s": first, **summary(interleaved({"it": call}, rounds)["it"])}
+
+
+def timed_against(call: Callable[[], object], reference: Callable[[], object], rounds: int, name: str) -> dict:
+    """Return the same, and the ratio to a reference, round by round, under its name."""
+    first = first_call(call)
+    times = interleaved({"it": call, "reference": reference}, rounds)
+    return {
+        "first_call_s": first,
+        **summary(times["it"]),
+        f"ratio_to_{name}": ratio(times["it"], times["reference"]),
+    }
+
+
+def on_device(function: Callable, rows: jax.Array) -> Callable[[], object]:
+    """Return a call that answers rows of the device and leaves the answers there."""
+    return lambda: jax.block_until_ready(jax.tree.leaves(function(rows)))
+
+
+def from_host(function: Callable, rows: jax.Array) -> Callable[[], object]:
+    """Return a call that answers rows of the host and fetches the answers."""
+    values = np.asarray(rows)
+    return lambda: jax.tree.map(np.asarray, function(values))

@@ -1,0 +1,120 @@
+"""The measurement of the form for accelerators: parts that fail, processes that end, and the forests it makes."""
+
+import io
+import json
+import sys
+import time
+
+import jax
+import numpy as np
+import pytest
+
+import jaxunc as ju
+from benchmarks.speed import report
+from benchmarks.speed.accelerator import run
+from benchmarks.speed.accelerator.__main__ import parse
+from benchmarks.speed.accelerator.answers import _close, _same
+from benchmarks.speed.accelerator.forests import leaves_on_host, make_forest, make_rows
+from benchmarks.speed.accelerator.parts import PARTS, Part
+
+pytestmark = pytest.mark.once
+
+MINUTE = 60.0
+
+
+def breaks_at_once(quick):
+    """A part that cannot be made."""
+    raise RuntimeError("no room in /some/folder/of/it.bin")
+    yield
+
+
+def breaks_midway(quick):
+    """A part of which one case fails."""
+    yield {"case": 1}, lambda: {"steady_s": {"median": 1.0, "first_quartile": 0.5, "third_quartile": 2.0}}
+    yield {"case": 2}, lambda: {}["missing"]
+    yield {"case": 3}, lambda: {"ok": True}
+
+
+@pytest.fixture
+def parts(monkeypatch):
+    monkeypatch.setitem(PARTS, "at once", Part(breaks_at_once, MINUTE))
+    monkeypatch.setitem(PARTS, "midway", Part(breaks_midway, MINUTE))
+
+
+def test_parts_go_on_where_one_fails(parts):
+    out = io.StringIO()
+    run.work(["at once", "midway", "calls"], quick=True, seconds=MINUTE, out=out)
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert lines[0]["about"]["device"]["backend"] == jax.default_backend()
+    assert [line["begins"] for line in lines if "begins" in line] == ["at once", "midway", "calls"]
+    assert sum("ends" in line for line in lines) == 3
+    rows = [line["row"] for line in lines if "row" in line]
+    assert rows[0] == {"failed": "RuntimeError: no room in …/it.bin"}
+    assert [row.get("failed") for row in rows[1:4]] == [None, "KeyError: 'missing'", None]
+    assert [row["form"] for row in rows[4:]] == ["unrolled", "loop"]
+    assert all(row["steady_s"]["median"] > 0 for row in rows[4:])
+    header, cells = report.as_table(rows[:4])
+    assert header == ["failed", "case", "steady_s", "ok"]
+    assert cells[1] == ["", "1", "1000.0 (500.0-2000.0)", ""]
+
+
+def test_no_case_begins_after_the_time(parts):
+    rows = []
+    run.measure_part(PARTS["midway"], quick=True, seconds=-1.0, tell=rows.append)
+    assert rows == [{"left_out": 3, "failed": "no time left after -1 s"}]
+
+
+def ended(program, **settings):
+    """What is known of parts whose process runs a program."""
+    end = time.perf_counter() + MINUTE
+    return list(run.by_process([sys.executable, "-c", program], ["rules", "votes"], None, end, **settings))
+
+
+BEGINS = 'print(\'{"begins": "rules"}\\n{"row": {"rule": "mean"}}\', flush=True);'
+
+
+def test_a_process_that_dies():
+    ((name, found),) = ended(BEGINS + "import sys; print('illegal address', file=sys.stderr); sys.stderr.flush();"
+                             "import os; os._exit(7)")  # fmt: skip
+    assert name == "rules"
+    assert found["rows"] == [{"rule": "mean"}, {"failed": "the process ended: exit status 7: illegal address"}]
+
+
+def test_a_process_that_hangs():
+    ((name, found),) = ended("import time; time.sleep(1000)", start_seconds=0.1)
+    assert (name, found["rows"]) == ("rules", [{"failed": "the process ended: it took too long"}])
+
+
+def test_a_process_that_ends_after_its_first_part():
+    found = ended(BEGINS + 'print(\'{"ends": "rules", "seconds": 2.5}\')')
+    assert found[0] == ("rules", {"backend": None, "seconds": 2.5, "rows": [{"rule": "mean"}]})
+    assert found[1][0] == "votes"
+    assert "exit status" in found[1][1]["rows"][0]["failed"]
+
+
+@pytest.mark.parametrize("depth", [4, 18])
+def test_forests(depth):
+    forest, levels = make_forest(depth, 3)
+    ju.forest.check_forest(forest)
+    assert forest.depth == depth
+    rows = np.asarray(make_rows(200))
+    leaves = leaves_on_host(forest, rows)
+    np.testing.assert_array_equal(leaves, ju.leaf_index(forest, rows))
+    assert np.asarray(forest.trees.is_leaf)[np.arange(3), leaves].all()
+    # Complete trees have one length of path; of long ones most rows go far below the complete levels.
+    assert (levels[leaves] == 4).all() if depth == 4 else levels[leaves].mean() > 12
+
+
+def test_answers_are_compared():
+    found, other = np.array([1.0, np.nan, 2.0]), np.array([1.0, np.nan, 2.5])
+    assert _same(found, found)["holds"]
+    assert _same(found, other) == {"holds": False, "differ": 1, "of": 3, "most": 0.2}
+    assert not _same(found, found[:2])["holds"]
+    assert _close(found[:1], found[:1] + 1e-6)["holds"]
+    assert not _close(found, np.array([1.0, 0.0, 2.0]))["holds"]
+
+
+def test_all_parts_fit_into_ten_minutes():
+    assert parse([]).seconds + run.GRACE_SECONDS < 580
+    with pytest.raises(SystemExit):
+        parse(["--parts", "nothing"])
