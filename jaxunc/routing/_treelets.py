@@ -56,7 +56,8 @@ def tallest(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.nda
     ruled_out = (start >= begin[..., None]) & (start < (begin + half)[..., None])
     bits = np.uint32(1) << (31 - np.arange(n_tests + 1, dtype=np.uint32))
     exits = ~np.where(ruled_out, bits, np.uint32(0)).sum(axis=2, dtype=np.uint32)
-    rest = height[trees, entry].max(axis=1) * (height[:, 0] > 0)
+    # Where a tree has fewer exits than places, the others lead nowhere.
+    rest = np.where(start[:, 0] < 2**62, height[trees, entry], 0).max(axis=1)
     return np.where(inner, tests, 0).astype(np.int32), exits.view(np.int32), entry.astype(np.int32), rest
 
 
