@@ -89,9 +89,10 @@ def values_of(columns: list[Array], sources: tuple[Source, ...], dtypes: tuple[s
         return columns[i] if i not in words else (bits[i] & jnp.uint32(lent[i] & 0xFFFFFFFF)).view(columns[i].dtype)
 
     def one(source: Source, dtype: str) -> Array:
+        value = jnp.ones((), dtype) if source.column is None else whole(source.column)
         if source.word is None:
-            return whole(source.column)
+            return value
         there = (bits[source.word] & jnp.uint32(1 << source.bit)) != 0
-        return there.astype(dtype) if source.column is None else jnp.where(there, whole(source.column), 0)
+        return jnp.where(there, value, jnp.zeros((), dtype))
 
     return [one(source, dtype) for source, dtype in zip(sources, dtypes, strict=True)]

@@ -91,12 +91,17 @@ def cut_rows(lifted: PyTree, merge: PyTree, n_trees: int) -> tuple[list[np.ndarr
     layout = Layout(
         structure,
         tuple(part.shape[1:] if part.ndim else None for part in parts),
-        *(Merging(tuple(kind for kind, _ in of), tuple(dtype for _, dtype in of)) for of in (of_planes, of_scalars)),
+        _merging(of_planes),
+        _merging(of_scalars),
         tuple(source for i in planes for source in sources[i]),
         dtypes,
         _groups(dtypes),
     )
     return columns.arrays, [jnp.full(n_trees, part) for part in parts if not part.ndim], layout
+
+
+def _merging(kinds_and_dtypes: list[tuple[str, str]]) -> Merging:
+    return Merging(tuple(kind for kind, _ in kinds_and_dtypes), tuple(dtype for _, dtype in kinds_and_dtypes))
 
 
 def _groups(dtypes: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
