@@ -75,6 +75,21 @@ def _integer_sum() -> Accumulator:
     return Accumulator(0, enter, include, join, lambda carry: two_float_from_limbs(*carry))
 
 
+def _short_sum() -> Accumulator:
+    """Sum numbers that are whole, not negative and in all below 2³²: `_integer_sum` of the lower limb alone."""
+
+    def join(a, b):
+        return (a[0] + b[0],)
+
+    def include(carry, values):
+        return join(carry, (values.astype(jnp.uint32),))
+
+    def result(carry):
+        return two_float_from_limbs(carry[0], jnp.zeros_like(carry[0], jnp.int32))
+
+    return Accumulator(0, lambda values: (values.astype(jnp.uint32),), include, join, result)
+
+
 def _extreme(beats: Callable[..., Any], neutral: float) -> Accumulator:
     def join(a, b):
         # Of equals the first is kept, and has the gradient; NaN stays NaN.
@@ -87,6 +102,8 @@ def _extreme(beats: Callable[..., Any], neutral: float) -> Accumulator:
 
 
 def _accumulator(merge: str, dtype) -> Accumulator:
+    if merge == "short_sum":  # what `exact_sum` becomes where the numbers are known
+        return _short_sum()
     check_one_of("merge", merge, MERGES)
     if merge == "collect":
         return Accumulator(jnp.nan, lambda values: (values,), None, None, lambda carry: carry[0])

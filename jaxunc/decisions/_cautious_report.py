@@ -68,7 +68,8 @@ class CautiousReport(Combiner[CautiousAnswer]):
     Notes
     -----
     Sets are decided by votes, probabilities by counts: the most probable class may be left out of a set. No tree: all
-    classes, equal probabilities. For two classes it streams four planes (five where masses are not equal).
+    classes, equal probabilities. For two classes it merges four planes (five where masses are not equal), and looks up
+    two numbers of a leaf (three): votes lie in the signs of the bounds.
 
     References
     ----------

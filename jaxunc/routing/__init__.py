@@ -10,12 +10,12 @@ from ._by_rows import ByRows
 from ._drive import Chunk, Part, Shapes, cut, drive, over_rows, spread
 from ._fold import fold
 from ._host_program import HostProgram
-from ._index import known_plan, leaf_index, leaf_index_on_host, planned_leaf_index
+from ._index import leaf_index, leaf_index_on_host, planned_leaf_index
 from ._leaf_table import leaf_table
 from ._leaves import leaf_counts, planned_leaf_counts, refuse_average
 from ._mask import as_mask
 from ._packed_trees import Carry, PackedTrees, Spec
-from ._plan import Plan, column_keys, make_plan, tall_top
+from ._plan import Plan, column_keys, known_plan, make_plan, tall_top
 from ._planes import rejoin
 from ._read_outs import READOUTS, ReadOuts
 from ._streamed import Streamed, shapes_of

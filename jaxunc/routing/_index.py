@@ -10,13 +10,24 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float32, Int32, Num, Shaped
 
-from jaxunc._checks import check_one_of, is_concrete, outside_traces
+from jaxunc._checks import check_one_of, is_concrete
 from jaxunc.forest import Forest, Trees, check_is_forest
 from jaxunc.tables import InstancesLike, as_instances, as_traceable
 
 from ._drive import Chunk, Part, Shapes, cut, drive_on_host
-from ._plan import Plan, column_keys, make_plan, node_at
-from ._walk import Walk, block_size, by_column, default_walk, over_blocks, unrolled_depth, walk_levels, walk_tree
+from ._plan import Plan, column_keys, known_plan, make_plan, node_at
+from ._walk import (
+    Walk,
+    are_few,
+    block_size,
+    by_column,
+    default_walk,
+    over_blocks,
+    unrolled_depth,
+    walk_few,
+    walk_levels,
+    walk_tree,
+)
 
 SMALL, CHUNK = (1, 8, 64, 256, 512), 2048
 """Instances of compiled calls on the host."""
@@ -47,12 +58,6 @@ def on_host(trees: Trees, X: InstancesLike) -> Float32[np.ndarray, "instances fe
         return None
     values = as_instances(X, trees.columns, infinite=True).values
     return None if isinstance(values, jax.Array) and jax.default_backend() != "cpu" else np.asarray(values)
-
-
-def known_plan(trees: Trees) -> Plan:
-    """The plan, with missing values, of trees that have values, also where someone's program is being traced."""
-    with outside_traces():
-        return make_plan(trees, missing=True)
 
 
 def leaf_index_on_host(
@@ -106,6 +111,9 @@ def _leaf_index(plan: Plan, x, number, *, block: int | None, walk: Walk, depth: 
         if walk == "levels":
             first = jnp.arange(n_trees, dtype=jnp.int32) * plan.nodes.shape[1] + plan.n_exits
             leaves = walk_levels(plan, keys, depth) - first
+        elif are_few(rows, n_trees):
+            first = jnp.arange(n_trees, dtype=jnp.int32)[:, None] * plan.nodes.shape[1]
+            leaves = jax.vmap(node_at)(plan, walk_few(plan, by_column(keys)) - first).T
         else:
             rows_of_keys = by_column(keys)
             leaf_of = lambda _, tree: (None, node_at(tree, walk_tree(tree, rows_of_keys)))  # noqa: E731

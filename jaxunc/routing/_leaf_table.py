@@ -1,6 +1,7 @@
 """Leaf tables: what a rule lifts from the leaves of a forest."""
 
 import math
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -10,8 +11,10 @@ from jaxunc._checks import is_concrete
 from jaxunc._types import PyTree
 from jaxunc.combiners import (
     Combiner,
+    Together,
     as_rule,
     check_tree_fields,
+    columns_of,
     has_tree_fields,
     lift_rows,
     lift_tree,
@@ -32,21 +35,57 @@ def leaf_table(forest: Forest, combiner: Combiner) -> PyTree:
     classes, of trees, the counts that it reads).
     """
     combiner = as_rule(combiner)
+    table, code = _checked_rows(forest, combiner)
+    if not _is_by_rows(combiner, table):
+        return _lift_table(combiner, table, code)
+    return _spread(_lift(combiner, table), code)
+
+
+def lifted_rows(forest: Forest, combiner: Combiner) -> tuple[PyTree, Int32[Array, "trees nodes"]] | None:
+    """Return what a rule lifts from each distinct count vector, and which of them each node has.
+
+    None where it has no values on the host, or differs from tree to tree. Raises as `leaf_table` does.
+    """
+    table, code = _checked_rows(forest, combiner)
+    if not _is_by_rows(combiner, table):
+        return None
+    lifted = _lift(combiner, table)
+    return (lifted, code) if is_concrete(lifted) else None  # it has none inside someone's program
+
+
+def _lift(combiner: Combiner, table: Num[Array, "distinct classes"]) -> PyTree:
+    """Lift the rows. Rules of one kind share a program, also where they stand side by side."""
+    if not isinstance(combiner, Together):
+        return lift_rows(combiner, table)
+    rules, given = combiner.rules, combiner.countings
+    return {name: _lift(rule, columns_of(table, given, rule.countings)) for name, rule in rules.items()}
+
+
+def _is_by_rows(combiner: Combiner, table: Num[Array, "distinct classes"]) -> bool:
+    return not has_tree_fields(combiner) and is_concrete(combiner, table)
+
+
+def _checked_rows(forest: Forest, combiner: Combiner) -> tuple[Num[Array, "distinct classes"], Array]:
     check_is_forest(forest)
     forest = forest.reading(combiner.countings)
     check_tree_fields(combiner, forest.n_trees)
     # Arrays alone: a forest's labels are no reason to compile again.
     table, code = forest.leaf_rows()
     warn_if_sizes_are_lost(combiner, table)
-    if has_tree_fields(combiner) or not is_concrete(combiner, table):
-        return _lift_table(combiner, table, code)
-    return _spread(lift_rows(combiner, table), code)
+    return table, code
 
 
 def is_large(forest: Forest, combiner: Combiner) -> bool:
     """Whether the leaf table would take more than `LARGEST_LEAF_TABLE`."""
-    parts = jax.tree.leaves(jax.eval_shape(leaf_table, forest, combiner))
-    return sum(math.prod(part.shape) * part.dtype.itemsize for part in parts) > LARGEST_LEAF_TABLE
+    table, code = _checked_rows(forest, combiner)
+    if not _is_by_rows(combiner, table):
+        return _bytes(jax.eval_shape(leaf_table, forest, combiner)) > LARGEST_LEAF_TABLE
+    one = jax.ShapeDtypeStruct((1, table.shape[1]), table.dtype)
+    return code.size * _bytes(jax.eval_shape(partial(_lift, combiner), one)) > LARGEST_LEAF_TABLE
+
+
+def _bytes(lifted: PyTree) -> int:
+    return sum(math.prod(part.shape) * part.dtype.itemsize for part in jax.tree.leaves(lifted) if part.ndim)
 
 
 @jax.jit

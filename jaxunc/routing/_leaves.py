@@ -13,8 +13,8 @@ from jaxunc.forest import Forest, check_is_forest
 from jaxunc.tables import InstancesLike, as_traceable
 
 from ._following import counts_reached, empty_pairs, follow, round_up
-from ._index import known_plan, leaf_index_on_host, on_host, planned_leaf_index
-from ._plan import Plan, make_plan
+from ._index import leaf_index_on_host, on_host, planned_leaf_index
+from ._plan import Plan, known_plan, make_plan
 
 
 def leaf_counts(forest: Forest, X: InstancesLike) -> Num[Array, "instances trees classes"]:

@@ -19,7 +19,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int32
 
 from jaxunc._numerics import take
 from jaxunc._types import PyTree
@@ -27,7 +27,7 @@ from jaxunc.combiners import Merging
 from jaxunc.forest import Trees
 
 from ._plan import Plan, column_keys, make_plan, padded_plan, tall_top
-from ._planes import Layout, cut, pack, rejoin, unpack
+from ._planes import Layout, cut, cut_rows, neutral_columns, pack, planes_of, rejoin, unpack
 from ._walk import Walk, are_few, block_size, by_column, over_blocks, unrolled_depth, walk_few, walk_levels, walk_tree
 
 
@@ -70,6 +70,18 @@ class PackedTrees(eqx.Module):
         plan = make_plan(trees, missing=missing, top=tall_top(trees))
         return cls(plan, pack_by_place(planes, plan, layout), scalars, totals, spec)
 
+    @classmethod
+    def of_rows(cls, trees: Trees, lifted: PyTree, code: Array, merge: PyTree, *, walk: Walk) -> "PackedTrees":
+        """Pack what `of` does, without missing values, for what was lifted from distinct rows of counts.
+
+        ``code`` ``[trees nodes]`` is the row of each node. Rows are packed before they are spread over the nodes.
+        """
+        columns, scalars, layout = cut_rows(lifted, merge, trees.n_trees)
+        spec = Spec(layout, False, walk, unrolled_depth(walk, trees))
+        plan = make_plan(trees, missing=False, top=tall_top(trees))
+        tables = _spread_by_place(columns, code, plan, layout)
+        return cls(plan, tables, scalars, merge_scalars(layout.scalars, scalars), spec)
+
     @property
     def arrays(self) -> tuple[Any, ...]:
         """All arrays, in the order of the fields; what is left is the structure."""
@@ -95,14 +107,14 @@ class PackedTrees(eqx.Module):
     def padded(self, more: int) -> "PackedTrees":
         """Return the same with ``more`` trees behind the others that contribute nothing: one leaf, neutral values."""
 
-        def longer(merging: Merging, arrays: list[Any]) -> list[Any]:
-            pairs = zip(merging.planes, arrays, strict=True)
-            return [jnp.concatenate([a, jnp.full((more, *a.shape[1:]), m.neutral, a.dtype)]) for m, a in pairs]
+        def longer(neutral: list[float], arrays: list[Any]) -> list[Any]:
+            pairs = zip(neutral, arrays, strict=True)
+            return [jnp.concatenate([a, jnp.full((more, *a.shape[1:]), n, a.dtype)]) for n, a in pairs]
 
         # Neutral values, so that padding needs no mask: shards hold equal numbers of trees.
         layout = self.spec.layout
-        tables = pack(longer(layout.planes, unpack(self.tables, layout)), layout)
-        scalars = longer(layout.scalars, self.scalars)
+        tables = pack(longer(neutral_columns(layout), unpack(self.tables, layout)), layout)
+        scalars = longer([float(merge.neutral) for merge in layout.scalars.planes], self.scalars)
         return dataclasses.replace(self, plan=padded_plan(self.plan, more), tables=tables, scalars=scalars)
 
     def start(self, n_instances: int, *, masked: bool = False) -> Carry:
@@ -204,7 +216,8 @@ class PackedTrees(eqx.Module):
 
     def _values(self, merging: Merging, tables, scalars, place, mask):
         """Return what trees contribute at the places that instances have reached; neutral where the mask is False."""
-        values = unpack([take(table, place) for table in tables], self.spec.layout)
+        layout = self.spec.layout
+        values = planes_of([take(table, place) for table in tables], layout)
         return values if mask is None else merging.mask([*values, *scalars], mask)
 
     def _by_tree(self, merging: Merging, carry, keys, mask):
@@ -241,6 +254,13 @@ class PackedTrees(eqx.Module):
 def pack_by_place(planes: list[Array], plan: Plan, layout: Layout) -> list[Array]:
     """Planes ``[trees nodes]`` by the places of a plan, two of a size in one element."""
     return [plan.by_place(packed) for packed in pack(planes, layout)]
+
+
+@partial(jax.jit, static_argnums=3)
+def _spread_by_place(columns: list[Array], code: Int32[Array, "trees nodes"], plan: Plan, layout: Layout):
+    """Return the columns ``[distinct]`` in elements, those of the row that the node at each place has."""
+    rows = plan.by_place(code)
+    return [take(packed, rows) for packed in pack(columns, layout)]
 
 
 @partial(jax.jit, static_argnums=0)

@@ -63,8 +63,26 @@ def make_plan(trees: Trees, *, missing: bool, top: Top | None = None) -> Plan:
     The top is the first two levels, if no other is given.
     """
     refuse_after_fork()  # the first program that most ways to an answer run
-    arrays = trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth
-    return _make_plan(*arrays, top, n_features=trees.n_features, missing=missing)
+    return _make_plan(*_arrays(trees), top, n_features=trees.n_features, missing=missing)
+
+
+def known_plan(trees: Trees) -> Plan:
+    """The plan, with missing values, of trees that have values, also where someone's program is being traced."""
+    known = (*map(id, _arrays(trees)), trees.n_features)
+    if known not in _PLANS:
+        with outside_traces():
+            _PLANS[known] = make_plan(trees, missing=True, top=tall_top(trees))
+        for array in _arrays(trees):  # another one may have its place in memory later
+            weakref.finalize(array, _PLANS.pop, known, None)
+    return _PLANS[known]
+
+
+_PLANS: dict[tuple[int, ...], Plan] = {}
+"""By all arrays of trees while those live: instances may come one by one."""
+
+
+def _arrays(trees: Trees) -> tuple[Array, Array, Array, Array, Array]:
+    return trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth
 
 
 def tall_top(trees: Trees) -> Top | None:

@@ -5,11 +5,14 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, PyTree
 
 from jaxunc._numerics import pair_words, split_words
 from jaxunc.combiners import Merging, merge_kinds
+
+from ._columns import Source, StoredColumns, is_short, told_by, values_of
 
 
 class Layout(NamedTuple):
@@ -22,8 +25,12 @@ class Layout(NamedTuple):
     """Of the planes."""
     scalars: Merging
     """Of the numbers per tree."""
+    sources: tuple[Source, ...]
+    """Of each plane: the columns that it is kept in."""
+    columns: tuple[str, ...]
+    """Types of the columns."""
     groups: tuple[tuple[int, ...], ...]
-    """Planes that share an element."""
+    """Columns that share an element."""
 
     @property
     def both(self) -> Merging:
@@ -57,22 +64,59 @@ def cut(leaf_table: PyTree, merge: PyTree, n_trees: int, n_nodes: int) -> tuple[
             )
     of_planes = Merging(tuple(merges), tuple(plane.dtype.name for plane in planes))
     of_scalars = Merging(tuple(scalar_merges), tuple(part.dtype.name for part in scalars))
-    return planes, scalars, Layout(structure, tuple(trailing), of_planes, of_scalars, _groups(of_planes.dtypes))
+    sources, columns = tuple(map(Source, range(len(planes)))), of_planes.dtypes
+    layout = Layout(structure, tuple(trailing), of_planes, of_scalars, sources, columns, _groups(columns))
+    return planes, scalars, layout
+
+
+def cut_rows(lifted: PyTree, merge: PyTree, n_trees: int) -> tuple[list[np.ndarray], list[Array], Layout]:
+    """Return what `cut` does of what was lifted from rows ``[distinct]``, on the host: columns, and no planes."""
+    parts, structure = jax.tree.flatten(lifted)
+    parts, kinds = [np.asarray(part) for part in parts], merge_kinds(merge, lifted)
+    planes = {i: part.reshape(len(part), -1) for i, part in enumerate(parts) if part.ndim}
+    exact = {i: part for i, part in planes.items() if kinds[i] == "exact_sum"}
+    masses = {i: part[:, 0] for i, part in exact.items() if part.shape[1] == 1}
+    one, several = -1, {i: part for i, part in exact.items() if part.shape[1] > 1}
+    mass_of = {i: mass for i, part in several.items() if (mass := told_by(part, masses, one)) is not None}
+    columns, sources = StoredColumns(), {}
+    for i in [i for i in planes if i not in mass_of]:
+        # Neutral is 0 in these merges, so that what pads a column has no bits.
+        sources[i] = columns.add(planes[i], lends=kinds[i] in ("sum", "exact_sum"))
+    for i, mass in mass_of.items():
+        sources[i] = columns.add_bits(planes[i], None if mass == one else sources[mass][0].column)
+    merges = {i: "short_sum" if i in exact and is_short(part, n_trees) else kinds[i] for i, part in planes.items()}
+    of_planes = [(merges[i], part.dtype.name) for i, part in planes.items() for _ in range(part.shape[1])]
+    of_scalars = [(kind, part.dtype.name) for kind, part in zip(kinds, parts, strict=True) if not part.ndim]
+    dtypes = tuple(column.dtype.name for column in columns.arrays)
+    layout = Layout(
+        structure,
+        tuple(part.shape[1:] if part.ndim else None for part in parts),
+        _merging(of_planes),
+        _merging(of_scalars),
+        tuple(source for i in planes for source in sources[i]),
+        dtypes,
+        _groups(dtypes),
+    )
+    return columns.arrays, [jnp.full(n_trees, part) for part in parts if not part.ndim], layout
+
+
+def _merging(kinds_and_dtypes: list[tuple[str, str]]) -> Merging:
+    return Merging(tuple(kind for kind, _ in kinds_and_dtypes), tuple(dtype for _, dtype in kinds_and_dtypes))
 
 
 def _groups(dtypes: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
-    """Which planes share an element: 32-bit numbers of any kind two by two, and float64s; others are alone."""
+    """Which columns share an element: 32-bit numbers of any kind two by two, and float64s; others are alone."""
     words = [i for i, dtype in enumerate(dtypes) if jnp.dtype(dtype).itemsize == 4]
     doubles = [i for i, dtype in enumerate(dtypes) if dtype == "float64"]
     pairs = [tuple(kind[i : i + 2]) for kind in (words, doubles) for i in range(0, len(kind), 2)]
     return (*pairs, *((i,) for i in range(len(dtypes)) if i not in words and i not in doubles))
 
 
-def pack(planes: list[Array], layout: Layout) -> list[Array]:
+def pack(columns: list[Array], layout: Layout) -> list[Array]:
     """One array per group."""
     packed = []
     for group in layout.groups:
-        members = [planes[i] for i in group]
+        members = [columns[i] for i in group]
         if len(members) == 1:
             packed.append(members[0])
         elif members[0].dtype.itemsize == 4:
@@ -83,18 +127,29 @@ def pack(planes: list[Array], layout: Layout) -> list[Array]:
 
 
 def unpack(packed: list[Array], layout: Layout) -> list[Array]:
-    """The planes of gathered elements, in their order."""
-    planes: dict[int, Array] = {}
+    """The columns of gathered elements, in their order."""
+    columns: dict[int, Array] = {}
     for group, elements in zip(layout.groups, packed, strict=True):
-        dtypes = [jnp.dtype(layout.planes.dtypes[i]) for i in group]
+        dtypes = [jnp.dtype(layout.columns[i]) for i in group]
         if len(group) == 1:
             halves = (elements,)
         elif dtypes[0].itemsize == 4:
             halves = split_words(elements, *dtypes)
         else:
             halves = (lax.real(elements), lax.imag(elements))
-        planes.update(zip(group, halves, strict=True))
-    return [planes[i] for i in range(len(layout.planes.dtypes))]
+        columns.update(zip(group, halves, strict=True))
+    return [columns[i] for i in range(len(layout.columns))]
+
+
+def planes_of(packed: list[Array], layout: Layout) -> list[Array]:
+    """The planes of gathered elements, in their order."""
+    return values_of(unpack(packed, layout), layout.sources, layout.planes.dtypes)
+
+
+def neutral_columns(layout: Layout) -> list[float]:
+    """Return a number for each column that makes all planes neutral; without bits they are."""
+    own = {s.column: m.neutral for s, m in zip(layout.sources, layout.planes.planes, strict=True) if s.word is None}
+    return [float(own.get(i, 0)) for i in range(len(layout.columns))]
 
 
 def rejoin(layout: Layout, merged: list, merged_scalars: list) -> PyTree:

@@ -14,7 +14,7 @@ from jaxunc.forest import Forest
 from ._drive import Chunk, Part, Shapes, cut, drive, drive_on_device
 from ._engine import Driver, Engine
 from ._host_program import HostProgram
-from ._leaf_table import is_large, leaf_table
+from ._leaf_table import is_large, leaf_table, lifted_rows
 from ._packed_trees import PackedTrees, Spec
 from ._walk import BLOCKS, Walk, are_few, block_size
 
@@ -37,6 +37,9 @@ class Streamed(Engine):
     @classmethod
     def of(cls, forest: Forest, combiner: Combiner, walk: Walk) -> "Streamed":
         """Lift, and pack."""
+        if (by_rows := lifted_rows(forest, combiner)) is not None:
+            lifted, code = by_rows
+            return cls(forest, PackedTrees.of_rows(forest.trees, lifted, code, combiner.merge, walk=walk))
         table = leaf_table(forest, combiner)
         return cls(forest, PackedTrees.of(forest.trees, table, combiner.merge, missing=False, walk=walk))
 

@@ -1,8 +1,10 @@
 """The top of trees against a walk in Python, node by node."""
 
+import dataclasses
 import gc
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
@@ -88,3 +90,25 @@ def test_tops_are_kept_while_their_trees_are():
     del forest
     gc.collect()
     assert len(_plan._TOPS) == before
+
+
+@pytest.mark.once
+def test_plans_of_leaf_indices_are_kept_while_their_trees_are():
+    gc.collect()
+    before = len(_plan._PLANS)
+    X, y = toy_data(2)
+    forest = ju.from_sklearn(RandomForestClassifier(3, random_state=0).fit(X, y))
+    reached = np.asarray(ju.leaf_index(forest, X))
+    kept = _plan.known_plan(forest.trees)
+    assert len(_plan._PLANS) == before + 1
+    ju.leaf_counts(forest.with_counts(2 * forest.counts), X)
+    assert _plan.known_plan(forest.trees) is kept
+    left = dataclasses.replace(forest.trees, threshold=jnp.full_like(forest.trees.threshold, 2**31 - 1))
+    assert (np.asarray(ju.leaf_index(left, X)) != reached).any()
+    assert len(_plan._PLANS) == before + 2
+    del left
+    gc.collect()
+    assert len(_plan._PLANS) == before + 1
+    del forest
+    gc.collect()
+    assert len(_plan._PLANS) == before
