@@ -1,8 +1,10 @@
 """Votes polled tree by tree in one compiled program, in rounds after which settled instances are dropped.
 
-Every instance is asked after every tree, so the answer is the sequential rule's, whatever rounds and blocks are.
+Few instances go through many trees at once instead. Every instance is asked after every tree, so the answer is the
+sequential rule's, whatever rounds and blocks are.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -12,12 +14,16 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int32, UInt
 
 from jaxunc._numerics import count_before, take
-from jaxunc.routing import HostProgram, Plan, by_column, column_keys, walk_tree
+from jaxunc.routing import HostProgram, Plan, by_column, column_keys, walk_pairs, walk_tree
 
 from ._stopping_rules import StoppingRule
 
 SHORTEST, LONGEST = 8, 128
 """Number of trees in a round."""
+
+FEW, TOGETHER = 8, 128
+"""Number of instances that go without rounds, and of trees that are walked at once for them: a step of a loop costs as
+much as hundreds of lanes."""
 
 
 class Polled(NamedTuple):
@@ -66,6 +72,8 @@ def poll_part(
     The number of rows of ``x`` is a multiple of each.
     """
     rows, n_columns = x.shape[0], x.shape[1] * (1 + missing)
+    if rows <= FEW:
+        return _poll_few(plan, classes, rule, column_keys(x, missing=missing), n, max_trees)
     # What an instance costs in a round, in trees (measured): its keys are gathered anew, so columns count.
     cost_of_round = 0.8 + n_columns / 25
 
@@ -77,9 +85,10 @@ def poll_part(
         start = jnp.int32(0)
         for size in blocks:
             left = state.live - start
-            # As many of the large blocks as are full, and the rest in smaller ones, of which the last may be partly
-            # empty.
-            number = left // size if size != blocks[-1] else (left + size - 1) // size
+            # A block that is more than half full is cheaper than several smaller ones: each takes the time of some two
+            # hundred instances for itself (measured). The smallest have all that is left.
+            number = (left + (size - 1) // (1 if size == blocks[-1] else 2)) // size
+            number = jnp.maximum(number, 0)
 
             def block(i, kept, start=start, size=size):
                 # Beyond ``live`` lie rows without meaning: they are walked with the block, but ``real`` keeps them out
@@ -131,15 +140,51 @@ def _keep(kept: _Kept, index, real, votes, polled, done) -> _Kept:
 def _poll_block(plan: Plan, classes, rule: StoppingRule, keys, votes, real, t, end):
     """Hear the votes of a block from tree ``t`` to ``end``, or until all of it is settled."""
 
+    def vote_of(t):
+        tree = jax.tree.map(lambda array: lax.dynamic_index_in_dim(array, t, keepdims=False), plan)
+        return take(lax.dynamic_index_in_dim(classes, t, keepdims=False), walk_tree(tree, keys))
+
+    _, votes, polled, done = _hear(rule, vote_of, (t, votes, jnp.full(real.shape, t), ~real), end)
+    return votes, polled, done & real
+
+
+def _poll_few(plan: Plan, classes, rule: StoppingRule, keys, n, max_trees) -> Polled:
+    """`poll_part` of few instances: many trees are walked at once, and then heard one by one."""
+    rows, (n_trees, n_places) = len(keys), classes.shape
+    number = min(TOGETHER, n_trees)
+    instance = jnp.tile(jnp.arange(rows, dtype=jnp.int32), number)
+
+    def some(carry):
+        start = carry[0]
+        # Beyond the last tree that one is walked again, and not heard.
+        trees = jnp.minimum(start + jnp.arange(number, dtype=jnp.int32), n_trees - 1)
+        tree = jnp.repeat(trees, rows)
+        leaf = walk_pairs(plan, keys, instance, tree, jnp.zeros_like(tree))
+        cast = take(classes.reshape(-1), tree * n_places + plan.n_exits + leaf).reshape(number, rows)
+        vote_of = lambda t: lax.dynamic_index_in_dim(cast, t - start, keepdims=False)  # noqa: E731
+        return _hear(rule, vote_of, carry, jnp.minimum(start + number, max_trees))
+
+    none = jnp.zeros(rows, jnp.int32)
+    real = jnp.arange(rows, dtype=jnp.int32) < n
+    carry = jnp.int32(0), jnp.zeros((rule.n_rows, rows), jnp.int32), none, ~real
+    _, votes, polled, done = lax.while_loop(partial(_goes_on, max_trees), some, carry)
+    return Polled(polled, done & real, votes)
+
+
+def _hear(rule: StoppingRule, vote_of: Callable[[Array], Array], carry, end):
+    """Add one tree's votes after the other to (trees heard, votes, polled, settled), and ask the rule after each."""
+
     def one(carry):
         t, votes, polled, done = carry
-        tree = jax.tree.map(lambda array: lax.dynamic_index_in_dim(array, t, keepdims=False), plan)
-        # Settled instances of the block are walked on with the others; only ``add`` and ``polled`` leave them alone.
-        vote = take(lax.dynamic_index_in_dim(classes, t, keepdims=False), walk_tree(tree, keys))
-        votes = rule.add(votes, vote, ~done)
+        # Settled instances are walked on with the others; only ``add`` and ``polled`` leave them alone.
+        votes = rule.add(votes, vote_of(t), ~done)
         polled = jnp.where(done, polled, t + 1)
         return t + 1, votes, polled, done | rule.holds(votes, t + 1)
 
-    go_on = lambda carry: (carry[0] < end) & ~jnp.all(carry[3])  # noqa: E731
-    _, votes, polled, done = lax.while_loop(go_on, one, (t, votes, jnp.full(real.shape, t), ~real))
-    return votes, polled, done & real
+    return lax.while_loop(partial(_goes_on, end), one, carry)
+
+
+def _goes_on(end, carry) -> Bool[Array, ""]:
+    """Whether trees are left, and someone who is not settled."""
+    t, _, _, done = carry
+    return (t < end) & ~jnp.all(done)

@@ -1,16 +1,53 @@
 """Judges of votes that no table settles: each distinct vote is judged as a whole, on the host."""
 
-from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 
 from ._leader import Criterion, Population, Votes, leader_probability
 from ._overtaken import allowed_loss, loss
 from ._prior import checked_prior
 
-Judge = Callable[[Votes, int], Bool[np.ndarray, "n"]]
-"""Function of votes ``[n classes]`` and the number of trees polled (abstaining ones among them): which are settled."""
+
+class Judge(NamedTuple):
+    """A function of votes ``[n classes]`` and the number of trees polled, abstaining ones among them.
+
+    Settings instead of a closure, so that bound votes are copied and pickled.
+    """
+
+    n_trees: int
+    confidence: float
+    criterion: Criterion
+    population: Population
+    alpha: Float[np.ndarray, "classes"]
+
+    def __call__(self, votes: Votes, t: int) -> Bool[np.ndarray, "n"]:
+        """Return which votes are settled."""
+        top = np.sort(votes, axis=1)
+        settled = top[:, -1] > top[:, -2]  # a tied rival is a factor of one half
+        settled[settled] = self._is_settled(votes[settled], t)
+        return settled
+
+    def _is_settled(self, votes: Votes, t: int) -> Bool[np.ndarray, "n"]:
+        polled = np.full(len(votes), t)
+        if self.population == "finite":
+            allowed = allowed_loss(self.confidence)
+            return loss(votes, polled, self.n_trees, self.alpha, most=allowed) < allowed
+        if self.criterion != "exact":
+            return self._probability(votes, polled, self.criterion) > self.confidence
+        # The exact probability lies between the product of its factors and the least of them.
+        low = self._probability(votes, polled, "bound")
+        # The leader and the runner-up: their factor is the least of all.
+        worst = np.sort(votes, axis=1)[:, :-3:-1]
+        high = _two_classes(worst, self.alpha) if np.all(self.alpha == self.alpha[0]) else np.ones_like(low)
+        # The integral is computed only where its bounds do not decide.
+        open_ = (low <= self.confidence) & (high > self.confidence)
+        low[open_] = self._probability(votes[open_], polled[open_], "exact")
+        return low > self.confidence
+
+    def _probability(self, votes: Votes, polled, criterion: Criterion) -> Float[np.ndarray, "n"]:
+        return leader_probability(votes, polled, self.n_trees, criterion, self.population, self.alpha)
 
 
 def make_judge(
@@ -26,31 +63,7 @@ def make_judge(
             "criterion='exact' of a finite population has no tractable form for three classes and more; "
             "choose criterion='bound' (1 less the sum over the rivals) or 'certain'."
         )
-    alpha, allowed = checked_prior(prior, n_classes), allowed_loss(confidence)
-
-    def is_settled(votes: Votes, t: int) -> Bool[np.ndarray, "n"]:
-        polled = np.full(len(votes), t)
-        if population == "finite":
-            return loss(votes, polled, n_trees, alpha, most=allowed) < allowed
-        if criterion != "exact":
-            return leader_probability(votes, polled, n_trees, criterion, population, alpha) > confidence
-        # The exact probability lies between the product of its factors and the least of them.
-        low = leader_probability(votes, polled, n_trees, "bound", population, alpha)
-        # The leader and the runner-up: their factor is the least of all.
-        worst = np.sort(votes, axis=1)[:, :-3:-1]
-        high = _two_classes(worst, alpha) if np.all(alpha == alpha[0]) else np.ones_like(low)
-        # The integral is computed only where its bounds do not decide.
-        open_ = (low <= confidence) & (high > confidence)
-        low[open_] = leader_probability(votes[open_], polled[open_], n_trees, criterion, population, alpha)
-        return low > confidence
-
-    def judge(votes: Votes, t: int) -> Bool[np.ndarray, "n"]:
-        top = np.sort(votes, axis=1)
-        settled = top[:, -1] > top[:, -2]  # a tied rival is a factor of one half
-        settled[settled] = is_settled(votes[settled], t)
-        return settled
-
-    return judge
+    return Judge(n_trees, confidence, criterion, population, checked_prior(prior, n_classes))
 
 
 def _two_classes(votes, alpha):

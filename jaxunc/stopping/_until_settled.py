@@ -25,7 +25,7 @@ from jaxunc.routing import (
 )
 from jaxunc.tables import NumbersLike, as_instances
 
-from ._compiled_rounds import poll_part
+from ._compiled_rounds import FEW, poll_part
 from ._host_rounds import poll_by_rounds
 from ._judge import make_judge
 from ._leader import Criterion, Population, leader_probability
@@ -35,14 +35,14 @@ from ._stop_after import StoppingResult
 from ._stopping_rules import StoppingRule, make_rule
 
 SIZES = (1024, 4096, 16384, 65536)
-"""Number of instances of a compiled call."""
+"""Number of instances of a compiled call; one, and `FEW`, have their own."""
 
 MOST_VALUES = 2**21
 """Number of values (instances times columns) of a compiled call."""
 
 SMALL_BLOCKS = (256, 64)
 """Number of instances that are walked at a time where few are left."""
-FEW = 512
+ONE_THREAD = 512
 """Number of instances that one thread polls alone."""
 
 
@@ -134,8 +134,8 @@ def predict_until_settled(
     A tree that abstains is polled, and says nothing of who wins; see `stop_after`.
 
     On CPU the votes are polled, the rule asked and settled instances dropped in one compiled program; on accelerators,
-    and for the criteria that `stop_after` judges on the host, in rounds. Not traceable. `bind_vote` prepares a forest
-    once for many calls.
+    and for the criteria that `stop_after` judges on the host, in rounds. Up to eight instances are walked through many
+    trees at once. Not traceable. `bind_vote` prepares a forest once for many calls.
 
     References
     ----------
@@ -217,8 +217,10 @@ class BoundVote(OfForest):
         polled, predicted, settled, votes = map(np.asarray, self._poll(np.asarray(values), missing))
         probability = np.ones(len(polled), np.float32)
         # A certain winner has the probability 1 by definition: only the others are computed.
-        rows = ~settled if self._asked[0] == "certain" else slice(None)
-        probability[rows] = leader_probability(votes[rows], polled[rows], n_trees, *self._asked)
+        certain = self._asked[0] == "certain"
+        rows = ~settled if certain else slice(None)
+        if not (certain and settled.all()):
+            probability[rows] = leader_probability(votes[rows], polled[rows], n_trees, *self._asked)
         return VoteResult(predicted, polled, settled, probability, votes, self.max_trees)
 
     answer = __call__
@@ -247,7 +249,7 @@ class BoundVote(OfForest):
         def poll(rows_of_part: slice) -> tuple:
             rows = x[rows_of_part]
             # Few sizes, so that batches of any length share a few programs; ``n`` tells padding from rows.
-            size = next(size for size in SIZES if size >= len(rows))
+            size = next(size for size in (1, FEW, *SIZES) if size >= len(rows))
             padded = padded_rows(rows, size)
             how = {"missing": missing, "blocks": tuple(b for b in (blocks, *SMALL_BLOCKS) if b <= min(size, blocks))}
             limits = np.int32(len(rows)), np.int32(self.max_trees)
@@ -277,7 +279,7 @@ def _parts(n: int, columns: int, threads: int) -> list[slice]:
     """Return equal parts, several for each thread if they would be too large."""
     # A part fits the largest compiled size of bounded memory; few rows are not worth a second thread.
     largest = max((size for size in SIZES if size * columns <= MOST_VALUES), default=SIZES[0])
-    number = 1 if n <= FEW else threads
+    number = 1 if n <= ONE_THREAD else threads
     number *= max(1, ceil_div(n, number * largest))
     size = max(1, ceil_div(n, number))
     return [slice(start, min(start + size, n)) for start in range(0, max(n, 1), size)]

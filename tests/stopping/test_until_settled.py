@@ -231,9 +231,10 @@ def test_no_compilation_follows_the_data(fitted):
     forest, X = fitted
     bound = stopping.bind_vote(forest)
     bound(X)
-    bound(X[:5])  # in this thread, where types are strict: another program
+    bound(X[:70])  # in this thread, where types are strict: another program
     with compilations() as names:
         bound(X[:77])
+        bound(X[:9])
         bound(X[::-1])
         stopping.bind_vote(forest, confidence=0.9)(X[:900])
     assert not [name for name in names if "poll" in name], names
