@@ -3,6 +3,7 @@
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -50,10 +51,11 @@ def use_compilation_cache(folder: str | Path | None = None) -> Path | None:
     """
     if folder is not None:
         check_kind("folder", folder, str | Path, "the path of a folder")
-    if not jax.config.jax_enable_compilation_cache:
+    settings: Any = jax.config  # its names are made when it is read
+    if not settings.jax_enable_compilation_cache:
         return None
-    if folder is None and jax.config.jax_compilation_cache_dir:
-        return Path(jax.config.jax_compilation_cache_dir)
+    if folder is None and settings.jax_compilation_cache_dir:
+        return Path(settings.jax_compilation_cache_dir)
     if folder is None:
         try:
             chosen = _made(_caches() / "jaxunc")
@@ -61,9 +63,9 @@ def use_compilation_cache(folder: str | Path | None = None) -> Path | None:
             return None
     else:
         chosen = _made(Path(folder))
-    jax.config.update("jax_compilation_cache_dir", str(chosen))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    settings.update("jax_compilation_cache_dir", str(chosen))
+    settings.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    settings.update("jax_persistent_cache_min_entry_size_bytes", -1)
     return chosen
 
 
