@@ -36,6 +36,7 @@ def leaf_table(forest: Forest, combiner: Combiner) -> PyTree:
     """
     combiner = as_rule(combiner)
     table, code = _checked_rows(forest, combiner)
+    warn_if_sizes_are_lost(combiner, table)
     if not _is_by_rows(combiner, table):
         return _lift_table(combiner, table, code)
     return _spread(_lift(combiner, table), code)
@@ -50,7 +51,10 @@ def lifted_rows(forest: Forest, combiner: Combiner) -> tuple[PyTree, Int32[Array
     if not _is_by_rows(combiner, table):
         return None
     lifted = _lift(combiner, table)
-    return (lifted, code) if is_concrete(lifted) else None  # it has none inside someone's program
+    if not is_concrete(lifted):  # inside someone's program
+        return None
+    warn_if_sizes_are_lost(combiner, table)
+    return lifted, code
 
 
 def _lift(combiner: Combiner, table: Num[Array, "distinct classes"]) -> PyTree:
@@ -70,9 +74,7 @@ def _checked_rows(forest: Forest, combiner: Combiner) -> tuple[Num[Array, "disti
     forest = forest.reading(combiner.countings)
     check_tree_fields(combiner, forest.n_trees)
     # Arrays alone: a forest's labels are no reason to compile again.
-    table, code = forest.leaf_rows()
-    warn_if_sizes_are_lost(combiner, table)
-    return table, code
+    return forest.leaf_rows()
 
 
 def is_large(forest: Forest, combiner: Combiner) -> bool:

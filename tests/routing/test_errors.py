@@ -218,3 +218,11 @@ def test_shapes_are_refused_under_a_trace_too():
         jax.jit(lambda x: ju.bind(forest, ju.Mean())(x))(jnp.asarray(X[:, :5]))
     with refuses(ValueError, "X has 5 features"):
         jax.jit(lambda x: ju.leaf_index(forest, x))(jnp.asarray(X[:, :5]))
+
+
+def test_frequencies_are_warned_of_once():
+    forest = toy_forest(2)
+    sizes = np.asarray(forest.counts).sum(axis=-1, keepdims=True)
+    with pytest.warns(UserWarning, match="look like class frequencies") as told:
+        ju.bind(forest.with_counts(np.asarray(forest.counts) / np.maximum(sizes, 1)), ju.Pooling())
+    assert len(told) == 1
