@@ -3,6 +3,9 @@
 The tallest inner nodes of a tree hang together, since a parent is taller than its children. An *exit* is an edge that
 leaves them. Each test rules out the exits on its left where it goes right; of those that are left at the end the first
 is the one that the instance takes (the idea of QuickScorer, Lucchese et al. 2015, for the top of a tree).
+
+Several paths may lead to a node: tests of one category against the others have children in common. Such nodes, and all
+below them, are left to the walk.
 """
 
 from typing import NamedTuple
@@ -31,10 +34,10 @@ def tallest(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.nda
     """The arrays of a `Top` of the tallest nodes. Right children lie behind the left ones; leaves are their own."""
     n_trees, n_nodes = child.shape
     n_tests = min(MOST_TESTS, max(1, n_nodes // 2))
-    height, trees = _heights(child), np.arange(n_trees)[:, None]
-    tests = np.argpartition(-height, n_tests - 1, axis=1)[:, :n_tests]
-    tests = np.take_along_axis(tests, np.argsort(-height[trees, tests], axis=1), 1)  # parents come first
-    inner, children = height[trees, tests] > 0, child[trees, tests][..., None] + np.arange(2)
+    (height, rank), trees = _heights(child), np.arange(n_trees)[:, None]
+    tests = np.argpartition(-rank, n_tests - 1, axis=1)[:, :n_tests]
+    tests = np.take_along_axis(tests, np.argsort(-rank[trees, tests], axis=1), 1)  # parents come first
+    inner, children = rank[trees, tests] > 0, child[trees, tests][..., None] + np.arange(2)
     # Whether a test is the left or right child of another: [trees parents sides tests].
     leads_to = (children[..., None] == tests[:, None, None]) & (inner[:, :, None] & inner[:, None])[:, :, None]
     # Each test has a stretch of a line, the root all of it; the left child has its first half, the right one the other.
@@ -61,11 +64,12 @@ def tallest(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.nda
     return np.where(inner, tests, 0).astype(np.int32), exits.view(np.int32), entry.astype(np.int32), rest
 
 
-def _heights(child: Int32[np.ndarray, "trees nodes"]) -> Int32[np.ndarray, "trees nodes"]:
-    """Tests on the longest path below each node that a root leads to."""
+def _heights(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.ndarray]:
+    """Tests on the longest path below each node that a root leads to; and the same with 0 where several paths do."""
     n_trees, n_nodes = child.shape
     roots = np.arange(n_trees) * n_nodes
     left_of = (child + roots[:, None]).ravel()
+    several = _led_to_twice(left_of)
     level, levels = roots, []
     while level.size:
         left = left_of[level]
@@ -73,7 +77,22 @@ def _heights(child: Int32[np.ndarray, "trees nodes"]) -> Int32[np.ndarray, "tree
         level, left = level[inner], left[inner]
         levels.append((level, left))
         level = np.stack([left, left + 1], axis=1).ravel()
+        if several is not None:
+            several[level] |= several[levels[-1][0]].repeat(2)
+            level = np.unique(level)
     height = np.zeros(child.size, np.int32)
     for level, left in reversed(levels):
         height[level] = 1 + np.maximum(height[left], height[left + 1])
-    return height.reshape(child.shape)
+    rank = height if several is None else np.where(several, 0, height)
+    return height.reshape(child.shape), rank.reshape(child.shape)
+
+
+def _led_to_twice(left_of: np.ndarray) -> np.ndarray | None:
+    """Nodes that are children of several, or `None` where each has one parent, as in trees."""
+    left = left_of[left_of != np.arange(left_of.size)]
+    is_child = np.zeros(left_of.size, bool)
+    is_child[left] = True
+    is_child[left + 1] = True
+    if np.count_nonzero(is_child) == 2 * left.size:
+        return None
+    return np.bincount(np.concatenate([left, left + 1]), minlength=left_of.size) > 1

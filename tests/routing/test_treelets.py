@@ -17,10 +17,13 @@ from tests._forests import toy_data, toy_forest
 TREES, WALKS = 5, 10
 
 
-def random_trees(rng, lean: float) -> np.ndarray:
-    """Children of trees of up to 200 forks, bushy or (``lean`` near 1) like a chain; behind them nodes of no tree."""
+def random_trees(rng, lean: float, shared: float = 0.0) -> np.ndarray:
+    """Children of trees of up to 200 forks, bushy or (``lean`` near 1) like a chain; behind them nodes of no tree.
+
+    The right child of some (``shared``) is the left one of another: so a category is tested against its neighbours.
+    """
     n_forks = [0, *rng.integers(1, 200, TREES - 1)]
-    child = np.tile(np.arange(2 * max(n_forks) + 1 + rng.integers(0, 5), dtype=np.int32), (TREES, 1))
+    child = np.tile(np.arange(3 * max(n_forks) + 1 + rng.integers(0, 5), dtype=np.int32), (TREES, 1))
     for t, forks in enumerate(n_forks):
         leaves, behind = [0], 1
         for _ in range(forks):
@@ -28,14 +31,26 @@ def random_trees(rng, lean: float) -> np.ndarray:
             child[t, leaf] = behind
             leaves += [behind, behind + 1]
             behind += 2
+            if len(leaves) > 2 and rng.random() < shared:
+                child[t, leaves.pop(rng.integers(len(leaves) - 2))] = behind - 1
+                leaves.append(behind)
+                behind += 1
     return child
 
 
-def height(child: np.ndarray, node: int) -> int:
-    """Tests on the longest path below a node of one tree."""
-    if child[node] == node:
-        return 0
-    return 1 + max(height(child, child[node]), height(child, child[node] + 1))
+def heights_and_paths(child: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Tests on the longest path below each node of one tree; paths from its root to each node."""
+    height, paths = np.zeros((2, len(child)), int)
+
+    def walk(node: int):
+        paths[node] += 1
+        if child[node] != node:
+            walk(child[node])
+            walk(child[node] + 1)
+            height[node] = 1 + max(height[child[node]], height[child[node] + 1])
+
+    walk(0)
+    return height, paths
 
 
 def exit_of(top: Top, t: int, child: np.ndarray, right: np.ndarray) -> int:
@@ -48,22 +63,27 @@ def exit_of(top: Top, t: int, child: np.ndarray, right: np.ndarray) -> int:
 
 
 @pytest.mark.parametrize("lean", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("shared", [0.0, 0.1])
 @pytest.mark.once
-def test_every_walk_leaves_the_top_at_its_exit(rng, lean):
+def test_every_walk_leaves_the_top_at_its_exit(rng, lean, shared):
+    n_shared = 0
     for _ in range(20):
-        trees = random_trees(rng, lean)
+        trees = random_trees(rng, lean, shared)
         top = Top(*tallest(trees))
         for t, child in enumerate(trees):
-            tests, heights = set(top.tests[t].tolist()), [height(child, node) for node in range(len(child))]
-            tallest_left_out = max((h for node, h in enumerate(heights) if node not in tests), default=0)
-            inner = [h for node in tests if (h := heights[node])]
-            assert not inner or min(inner) >= tallest_left_out
-            assert top.rest[t] == tallest_left_out
+            tests, (height, paths) = set(top.tests[t].tolist()), heights_and_paths(child)
+            n_shared += (paths > 1).sum()
+            left_out = ~np.isin(np.arange(len(child)), top.tests[t])
+            inner = [h for node in tests if (h := height[node])]
+            assert not inner or min(inner) >= height[left_out & (paths == 1)].max(initial=0)
+            assert paths[top.tests[t]].max() == 1
+            assert top.rest[t] == height[left_out].max(initial=0)
             for _ in range(WALKS):
                 right, node = rng.random(len(child)) < 0.5, 0
                 while child[node] != node and node in tests:
                     node = child[node] + int(right[node])
                 assert exit_of(top, t, child, right) == node
+    assert (n_shared > 0) == (shared > 0)
 
 
 @pytest.mark.once
