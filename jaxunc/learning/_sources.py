@@ -9,7 +9,7 @@ from jaxunc.counting import counted_forest, has_bags, oob_mask, recount
 from jaxunc.forest import OWN, Forest
 from jaxunc.interop import from_sklearn
 from jaxunc.routing import as_mask, leaf_index
-from jaxunc.tables import as_instances
+from jaxunc.tables import Encoded, as_instances
 
 from ._known_rows import Given, how_known
 
@@ -162,7 +162,7 @@ def _leaves(forest: Forest, data: LabelledData) -> np.ndarray:
             f"empty leaves of the mode {forest.empty_leaves!r} have no counts of their own. Pass "
             "forest.with_empty_leaves('parent') or 'zeros', and bind the rule to the same."
         )
-    return np.asarray(leaf_index(forest, _values(forest, data)))
+    return np.asarray(leaf_index(forest, Encoded(_values(forest, data), missing=True)))  # looked up already
 
 
 def _codes(forest: Forest, leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

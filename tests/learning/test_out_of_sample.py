@@ -134,6 +134,19 @@ def test_data_frames_are_taken(fitted):
     assert out_of_sample_rows(model, frame, labels).class_labels == tuple(sorted(set(labels)))
 
 
+@pytest.mark.parametrize("names", [[30, 10, 50, 20], ["d", "b", "a", "c"]])
+def test_levels_are_looked_up_once(names, rng):
+    frame = pd.DataFrame({"number": rng.standard_normal(400), "name": rng.choice(names, 400)})
+    y = ((frame["number"] > 0) ^ (frame["name"] == names[0])).astype(int).to_numpy()
+    grown, fresh = slice(200), slice(200, None)
+    forest = ju.grow_random_trees(jax.random.key(0), frame[grown], y[grown], n_trees=9, nominal=["name"])
+    forest = forest.with_empty_leaves("zeros")
+    rows = out_of_sample_rows(forest, frame[fresh], y[fresh], source="held_out")
+    counts = np.asarray(ju.leaf_counts(forest, frame[fresh]))
+    for i in range(rows.n):
+        assert seen(rows, i) == tallied(counts[i])
+
+
 @pytest.mark.exhaustive
 def test_what_would_leak_is_refused(fitted):
     X, y, model = fitted
