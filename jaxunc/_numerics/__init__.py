@@ -3,7 +3,7 @@
 from ._counts import as_counts, checked_counts, counts_dtype, less_own
 from ._digamma import digamma_gaps, log_gamma_gap
 from ._distinct import distinct_counts, distinct_rows, narrowest_counts, narrowest_dtype, padded_table
-from ._order_keys import NAN_FIRST, NAN_LAST, order_key, order_key_at_or_below
+from ._order_keys import NAN_FIRST, NAN_LAST, order_key, order_key_at_or_below, order_key_below, rounded_down
 from ._ranks import same_rank
 from ._running import count_before, sum_before
 from ._sizes import ceil_div, cores, multiple_of, padded_rows, power_of_two
@@ -37,6 +37,8 @@ __all__ = [
     "narrowest_dtype",
     "order_key",
     "order_key_at_or_below",
+    "order_key_below",
+    "rounded_down",
     "padded_rows",
     "padded_table",
     "pair_words",

@@ -1,10 +1,11 @@
 """Trees and forests as padded arrays, and what must hold of them."""
 
-from ._assemble import TreeNodes, assemble, snap_to_integers
+from ._assemble import TreeNodes, assemble, lay_out, snap_to_integers
 from ._counting import OWN, Counting
 from ._forest import Forest
 from ._forks import MODES, counts_of_forks
 from ._given import check_is_forest
+from ._interval_tests import Intervals, intervals_of_codes, with_interval_tests
 from ._trees import Forks, Trees
 from ._validity import check_forest, check_trees, validity
 
@@ -14,10 +15,12 @@ __all__ = [
     "Counting",
     "Forest",
     "Forks",
+    "Intervals",
     "TreeNodes",
     "Trees",
     "assemble",
     "check_forest",
     "check_trees",
     "validity",
+    "with_interval_tests",
 ]

@@ -49,12 +49,13 @@ def lay_out(nodes: Sequence[TreeNodes], columns: Columns) -> tuple[Trees, list[n
     depth = np.zeros(n_trees, np.int32)
     places = []
     for t, tree in enumerate(nodes):
-        inner, depth[t] = _inner_by_level(tree)
+        inner, left, depth[t] = _inner_by_level(tree)
         place = np.zeros(len(tree.feature), np.int64)
-        # The children of the i-th inner node, in order of level, take the next two slots: a right child is found
-        # without an index of its own, and a tree's top levels lie together.
-        pairs = 1 + 2 * np.arange(len(inner))
-        place[tree.left[inner]], place[tree.right[inner]] = pairs, pairs + 1
+        # The children of inner nodes, in order of level, take the next two slots: a right child is found without an
+        # index of its own, and a tree's top levels lie together.
+        place[left] = 1 + 2 * np.arange(len(left))
+        pairs = place[tree.left[inner]]
+        place[tree.right[inner]] = pairs + 1
         slots = place[inner]
         feature[t, slots] = tree.feature[inner]
         threshold[t, slots] = tree.threshold[inner]
@@ -111,10 +112,25 @@ def assemble(
     )
 
 
-def _inner_by_level(tree: TreeNodes) -> tuple[np.ndarray, int]:
-    """Order inner nodes level by level (the top of a tree stays in one cache line), and return the depth too."""
-    levels, level = [], np.array([0])
-    while (level := level[tree.left[level] >= 0]).size:
+def _inner_by_level(tree: TreeNodes) -> tuple[np.ndarray, np.ndarray, int]:
+    """Order inner nodes level by level (the top of a tree stays in one cache line); also left children, and the depth.
+
+    Where nodes share children, a node's level is the number of tests on the longest path to it, and children are
+    ordered by theirs.
+    """
+    is_tree = np.bincount(tree.left[tree.left >= 0], minlength=1).max() < 2
+    longest, levels, level = np.zeros(len(tree.left), np.int64), [], np.array([0])
+    while True:
+        longest[level] = len(levels)
+        level = level[tree.left[level] >= 0]
+        if not level.size:
+            break
         levels.append(level)
         level = np.stack([tree.left[level], tree.right[level]], axis=1).ravel()
-    return (np.concatenate(levels) if levels else np.zeros(0, np.int64)), len(levels)
+        level = level if is_tree else np.unique(level)
+    inner = np.concatenate(levels) if levels else np.zeros(0, np.int64)
+    if is_tree:
+        return inner, tree.left[inner], len(levels)
+    inner = np.unique(inner)
+    left = np.unique(tree.left[inner])
+    return inner, left[np.argsort(longest[left], kind="stable")], len(levels)

@@ -1,5 +1,6 @@
-"""Importers of other libraries' forests."""
+"""Importers of other libraries' forests and ensembles of trees."""
 
 from ._sklearn import from_sklearn
+from ._xgboost import from_xgboost
 
-__all__ = ["from_sklearn"]
+__all__ = ["from_sklearn", "from_xgboost"]

@@ -15,7 +15,7 @@ from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Calibrated, Combiner, Merging, check_tree_fields, columns_of, has_tree_fields, lift_tree
 from jaxunc.forest import Forest
 from jaxunc.routing import BoundForest, bind, fold, leaf_table
-from jaxunc.tables import NumbersLike
+from jaxunc.tables import Encoded, NumbersLike
 
 from ._domains import parameters_of
 
@@ -86,7 +86,8 @@ class RoutedRows(NamedTuple):
     def merged(self, rule: Combiner, n_trees: ArrayLike) -> PyTree:
         """Return the rule's merged statistic of every row; see `Histograms.merged`."""
         forest = self.forest
-        merged = fold(forest.trees, leaf_table(forest, rule), self.X, merge=rule.merge, tree_mask=self.tree_mask)
+        X = Encoded(self.X, True)
+        merged = fold(forest.trees, leaf_table(forest, rule), X, merge=rule.merge, tree_mask=self.tree_mask)
         if self.tree_mask is None:
             return merged
         ratio = n_trees / jnp.maximum(jnp.sum(self.tree_mask, axis=1), 1)

@@ -10,6 +10,7 @@ import jax
 from jaxunc._types import PyTree
 from jaxunc.combiners import Combiner, read_answer
 from jaxunc.forest import Forest
+from jaxunc.tables import Encoded
 
 from ._fold import fold
 from ._leaf_table import leaf_table
@@ -64,4 +65,5 @@ class Traced(Engine):
 
     def merge(self, combiner: Combiner, X: jax.Array, mask: Any) -> PyTree:
         """Lifted and merged anew in every program."""
-        return fold(self.forest, leaf_table(self.forest, combiner), X, merge=combiner.merge, tree_mask=mask)
+        encoded = Encoded(X, True)
+        return fold(self.forest, leaf_table(self.forest, combiner), encoded, merge=combiner.merge, tree_mask=mask)

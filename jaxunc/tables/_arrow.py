@@ -7,6 +7,7 @@ import numpy as np
 from jaxunc._checks import check_bool, check_kind
 
 from ._columns import Columns
+from ._cuts import CutLookup
 from ._instances import Encoded
 from ._levels import Lookup
 
@@ -52,7 +53,10 @@ def encode_arrow(table: Any, columns: Columns, name: str = "data", *, are_cells:
     for j, lookup in enumerate(columns.lookups):
         column, what = table.column(j), f"{name}: column {table.schema.names[j]!r}"
         missing = frozenset(columns.missing_words) if are_cells else None
-        parts.append(_numbers(column, what) if lookup is None else _codes(column, lookup, missing, what))
+        if isinstance(lookup, CutLookup):
+            parts.append(lookup.codes(_numbers(column, what).astype(np.float64)))
+        else:
+            parts.append(_numbers(column, what) if lookup is None else _codes(column, lookup, missing, what))
     with np.errstate(over="ignore", invalid="ignore"):
         for start in range(0, len(values), CACHED_ROWS):
             block = values[start : start + CACHED_ROWS]

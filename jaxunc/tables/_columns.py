@@ -9,6 +9,7 @@ from jaxtyping import Bool
 
 from jaxunc._checks import check_collection, check_integer
 
+from ._cuts import CutLookup, check_cuts
 from ._levels import LARGEST_CODE, Levels, Lookup
 from ._words import MISSING_WORDS
 
@@ -29,6 +30,9 @@ class Columns:
     Where a column has levels, what people hand in are its values, and `as_instances` looks them up, whatever holds
     them. Data that are codes already go with `of_codes`.
 
+    Numbers of a column that has ``cuts`` are compared as float64, whatever holds them: what trees test is how many of
+    the cuts are below.
+
     ``boolean`` and ``missing_words`` say how the cells of text files are read (`jaxunc.files`). Frames and arrays have
     types of their own, and pass them by.
     """
@@ -45,10 +49,12 @@ class Columns:
     """Whether each column held bools when it was fitted; None where that is not known, and numbers may be bools."""
     missing_words: tuple[str, ...] = MISSING_WORDS
     """Cells of a text file that mean a missing value, unless they are levels of their column."""
+    cuts: tuple[tuple[float, ...] | None, ...] | None = None
+    """The thresholds of columns that are compared as float64, rising; None where float32 is compared."""
 
     def __post_init__(self) -> None:
         check_integer("number", self.number, 0)
-        for name in ("names", "nominal", "levels", "boolean"):
+        for name in ("names", "nominal", "levels", "boolean", "cuts"):
             if (given := getattr(self, name)) is None:
                 continue
             check_collection(name, given, "a tuple, an entry for each column")
@@ -62,6 +68,11 @@ class Columns:
         for j, levels in enumerate(self.levels or ()):
             if levels is not None:
                 self._check_levels(j, levels)
+        for j, cuts in enumerate(self.cuts or ()):
+            if cuts is not None:
+                check_cuts(j, cuts)
+                if self.levels is not None and self.levels[j] is not None:
+                    raise ValueError(f"column {j} has levels and cuts; its values are words, or numbers: pass one.")
 
     def _check_levels(self, j: int, levels: Levels) -> None:
         if not (self.nominal and self.nominal[j]):
@@ -81,8 +92,13 @@ class Columns:
             )
 
     def of_codes(self) -> "Columns":
-        """Return the same columns without levels, for data that hold codes already."""
-        return self if self.levels is None else dataclasses.replace(self, levels=None)
+        """Return the same columns without levels and cuts, for data that hold codes already."""
+        return dataclasses.replace(self, levels=None, cuts=None) if self.looks_up else self
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether values of any column are looked up: among its levels, or its cuts."""
+        return self.levels is not None or self.cuts is not None
 
     @property
     def is_nominal(self) -> Bool[np.ndarray, " features"]:
@@ -90,10 +106,13 @@ class Columns:
         return np.zeros(self.number, bool) if self.nominal is None else np.array(self.nominal, bool)
 
     @cached_property
-    def lookups(self) -> tuple[Lookup | None, ...]:
-        """Levels made ready for looking up values; made when first asked for."""
-        levels = (None,) * self.number if self.levels is None else self.levels
-        return tuple(None if own is None else Lookup(own) for own in levels)
+    def lookups(self) -> tuple[Lookup | CutLookup | None, ...]:
+        """Levels and cuts made ready for looking up values; made when first asked for."""
+        levels, cuts = self.levels or (None,) * self.number, self.cuts or (None,) * self.number
+        return tuple(
+            CutLookup(own_cuts) if own_cuts is not None else None if own is None else Lookup(own)
+            for own, own_cuts in zip(levels, cuts, strict=True)
+        )
 
     @property
     def _parts(self) -> tuple:
@@ -120,6 +139,8 @@ class Columns:
         if self.levels is not None:
             sizes = {j: len(own.values) + own.has_missing for j, own in enumerate(self.levels) if own is not None}
             parts.append(f"levels by column: {sizes}")
+        if self.cuts is not None:
+            parts.append(f"cuts by column: {[0 if own is None else len(own) for own in self.cuts]}")
         return f"Columns({', '.join(parts)})"
 
 

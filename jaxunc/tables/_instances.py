@@ -10,6 +10,7 @@ from jaxtyping import Float32
 from jaxunc._checks import check_bool, check_kind, is_concrete
 
 from ._columns import Columns
+from ._cuts import CutLookup
 from ._levels import NUMBERS, is_missing
 from ._table import as_table, column_of, frame_names, is_frame, kind_of
 
@@ -39,11 +40,19 @@ def as_traceable(data: Any, columns: Columns, name: str = "X") -> Float32[jax.Ar
 
     Notes
     -----
-    Under a trace nothing can be looked up: there nominal columns hold codes.
+    Under a trace no value can be looked up among levels: there nominal columns hold codes.
     """
+    if isinstance(data, Encoded):
+        check_shape(data.values.shape, columns, name)
+        return jnp.asarray(data.values)
     if is_concrete(data):
         data, _ = as_instances(data, columns, name, infinite=True)
+        return jnp.asarray(data, jnp.float32)
     check_shape(np.shape(data), columns, name)
+    if columns.cuts is not None:
+        lookups = enumerate(columns.lookups)
+        parts = [own.traced_codes(data[:, j]) if isinstance(own, CutLookup) else data[:, j] for j, own in lookups]
+        data = jnp.stack([jnp.asarray(part, jnp.float32) for part in parts], axis=1)
     return jnp.asarray(data, jnp.float32)
 
 
@@ -87,7 +96,7 @@ def as_instances(data: Any, columns: Columns, name: str = "X", *, infinite: bool
         return data
     table = as_table(data, name)
     # Data on an accelerator stay there; on a CPU NumPy sees the same memory, and is quicker.
-    on_device = isinstance(table, jax.Array) and jax.default_backend() != "cpu" and columns.levels is None
+    on_device = isinstance(table, jax.Array) and jax.default_backend() != "cpu" and not columns.looks_up
     if is_frame(table):
         _check_names(frame_names(table), columns, name)
         check_shape(table.shape, columns, name)
@@ -97,7 +106,7 @@ def as_instances(data: Any, columns: Columns, name: str = "X", *, infinite: bool
         if columns.levels is None and values.dtype.kind not in NUMBERS:
             raise TypeError(f"{name} has dtype {values.dtype}; pass numbers; encode text columns as in training.")
         check_shape(values.shape, columns, name)
-        values = values if columns.levels is None else _numbers_of_array(values, columns, name)
+        values = _numbers_of_array(values, columns, name) if columns.looks_up else values
     numpy = jnp if on_device else np
     with np.errstate(over="ignore", invalid="ignore"):
         values = values.astype(np.float32) if on_device else np.ascontiguousarray(values, dtype=np.float32)
@@ -150,7 +159,9 @@ def _numbers_of_frame(frame: Any, columns: Columns, name: str) -> np.ndarray:
     with np.errstate(over="ignore"):
         values[:, plain] = _plain_numbers(frame.iloc[:, plain], name)
     for j, lookup in enumerate(columns.lookups):
-        if lookup is not None:
+        if isinstance(lookup, CutLookup):
+            values[:, j] = lookup.codes(_plain_numbers(frame.iloc[:, [j]], name)[:, 0])
+        elif lookup is not None:
             values[:, j] = lookup.codes(frame.iloc[:, j])
     return values
 
@@ -171,7 +182,10 @@ def _numbers_of_array(array: np.ndarray, columns: Columns, name: str) -> np.ndar
         if not are_numbers:
             values[:, plain] = _converted(array[:, plain], plain, name)
     for j, lookup in enumerate(columns.lookups):
-        if lookup is not None:
+        if isinstance(lookup, CutLookup):
+            column = array[:, j].astype(np.float64) if are_numbers else _converted(array[:, [j]], [j], name)[:, 0]
+            values[:, j] = lookup.codes(column)
+        elif lookup is not None:
             values[:, j] = lookup.codes(array[:, j])
     return values
 

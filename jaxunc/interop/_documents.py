@@ -1,0 +1,66 @@
+"""Model files as data: nested dictionaries, of which every part is checked where it is read."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._ubjson import read_ubjson
+
+
+def read_document(source: Any, library: str) -> dict[str, Any]:
+    """Return the content of a model file, JSON or UBJSON, given by its path or its bytes.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If it holds neither, or no object.
+    """
+    content = bytes(source) if isinstance(source, bytes | bytearray | memoryview) else Path(source).read_bytes()
+    try:
+        # Both begin with a brace. In text a quote, a brace or a space follows; in UBJSON the length of a name.
+        found = json.loads(content) if content.lstrip()[1:2] in (b'"', b"}", b"\n", b" ") else read_ubjson(content)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the {library} model is neither JSON nor UBJSON: {error}. Save it again.") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"the {library} model is a {type(found).__name__} at its top; expected an object.")
+    return found
+
+
+def part(document: Any, *path: str, kind: type | tuple[type, ...] = dict) -> Any:
+    """Return what lies at a path of names; a ValueError that names the path if nothing of the kind does."""
+    for i, name in enumerate(path):
+        if not isinstance(document, dict) or name not in document:
+            raise ValueError(f"the model has no {'.'.join(path[: i + 1])}; is the file whole?")
+        document = document[name]
+    if not isinstance(document, kind) or (isinstance(document, bool) and kind is not bool):
+        raise ValueError(f"the model's {'.'.join(path)} is a {type(document).__name__}: {document!r:.60}.")
+    return document
+
+
+def integer(document: Any, *path: str) -> int:
+    """Return the integer at a path, which some libraries write as text."""
+    found = part(document, *path, kind=(int, str))
+    try:
+        return int(found)
+    except ValueError:
+        raise ValueError(f"the model's {'.'.join(path)} is {found!r:.60}; expected an integer.") from None
+
+
+def numbers(document: Any, name: str, dtype: Any) -> np.ndarray:
+    """Return a list of numbers as an array."""
+    found = part(document, name, kind=(list, np.ndarray))
+    try:
+        wide = np.asarray(found, np.float64 if np.dtype(dtype).kind == "f" else None)
+    except (ValueError, TypeError, OverflowError):
+        wide = np.zeros((0, 0))
+    if wide.size == 0 and wide.ndim == 1:
+        return np.zeros(0, dtype)
+    whole = wide.dtype.kind in "iub" and np.all((wide >= -(2**31)) & (wide < 2**31))
+    if wide.ndim != 1 or not (np.dtype(dtype).kind == "f" or whole):
+        raise ValueError(f"the model's {name} is {found!r:.60}; expected a list of numbers.")
+    with np.errstate(over="ignore"):
+        return wide.astype(dtype)
