@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-from jaxtyping import Array, Float, Num
+from jaxtyping import Array, Num
 
 from jaxunc._numerics import TwoFloat
 from jaxunc._types import PyTree

@@ -91,8 +91,10 @@ class TreeEnsemble(eqx.Module):
         return _with_base(self.base, sums)
 
     def predict(self, X: InstancesLike) -> Float[Array, "instances classes"] | Float[Array, "instances outputs"]:
-        """Return class probabilities, those of both where there are two; of a regressor its predictions, ``[instances]``
-        where there is one output. X and errors: see `raw`."""
+        """Return class probabilities, or the predictions of a regressor, ``[instances]`` where it has one output.
+
+        X and errors: see `raw`.
+        """
         return self._answered(self.raw(X))
 
     def leaf_values(self, X: InstancesLike) -> Float[Array, "instances trees each"]:

@@ -96,10 +96,8 @@ class _Made:
             right = self._node(None, feature, children, test, bounds[middle:])
             return self._put(place, (feature, int(test.upper[bounds[middle] - 1]), left, right, False))
         first, end = bounds
-        if end - first == 2:
-            threshold = int(test.upper[first])
-        else:
-            threshold = _LARGEST if test.goes_left[first] else _LEAST - 1
+        whole = _LARGEST if test.goes_left[first] else _LEAST - 1
+        threshold = int(test.upper[first]) if end - first == 2 else whole
         missing_right = first == 0 and not test.missing_left
         return self._put(place, (feature, threshold, *children, missing_right))
 

@@ -1,5 +1,6 @@
 """Importer of XGBoost's models, from their own files."""
 
+from itertools import pairwise
 from os import PathLike
 from typing import Any
 
@@ -167,7 +168,7 @@ def _column_levels(encoded: Any) -> Levels | None:
         text = bytes(numbers(encoded, "values", np.int64).astype(np.uint8))
         if len(ends) and (ends[0] != 0 or ends[-1] != len(text) or np.any(np.diff(ends) < 0)):
             raise ValueError("the model's categories have ends that are no parts of their text.")
-        found = tuple(text[a:b].decode("utf-8") for a, b in zip(ends[:-1], ends[1:], strict=True))
+        found = tuple(text[a:b].decode("utf-8") for a, b in pairwise(ends.tolist()))
     return Levels(found, has_missing=True) if found else None
 
 
