@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NoReturn
 
 import equinox as eqx
 import jax
@@ -10,14 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxunc._checks import is_concrete
+from jaxunc._checks import check_one_of, is_concrete
 from jaxunc._numerics import TwoFloat
+from jaxunc.combiners import Answer, Combiner
 from jaxunc.forest import Forest, Trees
 from jaxunc.routing import BoundForest, bind, fold, leaf_index
 from jaxunc.tables import Columns, Encoded, InstancesLike, as_instances, as_traceable
 
 from ._leaf_sum import LeafSum
-from ._links import apply_link
+from ._links import LINKS, apply_link
 
 STAGED_ROWS = 4096
 """Instances whose leaf values are held at a time, one for each tree."""
@@ -45,6 +46,17 @@ class TreeEnsemble(eqx.Module):
     """Trees that one iteration of boosting adds: first all those of the first output, and so on."""
     class_labels: tuple[Any, ...] | None = eqx.field(static=True, default=None)
     """The labels of the classes; None for regressors."""
+
+    def __check_init__(self) -> None:
+        check_ensemble(self)
+
+    @property
+    def forest(self) -> None:
+        """None: there are no class counts. ``recount(model.trees, X, y)`` has those of instances of its own."""
+
+    @property
+    def combiner(self) -> None:
+        """None: the answer is no rule's."""
 
     @property
     def n_trees(self) -> int:
@@ -97,6 +109,24 @@ class TreeEnsemble(eqx.Module):
         """
         return self._answered(self.raw(X))
 
+    def answer(self, X: InstancesLike) -> Answer:
+        """Return what streams and files ask of classifiers: sums as class scores, and probabilities.
+
+        Raises a TypeError for regressors.
+        """
+        return self._as_answer(self.raw(X))
+
+    def blank_answer(self) -> Answer:
+        """Return an answer for one instance that says nothing."""
+        return jax.tree.map(np.asarray, self._as_answer(jnp.zeros((1, self.n_outputs))))
+
+    def with_rule(self, combiner: Combiner) -> NoReturn:
+        """Raise a TypeError: rules ask class counts, which leaves of values do not have."""
+        raise TypeError(
+            f"{type(combiner).__name__} asks for class counts, which this model's leaves do not hold. Count instances "
+            "that it was not fitted to: ju.bind(ju.recount(model.trees, X, y), rule)."
+        )
+
     def leaf_values(self, X: InstancesLike) -> Float[Array, "instances trees each"]:
         """Return the value of the leaf that each instance reaches, for every tree. X and errors: see `raw`."""
         leaves = leaf_index(self.trees, X)
@@ -117,6 +147,13 @@ class TreeEnsemble(eqx.Module):
         if not 1 <= n_stages <= n_all:
             raise ValueError(f"n_stages={n_stages} must be between 1 and {n_all}.")
         return self._of_trees(np.arange(n_stages * self.trees_per_stage))
+
+    def _as_answer(self, raw: Array) -> Answer:
+        if self.class_labels is None:
+            raise TypeError("the model is a regressor, which has no classes: ask model.predict(X).")
+        shares = self._answered(raw)
+        both = jnp.concatenate([-raw, raw], axis=-1) if raw.shape[-1] == 1 else raw
+        return Answer.from_shares(shares, both, raw[:, 0] if raw.shape[-1] == 1 else None)
 
     def _answered(self, raw: Array) -> Array:
         answer = _linked(self.link, None if self.class_labels is None else len(self.class_labels), raw)
@@ -166,6 +203,30 @@ class TreeEnsemble(eqx.Module):
             f"TreeEnsemble(n_trees={self.n_trees}, n_outputs={self.n_outputs}, n_features={self.n_features}, "
             f"link={self.link!r})"
         )
+
+
+def check_ensemble(model: TreeEnsemble) -> None:
+    """Raise a ValueError unless values, base, stages and labels suit each other; of traced arrays only the shapes."""
+    values, base, labels = np.shape(model.values), np.shape(model.base), model.class_labels
+    check_one_of("link", model.link, LINKS)
+    if len(base) != 1 or not base[0]:
+        raise ValueError(f"base has shape {base}; pass a number for each output.")
+    if len(values) != 3 or values[:2] != (model.trees.n_trees, model.trees.n_nodes) or values[2] not in (1, *base):
+        raise ValueError(
+            f"values has shape {values}; this model needs {(model.trees.n_trees, model.trees.n_nodes, '1 or outputs')} "
+            f"(trees, nodes, each) for {base[0]} outputs."
+        )
+    each = model.trees_per_stage
+    if isinstance(each, bool) or not isinstance(each, int) or each < 1 or model.trees.n_trees % each:
+        raise ValueError(f"trees_per_stage={each!r} must divide the number of trees, {model.trees.n_trees}.")
+    if values[2] == 1 and each % base[0]:
+        raise ValueError(f"trees_per_stage={each} trees cannot be shared out among {base[0]} outputs.")
+    if labels is not None and len(labels) != max(2, base[0]):
+        raise ValueError(f"class_labels has {len(labels)} labels for {base[0]} outputs: one for each, two for one.")
+    for name in ("values", "base"):
+        array = getattr(model, name)
+        if is_concrete(array) and not np.isfinite(np.asarray(array)).all():
+            raise ValueError(f"{name} holds numbers that are not finite.")
 
 
 @jax.jit

@@ -18,6 +18,12 @@ def _advice(given: Any) -> str:
     kind = type(given)
     if kind.__module__.partition(".")[0] == "sklearn":
         return "It is scikit-learn's: pass jaxunc.from_sklearn(model), the fitted model imported."
+    if kind.__module__.startswith("jaxunc.ensembles"):
+        return (
+            "Its leaves hold values, and its trees correct each other: they are no witnesses of one question, as rules "
+            "take them. Ask its raw and predict; or count instances that it was not fitted to: jaxunc.recount("
+            "model.trees, X, y)."
+        )
     if kind.__module__.startswith("jaxunc.estimators"):
         return "Pass its forest_, which it has once it is fitted."
     if isinstance(getattr(given, "forest", None), Forest):

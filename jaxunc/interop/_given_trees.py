@@ -62,8 +62,6 @@ def ensemble_of(
 ) -> TreeEnsemble:
     """Make a model of its trees, in the library's order."""
     trees, values = trees_of(given, columns)
-    if not np.isfinite(values).all() or not np.isfinite(base).all():
-        raise ValueError("the model has leaf values or a base that are not finite in float32.")
     return TreeEnsemble(
         trees, jnp.asarray(values), jnp.asarray(base, jnp.result_type(float)), link, trees_per_stage, class_labels
     )

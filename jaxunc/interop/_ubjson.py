@@ -1,11 +1,21 @@
 """A reader of UBJSON (draft 12, ubjson.org), the binary form of JSON in which XGBoost saves models."""
 
+from struct import Struct
 from typing import Any
 
 import numpy as np
 
-_NUMBERS = {"i": ">i1", "U": ">u1", "I": ">i2", "l": ">i4", "L": ">i8", "d": ">f4", "D": ">f8"}
-_PLAIN = {"Z": None, "T": True, "F": False}
+_NUMBERS = {
+    b"i": Struct(">b"),
+    b"U": Struct(">B"),
+    b"I": Struct(">h"),
+    b"l": Struct(">i"),
+    b"L": Struct(">q"),
+    b"d": Struct(">f"),
+    b"D": Struct(">d"),
+}
+_DTYPES = {b"i": ">i1", b"U": ">u1", b"I": ">i2", b"l": ">i4", b"L": ">i8", b"d": ">f4", b"D": ">f8"}
+_PLAIN = {b"Z": None, b"T": True, b"F": False}
 _DEEPEST = 64
 
 
@@ -27,85 +37,75 @@ class _Reader:
         self.at = 0
 
     def _take(self, size: int) -> bytes:
-        if size < 0 or self.at + size > len(self._content):
-            raise ValueError(f"{size} bytes are needed at {self.at} of {len(self._content)}")
-        self.at += size
-        return self._content[self.at - size : self.at]
+        start, self.at = self.at, self.at + size
+        if size < 0 or self.at > len(self._content):
+            raise ValueError(f"{size} bytes are needed at {start} of {len(self._content)}")
+        return self._content[start : self.at]
 
-    def marker(self) -> str:
+    def marker(self) -> bytes:
         """Return the next byte, of which "N" says nothing."""
-        while (found := self._take(1).decode("latin-1")) == "N":
+        while (found := self._take(1)) == b"N":
             pass
         return found
 
-    def _peek(self) -> str:
-        return self._content[self.at : self.at + 1].decode("latin-1")
-
-    def _number(self, kind: str) -> int | float:
-        dtype = np.dtype(_NUMBERS[kind])
-        return np.frombuffer(self._take(dtype.itemsize), dtype)[0].item()
+    def _next_is(self, marker: bytes) -> bool:
+        """Whether the next byte is the marker, which is then behind."""
+        if not self._content.startswith(marker, self.at):
+            return False
+        self.at += 1
+        return True
 
     def _size(self) -> int:
-        if (kind := self.marker()) not in "iUIlL":
-            raise ValueError(f"{kind!r} at {self.at} is no length")
-        return int(self._number(kind))
+        kind = self.marker()
+        if kind not in b"iUIlL":
+            raise ValueError(f"{kind!r} before {self.at} is no length")
+        return _NUMBERS[kind].unpack(self._take(_NUMBERS[kind].size))[0]
 
-    def _text(self) -> str:
-        return self._take(self._size()).decode("utf-8")
-
-    def value(self, kind: str, depth: int) -> Any:
+    def value(self, kind: bytes, depth: int) -> Any:
         """Return a value of the kind that its marker says."""
         if depth > _DEEPEST:
             raise ValueError(f"it is nested more than {_DEEPEST} deep")
         if kind in _NUMBERS:
-            return self._number(kind)
+            return _NUMBERS[kind].unpack(self._take(_NUMBERS[kind].size))[0]
         if kind in _PLAIN:
             return _PLAIN[kind]
-        if kind == "S":
-            return self._text()
-        if kind == "C":
-            return self._take(1).decode("latin-1")
-        if kind == "[":
+        if kind == b"S":
+            return self._take(self._size()).decode()
+        if kind == b"C":
+            return self._take(1).decode("ascii")
+        if kind == b"[":
             return self._array(depth)
-        if kind == "{":
+        if kind == b"{":
             return self._object(depth)
-        raise ValueError(f"{kind!r} at {self.at} is unknown")
+        raise ValueError(f"{kind!r} before {self.at} is unknown")
 
-    def _head(self) -> tuple[str | None, int | None]:
+    def _head(self) -> tuple[bytes | None, int | None]:
         """The type of all entries and their number, where a container says so."""
-        kind, size = None, None
-        if self._peek() == "$":
-            self._take(1)
-            kind = self.marker()
-        if self._peek() == "#":
-            self._take(1)
-            size = self._size()
+        kind = self.marker() if self._next_is(b"$") else None
+        size = self._size() if self._next_is(b"#") else None
         if kind is not None and size is None:
-            raise ValueError(f"a container at {self.at} has a type without a number")
+            raise ValueError(f"a container before {self.at} has a type without a number")
+        # Entries that take no bytes could be as many as a few bytes say, without end.
+        if size is not None and not 0 <= size <= len(self._content) - self.at:
+            raise ValueError(f"{size} entries are claimed before {self.at} of {len(self._content)}")
         return kind, size
 
     def _array(self, depth: int) -> Any:
         kind, size = self._head()
         if kind in _NUMBERS and size is not None:
-            dtype = np.dtype(_NUMBERS[kind])
+            dtype = np.dtype(_DTYPES[kind])
             return np.frombuffer(self._take(size * dtype.itemsize), dtype).astype(dtype.newbyteorder("="))
         found: list[Any] = []
-        while size is None or len(found) < size:
-            marker = kind or self.marker()
-            if size is None and marker == "]":
-                break
-            found.append(self.value(marker, depth + 1))
+        while len(found) != size and not (size is None and self._next_is(b"]")):
+            found.append(self.value(kind or self.marker(), depth + 1))
         return found
 
     def _object(self, depth: int) -> dict[str, Any]:
         kind, size = self._head()
         found: dict[str, Any] = {}
-        count = 0
-        while size is None or count < size:
-            if size is None and self._peek() == "}":
-                self._take(1)
-                break
-            name = self._text()
+        number = 0
+        while number != size and not (size is None and self._next_is(b"}")):
+            name = self._take(self._size()).decode()
             found[name] = self.value(kind or self.marker(), depth + 1)
-            count += 1
+            number += 1
         return found

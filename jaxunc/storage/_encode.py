@@ -12,6 +12,7 @@ from jax.tree_util import Partial
 
 from jaxunc._checks import is_concrete
 from jaxunc.combiners import Combiner
+from jaxunc.ensembles import TreeEnsemble
 from jaxunc.forest import Counting, Forest, Forks, Trees
 from jaxunc.routing import BoundForest
 from jaxunc.scorers import ChosenScorer
@@ -121,7 +122,7 @@ class Encoder:
 
 
 def _is_stored(value: eqx.Module) -> bool:
-    return isinstance(value, Forest | Trees | Forks | Counting | Combiner)
+    return isinstance(value, Forest | Trees | Forks | Counting | Combiner | TreeEnsemble)
 
 
 def _within(place: str, name: str) -> str:

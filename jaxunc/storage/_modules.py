@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import AbstractArray
 
 from jaxunc.combiners import Combiner, LearnedPool
+from jaxunc.ensembles import TreeEnsemble, check_ensemble
 from jaxunc.forest import OWN, Counting, Forest, Trees
 from jaxunc.tables import Columns, Levels
 
@@ -56,6 +57,8 @@ def module_of(made: type, fields: dict[str, Any]) -> Any:
         _check_rule(value)
     if isinstance(value, Trees | Forest):
         _check_sizes(value)
+    if isinstance(value, TreeEnsemble):
+        check_ensemble(value)
     return value
 
 
