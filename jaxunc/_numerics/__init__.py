@@ -3,7 +3,7 @@
 from ._counts import as_counts, checked_counts, counts_dtype, less_own
 from ._digamma import digamma_gaps, log_gamma_gap
 from ._distinct import distinct_counts, distinct_rows, narrowest_counts, narrowest_dtype, padded_table
-from ._order_keys import NAN_FIRST, NAN_LAST, order_key, order_key_at_or_below, order_key_below, rounded_down
+from ._order_keys import NAN_FIRST, NAN_LAST, order_key, order_key_at_or_below, order_key_below
 from ._ranks import same_rank
 from ._running import count_before, sum_before
 from ._sizes import ceil_div, cores, multiple_of, padded_rows, power_of_two
@@ -42,7 +42,6 @@ __all__ = [
     "padded_table",
     "pair_words",
     "power_of_two",
-    "rounded_down",
     "safe_divide",
     "same_rank",
     "shares_of",

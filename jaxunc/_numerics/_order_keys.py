@@ -32,18 +32,13 @@ def order_key_at_or_below(thresholds: np.ndarray) -> np.ndarray:
     For float32 x the test ``float64(x) <= t`` is then exactly ``order_key(x) <= key``: rounding t
     down changes no answer, rounding it to nearest does where data and thresholds lie on one grid of decimals.
     """
-    bits = rounded_down(thresholds).view(np.int32)
-    return np.where(bits < 0, NAN_FIRST - bits, bits)
-
-
-def rounded_down(numbers: np.ndarray) -> np.ndarray:
-    """Return the largest float32 not above each number (on the host)."""
-    wide = np.asarray(numbers, dtype=np.float64)
-    # A number beyond float32 becomes infinite, which the step down then makes the largest float32.
+    wide = np.asarray(thresholds, dtype=np.float64)
+    # A threshold beyond float32 becomes infinite, which the step down then makes the largest float32.
     with np.errstate(over="ignore"):
         narrow = wide.astype(np.float32)
         below = np.nextafter(narrow, np.float32(-np.inf))
-    return np.where(narrow.astype(np.float64) > wide, below, narrow)
+    bits = np.where(narrow.astype(np.float64) > wide, below, narrow).view(np.int32)
+    return np.where(bits < 0, NAN_FIRST - bits, bits)
 
 
 def order_key_below(thresholds: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxunc._numerics import rounded_down
+from jaxunc._numerics import order_key, order_key_at_or_below
 
 
 class CutLookup:
@@ -23,10 +23,13 @@ class CutLookup:
         return np.where(np.isnan(values), np.nan, np.searchsorted(self.cuts, values))
 
     def traced_codes(self, values: Float[Array, " instances"]) -> Float[Array, " instances"]:
-        """Return the same in a program: float32 is compared with the largest float32 not above each cut."""
-        cuts = rounded_down(self.cuts) if values.dtype == jnp.float32 else self.cuts
-        codes = jnp.searchsorted(jnp.asarray(cuts), values).astype(jnp.float32)
-        return jnp.where(jnp.isnan(values), jnp.nan, codes)
+        """Return the same in a program."""
+        if values.dtype == jnp.float64:
+            codes = jnp.searchsorted(jnp.asarray(self.cuts), values)
+        else:
+            # As order keys, which no backend takes for zero.
+            codes = jnp.searchsorted(jnp.asarray(order_key_at_or_below(self.cuts)), order_key(values))
+        return jnp.where(jnp.isnan(values), jnp.nan, codes.astype(jnp.float32))
 
 
 def check_cuts(j: int, cuts: Any) -> None:

@@ -103,7 +103,7 @@ def as_instances(data: Any, columns: Columns, name: str = "X", *, infinite: bool
         values = _numbers_of_frame(table, columns, name)
     else:
         values: Any = table if on_device else np.asarray(table)
-        if columns.levels is None and values.dtype.kind not in NUMBERS:
+        if not columns.looks_up and values.dtype.kind not in NUMBERS:
             raise TypeError(f"{name} has dtype {values.dtype}; pass numbers; encode text columns as in training.")
         check_shape(values.shape, columns, name)
         values = _numbers_of_array(values, columns, name) if columns.looks_up else values
