@@ -1,0 +1,61 @@
+"""Tests of intervals and sets as binary tests, against the sets themselves."""
+
+import numpy as np
+import pytest
+
+import jaxunc as ju
+from jaxunc._numerics import order_key_at_or_below, order_key_below
+from jaxunc.forest import Intervals, TreeNodes, Trees, check_trees, intervals_of_codes, lay_out, with_interval_tests
+from jaxunc.tables import Columns
+
+pytestmark = pytest.mark.once
+
+NODES = TreeNodes(
+    *(np.array([1, 0, -2, -2, -2]), np.array([0, 0, 0, 0, 0], np.int32)),
+    *(np.array([1, 3, -1, -1, -1]), np.array([2, 4, -1, -1, -1]), np.array([False, True, False, False, False])),
+)
+"""Column 1, and on its left column 0: leaves 2, 3 and 4."""
+
+
+def laid_out(nodes: TreeNodes) -> tuple[Trees, np.ndarray]:
+    trees, places = lay_out([nodes], Columns(2))
+    return check_trees(trees), places[0]
+
+
+@pytest.mark.parametrize("missing_left", [False, True])
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 1.0])
+def test_sets_go_left(rng, share, missing_left):
+    for n in (1, 2, 3, 40, 300):
+        codes = np.flatnonzero(rng.random(n) < share)
+        codes = rng.permutation(codes)
+        test = intervals_of_codes(codes, *(order_key_below(codes + c) for c in (0, 1)), missing_left)
+        trees, place = laid_out(with_interval_tests(NODES, {0: test}))
+        x = np.concatenate([np.arange(-2, n + 2), np.arange(n) + 0.5, [np.nan, np.inf, -np.inf]]).astype(np.float32)
+        X = np.stack([np.full_like(x, 7), x], axis=1)
+        goes_left = np.where(np.isnan(x), missing_left, np.isin(np.floor(x), codes))
+        wanted = np.where(goes_left, place[4], place[2])
+        np.testing.assert_array_equal(np.asarray(ju.leaf_index(trees, X))[:, 0], wanted)
+        assert trees.depth <= 3 + np.ceil(np.log2(len(codes) + 1))
+
+
+def test_several_tests_of_one_tree(rng):
+    upper = np.sort(order_key_at_or_below(rng.standard_normal(9)))
+    sides = rng.random((2, 10)) < 0.5
+    tests = {i: Intervals(np.asarray(upper), sides[i], bool(i)) for i in (0, 1)}
+    trees, place = laid_out(with_interval_tests(NODES, tests))
+    X = rng.standard_normal((500, 2)).astype(np.float32)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    keys = order_key_at_or_below(X)
+    left = sides[[1, 0], np.searchsorted(upper, keys)]
+    left = np.where(np.isnan(X), [True, False], left)
+    wanted = place[np.where(left[:, 1], np.where(left[:, 0], 3, 4), 2)]
+    np.testing.assert_array_equal(np.asarray(ju.leaf_index(trees, X))[:, 0], wanted)
+
+
+def test_empty_intervals_and_neighbours_of_one_side_cost_nothing():
+    keys = order_key_at_or_below(np.array([1.0, 1.0, 2.0, 3.0]))
+    test = Intervals(keys, np.array([True, False, True, True, False]), False)
+    nodes = with_interval_tests(NODES, {1: test})
+    assert len(nodes.feature) == len(NODES.feature)
+    assert nodes.threshold[1] == keys[3]
+    assert nodes.missing_right[1]
