@@ -1,7 +1,8 @@
 """Models whose leaves hold values: boosted trees, and forests of regression trees."""
 
+import weakref
 from collections.abc import Iterator
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NoReturn
 
 import equinox as eqx
@@ -99,10 +100,10 @@ class TreeEnsemble(eqx.Module):
         """
         if not is_concrete(self, X):
             return self._traced_raw(as_traceable(X, self.columns))
-        sums = [bound.answer(self._encoded(X)) for bound in self._bound]
-        return _with_base(self.base, sums)
+        encoded = as_instances(X, self.columns, infinite=True)
+        return _with_base(self.base, [bound.answer(encoded) for bound in self._bound()])
 
-    def predict(self, X: InstancesLike) -> Float[Array, "instances classes"] | Float[Array, "instances outputs"]:
+    def predict(self, X: InstancesLike) -> Float[Array, "instances *classes"]:
         """Return class probabilities, or the predictions of a regressor, ``[instances]`` where it has one output.
 
         X and errors: see `raw`.
@@ -173,9 +174,16 @@ class TreeEnsemble(eqx.Module):
             for output in range(self.n_outputs):
                 yield self._of_trees(np.flatnonzero(self.outputs_of_trees == output))
 
-    @cached_property
     def _bound(self) -> tuple[BoundForest, ...]:
-        return tuple(bind(group._as_forest(), LeafSum()) for group in self._groups())
+        """The trees bound to their sums; kept while their arrays live, since a module cannot."""
+        trees = self.trees
+        arrays = (trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth, self.values)
+        known = (*map(id, arrays), self.n_outputs, self.trees_per_stage)
+        if known not in _BOUND:
+            _BOUND[known] = tuple(bind(group._as_forest(), LeafSum()) for group in self._groups())
+            for array in arrays:  # another one may have its place in memory later
+                weakref.finalize(array, _BOUND.pop, known, None)
+        return _BOUND[known]
 
     def _as_forest(self) -> Forest:
         """The values where a forest has counts, for what looks leaves up and adds."""
@@ -191,9 +199,6 @@ class TreeEnsemble(eqx.Module):
             class_labels=tuple(range(each)),
         )
 
-    def _encoded(self, X: InstancesLike) -> Any:
-        return as_instances(X, self.columns, infinite=True)
-
     def _traced_raw(self, X: Array) -> Array:
         sums = [fold(group.trees, group.values, Encoded(X, True), merge="exact_sum") for group in self._groups()]
         return _with_base(self.base, sums)
@@ -203,6 +208,10 @@ class TreeEnsemble(eqx.Module):
             f"TreeEnsemble(n_trees={self.n_trees}, n_outputs={self.n_outputs}, n_features={self.n_features}, "
             f"link={self.link!r})"
         )
+
+
+_BOUND: dict[tuple[int, ...], tuple[BoundForest, ...]] = {}
+"""By the arrays of models while those live."""
 
 
 def check_ensemble(model: TreeEnsemble) -> None:
