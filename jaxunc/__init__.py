@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         comparison,
         datasets,
         decisions,
+        ensembles,
         estimators,
         greedy,
         growing,
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
         transduction,
     )
     from jaxunc.growing import grow_random_trees
-    from jaxunc.interop import from_sklearn
+    from jaxunc.interop import from_sklearn, from_xgboost
     from jaxunc.parallel import shard
     from jaxunc.stopping import predict_until_settled
     from jaxunc.storage import load, save
@@ -100,9 +101,11 @@ __all__ = [
     "counting",
     "datasets",
     "decisions",
+    "ensembles",
     "estimators",
     "forest",
     "from_sklearn",
+    "from_xgboost",
     "greedy",
     "grow_random_trees",
     "growing",
@@ -141,7 +144,7 @@ _ROOM_OF = {
     **dict.fromkeys(("load", "save"), "storage"),
     "stream": "streaming",
     "shard": "parallel",
-    "from_sklearn": "interop",
+    **dict.fromkeys(("from_sklearn", "from_xgboost"), "interop"),
     "predict_until_settled": "stopping",
 }
 

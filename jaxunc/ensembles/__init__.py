@@ -2,5 +2,14 @@
 
 from ._links import LINKS, Link
 from ._tree_ensemble import TreeEnsemble, check_ensemble
+from ._virtual import EnsembleUncertainty, uncertainty, virtual_ensemble
 
-__all__ = ["LINKS", "Link", "TreeEnsemble", "check_ensemble"]
+__all__ = [
+    "LINKS",
+    "EnsembleUncertainty",
+    "Link",
+    "TreeEnsemble",
+    "check_ensemble",
+    "uncertainty",
+    "virtual_ensemble",
+]

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.special import entr
 
 import jaxunc as ju
 from jaxunc.ensembles import TreeEnsemble
@@ -181,3 +182,23 @@ def test_other_thresholds_are_other_models():
     other = np.asarray(dataclasses.replace(made, trees=left).raw(X))
     assert (first != other).any()
     np.testing.assert_array_equal(made.raw(X), first)
+
+
+@pytest.mark.once
+def test_virtual_ensembles():
+    made = model(outputs=1, link="logistic")
+    members = np.asarray(ju.ensembles.virtual_ensemble(made, X, n_members=3))
+    stages = [np.asarray(sums) for sums in made.staged(X)]
+    np.testing.assert_array_equal(members, np.stack([stages[7], stages[9], stages[11]], axis=1))
+    found = ju.ensembles.uncertainty(made, X, n_members=3)
+    share = 1 / (1 + np.exp(-members[..., 0].astype(float)))
+    entropy = lambda p: entr(p) + entr(1 - p)
+    np.testing.assert_allclose(found.data, entropy(share).mean(axis=1), atol=1e-5)
+    np.testing.assert_allclose(found.knowledge, entropy(share.mean(axis=1)) - entropy(share).mean(axis=1), atol=1e-5)
+    numbers = model(outputs=1, link="identity", class_labels=None)
+    spread = ju.ensembles.uncertainty(numbers, X, n_members=2)
+    assert spread.data is None
+    both = np.stack([np.asarray(sums)[:, 0] for sums in numbers.staged(X)], axis=1)[:, [8, 11]]
+    np.testing.assert_allclose(spread.knowledge, both.var(axis=1), rtol=1e-4, atol=1e-6)
+    with refuses(ValueError, "stages"):
+        ju.ensembles.uncertainty(made, X, n_members=7)
