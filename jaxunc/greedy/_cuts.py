@@ -15,11 +15,11 @@ class Cuts(NamedTuple):
     """Cuts between distinct neighbouring values, feature after feature and from low to high."""
 
     row: Int[np.ndarray, " cuts"]
-    """Place of the cut's feature among the numeric ones."""
+    """Row of the order that the cut is in: of one node, the place of its feature among the numeric ones."""
     size: Int[np.ndarray, " cuts"]
     """Number of instances below each cut."""
     start: Int[np.ndarray, " ends"]
-    """Start of each feature's cuts; the last entry is the number of all."""
+    """Start of each row's cuts; the last entry is the number of all."""
     below: Int[np.ndarray, "classes cuts"]
     """Class counts of the instances below."""
     lower_value: Float64[np.ndarray, " cuts"]
@@ -29,6 +29,11 @@ class Cuts(NamedTuple):
     lower_class: Int[np.ndarray, " cuts"]
     """The class of the instances that have the value below; -1 if they have several."""
     upper_class: Int[np.ndarray, " cuts"]
+
+    def some(self, which: Int[np.ndarray, " some"]) -> "Cuts":
+        """Return some of the cuts, given by increasing numbers."""
+        by_cut = {name: part[..., which] for name, part in self._asdict().items() if name != "start"}
+        return Cuts(**by_cut, start=np.searchsorted(by_cut["row"], np.arange(len(self.start))))
 
     @property
     def threshold(self) -> Float64[np.ndarray, " cuts"]:
@@ -41,10 +46,13 @@ class Cuts(NamedTuple):
         return parts_classes(self.lower_class, self.upper_class)
 
 
-def find_cuts(sample: Presorted, order: Int[np.ndarray, "numeric members"], boundaries: bool) -> Cuts:
-    """Find the cuts of a node: all, or those between different classes (Fayyad and Irani's boundary points)."""
+def find_cuts(sample: Presorted, order: Int[np.ndarray, "rows members"], boundaries: bool) -> Cuts:
+    """Find the cuts of a node: all, or those between different classes (Fayyad and Irani's boundary points).
+
+    Several nodes of the same size may follow each other, each with a row for every numeric feature.
+    """
     n_rows, m = order.shape
-    base = np.arange(n_rows)[:, None] * sample.n
+    base = (np.arange(n_rows) % max(len(sample.numeric), 1))[:, None] * sample.n
     flat = (order + base).ravel()
     rank, label = sample.rank.ravel()[flat].reshape(n_rows, m), sample.label[order]
     # A block holds the instances of one value; after the last of a feature, its end is no cut.
@@ -107,10 +115,17 @@ def _class_counts(label: np.ndarray, position: np.ndarray, size: np.ndarray, n_c
     return counts
 
 
-def value_counts(sample: Presorted, members: Int[np.ndarray, " members"]) -> Int[np.ndarray, "classes nominal codes"]:
-    """Count the node's instances by class and by the values of each nominal feature."""
-    n_nominal, n_classes = len(sample.nominal), sample.n_classes
-    cell = sample.code[:, members] + np.arange(n_nominal)[:, None] * sample.n_codes
-    cell = cell + sample.label[members].astype(np.intp) * (n_nominal * sample.n_codes)
-    counts = np.bincount(cell.ravel(), minlength=n_classes * n_nominal * sample.n_codes)
-    return counts.reshape(n_classes, n_nominal, sample.n_codes)
+def value_counts(
+    sample: Presorted, members: Int[np.ndarray, "*nodes members"]
+) -> Int[np.ndarray, "classes rows codes"]:
+    """Count a node's instances by class and by the values of each nominal feature.
+
+    Several nodes of the same size may be given, each with a row for every nominal feature.
+    """
+    members = np.atleast_2d(members)
+    n_rows, n_classes = len(members) * len(sample.nominal), sample.n_classes
+    cell = sample.code[:, members].swapaxes(0, 1)
+    cell = cell + (np.arange(n_rows) * sample.n_codes).reshape(len(members), -1, 1)
+    cell = cell + sample.label[members].astype(np.intp)[:, None, :] * (n_rows * sample.n_codes)
+    counts = np.bincount(cell.ravel(), minlength=n_classes * n_rows * sample.n_codes)
+    return counts.reshape(n_classes, n_rows, sample.n_codes)

@@ -153,8 +153,9 @@ class BoundForest(ReadOuts[AnswerT]):
         jax.export.Exported
             A program of float32 ``[instances features]``, for any number of instances from one on, and for missing
             values (NaN). Columns with levels are given as codes, as `jaxunc.tables.as_instances` makes them. It returns
-            the read-out, or a dictionary of arrays by their names where there are several: to the bit what the bound
-            forest answers. Its ``serialize()`` holds the forest, and is no larger than a file of `jaxunc.save`.
+            the read-out, or a dictionary of arrays by their names where there are several: what the bound forest
+            answers, class scores to the bit, and probabilities but for the last bit. Its ``serialize()`` holds the
+            forest, and is no larger than a file of `jaxunc.save`.
 
         Raises
         ------

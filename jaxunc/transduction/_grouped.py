@@ -1,6 +1,7 @@
 """Grouped form: all instances and labels at once; those that meet the same sample share its tables (on the host)."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,31 +16,74 @@ from ._pairs import Pairs
 from ._samples import Samples
 from ._scores import Change
 
-MOST_VALUES = 2**21
-"""Number of instances times features that choose their tests at a time."""
+MOST_VALUES = 2**18
+"""Number of instances times features that choose their tests at a time, and of values in nodes looked at together."""
 
 LEAST_KEPT, MOST_KEPT, TIMES_KEPT = 2**24, 2**28, 16
 """Bytes of nodes that are kept between calls: so many times the training set's own, but within these."""
 
-FEW = 16
-"""Number of instances up to which sorting anew is quicker than finding them among all."""
+FEW = 32
+"""Number of instances up to which sorting anew is quicker than finding them among their parent's."""
 
 
 def descend_grouped(pairs: Pairs, kept: "KeptNodes | None" = None) -> None:
     """Follow all pairs down to their leaves, sample by sample; with what was kept of pairs of the same training set."""
     sample, samples = pairs.sample, Samples(pairs.sample.n)
     kept = KeptNodes(0) if kept is None else kept
-    members = np.arange(sample.n, dtype=np.int32)
-    totals = np.bincount(pairs.label, minlength=sample.n_classes)
-    _arrive(pairs, samples, _Arrivals(totals, members, np.arange(pairs.n)), (sample.order, members), kept)
-    # The largest sample first: all pairs that can reach a sample come from larger ones, so when it is taken, all are
-    # there.
+    totals, everything = np.bincount(pairs.label, minlength=sample.n_classes), np.arange(pairs.n)
+    waits = pairs.waiting(totals, everything)
+    if waits.any():
+        members = np.arange(sample.n, dtype=np.int32)
+        samples.add(members, everything[waits], lambda flags: kept.find(flags) or sample.order)
+    # The largest samples first: all pairs that can reach a sample come from larger ones, so when it is taken, all are
+    # there. Those of one size cannot reach each other, so they are looked at together.
     while samples.largest:
-        _, made, waiting = samples.take()
-        node = made if isinstance(made, _Node) else kept.keep(_Node(pairs, *made))
-        for arrivals in _children(pairs, node, waiting):
-            _arrive(pairs, samples, arrivals, (node.order, node.members), kept)
+        for nodes, node, waiting in _nodes_of(pairs, _of_one_size(pairs, samples), kept):
+            _send_on(pairs, samples, nodes, node, waiting, kept)
         pairs.report()
+
+
+def _of_one_size(pairs: Pairs, samples: Samples) -> list[tuple[np.ndarray, Any, np.ndarray]]:
+    """Take samples of the largest size, as many as are looked at together."""
+    sample, size, taken = pairs.sample, samples.largest, []
+    values = len(sample.numeric) * size + len(sample.nominal) * max(size, sample.n_codes * sample.n_classes)
+    while samples.largest == size and len(taken) <= MOST_VALUES // values:
+        taken.append(samples.take())
+    return taken
+
+
+def _nodes_of(
+    pairs: Pairs, taken: list[tuple[np.ndarray, Any, np.ndarray]], kept: "KeptNodes"
+) -> Iterator[tuple["_Nodes", np.ndarray, np.ndarray]]:
+    """Yield nodes, the pairs that wait there, and for each the number of its node."""
+    known: dict[int, list] = {}
+    new = [one for one in taken if not isinstance(one[1], _Kept)]
+    for _, place, waiting in taken:
+        if isinstance(place, _Kept):
+            known.setdefault(id(place.nodes), []).append((place, waiting))
+    if new:
+        members = np.stack([chosen for chosen, _, _ in new])
+        orders = [order for _, order, _ in new]
+        order = _sorted_anew(pairs, members) if orders[0] is None else np.concatenate(orders)
+        nodes = kept.keep(_Nodes(pairs, order, members))
+        known[id(nodes)] = [(_Kept(nodes, i), waiting) for i, (_, _, waiting) in enumerate(new)]
+    for places in known.values():
+        number = np.repeat([place.number for place, _ in places], [len(waiting) for _, waiting in places])
+        yield places[0][0].nodes, number, np.concatenate([waiting for _, waiting in places])
+
+
+def _sorted_anew(pairs: Pairs, members: Int[np.ndarray, "nodes size"]) -> Int[np.ndarray, "rows size"]:
+    """Return the instances of each node in the order of each numeric feature, node after node."""
+    rank = pairs.sample.rank[:, members].swapaxes(0, 1)
+    place = np.argsort(rank, axis=2).reshape(-1, members.shape[1])
+    return members[np.arange(len(place)) // max(len(pairs.sample.rank), 1), place.T].T
+
+
+class _Kept(NamedTuple):
+    """One of some nodes."""
+
+    nodes: "_Nodes"
+    number: int
 
 
 class KeptNodes:
@@ -55,7 +99,7 @@ class KeptNodes:
 
     def __init__(self, room: int):
         self._all_room = self._room = room
-        self._nodes: dict[bytes, _Node] = {}
+        self._nodes: dict[bytes, _Kept] = {}
 
     @classmethod
     def of(cls, sample: Presorted) -> "KeptNodes":
@@ -63,77 +107,52 @@ class KeptNodes:
         n_bytes = sum(array.nbytes for array in (sample.value, sample.rank, sample.order, sample.code))
         return cls(min(max(TIMES_KEPT * n_bytes, LEAST_KEPT), MOST_KEPT))
 
-    def find(self, flags: Bool[np.ndarray, " instances"]) -> "_Node | None":
+    def find(self, flags: Bool[np.ndarray, " instances"]) -> _Kept | None:
         """Return the node of this sample."""
         return self._nodes.get(np.packbits(flags).tobytes()) if self._nodes else None
 
-    def keep(self, node: "_Node") -> "_Node":
-        """Return the same node, kept if there is room."""
-        if node.n_bytes <= self._room:
-            self._room -= node.n_bytes
-            flags = np.zeros(node.n_all, bool)
-            flags[node.members] = True
-            node.keep_scores()
-            self._nodes[np.packbits(flags).tobytes()] = node
-        return node
+    def keep(self, nodes: "_Nodes") -> "_Nodes":
+        """Return the same nodes, kept if there is room."""
+        if nodes.n_bytes <= self._room:
+            self._room -= nodes.n_bytes
+            for number, members in enumerate(nodes.members):
+                flags = np.zeros(nodes.n_all, bool)
+                flags[members] = True
+                self._nodes[np.packbits(flags).tobytes()] = _Kept(nodes, number)
+        return nodes
 
     def __reduce__(self):
         return KeptNodes, (self._all_room,)
 
 
-class _Arrivals(NamedTuple):
-    """Pairs on their way to a sample."""
-
-    totals: Int[np.ndarray, " classes"]
-    chosen: Int[np.ndarray, " chosen"]
-    """Instances of the sample."""
-    pairs: Int[np.ndarray, " pairs"]
-
-
-def _arrive(
-    pairs: Pairs, samples: Samples, arrivals: _Arrivals, parent: tuple[np.ndarray, np.ndarray], kept: KeptNodes
+def _send_on(
+    pairs: Pairs, samples: Samples, nodes: "_Nodes", node: np.ndarray, waiting: np.ndarray, kept: KeptNodes
 ) -> None:
-    """Let pairs arrive at samples: those that end there get their counts, the others wait.
-
-    Order and members of the samples' parent are given.
-    """
-
-    def wait(flags):
-        if (node := kept.find(flags)) is not None:
-            return node
-        order, members = parent
-        chosen = members[flags[members]]
-        # The order is filtered from the parent's, never sorted again, unless the child is so small that sorting it is
-        # less than looking through the parent.
-        if FEW * len(chosen) < order.shape[1]:
-            return chosen[np.argsort(pairs.sample.rank[:, chosen], axis=1)], chosen
-        return order[flags[order]].reshape(len(order), len(chosen)), chosen
-
-    waiting = pairs.waiting(arrivals.totals, arrivals.pairs)
-    if len(waiting):
-        samples.add(arrivals.chosen, waiting, wait)
-
-
-def _children(pairs: Pairs, node: "_Node", waiting: np.ndarray) -> Iterator[_Arrivals]:
-    """Send pairs that wait at a sample on to the children that they choose."""
+    """Send pairs that wait at nodes on to the children that they choose: each ends there, or waits again."""
     # Pairs choose in parts: the matrices of a choice have an entry for every pair and feature.
     few, entropy = max(1, MOST_VALUES // pairs.sample.columns.number), pairs.settings.entropy
-    moved, tests = [], []
-    for change, alike in pairs.changes(waiting):
-        scores = node.scores(change)
-        # Pairs of the same change have the same counts, so the score of no test is computed once.
-        _, counts = pairs.with_instance(node.totals, alike[:1])
-        parent = entropy[counts[0]].sum() - entropy[counts.sum()]
-        for some in (alike[i : i + few] for i in range(0, len(alike), few)):
-            gain, test = node.choose(change, scores, pairs.queries, some // pairs.n_labels)
-            stays = gain <= parent
-            pairs.end(some[stays], counts)
-            moved.append(some[~stays])
-            tests.append(test[~stays])
+    parts = []
+    for change, which in pairs.changes(waiting):
+        some_nodes, line = np.unique(node[which], return_inverse=True)
+        scores = nodes.scores(change, some_nodes)
+        for begin in range(0, len(which), few):
+            at, lines = which[begin : begin + few], line[begin : begin + few]
+            parts.append((at, *nodes.choose(scores, lines, node[at], pairs.queries, waiting[at] // pairs.n_labels)))
+    at, gain, test, totals = (np.concatenate(part) for part in zip(*parts, strict=True))
+    waiting = waiting[at]
+    _, counts = pairs.with_instance(nodes.totals[node[at]], waiting)
+    stays = gain <= entropy[counts].sum(axis=1) - entropy[counts.sum(axis=1)]
+    pairs.end(waiting[stays], counts[stays])
+    goes = ~stays
+    goes[goes] = pairs.waiting(totals[goes], waiting[goes])
+
+    def wait(number, chosen, flags):
+        return kept.find(flags) or nodes.child_order(number, chosen, flags)
+
     # Pairs of all changes that choose the same test and side meet in the same child.
-    for test, some in by_number(np.concatenate(tests), np.concatenate(moved)):
-        chosen, totals = node.child(test)
-        yield _Arrivals(totals, chosen, some)
+    for one, some in by_number(test[goes], waiting[goes]):
+        number, chosen = nodes.child(one)
+        samples.add(chosen, some, partial(wait, number, chosen))
 
 
 def by_number(numbers: Int[np.ndarray, " n"], values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
@@ -145,32 +164,19 @@ def by_number(numbers: Int[np.ndarray, " n"], values: np.ndarray) -> Iterator[tu
         yield int(numbers[begin]), values[begin:end]
 
 
-class _Node:
-    """The tests of one sample."""
+class _Nodes:
+    """The tests of some samples of the same size."""
 
-    def __init__(self, pairs: Pairs, order, members):
+    def __init__(self, pairs: Pairs, order: Int[np.ndarray, "rows size"], members: Int[np.ndarray, "nodes size"]):
         self._sample, self.order, self.members = pairs.sample, order, members
-        sample, settings = pairs.sample, pairs.settings
-        self.totals = np.bincount(sample.label[members], minlength=sample.n_classes)
+        sample, settings, k = pairs.sample, pairs.settings, pairs.sample.n_classes
+        cell = pairs.label[members] + k * np.arange(len(members))[:, None]
+        self.totals = np.bincount(cell.ravel(), minlength=k * len(members)).reshape(-1, k)
         self.numeric: Any = (OwnTests if pairs.is_own else InsertedTests)(sample, order, self.totals, settings)
         self.nominal = NominalTests(sample, members, self.totals, settings) if len(sample.nominal) else None
-        self._widest = int(np.diff(self.numeric.cuts.start).max(initial=0))
-        # A test as one integer: feature, place of the cut or code, side. Pairs are then grouped by sorting integers.
-        self._stride = 2 * max(self._widest, sample.n_codes, 1)
-        self._scores: dict[Change, Any] | None = None
-
-    def keep_scores(self) -> None:
-        """Keep the scores under each change from now on."""
-        self._scores = {}
-
-    def scores(self, change: Change):
-        """Return the scores of all tests under a change."""
-        if self._scores is not None and change in self._scores:
-            return self._scores[change]
-        both = self.numeric.scores(change), None if self.nominal is None else self.nominal.scores(change)
-        if self._scores is not None:
-            self._scores[change] = both
-        return both
+        # A test as one integer: node, feature, place of the cut or code, side. Pairs are then grouped by sorting
+        # integers.
+        self._stride = 2 * max(int(np.diff(self.numeric.cuts.start).max(initial=0)), sample.n_codes, 1)
 
     @property
     def n_all(self) -> int:
@@ -179,55 +185,74 @@ class _Node:
 
     @property
     def n_bytes(self) -> int:
-        """Number of bytes that the node takes with the scores under every change."""
-        k, cuts = self._sample.n_classes, self.numeric.cuts
-        tables = (
-            sum(array.nbytes for array in (*cuts, self.order, self.members)) + cuts.below.nbytes + 8 * len(cuts.row)
-        )
-        cells = 0 if self.nominal is None else self.nominal.inside[0].size
-        scores = 32 * (len(self.order) * (self._widest + 2)) + 16 * cells
-        return tables + 16 * k * cells + (k + 1) * scores + self._sample.n // 8
+        """Number of bytes that the nodes take."""
+        cuts = self.numeric.cuts
+        tables = sum(array.nbytes for array in (*cuts, self.order, self.members)) + cuts.below.nbytes
+        cells = 0 if self.nominal is None else 2 * self.nominal.inside.nbytes
+        return tables + 8 * len(cuts.row) + cells + len(self.members) * (self._sample.n // 8)
+
+    def scores(self, change: Change, nodes: Int[np.ndarray, " some"]):
+        """Return the scores of all tests of some nodes under a change."""
+        return self.numeric.scores(change, nodes), None if self.nominal is None else self.nominal.scores(change, nodes)
 
     def choose(
-        self, change: Change, scores, queries: Queries, rows: np.ndarray
-    ) -> tuple[Int64[np.ndarray, " q"], Int[np.ndarray, " q"]]:
-        """Return the largest score for each instance, and the number of the test with the instance's side."""
-        sample, numeric = self._sample, self.numeric.choose(change, scores[0], self.numeric.place(queries, rows))
-        score = numeric.score
-        nominal = None
+        self, scores, line: Int[np.ndarray, " q"], node: Int[np.ndarray, " q"], queries: Queries, instances: np.ndarray
+    ) -> tuple[Int64[np.ndarray, " q"], Int[np.ndarray, " q"], Int[np.ndarray, "q classes"]]:
+        """Return for each instance the largest score, the number of the test with its side, the counts of that side.
+
+        ``line`` says which of the nodes that the scores are of an instance is in, ``node`` which of all.
+        """
+        sample, cuts = self._sample, self.numeric.cuts
+        numeric = self.numeric.choose(scores[0], self.numeric.place(queries, instances, node), line)
+        score, nominal = numeric.score, None
         if self.nominal is not None:
-            nominal = self.nominal.choose(scores[1], queries.code[rows])
-            score = np.empty((len(rows), sample.columns.number), np.int64)
+            nominal = self.nominal.choose(scores[1], line, queries.code[instances])
+            score = np.empty((len(line), sample.columns.number), np.int64)
             score[:, sample.numeric], score[:, sample.nominal] = numeric.score, nominal.score
         # In the order of the data's columns, so that the first feature wins among equals.
         feature = score.argmax(axis=1)
-        best = score[np.arange(len(rows)), feature]
-        test = np.empty(len(rows), np.int64)
-        for f in np.flatnonzero(np.bincount(feature)).tolist():
-            which = np.flatnonzero(feature == f)
-            if nominal is not None and sample.columns.is_nominal[f]:
-                row = int(np.searchsorted(sample.nominal, f))
-                threshold, side = nominal.code[which, row], nominal.is_other[which, row]
-            else:
-                row = int(np.searchsorted(sample.numeric, f))
-                threshold, side = numeric.cut(row, which), numeric.is_above[which, row]
-            test[which] = f * self._stride + 2 * threshold + side
-        return best, test
+        best = score[np.arange(len(line)), feature]
+        threshold, side = np.zeros(len(line), np.intp), np.zeros(len(line), bool)
+        inside = np.empty((sample.n_classes, len(line)), np.intp)
+        is_nominal = np.asarray(sample.columns.is_nominal)[feature]
+        if len(which := np.flatnonzero(~is_nominal)):
+            row = np.searchsorted(sample.numeric, feature[which])
+            threshold[which], side[which] = numeric.cut(which, row), numeric.is_above[which, row]
+            cut = cuts.start[node[which] * len(sample.numeric) + row] + threshold[which]
+            # Where no test is left there is no cut: the pair stays, whatever is read here.
+            inside[:, which] = cuts.below[:, np.minimum(cut, len(cuts.row) - 1)] if len(cuts.row) else 0
+        if self.nominal is not None and nominal is not None and len(which := np.flatnonzero(is_nominal)):
+            row = np.searchsorted(sample.nominal, feature[which])
+            threshold[which], side[which] = nominal.code[which, row], nominal.is_other[which, row]
+            inside[:, which] = self.nominal.inside[:, node[which] * len(sample.nominal) + row, threshold[which]]
+        test = (node * sample.columns.number + feature) * self._stride + 2 * threshold + side
+        return best, test, np.where(side[:, None], self.totals[node] - inside.T, inside.T)
 
-    def child(self, test: int) -> tuple[Int[np.ndarray, " chosen"], Int[np.ndarray, " classes"]]:
-        """Return the instances on one side of a test, and their class counts."""
+    def child(self, test: int) -> tuple[int, Int[np.ndarray, " chosen"]]:
+        """Return the node of a test, and the instances on one side of it."""
         sample = self._sample
-        feature, threshold_and_side = divmod(test, self._stride)
+        node_and_feature, threshold_and_side = divmod(test, self._stride)
+        node, feature = divmod(node_and_feature, sample.columns.number)
         threshold, side = divmod(threshold_and_side, 2)
-        if self.nominal is not None and sample.columns.is_nominal[feature]:
-            row = int(np.searchsorted(sample.nominal, feature))
-            chosen = self.members[(sample.code[row, self.members] != threshold) == side]
-            inside = self.nominal.inside[:, row, threshold]
-        else:
-            row = int(np.searchsorted(sample.numeric, feature))
-            cut = self.numeric.cuts.start[row] + threshold
-            size = self.numeric.cuts.size[cut]
-            # The instances below a cut are the first of the feature's order: no comparison is needed.
-            chosen = self.order[row, size:] if side else self.order[row, :size]
-            inside = self.numeric.cuts.below[:, cut]
-        return chosen, self.totals - inside if side else inside
+        if sample.columns.is_nominal[feature]:
+            row, members = int(np.searchsorted(sample.nominal, feature)), self.members[node]
+            return node, members[(sample.code[row, members] != threshold) == side]
+        row = node * len(sample.numeric) + int(np.searchsorted(sample.numeric, feature))
+        size = self.numeric.cuts.size[self.numeric.cuts.start[row] + threshold]
+        # The instances below a cut are the first of the feature's order: no comparison is needed.
+        return node, self.order[row, size:] if side else self.order[row, :size]
+
+    def child_order(
+        self, node: int, chosen: Int[np.ndarray, " chosen"], flags: Bool[np.ndarray, " instances"]
+    ) -> Int[np.ndarray, "numeric chosen"] | None:
+        """Return the chosen instances of a node in the order of each numeric feature; None if they are few.
+
+        The order is filtered from the node's, never sorted again, unless the child is small: sorting all small ones of
+        one size is less than looking through their parents.
+        """
+        if len(chosen) <= FEW:
+            return None
+        n_numeric = len(self._sample.numeric)
+        order = self.order[node * n_numeric : (node + 1) * n_numeric]
+        # Faster than a mask as the index.
+        return order.ravel()[np.flatnonzero(flags[order])].reshape(n_numeric, len(chosen))

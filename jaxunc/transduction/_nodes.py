@@ -62,9 +62,9 @@ def descend_nodes(pairs: Pairs) -> None:
 
 def _arrive(pairs: Pairs, samples: Samples, chosen: np.ndarray, arriving: np.ndarray) -> None:
     totals = np.bincount(pairs.label[chosen], minlength=pairs.sample.n_classes)
-    waiting = pairs.waiting(totals, arriving)
-    if len(waiting):
-        samples.add(chosen, waiting)
+    waits = pairs.waiting(totals, arriving)
+    if waits.any():
+        samples.add(chosen, arriving[waits])
 
 
 def _padded(size: int) -> int:
@@ -82,7 +82,7 @@ def _batches(pairs: Pairs, samples: Samples) -> Iterator[tuple[int, list[_Item]]
         most = _items_of(pairs, size)
         while len(waiting) < most and samples.largest and _padded(samples.largest) == size:
             members, _, pairs_there = samples.take()
-            waiting += [_Item(members, change, alike) for change, alike in pairs.changes(pairs_there)]
+            waiting += [_Item(members, change, pairs_there[at]) for change, at in pairs.changes(pairs_there)]
         yield size, waiting[:most]
         waiting = waiting[most:]
 

@@ -22,41 +22,54 @@ class NominalChoice(NamedTuple):
 
 
 class NominalTests:
-    """Tests for a single value.
+    """Tests for a single value, in some nodes of the same size; each has a row for every nominal feature.
 
     All tests but that for the instance's own value have the instance outside. So the best of them is the best of all
     or, if that is the own value's, the second best.
     """
 
     def __init__(self, sample: Presorted, members: np.ndarray, totals: np.ndarray, settings: InductionSettings):
-        self._settings = settings
+        self._settings, self._features = settings, np.arange(len(sample.nominal))
         self.inside = value_counts(sample, members)
-        self.outside = totals[:, None, None] - self.inside
-        self._n_inside, self._n_outside = self.inside.sum(axis=0), self.outside.sum(axis=0)
+        self.outside = np.repeat(totals, len(sample.nominal), axis=0).T[:, :, None] - self.inside
 
-    def scores(self, change: Change) -> tuple[np.ndarray, np.ndarray]:
-        """Return the scores ``[nominal codes]`` with the instance inside and outside; each side must hold others."""
+    def rows(self, nodes: Int[np.ndarray, " some"]) -> Int[np.ndarray, "some nominal"]:
+        """Return the rows of some nodes."""
+        return nodes[:, None] * len(self._features) + self._features
+
+    def scores(self, change: Change, nodes: Int[np.ndarray, " some"]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the scores ``[rows codes]`` of some nodes with the instance inside and outside.
+
+        Each side must hold others.
+        """
+        rows = self.rows(nodes).ravel()
+        with_inside, with_outside = self.inside[:, rows], self.outside[:, rows]
         inside, outside = side_scores(
-            self._settings.entropy, self.inside, self.outside, change, self._settings.min_samples_leaf
+            self._settings.entropy, with_inside, with_outside, change, self._settings.min_samples_leaf
         )
-        own, n_inside, n_outside = change.removed, self._n_inside, self._n_outside
+        own, n_inside, n_outside = change.removed, with_inside.sum(axis=0), with_outside.sum(axis=0)
         inside[~parts_a_value(n_inside, n_outside, own, 0)] = LOWEST
         outside[~parts_a_value(n_inside, n_outside, 0, own)] = LOWEST
         return inside, outside
 
-    @staticmethod
-    def choose(scores: tuple[np.ndarray, np.ndarray], code: Int[np.ndarray, "q nominal"]) -> NominalChoice:
-        """Return the best test of each feature; of two with the same score the one for the lower code."""
+    def choose(
+        self, scores: tuple[np.ndarray, np.ndarray], node: Int[np.ndarray, " q"], code: Int[np.ndarray, "q nominal"]
+    ) -> NominalChoice:
+        """Return the best test of each feature; of two with the same score the one for the lower code.
+
+        ``node`` says which of the nodes that the scores are of each instance is in.
+        """
         inside, outside = scores
-        rows = np.arange(len(inside))
+        rows, at = np.arange(len(inside)), self.rows(node)
         best = outside.argmax(axis=1)
         # The best test but one, for instances whose own value the best one tests.
         others = outside.copy()
         others[rows, best] = LOWEST
         second = others.argmax(axis=1)
         # A value that was not seen is no test's own.
-        own_score = np.where(code >= 0, inside[rows, code], LOWEST)
-        return own_or_other(code, own_score, (best, outside[rows, best]), (second, others[rows, second]))
+        own_score = np.where(code >= 0, inside[at, code], LOWEST)
+        tops = [(number[at], score[rows, number][at]) for number, score in ((best, outside), (second, others))]
+        return own_or_other(code, own_score, *tops)
 
 
 def own_or_other(code, own_score, best, second) -> NominalChoice:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Int, Int32
+from jaxtyping import Bool, Int, Int32
 
 from jaxunc.greedy import Presorted, Queries, own_queries
 
@@ -75,28 +75,30 @@ class Pairs:
         self._counts[pairs] = counts
         self._done += len(pairs)
 
-    def waiting(self, totals: Int[np.ndarray, " classes"], pairs: Int[np.ndarray, " pairs"]) -> np.ndarray:
-        """Let pairs arrive at a sample: those for which it is a leaf get their counts, the others are returned."""
+    def waiting(
+        self, totals: Int[np.ndarray, "*pairs classes"], pairs: Int[np.ndarray, " pairs"]
+    ) -> Bool[np.ndarray, " pairs"]:
+        """Return which pairs wait at a sample, one for all or one for each; the others are in a leaf, and end there."""
         without, counts = self.with_instance(totals, pairs)
-        ends = is_leaf(without, counts, self.settings.boundaries, self.settings.min_samples_leaf)
+        ends = np.asarray(is_leaf(without, counts, self.settings.boundaries, self.settings.min_samples_leaf))
         self.end(pairs[ends], counts[ends])
-        return pairs[~ends]
+        return ~ends
 
     def changes(self, pairs: Int[np.ndarray, " pairs"]) -> Iterator[tuple[Change, np.ndarray]]:
-        """Yield the pairs by what they do to the sample."""
+        """Yield the places of the pairs by what they do to the sample."""
         k = self.sample.n_classes
         instance, label = np.divmod(pairs, self.n_labels)
         if not self.is_own:
             # A change is the same for all instances that get the label, so their scores are shared.
             for gained in np.flatnonzero(np.bincount(label)).tolist():
-                yield Change(gained if gained < k else -1), pairs[label == gained]
+                yield Change(gained if gained < k else -1), np.flatnonzero(label == gained)
             return
         lost = self.label[instance]
         # Kind 0 has what changes nothing, whatever the class.
         kind = np.where(label == lost, 0, label * k + lost)
         for own in np.flatnonzero(np.bincount(kind)).tolist():
             gained, was = divmod(own, k)
-            yield Change(gained if gained < k else -1, was), pairs[kind == own]
+            yield Change(gained if gained < k else -1, was), np.flatnonzero(kind == own)
 
     def report(self) -> None:
         """Tell how many have ended."""

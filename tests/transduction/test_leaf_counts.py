@@ -1,5 +1,7 @@
 """The leaves of all pairs of an instance and a label."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 
 import jaxunc as ju
-from jaxunc.transduction import leave_one_out_leaf_counts, transductive_leaf_counts
+from jaxunc.transduction import _grouped, _numeric_tests, leave_one_out_leaf_counts, transductive_leaf_counts
 from tests._golden import golden
 from tests.transduction._slow import drawn_set, slow_leaf
 
@@ -94,6 +96,26 @@ def test_an_answer_does_not_depend_on_its_batch(rng):
     whole = transductive_leaf_counts(X, y, queries, nominal=nominal)
     for i in range(len(queries)):
         np.testing.assert_array_equal(transductive_leaf_counts(X, y, queries[i : i + 1], nominal=nominal)[0], whole[i])
+
+
+@pytest.mark.parametrize(("candidates", "min_samples_leaf"), [("boundary", 3), ("all", 1)])
+def test_samples_together_are_as_each_alone_with_every_cut(candidates, min_samples_leaf, rng):
+    """Nodes of one size share arrays, and cuts that cannot win are dropped: neither changes a count."""
+    X, y, queries, _ = drawn_set(rng, 80, 3, missing=True)
+    settings = {"nominal": (0,), "candidates": candidates, "min_samples_leaf": min_samples_leaf}
+    call = lambda: [transductive_leaf_counts(X, y, queries, **settings), leave_one_out_leaf_counts(X, y, **settings)]
+    together, kept = call(), []
+
+    def every_cut(cuts, *others):
+        kept.append(len(contenders(cuts, *others)) / max(len(cuts.row), 1))
+        return np.arange(len(cuts.row))
+
+    contenders = _numeric_tests.contenders
+    with mock.patch.object(_grouped, "MOST_VALUES", 60), mock.patch.object(_numeric_tests, "contenders", every_cut):
+        alone = call()
+    for found, expected in zip(together, alone, strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert min(kept) < 0.5 < max(kept)
 
 
 def test_names_of_classes_change_nothing(rng):
