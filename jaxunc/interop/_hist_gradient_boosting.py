@@ -74,7 +74,8 @@ def from_hist_gradient_boosting(model: Any) -> TreeEnsemble:
     if not given:
         raise ValueError("the model has no trees.")
     trees, columns = with_cuts([_tree(f"tree {t}", tree, columns, order) for t, tree in enumerate(given)], columns)
-    classes = tuple(np.asarray(model.classes_).tolist()) if hasattr(model, "classes_") else None
+    labels = getattr(model, "classes_", None)
+    classes = None if labels is None else tuple(np.asarray(labels).tolist())
     if classes is not None and len(classes) != max(2, len(base)):
         raise ValueError(f"the model has {len(classes)} classes, and {len(base)} trees in each iteration.")
     return ensemble_of(trees, columns, base, _LINKS[link], trees_per_stage=len(base), class_labels=classes)

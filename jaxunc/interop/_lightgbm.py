@@ -132,7 +132,7 @@ def _of_text(found: ModelText, classes: tuple | None, is_classifier: bool, given
 def _objective(header: dict[str, str], n_outputs: int) -> tuple[str, float]:
     """The name of the objective, empty for one of the user's own, and its parameter sigmoid."""
     name, *settings = header.get("objective", "").split() or [""]
-    known = dict(setting.partition(":")[::2] for setting in settings)
+    known = {key: value for key, _, value in (setting.partition(":") for setting in settings)}
     allowed = {"binary": {"sigmoid"}, "multiclass": {"num_class"}, "multiclassova": {"num_class", "sigmoid"}}
     if name not in _LINKS or not set(known) <= allowed.get(name, set()):
         raise ValueError(
@@ -222,7 +222,8 @@ def _tree(what: str, tree: dict[str, str], n_features: int, scale: float) -> Wid
     values = row(tree, "leaf_value", np.float64, n_leaves) * scale
     n_inner = n_leaves - 1
     if n_inner < 1:
-        return WideTree(_nodes(*np.zeros((5, 0), np.int64), n_leaves), values[:, None], {})
+        none = np.zeros(0, np.int64)
+        return WideTree(_nodes(none, none, none, none, none, n_leaves), values[:, None], {})
     kind = row(tree, "decision_type", np.int64, n_inner)
     feature, left, right = (row(tree, f, np.int64, n_inner) for f in ("split_feature", "left_child", "right_child"))
     given = row(tree, "threshold", np.float64, n_inner)

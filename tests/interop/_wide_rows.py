@@ -5,7 +5,7 @@ import numpy as np
 ODD = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 5e-324, -5e-324, 1e-40, 1e-36, -1e-36, 1e-30, 1e300, -1e300, 1.0])
 """Values for every column; also those that LightGBM takes for 0, up to the float32 next to 1e-35."""
 ODD = np.concatenate([ODD, *(np.nextafter(s * float(np.float32(1e-35)), [-np.inf, 0, np.inf]) for s in (-1, 1))])
-ODD = np.concatenate([ODD, np.float32([1e-35, -1e-35]).astype(np.float64), 2.0**24 + np.array([-1, 0, 1, 2])])
+ODD = np.concatenate([ODD, np.array([1e-35, -1e-35], np.float32).astype(np.float64), 2.0**24 + np.array([-1, 0, 1, 2])])
 
 
 def near_thresholds(rng, X, thresholds, n_rows):
