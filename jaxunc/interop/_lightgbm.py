@@ -1,0 +1,301 @@
+"""Importer of LightGBM's models, from their own text files."""
+
+import warnings
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from jaxunc.ensembles import TreeEnsemble
+from jaxunc.forest import TreeNodes
+from jaxunc.tables import Columns, Levels
+
+from ._given_trees import check_tree, ensemble_of
+from ._lightgbm_text import ModelText, integer, read_model_text, row, text
+from ._wide_tests import WideTest, WideTree, with_cuts
+
+_LINKS = {
+    **dict.fromkeys(("regression", "regression_l1", "huber", "fair", "quantile", "mape"), "identity"),
+    **dict.fromkeys(("lambdarank", "rank_xendcg", ""), "identity"),
+    **dict.fromkeys(("binary", "cross_entropy", "multiclassova"), "logistic"),
+    **dict.fromkeys(("poisson", "gamma", "tweedie"), "exp"),
+    "multiclass": "softmax",
+}
+_LARGEST_VERSION = "v4"
+_ZERO = float(np.float32(1e-35))
+_BELOW_ZERO = float(np.nextafter(-_ZERO, -np.inf))
+_CATEGORICAL, _DEFAULT_LEFT = 1, 2
+_MISSING_ZERO, _MISSING_NAN = 1, 2
+
+
+def from_lightgbm(model: Any, *, category_columns: Sequence[int | str] | None = None) -> TreeEnsemble:
+    """Import a LightGBM model, exactly: every instance reaches the leaf that it reaches there.
+
+    Parameters
+    ----------
+    model
+        A text file that ``save_model`` wrote, its bytes or its text, a ``Booster``, or a fitted ``LGBMClassifier``,
+        ``LGBMRegressor`` or ``LGBMRanker``. LightGBM is not needed for files. Of a model that stopped early, the trees
+        up to its best iteration, which it predicts with and which ``save_model`` writes.
+    category_columns
+        The columns, by name or position, that had pandas' category type in training. By default the categorical
+        features, which LightGBM makes of all such columns whose categories have no order.
+
+    Returns
+    -------
+    TreeEnsemble
+        Its ``raw`` is LightGBM's raw score, times the parameter ``sigmoid`` where that is not 1. Columns have the names
+        of training, with LightGBM's underlines for spaces. Category columns of a frame have their levels.
+
+    Raises
+    ------
+    TypeError
+        If ``model`` is of another kind.
+    ValueError
+        If the estimator is not fitted, the file is damaged, or the model has parts that are not imported: linear
+        trees, ``reg_sqrt``, the objective ``cross_entropy_lambda``. They are named. Also if the frame of training had
+        categories, and which columns they are for is neither known nor given.
+
+    Warns
+    -----
+    UserWarning
+        If the file's version is newer than those that were tested.
+
+    Notes
+    -----
+    LightGBM compares float64: left where x <= t. Numbers within 1e-35 of 0 count as 0. A test that knows no missing
+    values takes NaN for 0; with ``zero_as_missing`` 0 is missing, too. Categories are whole numbers, truncated toward
+    0; negative ones, NaN and what is in no set go right.
+
+    LightGBM narrows arrays of integers to float32 before it predicts; here they are compared as float64, as the columns
+    of frames are there. Files keep six digits of ``sigmoid``.
+
+    The raw score of ``boosting="rf"`` is LightGBM's divided by the number of iterations, which is what its probability
+    is made of. Scores of rankers are what they predict.
+    """
+    classes, is_classifier = None, False
+    if hasattr(type(model), "booster_"):
+        classes, is_classifier, model = _of_estimator(model)
+    if hasattr(model, "model_to_string"):
+        model = model.model_to_string()
+    if not isinstance(model, str | PathLike | bytes | bytearray | memoryview):
+        raise TypeError(
+            f"model is a {type(model).__name__}; pass a Booster, a fitted LGBMClassifier or LGBMRegressor, or a file "
+            "of save_model."
+        )
+    found = read_model_text(model if isinstance(model, str | PathLike) else bytes(model))
+    return _of_text(found, classes, is_classifier, category_columns)
+
+
+def _of_estimator(model: Any) -> tuple[tuple | None, bool, Any]:
+    """The labels of an estimator's classes, whether it is a classifier, and its booster."""
+    try:
+        booster = model.booster_
+    except Exception as error:  # LightGBM's own error is scikit-learn's, where that is installed
+        raise ValueError(f"model ({type(model).__name__}) is not fitted; call model.fit(X, y) first.") from error
+    is_classifier = hasattr(model, "classes_")
+    return tuple(np.asarray(model.classes_).tolist()) if is_classifier else None, is_classifier, booster
+
+
+def _of_text(found: ModelText, classes: tuple | None, is_classifier: bool, given: Sequence | None) -> TreeEnsemble:
+    header = found.header
+    version = text(header, "version")
+    if version not in ("v2", "v3", _LARGEST_VERSION):
+        warnings.warn(
+            f"the model's version is {version!r:.20}; from_lightgbm was tested with files up to {_LARGEST_VERSION}.",
+            UserWarning,
+            stacklevel=3,
+        )
+    trained_with = found.parameters.get("objective", "custom")
+    if "objective" not in header and trained_with != "custom":
+        raise ValueError(f"the model has no objective, and was trained with {trained_with!r:.40}; is the file whole?")
+    n_outputs = integer(header, "num_tree_per_iteration")
+    name, scale = _objective(header, n_outputs)
+    n_trees = len(found.trees)
+    if n_outputs < 1 or n_trees == 0 or n_trees % n_outputs:
+        raise ValueError(f"the model has {n_trees} trees, {n_outputs} for each iteration.")
+    columns = _columns(found, given)
+    scale /= n_trees // n_outputs if "average_output" in header else 1
+    wide = [_tree(f"tree {t}", tree, columns.number, scale) for t, tree in enumerate(found.trees)]
+    trees, columns = with_cuts(wide, columns)
+    return ensemble_of(
+        trees,
+        columns,
+        np.zeros(n_outputs),
+        _LINKS[name],
+        trees_per_stage=n_outputs,
+        class_labels=_labels(name, n_outputs, classes, is_classifier),
+    )
+
+
+def _objective(header: dict[str, str], n_outputs: int) -> tuple[str, float]:
+    """The name of the objective, empty for one of the user's own, and its parameter sigmoid."""
+    name, *settings = header.get("objective", "").split() or [""]
+    known = {key: value for key, _, value in (setting.partition(":") for setting in settings)}
+    allowed = {"binary": {"sigmoid"}, "multiclass": {"num_class"}, "multiclassova": {"num_class", "sigmoid"}}
+    if name not in _LINKS or not set(known) <= allowed.get(name, set()):
+        raise ValueError(
+            f"the model's objective is {' '.join([name, *settings])!r:.60}; from_lightgbm imports "
+            f"{', '.join(sorted(_LINKS)[1:])}, without reg_sqrt."
+        )
+    expected = int(row(known, "num_class", np.int64, 1)[0]) if "num_class" in known else n_outputs
+    if (name.startswith("multiclass") and "num_class" not in known) or expected != n_outputs:
+        raise ValueError(f"the model's objective {name!r} has another number of classes than the {n_outputs} outputs.")
+    if name and not name.startswith("multiclass") and n_outputs != 1:
+        raise ValueError(f"the model's objective {name!r} has {n_outputs} trees in each iteration; expected one.")
+    scale = float(row(known, "sigmoid", np.float64, 1)[0]) if "sigmoid" in known else 1.0
+    if not 0 < scale < np.inf:
+        raise ValueError(f"the model's sigmoid is {scale}; expected a positive number.")
+    return name, scale
+
+
+def _labels(name: str, n_outputs: int, classes: tuple | None, is_classifier: bool) -> tuple | None:
+    if name not in ("binary", "multiclass", "multiclassova") and not (is_classifier and name == "cross_entropy"):
+        if is_classifier and name:
+            raise ValueError(f"model is a classifier with the objective {name!r}, which has no classes; pass booster_.")
+        return None
+    expected = max(2, n_outputs)
+    if classes is not None and len(classes) != expected:
+        raise ValueError(f"model has {len(classes)} classes, and its trees are for {expected}.")
+    return classes or tuple(range(expected))
+
+
+def _columns(found: ModelText, given: Sequence | None) -> Columns:
+    names = tuple(text(found.header, "feature_names").split(" "))
+    n_features = integer(found.header, "max_feature_idx") + 1
+    if len(names) != n_features:
+        raise ValueError(f"the model has {len(names)} feature_names for {n_features} columns.")
+    is_default = all(name == f"Column_{j}" for j, name in enumerate(names))
+    ranges = text(found.header, "feature_infos").split(" ")
+    if len(ranges) != n_features:
+        raise ValueError(f"the model has {len(ranges)} feature_infos for {n_features} columns.")
+    # A range is one of numbers, "none" is a column that was of no use, the rest are categories.
+    categorical = {j for j, known in enumerate(ranges) if known != "none" and not known.startswith("[")}
+    words = found.parameters.get("categorical_feature", "").split(",")
+    told = {int(word) for word in words if word.isdecimal() and int(word) < n_features} | categorical
+    levels: list[Levels | None] = [None] * n_features
+    if found.pandas_categorical:
+        for j, values in zip(_category_columns(found, given, told, names), found.pandas_categorical, strict=True):
+            levels[j] = Levels(tuple(values), has_missing=False)
+            codes = ranges[j].split(":") if j in categorical else []
+            if any(word.isdecimal() and int(word) >= len(values) for word in codes):
+                raise ValueError(
+                    f"column {names[j]!r} has categories beyond the {len(values)} that pandas knew; pass the columns "
+                    "of pandas' category type as category_columns."
+                )
+    elif given:
+        raise ValueError(f"category_columns={given!r:.60}, but the model was not fitted to a frame with categories.")
+    return Columns(
+        n_features,
+        None if is_default else names,
+        tuple(j in told or levels[j] is not None for j in range(n_features)),
+        tuple(levels) if any(own is not None for own in levels) else None,
+    )
+
+
+def _category_columns(found: ModelText, given: Sequence | None, told: set[int], names: tuple[str, ...]) -> list[int]:
+    """The columns that pandas' categories are for."""
+    n_expected = len(found.pandas_categorical)
+    if given is None:
+        if len(told) != n_expected:
+            raise ValueError(
+                f"the model's frame had {n_expected} columns of pandas' category type, and {len(told)} features are "
+                "categorical; pass the former as category_columns."
+            )
+        return sorted(told)
+    unknown = [one for one in given if (one not in names if isinstance(one, str) else not 0 <= one < len(names))]
+    if unknown or len(given) != n_expected or len(set(given)) != n_expected:
+        raise ValueError(
+            f"category_columns={list(given)!r:.60} must be the names or positions of the {n_expected} columns that had "
+            "pandas' category type."
+        )
+    return sorted(names.index(one) if isinstance(one, str) else int(one) for one in given)
+
+
+def _tree(what: str, tree: dict[str, str], n_features: int, scale: float) -> WideTree:
+    if tree.get("is_linear", "0").strip() != "0":
+        raise ValueError("the model has linear trees (linear_tree), whose leaves hold no values; fit it without.")
+    n_leaves = integer(tree, "num_leaves")
+    if n_leaves < 1:
+        raise ValueError(f"{what} has {n_leaves} leaves.")
+    values = row(tree, "leaf_value", np.float64, n_leaves) * scale
+    n_inner = n_leaves - 1
+    if n_inner < 1:
+        none = np.zeros(0, np.int64)
+        return WideTree(_nodes(none, none, none, none, none, n_leaves), values[:, None], {})
+    kind = row(tree, "decision_type", np.int64, n_inner)
+    feature, left, right = (row(tree, f, np.int64, n_inner) for f in ("split_feature", "left_child", "right_child"))
+    given = row(tree, "threshold", np.float64, n_inner)
+    if np.any((kind < 0) | (kind >> 2 > _MISSING_NAN)):
+        raise ValueError(f"{what} has tests of unknown decision_type {kind.max()}.")
+    if max(left.max(), right.max()) >= n_inner or min(left.min(), right.min()) < -n_leaves:
+        raise ValueError(f"{what} has children that are none of its {n_inner} tests and {n_leaves} leaves.")
+    # What counts as 0 goes where 0 goes.
+    threshold = np.where(np.abs(given) <= _ZERO, np.where(given >= 0, _ZERO, _BELOW_ZERO), given)
+    zero_left, default_left = threshold >= 0, (kind & _DEFAULT_LEFT) != 0
+    missing_left = np.where(kind >> 2 == 0, zero_left, default_left)
+    nodes = _nodes(feature, threshold, left, right, ~missing_left, n_leaves)
+    check_tree(what, nodes, n_features)
+    is_set = (kind & _CATEGORICAL) != 0
+    tests = {}
+    for i in np.flatnonzero(~is_set & (kind >> 2 == _MISSING_ZERO) & (zero_left != default_left)).tolist():
+        tests[i] = _test_without_zero(float(threshold[i]), bool(default_left[i]))
+    if is_set.any():
+        tests |= _set_tests(what, tree, np.flatnonzero(is_set), given)
+    return WideTree(nodes, np.append(np.zeros(n_inner), values)[:, None], tests)
+
+
+def _nodes(
+    feature: np.ndarray,
+    threshold: np.ndarray,
+    left: np.ndarray,
+    right: np.ndarray,
+    missing_right: np.ndarray,
+    n_leaves: int,
+) -> TreeNodes:
+    """The tests, and the leaves behind them, which children count by -1, -2, …"""
+    n_inner = len(left)
+    children = (np.where(side < 0, n_inner - 1 - side, side) for side in (left, right))
+    none = np.full(n_leaves, -1)
+    left, right = (np.append(side, none) for side in children)
+    beyond = np.zeros(n_leaves)
+    return TreeNodes(
+        np.append(feature, none * 0),
+        np.append(threshold, beyond),
+        left,
+        right,
+        np.append(missing_right, beyond != 0),
+    )
+
+
+def _test_without_zero(threshold: float, zero_left: bool) -> WideTest:
+    """A test that sends numbers that count as 0 to the side that the threshold does not."""
+    upper = sorted((_BELOW_ZERO, _ZERO, threshold))
+    goes_left = [zero_left if end == _ZERO else end <= threshold for end in upper]
+    return WideTest(np.array(upper), np.array([*goes_left, False]), zero_left)
+
+
+def _set_tests(what: str, tree: dict[str, str], places: np.ndarray, given: np.ndarray) -> dict[int, WideTest]:
+    """The tests of nodes whose threshold is the number of a set, bits in words of 32."""
+    n_sets = integer(tree, "num_cat")
+    ends = row(tree, "cat_boundaries", np.int64, n_sets + 1)
+    words = row(tree, "cat_threshold", np.uint64)
+    inside = ends[0] == 0 and ends[-1] == len(words) and np.all(np.diff(ends) >= 0)
+    if not inside or np.any(words >= 2**32) or len(words) >= 2**26:
+        raise ValueError(f"{what} has sets of categories that do not lie in its {len(words)} words.")
+    tests = {}
+    for i in places.tolist():
+        if given[i] not in range(n_sets):
+            raise ValueError(f"{what} tests set {given[i]} of {n_sets} sets of categories.")
+        own = words[ends[int(given[i])] : ends[int(given[i]) + 1]].astype("<u4")
+        tests[i] = _set_test(np.flatnonzero(np.unpackbits(own.view(np.uint8), bitorder="little")))
+    return tests
+
+
+def _set_test(codes: np.ndarray) -> WideTest:
+    """A test whose set goes left. Numbers are truncated toward 0, so that those above -1 count as 0."""
+    below = np.where(codes == 0, -1.0, np.nextafter(codes, -np.inf, dtype=np.float64))
+    last = np.nextafter(codes + 1, -np.inf, dtype=np.float64)
+    upper = np.stack([below, last], axis=1).ravel()
+    return WideTest(upper, np.arange(len(upper) + 1) % 2 == 1, False)

@@ -1,0 +1,105 @@
+"""LightGBM's model files: lines of names and values, a block for each tree."""
+
+import json
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class ModelText(NamedTuple):
+    """The parts of a model file that predictions rest on."""
+
+    header: dict[str, str]
+    """What stands before the trees."""
+    trees: list[dict[str, str]]
+    """The lines of every tree."""
+    parameters: dict[str, str]
+    """What the model was trained with, where the file knows it."""
+    pandas_categorical: list[Any]
+    """The categories of the frame's category columns, in order."""
+
+
+def read_model_text(source: str | PathLike[str] | bytes) -> ModelText:
+    """Read a model file, given by its path, its bytes or its text.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If it is no such file, or not whole.
+    """
+    if isinstance(source, str) and source.startswith("tree\n"):
+        source = source.encode()
+    content = source if isinstance(source, bytes) else Path(source).read_bytes()
+    if not content.startswith(b"tree\n"):
+        raise ValueError(f"the LightGBM model begins with {content[:20]!r}; expected a text file of save_model.")
+    place = content.find(b"\nTree=0\n") + 1
+    if place == 0:
+        raise ValueError("the LightGBM model has no trees.")
+    header = _pairs(content[:place])
+    trees = []
+    for t, size in enumerate(row(header, "tree_sizes", np.int64).tolist()):
+        block = content[place : place + max(size, 0)]
+        if not block.startswith(b"Tree=%d\n" % t) or size > len(block):
+            raise ValueError(f"the LightGBM model's tree_sizes do not lead to tree {t}; is the file whole?")
+        trees.append(_pairs(block))
+        place += size
+    rest = content[place:].lstrip()
+    if not rest.startswith(b"end of trees"):
+        raise ValueError("the LightGBM model goes on after the trees that it counts; is the file whole?")
+    return ModelText(header, trees, _parameters(rest), _pandas_categorical(rest))
+
+
+def row(lines: dict[str, str], name: str, dtype: Any, number: int | None = None) -> np.ndarray:
+    """Return the numbers of a line; a ValueError that names it if there are none, or not so many."""
+    words = text(lines, name).split()
+    if number is not None and len(words) != number:
+        raise ValueError(f"the LightGBM model has {len(words)} numbers as {name}; expected {number}.")
+    try:
+        return np.array(words, dtype)
+    except (ValueError, OverflowError):
+        raise ValueError(f"the LightGBM model's {name} is {lines[name]!r:.60}; expected numbers.") from None
+
+
+def integer(lines: dict[str, str], name: str) -> int:
+    """Return the integer of a line."""
+    return int(row(lines, name, np.int64, 1)[0])
+
+
+def text(lines: dict[str, str], name: str) -> str:
+    """Return what a line holds."""
+    if name not in lines:
+        raise ValueError(f"the LightGBM model has no {name}; is the file whole?")
+    return lines[name]
+
+
+def _pairs(block: bytes) -> dict[str, str]:
+    try:
+        lines = block.decode().split("\n")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"the LightGBM model holds bytes that are no text: {error}.") from error
+    return {name: value for name, _, value in (line.partition("=") for line in lines if line)}
+
+
+def _parameters(rest: bytes) -> dict[str, str]:
+    """The lines ``[name: value]``."""
+    start, end = rest.find(b"\nparameters:\n"), rest.find(b"\nend of parameters")
+    lines = rest[start:end].decode(errors="replace").split("\n") if 0 <= start < end else ()
+    return {name: value for name, _, value in (line.strip("[]").partition(": ") for line in lines)}
+
+
+def _pandas_categorical(rest: bytes) -> list[Any]:
+    last = rest.rstrip().rpartition(b"\n")[2]
+    name, _, document = last.partition(b":")
+    if name != b"pandas_categorical":
+        return []
+    try:
+        found = json.loads(document) or []
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the LightGBM model's pandas_categorical is no JSON: {error}.") from error
+    if not isinstance(found, list) or not all(isinstance(values, list) for values in found):
+        raise ValueError(f"the LightGBM model's pandas_categorical is {found!r:.60}; expected lists of categories.")
+    return found

@@ -1,0 +1,348 @@
+"""LightGBM's models: the same leaves on adversarial rows, the same answers, what is refused, damaged files."""
+
+import re
+from functools import lru_cache
+
+import jax
+import numpy as np
+import pytest
+
+import jaxunc as ju
+from jaxunc.interop import from_lightgbm
+
+from ._wide_rows import assert_one_to_one, near_thresholds
+
+lgb = pytest.importorskip("lightgbm")
+pd = pytest.importorskip("pandas")
+pytestmark = pytest.mark.once
+
+QUIET = {"verbose": -1, "num_threads": 1, "deterministic": True, "min_data_in_leaf": 5, "num_leaves": 12}
+
+
+ALL_GROUPS = {"min_data_per_group": 1, "verbose": -1, "n_jobs": 1}
+
+
+@lru_cache
+def data():
+    """Numbers near 0, a timestamp, integers beyond float32, codes of categories, a column without use."""
+    rng = np.random.default_rng(0)
+    X = np.stack(
+        [
+            rng.normal(size=800).round(1),
+            1.7e9 + rng.random(800) * 200,
+            2.0**24 + rng.integers(-40, 40, 800),
+            np.minimum(rng.geometric(0.1, 800) - 1, 70),
+            rng.integers(0, 5, 800),
+            np.zeros(800),
+        ],
+        axis=1,
+    )
+    X[:, :3][rng.random((800, 3)) < 0.1] = np.nan
+    X[:, 3][rng.random(800) < 0.05] = np.nan
+    z = (
+        np.nan_to_num(X[:, 0])
+        + (X[:, 1] > 1.7e9 + 90.3)
+        + (np.nan_to_num(X[:, 2]) % 2) * 0.7
+        + (np.nan_to_num(X[:, 3]) % 3) * 0.8
+    )
+    return X, z + 0.3 * rng.normal(size=800)
+
+
+def train(target, rounds=12, **params):
+    X, z = data()
+    y = {"two": z > 1.5, "three": np.digitize(z, [1, 2]), "number": z, "positive": np.exp(z), "share": z.clip(0, 1)}
+    y = y[target].astype(float)
+    categorical = params.pop("categorical", [3, 4])
+    if params.get("objective") in ("lambdarank", "rank_xendcg"):
+        return lgb.train(QUIET | params, lgb.Dataset(X, y, group=[80] * 10, categorical_feature=categorical), rounds)
+    return lgb.train(QUIET | params, lgb.Dataset(X, y, categorical_feature=categorical), rounds)
+
+
+MODELS = {
+    "binary": ("two", {"objective": "binary"}),
+    "sigmoid": ("two", {"objective": "binary", "sigmoid": 2.5}),
+    "numbers alone": ("two", {"objective": "binary", "categorical": []}),
+    "zero as missing": ("two", {"objective": "binary", "zero_as_missing": True}),
+    "zero as missing, numbers alone": ("number", {"objective": "l2", "zero_as_missing": True, "categorical": []}),
+    "nothing missing": ("two", {"objective": "binary", "use_missing": False}),
+    "sets": ("number", {"objective": "l2", "max_cat_to_onehot": 1, "min_data_per_group": 1, "cat_smooth": 0.1}),
+    "one category each": ("number", {"objective": "l2", "max_cat_to_onehot": 99, "min_data_per_group": 1}),
+    "three classes": ("three", {"objective": "multiclass", "num_class": 3}),
+    "one against all": ("three", {"objective": "multiclassova", "num_class": 3, "sigmoid": 0.7}),
+    "forest": ("two", {"objective": "binary", "boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.6}),
+    "forest of three": (
+        "three",
+        {"objective": "multiclass", "num_class": 3, "boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.6},
+    ),
+    "dart": ("two", {"objective": "binary", "boosting": "dart", "drop_rate": 0.5}),
+    "not from the average": ("number", {"objective": "l2", "boost_from_average": False}),
+    "absolute": ("number", {"objective": "l1"}),
+    "huber": ("number", {"objective": "huber"}),
+    "fair": ("number", {"objective": "fair"}),
+    "quantile": ("number", {"objective": "quantile", "alpha": 0.8}),
+    "mape": ("positive", {"objective": "mape"}),
+    "poisson": ("positive", {"objective": "poisson"}),
+    "gamma": ("positive", {"objective": "gamma"}),
+    "tweedie": ("positive", {"objective": "tweedie"}),
+    "cross entropy": ("share", {"objective": "cross_entropy"}),
+    "ranks": ("three", {"objective": "lambdarank"}),
+    "ranks, other": ("three", {"objective": "rank_xendcg"}),
+    "no split": ("two", {"objective": "binary", "min_data_in_leaf": 700}),
+}
+
+
+def thresholds_of(booster):
+    """The numbers that each column is compared with; of columns of categories all of them, and more."""
+    found = {}
+    for line in booster.model_to_string().split("Tree=")[1:]:
+        lines = dict(one.partition("=")[::2] for one in line.split("\n"))
+        for j, t in zip(lines.get("split_feature", "").split(), lines.get("threshold", "").split(), strict=True):
+            found.setdefault(int(j), set()).add(float(t))
+    codes = {*range(-2, 80), 2.0**31 - 1, 2.0**31, 2.0**32 + 1}
+    return {j: sorted(own | (codes if j in (3, 4) else set())) for j, own in found.items()}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.exhaustive(keep=6)
+def test_same_leaves_and_answers(name):
+    n_rows = 1500
+    target, params = MODELS[name]
+    booster = train(target, **params)
+    model = from_lightgbm(booster)
+    ju.forest.check_trees(model.trees)
+    X = near_thresholds(np.random.default_rng(1), data()[0], thresholds_of(booster), n_rows)
+    assert_one_to_one(np.asarray(ju.leaf_index(model.trees, X)), booster.predict(X, pred_leaf=True).reshape(n_rows, -1))
+    raw = booster.predict(X, raw_score=True).reshape(n_rows, -1) * params.get("sigmoid", 1)
+    raw /= 12 if "boosting" in params and params["boosting"] == "rf" else 1
+    np.testing.assert_allclose(model.raw(X), raw, rtol=1e-6, atol=1e-6)
+    ours, theirs = np.asarray(model.predict(X)), booster.predict(X)
+    np.testing.assert_allclose(ours[:, 1] if target == "two" else ours, theirs, rtol=3e-6, atol=1e-6)
+    has_classes = params["objective"] in ("binary", "multiclass", "multiclassova")
+    assert model.class_labels == (tuple(range(ours.shape[1])) if has_classes else None)
+
+
+def frame():
+    X, z = data()
+    words = np.array(["red", "green", "blue", "grey", "black"])[X[:, 4].astype(int)]
+    table = pd.DataFrame(X[:, :3], columns=["near 0", "time", "count"])
+    table["colour"] = pd.Categorical(words).set_categories(["red", "green", "blue", "grey", "black"])
+    table["size"] = pd.Categorical(pd.Series(X[:, 3]).round().astype("Int64"))
+    table.loc[::17, "colour"] = None
+    return table, z + (words == "blue")
+
+
+def unseen(table):
+    """Categories that were not there in training, in another order, and missing ones."""
+    rows = table.copy()
+    rows["colour"] = pd.Categorical(rows["colour"].astype(object).where(rows.index % 5 > 0, "white"))
+    rows["size"] = pd.Categorical(rows["size"].cat.codes.where(rows.index % 7 > 0, 1000))
+    return rows
+
+
+def renamed(table):
+    return table.rename(columns=lambda name: name.replace(" ", "_"))
+
+
+@pytest.mark.filterwarnings("ignore:The argument 'eval_set'")
+def test_classifier_that_stopped_early_has_its_labels_and_best_trees(tmp_path):
+    table, z = frame()
+    y = np.array(["no", "some", "yes"])[np.digitize(z + np.random.default_rng(2).normal(size=800), [1, 3])]
+    known = lgb.LGBMClassifier(
+        n_estimators=200, learning_rate=0.4, min_child_samples=5, min_data_per_group=1, verbose=-1, n_jobs=1
+    )
+    stop = [lgb.early_stopping(3, verbose=False)]
+    weight = np.random.default_rng(3).random(600)
+    known.fit(table[:600], y[:600], sample_weight=weight, eval_set=[(table[600:], y[600:])], callbacks=stop)
+    model = from_lightgbm(known)
+    assert model.n_trees == 3 * known.best_iteration_ < 3 * known.n_iter_ + 9
+    assert model.class_labels == ("no", "some", "yes")
+    assert model.columns.names == ("near_0", "time", "count", "colour", "size")
+    for rows in (table, unseen(table)):
+        ours = np.asarray(model.predict(renamed(rows)))
+        np.testing.assert_allclose(ours, known.predict_proba(rows), atol=1e-6)
+        assert np.array_equal(np.array(model.class_labels)[ours.argmax(1)], known.predict(rows))
+        leaves = known.predict(rows, pred_leaf=True)
+        assert_one_to_one(np.asarray(ju.leaf_index(model.trees, renamed(rows))), leaves)
+    known.booster_.save_model(path := tmp_path / "model.txt")
+    for source in (path, str(path), path.read_bytes(), known.booster_):
+        again = from_lightgbm(source)
+        assert again.class_labels == (0, 1, 2)
+        np.testing.assert_array_equal(again.raw(renamed(table)), model.raw(renamed(table)))
+
+
+def test_files_need_no_lightgbm(tmp_path, monkeypatch):
+    booster = train("two", objective="binary")
+    booster.save_model(path := tmp_path / "model.txt")
+    monkeypatch.setitem(__import__("sys").modules, "lightgbm", None)
+    X = data()[0]
+    np.testing.assert_array_equal(from_lightgbm(path).raw(X), from_lightgbm(booster.model_to_string()).raw(X))
+
+
+def test_regressor_ranker_and_own_objective():
+    X, z = data()
+    settings = {"n_estimators": 5, "verbose": -1, "n_jobs": 1}
+    regressor = lgb.LGBMRegressor(**settings).fit(X, z)
+    np.testing.assert_allclose(from_lightgbm(regressor).predict(X), regressor.predict(X), atol=1e-6)
+    ranker = lgb.LGBMRanker(**settings).fit(X, np.digitize(z, [1, 2]), group=[80] * 10)
+    np.testing.assert_allclose(from_lightgbm(ranker).predict(X), ranker.predict(X), atol=1e-6)
+    own = lgb.LGBMClassifier(objective=lambda y, p: (p - y, np.ones_like(y)), **settings).fit(X, z > 1)
+    model = from_lightgbm(own)
+    assert model.class_labels is None
+    np.testing.assert_allclose(model.predict(X), own.predict(X, raw_score=True), atol=1e-6)
+
+
+def test_classifiers_of_shares_have_classes():
+    X, z = data()
+    known = lgb.LGBMClassifier(n_estimators=5, objective="cross_entropy", verbose=-1).fit(X, np.where(z > 1, "b", "a"))
+    model = from_lightgbm(known)
+    assert model.class_labels == ("a", "b")
+    np.testing.assert_allclose(model.predict(X), known.predict_proba(X), atol=1e-6)
+
+
+def test_stages_are_those_of_fewer_iterations():
+    booster = train("three", objective="multiclass", num_class=3)
+    model, X = from_lightgbm(booster), data()[0][:60]
+    stages = list(model.staged(X))
+    assert len(stages) == 12
+    for i, stage in enumerate(stages):
+        raw = booster.predict(X, raw_score=True, num_iteration=i + 1)
+        np.testing.assert_allclose(stage, raw, rtol=1e-6, atol=1e-6)
+
+
+def test_float32_in_a_program_is_compared_as_float64():
+    booster = train("two", objective="binary", zero_as_missing=True)
+    model = from_lightgbm(booster)
+    X = near_thresholds(np.random.default_rng(4), data()[0], thresholds_of(booster), 900)
+    with np.errstate(over="ignore"):
+        X = X.astype(np.float32)
+    np.testing.assert_allclose(
+        jax.jit(lambda X: model.raw(X)[:, 0])(X), booster.predict(X, raw_score=True), rtol=1e-6, atol=1e-6
+    )
+
+
+def test_counts_of_its_leaves():
+    booster = train("two", objective="binary", boosting="rf", bagging_freq=1, bagging_fraction=0.6)
+    model, (X, z) = from_lightgbm(booster), data()
+    counts = ju.leaf_counts(ju.recount(model.trees, X, z > 1.5), X)
+    leaves = booster.predict(X, pred_leaf=True)
+    for t in (0, 11):
+        sizes = np.bincount(leaves[:, t])[leaves[:, t]]
+        np.testing.assert_array_equal(np.asarray(counts)[:, t].sum(axis=1), sizes)
+
+
+def test_which_columns_had_categories_is_told_where_the_file_does_not():
+    table, z = frame()
+    table["colour"] = table["colour"].cat.as_ordered()
+    known = lgb.LGBMRegressor(n_estimators=5, min_child_samples=5, min_data_per_group=1, verbose=-1, n_jobs=1).fit(
+        table, z
+    )
+    with pytest.raises(ValueError, match="2 columns of pandas' category type, and 1 features"):
+        from_lightgbm(known)
+    model = from_lightgbm(known, category_columns=["colour", 4])
+    assert "colour" in np.array(model.columns.names)[np.unique(model.trees.feature)]  # as numbers
+    for rows in (table, unseen(table)):
+        np.testing.assert_allclose(model.predict(renamed(rows)), known.predict(rows), atol=1e-6)
+    for wrong in (["colour"], ["colour", 9], ["colour", "colour"], ["colour", "weight"]):
+        with pytest.raises(ValueError, match="category_columns="):
+            from_lightgbm(known, category_columns=wrong)
+    with pytest.raises(ValueError, match="not fitted to a frame"):
+        from_lightgbm(train("two", objective="binary"), category_columns=[3])
+
+
+REFUSED = {
+    "linear trees": ("number", {"objective": "l2", "linear_tree": True}, "linear_tree"),
+    "square roots": ("positive", {"objective": "l2", "reg_sqrt": True}, "regression sqrt"),
+    "parameters of shares": ("share", {"objective": "cross_entropy_lambda"}, "cross_entropy_lambda"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_parts_that_are_refused_are_named(name):
+    target, params, message = REFUSED[name]
+    with pytest.raises(ValueError, match=message):
+        from_lightgbm(train(target, **params))
+
+
+def test_other_kinds_are_refused():
+    with pytest.raises(TypeError, match="is a list; pass a Booster"):
+        from_lightgbm([])
+    with pytest.raises(ValueError, match="is not fitted"):
+        from_lightgbm(lgb.LGBMClassifier())
+    with pytest.raises(FileNotFoundError):
+        from_lightgbm("no such file.txt")
+    with pytest.raises(ValueError, match="expected a text file of save_model"):
+        from_lightgbm(b"{}")
+    X, z = data()
+    with pytest.raises(ValueError, match="classifier with the objective 'regression'"):
+        from_lightgbm(lgb.LGBMClassifier(n_estimators=2, objective="regression", verbose=-1).fit(X, z > 1))
+
+
+CHANGES = {
+    "unknown test": ("decision_type=", "decision_type=6", "unknown decision_type 6"),
+    "no leaves": ("num_leaves=12", "num_leaves=0", "0 leaves"),
+    "no objective": ("objective=binary", "objectivf=binary", "no objective"),
+    "another objective": ("objective=binary", "objective=binarx", "objective is 'binarx"),
+    "no sigmoid": ("sigmoid:1", "sigmoid:0", "sigmoid is 0.0"),
+    "threshold": ("threshold=", "threshold=nan", "threshold is 'nan|threshold that is NaN"),
+    "no end": ("end of trees", "end of treex", "goes on after the trees"),
+    "columns": ("max_feature_idx=5", "max_feature_idx=4", "6 feature_names for 5"),
+    "ranges": ("feature_infos=none", "feature_infos=", "feature_infos"),
+    "categories": ("pandas_categorical:null", "pandas_categorical:[3]", "expected lists of categories"),
+    "no trees": ("Tree=0", "Tred=0", "no trees"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_changed_files_are_refused(name):
+    old, new, message = CHANGES[name]
+    text = train("two", objective="binary", categorical=[]).model_to_string()
+    text = text.replace("feature_infos=", "feature_infos=none ", 1) if name == "ranges" else text
+    assert old in text
+    with pytest.raises(ValueError, match=message):
+        from_lightgbm(with_sizes(text.replace(old, new, 1)))
+
+
+def with_sizes(text):
+    """The text with the sizes that its trees have."""
+    ends = [place.start() + 1 for place in re.finditer("\\n(Tree=|end of trees)", text)]
+    sizes = " ".join(map(str, np.diff(ends)))
+    return re.sub("\\ntree_sizes=[0-9 ]*", f"\\ntree_sizes={sizes}", text)
+
+
+def test_newer_files_are_warned_of():
+    text = train("two", objective="binary").model_to_string()
+    with pytest.warns(UserWarning, match="version is 'v5'; .* up to v4"):
+        assert from_lightgbm(text.replace("version=v4", "version=v5", 1)).n_trees == 12
+
+
+def mutated(rng, content):
+    """A file with a few changed bytes, half of them digits for digits, or cut off."""
+    found = bytearray(content)
+    for _ in range(rng.integers(1, 4)):
+        place = int(rng.integers(len(found)))
+        digit = found[place] in b"0123456789" and rng.random() < 0.8
+        found[place] = int(rng.choice(list(b"0123456789-"))) if digit else int(rng.integers(256))
+    return bytes(found[: rng.integers(len(found))] if rng.random() < 0.1 else found)
+
+
+@pytest.mark.filterwarnings("ignore:the model's version")
+@pytest.mark.parametrize("n_files", [pytest.param(20_000, marks=pytest.mark.exhaustive), 250])
+def test_damaged_files_are_refused_or_well_formed(n_files):
+    table, z = frame()
+    known = lgb.LGBMRegressor(n_estimators=3, min_child_samples=40, min_data_per_group=1, verbose=-1, n_jobs=1).fit(
+        table, z
+    )
+    whole = known.booster_.model_to_string().encode()
+    end = whole.index(b"\nparameters:")
+    content = whole[:end] + whole[whole.index(b"\nend of parameters") :].replace(b"end", b"\nparameters:\nend", 1)
+    content = content.replace(b"\nend of param", b"\n[categorical_feature: 3,4]\n\nend of param")
+    from_lightgbm(content)
+    rng, n_refused = np.random.default_rng(5), 0
+    for _ in range(n_files):
+        try:
+            model = from_lightgbm(mutated(rng, content))
+        except (ValueError, TypeError):
+            n_refused += 1
+        else:
+            ju.forest.check_trees(model.trees)
+    assert n_files / 20 < n_refused < n_files
