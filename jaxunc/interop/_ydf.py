@@ -60,10 +60,11 @@ def from_ydf(model: Any, *, prior: NumbersLike | None = None) -> TreeEnsemble | 
     -----
     YDF compares float32: an instance goes right, to the positive child, where x >= t or its category is in the set. A
     missing value goes where the test says. Words that its dictionary lacks are one category, the empty word is a
-    missing value. Bools are 1 and 0. Leaves follow one another as YDF numbers them, the negative child first.
+    missing value. Bools are 1 and 0.
 
-    A random forest of YDF votes unless it was grown with ``winner_take_all=False``: its ``predict`` is then the share
-    of trees whose largest class it is, which is what `Vote` answers here; else it is what `Mean` answers.
+    A random forest of YDF votes by default: its ``predict`` is the share of trees whose largest class it is. `Vote`
+    answers the same, but for leaves with ties, whose vote YDF gives to one class. Of a forest grown with
+    ``winner_take_all=False`` it is what `Mean` answers.
 
     Counts are YDF's probabilities times the examples of the leaf, snapped to integers within 1e-9 of it. Boosted
     models give probabilities even where YDF was told to give logits (``set_output_logits``).
@@ -140,7 +141,7 @@ def _levels(column: Any) -> Levels:
 
 def _read(what: str, root: Any, features: _Features) -> _ReadTree:
     """Nodes in the order in which YDF walks them: the negative child's before the positive one's."""
-    left, right, feature, threshold, missing_right, leaves, intervals = [], [], [], [], [], [], {}
+    left, right, feature, least, missing_right, leaves, intervals = [], [], [], [], [], [], {}
     waiting = [(root, None)]
     while waiting:
         node, parent = waiting.pop()
@@ -150,21 +151,28 @@ def _read(what: str, root: Any, features: _Features) -> _ReadTree:
         for row in (left, right):
             row.append(-1)
         leaves.append(node.value if node.is_leaf else None)
-        column, key, goes_right, test = (0, 0, False, None) if node.is_leaf else _test(what, node.condition, features)
+        column, start, goes_right, test = (
+            (0, 0.0, False, None) if node.is_leaf else _test(what, node.condition, features)
+        )
         feature.append(column)
-        threshold.append(key)
+        least.append(start)
         missing_right.append(goes_right)
         if test is not None:
             intervals[number] = test
         if not node.is_leaf:
             waiting += [(node.pos_child, number), (node.neg_child, number)]
-    nodes = TreeNodes(*map(np.array, (feature, threshold, left, right, missing_right)))
+    bounds = np.array(least, np.float64)
+    threshold = np.where(np.isnan(bounds), order_key_at_or_below(np.array([np.inf])), order_key_below(bounds))
+    nodes = TreeNodes(np.array(feature), threshold, np.array(left), np.array(right), np.array(missing_right))
     check_tree(what, nodes, features.columns.number)
     return _ReadTree(nodes, leaves, intervals)
 
 
-def _test(what: str, condition: Any, features: _Features) -> tuple[int, int, bool, Intervals | None]:
-    """The column of a test, its threshold as an order key, whether missing values go right; its set if it has one."""
+def _test(what: str, condition: Any, features: _Features) -> tuple[int, float, bool, Intervals | None]:
+    """What a node tests: the column, the least number that goes right, whether missing values do, a set.
+
+    The least is NaN where no number goes right. The set is None for thresholds.
+    """
     name = type(condition).__name__
     if name not in _TESTS:
         raise ValueError(f"{what} has a {name}; from_ydf imports {', '.join(sorted(_TESTS))}.")
@@ -173,11 +181,10 @@ def _test(what: str, condition: Any, features: _Features) -> tuple[int, int, boo
     column, missing = features.by_number[condition.attribute], bool(condition.missing)
     is_categorical = column.kind == "CATEGORICAL"
     if name == "CategoricalIsInCondition" and is_categorical:
-        return column.place, 0, missing, _set_test(what, condition.mask, column.n_levels, missing)
+        return column.place, 0.0, missing, _set_test(what, condition.mask, column.n_levels, missing)
     if name == "IsMissingInCondition":
-        # Of categories the last two codes are missing values, which are no NaN; of numbers no key is above infinity's.
-        last = column.n_levels - 2 if is_categorical else np.inf
-        return column.place, int(order_key_at_or_below(np.array(last))), True, None
+        # Of categories the last two codes are missing values, which are no NaN.
+        return column.place, column.n_levels - 1.0 if is_categorical else np.nan, True, None
     if name == "DiscretizedNumericalHigherThanCondition":
         if not 1 <= condition.threshold_idx <= len(column.bounds):
             raise ValueError(f"{what} has the threshold {condition.threshold_idx} of {len(column.bounds)}.")
@@ -186,7 +193,7 @@ def _test(what: str, condition: Any, features: _Features) -> tuple[int, int, boo
         least = 1.0 if name == "IsTrueCondition" else condition.threshold
     if is_categorical or not np.isfinite(least):
         raise ValueError(f"{what} has a {name} of a {column.kind} column and the threshold {least}.")
-    return column.place, int(order_key_below(np.array(least))), missing, None
+    return column.place, float(least), missing, None
 
 
 def _set_test(what: str, mask: Sequence[int], n_levels: int, missing: bool) -> Intervals:
