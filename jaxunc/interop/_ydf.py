@@ -1,0 +1,257 @@
+"""Importer of the models of YDF (Yggdrasil Decision Forests)."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxunc._checks import check_counts
+from jaxunc._numerics import order_key_at_or_below, order_key_below
+from jaxunc.ensembles import TreeEnsemble
+from jaxunc.forest import (
+    Forest,
+    Intervals,
+    TreeNodes,
+    assemble,
+    intervals_of_codes,
+    snap_to_integers,
+    with_interval_tests,
+)
+from jaxunc.tables import Columns, Levels, NumbersLike
+
+from ._given_trees import GivenTree, check_tree, ensemble_of
+
+_BOOSTED, _RANDOM = "GRADIENT_BOOSTED_TREES", "RANDOM_FOREST"
+# The numbers of YDF's losses, which its files hold, too. What it calls the activation of Poisson's is no exponential.
+_LINKS = {1: "logistic", 6: "logistic", 3: "softmax", 2: "identity", 8: "identity", 7: "exp"}
+_KINDS = ("NUMERICAL", "DISCRETIZED_NUMERICAL", "CATEGORICAL", "BOOLEAN")
+_TESTS = {"NumericalHigherThanCondition", "DiscretizedNumericalHigherThanCondition", "IsTrueCondition"}
+_TESTS |= {"CategoricalIsInCondition", "IsMissingInCondition"}
+
+
+def from_ydf(model: Any, *, prior: NumbersLike | None = None) -> TreeEnsemble | Forest:
+    """Import a YDF model, exactly: every instance reaches the leaf that it reaches there.
+
+    Parameters
+    ----------
+    model
+        A model of ``GradientBoostedTreesLearner``, ``RandomForestLearner`` or ``CartLearner``, for classification or
+        regression.
+    prior
+        Of forests of classification: class probabilities for rules that measure evidence against a prior, in the order
+        of ``model.label_classes()``. Default: the class frequencies of the samples that the trees were grown on.
+
+    Returns
+    -------
+    TreeEnsemble | Forest
+        Of a random forest or a CART of classification a `Forest` with its own leaf counts, of all others a
+        `TreeEnsemble`. Columns are ``model.input_feature_names()``, in that order and without the label. Class labels
+        are strings, as YDF has them.
+
+    Raises
+    ------
+    TypeError
+        If ``model`` is no YDF model, or a ``prior`` is given for a model without class counts.
+    ValueError
+        If the model is of another kind or task (isolation forests, uplift, ranking, survival), has oblique tests, tests
+        of sets, vectors or categories that came as integers, or leaves without counts. They are named.
+
+    Notes
+    -----
+    YDF compares float32: an instance goes right, to the positive child, where x >= t or its category is in the set. A
+    missing value goes where the test says. Words that its dictionary lacks are one category, the empty word is a
+    missing value. Bools are 1 and 0.
+
+    A random forest of YDF votes by default: its ``predict`` is the share of trees whose largest class it is. `Vote`
+    answers the same, but for leaves with ties, whose vote YDF gives to one class. Of a forest grown with
+    ``winner_take_all=False`` it is what `Mean` answers.
+
+    Counts are YDF's probabilities times the examples of the leaf, snapped to integers within 1e-9 of it. Boosted
+    models give probabilities even where YDF was told to give logits (``set_output_logits``).
+    """
+    if not all(hasattr(model, name) for name in ("iter_trees", "data_spec", "input_features", "task", "name")):
+        raise TypeError(f"model is a {type(model).__name__}; pass a model that ydf's learner.train(data) returned.")
+    kind, task = model.name(), model.task().name
+    if kind not in (_BOOSTED, _RANDOM) or task not in ("CLASSIFICATION", "REGRESSION"):
+        raise ValueError(
+            f"model is a {kind} for {task}; from_ydf imports gradient boosted trees and random forests for "
+            "CLASSIFICATION and REGRESSION."
+        )
+    counts_classes = kind == _RANDOM and task == "CLASSIFICATION"
+    if prior is not None and not counts_classes:
+        raise TypeError(f"prior is for forests of classification; this model is a {kind} for {task}.")
+    features = _Features(model)
+    read = [_read(f"tree {t}", tree.root, features) for t, tree in enumerate(model.iter_trees())]
+    if not read:
+        raise ValueError("the model has no trees.")
+    if counts_classes:
+        forest = _forest(read, features.columns, tuple(model.label_classes()))
+        return forest if prior is None else forest.with_prior(prior)
+    given = [GivenTree(one.nodes, _values(one.leaves, model), one.intervals) for one in read]
+    return _boosted(model, given, features.columns) if kind == _BOOSTED else _averaged(given, features.columns)
+
+
+class _ReadTree(NamedTuple):
+    nodes: TreeNodes
+    leaves: list
+    """What YDF's leaves hold; None at other nodes."""
+    intervals: dict[int, Intervals]
+
+
+class _Column(NamedTuple):
+    place: int
+    kind: str
+    n_levels: int
+    bounds: Sequence[float]
+
+
+class _Features:
+    """The columns that trees may test, by their numbers in the data specification."""
+
+    def __init__(self, model: Any):
+        spec, self.by_number, levels, names = model.data_spec(), {}, [], []
+        for place, feature in enumerate(model.input_features()):
+            kind, column = feature.semantic.name, spec.columns[feature.column_idx]
+            if kind not in _KINDS:
+                raise ValueError(
+                    f"the model's column {feature.name!r} is {kind}; from_ydf imports {', '.join(_KINDS)}."
+                )
+            own = _levels(column) if kind == "CATEGORICAL" else None
+            bounds = tuple(column.discretized_numerical.boundaries)
+            number = 0 if own is None else len(own.values)
+            self.by_number[feature.column_idx] = _Column(place, kind, number, bounds)
+            levels.append(own)
+            names.append(feature.name)
+        nominal = tuple(own is not None for own in levels)
+        some = any(nominal)
+        self.columns = Columns(len(names), tuple(names), nominal if some else None, tuple(levels) if some else None)
+
+
+def _levels(column: Any) -> Levels:
+    """The words of a dictionary from its first on, then the empty word; unknown ones are the code before."""
+    spec = column.categorical
+    if spec.is_already_integerized:
+        raise ValueError(f"the model's column {column.name!r} has categories that came as integers; give it words.")
+    words = {item.index: word for word, item in spec.items.items()}
+    if sorted(words) != list(range(len(words))):
+        raise ValueError(f"the model's column {column.name!r} has a dictionary with holes: {sorted(words)!r:.60}.")
+    known = [words[index] for index in range(1, len(words))]
+    return Levels((*known, *([""] if "" not in known else [])), has_missing=True)
+
+
+def _read(what: str, root: Any, features: _Features) -> _ReadTree:
+    """Nodes in the order in which YDF walks them: the negative child's before the positive one's."""
+    left, right, feature, least, missing_right, leaves, intervals = [], [], [], [], [], [], {}
+    waiting = [(root, None)]
+    while waiting:
+        node, parent = waiting.pop()
+        number = len(left)
+        if parent is not None:
+            (left if left[parent] < 0 else right)[parent] = number
+        for row in (left, right):
+            row.append(-1)
+        leaves.append(node.value if node.is_leaf else None)
+        column, start, goes_right, test = (
+            (0, 0.0, False, None) if node.is_leaf else _test(what, node.condition, features)
+        )
+        feature.append(column)
+        least.append(start)
+        missing_right.append(goes_right)
+        if test is not None:
+            intervals[number] = test
+        if not node.is_leaf:
+            waiting += [(node.pos_child, number), (node.neg_child, number)]
+    bounds = np.array(least, np.float64)
+    threshold = np.where(np.isnan(bounds), order_key_at_or_below(np.array([np.inf])), order_key_below(bounds))
+    nodes = TreeNodes(np.array(feature), threshold, np.array(left), np.array(right), np.array(missing_right))
+    check_tree(what, nodes, features.columns.number)
+    return _ReadTree(nodes, leaves, intervals)
+
+
+def _test(what: str, condition: Any, features: _Features) -> tuple[int, float, bool, Intervals | None]:
+    """What a node tests: the column, the least number that goes right, whether missing values do, a set.
+
+    The least is NaN where no number goes right. The set is None for thresholds.
+    """
+    name = type(condition).__name__
+    if name not in _TESTS:
+        raise ValueError(f"{what} has a {name}; from_ydf imports {', '.join(sorted(_TESTS))}.")
+    if condition.attribute not in features.by_number:
+        raise ValueError(f"{what} tests column {condition.attribute} of the data, which is no feature of the model.")
+    column, missing = features.by_number[condition.attribute], bool(condition.missing)
+    is_categorical = column.kind == "CATEGORICAL"
+    if name == "CategoricalIsInCondition" and is_categorical:
+        return column.place, 0.0, missing, _set_test(what, condition.mask, column.n_levels, missing)
+    if name == "IsMissingInCondition":
+        # Of categories the last two codes are missing values, which are no NaN.
+        return column.place, column.n_levels - 1.0 if is_categorical else np.nan, True, None
+    if name == "DiscretizedNumericalHigherThanCondition":
+        if not 1 <= condition.threshold_idx <= len(column.bounds):
+            raise ValueError(f"{what} has the threshold {condition.threshold_idx} of {len(column.bounds)}.")
+        least = column.bounds[condition.threshold_idx - 1]
+    else:
+        least = 1.0 if name == "IsTrueCondition" else condition.threshold
+    if is_categorical or not np.isfinite(least):
+        raise ValueError(f"{what} has a {name} of a {column.kind} column and the threshold {least}.")
+    return column.place, float(least), missing, None
+
+
+def _set_test(what: str, mask: Sequence[int], n_levels: int, missing: bool) -> Intervals:
+    """A set of positions in the dictionary goes right; a word's code is its position less 1."""
+    codes = np.unique(np.asarray(mask, np.int64)) - 1
+    if len(codes) and not -1 <= codes[0] <= codes[-1] < n_levels - 1:
+        raise ValueError(f"{what} has a set of categories that are not in the dictionary: {list(mask)!r:.60}.")
+    if missing:  # the empty word, and what is no word
+        codes = np.append(codes, [n_levels - 1, n_levels])
+    test = intervals_of_codes(codes, order_key_below(codes), order_key_below(codes + 1), not missing)
+    return test._replace(goes_left=~test.goes_left)
+
+
+def _values(leaves: list, model: Any) -> np.ndarray:
+    values = [0.0 if leaf is None else getattr(leaf, "value", None) for leaf in leaves]
+    if any(value is None for value in values):
+        raise ValueError(f"the model's leaves hold no values; is it a {model.name()} for {model.task().name}?")
+    return np.array(values, np.float64)[:, None]
+
+
+def _boosted(model: Any, given: list[GivenTree], columns: Columns) -> TreeEnsemble:
+    loss = int(model._model.loss())
+    if loss not in _LINKS:
+        raise ValueError(f"the model has YDF's loss number {loss}, such as of ranking, survival or one's own.")
+    base, each = np.asarray(model.initial_predictions(), np.float64), int(model.num_trees_per_iteration())
+    if each != len(base) or len(given) % each:
+        raise ValueError(f"the model has {len(given)} trees, {each} an iteration, for {len(base)} outputs.")
+    labels = tuple(model.label_classes()) if model.task().name == "CLASSIFICATION" else None
+    return ensemble_of(given, columns, base, _LINKS[loss], trees_per_stage=each, class_labels=labels)
+
+
+def _averaged(given: list[GivenTree], columns: Columns) -> TreeEnsemble:
+    shares = [tree._replace(values=tree.values / len(given)) for tree in given]
+    return ensemble_of(shares, columns, np.zeros(1), "identity")
+
+
+def _forest(read: list[_ReadTree], columns: Columns, labels: tuple) -> Forest:
+    counts = [_counts(f"tree {t}", one.leaves, len(labels)) for t, one in enumerate(read)]
+    roots = np.stack([own.sum(axis=0) for own in counts])
+    return assemble(
+        [with_interval_tests(one.nodes, one.intervals) for one in read],
+        counts,
+        columns=columns,
+        prior=roots.sum(axis=0) / roots.sum(),
+        n_samples=float(roots.sum(axis=1).mean()),
+        class_labels=labels,
+    )
+
+
+def _counts(what: str, leaves: list, n_classes: int) -> np.ndarray:
+    """Class counts of leaves; those of inner nodes are zeros."""
+    counts, sizes = np.zeros((len(leaves), n_classes)), np.zeros(len(leaves))
+    for i, leaf in enumerate(leaves):
+        if leaf is not None:
+            shares = np.asarray(getattr(leaf, "probability", ()), np.float64)
+            if len(shares) != n_classes:
+                raise ValueError(f"{what} has a leaf with {len(shares)} probabilities for {n_classes} classes.")
+            counts[i], sizes[i] = shares * leaf.num_examples, leaf.num_examples
+    counts = snap_to_integers(counts, sizes)
+    check_counts(counts, "model's leaf counts")
+    return counts

@@ -1,0 +1,379 @@
+"""Models from CatBoost: the same leaves, sums and probabilities, and what is refused."""
+
+import json
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+
+import jaxunc as ju
+from jaxunc.interop import from_catboost
+from tests.interop._threshold_rows import assert_leaves_agree, threshold_rows
+
+catboost = pytest.importorskip("catboost")
+pytestmark = pytest.mark.once
+
+SMALL = {"iterations": 12, "depth": 4, "verbose": 0, "allow_writing_files": False, "thread_count": 1, "random_seed": 1}
+
+
+@lru_cache
+def data(missing: bool = True):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(600, 5)).astype(np.float32)
+    X[:, 2] = rng.integers(0, 4, 600)
+    X[:, 3] += np.float32(2**24)
+    X[:, 4] *= 1e-39
+    if missing:
+        X[rng.random(X.shape) < 0.1] = np.nan
+    return X, np.nan_to_num(X[:, 0]) + 0.5 * np.nan_to_num(X[:, 2]) + 0.3 * rng.normal(size=600)
+
+
+def document(model, **options) -> dict:
+    return json.loads(saved(model, **options))
+
+
+def saved(model, pool=None) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_model(f"{folder}/m.json", format="json", pool=pool)
+        return Path(folder, "m.json").read_bytes()
+
+
+def borders(model) -> list:
+    """The borders of each column of numbers."""
+    return [one["borders"] or [0.0] for one in document(model)["features_info"]["float_features"]]
+
+
+def imported(model, **options):
+    ensemble = from_catboost(model, **options)
+    ju.forest.check_trees(ensemble.trees)
+    return ensemble
+
+
+def assert_agrees(model, X, **options):
+    """The leaves of every tree, and their sums; these by NumPy, which needs no compiling for each model."""
+    ensemble = imported(model, **options)
+    assert_leaves_agree(np.asarray(ju.leaf_index(ensemble.trees, X)), model.calc_leaf_indexes(X))
+    expected = model.predict(X, prediction_type="RawFormulaVal").reshape(len(X), -1)
+    np.testing.assert_allclose(sums(ensemble, X), expected, rtol=1e-6, atol=1e-6)
+    return ensemble
+
+
+def sums(ensemble, X) -> np.ndarray:
+    """The sums before the link, in float64."""
+    own = np.asarray(ensemble.values, np.float64)[
+        np.arange(ensemble.n_trees), np.asarray(ju.leaf_index(ensemble.trees, X))
+    ]
+    return own.sum(axis=1) + np.asarray(ensemble.base)
+
+
+GROWN = [
+    {},
+    {"nan_mode": "Max"},
+    {"grow_policy": "Depthwise"},
+    {"grow_policy": "Lossguide", "max_leaves": 9, "nan_mode": "Max"},
+]
+
+
+@pytest.mark.parametrize("missing", [True, False])
+@pytest.mark.parametrize("options", GROWN, ids=str)
+def test_leaves_and_sums(options, missing, rng):
+    X, y = data(missing)
+    model = catboost.CatBoostRegressor(**SMALL, **options).fit(X, y)
+    ensemble = assert_agrees(model, threshold_rows(borders(model), 3000, rng))
+    assert ensemble.n_trees == 12
+    assert ensemble.class_labels is None
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("options", GROWN, ids=str)
+def test_many_leaves(options, rng):
+    X, y = data()
+    model = catboost.CatBoostRegressor(**(SMALL | {"iterations": 100, "depth": 6}), **options).fit(X, y)
+    assert_agrees(model, threshold_rows(borders(model), 30_000, rng))
+
+
+def test_files_and_live_models_are_one(tmp_path):
+    X, y = data()
+    model = catboost.CatBoostRegressor(**SMALL).fit(X, y)
+    path = tmp_path / "model.json"
+    model.save_model(str(path), format="json")
+    first, *others = [imported(one) for one in (model, path, str(path), path.read_bytes())]
+    np.testing.assert_allclose(first.raw(X), sums(first, X), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(first.predict(X), model.predict(X), rtol=2e-6, atol=1e-6)
+    for other in others:
+        assert all(map(np.array_equal, jax.tree.leaves(first), jax.tree.leaves(other)))
+
+
+LABELS = [["no", "yes"], [False, True], [3, 7], [1.0, 2.5], ["a", "b", "c"], [0, 1, 2]]
+
+
+@pytest.mark.parametrize("labels", LABELS, ids=str)
+def test_labels_of_classes(labels):
+    X, y = data()
+    place = np.digitize(y, np.quantile(y, np.arange(1, len(labels)) / len(labels)))
+    model = catboost.CatBoostClassifier(**SMALL).fit(X, np.array(labels)[place])
+    ensemble = assert_agrees(model, X)
+    assert ensemble.class_labels == tuple(labels)
+    assert [type(one) for one in ensemble.class_labels] == [type(one) for one in labels]
+    probability = np.asarray(ensemble.predict(X))
+    np.testing.assert_allclose(probability, model.predict_proba(X), atol=1e-6)
+    np.testing.assert_array_equal(np.array(labels)[probability.argmax(1)], model.predict(X).ravel())
+
+
+@pytest.mark.parametrize("loss", ["CrossEntropy", "Focal:focal_alpha=0.4;focal_gamma=1", "MultiClassOneVsAll"])
+@pytest.mark.parametrize("policy", ["SymmetricTree", "Depthwise"])
+def test_probabilities(loss, policy):
+    X, y = data()
+    target = np.digitize(y, [0, 1]) if loss.startswith("Multi") else (y > 0).astype(int)
+    model = catboost.CatBoostClassifier(**SMALL, loss_function=loss, grow_policy=policy).fit(X, target)
+    ensemble = assert_agrees(model, X)
+    np.testing.assert_allclose(ensemble.predict(X), model.predict_proba(X), atol=1e-6)
+    assert ensemble.class_labels == tuple(range(target.max() + 1))
+
+
+def test_several_labels_at_a_time():
+    X, y = data()
+    model = catboost.CatBoostClassifier(**SMALL, loss_function="MultiLogloss").fit(X, np.stack([y > 0, y > 1], 1) * 1)
+    ensemble = assert_agrees(model, X)
+    assert ensemble.class_labels is None
+    np.testing.assert_allclose(ensemble.predict(X), model.predict_proba(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["Poisson", "Tweedie:variance_power=1.3", "MultiQuantile:alpha=0.2,0.7", "LogCosh"])
+def test_regressors(loss):
+    X, y = data()
+    model = catboost.CatBoostRegressor(**SMALL, loss_function=loss).fit(X, np.abs(y))
+    np.testing.assert_allclose(assert_agrees(model, X).predict(X), model.predict(X), rtol=3e-6, atol=1e-6)
+
+
+def test_several_targets():
+    X, y = data()
+    model = catboost.CatBoostRegressor(**SMALL, loss_function="MultiRMSE").fit(X, np.stack([y, -y, y**2], 1))
+    assert assert_agrees(model, X).n_outputs == 3
+
+
+def test_scale_and_bias_and_sample_weights(rng):
+    X, y = data()
+    model = catboost.CatBoostRegressor(**SMALL).fit(X, y, sample_weight=rng.uniform(0.1, 3, len(y)))
+    model.set_scale_and_bias(-2.5, 0.75)
+    np.testing.assert_allclose(assert_agrees(model, X).base, [0.75])
+
+
+def test_best_iteration():
+    X, y = data()
+    model = catboost.CatBoostRegressor(**SMALL | {"iterations": 200, "learning_rate": 0.9})
+    model.fit(X[:300], y[:300], eval_set=(X[300:], y[300:]), early_stopping_rounds=10)
+    ensemble = imported(model)
+    np.testing.assert_allclose(sums(ensemble, X)[:, 0], model.predict(X), rtol=1e-6, atol=1e-6)
+    assert ensemble.n_trees == model.tree_count_ == model.best_iteration_ + 1 < 200
+
+
+def test_classes_that_training_never_met():
+    X, y = data()
+    model = catboost.CatBoostClassifier(**SMALL, loss_function="MultiClass", classes_count=5)
+    model.fit(X, np.digitize(y, [0, 1]) * 2)
+    ensemble = imported(model)
+    assert ensemble.class_labels == (0, 2, 4)
+    np.testing.assert_allclose(ensemble.predict(X), model.predict_proba(X)[:, ::2], atol=1e-6)
+    np.testing.assert_array_less(model.predict_proba(X)[:, 1::2], 1e-300)
+
+
+def test_trees_without_tests():
+    X, y = data()
+    model = catboost.CatBoostRegressor(**SMALL | {"iterations": 3}, min_data_in_leaf=1).fit(X, y)
+    whole = document(model)
+    whole["oblivious_trees"][1] |= {"splits": None, "leaf_values": [0.25]}
+    del whole["oblivious_trees"][2]
+    ensemble = imported(json.dumps(whole).encode())
+    whole["oblivious_trees"][1]["leaf_values"] = [0]
+    without = imported(json.dumps(whole).encode())
+    np.testing.assert_allclose(sums(ensemble, X) - sums(without, X), np.full((len(X), 1), 0.25), atol=1e-6)
+
+
+def test_columns():
+    X, y = data()
+    names = ["a", "b", "c d", "é", "e"]
+    model = catboost.CatBoostRegressor(**SMALL).fit(pd.DataFrame(X, columns=names), y)
+    ensemble = imported(model)
+    assert ensemble.columns.names == tuple(names)
+    with pytest.raises(ValueError, match="order"):
+        ju.leaf_index(ensemble.trees, pd.DataFrame(X, columns=names)[names[::-1]])
+    assert imported(catboost.CatBoostRegressor(**SMALL).fit(X, y)).columns.names is None
+    unused = catboost.CatBoostRegressor(**SMALL, ignored_features=[1]).fit(X, y)
+    unused.drop_unused_features()
+    assert assert_agrees(unused, X).n_features == 5
+
+
+# Categories
+
+
+@lru_cache
+def categories():
+    rng = np.random.default_rng(8)
+    X, y = data()
+    frame = pd.DataFrame(X[:, :2], columns=["x", "z"])
+    frame.insert(1, "word", rng.choice(["a", "b", "", "nan", "1", "2.0", "é 中", "rare"], 600, p=[0.14] * 7 + [0.02]))
+    frame["number"] = rng.integers(-2, 4, 600)
+    frame["flag"] = rng.random(600) < 0.4
+    target = y + (frame.word == "a") - (frame.word == "nan") + 0.5 * (frame.number == 2) + frame.flag * (frame.x > 0)
+    return frame, target.to_numpy(), ["word", "number", "flag"]
+
+
+@pytest.mark.parametrize("options", [{}, {"grow_policy": "Lossguide"}, {"grow_policy": "Depthwise"}], ids=str)
+def test_categories(options, rng):
+    frame, y, nominal = categories()
+    pool = catboost.Pool(frame, y, cat_features=nominal)
+    model = catboost.CatBoostRegressor(**SMALL, one_hot_max_size=20, **options).fit(pool)
+    rows = frame.sample(3000, replace=True, random_state=1).reset_index(drop=True)
+    rows["word"] = rng.choice(["a", "b", "", "nan", "1", "2.0", "2", "é 中", "rare", "never seen", "A"], len(rows))
+    rows["number"] = rng.choice([-3, -2, -1, 0, 1, 2, 3, 4, 10**9], len(rows))
+    ensemble = assert_agrees(model, rows, pool=pool)
+    assert ensemble.columns.nominal == (False, True, False, True, True)
+    assert isinstance(ensemble.columns.levels[3].values[0], int)
+    expected = ju.leaf_index(ensemble.trees, rows)
+    assert imported(saved(model, pool)).columns == ensemble.columns
+    # What else holds the same values: integers as words, bools as integers, an array of objects.
+    other = rows.assign(number=rows.number.astype(str), flag=rows.flag.astype(int), word=rows.word.astype("category"))
+    for again in (other, rows.assign(flag=rows.flag.astype(int)).to_numpy(object)):
+        np.testing.assert_array_equal(ju.leaf_index(ensemble.trees, again), expected)
+
+
+def test_words_must_be_known():
+    frame, y, nominal = categories()
+    pool = catboost.Pool(frame, y, cat_features=nominal)
+    model = catboost.CatBoostRegressor(**SMALL, one_hot_max_size=20).fit(pool)
+    for given in (model, saved(model)):
+        with pytest.raises(ValueError, match=r"hashes alone.*pool=pool"):
+            from_catboost(given)
+    with pytest.raises(TypeError, match="pool is for live models"):
+        from_catboost(saved(model), pool=pool)
+
+
+def test_categories_that_no_tree_tests():
+    """Without tests there are no words to know, and any word goes."""
+    frame, y, nominal = categories()
+    constant = frame.assign(word="one", number=1, flag=True)
+    model = catboost.CatBoostRegressor(**SMALL, one_hot_max_size=20, cat_features=nominal).fit(constant, y)
+    np.testing.assert_allclose(sums(imported(model), frame)[:, 0], model.predict(constant), atol=1e-6)
+
+
+# What is refused
+
+
+def test_statistics_of_categories():
+    frame, y, nominal = categories()
+    model = catboost.CatBoostRegressor(**SMALL, cat_features=nominal).fit(frame, y)
+    with pytest.raises(ValueError, match=r"model has ctrs.*one_hot_max_size"):
+        from_catboost(model)
+
+
+def test_texts_and_embeddings(rng):
+    X, y = data()
+    frame = pd.DataFrame({"text": rng.choice(["a b", "b c d", "a d"], len(X)), "x": X[:, 0]})
+    model = catboost.CatBoostClassifier(**SMALL, text_features=["text"]).fit(frame, y > 0)
+    with pytest.raises(ValueError, match="text features"):
+        from_catboost(model)
+    frame = pd.DataFrame({"vector": list(rng.normal(size=(len(X), 3))), "x": X[:, 0]})
+    model = catboost.CatBoostClassifier(**SMALL, embedding_features=["vector"]).fit(frame, y > 0)
+    with pytest.raises(ValueError, match="embedding features"):
+        from_catboost(model)
+
+
+@pytest.mark.parametrize("loss", ["RMSEWithUncertainty", "Cox"])
+def test_losses(loss):
+    X, y = data()
+    model = catboost.CatBoostRegressor(**SMALL | {"iterations": 2}, loss_function=loss).fit(X, np.abs(y))
+    with pytest.raises(ValueError, match=f"loss function is '{loss}'"):
+        from_catboost(model)
+    ranked = catboost.CatBoostRanker(**SMALL | {"iterations": 2}, loss_function="QueryRMSE")
+    with pytest.raises(ValueError, match="'QueryRMSE'"):
+        from_catboost(ranked.fit(X, y, group_id=np.arange(len(X)) // 10))
+
+
+def test_other_models(tmp_path):
+    with pytest.raises(TypeError, match="model is a int"):
+        from_catboost(3)
+    with pytest.raises(ValueError, match="not fitted"):
+        from_catboost(catboost.CatBoostClassifier())
+    with pytest.raises(FileNotFoundError):
+        from_catboost(tmp_path / "none.json")
+    X, y = data()
+    path = tmp_path / "model.cbm"
+    catboost.CatBoostRegressor(**SMALL).fit(X, y).save_model(str(path))
+    with pytest.raises(ValueError, match="neither JSON"):
+        from_catboost(path)
+
+
+@lru_cache
+def whole_files() -> tuple[bytes, ...]:
+    frame, y, nominal = categories()
+    small = SMALL | {"iterations": 3, "depth": 3, "one_hot_max_size": 20}
+    pool = catboost.Pool(frame, np.digitize(y, [0, 1]), cat_features=nominal)
+    policies = ("SymmetricTree", "Depthwise")
+    return tuple(saved(catboost.CatBoostClassifier(**small, grow_policy=one).fit(pool), pool) for one in policies)
+
+
+BROKEN = {
+    "trees": lambda d: d.pop("oblivious_trees"),
+    "no trees": lambda d: d.update(oblivious_trees=[]),
+    "leaves": lambda d: d["oblivious_trees"][0]["leaf_values"].pop(),
+    "splits": lambda d: d["oblivious_trees"][0]["splits"].pop(),
+    "other leaves": lambda d: d["oblivious_trees"][0].update(leaf_values=d["oblivious_trees"][0]["leaf_values"][:8]),
+    "infinite": lambda d: d["oblivious_trees"][0]["leaf_values"].__setitem__(0, 1e300),
+    "border": lambda d: [one.update(border=np.inf) for one in d["oblivious_trees"][0]["splits"]],
+    "type": lambda d: d["oblivious_trees"][0]["splits"][0].update(split_type="OnlineCtr"),
+    "feature": lambda d: [
+        one.update(float_feature_index=9, cat_feature_index=9) for one in d["oblivious_trees"][0]["splits"]
+    ],
+    "place": lambda d: d["features_info"]["float_features"][0].update(flat_feature_index=1),
+    "twice": lambda d: d["features_info"]["float_features"][0].update(feature_index=1),
+    "far": lambda d: d["features_info"]["float_features"][0].update(flat_feature_index=2**40),
+    "missing": lambda d: d["features_info"]["float_features"][0].update(nan_value_treatment="AsOther"),
+    "scale": lambda d: d.update(scale_and_bias=[1]),
+    "bias": lambda d: d.update(scale_and_bias=[1, [0, 0]]),
+    "classes": lambda d: d["model_info"]["class_params"].update(class_to_label=[0, 1]),
+    "names": lambda d: d["model_info"]["class_params"].update(class_to_label=[0, 1, 7]),
+    "label type": lambda d: d["model_info"]["class_params"].update(class_label_type="Date"),
+    "loss": lambda d: d["model_info"]["params"].pop("loss_function"),
+    "feature name": lambda d: d["features_info"]["float_features"][0].update(feature_id=3),
+    "list": lambda d: d["features_info"].update(float_features=7),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_broken_files(what):
+    whole = json.loads(whole_files()[0])
+    imported(json.dumps(whole).encode())
+    BROKEN[what](whole)
+    with pytest.raises(ValueError, match=r"model|tree"):
+        from_catboost(json.dumps(whole).encode())
+
+
+def test_mutated_files(rng):
+    """Each is refused, or gives trees that are well-formed."""
+    outcomes = {"refused": 0, "read": 0}
+    for whole in whole_files():
+        parts = json.loads(whole)
+        info = parts["model_info"]
+        loss = info["params"]["loss_function"]
+        parts["model_info"] = {"class_params": info["class_params"], "params": {"loss_function": loss}}  # what is read
+        short = json.dumps(parts).encode()
+        imported(short)
+        for _ in range(200):
+            mutated = bytearray(short)
+            for place in rng.integers(0, len(short), rng.integers(1, 4)):
+                mutated[place] = (
+                    rng.choice(list(b'0123456789.-eE[]{}",nuNl')) if rng.random() < 0.7 else rng.integers(256)
+                )
+            if rng.random() < 0.1:
+                del mutated[rng.integers(0, len(mutated)) :]
+            try:
+                imported(bytes(mutated))
+                outcomes["read"] += 1
+            except (ValueError, TypeError):
+                outcomes["refused"] += 1
+    assert min(outcomes.values()) > 20, outcomes

@@ -1,0 +1,250 @@
+"""Models from YDF: the same leaves, counts and answers, and what is refused."""
+
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import jaxunc as ju
+from jaxunc.interop import from_ydf
+from tests.interop._threshold_rows import assert_leaves_agree, threshold_rows
+
+ydf: Any = pytest.importorskip("ydf")
+pytestmark = pytest.mark.once
+ydf.verbose(0)
+
+WORDS = ["x", "y", "zä", ""]
+SMALL = {"num_trees": 12, "max_depth": 4, "min_examples": 3}
+
+
+@lru_cache
+def data() -> pd.DataFrame:
+    rng = np.random.default_rng(3)
+    n = 600
+    a = rng.normal(size=n).astype(np.float32)
+    a[rng.random(n) < 0.1] = np.nan
+    frame = pd.DataFrame({"a": a, "big": rng.normal(size=n).astype(np.float32) + np.float32(2**24)})
+    frame["word"] = rng.choice(WORDS, n)
+    frame["flag"] = rng.random(n) < 0.5
+    frame["number"] = rng.integers(-2, 4, n)
+    frame["score"] = np.nan_to_num(a) + (frame.word == "x") - (frame.word == "") + frame.flag * (frame.number == 2)
+    frame["y"] = np.digitize(frame.score, [0, 1])
+    return frame
+
+
+def features(discretized: bool = False) -> list:
+    of = ydf.Semantic
+    first = of.DISCRETIZED_NUMERICAL if discretized else of.NUMERICAL
+    return [
+        ("a", first),
+        ("big", of.NUMERICAL),
+        *zip(COLUMNS[2:], [of.CATEGORICAL, of.BOOLEAN, of.CATEGORICAL], strict=True),
+    ]
+
+
+COLUMNS = ["a", "big", "word", "flag", "number"]
+
+
+def fitted(kind: str, frame=None, *, label: str = "y", discretized: bool = False, **options):
+    learner = getattr(ydf, f"{kind}Learner")
+    options = ({"max_depth": 4} if kind == "Cart" else SMALL) | options
+    return learner(label=label, features=features(discretized), **options).train(data() if frame is None else frame)
+
+
+def conditions(node) -> list:
+    if node.is_leaf:
+        return []
+    return [node.condition, *conditions(node.pos_child), *conditions(node.neg_child)]
+
+
+def rows(model, rng, number: int = 2000) -> pd.DataFrame:
+    """Rows at the thresholds; words and numbers that training never met."""
+    columns = [list(column.discretized_numerical.boundaries) for column in model.data_spec().columns[:2]]
+    for tree in model.iter_trees():
+        for test in conditions(tree.root):
+            if hasattr(test, "threshold"):
+                columns[test.attribute].append(test.threshold)
+    frame = pd.DataFrame(threshold_rows([own or [0.0] for own in columns], number, rng), columns=COLUMNS[:2])
+    frame["word"] = rng.choice([*WORDS, "new", "<OOD>", "1"], number)
+    frame["flag"] = rng.random(number) < 0.5
+    frame["number"] = rng.choice([-3, -2, -1, 0, 1, 2, 3, 99], number)
+    return frame.assign(y=0, score=0.0)  # which YDF asks for, and does not read
+
+
+def assert_agrees(model, X: pd.DataFrame) -> Any:
+    """The leaves of every tree; returns the import."""
+    made: Any = from_ydf(model)
+    ju.forest.check_trees(made.trees)
+    assert_leaves_agree(np.asarray(ju.leaf_index(made.trees, X[COLUMNS])), model.predict_leaves(X))
+    return made
+
+
+def both_classes(probability: np.ndarray) -> np.ndarray:
+    return np.stack([1 - probability, probability], axis=1) if probability.ndim == 1 else probability
+
+
+KINDS = [{}, {"allow_na_conditions": True}, {"discretized": True}, {"growing_strategy": "BEST_FIRST_GLOBAL"}]
+
+
+@pytest.mark.parametrize("options", KINDS, ids=str)
+def test_boosted_classes(options, rng):
+    model = fitted("GradientBoostedTrees", **options)
+    X = rows(model, rng)
+    made = assert_agrees(model, X)
+    assert (made.n_outputs, made.class_labels, made.link) == (3, ("0", "1", "2"), "softmax")
+    np.testing.assert_allclose(sums_linked(made, X), model.predict(X), atol=2e-5)
+    model.set_output_logits(True)
+    np.testing.assert_allclose(sums(made, X), model.predict(X), rtol=2e-5, atol=2e-5)
+
+
+def sums(made, X) -> np.ndarray:
+    """The sums before the link, by NumPy, which needs no compiling for each model."""
+    leaves = np.asarray(ju.leaf_index(made.trees, X[COLUMNS]))
+    own = np.asarray(made.values, np.float64)[np.arange(made.n_trees), leaves, 0]
+    each = made.n_outputs
+    return own.reshape(len(X), -1, each).sum(axis=1) + np.asarray(made.base)
+
+
+def sums_linked(made, X) -> np.ndarray:
+    power = np.exp(sums(made, X))
+    return power / power.sum(axis=1, keepdims=True)
+
+
+def test_two_classes(rng):
+    model = fitted("GradientBoostedTrees", data().assign(y=np.where(data().score > 0, "yes", "no")))
+    X = rows(model, rng).assign(y="no")
+    made = assert_agrees(model, X)
+    assert made.class_labels == tuple(model.label_classes())
+    np.testing.assert_allclose(made.predict(X[COLUMNS]), both_classes(model.predict(X)), atol=2e-5)
+
+
+@pytest.mark.parametrize("loss", ["SQUARED_ERROR", "POISSON"])
+def test_boosted_regression(loss, rng):
+    frame = data().assign(score=data().score.abs())
+    model = fitted("GradientBoostedTrees", frame, label="score", task=ydf.Task.REGRESSION, loss=loss)
+    X = rows(model, rng)
+    made = assert_agrees(model, X)
+    assert made.class_labels is None
+    raw = sums(made, X)[:, 0]
+    np.testing.assert_allclose(np.exp(raw) if loss == "POISSON" else raw, model.predict(X), rtol=2e-5, atol=2e-5)
+    assert made.link == ("exp" if loss == "POISSON" else "identity")
+
+
+@pytest.mark.parametrize("kind", ["RandomForest", "Cart"])
+def test_regression(kind, rng):
+    model = fitted(kind, label="score", task=ydf.Task.REGRESSION)
+    X = rows(model, rng)
+    np.testing.assert_allclose(sums(assert_agrees(model, X), X)[:, 0], model.predict(X), rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("votes", [True, False])
+def test_forests(votes, rng):
+    model = fitted("RandomForest", winner_take_all=votes, allow_na_conditions=True)
+    X = rows(model, rng)
+    X = X[np.isfinite(X.a) | np.isnan(X.a)]
+    X = X[np.isfinite(X.big) | np.isnan(X.big)]
+    forest = ju.forest.check_forest(assert_agrees(model, X))
+    assert np.issubdtype(forest.count_table.dtype, np.integer)
+    assert float(forest.n_samples) == len(data())
+    share = np.asarray(ju.bind(forest, ju.Vote() if votes else ju.Mean()).probability(X[COLUMNS]))
+    # YDF gives the vote of a leaf with a tie to one class.
+    counts = np.sort(np.asarray(ju.leaf_counts(forest, X[COLUMNS])), axis=-1)
+    clear = np.all(counts[..., -1] > counts[..., -2], axis=1) if votes else np.ones(len(X), bool)
+    assert clear.mean() > 0.2
+    np.testing.assert_allclose(share[clear], model.predict(X)[clear], atol=2e-6)
+
+
+def test_counts_of_a_tree():
+    """They are those of the rows that training kept, which without validation are all."""
+    model = fitted("Cart", validation_ratio=0.0)
+    forest = assert_agrees(model, data())
+    leaf, counts = model.predict_leaves(data())[:, 0], np.asarray(ju.leaf_counts(forest, data()[COLUMNS]))[:, 0]
+    for one in np.unique(leaf):
+        at = leaf == one
+        np.testing.assert_array_equal(counts[at], np.tile(np.bincount(data().y[at], minlength=3), (at.sum(), 1)))
+    np.testing.assert_allclose(forest.prior, np.bincount(data().y) / len(data()), rtol=1e-6)
+    np.testing.assert_allclose(from_ydf(model, prior=[0.2, 0.3, 0.5]).prior, [0.2, 0.3, 0.5])
+
+
+def test_sample_weights(rng):
+    frame = data().assign(w=rng.uniform(0.1, 2, len(data())))
+    model = fitted("RandomForest", frame, weights="w", winner_take_all=False, bootstrap_training_dataset=False)
+    forest = assert_agrees(model, frame)
+    np.testing.assert_allclose(forest.n_samples, frame.w.sum(), rtol=1e-5)
+
+
+# What is refused
+
+
+def test_other_models(rng):
+    with pytest.raises(TypeError, match="model is a int"):
+        from_ydf(3)
+    with pytest.raises(ValueError, match="ISOLATION_FOREST for ANOMALY"):
+        from_ydf(ydf.IsolationForestLearner(features=["a", "big"], num_trees=3).train(data()))
+    with pytest.raises(TypeError, match="prior is for forests"):
+        from_ydf(fitted("GradientBoostedTrees", num_trees=1), prior=[0.3, 0.3, 0.4])
+    frame = data().assign(group=np.arange(len(data())) // 10, score=rng.integers(0, 4, len(data())))
+    learner = ydf.GradientBoostedTreesLearner(
+        label="score", ranking_group="group", task=ydf.Task.RANKING, features=["a", "big"], num_trees=2
+    )
+    with pytest.raises(ValueError, match="for RANKING"):
+        from_ydf(learner.train(frame))
+
+
+def test_oblique_tests():
+    model = ydf.RandomForestLearner(label="y", features=["a", "big"], num_trees=2, split_axis="SPARSE_OBLIQUE")
+    with pytest.raises(ValueError, match=r"tree 0 has a NumericalSparseObliqueCondition"):
+        from_ydf(model.train(data()))
+
+
+def test_sets_of_words():
+    frame = pd.DataFrame({"words": [["a", "b"], ["b"], ["c", "a"]] * 40, "y": [0, 1, 0] * 40})
+    learner = ydf.RandomForestLearner(label="y", features=[("words", ydf.Semantic.CATEGORICAL_SET)], num_trees=2)
+    with pytest.raises(ValueError, match="'words' is CATEGORICAL_SET"):
+        from_ydf(learner.train(frame))
+
+
+class Changed:
+    """A model with other trees."""
+
+    def __init__(self, model, trees):
+        self._given, self._trees = model, trees
+
+    def __getattr__(self, name: str):
+        return getattr(self._given, name)
+
+    def iter_trees(self):
+        return iter(self._trees)
+
+
+BROKEN = {"column": {"attribute": 77}, "threshold": {"threshold": np.nan}, "kind": {"attribute": 2}}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_broken_trees(what):
+    model = fitted("Cart")
+    test = ydf.tree.NumericalHigherThanCondition(missing=False, score=0.0, attribute=0, threshold=0.5)
+    for name, value in BROKEN[what].items():
+        setattr(test, name, value)
+    leaf = next(iter(model.iter_trees())).root
+    while not leaf.is_leaf:
+        leaf = leaf.neg_child
+    root = ydf.tree.NonLeaf(condition=test, pos_child=leaf, neg_child=leaf)
+    with pytest.raises(ValueError, match="tree 0"):
+        from_ydf(Changed(model, [SimpleNamespace(root=root)]))
+
+
+def test_broken_models():
+    model = fitted("Cart")
+    with pytest.raises(ValueError, match="no trees"):
+        from_ydf(Changed(model, []))
+    trees = list(fitted("GradientBoostedTrees").iter_trees())
+    with pytest.raises(ValueError, match="tree 0 has a leaf with 0 probabilities"):
+        from_ydf(Changed(model, trees))
+    with pytest.raises(ValueError, match="11 trees, 3 an iteration"):
+        from_ydf(Changed(fitted("GradientBoostedTrees"), trees[:11]))
+    with pytest.raises(ValueError, match="hold no values"):
+        from_ydf(Changed(fitted("GradientBoostedTrees"), list(model.iter_trees()) * 3))
