@@ -9,8 +9,8 @@ from jaxtyping import Array, Float
 
 Link = Literal["identity", "logistic", "softmax", "one-vs-rest", "exp"]
 LINKS: tuple[str, ...] = get_args(Link)
-"""``"identity"``: the sums themselves; ``"exp"``: their exponentials; ``"logistic"``: the probability that each sum is the
-log-odds of; ``"softmax"``: the probabilities of all; ``"one-vs-rest"``: logistic ones, divided by their sum."""
+"""``"identity"``: the sums themselves; ``"exp"``: their exponentials; ``"logistic"``: each is the log-odds of a
+probability; ``"softmax"``: the probabilities of all; ``"one-vs-rest"``: logistic ones, divided by their sum."""
 
 
 def _one_vs_rest(raw: Float[Array, "... outputs"]) -> Float[Array, "... outputs"]:
