@@ -6,6 +6,7 @@ coded: the bounds of a column over all trees are its cuts (`Columns.cuts`), and 
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ AT_MOST, BELOW, AT_LEAST, ABOVE, EQUAL, UNEQUAL, IN_SET, NOT_IN_SET = range(8)
 _MIRRORED = np.array([AT_MOST, BELOW, BELOW, AT_MOST, EQUAL, EQUAL, IN_SET, IN_SET])
 _IS_MIRRORED = np.array([False, False, True, True, False, True, False, True])
 _MOST_CUTS = 2**24  # codes are float32
+_MOST_COLUMNS = 2**24
 _ALL_LEFT, _NONE_LEFT = int(order_key_at_or_below(np.array(np.inf))), -1
 
 
@@ -70,6 +72,8 @@ def compared_in(
     ValueError
         If a tree is none, tests what is no column or no number, or what codes cannot tell apart.
     """
+    if not 0 < n_features <= _MOST_COLUMNS:
+        raise ValueError(f"the model claims {n_features} columns.")
     bounds, ends = [], [0]
     for t, tree in enumerate(trees):
         _check(f"tree {t}", tree, n_features)
@@ -77,7 +81,7 @@ def compared_in(
         ends.append(ends[-1] + len(bounds[-1].number))
     together = _Bounds(*(np.concatenate(parts) for parts in zip(*bounds, strict=True)))
     keys, cuts = _codes(together, n_features) if wide else (_order_keys(together), None)
-    given = [_given(tree, keys[a:b]) for tree, a, b in zip(trees, ends[:-1], ends[1:], strict=True)]
+    given = [_given(tree, keys[a:b]) for tree, (a, b) in zip(trees, pairwise(ends), strict=True)]
     return given, Columns(n_features, names, cuts=cuts)
 
 

@@ -14,6 +14,7 @@ from jaxunc.tables import Columns
 
 from ._comparisons import ABOVE, AT_LEAST, AT_MOST, BELOW, EQUAL, IN_SET, NOT_IN_SET, ComparingTree, compared_in
 from ._given_trees import GivenTree, ensemble_of
+from ._tree_outputs import laid_out, trees_of_stage
 from ._treelite_file import TreeliteModel, TreeliteTree, read_treelite
 
 _OLDEST, _NEWEST = (4, 8), (4, 8)
@@ -91,7 +92,7 @@ def from_treelite(model: Any) -> Forest | TreeEnsemble:
         columns,
         read.base_scores * scale,
         link,
-        trees_per_stage=_period(outputs, n_outputs) or 1,
+        trees_per_stage=trees_of_stage(outputs, n_outputs) or 1,
         class_labels=_class_labels(read, link, n_outputs),
     )
 
@@ -224,18 +225,6 @@ def _forest(given: list[GivenTree], counts: list[np.ndarray], columns: Columns) 
     )
 
 
-def _period(outputs: list[np.ndarray], n_outputs: int) -> int | None:
-    """Trees of one stage, where each tree counts for one output and stages go through these in order."""
-    if any(len(own) > 1 for own in outputs):
-        return None
-    order = np.concatenate(outputs)
-    changes = np.flatnonzero(order != order[0])
-    parallel = int(changes[0]) if len(changes) else 1
-    period = parallel * n_outputs
-    is_regular = len(order) % period == 0 and np.array_equal(order, np.arange(len(order)) % period // parallel)
-    return period if is_regular else None
-
-
 def _summed(
     read: TreeliteModel, values: list[np.ndarray], outputs: list[np.ndarray], n_outputs: int
 ) -> list[np.ndarray]:
@@ -245,12 +234,7 @@ def _summed(
         raise ValueError("the model averages trees, and has none for some output.")
     factor = number if read.average else np.ones(n_outputs)
     values = [own / factor[which] for own, which in zip(values, outputs, strict=True)]
-    if n_outputs == 1 or _period(outputs, n_outputs) is not None:
-        return values
-    wide = [np.zeros((len(own), n_outputs)) for own in values]
-    for own, narrow, which in zip(wide, values, outputs, strict=True):
-        own[:, which] = narrow
-    return wide
+    return laid_out(values, outputs, n_outputs)
 
 
 def _link(read: TreeliteModel) -> tuple[str, float]:
