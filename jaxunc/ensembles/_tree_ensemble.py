@@ -90,7 +90,7 @@ class TreeEnsemble(eqx.Module):
         sums = [bound.answer(self._encoded(X)) for bound in self._bound]
         return _with_base(self.base, sums)
 
-    def predict(self, X: InstancesLike) -> Float[Array, "instances classes"] | Float[Array, "instances outputs"]:
+    def predict(self, X: InstancesLike) -> Float[Array, "instances *classes"]:
         """Return class probabilities, or the predictions of a regressor, ``[instances]`` where it has one output.
 
         X and errors: see `raw`.

@@ -6,11 +6,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int32
 
-from jaxunc._numerics import order_key
+from jaxunc._numerics import order_key_at_or_below
 
 from ._assemble import TreeNodes
 
-_LARGEST, _LEAST = (int(order_key(np.float32(x))) for x in (np.inf, -np.inf))
+_LARGEST, _LEAST = order_key_at_or_below(np.array([np.inf, -np.inf])).tolist()
 
 
 class Intervals(NamedTuple):
