@@ -1,0 +1,247 @@
+"""Importer of ensembles of trees from ONNX files."""
+
+import warnings
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxunc.ensembles import TreeEnsemble
+
+from ._comparisons import compared_in
+from ._given_trees import ensemble_of
+from ._onnx_nodes import OnnxTrees, read_ensemble, read_nodes
+from ._onnx_reader import Attributes, TreesInGraph, find_trees, is_newer
+from ._tree_outputs import laid_out, trees_of_stage
+
+_LINKS = {"NONE": "identity", "LOGISTIC": "logistic", "SOFTMAX": "softmax"}
+_TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+_AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
+
+
+class _Sums(NamedTuple):
+    """What is added for each output, and what the sums mean."""
+
+    values: list[np.ndarray]
+    outputs: list[np.ndarray]
+    """The outputs that each tree's values count for."""
+    base: np.ndarray
+    link: str
+    class_labels: tuple[Any, ...] | None
+
+
+def from_onnx(model: Any) -> TreeEnsemble:
+    """Import an ensemble of trees from ONNX, exactly: every instance reaches the leaf that it reaches in ONNX Runtime.
+
+    Parameters
+    ----------
+    model
+        A path, the bytes of a file, or a ``ModelProto``. Its graph holds one ``TreeEnsembleClassifier``,
+        ``TreeEnsembleRegressor`` or ``TreeEnsemble``, with casts before it, and after it casts, ``ZipMap``,
+        ``Normalizer``, ``Sigmoid``, ``Softmax`` or ``Exp``.
+
+    Returns
+    -------
+    TreeEnsemble
+        Its ``predict`` is what the graph's scores are. Class labels are those of the file, columns have no names.
+
+    Raises
+    ------
+    ImportError
+        If the package ``onnx`` is not installed.
+    TypeError
+        If ``model`` is of another kind.
+    ValueError
+        If the file is damaged, or the graph holds what is not imported, which is named: other operators, several nodes
+        of trees, smallest or largest values in place of sums, the transforms ``PROBIT`` and ``SOFTMAX_ZERO``. Also
+        where ONNX Runtime and the standard differ: two classes with weights for both and base values, or with weights
+        for the second alone; one regression target with a transform; one weight for two classes that is never
+        negative and goes through ``LOGISTIC``.
+
+    Notes
+    -----
+    Trees compare float32 where the graph's input is float or integers, float64 where it is double. ONNX Runtime sends
+    missing values to the true branch of ``BRANCH_NEQ`` always, and so does this.
+
+    Warns
+    -----
+    UserWarning
+        If skl2onnx made the file and no node sends missing values to its true branch. It leaves out where
+        scikit-learn's trees send them, so that predictions for instances with missing values are wrong in the file.
+        Also if operators are newer than those tested.
+    """
+    found = find_trees(_proto(model))
+    if is_newer(found.opset):
+        warnings.warn(f"the model uses ai.onnx.ml {found.opset}; from_onnx was tested up to 5. Compare.", stacklevel=2)
+    read, sums = _read(found)
+    if found.producer == "skl2onnx" and not read.has_tracks:
+        warnings.warn(
+            "skl2onnx made the model and left out where missing values go: all go to the false branch. If the data "
+            "have missing values, import the scikit-learn model itself by from_sklearn.",
+            stacklevel=2,
+        )
+    n_features = found.n_features or 1 + max(int(tree.feature.max()) for tree in read.trees)
+    n_outputs = len(sums.base)
+    values = laid_out(sums.values, sums.outputs, n_outputs)
+    trees = [tree._replace(leaf_values=own) for tree, own in zip(read.trees, values, strict=True)]
+    given, columns = compared_in(trees, n_features, wide=found.wide)
+    link = _after(read, sums, found.after)
+    return ensemble_of(
+        given,
+        columns,
+        sums.base,
+        link,
+        trees_per_stage=trees_of_stage(sums.outputs, n_outputs) or 1,
+        class_labels=sums.class_labels,
+    )
+
+
+def _proto(model: Any) -> Any:
+    try:
+        import onnx
+    except ImportError as error:
+        raise ImportError('from_onnx reads files by the package onnx: pip install "jaxunc[onnx]".') from error
+    if isinstance(model, onnx.ModelProto):
+        return model
+    if isinstance(model, str | PathLike):
+        model = Path(model).read_bytes()
+    if not isinstance(model, bytes | bytearray | memoryview):
+        raise TypeError(f"model is a {type(model).__name__}; pass a path, bytes, or an onnx.ModelProto.")
+    try:
+        return onnx.ModelProto.FromString(bytes(model))
+    except Exception as error:  # protobuf's DecodeError, which is no ValueError
+        raise ValueError(f"the file is no ONNX model: {error}. Is it whole?") from error
+
+
+def _read(found: TreesInGraph) -> tuple[OnnxTrees, _Sums]:
+    """The trees and what they add up to, by the operator."""
+    attributes = found.attributes
+    if found.operator == "TreeEnsembleClassifier":
+        read = read_nodes(attributes, "class")
+        return read, _classifier(attributes, read)
+    if found.operator == "TreeEnsembleRegressor":
+        read = read_nodes(attributes, "target")
+        aggregate, transform = attributes.text("aggregate_function", "SUM"), attributes.text("post_transform", "NONE")
+        base = attributes.floats("base_values")
+    else:
+        read = read_ensemble(attributes)
+        codes = attributes.integer("aggregate_function", 1), attributes.integer("post_transform", 0)
+        aggregate, transform = (
+            names[code] if 0 <= code < len(names) else str(code)
+            for names, code in zip((_AGGREGATES, _TRANSFORMS), codes, strict=True)
+        )
+        base = np.zeros(0)
+    return read, _regressor(attributes, read, base, aggregate, transform)
+
+
+def _link(transform: str) -> str:
+    if transform not in _LINKS:
+        raise ValueError(f"the model's post_transform is {transform!r}; from_onnx imports {', '.join(_LINKS)}.")
+    return _LINKS[transform]
+
+
+def _regressor(attributes: Attributes, read: OnnxTrees, base: np.ndarray, aggregate: str, transform: str) -> _Sums:
+    n_outputs, link = attributes.integer("n_targets", 1), _link(transform)
+    if aggregate not in ("SUM", "AVERAGE"):
+        raise ValueError(f"the model's aggregate_function is {aggregate!r}; from_onnx imports SUM and AVERAGE.")
+    if not 0 < n_outputs <= len(read.weight):
+        raise ValueError(f"the model has {n_outputs} targets for {len(read.weight)} weights of leaves.")
+    if n_outputs == 1 and link != "identity":
+        raise ValueError(f"the model has post_transform {transform} for one target, which ONNX Runtime passes by.")
+    if len(base) not in (0, n_outputs):
+        raise ValueError(f"the model has {len(base)} base values for {n_outputs} targets.")
+    values, outputs = _values(read, n_outputs)
+    if aggregate == "AVERAGE":
+        values = [own / len(values) for own in values]
+    return _Sums(values, outputs, base if len(base) else np.zeros(n_outputs), link, None)
+
+
+def _classifier(attributes: Attributes, read: OnnxTrees) -> _Sums:
+    texts, integers = attributes.texts("classlabels_strings"), attributes.ints("classlabels_int64s").tolist()
+    labels, link = tuple(texts or integers), _link(attributes.text("post_transform", "NONE"))
+    if len(labels) < 2 or (texts and integers) or len(set(labels)) < len(labels):
+        raise ValueError(f"the model has the class labels {labels[:5]}; expected two at least, each once.")
+    base, classes = attributes.floats("base_values"), np.unique(read.output)
+    if len(labels) == 2 and len(classes) == 1:
+        return _one_weight(read, base, link, labels)
+    if len(classes) < len(labels):
+        raise ValueError(f"the model has weights for the classes {classes.tolist()[:9]} of {len(labels)} alone.")
+    if len(base) and (len(labels) == 2 or len(base) != len(labels)):
+        raise ValueError(
+            f"the model has {len(base)} base values for {len(labels)} classes, each with weights; ONNX Runtime and the "
+            "standard differ about these." if len(labels) == 2 else f"the model has {len(base)} base values."
+        )  # fmt: skip
+    values, outputs = _values(read, len(labels))
+    return _Sums(values, outputs, base if len(base) else np.zeros(len(labels)), link, labels)
+
+
+def _one_weight(read: OnnxTrees, base: np.ndarray, link: str, labels: tuple) -> _Sums:
+    """Two classes of which one has weights: the second's share, or how far it is ahead."""
+    if read.output[0] != 0 or len(base) > 1 or link == "softmax":
+        raise ValueError(
+            f"the model has two classes, weights for that at {int(read.output[0])} alone, {len(base)} base values and "
+            f"the link {link}; from_onnx imports weights for that at 0, one base value, and no SOFTMAX."
+        )
+    values, outputs = _values(read, 1)
+    base = base if len(base) else np.zeros(1)
+    is_share = read.weight.min() >= 0
+    if is_share and link == "logistic":
+        raise ValueError(
+            "the model has two classes and weights that are never negative, which go through LOGISTIC; ONNX Runtime "
+            "then labels by the sum, as if it were a share."
+        )
+    if is_share:
+        both = [np.concatenate([-own, own], axis=1) for own in values]
+        return _Sums(both, [np.array([0, 1])] * len(both), np.concatenate([1 - base, base]), link, labels)
+    return _Sums(values, outputs, base, link, labels)
+
+
+def _values(read: OnnxTrees, n_outputs: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """What leaves add, ``[nodes outputs of the tree]``, and these outputs."""
+    if read.output.min() < 0 or read.output.max() >= n_outputs:
+        raise ValueError(f"the ONNX trees have weights for outputs beyond {n_outputs}.")
+    order = np.argsort(read.of_tree, kind="stable")
+    ends = np.searchsorted(read.of_tree[order], np.arange(len(read.trees) + 1))
+    values, outputs = [], []
+    for t, tree in enumerate(read.trees):
+        own = order[ends[t] : ends[t + 1]]
+        which, place = np.unique(read.output[own], return_inverse=True)
+        held = np.zeros((len(tree.left), len(which)))
+        times = np.zeros(held.shape, np.int64)
+        np.add.at(times, (read.node[own], place), 1)
+        if times.max(initial=0) > 1 or (n_outputs == 1 and np.any(times[tree.left < 0].sum(axis=1) != 1)):
+            raise ValueError(f"tree {t} has leaves with several weights for one output, or none.")
+        held[read.node[own], place] = read.weight[own]
+        values.append(held)
+        outputs.append(which)
+    return values, outputs
+
+
+def _after(read: OnnxTrees, sums: _Sums, steps: tuple[str, ...]) -> str:
+    """What sums mean after the graph's last nodes."""
+    link, n_outputs = sums.link, len(sums.base)
+    for step in steps:
+        if step in ("Sigmoid", "Exp") and link == "identity" and sums.class_labels is None:
+            link = {"Sigmoid": "logistic", "Exp": "exp"}[step]
+        elif step == "Softmax" and link == "identity" and n_outputs > 1:
+            link = "softmax"
+        elif step == "L1" and link == "logistic" and n_outputs > 1:
+            link = "one-vs-rest"
+        elif step != "L1" or not _adds_to_one(read, sums, link):
+            raise ValueError(f"the ONNX graph has {step} after scores of the link {link!r}, which is not imported.")
+    return link
+
+
+def _adds_to_one(read: OnnxTrees, sums: _Sums, link: str) -> bool:
+    """Whether answers are shares already, so that normalising them changes nothing."""
+    if link in ("softmax", "one-vs-rest") or (link == "logistic" and sums.class_labels is not None):
+        return True
+    total, least = sums.base.sum(), sums.base.copy()
+    for tree, values, which in zip(read.trees, sums.values, sums.outputs, strict=True):
+        leaves = values[tree.left < 0]
+        if np.ptp(leaves.sum(axis=1)) > 1e-5:
+            return False
+        total += leaves.sum(axis=1)[0]
+        least[which] += leaves.min(axis=0)
+    return link == "identity" and len(sums.base) > 1 and abs(total - 1) < 1e-5 and bool(least.min() > -1e-5)

@@ -1,0 +1,363 @@
+"""Models of treelite: its own leaves and sums, counts where they are known, and what is refused."""
+
+import struct
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    IsolationForest,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+
+import jaxunc as ju
+from jaxunc.interop import from_treelite
+
+from ._near_thresholds import assert_same_leaves, mutations, near, summed
+
+treelite = pytest.importorskip("treelite", minversion="4.8")
+from treelite import gtil  # noqa: E402
+from treelite import sklearn as of_sklearn  # noqa: E402
+from treelite.model_builder import Metadata, ModelBuilder, PostProcessorFunc, TreeAnnotation  # noqa: E402
+
+pytestmark = pytest.mark.once
+N_FEATURES, ROWS = 4, 2000
+COMPARISONS = ("<", "<=", ">", ">=", "==")
+
+
+def built(
+    rng,
+    kind="float32",
+    n_trees=3,
+    n_nodes=31,
+    *,
+    post="identity",
+    num_class=(1,),
+    targets=None,
+    classes=None,
+    average=False,
+    alpha=1.0,
+    task="kRegressor",
+    thresholds=None,
+    size=1,
+    comparisons=COMPARISONS,
+):
+    """Return random trees with all kinds of tests, each leaf holding ``size`` values."""
+    targets = [0] * n_trees if targets is None else targets
+    classes = [0] * n_trees if classes is None else classes
+    shape = (len(num_class) if min(targets) < 0 else 1, max(num_class) if min(classes) < 0 else 1)
+    base = rng.normal(size=len(num_class) * max(num_class)).round(3).tolist()
+    builder = ModelBuilder(
+        threshold_type=kind,
+        leaf_output_type=kind,
+        metadata=Metadata(N_FEATURES, task, average, len(num_class), list(num_class), shape),
+        tree_annotation=TreeAnnotation(n_trees, targets, classes),
+        postprocessor=PostProcessorFunc(post, sigmoid_alpha=alpha),
+        base_scores=base,
+    )
+    pool = (
+        np.append(rng.normal(size=12), [0.0, 3.0, 1e-40, 2.0**24, 1700000000.3, -1e30])
+        if thresholds is None
+        else thresholds
+    )
+    for _ in range(n_trees):
+        builder.start_tree()
+        for node in range(n_nodes):
+            builder.start_node(node)
+            left = 2 * node + 1
+            if left + 1 >= n_nodes:
+                value = rng.normal(size=size).tolist()
+                builder.leaf(value if size > 1 else value[0])
+            elif rng.random() < 0.25:
+                listed = np.unique(rng.choice([0, 1, 2, 5, 31, 32, 60, 2**24, 2**32 - 1], 5)).tolist()
+                builder.categorical_test(
+                    int(rng.integers(N_FEATURES)),
+                    default_left=bool(rng.integers(2)),
+                    category_list=listed,
+                    category_list_right_child=bool(rng.integers(2)),
+                    left_child_key=left,
+                    right_child_key=left + 1,
+                )
+            else:
+                builder.numerical_test(
+                    int(rng.integers(N_FEATURES)),
+                    float(np.dtype(kind).type(rng.choice(pool))),
+                    default_left=bool(rng.integers(2)),
+                    opname=str(rng.choice(comparisons)),
+                    left_child_key=left,
+                    right_child_key=left + 1,
+                )
+            builder.end_node()
+        builder.end_tree()
+    return builder.commit()
+
+
+def rows(model, number, rng):
+    """Return rows at the thresholds of a model, of the type that it compares."""
+    found = [[0.0] for _ in range(model.num_feature)]
+    for t in range(model.num_tree):
+        tree = model.get_tree_accessor(t)  # not dump_as_json, which writes infinite thresholds as no JSON
+        for feature, threshold in zip(tree.get_field("split_index"), tree.get_field("threshold"), strict=True):
+            if feature >= 0:
+                found[feature].append(threshold)
+    wide = [np.concatenate([own, [2.0**32 - 1, 2.0**32, 2.0**53]]) for own in found]
+    return near(wide, number, rng, np.dtype(model.input_type).type)
+
+
+def assert_agrees(model, imported, X, tolerance=1e-6):
+    leaves = ju.leaf_index(imported.trees, X)
+    assert_same_leaves(leaves, gtil.predict_leaf(model, X))
+    expected = gtil.predict(model, X, pred_margin=True).reshape(len(X), -1)
+    np.testing.assert_allclose(summed(imported, leaves), expected, rtol=tolerance, atol=tolerance)
+    ju.forest.check_trees(imported.trees)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.exhaustive(keep=4)
+def test_all_kinds_of_tests(kind, seed):
+    rng = np.random.default_rng(seed)
+    model = built(rng, kind)
+    assert_agrees(model, from_treelite(model), rows(model, ROWS, rng), 1e-6 if kind == "float64" else 2e-5)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_many_visits(kind):
+    rng = np.random.default_rng(7)
+    for _ in range(10):
+        model = built(rng, kind, n_trees=20, n_nodes=127)
+        assert_agrees(model, from_treelite(model), rows(model, 50_000, rng), 2e-5)
+
+
+OUTPUTS = {
+    "targets": {"num_class": (1, 1), "targets": [-1] * 3, "size": 2},
+    "targets, one each": {"num_class": (1, 1), "targets": [0, 1, 0]},
+    "classes": {"num_class": (3,), "classes": [-1] * 3, "size": 3, "task": "kMultiClf", "post": "softmax"},
+    "classes in turn": {"num_class": (3,), "classes": [0, 1, 2], "task": "kMultiClf", "post": "softmax"},
+    "parallel trees": {"num_class": (2,), "classes": [0, 0, 1, 1], "task": "kMultiClf", "n_trees": 4},
+    "classes out of turn": {"num_class": (3,), "classes": [2, 1, 0], "task": "kMultiClf", "post": "multiclass_ova"},
+    "averaged": {"average": True, "task": "kRegressor"},
+    "averaged by class": {"num_class": (2,), "classes": [0, 1, 1], "average": True, "task": "kMultiClf"},
+    "binary": {"task": "kBinaryClf", "post": "sigmoid"},
+    "exponential": {"post": "exponential"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+@pytest.mark.exhaustive(keep=4)
+def test_outputs(name):
+    rng = np.random.default_rng(3)
+    model = built(rng, "float64", **OUTPUTS[name])
+    X = rows(model, ROWS, rng)
+    imported = from_treelite(model)
+    assert_agrees(model, imported, X)
+    margin = gtil.predict(model, X, pred_margin=True).reshape(len(X), -1)
+    np.testing.assert_allclose(imported.raw(X), margin, rtol=1e-6, atol=1e-6)
+    expected = gtil.predict(model, X).reshape(len(X), -1)
+    answer = np.asarray(imported.predict(X)).reshape(len(X), -1)
+    if name == "binary":
+        assert imported.class_labels == (0, 1)
+        np.testing.assert_allclose(answer[:, 0], 1 - expected[:, 0], atol=1e-6)
+        answer = answer[:, 1:]
+    np.testing.assert_allclose(answer, expected, rtol=1e-6, atol=1e-6)
+    in_turn = {"classes in turn": 3, "parallel trees": 4}
+    assert imported.trees_per_stage == in_turn.get(name, 1)
+
+
+def test_scaled_sums():
+    """A slope of the logistic function scales sums; the depths of an isolation forest become exponents."""
+    rng = np.random.default_rng(0)
+    model = built(rng, task="kBinaryClf", post="sigmoid", alpha=0.7)
+    X = rows(model, ROWS, rng)
+    np.testing.assert_allclose(from_treelite(model).predict(X)[:, 1], gtil.predict(model, X).ravel(), atol=2e-6)
+    model = of_sklearn.import_model(IsolationForest(n_estimators=5, random_state=0).fit(rng.normal(size=(200, 4))))
+    X = rng.normal(size=(ROWS, 4))
+    np.testing.assert_allclose(from_treelite(model).predict(X), gtil.predict(model, X).ravel(), atol=1e-6)
+
+
+@lru_cache
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 4)).astype(np.float32)
+    X[:, 3] = rng.integers(6, size=400)
+    y = (X[:, 0] + (X[:, 3] > 2) > 0).astype(int)
+    missing = np.where(rng.random(X.shape) < 0.1, np.nan, X).astype(np.float32)
+    return X, missing, y, y + (X[:, 1] > 0.5)
+
+
+def partly_missing():
+    """Missing values, but for categories: treelite casts that of a category to an integer."""
+    X, missing, *_ = data()
+    return np.concatenate([missing[:, :3], X[:, 3:]], axis=1)
+
+
+FITTED = {
+    "boosted": lambda: GradientBoostingClassifier(n_estimators=4, random_state=0).fit(data()[0], data()[3]),
+    "regressor, two outputs": lambda: RandomForestRegressor(4, random_state=0).fit(data()[1], data()[0][:, :2]),
+    "histograms, categories": lambda: HistGradientBoostingClassifier(max_iter=4, categorical_features=[3]).fit(
+        partly_missing(), data()[2]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_fitted_by_scikit_learn(name):
+    fitted = FITTED[name]()
+    model = of_sklearn.import_model(fitted)
+    imported, rng = from_treelite(model), np.random.default_rng(1)
+    assert_agrees(model, imported, rows(model, ROWS, rng))
+    X = {"boosted": data()[0], "histograms, categories": partly_missing()}.get(name, data()[1])
+    expected = fitted.predict_proba(X) if hasattr(fitted, "classes_") else fitted.predict(X)
+    np.testing.assert_allclose(imported.predict(X.astype(np.float64)), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_counts_are_scikit_learns(n_classes, weighted):
+    _, X, *labels = data()
+    y = labels[n_classes - 2]
+    weight = np.random.default_rng(2).uniform(0.5, 2, len(y)) if weighted else None
+    fitted = RandomForestClassifier(6, min_samples_leaf=3, random_state=0, bootstrap=not weighted)
+    fitted.fit(X, y, sample_weight=weight)
+    model = of_sklearn.import_model(fitted)
+    forest, expected = ju.forest.check_forest(from_treelite(model)), ju.from_sklearn(fitted)
+    wide = X.astype(np.float64)
+    np.testing.assert_allclose(ju.leaf_counts(forest, wide), ju.leaf_counts(expected, X), rtol=1e-6)
+    assert forest.count_table.dtype == expected.count_table.dtype
+    np.testing.assert_allclose(forest.prior, expected.prior, rtol=1e-6)
+    np.testing.assert_allclose(forest.n_samples, expected.n_samples, rtol=1e-6)
+    Z = rows(model, ROWS, np.random.default_rng(0))
+    assert_same_leaves(ju.leaf_index(forest.trees, Z), gtil.predict_leaf(model, Z))
+
+
+def forest_of_counts(values, *, count=None, weight=None, kind="float32"):
+    """Return a classification forest of one tree with two leaves."""
+    builder = ModelBuilder(
+        threshold_type=kind,
+        leaf_output_type=kind,
+        metadata=Metadata(1, "kMultiClf", True, 1, [2], (1, 2)),
+        tree_annotation=TreeAnnotation(1, [-1], [-1]),
+        postprocessor=PostProcessorFunc("identity_multiclass"),
+        base_scores=[0.0, 0.0],
+    )
+    builder.start_tree()
+    builder.start_node(0)
+    builder.numerical_test(0, 0.5, default_left=True, opname="<=", left_child_key=1, right_child_key=2)
+    builder.end_node()
+    for node, value in enumerate(values, 1):
+        builder.start_node(node)
+        builder.leaf(list(value))
+        if count is not None:
+            builder.data_count(count[node - 1])
+        if weight is not None:
+            builder.sum_hess(weight[node - 1])
+        builder.end_node()
+    builder.end_tree()
+    return builder.commit()
+
+
+def test_counts_where_they_are_exact():
+    """Shares in float32 times a number of instances are counts, as cuML's are; what is none stays a value."""
+    forest = from_treelite(forest_of_counts([[1 / 3, 2 / 3], [1, 0]], count=[9, 4]))
+    np.testing.assert_array_equal(ju.leaf_counts(forest, np.array([[0.0], [1.0]]))[:, 0], [[3, 6], [4, 0]])
+    np.testing.assert_allclose(forest.prior, [7 / 13, 6 / 13], rtol=1e-6)
+    assert forest.n_samples == 13
+    weighted = from_treelite(forest_of_counts([[0.25, 0.75], [1, 0]], weight=[1.5, 2.25], kind="float64"))
+    np.testing.assert_allclose(ju.leaf_counts(weighted, np.zeros((1, 1)))[0, 0], [0.375, 1.125])
+    for model in (
+        forest_of_counts([[1 / 3, 2 / 3], [1, 0]]),
+        forest_of_counts([[1 / 3, 2 / 3], [1, 0]], count=[10, 4]),
+        forest_of_counts([[1 / 3, 1 / 3], [1, 0]], count=[9, 4]),
+        forest_of_counts([[1.5, -0.5], [1, 0]], count=[2, 4]),
+    ):
+        assert isinstance(from_treelite(model), ju.ensembles.TreeEnsemble)
+
+
+def test_other_libraries():
+    rng = np.random.default_rng(4)
+    X, _, y, _ = data()
+    xgboost = pytest.importorskip("xgboost")
+    booster = xgboost.train(
+        {"objective": "binary:logistic", "max_depth": 4, "max_cat_to_onehot": 1},
+        xgboost.DMatrix(X, y, feature_types=["q", "q", "q", "c"], enable_categorical=True),
+        5,
+    )
+    model = treelite.frontend.from_xgboost(booster)
+    assert_agrees(model, from_treelite(model), rows(model, ROWS, rng), 2e-5)
+    lightgbm = pytest.importorskip("lightgbm")
+    of_data = lightgbm.Dataset(X.astype(np.float64), y, categorical_feature=[3])
+    model = treelite.frontend.from_lightgbm(
+        lightgbm.train({"objective": "binary", "verbose": -1, "min_data_per_group": 1}, of_data, 5)
+    )
+    assert_agrees(model, from_treelite(model), rows(model, ROWS, rng))
+
+
+def test_sources_and_refusals(tmp_path):
+    rng = np.random.default_rng(0)
+    model = built(rng, "float64")
+    X, path = rows(model, ROWS, rng), tmp_path / "model.bin"
+    model.serialize(path)
+    content = model.serialize_bytes()
+    expected = np.asarray(from_treelite(model).raw(X))
+    for source in (path, str(path), content, bytearray(content)):
+        np.testing.assert_array_equal(from_treelite(source).raw(X), expected)
+    with pytest.raises(TypeError, match=r"int; pass a treelite\.Model"):
+        from_treelite(3)
+    with pytest.raises(FileNotFoundError):
+        from_treelite(tmp_path / "none.bin")
+    with pytest.raises(ValueError, match="cut off"):
+        from_treelite(content[:-20])
+    with pytest.raises(ValueError, match="3 bytes lie behind"):
+        from_treelite(content + b"abc")
+    with pytest.raises(ValueError, match="format 3"):
+        from_treelite(struct.pack("<i", 3) + content[4:])
+    with pytest.raises(ValueError, match=r"treelite 4\.7\.\d; before 4\.8"):
+        from_treelite(struct.pack("<ii", 4, 7) + content[8:])
+    with pytest.warns(UserWarning, match=r"treelite 4\.99\.\d; from_treelite was tested with 4\.8"):
+        from_treelite(struct.pack("<ii", 4, 99) + content[8:])
+    with pytest.raises(ValueError, match="postprocessor is 'hinge'"):
+        from_treelite(built(rng, post="hinge", task="kBinaryClf"))
+    _, X, y, z = data()
+    several = RandomForestClassifier(2, random_state=0).fit(X, np.stack([y, z], 1))
+    with pytest.raises(ValueError, match="2 targets with several classes"):
+        from_treelite(of_sklearn.import_model(several))
+
+
+def test_infinite_thresholds():
+    """All numbers are at or below +inf, none is below -inf; that one is -inf no code can say."""
+    rng = np.random.default_rng(1)
+    for kind in ("float32", "float64"):
+        model = built(rng, kind, thresholds=np.array([np.inf, 0.5]), comparisons=("<", "<=", ">", ">="))
+        X = near([[0.5]] * 4, ROWS, rng, np.dtype(kind).type)
+        assert_same_leaves(ju.leaf_index(from_treelite(model).trees, X), gtil.predict_leaf(model, X))
+    model = built(rng, "float64", thresholds=np.array([-np.inf, 0.5]), comparisons=("<", ">="))
+    assert_same_leaves(ju.leaf_index(from_treelite(model).trees, X), gtil.predict_leaf(model, X))
+    model = built(rng, "float64", thresholds=np.array([-np.inf]), comparisons=("<=",))
+    with pytest.raises(ValueError, match="float64 number is -inf"):
+        from_treelite(model)
+    model = built(rng, thresholds=np.array([np.inf]), comparisons=("==",))
+    with pytest.raises(ValueError, match="whether a number is infinite"):
+        from_treelite(model)
+
+
+@pytest.mark.parametrize("number", [300, pytest.param(20_000, marks=pytest.mark.exhaustive)])
+def test_damaged_files(number):
+    rng = np.random.default_rng(5)
+    contents = [built(rng, kind, n_trees=2, n_nodes=15).serialize_bytes() for kind in ("float32", "float64")]
+    contents.append(forest_of_counts([[1 / 3, 2 / 3], [1, 0]], count=[9, 4]).serialize_bytes())
+    read = 0
+    for content in contents:
+        for changed in mutations(content, number // 3, rng):
+            try:
+                model = from_treelite(changed)
+            except ValueError:
+                continue
+            except UserWarning:
+                continue
+            ju.forest.check_trees(model.trees)
+            read += 1
+    assert 0 < read < number, "some changes only change numbers"
