@@ -62,7 +62,16 @@ if TYPE_CHECKING:
         transduction,
     )
     from jaxunc.growing import grow_random_trees
-    from jaxunc.interop import from_sklearn, from_xgboost
+    from jaxunc.interop import (
+        from_catboost,
+        from_lightgbm,
+        from_onnx,
+        from_sklearn,
+        from_sklearn_values,
+        from_treelite,
+        from_xgboost,
+        from_ydf,
+    )
     from jaxunc.parallel import shard
     from jaxunc.stopping import predict_until_settled
     from jaxunc.storage import load, save
@@ -104,8 +113,14 @@ __all__ = [
     "ensembles",
     "estimators",
     "forest",
+    "from_catboost",
+    "from_lightgbm",
+    "from_onnx",
     "from_sklearn",
+    "from_sklearn_values",
+    "from_treelite",
     "from_xgboost",
+    "from_ydf",
     "greedy",
     "grow_random_trees",
     "growing",
@@ -144,7 +159,8 @@ _ROOM_OF = {
     **dict.fromkeys(("load", "save"), "storage"),
     "stream": "streaming",
     "shard": "parallel",
-    **dict.fromkeys(("from_sklearn", "from_xgboost"), "interop"),
+    **dict.fromkeys(("from_catboost", "from_lightgbm", "from_onnx", "from_sklearn"), "interop"),
+    **dict.fromkeys(("from_sklearn_values", "from_treelite", "from_xgboost", "from_ydf"), "interop"),
     "predict_until_settled": "stopping",
 }
 

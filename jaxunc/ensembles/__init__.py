@@ -1,13 +1,12 @@
 """Models whose leaves hold values that are added: boosted trees, forests of regression trees."""
 
-from ._links import LINKS, Link
+from ._links import LINKS
 from ._tree_ensemble import TreeEnsemble, check_ensemble
 from ._virtual import EnsembleUncertainty, uncertainty, virtual_ensemble
 
 __all__ = [
     "LINKS",
     "EnsembleUncertainty",
-    "Link",
     "TreeEnsemble",
     "check_ensemble",
     "uncertainty",

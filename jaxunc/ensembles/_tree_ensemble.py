@@ -235,7 +235,7 @@ def check_ensemble(model: TreeEnsemble) -> None:
     for name in ("values", "base"):
         array = getattr(model, name)
         if is_concrete(array) and not np.isfinite(np.asarray(array)).all():
-            raise ValueError(f"{name} holds numbers that are not finite.")
+            raise ValueError(f"the model's {name} holds numbers that are not finite in {array.dtype}.")
 
 
 @jax.jit

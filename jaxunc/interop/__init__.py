@@ -1,7 +1,6 @@
 """Importers of other libraries' forests and ensembles of trees."""
 
 from ._catboost import from_catboost
-from ._hist_gradient_boosting import from_hist_gradient_boosting
 from ._lightgbm import from_lightgbm
 from ._onnx import from_onnx
 from ._sklearn import from_sklearn
@@ -12,7 +11,6 @@ from ._ydf import from_ydf
 
 __all__ = [
     "from_catboost",
-    "from_hist_gradient_boosting",
     "from_lightgbm",
     "from_onnx",
     "from_sklearn",

@@ -13,6 +13,7 @@ from jaxunc.tables import Columns, Levels
 from ._given_trees import check_tree, ensemble_of
 from ._wide_tests import WideTest, WideTree, with_cuts
 
+HISTOGRAM_MODELS = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
 _LINKS = {"IdentityLink": "identity", "LogLink": "exp", "LogitLink": "logistic", "MultinomialLogit": "softmax"}
 _FIELDS = (
     "value",
@@ -54,7 +55,7 @@ def from_hist_gradient_boosting(model: Any) -> TreeEnsemble:
     scikit-learn compares float64: left where x <= t. A missing value, and a category that was not there in training, go
     where the node sends missing values.
     """
-    if not isinstance(model, HistGradientBoostingClassifier | HistGradientBoostingRegressor):
+    if not isinstance(model, HISTOGRAM_MODELS):
         raise TypeError(
             f"model is a {type(model).__name__}; pass a HistGradientBoostingClassifier or a "
             "HistGradientBoostingRegressor."

@@ -58,10 +58,9 @@ def read_nodes(attributes: Attributes, weights: str) -> OnnxTrees:
     for a, b in pairwise(ends.tolist()):
         own = order[a:b]
         # A place of -1 is no child's.
-        sides = [np.where(side[own] < 0, -1, within[side[own]]) for side in (left, right)]
-        trees.append(
-            ComparingTree(feature[own], compare[own], value[own], *sides, missing_left[own], {}, np.zeros((b - a, 1)))
-        )
+        to_left, to_right = (np.where(side[own] < 0, -1, within[side[own]]) for side in (left, right))
+        tests = feature[own], compare[own], value[own]
+        trees.append(ComparingTree(*tests, to_left, to_right, missing_left[own], {}, np.zeros((b - a, 1))))
     target = [attributes.ints(f"{weights}_{name}") for name in ("treeids", "nodeids", "ids")]
     weight = attributes.floats(f"{weights}_weights")
     if not len(weight) or any(len(one) != len(weight) for one in target):
@@ -128,10 +127,12 @@ def read_ensemble(attributes: Attributes) -> OnnxTrees:
         inner, left, right, own_leaves = _walk(root, sides, seen)
         n_all = len(inner) + len(own_leaves)
         # Leaves lie behind the inner nodes.
-        parts = [_padded(part[inner], n_all) for part in (feature, compare, split, tracks | (compare == UNEQUAL))]
+        tested, kind, at, missing = (
+            _padded(part[inner], n_all) for part in (feature, compare, split, tracks | (compare == UNEQUAL))
+        )
         own_sets = {i: sets[node] for i, node in enumerate(inner) if node in sets}
-        ends = [_padded(np.array(side), n_all, -1) for side in (left, right)]
-        trees.append(ComparingTree(*parts[:3], *ends, parts[3], own_sets, np.zeros((n_all, 1))))
+        to_left, to_right = (_padded(np.array(side), n_all, -1) for side in (left, right))
+        trees.append(ComparingTree(tested, kind, at, to_left, to_right, missing, own_sets, np.zeros((n_all, 1))))
         leaves.append((np.full(len(own_leaves), len(trees) - 1), len(inner) + np.arange(len(own_leaves)), own_leaves))
     of_tree, node = (np.concatenate([one[i] for one in leaves]) for i in (0, 1))
     which = np.concatenate([np.array(one[2]) for one in leaves])

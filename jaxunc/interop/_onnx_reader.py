@@ -143,7 +143,7 @@ def _target(cast: Any) -> int:
     return next((int(attribute.i) for attribute in cast.attribute if attribute.name == "to"), 0)
 
 
-def _after(graph: Any, trees: Any, labels: str | None, scores: str | None, opset: int) -> tuple[str, ...]:
+def _after(graph: Any, trees: Any, labels: Any, scores: Any, opset: int) -> tuple[str, ...]:
     """What scores go through on their way to the outputs; None stands for labels."""
     known: dict[str, tuple[str, ...] | None] = {}
     if labels:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import BaseDecisionTree, DecisionTreeClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from jaxunc._checks import check_counts
@@ -86,8 +86,9 @@ def _member_trees(model) -> Iterator[tuple[DecisionTreeClassifier, np.ndarray | 
     name = type(model).__name__
     if not isinstance(model, (*_FORESTS, DecisionTreeClassifier, BaggingClassifier)):
         raise TypeError(
-            f"model is a {name}; from_sklearn imports {_SUPPORTED}. "
-            "For a pipeline or a search, pass its fitted final estimator and the transformed data."
+            f"model is a {name}; from_sklearn imports {_SUPPORTED}. Boosted trees and regressors, whose leaves hold "
+            "values: jaxunc.from_sklearn_values(model). For a pipeline or a search, pass its fitted final estimator "
+            "and the transformed data."
         )
     try:
         check_is_fitted(model)
@@ -112,7 +113,7 @@ def _member_trees(model) -> Iterator[tuple[DecisionTreeClassifier, np.ndarray | 
             yield estimator, np.asarray(columns)
 
 
-def _nodes(estimator: DecisionTreeClassifier, columns: np.ndarray | None) -> TreeNodes:
+def _nodes(estimator: BaseDecisionTree, columns: np.ndarray | None) -> TreeNodes:
     """Return the nodes of one tree, with features as the whole ensemble numbers them."""
     tree = estimator.tree_
     fields = set(tree.__getstate__()["nodes"].dtype.names)

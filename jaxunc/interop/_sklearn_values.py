@@ -19,6 +19,7 @@ from jaxunc.ensembles import TreeEnsemble
 from jaxunc.tables import Columns
 
 from ._given_trees import GivenTree, check_tree, ensemble_of
+from ._hist_gradient_boosting import HISTOGRAM_MODELS, from_hist_gradient_boosting
 from ._sklearn import _nodes
 
 _BOOSTED = (GradientBoostingClassifier, GradientBoostingRegressor)
@@ -32,15 +33,18 @@ _CLASSIFIER_LOSSES, _REGRESSOR_LOSSES = (
 )
 
 
+_SUPPORTED = ", ".join(kind.__name__ for kind in (*VALUE_MODELS, *HISTOGRAM_MODELS))
+
+
 def from_sklearn_values(model: Any) -> TreeEnsemble:
     """Import a fitted scikit-learn model whose leaves hold values, exactly: every instance reaches its leaf there.
 
     Parameters
     ----------
     model
-        A fitted ``GradientBoostingClassifier``, ``GradientBoostingRegressor``, ``RandomForestRegressor``,
-        ``ExtraTreesRegressor``, ``DecisionTreeRegressor`` or ``ExtraTreeRegressor``. Several outputs, early stopping,
-        missing values, sample weights.
+        A fitted ``HistGradientBoostingClassifier``, ``HistGradientBoostingRegressor``, ``GradientBoostingClassifier``,
+        ``GradientBoostingRegressor``, ``RandomForestRegressor``, ``ExtraTreesRegressor``, ``DecisionTreeRegressor`` or
+        ``ExtraTreeRegressor``. Several outputs, early stopping, missing values, categories, sample weights.
 
     Returns
     -------
@@ -54,22 +58,26 @@ def from_sklearn_values(model: Any) -> TreeEnsemble:
         If ``model`` is of another kind.
     ValueError
         If ``model`` is not fitted, its loss is unknown, or its ``init`` is no constant: a model of its own, whose
-        answers are no leaf's.
+        answers are no leaf's. If histogram-based boosting of this scikit-learn keeps its trees in another form, which
+        has no public one.
 
     Notes
     -----
     scikit-learn tests ``float32(x) <= t`` with a float64 threshold: thresholds are rounded down to float32, which
-    changes no answer.
+    changes no answer. Histogram-based boosting compares float64; there columns with categories have them as levels.
     """
     name = type(model).__name__
+    if isinstance(model, HISTOGRAM_MODELS):
+        return from_hist_gradient_boosting(model)
+    fitted: Any = model
     if not isinstance(model, VALUE_MODELS):
-        raise TypeError(f"model is a {name}; expected one of {', '.join(kind.__name__ for kind in VALUE_MODELS)}.")
+        raise TypeError(f"model is a {name}; expected one of {_SUPPORTED}.")
     try:
         check_is_fitted(model)
     except NotFittedError as error:
         raise ValueError(f"model ({name}) is not fitted; call model.fit(X, y) first.") from error
     names = getattr(model, "feature_names_in_", None)
-    columns = Columns(int(model.n_features_in_), None if names is None else tuple(map(str, names)))
+    columns = Columns(int(fitted.n_features_in_), None if names is None else tuple(map(str, names)))
     if isinstance(model, _BOOSTED):
         return _boosted(model, columns)
     members = model.estimators_ if isinstance(model, _FORESTS) else [model]

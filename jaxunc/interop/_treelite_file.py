@@ -56,7 +56,7 @@ def read_treelite(content: bytes) -> TreeliteModel:
 
     Raises a ValueError if it is cut off, goes on behind its end, or is of another major version.
     """
-    reader = _Reader(content)
+    reader = _TreeliteReader(content)
     version = reader.struct("<iii")
     if version[0] != 4:
         raise ValueError(f"the treelite model has the format {version[0]}; from_treelite reads 4. Is the file whole?")
@@ -82,7 +82,7 @@ def read_treelite(content: bytes) -> TreeliteModel:
     )  # fmt: skip
 
 
-def _tree(reader: "_Reader", what: str, threshold_type: np.dtype, leaf_type: np.dtype) -> TreeliteTree:
+def _tree(reader: "_TreeliteReader", what: str, threshold_type: np.dtype, leaf_type: np.dtype) -> TreeliteTree:
     n_nodes, _ = reader.struct("<i?")
     each = ("<i1", "<i4", "<i4", "<i4", "?", leaf_type, threshold_type, "<i1", "?")
     arrays = [reader.array(dtype) for dtype in each]
@@ -101,10 +101,10 @@ def _tree(reader: "_Reader", what: str, threshold_type: np.dtype, leaf_type: np.
     data_count, sum_hess = (
         own if len(own) == len(there) == n_nodes and there[leaves].all() else None for own, there in statistics[:2]
     )
-    return TreeliteTree(*arrays, vectors, categories, data_count, sum_hess)
+    return TreeliteTree._make([*arrays, vectors, categories, data_count, sum_hess])
 
 
-class _Reader:
+class _TreeliteReader:
     def __init__(self, content: bytes):
         self._content = content
         self.at = 0

@@ -24,14 +24,14 @@ def read_ubjson(content: bytes) -> Any:
 
     Raises a ValueError if it is cut off, goes on behind its end, or has parts that are unknown.
     """
-    reader = _Reader(content)
+    reader = _UbjsonReader(content)
     found = reader.value(reader.marker(), 0)
     if reader.at != len(content):
         raise ValueError(f"{len(content) - reader.at} bytes lie behind the end")
     return found
 
 
-class _Reader:
+class _UbjsonReader:
     def __init__(self, content: bytes):
         self._content = content
         self.at = 0

@@ -54,19 +54,19 @@ def _of_one_size(pairs: Pairs, samples: Samples) -> list[tuple[np.ndarray, Any, 
 
 def _nodes_of(
     pairs: Pairs, taken: list[tuple[np.ndarray, Any, np.ndarray]], kept: "KeptNodes"
-) -> Iterator[tuple["_Nodes", np.ndarray, np.ndarray]]:
+) -> Iterator[tuple["_SampledNodes", np.ndarray, np.ndarray]]:
     """Yield nodes, the pairs that wait there, and for each the number of its node."""
     known: dict[int, list] = {}
-    new = [one for one in taken if not isinstance(one[1], _Kept)]
+    new = [one for one in taken if not isinstance(one[1], _KeptNode)]
     for _, place, waiting in taken:
-        if isinstance(place, _Kept):
+        if isinstance(place, _KeptNode):
             known.setdefault(id(place.nodes), []).append((place, waiting))
     if new:
         members = np.stack([chosen for chosen, _, _ in new])
         orders = [order for _, order, _ in new]
         order = _sorted_anew(pairs, members) if orders[0] is None else np.concatenate(orders)
-        nodes = kept.keep(_Nodes(pairs, order, members))
-        known[id(nodes)] = [(_Kept(nodes, i), waiting) for i, (_, _, waiting) in enumerate(new)]
+        nodes = kept.keep(_SampledNodes(pairs, order, members))
+        known[id(nodes)] = [(_KeptNode(nodes, i), waiting) for i, (_, _, waiting) in enumerate(new)]
     for places in known.values():
         number = np.repeat([place.number for place, _ in places], [len(waiting) for _, waiting in places])
         yield places[0][0].nodes, number, np.concatenate([waiting for _, waiting in places])
@@ -79,10 +79,10 @@ def _sorted_anew(pairs: Pairs, members: Int[np.ndarray, "nodes size"]) -> Int[np
     return members[np.arange(len(place)) // max(len(pairs.sample.rank), 1), place.T].T
 
 
-class _Kept(NamedTuple):
+class _KeptNode(NamedTuple):
     """One of some nodes."""
 
-    nodes: "_Nodes"
+    nodes: "_SampledNodes"
     number: int
 
 
@@ -99,7 +99,7 @@ class KeptNodes:
 
     def __init__(self, room: int):
         self._all_room = self._room = room
-        self._nodes: dict[bytes, _Kept] = {}
+        self._nodes: dict[bytes, _KeptNode] = {}
 
     @classmethod
     def of(cls, sample: Presorted) -> "KeptNodes":
@@ -107,18 +107,18 @@ class KeptNodes:
         n_bytes = sum(array.nbytes for array in (sample.value, sample.rank, sample.order, sample.code))
         return cls(min(max(TIMES_KEPT * n_bytes, LEAST_KEPT), MOST_KEPT))
 
-    def find(self, flags: Bool[np.ndarray, " instances"]) -> _Kept | None:
+    def find(self, flags: Bool[np.ndarray, " instances"]) -> _KeptNode | None:
         """Return the node of this sample."""
         return self._nodes.get(np.packbits(flags).tobytes()) if self._nodes else None
 
-    def keep(self, nodes: "_Nodes") -> "_Nodes":
+    def keep(self, nodes: "_SampledNodes") -> "_SampledNodes":
         """Return the same nodes, kept if there is room."""
         if nodes.n_bytes <= self._room:
             self._room -= nodes.n_bytes
             for number, members in enumerate(nodes.members):
                 flags = np.zeros(nodes.n_all, bool)
                 flags[members] = True
-                self._nodes[np.packbits(flags).tobytes()] = _Kept(nodes, number)
+                self._nodes[np.packbits(flags).tobytes()] = _KeptNode(nodes, number)
         return nodes
 
     def __reduce__(self):
@@ -126,7 +126,7 @@ class KeptNodes:
 
 
 def _send_on(
-    pairs: Pairs, samples: Samples, nodes: "_Nodes", node: np.ndarray, waiting: np.ndarray, kept: KeptNodes
+    pairs: Pairs, samples: Samples, nodes: "_SampledNodes", node: np.ndarray, waiting: np.ndarray, kept: KeptNodes
 ) -> None:
     """Send pairs that wait at nodes on to the children that they choose: each ends there, or waits again."""
     # Pairs choose in parts: the matrices of a choice have an entry for every pair and feature.
@@ -164,7 +164,7 @@ def by_number(numbers: Int[np.ndarray, " n"], values: np.ndarray) -> Iterator[tu
         yield int(numbers[begin]), values[begin:end]
 
 
-class _Nodes:
+class _SampledNodes:
     """The tests of some samples of the same size."""
 
     def __init__(self, pairs: Pairs, order: Int[np.ndarray, "rows size"], members: Int[np.ndarray, "nodes size"]):

@@ -48,6 +48,7 @@ MODELS = {
 
 
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.exhaustive(keep=2)
 def test_sums(name):
     made = model(**MODELS[name])
     wanted = exact(made, X)
@@ -83,6 +84,7 @@ def test_links():
 
 
 @pytest.mark.parametrize("name", ["an output for each tree", "all outputs in each leaf"])
+@pytest.mark.exhaustive(keep=1)
 def test_gradients_of_values(name):
     """That of a sum is how many instances reach the leaf; of the base, how many there are."""
     made = model(**MODELS[name])

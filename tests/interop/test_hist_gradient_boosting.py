@@ -6,10 +6,10 @@ from functools import lru_cache
 import jax
 import numpy as np
 import pytest
-from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor, RandomForestClassifier
 
 import jaxunc as ju
-from jaxunc.interop import from_hist_gradient_boosting
+from jaxunc.interop import from_sklearn_values as from_hist_gradient_boosting
 
 from ._wide_rows import near_thresholds
 
@@ -140,8 +140,8 @@ def test_float32_in_a_program_is_compared_as_float64():
 
 
 def test_other_kinds_are_refused():
-    with pytest.raises(TypeError, match="is a GradientBoostingClassifier; pass a Hist"):
-        from_hist_gradient_boosting(GradientBoostingClassifier())
+    with pytest.raises(TypeError, match=r"RandomForestClassifier; expected .* HistGradientBoostingRegressor"):
+        from_hist_gradient_boosting(RandomForestClassifier())
     with pytest.raises(ValueError, match="is not fitted"):
         from_hist_gradient_boosting(HistGradientBoostingRegressor())
 
