@@ -25,6 +25,7 @@ ROOMS = (
     *("storage", "streaming", "tables", "transduction"),
 )
 MADE_BY_OTHERS = {
+    *("from_lightgbm", "from_ydf", "with_interval_tests"),  # their arguments are another library's, or an importer's
     *("Answering", "HasColumns", "BoundForest", "ShardedForest", "BoundVote", "PackedTrees", "BoundSample"),
     *(
         "OutOfSampleRows",
