@@ -98,16 +98,17 @@ def from_onnx(model: Any) -> TreeEnsemble:
 
 
 def _proto(model: Any) -> Any:
+    if isinstance(model, str | PathLike):
+        model = Path(model).read_bytes()
+    given_bytes = isinstance(model, bytes | bytearray | memoryview)
+    if not given_bytes and type(model).__name__ != "ModelProto":
+        raise TypeError(f"model is a {type(model).__name__}; pass a path, bytes, or an onnx.ModelProto.")
     try:
         import onnx
     except ImportError as error:
         raise ImportError('from_onnx reads files by the package onnx: pip install "jaxunc[onnx]".') from error
-    if isinstance(model, onnx.ModelProto):
+    if not given_bytes:
         return model
-    if isinstance(model, str | PathLike):
-        model = Path(model).read_bytes()
-    if not isinstance(model, bytes | bytearray | memoryview):
-        raise TypeError(f"model is a {type(model).__name__}; pass a path, bytes, or an onnx.ModelProto.")
     try:
         return onnx.ModelProto.FromString(bytes(model))
     except Exception as error:  # protobuf's DecodeError, which is no ValueError
