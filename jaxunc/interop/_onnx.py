@@ -104,7 +104,7 @@ def _proto(model: Any) -> Any:
     if not given_bytes and type(model).__name__ != "ModelProto":
         raise TypeError(f"model is a {type(model).__name__}; pass a path, bytes, or an onnx.ModelProto.")
     try:
-        import onnx
+        import onnx  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise ImportError('from_onnx reads files by the package onnx: pip install "jaxunc[onnx]".') from error
     if not given_bytes:

@@ -73,7 +73,7 @@ class Attributes:
 
 
 def _array(name: str, tensor: Any) -> np.ndarray:
-    from onnx import numpy_helper
+    from onnx import numpy_helper  # pyright: ignore[reportMissingImports]
 
     try:
         found = np.asarray(numpy_helper.to_array(tensor))
