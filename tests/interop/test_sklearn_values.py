@@ -61,7 +61,7 @@ def rows(members, missing, rng):
         np.concatenate([m.tree_.threshold[m.tree_.feature == j] for m in members] + [[0.0]]) for j in range(4)
     ]
     X = near(thresholds, 2000, rng)
-    return np.where(np.isinf(X) | (np.isnan(X) & ~missing), np.float32(1), X)
+    return np.where(np.isinf(X) | (np.isnan(X) & (not missing)), np.float32(1), X)
 
 
 @pytest.mark.parametrize("name", BOOSTED)
