@@ -168,8 +168,13 @@ class Merging(NamedTuple):
         ]
         return merged, [v for acc, v in zip(self.planes, values, strict=True) if acc.collects]
 
-    def scan(self, visit: Callable[[Any], list[Array]], carry: list[Any], trees: PyTree) -> list[Any]:
-        """The carry with the values that ``visit`` has for each tree, in the order of the trees."""
+    def scan(
+        self, visit: Callable[[Any], list[Array]], carry: list[Any], trees: PyTree, *, unroll: int = 1
+    ) -> list[Any]:
+        """The carry with the values that ``visit`` has for each tree, in the order of the trees.
+
+        ``unroll``: trees of one step of the loop.
+        """
         open_carry = [() if acc.collects else c for acc, c in zip(self.planes, carry, strict=True)]
 
         def include(joined, tree):
@@ -177,7 +182,7 @@ class Merging(NamedTuple):
             carry, kept = self.include(carry, visit(tree))
             return [_as_one(one) for one in carry], kept
 
-        joined, kept = lax.scan(include, [_as_one(one) for one in open_carry], trees)
+        joined, kept = lax.scan(include, [_as_one(one) for one in open_carry], trees, unroll=unroll)
         open_carry, kept = [_apart(one, like) for one, like in zip(joined, open_carry, strict=True)], iter(kept)
         # Values of one tree after the other come with the trees in front.
         more = [

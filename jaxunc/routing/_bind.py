@@ -70,8 +70,8 @@ def bind(
     instances: a server that asks once for each power of two compiles nothing later. (A JAX array that lies on an
     accelerator stays there, and is cut by small programs for its number of instances.)
 
-    For single rows JAX's own dispatch counts: ``jax.config.update("jax_cpu_enable_async_dispatch", False)``, before
-    anything is computed, runs programs in the thread that calls.
+    For few rows JAX's own dispatch counts. The program of one row runs in the thread that calls;
+    ``jax.config.update("jax_cpu_enable_async_dispatch", False)``, before anything is computed, has all others do so.
 
     **Processes.** JAX's threads do not survive a fork. A worker that was forked (``multiprocessing``'s "fork", joblib's
     ``backend="multiprocessing"``) from a process where a forest had been made would wait for them without end, and is

@@ -113,7 +113,7 @@ def _leaf_index(plan: Plan, x, number, *, block: int | None, walk: Walk, depth: 
             leaves = walk_levels(plan, keys, depth) - first
         elif are_few(rows, n_trees):
             first = jnp.arange(n_trees, dtype=jnp.int32)[:, None] * plan.nodes.shape[1]
-            leaves = jax.vmap(node_at)(plan, walk_few(plan, by_column(keys)) - first).T
+            leaves = jax.vmap(node_at)(plan, walk_few(plan, keys) - first).T
         else:
             rows_of_keys = by_column(keys)
             leaf_of = lambda _, tree: (None, node_at(tree, walk_tree(tree, rows_of_keys)))  # noqa: E731

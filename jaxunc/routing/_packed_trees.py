@@ -28,7 +28,21 @@ from jaxunc.forest import Trees
 
 from ._plan import Plan, column_keys, make_plan, padded_plan, tall_top
 from ._planes import Layout, cut, cut_rows, neutral_columns, pack, planes_of, rejoin, unpack
-from ._walk import Walk, are_few, block_size, by_column, over_blocks, unrolled_depth, walk_few, walk_levels, walk_tree
+from ._walk import (
+    Walk,
+    are_few,
+    block_size,
+    by_column,
+    keys_of_one,
+    over_blocks,
+    unrolled_depth,
+    walk_few,
+    walk_levels,
+    walk_tree,
+)
+
+STEPS = 5
+"""Trees whose values a step of a loop merges where few instances have walked: it costs less than its beginning."""
 
 
 class Spec(NamedTuple):
@@ -196,7 +210,8 @@ class PackedTrees(eqx.Module):
 
         def block(out, start, _):
             # Keys are made of one block at a time: those of all instances would be as large as the data again.
-            keys = column_keys(rows(X, start), missing=spec.missing)
+            keys_of = keys_of_one if spec.walk == "blocks" and size == 1 else column_keys
+            keys = keys_of(rows(X, start), missing=spec.missing)
             in_mask = None if mask is None else rows(mask, start)
             before = merging.start([(size,)] * len(merging.kinds))
             if carry is not None:
@@ -216,8 +231,11 @@ class PackedTrees(eqx.Module):
 
     def _values(self, merging: Merging, tables, scalars, place, mask):
         """Return what trees contribute at the places that instances have reached; neutral where the mask is False."""
-        layout = self.spec.layout
-        values = planes_of([take(table, place) for table in tables], layout)
+        return self._contributions(merging, [take(table, place) for table in tables], scalars, mask)
+
+    def _contributions(self, merging: Merging, found, scalars, mask):
+        """Return the same of elements of the tables that were found."""
+        values = planes_of(found, self.spec.layout)
         return values if mask is None else merging.mask([*values, *scalars], mask)
 
     def _by_tree(self, merging: Merging, carry, keys, mask):
@@ -235,11 +253,16 @@ class PackedTrees(eqx.Module):
 
     def _few(self, merging: Merging, carry, keys, mask):
         """Walk all trees at once, then scan over what they say, in their order."""
-        place = walk_few(self.plan, by_column(keys))
+        place = walk_few(self.plan, keys)
         scalars = [jnp.broadcast_to(s[:, None], place.shape) for s in self.scalars]
         in_mask = None if mask is None else mask.T
-        values = self._values(merging, [part.reshape(-1) for part in self.tables], scalars, place, in_mask)
-        return merging.scan(lambda values: values, carry, values)
+        found = [take(table.reshape(-1), place) for table in self.tables]
+
+        def visit(tree):
+            found, scalars, in_mask = tree
+            return self._contributions(merging, found, scalars, in_mask)
+
+        return merging.scan(visit, carry, (found, scalars, in_mask), unroll=STEPS)
 
     def _by_level(self, merging: Merging, carry, keys, mask):
         """Walk all trees at once, and merge them by one reduction."""

@@ -124,7 +124,7 @@ def merge_and_finish(spec: Spec, combiner: Combiner, readout: str | None, arrays
     if len(x) > 1:
         return read_answer(combiner.finish(stat), readout)
     # The compiler divides several instances by a common number as it does not divide one: by its reciprocal.
-    stat = jax.tree.map(lambda array: jnp.repeat(array, 8, axis=0) if array.ndim else array, stat)
+    stat = jax.tree.map(lambda array: jnp.repeat(array, 2, axis=0) if array.ndim else array, stat)
     answer = read_answer(combiner.finish(lax.optimization_barrier(stat)), readout)
     return jax.tree.map(lambda array: array[:1] if array.ndim else array, answer)
 

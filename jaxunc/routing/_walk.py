@@ -10,13 +10,13 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Int32, PyTree
+from jaxtyping import Array, Float, Int32, PyTree
 
 from jaxunc._checks import is_concrete
 from jaxunc._numerics import take
 from jaxunc.forest import Trees
 
-from ._plan import Plan, descend
+from ._plan import Plan, column_keys, descend
 
 BLOCKS = (2048, 1024, 512, 256)
 """Instances per block on CPU, the largest for which the keys of a block stay below `SPLIT_BYTES`."""
@@ -29,6 +29,11 @@ FEW, FEW_LANES = 64, 2**17
 
 LEAST_ENTERED = 32
 """Instances of such a block from which on the tests at the top are worth a loop over the trees."""
+
+CHEAP_TREES, CHEAP_COLUMNS = 32, 32
+"""Trees that one instance walks at a time, and columns whose keys are made at a time. XLA on CPU runs a program in the
+caller's thread if it counts fewer than 1000 operations, those of a loop once; to hand it to another thread takes longer
+than to walk 100 trees."""
 
 GAP = 16
 """Places between two rows of keys. Rows a multiple of 4096 bytes apart lie in the same lines of a cache, which holds
@@ -72,6 +77,18 @@ def by_column(keys: Int32[Array, "block columns"]) -> Int32[Array, "columns row"
     return jnp.pad(keys.T, ((0, 0), (0, GAP)))
 
 
+def keys_of_one(x: Float[Array, "1 features"], *, missing: bool) -> Int32[Array, "1 columns"]:
+    """The keys of one instance, as `column_keys` makes them: `CHEAP_COLUMNS` at a time."""
+
+    def piece(copies, start, _):
+        some = lax.dynamic_slice_in_dim(x, start, size, axis=1)
+        keys = column_keys(some, missing=missing).reshape(len(copies), size)
+        return lax.dynamic_update_slice_in_dim(copies, keys, start, axis=1)
+
+    n, size = x.shape[1], min(x.shape[1], CHEAP_COLUMNS // (1 + missing))
+    return over_blocks(piece, jnp.zeros((1 + missing, n), jnp.int32), n, size).reshape(1, -1)
+
+
 def walk_tree(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block"]:
     """The place of the leaf of one tree (one entry of a plan) for each instance of a block."""
     # Gathers are flat with indices that are known to be in range: an index of two axes is checked, and is slower.
@@ -84,23 +101,37 @@ def walk_tree(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "bl
     return lax.fori_loop(0, tree.top.rest, one, _enter(tree, keys))
 
 
-def walk_few(plan: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "trees block"]:
+def walk_few(plan: Plan, keys: Int32[Array, "block columns"]) -> Int32[Array, "trees block"]:
     """The place of the leaf of every tree for each instance of a small block, in the flat ``[trees places]`` arrays.
 
-    All trees go down together, since a step of a loop costs as much as hundreds of lanes.
+    All trees go down together, since a step of a loop costs as much as hundreds of lanes; for one instance as many as
+    leave the program a cheap one (`CHEAP_TREES`).
     """
-    row, (n_trees, n_places) = keys.shape[1], plan.nodes.shape
-    nodes, flat_keys = plan.nodes.reshape(-1), keys.reshape(-1)
+    block, (n_trees, n_places) = len(keys), plan.nodes.shape
+    rows = by_column(keys) if block >= LEAST_ENTERED else keys.T
+    nodes, row, flat_keys = plan.nodes.reshape(-1), rows.shape[1], rows.reshape(-1)
     feature = None if plan.feature is None else plan.feature.reshape(-1)
-    lane = jnp.arange(row - GAP, dtype=jnp.int32)
-    start = jnp.arange(n_trees, dtype=jnp.int32)[:, None] * n_places
+    lane = jnp.arange(block, dtype=jnp.int32)
     key_of = lambda column: take(flat_keys, column * row + lane)  # noqa: E731
-    if row - GAP < LEAST_ENTERED:
-        place, depth = jnp.full((n_trees, row - GAP), plan.n_exits, jnp.int32), plan.depth
-    else:
-        place, depth = lax.scan(lambda _, tree: (None, _enter(tree, keys)), None, plan)[1], plan.top.rest
-    one = lambda _, place: descend(nodes, feature, n_places, start + place, key_of)  # noqa: E731
-    return start + lax.fori_loop(0, jnp.max(depth, initial=0), one, place)
+
+    def down(first, size, place, depth):
+        start = (first + jnp.arange(size, dtype=jnp.int32)[:, None]) * n_places
+        one = lambda _, place: descend(nodes, feature, n_places, start + place, key_of)  # noqa: E731
+        return start + lax.fori_loop(0, jnp.max(depth, initial=0), one, place)
+
+    if block >= LEAST_ENTERED:
+        place, depth = lax.scan(lambda _, tree: (None, _enter(tree, rows)), None, plan)[1], plan.top.rest
+        return down(0, n_trees, place, depth)
+    size = min(n_trees, CHEAP_TREES if block == 1 else n_trees)
+    roots = jnp.full((size, block), plan.n_exits, jnp.int32)
+    if size == n_trees:
+        return down(0, n_trees, roots, plan.depth)
+
+    def group(out, first, _):
+        depth = lax.dynamic_slice_in_dim(plan.depth, first, size)
+        return lax.dynamic_update_slice_in_dim(out, down(first, size, roots, depth), first, 0)
+
+    return over_blocks(group, jnp.zeros((n_trees, block), jnp.int32), n_trees, size)
 
 
 def _enter(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block"]:
