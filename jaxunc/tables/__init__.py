@@ -12,6 +12,7 @@ from ._labels import class_positions, training_labels
 from ._levels import LARGEST_CODE, Levels
 from ._like import ArrowTable, InstancesLike, LabelsLike, MaskLike, NominalLike, NumbersLike
 from ._merged import MergedValuesWarning, warn_of_merged_values
+from ._sparse import SparseRows, as_csr, as_rows, is_sparse
 from ._words import FALSE_WORDS, MISSING_WORDS, TRUE_WORDS
 
 __all__ = [

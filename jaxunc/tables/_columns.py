@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 
 from jaxunc._checks import check_collection, check_integer
 
@@ -94,6 +94,19 @@ class Columns:
     def of_codes(self) -> "Columns":
         """Return the same columns without levels and cuts, for data that hold codes already."""
         return dataclasses.replace(self, levels=None, cuts=None) if self.looks_up else self
+
+    def at(self, places: Int[np.ndarray, " places"]) -> "Columns":
+        """Return the columns at these places."""
+        pick = lambda parts: None if parts is None else tuple(parts[j] for j in places.tolist())  # noqa: E731
+        return Columns(
+            len(places),
+            pick(self.names),
+            pick(self.nominal),
+            pick(self.levels),
+            pick(self.boolean),
+            self.missing_words,
+            pick(self.cuts),
+        )
 
     @property
     def looks_up(self) -> bool:

@@ -20,7 +20,8 @@ Instances = Float32[np.ndarray, "instances features"] | Float32[jax.Array, "inst
 class Encoded(NamedTuple):
     """Data as trees test them: what `as_instances` makes of data, and takes as it is."""
 
-    values: Instances
+    values: Any
+    """`Instances`; of a sparse matrix `SparseRows` (see `as_rows`)."""
     missing: bool
     """Whether any value is NaN."""
 
@@ -106,7 +107,7 @@ def as_instances(data: Any, columns: Columns, name: str = "X", *, infinite: bool
         if not columns.looks_up and values.dtype.kind not in NUMBERS:
             raise TypeError(f"{name} has dtype {values.dtype}; pass numbers; encode text columns as in training.")
         check_shape(values.shape, columns, name)
-        values = _numbers_of_array(values, columns, name) if columns.looks_up else values
+        values = numbers_of_array(values, columns, name) if columns.looks_up else values
     numpy = jnp if on_device else np
     with np.errstate(over="ignore", invalid="ignore"):
         values = values.astype(np.float32) if on_device else np.ascontiguousarray(values, dtype=np.float32)
@@ -173,7 +174,8 @@ def _plain_numbers(frame: Any, name: str) -> np.ndarray:
     return _converted(frame, list(frame_names(frame)), name)
 
 
-def _numbers_of_array(array: np.ndarray, columns: Columns, name: str) -> np.ndarray:
+def numbers_of_array(array: np.ndarray, columns: Columns, name: str) -> np.ndarray:
+    """Return an array of columns some of which are looked up as float32, those as codes."""
     plain = [j for j, lookup in enumerate(columns.lookups) if lookup is None]
     if are_numbers := array.dtype.kind in NUMBERS:
         _check_may_be_numbers(array, columns, name)
@@ -193,12 +195,16 @@ def _numbers_of_array(array: np.ndarray, columns: Columns, name: str) -> np.ndar
 def _check_may_be_numbers(array: np.ndarray, columns: Columns, name: str) -> None:
     for j, lookup in enumerate(columns.lookups):
         if lookup is not None and not lookup.may_be_numbers and not np.all(np.isnan(array[:, j])):
-            which = repr(columns.names[j]) if columns.names else j
-            raise TypeError(
-                f"{name} is an array of numbers, but the levels of column {which} are words. Pass a frame or an array "
-                "of objects with the values; or, if these are codes already, columns without levels: "
-                "columns.of_codes()."
-            )
+            raise levels_are_words(columns, j, name)
+
+
+def levels_are_words(columns: Columns, j: int, name: str) -> TypeError:
+    """Return the error of numbers in a column whose levels are words."""
+    which = repr(columns.names[j]) if columns.names else j
+    return TypeError(
+        f"{name} is an array of numbers, but the levels of column {which} are words. Pass a frame or an array of "
+        "objects with the values; or, if these are codes already, columns without levels: columns.of_codes()."
+    )
 
 
 def _converted(table: Any, names: list, name: str) -> np.ndarray:
