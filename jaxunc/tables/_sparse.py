@@ -105,11 +105,11 @@ def is_sparse(data: Any) -> bool:
     return hasattr(data, "tocsr")
 
 
-def as_csr(data: Any, name: str = "X") -> Any:
+def as_csr(data: Any, name: str = "X", *, for_sklearn: bool = False) -> Any:
     """Return a sparse matrix as SciPy's CSR whose entries are sorted and stored once: duplicates are summed.
 
-    Whoever handed it in finds it as it was. Raises a ValueError unless it has two axes, a TypeError unless it holds
-    numbers.
+    ``for_sklearn``: with indices of 32 bits where they fit, since its trees take no others. Whoever handed it in finds
+    it as it was. Raises a ValueError unless it has two axes, a TypeError unless it holds numbers.
     """
     if len(data.shape) != 2:
         raise ValueError(f"{name} has shape {data.shape}; expected (instances, features).")
@@ -119,6 +119,9 @@ def as_csr(data: Any, name: str = "X") -> Any:
     if not csr.has_canonical_format:
         csr = csr.copy() if csr is data else csr
         csr.sum_duplicates()
+    if for_sklearn and csr.indices.dtype != np.int32 and max(csr.nnz, *csr.shape) < 2**31:
+        parts = csr.data, csr.indices.astype(np.int32), csr.indptr.astype(np.int32)
+        csr = type(csr)(parts, shape=csr.shape)
     return csr
 
 
