@@ -161,7 +161,8 @@ def rows_of(
         raise TypeError(f"X={X!r:.60} is no table; pass instances [instances features].")
     labels = forest.class_labels
     position = class_positions(labels, y)
-    n_rows = X.shape[0] if is_sparse(X) else len(X)
+    table: Any = X
+    n_rows = table.shape[0] if is_sparse(X) else len(table)
     if n_rows != len(position):
         raise ValueError(f"y has {len(position)} labels for {n_rows} rows; pass one label per row.")
     weight = as_weights(sample_weight, len(position))

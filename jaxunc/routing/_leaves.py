@@ -60,7 +60,7 @@ def refuse_average(forest: Forest) -> None:
 
 
 def planned_leaf_counts(
-    forest: Forest, plan: Plan, X: InstancesLike, leaves: Array | np.ndarray
+    forest: Forest, plan: Plan, X: InstancesLike | SparseRows, leaves: Array | np.ndarray
 ) -> Num[Array, "instances trees classes"]:
     """`leaf_counts` by a plan that is made already, with missing values, where the leaves are known."""
     if not forest.follows_forks:

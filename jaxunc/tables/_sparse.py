@@ -41,7 +41,7 @@ class SparseRows:
     def __len__(self) -> int:
         return len(self._indptr) - 1
 
-    def __getitem__(self, rows: slice | Int[np.ndarray, " rows"]) -> "SparseRows":
+    def __getitem__(self, rows: slice | np.ndarray) -> "SparseRows":
         if isinstance(rows, slice):
             start, stop, step = rows.indices(len(self))
             if step == 1:

@@ -13,7 +13,9 @@ def is_frame(data: Any) -> bool:
 def as_table(data: Any, name: str) -> Any:
     """Return frames and arrays as they are, lists as arrays (of objects if they hold strings); TypeError if sparse."""
     if hasattr(data, "tocsr"):
-        raise TypeError(f"{name} is a sparse matrix; pass {name}.toarray(), in parts if it is large.")
+        raise TypeError(
+            f"{name} is a sparse matrix, but this takes dense data alone; pass {name}.toarray(), in parts if large."
+        )
     if is_frame(data) or (hasattr(data, "dtype") and hasattr(data, "shape")):
         return data
     array = np.asarray(data)
