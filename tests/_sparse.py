@@ -3,6 +3,7 @@
 import dataclasses
 from functools import lru_cache
 
+import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
 from sklearn.ensemble import RandomForestClassifier
@@ -49,5 +50,5 @@ def widened(forest: ju.Forest, places: np.ndarray, number: int) -> ju.Forest:
     """The forest with its columns at these places among so many."""
     inner = np.asarray(forest.trees.child) != np.arange(forest.n_nodes)
     feature = np.where(inner, places[np.asarray(forest.trees.feature)], np.asarray(forest.trees.feature))
-    trees = dataclasses.replace(forest.trees, feature=np.asarray(feature, np.int32), columns=Columns(number, None))
+    trees = dataclasses.replace(forest.trees, feature=jnp.asarray(feature, jnp.int32), columns=Columns(number, None))
     return dataclasses.replace(forest, trees=trees)

@@ -58,14 +58,15 @@ def test_formats_and_readouts(form):
     np.testing.assert_array_equal(ju.leaf_counts(forest, data), ju.leaf_counts(forest, dense))
 
 
-SIZES = (0, 1, 2, 7, 8, 9, 63, 64, 65, 300)
+SIZES = (0, 1, 7, 64, 65, 300)
 
 
 @pytest.mark.parametrize("walk", ["blocks", "levels"])
 @pytest.mark.parametrize("by_rows", [False, True])
 @pytest.mark.once
 def test_numbers_of_rows_and_engines(walk, by_rows):
-    forest, X, rule = sparse_forest(3), sparse_data(), ju.EvidenceAccumulation(1 / 3)
+    forest, X = sparse_forest(3), sparse_data()
+    rule = ju.EvidenceAccumulation(forest.prior)
     bound = BoundForest(ByRows.of(forest, rule, walk), rule, 2) if by_rows else ju.bind(forest, rule, walk=walk)
     assert isinstance(bound.engine, ByRows if by_rows else Streamed)
     for n in SIZES:
@@ -103,7 +104,7 @@ def test_chunks_are_bounded_by_what_is_dense(monkeypatch):
 @pytest.mark.once
 def test_shapes_that_are_bounded():
     rows = ju.tables.as_rows(scipy.sparse.csr_array((5, 2**13)), ju.tables.Columns(2**13)).values
-    chunk = lambda n: Chunk(n, 64)  # noqa: E731
+    chunk = lambda n: Chunk(n, 64)
     shapes = Shapes(chunk(2048), chunk(8192), (chunk(1), chunk(64), chunk(512)))
     assert _tested.bounded(shapes, np.zeros((5, 2**13))) == shapes
     assert _tested.bounded(shapes, rows) == Shapes(chunk(512), None, (chunk(1), chunk(64)))
@@ -177,18 +178,15 @@ def test_memory_of_many_columns():
     y = rng.integers(0, 2, n)
     bound, expected = ju.bind(forest, ju.Mean()), np.asarray(ju.bind(sparse_forest(2), ju.Mean()).probability(narrow))
     leaves = np.asarray(ju.leaf_index(sparse_forest(2), narrow))
-    votes = ju.predict_until_settled(sparse_forest(2), narrow)
     counts = np.asarray(ju.recount(sparse_forest(2), narrow, y).counts)
     tracemalloc.start()
     try:
         found = bound.probability(X), ju.leaf_index(forest, X), ju.recount(forest, X, y).counts
-        polled = ju.predict_until_settled(forest, X)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert peak < 60e6, f"{peak / 1e6:.0f} MB"
     assert_equal(found, (expected, leaves, counts))
-    assert_equal(polled, votes)
 
 
 @pytest.mark.once
@@ -202,13 +200,13 @@ def test_a_bound_forest_can_be_copied_after_it_was_asked():
 @pytest.mark.once
 def test_what_takes_no_sparse_data():
     forest, X = sparse_forest(2), sparse_data()
-    traced = lambda prior: ju.bind(forest, ju.EvidenceAccumulation(prior)).probability(X)  # noqa: E731
+    traced = lambda prior: ju.bind(forest, ju.EvidenceAccumulation(prior)).probability(X)
     table = jnp.ones((forest.n_trees, forest.n_nodes))
     for ask in (
         lambda: ju.routing.fold(forest, table, X),
         lambda: jax.jit(traced)(0.5),
         lambda: ju.grow_random_trees(jax.random.key(0), X, sparse_labels(2), n_trees=2),
-        lambda: ju.greedy.grow_greedy_trees(jax.random.key(0), X, sparse_labels(2)),
+        lambda: ju.greedy.grow_greedy_trees(X, sparse_labels(2)),
         lambda: ju.tables.fit_columns(X),
     ):
         with refuses(TypeError, "sparse matrix, but this takes dense data alone; pass X.toarray()"):
