@@ -91,7 +91,7 @@ class TreeEnsemble(eqx.Module):
         Parameters
         ----------
         X
-            Instances, as for `bind`. Differentiable in the values and the base, under `jax.grad` and its kin.
+            Instances, as for `bind`; of a sparse matrix what is not stored is 0. Differentiable in the values and the base, under `jax.grad` and its kin.
 
         Raises
         ------

@@ -51,8 +51,8 @@ def from_sklearn(model: Any, *, prior: NumbersLike | None = None) -> Forest:
     Warns
     -----
     UserWarning
-        If ``model`` is scikit-learn-intelex's, of a version before 2026.2: its trees do not say where missing values
-        go. Complete instances are answered exactly.
+        If ``model`` is a forest of scikit-learn-intelex of which no node sends missing values left: older versions lose
+        where they go (its issue 3356; 2026.2 does not). Complete instances are answered exactly.
 
     Notes
     -----

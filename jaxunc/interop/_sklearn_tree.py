@@ -66,7 +66,7 @@ def nodes_of(estimator: Any, columns: np.ndarray | None) -> TreeNodes:
 def warn_if_missing_is_lost(model: Any, trees: list[Any]) -> None:
     """Warn if a forest of scikit-learn-intelex does not say where missing values go.
 
-    Before its version 2026.2 no node sends them left, whatever the data were (its issue 3356).
+    In older versions no node sends them left, whatever the data were (its issue 3356); 2026.2 says where they go.
     """
     if type(model).__module__.partition(".")[0] not in ACCELERATED:
         return

@@ -51,7 +51,8 @@ def from_xgboost(model: Any) -> TreeEnsemble:
     Notes
     -----
     XGBoost compares float32, strictly: left where x < t. Categories of a test's set go right; others go left, as do
-    codes that are none. A category that was not there in training, which XGBoost refuses, goes left too.
+    codes that are none. A category that was not there in training, which XGBoost refuses, goes left too. Of a sparse
+    matrix XGBoost takes what is not stored for missing, while here it is 0: pass dense data, NaN where nothing is stored.
 
     Trees of a boosted model are no witnesses of one question, so rules for leaf counts do not apply to them as they
     stand; ``recount(model.trees, X, y)`` counts held-out instances in them.

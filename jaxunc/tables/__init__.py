@@ -27,7 +27,9 @@ __all__ = [
     "MergedValuesWarning",
     "NominalLike",
     "NumbersLike",
+    "SparseRows",
     "as_instances",
+    "as_rows",
     "encode_arrow",
     "fit_columns",
 ]
