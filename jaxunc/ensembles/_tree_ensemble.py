@@ -91,7 +91,9 @@ class TreeEnsemble(eqx.Module):
         Parameters
         ----------
         X
-            Instances, as for `bind`; of a sparse matrix what is not stored is 0. Differentiable in the values and the base, under `jax.grad` and its kin.
+            Instances, as for `bind`. What a sparse matrix does not store is 0, or missing if the library that the model
+            came from takes it so (`Columns.absent_is_missing`). Differentiable in the values and the base, under
+            `jax.grad` and its kin.
 
         Raises
         ------

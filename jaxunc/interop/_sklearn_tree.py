@@ -142,10 +142,10 @@ def _check_by_asking(tree: Any) -> None:
     inner = np.flatnonzero(left >= 0)
     if not len(inner):
         return
-    edges = _Edges(tree, left, right, inner)
+    paths = _Paths(tree, left, right, inner)
     size = max(1, PROBES // int(tree.n_features))
     children = np.concatenate([left[inner], right[inner]])
-    for make, nodes in ((edges.reaching, children), (edges.mixed, children), (edges.missing, inner)):
+    for make, nodes in ((paths.reaching, children), (paths.mixed, children), (paths.missing, inner)):
         for start in range(0, len(nodes), size):
             own = nodes[start : start + size]
             rows = make(own)
@@ -158,7 +158,7 @@ def _check_by_asking(tree: Any) -> None:
                 )
 
 
-class _Edges:
+class _Paths:
     """What each node's parent asks of the instances that come to it."""
 
     def __init__(self, tree: Any, left: np.ndarray, right: np.ndarray, inner: np.ndarray):

@@ -15,8 +15,8 @@ from ._levels import NUMBERS
 class SparseRows:
     """The rows of a sparse matrix, checked: what `as_rows` makes of one.
 
-    What is not stored is 0, and no missing value; a stored NaN is missing. Slices are rows again, which share memory;
-    ``numpy.asarray`` makes them dense.
+    What is not stored is 0, and no missing value (unless the columns say that it is); a stored NaN is missing. Slices
+    are rows again, which share memory; ``numpy.asarray`` makes them dense.
     """
 
     __slots__ = ("_data", "_indices", "_indptr", "_kept", "_place", "columns")
@@ -73,7 +73,10 @@ class SparseRows:
             column = self._place[column]
             here = np.flatnonzero(column >= 0)
             row, column, value = row[here], column[here], value[here]
-        values = np.zeros(self.shape, value.dtype)
+        if self.columns.absent_is_missing:
+            values = np.full(self.shape, np.nan, np.result_type(value, np.float32))
+        else:
+            values = np.zeros(self.shape, value.dtype)
         values.reshape(-1)[row * self.shape[1] + column] = value
         return numbers_of_array(values, self.columns, "X") if self.columns.looks_up else values
 
@@ -153,7 +156,7 @@ def as_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool = Fa
         rows = SparseRows(csr.indptr, csr.indices, csr.data if columns.looks_up else narrow, columns)
         _check_levels_are_numbers(rows, name)
         if np.isfinite(narrow.sum()):
-            return Encoded(rows, False)
+            return Encoded(rows, columns.absent_is_missing)
     if not infinite:
         beyond = np.isinf(narrow)
         if columns.looks_up:
@@ -165,7 +168,7 @@ def as_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool = Fa
                 f"{name}[{row}, {csr.indices[first]}] is infinite or too large for float32 (largest 3.4e38), which "
                 "scikit-learn refuses too. Clip it, or make it NaN if it stands for a missing value."
             )
-    return Encoded(rows, bool(np.isnan(narrow).any()))
+    return Encoded(rows, columns.absent_is_missing or bool(np.isnan(narrow).any()))
 
 
 def _check_levels_are_numbers(rows: SparseRows, name: str) -> None:

@@ -103,6 +103,27 @@ def test_columns_that_look_values_up():
     )
 
 
+@pytest.mark.parametrize("dtype", ["f8", "i4"])
+@pytest.mark.parametrize("cuts", [None, ((0.0, 2.0), None, None, None)])
+def test_what_is_not_stored_may_be_missing(dtype, cuts):
+    """As some libraries read it; a stored 0 is one."""
+    columns = Columns(4, cuts=cuts, absent_is_missing=True)
+    stored = np.array([[0, 3, 0, 0], [1, 0, 0, 2]], dtype)
+    data = scipy.sparse.csr_array(stored)
+    data.data[1] = 0
+    expected = np.array([[np.nan, 3, np.nan, np.nan], [0, np.nan, np.nan, 2]])
+    rows, missing = as_rows(data, columns)
+    assert missing
+    np.testing.assert_array_equal(np.asarray(rows), as_instances(expected, columns).values)
+    kept = np.array([0, 3])
+    assert columns.at(kept).absent_is_missing
+    np.testing.assert_array_equal(
+        np.asarray(rows.of(kept, columns.at(kept))), as_instances(expected, columns).values[:, kept]
+    )
+    with refuses(TypeError, "absent_is_missing"):
+        Columns(4, absent_is_missing=1)
+
+
 WORDS = Columns(4, ("a", "b", "c", "d"), (False, True, False, False), (None, Levels(("x",), False), None, None))
 
 
