@@ -5,15 +5,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32, Int
 
-from jaxunc._checks import check_bool
-
 from ._columns import Columns
-from ._instances import Encoded, as_instances, check_shape, levels_are_words, numbers_of_array
 from ._levels import NUMBERS
+from ._numbers import levels_are_words, numbers_of_array
 
 
 class SparseRows:
-    """The rows of a sparse matrix, checked: what `as_rows` makes of one.
+    """The rows of a sparse matrix, checked: what `as_rows` makes of it.
 
     What is not stored is 0, and no missing value (unless the columns say that it is); a stored NaN is missing. Slices
     are rows again, which share memory; ``numpy.asarray`` makes them dense.
@@ -128,35 +126,14 @@ def as_csr(data: Any, name: str = "X", *, for_sklearn: bool = False) -> Any:
     return csr
 
 
-def as_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool = False) -> Encoded:
-    """Return what `as_instances` does, but of a sparse matrix its rows, which are made dense part by part.
-
-    Parameters
-    ----------
-    data, columns, name, infinite
-        See `as_instances`. A sparse matrix or array of SciPy, CSR best: CSC, COO and others are converted to that.
-
-    Returns
-    -------
-    Encoded
-        Its ``values`` are `SparseRows` where the data are sparse.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `as_instances`, but not for sparse matrices.
-    """
-    if isinstance(data, Encoded) or not hasattr(data, "tocsr"):
-        return as_instances(data, columns, name, infinite=infinite)
-    check_bool("infinite", infinite)
-    check_shape(data.shape, columns, name)
-    csr = as_csr(data, name)
+def rows_of(csr: Any, columns: Columns, name: str, *, infinite: bool) -> tuple[SparseRows, bool]:
+    """Return the rows of what `as_csr` made, and whether values are missing; raises as `as_rows` does."""
     with np.errstate(over="ignore", invalid="ignore"):
         narrow = csr.data.astype(np.float32, copy=False)
         rows = SparseRows(csr.indptr, csr.indices, csr.data if columns.looks_up else narrow, columns)
         _check_levels_are_numbers(rows, name)
         if np.isfinite(narrow.sum()):
-            return Encoded(rows, columns.absent_is_missing)
+            return rows, columns.absent_is_missing
     if not infinite:
         beyond = np.isinf(narrow)
         if columns.looks_up:
@@ -168,7 +145,7 @@ def as_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool = Fa
                 f"{name}[{row}, {csr.indices[first]}] is infinite or too large for float32 (largest 3.4e38), which "
                 "scikit-learn refuses too. Clip it, or make it NaN if it stands for a missing value."
             )
-    return Encoded(rows, columns.absent_is_missing or bool(np.isnan(narrow).any()))
+    return rows, columns.absent_is_missing or bool(np.isnan(narrow).any())
 
 
 def _check_levels_are_numbers(rows: SparseRows, name: str) -> None:
