@@ -86,8 +86,8 @@ def as_instances(data: Any, columns: Columns, name: str = "X", *, infinite: bool
     Raises
     ------
     TypeError
-        If the data are sparse (a bound forest takes them), or columns hold no numbers and have no levels (they are named).
-        Also if an array of numbers is given where all levels are words.
+        If the data are sparse (a bound forest takes them), or columns hold no numbers and have no levels (they are
+        named). Also if an array of numbers is given where all levels are words.
     ValueError
         If the number, names or order of the columns differ from those known, or values are infinite or too large for
         float32 (unless ``infinite``). NaN is a missing value and is accepted.
