@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas
 import pytest
 import scipy.sparse
 from sklearn.ensemble import RandomForestClassifier
@@ -190,6 +191,16 @@ def test_memory_of_many_columns():
 
 
 @pytest.mark.once
+def test_frames_of_sparse_columns():
+    """Made dense as a whole: a frame says nothing of rows by themselves."""
+    forest, X = sparse_forest(2), sparse_data()
+    frame = pandas.DataFrame.sparse.from_spmatrix(scipy.sparse.csr_matrix(X))
+    bound = ju.bind(forest, ju.Mean())
+    np.testing.assert_array_equal(bound.probability(frame), bound.probability(X))
+    np.testing.assert_array_equal(bound.probability(frame.sparse.to_coo()), bound.probability(X))
+
+
+@pytest.mark.once
 def test_a_bound_forest_can_be_copied_after_it_was_asked():
     bound, X = ju.bind(sparse_forest(3), ju.Mean()), sparse_data()
     expected = np.asarray(bound.probability(X))
@@ -208,8 +219,10 @@ def test_what_takes_no_sparse_data():
         lambda: ju.grow_random_trees(jax.random.key(0), X, sparse_labels(2), n_trees=2),
         lambda: ju.greedy.grow_greedy_trees(X, sparse_labels(2)),
         lambda: ju.tables.fit_columns(X),
+        lambda: ju.shard(ju.bind(forest, ju.Mean()), jax.make_mesh((1, 1), ("data", "tree")))(X),
+        lambda: ju.transductive_certainty(X, sparse_labels(2), X[:2]),
     ):
-        with refuses(TypeError, "sparse matrix, but this takes dense data alone; pass X.toarray()"):
+        with refuses(TypeError, r"sparse matrix, but this takes dense data alone; pass X(_train)?\.toarray\(\)"):
             ask()
     with refuses(ValueError, r"X\[0, .*is infinite"):
         infinite = X.copy()
