@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxunc._checks import as_weights
-from jaxunc.tables import Columns, InstancesLike, NumbersLike, as_instances, class_positions
+from jaxunc.tables import Columns, InstancesLike, NumbersLike, SparseRows, as_rows, class_positions
 
 TREES = 3
 """Number of trees that are asked: the first, the last (which another ``fit`` may have grown), and one between."""
@@ -31,7 +31,8 @@ def check_grown_on(
     """
     names = getattr(model, "feature_names_in_", None)
     columns = Columns(int(model.n_features_in_), None if names is None else tuple(map(str, names)))
-    values = np.asarray(as_instances(X, columns)[0])
+    values = as_rows(X, columns).values
+    values = values if isinstance(values, SparseRows) else np.asarray(values)
     position = class_positions(tuple(np.asarray(model.classes_).tolist()), y)
     if len(position) != len(values):
         raise ValueError(f"y has {len(position)} labels for {len(values)} instances; pass one label per instance.")
@@ -40,10 +41,10 @@ def check_grown_on(
         tree, times = model.estimators_[t], np.bincount(bags[t], minlength=len(values))
         inside = np.flatnonzero(times)
         # Each row once, however often it was drawn: ``times`` counts it.
-        own = values[inside]
+        own = values[inside].matrix() if isinstance(values, SparseRows) else values[inside]
         if hasattr(model, "estimators_features_"):
             own = own[:, model.estimators_features_[t]]
-        node = tree.tree_.apply(np.ascontiguousarray(own))
+        node = tree.tree_.apply(own if isinstance(values, SparseRows) else np.ascontiguousarray(own))
         cell, number = node * n_classes + position[inside], tree.tree_.node_count
         leaves = tree.tree_.children_left < 0
         told = (None, times[inside], times[inside] * weight[inside])

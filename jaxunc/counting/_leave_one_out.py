@@ -1,5 +1,7 @@
 """Answers for the instances that were counted, each from counts without itself."""
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 
@@ -16,11 +18,21 @@ from jaxunc.routing import (
     cut,
     drive,
     make_plan,
+    on_tested,
     planned_leaf_counts,
     planned_leaf_index,
     refuse_average,
 )
-from jaxunc.tables import InstancesLike, LabelsLike, MaskLike, NumbersLike, as_instances, as_traceable, class_positions
+from jaxunc.tables import (
+    InstancesLike,
+    LabelsLike,
+    MaskLike,
+    NumbersLike,
+    SparseRows,
+    as_rows,
+    as_traceable,
+    class_positions,
+)
 
 ENTRIES = 2**21
 """Number of counts that are held at a time."""
@@ -78,11 +90,14 @@ def leave_one_out(
             "forest's own counts alone. Rows for such rules are made by jaxunc.learning.out_of_sample_rows."
         )
     refuse_average(forest)
-    trees, plan = forest.trees, make_plan(forest.trees, missing=True)
     if traced:
-        values, labels = as_traceable(X, trees.columns), jnp.asarray(y)
+        values, labels = as_traceable(X, forest.trees.columns), jnp.asarray(y)
     else:
-        values, labels = np.asarray(as_instances(X, trees.columns)[0]), class_positions(forest.class_labels, y)
+        trees, values = on_tested(forest.trees, as_rows(X, forest.trees.columns).values)
+        forest = dataclasses.replace(forest, trees=trees)
+        values = values if isinstance(values, SparseRows) else np.asarray(values)
+        labels = class_positions(forest.class_labels, y)
+    plan = make_plan(forest.trees, missing=True)
     n = values.shape[0]
     if labels.shape != (n,):
         raise ValueError(f"y has {labels.shape[0]} labels for {n} instances; pass one label per instance.")

@@ -8,8 +8,8 @@ import numpy as np
 from jaxunc._checks import as_weights, distinct_labels
 from jaxunc._numerics import distinct_counts, narrowest_counts, padded_table
 from jaxunc.forest import Forest, Trees, check_is_forest, counts_of_forks
-from jaxunc.routing import as_mask, known_plan, leaf_index_on_host
-from jaxunc.tables import InstancesLike, LabelsLike, MaskLike, NumbersLike, as_instances, class_positions
+from jaxunc.routing import as_mask, known_plan, leaf_index_on_host, on_tested
+from jaxunc.tables import InstancesLike, LabelsLike, MaskLike, NumbersLike, SparseRows, as_rows, class_positions
 
 CHUNK = 16384
 """Number of instances whose leaf indices are held at a time."""
@@ -66,7 +66,8 @@ def recount(
     """
     check_is_forest(forest, or_trees=True)
     trees = forest.trees if isinstance(forest, Forest) else forest
-    values = np.asarray(as_instances(X, trees.columns)[0])
+    values = as_rows(X, trees.columns).values
+    values = values if isinstance(values, SparseRows) else np.asarray(values)
     class_labels = forest.class_labels if isinstance(forest, Forest) else _labels_of(y)
     labels = class_positions(class_labels, y)
     n, n_classes = len(values), len(class_labels)
@@ -127,11 +128,12 @@ def _checked_leaves(leaves, trees: Trees, n: int) -> np.ndarray:
 def _counted(trees: Trees, values, leaves, labels, weights, tree_mask, n_classes: int) -> np.ndarray:
     """Return the counts of every node ``[trees nodes classes]``, in float64."""
     counts, plan = np.zeros((trees.n_trees, trees.n_nodes * n_classes)), None
+    narrow, rows = on_tested(trees, values)
     for start in range(0, len(values), CHUNK):
         part = slice(start, start + CHUNK)
         if leaves is None:
-            plan = plan or known_plan(trees)
-            here = leaf_index_on_host(trees, plan, values[part])
+            plan = plan or known_plan(narrow)
+            here = leaf_index_on_host(narrow, plan, rows[part])
         else:
             here = leaves[part]
         # (leaf, class) as one cell: a tree's counts of a chunk are one bincount.

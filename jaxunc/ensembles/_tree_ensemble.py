@@ -16,7 +16,7 @@ from jaxunc._numerics import TwoFloat
 from jaxunc.combiners import Answer, Combiner
 from jaxunc.forest import Forest, Trees
 from jaxunc.routing import BoundForest, bind, fold, leaf_index
-from jaxunc.tables import Columns, Encoded, InstancesLike, as_instances, as_traceable
+from jaxunc.tables import Columns, Encoded, InstancesLike, as_rows, as_traceable
 
 from ._leaf_sum import LeafSum
 from ._links import LINKS, apply_link
@@ -91,7 +91,9 @@ class TreeEnsemble(eqx.Module):
         Parameters
         ----------
         X
-            Instances, as for `bind`. Differentiable in the values and the base, under `jax.grad` and its kin.
+            Instances, as for `bind`. What a sparse matrix does not store is 0, or missing if the library that the model
+            came from takes it so (`Columns.absent_is_missing`). Differentiable in the values and the base, under
+            `jax.grad` and its kin.
 
         Raises
         ------
@@ -100,7 +102,7 @@ class TreeEnsemble(eqx.Module):
         """
         if not is_concrete(self, X):
             return self._traced_raw(as_traceable(X, self.columns))
-        encoded = as_instances(X, self.columns, infinite=True)
+        encoded = as_rows(X, self.columns, infinite=True)
         return _with_base(self.base, [bound.answer(encoded) for bound in self._bound()])
 
     def predict(self, X: InstancesLike) -> Float[Array, "instances *classes"]:

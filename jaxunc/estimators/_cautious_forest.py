@@ -125,7 +125,8 @@ class CautiousForestClassifier(CountedForest, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X
-            Instances ``[instances features]``, NumPy or pandas; only a fitted forest read in-bag needs none.
+            Instances ``[instances features]``, NumPy, pandas or a sparse matrix; only a fitted forest
+            read in-bag needs none.
         y
             Their labels.
         sample_weight

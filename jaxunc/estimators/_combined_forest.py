@@ -84,7 +84,8 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
     -----
     The decision is the class with the largest class score, the first one on ties; where a rule excludes every class,
     the one with the largest prior. Class weights of the forest weigh what is counted, too. Missing values go as far
-    as the forest's own support for them; sparse data are not supported.
+    as the forest's own support for them. Sparse matrices are fitted by forests that take them, and scored part by part:
+    see `jaxunc.bind`.
 
     **The default rule.** Over 35 data sets (``benchmarks/results/learning``) the learned pool has a smaller log loss
     than the mean in grown-out random forests on 33, by 20 % in the median, a smaller Brier score on 33, by 10 %, and a
@@ -129,8 +130,8 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
     ) -> "CombinedForestClassifier":
         """Fit the forest, count, learn what is to be learned, and bind the rule.
 
-        X ``[instances features]``, NumPy or pandas, y their labels, and weights for growing, counting and learning.
-        Only a fitted forest read in-bag by a rule that does not learn needs none.
+        X ``[instances features]``, NumPy, pandas or a sparse matrix, y their labels, and weights for growing, counting
+        and learning. Only a fitted forest read in-bag by a rule that does not learn needs none.
         """
         vars(self).pop("learned_", None)
         self._check_parameters()

@@ -17,6 +17,7 @@ from jaxunc.counting import COUNTS, calibration_split, check_counts_mode, counte
 from jaxunc.forest import Forest
 from jaxunc.interop import from_sklearn
 from jaxunc.routing import BoundForest, bind
+from jaxunc.tables import as_csr, is_sparse
 
 from ._parameters import checked_weights
 
@@ -93,6 +94,7 @@ class CountedForest:
             self.feature_names_in_ = model.feature_names_in_
 
     def _training_data(self, X, y, sample_weight, *, reset: bool) -> tuple[Any, Any, Any]:
+        X = as_csr(X, for_sklearn=True) if is_sparse(X) else X
         X, y = validate_data(self, X, y, reset=reset, **self._data_checks(self._allows_nan()))
         check_classification_targets(y)
         return X, y, checked_weights(sample_weight, X)
@@ -118,7 +120,8 @@ class CountedForest:
         return {"allows_nan": self._allows_nan()}
 
     def _data_checks(self, allows_nan: bool) -> dict:
-        return {"dtype": np.float32, "order": "C", "ensure_all_finite": "allow-nan" if allows_nan else True}
+        finite = "allow-nan" if allows_nan else True
+        return {"dtype": np.float32, "order": "C", "accept_sparse": "csr", "ensure_all_finite": finite}
 
     def _allows_nan(self) -> bool:
         return get_tags(self._model()[0]).input_tags.allow_nan
@@ -166,11 +169,14 @@ class CountedForest:
         self.oob_score_ = float(np.mean(right[seen])) if seen.any() else float("nan")
         return own
 
-    def _instances(self, X) -> np.ndarray:
+    def _instances(self, X) -> Any:
+        X = as_csr(X, for_sklearn=True) if is_sparse(X) else X
         checks = self._data_checks(self._chosen["allows_nan"])
-        return np.asarray(validate_data(self, X, reset=False, ensure_min_samples=0, **checks))
+        X = validate_data(self, X, reset=False, ensure_min_samples=0, **checks)
+        return X if is_sparse(X) else np.asarray(X)
 
     def __sklearn_tags__(self):
         tags = cast(Any, super()).__sklearn_tags__()
         tags.input_tags.allow_nan = self._allows_nan()
+        tags.input_tags.sparse = get_tags(self._model()[0]).input_tags.sparse
         return tags

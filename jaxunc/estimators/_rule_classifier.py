@@ -31,7 +31,7 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
     classes_: np.ndarray
     bound_: BoundForest
 
-    def _instances(self, X) -> np.ndarray:
+    def _instances(self, X) -> Any:
         raise NotImplementedError
 
     def predict(self, X: InstancesLike) -> np.ndarray:

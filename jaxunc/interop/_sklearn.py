@@ -6,26 +6,17 @@ from typing import Any
 import numpy as np
 from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
-from sklearn.tree import BaseDecisionTree, DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from jaxunc._checks import check_counts
-from jaxunc._numerics import order_key_at_or_below
-from jaxunc.forest import Forest, TreeNodes, assemble, snap_to_integers
+from jaxunc.forest import Forest, assemble, snap_to_integers
 from jaxunc.tables import Columns, NumbersLike
+
+from ._sklearn_tree import nodes_of, warn_if_missing_is_lost
 
 _FORESTS = (RandomForestClassifier, ExtraTreesClassifier)
 _SUPPORTED = "DecisionTree, ExtraTree, RandomForest, ExtraTrees and Bagging (of trees) classifiers"
-_NODE_FIELDS = {
-    "left_child",
-    "right_child",
-    "feature",
-    "threshold",
-    "impurity",
-    "n_node_samples",
-    "weighted_n_node_samples",
-    "missing_go_to_left",
-}
 
 
 def from_sklearn(model: Any, *, prior: NumbersLike | None = None) -> Forest:
@@ -54,7 +45,14 @@ def from_sklearn(model: Any, *, prior: NumbersLike | None = None) -> Forest:
         If ``model`` is of another kind (a regressor, a pipeline, a bag of something else).
     ValueError
         If ``model`` is not fitted, has several outputs or a single class, or was grown with negative sample weights.
-        Also if it was grown by a scikit-learn that stores node fields which this version does not know.
+        Also if its trees test sets of categories (``categorical_features``), have arrays by node that this version
+        does not know, or send an instance elsewhere than their thresholds say, where they are stored in another form.
+
+    Warns
+    -----
+    UserWarning
+        If ``model`` is a forest of scikit-learn-intelex of which no node sends missing values left: older versions lose
+        where they go (its issue 3356; 2026.2 does not). Complete instances are answered exactly.
 
     Notes
     -----
@@ -62,8 +60,9 @@ def from_sklearn(model: Any, *, prior: NumbersLike | None = None) -> Forest:
     changes no answer. Counts are its fractions times the size of the leaf, snapped to integers within 1e-9 of it.
     """
     members = list(_member_trees(model))  # which checks the model
+    warn_if_missing_is_lost(model, [estimator.tree_ for estimator, _ in members])
     classes = np.asarray(model.classes_)
-    nodes = [_nodes(estimator, columns) for estimator, columns in members]
+    nodes = [nodes_of(estimator, columns) for estimator, columns in members]
     counts = [_counts(estimator, len(classes)) for estimator, _ in members]
     for own in counts:
         check_counts(own, "model's leaf counts")
@@ -111,26 +110,6 @@ def _member_trees(model) -> Iterator[tuple[DecisionTreeClassifier, np.ndarray | 
                     f"model is a bag of {type(estimator).__name__}; only bags of single decision trees are forests."
                 )
             yield estimator, np.asarray(columns)
-
-
-def _nodes(estimator: BaseDecisionTree, columns: np.ndarray | None) -> TreeNodes:
-    """Return the nodes of one tree, with features as the whole ensemble numbers them."""
-    tree = estimator.tree_
-    fields = set(tree.__getstate__()["nodes"].dtype.names)
-    if fields != _NODE_FIELDS:
-        unknown, absent = sorted(fields - _NODE_FIELDS), sorted(_NODE_FIELDS - fields)
-        raise ValueError(
-            f"model's trees have node fields that this version of jaxunc does not know (unknown: {unknown}, absent: "
-            f"{absent}), so its splits might be read wrongly. Upgrade jaxunc, or fit with another scikit-learn."
-        )
-    return TreeNodes(
-        # A bagged tree numbers the columns that it was given; leaves have -2, which must not index from the end.
-        feature=tree.feature if columns is None else columns[np.maximum(tree.feature, 0)],
-        threshold=order_key_at_or_below(tree.threshold),
-        left=tree.children_left,
-        right=tree.children_right,
-        missing_right=tree.missing_go_to_left == 0,
-    )
 
 
 def _counts(estimator: DecisionTreeClassifier, n_classes: int) -> np.ndarray:

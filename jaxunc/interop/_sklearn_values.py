@@ -20,7 +20,7 @@ from jaxunc.tables import Columns
 
 from ._given_trees import GivenTree, check_tree, ensemble_of
 from ._hist_gradient_boosting import HISTOGRAM_MODELS, from_hist_gradient_boosting
-from ._sklearn import _nodes
+from ._sklearn_tree import nodes_of, warn_if_missing_is_lost
 
 _BOOSTED = (GradientBoostingClassifier, GradientBoostingRegressor)
 _FORESTS = (RandomForestRegressor, ExtraTreesRegressor)
@@ -58,8 +58,14 @@ def from_sklearn_values(model: Any) -> TreeEnsemble:
         If ``model`` is of another kind.
     ValueError
         If ``model`` is not fitted, its loss is unknown, or its ``init`` is no constant: a model of its own, whose
-        answers are no leaf's. If histogram-based boosting of this scikit-learn keeps its trees in another form, which
+        answers are no leaf's. If trees (not histogram-based ones) test categories or are of an unknown form, as
+        `from_sklearn` says. If histogram-based boosting of this scikit-learn keeps its trees in another form, which
         has no public one.
+
+    Warns
+    -----
+    UserWarning
+        As `from_sklearn`, for forests of scikit-learn-intelex.
 
     Notes
     -----
@@ -81,12 +87,13 @@ def from_sklearn_values(model: Any) -> TreeEnsemble:
     if isinstance(model, _BOOSTED):
         return _boosted(model, columns)
     members = model.estimators_ if isinstance(model, _FORESTS) else [model]
+    warn_if_missing_is_lost(model, [member.tree_ for member in members])
     trees = [_tree(f"tree {t}", member, columns, 1 / len(members)) for t, member in enumerate(members)]
     return ensemble_of(trees, columns, np.zeros(trees[0].values.shape[1]), "identity")
 
 
 def _tree(what: str, member: Any, columns: Columns, factor: float) -> GivenTree:
-    nodes = _nodes(member, None)
+    nodes = nodes_of(member, None)
     check_tree(what, nodes, columns.number)
     return GivenTree(nodes, member.tree_.value[:, :, 0] * factor, {})
 

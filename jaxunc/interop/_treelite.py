@@ -1,5 +1,6 @@
 """Importer of treelite's models, and with them of whatever treelite and cuML import or train."""
 
+import dataclasses
 import warnings
 from os import PathLike
 from pathlib import Path
@@ -57,6 +58,7 @@ def from_treelite(model: Any) -> Forest | TreeEnsemble:
     -----
     Models with float64 thresholds compare float64, others float32. scikit-learn rounds its data to float32 first, and
     treelite does not: hand float32 to a model made from it. A category is a number's integer part, as in treelite.
+    What a sparse matrix does not store is missing, as it is there (`Columns.absent_is_missing`).
 
     Where a postprocessor scales sums (``sigmoid_alpha``, ``ratio_c``), ``raw`` is what is left after that. Class
     probabilities of ``multiclass_ova`` do not add to 1, there or here.
@@ -84,6 +86,7 @@ def from_treelite(model: Any) -> Forest | TreeEnsemble:
     values = raw if counts is not None else _summed(read, raw, outputs, n_outputs)
     trees = [_comparing(tree, own, read.threshold_type.itemsize) for tree, own in zip(read.trees, values, strict=True)]
     given, columns = compared_in(trees, read.num_feature, wide=read.threshold_type.itemsize == 8)
+    columns = dataclasses.replace(columns, absent_is_missing=True)  # as treelite itself reads sparse matrices
     if counts is not None:
         return _forest(given, counts, columns)
     link, scale = _link(read)

@@ -51,7 +51,8 @@ def from_xgboost(model: Any) -> TreeEnsemble:
     Notes
     -----
     XGBoost compares float32, strictly: left where x < t. Categories of a test's set go right; others go left, as do
-    codes that are none. A category that was not there in training, which XGBoost refuses, goes left too.
+    codes that are none. A category that was not there in training, which XGBoost refuses, goes left too. What
+    a sparse matrix does not store is missing, as it is there (`Columns.absent_is_missing`).
 
     Trees of a boosted model are no witnesses of one question, so rules for leaf counts do not apply to them as they
     stand; ``recount(model.trees, X, y)`` counts held-out instances in them.
@@ -143,9 +144,9 @@ def _columns(learner: dict, model: dict, n_features: int) -> Columns:
             raise ValueError(f"the model's {name} are {given!r:.60}; expected {n_features} strings.")
     nominal = tuple(kind == "c" for kind in kinds)
     if not any(nominal):
-        return Columns(n_features, None if names is None else tuple(names))
+        return Columns(n_features, None if names is None else tuple(names), absent_is_missing=True)
     levels = _levels(model, nominal)
-    return Columns(n_features, None if names is None else tuple(names), nominal, levels)
+    return Columns(n_features, None if names is None else tuple(names), nominal, levels, absent_is_missing=True)
 
 
 def _levels(model: dict, nominal: tuple[bool, ...]) -> tuple[Levels | None, ...] | None:

@@ -8,9 +8,12 @@ import numpy as np
 from jaxunc._numerics import NAN_FIRST, order_key_at_or_below
 from jaxunc.counting import oob_mask
 from jaxunc.forest import Forest
+from jaxunc.tables import SparseRows
 
 WORK = 400_000
 """Number of rows times trees that are walked through: for many rows a part of them, through fewer trees."""
+MOST_DENSE = 2**24
+"""Number of values that are made dense of a sparse matrix."""
 CHANCE = 8
 """Factor by which new rows may agree with a forest more often than two halves of the rows do with each other."""
 FEW = 10
@@ -22,7 +25,7 @@ SURE = 15.0
 class Given(NamedTuple):
     """Rows, and what their leaves hold."""
 
-    values: np.ndarray
+    values: np.ndarray | SparseRows
     """Features of the rows, ``[rows features]``, float32."""
     leaves: np.ndarray
     """Leaf of each row in each tree, ``[rows trees]``."""
@@ -41,7 +44,7 @@ def how_known(model: Any, forest: Forest, given: Given) -> str | None:
     return None
 
 
-def _halfway_tests(forest: Forest, values: np.ndarray) -> tuple[int, int] | None:
+def _halfway_tests(forest: Forest, values: np.ndarray | SparseRows) -> tuple[int, int] | None:
     """Count the tests that lie halfway between two of the rows, and those with rows on both sides.
 
     Returned only if chance does not explain them.
@@ -51,7 +54,10 @@ def _halfway_tests(forest: Forest, values: np.ndarray) -> tuple[int, int] | None
     """
     # A fixed seed: whether rows are refused must not change from call to call.
     draw = np.random.default_rng(0)
-    keys = _keys_of(values[draw.permutation(len(values))[: WORK // 20]])
+    most = WORK // 20
+    if isinstance(values, SparseRows):  # of many columns fewer rows: they are made dense
+        most = min(most, max(1000, MOST_DENSE // values.shape[1]))
+    keys = _keys_of(np.asarray(values[draw.permutation(len(values))[:most]]))
     rows = np.arange(len(keys))
     # Two halves of the rows show how often thresholds agree by chance, on data that are rounded or repeat.
     one, other = np.array_split(draw.permutation(rows), 2)

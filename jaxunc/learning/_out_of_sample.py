@@ -10,7 +10,7 @@ from jaxunc._numerics import padded_rows
 from jaxunc.counting import has_bags
 from jaxunc.forest import Forest
 from jaxunc.interop import from_sklearn
-from jaxunc.tables import InstancesLike, LabelsLike, MaskLike, NumbersLike, as_instances, class_positions
+from jaxunc.tables import InstancesLike, LabelsLike, MaskLike, NumbersLike, as_rows, class_positions, is_sparse
 
 from ._rows import OutOfSampleRows, RoutedRows, histograms
 from ._sources import LabelledData, Seen, calibration, cross_fitted, left_out, out_of_bag
@@ -161,8 +161,10 @@ def rows_of(
         raise TypeError(f"X={X!r:.60} is no table; pass instances [instances features].")
     labels = forest.class_labels
     position = class_positions(labels, y)
-    if len(X) != len(position):
-        raise ValueError(f"y has {len(position)} labels for {len(X)} rows; pass one label per row.")
+    table: Any = X
+    n_rows = table.shape[0] if is_sparse(X) else len(table)
+    if n_rows != len(position):
+        raise ValueError(f"y has {len(position)} labels for {n_rows} rows; pass one label per row.")
     weight = as_weights(sample_weight, len(position))
     # A class without rows would have its bias learned from nothing, and drift to minus infinity.
     absent = [label for c, label in enumerate(labels) if not weight[position == c].any()]
@@ -173,7 +175,7 @@ def rows_of(
         rows = np.sort(np.random.default_rng(random_state).permutation(len(rows))[:max_rows])
     data = LabelledData(X, np.asarray(y), position, weight, sample_weight is not None, rows)
     if source == "cross_fit":
-        as_instances(X, forest.trees.columns)  # what scikit-learn would refuse without saying whose it is
+        as_rows(X, forest.trees.columns)  # what scikit-learn would refuse without saying whose it is
         seen = cross_fitted(model, forest, data, counts, n_folds, random_state)
     elif source == "oob":
         seen = out_of_bag(model, forest, data, counts)

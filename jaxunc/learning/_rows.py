@@ -158,7 +158,7 @@ class OutOfSampleRows:
         if self.routed is None:
             raise ValueError(
                 f"{type(rule).__name__} has numbers per tree, which need rows that are routed through one forest: "
-                "out_of_sample_rows(..., source='oob' or 'held_out', counts='inbag'). "
+                "out_of_sample_rows(..., source='oob' or 'held_out', counts='inbag') of dense rows (X.toarray()). "
                 f"These are of source={self.source!r} with the counts {self.countings}."
             )
         check_tree_fields(rule, self.n_trees)

@@ -1,5 +1,6 @@
 """Sources of out-of-sample rows: out-of-bag trees, other folds, other rows, or counts without the own label."""
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,8 +9,8 @@ from jaxunc._numerics import distinct_rows, less_own
 from jaxunc.counting import counted_forest, has_bags, oob_mask, recount
 from jaxunc.forest import OWN, Forest
 from jaxunc.interop import from_sklearn
-from jaxunc.routing import as_mask, leaf_index
-from jaxunc.tables import Encoded, as_instances
+from jaxunc.routing import as_mask, leaf_index, on_tested
+from jaxunc.tables import Encoded, SparseRows, as_csr, as_rows, is_sparse
 
 from ._known_rows import Given, how_known
 
@@ -55,7 +56,7 @@ def out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str) -> S
     mask = oob_mask(model, len(data.y), X=data.X, y=data.y, sample_weight=data.weights)
     own_mask = mask[data.rows]
     if counts == "inbag":
-        return Seen(forest, (OWN,), *_codes(forest, _leaves(forest, data)), own_mask, _values(forest, data))
+        return Seen(forest, (OWN,), *_codes(forest, _leaves(forest, data)), own_mask, _routable(forest, data))
     # Out-of-bag counts need the leaves of all rows, whichever are learned from; so they are looked up once.
     every = _leaves(forest, data._replace(rows=np.arange(len(data.y))))
     counted = counted_forest(forest, model, "oob", data.X, data.y, data.weights, mask=mask, leaves=every)
@@ -98,7 +99,7 @@ def calibration(model: Any, forest: Forest, data: LabelledData, counts: str, all
             "were held out; or source='oob' or 'cross_fit', with the whole sample in its order. (allow_leaks=True "
             "learns from these rows nevertheless.)"
         )
-    return Seen(forest, countings, table, code, X=_values(forest, data) if countings == (OWN,) else None)
+    return Seen(forest, countings, table, code, X=_routable(forest, data) if countings == (OWN,) else None)
 
 
 def cross_fitted(model: Any, forest: Forest, data: LabelledData, counts: str, n_folds: int, random_state) -> Seen:
@@ -147,12 +148,19 @@ def _by_rows(X):
     """Return rows of X by positions, whatever X is."""
     if hasattr(X, "iloc"):
         return lambda rows: X.iloc[rows]
-    values = np.asarray(X)
+    values = as_csr(X, for_sklearn=True) if is_sparse(X) else np.asarray(X)
     return lambda rows: values[rows]
 
 
-def _values(forest: Forest, data: LabelledData) -> np.ndarray:
-    return np.asarray(as_instances(data.X, forest.trees.columns)[0])[data.rows]
+def _values(forest: Forest, data: LabelledData) -> np.ndarray | SparseRows:
+    values = as_rows(data.X, forest.trees.columns).values
+    return (values if isinstance(values, SparseRows) else np.asarray(values))[data.rows]
+
+
+def _routable(forest: Forest, data: LabelledData) -> np.ndarray | None:
+    """Return the values to route rows by at every step; none of sparse ones, which would all have to be dense."""
+    values = _values(forest, data)
+    return None if isinstance(values, SparseRows) else values
 
 
 def _leaves(forest: Forest, data: LabelledData) -> np.ndarray:
@@ -212,4 +220,6 @@ def _how_known(model: Any, forest: Forest, data: LabelledData, table, code, leav
         gap = right[~outside].mean() - right[outside].mean()
         if gap > max(0.02, 1.5 / np.sqrt(len(data.rows))):
             return "the trees whose bags hold them answer them best"
-    return how_known(model if bags else None, forest, Given(_values(forest, data), leaves, own))
+    trees, values = on_tested(forest.trees, _values(forest, data))
+    forest = dataclasses.replace(forest, trees=trees)
+    return how_known(model if bags else None, forest, Given(values, leaves, own))

@@ -19,6 +19,7 @@ from ._plan import Plan, column_keys, known_plan, make_plan, tall_top
 from ._planes import rejoin
 from ._read_outs import READOUTS, ReadOuts
 from ._streamed import Streamed, shapes_of
+from ._tested import on_tested
 from ._walk import Walk, block_size, by_column, default_walk, unrolled_depth, walk_levels, walk_pairs, walk_tree
 
 __all__ = [

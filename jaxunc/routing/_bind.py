@@ -13,7 +13,7 @@ from jaxunc._numerics import cores
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Combiner, as_rule, read_answer
 from jaxunc.forest import Forest, check_is_forest
-from jaxunc.tables import Columns, as_instances, as_traceable
+from jaxunc.tables import Columns, Encoded, SparseRows, as_rows, as_traceable
 
 from ._by_rows import ByRows
 from ._engine import Driver, Engine, Traced
@@ -21,6 +21,7 @@ from ._export import exported
 from ._mask import as_mask
 from ._read_outs import READOUTS, ReadOuts
 from ._streamed import Streamed
+from ._tested import tested
 from ._walk import Walk, default_walk
 
 EachT = TypeVar("EachT")
@@ -108,6 +109,9 @@ def _engine(forest: Forest, combiner: Combiner, walk: Walk) -> Engine:
 @jax.tree_util.register_pytree_with_keys_class
 class BoundForest(ReadOuts[AnswerT]):
     """A forest bound to a rule: call it, or its read-outs, on NumPy, JAX or pandas data ``[instances features]``.
+
+    Or on a sparse matrix of SciPy, CSR best: what is not stored is 0. It is made dense chunk by chunk, and of it the
+    columns alone that some tree tests.
 
     The answer for an instance does not depend on the others, on the size of the batch, or on the number of threads:
     class scores bit for bit, probabilities but for the last bit of an exponential.
@@ -202,7 +206,11 @@ class BoundForest(ReadOuts[AnswerT]):
             X = as_traceable(X, columns)
             merged = self._engine(True).merge(self.combiner, X, as_mask(tree_mask, X.shape[0], n_trees))
             return read_answer(self.combiner.finish(merged), readout)
-        values, missing = as_instances(X, columns)
+        values, missing = as_rows(X, columns)
+        if isinstance(values, SparseRows):
+            narrow, kept = self._on_tested
+            if kept is not None:
+                return narrow._run(Encoded(values.of(kept, narrow._expected[0]), missing), tree_mask, readout)
         mask = as_mask(tree_mask, len(values), n_trees)
         mask = None if mask is None else np.asarray(mask)
         return self._driver(missing)(readout, values, mask, self.threads)
@@ -211,6 +219,14 @@ class BoundForest(ReadOuts[AnswerT]):
     def _expected(self) -> tuple[Columns, int]:
         """The columns of data, and the trees of masks; kept, since a module is slow to name its parts."""
         return self.engine.forest.trees.columns, self.engine.forest.n_trees
+
+    @cached_property
+    def _on_tested(self) -> tuple["BoundForest[AnswerT]", np.ndarray | None]:
+        """The forest by the columns that its trees test, and their places; None where it is this one."""
+        trees, kept = tested(self.engine.forest.trees)
+        if kept is None:
+            return self, None
+        return BoundForest(self.engine.on(trees), self.combiner, self.threads), kept
 
     def _driver(self, missing: bool) -> Driver:
         if missing in self._drivers:
@@ -243,8 +259,8 @@ class BoundForest(ReadOuts[AnswerT]):
         return cls(engine, combiner, threads)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for copies and pickles, without drivers, which are made anew."""
-        return vars(self) | {"_drivers": {}}
+        """Return the state for copies and pickles, without drivers and what is for sparse data: they are made anew."""
+        return {name: value for name, value in vars(self).items() if name != "_on_tested"} | {"_drivers": {}}
 
     def __repr__(self) -> str:
         return f"BoundForest({self.engine.forest!r}, {type(self.combiner).__name__}, threads={self.threads})"

@@ -4,6 +4,7 @@ For forests whose leaf table would be large, and for those whose empty leaves ar
 behind one is a further row, appended before lift where counts are summed, after it where what they say is averaged.
 """
 
+import dataclasses
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,7 +16,8 @@ from jaxtyping import Array, Bool, Int32, PyTree
 
 from jaxunc._numerics import counts_dtype, distinct_rows, padded_table
 from jaxunc.combiners import Combiner, combine_counts, has_tree_fields, lift_rows, merged, read_answer
-from jaxunc.forest import Forest
+from jaxunc.forest import Forest, Trees
+from jaxunc.tables import SparseRows
 
 from ._drive import Chunk, Part, Shapes, cut, drive, drive_on_host, spread
 from ._engine import Driver, Engine, Traced
@@ -60,6 +62,12 @@ class ByRows(Engine):
         """It takes them as it is."""
         return self
 
+    def on(self, trees: Trees) -> "ByRows":
+        """Return the engine of the same trees by other columns."""
+        plan = make_plan(trees, missing=True, top=self.plan.top)
+        forest, read = (dataclasses.replace(one, trees=trees) for one in (self.forest, self.read))
+        return ByRows(forest, read, plan, self.walk)
+
     def merge(self, combiner: Combiner, X: jax.Array, mask) -> PyTree:
         """Merge as for traced forests: refused where empty leaves are followed."""
         return Traced(self.forest).merge(combiner, X, mask)
@@ -69,7 +77,7 @@ class ByRows(Engine):
         return partial(self._drive, combiner)
 
     def _drive(self, combiner: Combiner, readout: str | None, values, mask, threads: int) -> PyTree:
-        values = np.asarray(values)
+        values = values if isinstance(values, SparseRows) else np.asarray(values)
         size = int(np.clip(ENTRIES // (self.forest.n_trees * self.forest.n_classes), 16, 1024))
         table, code = (np.asarray(part) for part in self.read.leaf_rows())
         threads = threads if self.walk == "blocks" else 1

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from jaxunc._checks import outside_traces, refuse_after_fork
+from jaxunc.tables import SparseRows
 
 
 class Chunk(NamedTuple):
@@ -50,6 +51,8 @@ class Part(NamedTuple):
         if array is None:
             return None
         rows = array[self.start : self.stop]
+        if isinstance(rows, SparseRows):  # here, and nowhere else, are they made dense
+            rows = rows.dense()
         more = self.chunk.rows - (self.stop - self.start)
         if not more:
             return rows

@@ -9,7 +9,7 @@ import jax
 
 from jaxunc._types import PyTree
 from jaxunc.combiners import Combiner, read_answer
-from jaxunc.forest import Forest
+from jaxunc.forest import Forest, Trees
 from jaxunc.tables import Encoded
 
 from ._fold import fold
@@ -38,6 +38,10 @@ class Engine(eqx.Module):
     @abc.abstractmethod
     def for_missing(self) -> "Engine":
         """Return the engine for data with missing values."""
+
+    def on(self, trees: Trees) -> "Engine":
+        """Return the engine of the same trees by other columns; what the rule lifts stays."""
+        raise NotImplementedError(f"{type(self).__name__} has trees that are traced.")
 
 
 class Traced(Engine):

@@ -12,10 +12,11 @@ from jaxtyping import Array, Float32, Int32, Num, Shaped
 
 from jaxunc._checks import check_one_of, is_concrete
 from jaxunc.forest import Forest, Trees, check_is_forest
-from jaxunc.tables import InstancesLike, as_instances, as_traceable
+from jaxunc.tables import InstancesLike, SparseRows, as_rows, as_traceable
 
 from ._drive import Chunk, Part, Shapes, cut, drive_on_host
 from ._plan import Plan, column_keys, known_plan, make_plan, node_at
+from ._tested import bounded, on_tested
 from ._walk import (
     Walk,
     are_few,
@@ -36,41 +37,45 @@ SMALL, CHUNK = (1, 8, 64, 256, 512), 2048
 def leaf_index(trees: Trees | Forest, X: InstancesLike, *, walk: Walk | None = None) -> Int32[Array, "instances trees"]:
     """The node that each instance ends in, for every tree.
 
-    X ``[instances features]``, NumPy, JAX or pandas, is compared as float32; NaN is a missing value, ±inf and
-    subnormals are compared exactly. ``walk``: as for `bind`. Raises a ValueError or TypeError as a bound forest does
-    where columns are not the trees' or hold no numbers; of a traced X only the shape is checked. No gradient.
+    X ``[instances features]``, NumPy, JAX, pandas or a sparse matrix, is compared as float32; NaN is a missing value,
+    ±inf and subnormals are compared exactly. ``walk``: as for `bind`. Raises a ValueError or TypeError as a bound
+    forest does where columns are not the trees' or hold no numbers; of a traced X only the shape is checked. No
+    gradient.
     """
     check_is_forest(trees, "trees", or_trees=True)
     if walk is not None:
         check_one_of("walk", walk, get_args(Walk))
     trees = trees.trees if isinstance(trees, Forest) else trees
     if (values := on_host(trees, X)) is not None:
+        trees, values = on_tested(trees, values)
         return jax.device_put(leaf_index_on_host(trees, known_plan(trees), values, walk))
     return planned_leaf_index(trees, make_plan(trees, missing=True), as_traceable(X, trees.columns), walk)
 
 
-def on_host(trees: Trees, X: InstancesLike) -> Float32[np.ndarray, "instances features"] | None:
-    """The instances if they and the trees have values and do not lie on an accelerator.
+def on_host(trees: Trees, X: InstancesLike) -> Float32[np.ndarray, "instances features"] | SparseRows | None:
+    """The instances if they and the trees have values and do not lie on an accelerator; sparse ones as rows.
 
     Those of the host are cut into calls of few shapes; others go through a program of their number.
     """
     if not is_concrete(trees, X):
         return None
-    values = as_instances(X, trees.columns, infinite=True).values
+    values = as_rows(X, trees.columns, infinite=True).values
+    if isinstance(values, SparseRows):
+        return values
     return None if isinstance(values, jax.Array) and jax.default_backend() != "cpu" else np.asarray(values)
 
 
 def leaf_index_on_host(
     trees: Trees,
     plan: Plan,
-    values: Float32[np.ndarray, "instances features"],
+    values: Float32[np.ndarray, "instances features"] | SparseRows,
     walk: Walk | None = None,
     then: Callable[[Int32[Array, "instances trees"]], Array] = lambda leaves: leaves,
 ) -> Int32[np.ndarray, "instances trees"] | Shaped[np.ndarray, "instances trees *each"]:
     """`leaf_index` of any number of instances, or what ``then`` makes of it, by programs of few shapes."""
     return drive_on_host(
         lambda part: then(planned_leaf_index(trees, plan, np.asarray(part.of(values)), walk, part)),
-        cut(len(values), _shapes(trees, walk or default_walk()), 1),
+        cut(len(values), bounded(_shapes(trees, walk or default_walk()), values), 1),
         1,
         ahead=jax.default_backend() != "cpu",
     )

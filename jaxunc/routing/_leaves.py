@@ -1,5 +1,6 @@
 """The counts of the leaves that instances fall into."""
 
+import dataclasses
 from functools import partial
 
 import jax
@@ -10,11 +11,12 @@ from jaxtyping import Array, Num
 from jaxunc._checks import is_concrete
 from jaxunc._numerics import counts_dtype, narrowest_dtype
 from jaxunc.forest import Forest, check_is_forest
-from jaxunc.tables import InstancesLike, as_traceable
+from jaxunc.tables import InstancesLike, SparseRows, as_traceable
 
 from ._following import counts_reached, empty_pairs, follow, round_up
 from ._index import leaf_index_on_host, on_host, planned_leaf_index
 from ._plan import Plan, known_plan, make_plan
+from ._tested import on_tested
 
 
 def leaf_counts(forest: Forest, X: InstancesLike) -> Num[Array, "instances trees classes"]:
@@ -28,6 +30,9 @@ def leaf_counts(forest: Forest, X: InstancesLike) -> Num[Array, "instances trees
     check_is_forest(forest)
     refuse_average(forest)
     values = on_host(forest.trees, X)
+    if isinstance(values, SparseRows):
+        trees, values = on_tested(forest.trees, values)
+        forest = dataclasses.replace(forest, trees=trees)
     plan = make_plan(forest.trees, missing=True) if values is None else known_plan(forest.trees)
     if values is None:
         X = as_traceable(X, forest.trees.columns)
@@ -55,7 +60,7 @@ def refuse_average(forest: Forest) -> None:
 
 
 def planned_leaf_counts(
-    forest: Forest, plan: Plan, X: InstancesLike, leaves: Array | np.ndarray
+    forest: Forest, plan: Plan, X: InstancesLike | SparseRows, leaves: Array | np.ndarray
 ) -> Num[Array, "instances trees classes"]:
     """`leaf_counts` by a plan that is made already, with missing values, where the leaves are known."""
     if not forest.follows_forks:

@@ -111,6 +111,10 @@ class PackedTrees(eqx.Module):
         spec = self.spec._replace(missing=True)
         return dataclasses.replace(self, plan=make_plan(trees, missing=True, top=self.plan.top), spec=spec)
 
+    def by_columns(self, trees: Trees) -> "PackedTrees":
+        """Return the same packed trees with other numbers of columns, which ``trees`` have."""
+        return dataclasses.replace(self, plan=make_plan(trees, missing=self.spec.missing, top=self.plan.top))
+
     def of_trees(self, start: int, stop: int) -> "PackedTrees":
         """Return the packed trees ``start … stop - 1``."""
         arrays = (self.plan, self.tables, self.scalars)

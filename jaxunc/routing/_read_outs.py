@@ -20,7 +20,7 @@ READOUTS = (None, "class_scores", "score", "probability", "log_probability")
 
 
 class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
-    """The read-outs of a rule, on NumPy, JAX or pandas data ``[instances features]``."""
+    """The read-outs of a rule, on NumPy, JAX, pandas or sparse data ``[instances features]``."""
 
     combiner: Combiner[AnswerT]
     """The rule."""

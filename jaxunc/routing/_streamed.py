@@ -1,5 +1,6 @@
 """The usual engine: a table of what the rule lifts from every leaf, looked up and merged while instances are routed."""
 
+import dataclasses
 from functools import partial
 
 import jax
@@ -9,13 +10,14 @@ from jax import lax
 from jaxtyping import PyTree
 
 from jaxunc.combiners import Combiner, read_answer
-from jaxunc.forest import Forest
+from jaxunc.forest import Forest, Trees
 
 from ._drive import Chunk, Part, Shapes, cut, drive, drive_on_device
 from ._engine import Driver, Engine
 from ._host_program import HostProgram
 from ._leaf_table import is_large, leaf_table, lifted_rows
 from ._packed_trees import PackedTrees, Spec
+from ._tested import bounded
 from ._walk import BLOCKS, Walk, are_few, block_size
 
 SMALL = (1, 8, 64, 256, 512)
@@ -52,6 +54,10 @@ class Streamed(Engine):
         """Return the engine with a plan for missing values, which costs a quarter more time."""
         return Streamed(self.forest, self.stream.for_missing(self.forest.trees))
 
+    def on(self, trees: Trees) -> "Streamed":
+        """Return the engine of the same trees by other columns: their leaf table is shared."""
+        return Streamed(dataclasses.replace(self.forest, trees=trees), self.stream.by_columns(trees))
+
     def merge(self, combiner: Combiner, X: jax.Array, mask) -> PyTree:
         """The merged statistic. What was lifted is constant: gradients need the rule to be bound in the program."""
         return jax.tree.map(lax.stop_gradient, self.stream.merge(X, mask))
@@ -72,7 +78,7 @@ class Streamed(Engine):
                     return _finish_chunk(combiner, readout, merged)
                 return merge_and_finish(spec, combiner, readout, arrays, *rows)
 
-            parts = cut(len(values), shapes, threads)
+            parts = cut(len(values), bounded(shapes, values), threads)
             if isinstance(values, jax.Array) and not on_host:
                 return drive_on_device(score, parts)
             return drive(score, parts, threads, ahead=not on_host)

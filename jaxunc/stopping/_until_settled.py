@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int32
 from jaxunc._checks import check_integer, check_one_of, is_concrete, refuse_after_fork
 from jaxunc._numerics import ceil_div, cores, padded_rows
 from jaxunc.combiners import Combiner
-from jaxunc.forest import Forest, check_is_forest
+from jaxunc.forest import Forest, Trees, check_is_forest
 from jaxunc.routing import (
     BoundForest,
     OfForest,
@@ -19,11 +19,12 @@ from jaxunc.routing import (
     block_size,
     default_walk,
     make_plan,
+    on_tested,
     spread,
     tall_top,
     unrolled_depth,
 )
-from jaxunc.tables import NumbersLike, as_instances
+from jaxunc.tables import NumbersLike, SparseRows, as_rows
 
 from ._compiled_rounds import FEW, poll_part
 from ._host_rounds import poll_by_rounds
@@ -212,9 +213,11 @@ class BoundVote(OfForest):
         if not is_concrete(X):
             raise TypeError("votes are dropped as they settle, on the host: call this outside of jit, or stop_after.")
         refuse_after_fork()
-        values, missing = as_instances(X, self.forest.trees.columns)
+        values, missing = as_rows(X, self.forest.trees.columns)
         n_trees = self.forest.n_trees
-        polled, predicted, settled, votes = map(np.asarray, self._poll(np.asarray(values), missing))
+        trees, values = on_tested(self.forest.trees, values)
+        values = values if isinstance(values, SparseRows) else np.asarray(values)
+        polled, predicted, settled, votes = map(np.asarray, self._poll(trees, values, missing))
         probability = np.ones(len(polled), np.float32)
         # A certain winner has the probability 1 by definition: only the others are computed.
         certain = self._asked[0] == "certain"
@@ -235,12 +238,16 @@ class BoundVote(OfForest):
         """Return the forest bound to a rule."""
         return bind(self.forest, combiner, threads=self.threads, walk=self.walk)
 
-    def _poll(self, x: np.ndarray, missing: bool) -> StoppingResult:
-        plan, classes = self._plan(missing)
+    def _poll(self, trees: Trees, x: np.ndarray | SparseRows, missing: bool) -> StoppingResult:
+        plan, classes = self._plan(trees, missing)
         if self.walk == "levels" or not isinstance(self.rule, StoppingRule):
-            depth = unrolled_depth(self.walk, self.forest.trees)
-            how = {"missing": missing, "walk": self.walk, "depth": depth}
-            return poll_by_rounds(plan, classes, self.forest.n_classes, self.rule, x, self.max_trees, **how)
+            how = {"missing": missing, "walk": self.walk, "depth": unrolled_depth(self.walk, trees)}
+            asked = plan, classes, self.forest.n_classes, self.rule
+            if not isinstance(x, SparseRows):
+                return poll_by_rounds(*asked, x, self.max_trees, **how)
+            parts = _parts(len(x), x.shape[1], 1)
+            found = [poll_by_rounds(*asked, x[part].dense(), self.max_trees, **how) for part in parts]
+            return StoppingResult(*map(np.concatenate, zip(*found, strict=True)))
         # From here on one compiled program for each part: the rule can be traced, and trees come one by one.
         columns = x.shape[1] * (1 + missing)
         blocks = block_size("blocks", self.max_trees, columns)
@@ -248,6 +255,7 @@ class BoundVote(OfForest):
 
         def poll(rows_of_part: slice) -> tuple:
             rows = x[rows_of_part]
+            rows = rows.dense() if isinstance(rows, SparseRows) else rows
             # Few sizes, so that batches of any length share a few programs; ``n`` tells padding from rows.
             size = next(size for size in (1, FEW, *SIZES) if size >= len(rows))
             padded = padded_rows(rows, size)
@@ -263,13 +271,13 @@ class BoundVote(OfForest):
         votes = np.stack([polled - votes[0], votes[0]], axis=1) if len(votes) == 1 else votes.T
         return StoppingResult(polled, votes.argmax(axis=1).astype(np.int32), settled, votes)
 
-    def _plan(self, missing: bool) -> tuple[Plan, Array]:
-        """The packed trees, and the classes that places vote for."""
-        if missing not in self._plans:
-            trees = self.forest.trees
+    def _plan(self, trees: Trees, missing: bool) -> tuple[Plan, Array]:
+        """The packed trees, by all columns or by those that are tested, and the classes that places vote for."""
+        known = missing, trees is self.forest.trees
+        if known not in self._plans:
             plan = make_plan(trees, missing=missing, top=tall_top(trees))
-            self._plans[missing] = plan, plan.by_place(jnp.asarray(self._votes_of_nodes))
-        return self._plans[missing]
+            self._plans[known] = plan, plan.by_place(jnp.asarray(self._votes_of_nodes))
+        return self._plans[known]
 
     def __repr__(self) -> str:
         return f"BoundVote({self.forest!r}, max_trees={self.max_trees}, criterion={self._asked[0]!r})"

@@ -5,9 +5,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 
-from jaxunc._checks import check_collection, check_integer
+from jaxunc._checks import check_bool, check_collection, check_integer
 
 from ._cuts import CutLookup, check_cuts
 from ._levels import LARGEST_CODE, Levels, Lookup
@@ -51,9 +51,12 @@ class Columns:
     """Cells of a text file that mean a missing value, unless they are levels of their column."""
     cuts: tuple[tuple[float, ...] | None, ...] | None = None
     """The thresholds of columns that are compared as float64, rising; None where float32 is compared."""
+    absent_is_missing: bool = False
+    """Whether what a sparse matrix does not store is a missing value, as XGBoost and treelite take it; else it is 0."""
 
     def __post_init__(self) -> None:
         check_integer("number", self.number, 0)
+        check_bool("absent_is_missing", self.absent_is_missing)
         for name in ("names", "nominal", "levels", "boolean", "cuts"):
             if (given := getattr(self, name)) is None:
                 continue
@@ -94,6 +97,13 @@ class Columns:
     def of_codes(self) -> "Columns":
         """Return the same columns without levels and cuts, for data that hold codes already."""
         return dataclasses.replace(self, levels=None, cuts=None) if self.looks_up else self
+
+    def at(self, places: Int[np.ndarray, " places"]) -> "Columns":
+        """Return the columns at these places."""
+        pick = lambda parts: None if parts is None else tuple(parts[j] for j in places.tolist())  # noqa: E731
+        by_column = ("names", "nominal", "levels", "boolean", "cuts")
+        parts = {name: pick(getattr(self, name)) for name in by_column}
+        return dataclasses.replace(self, number=len(places), **parts)
 
     @property
     def looks_up(self) -> bool:

@@ -11,8 +11,10 @@ from jaxunc._checks import check_bool, check_kind, is_concrete
 
 from ._columns import Columns
 from ._cuts import CutLookup
-from ._levels import NUMBERS, is_missing
-from ._table import as_table, column_of, frame_names, is_frame, kind_of
+from ._levels import NUMBERS
+from ._numbers import numbers_of_array, numbers_of_frame
+from ._sparse import as_csr, is_sparse, rows_of
+from ._table import dense_alone, frame_names, is_frame, plain_table
 
 Instances = Float32[np.ndarray, "instances features"] | Float32[jax.Array, "instances features"]
 
@@ -20,7 +22,8 @@ Instances = Float32[np.ndarray, "instances features"] | Float32[jax.Array, "inst
 class Encoded(NamedTuple):
     """Data as trees test them: what `as_instances` makes of data, and takes as it is."""
 
-    values: Instances
+    values: Any
+    """`Instances`; of a sparse matrix `SparseRows` (see `as_rows`)."""
     missing: bool
     """Whether any value is NaN."""
 
@@ -83,30 +86,56 @@ def as_instances(data: Any, columns: Columns, name: str = "X", *, infinite: bool
     Raises
     ------
     TypeError
-        If the data are sparse, or columns hold no numbers and have no levels (they are named). Also if an array of
-        numbers is given where all levels are words.
+        If the data are sparse (a bound forest takes them), or columns hold no numbers and have no levels (they are
+        named). Also if an array of numbers is given where all levels are words.
     ValueError
         If the number, names or order of the columns differ from those known, or values are infinite or too large for
         float32 (unless ``infinite``). NaN is a missing value and is accepted.
+    """
+    if is_sparse(data):
+        raise dense_alone(name)
+    return as_rows(data, columns, name, infinite=infinite)
+
+
+def as_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool = False) -> Encoded:
+    """Return what `as_instances` does, but of a sparse matrix its rows, which are made dense part by part.
+
+    Parameters
+    ----------
+    data, columns, name, infinite
+        See `as_instances`. Also a sparse matrix or array of SciPy: CSR best, since others are converted to it.
+
+    Returns
+    -------
+    Encoded
+        Its ``values`` are `SparseRows` where the data are sparse.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `as_instances`, but not because data are sparse.
     """
     check_kind("columns", columns, Columns, "Columns, such as fit_columns(X)")
     check_bool("infinite", infinite)
     if isinstance(data, Encoded):
         check_shape(data.values.shape, columns, name)
         return data
-    table = as_table(data, name)
+    if hasattr(data, "tocsr"):
+        check_shape(data.shape, columns, name)
+        return Encoded(*rows_of(as_csr(data, name), columns, name, infinite=infinite))
+    table = plain_table(data)
     # Data on an accelerator stay there; on a CPU NumPy sees the same memory, and is quicker.
     on_device = isinstance(table, jax.Array) and jax.default_backend() != "cpu" and not columns.looks_up
     if is_frame(table):
         _check_names(frame_names(table), columns, name)
         check_shape(table.shape, columns, name)
-        values = _numbers_of_frame(table, columns, name)
+        values = numbers_of_frame(table, columns, name)
     else:
         values: Any = table if on_device else np.asarray(table)
         if not columns.looks_up and values.dtype.kind not in NUMBERS:
             raise TypeError(f"{name} has dtype {values.dtype}; pass numbers; encode text columns as in training.")
         check_shape(values.shape, columns, name)
-        values = _numbers_of_array(values, columns, name) if columns.looks_up else values
+        values = numbers_of_array(values, columns, name) if columns.looks_up else values
     numpy = jnp if on_device else np
     with np.errstate(over="ignore", invalid="ignore"):
         values = values.astype(np.float32) if on_device else np.ascontiguousarray(values, dtype=np.float32)
@@ -149,86 +178,3 @@ def _check_names(found: tuple[str, ...], columns: Columns, name: str) -> None:
         f"{name}'s columns are in another order than the training data's; pass {name}[list(columns.names)], with the "
         "columns that are known."
     )
-
-
-def _numbers_of_frame(frame: Any, columns: Columns, name: str) -> np.ndarray:
-    plain = [j for j, lookup in enumerate(columns.lookups) if lookup is None]
-    if len(plain) == columns.number:
-        return _plain_numbers(frame, name)
-    values = np.empty(frame.shape, np.float32)
-    with np.errstate(over="ignore"):
-        values[:, plain] = _plain_numbers(frame.iloc[:, plain], name)
-    for j, lookup in enumerate(columns.lookups):
-        if isinstance(lookup, CutLookup):
-            values[:, j] = lookup.codes(_plain_numbers(frame.iloc[:, [j]], name)[:, 0])
-        elif lookup is not None:
-            values[:, j] = lookup.codes(frame.iloc[:, j])
-    return values
-
-
-def _plain_numbers(frame: Any, name: str) -> np.ndarray:
-    """Return a frame of numbers as float64, NaN where they are missing; columns of objects may hold numbers too."""
-    if all(kind_of(dtype) in NUMBERS for dtype in frame.dtypes):
-        return frame.to_numpy(dtype=np.float64, na_value=np.nan)
-    return _converted(frame, list(frame_names(frame)), name)
-
-
-def _numbers_of_array(array: np.ndarray, columns: Columns, name: str) -> np.ndarray:
-    plain = [j for j, lookup in enumerate(columns.lookups) if lookup is None]
-    if are_numbers := array.dtype.kind in NUMBERS:
-        _check_may_be_numbers(array, columns, name)
-    with np.errstate(over="ignore"):
-        values = array.astype(np.float32) if are_numbers else np.empty(array.shape, np.float32)
-        if not are_numbers:
-            values[:, plain] = _converted(array[:, plain], plain, name)
-    for j, lookup in enumerate(columns.lookups):
-        if isinstance(lookup, CutLookup):
-            column = array[:, j].astype(np.float64) if are_numbers else _converted(array[:, [j]], [j], name)[:, 0]
-            values[:, j] = lookup.codes(column)
-        elif lookup is not None:
-            values[:, j] = lookup.codes(array[:, j])
-    return values
-
-
-def _check_may_be_numbers(array: np.ndarray, columns: Columns, name: str) -> None:
-    for j, lookup in enumerate(columns.lookups):
-        if lookup is not None and not lookup.may_be_numbers and not np.all(np.isnan(array[:, j])):
-            which = repr(columns.names[j]) if columns.names else j
-            raise TypeError(
-                f"{name} is an array of numbers, but the levels of column {which} are words. Pass a frame or an array "
-                "of objects with the values; or, if these are codes already, columns without levels: "
-                "columns.of_codes()."
-            )
-
-
-def _converted(table: Any, names: list, name: str) -> np.ndarray:
-    """Convert columns to float64, one by one; raises a TypeError that names those that hold no numbers."""
-    values, refused, cause = np.empty(table.shape, np.float64), [], None
-    for j in range(table.shape[1]):
-        column = column_of(table, j)
-        try:
-            values[:, j] = _as_floats(column)
-        except (TypeError, ValueError) as error:
-            refused.append(names[j])
-            cause = error
-    if refused:
-        raise TypeError(
-            f"{name}'s columns {refused[:5]} ({len(refused)} in all) hold no numbers; encode them as the forest's data "
-            "were, or name them in nominal when trees are grown. Dates: make them numbers, for instance days since the "
-            "first one."
-        ) from cause
-    return values
-
-
-def _as_floats(column: Any) -> np.ndarray:
-    """Return numbers among objects as float64; NaN for what is missing."""
-    kind = kind_of(column.dtype)
-    if kind in NUMBERS and not hasattr(column, "to_numpy"):
-        return column
-    if kind not in NUMBERS + "OUS":
-        raise TypeError(f"dtype {column.dtype} is no number")
-    if hasattr(column, "to_numpy"):
-        return column.to_numpy(np.float64, na_value=np.nan)
-    if kind == "O":
-        column = np.array([np.nan if is_missing(value) else value for value in column], object)
-    return column.astype(np.float64)

@@ -35,6 +35,23 @@ if TYPE_CHECKING:
 
         def __len__(self) -> int: ...
 
+    class SparseMatrix(Protocol):
+        """Members of a sparse matrix of SciPy that are read."""
+
+        @property
+        def shape(self) -> Any:
+            """How many rows and columns there are."""
+            ...
+
+        @property
+        def dtype(self) -> Any:
+            """Type of the values."""
+            ...
+
+        def tocsr(self) -> Any:
+            """Return the matrix by rows."""
+            ...
+
     class Column(Protocol):
         """Members of a pandas series that are read."""
 
@@ -52,8 +69,8 @@ if TYPE_CHECKING:
 
         def __len__(self) -> int: ...
 
-    InstancesLike: TypeAlias = np.ndarray | jax.Array | Frame | Sequence[Sequence[Any]] | Encoded
-    """Data ``[instances features]``: NumPy, JAX, pandas, or a list of rows."""
+    InstancesLike: TypeAlias = np.ndarray | jax.Array | Frame | SparseMatrix | Sequence[Sequence[Any]] | Encoded
+    """Data ``[instances features]``: NumPy, JAX, pandas, a sparse matrix of SciPy, or a list of rows."""
     LabelsLike: TypeAlias = np.ndarray | jax.Array | Column | Sequence[Any]
     """A label per instance: NumPy, JAX, pandas, or a list."""
     NumbersLike: TypeAlias = ArrayLike

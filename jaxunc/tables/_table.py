@@ -13,11 +13,23 @@ def is_frame(data: Any) -> bool:
 def as_table(data: Any, name: str) -> Any:
     """Return frames and arrays as they are, lists as arrays (of objects if they hold strings); TypeError if sparse."""
     if hasattr(data, "tocsr"):
-        raise TypeError(f"{name} is a sparse matrix; pass {name}.toarray(), in parts if it is large.")
+        raise dense_alone(name)
+    return plain_table(data)
+
+
+def plain_table(data: Any) -> Any:
+    """Return what `as_table` does of data that are not sparse."""
     if is_frame(data) or (hasattr(data, "dtype") and hasattr(data, "shape")):
         return data
     array = np.asarray(data)
     return np.asarray(data, dtype=object) if array.dtype.kind in "US" else array
+
+
+def dense_alone(name: str) -> TypeError:
+    """Return the error of sparse data where none are taken."""
+    return TypeError(
+        f"{name} is a sparse matrix, but this takes dense data alone; pass {name}.toarray(), in parts if large."
+    )
 
 
 def frame_names(frame: Any) -> tuple[str, ...]:

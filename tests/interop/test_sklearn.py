@@ -206,31 +206,6 @@ def test_several_outputs():
             ju.from_sklearn(model.fit(X, np.stack([y, 1 - y], axis=1)))
 
 
-@pytest.mark.parametrize("change", ["unknown", "absent"])
-def test_unknown_node_fields(change):
-    """A scikit-learn of the future might store splits in fields that mean something else."""
-    X, y = toy_data(2)
-    model = DecisionTreeClassifier(max_depth=2).fit(X, y)
-    tree = model.tree_
-
-    class FutureTree:
-        def __getattr__(self, name):
-            return getattr(tree, name)
-
-        def __getstate__(self):
-            state = dict(tree.__getstate__())
-            nodes = state["nodes"]
-            fields = nodes.dtype.descr
-            fields = [field for field in fields if field[0] and (change == "unknown" or field[0] != "impurity")]
-            fields += [("categories", "<u8")] * (change == "unknown")
-            state["nodes"] = np.zeros(len(nodes), np.dtype(fields))
-            return state
-
-    model.tree_ = FutureTree()
-    with pytest.raises(ValueError, match=r"node fields.*categories" if change == "unknown" else r"absent: \['impurity"):
-        ju.from_sklearn(model)
-
-
 @pytest.mark.parametrize("prior", [[0.5, 0.6], [0.2, 0.3, 0.5], [1.5, -0.5]])
 @pytest.mark.exhaustive
 def test_priors_that_are_refused(prior):

@@ -1,0 +1,168 @@
+"""Sparse matrices on their way in: every format and type, duplicates, what is missing and what is refused."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from jaxunc.tables import Columns, Levels, SparseRows, as_csr, as_instances, as_rows
+from tests._refusal import refuses
+
+pytestmark = pytest.mark.once
+
+DENSE = np.array([[0, 1.5, 0, -2], [0, 0, 0, 0], [3, 0, np.nan, 0], [0, 0, 1 / 3, 7]])
+COLUMNS = Columns(4)
+
+
+def rows_of(data, columns=COLUMNS, **how) -> SparseRows:
+    rows = as_rows(data, columns, **how).values
+    assert isinstance(rows, SparseRows)
+    return rows
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "lil", "dok", "dia", "bsr"])
+@pytest.mark.parametrize("kind", ["matrix", "array"])
+def test_formats(form, kind):
+    data = getattr(scipy.sparse, f"{form}_{kind}")(DENSE)
+    rows, missing = as_rows(data, COLUMNS)
+    np.testing.assert_array_equal(np.asarray(rows), as_instances(DENSE, COLUMNS).values)
+    assert np.asarray(rows).dtype == np.float32
+    assert missing
+    assert rows.shape == (4, 4)
+    assert len(rows) == 4
+    assert not as_rows(scipy.sparse.csr_array(np.nan_to_num(DENSE)), COLUMNS).missing
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i4", "u8", "f4", "f8", "g"])
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_types(dtype, index):
+    dense = np.nan_to_num(DENSE * (1 if np.dtype(dtype).kind in "fi" else DENSE > 0)).astype(dtype)
+    data = scipy.sparse.csr_array(dense)
+    data.indices, data.indptr = data.indices.astype(index), data.indptr.astype(index)
+    np.testing.assert_array_equal(np.asarray(rows_of(data)), as_instances(dense, COLUMNS).values)
+
+
+def test_unsorted_entries_duplicates_and_stored_zeros():
+    """Duplicates are summed before they are rounded, as SciPy does; whoever handed them in finds them unchanged."""
+    data = np.array([1.0, 2.0, 2**-30, 0.0, -0.0, 5.0, np.nan])
+    indices, indptr = np.array([3, 1, 3, 0, 2, 1, 1]), np.array([0, 3, 5, 7])
+    given = scipy.sparse.csr_array((data.copy(), indices.copy(), indptr.copy()), shape=(3, 4))
+    np.testing.assert_array_equal(np.asarray(rows_of(given)), given.toarray().astype(np.float32))
+    np.testing.assert_array_equal(given.data, data)
+    np.testing.assert_array_equal(given.indices, indices)
+    assert as_csr(given).nnz == 5
+    assert as_csr(given, for_sklearn=True).has_canonical_format
+    columns = scipy.sparse.coo_array((data, (np.repeat(np.arange(3), np.diff(indptr)), indices)), shape=(3, 4))
+    np.testing.assert_array_equal(np.asarray(rows_of(columns.tocsc())), columns.toarray().astype(np.float32))
+
+
+def test_indices_for_scikit_learn():
+    data = scipy.sparse.csr_matrix(DENSE)
+    data.indices, data.indptr = data.indices.astype(np.int64), data.indptr.astype(np.int64)
+    small = as_csr(data, for_sklearn=True)
+    assert small.indices.dtype == small.indptr.dtype == np.int32
+    assert data.indices.dtype == np.int64
+    np.testing.assert_array_equal(small.toarray(), DENSE)
+
+
+def test_parts_and_columns():
+    rng = np.random.default_rng(0)
+    dense = rng.normal(size=(30, 12)) * (rng.random((30, 12)) < 0.3)
+    rows, dense = rows_of(scipy.sparse.csr_array(dense), Columns(12)), dense.astype(np.float32)
+    chosen = rng.permutation(30)[:7]
+    for part in (slice(3, 9), slice(25, 99), slice(9, 9), slice(9, 3), slice(None, None, 4), chosen, dense[:, 0] > 0):
+        np.testing.assert_array_equal(np.asarray(rows[part]), dense[part])
+        np.testing.assert_array_equal(rows[part].matrix().toarray(), dense[part])
+    np.testing.assert_array_equal(np.asarray(rows[5:20][chosen[chosen < 15]]), dense[5:20][chosen[chosen < 15]])
+    kept = np.array([1, 4, 9, 10])
+    some = rows.of(kept, Columns(4))
+    assert some.shape == (30, 4)
+    np.testing.assert_array_equal(np.asarray(some[4:11]), dense[4:11, kept])
+    again = some.of(np.array([0, 2]), Columns(2))
+    np.testing.assert_array_equal(np.asarray(again), dense[:, [1, 9]])
+    assert rows.of(None, COLUMNS) is rows
+    assert repr(rows[:2]).startswith("SparseRows(shape=(2, 12), stored=")
+
+
+def test_columns_that_look_values_up():
+    """Cuts compare float64, and levels whole numbers: both see what is stored, and the zeros that are not."""
+    columns = Columns(
+        4,
+        nominal=(True, False, False, True),
+        levels=(Levels((0, 3), False), None, None, Levels((-2, 7), False)),
+        cuts=(None, (0.0, 1.5), (1 / 3,), None),
+    )
+    for some in (slice(None), slice(1, 3)):
+        expected = as_instances(DENSE[some], columns).values
+        rows = rows_of(scipy.sparse.csr_array(DENSE), columns)[some]
+        np.testing.assert_array_equal(np.asarray(rows), expected)
+        kept = np.array([0, 2])
+        np.testing.assert_array_equal(np.asarray(rows.of(kept, columns.at(kept))), expected[:, kept])
+    infinite = np.where(DENSE == 1.5, np.inf, DENSE)
+    np.testing.assert_array_equal(
+        np.asarray(rows_of(scipy.sparse.csr_array(infinite), columns)), as_instances(infinite, columns).values
+    )
+
+
+@pytest.mark.parametrize("dtype", ["f8", "i4"])
+@pytest.mark.parametrize("cuts", [None, ((0.0, 2.0), None, None, None)])
+def test_what_is_not_stored_may_be_missing(dtype, cuts):
+    """As some libraries read it; a stored 0 is one."""
+    columns = Columns(4, cuts=cuts, absent_is_missing=True)
+    stored = np.array([[0, 3, 0, 0], [1, 0, 0, 2]], dtype)
+    data = scipy.sparse.csr_array(stored)
+    data.data[1] = 0
+    expected = np.array([[np.nan, 3, np.nan, np.nan], [0, np.nan, np.nan, 2]])
+    rows, missing = as_rows(data, columns)
+    assert missing
+    np.testing.assert_array_equal(np.asarray(rows), as_instances(expected, columns).values)
+    kept = np.array([0, 3])
+    assert columns.at(kept).absent_is_missing
+    np.testing.assert_array_equal(
+        np.asarray(rows.of(kept, columns.at(kept))), as_instances(expected, columns).values[:, kept]
+    )
+    with refuses(TypeError, "absent_is_missing"):
+        Columns(4, absent_is_missing=1)
+
+
+WORDS = Columns(4, ("a", "b", "c", "d"), (False, True, False, False), (None, Levels(("x",), False), None, None))
+
+
+@pytest.mark.parametrize(
+    ("data", "columns", "error", "match"),
+    [
+        (scipy.sparse.csr_array(DENSE[:, :3]), COLUMNS, ValueError, "X has 3 features.*data had 4"),
+        (scipy.sparse.coo_array(DENSE[0]), COLUMNS, ValueError, r"X has shape \(4,\)"),
+        (scipy.sparse.csr_array(np.where(DENSE == 7, np.inf, DENSE)), COLUMNS, ValueError, r"X\[3, 3\] is infinite"),
+        (scipy.sparse.csc_array(np.where(DENSE == 7, -1e39, DENSE)), COLUMNS, ValueError, r"X\[3, 3\] is.*too large"),
+        (scipy.sparse.csr_array(np.nan_to_num(DENSE) * 1j), COLUMNS, TypeError, "X has dtype complex"),
+        (scipy.sparse.csr_array(DENSE), WORDS, TypeError, "levels of column 'b' are words"),
+        (scipy.sparse.csr_array(DENSE), Columns(4, None, *WORDS.__reduce__()[1][2:4]), TypeError, "of column 1 are"),
+    ],
+    ids=["few", "one axis", "infinite", "too large", "complex", "words", "words without names"],
+)
+def test_refused(data, columns, error, match):
+    with refuses(error, match):
+        as_rows(data, columns)
+    with refuses(TypeError, "X is a sparse matrix, but this takes dense data alone; pass X.toarray()"):
+        as_instances(data, columns)
+
+
+def test_infinite_values_that_are_let_through():
+    data = scipy.sparse.csr_array(np.where(DENSE == 7, np.inf, DENSE))
+    np.testing.assert_array_equal(np.asarray(rows_of(data, infinite=True)), data.toarray().astype(np.float32))
+    for infinite in (0, "yes"):
+        with refuses(TypeError, "infinite"):
+            as_rows(data, COLUMNS, infinite=infinite)
+
+
+def test_conversions_that_are_refused():
+    with refuses(ValueError, r"Q has shape \(4,\)"):
+        as_csr(scipy.sparse.coo_array(DENSE[0]), "Q")
+    with refuses(TypeError, "X has dtype complex"):
+        as_csr(scipy.sparse.csr_array(np.eye(2) * 1j))
+
+
+def test_what_is_not_sparse_goes_its_own_way():
+    np.testing.assert_array_equal(as_rows(DENSE, COLUMNS).values, as_instances(DENSE, COLUMNS).values)
+    encoded = as_rows(scipy.sparse.csr_array(DENSE), COLUMNS)
+    assert as_rows(encoded, COLUMNS) is encoded
