@@ -39,12 +39,12 @@ Value = Rows | Unknown | np.ndarray
 """The last is the same for all instances."""
 
 _SAME = ("stop_gradient", "optimization_barrier", "copy", "copy_p")
-_MOVING = {
-    **dict.fromkeys(("broadcast_in_dim", "reshape", "squeeze", "expand_dims", "rev", "transpose", "slice"), 1),
-    **dict.fromkeys(("gather", "dynamic_slice", "split"), 1),
-    **dict.fromkeys(("concatenate", "stack", "pad"), None),
+_MOVING: dict[str, tuple[int, ...] | None] = {
+    **dict.fromkeys(("broadcast_in_dim", "reshape", "squeeze", "expand_dims", "rev", "transpose", "slice"), (0,)),
+    **dict.fromkeys(("gather", "dynamic_slice", "split"), (0,)),
+    **{"scatter": (0, 2), "concatenate": None, "stack": None, "pad": None},
 }
-"""How many of the operands are moved; the others must be known. None: all."""
+"""Which of the operands are moved; the others must be known. None: all."""
 _ALIKE = {
     **{"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "pow": "Pow", "max": "Max", "min": "Min"},
     **{"neg": "Neg", "abs": "Abs", "sign": "Sign", "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "tanh": "Tanh"},
@@ -93,6 +93,8 @@ def _apply(graph: Graph, equation: Any, operands: list[Value]) -> list[Value]:
         found = _move(graph, equation, operands)
     elif name in _REDUCING:
         found = _reduce(graph, equation, operands[0], outputs[0])
+    elif name in ("sort", "cumsum"):
+        found = _along(graph, equation, operands)
     elif all(str(one.dtype) in TYPES for one in (*operands, outputs[0])) and len(outputs) == 1:
         found = _elementwise(graph, equation, operands, outputs[0])
     return [Unknown(name)] * len(outputs) if found is None else found
@@ -122,51 +124,75 @@ def spread(graph: Graph, value: Value, given: str) -> str:
     return graph.node("Expand", row, shape)
 
 
-def _pick(graph: Graph, name: str, places: np.ndarray) -> str:
-    """Choose columns; places of two axes make a further one."""
+def _pick(graph: Graph, name: str, places: np.ndarray, among: int = -1) -> str:
+    """Choose columns, unless it is all of them in order; places of two axes make a further one."""
+    if np.array_equal(places, np.arange(among)):
+        return name
     return graph.node("Gather", name, graph.constant(places.astype(np.int64)), axis=1)
 
 
-def _move(graph: Graph, equation: Any, operands: list[Value]) -> list[Value] | None:
+def _move(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | None:
     """Whatever moves entries moves their numbers, too."""
-    number = _MOVING[equation.primitive.name] or len(operands)
-    moved, others = operands[:number], operands[number:]
-    if any(isinstance(one, Rows) for one in others):
-        return None
-    sizes = [int(np.prod(one.shape, dtype=int)) for one in moved]  # pyright: ignore
-    starts = np.cumsum([0, *sizes])
-    numbers = [
-        np.arange(start, start + size, dtype=np.int32).reshape(one.shape)  # pyright: ignore
-        for start, size, one in zip(starts, sizes, moved, strict=False)
-    ]
-    changed = {"fill_value": None} if "fill_value" in equation.params else {}
-    places = _evaluate(equation, [*numbers, *others], **changed)
-    if any(one.size and one.min() < 0 for one in places):  # outside of the operand
+    which = _MOVING[equation.primitive.name] or range(len(operands))
+    if any(isinstance(one, Rows) for i, one in enumerate(operands) if i not in which):
+        return _look_up(graph, equation, operands) if equation.primitive.name == "gather" else None
+    moved, numbers, number = [operands[i] for i in which], list(operands), 0
+    for i in which:
+        numbers[i] = np.arange(number, number + operands[i].size, dtype=np.int32).reshape(operands[i].shape)
+        number += operands[i].size
+    places = _evaluate(equation, numbers, **({"fill_value": None} if "fill_value" in equation.params else {}))
+    if any(own.size and own.min() < 0 for own in places):  # what lies outside of the operand
         return None
     first = next(one for one in moved if isinstance(one, Rows))
     name = first.name
     if len(moved) > 1:
         name = graph.node("Concat", *(spread(graph, one, first.name) for one in moved), axis=1)
-    return [
-        Rows(name if np.array_equal(own.ravel(), np.arange(starts[-1])) else _pick(graph, name, own.ravel()), own.shape,
-             first.dtype)
-        for own in places
-    ]  # fmt: skip
+    return [Rows(_pick(graph, name, own.ravel(), number), own.shape, first.dtype) for own in places]
 
 
-def _reduce(graph: Graph, equation: Any, operand: Any, output: Any) -> list[Value] | None:
-    name, axes, shape = equation.primitive.name, equation.params["axes"], operand.shape
-    numbers = np.moveaxis(np.arange(operand.size).reshape(shape), axes, range(-len(axes), 0))
+def _look_up(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | None:
+    """Entries of one axis at places that differ between instances; places outside of it end the run."""
+    (operand, places), output = operands, equation.outvars[0].aval
+    if not isinstance(operand, Rows) or len(operand.shape) != 1 or tuple(output.shape) != places.shape[:-1]:
+        return None
+    found = graph.node("GatherElements", operand.name, graph.cast(places.name, np.int64), axis=1)
+    return [Rows(found, tuple(output.shape), operand.dtype)]
+
+
+def _reduce(graph: Graph, equation: Any, operand: Rows, output: Any) -> list[Value] | None:
+    name, axes = equation.primitive.name, equation.params["axes"]
     if not operand.size or str(output.dtype) not in TYPES:
         return None
     source = graph.cast(operand.name, np.int32) if operand.dtype == bool else operand.name
-    source = _pick(graph, source, numbers.reshape(int(np.prod(output.shape, dtype=int)), -1))
+    source = _pick(graph, source, _last(operand, axes))
     if name in ("argmax", "argmin"):
         found = graph.cast(graph.node(_REDUCING[name], source, axis=2, keepdims=0), output.dtype)
     else:
         found = graph.node(_REDUCING[name], source, graph.constant(np.array([2])), keepdims=0)
     found = graph.cast(found, bool) if operand.dtype == bool else found
     return [Rows(found, tuple(output.shape), np.dtype(output.dtype))]
+
+
+def _along(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | None:
+    """What keeps an axis and mixes its entries."""
+    operand, params = operands[0], equation.params
+    if len(operands) > 1 or operand.dtype == bool or not operand.size:
+        return None
+    places = _last(operand, (params["dimension" if "dimension" in params else "axis"],))
+    source = _pick(graph, operand.name, places)
+    if equation.primitive.name == "sort":
+        size = graph.constant(np.array([places.shape[1]]))
+        found = graph.node("TopK", source, size, axis=2, largest=0, unnamed=1)
+    else:
+        found = graph.node("CumSum", source, graph.constant(np.array(2)), reverse=int(params["reverse"]))
+    flat = graph.node("Reshape", found, graph.constant(np.array([0, -1])))
+    return [operand._replace(name=_pick(graph, flat, np.argsort(places, axis=None)))]
+
+
+def _last(operand: Rows, axes: Sequence[int]) -> np.ndarray:
+    """The columns of a value, with those of some axes behind each other: ``[others axes]``."""
+    numbers = np.moveaxis(np.arange(operand.size).reshape(operand.shape), axes, range(-len(axes), 0))
+    return numbers.reshape(-1, int(np.prod([operand.shape[axis] for axis in axes], dtype=int)))
 
 
 def _elementwise(graph: Graph, equation: Any, operands: list[Any], output: Any) -> list[Value] | None:

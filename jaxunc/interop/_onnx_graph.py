@@ -25,11 +25,13 @@ class Graph:
         self._constants: dict[tuple[Any, ...], Any] = {}
         self._names = 0
 
-    def node(self, op: str, *inputs: str, domain: str = "", output: str | None = None, **attributes: Any) -> str:
-        """Add a node; return the name of its output."""
-        output = output or self._name()
-        self._nodes.append(self._onnx.helper.make_node(op, list(inputs), [output], domain=domain, **attributes))
-        return output
+    def node(
+        self, op: str, *inputs: str, domain: str = "", output: str | None = None, unnamed: int = 0, **attributes: Any
+    ) -> str:
+        """Add a node; return the name of its first output, behind which are so many that nobody asks for."""
+        outputs = [output or self._name(), *(self._name() for _ in range(unnamed))]
+        self._nodes.append(self._onnx.helper.make_node(op, list(inputs), outputs, domain=domain, **attributes))
+        return outputs[0]
 
     def constant(self, values: Any) -> str:
         """Return the name of an array; texts are an array of them."""
