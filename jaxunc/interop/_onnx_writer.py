@@ -60,7 +60,15 @@ def pieces_of(values: np.ndarray, n_trees: int) -> list[np.ndarray]:
     return pieces
 
 
-def add_trees(graph: Graph, given: str, trees: Trees, planes: np.ndarray, base: np.ndarray | None = None) -> str:
+def add_trees(
+    graph: Graph,
+    given: str,
+    trees: Trees,
+    planes: np.ndarray,
+    *,
+    kept: np.ndarray | None = None,
+    base: np.ndarray | None = None,
+) -> str:
     """Add the node; return the name of its sums ``[instances planes]``, float32, each rounded once.
 
     Parameters
@@ -73,6 +81,8 @@ def add_trees(graph: Graph, given: str, trees: Trees, planes: np.ndarray, base: 
         The trees.
     planes
         What leaves add, ``[trees nodes planes]``, float64.
+    kept
+        Which planes each tree adds to, ``[trees planes]``; default where it holds other numbers than 0.
     base
         What is added to the sums.
 
@@ -84,9 +94,9 @@ def add_trees(graph: Graph, given: str, trees: Trees, planes: np.ndarray, base: 
     is_leaf = np.asarray(trees.is_leaf)
     is_inner = np.asarray(trees.child) != np.arange(trees.n_nodes)
     tree, node = np.nonzero(is_leaf | is_inner)
-    # A plane that is 0 in a whole tree has no weights there; but every leaf needs one.
-    kept = np.any((planes != 0) & is_leaf[..., None], axis=1)
-    kept[:, 0] |= ~kept.any(axis=1)
+    if kept is None:
+        kept = np.any((planes != 0) & is_leaf[..., None], axis=1)
+        kept[:, 0] |= ~kept.any(axis=1)  # every leaf needs a weight
     of_tree, of_node, plane = np.nonzero(is_leaf[..., None] & kept[:, None])
     size = _NODE * len(tree) + _WEIGHT * len(plane)
     if size > LARGEST:

@@ -150,10 +150,11 @@ def _named(answer: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 def _of_ensemble(graph: Graph, model: TreeEnsemble) -> Any:
     values, base = (np.asarray(part, np.float64) for part in (model.values, model.base))
+    kept = np.ones((model.n_trees, model.n_outputs), bool)
     if values.shape[2] < model.n_outputs:
-        own = np.arange(model.n_outputs) == model.outputs_of_trees[:, None]
-        values = np.where(own[:, None], values, 0.0)
-    name = add_trees(graph, _instances(graph, model.trees), model.trees, values, base)
+        kept = np.arange(model.n_outputs) == model.outputs_of_trees[:, None]
+        values = np.where(kept[:, None], values, 0.0)
+    name = add_trees(graph, _instances(graph, model.trees), model.trees, values, kept=kept, base=base)
     raw = Rows(name, base.shape, np.dtype(np.float32))
 
     def answer(raw: jax.Array) -> list[Any]:
@@ -203,7 +204,7 @@ def _model(
         graph.node("Reshape", column, graph.constant(np.array(shape, np.int64)), output=name)
         outputs[name] = (np.dtype(value.dtype).name, tuple(value.shape))
     about = {"feature_names": columns.names, "class_labels": labels or None, "levels": _levels(columns)}
-    properties = {name: json.dumps(own) for name, own in about.items() if own is not None}
+    properties = {name: json.dumps(own, default=lambda one: one.item()) for name, own in about.items() if own is not None}
     properties |= {"jaxunc.version": __version__, "jaxunc.model": what, **{f"jaxunc.{k}": v for k, v in more.items()}}
     dtype = "float32" if columns.cuts is None else "float64"
     return graph.model((INPUT, dtype, columns.number), outputs, properties, __version__)
