@@ -72,7 +72,7 @@ if TYPE_CHECKING:
         from_xgboost,
         from_ydf,
         to_onnx,
-        
+        to_treelite,
     )
     from jaxunc.parallel import shard
     from jaxunc.stopping import predict_until_settled

@@ -6,6 +6,7 @@ from ._onnx import from_onnx
 from ._sklearn import from_sklearn
 from ._sklearn_values import from_sklearn_values
 from ._to_onnx import to_onnx
+from ._to_treelite import to_treelite
 from ._treelite import from_treelite
 from ._xgboost import from_xgboost
 from ._ydf import from_ydf
@@ -20,4 +21,5 @@ __all__ = [
     "from_xgboost",
     "from_ydf",
     "to_onnx",
+    "to_treelite",
 ]

@@ -42,20 +42,20 @@ _SAME = ("stop_gradient", "optimization_barrier", "copy", "copy_p")
 _MOVING: dict[str, tuple[int, ...] | None] = {
     **dict.fromkeys(("broadcast_in_dim", "reshape", "squeeze", "expand_dims", "rev", "transpose", "slice"), (0,)),
     **dict.fromkeys(("gather", "dynamic_slice", "split"), (0,)),
-    **{"scatter": (0, 2), "concatenate": None, "stack": None, "pad": None},
-}
+    "scatter": (0, 2), "concatenate": None, "stack": None, "pad": None,
+}  # fmt: skip
 """Which of the operands are moved; the others must be known. None: all."""
 _ALIKE = {
-    **{"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "pow": "Pow", "max": "Max", "min": "Min"},
-    **{"neg": "Neg", "abs": "Abs", "sign": "Sign", "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "tanh": "Tanh"},
-    **{"floor": "Floor", "ceil": "Ceil"},
-    **{"eq": "Equal", "lt": "Less", "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual"},
-    **{"and": "And", "or": "Or", "not": "Not", "xor": "Xor"},
-}
+    "add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "pow": "Pow", "max": "Max", "min": "Min",
+    "neg": "Neg", "abs": "Abs", "sign": "Sign", "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "tanh": "Tanh",
+    "floor": "Floor", "ceil": "Ceil",
+    "eq": "Equal", "lt": "Less", "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual",
+    "and": "And", "or": "Or", "not": "Not", "xor": "Xor",
+}  # fmt: skip
 _REDUCING = {
-    **{"reduce_sum": "ReduceSum", "reduce_max": "ReduceMax", "reduce_min": "ReduceMin", "reduce_prod": "ReduceProd"},
-    **{"reduce_and": "ReduceMin", "reduce_or": "ReduceMax", "argmax": "ArgMax", "argmin": "ArgMin"},
-}
+    "reduce_sum": "ReduceSum", "reduce_max": "ReduceMax", "reduce_min": "ReduceMin", "reduce_prod": "ReduceProd",
+    "reduce_and": "ReduceMin", "reduce_or": "ReduceMax", "argmax": "ArgMax", "argmin": "ArgMin",
+}  # fmt: skip
 _LOGICAL = ("and", "or", "not", "xor")
 
 
@@ -218,7 +218,7 @@ def _elementwise(graph: Graph, equation: Any, operands: list[Any], output: Any) 
 def _select(graph: Graph, params: Any, dtype: np.dtype, which: str, *cases: str) -> str | None:
     if len(cases) != 2:
         return None
-    if dtype != bool:
+    if dtype.kind != "b":
         return graph.node("Where", which, cases[1], cases[0])
     first = graph.node("And", graph.node("Not", which), cases[0])
     return graph.node("Or", first, graph.node("And", which, cases[1]))

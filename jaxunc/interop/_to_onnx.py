@@ -1,7 +1,7 @@
 """Forests bound to rules, and ensembles of trees, as ONNX models."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -9,17 +9,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr
 
-from jaxunc._checks import is_concrete
 from jaxunc._types import PyTree
 from jaxunc._version import __version__
 from jaxunc.combiners import Answer, Preference
 from jaxunc.decisions import CautiousAnswer, interval_dominance
 from jaxunc.ensembles import TreeEnsemble, apply_link
-from jaxunc.forest import Forest, Trees
+from jaxunc.forest import Trees
 from jaxunc.imprecise import Interval
 from jaxunc.routing import ReadOuts
 from jaxunc.tables import Columns
 
+from ._exported import about, asked_model
 from ._onnx_finish import Rows, Unknown, Value, spread, translate
 from ._onnx_graph import Graph
 from ._onnx_sums import summed
@@ -77,25 +77,15 @@ def to_onnx(model: Any) -> Any:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import jaxunc as ju
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.ensemble import RandomForestClassifier
-    >>> X, y = load_iris(return_X_y=True)
-    >>> forest = ju.from_sklearn(RandomForestClassifier(10, random_state=0).fit(X, y))
-    >>> model = ju.to_onnx(ju.bind(forest, ju.EvidenceAccumulation(forest.prior)))
-    >>> content = model.SerializeToString()  # for open("forest.onnx", "wb").write
-    >>> [output.name for output in model.graph.output]
-    ['label', 'probability', 'class_scores']
+    ::
+
+        model = ju.to_onnx(ju.bind(forest, ju.EvidenceAccumulation(forest.prior)))
+        Path("forest.onnx").write_bytes(model.SerializeToString())
+
+        session = onnxruntime.InferenceSession("forest.onnx")
+        label, probability, class_scores = session.run(None, {"X": X.astype(np.float32)})
     """
-    model = getattr(model, "bound_", model)
-    if not isinstance(model, ReadOuts | TreeEnsemble):
-        raise TypeError(
-            f"model is a {type(model).__name__}; pass a bound forest (ju.bind(forest, rule)), a fitted estimator of "
-            "jaxunc.estimators, or a TreeEnsemble."
-        )
-    if not is_concrete(model if isinstance(model, TreeEnsemble) else (model.forest, model.combiner)):
-        raise TypeError("model is traced: its values are not known. Export it outside of jit and vmap.")
+    model = asked_model(model)
     try:
         graph = Graph()
     except ImportError as error:
@@ -105,11 +95,6 @@ def to_onnx(model: Any) -> Any:
 
 def _of_rule(graph: Graph, bound: ReadOuts) -> Any:
     forest, combiner = bound.forest, bound.combiner
-    if forest.follows_forks:
-        raise ValueError(
-            f"empty leaves of the mode {forest.empty_leaves!r} are followed by the host, which a graph cannot do. Bind "
-            "forest.with_empty_leaves('parent') or 'zeros'."
-        )
     stat, values = summed(graph, _instances(graph, forest.trees), forest, combiner)
     names: list[str] = []
 
@@ -139,7 +124,11 @@ def _named(answer: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
         yield f"{prefix}set", answer.membership
         yield from zip((f"{prefix}lower", f"{prefix}upper"), answer.interval, strict=True)
     elif isinstance(answer, Preference):
-        yield from ((f"{prefix}set", answer.remaining), (f"{prefix}mass", answer.mass), (f"{prefix}total", answer.total))
+        yield from (
+            (f"{prefix}set", answer.remaining),
+            (f"{prefix}mass", answer.mass),
+            (f"{prefix}total", answer.total),
+        )
     elif isinstance(answer, Interval) and jnp.ndim(answer.lower) == 1:
         yield f"{prefix}set", interval_dominance(answer)
         yield from zip((f"{prefix}lower", f"{prefix}upper"), answer, strict=True)
@@ -167,25 +156,16 @@ def _of_ensemble(graph: Graph, model: TreeEnsemble) -> Any:
     program = jax.make_jaxpr(answer)(jax.ShapeDtypeStruct(raw.shape, raw.dtype))
     names = ("prediction",) if model.class_labels is None else ("label", "probability")
     answers = dict(zip(names, translate(graph, program, [raw]), strict=True))
-    labels = model.class_labels or ()
-    return _model(graph, model.columns, {**answers, "raw": raw}, labels, "TreeEnsemble", link=model.link)
+    return _model(graph, model.columns, {**answers, "raw": raw}, model.class_labels, "TreeEnsemble", link=model.link)
 
 
 def _instances(graph: Graph, trees: Trees) -> str:
     """The name of the instances in double precision, in which order and missing values stay what they are."""
-    cuts = trees.columns.cuts
-    if cuts is None:
-        return graph.cast(INPUT, np.float64)
-    narrow = np.array([own is None for own in cuts])
-    if not narrow.any():
-        return INPUT
-    # Columns without cuts are compared as float32.
-    rounded = graph.cast(graph.cast(INPUT, np.float32), np.float64)
-    return graph.node("Where", graph.constant(narrow[None]), rounded, INPUT)
+    return graph.cast(INPUT, np.float64) if trees.columns.cuts is None else INPUT
 
 
 def _model(
-    graph: Graph, columns: Columns, answers: dict[str, Value], labels: Sequence[Any], what: str, **more: str
+    graph: Graph, columns: Columns, answers: dict[str, Value], labels: tuple[Any, ...] | None, what: str, **more: str
 ) -> Any:
     outputs: dict[str, tuple[Any, tuple[int, ...]]] = {}
     for name, value in answers.items():
@@ -196,21 +176,21 @@ def _model(
             )
         column = spread(graph, value, INPUT)
         if name.split(".")[-1] == "label":
-            known = _labels(labels)
+            known = _labels(labels or ())
             graph.node("Gather", graph.constant(known), graph.node("Squeeze", column, graph.constant([1])), output=name)
             outputs[name] = ("str" if known.dtype.kind == "U" else known.dtype.name, ())
             continue
         shape = (-1,) if value.shape == () else (0, *value.shape)
         graph.node("Reshape", column, graph.constant(np.array(shape, np.int64)), output=name)
         outputs[name] = (np.dtype(value.dtype).name, tuple(value.shape))
-    about = {"feature_names": columns.names, "class_labels": labels or None, "levels": _levels(columns)}
-    properties = {name: json.dumps(own, default=lambda one: one.item()) for name, own in about.items() if own is not None}
+    known = about(columns, labels)
+    properties = {name: json.dumps(own, default=lambda one: one.item()) for name, own in known.items()}
     properties |= {"jaxunc.version": __version__, "jaxunc.model": what, **{f"jaxunc.{k}": v for k, v in more.items()}}
     dtype = "float32" if columns.cuts is None else "float64"
     return graph.model((INPUT, dtype, columns.number), outputs, properties, __version__)
 
 
-def _labels(labels: Sequence[Any]) -> np.ndarray:
+def _labels(labels: tuple[Any, ...]) -> np.ndarray:
     known = np.array(labels)
     kinds = {"i": np.int64, "u": np.int64, "b": bool, "f": np.float64, "U": known.dtype}
     of_one_kind = len({isinstance(one, str) for one in labels}) == 1
@@ -220,14 +200,3 @@ def _labels(labels: Sequence[Any]) -> np.ndarray:
             "floats. Grow the forest on such labels."
         )
     return known.astype(kinds[known.dtype.kind])
-
-
-def _levels(columns: Columns) -> dict[str, Any] | None:
-    """The levels of columns by their numbers; positions are codes."""
-    if columns.levels is None:
-        return None
-    return {
-        str(j): {"values": own.values, "missing_is_last": own.has_missing}
-        for j, own in enumerate(columns.levels)
-        if own is not None
-    }
