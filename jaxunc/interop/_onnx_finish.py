@@ -95,7 +95,7 @@ def _apply(graph: Graph, equation: Any, operands: list[Value]) -> list[Value]:
         found = _reduce(graph, equation, operands[0], outputs[0])
     elif name in ("sort", "cumsum"):
         found = _along(graph, equation, operands)
-    elif all(str(one.dtype) in TYPES for one in (*operands, outputs[0])) and len(outputs) == 1:
+    elif name in _ENTRYWISE and all(str(one.dtype) in TYPES for one in (*operands, outputs[0])):
         found = _elementwise(graph, equation, operands, outputs[0])
     return [Unknown(name)] * len(outputs) if found is None else found
 
@@ -135,7 +135,7 @@ def _move(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | Non
     """Whatever moves entries moves their numbers, too."""
     which = _MOVING[equation.primitive.name] or range(len(operands))
     if any(isinstance(one, Rows) for i, one in enumerate(operands) if i not in which):
-        return _look_up(graph, equation, operands) if equation.primitive.name == "gather" else None
+        return _look_up(graph, equation, operands)
     moved, numbers, number = [operands[i] for i in which], list(operands), 0
     for i in which:
         numbers[i] = np.arange(number, number + operands[i].size, dtype=np.int32).reshape(operands[i].shape)
@@ -151,11 +151,18 @@ def _move(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | Non
 
 
 def _look_up(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | None:
-    """Entries of one axis at places that differ between instances; places outside of it end the run."""
-    (operand, places), output = operands, equation.outvars[0].aval
-    if not isinstance(operand, Rows) or len(operand.shape) != 1 or tuple(output.shape) != places.shape[:-1]:
+    """Entries of one axis at places that differ between instances. A gather's outside of it end the run."""
+    name, output, (operand, places) = equation.primitive.name, equation.outvars[0].aval, operands[:2]
+    if name not in ("gather", "dynamic_slice") or not isinstance(operand, Rows) or len(operand.shape) != 1:
         return None
-    found = graph.node("GatherElements", operand.name, graph.cast(places.name, np.int64), axis=1)
+    if name == "gather" and tuple(output.shape) == places.shape[:-1]:
+        at = places.name
+    elif name == "dynamic_slice" and tuple(output.shape) == (1,):
+        least, most = (graph.constant(np.full((1, 1), end, places.dtype)) for end in (0, operand.size - 1))
+        at = graph.node("Min", graph.node("Max", places.name, least), most)
+    else:
+        return None
+    found = graph.node("GatherElements", operand.name, graph.cast(at, np.int64), axis=1)
     return [Rows(found, tuple(output.shape), operand.dtype)]
 
 
@@ -206,13 +213,9 @@ def _elementwise(graph: Graph, equation: Any, operands: list[Any], output: Any) 
         made = graph.node("Not", graph.node("Equal", *names))
     elif name == "convert_element_type":
         made = graph.cast(names[0], dtype)
-    elif name in _COMPOSED:
-        made = _COMPOSED[name](graph, equation.params, dtype, *names)
     else:
-        return None
-    if made is None:
-        return None
-    return [Rows(made, tuple(output.shape), dtype)]
+        made = _COMPOSED[name](graph, equation.params, dtype, *names)
+    return None if made is None else [Rows(made, tuple(output.shape), dtype)]
 
 
 def _select(graph: Graph, params: Any, dtype: np.dtype, which: str, *cases: str) -> str | None:
@@ -268,3 +271,4 @@ _COMPOSED: dict[str, Callable[..., str | None]] = {
     ),
     "clamp": lambda graph, params, dtype, low, x, high: graph.node("Min", graph.node("Max", x, low), high),
 }
+_ENTRYWISE = {*_ALIKE, *_COMPOSED, "ne", "convert_element_type"}
