@@ -77,7 +77,7 @@ def _run(graph: Graph, program: Jaxpr, constants: Sequence[Value], values: Seque
     return [read(variable) for variable in program.outvars]
 
 
-def _apply(graph: Graph, equation: Any, operands: list[Value]) -> list[Value]:
+def _apply(graph: Graph, equation: Any, operands: list[Any]) -> list[Value]:
     name, outputs = equation.primitive.name, [one.aval for one in equation.outvars]
     inner = equation.params.get("jaxpr", equation.params.get("call_jaxpr"))
     if lost := next((one for one in operands if isinstance(one, Unknown)), None):

@@ -69,10 +69,9 @@ def add_trees(
         If the file would be too large.
     """
     is_leaf = np.asarray(trees.is_leaf)
-    if kept is None:
-        kept = np.any((planes != 0) & is_leaf[..., None], axis=1)
-        kept[:, 0] |= ~kept.any(axis=1)  # every leaf needs a weight
-    tree, node, plane = np.nonzero(is_leaf[..., None] & kept[:, None])
+    own = np.any((planes != 0) & is_leaf[..., None], axis=1) if kept is None else kept
+    own[:, 0] |= ~own.any(axis=1)  # every leaf needs a weight
+    tree, node, plane = np.nonzero(is_leaf[..., None] & own[:, None])
     nodes = plain_nodes(trees, wide=trees.columns.cuts is not None)
     size = _NODE * len(nodes.node) + _WEIGHT * len(plane)
     if size > LARGEST:

@@ -38,8 +38,11 @@ CLOSE = 1e-6
 NOT_SUMS = {"cautious": "min", "median": "collect", "maximum": "max", "generalized_mixture": "collect",
             "member_smoothing": "collect"}  # fmt: skip
 CAUTIOUS = {
-    **{f"vote, {mass}": lambda mass=mass: ju.GeneralizedVote(1, mass) for mass in ("equal", "leaf_size", "certainty")},
-    **{f"report, {mass}": lambda mass=mass: CautiousReport(1, mass) for mass in ("equal", "certainty")},
+    "vote": lambda: ju.GeneralizedVote(1),
+    "vote, leaf_size": lambda: ju.GeneralizedVote(1, "leaf_size"),
+    "vote, certainty": lambda: ju.GeneralizedVote(1, "certainty"),
+    "report": lambda: CautiousReport(1),
+    "report, certainty": lambda: CautiousReport(1, "certainty"),
     "intervals": lambda: ju.AveragedIntervals(1),
     "entropy": lambda: UncertaintyDecomposition("entropy"),
     "interval": lambda: UncertaintyDecomposition("interval"),
@@ -61,7 +64,7 @@ def forest_of(n_classes, n_trees=N_TREES, **settings):
     return ju.from_sklearn(RandomForestClassifier(n_trees, random_state=0, **settings).fit(X, y))
 
 
-def rows(trees, number=ROWS, dtype=np.float32, seed=1):
+def rows(trees, number=ROWS, dtype: type = np.float32, seed=1):
     """Rows at thresholds and the edges of floats; finite, as a bound forest wants them."""
     nodes = plain_nodes(trees, wide=trees.columns.cuts is not None)
     thresholds = [nodes.value[nodes.inner & (nodes.feature == j)] for j in range(trees.n_features)]
