@@ -23,7 +23,7 @@ _POSTPROCESSORS = {
 """By the link, and whether there are several classes."""
 
 
-class _Sums(NamedTuple):
+class _Additive(NamedTuple):
     """What trees add up, and what becomes of it."""
 
     values: np.ndarray
@@ -87,14 +87,14 @@ def to_treelite(model: Any) -> Any:
     return _built(model.forest.trees, _of_rule(model.forest, model.combiner), about(model.columns, model.class_labels))
 
 
-def _of_ensemble(model: TreeEnsemble) -> _Sums:
+def _of_ensemble(model: TreeEnsemble) -> _Additive:
     labels, values = model.class_labels, np.asarray(model.values, np.float64)
     outputs = model.outputs_of_trees if values.shape[2] < model.n_outputs else None
     n_classes = None if labels is None else model.n_outputs
-    return _Sums(values, np.asarray(model.base, np.float64), model.link, n_classes, outputs)
+    return _Additive(values, np.asarray(model.base, np.float64), model.link, n_classes, outputs)
 
 
-def _of_rule(forest: Forest, combiner: Combiner) -> _Sums:
+def _of_rule(forest: Forest, combiner: Combiner) -> _Additive:
     weights, rule = np.ones(forest.n_trees), combiner
     if isinstance(combiner, Weighted):
         weights, rule = np.asarray(combiner.weights, np.float64), combiner.rule
@@ -112,7 +112,7 @@ def _of_rule(forest: Forest, combiner: Combiner) -> _Sums:
                 "are vetoed. Take to_onnx, or some smoothing."
             )
         base = rule.finish(jnp.zeros(values.shape[2])).class_scores
-        return _Sums(values, np.asarray(base, np.float64), "softmax", forest.n_classes)
+        return _Additive(values, np.asarray(base, np.float64), "softmax", forest.n_classes)
     # What a leaf says by itself: its scores, and the probabilities that are read of them.
     says = rule.finish({**table, "trees": jnp.ones(forest.trees.child.shape)})
     scores = np.asarray(says.class_scores, np.float64)
@@ -126,12 +126,12 @@ def _of_rule(forest: Forest, combiner: Combiner) -> _Sums:
                 "Take to_onnx."
             )
         scores = shares
-    return _Sums(
+    return _Additive(
         scores * (weights / weights.sum())[:, None, None], np.zeros(scores.shape[2]), "identity", forest.n_classes
     )
 
 
-def _built(trees: Trees, sums: _Sums, attributes: dict[str, Any]) -> Any:
+def _built(trees: Trees, sums: _Additive, attributes: dict[str, Any]) -> Any:
     from treelite.model_builder import (  # pyright: ignore[reportMissingImports]
         Metadata,
         ModelBuilder,
