@@ -71,6 +71,8 @@ if TYPE_CHECKING:
         from_treelite,
         from_xgboost,
         from_ydf,
+        to_onnx,
+        to_treelite,
     )
     from jaxunc.parallel import shard
     from jaxunc.stopping import predict_until_settled
@@ -146,6 +148,8 @@ __all__ = [
     "stream",
     "streaming",
     "tables",
+    "to_onnx",
+    "to_treelite",
     "transduction",
     "transductive_certainty",
     "use_compilation_cache",
@@ -161,6 +165,7 @@ _ROOM_OF = {
     "shard": "parallel",
     **dict.fromkeys(("from_catboost", "from_lightgbm", "from_onnx", "from_sklearn"), "interop"),
     **dict.fromkeys(("from_sklearn_values", "from_treelite", "from_xgboost", "from_ydf"), "interop"),
+    **dict.fromkeys(("to_onnx", "to_treelite"), "interop"),
     "predict_until_settled": "stopping",
 }
 

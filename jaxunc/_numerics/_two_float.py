@@ -56,7 +56,7 @@ class TwoFloat(NamedTuple):
     def plus(self, other: "TwoFloat") -> "TwoFloat":
         """Add, to twice the precision."""
         high, error = two_sum(self.high, other.high)
-        return TwoFloat(*two_sum(high, error + (self.low + other.low)))
+        return type(self)(*two_sum(high, error + (self.low + other.low)))
 
     def minus(self, other: "TwoFloat") -> "TwoFloat":
         """Subtract, to twice the precision: equal numbers give exactly zero, unequal ones never do."""
@@ -68,7 +68,7 @@ class TwoFloat(NamedTuple):
         quotient = self.high / b
         p, e = _two_product(quotient, jnp.broadcast_to(b, quotient.shape))
         rest = ((self.high - p) - e) + self.low
-        return TwoFloat(*two_sum(quotient, rest / b))
+        return type(self)(*two_sum(quotient, rest / b))
 
 
 def two_float_from_limbs(low: UInt32[Array, "..."], high: Int[Array, "..."]) -> TwoFloat:

@@ -84,10 +84,11 @@ class BeliefRule(Combiner[Answer]):
     def finish(self, stat: Float[Array, "... 2"]) -> Answer:
         """Apply the Möbius inversion, with the larger commonality factored out."""
         larger, smaller = jnp.max(stat, axis=-1, keepdims=True), jnp.min(stat, axis=-1, keepdims=True)
-        # log(1 - m(∅)) = log(q₋ + q₊ - m(Ω)), with m(Ω) = q₋ q₊
-        log_agreement = larger + jnp.log1p(jnp.exp(smaller - larger) * -jnp.expm1(larger))
+        # log(1 - m(∅)) = log(q₋ + q₊ - m(Ω)), with m(Ω) = q₋ q₊; less log of the larger
+        log_excess = jnp.log1p(jnp.exp(smaller - larger) * -jnp.expm1(larger))
+        log_agreement = larger + log_excess
         # m({c}) + m(Ω)/2 = q_c (1 - q_other/2)
-        log_probability = stat + jnp.log1p(-jnp.exp(stat[..., ::-1]) / 2) - log_agreement
+        log_probability = (stat - larger) + jnp.log1p(-jnp.exp(stat[..., ::-1]) / 2) - log_excess
         scale = log_agreement if self.normalized else jnp.zeros_like(log_agreement)
         size = (jnp.exp(larger - scale) * -jnp.expm1(smaller - larger))[..., 0]
         lead, even = margin(stat), (larger == smaller)[..., 0]

@@ -1,6 +1,6 @@
 """Models whose leaves hold values that are added: boosted trees, forests of regression trees."""
 
-from ._links import LINKS
+from ._links import LINKS, apply_link
 from ._tree_ensemble import TreeEnsemble, check_ensemble
 from ._virtual import EnsembleUncertainty, uncertainty, virtual_ensemble
 

@@ -1,5 +1,6 @@
 """Importer of ensembles of trees from ONNX files."""
 
+import json
 import warnings
 from os import PathLike
 from pathlib import Path
@@ -12,7 +13,7 @@ from jaxunc.ensembles import TreeEnsemble
 from ._comparisons import compared_in
 from ._given_trees import ensemble_of
 from ._onnx_nodes import OnnxTrees, read_ensemble, read_nodes
-from ._onnx_reader import Attributes, TreesInGraph, find_trees, is_newer
+from ._onnx_reader import OURS, Attributes, TreesInGraph, find_trees, is_newer
 from ._tree_outputs import laid_out, trees_of_stage
 
 _LINKS = {"NONE": "identity", "LOGISTIC": "logistic", "SOFTMAX": "softmax"}
@@ -44,7 +45,8 @@ def from_onnx(model: Any) -> TreeEnsemble:
     Returns
     -------
     TreeEnsemble
-        Its ``predict`` is what the graph's scores are. Class labels are those of the file, columns have no names.
+        Its ``predict`` is what the graph's scores are. Class labels are those of the file, columns have no names. Of a
+        file that `to_onnx` made of an ensemble the same one, names of columns included, but for levels: data are codes.
 
     Raises
     ------
@@ -57,7 +59,7 @@ def from_onnx(model: Any) -> TreeEnsemble:
         of trees, smallest or largest values in place of sums, the transforms ``PROBIT`` and ``SOFTMAX_ZERO``. Also
         where ONNX Runtime and the standard differ: two classes with weights for both and base values, or with weights
         for the second alone; one regression target with a transform; one weight for two classes that is never
-        negative and goes through ``LOGISTIC``.
+        negative and goes through ``LOGISTIC``. Also for what `to_onnx` made of a forest, which `jaxunc.save` keeps.
 
     Notes
     -----
@@ -75,6 +77,9 @@ def from_onnx(model: Any) -> TreeEnsemble:
     if is_newer(found.opset):
         warnings.warn(f"the model uses ai.onnx.ml {found.opset}; from_onnx was tested up to 5. Compare.", stacklevel=2)
     read, sums = _read(found)
+    names = None
+    if found.producer == OURS:
+        sums, names = _as_written(found.properties, sums)
     if found.producer == "skl2onnx" and not read.has_tracks:
         warnings.warn(
             "skl2onnx made the model and left out where missing values go: all go to the false branch. If the data "
@@ -85,8 +90,8 @@ def from_onnx(model: Any) -> TreeEnsemble:
     n_outputs = len(sums.base)
     values = laid_out(sums.values, sums.outputs, n_outputs)
     trees = [tree._replace(leaf_values=own) for tree, own in zip(read.trees, values, strict=True)]
-    given, columns = compared_in(trees, n_features, wide=found.wide)
-    link = _after(read, sums, found.after)
+    given, columns = compared_in(trees, n_features, wide=found.wide, names=names)
+    link = sums.link if found.producer == OURS else _after(read, sums, found.after)
     return ensemble_of(
         given,
         columns,
@@ -134,6 +139,22 @@ def _read(found: TreesInGraph) -> tuple[OnnxTrees, _Sums]:
         )
         base = np.zeros(0)
     return read, _regressor(attributes, read, base, aggregate, transform)
+
+
+def _as_written(properties: dict[str, str], sums: _Sums) -> tuple[_Sums, tuple[str, ...] | None]:
+    """What `to_onnx` says of sums, and the names of columns."""
+    kind = properties.get("jaxunc.model")
+    if kind != "TreeEnsemble":
+        raise ValueError(
+            f"the file holds a forest bound to {kind}, whose trees add up what the rule lifted: no ensemble, and no "
+            "counts. Keep forests by ju.save."
+        )
+    try:
+        labels, names = (json.loads(properties.get(key, "null")) for key in ("class_labels", "feature_names"))
+        labels, names = (None if own is None else tuple(own) for own in (labels, names))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"the model's metadata are damaged: {error}. Is the file whole?") from error
+    return sums._replace(link=properties.get("jaxunc.link", "?"), class_labels=labels), names
 
 
 def _link(transform: str) -> str:

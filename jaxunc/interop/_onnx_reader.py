@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 OPERATORS = ("TreeEnsembleClassifier", "TreeEnsembleRegressor", "TreeEnsemble")
+OURS = "jaxunc"
+"""The producer of files that `to_onnx` makes."""
 _FLOAT, _INTS, _DOUBLE = 1, (2, 3, 4, 5, 6, 7, 12, 13), 11
 _NEWEST = 5
 
@@ -22,6 +24,8 @@ class TreesInGraph(NamedTuple):
     """What the scores go through: "Sigmoid", "Softmax", "Exp", or a norm ("L1", "L2", "MAX")."""
     producer: str
     opset: int
+    properties: dict[str, str]
+    """The file's metadata."""
 
 
 class Attributes:
@@ -102,9 +106,18 @@ def find_trees(model: Any) -> TreesInGraph:
     is_classifier = node.op_type == "TreeEnsembleClassifier"
     labels = node.output[0] if is_classifier else None
     scores = node.output[1] if is_classifier and len(node.output) > 1 else None if is_classifier else node.output[0]
-    after = _after(graph, node, labels, scores, max((e.version for e in model.opset_import if not e.domain), default=1))
+    opset = max((entry.version for entry in model.opset_import if not entry.domain), default=1)
+    # What a file of our own does with sums its metadata say.
+    after = () if model.producer_name == OURS else _after(graph, node, labels, scores, opset)
     return TreesInGraph(
-        node.op_type, Attributes(node), wide, n_features, after, model.producer_name, max(versions, default=1)
+        node.op_type,
+        Attributes(node),
+        wide,
+        n_features,
+        after,
+        model.producer_name,
+        max(versions, default=1),
+        {one.key: one.value for one in model.metadata_props},
     )
 
 

@@ -1,0 +1,274 @@
+"""What a rule makes of sums, as nodes of ONNX: the program that JAX traces, operator by operator.
+
+A value of the program is traced for one instance. In the graph it has a row for each, and its entries are the columns,
+in order: ``[instances entries]``. So whatever only moves entries is one choice of columns, which the operator itself
+makes of their numbers.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+
+from ._onnx_graph import TYPES, Graph
+
+
+class Rows(NamedTuple):
+    """A value that differs between instances."""
+
+    name: str
+    shape: tuple[int, ...]
+    """Of one instance."""
+    dtype: np.dtype
+
+    @property
+    def size(self) -> int:
+        """Number of columns."""
+        return int(np.prod(self.shape, dtype=int))
+
+
+class Unknown(NamedTuple):
+    """A value that has no counterpart, for which somebody may yet not ask."""
+
+    primitive: str
+
+
+Value = Rows | Unknown | np.ndarray
+"""The last is the same for all instances."""
+
+_SAME = ("stop_gradient", "optimization_barrier", "copy", "copy_p")
+_MOVING: dict[str, tuple[int, ...] | None] = {
+    **dict.fromkeys(("broadcast_in_dim", "reshape", "squeeze", "expand_dims", "rev", "transpose", "slice"), (0,)),
+    **dict.fromkeys(("gather", "dynamic_slice", "split"), (0,)),
+    "scatter": (0, 2), "concatenate": None, "stack": None, "pad": None,
+}  # fmt: skip
+"""Which of the operands are moved; the others must be known. None: all."""
+_ALIKE = {
+    "add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "pow": "Pow", "max": "Max", "min": "Min",
+    "neg": "Neg", "abs": "Abs", "sign": "Sign", "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "tanh": "Tanh",
+    "floor": "Floor", "ceil": "Ceil",
+    "eq": "Equal", "lt": "Less", "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual",
+    "and": "And", "or": "Or", "not": "Not", "xor": "Xor",
+}  # fmt: skip
+_REDUCING = {
+    "reduce_sum": "ReduceSum", "reduce_max": "ReduceMax", "reduce_min": "ReduceMin", "reduce_prod": "ReduceProd",
+    "reduce_and": "ReduceMin", "reduce_or": "ReduceMax", "argmax": "ArgMax", "argmin": "ArgMin",
+}  # fmt: skip
+_LOGICAL = ("and", "or", "not", "xor")
+
+
+def translate(graph: Graph, program: ClosedJaxpr, values: Sequence[Value]) -> list[Value]:
+    """Return what a program makes of values."""
+    return _run(graph, program.jaxpr, [np.asarray(one) for one in program.consts], values)
+
+
+def _run(graph: Graph, program: Jaxpr, constants: Sequence[Value], values: Sequence[Value]) -> list[Value]:
+    known: dict[Any, Value] = dict(zip(program.constvars, constants, strict=True))
+    known.update(zip(program.invars, values, strict=True))
+
+    def read(variable: Any) -> Value:
+        return np.asarray(variable.val) if isinstance(variable, Literal) else known[variable]
+
+    for equation in program.eqns:
+        operands = [read(variable) for variable in equation.invars]
+        known.update(zip(equation.outvars, _apply(graph, equation, operands), strict=True))
+    return [read(variable) for variable in program.outvars]
+
+
+def _apply(graph: Graph, equation: Any, operands: list[Any]) -> list[Value]:
+    name, outputs = equation.primitive.name, [one.aval for one in equation.outvars]
+    inner = equation.params.get("jaxpr", equation.params.get("call_jaxpr"))
+    if lost := next((one for one in operands if isinstance(one, Unknown)), None):
+        return [lost] * len(outputs)
+    if isinstance(inner, ClosedJaxpr) and len(inner.jaxpr.invars) == len(operands) and name not in ("scan", "while"):
+        return translate(graph, inner, operands)
+    if all(isinstance(one, np.ndarray) for one in operands):
+        return _evaluate(equation, operands)
+    if name in _SAME:
+        return list(operands)
+    found = None
+    if name in _MOVING:
+        found = _move(graph, equation, operands)
+    elif name in _REDUCING:
+        found = _reduce(graph, equation, operands[0], outputs[0])
+    elif name in ("sort", "cumsum"):
+        found = _along(graph, equation, operands)
+    elif name in _ENTRYWISE and all(str(one.dtype) in TYPES for one in (*operands, outputs[0])):
+        found = _elementwise(graph, equation, operands, outputs[0])
+    return [Unknown(name)] * len(outputs) if found is None else found
+
+
+def _evaluate(equation: Any, operands: Sequence[Any], **changed: Any) -> list[Any]:
+    """What the operator itself makes of known values."""
+    made = equation.primitive.bind(*map(jnp.asarray, operands), **equation.params | changed)
+    return [np.asarray(one) for one in (made if equation.primitive.multiple_results else [made])]
+
+
+def _columns(graph: Graph, value: Any, shape: tuple[int, ...]) -> str:
+    """The name of a value's columns, one or those of a shape; of one row, if it is the same for all instances."""
+    if isinstance(value, np.ndarray):
+        return graph.constant((value if value.size == 1 else np.broadcast_to(value, shape)).reshape(1, -1))
+    if value.size in (1, int(np.prod(shape, dtype=int))):
+        return value.name
+    return _pick(graph, value.name, np.broadcast_to(np.arange(value.size).reshape(value.shape), shape).ravel())
+
+
+def spread(graph: Graph, value: Value, given: str) -> str:
+    """Return the name of a value's columns, with a row for each instance of what is given."""
+    if isinstance(value, Rows):
+        return value.name
+    row = _columns(graph, value, value.shape)  # pyright: ignore
+    shape = graph.node("Concat", graph.rows(given), graph.constant(np.ones(1, np.int64)), axis=0)
+    return graph.node("Expand", row, shape)
+
+
+def _pick(graph: Graph, name: str, places: np.ndarray, among: int = -1) -> str:
+    """Choose columns, unless it is all of them in order; places of two axes make a further one."""
+    if np.array_equal(places, np.arange(among)):
+        return name
+    return graph.node("Gather", name, graph.constant(places.astype(np.int64)), axis=1)
+
+
+def _move(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | None:
+    """Whatever moves entries moves their numbers, too."""
+    which = _MOVING[equation.primitive.name] or range(len(operands))
+    if any(isinstance(one, Rows) for i, one in enumerate(operands) if i not in which):
+        return _look_up(graph, equation, operands)
+    moved, numbers, number = [operands[i] for i in which], list(operands), 0
+    for i in which:
+        numbers[i] = np.arange(number, number + operands[i].size, dtype=np.int32).reshape(operands[i].shape)
+        number += operands[i].size
+    places = _evaluate(equation, numbers, **({"fill_value": None} if "fill_value" in equation.params else {}))
+    if any(own.size and own.min() < 0 for own in places):  # what lies outside of the operand
+        return None
+    first = next(one for one in moved if isinstance(one, Rows))
+    name = first.name
+    if len(moved) > 1:
+        name = graph.node("Concat", *(spread(graph, one, first.name) for one in moved), axis=1)
+    return [Rows(_pick(graph, name, own.ravel(), number), own.shape, first.dtype) for own in places]
+
+
+def _look_up(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | None:
+    """Entries of one axis at places that differ between instances. A gather's outside of it end the run."""
+    name, output, (operand, places) = equation.primitive.name, equation.outvars[0].aval, operands[:2]
+    if name not in ("gather", "dynamic_slice") or not isinstance(operand, Rows) or len(operand.shape) != 1:
+        return None
+    if name == "gather" and tuple(output.shape) == places.shape[:-1]:
+        at = places.name
+    elif name == "dynamic_slice" and tuple(output.shape) == (1,):
+        least, most = (graph.constant(np.full((1, 1), end, places.dtype)) for end in (0, operand.size - 1))
+        at = graph.node("Min", graph.node("Max", places.name, least), most)
+    else:
+        return None
+    found = graph.node("GatherElements", operand.name, graph.cast(at, np.int64), axis=1)
+    return [Rows(found, tuple(output.shape), operand.dtype)]
+
+
+def _reduce(graph: Graph, equation: Any, operand: Rows, output: Any) -> list[Value] | None:
+    name, axes = equation.primitive.name, equation.params["axes"]
+    if not operand.size or str(output.dtype) not in TYPES:
+        return None
+    source = graph.cast(operand.name, np.int32) if operand.dtype == bool else operand.name
+    source = _pick(graph, source, _last(operand, axes))
+    if name in ("argmax", "argmin"):
+        found = graph.cast(graph.node(_REDUCING[name], source, axis=2, keepdims=0), output.dtype)
+    else:
+        found = graph.node(_REDUCING[name], source, graph.constant(np.array([2])), keepdims=0)
+    found = graph.cast(found, bool) if operand.dtype == bool else found
+    return [Rows(found, tuple(output.shape), np.dtype(output.dtype))]
+
+
+def _along(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | None:
+    """What keeps an axis and mixes its entries."""
+    operand, params = operands[0], equation.params
+    if len(operands) > 1 or operand.dtype == bool or not operand.size:
+        return None
+    places = _last(operand, (params["dimension" if "dimension" in params else "axis"],))
+    source = _pick(graph, operand.name, places)
+    if equation.primitive.name == "sort":
+        size = graph.constant(np.array([places.shape[1]]))
+        found = graph.node("TopK", source, size, axis=2, largest=0, unnamed=1)
+    else:
+        found = graph.node("CumSum", source, graph.constant(np.array(2)), reverse=int(params["reverse"]))
+    flat = graph.node("Reshape", found, graph.constant(np.array([0, -1])))
+    return [operand._replace(name=_pick(graph, flat, np.argsort(places, axis=None)))]
+
+
+def _last(operand: Rows, axes: Sequence[int]) -> np.ndarray:
+    """The columns of a value, with those of some axes behind each other: ``[others axes]``."""
+    numbers = np.moveaxis(np.arange(operand.size).reshape(operand.shape), axes, range(-len(axes), 0))
+    return numbers.reshape(-1, int(np.prod([operand.shape[axis] for axis in axes], dtype=int)))
+
+
+def _elementwise(graph: Graph, equation: Any, operands: list[Any], output: Any) -> list[Value] | None:
+    name, dtype = equation.primitive.name, np.dtype(output.dtype)
+    if name in _ALIKE and any((one.dtype == bool) != (name in _LOGICAL) for one in operands) and name != "eq":
+        return None  # bits of integers, an order of bools
+    names = [_columns(graph, one, tuple(output.shape)) for one in operands]
+    if name in _ALIKE:
+        made = graph.node(_ALIKE[name], *names)
+    elif name == "ne":
+        made = graph.node("Not", graph.node("Equal", *names))
+    elif name == "convert_element_type":
+        made = graph.cast(names[0], dtype)
+    else:
+        made = _COMPOSED[name](graph, equation.params, dtype, *names)
+    return None if made is None else [Rows(made, tuple(output.shape), dtype)]
+
+
+def _select(graph: Graph, params: Any, dtype: np.dtype, which: str, *cases: str) -> str | None:
+    if len(cases) != 2:
+        return None
+    if dtype.kind != "b":
+        return graph.node("Where", which, cases[1], cases[0])
+    first = graph.node("And", graph.node("Not", which), cases[0])
+    return graph.node("Or", first, graph.node("And", which, cases[1]))
+
+
+def _log1p(graph: Graph, params: Any, dtype: np.dtype, x: str) -> str:
+    """log(1 + x) x / ((1 + x) - 1), in which both roundings of 1 + x cancel (Kahan)."""
+    one = graph.constant(np.ones((1, 1), dtype))
+    u = graph.node("Add", one, x)
+    log = graph.node("Log", u)
+    scaled = graph.node("Mul", log, graph.node("Div", x, graph.node("Sub", u, one)))
+    large = graph.node("Where", graph.node("Equal", u, x), log, scaled)
+    return graph.node("Where", graph.node("Equal", u, one), x, large)
+
+
+def _expm1(graph: Graph, params: Any, dtype: np.dtype, x: str) -> str:
+    """(exp(x) - 1) x / log(exp(x)), likewise."""
+    one = graph.constant(np.ones((1, 1), dtype))
+    u = graph.node("Exp", x)
+    less = graph.node("Sub", u, one)
+    scaled = graph.node("Mul", less, graph.node("Div", x, graph.node("Log", u)))
+    # Where the exponential is far from 1 the difference is exact enough, and may be infinite.
+    far = graph.node("Greater", graph.node("Abs", x), one)
+    return graph.node("Where", graph.node("Equal", u, one), x, graph.node("Where", far, less, scaled))
+
+
+def _logistic(graph: Graph, params: Any, dtype: np.dtype, x: str) -> str:
+    """1 / (1 + exp(-x)): the operator Sigmoid of ONNX Runtime is the same 1.5e-8 for all numbers below -18."""
+    one = graph.constant(np.ones((1, 1), dtype))
+    return graph.node("Div", one, graph.node("Add", one, graph.node("Exp", graph.node("Neg", x))))
+
+
+def _is_finite(graph: Graph, params: Any, dtype: np.dtype, x: str) -> str:
+    none = graph.node("Sub", x, x)  # NaN is not equal to itself
+    return graph.node("Equal", none, none)
+
+
+_COMPOSED: dict[str, Callable[..., str | None]] = {
+    "select_n": _select,
+    "is_finite": _is_finite,
+    "log1p": _log1p,
+    "expm1": _expm1,
+    "logistic": _logistic,
+    "square": lambda graph, params, dtype, x: graph.node("Mul", x, x),
+    "integer_pow": lambda graph, params, dtype, x: graph.node(
+        "Pow", x, graph.constant(np.full((1, 1), params["y"], dtype))
+    ),
+    "clamp": lambda graph, params, dtype, low, x, high: graph.node("Min", graph.node("Max", x, low), high),
+}
+_ENTRYWISE = {*_ALIKE, *_COMPOSED, "ne", "convert_element_type"}

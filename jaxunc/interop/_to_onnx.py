@@ -1,0 +1,202 @@
+"""Forests bound to rules, and ensembles of trees, as ONNX models."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import ClosedJaxpr
+
+from jaxunc._types import PyTree
+from jaxunc._version import __version__
+from jaxunc.combiners import Answer, Preference
+from jaxunc.decisions import CautiousAnswer, interval_dominance
+from jaxunc.ensembles import TreeEnsemble, apply_link
+from jaxunc.forest import Trees
+from jaxunc.imprecise import Interval
+from jaxunc.routing import ReadOuts
+from jaxunc.tables import Columns
+
+from ._exported import about, asked_model
+from ._onnx_finish import Rows, Unknown, Value, spread, translate
+from ._onnx_graph import Graph
+from ._onnx_sums import summed
+from ._onnx_writer import add_trees
+
+INPUT = "X"
+
+
+def to_onnx(model: Any) -> Any:
+    """Return a model as ONNX, which runs where neither JAX nor this library is.
+
+    Parameters
+    ----------
+    model
+        What `bind` returns, for a rule whose merges are sums; a fitted estimator of `jaxunc.estimators`; or a
+        `TreeEnsemble`.
+
+    Returns
+    -------
+    onnx.ModelProto
+        Its input ``X`` is float32 ``[instances features]``, NaN being a missing value. Its outputs have the names
+        below. ``model.SerializeToString()`` are the bytes of a file.
+
+        * rules that answer an `Answer`: ``label``, ``probability`` (where the rule has one), ``class_scores``;
+        * `GeneralizedVote`: ``set`` (bools ``[instances classes]``, as `jaxunc.decisions.nondominated`), ``mass``,
+          ``total``; `AveragedIntervals`: ``set`` (as `jaxunc.decisions.interval_dominance`), ``lower``, ``upper``;
+        * `jaxunc.decisions.CautiousReport`: ``label``, ``probability``, ``set``, ``lower``, ``upper``;
+        * several rules: these with the rule's name in front, as in ``mean.probability``; others: their fields;
+        * a `TreeEnsemble`: ``raw``, and ``prediction`` or, of a classifier, ``label`` and ``probability``.
+
+    Raises
+    ------
+    ImportError
+        If the package ``onnx`` is not installed.
+    TypeError
+        If ``model`` is something else, or traced.
+    ValueError
+        If a merge of the rule is no sum; if its ``finish`` computes what has no operator, which is named; if empty
+        leaves are followed; if labels are neither all integers, all texts, all bools nor all floats; if the file would
+        have more than two gigabytes.
+
+    Notes
+    -----
+    **What is equal.** Instances reach the leaves that they reach here. Sums over trees are taken in double precision
+    and rounded once; what follows is the rule's own ``finish``, operation by operation. So answers differ by the last
+    bits of exponentials, logarithms and powers alone: in ONNX Runtime by less than 1e-6 max(1, abs(answer)). Answers
+    are float32, float64 where JAX computes with 64 bits.
+
+    **Columns.** Those with levels are given as codes, positions among the levels, as `jaxunc.tables.as_instances` makes
+    them; the model's metadata list them. If any column is compared as float64 (it has cuts), the whole input is double.
+
+    **Metadata.** ``feature_names``, ``class_labels`` and ``levels`` as JSON, where there are any, and
+    ``jaxunc.version``. Operators are of ai.onnx 18 and ai.onnx.ml 3. ONNX Runtime 1.26.0 answers wrongly for missing
+    values (microsoft/onnxruntime#28557).
+
+    Examples
+    --------
+    ::
+
+        model = ju.to_onnx(ju.bind(forest, ju.EvidenceAccumulation(forest.prior)))
+        Path("forest.onnx").write_bytes(model.SerializeToString())
+
+        session = onnxruntime.InferenceSession("forest.onnx")
+        label, probability, class_scores = session.run(None, {"X": X.astype(np.float32)})
+    """
+    model = asked_model(model)
+    try:
+        graph = Graph()
+    except ImportError as error:
+        raise ImportError('to_onnx makes models by the package onnx: pip install "jaxunc[onnx]".') from error
+    return _of_ensemble(graph, model) if isinstance(model, TreeEnsemble) else _of_rule(graph, model)
+
+
+def _of_rule(graph: Graph, bound: ReadOuts) -> Any:
+    forest, combiner = bound.forest, bound.combiner
+    stat, values = summed(graph, _instances(graph, forest.trees), forest, combiner)
+    names: list[str] = []
+
+    def finish(stat: PyTree) -> list[Any]:
+        answers = dict(_named(combiner.finish(stat)))
+        names[:] = answers
+        return list(answers.values())
+
+    program: ClosedJaxpr = jax.make_jaxpr(finish)(stat)
+    answers = dict(zip(names, translate(graph, program, values), strict=True))
+    return _model(graph, forest.trees.columns, answers, forest.class_labels, type(combiner).__name__)
+
+
+def _named(answer: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The outputs of an answer for one instance; "label" is the place of a class."""
+    if isinstance(answer, dict):
+        for name, one in answer.items():
+            yield from _named(one, f"{prefix}{name}.")
+    elif isinstance(answer, Answer):
+        yield f"{prefix}label", answer.predicted
+        if answer.probability is not None:
+            yield f"{prefix}probability", answer.probability
+        yield f"{prefix}class_scores", answer.class_scores
+    elif isinstance(answer, CautiousAnswer):
+        yield f"{prefix}label", answer.predicted
+        yield f"{prefix}probability", answer.probability
+        yield f"{prefix}set", answer.membership
+        yield from zip((f"{prefix}lower", f"{prefix}upper"), answer.interval, strict=True)
+    elif isinstance(answer, Preference):
+        yield from (
+            (f"{prefix}set", answer.remaining),
+            (f"{prefix}mass", answer.mass),
+            (f"{prefix}total", answer.total),
+        )
+    elif isinstance(answer, Interval) and jnp.ndim(answer.lower) == 1:
+        yield f"{prefix}set", interval_dominance(answer)
+        yield from zip((f"{prefix}lower", f"{prefix}upper"), answer, strict=True)
+    else:
+        for path, leaf in jax.tree_util.tree_leaves_with_path(answer):
+            yield prefix + (jax.tree_util.keystr(path, simple=True, separator=".") or "answer"), leaf
+
+
+def _of_ensemble(graph: Graph, model: TreeEnsemble) -> Any:
+    values, base = (np.asarray(part, np.float64) for part in (model.values, model.base))
+    kept = np.ones((model.n_trees, model.n_outputs), bool)
+    if values.shape[2] < model.n_outputs:
+        kept = np.arange(model.n_outputs) == model.outputs_of_trees[:, None]
+        values = np.where(kept[:, None], values, 0.0)
+    name = add_trees(graph, _instances(graph, model.trees), model.trees, values, kept=kept, base=base)
+    raw = Rows(name, base.shape, np.dtype(np.float32))
+
+    def answer(raw: jax.Array) -> list[Any]:
+        meant = apply_link(model.link, raw, None if model.class_labels is None else len(model.class_labels))
+        if model.class_labels is None:
+            return [meant[0] if model.n_outputs == 1 else meant]
+        both = jnp.concatenate([-raw, raw]) if model.n_outputs == 1 else raw
+        return [jnp.argmax(both), meant]
+
+    program = jax.make_jaxpr(answer)(jax.ShapeDtypeStruct(raw.shape, raw.dtype))
+    names = ("prediction",) if model.class_labels is None else ("label", "probability")
+    answers = dict(zip(names, translate(graph, program, [raw]), strict=True))
+    return _model(graph, model.columns, {**answers, "raw": raw}, model.class_labels, "TreeEnsemble", link=model.link)
+
+
+def _instances(graph: Graph, trees: Trees) -> str:
+    """The name of the instances in double precision, in which order and missing values stay what they are."""
+    return graph.cast(INPUT, np.float64) if trees.columns.cuts is None else INPUT
+
+
+def _model(
+    graph: Graph, columns: Columns, answers: dict[str, Value], labels: tuple[Any, ...] | None, what: str, **more: str
+) -> Any:
+    outputs: dict[str, tuple[Any, tuple[int, ...]]] = {}
+    for name, value in answers.items():
+        if isinstance(value, Unknown):
+            raise ValueError(
+                f"{what} computes its {name} by {value.primitive}, for which to_onnx knows no operator of ONNX. Write "
+                "finish by arithmetic, comparisons, exp, log and reductions, or take bound.export()."
+            )
+        column = spread(graph, value, INPUT)
+        if name.split(".")[-1] == "label":
+            known = _labels(labels or ())
+            graph.node("Gather", graph.constant(known), graph.node("Squeeze", column, graph.constant([1])), output=name)
+            outputs[name] = ("str" if known.dtype.kind == "U" else known.dtype.name, ())
+            continue
+        shape = (-1,) if value.shape == () else (0, *value.shape)
+        graph.node("Reshape", column, graph.constant(np.array(shape, np.int64)), output=name)
+        outputs[name] = (np.dtype(value.dtype).name, tuple(value.shape))
+    known = about(columns, labels)
+    properties = {name: json.dumps(own, default=lambda one: one.item()) for name, own in known.items()}
+    properties |= {"jaxunc.version": __version__, "jaxunc.model": what, **{f"jaxunc.{k}": v for k, v in more.items()}}
+    dtype = "float32" if columns.cuts is None else "float64"
+    return graph.model((INPUT, dtype, columns.number), outputs, properties, __version__)
+
+
+def _labels(labels: tuple[Any, ...]) -> np.ndarray:
+    known = np.array(labels)
+    kinds = {"i": np.int64, "u": np.int64, "b": bool, "f": np.float64, "U": known.dtype}
+    of_one_kind = len({isinstance(one, str) for one in labels}) == 1
+    if known.dtype.kind not in kinds or not of_one_kind or known.shape != (len(labels),):
+        raise ValueError(
+            f"class_labels are {labels[:5]}; ONNX has labels that are all integers, all texts, all bools or all "
+            "floats. Grow the forest on such labels."
+        )
+    return known.astype(kinds[known.dtype.kind])

@@ -1,0 +1,435 @@
+"""Models as ONNX: the answers of rules and ensembles in ONNX Runtime, and what is refused."""
+
+import dataclasses
+import json
+import sys
+from functools import lru_cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+
+import jaxunc as ju
+from jaxunc.combiners import Answer, Preference, UncertaintyDecomposition
+from jaxunc.decisions import CautiousReport, interval_dominance, nondominated
+from jaxunc.estimators import CombinedForestClassifier
+from jaxunc.imprecise import Interval
+from jaxunc.interop import _onnx_writer, from_onnx, to_onnx
+from jaxunc.interop._onnx_finish import Rows, Unknown, spread, translate
+from jaxunc.interop._onnx_graph import Graph
+from jaxunc.interop._onnx_writer import pieces_of
+from jaxunc.interop._plain_tests import largest_rounding_to, plain_nodes
+from tests._rules import CASES, RULES, make
+
+from ._near_thresholds import near
+
+onnx = pytest.importorskip("onnx")
+runtime = pytest.importorskip("onnxruntime")
+N_TREES, N_FEATURES, ROWS = 9, 4, 2000
+CLOSE = 1e-6
+"""How far an answer may be, where it is larger than 1 as a share of it."""
+NOT_SUMS = {"cautious": "min", "median": "collect", "maximum": "max", "generalized_mixture": "collect",
+            "member_smoothing": "collect"}  # fmt: skip
+CAUTIOUS = {
+    "vote": lambda: ju.GeneralizedVote(1),
+    "vote, leaf_size": lambda: ju.GeneralizedVote(1, "leaf_size"),
+    "vote, certainty": lambda: ju.GeneralizedVote(1, "certainty"),
+    "report": lambda: CautiousReport(1),
+    "report, certainty": lambda: CautiousReport(1, "certainty"),
+    "intervals": lambda: ju.AveragedIntervals(1),
+    "entropy": lambda: UncertaintyDecomposition("entropy"),
+    "interval": lambda: UncertaintyDecomposition("interval"),
+}
+
+
+def data(n_classes, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(300, N_FEATURES)).astype(np.float32).round(1)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    y = np.digitize(np.nan_to_num(X[:, 0]) + rng.normal(size=300), np.linspace(-1, 1, n_classes - 1))
+    return X, y
+
+
+@lru_cache
+def forest_of(n_classes, n_trees=N_TREES, **settings):
+    X, y = data(n_classes)
+    settings = {"min_samples_leaf": 2, **settings}
+    return ju.from_sklearn(RandomForestClassifier(n_trees, random_state=0, **settings).fit(X, y))
+
+
+def rows(trees, number=ROWS, dtype: type = np.float32, seed=1):
+    """Rows at thresholds and the edges of floats; finite, as a bound forest wants them."""
+    nodes = plain_nodes(trees, wide=trees.columns.cuts is not None)
+    thresholds = [nodes.value[nodes.inner & (nodes.feature == j)] for j in range(trees.n_features)]
+    found = near(thresholds, number, np.random.default_rng(seed), dtype)
+    return np.where(np.isinf(found), 3e38, found).astype(dtype)
+
+
+def run(model, X):
+    onnx.checker.check_model(model)
+    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(None, {"X": X}), strict=True))
+
+
+def check_close(actual, expected, what=""):
+    expected = np.asarray(expected)
+    assert actual.shape == expected.shape, what
+    assert actual.dtype == expected.dtype, what
+    if expected.dtype.kind == "f":
+        equal = (actual == expected) | (np.isnan(actual) & np.isnan(expected))
+        with np.errstate(invalid="ignore"):
+            off = np.where(equal, 0, np.abs(actual - expected) / np.maximum(1, np.abs(expected)))
+        assert off.max() < CLOSE, what
+    else:
+        np.testing.assert_array_equal(actual, expected, what)
+
+
+def check_answer(answer, outputs, class_labels, prefix=""):
+    """Check all outputs of one rule, and that there are no others."""
+    expected = dict(answer._asdict())
+    if isinstance(answer, Answer):
+        kept = ("class_scores", "probability") if answer.probability is not None else ("class_scores",)
+        expected = {name: expected[name] for name in kept}
+        scores = np.asarray(answer.class_scores)
+        # Where rounding decides, it may decide otherwise; of equal scores the labels are.
+        sure = np.all(outputs[f"{prefix}class_scores"] == scores, axis=1)
+        second, first = np.sort(scores, axis=1)[:, -2:].T
+        with np.errstate(invalid="ignore"):
+            sure |= first - second > 1e-5 * np.maximum(1, np.abs(first))
+        assert sure.mean() > 0.5
+        labels = np.array(class_labels)[np.asarray(answer.predicted)]
+        np.testing.assert_array_equal(outputs[f"{prefix}label"][sure], labels[sure])
+    elif isinstance(answer, Preference):
+        expected |= {"set": nondominated(answer)}
+        del expected["excess"]
+    elif isinstance(answer, Interval):
+        expected |= {"set": interval_dominance(answer)}
+    elif "membership" in expected:
+        expected = {"set": answer.membership, "probability": answer.probability, **answer.interval._asdict()}
+        np.testing.assert_array_equal(outputs["label"], np.array(class_labels)[np.asarray(answer.predicted)])
+    for name, own in expected.items():
+        check_close(outputs[prefix + name], own, name)
+    number = len(expected) + any(name == f"{prefix}label" for name in outputs)
+    assert sum(name.startswith(prefix) for name in outputs) == number
+
+
+def check(bound, X):
+    outputs = run(to_onnx(bound), X)
+    answer = bound.answer(X)
+    for name, one in (answer if isinstance(answer, dict) else {"": answer}).items():
+        check_answer(one, outputs, bound.class_labels, f"{name}." if name else "")
+
+
+@pytest.mark.parametrize(("name", "n_classes"), CASES)
+@pytest.mark.exhaustive(keep=14)
+def test_rules(name, n_classes):
+    forest = forest_of(n_classes)
+    bound = ju.bind(forest, make(name, n_classes, N_TREES))
+    if name in NOT_SUMS:
+        with pytest.raises(ValueError, match=f"{type(bound.combiner).__name__} merges .* by '{NOT_SUMS[name]}'"):
+            to_onnx(bound)
+    else:
+        check(bound, rows(forest.trees))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("name", CAUTIOUS)
+@pytest.mark.exhaustive(keep=5)
+def test_cautious_rules(name, n_classes):
+    forest = forest_of(n_classes)
+    check(ju.bind(forest, CAUTIOUS[name]()), rows(forest.trees))
+
+
+@pytest.mark.parametrize("name", ["evidence", "cautious", "pooling"])
+@pytest.mark.exhaustive(keep=1)
+def test_ten_classes(name):
+    forest = forest_of(10)
+    rules = {
+        "evidence": ju.EvidenceAccumulation(forest.prior),
+        "cautious": CautiousReport(1),
+        "pooling": {"vote": ju.Vote(), "pooling": ju.Pooling()},
+    }
+    check(ju.bind(forest, rules[name]), rows(forest.trees))
+
+
+@pytest.mark.parametrize("settings", [{"n_trees": 1}, {"n_trees": 1, "max_depth": 1}, {"min_samples_leaf": 200}])
+@pytest.mark.exhaustive(keep=2)
+@pytest.mark.once
+def test_small_forests(settings):
+    """One tree, one test, and trees that are one leaf."""
+    forest = forest_of(3, **settings)
+    check(ju.bind(forest, ju.Pooling()), rows(forest.trees))
+
+
+@pytest.mark.once
+def test_missing_values_where_there_were_none():
+    X, y = data(2)
+    forest = ju.from_sklearn(RandomForestClassifier(5, random_state=0).fit(np.nan_to_num(X), y))
+    check(ju.bind(forest, ju.Mean()), rows(forest.trees))
+
+
+@pytest.mark.once
+def test_edges_of_tests():
+    """Infinite thresholds, subnormal ones, and a test that no number passes, with missing values to either side."""
+    keys = [-(2**31) + 1, -2139095041, -2139095040, -1, 0, 1, 2139095039, 2139095040, 2**31 - 2]
+    trees = forest_of(2, 1, max_depth=1).trees
+    n = len(keys) * 2
+    threshold = np.full((n, trees.n_nodes), 2**31 - 1, np.int32)
+    threshold[:, 0] = keys * 2
+    missing = np.zeros(threshold.shape, bool)
+    missing[: len(keys), 0] = True
+    spread_out = [np.repeat(np.asarray(part), n, axis=0) for part in (trees.feature, trees.child)]
+    spread_out[0][:, 0] = 0
+    many = ju.forest.Trees(
+        *map(jnp.asarray, (spread_out[0], threshold, spread_out[1], missing, np.ones(n, np.int32))),
+        columns=trees.columns,
+    )
+    X, y = data(2)
+    forest = ju.recount(many, X, y)
+    X = rows(many)
+    X[:9, 0] = [3.4028235e38, -3.4028235e38, 0, -0.0, 1e-45, -1e-45, 1, -1, np.nan]
+    check(ju.bind(forest, {"mean": ju.Mean(), "evidence": ju.EvidenceAccumulation(0.5)}), X)
+
+
+@pytest.mark.once
+def test_two_countings():
+    X, y = data(2)
+    forest = forest_of(2)
+    forest = forest.with_counting("oob", ju.recount(forest, X[::2], y[::2]))
+    pool = ju.LearnedPool(forest.prior, reads=("own", "oob"), inbag_weight=0.5)
+    check(ju.bind(forest, pool), rows(forest.trees))
+
+
+@pytest.mark.once
+def test_own_rule():
+    class Fancy(ju.Combiner):
+        merge = "sum"
+
+        def lift(self, counts):
+            return counts.astype(float)
+
+        def finish(self, stat):
+            return Answer(jax.lax.lgamma(stat), None, None, None)
+
+    with pytest.raises(ValueError, match="Fancy computes its label by lgamma"):
+        to_onnx(ju.bind(forest_of(2), Fancy()))
+
+
+X6 = np.random.default_rng(0).normal(size=(50, 6)).astype(np.float32)
+X6[0], X6[1], X6[2, :3] = 0, 1e-6, [-1, 80, -80]
+OPERATIONS = {
+    "arithmetic": lambda x: (x + 1) * x / (x * x + 0.5) - x**3 + jnp.sqrt(jnp.abs(x)) + jnp.tanh(x),
+    "exponentials": lambda x: jnp.exp(x / 80) + jnp.log(jnp.abs(x) + 1) + jnp.power(jnp.abs(x) + 0.1, 0.7),
+    "log1p": lambda x: jnp.log1p(jnp.maximum(x, -0.999)),
+    "expm1": lambda x: jnp.expm1(x / 8),
+    "sigmoid": jax.nn.sigmoid,
+    "softmax": jax.nn.softmax,
+    "rounding": lambda x: jnp.floor(x) + jnp.ceil(x) + jnp.sign(x),
+    "comparisons": lambda x: ((x > 0) & (x != 1)) | (x <= -1) | ~(x >= -1) | (x == 0) ^ (x < 2),
+    "choice": lambda x: jnp.where(x > 0, x, jnp.where(jnp.isfinite(x), 2 * x, 0)),
+    "choice of bools": lambda x: jnp.where(x > 0, x > 1, x < -1),
+    "clip": lambda x: jnp.clip(x, -1, 0.5),
+    "moves": lambda x: jnp.concatenate([x[::-1], x[1:4], jnp.zeros(2)]).reshape(11, 1) * jnp.ones((1, 2)),
+    "axes": lambda x: jnp.stack([x.reshape(2, 3).T, x.reshape(3, 2)], axis=1)[:, 0].max(axis=0),
+    "reductions": lambda x: jnp.stack([x.sum(), x.max(), x.min(), x.prod(), x.mean(), x[2]]),
+    "axes together": lambda x: x.reshape(1, 2, 3).sum(axis=(0, 2)),
+    "any and all": lambda x: jnp.stack([(x > 0).any(), (x > -1).all(), True]),
+    "places": lambda x: jnp.stack([jnp.argmax(x), jnp.argmin(x)]),
+    "looked up": lambda x: x[jnp.argmax(x)],
+    "set": lambda x: x.at[2].set(x[0] * 2).at[4:].set(1.0),
+    "padded": lambda x: jnp.pad(x[:2], (1, 2), constant_values=5),
+    "sorted": lambda x: jnp.sort(x.reshape(2, 3), axis=0),
+    "running": lambda x: jnp.cumsum(x.reshape(2, 3), axis=1)[:, ::-1],
+    "known": lambda x: jnp.arange(3) * 2.0,
+    "matrix of scalars": lambda x: x[:, None] - x[None, :],
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.exhaustive(keep=14)
+@pytest.mark.once
+def test_operations(name):
+    """Each is traced for one instance, and answers many."""
+    with jax.numpy_dtype_promotion("standard"):
+        program, shape = jax.make_jaxpr(OPERATIONS[name], return_shape=True)(X6[0])
+        expected = np.asarray(jax.vmap(OPERATIONS[name])(X6))
+    graph = Graph()
+    (value,) = translate(graph, program, [Rows("X", (6,), np.dtype(np.float32))])
+    assert not isinstance(value, Unknown), value
+    graph.node("Identity", spread(graph, value, "X"), output="y")
+    model = graph.model(("X", "float32", 6), {"y": (shape.dtype.name, (shape.size,))}, {}, "0")
+    check_close(run(model, X6)["y"].reshape(expected.shape), expected, name)
+
+
+@pytest.mark.parametrize("name", ["scan", "dot_general", "lgamma", "while", "custom index"])
+@pytest.mark.once
+def test_operations_without_counterpart(name):
+    functions = {
+        "scan": lambda x: jax.lax.scan(lambda c, v: (c + v, c), x[0], x)[1],
+        "dot_general": lambda x: x @ jnp.eye(6),
+        "lgamma": jax.lax.lgamma,
+        "while": lambda x: jax.lax.while_loop(lambda v: v[0] < 3, lambda v: v + 1, x),
+        "custom index": lambda x: x.reshape(2, 3)[jnp.argmax(x[:2])],
+    }
+    program = jax.make_jaxpr(functions[name])(X6[0])
+    (value,) = translate(Graph(), program, [Rows("X", (6,), np.dtype(np.float32))])
+    assert isinstance(value, Unknown)
+    assert value.primitive in (name, "gather", "dynamic_slice")
+
+
+@pytest.mark.once
+def test_pieces_add_up():
+    rng = np.random.default_rng(0)
+    for values, most in (
+        (rng.integers(0, 200, (7, 50)), 1),
+        (rng.integers(0, 10**9, (7, 50)), 3),
+        (rng.normal(size=(7, 50)), 4),
+    ):
+        pieces = pieces_of(values.astype(np.float64), 700)
+        assert len(pieces) <= most
+        np.testing.assert_allclose(sum(pieces), values, rtol=0, atol=2.0**-48 * np.abs(values).max())
+        for piece in pieces[:-1]:
+            total = np.abs(piece).max() * 700
+            assert np.all(piece / 2.0 ** (np.ceil(np.log2(total)) - 24) % 1 == 0)
+
+
+@pytest.mark.once
+def test_numbers_that_round_to_a_threshold():
+    rng = np.random.default_rng(0)
+    bits = rng.integers(-(2**31), 2**31, 20000).astype(np.int32)
+    edges = [0, -0.0, 1e-45, -1e-45, 3.4028235e38, -3.4028235e38, np.inf, -np.inf, 1.1754944e-38]
+    narrow = np.concatenate([bits.view(np.float32), np.array(edges, np.float32)])
+    narrow = narrow[~np.isnan(narrow)]
+    wide = largest_rounding_to(narrow)
+    with np.errstate(over="ignore", under="ignore"):
+        assert np.all(wide.astype(np.float32) <= narrow)
+        above = np.nextafter(wide, np.inf).astype(np.float32)
+    assert np.all((above > narrow) | np.isposinf(narrow))
+
+
+@lru_cache
+def ensemble_of(name):
+    X, y = data(3)
+    twice = np.stack([np.nan_to_num(X[:, 0]), y], axis=1)
+    model, targets = {
+        "two classes": (HistGradientBoostingClassifier(max_iter=5), y > 1),
+        "words": (HistGradientBoostingClassifier(max_iter=3), np.array([*"abc"])[y]),
+        "three classes": (GradientBoostingClassifier(n_estimators=4), y),
+        "numbers": (RandomForestRegressor(5), y),
+        "two numbers": (RandomForestRegressor(5), twice),
+    }[name]
+    return ju.from_sklearn_values(model.fit(np.nan_to_num(X) if name == "three classes" else X, targets))
+
+
+@pytest.mark.parametrize("name", ["two classes", "words", "three classes", "numbers", "two numbers"])
+@pytest.mark.exhaustive(keep=3)
+@pytest.mark.once
+def test_ensembles(name):
+    ensemble = ensemble_of(name)
+    model = to_onnx(ensemble)
+    X = rows(ensemble.trees, dtype=np.float32 if ensemble.columns.cuts is None else np.float64)
+    outputs, again = run(model, X), from_onnx(model)
+    check_close(outputs["raw"], ensemble.raw(X), name)
+    check_close(outputs.get("probability", outputs.get("prediction")), ensemble.predict(X), name)
+    if ensemble.class_labels is not None:
+        predicted = np.array(ensemble.class_labels)[np.asarray(ensemble.answer(X).predicted)]
+        np.testing.assert_array_equal(outputs["label"], predicted)
+    for ours, theirs in zip(jax.tree.leaves(ensemble), jax.tree.leaves(again), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    for part in ("link", "class_labels", "trees_per_stage"):
+        assert getattr(again, part) == getattr(ensemble, part)
+
+
+@pytest.mark.once
+def test_what_from_onnx_refuses_of_ours():
+    bound = to_onnx(ju.bind(forest_of(2), ju.Mean()))
+    with pytest.raises(ValueError, match="a forest bound to Mean"):
+        from_onnx(bound)
+    damaged = to_onnx(ensemble_of("words"))
+    next(one for one in damaged.metadata_props if one.key == "class_labels").value = '["a", "b"'
+    with pytest.raises(ValueError, match="metadata are damaged"):
+        from_onnx(damaged)
+    next(one for one in damaged.metadata_props if one.key == "class_labels").value = '["a", "b"]'
+    with pytest.raises(ValueError, match="class_labels has 2 labels"):
+        from_onnx(damaged)
+
+
+@pytest.mark.once
+def test_labels():
+    X, y = data(2)
+    for labels, kind in (([5, 3], "i"), (["no", "yes"], "O"), ([False, True], "b"), ([1.0, 3.0], "f")):
+        model = RandomForestClassifier(3, random_state=0).fit(X, np.array(labels)[y])
+        bound = ju.bind(ju.from_sklearn(model), ju.Vote())
+        found = run(to_onnx(bound), X)["label"]
+        np.testing.assert_array_equal(found, model.classes_[np.asarray(bound.answer(X).predicted)])
+        assert found.dtype.kind == kind
+    forest = dataclasses.replace(forest_of(2), class_labels=(0, "one"))
+    with pytest.raises(ValueError, match="all integers, all texts"):
+        to_onnx(ju.bind(forest, ju.Vote()))
+
+
+@pytest.mark.once
+def test_metadata_and_levels():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"colour": rng.choice([*"rgb"], 200), "size": rng.normal(size=200)})
+    y = (frame["size"] > 0) ^ (frame["colour"] == "r")
+    forest = ju.grow_random_trees(jax.random.key(0), frame, y, n_trees=3, nominal=[True, False])
+    with pytest.raises(ValueError, match="with_empty_leaves"):
+        to_onnx(ju.bind(forest, ju.Mean())) if forest.follows_forks else to_onnx(_followed(forest))
+    bound = ju.bind(forest.with_empty_leaves("parent"), ju.Mean())
+    model = to_onnx(bound)
+    known = {one.key: one.value for one in model.metadata_props}
+    assert json.loads(known["feature_names"]) == ["colour", "size"]
+    assert json.loads(known["levels"])["0"]["values"] == [*"bgr"]
+    assert known["jaxunc.version"] == ju.__version__
+    codes = frame["colour"].map({"b": 0, "g": 1, "r": 2}).to_numpy(np.float32)
+    X = np.stack([codes, frame["size"].to_numpy(np.float32)], axis=1)
+    check_close(run(model, X)["probability"], bound.probability(frame))
+
+
+def _followed(forest):
+    pytest.skip("no leaf is empty")
+
+
+@pytest.mark.once
+def test_estimators():
+    X, y = data(2)
+    model = CombinedForestClassifier(RandomForestClassifier(3, random_state=0), "vote", random_state=0)
+    with pytest.raises(TypeError, match="CombinedForestClassifier; pass a bound forest"):
+        to_onnx(model)
+    model.fit(np.nan_to_num(X), y)
+    check_close(run(to_onnx(model), X)["probability"], model.bound_.probability(X))
+
+
+@pytest.mark.once
+def test_refusals(monkeypatch):
+    bound = ju.bind(forest_of(2), ju.Mean())
+    with pytest.raises(TypeError, match="model is a Forest; pass a bound forest"):
+        to_onnx(forest_of(2))
+    with pytest.raises(TypeError, match="traced"):
+        jax.jit(lambda counts: to_onnx(ju.bind(forest_of(2).with_counts(counts), ju.Mean())))(forest_of(2).counts)
+    with monkeypatch.context() as patch:
+        patch.setattr(_onnx_writer, "LARGEST", 1000)
+        with pytest.raises(ValueError, match="a file of ONNX holds two"):
+            to_onnx(bound)
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ImportError, match=r"jaxunc\[onnx\]"):
+        to_onnx(bound)
+
+
+@pytest.mark.parametrize("name", ["mean", "dempster", "learned_pool", "blend", "weighted_pooling", "evidence_veto"])
+@pytest.mark.exhaustive
+def test_a_million_rows(name):
+    """At thresholds, their neighbours, and the edges of floats; missing values among them."""
+    n_classes = 2 if RULES[name].binary_only else 3
+    forest = forest_of(n_classes, 50, min_samples_leaf=1)
+    check(ju.bind(forest, make(name, n_classes, 50)), rows(forest.trees, 10**6))
