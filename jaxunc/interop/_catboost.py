@@ -14,6 +14,7 @@ from jaxunc.forest import TreeNodes
 from ._catboost_features import Features, Test
 from ._documents import numbers, part, read_document
 from ._given_trees import GivenTree, ensemble_of
+from ._versions import version_in, warn_if_newer
 
 _LINKS = {
     **dict.fromkeys(("RMSE", "MAE", "Quantile", "MultiQuantile", "Huber", "Expectile", "MAPE", "Lq"), "identity"),
@@ -26,6 +27,7 @@ _LINKS = {
 }
 _TWO_CLASSES, _CLASS_EACH = ("Logloss", "CrossEntropy", "Focal"), ("MultiClass", "MultiClassOneVsAll")
 _LABELS = {"Integer": int, "Float": float, "String": str, "Boolean": bool}
+_LABEL_KINDS = {"Integer": int, "Float": (int, float), "String": str, "Boolean": (bool, int)}
 _DEEPEST = 30
 
 
@@ -57,6 +59,11 @@ def from_catboost(model: Any, *, pool: Any = None) -> TreeEnsemble:
         If the model is not fitted, the file is damaged, or the model has parts that are not imported: statistics of
         categories (CTR tables), text and embedding features, losses of ranking and survival, with uncertainty, or one's
         own. They are named. Also if categories are tested and their words are not known.
+
+    Warns
+    -----
+    UntestedVersionWarning
+        If a newer CatBoost made the model than was tested.
 
     Notes
     -----
@@ -101,6 +108,9 @@ def _of_document(document: dict) -> TreeEnsemble:
     loss = part(info, "params", "loss_function", "type", kind=str)
     if loss not in _LINKS:
         raise ValueError(f"the model's loss function is {loss!r}; from_catboost imports {', '.join(sorted(_LINKS))}.")
+    # Files say "Branch: tags/v1.2.10" among much else; those of other builds tell no version.
+    _, _, version = str(info.get("catboost_version_info")).partition("tags/v")
+    warn_if_newer("CatBoost", version_in(version[:20]))
     features = Features(part(document, "features_info"))
     scale, bias = _scale_and_bias(document)
     if "oblivious_trees" in document:
@@ -150,6 +160,8 @@ def _labels(info: dict, loss: str, n_outputs: int) -> tuple | None:
     as_expected = n_outputs == (1 if loss in _TWO_CLASSES else number)
     if kind not in _LABELS or len(set(map(str, labels))) != number or len(labels) != number or not as_expected:
         raise ValueError(f"the model has classes {labels!r:.60} of type {kind!r:.20} for {n_outputs} outputs.")
+    if any(not isinstance(label, _LABEL_KINDS[kind]) or label != label for label in labels):
+        raise ValueError(f"the model's classes {labels!r:.60} are not of the type {kind!r}.")
     return tuple(_LABELS[kind](label) for label in labels)
 
 

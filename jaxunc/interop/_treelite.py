@@ -1,6 +1,5 @@
 """Importer of treelite's models, and with them of whatever treelite and cuML import or train."""
 
-import warnings
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,9 @@ from ._comparisons import ABOVE, AT_LEAST, AT_MOST, BELOW, EQUAL, IN_SET, NOT_IN
 from ._given_trees import GivenTree, ensemble_of
 from ._tree_outputs import laid_out, trees_of_stage
 from ._treelite_file import TreeliteModel, TreeliteTree, read_treelite
+from ._versions import warn_if_newer
 
-_OLDEST, _NEWEST = (4, 8), (4, 8)
+_OLDEST = (4, 8)
 _COMPARE = {1: EQUAL, 2: BELOW, 3: AT_MOST, 4: ABOVE, 5: AT_LEAST}
 _LINKS = {
     **dict.fromkeys(("identity", "identity_multiclass"), "identity"),
@@ -63,7 +63,7 @@ def from_treelite(model: Any) -> Forest | TreeEnsemble:
 
     Warns
     -----
-    UserWarning
+    UntestedVersionWarning
         If a treelite wrote the model that is newer than those tested.
     """
     if hasattr(model, "serialize_bytes"):
@@ -104,12 +104,7 @@ def _check_version(version: tuple[int, int, int]) -> None:
             f"the model was written by treelite {text}; before 4.8 scikit-learn's trees lost where missing values go. "
             "Import the original into a newer treelite and write it again."
         )
-    if version[:2] > _NEWEST:
-        warnings.warn(
-            f"the model was written by treelite {text}; from_treelite was tested with {'.'.join(map(str, _NEWEST))}. "
-            "Compare some predictions.",
-            stacklevel=3,
-        )
+    warn_if_newer("treelite", version)
 
 
 def _outputs(read: TreeliteModel) -> list[np.ndarray]:

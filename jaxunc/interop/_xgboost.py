@@ -13,6 +13,7 @@ from jaxunc.tables import Columns, Levels
 
 from ._documents import integer, numbers, part, read_document
 from ._given_trees import GivenTree, check_tree, ensemble_of
+from ._versions import warn_if_newer
 
 _LINKS = {
     **dict.fromkeys(("reg:squarederror", "reg:squaredlogerror", "reg:absoluteerror", "reg:quantileerror"), "identity"),
@@ -48,6 +49,11 @@ def from_xgboost(model: Any) -> TreeEnsemble:
         If the estimator is not fitted, the file is damaged, or the model has parts that are not imported: linear
         boosters, DART, vector leaves, objectives of ranking and survival. They are named.
 
+    Warns
+    -----
+    UntestedVersionWarning
+        If a newer XGBoost made the model than was tested.
+
     Notes
     -----
     XGBoost compares float32, strictly: left where x < t. Categories of a test's set go right; others go left, as do
@@ -66,8 +72,10 @@ def from_xgboost(model: Any) -> TreeEnsemble:
             f"model is a {type(model).__name__}; pass a Booster, a fitted XGBClassifier or XGBRegressor, or a file of "
             "save_model."
         )
-    learner = part(read_document(model, "XGBoost"), "learner")
-    ensemble = _of_learner(learner, classes)
+    document = read_document(model, "XGBoost")
+    ensemble = _of_learner(part(document, "learner"), classes)
+    if "version" in document:
+        warn_if_newer("XGBoost", tuple(numbers(document, "version", np.int64).tolist()))
     return ensemble if best is None else ensemble.first_stages(best + 1)
 
 
