@@ -88,7 +88,7 @@ def from_catboost(model: Any, *, pool: Any = None) -> TreeEnsemble:
             f"model is a {type(model).__name__}; pass a fitted CatBoost, CatBoostClassifier or CatBoostRegressor, or a "
             "file of save_model(path, format='json')."
         )
-    return _of_document(read_document(model, "CatBoost"))
+    return from_catboost_document(read_document(model, "CatBoost"))
 
 
 def _saved(model: Any, pool: Any) -> bytes:
@@ -103,7 +103,8 @@ def _saved(model: Any, pool: Any) -> bytes:
         return path.read_bytes()
 
 
-def _of_document(document: dict) -> TreeEnsemble:
+def from_catboost_document(document: dict) -> TreeEnsemble:
+    """Return the model of a document that ``save_model`` wrote; errors and warnings are those of `from_catboost`."""
     info = part(document, "model_info")
     loss = part(info, "params", "loss_function", "type", kind=str)
     if loss not in _LINKS:

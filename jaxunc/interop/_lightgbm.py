@@ -122,6 +122,7 @@ def _of_text(found: ModelText, classes: tuple | None, is_classifier: bool, given
         _LINKS[name],
         trees_per_stage=n_outputs,
         class_labels=_labels(name, n_outputs, classes, is_classifier),
+        averaged="average_output" in header,
     )
 
 

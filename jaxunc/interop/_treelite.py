@@ -94,6 +94,7 @@ def from_treelite(model: Any) -> Forest | TreeEnsemble:
         link,
         trees_per_stage=trees_of_stage(outputs, n_outputs) or 1,
         class_labels=_class_labels(read, link, n_outputs),
+        averaged=read.average,
     )
 
 

@@ -72,11 +72,15 @@ def from_xgboost(model: Any) -> TreeEnsemble:
             f"model is a {type(model).__name__}; pass a Booster, a fitted XGBClassifier or XGBRegressor, or a file of "
             "save_model."
         )
-    document = read_document(model, "XGBoost")
-    ensemble = _of_learner(part(document, "learner"), classes)
+    ensemble = from_xgboost_document(read_document(model, "XGBoost"), classes)
+    return ensemble if best is None else ensemble.first_stages(best + 1)
+
+
+def from_xgboost_document(document: dict, classes: tuple | None = None) -> TreeEnsemble:
+    """Return the model of a document that ``save_model`` wrote; errors and warnings are those of `from_xgboost`."""
     if "version" in document:
         warn_if_newer("XGBoost", tuple(numbers(document, "version", np.int64).tolist()))
-    return ensemble if best is None else ensemble.first_stages(best + 1)
+    return _of_learner(part(document, "learner"), classes)
 
 
 def _of_estimator(model: Any) -> tuple[tuple | None, int | None, Any]:

@@ -235,7 +235,7 @@ def _boosted(model: Any, given: list[GivenTree], columns: Columns) -> TreeEnsemb
 
 def _averaged(given: list[GivenTree], columns: Columns) -> TreeEnsemble:
     shares = [tree._replace(values=tree.values / len(given)) for tree in given]
-    return ensemble_of(shares, columns, np.zeros(1), "identity")
+    return ensemble_of(shares, columns, np.zeros(1), "identity", averaged=True)
 
 
 def _forest(read: list[_ReadTree], columns: Columns, labels: tuple) -> Forest:

@@ -32,7 +32,7 @@ FORMATS = {
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_mutated_files(name):
+def test_mutated_files(name, tmp_path):
     if name.endswith("onnx"):
         pytest.importorskip("onnx")
     read, mutations = FORMATS[name]
@@ -50,7 +50,7 @@ def test_mutated_files(name):
             assert len(str(error)) < 1000, str(error)[:2000]
             counts["refused"] += 1
         except BaseException:
-            (FOLDER / f"crashed-{name}").write_bytes(changed)
+            (tmp_path / name).write_bytes(changed)  # which pytest keeps
             raise
         else:
             _check_well_formed(model)
