@@ -220,6 +220,22 @@ class TreeEnsemble(eqx.Module):
         )
 
 
+def uncounted_forest(model: TreeEnsemble) -> Forest:
+    """Return the trees of a classifier as a forest of its classes whose leaves count nothing yet: for `recount`."""
+    labels = model.class_labels
+    if labels is None:
+        raise TypeError("the model is a regressor, which has no classes to count.")
+    shape = model.trees.n_trees, model.trees.n_nodes
+    return Forest(
+        trees=model.trees,
+        count_table=jnp.zeros((1, len(labels)), jnp.int32),
+        code=jnp.zeros(shape, jnp.int32),
+        prior=jnp.full(len(labels), 1 / len(labels)),
+        n_samples=jnp.zeros(()),
+        class_labels=labels,
+    )
+
+
 _BOUND: dict[tuple[int, ...], tuple[BoundForest, ...]] = {}
 """By the arrays of models while those live."""
 

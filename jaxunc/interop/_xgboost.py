@@ -112,6 +112,8 @@ def _of_learner(learner: dict, classes: tuple | None) -> TreeEnsemble:
     trees = [_tree(f"tree {t}", tree, columns) for t, tree in enumerate(given)]
     info = numbers(model, "tree_info", np.int64)
     parallel = max(1, integer(model, "gbtree_model_param", "num_parallel_tree"))
+    if len(trees) % (n_outputs * parallel):
+        raise ValueError(f"the model has {len(trees)} trees, which are not shared out among {n_outputs} outputs.")
     if not np.array_equal(info, np.arange(len(trees)) % (n_outputs * parallel) // parallel):
         raise ValueError(f"the model's trees are for the outputs {info[:9].tolist()}…; expected {parallel} for each.")
     if objective not in ("binary:logistic", "multi:softprob", "multi:softmax") or n_targets > 1:

@@ -23,7 +23,9 @@ NUMBER = int(os.environ.get("JAXUNC_TEST_MUTATIONS", "250"))
 FORMATS = {
     "xgboost.json": (ju.from_xgboost, JSON),
     "xgboost.ubj": (ju.from_xgboost, BINARY),
+    "xgboost_forest.json": (ju.from_xgboost, JSON),
     "lightgbm.txt": (ju.from_lightgbm, LINES),
+    "lightgbm_forest.txt": (ju.from_lightgbm, LINES),
     "catboost.json": (ju.from_catboost, JSON),
     "treelite.bin": (ju.from_treelite, BINARY),
     "treelite_forest.bin": (ju.from_treelite, BINARY),
