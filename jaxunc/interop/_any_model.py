@@ -1,9 +1,9 @@
 """Whatever is given, a live model or a file of any library, to the importer that knows it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxunc.ensembles import TreeEnsemble
 from jaxunc.forest import Forest
@@ -27,8 +27,16 @@ _OTHER_FILES = {
     b"\x80": "a pickle, which runs whatever code it holds; pass the model itself, or a file that its library writes",
     b"PK\x03\x04": "an archive; pass the model's own file",
     b"binf": "a file of an old XGBoost; write it by booster.save_model('model.json')",
-    b"tree_info": "a dump of LightGBM; write it by booster.save_model('model.txt')",
 }
+_DUMP = "a dump of LightGBM; write the model by booster.save_model('model.txt')"
+
+
+class ModelFile(NamedTuple):
+    """What a file of another library holds."""
+
+    library: str
+    """The library whose format it is."""
+    model: Forest | TreeEnsemble
 
 
 def from_any(model: Any) -> Forest | TreeEnsemble:
@@ -66,9 +74,9 @@ def from_any(model: Any) -> Forest | TreeEnsemble:
     if isinstance(model, Forest | TreeEnsemble):
         return model
     if isinstance(model, str | PathLike):
-        return _from_content(_read(Path(model)), f"{model}")
+        return read_model_file(model).model
     if isinstance(model, bytes | bytearray | memoryview):
-        return _from_content(bytes(model), "what was given")
+        return _from_content(bytes(model), "what was given").model
     if isinstance(model, type):
         raise TypeError(f"model is the class {model.__name__}; pass a fitted model.")
     library = library_of(model)
@@ -83,9 +91,18 @@ def library_of(model: Any) -> str | None:
     return next((name for name in modules if name in _IMPORTERS), None)
 
 
-def is_model_file(head: bytes) -> bool:
-    """Return whether a file that begins so may be another library's model."""
-    return next(_readers(head[:_HEAD]), None) is not None
+def read_model_file(path: str | PathLike[str]) -> ModelFile:
+    """Return what the file of another library holds; errors and warnings are those of `from_any`."""
+    return _from_content(_read(Path(path)), str(path))
+
+
+def is_model_file(path: str | PathLike[str]) -> bool:
+    """Return whether there is a file that begins as other libraries' models do."""
+    if not Path(path).is_file():
+        return False
+    with open(path, "rb") as file:
+        head = file.read(_HEAD)
+    return _reader(head) is not None or _other(head) is not None
 
 
 def _read(path: Path) -> bytes:
@@ -96,36 +113,43 @@ def _read(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _from_content(content: bytes, name: str) -> Forest | TreeEnsemble:
-    reader = next(_readers(content[:_HEAD]), None)
+def _from_content(content: bytes, name: str) -> ModelFile:
+    reader = _reader(content[:_HEAD])
     if reader is not None:
         return reader(content)
     if b"__metadata__" in content[:200] and b"jaxunc" in content[:10_000]:
         raise ValueError(f"{name} is a file of jaxunc.save; jaxunc.load reads it.")
-    other = next((said for start, said in _OTHER_FILES.items() if content.startswith(start)), None)
-    raise ValueError(f"{name} is {other or 'no model that is known'}. Taken are {TAKEN}.")
+    raise ValueError(f"{name} is {_other(content) or 'no model that is known'}. Taken are {TAKEN}.")
 
 
-def _readers(head: bytes) -> Iterator[Callable[[bytes], Forest | TreeEnsemble]]:
+def _other(head: bytes) -> str | None:
+    """What a file that begins so is, if it is a model in a format that is not read."""
+    return next((said for start, said in _OTHER_FILES.items() if head.startswith(start)), None)
+
+
+def _reader(head: bytes) -> Callable[[bytes], ModelFile] | None:
     """Who reads a file that begins so."""
     if head.startswith(b"tree\n"):
-        yield from_lightgbm
+        return lambda content: ModelFile("LightGBM", from_lightgbm(content))
     if head.lstrip().startswith(b"{"):
-        yield _from_document
-    if head[:4] == (4).to_bytes(4, "little") and head[7:8] == b"\0":  # its major version, and a small minor one
-        yield from_treelite
-    if head[:1] == b"\x08" and b"\0" not in head[1:2]:  # the version of the format, which all writers put first
-        yield from_onnx
+        return _from_document
+    # treelite's major version as an integer, and a small minor one.
+    if head.startswith(b"\x04\0\0\0") and head[5:8] == b"\0\0\0":
+        return lambda content: ModelFile("treelite", from_treelite(content))
+    # The version of ONNX's format, which is small, and no long integer as at the beginning of files of jaxunc.
+    if head.startswith(b"\x08") and b"\0" < head[1:2] < b"\x20" and head[6:8] != b"\0\0":
+        return lambda content: ModelFile("ONNX", from_onnx(content))
+    return None
 
 
-def _from_document(content: bytes) -> TreeEnsemble:
+def _from_document(content: bytes) -> ModelFile:
     document = read_document(content, "given")
     if "learner" in document:
-        return from_xgboost_document(document)
+        return ModelFile("XGBoost", from_xgboost_document(document))
     if "model_info" in document or "features_info" in document:
-        return from_catboost_document(document)
+        return ModelFile("CatBoost", from_catboost_document(document))
     if "tree_info" in document:
-        raise ValueError(f"the file is {_OTHER_FILES[b'tree_info']}.")
+        raise ValueError(f"the file is {_DUMP}.")
     names = ", ".join(map(repr, list(document)[:5])) or "nothing"
     raise ValueError(
         f"the file is a document with {names:.100} at its top, and no model of XGBoost or CatBoost. Taken are {TAKEN}."

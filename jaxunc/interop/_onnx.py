@@ -106,7 +106,8 @@ def _proto(model: Any) -> Any:
     try:
         import onnx  # pyright: ignore[reportMissingImports]
     except ImportError as error:
-        raise ImportError('from_onnx reads files by the package onnx: pip install "jaxunc[onnx]".') from error
+        needed = 'files of ONNX are read by the package onnx: pip install "jaxunc[onnx]".'
+        raise ImportError(needed, name="onnx") from error
     if not given_bytes:
         return model
     try:

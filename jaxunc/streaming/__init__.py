@@ -6,6 +6,7 @@ from jaxunc._renamed import renamed_in
 
 from ._answerers import OUTPUTS
 from ._batch_predictor import BatchPredictor
+from ._model_file import describe_model, load_model
 from ._predict import RunProgress, predict_files
 from ._stream import stream
 
