@@ -1,4 +1,4 @@
-"""Small models of other libraries, as files that are kept, with what these libraries predict: who lacks them tests, too.
+"""Small models of other libraries, as files that are kept, with what these predict: who lacks the libraries tests, too.
 
 ``python -m tests._model_files`` writes them anew, with the libraries of the extra ``libraries``.
 """

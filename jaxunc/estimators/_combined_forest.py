@@ -193,11 +193,11 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
                 f"combiner='learned' chooses its counts itself; counts={self.counts!r} is none of its options. Take "
                 "'inbag' (rows through their out-of-bag trees, or cross-fitted) or 'held_out'."
             )
-        model, fitted = self._model()
+        model, _ = self._model()
         if self.counts == "inbag" and is_from_elsewhere(model):
             raise ValueError(
-                f"combiner='learned' reads the bags of scikit-learn's forests, or grows them again; {type(model).__name__} "
-                "has none of both. Take counts='held_out', and pass instances that the forest was not fitted to."
+                "combiner='learned' reads the bags of scikit-learn's forests, or grows them again, and a "
+                f"{type(model).__name__} allows neither: take counts='held_out', and pass instances that the forest was not fitted to."
             )
         if self.combiner_options:
             raise ValueError(f"combiner='learned' has no options; it was given {sorted(self.combiner_options)}.")

@@ -61,7 +61,8 @@ def numbers(document: Any, name: str, dtype: Any) -> np.ndarray:
     """Return a list of numbers as an array."""
     found = part(document, name, kind=(list, np.ndarray))
     try:
-        wide = np.asarray(found, np.float64 if np.dtype(dtype).kind == "f" else None)
+        with np.errstate(all="ignore"):
+            wide = np.asarray(found, np.float64 if np.dtype(dtype).kind == "f" else None)
     except (ValueError, TypeError, OverflowError):
         wide = np.zeros((0, 0))
     if wide.size == 0 and wide.ndim == 1:

@@ -63,5 +63,5 @@ def ensemble_of(
 ) -> TreeEnsemble:
     """Make a model of its trees, in the library's order."""
     trees, values = trees_of(given, columns)
-    base = jnp.asarray(base, jnp.result_type(float))
-    return TreeEnsemble(trees, jnp.asarray(values), base, link, trees_per_stage, class_labels, averaged)
+    added = jnp.asarray(base, jnp.result_type(float))
+    return TreeEnsemble(trees, jnp.asarray(values), added, link, trees_per_stage, class_labels, averaged)

@@ -93,8 +93,8 @@ def predict_files(
     Raises
     ------
     TypeError, ValueError
-        As `jaxunc.load`, `jaxunc.from_any` and `stream`; if the folder holds something else, or was made from data of other names, by
-        another model or other settings, or if one of the folder and the data's lies within the other.
+        As `jaxunc.load`, `jaxunc.from_any` and `stream`; if the folder holds something else, or was made from data of
+        other names, by another model or other settings, or if one of the folder and the data's lies within the other.
     OSError
         If the folder cannot be written, another run is writing to it, or the disk is full.
 
