@@ -57,7 +57,7 @@ def virtual_ensemble(
     check_integer("n_members", n_members, 1)
     if model.averaged:
         raise ValueError(
-            "the model averages its trees, and its first ones are no earlier model: virtual ensembles are of boosted ones."
+            "the model averages its trees, and the first of them are no earlier model, as of boosted ones."
         )
     n_stages = model.n_trees // model.trees_per_stage
     period = n_stages // (2 * n_members)

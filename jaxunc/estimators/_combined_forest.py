@@ -197,7 +197,8 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         if self.counts == "inbag" and is_from_elsewhere(model):
             raise ValueError(
                 "combiner='learned' reads the bags of scikit-learn's forests, or grows them again, and a "
-                f"{type(model).__name__} allows neither: take counts='held_out', and pass instances that the forest was not fitted to."
+                f"{type(model).__name__} allows neither. Take counts='held_out', and pass instances that the forest "
+                "was not fitted to."
             )
         if self.combiner_options:
             raise ValueError(f"combiner='learned' has no options; it was given {sorted(self.combiner_options)}.")

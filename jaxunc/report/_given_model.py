@@ -81,8 +81,8 @@ def read_given_model(path: str | Path, data: str | Path, target: str | None) -> 
         "boosted": boosted,
         "sha256": hashlib.sha256(Path(path).read_bytes()).hexdigest(),
     }
-    own: Any = _of_codes(found)
-    return table, GivenModel(own.trees if isinstance(own, TreeEnsemble) else own.forest.trees, own, about)
+    trees, own = _of_codes(found)
+    return table, GivenModel(trees, own, about)
 
 
 def _evidence(answer: Answer) -> np.ndarray:
@@ -91,13 +91,14 @@ def _evidence(answer: Answer) -> np.ndarray:
     return logs[:, 1:] - logs[:, :1] if logs.shape[1] == 2 else logs
 
 
-def _of_codes(model: TreeEnsemble | BoundForest) -> Any:
-    """The model for data that hold codes already."""
+def _of_codes(model: TreeEnsemble | BoundForest) -> tuple[Trees, Any]:
+    """The trees and the model for data that hold codes already."""
     columns = model.columns.of_codes()
     if isinstance(model, BoundForest):
         trees = dataclasses.replace(model.forest.trees, columns=columns)
-        return bind(dataclasses.replace(model.forest, trees=trees), model.combiner)
-    return eqx.tree_at(lambda one: one.trees, model, dataclasses.replace(model.trees, columns=columns))
+        return trees, bind(dataclasses.replace(model.forest, trees=trees), model.combiner)
+    trees = dataclasses.replace(model.trees, columns=columns)
+    return trees, eqx.tree_at(lambda one: one.trees, model, trees)
 
 
 def _read(path: Path, columns: Columns, target: str, labels: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray, tuple]:
