@@ -43,6 +43,8 @@ def run(
         As `study` and `Store` do.
     """
     # What can be refused is refused before a folder is made.
+    if settings.is_given != (given is not None):
+        raise ValueError(f"--forests={settings.forests[0]!r} is for a model that comes fitted, and for that alone.")
     check_folds(table, settings.n_folds)
     settings.rules_for(len(table.class_labels))
     store = None if folder is None else Store(folder, table, settings, given)

@@ -86,7 +86,7 @@ class Settings:
             object.__setattr__(self, name, tuple(getattr(self, name)))
         offered = [name for name, rule in RULES.items() if self.is_given or not rule.own]
         for option, names, known in (("--forests", self.forests, FORESTS), ("--rules", self.rules, offered)):
-            for name in names if names != (GIVEN,) else ():
+            for name in names if names != (GIVEN,) or not self.is_given else ():
                 check_name(option, name, known)
         check_name("--counts", self.counts, COUNTS)
         if not self.forests or not self.leaf_sizes:
@@ -124,7 +124,7 @@ class Settings:
     @property
     def is_given(self) -> bool:
         """Whether the study is of one model that came fitted."""
-        return tuple(self.forests) == (GIVEN,)
+        return tuple(self.forests) == (GIVEN,) and tuple(self.leaf_sizes) == (0,)
 
     @property
     def n_forests(self) -> int:

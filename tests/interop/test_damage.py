@@ -49,6 +49,22 @@ def test_mutated_files(name, tmp_path):
     assert tried.whole > 0.01 * NUMBER, "some changes only change numbers"
 
 
+@pytest.mark.parametrize("name", ["xgboost.json", "xgboost.ubj", "lightgbm.txt", "catboost.json", "treelite.bin"])
+def test_truncated_files(name):
+    """Each is refused, but for LightGBM's that end with its parameters, as files of its other languages do."""
+    read, content = FORMATS[name][0], (FOLDER / name).read_bytes().rstrip(b"\n")
+    places = {*range(len(content) - 80, len(content)), *range(0, len(content), len(content) // 80)}
+    whole = []
+    for place in sorted(places):
+        try:
+            read(content[:place])
+        except ValueError:
+            continue
+        whole.append(content[:place])
+    assert all(one.rstrip().endswith(b"\nend of parameters") for one in whole)
+    assert name == "lightgbm.txt" or not whole
+
+
 class Tried:
     """What became of the mutated files of a format."""
 
