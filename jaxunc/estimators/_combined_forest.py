@@ -29,6 +29,9 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         Default ``RandomForestClassifier()``. A fitted one is kept as it is if it comes as scikit-learn's
         ``FrozenEstimator(forest)``: ``fit()`` then needs no data for in-bag counts, the instances that the forest was
         fitted on for ``"train"`` and ``"oob"``, and any others, all of which count, for ``"held_out"``.
+        So come fitted forests of other libraries, too: an ``XGBRFClassifier``, an ``LGBMClassifier`` with
+        ``boosting_type="rf"``, a forest of YDF or treelite, a `Forest`, or a `TreeEnsemble` that is a forest. Where
+        leaves hold values, they count with ``"held_out"``. Unfitted ones of the first two are grown.
     combiner
         The rule by its name (`jaxunc.combiners.RULES`: ``"mean"``, ``"vote"``, ``"evidence"``, ``"dempster"``, …, or
         as ``jaxunc compare`` calls it, `jaxunc.combiners.CONFIGURED`: ``"plausibility"``, ``"dempster-p"``, …), or a
@@ -53,7 +56,7 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
     Attributes
     ----------
     estimator_
-        The fitted scikit-learn forest.
+        The fitted forest.
     forest_
         The `Forest` with the counts that were asked for; a learned rule's out-of-bag counts are among its
         ``countings``. ``jaxunc.bind(model.forest_, model.combiner_)`` answers as the model does.
@@ -75,7 +78,8 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
     ValueError, TypeError
         On ``fit``: unknown names or options (with the nearest name), counts that the forest cannot have, a single
         class, a class of which nothing is counted, rules that answer with something else than class scores, and what
-        scikit-learn refuses.
+        scikit-learn refuses. Boosted models and regressors; a forest's own counts, where leaves hold values; held-out
+        rows that a forest with its own counts was grown on, as far as they can be told.
 
     Warns
     -----
