@@ -93,6 +93,8 @@ def _bar() -> "Iterator[Callable[[RunProgress], None]]":
 
 def _check_options(args: argparse.Namespace) -> None:
     """Raise a ValueError for an option that would change nothing."""
+    if args.s is None and args.confidence is None:
+        return  # a model of another library is described by reading it all
     from jaxunc.streaming import describe_model
 
     found = describe_model(args.model)

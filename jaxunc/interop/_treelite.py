@@ -25,6 +25,7 @@ _LINKS = {
     **dict.fromkeys(("exponential", "exponential_standard_ratio"), "exp"),
     "softmax": "softmax",
 }
+_MOST_INSTANCES = 1e30
 _LARGEST_CATEGORY = {4: 2.0**24, 8: 2.0**32 - 1}
 
 
@@ -211,6 +212,8 @@ def _forest(given: list[GivenTree], counts: list[np.ndarray], columns: Columns) 
         check_counts(own, "model's leaf counts")
     # Inner nodes have no counts there: a root has those of its leaves.
     roots = np.stack([own.sum(axis=0) for own in counts])
+    if not roots.sum() < _MOST_INSTANCES:
+        raise ValueError(f"the model's leaves claim {roots.sum():.3g} instances, which float32 cannot count.")
     return assemble(
         [with_interval_tests(tree.nodes, tree.intervals) for tree in given],
         counts,
