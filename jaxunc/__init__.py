@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     )
     from jaxunc.growing import grow_random_trees
     from jaxunc.interop import (
+        from_any,
         from_catboost,
         from_lightgbm,
         from_onnx,
@@ -115,6 +116,7 @@ __all__ = [
     "ensembles",
     "estimators",
     "forest",
+    "from_any",
     "from_catboost",
     "from_lightgbm",
     "from_onnx",
@@ -163,7 +165,7 @@ _ROOM_OF = {
     **dict.fromkeys(("load", "save"), "storage"),
     "stream": "streaming",
     "shard": "parallel",
-    **dict.fromkeys(("from_catboost", "from_lightgbm", "from_onnx", "from_sklearn"), "interop"),
+    **dict.fromkeys(("from_any", "from_catboost", "from_lightgbm", "from_onnx", "from_sklearn"), "interop"),
     **dict.fromkeys(("from_sklearn_values", "from_treelite", "from_xgboost", "from_ydf"), "interop"),
     **dict.fromkeys(("to_onnx", "to_treelite"), "interop"),
     "predict_until_settled": "stopping",

@@ -49,8 +49,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         package = (error.name or "").partition(".")[0]
         # A missing package of the extra is the user's to install; any other failing import is a bug, with its
         # traceback.
-        if package not in _CLI_PACKAGES:
+        if package not in _CLI_PACKAGES | {"onnx"}:
             raise
+        if package == "onnx":
+            parser.fail(str(error))
         parser.fail(f'this needs the package {package}, which is not installed. Run: pip install "jaxunc[cli]"')
     except (ValueError, TypeError, OSError) as error:
         parser.fail(in_options(_said(error), known))

@@ -306,7 +306,7 @@ LEARNING = [
     (lambda g: combined(g.forest), "estimator=Forest.*jaxunc.bind"),
     (lambda g: combined(RandomForestClassifier(0)), "n_estimators=0 must be at least 1"),
     (lambda g: combined(RandomForestClassifier("ten")), "n_estimators='ten' .*must be an integer"),
-    (lambda g: combined(RandomForestRegressor(2), combiner="mean"), "RandomForestRegressor; from_sklearn imports"),
+    (lambda g: combined(RandomForestRegressor(2), combiner="mean"), "RandomForestRegressor that predicts numbers"),
     (lambda g: combined(LogisticRegression(), combiner="mean"), "LogisticRegression; from_sklearn imports"),
     (lambda g: combined(combiner="meen"), "Did you mean 'mean'"),
     (lambda g: combined(combiner=3), "combiner=3 is a int; pass a rule, its name"),

@@ -1,13 +1,18 @@
 """Command ``jaxunc compare``: compare rules on a table."""
 
 import argparse
+from typing import TYPE_CHECKING
 
 from ._arguments import integer
+
+if TYPE_CHECKING:
+    from jaxunc.report import Results
 
 ABOUT = "compare rules on a table of data"
 DETAILS = (
     "Compare rules that turn the leaf counts of a forest into answers, on your data: random forests and extremely "
-    "randomised trees of several leaf sizes under repeated cross-validation, every rule on the same leaves."
+    "randomised trees of several leaf sizes under repeated cross-validation, every rule on the same leaves. With "
+    "--model: a model of yours, beside rules that read the rows of DATA counted in its leaves."
 )
 
 
@@ -16,6 +21,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("data", nargs="?", metavar="DATA", help="CSV or Parquet file (default: breast-cancer data of scikit-learn)")
     add("--target", metavar="COLUMN", help="the column of DATA that holds the classes")
+    add(
+        "--model",
+        metavar="FILE",
+        help="a fitted model, in a file of XGBoost, LightGBM, CatBoost, treelite, ONNX or jaxunc: none is grown, its "
+        "trees are counted anew on DATA's training parts. DATA should hold rows that it was not fitted to",
+    )
     add(
         "--forests",
         nargs="+",
@@ -56,8 +67,6 @@ def interrupted(args: argparse.Namespace) -> str:
 def run(args: argparse.Namespace) -> None:
     """Run the comparison and show it; raises a ValueError or an OSError for what is at fault."""
     # Only here are the packages of the extra "cli" needed.
-    from rich.console import Console
-
     from jaxunc import report
 
     chosen = {
@@ -72,6 +81,9 @@ def run(args: argparse.Namespace) -> None:
     }
     if args.report == "":
         raise ValueError("--report='' names no folder.")
+    if args.model is not None:
+        _run_on_model(args)
+        return
     if args.trees is not None and args.forests and set(args.forests) == {"single-tree"}:
         raise ValueError("--trees would change nothing with --forests single-tree. Leave it out.")
     settings = report.Settings(**{name: value for name, value in chosen.items() if value is not None})
@@ -80,8 +92,37 @@ def run(args: argparse.Namespace) -> None:
             f"--target={args.target!r} was given without DATA; name the file before it: DATA.csv --target …"
         )
     table = report.breast_cancer() if args.data is None else report.read_table(args.data, args.target)
-    results = report.run(table, settings, args.report, quiet=args.quiet)
+    _show(report.run(table, settings, args.report, quiet=args.quiet), args.report)
+
+
+def _run_on_model(args: argparse.Namespace) -> None:
+    """Compare rules on a model that came fitted."""
+    from jaxunc import report
+
+    if args.data is None:
+        raise ValueError("--model needs DATA: a table of rows that the model was not fitted to, with their classes.")
+    ignored = {
+        "--forests": args.forests,
+        "--leaf-sizes": args.leaf_sizes,
+        "--trees": args.trees,
+        "--counts": args.counts,
+    }
+    if given := ", ".join(name for name, value in ignored.items() if value is not None):
+        raise ValueError(f"{given} would change nothing with --model, whose trees are there. Leave it out.")
+    chosen = {"rules": args.rules, "n_repeats": args.repeats, "n_folds": args.folds, "seed": args.seed}
+    chosen = {name: value for name, value in chosen.items() if value is not None}
+    table, model = report.read_given_model(args.model, args.data, args.target)
+    settings = report.Settings.for_model(model.trees.n_trees, **chosen)
+    _show(report.run(table, settings, args.report, quiet=args.quiet, given=model), args.report)
+
+
+def _show(results: "Results", folder: str | None) -> None:
+    """Show results, and write the page."""
+    from rich.console import Console
+
+    from jaxunc import report
+
     console = Console(highlight=False)
     report.show(console, results)
-    if args.report is not None:
-        console.print(f"\nThe page: {report.write_page(args.report, results)}", soft_wrap=True, markup=False)
+    if folder is not None:
+        console.print(f"\nThe page: {report.write_page(folder, results)}", soft_wrap=True, markup=False)

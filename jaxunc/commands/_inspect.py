@@ -3,12 +3,15 @@
 import argparse
 
 ABOUT = "say what a saved file holds"
-DETAILS = "Read the header of a file that jaxunc saved, check the rest, and say what it holds."
+DETAILS = (
+    "Read the header of a file that jaxunc saved, check the rest, and say what it holds; or read a model of XGBoost, "
+    "LightGBM, CatBoost, treelite or ONNX."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("model", metavar="MODEL", help="a file that jaxunc saved")
+    parser.add_argument("model", metavar="MODEL", help="a file that jaxunc saved, or a model of another library")
     parser.add_argument("--arrays", action="store_true", help="list the arrays, too")
     parser.add_argument("--no-check", action="store_true", help="read the header alone, of a file of any size")
 
@@ -17,20 +20,22 @@ def run(args: argparse.Namespace) -> None:
     """Describe a saved file."""
     from rich.console import Console
 
-    import jaxunc as ju
+    from jaxunc.streaming import describe_model
 
-    found = ju.storage.describe(args.model)
+    found = describe_model(args.model)
     lines = {
         "holds": found.kind,
         "rule": found.combiner,
-        "written by": f"jaxunc {found.version}",
-        "size": f"{found.n_bytes / 1e6:.2f} MB in {len(found.arrays)} arrays",
+        "written by": f"jaxunc {found.version}" if found.version else None,
+        "size": f"{found.n_bytes / 1e6:.2f} MB" + f" in {len(found.arrays)} arrays" * bool(found.arrays),
         "trees": None if found.n_trees is None else f"{found.n_trees}, {found.n_nodes} nodes each at most",
         "classes": None if found.class_labels is None else ", ".join(map(str, found.class_labels[:20])),
         "columns": found.columns if found.column_names is None else ", ".join(found.column_names[:20]),
         "settings": ", ".join(f"{name}={value}" for name, value in found.parameters.items()) or None,
     }
-    if not args.no_check:
+    if not found.version:
+        lines["checked"] = "whole and well-formed"  # it was read
+    elif not args.no_check:
         lines["checked"] = _checked(args.model)
     console = Console(highlight=False)
     for name, line in lines.items():

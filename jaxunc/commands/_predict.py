@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 ABOUT = "score files of any size with a saved model"
 DETAILS = (
-    "Read a file or a folder of Parquet, CSV or Arrow, score it with a model of jaxunc fit or jaxunc.save, and write a "
-    "folder of files: at constant memory, and where a run was cut short the same command goes on."
+    "Read a file or a folder of Parquet, CSV or Arrow, score it with a model of jaxunc fit or jaxunc.save, or with a "
+    "file of XGBoost, LightGBM, CatBoost, treelite or ONNX, and write a folder of files: at constant memory, and where "
+    "a run was cut short the same command goes on."
 )
 
 _OWN = {"CautiousReport": {"interval", "set"}, "GeneralizedVote": {"set"}, "AveragedIntervals": {"interval"}}
@@ -24,7 +25,12 @@ _OWN = {"CautiousReport": {"interval", "set"}, "GeneralizedVote": {"set"}, "Aver
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add = parser.add_argument
-    add("model", metavar="MODEL", help="a file that jaxunc saved")
+    add(
+        "model",
+        metavar="MODEL",
+        help="a file that jaxunc saved, or a classifier of XGBoost (.json, .ubj), LightGBM "
+        "(.txt), CatBoost (.json), treelite or ONNX",
+    )
     add("data", metavar="DATA", help="a file (.parquet, .csv, .tsv, .arrow, …) or a folder of such")
     add("--output", required=True, metavar="FOLDER", help="where the answers go")
     add(
@@ -87,9 +93,11 @@ def _bar() -> "Iterator[Callable[[RunProgress], None]]":
 
 def _check_options(args: argparse.Namespace) -> None:
     """Raise a ValueError for an option that would change nothing."""
-    from jaxunc.storage import describe
+    if args.s is None and args.confidence is None:
+        return  # a model of another library is described by reading it all
+    from jaxunc.streaming import describe_model
 
-    found = describe(args.model)
+    found = describe_model(args.model)
     asked = set(args.outputs or ())
     own = _OWN.get(found.combiner or "", set())
     if args.s is not None and not (asked & {"interval", "set"}) - own:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxunc._checks import check_one_of, is_concrete
+from jaxunc._checks import check_bool, check_one_of, is_concrete
 from jaxunc._numerics import TwoFloat
 from jaxunc.combiners import Answer, Combiner
 from jaxunc.forest import Forest, Trees
@@ -47,6 +47,8 @@ class TreeEnsemble(eqx.Module):
     """Trees that one iteration of boosting adds: first all those of the first output, and so on."""
     class_labels: tuple[Any, ...] | None = eqx.field(static=True, default=None)
     """The labels of the classes; None for regressors."""
+    averaged: bool = eqx.field(static=True, default=False)
+    """Whether the sum is an average of trees that were grown for the same target, as in forests."""
 
     def __check_init__(self) -> None:
         check_ensemble(self)
@@ -58,6 +60,14 @@ class TreeEnsemble(eqx.Module):
     @property
     def combiner(self) -> None:
         """None: the answer is no rule's."""
+
+    @property
+    def is_forest(self) -> bool:
+        """Whether trees do not correct each other: they are averaged, or all of one iteration of boosting.
+
+        Then each answers the same question, and counts in their leaves are evidence for any rule.
+        """
+        return self.averaged or self.trees_per_stage == self.n_trees
 
     @property
     def n_trees(self) -> int:
@@ -212,6 +222,22 @@ class TreeEnsemble(eqx.Module):
         )
 
 
+def uncounted_forest(model: TreeEnsemble) -> Forest:
+    """Return the trees of a classifier as a forest of its classes whose leaves count nothing yet: for `recount`."""
+    labels = model.class_labels
+    if labels is None:
+        raise TypeError("the model is a regressor, which has no classes to count.")
+    shape = model.trees.n_trees, model.trees.n_nodes
+    return Forest(
+        trees=model.trees,
+        count_table=jnp.zeros((1, len(labels)), jnp.int32),
+        code=jnp.zeros(shape, jnp.int32),
+        prior=jnp.full(len(labels), 1 / len(labels)),
+        n_samples=jnp.zeros(()),
+        class_labels=labels,
+    )
+
+
 _BOUND: dict[tuple[int, ...], tuple[BoundForest, ...]] = {}
 """By the arrays of models while those live."""
 
@@ -220,6 +246,7 @@ def check_ensemble(model: TreeEnsemble) -> None:
     """Raise a ValueError unless values, base, stages and labels suit each other; of traced arrays only the shapes."""
     values, base, labels = np.shape(model.values), np.shape(model.base), model.class_labels
     check_one_of("link", model.link, LINKS)
+    check_bool("averaged", model.averaged)
     if len(base) != 1 or not base[0]:
         raise ValueError(f"base has shape {base}; pass a number for each output.")
     if len(values) != 3 or values[:2] != (model.trees.n_trees, model.trees.n_nodes) or values[2] not in (1, *base):

@@ -46,7 +46,7 @@ def virtual_ensemble(
     Raises
     ------
     TypeError, ValueError
-        As `TreeEnsemble.raw`; if there are fewer than 2 K stages, or K < 1.
+        As `TreeEnsemble.raw`; if there are fewer than 2 K stages, K < 1, or trees are averaged, as in forests.
 
     References
     ----------
@@ -55,6 +55,10 @@ def virtual_ensemble(
     """
     check_kind("model", model, TreeEnsemble, "a TreeEnsemble, such as from_xgboost(model)")
     check_integer("n_members", n_members, 1)
+    if model.averaged:
+        raise ValueError(
+            "the model averages its trees, and the first of them are no earlier model, as of boosted ones."
+        )
     n_stages = model.n_trees // model.trees_per_stage
     period = n_stages // (2 * n_members)
     if not period:

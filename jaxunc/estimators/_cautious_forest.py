@@ -27,7 +27,7 @@ class CautiousForestClassifier(CountedForest, ClassifierMixin, BaseEstimator):
     estimator
         The forest to fit: a scikit-learn decision tree, random forest, extra trees, or bagging classifier of trees.
         Default ``RandomForestClassifier()``. A fitted one is kept as it is in scikit-learn's
-        ``FrozenEstimator(forest)``: see `CombinedForestClassifier`.
+        ``FrozenEstimator(forest)``, and so are those of other libraries: see `CombinedForestClassifier`.
     s
         How cautious to be, > 0: the strength of the imprecise Dirichlet model, in instances.
     mass
@@ -43,7 +43,7 @@ class CautiousForestClassifier(CountedForest, ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     estimator_
-        The fitted scikit-learn forest.
+        The fitted forest.
     forest_
         The `Forest` with the counts that were asked for.
     combiner_

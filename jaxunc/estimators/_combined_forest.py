@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from jaxunc.combiners import LearnedPool
 from jaxunc.counting import has_bags, warn_of_pure_leaves
+from jaxunc.forest import Forest
 from jaxunc.learning import FEW_TREES, fit_combiner, rows_of
 from jaxunc.stopping import Criterion, Population, VoteResult, predict_until_settled
 from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike
@@ -15,6 +16,7 @@ from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike
 from ._counted_forest import CountedForest, CountedSample, n_trees_of
 from ._parameters import check_rule
 from ._rule_classifier import RuleClassifier, rule_for
+from ._taken_models import has_own_counts, is_from_elsewhere
 
 
 class CombinedForestClassifier(CountedForest, RuleClassifier):
@@ -27,6 +29,9 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         Default ``RandomForestClassifier()``. A fitted one is kept as it is if it comes as scikit-learn's
         ``FrozenEstimator(forest)``: ``fit()`` then needs no data for in-bag counts, the instances that the forest was
         fitted on for ``"train"`` and ``"oob"``, and any others, all of which count, for ``"held_out"``.
+        So come fitted forests of other libraries, too: an ``XGBRFClassifier``, an ``LGBMClassifier`` with
+        ``boosting_type="rf"``, a forest of YDF or treelite, a `Forest`, or a `TreeEnsemble` that is a forest. Where
+        leaves hold values, they count with ``"held_out"``. Unfitted ones of the first two are grown.
     combiner
         The rule by its name (`jaxunc.combiners.RULES`: ``"mean"``, ``"vote"``, ``"evidence"``, ``"dempster"``, …, or
         as ``jaxunc compare`` calls it, `jaxunc.combiners.CONFIGURED`: ``"plausibility"``, ``"dempster-p"``, …), or a
@@ -51,7 +56,7 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
     Attributes
     ----------
     estimator_
-        The fitted scikit-learn forest.
+        The fitted forest.
     forest_
         The `Forest` with the counts that were asked for; a learned rule's out-of-bag counts are among its
         ``countings``. ``jaxunc.bind(model.forest_, model.combiner_)`` answers as the model does.
@@ -73,7 +78,8 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
     ValueError, TypeError
         On ``fit``: unknown names or options (with the nearest name), counts that the forest cannot have, a single
         class, a class of which nothing is counted, rules that answer with something else than class scores, and what
-        scikit-learn refuses.
+        scikit-learn refuses. Boosted models and regressors; a forest's own counts, where leaves hold values; held-out
+        rows that a forest with its own counts was grown on, as far as they can be told.
 
     Warns
     -----
@@ -192,6 +198,13 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
                 f"combiner='learned' chooses its counts itself; counts={self.counts!r} is none of its options. Take "
                 "'inbag' (rows through their out-of-bag trees, or cross-fitted) or 'held_out'."
             )
+        model, _ = self._model()
+        if self.counts == "inbag" and is_from_elsewhere(model):
+            raise ValueError(
+                "combiner='learned' reads the bags of scikit-learn's forests, or grows them again, and a "
+                f"{type(model).__name__} allows neither. Take counts='held_out', and pass instances that the forest "
+                "was not fitted to."
+            )
         if self.combiner_options:
             raise ValueError(f"combiner='learned' has no options; it was given {sorted(self.combiner_options)}.")
         if X is None:
@@ -202,13 +215,18 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
 
     def _learn(self, sample: CountedSample) -> None:
         """Learn the pool, and bind it to the counts that it reads. (It knows how sure pure leaves are: no warning.)"""
-        model = self.estimator_
-        if self.counts == "held_out":
+        model, weight = self.estimator_, sample.sample_weight
+        if not has_own_counts(sample.grown):
+            # All counts are of rows that the trees do not know: each row is answered without its own.
+            model, weight, how = self.forest_, sample.counted_weight, {"source": "leave_one_out"}
+        elif self.counts == "held_out":
             own = not self._model()[1]  # then `fit` has held these rows out
+            model = sample.grown if is_from_elsewhere(model) else model
             how: dict[str, Any] = {"source": "held_out", "allow_leaks": own}
         else:
             how = {"counts": "both" if has_bags(model) else "inbag"}
-        rows = rows_of(model, sample.grown, sample.X, sample.y, sample_weight=sample.sample_weight, **how)
+        forest = model if isinstance(model, Forest) else sample.grown
+        rows = rows_of(model, forest, sample.X, sample.y, sample_weight=weight, **how)
         self.forest_ = rows.forest
         self.learned_ = fit_combiner(LearnedPool(rows.prior, reads=rows.countings), rows)
         self.combiner_, self.bound_ = self.learned_.combiner, rows.bind(self.learned_.combiner)

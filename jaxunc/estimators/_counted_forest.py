@@ -9,24 +9,25 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import column_or_1d, validate_data
 
 from jaxunc._checks import check_integer, check_one_of, check_seed, check_within, warn
 from jaxunc.combiners import Combiner
 from jaxunc.counting import COUNTS, calibration_split, check_counts_mode, counted_forest, leave_one_out
 from jaxunc.forest import Forest
-from jaxunc.interop import from_sklearn
+from jaxunc.learning import check_held_out
 from jaxunc.routing import BoundForest, bind
-from jaxunc.tables import as_csr, is_sparse
+from jaxunc.tables import Columns, as_csr, is_sparse
 
 from ._parameters import checked_weights
+from ._taken_models import check_own_counts, classes_of, has_own_counts, is_from_elsewhere, is_taken, taken_forest
 
 
 class CountedSample(NamedTuple):
     """The instances that leaves count, and the forest that was grown."""
 
     grown: Forest
-    """The forest with the counts of the sample that grew it."""
+    """The forest with the counts of the sample that grew it; with none where its leaves hold values."""
     X: Any
     y: Any
     sample_weight: Any
@@ -63,16 +64,15 @@ class CountedForest:
         model, fitted = self._model()
         check_counts_mode(self.counts, model, has_data=X is not None or not fitted)
         if fitted:
-            check_is_fitted(model)
-            self._take_names(model)
-        if fitted and X is None:
-            counted_on = (None, None, None)
+            grown = taken_forest(model)
+            self.estimator_, counted_on = model, self._of_fitted(model, grown, X, y, sample_weight)
         else:
-            counted_on = X, y, _ = self._training_data(X, y, sample_weight, reset=not fitted)
-        self.estimator_, counted_on = (model, counted_on) if fitted else self._grow(model, *counted_on, rule_for)
+            check_own_counts(self.counts, model)
+            counted_on = self._training_data(X, y, sample_weight)
+            self.estimator_, counted_on = self._grow(model, *counted_on, rule_for)
+            grown = taken_forest(self.estimator_)  # which refuses what is no forest of classifiers
         self._chosen = self._choices()
-        grown = from_sklearn(self.estimator_)  # which refuses what is no forest of classifiers
-        self.classes_ = self.estimator_.classes_
+        self.classes_ = classes_of(self.estimator_, grown)
         self.forest_, mask, weights = counted_forest(grown, self.estimator_, self.counts, *counted_on)
         self._check_prior()
         return CountedSample(grown, *counted_on, weights, mask)
@@ -87,29 +87,48 @@ class CountedForest:
             return self.estimator.estimator, True
         return RandomForestClassifier() if self.estimator is None else self.estimator, False
 
-    def _take_names(self, model) -> None:
-        self.n_features_in_ = model.n_features_in_
+    def _of_fitted(self, model: Any, grown: Forest, X, y, sample_weight) -> tuple[Any, Any, Any]:
+        """What a fitted forest is to count: nothing if there are no data, for its own counts."""
+        check_own_counts(self.counts, model, grown)
+        self._take_names(grown.trees.columns, model)
+        if X is None:
+            return None, None, None
+        counted_on = self._training_data(X, y, sample_weight, grown.trees.columns)
+        if self.counts == "held_out" and is_from_elsewhere(model) and has_own_counts(grown):
+            check_held_out(grown, *counted_on)
+        return counted_on
+
+    def _take_names(self, columns: Columns, model: Any) -> None:
+        self.n_features_in_ = columns.number
         vars(self).pop("feature_names_in_", None)
         if hasattr(model, "feature_names_in_"):
             self.feature_names_in_ = model.feature_names_in_
+        elif columns.names is not None:
+            self.feature_names_in_ = np.array(columns.names, object)
 
-    def _training_data(self, X, y, sample_weight, *, reset: bool) -> tuple[Any, Any, Any]:
+    def _training_data(self, X, y, sample_weight, known: Columns | None = None) -> tuple[Any, Any, Any]:
+        """Checked data; what a fitted forest that looks values up is given stays as it is."""
         X = as_csr(X, for_sklearn=True) if is_sparse(X) else X
-        X, y = validate_data(self, X, y, reset=reset, **self._data_checks(self._allows_nan()))
+        if known is not None and known.looks_up:
+            y = column_or_1d(y)
+        else:
+            X, y = validate_data(self, X, y, reset=known is None, **self._data_checks(self._allows_nan()))
         check_classification_targets(y)
-        return X, y, checked_weights(sample_weight, X)
+        return X, y, checked_weights(sample_weight, y)
 
     def _check_forest_parameters(self) -> None:
         """Raise a TypeError or a ValueError unless the parameters are of the kinds and ranges that they may have."""
-        model, _ = self._model()
-        if isinstance(model, type) or not isinstance(model, BaseEstimator):
+        model, fitted = self._model()
+        if not is_taken(model, fitted=fitted):
             raise TypeError(
                 f"estimator={model!r:.60} is no model of scikit-learn; pass a decision tree, a random forest, extra "
-                "trees or a bagging classifier of trees, or None. A Forest is bound to a rule instead: "
+                "trees or a bagging classifier of trees, or None. A fitted forest of another library, a Forest or a "
+                "TreeEnsemble comes in scikit-learn's FrozenEstimator; a Forest can be bound to a rule instead: "
                 "jaxunc.bind(forest, rule)."
             )
         number = getattr(model, "n_estimators", 1)
-        check_integer("n_estimators", number, 1, f", the number of trees of {type(model).__name__}")
+        if number is not None:  # which is XGBoost's own default
+            check_integer("n_estimators", number, 1, f", the number of trees of {type(model).__name__}")
         check_one_of("counts", self.counts, COUNTS)
         size = self.held_out_size
         check_within("held_out_size", size, "(0, 1)", ": the share that is only counted")
@@ -124,7 +143,8 @@ class CountedForest:
         return {"dtype": np.float32, "order": "C", "accept_sparse": "csr", "ensure_all_finite": finite}
 
     def _allows_nan(self) -> bool:
-        return get_tags(self._model()[0]).input_tags.allow_nan
+        model, _ = self._model()
+        return get_tags(model).input_tags.allow_nan if isinstance(model, BaseEstimator) else True
 
     def _grow(self, model, X, y, sample_weight, rule_for: Callable[..., Combiner]):
         """A fitted copy of the model, and what its leaves are to count."""
@@ -170,6 +190,8 @@ class CountedForest:
         return own
 
     def _instances(self, X) -> Any:
+        if self.forest_.trees.columns.looks_up:  # by words, or in float64
+            return X
         X = as_csr(X, for_sklearn=True) if is_sparse(X) else X
         checks = self._data_checks(self._chosen["allows_nan"])
         X = validate_data(self, X, reset=False, ensure_min_samples=0, **checks)
@@ -178,5 +200,6 @@ class CountedForest:
     def __sklearn_tags__(self):
         tags = cast(Any, super()).__sklearn_tags__()
         tags.input_tags.allow_nan = self._allows_nan()
-        tags.input_tags.sparse = get_tags(self._model()[0]).input_tags.sparse
+        model, _ = self._model()
+        tags.input_tags.sparse = get_tags(model).input_tags.sparse if isinstance(model, BaseEstimator) else True
         return tags

@@ -1,17 +1,26 @@
 """Importers and exporters of other libraries' forests and ensembles of trees."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from ._any_model import ModelFile, from_any, is_model_file, library_of, read_model_file
 from ._catboost import from_catboost
 from ._lightgbm import from_lightgbm
 from ._onnx import from_onnx
-from ._sklearn import from_sklearn
-from ._sklearn_values import from_sklearn_values
 from ._to_onnx import to_onnx
 from ._to_treelite import to_treelite
 from ._treelite import from_treelite
+from ._versions import UntestedVersionWarning
 from ._xgboost import from_xgboost
 from ._ydf import from_ydf
 
+if TYPE_CHECKING:
+    from ._sklearn import from_sklearn
+    from ._sklearn_values import from_sklearn_values
+
 __all__ = [
+    "UntestedVersionWarning",
+    "from_any",
     "from_catboost",
     "from_lightgbm",
     "from_onnx",
@@ -23,3 +32,14 @@ __all__ = [
     "to_onnx",
     "to_treelite",
 ]
+
+# scikit-learn is slow to import, and files of other libraries are read without it.
+_LATER = {"from_sklearn": "_sklearn", "from_sklearn_values": "_sklearn_values"}
+
+if not TYPE_CHECKING:  # so that they still report names that do not exist
+
+    def __getattr__(name: str):
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = value = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+        return value

@@ -14,6 +14,7 @@ from jaxunc.forest import TreeNodes
 from ._catboost_features import Features, Test
 from ._documents import numbers, part, read_document
 from ._given_trees import GivenTree, ensemble_of
+from ._versions import version_in, warn_if_newer
 
 _LINKS = {
     **dict.fromkeys(("RMSE", "MAE", "Quantile", "MultiQuantile", "Huber", "Expectile", "MAPE", "Lq"), "identity"),
@@ -26,6 +27,7 @@ _LINKS = {
 }
 _TWO_CLASSES, _CLASS_EACH = ("Logloss", "CrossEntropy", "Focal"), ("MultiClass", "MultiClassOneVsAll")
 _LABELS = {"Integer": int, "Float": float, "String": str, "Boolean": bool}
+_LABEL_KINDS = {"Integer": int, "Float": (int, float), "String": str, "Boolean": (bool, int)}
 _DEEPEST = 30
 
 
@@ -58,6 +60,11 @@ def from_catboost(model: Any, *, pool: Any = None) -> TreeEnsemble:
         categories (CTR tables), text and embedding features, losses of ranking and survival, with uncertainty, or one's
         own. They are named. Also if categories are tested and their words are not known.
 
+    Warns
+    -----
+    UntestedVersionWarning
+        If a newer CatBoost made the model than was tested.
+
     Notes
     -----
     CatBoost compares float32: a bit is x > border, and an oblivious tree's leaf is Σ 2^b bit_b. A missing value is less
@@ -81,7 +88,7 @@ def from_catboost(model: Any, *, pool: Any = None) -> TreeEnsemble:
             f"model is a {type(model).__name__}; pass a fitted CatBoost, CatBoostClassifier or CatBoostRegressor, or a "
             "file of save_model(path, format='json')."
         )
-    return _of_document(read_document(model, "CatBoost"))
+    return from_catboost_document(read_document(model, "CatBoost"))
 
 
 def _saved(model: Any, pool: Any) -> bytes:
@@ -96,11 +103,15 @@ def _saved(model: Any, pool: Any) -> bytes:
         return path.read_bytes()
 
 
-def _of_document(document: dict) -> TreeEnsemble:
+def from_catboost_document(document: dict) -> TreeEnsemble:
+    """Return the model of a document that ``save_model`` wrote; errors and warnings are those of `from_catboost`."""
     info = part(document, "model_info")
     loss = part(info, "params", "loss_function", "type", kind=str)
     if loss not in _LINKS:
         raise ValueError(f"the model's loss function is {loss!r}; from_catboost imports {', '.join(sorted(_LINKS))}.")
+    # Files say "Branch: tags/v1.2.10" among much else; those of other builds tell no version.
+    _, _, version = str(info.get("catboost_version_info")).partition("tags/v")
+    warn_if_newer("CatBoost", version_in(version[:20]))
     features = Features(part(document, "features_info"))
     scale, bias = _scale_and_bias(document)
     if "oblivious_trees" in document:
@@ -150,6 +161,8 @@ def _labels(info: dict, loss: str, n_outputs: int) -> tuple | None:
     as_expected = n_outputs == (1 if loss in _TWO_CLASSES else number)
     if kind not in _LABELS or len(set(map(str, labels))) != number or len(labels) != number or not as_expected:
         raise ValueError(f"the model has classes {labels!r:.60} of type {kind!r:.20} for {n_outputs} outputs.")
+    if any(not isinstance(label, _LABEL_KINDS[kind]) or label != label for label in labels):
+        raise ValueError(f"the model's classes {labels!r:.60} are not of the type {kind!r}.")
     return tuple(_LABELS[kind](label) for label in labels)
 
 

@@ -8,6 +8,8 @@ import numpy as np
 
 from ._ubjson import read_ubjson
 
+_MOST, _LARGEST_FLOAT = 2**53, 2**1023
+
 
 def read_document(source: Any, library: str) -> dict[str, Any]:
     """Return the content of a model file, JSON or UBJSON, given by its path or its bytes.
@@ -36,6 +38,8 @@ def part(document: Any, *path: str, kind: type | tuple[type, ...] = dict) -> Any
         if not isinstance(document, dict) or name not in document:
             raise ValueError(f"the model has no {'.'.join(path[: i + 1])}; is the file whole?")
         document = document[name]
+    if isinstance(document, int) and abs(document) > _LARGEST_FLOAT:
+        raise ValueError(f"the model's {'.'.join(path)} is an integer of {document.bit_length()} bits.")
     if not isinstance(document, kind) or (isinstance(document, bool) and kind is not bool):
         raise ValueError(f"the model's {'.'.join(path)} is a {type(document).__name__}: {document!r:.60}.")
     return document
@@ -45,16 +49,20 @@ def integer(document: Any, *path: str) -> int:
     """Return the integer at a path, which some libraries write as text."""
     found = part(document, *path, kind=(int, str))
     try:
-        return int(found)
+        number = int(found)
     except ValueError:
-        raise ValueError(f"the model's {'.'.join(path)} is {found!r:.60}; expected an integer.") from None
+        number = _MOST
+    if abs(number) >= _MOST:
+        raise ValueError(f"the model's {'.'.join(path)} is {str(found)[:60]!r}; expected an integer.")
+    return number
 
 
 def numbers(document: Any, name: str, dtype: Any) -> np.ndarray:
     """Return a list of numbers as an array."""
     found = part(document, name, kind=(list, np.ndarray))
     try:
-        wide = np.asarray(found, np.float64 if np.dtype(dtype).kind == "f" else None)
+        with np.errstate(all="ignore"):
+            wide = np.asarray(found, np.float64 if np.dtype(dtype).kind == "f" else None)
     except (ValueError, TypeError, OverflowError):
         wide = np.zeros((0, 0))
     if wide.size == 0 and wide.ndim == 1:

@@ -59,9 +59,9 @@ def ensemble_of(
     *,
     trees_per_stage: int = 1,
     class_labels: tuple[Any, ...] | None = None,
+    averaged: bool = False,
 ) -> TreeEnsemble:
     """Make a model of its trees, in the library's order."""
     trees, values = trees_of(given, columns)
-    return TreeEnsemble(
-        trees, jnp.asarray(values), jnp.asarray(base, jnp.result_type(float)), link, trees_per_stage, class_labels
-    )
+    added = jnp.asarray(base, jnp.result_type(float))
+    return TreeEnsemble(trees, jnp.asarray(values), added, link, trees_per_stage, class_labels, averaged)

@@ -1,6 +1,5 @@
 """Importer of LightGBM's models, from their own text files."""
 
-import warnings
 from collections.abc import Sequence
 from os import PathLike
 from typing import Any
@@ -13,6 +12,7 @@ from jaxunc.tables import Columns, Levels
 
 from ._given_trees import check_tree, ensemble_of
 from ._lightgbm_text import ModelText, integer, read_model_text, row, text
+from ._versions import version_in, warn_if_newer
 from ._wide_tests import WideTest, WideTree, with_cuts
 
 _LINKS = {
@@ -22,7 +22,6 @@ _LINKS = {
     **dict.fromkeys(("poisson", "gamma", "tweedie"), "exp"),
     "multiclass": "softmax",
 }
-_LARGEST_VERSION = "v4"
 _ZERO = float(np.float32(1e-35))
 _BELOW_ZERO = float(np.nextafter(-_ZERO, -np.inf))
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2
@@ -59,7 +58,7 @@ def from_lightgbm(model: Any, *, category_columns: Sequence[int | str] | None = 
 
     Warns
     -----
-    UserWarning
+    UntestedVersionWarning
         If the file's version is newer than those that were tested.
 
     Notes
@@ -100,13 +99,10 @@ def _of_estimator(model: Any) -> tuple[tuple | None, bool, Any]:
 
 def _of_text(found: ModelText, classes: tuple | None, is_classifier: bool, given: Sequence | None) -> TreeEnsemble:
     header = found.header
-    version = text(header, "version")
-    if version not in ("v2", "v3", _LARGEST_VERSION):
-        warnings.warn(
-            f"the model's version is {version!r:.20}; from_lightgbm was tested with files up to {_LARGEST_VERSION}.",
-            UserWarning,
-            stacklevel=3,
-        )
+    version = version_in(text(header, "version"))
+    if version < (2,):
+        raise ValueError(f"the model's version is {header['version']!r:.20}; from_lightgbm reads v2 and later.")
+    warn_if_newer("LightGBM", version)
     trained_with = found.parameters.get("objective", "custom")
     if "objective" not in header and trained_with != "custom":
         raise ValueError(f"the model has no objective, and was trained with {trained_with!r:.40}; is the file whole?")
@@ -126,6 +122,7 @@ def _of_text(found: ModelText, classes: tuple | None, is_classifier: bool, given
         _LINKS[name],
         trees_per_stage=n_outputs,
         class_labels=_labels(name, n_outputs, classes, is_classifier),
+        averaged="average_output" in header,
     )
 
 

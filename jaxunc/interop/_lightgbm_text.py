@@ -50,6 +50,7 @@ def read_model_text(source: str | PathLike[str] | bytes) -> ModelText:
     rest = content[place:].lstrip()
     if not rest.startswith(b"end of trees"):
         raise ValueError("the LightGBM model goes on after the trees that it counts; is the file whole?")
+    _check_end(header, rest)
     return ModelText(header, trees, _parameters(rest), _pandas_categorical(rest))
 
 
@@ -82,6 +83,17 @@ def _pairs(block: bytes) -> dict[str, str]:
     except UnicodeDecodeError as error:
         raise ValueError(f"the LightGBM model holds bytes that are no text: {error}.") from error
     return {name: value for name, _, value in (line.partition("=") for line in lines if line)}
+
+
+def _check_end(header: dict[str, str], rest: bytes) -> None:
+    """Raise a ValueError if what stands behind the trees was cut off: there the categories of a frame are."""
+    _, found, last = rest.partition(b"\nend of parameters")
+    has_sets = any(known != "none" and not known.startswith("[") for known in header.get("feature_infos", "").split())
+    begins = b"\nparameters:" in rest
+    if (not found and (begins or has_sets)) or (last.strip() and not last.strip().startswith(b"pandas_categorical:")):
+        raise ValueError(
+            "the LightGBM model's last lines, behind its trees, are missing or cut off; is the file whole?"
+        )
 
 
 def _parameters(rest: bytes) -> dict[str, str]:

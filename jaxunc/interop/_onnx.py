@@ -1,20 +1,21 @@
 """Importer of ensembles of trees from ONNX files."""
 
 import json
-import warnings
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxunc._checks import warn
 from jaxunc.ensembles import TreeEnsemble
 
 from ._comparisons import compared_in
 from ._given_trees import ensemble_of
 from ._onnx_nodes import OnnxTrees, read_ensemble, read_nodes
-from ._onnx_reader import OURS, Attributes, TreesInGraph, find_trees, is_newer
+from ._onnx_reader import OURS, Attributes, TreesInGraph, find_trees
 from ._tree_outputs import laid_out, trees_of_stage
+from ._versions import warn_if_newer
 
 _LINKS = {"NONE": "identity", "LOGISTIC": "logistic", "SOFTMAX": "softmax"}
 _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
@@ -71,20 +72,19 @@ def from_onnx(model: Any) -> TreeEnsemble:
     UserWarning
         If skl2onnx made the file and no node sends missing values to its true branch. It leaves out where
         scikit-learn's trees send them, so that predictions for instances with missing values are wrong in the file.
-        Also if operators are newer than those tested.
+    UntestedVersionWarning
+        If operators are newer than those tested.
     """
     found = find_trees(_proto(model))
-    if is_newer(found.opset):
-        warnings.warn(f"the model uses ai.onnx.ml {found.opset}; from_onnx was tested up to 5. Compare.", stacklevel=2)
+    warn_if_newer("ONNX (ai.onnx.ml)", (found.opset,))
     read, sums = _read(found)
     names = None
     if found.producer == OURS:
         sums, names = _as_written(found.properties, sums)
     if found.producer == "skl2onnx" and not read.has_tracks:
-        warnings.warn(
+        warn(
             "skl2onnx made the model and left out where missing values go: all go to the false branch. If the data "
             "have missing values, import the scikit-learn model itself by from_sklearn.",
-            stacklevel=2,
         )
     n_features = found.n_features or 1 + max(int(tree.feature.max()) for tree in read.trees)
     n_outputs = len(sums.base)
@@ -111,7 +111,8 @@ def _proto(model: Any) -> Any:
     try:
         import onnx  # pyright: ignore[reportMissingImports]
     except ImportError as error:
-        raise ImportError('from_onnx reads files by the package onnx: pip install "jaxunc[onnx]".') from error
+        needed = 'files of ONNX are read by the package onnx: pip install "jaxunc[onnx]".'
+        raise ImportError(needed, name="onnx") from error
     if not given_bytes:
         return model
     try:

@@ -8,7 +8,6 @@ OPERATORS = ("TreeEnsembleClassifier", "TreeEnsembleRegressor", "TreeEnsemble")
 OURS = "jaxunc"
 """The producer of files that `to_onnx` makes."""
 _FLOAT, _INTS, _DOUBLE = 1, (2, 3, 4, 5, 6, 7, 12, 13), 11
-_NEWEST = 5
 
 
 class TreesInGraph(NamedTuple):
@@ -93,6 +92,7 @@ def find_trees(model: Any) -> TreesInGraph:
 
     Raises a ValueError if there is none or are several, or the graph does what is not understood, which is named.
     """
+    _check_texts(model)
     graph = model.graph
     trees = [node for node in graph.node if node.op_type in OPERATORS]
     if len(trees) != 1:
@@ -121,9 +121,15 @@ def find_trees(model: Any) -> TreesInGraph:
     )
 
 
-def is_newer(opset: int) -> bool:
-    """Return whether operators are newer than those tested."""
-    return opset > _NEWEST
+def _check_texts(model: Any) -> None:
+    """Raise a ValueError if a name is no text: protobuf gives bytes where they are no UTF-8."""
+    graph = model.graph
+    named = [*graph.node, *graph.input, *graph.output, *(one for node in graph.node for one in node.attribute)]
+    texts = [model.producer_name, *(one.domain for one in model.opset_import), *(one.name for one in named)]
+    for node in graph.node:
+        texts += [node.op_type, *node.input, *node.output]
+    if odd := [text for text in texts if not isinstance(text, str)]:
+        raise ValueError(f"the ONNX model has names that are no text: {odd[0]!r:.60}. Is the file whole?")
 
 
 def _input(graph: Any, node: Any) -> tuple[bool, int | None]:

@@ -33,7 +33,9 @@ _CLASSIFIER_LOSSES, _REGRESSOR_LOSSES = (
 )
 
 
-_SUPPORTED = ", ".join(kind.__name__ for kind in (*VALUE_MODELS, *HISTOGRAM_MODELS))
+ALL_VALUE_MODELS = (*VALUE_MODELS, *HISTOGRAM_MODELS)
+"""The kinds of models that `from_sklearn_values` takes."""
+_SUPPORTED = ", ".join(kind.__name__ for kind in ALL_VALUE_MODELS)
 
 
 def from_sklearn_values(model: Any) -> TreeEnsemble:
@@ -89,7 +91,7 @@ def from_sklearn_values(model: Any) -> TreeEnsemble:
     members = model.estimators_ if isinstance(model, _FORESTS) else [model]
     warn_if_missing_is_lost(model, [member.tree_ for member in members])
     trees = [_tree(f"tree {t}", member, columns, 1 / len(members)) for t, member in enumerate(members)]
-    return ensemble_of(trees, columns, np.zeros(trees[0].values.shape[1]), "identity")
+    return ensemble_of(trees, columns, np.zeros(trees[0].values.shape[1]), "identity", averaged=True)
 
 
 def _tree(what: str, member: Any, columns: Columns, factor: float) -> GivenTree:

@@ -1,7 +1,6 @@
 """Importer of treelite's models, and with them of whatever treelite and cuML import or train."""
 
 import dataclasses
-import warnings
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,9 @@ from ._comparisons import ABOVE, AT_LEAST, AT_MOST, BELOW, EQUAL, IN_SET, NOT_IN
 from ._given_trees import GivenTree, ensemble_of
 from ._tree_outputs import laid_out, trees_of_stage
 from ._treelite_file import TreeliteModel, TreeliteTree, read_treelite
+from ._versions import warn_if_newer
 
-_OLDEST, _NEWEST = (4, 8), (4, 8)
+_OLDEST = (4, 8)
 _COMPARE = {1: EQUAL, 2: BELOW, 3: AT_MOST, 4: ABOVE, 5: AT_LEAST}
 _LINKS = {
     **dict.fromkeys(("identity", "identity_multiclass"), "identity"),
@@ -26,6 +26,7 @@ _LINKS = {
     **dict.fromkeys(("exponential", "exponential_standard_ratio"), "exp"),
     "softmax": "softmax",
 }
+_MOST_INSTANCES = 1e30
 _LARGEST_CATEGORY = {4: 2.0**24, 8: 2.0**32 - 1}
 
 
@@ -65,7 +66,7 @@ def from_treelite(model: Any) -> Forest | TreeEnsemble:
 
     Warns
     -----
-    UserWarning
+    UntestedVersionWarning
         If a treelite wrote the model that is newer than those tested.
     """
     if hasattr(model, "serialize_bytes"):
@@ -97,6 +98,7 @@ def from_treelite(model: Any) -> Forest | TreeEnsemble:
         link,
         trees_per_stage=trees_of_stage(outputs, n_outputs) or 1,
         class_labels=_class_labels(read, link, n_outputs),
+        averaged=read.average,
     )
 
 
@@ -107,12 +109,7 @@ def _check_version(version: tuple[int, int, int]) -> None:
             f"the model was written by treelite {text}; before 4.8 scikit-learn's trees lost where missing values go. "
             "Import the original into a newer treelite and write it again."
         )
-    if version[:2] > _NEWEST:
-        warnings.warn(
-            f"the model was written by treelite {text}; from_treelite was tested with {'.'.join(map(str, _NEWEST))}. "
-            "Compare some predictions.",
-            stacklevel=3,
-        )
+    warn_if_newer("treelite", version)
 
 
 def _outputs(read: TreeliteModel) -> list[np.ndarray]:
@@ -218,6 +215,8 @@ def _forest(given: list[GivenTree], counts: list[np.ndarray], columns: Columns) 
         check_counts(own, "model's leaf counts")
     # Inner nodes have no counts there: a root has those of its leaves.
     roots = np.stack([own.sum(axis=0) for own in counts])
+    if not roots.sum() < _MOST_INSTANCES:
+        raise ValueError(f"the model's leaves claim {roots.sum():.3g} instances, which float32 cannot count.")
     return assemble(
         [with_interval_tests(tree.nodes, tree.intervals) for tree in given],
         counts,

@@ -13,6 +13,7 @@ from jaxunc.tables import Columns, Levels
 
 from ._documents import integer, numbers, part, read_document
 from ._given_trees import GivenTree, check_tree, ensemble_of
+from ._versions import warn_if_newer
 
 _LINKS = {
     **dict.fromkeys(("reg:squarederror", "reg:squaredlogerror", "reg:absoluteerror", "reg:quantileerror"), "identity"),
@@ -48,6 +49,11 @@ def from_xgboost(model: Any) -> TreeEnsemble:
         If the estimator is not fitted, the file is damaged, or the model has parts that are not imported: linear
         boosters, DART, vector leaves, objectives of ranking and survival. They are named.
 
+    Warns
+    -----
+    UntestedVersionWarning
+        If a newer XGBoost made the model than was tested.
+
     Notes
     -----
     XGBoost compares float32, strictly: left where x < t. Categories of a test's set go right; others go left, as do
@@ -67,9 +73,15 @@ def from_xgboost(model: Any) -> TreeEnsemble:
             f"model is a {type(model).__name__}; pass a Booster, a fitted XGBClassifier or XGBRegressor, or a file of "
             "save_model."
         )
-    learner = part(read_document(model, "XGBoost"), "learner")
-    ensemble = _of_learner(learner, classes)
+    ensemble = from_xgboost_document(read_document(model, "XGBoost"), classes)
     return ensemble if best is None else ensemble.first_stages(best + 1)
+
+
+def from_xgboost_document(document: dict, classes: tuple | None = None) -> TreeEnsemble:
+    """Return the model of a document that ``save_model`` wrote; errors and warnings are those of `from_xgboost`."""
+    if "version" in document:
+        warn_if_newer("XGBoost", tuple(numbers(document, "version", np.int64).tolist()))
+    return _of_learner(part(document, "learner"), classes)
 
 
 def _of_estimator(model: Any) -> tuple[tuple | None, int | None, Any]:
@@ -101,6 +113,8 @@ def _of_learner(learner: dict, classes: tuple | None) -> TreeEnsemble:
     trees = [_tree(f"tree {t}", tree, columns) for t, tree in enumerate(given)]
     info = numbers(model, "tree_info", np.int64)
     parallel = max(1, integer(model, "gbtree_model_param", "num_parallel_tree"))
+    if len(trees) % (n_outputs * parallel):
+        raise ValueError(f"the model has {len(trees)} trees, which are not shared out among {n_outputs} outputs.")
     if not np.array_equal(info, np.arange(len(trees)) % (n_outputs * parallel) // parallel):
         raise ValueError(f"the model's trees are for the outputs {info[:9].tolist()}…; expected {parallel} for each.")
     if objective not in ("binary:logistic", "multi:softprob", "multi:softmax") or n_targets > 1:

@@ -1,5 +1,6 @@
 """Importer of the models of YDF (Yggdrasil Decision Forests)."""
 
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from jaxunc.forest import (
 from jaxunc.tables import Columns, Levels, NumbersLike
 
 from ._given_trees import GivenTree, check_tree, ensemble_of
+from ._versions import version_in, warn_if_newer
 
 _BOOSTED, _RANDOM = "GRADIENT_BOOSTED_TREES", "RANDOM_FOREST"
 # The numbers of YDF's losses, which its files hold, too. What it calls the activation of Poisson's is no exponential.
@@ -56,6 +58,11 @@ def from_ydf(model: Any, *, prior: NumbersLike | None = None) -> TreeEnsemble | 
         If the model is of another kind or task (isolation forests, uplift, ranking, survival), has oblique tests, tests
         of sets, vectors or categories that came as integers, or leaves without counts. They are named.
 
+    Warns
+    -----
+    UntestedVersionWarning
+        If YDF is newer than was tested.
+
     Notes
     -----
     YDF compares float32: an instance goes right, to the positive child, where x >= t or its category is in the set. A
@@ -77,6 +84,7 @@ def from_ydf(model: Any, *, prior: NumbersLike | None = None) -> TreeEnsemble | 
             f"model is a {kind} for {task}; from_ydf imports gradient boosted trees and random forests for "
             "CLASSIFICATION and REGRESSION."
         )
+    warn_if_newer("YDF", version_in(str(getattr(sys.modules.get("ydf"), "__version__", ""))))
     counts_classes = kind == _RANDOM and task == "CLASSIFICATION"
     if prior is not None and not counts_classes:
         raise TypeError(f"prior is for forests of classification; this model is a {kind} for {task}.")
@@ -227,7 +235,7 @@ def _boosted(model: Any, given: list[GivenTree], columns: Columns) -> TreeEnsemb
 
 def _averaged(given: list[GivenTree], columns: Columns) -> TreeEnsemble:
     shares = [tree._replace(values=tree.values / len(given)) for tree in given]
-    return ensemble_of(shares, columns, np.zeros(1), "identity")
+    return ensemble_of(shares, columns, np.zeros(1), "identity", averaged=True)
 
 
 def _forest(read: list[_ReadTree], columns: Columns, labels: tuple) -> Forest:

@@ -11,6 +11,7 @@ from ._leaf_counts import ForestFitResult, fit_leaf_counts
 from ._losses import AucLoss, UtilityLoss, brier_loss, log_loss
 from ._out_of_sample import FEW_TREES, out_of_sample_rows, rows_of
 from ._rows import OutOfSampleRows
+from ._sources import check_held_out
 from ._standard_errors import Estimate, standard_errors
 from ._watch import FitProgress
 

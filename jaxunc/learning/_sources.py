@@ -10,7 +10,7 @@ from jaxunc.counting import counted_forest, has_bags, oob_mask, recount
 from jaxunc.forest import OWN, Forest
 from jaxunc.interop import from_sklearn
 from jaxunc.routing import as_mask, leaf_index, on_tested
-from jaxunc.tables import Encoded, SparseRows, as_csr, as_rows, is_sparse
+from jaxunc.tables import Encoded, SparseRows, as_csr, as_rows, class_positions, is_sparse
 
 from ._known_rows import Given, how_known
 
@@ -100,6 +100,20 @@ def calibration(model: Any, forest: Forest, data: LabelledData, counts: str, all
             "learns from these rows nevertheless.)"
         )
     return Seen(forest, countings, table, code, X=_routable(forest, data) if countings == (OWN,) else None)
+
+
+def check_held_out(forest: Forest, X: Any, y: Any, sample_weight: Any = None) -> None:
+    """Raise a ValueError if rows look like those that a forest was grown on, whose counts it holds."""
+    y = np.asarray(y)
+    weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
+    position = class_positions(forest.class_labels, y)
+    data = LabelledData(X, y, position, weight, sample_weight is not None, np.arange(len(y)))
+    leaves = _leaves(forest, data)
+    if reason := _how_known(forest, forest, data, *_codes(forest, leaves), leaves):
+        raise ValueError(
+            f"these rows are the sample that the forest was grown on, or hold many of its rows: {reason}. Counted in "
+            "its leaves they would say that it is always right. Pass rows that were held out; or take counts='inbag'."
+        )
 
 
 def cross_fitted(model: Any, forest: Forest, data: LabelledData, counts: str, n_folds: int, random_state) -> Seen:

@@ -3,6 +3,7 @@
 from ._compared_rules import RULES, Rule
 from ._data import Table, breast_cancer, read_table
 from ._evaluate import Outcome, evaluate
+from ._given_model import GivenModel, read_given_model
 from ._page import write_page
 from ._run import run
 from ._settings import FORESTS, Settings
@@ -17,6 +18,7 @@ __all__ = [
     "RULES",
     "TITLES",
     "Cell",
+    "GivenModel",
     "Outcome",
     "Ranking",
     "Results",
@@ -31,6 +33,7 @@ __all__ = [
     "evaluate",
     "frame",
     "ranking",
+    "read_given_model",
     "read_table",
     "run",
     "show",

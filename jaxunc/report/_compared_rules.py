@@ -17,6 +17,8 @@ class Rule(NamedTuple):
     """Whether the rule compares two classes and has no form for more."""
     learns: bool = False
     """Whether the rule is learned from training instances (`jaxunc.report._learned`), and unknown to `rule_by_name`."""
+    own: bool = False
+    """Whether it is no rule, but what a model that was given answers itself."""
 
     def make(self, forest: Forest) -> Combiner:
         """Make the rule for a forest, whose prior it may use."""
@@ -47,7 +49,12 @@ _OFFERED = (
     Rule("learned", "learned pool", learns=True),
     Rule("calibrated", "mean, calibrated", learns=True),
     Rule("isotonic", "mean, isotonic", learns=True),
+    Rule("model", "the model itself", own=True),
+    Rule("model-platt", "the model, calibrated", own=True),
 )
+
+OWN, OWN_CALIBRATED = "model", "model-platt"
+"""Names of what a model that was given answers itself, and of that calibrated on the rows that leaves count."""
 
 RULES = {rule.name: rule for rule in _OFFERED}
 """All rules, by the name that tables and files use."""

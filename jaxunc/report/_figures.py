@@ -11,9 +11,10 @@ from matplotlib.figure import Figure
 
 from jaxunc import comparison, metrics, plotting
 
+from ._compared_rules import OWN
 from ._evaluate import METRICS, N_CELLS, N_POINTS
 from ._store import Results
-from ._summary import BASELINE, TITLES, Ranking, best_leaf_sizes, outcomes_of, shown_leaf_sizes
+from ._summary import BASELINE, TITLES, Ranking, best_leaf_sizes, forest_name, outcomes_of, shown_leaf_sizes
 
 _STYLE: Any = {
     "svg.fonttype": "none",
@@ -40,7 +41,7 @@ class Picture(NamedTuple):
 def highlighted(results: Results, rankings: dict[str, Ranking]) -> list[str]:
     """Return the rules that stand out in all figures: the default of forests, and the first by each measure."""
     leaders = [rankings[measure].rules[0] for measure in ("brier", "auc", "accuracy", "log_loss")]
-    names = dict.fromkeys([name for name in (BASELINE, *leaders) if name in results.about["rules"]])
+    names = dict.fromkeys([name for name in (OWN, BASELINE, *leaders) if name in results.about["rules"]])
     return list(names)[:_MOST_HIGHLIGHTED]
 
 
@@ -146,7 +147,7 @@ def uncertainty_pictures(results: Results, records: Any) -> list[Picture]:
         about = (
             f"{size.sum()} predictions, {errors.sum()} of them wrong; larger squares hold more, darker ones err more."
         )
-        pictures.append(drawn(f"{forest}, leaf size {leaf_size}: two kinds of uncertainty", about, draw))
+        pictures.append(drawn(f"{forest_name(forest, leaf_size)}: two kinds of uncertainty", about, draw))
     return pictures
 
 

@@ -28,6 +28,7 @@ from ._summary import (
     averages,
     baseline_accuracy,
     best_leaf_sizes,
+    forest_name,
     frame,
     has_sets,
     poll_averages,
@@ -35,7 +36,7 @@ from ._summary import (
     set_averages,
     shown_leaf_sizes,
 )
-from ._words import data_line, data_notes, run_line, supported, unsupported
+from ._words import data_line, data_notes, model_line, run_line, supported, unsupported
 
 _SMALLER_IS_BETTER = {"calibration_error": False, "risk_coverage": False}
 
@@ -70,6 +71,7 @@ def page(results: Results) -> str:
     return environment.get_template("page.html.jinja").render(
         about=results.about,
         data_line=data_line(results),
+        model_line=model_line(results),
         notes=[note for note in data_notes(results) if not note.startswith("Warning")],
         warnings=results.about["data"]["warnings"],
         run_line=run_line(results),
@@ -139,10 +141,10 @@ def _set_rows(results: Results, records: Any) -> list[dict[str, Any]]:
     for forest, leaf_size in leaves.items() if has_sets(results) else ():
         if forest in always:
             cells = [1.0, *3 * [always[forest]], 1.0]
-            rows.append({"forest": f"{forest}, leaf size {leaf_size}", "s": "one class", "cells": cells})
+            rows.append({"forest": forest_name(forest, leaf_size), "s": "one class", "cells": cells})
         for s in TABLE_STRENGTHS:
             cells = mean.loc[(forest, s)].tolist()
-            rows.append({"forest": f"{forest}, leaf size {leaf_size}", "s": s, "cells": cells})
+            rows.append({"forest": forest_name(forest, leaf_size), "s": s, "cells": cells})
     return [{**row, "cells": [f"{v:.3f}" if v == v else "–" for v in row["cells"]]} for row in rows]
 
 
@@ -151,7 +153,7 @@ def _poll_rows(results: Results) -> list[dict[str, Any]]:
     rows = []
     for (forest, leaf_size), row in poll_averages(results).iterrows():
         cells = [f"{row[name]:.1f}" if name == "n_polled" else f"{row[name]:.3f}" for name in POLL_TITLES]
-        rows.append({"forest": f"{forest}, leaf size {leaf_size}", "cells": cells})
+        rows.append({"forest": forest_name(forest, leaf_size), "cells": cells})
     return rows
 
 

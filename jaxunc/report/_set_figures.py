@@ -16,6 +16,7 @@ from ._summary import (
     SET_TITLES,
     baseline_accuracy,
     brier_ranges,
+    forest_name,
     has_sets,
     interval_means,
     outcomes_of,
@@ -37,7 +38,7 @@ def set_pictures(results: Results, records: Any) -> list[Picture]:
         always = {f"one class ({BASELINE})": accuracy[forest]} if accuracy else {}
         sizes = np.sum([list(o.set_sizes.values()) for o in outcomes_of(results, forest, leaf_size)], axis=0)
         shares = sizes / sizes.sum(axis=1, keepdims=True)
-        title = f"{forest}, leaf size {leaf_size}"
+        title = forest_name(forest, leaf_size)
         pictures += [
             _over_s(f"{title}: decided and right", "share", {k: lines[k] for k in ("decided", "right of those")}),
             _over_s(f"{title}: utility of sets", "utility", {k: lines[k] for k in ("u80", "u65")}, always),
@@ -53,7 +54,7 @@ def interval_pictures(results: Results, records: Any) -> list[Picture]:
     pictures = []
     for forest, leaf_size in shown_leaf_sizes(results, records).items():
         bins = interval_means(outcomes_of(results, forest, leaf_size))
-        pictures.append(_reliability(f"{forest}, leaf size {leaf_size}: reliability", bins, results))
+        pictures.append(_reliability(f"{forest_name(forest, leaf_size)}: reliability", bins, results))
         if len(results.settings.leaf_sizes) > 1 and len(results.about["data"]["classes"]) == 2:
             pictures.append(_brier_range(f"{forest}: range of the Brier score", results, forest))
     return pictures

@@ -41,6 +41,10 @@ FORESTS: dict[str, Callable[[int, int, int, bool], Any]] = {
 """Kinds of forests, by the name that tables and files use: (trees, leaf size, seed, bags needed) → a model."""
 
 
+GIVEN = "given model"
+"""The kind of a forest that came fitted, in a file."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """Settings of a study: kinds of forests × leaf sizes × repetitions × folds.
@@ -48,7 +52,7 @@ class Settings:
     Parameters
     ----------
     forests
-        Names from `FORESTS`.
+        Names from `FORESTS`; `GIVEN` alone for a model that came fitted: see `for_model`.
     rules
         Names from `RULES`; none for all that suit the data.
     leaf_sizes
@@ -80,8 +84,9 @@ class Settings:
         # rules and leaf sizes in a fixed order.
         for name in ("forests", "rules", "leaf_sizes"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
-        for option, names, known in (("--forests", self.forests, FORESTS), ("--rules", self.rules, RULES)):
-            for name in names:
+        offered = [name for name, rule in RULES.items() if self.is_given or not rule.own]
+        for option, names, known in (("--forests", self.forests, FORESTS), ("--rules", self.rules, offered)):
+            for name in names if names != (GIVEN,) or not self.is_given else ():
                 check_name(option, name, known)
         check_name("--counts", self.counts, COUNTS)
         if not self.forests or not self.leaf_sizes:
@@ -92,13 +97,17 @@ class Settings:
                     f"--counts='oob' needs trees that are grown on bags of the data, and {name} grows on all of it. "
                     f"Leave {name} out, or take --counts held_out."
                 )
-        for size in self.leaf_sizes:
+        for size in self.leaf_sizes if not self.is_given else ():
             _check_range("--leaf-sizes", size, 1, "the least number of instances in a leaf")
         _check_range("--trees", self.n_trees, 1, "the number of trees in a forest")
         _check_range("--repeats", self.n_repeats, 1, "the number of repetitions of the cross-validation")
         _check_range("--folds", self.n_folds, 2, "the number of parts of which each is the test set once")
         _check_range("--seed", self.seed, 0, "the seed of folds and forests")
-        if self.counts != "inbag" and (learning := [name for name in self.rules if RULES[name].learns]):
+        if (
+            self.counts != "inbag"
+            and not self.is_given
+            and (learning := [name for name in self.rules if RULES[name].learns])
+        ):
             raise ValueError(
                 f"--rules={', '.join(learning)} learn from in-bag counts and choose others themselves; leave out "
                 f"--counts {self.counts}."
@@ -106,6 +115,16 @@ class Settings:
         object.__setattr__(self, "forests", tuple(dict.fromkeys(self.forests)))
         object.__setattr__(self, "rules", tuple(name for name in RULES if name in self.rules))
         object.__setattr__(self, "leaf_sizes", tuple(sorted(set(self.leaf_sizes))))
+
+    @classmethod
+    def for_model(cls, n_trees: int, **chosen: Any) -> "Settings":
+        """Return settings of a study of one fitted model, whose leaves are counted anew on each training part."""
+        return cls(forests=(GIVEN,), leaf_sizes=(0,), n_trees=n_trees, counts="held_out", **chosen)
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the study is of one model that came fitted."""
+        return tuple(self.forests) == (GIVEN,) and tuple(self.leaf_sizes) == (0,)
 
     @property
     def n_forests(self) -> int:
@@ -120,7 +139,10 @@ class Settings:
         ValueError
             If none of them does.
         """
-        chosen = self.rules or tuple(name for name in RULES if self.counts == "inbag" or not RULES[name].learns)
+        learns = self.counts == "inbag" or self.is_given
+        every = tuple(name for name, rule in RULES.items() if not rule.own and (learns or not rule.learns))
+        own = tuple(name for name, rule in RULES.items() if rule.own and self.is_given and name not in self.rules)
+        chosen = (*(self.rules or every), *own)
         suited = tuple(name for name in chosen if n_classes == 2 or not RULES[name].binary_only)
         if not suited:
             raise ValueError(

@@ -6,7 +6,8 @@ one object:
 
 * ``format``, ``format_version``; ``versions`` of jaxunc, jax, numpy and scikit-learn;
 * ``data``: name, sizes, classes, notes and warnings, and a hash of the values;
-* ``settings``: those of the command line; ``rules``: their names;
+* ``settings``: those of the command line; ``rules``: their names; ``model``: of a study of a model that came fitted
+  alone, what it is;
 * ``forests``: for each forest its ``forest``, ``leaf_size``, ``repeat``, ``fold`` and the parts of an `Outcome`:
   ``measures``, ``reliability``, ``rejection``, ``uncertainty``, (since version 3) ``sets``, now for more s, (since
   version 4) ``set_sizes``, ``intervals`` and ``brier_range``, and (since version 5) ``polling``; what does not suit the
@@ -41,6 +42,7 @@ from ._evaluate import (
     STRENGTHS,
     Outcome,
 )
+from ._given_model import GivenModel
 from ._polling import POLL_MEASURES
 from ._settings import Settings
 from ._study import Cell, cells
@@ -62,7 +64,7 @@ class Results(NamedTuple):
         return Settings(**self.about["settings"])
 
 
-def describe(table: Table, settings: Settings) -> dict[str, Any]:
+def describe(table: Table, settings: Settings, given: GivenModel | None = None) -> dict[str, Any]:
     """Describe a study and its data, as plain values."""
     digest = hashlib.sha256()
     for values in (table.X.astype("<f8"), table.y.astype("<i8")):
@@ -85,6 +87,8 @@ def describe(table: Table, settings: Settings) -> dict[str, Any]:
         "settings": asdict(settings),
         "rules": settings.rules_for(len(table.class_labels)),
     }
+    if given is not None:
+        about["model"] = given.about
     # As JSON would give it back: tuples are lists there, and descriptions are compared.
     return json.loads(json.dumps(about))
 
@@ -96,8 +100,8 @@ class Store:
     ----------
     folder
         A folder that exists or can be made.
-    table, settings
-        The data and the settings of the study.
+    table, settings, given
+        The data and the settings of the study, and the model of one of `Settings.for_model`.
 
     Raises
     ------
@@ -105,9 +109,9 @@ class Store:
         If the folder cannot be written to, or holds another study or files that are no study's.
     """
 
-    def __init__(self, folder: str | Path, table: Table, settings: Settings):
+    def __init__(self, folder: str | Path, table: Table, settings: Settings, given: GivenModel | None = None):
         self.folder = Path(folder)
-        self.about = describe(table, settings)
+        self.about = describe(table, settings, given)
         self._cells = cells(settings)
         _make_writable(self.folder)
         self.outcomes = dict(self._finished() or self._begun())

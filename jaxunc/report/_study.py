@@ -18,6 +18,7 @@ from jaxunc.interop import from_sklearn
 from ._compared_rules import RULES
 from ._data import Table
 from ._evaluate import Outcome, evaluate
+from ._given_model import GivenModel
 from ._learned import learn
 from ._settings import FORESTS, Settings, check_folds
 
@@ -31,7 +32,9 @@ class Cell(NamedTuple):
     fold: int
 
 
-def study(table: Table, settings: Settings, done: Container[Cell] = ()) -> Iterator[tuple[Cell, Outcome]]:
+def study(
+    table: Table, settings: Settings, done: Container[Cell] = (), given: GivenModel | None = None
+) -> Iterator[tuple[Cell, Outcome]]:
     """Grow the forests, one per core at a time, and yield for each how the rules did on its test fold.
 
     They come in the order of the settings: forests, leaf sizes, repetitions, folds.
@@ -44,6 +47,8 @@ def study(table: Table, settings: Settings, done: Container[Cell] = ()) -> Itera
         Settings of the study.
     done
         Cells to leave out.
+    given
+        The model of a study of `Settings.for_model`: none is grown, its leaves count the training part.
 
     Raises
     ------
@@ -61,9 +66,14 @@ def study(table: Table, settings: Settings, done: Container[Cell] = ()) -> Itera
         train, test = splits[i]
         # The seed depends on the split alone: forests of all kinds and leaf sizes on a split are compared on equal
         # terms.
-        model, forest = _grow(cell, settings, settings.seed + i, table, train)
+        if given is None:
+            model, forest = _grow(cell, settings, settings.seed + i, table, train)
+        else:
+            model = forest = recount(given.trees, table.X[train], table.y[train])
         names = [name for name in rules if RULES[name].learns]
         learned = learn(names, model, forest, table.X[train], table.y[train])
+        if given is not None:
+            learned |= given.answers(table.X[train], table.y[train])
         return cell, evaluate(forest, rules, table.X[test], table.y[test], learned)
 
     # Threads suffice: growing trees and compiled programs let go of the interpreter.

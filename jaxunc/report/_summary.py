@@ -1,5 +1,6 @@
 """Summary of outcomes: averages, ranks, and tests of the differences."""
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,6 +9,7 @@ from jaxtyping import Bool, Float
 
 from jaxunc import comparison
 
+from ._compared_rules import OWN
 from ._evaluate import BRIER_RANGE, MEASURES, METRICS, MOST_CLASSES, SET_MEASURES, Outcome
 from ._polling import POLL_MEASURES
 from ._store import Results
@@ -61,6 +63,16 @@ class Ranking(NamedTuple):
     """Whether a corrected test tells two rules apart."""
     from_best: Float[np.ndarray, "rules"]
     """Corrected p-value against the first rule."""
+
+
+def baseline_of(rules: Iterable[str]) -> str | None:
+    """Return what others are compared with: a given model itself, else the default of forests; None if neither ran."""
+    return next((name for name in (OWN, BASELINE) if name in rules), None)
+
+
+def forest_name(forest: Any, leaf_size: Any) -> str:
+    """Return the name of a kind of forest at a leaf size; a model that came fitted has none."""
+    return f"{forest}, leaf size {leaf_size}" if leaf_size else str(forest)
 
 
 def frame(results: Results) -> pd.DataFrame:

@@ -23,13 +23,14 @@ from ._summary import (
     average_ranks,
     averages,
     best_leaf_sizes,
+    forest_name,
     frame,
     has_sets,
     poll_averages,
     set_averages,
     shown_leaf_sizes,
 )
-from ._words import count, data_line, data_notes, run_line
+from ._words import count, data_line, data_notes, model_line, run_line
 
 _WIDEST = 100
 
@@ -38,6 +39,8 @@ def show(console: Console, results: Results) -> None:
     """Print what was run on what, the averages and the ranks, with the best of each column marked."""
     say, records, settings = _speaker(console), frame(results), results.settings
     say(data_line(results), style="bold")
+    if (line := model_line(results)) is not None:
+        say(line.replace("`", ""))
     for note in data_notes(results):
         say(note)
     tables = [_averages_table(console, settings, records), _ranks_table(settings, records)]
@@ -87,7 +90,8 @@ def _averages_table(console: Console, settings: Settings, records: Any) -> RichT
 
 def _ranks_table(settings: Settings, records: Any) -> RichTable:
     ranks = average_ranks(records)
-    grid = _grid(f"Average rank of the rules over {count(settings.n_forests, 'forest')}, 1 is best")
+    over = count(settings.n_forests, "test part" if settings.is_given else "forest")
+    grid = _grid(f"Average rank of the rules over {over}, 1 is best")
     for name in (*METRICS, "all"):
         grid.add_column(TITLES.get(name, name), justify="right", no_wrap=True)
     grid.add_column("the rule", style="dim", no_wrap=True)
@@ -106,7 +110,7 @@ def _sets_table(results: Results, records: Any) -> RichTable:
         grid.add_column(name, justify="right", no_wrap=True)
     mean = set_averages(results, records)
     for forest, leaf_size in shown_leaf_sizes(results, records).items():
-        grid.add_row(Text(f"{forest}, leaf size {leaf_size}", style="bold"))
+        grid.add_row(Text(forest_name(forest, leaf_size), style="bold"))
         for s in TABLE_STRENGTHS:
             grid.add_row("", str(s), *("-" if v != v else f"{v:.3f}" for v in mean.loc[(forest, s)]))
     return grid
@@ -118,7 +122,7 @@ def _polling_table(results: Results) -> RichTable:
         grid.add_column(name, justify="right", no_wrap=True)
     for (forest, leaf_size), row in poll_averages(results).iterrows():
         cells = [f"{row[name]:.1f}" if name == "n_polled" else f"{row[name]:.3f}" for name in POLL_TITLES]
-        grid.add_row(str(forest), str(leaf_size), *cells)
+        grid.add_row(str(forest), str(leaf_size) if leaf_size else "", *cells)
     return grid
 
 

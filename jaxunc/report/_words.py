@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from ._compared_rules import RULES
+from ._compared_rules import OWN, RULES
 from ._evaluate import METRICS, MOST_CLASSES, N_POINTS
 from ._settings import Settings
 from ._store import Results
-from ._summary import BASELINE, DECIMALS, TITLES, Ranking, best_leaf_sizes, has_sets
+from ._summary import DECIMALS, TITLES, Ranking, baseline_of, best_leaf_sizes, has_sets
 
 _PERFECT = 0.9999
 # The share of instances that is kept where accuracies under rejection are quoted.
@@ -35,7 +35,8 @@ def data_notes(results: Results) -> list[str]:
     """Return notes of what was done to the data, what is doubtful about them, and which rules were left out."""
     data = results.about["data"]
     notes = [f"Warning: {warning}" for warning in data["warnings"]] + list(data["notes"])
-    every = (name for name, rule in RULES.items() if not rule.learns or results.settings.counts == "inbag")
+    learns = results.settings.counts == "inbag" or results.settings.is_given
+    every = (name for name, rule in RULES.items() if not rule.own and (learns or not rule.learns))
     chosen = results.settings.rules or tuple(every)
     if omitted := [name for name in chosen if name not in results.about["rules"]]:
         listed = ", ".join(omitted[:-1]) + " and " * (len(omitted) > 1) + omitted[-1]
@@ -49,9 +50,28 @@ def data_notes(results: Results) -> list[str]:
     return notes
 
 
+def model_line(results: Results) -> str | None:
+    """Say which model was given, and what is compared with it; None if forests were grown."""
+    model = results.about.get("model")
+    if model is None:
+        return None
+    kind = "boosted tree" if model["boosted"] else "tree"
+    return (
+        f"Compared: what {model['name']} ({count(model['n_trees'], kind)}) answers itself, in the row `{OWN}`; that "
+        "calibrated on other rows, in `model-platt`; and rules that read these rows counted in its leaves."
+    )
+
+
 def run_line(results: Results) -> str:
     """Describe what was run."""
     settings = results.settings
+    if settings.is_given:
+        return (
+            f"Run: the leaves of {results.about['model']['name']} were counted anew {settings.n_forests} times, on the "
+            f"training parts of {count(settings.n_repeats, 'repetition')} of {settings.n_folds}-fold cross-validation "
+            f"(seed {settings.seed}); the trees stayed. Learned rules learn from these parts, each row without its own "
+            "label. All rules read the same leaves."
+        )
     several = len(settings.leaf_sizes) > 1
     bagged = settings.counts == "oob" and "extra-trees" in settings.forests
     parts = [
@@ -80,7 +100,7 @@ def supported(results: Results, records: Any, rankings: dict[str, Ranking]) -> l
 def unsupported(results: Results, records: Any) -> list[str]:
     """Return sentences on what the numbers do not support, and why."""
     settings = results.settings
-    said = []
+    said = _on_given_model(results)
     if records.groupby(["forest", "leaf_size", "rule"])["accuracy"].mean().max() >= _PERFECT:
         said.append(
             "A score is perfect. That is rare but where a copy of the target is among the features: look for one "
@@ -110,6 +130,22 @@ def unsupported(results: Results, records: Any) -> list[str]:
     return said
 
 
+def _on_given_model(results: Results) -> list[str]:
+    """What a study of a model that came fitted cannot know."""
+    if (model := results.about.get("model")) is None:
+        return []
+    said = [
+        f"The model came fitted. If it was fitted to rows of these data, `{OWN}` and all rules are flattered: "
+        "its trees know the labels. Compare on rows that it has not seen."
+    ]
+    if model["boosted"]:
+        said.append(
+            "Boosted trees correct each other, and late ones say little by themselves. Rules that take each tree for a "
+            "witness, such as `evidence` and `dempster`, are then surer than they should be."
+        )
+    return said
+
+
 def kept_accuracy(results: Results) -> dict[str, float]:
     """Return the mean accuracy of each rule on the instances it is most certain of."""
     position = round(_KEPT * N_POINTS) - 1
@@ -130,16 +166,17 @@ def _on_measure(records: Any, measure: str, ranking: Ranking) -> str:
     if not told:
         return f"{start} No test tells another rule apart from it."
     told_from = "all others" if len(told) == n_rules - 1 else f"{len(told)} of the {n_rules - 1} others"
-    if BASELINE not in ranking.rules or best == BASELINE:
+    base = baseline_of(ranking.rules)
+    if base is None or best == base:
         return f"{start} Tests tell it apart from {told_from}."
-    if BASELINE not in told:
-        default = f"`{BASELINE}`, what forests answer with by default"
+    if base not in told:
+        default = f"`{base}`, " + ("the model itself" if base == OWN else "what forests answer with by default")
         return f"{start} Tests tell it apart from {told_from}, but not from {default}."
     mean = records.groupby("rule")[measure].mean()
-    lead = (mean[best] - mean[BASELINE]) * (1 if METRICS[measure] else -1)
+    lead = (mean[best] - mean[base]) * (1 if METRICS[measure] else -1)
     how = "worse" if lead > 0 else "better on average, though it ranks lower,"
     least = f"{abs(lead):.4f}" if abs(lead) >= 5e-5 else "less than 0.0001"
-    return f"{start} Tests tell it apart from {told_from}, `{BASELINE}` among them, which is {how} by {least}."
+    return f"{start} Tests tell it apart from {told_from}, `{base}` among them, which is {how} by {least}."
 
 
 def _on_leaf_sizes(records: Any) -> str:
@@ -169,11 +206,13 @@ def _on_trust(results: Results, records: Any) -> str:
         f"{_name(sure)} is right most often when the {1 - _KEPT:.0%} it is least certain of are rejected "
         f"({accuracy[sure]:.1%}",
     ]
-    if BASELINE in accuracy:
-        known = (f"; `{BASELINE}` {calibration[BASELINE]:.3f}", f"; `{BASELINE}` {accuracy[BASELINE]:.1%}")
+    base = baseline_of(accuracy)
+    if base is not None:
+        known = (f"; `{base}` {calibration[base]:.3f}", f"; `{base}` {accuracy[base]:.1%}")
         names = (calibration.idxmin(), sure)
-        parts = [part + more * (name != BASELINE) for part, more, name in zip(parts, known, names, strict=True)]
-    return f"Averaged over all forests grown, and untested: {parts[0]}); {parts[1]})."
+        parts = [part + more * (name != base) for part, more, name in zip(parts, known, names, strict=True)]
+    over = "test parts" if results.settings.is_given else "forests grown"
+    return f"Averaged over all {over}, and untested: {parts[0]}); {parts[1]})."
 
 
 def _sizes(settings: Settings) -> str:

@@ -11,7 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 from jaxunc import estimators
 from jaxunc._renamed import RENAMED_PARAMETERS, RENAMED_VALUES
 from jaxunc.combiners import Combiner
+from jaxunc.ensembles import TreeEnsemble
+from jaxunc.forest import Forest
 from jaxunc.greedy import Presorted, sorted_sample, values_of
+from jaxunc.interop import library_of
 from jaxunc.routing import bind
 from jaxunc.transduction import BoundSample
 
@@ -49,6 +52,8 @@ def state_of(value: Any) -> dict[str, dict[str, Any]]:
 def _param(part: Any) -> Any:
     while isinstance(part, FrozenEstimator):
         part = part.estimator
+    if isinstance(part, Forest | TreeEnsemble) or library_of(part) not in (None, "sklearn"):
+        return None
     is_callback = callable(part) and not isinstance(part, Combiner)
     return None if is_callback or type(part).__name__ in ("RandomState", "Generator") else part
 

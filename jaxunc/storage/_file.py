@@ -129,4 +129,6 @@ def _no_constant(name: str) -> None:
 
 
 def _damaged(path: str | Path, why: str) -> ValueError:
-    return ValueError(f"{path} is damaged, or no file that jaxunc.save wrote: {why[:300]}.")
+    return ValueError(
+        f"{path} is damaged, or no file that jaxunc.save wrote: {why[:300]}. (jaxunc.from_any reads other libraries'.)"
+    )

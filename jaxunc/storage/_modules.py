@@ -23,6 +23,7 @@ MOST_COLUMNS = 2**24
 LATER_FIELDS: dict[type, dict[str, Any]] = {
     Columns: {name: getattr(Columns, name) for name in ("boolean", "missing_words", "cuts", "absent_is_missing")},
     Forest: {"further": {}},
+    TreeEnsemble: {"averaged": False},
 }
 """Defaults of fields that files of the first versions lack."""
 

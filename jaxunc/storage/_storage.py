@@ -38,8 +38,8 @@ def save(path: str | Path, x: Any) -> None:
     what is loaded are those of what was saved, bit for bit, if JAX has the same precision and form of routing; of what
     depends on the machine (threads, the form) nothing is kept. The parameters of an estimator are kept, and what its
     answers read: ``estimator_``, scikit-learn's own forest, and ``learned_``, how learning went, are not; a forest that
-    came in a ``FrozenEstimator`` comes back unfitted, as a parameter; random states that are no numbers and callbacks
-    become None.
+    came in a ``FrozenEstimator`` comes back unfitted, as a parameter; random states that are no numbers, callbacks and
+    forests that are not scikit-learn's become None.
 
     Examples
     --------

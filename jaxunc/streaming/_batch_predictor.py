@@ -24,7 +24,7 @@ class BatchPredictor:
     Parameters
     ----------
     path
-        A file of `jaxunc.save` that every worker can read.
+        A file of `jaxunc.save`, or of another library, as for `predict_files`, that every worker can read.
     outputs, features, keep, s, confidence
         As for `jaxunc.stream`.
     known
@@ -132,9 +132,9 @@ class BatchPredictor:
 
 @lru_cache(8)
 def _loaded(path: str, outputs: tuple[str, ...] | None, s: float, confidence: float, known: tuple) -> Scoring:
-    from jaxunc.storage import load_answering
+    from ._model_file import load_model
 
-    return Scoring(load_answering(path, known=known), outputs, s=s, confidence=confidence)
+    return Scoring(load_model(path, known=known), outputs, s=s, confidence=confidence)
 
 
 def _from_arrays(batch: dict[str, Any]) -> pa.Table:

@@ -11,10 +11,10 @@ import pyarrow.parquet as parquet
 
 from jaxunc._checks import check_collection, check_integer, check_kind, check_one_of
 from jaxunc.files import Wanted, data_files, file_chunks, format_of, no_rows
-from jaxunc.storage import load_answering
 from jaxunc.tables import Encoded
 
 from ._lock import locked
+from ._model_file import load_model
 from ._run import Run, identity_of, refuse_overlap
 from ._scoring import Scoring
 from ._stream import CHUNK_ROWS, ahead, answered, behind, checked_wanted, encoded_rows
@@ -67,7 +67,8 @@ def predict_files(
     Parameters
     ----------
     model
-        A file of `jaxunc.save`.
+        A file of `jaxunc.save`, or of another library's classifier, which `jaxunc.from_any` reads: it answers with its
+        own probabilities. Of leaves with counts, as treelite keeps those of forests, their class frequencies.
     source
         A file, a folder, or a list of files: see `stream`.
     output
@@ -92,8 +93,8 @@ def predict_files(
     Raises
     ------
     TypeError, ValueError
-        As `jaxunc.load` and `stream`; if the folder holds something else, or was made from data of other names, by
-        another model or other settings, or if one of the folder and the data's lies within the other.
+        As `jaxunc.load`, `jaxunc.from_any` and `stream`; if the folder holds something else, or was made from data of
+        other names, by another model or other settings, or if one of the folder and the data's lies within the other.
     OSError
         If the folder cannot be written, another run is writing to it, or the disk is full.
 
@@ -110,14 +111,14 @@ def predict_files(
     check_one_of("file_format", file_format, tuple(FORMATS))
     check_integer("chunk_rows", chunk_rows, 1)
     chunk_rows = int(chunk_rows)
-    check_kind("model", model, str | Path, "the path of a file of jaxunc.save")
+    check_kind("model", model, str | Path, "the path of a model's file")
     check_kind("output", output, str | Path, "the path of a folder")
     if not isinstance(source, str | Path):
         check_collection("source", source, "a path, or a list of paths")
     if progress is not None and not callable(progress):
         raise TypeError(f"progress={progress!r:.60} must be a function of a Progress, or None.")
     refuse_overlap(Path(output), source, model)
-    loaded, files = load_answering(model, known=known), data_files(source)
+    loaded, files = load_model(model, known=known), data_files(source)
     scoring = Scoring(loaded, outputs, s=s, confidence=confidence)
     wanted = checked_wanted(scoring, features, keep)
     settings = {

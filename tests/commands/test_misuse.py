@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 
 import joblib
 import numpy as np
@@ -16,6 +17,7 @@ from sklearn.linear_model import LogisticRegression
 import jaxunc as ju
 from jaxunc.__main__ import main
 from jaxunc.commands import _training
+from tests._model_files import FOLDER, N_TRAIN, table
 from tests.conftest import X64
 
 pytestmark = pytest.mark.skipif(not X64, reason="the type hook, which users do not have, would speak first")
@@ -121,6 +123,44 @@ NAMES = [
     ("COMPARE --counts obo", "--counts='obo' is unknown. Did you mean 'oob'"),
     ("compare good.csv", "--target is missing.* add --target 'kind'"),
     ("compare good.csv --target knid", "Did you mean 'kind'"),
+]
+
+GIVEN = "compare held.csv --target kind --model xgboost.json"
+MODELS = [
+    ("compare --model xgboost.json", "--model needs DATA"),
+    ("compare held.csv --model xgboost.json", "--target is missing"),
+    ("compare held.csv --target kind --model nowhere", "nowhere does not exist"),
+    ("compare held.csv --target kind --model folder", "folder is a folder"),
+    ("compare held.csv --target kind --model good.csv", "good.csv is damaged, or no file .*jaxunc.from_any"),
+    ("compare held.csv --target kind --model rule", "model is a Mean; what streams is"),
+    ("compare held.csv --target kind --model votes", "holds a BoundVote; pass a classifier of trees"),
+    ("compare held.csv --target kind --model sets", "answers with no probabilities"),
+    ("compare held.csv --target kind --model regressor.txt", "holds a model that predicts numbers"),
+    ("compare held.csv --target knid --model xgboost.json", "lacks the columns .'knid'.*Did you mean 'kind'"),
+    ("compare held.csv --target area --model xgboost.json", "--target='area' is a column that the model reads"),
+    ("compare good.csv --target kind --model xgboost.json", "lacks the columns .'radius', 'texture'"),
+    ("compare yes.csv --target kind --model xgboost.json", "holds 'yes', and the model's classes are 0, 1. Files of"),
+    (f"{GIVEN} --forests extra-trees", "--forests would change nothing with --model"),
+    (f"{GIVEN} --trees 5 --leaf-sizes 3", "--leaf-sizes, --trees would change nothing with --model"),
+    (f"{GIVEN} --counts oob", "--counts would change nothing with --model"),
+    (f"{GIVEN} --rules evidnce", "--rules='evidnce' is unknown. Did you mean 'evidence'"),
+    (f"{GIVEN} --folds 200", "269 rows, too few for --folds=200"),
+    ("COMPARE --rules model", "--rules='model' is unknown"),
+    ("COMPARE --forests 'given model'", "--forests='given model' is unknown"),
+    ("COMPARE --forests 'given model' --leaf-sizes 0", "is for a model that comes fitted"),
+    ("predict xgboost.json good.csv --output p", "lacks the columns .'radius', 'texture'.*5 in all"),
+    ("predict xgboost.json held.csv --output p --outputs set", "'set'.* not what TreeEnsemble answers"),
+    ("predict xgboost.json held.csv --output p --outputs uncertainty", "not what TreeEnsemble answers"),
+    ("predict xgboost.json held.csv --output p --features radius", "names 1 columns, and the model reads 5"),
+    ("predict xgboost.json held.csv --output p --s 2", "--s would change nothing"),
+    ("predict treelite.bin held.csv --output p", "7 columns for the model's 4, which knows no names"),
+    ("predict cut.json held.csv --output p", "XGBoost model is neither JSON|the given model is neither JSON"),
+    ("predict cut.txt held.csv --output p", "LightGBM model's last lines, behind its trees, are missing"),
+    ("predict model.cbm held.csv --output p", "CatBoost's own format; write it by model.save_model"),
+    ("predict forest.joblib held.csv --output p", "forest.joblib is a pickle, which runs whatever code"),
+    ("predict regressor.txt held.csv --output p", "regressor.txt holds a model that predicts numbers"),
+    ("inspect cut.json", "neither JSON"),
+    ("inspect model.cbm", "CatBoost's own format"),
 ]
 
 IGNORED = [
@@ -285,8 +325,8 @@ def folder(tmp_path_factory):
         "words": good.assign(w=np.where(y > 0, "red", "blue"), d=dates),
         "header": good[:0],
     }
-    for name, table in tables.items():
-        table.to_csv(here / f"{name}.csv", index=False)
+    for name, own in tables.items():
+        own.to_csv(here / f"{name}.csv", index=False)
     good.assign(d=dates).to_parquet(here / "dates.parquet")
     nested = {"l": [[1.0, 2.0]] * 60, "s": [{"u": 1.0}] * 60, "x": [b"\xff\x00"] * 60}
     parquet.write_table(pa.table({"a": X[:, 0], **nested, "kind": good.kind.tolist()}), here / "lists.parquet")
@@ -300,7 +340,23 @@ def folder(tmp_path_factory):
     (here / "full").mkdir()
     good.to_csv(here / "full" / "more.csv")
     _models(here, good, X, y)
+    _other_models(here)
     return here
+
+
+def _other_models(here):
+    """Models of other libraries, and rows that they were not fitted to."""
+    for name in ("xgboost.json", "lightgbm.txt", "treelite.bin"):
+        shutil.copy(FOLDER / name, here)
+    for name, cut in (("xgboost.json", "cut.json"), ("lightgbm.txt", "cut.txt")):
+        (here / cut).write_bytes((FOLDER / name).read_bytes()[:4000])
+    (here / "model.cbm").write_bytes(b"CBM1" + bytes(100))
+    text = (FOLDER / "lightgbm.txt").read_bytes()
+    (here / "regressor.txt").write_bytes(text.replace(b"objective=binary sigmoid:1", b"objective=regression"))
+    frame, y = table()
+    held = frame[N_TRAIN:].assign(kind=y[N_TRAIN:], more=1)
+    held.to_csv(here / "held.csv", index=False)
+    held.assign(kind="yes").to_csv(here / "yes.csv", index=False)
 
 
 def _models(here, good, X, y):
@@ -332,7 +388,7 @@ def _models(here, good, X, y):
     save_file({"a": np.zeros(3)}, here / "alien")
 
 
-@pytest.mark.parametrize(("line", "match"), [*USAGE, *NUMBERS, *NAMES, *IGNORED, *FILES, *DATA])
+@pytest.mark.parametrize(("line", "match"), [*USAGE, *NUMBERS, *NAMES, *MODELS, *IGNORED, *FILES, *DATA])
 def test_misuse_is_told_in_one_paragraph(line, match, folder, capsys, monkeypatch):
     monkeypatch.chdir(folder)
     for short, long in SHORT.items():

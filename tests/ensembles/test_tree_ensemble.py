@@ -1,6 +1,7 @@
 """Models whose leaves hold values: their sums, programs, gradients, files and streams."""
 
 import dataclasses
+import json
 
 import jax
 import jax.numpy as jnp
@@ -9,10 +10,13 @@ import pytest
 from scipy.special import entr
 
 import jaxunc as ju
-from jaxunc.ensembles import TreeEnsemble
+from jaxunc.ensembles import TreeEnsemble, uncounted_forest
+from jaxunc.forest import check_forest
 from jaxunc.routing import Answering
 from tests._forests import toy_data, toy_forest
+from tests._model_files import FOLDER, table
 from tests._refusal import refuses
+from tests.storage._mutations import joined, split
 
 TREES, OUTPUTS = 12, 3
 X, Y = toy_data(3)
@@ -204,3 +208,47 @@ def test_virtual_ensembles():
     np.testing.assert_allclose(spread.knowledge, both.var(axis=1), rtol=1e-4, atol=1e-6)
     with refuses(ValueError, "stages"):
         ju.ensembles.uncertainty(made, X, n_members=7)
+
+
+@pytest.mark.once
+def test_forests_and_boosted_models(tmp_path):
+    boosted, averaged, one_stage = (
+        ju.from_any(FOLDER / name) for name in ("lightgbm.txt", "lightgbm_forest.txt", "xgboost_forest.json")
+    )
+    assert not boosted.is_forest
+    assert boosted.first_stages(1).is_forest
+    assert averaged.is_forest
+    assert averaged.averaged
+    assert one_stage.is_forest
+    assert not one_stage.averaged
+    ju.save(tmp_path / "x", averaged)
+    assert ju.load(tmp_path / "x").averaged
+    with pytest.raises(ValueError, match="the model averages its trees"):
+        ju.ensembles.uncertainty(averaged, np.zeros((1, 5)), n_members=2)
+    with refuses(TypeError, "averaged='yes'"):
+        dataclasses.replace(averaged, averaged="yes")
+
+
+@pytest.mark.once
+def test_files_of_before_knew_no_averages(tmp_path):
+    model = ju.from_any(FOLDER / "xgboost.json")
+    ju.save(tmp_path / "x", model)
+    header, arrays = split((tmp_path / "x").read_bytes())
+    document = json.loads(header["__metadata__"]["jaxunc"])
+    del document["object"]["fields"]["averaged"]
+    header["__metadata__"]["jaxunc"] = json.dumps(document)
+    (tmp_path / "x").write_bytes(joined(header, arrays))
+    assert ju.load(tmp_path / "x").averaged is False
+
+
+@pytest.mark.once
+def test_a_forest_that_counts_nothing_yet():
+    model = ju.from_any(FOLDER / "xgboost_forest.json")
+    forest = uncounted_forest(model)
+    check_forest(forest)
+    assert not np.asarray(forest.counts).any()
+    frame, y = table()
+    counted = ju.recount(forest, frame, y)
+    np.testing.assert_array_equal(counted.counts, ju.recount(model.trees, frame, y).counts)
+    with pytest.raises(TypeError, match="regressor, which has no classes to count"):
+        uncounted_forest(dataclasses.replace(model, class_labels=None))

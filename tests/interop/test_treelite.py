@@ -317,7 +317,7 @@ def test_sources_and_refusals(tmp_path):
         from_treelite(struct.pack("<i", 3) + content[4:])
     with pytest.raises(ValueError, match=r"treelite 4\.7\.\d; before 4\.8"):
         from_treelite(struct.pack("<ii", 4, 7) + content[8:])
-    with pytest.warns(UserWarning, match=r"treelite 4\.99\.\d; from_treelite was tested with 4\.8"):
+    with pytest.warns(UserWarning, match=r"treelite 4\.99\.\d; jaxunc was tested up to 4\.8"):
         from_treelite(struct.pack("<ii", 4, 99) + content[8:])
     with pytest.raises(ValueError, match="postprocessor is 'hinge'"):
         from_treelite(built(rng, post="hinge", task="kBinaryClf"))

@@ -1,0 +1,176 @@
+"""Whatever is given, a live model or a file of any library, to the importer that knows it."""
+
+from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jaxunc.ensembles import TreeEnsemble
+from jaxunc.forest import Forest
+
+from ._catboost import from_catboost, from_catboost_document
+from ._documents import read_document
+from ._lightgbm import from_lightgbm
+from ._onnx import from_onnx
+from ._treelite import from_treelite
+from ._xgboost import from_xgboost, from_xgboost_document
+from ._ydf import from_ydf
+
+TAKEN = (
+    "fitted forests and boosted trees of scikit-learn, models of XGBoost, LightGBM, CatBoost, YDF, treelite and ONNX, "
+    "and files: XGBoost's .json and .ubj, LightGBM's .txt, CatBoost's .json, treelite's serialize, .onnx"
+)
+"""What `from_any` takes, for messages."""
+_HEAD = 64
+_OTHER_FILES = {
+    b"CBM1": "CatBoost's own format; write it by model.save_model(path, format='json', pool=pool)",
+    b"\x80": "a pickle, which runs whatever code it holds; pass the model itself, or a file that its library writes",
+    b"PK\x03\x04": "an archive; pass the model's own file",
+    b"binf": "a file of an old XGBoost; write it by booster.save_model('model.json')",
+}
+_DUMP = "a dump of LightGBM; write the model by booster.save_model('model.txt')"
+
+
+class ModelFile(NamedTuple):
+    """What a file of another library holds."""
+
+    library: str
+    """The library whose format it is."""
+    model: Forest | TreeEnsemble
+
+
+def from_any(model: Any) -> Forest | TreeEnsemble:
+    """Import a model of any library that has an importer, exactly, live or from a file.
+
+    Live models are known by the module of their class, files by their content, whatever their name.
+
+    Parameters
+    ----------
+    model
+        A fitted model of scikit-learn, XGBoost, LightGBM, CatBoost, YDF, treelite or ONNX; the path or the bytes of a
+        file of XGBoost (JSON, UBJSON), LightGBM (text), CatBoost (JSON), treelite or ONNX. A `Forest` or a
+        `TreeEnsemble` is returned as it is.
+
+    Returns
+    -------
+    Forest or TreeEnsemble
+        What the library's own importer returns: see `from_sklearn`, `from_sklearn_values`, `from_xgboost`,
+        `from_lightgbm`, `from_catboost`, `from_ydf`, `from_treelite`, `from_onnx`. These have options besides.
+
+    Raises
+    ------
+    TypeError
+        If the model is of a library that has no importer, or of a kind that its importer does not take.
+    ValueError
+        If a file is none of these, and as the importer of its library says.
+    FileNotFoundError, IsADirectoryError
+        If there is no such file, or the path is that of a folder.
+
+    Warns
+    -----
+    UntestedVersionWarning
+        If a newer library made the model than was tested.
+    """
+    if isinstance(model, Forest | TreeEnsemble):
+        return model
+    if isinstance(model, str | PathLike):
+        return read_model_file(model).model
+    if isinstance(model, bytes | bytearray | memoryview):
+        return _from_content(bytes(model), "what was given").model
+    if isinstance(model, type):
+        raise TypeError(f"model is the class {model.__name__}; pass a fitted model.")
+    library = library_of(model)
+    if library is None:
+        raise TypeError(f"model is a {type(model).__name__}, which has no importer. Taken are {TAKEN}.")
+    return _IMPORTERS[library](model)
+
+
+def library_of(model: Any) -> str | None:
+    """Return the library of a live model that has an importer, by the module of its class or of one that it extends."""
+    modules = (kind.__module__.partition(".")[0] for kind in type(model).__mro__)
+    return next((name for name in modules if name in _IMPORTERS), None)
+
+
+def read_model_file(path: str | PathLike[str]) -> ModelFile:
+    """Return what the file of another library holds; errors and warnings are those of `from_any`."""
+    return _from_content(_read(Path(path)), str(path))
+
+
+def is_model_file(path: str | PathLike[str]) -> bool:
+    """Return whether there is a file that begins as other libraries' models do."""
+    if not Path(path).is_file():
+        return False
+    with open(path, "rb") as file:
+        head = file.read(_HEAD)
+    return _reader(head) is not None or _other(head) is not None
+
+
+def _read(path: Path) -> bytes:
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; pass a file. A model of YDF: from_ydf(ydf.load_model(path)).")
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist; pass the file of a model.")
+    return path.read_bytes()
+
+
+def _from_content(content: bytes, name: str) -> ModelFile:
+    reader = _reader(content[:_HEAD])
+    if reader is not None:
+        return reader(content)
+    if b"__metadata__" in content[:200] and b"jaxunc" in content[:10_000]:
+        raise ValueError(f"{name} is a file of jaxunc.save; jaxunc.load reads it.")
+    raise ValueError(f"{name} is {_other(content) or 'no model that is known'}. Taken are {TAKEN}.")
+
+
+def _other(head: bytes) -> str | None:
+    """What a file that begins so is, if it is a model in a format that is not read."""
+    return next((said for start, said in _OTHER_FILES.items() if head.startswith(start)), None)
+
+
+def _reader(head: bytes) -> Callable[[bytes], ModelFile] | None:
+    """Who reads a file that begins so."""
+    if head.startswith(b"tree\n"):
+        return lambda content: ModelFile("LightGBM", from_lightgbm(content))
+    if head.lstrip().startswith(b"{"):
+        return _from_document
+    # treelite's major version as an integer, and a small minor one.
+    if head.startswith(b"\x04\0\0\0") and head[5:8] == b"\0\0\0":
+        return lambda content: ModelFile("treelite", from_treelite(content))
+    # The version of ONNX's format, which is small, and no long integer as at the beginning of files of jaxunc.
+    if head.startswith(b"\x08") and b"\0" < head[1:2] < b"\x20" and head[6:8] != b"\0\0":
+        return lambda content: ModelFile("ONNX", from_onnx(content))
+    return None
+
+
+def _from_document(content: bytes) -> ModelFile:
+    document = read_document(content, "given")
+    if "learner" in document:
+        return ModelFile("XGBoost", from_xgboost_document(document))
+    if "model_info" in document or "features_info" in document:
+        return ModelFile("CatBoost", from_catboost_document(document))
+    if "tree_info" in document:
+        raise ValueError(f"the file is {_DUMP}.")
+    names = ", ".join(map(repr, list(document)[:5])) or "nothing"
+    raise ValueError(
+        f"the file is a document with {names:.100} at its top, and no model of XGBoost or CatBoost. Taken are {TAKEN}."
+    )
+
+
+def _from_sklearn(model: Any) -> Forest | TreeEnsemble:
+    # Here, since they take scikit-learn, which is slow to import.
+    from ._sklearn import from_sklearn
+    from ._sklearn_values import ALL_VALUE_MODELS, from_sklearn_values
+
+    return (from_sklearn_values if isinstance(model, ALL_VALUE_MODELS) else from_sklearn)(model)
+
+
+_IMPORTERS: dict[str, Callable[[Any], Forest | TreeEnsemble]] = {
+    "sklearn": _from_sklearn,
+    "xgboost": from_xgboost,
+    "lightgbm": from_lightgbm,
+    "catboost": from_catboost,
+    "ydf": from_ydf,
+    "treelite": from_treelite,
+    "onnx": from_onnx,
+}
+"""Importers of live models, by the names of their packages."""

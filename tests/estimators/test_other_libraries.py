@@ -1,0 +1,187 @@
+"""Classifiers of forests that other libraries grew: counted on rows that these were not grown on."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier, RandomForestRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import get_tags
+
+import jaxunc as ju
+from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier
+from tests._model_files import FOLDER, N_TRAIN, NUMBERS, table
+from tests._refusal import refuses
+
+pytestmark = pytest.mark.once
+FILES = ("xgboost_forest.json", "lightgbm_forest.txt", "treelite_forest.bin")
+
+
+def held_out(name):
+    """Rows that the model was not grown on, as it reads them: those to count, their labels, and those to answer."""
+    frame, y = table()
+    X = frame[NUMBERS].fillna(-1).to_numpy(np.float32) if name.startswith("treelite") else frame
+    rows = lambda start, end: X[start:end]
+    return rows(N_TRAIN, 450), y[N_TRAIN:450], rows(450, None)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_forests_of_files(name, tmp_path):
+    model = ju.from_any(FOLDER / name)
+    X, y, new = held_out(name)
+    made = CombinedForestClassifier(FrozenEstimator(model), combiner="mean", counts="held_out").fit(X, y)
+    again = ju.bind(ju.recount(model.trees, X, y), ju.Mean())
+    np.testing.assert_array_equal(made.predict_proba(new), again.probability(new))
+    assert made.classes_.tolist() == [0, 1]
+    assert made.n_features_in_ == model.n_features
+    assert (made.predict(new) == table()[1][450:]).mean() > 0.9
+    cautious = CautiousForestClassifier(FrozenEstimator(model), counts="held_out", s=2).fit(X, y)
+    assert cautious.predict_set(new).any(axis=1).all()
+    assert cautious.explain(new).largest_s.shape == (len(new),)
+    for one in (made, cautious):
+        ju.save(tmp_path / "saved", one)
+        loaded = ju.load(tmp_path / "saved")
+        assert loaded.estimator is None
+        np.testing.assert_array_equal(loaded.predict_proba(new), one.predict_proba(new))
+        assert get_tags(loaded).input_tags.allow_nan
+    assert clone(made).estimator.estimator is model
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_learned_pool(name):
+    X, y, new = held_out(name)
+    model = ju.from_any(FOLDER / name)
+    made = CombinedForestClassifier(FrozenEstimator(model), combiner="learned", counts="held_out").fit(X, y)
+    # Where leaves hold no counts of their own, the rows are counted, and each is answered without itself.
+    own = isinstance(model, ju.Forest)
+    assert made.combiner_.countings == ("own",)
+    assert made.learned_.loss <= made.learned_.start_loss
+    assert bool(np.asarray(made.forest_.n_samples) == (N_TRAIN if own else len(y)))
+    assert (made.predict(new) == table()[1][450:]).mean() > 0.9
+
+
+def test_weights_are_counted():
+    X, y, new = held_out("xgboost_forest.json")
+    frozen = FrozenEstimator(ju.from_any(FOLDER / "xgboost_forest.json"))
+    weights = np.arange(len(y)) % 3
+    whole = CombinedForestClassifier(frozen, counts="held_out").fit(X, y, weights)
+    part = CombinedForestClassifier(frozen, counts="held_out").fit(X[weights > 0], y[weights > 0], weights[weights > 0])
+    np.testing.assert_array_equal(whole.predict_proba(new), part.predict_proba(new))
+    assert np.asarray(whole.forest_.n_samples) == weights.sum()
+
+
+def test_own_counts():
+    """treelite keeps those of scikit-learn's forests; a Forest has its own."""
+    _, _, new = held_out("treelite_forest.bin")
+    forest = ju.from_any(FOLDER / "treelite_forest.bin")
+    made = CombinedForestClassifier(FrozenEstimator(forest), combiner="mean").fit()
+    np.testing.assert_array_equal(made.predict_proba(new), ju.bind(forest, ju.Mean()).probability(new))
+
+
+def test_boosted_trees_where_one_says_so():
+    X, y, new = held_out("xgboost.json")
+    ensemble = ju.from_any(FOLDER / "xgboost.json")
+    with refuses(ValueError, r"4 stages of trees correct each other: .*no witnesses.*recount\(ensemble.trees, X, y\)"):
+        CombinedForestClassifier(FrozenEstimator(ensemble), counts="held_out").fit(X, y)
+    forest = ju.recount(ensemble.trees, X, y)
+    made = CombinedForestClassifier(FrozenEstimator(forest), combiner="mean").fit()
+    np.testing.assert_array_equal(made.predict_proba(new), ju.bind(forest, ju.Mean()).probability(new))
+
+
+def test_other_labels_than_the_models():
+    X, y, _ = held_out("xgboost_forest.json")
+    frozen = FrozenEstimator(ju.from_any(FOLDER / "xgboost_forest.json"))
+    with refuses(ValueError, "'yes'"):
+        CombinedForestClassifier(frozen, counts="held_out").fit(X, np.array(["no", "yes"])[y])
+
+
+REFUSED = [
+    (lambda: ju.from_any(FOLDER / "xgboost_forest.json"), {}, ValueError, "those of TreeEnsemble hold values. Take"),
+    (lambda: ju.from_any(FOLDER / "xgboost_forest.json"), {"counts": "oob"}, ValueError, "TreeEnsemble has none"),
+    (lambda: ju.from_any(FOLDER / "lightgbm.txt"), {"counts": "held_out"}, ValueError, "correct each other"),
+    (
+        lambda: ju.from_any(FOLDER / "treelite_forest.bin"),
+        {"combiner": "learned"},
+        ValueError,
+        "a Forest allows neither. Take counts='held_out'",
+    ),
+    (lambda: GradientBoostingClassifier(n_estimators=2).fit(*SMALL), {"counts": "held_out"}, ValueError, "2 stages"),
+    (lambda: RandomForestRegressor(2).fit(*SMALL), {"counts": "held_out"}, TypeError, "predicts numbers"),
+    (lambda: ju.Mean(), {}, TypeError, "FrozenEstimator"),
+    (lambda: FOLDER / "xgboost_forest.json", {}, TypeError, "is no model of scikit-learn"),
+]
+SMALL = (np.random.default_rng(0).normal(size=(60, 5)).astype(np.float32), np.arange(60) % 2)
+
+
+@pytest.mark.parametrize("case", range(len(REFUSED)))
+def test_refusals(case):
+    make, settings, kind, said = REFUSED[case]
+    model = make()
+    X, y = (SMALL[0][:, : getattr(model, "n_features", 5)], SMALL[1])
+    with refuses(kind, said):
+        CombinedForestClassifier(FrozenEstimator(model), **settings).fit(X, y)
+
+
+def test_a_forest_or_an_ensemble_that_is_not_frozen():
+    for model in (ju.from_any(FOLDER / "treelite_forest.bin"), ju.from_any(FOLDER / "xgboost_forest.json")):
+        with refuses(TypeError, r"a Forest or a TreeEnsemble comes in scikit-learn's FrozenEstimator.*jaxunc.bind"):
+            CombinedForestClassifier(model).fit(*SMALL)
+
+
+def test_rows_that_a_forest_was_grown_on_are_seen_by_its_thresholds():
+    X, y = make_classification(400, 6, n_informative=4, random_state=0)
+    X = X.astype(np.float32)
+    forest = ju.from_sklearn(RandomForestClassifier(20, min_samples_leaf=3, random_state=0).fit(X[:300], y[:300]))
+    made = CombinedForestClassifier(FrozenEstimator(forest), counts="held_out")
+    made.fit(X[300:], y[300:])
+    with refuses(ValueError, "sample that the forest was grown on, .*Pass rows that were held out"):
+        made.fit(X[:300], y[:300])
+
+
+GROWN = {
+    "xgboost": lambda m: m.XGBRFClassifier(n_estimators=10, max_depth=4, random_state=0),
+    "lightgbm": lambda m: m.LGBMClassifier(
+        boosting_type="rf", subsample=0.6, subsample_freq=1, n_estimators=10, random_state=0, verbose=-1
+    ),
+}
+
+
+@pytest.mark.parametrize("library", GROWN)
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_forests_that_are_grown_here(library):
+    model = GROWN[library](pytest.importorskip(library))
+    frame, y = table()
+    X = frame[NUMBERS].fillna(-1)
+    labels = y if library == "xgboost" else np.array(["no", "yes"])[y]
+    for estimator in (
+        CombinedForestClassifier(model, counts="held_out", random_state=0),
+        CombinedForestClassifier(model, combiner="learned", counts="held_out", random_state=0),
+        CautiousForestClassifier(model, counts="held_out", random_state=0),
+    ):
+        made = estimator.fit(X[:450], labels[:450])
+        assert made.classes_.tolist() == sorted(set(labels.tolist()))
+        assert (made.predict(X[450:]) == labels[450:]).mean() > 0.85
+        assert list(made.feature_names_in_) == NUMBERS
+    with refuses(ValueError, f"those of {type(model).__name__} hold values. Take counts='held_out'"):
+        CombinedForestClassifier(model).fit(X, labels)
+    with refuses(ValueError, "needs a forest with bags"):
+        CautiousForestClassifier(model).fit(X, labels)
+    fitted = clone(model).fit(X[:300], y[:300])
+    frozen = CombinedForestClassifier(FrozenEstimator(fitted), counts="held_out").fit(X[300:450], y[300:450])
+    assert (frozen.predict(X[450:]) == y[450:]).mean() > 0.9
+    CombinedForestClassifier(FrozenEstimator(fitted), counts="train").fit(X[:300], y[:300])
+
+
+def test_forests_of_ydf():
+    ydf = pytest.importorskip("ydf")
+    frame, y = table()
+    words = np.array(["no", "yes"])[y]
+    learner = ydf.RandomForestLearner(label="kind", num_trees=10, winner_take_all=False)
+    model = learner.train(frame[:300].assign(kind=words[:300]), verbose=0)
+    for settings in ({}, {"combiner": "learned"}, {"combiner": "evidence"}):
+        made = CombinedForestClassifier(FrozenEstimator(model), counts="held_out", **settings)
+        made.fit(frame[300:450], words[300:450])
+        assert (made.predict(frame[450:]) == words[450:]).mean() > 0.9
+    own = CombinedForestClassifier(FrozenEstimator(model), combiner="mean").fit()
+    theirs = np.asarray(model.predict(frame[450:]))
+    np.testing.assert_allclose(own.predict_proba(frame[450:])[:, 1], theirs, atol=1e-5)

@@ -1,0 +1,194 @@
+"""Whatever is given: by the module of its class, or by the content of its file."""
+
+import json
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+
+import jaxunc as ju
+from jaxunc.ensembles import TreeEnsemble
+from jaxunc.interop import UntestedVersionWarning, from_any
+from tests._model_files import FOLDER, N_TRAIN, NAMED, NAMELESS, NUMBERS, expected, table
+from tests._refusal import refuses
+
+pytestmark = pytest.mark.once
+IMPUTES = pytest.mark.filterwarnings("ignore:skl2onnx made the model")
+
+
+def rest(name):
+    """The rows after those of training, as the model of the file reads them."""
+    rows = table()[0][N_TRAIN:]
+    return rows if name in NAMED else rows[NUMBERS].fillna(-1).to_numpy(np.float32)
+
+
+@IMPUTES
+@pytest.mark.parametrize("name", [*NAMED, *NAMELESS])
+def test_files_answer_as_their_library_did(name, tmp_path):
+    if name.endswith("onnx"):
+        pytest.importorskip("onnx")
+    content = (FOLDER / name).read_bytes()
+    (tmp_path / "of_no_ending").write_bytes(content)
+    for given in (str(FOLDER / name), tmp_path / "of_no_ending", content, memoryview(content)):
+        model = from_any(given)
+        bound = ju.bind(model, ju.Mean()) if isinstance(model, ju.Forest) else model
+        np.testing.assert_allclose(bound.answer(rest(name)).probability[:, 1], expected(name), atol=2e-6)
+    assert from_any(model) is model
+
+
+def test_which_are_forests():
+    found = {name: from_any(FOLDER / name) for name in (*NAMED, *NAMELESS[:2])}
+    forests = {name for name, model in found.items() if isinstance(model, ju.Forest) or model.is_forest}
+    assert forests == {"xgboost_forest.json", "lightgbm_forest.txt", "treelite_forest.bin"}
+
+
+def test_models_of_scikit_learn():
+    X, y = rest("treelite.bin"), table()[1][N_TRAIN:]
+    assert isinstance(from_any(RandomForestClassifier(2).fit(X, y)), ju.Forest)
+
+    class Mine(RandomForestClassifier):
+        pass
+
+    assert isinstance(from_any(Mine(2).fit(X, y)), ju.Forest)
+    for make in (GradientBoostingClassifier(n_estimators=2), HistGradientBoostingClassifier(max_iter=2)):
+        assert not from_any(make.fit(X, y)).is_forest
+    with refuses(TypeError, "LogisticRegression; from_sklearn imports"):
+        from_any(LogisticRegression())
+
+
+LIVE = {
+    "xgboost": lambda m: m.XGBRFClassifier(n_estimators=2),
+    "lightgbm": lambda m: m.LGBMClassifier(n_estimators=2, verbose=-1),
+    "catboost": lambda m: m.CatBoostClassifier(iterations=2, verbose=0, allow_writing_files=False),
+}
+
+
+@pytest.mark.parametrize("library", LIVE)
+def test_live_models(library):
+    model = LIVE[library](pytest.importorskip(library))
+    X, y = rest("treelite.bin"), table()[1][N_TRAIN:]
+    with refuses(ValueError, "not fitted"):
+        from_any(model)
+    found = from_any(model.fit(X, y))
+    np.testing.assert_allclose(found.predict(X), model.predict_proba(X), atol=2e-6)
+
+
+def test_live_models_of_ydf():
+    ydf = pytest.importorskip("ydf")
+    frame = table()[0][:N_TRAIN].assign(kind=np.array(["no", "yes"])[table()[1][:N_TRAIN]])
+    model = ydf.RandomForestLearner(label="kind", num_trees=3).train(frame, verbose=0)
+    assert from_any(model).class_labels == ("no", "yes")
+
+
+def test_live_models_of_treelite():
+    model = pytest.importorskip("treelite").Model.deserialize(str(FOLDER / "treelite.bin"))
+    assert from_any(model).n_trees == 4
+
+
+OTHERS = {
+    "empty": (b"", "is no model that is known. Taken are .*LightGBM"),
+    "words": (b"a,b\n1,2\n", "is no model that is known"),
+    "list": (b"[1, 2]", "is no model that is known"),
+    "object": (b'{"a": 1}', "a document with 'a' at its top, and no model of XGBoost or CatBoost"),
+    "nothing": (b"{}", "a document with nothing at its top"),
+    "catboost": (b"CBM1 and so on", r"CatBoost's own format; write it by model.save_model\(path, format='json'"),
+    "pickle": (b"\x80\x04K\x01.", "a pickle, which runs whatever code it holds"),
+    "archive": (b"PK\x03\x04", "an archive"),
+    "old": (b"binf\0\0", "of an old XGBoost; write it by booster.save_model"),
+    "dump": (b'{"name": "tree", "tree_info": []}', "a dump of LightGBM; write the model by"),
+    "cut": (b"tree\nversion=v4\n", "LightGBM model has no trees"),
+    "of treelite": (struct.pack("<iii", 4, 8, 1), "treelite model is cut off"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_files(name, tmp_path):
+    content, said = OTHERS[name]
+    (tmp_path / name).write_bytes(content)
+    for given in (content, tmp_path / name):
+        with refuses(ValueError, said):
+            from_any(given)
+
+
+def test_refusals(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere does not exist; pass the file of a model"):
+        from_any("nowhere")
+    with pytest.raises(IsADirectoryError, match=r"is a folder.*from_ydf\(ydf.load_model"):
+        from_any(tmp_path)
+    for given, said in (
+        (None, "NoneType, which has no importer. Taken are fitted forests"),
+        (3, "int, which has no importer"),
+        (ju.Mean(), "Mean, which has no importer"),
+        (RandomForestClassifier, "is the class RandomForestClassifier; pass a fitted model"),
+    ):
+        with refuses(TypeError, said):
+            from_any(given)
+    ju.save(tmp_path / "own", from_any(FOLDER / "xgboost.json"))
+    with refuses(ValueError, "own is a file of jaxunc.save; jaxunc.load reads it"):
+        from_any(tmp_path / "own")
+    assert ju.load(tmp_path / "own").n_trees == 4
+    with refuses(ValueError, "no file that jaxunc.save wrote.*jaxunc.from_any reads other libraries"):
+        ju.load(FOLDER / "xgboost.json")
+
+
+def _newer_xgboost(content):
+    return json.dumps(json.loads(content) | {"version": [9, 1, 0]}).encode()
+
+
+NEWER = {
+    "xgboost.json": (_newer_xgboost, r"XGBoost 9\.1\.0; jaxunc was tested up to 3\.2"),
+    "lightgbm.txt": (lambda c: c.replace(b"version=v4", b"version=v11"), "LightGBM 11; jaxunc was tested up to 4"),
+    "catboost.json": (lambda c: c.replace(b"tags/v1.2.10", b"tags/v2.0"), r"CatBoost 2\.0; .* up to 1\.2"),
+    "treelite.bin": (lambda c: struct.pack("<ii", 4, 11) + c[8:], r"treelite 4\.11\.\d; .* up to 4\.8"),
+}
+
+
+@pytest.mark.parametrize("name", NEWER)
+def test_newer_versions_are_warned_of(name):
+    change, said = NEWER[name]
+    content = (FOLDER / name).read_bytes()
+    with pytest.warns(UntestedVersionWarning, match=said):
+        newer = from_any(change(content))
+    assert isinstance(newer, TreeEnsemble)
+
+
+def test_newer_operators_are_warned_of():
+    onnx = pytest.importorskip("onnx")
+    model = onnx.load(str(FOLDER / "trees.onnx"))
+    next(one for one in model.opset_import if one.domain == "ai.onnx.ml").version = 6
+    with (
+        pytest.warns(UntestedVersionWarning, match=r"ONNX \(ai\.onnx\.ml\) 6; jaxunc was tested up to 5"),
+        pytest.warns(UserWarning, match="skl2onnx"),
+    ):
+        from_any(model)
+
+
+def test_a_newer_ydf_is_warned_of(monkeypatch):
+    ydf = pytest.importorskip("ydf")
+    frame = table()[0][:N_TRAIN].assign(kind=table()[1][:N_TRAIN])
+    model = ydf.CartLearner(label="kind").train(frame, verbose=0)
+    monkeypatch.setattr(ydf, "__version__", "1.2.3")
+    with pytest.warns(UntestedVersionWarning, match=r"YDF 1\.2\.3; .* up to 0\.16"):
+        from_any(model)
+
+
+def test_versions_that_say_nothing():
+    content = (FOLDER / "xgboost.json").read_bytes()
+    without = {key: part for key, part in json.loads(content).items() if key != "version"}
+    assert from_any(json.dumps(without).encode()).n_trees == 4
+    with refuses(ValueError, "version is 'v1'; from_lightgbm reads v2 and later"):
+        from_any((FOLDER / "lightgbm.txt").read_bytes().replace(b"version=v4", b"version=v1"))
+
+
+def test_files_are_read_without_scikit_learn():
+    program = (
+        f"import sys, jaxunc as ju; ju.from_any({str(FOLDER / 'xgboost.json')!r}); print('sklearn' in sys.modules)"
+    )
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False"]

@@ -1,0 +1,103 @@
+"""Files of other libraries that are damaged or hostile: refused in words, or read well-formed. Nothing else happens."""
+
+import os
+import resource
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+import jaxunc as ju
+from jaxunc.ensembles import TreeEnsemble, check_ensemble
+from jaxunc.forest import check_forest, check_trees
+from tests._model_files import FOLDER
+
+from ._mutations import BINARY, JSON, LINES
+
+pytestmark = pytest.mark.once
+
+NUMBER = int(os.environ.get("JAXUNC_TEST_MUTATIONS", "250"))
+"""Mutated files of each: CONTRIBUTING says when more are tried."""
+
+FORMATS = {
+    "xgboost.json": (ju.from_xgboost, JSON),
+    "xgboost.ubj": (ju.from_xgboost, BINARY),
+    "xgboost_forest.json": (ju.from_xgboost, JSON),
+    "lightgbm.txt": (ju.from_lightgbm, LINES),
+    "lightgbm_forest.txt": (ju.from_lightgbm, LINES),
+    "catboost.json": (ju.from_catboost, JSON),
+    "treelite.bin": (ju.from_treelite, BINARY),
+    "treelite_forest.bin": (ju.from_treelite, BINARY),
+    "trees.onnx": (ju.from_onnx, BINARY),
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_mutated_files(name, tmp_path):
+    if name.endswith("onnx"):
+        pytest.importorskip("onnx")
+    before, tried = _peak(), Tried(name, tmp_path)
+    rng = np.random.default_rng(len(name))
+    for i in range(NUMBER):
+        tried.read(tried.mutations[i % len(tried.mutations)](tried.content, rng))
+    print(f"{name}: {tried.refused} refused, {tried.whole} read, slowest {tried.slowest:.2f} s")
+    assert tried.slowest < 10
+    assert tried.longest < 1000
+    assert _peak() - before < 1e9
+    assert tried.refused > 0.3 * NUMBER
+    assert tried.whole > 0.01 * NUMBER, "some changes only change numbers"
+
+
+@pytest.mark.parametrize("name", ["xgboost.json", "xgboost.ubj", "lightgbm.txt", "catboost.json", "treelite.bin"])
+def test_truncated_files(name):
+    """Each is refused, but for LightGBM's that end with its parameters, as files of its other languages do."""
+    read, content = FORMATS[name][0], (FOLDER / name).read_bytes().rstrip(b"\n")
+    places = {*range(len(content) - 80, len(content)), *range(0, len(content), len(content) // 80)}
+    whole = []
+    for place in sorted(places):
+        try:
+            read(content[:place])
+        except ValueError:
+            continue
+        whole.append(content[:place])
+    assert all(one.rstrip().endswith(b"\nend of parameters") for one in whole)
+    assert name == "lightgbm.txt" or not whole
+
+
+class Tried:
+    """What became of the mutated files of a format."""
+
+    def __init__(self, name, folder):
+        self._read, self.mutations = FORMATS[name]
+        self.content, self._crashed = (FOLDER / name).read_bytes(), folder / name
+        self.refused, self.whole, self.slowest, self.longest = 0, 0, 0.0, 0
+
+    def read(self, content):
+        start = time.process_time()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model = self._read(content)
+        except ValueError as error:
+            self.refused += 1
+            self.longest = max(self.longest, len(str(error)))
+        except BaseException:
+            self._crashed.write_bytes(content)  # pytest keeps it
+            raise
+        else:
+            _check_well_formed(model)
+            self.whole += 1
+        self.slowest = max(self.slowest, time.process_time() - start)
+
+
+def _check_well_formed(model) -> None:
+    if isinstance(model, TreeEnsemble):
+        check_trees(model.trees)
+        check_ensemble(model)
+    else:
+        check_forest(model)
+
+
+def _peak() -> int:
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
