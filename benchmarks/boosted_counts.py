@@ -61,10 +61,8 @@ def run_cell(cell: Cell, data: Rows) -> dict:
     }
     trees = ju.from_sklearn_values(model).trees
     counts = _Counts(trees, X, y, X_test)
-    for name, rule in _rules(counts.forest).items():
-        found[name] = counts.answers(rule)
     pool = ju.learning.fit_combiner(ju.LearnedPool(np.asarray(counts.forest.prior, float)), counts.rows).combiner
-    found["learned pool"] = counts.answers(pool)
+    found |= counts.answers(_rules(counts.forest) | {"learned pool": pool})
     for name, rule in (("mean of counts", ju.Mean()), ("learned pool", pool)):
         both = blended([own_held, counts.answers_without_own(rule)], y)
         found[f"own and {name}"] = both([own, found[name]])
@@ -89,9 +87,10 @@ class _Counts:
         self.rows = ju.learning.out_of_sample_rows(self.forest, X, y, source="leave_one_out")
         self._X_test = X_test
 
-    def answers(self, rule: ju.Combiner) -> np.ndarray:
+    def answers(self, rules: dict[str, ju.Combiner]) -> dict[str, np.ndarray]:
         """Probabilities of the test rows."""
-        return np.asarray(ju.bind(self.forest, rule).probability(self._X_test), float)
+        found = ju.bind(self.forest, rules).probability(self._X_test)
+        return {name: np.asarray(shares, float) for name, shares in found.items()}
 
     def answers_without_own(self, rule: ju.Combiner) -> np.ndarray:
         """Probabilities of the held-out rows, each by counts without itself."""
