@@ -172,6 +172,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--libraries", nargs="+", choices=known, default=known, metavar="NAME")
     parser.add_argument("--sizes", nargs="+", choices=list(SIZES), default=list(SIZES))
     parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--rows", type=int, help="at most so many rows (default: 100000 and 10000)")
     parser.add_argument("--quick", action="store_true", help="tiny: shows that it runs, writes only to --output")
     parser.add_argument("--output", type=Path, help="default: benchmarks/results/imported-<device kind>.json")
     options = parser.parse_args(arguments)
@@ -185,7 +186,8 @@ def main(arguments: list[str] | None = None) -> None:
                 continue
             print(f"{name}, {size}: measuring", file=sys.stderr, flush=True)
             try:
-                chosen = (QUICK if options.quick else SIZES)[size]
+                n_trees, depth, n_rows = (QUICK if options.quick else SIZES)[size]
+                chosen = n_trees, depth, min(n_rows, options.rows or n_rows)
                 result["models"].append(measure(make(), chosen, 2 if options.quick else options.repeats))
             except ImportError as error:
                 result["absent"].append({"library": name, "reason": f"not installed (no module {error.name})"})

@@ -82,7 +82,7 @@ class ObliviousSums:
 @partial(HostProgram, static_argnums=(0, 1))
 def _sums(missing: bool, block: int, levels: Levels, x: Array, n_blocks: Array) -> TwoFloat:
     """The sums of a chunk, of its first blocks."""
-    tested = levels.feature + x.shape[1] * levels.missing_right if missing else levels.feature
+    tested = levels.feature + x.shape[1] * levels.missing_right.astype(jnp.int32) if missing else levels.feature
     each, start = levels.values.shape[1], jnp.zeros((x.shape[0], levels.values.shape[1]), levels.values.dtype)
 
     def one(i, sums):
