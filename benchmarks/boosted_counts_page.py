@@ -62,16 +62,28 @@ def page(found: Mapping[Any, dict]) -> str:
     ]
     for measure, title in TITLES.items():
         lines += ["", f"## {title[0].upper()}{title[1:]}", "", *_table(frame, measure)]
-    both = [duel(frame, name, "own, scaled", "log_loss_clipped") for name in MEANINGS if name.startswith("own and")]
-    lines += [
-        "",
+    return "\n".join([*lines, "", *_says(frame)]) + "\n"
+
+
+def _says(frame: pd.DataFrame) -> list[str]:
+    """The question, and the numbers that answer it."""
+    clipped = lambda first, second: duel(frame, first, second, "log_loss_clipped")  # noqa: E731
+    return [
         "## What it says",
         "",
-        "The question is what counts add to a model that the same held-out rows have calibrated in the same way: the",
-        f"blends against `own, scaled`. With the mean of counts {both[0]}, with the learned pool {both[1]} by log loss",
-        "(clipped at 1e-6).",
+        "By log loss (clipped at 1e-6; no probability here is less), wins:losses and median gain:",
+        "",
+        f"* Counts alone, against the model's own probability, calibrated: the mean of counts"
+        f" {clipped('mean of counts', 'own, calibrated')}, the learned pool {clipped('learned pool', 'own, calibrated')}.",
+        "* What counts add to a model that the same rows have calibrated in the same way, the blends against `own,"
+        f" scaled`: the mean of counts {clipped('own and mean of counts', 'own, scaled')}, the learned pool"
+        f" {clipped('own and learned pool', 'own, scaled')}; by AUC"
+        f" {duel(frame, 'own and learned pool', 'own, scaled', 'auc')}.",
+        f"* What holding a quarter of the rows out costs: boosting on all rows, against `own`,"
+        f" {clipped('own, all rows', 'own')}; against the best blend {clipped('own, all rows', 'own and learned pool')}.",
+        "",
+        "Not tried: counts of several models that are cross-fitted, so that no row is held out of the final one.",
     ]
-    return "\n".join(lines) + "\n"
 
 
 def table(found: Mapping[Any, dict]) -> pd.DataFrame:
