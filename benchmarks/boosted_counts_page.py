@@ -14,8 +14,8 @@ MEANINGS = {
     "own": "the model's own probability, boosted on three quarters of the training rows",
     "own, all rows": "the same settings on all training rows: nothing is held out",
     "own, isotonic": "`own` and isotonic regression, clipped to 1/(n + 2)",
-    "own, calibrated": "`own` and the best of sixteen calibrators (temperature, Platt, vector, which for two classes is "
-    "beta calibration, one-vs-rest; four clips)",
+    "own, calibrated": "`own` and the best of sixteen calibrators (temperature, Platt, vector, which for two classes "
+    "is beta calibration, one-vs-rest; four clips)",
     "own, scaled": "softmax of a log p + b, a and b learned: the blends below, without counts",
     "mean of counts": "the mean of the leaves' shares of held-out rows, nothing else",
     "pooling of counts": "the leaves' counts, added",
@@ -49,13 +49,14 @@ def page(found: Mapping[Any, dict]) -> str:
     lines = [
         "# What leaf counts add to a boosted model",
         "",
-        f"Made by `python -m benchmarks.boosted_counts --data FOLDER`: {n_sets} data sets ({n_two} of two classes), two",
-        "folds of a five-fold cross-validation of at most 2000 rows; every (set, fold) is a line of `cells/`. Histogram-",
-        f"based gradient boosting of scikit-learn, its defaults and early stopping ({trees:.0f} trees in the median).",
+        f"Made by `python -m benchmarks.boosted_counts --data FOLDER`: {n_sets} data sets ({n_two} of two classes),",
+        "two folds of a five-fold cross-validation of at most 2000 rows; every (set, fold) is a line of `cells/`.",
+        "Histogram-based gradient boosting of scikit-learn, its defaults and early stopping",
+        f"({trees:.0f} trees in the median).",
         "A quarter of the training rows is held out from boosting: they calibrate, and are counted in the leaves.",
         "",
-        "Wins:losses over sets, of means over folds; the median gain, relative for losses; **bold** where a signed-rank",
-        "test over the sets tells the two apart (p < .05, not corrected for the number of comparisons). AUC of more",
+        "Wins:losses over sets, of means over folds; the median gain, relative for losses; **bold** where a signed-",
+        "rank test over the sets tells the two apart (p < .05, not corrected for the number of comparisons). AUC of more",
         "classes is one against the rest.",
         "",
         *(f"* *{name}*: {meaning}." for name, meaning in MEANINGS.items()),
@@ -74,13 +75,15 @@ def _says(frame: pd.DataFrame) -> list[str]:
         "By log loss (clipped at 1e-6; no probability here is less), wins:losses and median gain:",
         "",
         f"* Counts alone, against the model's own probability, calibrated: the mean of counts"
-        f" {clipped('mean of counts', 'own, calibrated')}, the learned pool {clipped('learned pool', 'own, calibrated')}.",
+        f" {clipped('mean of counts', 'own, calibrated')}, the learned pool"
+        f" {clipped('learned pool', 'own, calibrated')}.",
         "* What counts add to a model that the same rows have calibrated in the same way, the blends against `own,"
         f" scaled`: the mean of counts {clipped('own and mean of counts', 'own, scaled')}, the learned pool"
         f" {clipped('own and learned pool', 'own, scaled')}; by AUC"
         f" {duel(frame, 'own and learned pool', 'own, scaled', 'auc')}.",
         f"* What holding a quarter of the rows out costs: boosting on all rows, against `own`,"
-        f" {clipped('own, all rows', 'own')}; against the best blend {clipped('own, all rows', 'own and learned pool')}.",
+        f" {clipped('own, all rows', 'own')}; against the best blend"
+        f" {clipped('own, all rows', 'own and learned pool')}.",
         "",
         "Not tried: counts of several models that are cross-fitted, so that no row is held out of the final one.",
     ]
@@ -89,7 +92,12 @@ def _says(frame: pd.DataFrame) -> list[str]:
 def table(found: Mapping[Any, dict]) -> pd.DataFrame:
     """A row per (set, fold, method)."""
     rows = [
-        {"set": cell.data, "method": name, "n_classes": record["rows"][2], **dict(zip(PLAIN_MEASURES, own, strict=True))}
+        {
+            "set": cell.data,
+            "method": name,
+            "n_classes": record["rows"][2],
+            **dict(zip(PLAIN_MEASURES, own, strict=True)),
+        }
         for cell, record in found.items()
         for name, own in record["methods"].items()
     ]

@@ -6,7 +6,6 @@ Each test is made on whole rows, and a tree costs one look-up: half of the time 
 from functools import partial
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -15,7 +14,18 @@ from jaxtyping import Array, Bool, Float, Int32
 from jaxunc._checks import is_concrete
 from jaxunc._numerics import NAN_LAST, TwoFloat, cores, take, two_sum
 from jaxunc.forest import Trees
-from jaxunc.routing import Chunk, HostProgram, Part, Shapes, block_size, by_column, column_keys, cut, default_walk, drive
+from jaxunc.routing import (
+    Chunk,
+    HostProgram,
+    Part,
+    Shapes,
+    block_size,
+    by_column,
+    column_keys,
+    cut,
+    default_walk,
+    drive,
+)
 from jaxunc.tables import Encoded
 
 MOST_OUTPUTS = 32

@@ -1,62 +1,24 @@
-"""Ten million leaves of each library's models: not one is wrong.
+"""Ten million leaves of each library's models: not one is wrong. (Of others: `test_visits_more`.)
 
-Rows lie at thresholds and beside them, at the edges of floats, near 2^24, at timestamps, at zeros, in rare and in unseen
-categories. Models are trained with and without missing values, with categories, on several classes, with early stopping
-and with weights.
+Rows lie at thresholds and beside them, at the edges of floats, near 2^24, at timestamps, at zeros, in rare and in
+unseen categories. Models are trained with and without missing values, with categories, on several classes, with early
+stopping and with weights.
 """
 
-import copy
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
-from sklearn.ensemble import (
-    ExtraTreesRegressor,
-    GradientBoostingClassifier,
-    HistGradientBoostingClassifier,
-    RandomForestRegressor,
-)
-from threadpoolctl import threadpool_limits
 
 import jaxunc as ju
 
-from ._visits import CATEGORIES, N_RARE, N_WORDS, NUMBERS, adversarial, compared, training, wrong_leaves
+from ._visit_kinds import EARLY, ROUNDS, ROWS, TREES, adversarial_numbers, codes, drawn, each, framed, halves, rounds
+from ._visits import CATEGORIES, N_RARE, N_WORDS, NUMBERS, adversarial, training, wrong_leaves
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
-LEAST, ROWS, TREES = 10_000_000, 9000, 240
-"""Visits of each library; rows and trees of each of its models."""
-KINDS = {
-    "plain": {},
-    "missing": {"missing": True},
-    "categories": {"missing": True, "categories": True},
-    "classes": {"missing": True, "categories": True, "classes": 3},
-    "stopped": {"missing": True, "stops": True},
-    "weights": {"missing": True, "weights": True, "classes": 3},
-}
-EARLY, ROUNDS = 30, 400
 
 
-def each(visit, record_property):
-    """All kinds of models: enough visits, of which none is wrong."""
-    found = {name: visit(**kind) for name, kind in KINDS.items()}
-    visits, wrong = (sum(one) for one in zip(*found.values(), strict=True))
-    record_property("visits", visits)
-    record_property("wrong", wrong)
-    print(f"{visits} visits, {wrong} wrong: {found}")
-    assert wrong == 0, found
-    assert visits >= LEAST
-
-
-def rounds(classes: int, stops: bool) -> int:
-    return ROUNDS if stops else TREES // (classes if classes > 2 else 1)
-
-
-def halves(data) -> tuple[slice, slice]:
-    return slice(0, len(data.X) * 2 // 3), slice(len(data.X) * 2 // 3, None)
-
-
-def test_xgboost(record_property):
+def test_xgboost():
     xgboost: Any = pytest.importorskip("xgboost")
 
     def visit(missing=False, categories=False, classes=2, stops=False, weights=False):
@@ -83,15 +45,10 @@ def test_xgboost(record_property):
         assert not stops or until < ROUNDS
         return wrong_leaves(made.trees, X, booster.predict(matrix, pred_leaf=True, iteration_range=(0, until)))
 
-    each(visit, record_property)
+    each(visit)
 
 
-def codes(n: int, unseen: tuple) -> dict[int, list]:
-    """The codes of categories, and others."""
-    return {5: [*range(N_RARE), *unseen], 6: [*range(N_WORDS), *unseen, np.nan]} if n > 5 else {}
-
-
-def test_lightgbm(record_property):
+def test_lightgbm():
     lightgbm: Any = pytest.importorskip("lightgbm")
     of_kind = iter([{"use_missing": False}, {"zero_as_missing": True}, {"zero_as_missing": True}, {}, {}, {}])
 
@@ -110,16 +67,10 @@ def test_lightgbm(record_property):
         assert not stops or model.best_iteration < ROUNDS
         return wrong_leaves(made.trees, X, model.predict(X, pred_leaf=True))
 
-    each(visit, record_property)
+    each(visit)
 
 
-def framed(X: np.ndarray) -> pd.DataFrame:
-    """Categories as words."""
-    words = {name: [f"w{code:.0f}" for code in X[:, 5 + j]] for j, name in enumerate(CATEGORIES)}
-    return pd.DataFrame(X[:, :5], columns=NUMBERS).assign(**words)
-
-
-def test_catboost(record_property):
+def test_catboost():
     catboost: Any = pytest.importorskip("catboost")
     of_kind = iter([{}, {"nan_mode": "Max"}, {}, {}, {"grow_policy": "Depthwise"}, {"grow_policy": "Lossguide"}])
 
@@ -150,19 +101,10 @@ def test_catboost(record_property):
         X = framed(np.hstack([adversarial_numbers(made.trees), drawn(codes_of)]))
         return wrong_leaves(made.trees, X, model.calc_leaf_indexes(catboost.Pool(X, cat_features=list(CATEGORIES))))
 
-    each(visit, record_property)
+    each(visit)
 
 
-def adversarial_numbers(trees) -> np.ndarray:
-    return adversarial(trees, ROWS, 4)[:, :5]
-
-
-def drawn(codes_of: dict[int, list]) -> np.ndarray:
-    rng = np.random.default_rng(5)
-    return np.stack([rng.choice(np.array(values, float), ROWS) for values in codes_of.values()], axis=1)
-
-
-def test_ydf(record_property):
+def test_ydf():
     ydf: Any = pytest.importorskip("ydf")
     ydf.verbose(0)
     numbers = [(name, ydf.Semantic.NUMERICAL) for name in NUMBERS]
@@ -190,122 +132,4 @@ def test_ydf(record_property):
         names = [*NUMBERS, *(CATEGORIES if categories else ())]
         return wrong_leaves(made.trees, X[names], model.predict_leaves(X.assign(y=0, weight=1.0)))
 
-    each(visit, record_property)
-
-
-def test_histogram_based_boosting(record_property):
-    """Leaves are numbered by their values, so that the raw predictions of a stage tell them."""
-
-    @threadpool_limits.wrap(limits=1)  # its threads wait in a loop for each other at every tree
-    def visit(missing=False, categories=False, classes=2, stops=False, weights=False):
-        data = training(missing)
-        n, y = 7 if categories else 5, data.y(classes)
-        model: Any = HistGradientBoostingClassifier(
-            max_iter=rounds(classes, stops),
-            max_leaf_nodes=40,
-            categorical_features=[5, 6] if categories else None,
-            early_stopping=stops,
-            n_iter_no_change=EARLY,
-        )
-        model.fit(data.X[:, :n], y, sample_weight=data.weight if weights else None)
-        assert not stops or model.n_iter_ < ROUNDS
-        model = copy.deepcopy(model)
-        model._baseline_prediction = np.zeros_like(model._baseline_prediction)
-        for tree in (tree for stage in model._predictors for tree in stage):
-            tree.nodes = tree.nodes.copy()
-            tree.nodes["value"] = np.arange(len(tree.nodes))
-        made = ju.from_sklearn_values(model)
-        X = adversarial(made.trees, ROWS, 6, categories=codes(n, (-1, 70)))
-        stages = np.stack([np.array(raw) for raw in model._staged_raw_predict(X)], axis=1)
-        theirs = np.diff(stages, axis=1, prepend=0).reshape(len(X), -1)
-        ju.forest.check_trees(made.trees)
-        return compared(np.asarray(made.leaf_values(X))[:, :, 0].astype(int), theirs)
-
-    each(visit, record_property)
-
-
-def test_other_models_of_sklearn(record_property):
-    def visit(missing=False, categories=False, classes=2, stops=False, weights=False):
-        data, y = training(missing), training(missing).y(classes)
-        settings: dict[str, Any] = {"max_depth": 8, "random_state": 0}
-        n = rounds(classes, stops)
-        if missing:  # gradient boosting knows no missing values
-            kind = ExtraTreesRegressor if categories else RandomForestRegressor
-            target = np.eye(classes)[y] if classes > 2 else y
-            model: Any = kind(TREES, n_jobs=2, **settings)
-        else:
-            target = y
-            model = GradientBoostingClassifier(n_estimators=n, n_iter_no_change=EARLY if stops else None, **settings)
-        model.fit(data.X, target, sample_weight=data.weight if weights else None)
-        made = ju.from_sklearn_values(model)
-        X = adversarial(made.trees, ROWS, 7, categories=codes(7, (-1, 70)))
-        X[~(np.abs(X) < 3.4e38) & ~np.isnan(X)] = 0  # scikit-learn refuses infinite values
-        X = X if missing else np.nan_to_num(X)
-        return wrong_leaves(made.trees, X, model.apply(X))
-
-    each(visit, record_property)
-
-
-def test_treelite(record_property):
-    """Its own trees, of all comparisons, and those that it takes from other libraries."""
-    treelite: Any = pytest.importorskip("treelite", minversion="4.8")
-    from treelite import gtil, sklearn
-
-    from .test_treelite import built
-
-    def counted(model, X):
-        made = ju.from_treelite(model)
-        return wrong_leaves(made.trees, X, gtil.predict_leaf(model, X, nthread=2))
-
-    rng, found = np.random.default_rng(8), []
-    for kind in (np.float32, np.float64):
-        model = built(rng, np.dtype(kind).name, TREES, 63)
-        trees: Any = ju.from_treelite(model).trees
-        found.append(counted(model, adversarial_of(trees, kind)))
-    for missing in (False, True):
-        data = training(missing)
-        forest = RandomForestRegressor(TREES, max_depth=8, random_state=0, n_jobs=2).fit(data.X, data.z)
-        made = sklearn.import_model(forest)
-        X = adversarial(ju.from_treelite(made).trees, ROWS, 9, categories=codes(7, (-1, 70)))
-        found.append(counted(made, X.astype(np.float64)))
-    with threadpool_limits(1):
-        boosted = HistGradientBoostingClassifier(max_iter=TREES, early_stopping=False).fit(data.X, data.y(2))
-    made = sklearn.import_model(boosted)
-    found.append(counted(made, adversarial(ju.from_treelite(made).trees, 2 * ROWS, 10)))
-    visits, wrong = (sum(one) for one in zip(*found, strict=True))
-    record_property("visits", visits)
-    print(f"{visits} visits, {wrong} wrong: {found}", treelite.__version__)
-    assert wrong == 0, found
-    assert visits >= LEAST
-
-
-def adversarial_of(trees, kind) -> np.ndarray:
-    """Rows for random trees of treelite's tests."""
-    from ._near_thresholds import near
-    from ._visits import thresholds
-
-    return near(thresholds(trees), ROWS, np.random.default_rng(11), kind)
-
-
-def test_onnx(record_property):
-    """Each tree adds the number of its leaf to an output of its own."""
-    pytest.importorskip("onnx")
-    runtime: Any = pytest.importorskip("onnxruntime")
-    from .test_onnx import graph, trees
-
-    rng, found = np.random.default_rng(12), []
-    for _ in range(5):
-        attributes, tree, node = trees(rng, n_trees=TREES, n_nodes=63)
-        weights = {"target_treeids": tree.tolist(), "target_nodeids": node.tolist(), "target_ids": tree.tolist()}
-        weights |= {"target_weights": node.astype(float).tolist(), "n_targets": TREES}
-        model = graph("TreeEnsembleRegressor", attributes | weights)
-        made = ju.from_onnx(model)
-        X = adversarial_of(made.trees, np.float32)
-        session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-        theirs = session.run(None, {"X": X})[0]
-        found.append(wrong_leaves(made.trees, X, theirs.astype(int)))
-    visits, wrong = (sum(one) for one in zip(*found, strict=True))
-    record_property("visits", visits)
-    print(f"{visits} visits, {wrong} wrong: {found}")
-    assert wrong == 0, found
-    assert visits >= LEAST
+    each(visit)
