@@ -56,8 +56,8 @@ def page(found: Mapping[Any, dict]) -> str:
         "A quarter of the training rows is held out from boosting: they calibrate, and are counted in the leaves.",
         "",
         "Wins:losses over sets, of means over folds; the median gain, relative for losses; **bold** where a signed-",
-        "rank test over the sets tells the two apart (p < .05, not corrected for the number of comparisons). AUC of more",
-        "classes is one against the rest.",
+        "rank test over the sets tells the two apart (p < .05, not corrected for the number of comparisons). AUC of",
+        "more classes is one against the rest.",
         "",
         *(f"* *{name}*: {meaning}." for name, meaning in MEANINGS.items()),
     ]
