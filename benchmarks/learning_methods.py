@@ -118,6 +118,15 @@ parts that were run first lack the latter.
 def measures(probability: np.ndarray, y: np.ndarray) -> list[float]:
     """`MEASURES` of probabilities."""
     probability = probability / probability.sum(axis=1, keepdims=True)
+    log_loss, clipped, brier, auc, accuracy = plain_measures(probability, y)
+    return [log_loss, brier, auc, accuracy, *set_utilities(probability, y), clipped]
+
+
+PLAIN_MEASURES = ("log_loss", "log_loss_clipped", "brier", "auc", "accuracy")
+
+
+def plain_measures(probability: np.ndarray, y: np.ndarray) -> list[float]:
+    """`PLAIN_MEASURES` of probabilities that add to 1."""
     own = probability[np.arange(len(y)), y]
     log_loss, clipped = (-np.mean(np.log(np.clip(own, least, 1))) for least in (1e-15, 1e-6))
     n_classes = probability.shape[1]
@@ -128,8 +137,7 @@ def measures(probability: np.ndarray, y: np.ndarray) -> list[float]:
         auc = np.mean([roc_auc_score(y == c, probability[:, c]) for c in present])
     brier = np.mean(np.sum((probability - np.eye(n_classes)[y]) ** 2, axis=1))
     accuracy = np.mean(np.argmax(probability, axis=1) == y)
-    values = [log_loss, brier, auc, accuracy, *set_utilities(probability, y), clipped]
-    return [round(float(value), 6) for value in values]
+    return [round(float(value), 6) for value in (log_loss, clipped, brier, auc, accuracy)]
 
 
 def set_utilities(predicted: np.ndarray, y: np.ndarray) -> list[float]:

@@ -20,6 +20,7 @@ from jaxunc.tables import Columns, Encoded, InstancesLike, as_rows, as_traceable
 
 from ._leaf_sum import LeafSum
 from ._links import LINKS, apply_link
+from ._oblivious import ObliviousSums, levels_of
 
 STAGED_ROWS = 4096
 """Instances whose leaf values are held at a time, one for each tree."""
@@ -186,16 +187,21 @@ class TreeEnsemble(eqx.Module):
             for output in range(self.n_outputs):
                 yield self._of_trees(np.flatnonzero(self.outputs_of_trees == output))
 
-    def _bound(self) -> tuple[BoundForest, ...]:
+    def _bound(self) -> tuple[BoundForest | ObliviousSums, ...]:
         """The trees bound to their sums; kept while their arrays live, since a module cannot."""
         trees = self.trees
         arrays = (trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth, self.values)
         known = (*map(id, arrays), self.n_outputs, self.trees_per_stage)
         if known not in _BOUND:
-            _BOUND[known] = tuple(bind(group._as_forest(), LeafSum()) for group in self._groups())
+            _BOUND[known] = tuple(group._bind() for group in self._groups())
             for array in arrays:  # another one may have its place in memory later
                 weakref.finalize(array, _BOUND.pop, known, None)
         return _BOUND[known]
+
+    def _bind(self) -> BoundForest | ObliviousSums:
+        if (levels := levels_of(self.trees, self.values)) is not None:
+            return ObliviousSums(levels, self.n_features)
+        return bind(self._as_forest(), LeafSum())
 
     def _as_forest(self) -> Forest:
         """The values where a forest has counts, for what looks leaves up and adds."""
@@ -238,7 +244,7 @@ def uncounted_forest(model: TreeEnsemble) -> Forest:
     )
 
 
-_BOUND: dict[tuple[int, ...], tuple[BoundForest, ...]] = {}
+_BOUND: dict[tuple[int, ...], tuple[BoundForest | ObliviousSums, ...]] = {}
 """By the arrays of models while those live."""
 
 

@@ -1,0 +1,42 @@
+"""The study of boosted models and leaf counts: blends, and the committed page."""
+
+import numpy as np
+import pytest
+
+from benchmarks import boosted_counts as study
+from benchmarks.boosted_counts_page import compared, page, table
+from benchmarks.learning_methods import plain_measures
+
+pytestmark = pytest.mark.once
+
+
+def test_the_page_is_that_of_the_committed_cells():
+    found = study.kept(study.RESULTS)
+    assert page(found) == (study.RESULTS / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "measure", "won", "lost", "gain", "is_told_apart"),
+    [
+        ("mean of counts", "own, calibrated", "log_loss_clipped", 6, 29, -0.256, True),
+        ("learned pool", "own, calibrated", "log_loss_clipped", 14, 21, -0.039, False),
+        ("own and learned pool", "own, scaled", "log_loss_clipped", 20, 15, 0.012, False),
+        ("own and learned pool", "own, scaled", "auc", 25, 9, 0.0018, True),
+        ("own, all rows", "own", "log_loss_clipped", 25, 10, 0.085, True),
+    ],
+)
+def test_what_the_docs_say(first, second, measure, won, lost, gain, is_told_apart):
+    found = compared(table(study.kept(study.RESULTS)), first, second, measure)
+    assert found[:2] == (won, lost)
+    assert found[2] == pytest.approx(gain, abs=0.0006)
+    assert (found[3] < 0.05) == is_told_apart
+    assert found[4] == 35
+
+
+def test_blends_take_what_helps(rng):
+    true = rng.dirichlet(np.ones(3), 1500)
+    y = np.array([rng.choice(3, p=p) for p in true])
+    sharp, noise = true**2 / np.sum(true**2, axis=1, keepdims=True), rng.dirichlet(np.ones(3), 1500)
+    mixed = study.blended([sharp, noise], y)([sharp, noise])
+    np.testing.assert_allclose(mixed, true, atol=0.1)
+    assert plain_measures(mixed, y)[0] < plain_measures(sharp, y)[0] - 0.05
