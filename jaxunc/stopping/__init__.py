@@ -9,6 +9,7 @@ from ._expected_trees import TreePlan, expected_trees, plan_trees
 from ._leader import Criterion, Population
 from ._leaf_votes import votes_of_counts
 from ._majority import majority_probability
+from ._optimal_votes import OptimalVotes, optimal_votes
 from ._prior import VotePriorWarning, fit_vote_prior
 from ._stop_after import StoppingResult, stop_after
 from ._until_settled import BoundVote, VoteResult, bind_vote, predict_until_settled
@@ -16,6 +17,7 @@ from ._win_probability import win_probability
 
 __all__ = [
     "BoundVote",
+    "OptimalVotes",
     "StoppingResult",
     "TreePlan",
     "VotePriorWarning",
@@ -26,6 +28,7 @@ __all__ = [
     "expected_trees",
     "fit_vote_prior",
     "majority_probability",
+    "optimal_votes",
     "plan_trees",
     "predict_until_settled",
     "stop_after",

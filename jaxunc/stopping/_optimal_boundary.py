@@ -36,7 +36,7 @@ class OptimalBoundary(NamedTuple):
     horizon: int
     n_polled: float
     disagreement: float
-    unsettled: float
+    polled_all: float
 
     def least_votes(self) -> Int32[np.ndarray, "2 polled"]:
         """Return the least votes with which class 0 and class 1 stop a poll of n; n + 1 where none do."""
@@ -48,17 +48,8 @@ class OptimalBoundary(NamedTuple):
             least[0, n] = n - min((n + 1) // 2, on.min(initial=n)) + 1
         return least
 
-    def stops(self) -> Bool[np.ndarray, "polled ones"]:
-        """Return for n votes and so many of them for class 1 whether the poll stops, ``[horizon + 1, horizon + 1]``."""
-        n, ones = np.arange(self.horizon)[:, None], np.arange(self.horizon + 1)
-        zeros, least = n - ones, self.least_votes()
-        found = (ones >= least[1][:, None]) | (zeros >= least[0][:, None])
-        for n_votes, (first, goes_on) in enumerate(zip(self.region.first, self.goes_on, strict=False)):
-            found[n_votes, first : first + len(goes_on)] |= ~goes_on
-        return np.concatenate([found & (zeros >= 0), np.zeros((1, self.horizon + 1), bool)])
-
     def is_boundary(self) -> bool:
-        """Return whether all leads stop from the least on: some priors give up on near ties that are hopeless."""
+        """Return whether all leads stop from the least on, and none before: what a table of least votes can say."""
         least = self.least_votes()
         for n, (first, goes_on) in enumerate(zip(self.region.first, self.goes_on, strict=False)):
             ones = first + np.flatnonzero(~goes_on)

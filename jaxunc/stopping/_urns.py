@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
-from scipy.special import betainc, gammaln, logsumexp
+from jaxtyping import Bool, Float
+from scipy.special import betainc, gammaln
 
-from jaxunc._checks import check_numbers, is_concrete
 from jaxunc.tables import NumbersLike
 
+from ._final_weights import checked_weights, is_final_weights
 from ._leader import Population
 from ._prior import checked_prior
 
@@ -49,46 +49,6 @@ def vote_urn(prior: NumbersLike, population: Population, n_trees: int, horizon: 
         k = np.arange(horizon + 1)
         won, lost = betainc(zero + horizon - k, one + k, 0.5), betainc(one + k, zero + horizon - k, 0.5)
     return VoteUrn(next_one, _wrong(won, lost, next_one))
-
-
-def is_final_weights(prior: NumbersLike, population: Population, n_trees: int) -> bool:
-    """Return whether a prior weighs the final counts of a finite population, 0 to n_trees votes for class 1."""
-    # With one tree the two numbers are an α for each class, and there is nothing to stop.
-    return population == "finite" and n_trees > 1 and is_concrete(prior) and np.shape(prior) == (n_trees + 1,)
-
-
-def checked_weights(prior: NumbersLike) -> Float[np.ndarray, "ones"]:
-    """Return weights of final counts that add to 1; a ValueError for negative ones, or only zeros."""
-    check_numbers("prior", prior)
-    weights = np.asarray(prior, float)
-    if not (np.all(weights >= 0) and np.all(np.isfinite(weights)) and weights.sum() > 0):
-        raise ValueError(
-            "prior has an entry for each final count of the votes for class 1, which must be weights: finite, not "
-            "negative, and not all 0."
-        )
-    return weights / weights.sum()
-
-
-def leads_at_the_end(
-    votes: Int[np.ndarray, "n 2"], weights: Float[np.ndarray, "ones"]
-) -> Float[np.ndarray, "n"]:
-    """Return the probability that the class in the lead is that of all trees, by weights of their final counts.
-
-    NaN for votes that the weights exclude.
-    """
-    distinct, which = np.unique(votes, axis=0, return_inverse=True)
-    n_trees = len(weights) - 1
-    final, log = np.arange(n_trees + 1), gammaln(np.arange(n_trees + 2) + 1.0)
-    found = np.empty(len(distinct))
-    for i, (zeros, ones) in enumerate(distinct):
-        n, right = zeros + ones, (2 * final > n_trees) == (ones > zeros)
-        left = final - ones
-        there = (left >= 0) & (left <= n_trees - n) & (weights > 0)
-        at, rest = final[there], left[there]
-        chance = np.log(weights[there]) + log[at] + log[n_trees - at] - log[rest] - log[n_trees - n - rest]
-        chance = np.exp(chance - logsumexp(chance)) if len(chance) else np.full(0, np.nan)
-        found[i] = chance[right[there]].sum() if len(chance) else np.nan
-    return found[which.reshape(-1)]
 
 
 def _weighted_urn(weights: Float[np.ndarray, "ones"], n_trees: int, horizon: int) -> VoteUrn:
