@@ -10,6 +10,7 @@ from ._leader import Criterion, Population
 from ._leaf_votes import votes_of_counts
 from ._majority import majority_probability
 from ._optimal_votes import OptimalVotes, optimal_votes
+from ._out_of_bag_votes import out_of_bag_votes
 from ._prior import VotePriorWarning, fit_vote_prior
 from ._stop_after import StoppingResult, stop_after
 from ._until_settled import BoundVote, VoteResult, bind_vote, predict_until_settled
@@ -29,6 +30,7 @@ __all__ = [
     "fit_vote_prior",
     "majority_probability",
     "optimal_votes",
+    "out_of_bag_votes",
     "plan_trees",
     "predict_until_settled",
     "stop_after",

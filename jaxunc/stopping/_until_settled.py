@@ -175,7 +175,7 @@ def bind_vote(
 ) -> "BoundVote":
     """Prepare a forest for `predict_until_settled`: tables made, trees packed. ``threads``, ``walk``: as for `bind`."""
     refuse_after_fork()
-    _check_forest(forest)
+    check_votes(forest)
     if threads is not None:
         check_integer("threads", threads, 1, " (or None for one per core)")
     if walk is not None:
@@ -297,7 +297,8 @@ def _parts(n: int, columns: int, threads: int) -> list[slice]:
     return [slice(start, min(start + size, n)) for start in range(0, max(n, 1), size)]
 
 
-def _check_forest(forest) -> None:
+def check_votes(forest: Any) -> None:
+    """Raise a TypeError or a ValueError unless it is a forest whose trees vote, with known arrays."""
     if not isinstance(forest, Forest):
         name = type(forest).__name__
         if any(word in name for word in ("Boost", "XGB", "LGBM", "Booster")):
