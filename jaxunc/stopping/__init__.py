@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from jaxunc._renamed import renamed_in
 
 from ._critical_votes import critical_final_votes, critical_votes
+from ._ensemble_vote import ensemble_vote_probability
 from ._expected_trees import TreePlan, expected_trees, plan_trees
 from ._leader import Criterion, Population
 from ._leaf_votes import votes_of_counts
@@ -26,6 +27,7 @@ __all__ = [
     "bind_vote",
     "critical_final_votes",
     "critical_votes",
+    "ensemble_vote_probability",
     "expected_trees",
     "fit_vote_prior",
     "majority_probability",
