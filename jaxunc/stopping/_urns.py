@@ -74,7 +74,7 @@ def _won_by_all(n_trees: int) -> tuple[Float[np.ndarray, "ones"], Float[np.ndarr
     return won.astype(float), (~won).astype(float)
 
 
-def _before(chance: Float[np.ndarray, "ones"], next_one, after: int, n: int) -> Float[np.ndarray, "ones"]:
+def _before(chance: np.ndarray, next_one, after: int, n: int) -> np.ndarray:
     """Return a probability given n votes, from that given more: the mean over the votes between."""
     for m in range(after - 1, n - 1, -1):
         p = next_one(m)
