@@ -11,6 +11,7 @@ Every (set, repetition) is a line of ``cells/SET.jsonl`` in ``benchmarks/results
 is not run again. The page is made of the cells (`benchmarks.stopping_page`).
 """
 
+import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -130,7 +131,9 @@ def write_page(out: Path) -> None:
     """Write the page of what is finished."""
     found = {name: list(of.values()) for name in SETS if (of := journal(out, name).found)}
     if found:
-        (out / "README.md").write_text(study_page(found), encoding="utf-8")
+        kept = out / "worst-case.json"
+        worst_case = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else None
+        (out / "README.md").write_text(study_page(found, worst_case), encoding="utf-8")
 
 
 def main() -> None:
