@@ -1,11 +1,15 @@
 """The page of `benchmarks.stopping_study`."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from math import log
 from statistics import median
 from typing import NamedTuple
 
 PROMISES = {"1 %": (0.01, ".99"), ".1 %": (0.001, ".999")}
 """What is promised, and the confidence that stands beside it."""
+CONFIDENCES = (0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995)
+"""Of two classes: what "bound" and "finite" are asked for besides, to be compared where as many answers differ."""
 
 
 class Measure(NamedTuple):
@@ -42,7 +46,12 @@ def study_page(found: Mapping[str, Sequence[Mapping]], worst_case: Mapping | Non
     two = {name: of for name, of in all_of.items() if "optimal 1 %" in of}
     parts = [_head(found, two), _findings(two)]
     parts += [_promise(two, promise) for promise in PROMISES]
-    parts += [_others(two), _worst_case(worst_case), _more_classes({name: of for name, of in all_of.items() if name not in two})]
+    parts += [
+        _equal({name: found[name] for name in two}),
+        _others(two),
+        _worst_case(worst_case),
+        _more_classes({name: of for name, of in all_of.items() if name not in two}),
+    ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -51,8 +60,8 @@ def _head(found, two: Measures) -> str:
     return f"""# The fewest trees for a promised disagreement
 
 Made by `python -m benchmarks.stopping_study`; its docstring says how. {len(found)} sets, {len(two)} of them of two
-classes; repetitions: {", ".join(map(str, repeats))}. Random forests of 500 trees. Each entry: mean trees polled, and per
-cent of answers that differ from the vote of all 500 trees, with the standard error over held-out instances (of sets
+classes; repetitions: {", ".join(map(str, repeats))}. Random forests of 500 trees. Each entry: mean trees polled, and
+per cent of answers that differ from the vote of all 500 trees, with the standard error over held-out instances (of sets
 that are split, repetitions share some instances, so that the errors are a little larger).
 
 * **bound**: the paper's rule, a confidence for each instance, under the uniform prior, for an ensemble without end.
@@ -60,6 +69,38 @@ that are split, repetitions share some instances, so that the errors are a littl
 * **finite**: the same for the vote of these 500 trees.
 * **optimal**: `criterion="optimal"`, `population="finite"`, under the fitted prior: the fewest trees in the mean for a
   share of answers that may differ, in the mean."""
+
+
+def at_equal_disagreement(cells: Sequence[Mapping], rule: str, kind: str) -> float | None:
+    """Return the trees of a rule as a share of those of "bound" or "finite" where as many answers differ.
+
+    Between two confidences the trees are interpolated over the logarithm of the share; None beyond them.
+    """
+    n = sum(cell["n"] for cell in cells)
+    curve = [[sum(cell["curves"][kind][i][j] for cell in cells) / n for j in (0, 1)] for i in range(len(CONFIDENCES))]
+    own = measures(cells)[rule]
+    for (few, more_differ), (many, fewer_differ) in pairwise(curve):
+        if more_differ >= own.differs >= fewer_differ > 0 and more_differ > fewer_differ:
+            place = log(more_differ / own.differs) / log(more_differ / fewer_differ)
+            return own.trees / (few + place * (many - few))
+    return None
+
+
+def _equal(found: Mapping[str, Sequence[Mapping]]) -> str:
+    kinds = [(promise, kind) for promise in PROMISES for kind in ("bound", "finite")]
+    shares = {
+        name: [at_equal_disagreement(cells, f"optimal {promise}", kind) for promise, kind in kinds]
+        for name, cells in found.items()
+    }
+    rows = [[name, *("–" if of is None else f"{of:.2f}" for of in shares[name])] for name in found]
+    known = [[of for of in column if of is not None] for column in zip(*shares.values(), strict=True)]
+    rows.append(["*median*", *(f"{median(column):.2f}" if column else "–" for column in known)])
+    head = ["set", *(f"{promise}: of {kind}" for promise, kind in kinds)]
+    return (
+        "## Where as many answers differ\n\nA rule that promises less needs fewer trees. So here are the trees of the "
+        "optimal rule as a share of those of *bound* and *finite* at the confidence at which as many of their answers "
+        "differ (interpolated; – where none does).\n\n" + _table(head, rows)
+    )
 
 
 def _findings(two: Measures) -> str:
@@ -72,8 +113,8 @@ def _findings(two: Measures) -> str:
         broken = [name for name in two if name not in kept]
         most = max(ratios, key=lambda name: ratios[name])
         lines.append(
-            f"* **{promise} promised.** The trees are {median(ratios.values()):.2f} of those of the bound at {confidence} "
-            f"in the median, {ratios[most]:.2f} at most ({most}); {finite:.2f} of those of the finite rule at "
+            f"* **{promise} promised.** The trees are {median(ratios.values()):.2f} of those of the bound at "
+            f"{confidence} in the median, {ratios[most]:.2f} at most ({most}); {finite:.2f} of those of the finite rule at "
             f"{confidence}. At most {promise} differ on {len(below)} of {len(two)} sets, within two standard errors on "
             f"{len(kept)}" + (f" (not: {', '.join(broken)})." if broken else ".")
         )
@@ -84,8 +125,10 @@ def _promise(two: Measures, promise: str) -> str:
     share, confidence = PROMISES[promise]
     rules = [*(f"{kind} {confidence}" for kind in ("bound", "fitted", "finite")), f"optimal {promise}"]
     rows = [
-        [name, *(str(of[rule]) for rule in rules), f"{of[rules[-1]].trees / of[rules[0]].trees:.2f}"]
-        + ["yes" if of[rules[-1]].differs <= share else "within error" if of[rules[-1]].keeps(share) else "**no**"]
+        [
+            *(name, *(str(of[rule]) for rule in rules), f"{of[rules[-1]].trees / of[rules[0]].trees:.2f}"),
+            "yes" if of[rules[-1]].differs <= share else "within error" if of[rules[-1]].keeps(share) else "**no**",
+        ]
         for name, of in two.items()
     ]
     head = ["set", *rules, "optimal / bound", "kept"]
@@ -111,18 +154,26 @@ def _worst_case(found: Mapping | None) -> str:
         mean, each, table = case["mean"], case["each"], case["table"]
         trees = [f"{of['trees']:.2f}" for of in (mean, table, each)]
         shares = [f"{100 * of:.2g}" for of in (mean["worst"], each["mean"])]
-        seconds = [f"{of['seconds']:.2g}" for of in (mean, table, each)]
-        rows.append([case["prior"], f"{100 * case['promise']:g} %", *trees, *shares, *seconds])
-    head = ["prior", "promise", "trees: mean, program", "mean, table", "each, program"]
-    head += ["mean promised: % at the worst count", "each promised: % in the mean", "seconds", "seconds", "seconds"]
-    return (
-        f"## A promise for each share of votes\n\nMade by `python -m benchmarks.stopping_worst_case`; "
-        f"{found['trees']} trees. Kalman and Moscovich (arXiv 2606.15237) find rules by linear programs, which may stop "
-        "at random in a state. Here are such programs for two promises: about the mean over the prior, as the table of "
-        "`optimal_votes` makes it, and about each final count of votes. The first finds hardly fewer trees than the "
-        "table, which is never random. The second is kept near ties, too, and pays for it. It is not offered: its rule is "
-        "random in many states, and the time grows fast with the number of trees.\n\n" + _table(head, rows)
-    )
+        where = ", ".join(map(str, each["at"]))
+        random = [str(of["random"]) for of in (mean, each)]
+        seconds = " / ".join(f"{of['seconds']:.2g}" for of in (mean, table, each))
+        rows.append([case["prior"], f"{100 * case['promise']:g} %", *trees, *shares, where, *random, seconds])
+    head = ["prior", "promise", "trees, mean", "trees, table", "trees, each", "% at the worst count, mean"]
+    head += ["% in the mean, each", "counts that bind, each", "random states, mean", "random states, each", "seconds"]
+    return f"""## A promise for each share of votes
+
+Made by `python -m benchmarks.stopping_worst_case`; {found["trees"]} trees. Kalman and Moscovich (arXiv 2606.15237; of
+which the summary was at hand) find rules by linear programs, one for each of three notions of the best. Here are such
+programs for two promises. *Mean*: the disagreement in the mean over the prior, which is what `optimal_votes` promises.
+*Each*: the disagreement at every final count of votes. A program's rule may stop at random.
+
+* The table of `optimal_votes`, which is never random, takes hardly more trees than the program for the same promise.
+* A promise for each count costs far more trees, and what it keeps in the mean is a small part of what it promises.
+  Under a promise of the mean the worst count, a tie, is wrong many times as often as promised.
+* The promise for each count is not offered. Only the counts beside the tie bind, so the same induction with prices
+  there alone should find it.
+
+""" + _table(head, rows)
 
 
 def _more_classes(more: Measures) -> str:

@@ -2,13 +2,13 @@
 
     python -m benchmarks.stopping_study [--data FOLDER] [--sets NAME ...] [--repetitions 3]
 
-A random forest of 500 trees is grown on a part of a set. A prior is fitted to the votes that its training instances get
-out of bag. Then the held-out instances poll trees, each in `ORDERS` random orders, by every rule of `RULES`. Counted are
-the trees that they poll, and how often the answer is not that of all 500 trees. Sets: the fifteen problems of
+A random forest of 500 trees is grown on a part of a set. A prior is fitted to the votes that its training instances
+get out of bag. Then the held-out instances poll trees, each in `ORDERS` random orders, by every rule of `RULES`. Counted
+are the trees that they poll, and how often the answer is not that of all 500 trees. Sets: the fifteen problems of
 Hernández-Lobato et al. 2011, and five more of two classes.
 
-Every (set, repetition) is a line of ``cells/SET.jsonl`` in ``benchmarks/results/stopping`` (or ``--out``); what is there
-is not run again. The page is made of the cells (`benchmarks.stopping_page`).
+Every (set, repetition) is a line of ``cells/SET.jsonl`` in ``benchmarks/results/stopping`` (or ``--out``); what is
+there is not run again. The page is made of the cells (`benchmarks.stopping_page`).
 """
 
 import json
@@ -23,7 +23,7 @@ import jaxunc as ju
 from benchmarks.data import load
 from benchmarks.papers.hernandez_lobato2011_problems import PROBLEMS, Problem, Split, problem
 from benchmarks.papers.journal import Journal, run_missing, study_options
-from benchmarks.stopping_page import study_page
+from benchmarks.stopping_page import CONFIDENCES, study_page
 from jaxunc import stopping
 
 TREES, ORDERS, MOST = 500, 20, 3000
@@ -42,12 +42,12 @@ RULES: dict[str, dict[str, Any]] = {
     "finite .99": {"confidence": 0.99, "prior": "fitted", "population": "finite"},
     "finite .999": {"confidence": 0.999, "prior": "fitted", "population": "finite"},
     "certain": {"criterion": "certain"},
-    "optimal 1 %": {"disagreement": 0.01, "prior": "fitted", "population": "finite"},
-    "optimal .1 %": {"disagreement": 0.001, "prior": "fitted", "population": "finite"},
-    "optimal 1 %, uniform": {"disagreement": 0.01, "population": "finite"},
-    "optimal .1 %, uniform": {"disagreement": 0.001, "population": "finite"},
-    "optimal 1 %, endless": {"disagreement": 0.01, "prior": "fitted"},
-    "optimal .1 %, endless": {"disagreement": 0.001, "prior": "fitted"},
+    "optimal 1 %": {"criterion": "optimal", "disagreement": 0.01, "prior": "fitted", "population": "finite"},
+    "optimal .1 %": {"criterion": "optimal", "disagreement": 0.001, "prior": "fitted", "population": "finite"},
+    "optimal 1 %, uniform": {"criterion": "optimal", "disagreement": 0.01, "population": "finite"},
+    "optimal .1 %, uniform": {"criterion": "optimal", "disagreement": 0.001, "population": "finite"},
+    "optimal 1 %, endless": {"criterion": "optimal", "disagreement": 0.01, "prior": "fitted"},
+    "optimal .1 %, endless": {"criterion": "optimal", "disagreement": 0.001, "prior": "fitted"},
 }
 """The rules by name: what `stop_after` is told. "fitted": the prior of the out-of-bag votes."""
 
@@ -79,28 +79,41 @@ def run_cell(cell: Cell, of: Problem) -> dict:
     model = RandomForestClassifier(TREES, random_state=cell.repeat).fit(split.X_train, split.y_train)
     forest, n = ju.from_sklearn(model), len(split.X_train)
     unseen = ju.counting.oob_mask(model, n, X=split.X_train, y=split.y_train)
-    prior = stopping.fit_vote_prior(stopping.out_of_bag_votes(forest, split.X_train, unseen), symmetric=of.n_classes > 2)
+    prior = stopping.fit_vote_prior(
+        stopping.out_of_bag_votes(forest, split.X_train, unseen), symmetric=of.n_classes > 2
+    )
     votes = forest_votes(forest, split.X_test)
     orders = np.random.default_rng([cell.repeat, TREES])
     polls = np.concatenate([votes[:, orders.permutation(TREES)] for _ in range(ORDERS)])
     whole = stopping.stop_after(votes, of.n_classes, criterion="certain").predicted
-    found = {}
-    for name, settings in RULES.items():
-        criterion = "optimal" if "disagreement" in settings else settings.get("criterion", "bound")
-        if criterion == "optimal" and of.n_classes > 2 or name.startswith("finite") and of.n_classes > 2:
-            continue
-        given = settings | {"criterion": criterion}
-        if "prior" in given:
-            given["prior"] = prior if of.n_classes == 2 else float(prior[0])
-        stopped = stopping.stop_after(polls, of.n_classes, **given)
+
+    def polled(**settings) -> list[float]:
+        if "prior" in settings:
+            settings["prior"] = prior if of.n_classes == 2 else float(prior[0])
+        stopped = stopping.stop_after(polls, of.n_classes, **settings)
         differs = np.asarray(stopped.predicted).reshape(ORDERS, -1) != np.asarray(whole)
-        found[name] = sums(np.asarray(stopped.n_polled).reshape(ORDERS, -1)) + sums(differs)
-    return {"n": len(split.y_test), "prior": [float(f"{a:.6g}") for a in prior], "rules": found}
+        return sums(np.asarray(stopped.n_polled).reshape(ORDERS, -1)) + sums(differs)
+
+    several = of.n_classes > 2
+    rules = {name: own for name, own in RULES.items() if not (several and name.startswith(("optimal", "finite")))}
+    found = {name: polled(**settings) for name, settings in rules.items()}
+    curves = (
+        {}
+        if several
+        else {
+            kind: [polled(**RULES[f"{kind} .99"] | {"confidence": confidence})[::2] for confidence in CONFIDENCES]
+            for kind in ("bound", "finite")
+        }
+    )
+    rounded = [float(f"{a:.6g}") for a in prior]
+    return {"n": len(split.y_test), "prior": rounded, "rules": found, "curves": curves}
 
 
 def forest_votes(forest: ju.Forest, X: np.ndarray) -> np.ndarray:
     """Return the votes ``[instances trees]``, -1 for abstention."""
-    counts = np.concatenate([stopping.votes_of_counts(np.asarray(part), np.arange(TREES)) for part in _parts(forest, X)])
+    counts = np.concatenate(
+        [stopping.votes_of_counts(np.asarray(part), np.arange(TREES)) for part in _parts(forest, X)]
+    )
     return counts.astype(np.int32)
 
 
@@ -117,7 +130,7 @@ def sums(values: np.ndarray) -> list[float]:
 
 def is_sound(record: dict, cell: Cell) -> bool:
     """Return whether a record is whole."""
-    return record["n"] > 0 and {"bound .99", "certain"} <= set(record["rules"]) <= set(RULES)
+    return record["n"] > 0 and {"bound .99", "certain"} <= set(record["rules"]) <= set(RULES) and "curves" in record
 
 
 def journal(out: Path, name: str, n_repeats: int = 0) -> Journal:

@@ -1,10 +1,10 @@
-"""What a promise for each share of votes costs, beside one for their mean: linear programs, as Kalman and Moscovich do.
+"""What a promise for each share of votes costs, beside one for their mean: by linear programs.
 
     python -m benchmarks.stopping_worst_case [--trees 200]
 
-A rule may be random: of the polls in a state some stop. With r(n, k) of C(n, k) orders of votes still polled there, the
-mean number of trees and the disagreement at every final count K are linear in what stops and what goes on. The means are
-over a prior of K, uniform or Beta(.2, .3); the promise is about the mean, or about each K.
+A rule may be random: of the polls in a state some stop. With r(n, k) of C(n, k) orders of votes still polled there,
+the mean number of trees and the disagreement at every final count K are linear in what stops and what goes on. The
+means are over a prior of K, uniform or Beta(.2, .3); the promise is about the mean, or about each K.
 
 What is found is kept in ``worst-case.json`` beside the page of `benchmarks.stopping_study`, which has a table of it.
 """
@@ -64,7 +64,11 @@ def program(n_trees: int, alpha: tuple[float, float]):
 
 
 def solved(n_trees: int, alpha: tuple[float, float], promise: float) -> dict:
-    """Return mean trees, mean and largest disagreement, and seconds: promised of the mean, and of each final count."""
+    """Return what a promise of the mean costs, and one of each final count, and the table of `optimal_votes`.
+
+    Mean trees; mean and largest disagreement; the counts at which there is as much as promised; in how many states some
+    polls stop and some go on; seconds.
+    """
     cost, flow, start, wrong, weights, bounds = program(n_trees, alpha)
     found = {}
     for name, of in {"mean": weights[None] @ wrong, "each": wrong}.items():
@@ -75,6 +79,8 @@ def solved(n_trees: int, alpha: tuple[float, float], promise: float) -> dict:
             "trees": round(float(result.fun), 4),
             "mean": float(f"{weights @ by_final:.4g}"),
             "worst": float(f"{by_final.max():.4g}"),
+            "at": np.flatnonzero(by_final > promise * (1 - 1e-6)).tolist() if name == "each" else [],
+            "random": int(np.sum((result.x[: len(start)] > 1e-9) & (result.x[len(start) :] > 1e-9))),
             "seconds": round(time.perf_counter() - clock, 2),
         }
     clock = time.perf_counter()

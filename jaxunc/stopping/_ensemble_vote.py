@@ -43,9 +43,9 @@ def ensemble_vote_probability(
     Notes
     -----
     The paper notes that the sum has exponentially many terms in the number of classes. The products are those of
-    Poisson probabilities, by fast Fourier transforms: for each p some classes t² log t operations, .1
-    seconds for ten classes and 100 trees. Absolute error 1e-12. On the host, not traceable. Two classes: `majority_probability`, at once and differentiable,
-    but for ties.
+    Poisson probabilities, by fast Fourier transforms: for each p some classes t² log t operations, .1 seconds for ten
+    classes and 100 trees. Absolute error 1e-12. On the host, not traceable. Two classes: `majority_probability`, at
+    once and differentiable, but for ties.
 
     References
     ----------

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int32
 
+from ._final_weights import is_final_weights
 from ._leader import Criterion, Population, Votes, leader_probability
 from ._overtaken import allowed_loss, loss
-from ._final_weights import is_final_weights
 from ._prior import checked_prior
 from ._stopping_rules import optimal_table
 

@@ -91,8 +91,8 @@ def stop_after(
     A tree that abstains is polled and counted in ``n_polled``, and is no vote. For an ensemble without end the winner
     is the class with most votes. So its probability given the votes polled is that of Eq. 7 and 8, whoever else
     abstained. Among the remaining trees of a finite population, as many are expected to abstain as did so far. There
-    the criterion ``"optimal"`` has a boundary only while no tree has abstained. Afterwards an instance is settled by the
-    probability that its class stays, 1 less the disagreement: that keeps the promise, with more trees.
+    the criterion ``"optimal"`` has a boundary only while no tree has abstained. Afterwards an instance is settled by
+    the probability that its class stays, 1 less the disagreement: that keeps the promise, with more trees.
 
     Traceable in the votes, with two exceptions: the criterion ``"exact"``, and with three classes and more a prior that
     differs between them or a finite population. Traced votes of a finite population are not settled once a tree

@@ -112,8 +112,8 @@ def predict_until_settled(
     X
         Instances, as for `bind`.
     confidence, disagreement, criterion, population, prior
-        See `stop_after`; by default a confidence of .99, and a disagreement of .01. The finite population, and ``"certain"``, are about the vote of all trees of the forest,
-        also if fewer are polled.
+        See `stop_after`; by default a confidence of .99, and a disagreement of .01. The finite population, and
+        ``"certain"``, are about the vote of all trees of the forest, also if fewer are polled.
     max_trees
         Trees that are polled at most; by default all.
 

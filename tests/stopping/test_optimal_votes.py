@@ -36,7 +36,7 @@ class Poll:
         @lru_cache
         def path(n, k):
             """The probability of one order of n votes, k of them for class 1."""
-            of = lambda final: Fraction(comb(n_trees - n, final - k), comb(n_trees, final))  # noqa: E731
+            of = lambda final: Fraction(comb(n_trees - n, final - k), comb(n_trees, final))
             return sum(weights[final] * of(final) for final in range(k, n_trees - n + k + 1))
 
         states = [(n, k) for n in range(1, horizon) for k in range(n + 1) if 2 * k != n]
@@ -66,7 +66,7 @@ class Poll:
 
     def rule_of(self, least):
         """The states in which a table stops."""
-        reached = lambda n, votes, c: 0 <= least[c, n] <= votes  # noqa: E731
+        reached = lambda n, votes, c: 0 <= least[c, n] <= votes
         return {(n, k) for n, k in self.states if reached(n, k, 1) or reached(n, n - k, 0)}
 
 
@@ -85,7 +85,7 @@ def finite_poll(weights, horizon: int) -> Poll:
 
 def infinite_poll(horizon: int) -> Poll:
     """Under the uniform prior: all final counts are equally likely, and p < 1/2 has a binomial sum."""
-    wrong_one = lambda n, k: Fraction(sum(comb(n + 1, j) for j in range(k + 1, n + 2)), 2 ** (n + 1))  # noqa: E731
+    wrong_one = lambda n, k: Fraction(sum(comb(n + 1, j) for j in range(k + 1, n + 2)), 2 ** (n + 1))
     return Poll([Fraction(1, horizon + 1)] * (horizon + 1), horizon, wrong_one)
 
 
@@ -243,7 +243,10 @@ def test_weights_of_final_counts_in_a_forest(rng):
     i = int(np.argmin(found.probability))
     zeros, ones = found.votes[i]
     final = np.arange(41)
-    ways = [w * (comb(40 - zeros - ones, k - ones) if k >= ones else 0) / comb(40, k) for k, w in zip(final, weights)]
+    ways = [
+        w * (comb(40 - zeros - ones, k - ones) if k >= ones else 0) / comb(40, k)
+        for k, w in zip(final, weights, strict=True)
+    ]
     right = (2 * final > 20 * 2) == (ones > zeros)
     assert found.probability[i] == pytest.approx(np.sum(np.array(ways)[right]) / np.sum(ways), rel=1e-5)
 
