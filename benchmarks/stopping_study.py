@@ -3,8 +3,8 @@
     python -m benchmarks.stopping_study [--data FOLDER] [--sets NAME ...] [--repetitions 3]
 
 A random forest of 500 trees is grown on a part of a set. A prior is fitted to the votes that its training instances
-get out of bag. Then the held-out instances poll trees, each in `ORDERS` random orders, by every rule of `RULES`. Counted
-are the trees that they poll, and how often the answer is not that of all 500 trees. Sets: the fifteen problems of
+get out of bag. Then the held-out instances poll trees, each in `ORDERS` random orders, by every rule of `RULES`.
+Counted are the trees polled, and how often the answer is not that of all 500 trees. Sets: the fifteen problems of
 Hernández-Lobato et al. 2011, and five more of two classes.
 
 Every (set, repetition) is a line of ``cells/SET.jsonl`` in ``benchmarks/results/stopping`` (or ``--out``); what is

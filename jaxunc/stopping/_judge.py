@@ -36,7 +36,7 @@ class Judge(NamedTuple):
 
     def _is_settled(self, votes: Votes, t: int) -> Bool[np.ndarray, "n"]:
         if self.least is not None:
-            return self._is_settled_optimally(votes, t)
+            return self._is_settled_optimally(votes, t, self.least)
         if self.population == "finite":
             return self._stays(votes, t, self.promise)
         polled = np.full(len(votes), t)
@@ -52,9 +52,9 @@ class Judge(NamedTuple):
         low[open_] = self._probability(votes[open_], polled[open_], "exact")
         return low > self.promise
 
-    def _is_settled_optimally(self, votes: Votes, t: int) -> Bool[np.ndarray, "n"]:
+    def _is_settled_optimally(self, votes: Votes, t: int, table: np.ndarray) -> Bool[np.ndarray, "n"]:
         """Read the table where all trees have voted; keep the promise in each single instance where some abstained."""
-        least = np.where(self.least[:, t] < 0, t + 1, self.least[:, t])
+        least = np.where(table[:, t] < 0, t + 1, table[:, t])
         settled = np.any(votes >= least, axis=1)
         abstained = votes.sum(axis=1) < t
         settled[abstained] = self._stays(votes[abstained], t, 1 - self.promise)

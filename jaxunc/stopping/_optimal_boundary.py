@@ -62,7 +62,7 @@ def optimal_boundary(urn: VoteUrn, horizon: int, disagreement: float) -> Optimal
     """Return the boundary with the fewest trees among those that keep the promise."""
     # Never to stop costs the horizon, so that at this price no more than the promise is spent on errors.
     low, high = 1.0, 2 * horizon / disagreement
-    region, goes_on = _reached(urn, horizon, high)
+    region, _ = _reached(urn, horizon, high)
     for _ in range(ROUNDS):
         prices = np.geomspace(low, high, PRICES)
         # The largest is known to keep the promise, whatever its sums round to.
@@ -89,7 +89,9 @@ def _reached(urn: VoteUrn, horizon: int, price: float) -> tuple[Region, list[Boo
         if not len(places):
             break
         low, high = int(places[0]), int(places[-1])
-        first.append(low), last.append(high), goes_on.append(some[low : high + 1])
+        first.append(low)
+        last.append(high)
+        goes_on.append(some[low : high + 1])
         high += 1
     return Region(first, last), goes_on
 

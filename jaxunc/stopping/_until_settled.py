@@ -157,8 +157,8 @@ def predict_until_settled(
     >>> bool(result.settled.mean() > 0.95), bool(result.saved > 0.8)
     (True, True)
     """
-    promise = {"confidence": confidence, "disagreement": disagreement}
-    return bind_vote(forest, **promise, max_trees=max_trees, criterion=criterion, population=population, prior=prior)(X)
+    settings: dict[str, Any] = {"confidence": confidence, "disagreement": disagreement, "max_trees": max_trees}
+    return bind_vote(forest, **settings, criterion=criterion, population=population, prior=prior)(X)
 
 
 def bind_vote(
