@@ -108,7 +108,8 @@ def arguments(folder: Path) -> dict:
         "aleatoric": np.array([0.3, 0.2]), "epistemic": np.array([0.3, 0.2]), "weight": np.ones(2),
         "answer": ju.Mean().answer(counts[:, None]), "bound": bound, "mesh": jax.make_mesh((1, 1), ("data", "tree")),
         "leaf_table": ju.routing.leaf_table(forest, ju.Mean()), "m": 2.0, "n_samples": 60.0, "p": np.array([0.6, 0.7]),
-        "q": np.array([0.4, 0.3]), "max_trees": 50, "confidence": 0.9, "n_trees": 11, "n_classes": 2,
+        "q": np.array([0.4, 0.3]), "max_trees": 50, "confidence": 0.9, "disagreement": 0.1,
+        "n_trees": 11, "tree_mask": np.ones((60, 30), bool), "n_classes": 2,
         "vote_counts": np.array([[3, 1], [0, 4]]), "votes": np.array([[0, 1, 0], [1, 1, 1]]), "weights": np.ones(2),
         "path": folder / "model.jaxunc", "x": forest, "source": table, "output": "answers", "number": 3, "data": X,
         "columns": tables.Columns(3), "table": table, "class_labels": (0, 1), "data_path": folder / "data.parquet",
@@ -118,6 +119,8 @@ def arguments(folder: Path) -> dict:
 OWN = {
     "j_divergence": {"p": np.array([0.6, 0.4]), "q": np.array([0.5, 0.5])},
     "expected_trees": {"p": np.array([0.6, 0.4])},
+    "ensemble_vote_probability": {"p": np.array([0.6, 0.4])},
+    "optimal_votes": {"n_trees": 50},
     "rule_by_name": {"name": "evidence"},
     "label_average": {"counts": np.array([[[3.0, 1.0], [2.0, 2.0]]])},
     "reliability_of": {"counts": np.array([[[3.0, 1.0], [2.0, 2.0], [1.0, 1.0]]])},

@@ -1,16 +1,23 @@
 """A forest whose leaves are combined by any rule, as a scikit-learn classifier."""
 
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from jaxunc.combiners import LearnedPool
-from jaxunc.counting import has_bags, warn_of_pure_leaves
+from jaxunc.counting import has_bags, oob_mask, warn_of_pure_leaves
 from jaxunc.forest import Forest
 from jaxunc.learning import FEW_TREES, fit_combiner, rows_of
-from jaxunc.stopping import Criterion, Population, VoteResult, predict_until_settled
+from jaxunc.stopping import (
+    Criterion,
+    Population,
+    VoteResult,
+    fit_vote_prior,
+    out_of_bag_votes,
+    predict_until_settled,
+)
 from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike
 
 from ._counted_forest import CountedForest, CountedSample, n_trees_of
@@ -159,26 +166,77 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         self,
         X: InstancesLike,
         *,
-        confidence: float = 0.99,
+        confidence: float | None = None,
+        disagreement: float | None = None,
         max_trees: int | None = None,
         criterion: Criterion = "bound",
         population: Population = "infinite",
-        prior: NumbersLike = 1.0,
+        prior: NumbersLike | Literal["fitted"] = 1.0,
+        training: tuple[InstancesLike, LabelsLike] | None = None,
     ) -> VoteResult:
         """Labels by majority vote, each instance polling trees until the winner is settled with this confidence.
 
         The vote of the trees (each votes for its leaf's largest class, by the counts that were chosen), whatever the
         rule is: `predict` may differ, and so may the forest's own, which takes the largest mean of probabilities. A
-        tree whose leaf is empty, as small ones are out of bag, abstains. What `jaxunc.stopping` offers beside (a prior
-        learned from votes, a plan of how many trees) is not in here, but for the argument ``prior``.
+        tree whose leaf is empty, as small ones are out of bag, abstains.
 
-        Arguments and errors as for `jaxunc.stopping.predict_until_settled`; of what it returns ``predicted`` holds
-        labels here. ``n_polled`` says how many trees each instance took.
+        Parameters
+        ----------
+        X
+            Instances, as for `predict`.
+        confidence, disagreement, max_trees, criterion, population
+            See `jaxunc.stopping.predict_until_settled`. With two classes ``criterion="optimal"`` takes the fewest trees
+            for a ``disagreement`` with the whole vote (``population="finite"``) or an endless one.
+        prior
+            As there; or ``"fitted"``: `jaxunc.stopping.fit_vote_prior` of the votes that the training instances get out
+            of bag, with one α for all if there are three classes or more.
+        training
+            With ``prior="fitted"`` the instances and labels that the forest was fitted on ``(X, y)``, in their order:
+            the classifier keeps none.
+
+        Returns
+        -------
+        VoteResult
+            As there, but ``predicted`` holds labels. ``n_polled`` says how many trees each instance took.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As there. With ``prior="fitted"`` if there are no training instances, or they are not those of the fit in
+            their order; if the forest has no bootstrap, or its leaves count others than their bags.
+
+        Warns
+        -----
+        VotePriorWarning
+            If no prior can be learned, so that the uniform one stands in for it.
         """
         check_is_fitted(self)
-        settings = {"confidence": confidence, "max_trees": max_trees, "criterion": criterion}
-        result = predict_until_settled(self.forest_, self._instances(X), **settings, population=population, prior=prior)
+        if isinstance(prior, str) and prior == "fitted":
+            prior = self._vote_prior(training)
+        elif training is not None:
+            raise ValueError(f"training is read for prior='fitted' alone, but prior={prior!r:.60}; leave training out.")
+        promise = {"confidence": confidence, "disagreement": disagreement}
+        settings = {"max_trees": max_trees, "criterion": criterion, "population": population, "prior": prior}
+        result = predict_until_settled(self.forest_, self._instances(X), **promise, **settings)
         return result._replace(predicted=self.classes_[result.predicted])
+
+    def _vote_prior(self, training: Any) -> NumbersLike:
+        if not (isinstance(training, tuple | list) and len(training) == 2):
+            given = "none were given" if training is None else f"training is a {type(training).__name__}"
+            raise ValueError(
+                "prior='fitted' learns from the out-of-bag votes for the instances that the forest was fitted on, but "
+                f"{given}: pass training=(X, y), as they went into fit."
+            )
+        if self.counts != "inbag":
+            raise ValueError(
+                f"prior='fitted' reads votes of trees that have not seen an instance, but with counts={self.counts!r} "
+                "leaves count others than their bags. Take counts='inbag', or fit the prior to votes for held-out "
+                "instances (jaxunc.stopping.fit_vote_prior) and pass it."
+            )
+        X, y = self._instances(training[0]), training[1]
+        unseen = oob_mask(self.estimator_, len(X), X=X, y=y)
+        votes = out_of_bag_votes(self.forest_, X, unseen)
+        return fit_vote_prior(votes, symmetric=len(self.classes_) > 2)
 
     def _default_name(self, X, y, sample_weight) -> str:
         """Whether there is something to learn from, without growing more forests for it."""

@@ -123,7 +123,7 @@ def _leaf_index(plan: Plan, x, number, *, block: int | None, walk: Walk, depth: 
             rows_of_keys = by_column(keys)
             leaf_of = lambda _, tree: (None, node_at(tree, walk_tree(tree, rows_of_keys)))  # noqa: E731
             leaves = lax.scan(leaf_of, None, plan)[1].T
-        return lax.dynamic_update_slice(out, leaves, (start, 0))
+        return lax.dynamic_update_slice_in_dim(out, leaves, start, axis=0)
 
     out = jnp.zeros((n, n_trees), jnp.int32)
     return over_blocks(one, out, n, size, number) if n else out

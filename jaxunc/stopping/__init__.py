@@ -5,10 +5,13 @@ from typing import TYPE_CHECKING
 from jaxunc._renamed import renamed_in
 
 from ._critical_votes import critical_final_votes, critical_votes
+from ._ensemble_vote import ensemble_vote_probability
 from ._expected_trees import TreePlan, expected_trees, plan_trees
 from ._leader import Criterion, Population
 from ._leaf_votes import votes_of_counts
 from ._majority import majority_probability
+from ._optimal_votes import OptimalVotes, optimal_votes
+from ._out_of_bag_votes import out_of_bag_votes
 from ._prior import VotePriorWarning, fit_vote_prior
 from ._stop_after import StoppingResult, stop_after
 from ._until_settled import BoundVote, VoteResult, bind_vote, predict_until_settled
@@ -16,6 +19,7 @@ from ._win_probability import win_probability
 
 __all__ = [
     "BoundVote",
+    "OptimalVotes",
     "StoppingResult",
     "TreePlan",
     "VotePriorWarning",
@@ -23,9 +27,12 @@ __all__ = [
     "bind_vote",
     "critical_final_votes",
     "critical_votes",
+    "ensemble_vote_probability",
     "expected_trees",
     "fit_vote_prior",
     "majority_probability",
+    "optimal_votes",
+    "out_of_bag_votes",
     "plan_trees",
     "predict_until_settled",
     "stop_after",

@@ -13,14 +13,15 @@ from jaxunc._checks import (
     check_class_axis,
     check_confidence,
     check_counts,
-    check_integer,
     check_numbers,
     check_within,
     checked_key,
 )
 from jaxunc.tables import NumbersLike
 
+from ._leader import Criterion, Population
 from ._prior import checked_prior, fit_vote_prior
+from ._promise import checked_promise
 from ._stopping_rules import StoppingRule, Thresholds, make_rule
 
 DRAWS = 2000
@@ -62,8 +63,11 @@ class TreePlan(NamedTuple):
 
 def expected_trees(
     p: Float[Array | np.ndarray, "... classes"],
-    confidence: float,
+    confidence: float | None = None,
     *,
+    disagreement: float | None = None,
+    criterion: Criterion = "bound",
+    population: Population = "infinite",
     max_trees: int = 1000,
     prior: NumbersLike = 1.0,
     key: jax.Array | None = None,
@@ -71,7 +75,7 @@ def expected_trees(
     r"""Return the mean number of trees that a vote polls, if each tree votes for class i with probability p_i.
 
     Two classes: exact, by the distribution of the lead among votes that are not settled, tree by tree. More: the mean
-    over 2000 simulated votes (``key``, by default ``jax.random.key(0)``), settled by the bound (Eq. 8).
+    over 2000 simulated votes (``key``, by default ``jax.random.key(0)``).
 
     Trees that vote are what is counted. If a tree abstains with probability q, whatever else, the mean number of trees
     polled is 1/(1 - q) times as large, and so must ``max_trees`` be.
@@ -80,8 +84,8 @@ def expected_trees(
     ----------
     p
         Probabilities of a vote ``[... classes]``, adding to 1.
-    confidence, prior
-        See `stop_after`.
+    confidence, disagreement, criterion, population, prior
+        See `stop_after`. A finite population has ``max_trees`` trees.
     max_trees
         Trees that are polled at most. (Even at p = 1/2 every vote is settled in the end, half of them wrongly: the
         leads of a random walk exceed any multiple of √t some time. Where is a matter of patience.)
@@ -94,7 +98,8 @@ def expected_trees(
     Raises
     ------
     ValueError
-        If p are no probabilities, or as `stop_after`.
+        If p are no probabilities, or as `stop_after`. If votes of three classes and more have no table: by the exact
+        probability, of a finite population, or with a prior that differs between classes.
 
     References
     ----------
@@ -111,7 +116,9 @@ def expected_trees(
     if not (np.all(values >= 0) and np.all(np.abs(values.sum(axis=-1) - 1) < 1e-6)):
         raise ValueError("p must hold probabilities >= 0 that add to 1 along the last axis.")
     rows = values.reshape(-1, values.shape[-1])
-    left = _left_open(rows, _table(rows.shape[1], max_trees, confidence, prior), max_trees, checked_key(key))
+    promise = checked_promise(criterion, confidence, disagreement)
+    rule = _table(rows.shape[1], max_trees, promise, prior, criterion, population)
+    left = _left_open(rows, rule, max_trees, checked_key(key))
     shape = values.shape[:-1]
     return ExpectedTrees(left[:-1].sum(axis=0).reshape(shape), 1 - left[-1].reshape(shape))
 
@@ -136,7 +143,8 @@ def plan_trees(
         Votes for instances that the trees were not grown on ``[instances classes]``; of some tens of trees. Trees that
         abstain are not in them, nor in the plan: if a share q of them does, divide its numbers of trees by 1 - q.
     confidence
-        See `stop_after`.
+        See `stop_after`. (By the criterion ``"optimal"`` every size of forest has a boundary of its own; what it costs
+        is said by `optimal_votes`.)
     share
         The share of instances to be settled, in (0, 1).
     max_trees
@@ -170,6 +178,7 @@ def plan_trees(
         counts = counts[np.linspace(0, len(counts) - 1, LARGEST_SAMPLE).astype(int)]
     # A draw for each instance from what its votes leave open: p itself is not known.
     p = np.asarray(jax.random.dirichlet(draw, jnp.asarray(counts + alpha)), float)
+    check_confidence(confidence)
     rule = _table(counts.shape[1], max_trees, confidence, 1.0)
     left = _left_open(p, rule, max_trees, vote, draws=1).mean(axis=1)
     sizes = np.unique(np.geomspace(1, max_trees, 8 * len(str(max_trees)) + 8).round().astype(int))
@@ -179,12 +188,22 @@ def plan_trees(
     return TreePlan(sizes, 1 - left[sizes], polled[sizes - 1], int(enough[0]) if len(enough) else None)
 
 
-def _table(n_classes: int, max_trees: int, confidence: float, prior) -> StoppingRule:
-    check_integer("max_trees", max_trees, 1)
-    check_confidence(confidence)
-    rule = make_rule(n_classes, max_trees, confidence, "bound", "infinite", prior)
-    if rule is None:
+def _table(
+    n_classes: int,
+    max_trees: int,
+    promise: float,
+    prior,
+    criterion: Criterion = "bound",
+    population: Population = "infinite",
+) -> StoppingRule:
+    rule = make_rule(n_classes, max_trees, promise, criterion, population, prior)
+    if rule is None and criterion == "bound" and population == "infinite":
         raise ValueError("prior differs between classes, which three classes and more cannot have here; pass a number.")
+    if rule is None:
+        raise ValueError(
+            f"criterion={criterion!r} of a population={population!r} has no table for {n_classes} classes, so its "
+            "trees cannot be counted here; choose criterion='bound' of population='infinite', or 'certain'."
+        )
     return rule
 
 

@@ -1,15 +1,17 @@
 """The probability that the class in the lead wins, on the host in float64, once for each distinct vote."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import betainc, gammainc, gammaln
 
+from ._final_weights import leads_at_the_end
 from ._overtaken import loss
 
-Criterion = Literal["bound", "exact", "certain"]
+Criterion = Literal["bound", "exact", "certain", "optimal"]
 Population = Literal["infinite", "finite"]
+POPULATIONS: tuple[Population, ...] = get_args(Population)
 Votes = Int[np.ndarray, "n classes"]
 
 NODES = 128
@@ -23,16 +25,19 @@ def leader_probability(
     n_trees: int,
     criterion: Criterion,
     population: Population,
-    alpha: Float[np.ndarray, "classes"],
+    alpha: Float[np.ndarray, "classes"] | Float[np.ndarray, "ones"],
 ) -> Float[np.ndarray, "n"]:
     """Return the probability that a criterion compares with the confidence, for the first class with most votes.
 
     A finite population has ``n_trees`` trees, of which so many were ``polled`` and these voted; "certain" is about it,
     too: 1 where nothing can change any more. Trees that abstained say nothing of an infinite population's winner.
+    "optimal" has the probabilities of "bound"; ``alpha`` may be weights of final counts there.
     """
+    if len(alpha) != votes.shape[1]:
+        return leads_at_the_end(votes, alpha)
     if criterion == "certain" or population == "finite":
         return np.maximum(1 - loss(votes, polled, n_trees, alpha), 0.0)
-    if criterion == "bound" or votes.shape[1] == 2:
+    if criterion in ("bound", "optimal") or votes.shape[1] == 2:
         return _by_pairs(votes, alpha)
     distinct, which = np.unique(votes, axis=0, return_inverse=True)
     return _exact(distinct, alpha)[which.reshape(-1)]

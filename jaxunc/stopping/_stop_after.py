@@ -13,6 +13,7 @@ from jaxunc.tables import NumbersLike
 
 from ._judge import Judge, make_judge
 from ._leader import Criterion, Population
+from ._promise import checked_promise
 from ._stopping_rules import StoppingRule, make_rule
 
 
@@ -34,14 +35,16 @@ def stop_after(
     votes: Int[Array | np.ndarray, "instances trees"],
     n_classes: int,
     *,
-    confidence: float,
+    confidence: float | None = None,
+    disagreement: float | None = None,
     criterion: Criterion = "bound",
     population: Population = "infinite",
     prior: NumbersLike = 1.0,
 ) -> StoppingResult:
     r"""Poll one tree at a time, and stop each instance at the first where the winner is settled.
 
-    Settled: the probability that the class in the lead wins exceeds ``confidence`` = π.
+    Settled: the probability that the class in the lead wins exceeds ``confidence`` = π; or, by the criterion
+    ``"optimal"``, the votes have reached the boundary of `optimal_votes`.
 
     Parameters
     ----------
@@ -51,18 +54,23 @@ def stop_after(
     n_classes
         Number of classes, 2 at least.
     confidence
-        π in (.5, 1), both excluded.
+        π in (.5, 1), both excluded; by default .99.
+    disagreement
+        With ``criterion="optimal"``, and with no other, in place of the confidence: the share of all instances, in
+        (0, .5), that may be settled for another class than the population's; by default .01.
     criterion
         ``"bound"``: stop once :math:`L(y^*|t) > \pi` (Eq. 8; two classes: the exact probability, by `critical_votes`).
         ``"exact"``: once the exact probability does, which is earlier with three classes and more (on the host, and
         slower). ``"certain"``: once the lead exceeds the number of trees that remain, which all may vote; the
-        confidence plays no part.
+        confidence plays no part. ``"optimal"``, of two classes: with the fewest trees in the mean that keep the
+        disagreement, if the prior is right; not each instance has the confidence, but all have together.
     population
         Population that the votes stand for: ``"infinite"``, an ensemble without end, or ``"finite"``, these trees: then
         the probability is that the trees that remain do not change the class (three classes and more: 1 less the sum
         over rivals, or 0 where that is more than 1).
     prior
-        α of the Dirichlet prior, one number or one for each class; see `fit_vote_prior`.
+        α of the Dirichlet prior, one number or one for each class; see `fit_vote_prior`. For the criterion
+        ``"optimal"`` of a finite population also weights of its final counts; see `optimal_votes`.
 
     Returns
     -------
@@ -73,7 +81,8 @@ def stop_after(
     ------
     ValueError
         If there is no tree, votes lie outside of the classes, the confidence outside of (.5, 1), a name is unknown, or
-        the prior is not positive. Also if criterion "exact" is asked of a finite population with three classes or more.
+        the prior is not positive. Also if criterion "exact" is asked of a finite population with three classes or more,
+        "optimal" of three classes or more, or a promise is given that is another criterion's.
     TypeError
         If votes are not integers.
 
@@ -81,7 +90,9 @@ def stop_after(
     -----
     A tree that abstains is polled and counted in ``n_polled``, and is no vote. For an ensemble without end the winner
     is the class with most votes. So its probability given the votes polled is that of Eq. 7 and 8, whoever else
-    abstained. Among the remaining trees of a finite population, as many are expected to abstain as did so far.
+    abstained. Among the remaining trees of a finite population, as many are expected to abstain as did so far. There
+    the criterion ``"optimal"`` has a boundary only while no tree has abstained. Afterwards an instance is settled by
+    the probability that its class stays, 1 less the disagreement: that keeps the promise, with more trees.
 
     Traceable in the votes, with two exceptions: the criterion ``"exact"``, and with three classes and more a prior that
     differs between them or a finite population. Traced votes of a finite population are not settled once a tree
@@ -99,7 +110,8 @@ def stop_after(
     (6, 1, True)
     """
     _check_votes(votes, n_classes)
-    settings = (n_classes, np.shape(votes)[1], confidence, criterion, population, prior)
+    promise = checked_promise(criterion, confidence, disagreement)
+    settings = (n_classes, np.shape(votes)[1], promise, criterion, population, prior)
     # Without abstention a vote of two classes is one number, and its rule one comparison; traced votes may abstain.
     abstaining = bool(np.any(np.asarray(votes) < 0)) if is_concrete(votes) else None
     rule = make_rule(*settings, abstaining=abstaining)

@@ -1,7 +1,7 @@
 """Rules of when a vote is settled: integers compared with tables, so that answers depend on the votes alone."""
 
 import abc
-from typing import get_args
+from functools import lru_cache
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -9,11 +9,12 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32
 from scipy.special import betainc
 
-from jaxunc._checks import check_confidence, check_integer, check_one_of
+from jaxunc._checks import check_integer, check_one_of, is_concrete
 from jaxunc._numerics import take
 
 from ._critical_votes import critical_final_votes, critical_votes
-from ._leader import Criterion, Population
+from ._leader import POPULATIONS, Criterion, Population
+from ._optimal_votes import optimal_votes
 from ._prior import checked_prior
 
 NEVER = 2**30
@@ -124,37 +125,70 @@ class Leads(StoppingRule):
 
 def make_rule(
     n_classes: int,
-    max_trees: int,
-    confidence: float,
+    n_trees: int,
+    promise: float,
     criterion: Criterion,
     population: Population,
     prior,
     *,
+    max_trees: int | None = None,
     abstaining: bool | None = False,
 ) -> StoppingRule | None:
     """Return the rule as tables; None where a vote must be judged as a whole (`_judge.py`). Raises as `stop_after`.
 
-    ``abstaining``: whether a tree may have no vote; None if that is not known, since votes are traced.
+    ``promise``: the confidence, or the disagreement of criterion "optimal" (`checked_promise`). ``max_trees``: where
+    fewer are polled than the population has. ``abstaining``: whether a tree may have no vote; None if that is not
+    known, since votes are traced.
     """
-    check_integer("max_trees", max_trees, 1)
-    check_confidence(confidence)
-    check_one_of("criterion", criterion, get_args(Criterion))
-    check_one_of("population", population, get_args(Population))
+    check_integer("max_trees", n_trees, 1)
+    check_one_of("population", population, POPULATIONS)
+    judged = population == "finite" and abstaining
+    if criterion == "optimal":
+        table = optimal_table(n_classes, n_trees, promise, population, prior, max_trees=max_trees)
+        return None if judged else _thresholds(table, population, abstaining)
     alpha = checked_prior(prior, n_classes)
     if criterion == "certain":
-        return _certain(n_classes, max_trees, abstaining)
-    if n_classes == 2 and not (population == "finite" and abstaining):
+        return _certain(n_classes, n_trees, abstaining)
+    if n_classes == 2 and not judged:
         table = critical_votes if population == "infinite" else critical_final_votes
-        # -1, no number of votes suffices, would be reached by any vote.
-        least = np.broadcast_to(table(max_trees, confidence, prior=prior), (2, max_trees + 1))
-        least = np.where(least < 0, NEVER, least).astype(np.int32)
-        first = _first((least < NEVER).any(axis=0))
-        if abstaining is False:
-            return Thresholds(least=least, first=first)
-        return ThresholdsByVotes(least=least, first=first, of_all=population == "finite")
+        return _thresholds(table(n_trees, promise, prior=prior), population, abstaining)
     if criterion == "bound" and population == "infinite" and np.all(alpha == alpha[0]):
-        return _costs(n_classes, max_trees, confidence, float(alpha[0]))
+        return _costs(n_classes, n_trees, promise, float(alpha[0]))
     return None
+
+
+def optimal_table(
+    n_classes: int, n_trees: int, disagreement: float, population: Population, prior, *, max_trees: int | None = None
+) -> Int32[np.ndarray, "2 polled"]:
+    """Return the table of `optimal_votes`, kept from call to call; a ValueError for three classes and more."""
+    if n_classes != 2:
+        raise ValueError(
+            f"criterion='optimal' is for two classes, and there are {n_classes}: of more no boundary is known that "
+            "keeps a promised mean with the fewest trees. Choose criterion='bound' or 'exact', with a confidence."
+        )
+    polled = n_trees if max_trees is None else max_trees
+    if not is_concrete(prior) or np.asarray(prior).dtype.kind not in "iuf":  # which is refused there
+        return optimal_votes(polled, disagreement, population=population, prior=prior, n_trees=n_trees).least
+    values = np.asarray(prior, float)
+    return _kept_table(polled, disagreement, population, values.shape, values.tobytes(), n_trees)
+
+
+@lru_cache(maxsize=16)
+def _kept_table(max_trees: int, disagreement: float, population: Population, shape, content: bytes, n_trees: int):
+    prior = np.frombuffer(content).reshape(shape)
+    least = optimal_votes(max_trees, disagreement, population=population, prior=prior, n_trees=n_trees).least
+    least.setflags(write=False)
+    return least
+
+
+def _thresholds(table, population: Population, abstaining: bool | None) -> StoppingRule:
+    # -1, no number of votes suffices, would be reached by any vote.
+    least = np.broadcast_to(table, (2, np.shape(table)[-1]))
+    least = np.where(least < 0, NEVER, least).astype(np.int32)
+    first = _first((least < NEVER).any(axis=0))
+    if abstaining is False:
+        return Thresholds(least=least, first=first)
+    return ThresholdsByVotes(least=least, first=first, of_all=population == "finite")
 
 
 def _certain(n_classes: int, max_trees: int, abstaining: bool | None) -> StoppingRule:

@@ -27,11 +27,13 @@ from jaxunc.routing import (
 from jaxunc.tables import NumbersLike, SparseRows, as_rows
 
 from ._compiled_rounds import FEW, poll_part
+from ._final_weights import checked_weights, is_final_weights
 from ._host_rounds import poll_by_rounds
 from ._judge import make_judge
 from ._leader import Criterion, Population, leader_probability
 from ._leaf_votes import leaf_votes
 from ._prior import checked_prior
+from ._promise import checked_promise
 from ._stop_after import StoppingResult
 from ._stopping_rules import StoppingRule, make_rule
 
@@ -62,7 +64,8 @@ class VoteResult(NamedTuple):
 
     For an infinite population "bound" is a lower bound, exact for two classes. Of a finite one, and by "certain", it is
     the probability that the class is that of all trees: exact for two classes, else 1 less a sum over rivals, or 0
-    where that is more than 1. So it is 1 where nothing can change any more, and where all trees were polled."""
+    where that is more than 1. So it is 1 where nothing can change any more, and where all trees were polled. "optimal"
+    has the probability of "bound"; NaN where its prior weighs final counts and excludes the votes polled."""
     votes: Int32[np.ndarray, "instances classes"]
     """Votes polled."""
     n_trees: int
@@ -87,7 +90,8 @@ def predict_until_settled(
     forest: Forest,
     X: Any,
     *,
-    confidence: float = 0.99,
+    confidence: float | None = None,
+    disagreement: float | None = None,
     max_trees: int | None = None,
     criterion: Criterion = "bound",
     population: Population = "infinite",
@@ -97,7 +101,8 @@ def predict_until_settled(
 
     A vote is settled once :math:`L(y^*|t) > \pi` for the class in the lead, as `stop_after` says it; the answer is that
     of `stop_after` on the trees' votes, bit for bit, whatever the number of instances. The error of the vote then
-    differs from that of an ensemble without end by 1 - π at most, if the prior is right.
+    differs from that of an ensemble without end by 1 - π at most, if the prior is right. With two classes the criterion
+    ``"optimal"`` takes fewer trees for a ``disagreement`` that holds in the mean.
 
     Parameters
     ----------
@@ -107,9 +112,9 @@ def predict_until_settled(
         for the one at place t mod k among these. It abstains if all classes are tied, or it is empty.
     X
         Instances, as for `bind`.
-    confidence, criterion, population, prior
-        See `stop_after`. The finite population, and ``"certain"``, are about the vote of all trees of the forest,
-        also if fewer are polled.
+    confidence, disagreement, criterion, population, prior
+        See `stop_after`; by default a confidence of .99, and a disagreement of .01. The finite population, and
+        ``"certain"``, are about the vote of all trees of the forest, also if fewer are polled.
     max_trees
         Trees that are polled at most; by default all.
 
@@ -153,14 +158,15 @@ def predict_until_settled(
     >>> bool(result.settled.mean() > 0.95), bool(result.saved > 0.8)
     (True, True)
     """
-    settings = {"confidence": confidence, "max_trees": max_trees, "criterion": criterion}
-    return bind_vote(forest, **settings, population=population, prior=prior)(X)
+    settings: dict[str, Any] = {"confidence": confidence, "disagreement": disagreement, "max_trees": max_trees}
+    return bind_vote(forest, **settings, criterion=criterion, population=population, prior=prior)(X)
 
 
 def bind_vote(
     forest: Forest,
     *,
-    confidence: float = 0.99,
+    confidence: float | None = None,
+    disagreement: float | None = None,
     max_trees: int | None = None,
     criterion: Criterion = "bound",
     population: Population = "infinite",
@@ -170,7 +176,7 @@ def bind_vote(
 ) -> "BoundVote":
     """Prepare a forest for `predict_until_settled`: tables made, trees packed. ``threads``, ``walk``: as for `bind`."""
     refuse_after_fork()
-    _check_forest(forest)
+    check_votes(forest)
     if threads is not None:
         check_integer("threads", threads, 1, " (or None for one per core)")
     if walk is not None:
@@ -182,12 +188,15 @@ def bind_vote(
     # Of a finite population the winner is that of all trees, also where only some of them may be polled.
     whole = population == "finite" or criterion == "certain"
     n_trees = forest.n_trees if whole else int(max_trees)
-    settings = (forest.n_classes, n_trees, confidence, criterion, population, prior)
+    promise = checked_promise(criterion, confidence, disagreement)
+    settings = (forest.n_classes, n_trees, promise, criterion, population, prior)
     votes = leaf_votes(forest)
-    rule = make_rule(*settings, abstaining=bool(np.any(votes == forest.n_classes)))
-    kept = {"confidence": confidence, "max_trees": int(max_trees), "criterion": criterion, "population": population}
-    rule = rule or make_judge(*settings)
-    return BoundVote(forest, votes, rule, kept | {"prior": prior}, threads, walk or default_walk())
+    abstaining = bool(np.any(votes == forest.n_classes))
+    rule = make_rule(*settings, max_trees=int(max_trees), abstaining=abstaining)
+    kept = {"disagreement" if criterion == "optimal" else "confidence": promise}
+    kept |= {"max_trees": int(max_trees), "criterion": criterion, "population": population, "prior": prior}
+    rule = rule or make_judge(*settings, max_trees=int(max_trees))
+    return BoundVote(forest, votes, rule, kept, threads, walk or default_walk())
 
 
 class BoundVote(OfForest):
@@ -205,7 +214,10 @@ class BoundVote(OfForest):
         self.max_trees: int = settings["max_trees"]
         self.threads: int = threads or cores()
         self.walk: Walk = walk
-        self._asked = settings["criterion"], settings["population"], checked_prior(settings["prior"], forest.n_classes)
+        population, prior = settings["population"], settings["prior"]
+        of_counts = settings["criterion"] == "optimal" and is_final_weights(prior, population, forest.n_trees)
+        prior = checked_weights(prior) if of_counts else checked_prior(prior, forest.n_classes)
+        self._asked = settings["criterion"], population, prior
         self._votes_of_nodes, self._plans = votes, {}
 
     def __call__(self, X: Any) -> VoteResult:
@@ -293,7 +305,8 @@ def _parts(n: int, columns: int, threads: int) -> list[slice]:
     return [slice(start, min(start + size, n)) for start in range(0, max(n, 1), size)]
 
 
-def _check_forest(forest) -> None:
+def check_votes(forest: Any) -> None:
+    """Raise a TypeError or a ValueError unless it is a forest whose trees vote, with known arrays."""
     if not isinstance(forest, Forest):
         name = type(forest).__name__
         if any(word in name for word in ("Boost", "XGB", "LGBM", "Booster")):

@@ -150,8 +150,8 @@ class Decoder:
 
     def _vote(self, node: Any, depth: int) -> Any:
         settings = self.value(node["settings"], depth)
-        known = {"confidence", "max_trees", "criterion", "population", "prior"}
-        if not isinstance(settings, dict) or set(settings) != known:
+        known = {"max_trees", "criterion", "population", "prior"}
+        if not isinstance(settings, dict) or set(settings) not in (known | {"confidence"}, known | {"disagreement"}):
             raise _no_node(node)
         # Here, since the room's tables of votes take SciPy.
         from jaxunc.stopping import bind_vote

@@ -420,3 +420,37 @@ def test_polling_trees():
         model.predict_polled(X, confidence=0.5)
     with pytest.raises(NotFittedError):
         CombinedForestClassifier().predict_polled(X)
+
+
+@pytest.mark.once
+def test_polling_by_a_prior_fitted_out_of_bag():
+    X, y = load_breast_cancer(return_X_y=True)
+    names, half = np.array(["malignant", "benign"])[y], slice(None, None, 2)
+    training = X[half], names[half]
+    grown = RandomForestClassifier(60, min_samples_leaf=2, random_state=0)
+    model = CombinedForestClassifier(grown, combiner=ju.Vote()).fit(*training)
+    unseen = ju.counting.oob_mask(model.estimator_, len(X[half]))
+    votes = ju.stopping.out_of_bag_votes(model.forest_, X[half], unseen)
+    prior = ju.stopping.fit_vote_prior(votes)
+    settings = {"criterion": "optimal", "disagreement": 0.02, "population": "finite"}
+    found = model.predict_polled(X[1::2], prior="fitted", training=training, **settings)
+    same = model.predict_polled(X[1::2], prior=prior, **settings)
+    np.testing.assert_array_equal(found.n_polled, same.n_polled)
+    np.testing.assert_array_equal(found.predicted, same.predicted)
+    whole = model.predict_polled(X[1::2], criterion="certain")
+    assert found.n_polled.mean() < 0.6 * model.predict_polled(X[1::2], prior=prior).n_polled.mean()
+    assert np.mean(found.predicted != whole.predicted) < 0.04
+    with refuses(ValueError, "none were given: pass training"):
+        model.predict_polled(X, prior="fitted")
+    with refuses(ValueError, "training is a ndarray"):
+        model.predict_polled(X, prior="fitted", training=X)
+    with refuses(ValueError, "leave training out"):
+        model.predict_polled(X, training=training)
+    with refuses(ValueError, "not the rows that this RandomForestClassifier was grown on"):
+        model.predict_polled(X, prior="fitted", training=(X[half][::-1], names[half][::-1]))
+    out = CombinedForestClassifier(FrozenEstimator(model.estimator_), combiner=ju.Vote(), counts="oob").fit(*training)
+    with refuses(ValueError, "counts='oob' leaves count others"):
+        out.predict_polled(X, prior="fitted", training=training)
+    with refuses(ValueError, "bootstrap=False"):
+        whole = RandomForestClassifier(5, min_samples_leaf=2, bootstrap=False, random_state=0)
+        CombinedForestClassifier(whole, "mean").fit(*training).predict_polled(X, prior="fitted", training=training)

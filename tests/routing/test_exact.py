@@ -319,6 +319,15 @@ def test_leaf_index_under_jit_and_vmap(rng):
     np.testing.assert_array_equal(mapped.reshape(500, 10), index)
 
 
+def test_the_last_of_several_blocks_in_wide_data(rng):
+    """Data so wide that blocks are small: of a last chunk only the filled ones are walked, in float64, too."""
+    X = normal(rng, 2500, 60)
+    forest = ju.from_sklearn(RandomForestClassifier(3, random_state=0).fit(X[:200], X[:200, 0] > 0))
+    with jax.enable_x64(True):
+        index = ju.leaf_index(forest, X)
+    np.testing.assert_array_equal(index[-60:], ju.leaf_index(forest, X[-60:]))
+
+
 @pytest.mark.exhaustive
 def test_numpy_data_are_taken_as_they_are(rng):
     X = normal(rng, 300, 8)

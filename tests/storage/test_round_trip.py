@@ -78,10 +78,14 @@ def test_objects(name, tmp_path):
 def test_the_cautious_report_and_settled_votes(forest, tmp_path):
     bound = ju.bind(forest, ju.decisions.CautiousReport(s=2, mass="leaf_size"))
     chex.assert_trees_all_equal(round_trip(bound, tmp_path)(X), bound(X))
-    vote = ju.stopping.bind_vote(forest, confidence=0.9, max_trees=5)
-    loaded = round_trip(vote, tmp_path)
-    assert loaded.settings == vote.settings
-    chex.assert_trees_all_equal(loaded(X), vote(X))
+    for settings in (
+        {"confidence": 0.9, "max_trees": 5},
+        {"criterion": "optimal", "disagreement": 0.05, "population": "finite"},
+    ):
+        vote = ju.stopping.bind_vote(forest, **settings)
+        loaded = round_trip(vote, tmp_path)
+        assert loaded.settings == vote.settings
+        chex.assert_trees_all_equal(loaded(X), vote(X))
 
 
 FITTED = {

@@ -141,11 +141,12 @@ def test_the_cautious_report_and_votes(frame, model):
     report = ju.bind(model.forest_, ju.decisions.CautiousReport(1.0))
     found = whole(ju.stream(report, frame))
     assert {"class", "probability_yes", "lower_no", "upper_no", "set"} <= set(found.columns)
-    vote = ju.stopping.bind_vote(model.forest_)
-    heard = vote(frame)
-    found = whole(ju.stream(vote, frame))
-    np.testing.assert_array_equal(found["class"], model.classes_[heard.predicted])
-    np.testing.assert_array_equal(found["trees_polled"], heard.n_polled)
+    for settings in ({}, {"criterion": "optimal", "disagreement": 0.02}):
+        vote = ju.stopping.bind_vote(model.forest_, **settings)
+        heard = vote(frame)
+        found = whole(ju.stream(vote, frame))
+        np.testing.assert_array_equal(found["class"], model.classes_[heard.predicted])
+        np.testing.assert_array_equal(found["trees_polled"], heard.n_polled)
 
 
 @pytest.mark.parametrize(
