@@ -14,7 +14,8 @@ pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
-PAGES = [page for page in sorted((ROOT / "docs").glob("*.md")) if "```python" in page.read_text()]
+ALL_PAGES = sorted((ROOT / "docs").rglob("*.md"))
+PAGES = [page for page in ALL_PAGES if "```python" in page.read_text()]
 NUMBER = re.compile(r"(?<![\w.])-?(?:\d+\.?\d*|\.\d+)(?:e-?\d+)?")
 
 
@@ -55,7 +56,7 @@ def test_examples_run():
     np.testing.assert_allclose(np.sum(rule.probability(counts), axis=-1), 1, rtol=1e-6)
 
 
-@pytest.mark.parametrize("page", [README, *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [README, *ALL_PAGES], ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page):
     anchors = lambda text: [
         re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in re.findall(r"(?m)^#+ (.*)", text)

@@ -59,17 +59,17 @@ def from_onnx(model: Any) -> TreeEnsemble:
         for the second alone; one regression target with a transform; one weight for two classes that is never
         negative and goes through ``LOGISTIC``.
 
-    Notes
-    -----
-    Trees compare float32 where the graph's input is float or integers, float64 where it is double. ONNX Runtime sends
-    missing values to the true branch of ``BRANCH_NEQ`` always, and so does this.
-
     Warns
     -----
     UserWarning
         If skl2onnx made the file and no node sends missing values to its true branch. It leaves out where
         scikit-learn's trees send them, so that predictions for instances with missing values are wrong in the file.
         Also if operators are newer than those tested.
+
+    Notes
+    -----
+    Trees compare float32 where the graph's input is float or integers, float64 where it is double. ONNX Runtime sends
+    missing values to the true branch of ``BRANCH_NEQ`` always, and so does this.
     """
     found = find_trees(_proto(model))
     if is_newer(found.opset):
