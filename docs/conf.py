@@ -22,6 +22,7 @@ exclude_patterns = ["docs/_*", "docs/build.py", "docs/conf.py"]
 templates_path: list[str] = []
 default_role = "py:obj"
 add_module_names = False
+toc_object_entries = False  # names are headings already
 python_use_unqualified_type_names = True
 maximum_signature_line_length = 80
 autodoc_member_order = "bysource"
@@ -52,7 +53,7 @@ html_extra_path = ["_root"]  # index.html of the folder, which leads to the firs
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
-html_sidebars = {"docs/index": [], "README": []}
+html_sidebars = {page: [] for page in ("docs/index", "docs/start", "README")}  # pages without others below them
 html_theme_options = {
     "show_prev_next": True,
     "navigation_with_keys": False,

@@ -108,16 +108,9 @@ def _entry(name: str, value: Any) -> list[str]:
 
 
 def _root_page() -> str:
-    title = "jaxunc"
-    lines = [
-        title,
-        "=" * len(title),
-        "",
-        ".. automodule:: jaxunc",
-        "   :no-members:",
-        "",
-        ".. py:currentmodule:: jaxunc",
-    ]
+    title = "At the root"
+    lines = [title, "=" * len(title), "", ".. automodule:: jaxunc", "   :no-members:", ""]
+    lines.append(".. py:currentmodule:: jaxunc")
     for name in jaxunc.__all__:
         value = getattr(jaxunc, name)
         if inspect.ismodule(value):
