@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import jax.numpy as jnp
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -49,7 +50,8 @@ def test_examples_run():
     names: dict = {}
     compared = run(README, names)
     compared += sum(run(page, dict(names)) for page in PAGES)
-    assert compared > 30
+    plt.close("all")
+    assert compared > 50
     run(ROOT / "docs" / "rules.md", names)
     rule = names["GiniWeighted"]()
     counts = jnp.asarray(np.random.default_rng(0).integers(0, 9, size=(4, 5, 3)), jnp.int32)
