@@ -20,6 +20,7 @@ def test_one_version_everywhere():
     newest, day = VERSIONS[1].split(" - ")
     assert PROJECT["project"]["version"] == ju.__version__ == newest
     assert date.fromisoformat(day)
+    assert f"\nversion: {newest}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
 
 def test_changes_to_come_have_their_place():
@@ -30,3 +31,11 @@ def test_changes_to_come_have_their_place():
 def test_what_is_packed_exists():
     for path in PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]:
         assert (ROOT / path).exists(), path
+
+
+def test_pythons_that_are_named_are_those_that_are_tested():
+    named = re.findall(r"Python :: (3\.\d+)$", "\n".join(PROJECT["project"]["classifiers"]), flags=re.MULTILINE)
+    workflow = ROOT / ".github" / "workflows" / "ci.yml"
+    if not workflow.exists():
+        pytest.skip("no workflow here: what is packed leaves it out")
+    assert named == re.findall(r'"(3\.\d+)"', workflow.read_text(encoding="utf-8"))

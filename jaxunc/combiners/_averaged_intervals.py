@@ -25,11 +25,6 @@ class AveragedIntervals(Combiner[Interval]):
     s
         The strength of the imprecise Dirichlet model, > 0.
 
-    Returns (when called)
-    ---------------------
-    Interval
-        ``(lower, upper)``, each ``[... classes]``, in [0, 1]. `jaxunc.decisions.interval_dominance` decides.
-
     Raises
     ------
     ValueError
@@ -42,6 +37,9 @@ class AveragedIntervals(Combiner[Interval]):
 
     Notes
     -----
+    Called, it answers an `Interval`: ``(lower, upper)``, each ``[... classes]``, in [0, 1].
+    `jaxunc.decisions.interval_dominance` decides.
+
     An empty leaf counts as [0, 1]; so does no tree at all. Sums are compensated. For two classes an upper bound is one
     less the other class's lower bound. So a bound of exactly one half is one half for both, and in float32 upper bounds
     have an absolute error of 6e-8. Differentiable in counts and s. Streams two planes for two classes, else C + 1.

@@ -56,12 +56,6 @@ class ExplainedVote(Combiner[Explanation]):
     mass
         See `GeneralizedVote`.
 
-    Returns (when called)
-    ---------------------
-    Explanation
-        ``support`` ``[... classes]``, ``abstaining`` ``[...]``, ``abstaining_trees`` ``[... trees]`` and ``largest_s``
-        ``[...]``.
-
     Raises
     ------
     ValueError
@@ -74,6 +68,9 @@ class ExplainedVote(Combiner[Explanation]):
 
     Notes
     -----
+    Called, it answers an `Explanation`: ``support`` ``[... classes]``, ``abstaining`` ``[...]``, ``abstaining_trees``
+    ``[... trees]`` and ``largest_s`` ``[...]``.
+
     The masses are compared exactly, as in `GeneralizedVote`; ``largest_s`` itself is rounded to a float. No mass:
     ``largest_s`` is 0. It collects every tree's leads for a chunk of instances and sorts them, C(C - 1) times: for the
     few instances that one wants to understand. Gradient of ``largest_s``: that of the lead of one tree.

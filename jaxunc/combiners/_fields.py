@@ -8,6 +8,7 @@ from jaxunc._checks import check_one_of, check_within
 
 Domain = Literal["real", "positive", "unit", "simplex", "log_simplex", "ordered", "fixed"]
 DOMAINS = get_args(Domain)
+"""Where a learned number may lie: see `learned_field`."""
 
 
 def learned_field(domain: Domain = "real", *, spread: float = 1.0, nearest: float = 0.01, **kwargs: Any) -> Any:

@@ -39,12 +39,6 @@ class GeneralizedVote(Combiner[Preference]):
         ``"equal"``: 1 for each tree. ``"leaf_size"``: the number N of instances in the leaf. ``"certainty"``:
         N/(N + s), one less the width of the interval.
 
-    Returns (when called)
-    ---------------------
-    Preference
-        ``mass`` ``[... classes classes]`` and ``total`` ``[...]``; for two classes with ``.belief`` and
-        ``.plausibility``. `jaxunc.decisions.nondominated` decides.
-
     Raises
     ------
     ValueError
@@ -57,6 +51,9 @@ class GeneralizedVote(Combiner[Preference]):
 
     Notes
     -----
+    Called, it answers a `Preference`: ``mass`` ``[... classes classes]`` and ``total`` ``[...]``; for two classes with
+    ``.belief`` and ``.plausibility``. `jaxunc.decisions.nondominated` decides.
+
     Exact for integer counts: n_c - n_c' ≥ s is decided without division. For equal and leaf-size masses ``excess`` is 0
     at half of the total and nowhere else, up to totals of 2⁴⁶ in float32. Masses of certainty are rounded: within 1e-6
     (float64: 1e-12) of the total a half is a half. Leaf sizes of weighted instances are compared as the floats that

@@ -17,7 +17,7 @@ from ._mean import answer_of_scores, score_planes
 
 
 class Maximum(Combiner[Answer]):
-    r"""The leaf score that is largest in absolute value, v_j with j = argmax |v_i|.
+    r"""The leaf score that is largest in absolute value, v_j with j = argmax \|v_i\|.
 
     Parameters
     ----------

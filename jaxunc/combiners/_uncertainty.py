@@ -62,11 +62,6 @@ class UncertaintyDecomposition(Combiner[Uncertainty]):
     s
         The strength of the imprecise Dirichlet model, > 0, of the kind ``"interval"``; 1 if none is given.
 
-    Returns (when called)
-    ---------------------
-    Uncertainty
-        ``(total, aleatoric, epistemic)``, each ``[...]``.
-
     Raises
     ------
     ValueError
@@ -80,6 +75,8 @@ class UncertaintyDecomposition(Combiner[Uncertainty]):
 
     Notes
     -----
+    Called, it answers an `Uncertainty`: ``(total, aleatoric, epistemic)``, each ``[...]``.
+
     An empty leaf counts as uniform (entropy), or as fully epistemic (plausibility, interval). No tree: total and
     epistemic 1 bit per doubling of the classes (entropy, interval), or epistemic 1. Trees that disagree add to the
     epistemic part of entropies, but to the aleatoric part of intervals: these ask how much is known of the mean.

@@ -41,7 +41,7 @@ class Generator(NamedTuple):
     """The error of `bayes_class`, below which no classifier gets: by integration, to the digits given."""
 
     def log_likelihood(self, X: Num[Array | np.ndarray, "instances features"]) -> Float[Array, "instances classes"]:
-        """log p(x given c) of instances, for each class; a ValueError unless they have the generator's features."""
+        """Log p(x given c) of instances, for each class; a ValueError unless they have the generator's features."""
         X = jnp.asarray(X)
         if X.shape[1] != self.n_features:
             raise ValueError(f"X has {X.shape[1]} features; {self.name} has {self.n_features}.")

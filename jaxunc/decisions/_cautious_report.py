@@ -51,10 +51,6 @@ class CautiousReport(Combiner[CautiousAnswer]):
     mass
         Mass of a tree's vote: ``"equal"``, ``"leaf_size"`` or ``"certainty"``; see `jaxunc.GeneralizedVote`.
 
-    Returns (when called)
-    ---------------------
-    CautiousAnswer
-
     Raises
     ------
     ValueError
@@ -67,6 +63,8 @@ class CautiousReport(Combiner[CautiousAnswer]):
 
     Notes
     -----
+    Called, it answers a `CautiousAnswer`.
+
     Sets are decided by votes, probabilities by counts: the most probable class may be left out of a set. No tree: all
     classes, equal probabilities. For two classes it merges four planes (five where masses are not equal), and looks up
     two numbers of a leaf (three): votes lie in the signs of the bounds.

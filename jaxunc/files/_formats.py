@@ -7,12 +7,16 @@ from pathlib import Path
 from jaxunc._checks import nearest
 
 PARQUET = (".parquet", ".pq")
+"""Endings of Parquet files."""
 CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+"""Endings of text files."""
 ARROW = (".arrow", ".feather")
+"""Endings of Arrow files."""
 FORMATS = (
     "a CSV file (.csv, .tsv, also .gz; UTF-8, column names in the first line), a Parquet file (.parquet, .pq) or an "
     "Arrow file (.arrow, .feather)"
 )
+"""What can be read, in words, for messages."""
 
 
 class UnreadableError(ValueError):

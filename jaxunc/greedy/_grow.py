@@ -109,10 +109,12 @@ def bagging(key: jax.Array, X: InstancesLike, y: LabelsLike, *, n_trees: int = 1
     ----------
     key
         A typed key, ``jax.random.key(seed)``. Tree i is the same whatever ``n_trees``.
-    X, y, settings
-        See `grow_greedy_trees`, but for ``samples``.
+    X, y
+        See `grow_greedy_trees`.
     n_trees
         Number of trees, ≥ 1.
+    **settings
+        Those of `grow_greedy_trees`, but for ``samples``.
 
     Returns
     -------

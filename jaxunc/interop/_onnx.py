@@ -62,11 +62,6 @@ def from_onnx(model: Any) -> TreeEnsemble:
         for the second alone; one regression target with a transform; one weight for two classes that is never
         negative and goes through ``LOGISTIC``. Also for what `to_onnx` made of a forest, which `jaxunc.save` keeps.
 
-    Notes
-    -----
-    Trees compare float32 where the graph's input is float or integers, float64 where it is double. ONNX Runtime sends
-    missing values to the true branch of ``BRANCH_NEQ`` always, and so does this.
-
     Warns
     -----
     UserWarning
@@ -74,6 +69,11 @@ def from_onnx(model: Any) -> TreeEnsemble:
         scikit-learn's trees send them, so that predictions for instances with missing values are wrong in the file.
     UntestedVersionWarning
         If operators are newer than those tested.
+
+    Notes
+    -----
+    Trees compare float32 where the graph's input is float or integers, float64 where it is double. ONNX Runtime sends
+    missing values to the true branch of ``BRANCH_NEQ`` always, and so does this.
     """
     found = find_trees(_proto(model))
     warn_if_newer("ONNX (ai.onnx.ml)", (found.opset,))

@@ -55,6 +55,11 @@ def from_treelite(model: Any) -> Forest | TreeEnsemble:
         scikit-learn's trees. Also if the model has parts that are not imported, which are named: other
         postprocessors, several targets with several classes each.
 
+    Warns
+    -----
+    UntestedVersionWarning
+        If a treelite wrote the model that is newer than those tested.
+
     Notes
     -----
     Models with float64 thresholds compare float64, others float32. scikit-learn rounds its data to float32 first, and
@@ -63,11 +68,6 @@ def from_treelite(model: Any) -> Forest | TreeEnsemble:
 
     Where a postprocessor scales sums (``sigmoid_alpha``, ``ratio_c``), ``raw`` is what is left after that. Class
     probabilities of ``multiclass_ova`` do not add to 1, there or here.
-
-    Warns
-    -----
-    UntestedVersionWarning
-        If a treelite wrote the model that is newer than those tested.
     """
     if hasattr(model, "serialize_bytes"):
         model = model.serialize_bytes()

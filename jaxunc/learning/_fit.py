@@ -108,6 +108,7 @@ def fit_combiner(
     Returns
     -------
     FitResult
+        The rule with its learned numbers (``.combiner``), and how they were come to.
 
     Raises
     ------

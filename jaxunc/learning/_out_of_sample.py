@@ -73,6 +73,7 @@ def out_of_sample_rows(
     Returns
     -------
     OutOfSampleRows
+        What `fit_combiner` and its kin take.
 
     Raises
     ------

@@ -20,7 +20,7 @@ _COEFFICIENTS = {50: (1.0, 0.0), 65: (1.6, 0.6), 80: (2.2, 1.2)}
 def discounted_utility(membership: Sets, y: Labels, *, kind: Literal[65, 80, 50] = 65) -> Float[Array, ""]:
     r"""Mean utility of sets of classes: how much right sets are worth, discounted by their size; larger is better.
 
-    With x = [y ∈ Y]/|Y| for an instance with the set Y:
+    With x = [y ∈ Y]/\|Y\| for an instance with the set Y:
 
     .. math:: u_{50} = x, \qquad u_{65} = 1.6 x - 0.6 x^2, \qquad u_{80} = 2.2 x - 1.2 x^2
 

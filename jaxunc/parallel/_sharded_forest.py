@@ -72,8 +72,10 @@ class ShardedForest(ReadOuts[AnswerT]):
         return ShardedForest(self.bound.with_rule(combiner), self._grid)
 
     def lower(self, n_instances: int, *, missing: bool = False) -> jax.stages.Lowered:
-        """The program that routes, merges and joins chunks of a batch of so many instances of all processes together,
-        for those who measure: ``.compile()`` it."""
+        """The program that routes, merges and joins chunks of a batch of so many instances: ``.compile()`` it.
+
+        For those who measure. The instances are those of all processes together.
+        """
         part = self._parts(ceil_div(n_instances, self._grid.n_data), missing)[0]
         placed, shape = self._for(missing), (self._grid.n_data, part.chunk.rows, self.bound.forest.n_features)
         x = jax.ShapeDtypeStruct(shape, jnp.float32, sharding=self._grid.sharding("data"))

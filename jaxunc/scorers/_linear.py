@@ -75,7 +75,7 @@ def ucb(counts: Num[Array | np.ndarray, "... classes"], *, n_samples: NumbersLik
     Returns
     -------
     Array
-        Binary: scores ``[...]``, |score| ≤ ½ √(N/ln n), positive for class 1. More classes: ``[... classes]``.
+        Binary: scores ``[...]``, \|score\| ≤ ½ √(N/ln n), positive for class 1. More classes: ``[... classes]``.
 
     Raises
     ------

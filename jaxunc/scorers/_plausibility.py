@@ -149,7 +149,7 @@ def support(counts: Num[Array | np.ndarray, "... 2"], prior: Any = 0.5) -> Suppo
 
 
 def log_support_degrees(counts: Num[Array | np.ndarray, "... 2"], prior: Any = 0.5) -> Float[Array, "... 2"]:
-    """log π of (−, +) for each leaf: see `plausibility`. Finite for every leaf, however certain."""
+    """The logarithms of π of (−, +) for each leaf: see `plausibility`. Finite for every leaf, however certain."""
     return support(counts, prior).log_degrees
 
 

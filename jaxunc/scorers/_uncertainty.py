@@ -35,7 +35,7 @@ def uncertainty(counts: Num[Array, "... 2"], prior: Any = 0.5) -> LeafUncertaint
     Returns
     -------
     LeafUncertainty
-        ``(epistemic, aleatoric)``, each ``[...]`` in [0, 1]; their sum is 1 - |π(+) - π(−)|.
+        ``(epistemic, aleatoric)``, each ``[...]`` in [0, 1]; their sum is 1 - \|π(+) - π(−)\|.
 
     Raises
     ------

@@ -87,7 +87,7 @@ def correction_interval(counts: Num[Array | np.ndarray, "... classes"], prior: B
     centred at the relative frequency p̃; the corrected p̂ lies outside, unless δ = 0. Leaf without instances: p̃ is
     undefined, and the interval is [0, 1]. More than two classes: each by itself (not in the paper).
 
-    δ is computed as (Σα/(n + Σα)) |α_c/Σα - p̃_c|, which keeps its digits in large leaves. Gradient: smooth but for
+    δ is computed as (Σα/(n + Σα)) \|α_c/Σα - p̃_c\|, which keeps its digits in large leaves. Gradient: smooth but for
     the kink at δ = 0 (0 there along δ) and the clip.
 
     References

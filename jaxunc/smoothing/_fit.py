@@ -31,17 +31,15 @@ def fit_beta_prior(
 
     With leaf h of :math:`n^h` instances, :math:`\tilde p^h = n_1^h/n^h` of class 1:
 
-    ================== ===============================================================================================
-    ``weighted_mle``   the likelihood of the :math:`\tilde p^h` as draws from Beta(α, β), each :math:`n^h` times (the
-                       paper's "artificial sample"): :math:`\psi(\alpha) - \psi(\alpha+\beta) = \frac1n \sum_h n^h
-                       \log \tilde p^h`, and so for β with :math:`1 - \tilde p^h`
-    ``on_leaves``      the same, each leaf once
-    ``moments``        :math:`\alpha = \mu\kappa,\ \beta = (1-\mu)\kappa,\ \kappa = \mu(1-\mu)/v - 1` with the mean μ
-                       and the variance v of the artificial sample
-    ``on_leaves_moments`` the same, each leaf once
-    ``marginal``       the beta-binomial likelihood :math:`\prod_h B(n_1^h+\alpha,\, n^h-n_1^h+\beta)/B(\alpha,\beta)`
-                       of the counts themselves (not in the paper; it knows that small leaves differ by chance)
-    ================== ===============================================================================================
+    * ``weighted_mle``: the likelihood of the :math:`\tilde p^h` as draws from Beta(α, β), each :math:`n^h` times (the
+      paper's "artificial sample"): :math:`\psi(\alpha) - \psi(\alpha+\beta) = \frac1n \sum_h n^h \log \tilde p^h`,
+      and so for β with :math:`1 - \tilde p^h`;
+    * ``on_leaves``: the same, each leaf once;
+    * ``moments``: :math:`\alpha = \mu\kappa,\ \beta = (1-\mu)\kappa,\ \kappa = \mu(1-\mu)/v - 1` with the mean μ and
+      the variance v of the artificial sample;
+    * ``on_leaves_moments``: the same, each leaf once;
+    * ``marginal``: the beta-binomial likelihood :math:`\prod_h B(n_1^h+\alpha,\, n^h-n_1^h+\beta)/B(\alpha,\beta)` of
+      the counts themselves (not in the paper; it knows that small leaves differ by chance).
 
     Parameters
     ----------

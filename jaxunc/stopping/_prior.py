@@ -40,21 +40,21 @@ def fit_vote_prior(
     Returns
     -------
     np.ndarray
-        α ``[classes]``, within [1e-3, 1e4], as ``prior`` of this room's functions takes it. All 1, with a warning,
+        The prior α ``[classes]``, within [1e-3, 1e4], as functions of this room take it. All 1, with a warning,
         where no finite, positive α is the most likely: trees that never disagree on any instance, or instances that
         differ no more than by chance (one instance, or all alike). Such a sample is too small or too plain to learn
         from: taken at its word, one vote would settle all, or no number of votes any.
-
-    Warns
-    -----
-    VotePriorWarning
-        If the uniform prior is returned for that reason, or since the search did not converge.
 
     Raises
     ------
     ValueError
         If votes are negative or not finite, or have another shape. If no instance has two votes: one vote each says
         nothing about how votes agree.
+
+    Warns
+    -----
+    VotePriorWarning
+        If the uniform prior is returned for that reason, or since the search did not converge.
 
     References
     ----------

@@ -112,11 +112,13 @@ def predict_until_settled(
         for the one at place t mod k among these. It abstains if all classes are tied, or it is empty.
     X
         Instances, as for `bind`.
-    confidence, disagreement, criterion, population, prior
-        See `stop_after`; by default a confidence of .99, and a disagreement of .01. The finite population, and
-        ``"certain"``, are about the vote of all trees of the forest, also if fewer are polled.
+    confidence, disagreement
+        See `stop_after`; by default a confidence of .99, and a disagreement of .01.
     max_trees
         Trees that are polled at most; by default all.
+    criterion, population, prior
+        See `stop_after`. The finite population, and ``"certain"``, are about the vote of all trees of the forest,
+        also if fewer are polled.
 
     Returns
     -------

@@ -9,7 +9,7 @@ from jaxunc.forest import Forest
 from jaxunc.routing import Answering, bind
 
 OUTPUTS = ("class", "probability", "score", "uncertainty", "interval", "set", "trees_polled")
-"""What may be answerers for."""
+"""Names of the outputs that `stream` and `predict_files` write."""
 
 Parts = dict[str | None, tuple[str, ...]]
 """The outputs that a model's answer has; by the names of rules where they are several together."""

@@ -76,7 +76,7 @@ def predict_files(
         what was scored by what into which part. Where it is the folder of the same run, cut short, that goes on: files
         of the data that have changed since then are scored anew, and the parts of all others are kept. A run without
         rows leaves one part, which has the columns and their types.
-    outputs, features, keep, s, confidence, chunk_rows
+    outputs, features, keep, s, confidence
         As for `stream`.
     file_format
         ``"parquet"`` or ``"csv"`` (sets as ``a|b``).
@@ -84,6 +84,8 @@ def predict_files(
         As for `jaxunc.load`.
     progress
         Called after every chunk.
+    chunk_rows
+        As for `stream`.
 
     Returns
     -------

@@ -1,0 +1,81 @@
+"""The built site in a browser: narrow and wide, dark and light, nothing wider than the window; the search answers."""
+
+import importlib
+import shutil
+from pathlib import Path
+
+import pytest
+
+playwright = pytest.importorskip("playwright.sync_api")
+
+SITE = Path(__file__).parents[2] / "build" / "site"
+PAGES = [page for page in sorted(SITE.rglob("*.html")) if 'class="bd-article"' in page.read_text(encoding="utf-8")]
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
+
+WIDER = """() => {
+  const edge = document.documentElement.clientWidth + 1, found = [];
+  if (document.documentElement.scrollWidth > edge) found.push('page ' + document.documentElement.scrollWidth);
+  const article = document.querySelector('.bd-article');
+  const inner = Math.min(edge, article.getBoundingClientRect().right + 1);
+  for (const element of article.querySelectorAll('*')) {
+    const box = element.getBoundingClientRect();
+    if (box.width === 0 || box.right <= inner) continue;
+    let within = element.parentElement;  // what scrolls in its own place may be wider; the article may not
+    while (within !== article && !['auto', 'scroll'].includes(getComputedStyle(within).overflowX)) {
+      within = within.parentElement;
+    }
+    if (within === article) found.push(element.tagName + '.' + element.className + ' ' + Math.round(box.right));
+  }
+  return found.slice(0, 3);
+}"""
+
+CONTRAST = """() => {
+  const light = colour => { const [r, g, b] = colour.match(/[\\d.]+/g).map(Number); return (r + g + b) / 3; };
+  return [light(getComputedStyle(document.body).backgroundColor),
+          light(getComputedStyle(document.querySelector('.bd-article p')).color)];
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A browser without a network."""
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_nothing_is_wider_than_the_window(browser, width):
+    context = browser.new_context(viewport={"width": width, "height": 900}, offline=True)
+    page, found = context.new_page(), {}
+    for path in PAGES:
+        page.goto(path.as_uri(), wait_until="domcontentloaded")
+        if wider := page.evaluate(WIDER):
+            found[str(path.relative_to(SITE))] = wider
+    context.close()
+    assert not found
+
+
+@pytest.mark.parametrize("scheme", ["dark", "light"])
+def test_text_stands_off_from_its_ground(browser, scheme):
+    context = browser.new_context(color_scheme=scheme, offline=True)
+    page = context.new_page()
+    page.goto((SITE / "docs" / "start.html").as_uri())
+    ground, text = page.evaluate(CONTRAST)
+    context.close()
+    assert (text - ground > 120) if scheme == "dark" else (ground - text > 120)
+
+
+def test_the_search_finds_names(browser):
+    """One of each room, as a reader types it."""
+    rooms = [path.stem for path in sorted((SITE / "docs" / "reference").glob("*.html")) if path.stem != "root"]
+    page = browser.new_page()
+    for room in rooms:
+        name = importlib.import_module(f"jaxunc.{room}").__all__[-1]
+        page.goto((SITE / "search.html").as_uri() + f"?q={name}")
+        page.wait_for_selector("#search-results ul.search li", timeout=20_000)
+        links = page.eval_on_selector_all("#search-results ul.search a", "all => all.map(one => one.href)")
+        assert any(f"reference/{room}.html" in link for link in links), (room, name)
+    page.close()
