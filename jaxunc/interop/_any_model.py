@@ -102,7 +102,12 @@ def is_model_file(path: str | PathLike[str]) -> bool:
         return False
     with open(path, "rb") as file:
         head = file.read(_HEAD)
-    return _reader(head) is not None or _other(head) is not None
+    return not _is_ours(head) and (_reader(head) is not None or _other(head) is not None)
+
+
+def _is_ours(head: bytes) -> bool:
+    """Whether a file begins as those of `jaxunc.save`: the length of a document, which may look like anything, and it."""
+    return head[5:9] == b"\0\0\0{"
 
 
 def _read(path: Path) -> bytes:
@@ -114,11 +119,11 @@ def _read(path: Path) -> bytes:
 
 
 def _from_content(content: bytes, name: str) -> ModelFile:
+    if _is_ours(content[:_HEAD]) and b"jaxunc" in content[:10_000]:
+        raise ValueError(f"{name} is a file of jaxunc.save; jaxunc.load reads it.")
     reader = _reader(content[:_HEAD])
     if reader is not None:
         return reader(content)
-    if b"__metadata__" in content[:200] and b"jaxunc" in content[:10_000]:
-        raise ValueError(f"{name} is a file of jaxunc.save; jaxunc.load reads it.")
     raise ValueError(f"{name} is {_other(content) or 'no model that is known'}. Taken are {TAKEN}.")
 
 

@@ -115,6 +115,16 @@ def test_other_files(name, tmp_path):
             from_any(given)
 
 
+@pytest.mark.parametrize("length", [0x80, 0x1F08, 0x7B20, 0x0A20])
+def test_own_files_are_told_by_more_than_their_length(length, tmp_path):
+    """It comes first, and may look like the beginning of a pickle, an ONNX file or a document."""
+    own = tmp_path / "own"
+    own.write_bytes(length.to_bytes(8, "little") + b'{"__metadata__": {"jaxunc": ""}}'.ljust(length))
+    assert not ju.interop.is_model_file(own)
+    with refuses(ValueError, "own is a file of jaxunc.save"):
+        from_any(own)
+
+
 def test_refusals(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere does not exist; pass the file of a model"):
         from_any("nowhere")

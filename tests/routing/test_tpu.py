@@ -76,7 +76,10 @@ def test_settled_votes_lower(forest):
     vote = ju.stopping.bind_vote(forest, walk="levels")
     how = {"length": 16, "missing": True, "walk": "levels", "depth": DEPTH}
     x, start = placed(jnp.float32, ROWS, N_COLUMNS), placed(jnp.int32)
-    check(export.export(_votes, platforms=["tpu"])(*vote._plan(True), x, start, **how).mlir_module(), tables=1)
+    check(
+        export.export(_votes, platforms=["tpu"])(*vote._plan(forest.trees, True), x, start, **how).mlir_module(),
+        tables=1,
+    )
 
 
 def test_the_walk_of_a_cpu_is_told_apart(forest):

@@ -247,7 +247,7 @@ def test_no_level_is_split_over_threads(fitted, n_features):
     bound, x = stopping.bind_vote(fitted[0]), np.zeros((4096, n_features), np.float32)
     blocks = (_walk.block_size("blocks", 80, n_features), *_until_settled.SMALL_BLOCKS)
     numbers = np.int32(9), np.int32(80)
-    arrays = *bound._plan(False), bound.rule, x
+    arrays = *bound._plan(bound.forest.trees, False), bound.rule, x
     text = _compiled_rounds.poll_part.jitted.lower(*arrays, *numbers, missing=False, blocks=blocks).compile().as_text()
     split = [line for line in text.splitlines() if "outer_dimension_partitions" in line]
     assert all(f"s32[{n_features}," in line for line in split), split
