@@ -106,7 +106,7 @@ def is_model_file(path: str | PathLike[str]) -> bool:
 
 
 def _is_ours(head: bytes) -> bool:
-    """Whether a file begins as those of `jaxunc.save`: the length of a document, which may look like anything, and it."""
+    """Whether a file begins as those of `jaxunc.save`: the length of a document, which may be any bytes, and it."""
     return head[5:9] == b"\0\0\0{"
 
 
