@@ -32,7 +32,7 @@ MOST_OUTPUTS = 32
 """Values of a leaf up to which each is looked up by itself."""
 
 
-class TreeLevels(NamedTuple):
+class ObliviousTests(NamedTuple):
     """The tests of every level, the root's first, and the leaves that they number."""
 
     feature: Int32[Array, "trees levels"]
@@ -42,7 +42,7 @@ class TreeLevels(NamedTuple):
     values: Float[Array, "trees each leaves"]
 
 
-def levels_of(trees: Trees, values: Float[Array, "trees nodes each"]) -> TreeLevels | None:
+def levels_of(trees: Trees, values: Float[Array, "trees nodes each"]) -> ObliviousTests | None:
     """Return the levels of oblivious trees; None of others, of traced ones, and on accelerators."""
     if not is_concrete(trees, values) or trees.forks is not None or values.shape[2] > MOST_OUTPUTS:
         return None
@@ -62,7 +62,7 @@ def levels_of(trees: Trees, values: Float[Array, "trees nodes each"]) -> TreeLev
     at, is_level = 2 ** np.maximum(level, 0) - 1, level >= 0
     feature, threshold, missing_right = (part[rows, at] for part in parts)
     leaves = np.minimum(2 ** depth[:, None] - 1 + np.arange(2**deepest), len(nodes) - 1)
-    return TreeLevels(
+    return ObliviousTests(
         jnp.asarray(np.where(is_level, feature, 0)),
         jnp.asarray(np.where(is_level, threshold, NAN_LAST)),
         jnp.asarray(missing_right & is_level),
@@ -73,7 +73,7 @@ def levels_of(trees: Trees, values: Float[Array, "trees nodes each"]) -> TreeLev
 class ObliviousSums:
     """What a bound forest is of other trees: the sums of leaf values, to twice the precision of a float."""
 
-    def __init__(self, levels: TreeLevels, n_features: int):
+    def __init__(self, levels: ObliviousTests, n_features: int):
         self._levels, self._n_features = levels, n_features
 
     def answer(self, X: Encoded) -> TwoFloat:
@@ -90,7 +90,7 @@ class ObliviousSums:
 
 
 @partial(HostProgram, static_argnums=(0, 1))
-def _sums(missing: bool, block: int, levels: TreeLevels, x: Array, n_blocks: Array) -> TwoFloat:
+def _sums(missing: bool, block: int, levels: ObliviousTests, x: Array, n_blocks: Array) -> TwoFloat:
     """The sums of a chunk, of its first blocks."""
     tested = levels.feature + x.shape[1] * levels.missing_right.astype(jnp.int32) if missing else levels.feature
     each, start = levels.values.shape[1], jnp.zeros((x.shape[0], levels.values.shape[1]), levels.values.dtype)
