@@ -11,9 +11,11 @@ import pyarrow as pa
 
 
 def numbers(array: np.ndarray) -> pa.Array:
-    """Return the numbers of a NumPy array, which are not copied if they are contiguous."""
+    """Return the numbers or bools of a NumPy array; numbers are not copied if they are contiguous."""
     kind = pa.from_numpy_dtype(array.dtype)
-    return pa.Array.from_buffers(kind, len(array), [None, pa.py_buffer(np.ascontiguousarray(array))])
+    # Arrow has eight bools in a byte, the first in its lowest bit.
+    held = np.packbits(array, bitorder="little") if array.dtype == bool else np.ascontiguousarray(array)
+    return pa.Array.from_buffers(kind, len(array), [None, pa.py_buffer(held)])
 
 
 def texts(words: Sequence[str]) -> pa.Array:
