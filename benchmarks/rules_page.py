@@ -70,7 +70,8 @@ def write_pictures(everything: pd.DataFrame, folder: Path) -> None:
 
 def _who_is_who(two: pd.DataFrame, more: pd.DataFrame) -> str:
     """The names of rules and sets."""
-    meanings = "; ".join(f"`{name}`, {rule.meaning}" for name, rule in report.RULES.items() if not (rule.learns or rule.own))
+    shown = {name: rule for name, rule in report.RULES.items() if not (rule.learns or rule.own)}
+    meanings = "; ".join(f"`{name}`, {rule.meaning}" for name, rule in shown.items())
     sets = [", ".join(sorted(rows["set"].unique())) for rows in (two, more)]
     return (
         f"Rules, by the names that `jaxunc compare` and estimators know: {meanings}.\n\nSets of two classes: {sets[0]}."
