@@ -325,7 +325,7 @@ def mutated(rng, content):
     return bytes(found[: rng.integers(len(found))] if rng.random() < 0.1 else found)
 
 
-@pytest.mark.filterwarnings("ignore:the model's version")
+@pytest.mark.filterwarnings("ignore::jaxunc.interop.UntestedVersionWarning")
 @pytest.mark.parametrize("n_files", [pytest.param(20_000, marks=pytest.mark.exhaustive), 250])
 def test_damaged_files_are_refused_or_well_formed(n_files):
     table, z = frame()
