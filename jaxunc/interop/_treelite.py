@@ -75,7 +75,12 @@ def from_treelite(model: Any) -> Forest | TreeEnsemble:
         model = Path(model).read_bytes()
     if not isinstance(model, bytes | bytearray | memoryview):
         raise TypeError(f"model is a {type(model).__name__}; pass a treelite.Model, or a file or bytes of serialize.")
-    read = read_treelite(bytes(model))
+    # Damaged files hold any numbers: what is not finite in the end is refused with words.
+    with np.errstate(all="ignore"):
+        return _of_file(read_treelite(bytes(model)))
+
+
+def _of_file(read: TreeliteModel) -> Forest | TreeEnsemble:
     _check_version(read.version)
     outputs = _outputs(read)
     n_outputs = len(read.base_scores)
@@ -146,7 +151,7 @@ def _leaf_values(what: str, tree: TreeliteTree, outputs: np.ndarray, read: Treel
         own[leaf] = content[first[leaf].astype(np.int64)[:, None] + np.arange(len(outputs))]
     if own.shape[1] != len(outputs):
         raise ValueError(f"{what} has leaves of one value for {len(outputs)} outputs.")
-    return _wide(own)
+    return own.astype(np.float64)
 
 
 def _comparing(tree: TreeliteTree, values: np.ndarray, itemsize: int) -> ComparingTree:
@@ -164,15 +169,10 @@ def _comparing(tree: TreeliteTree, values: np.ndarray, itemsize: int) -> Compari
         for node in np.flatnonzero(is_set).tolist()
     }
     default = tree.default_left.astype(bool)
-    threshold = _wide(tree.threshold)
+    # float32 thresholds keep their value as float64.
+    threshold = tree.threshold.astype(np.float64)
     left, right, feature = (part.astype(np.int64) for part in (tree.left, tree.right, tree.feature))
     return ComparingTree(feature, compare, threshold, left, right, default, sets, values)
-
-
-def _wide(numbers: np.ndarray) -> np.ndarray:
-    """Numbers as float64, which changes none. Damaged files have signalling NaN, of which NumPy would warn."""
-    with np.errstate(invalid="ignore"):
-        return numbers.astype(np.float64)
 
 
 def _intervals(categories: np.ndarray, itemsize: int) -> tuple[np.ndarray, np.ndarray]:
@@ -203,7 +203,7 @@ def _counts(read: TreeliteModel, values: list[np.ndarray]) -> list[np.ndarray] |
             return None
         if np.any(~(shares[leaf] >= 0)) or np.any(~(np.abs(shares[leaf].sum(axis=1) - 1) <= tolerance * n_classes)):
             return None
-        size = _wide(np.where(leaf, size, 0))
+        size = np.where(leaf, size, 0).astype(np.float64)
         own = shares * size[:, None]
         # float64 shares of weights are exact, as scikit-learn's are. Others must be counts.
         near = np.abs(own - np.rint(own)) <= tolerance * np.maximum(size, 1)[:, None]
