@@ -1,0 +1,16 @@
+# SciPy has no types. These are of what the pages' examples take from it.
+from typing import Literal, Self
+
+import numpy as np
+
+class csr_array:
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> np.dtype[np.generic]: ...
+    def tocsr(self) -> Self: ...
+    def __getitem__(self, rows: slice) -> Self: ...
+
+def random_array(
+    shape: tuple[int, int], *, density: float, rng: np.random.Generator, format: Literal["csr"]
+) -> csr_array: ...
