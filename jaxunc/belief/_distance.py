@@ -43,10 +43,12 @@ def jousselme_distance(
     .. math:: \delta^\top D\, \delta = \delta_\emptyset^2 + \sum_c (\delta_c + \delta_\Omega/C)^2 +
               (1 - 1/C)\, \delta_\Omega^2
 
-    Two certain and different classes: 1. Ignorance and a certain class: √(1 - 1/C). Masses on
-    the classes alone (probabilities): √(Σ_c (p_c - q_c)²/2). For two classes and m(∅) = 0 the mean of d² to the class
-    that came is the Brier score of the pignistic probability of class 1, and beside it the mean of m(Ω)²/4: as a score
-    it punishes ignorance, and no belief is better than its own pignistic probabilities. For masses within [∅, classes, Ω] alone; other sets have no place in the arrays.
+    Two certain and different classes: 1. Ignorance and a certain class: √(1 - 1/C). Masses on the classes alone
+    (probabilities): √(Σ_c (p_c - q_c)²/2). For masses within [∅, classes, Ω] alone; other sets have no place here.
+
+    For two classes and m(∅) = 0 the square of the distance to the class that came is (BetP(1) - y)² + m(Ω)²/4, with
+    the pignistic BetP. Its mean is the Brier score of BetP with a penalty on ignorance: as a score it never prefers a
+    belief to its own pignistic probabilities.
 
     Gradient: D δ/(2d) along ``masses``; where the masses are equal, which is a kink, 0.
 
