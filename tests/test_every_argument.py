@@ -119,6 +119,7 @@ def arguments(folder: Path) -> dict:
 
 
 OWN = {
+    "jousselme_distance": {"other": np.array([0.0, 0.25, 0.5, 0.25])},
     "j_divergence": {"p": np.array([0.6, 0.4]), "q": np.array([0.5, 0.5])},
     "expected_trees": {"p": np.array([0.6, 0.4])},
     "ensemble_vote_probability": {"p": np.array([0.6, 0.4])},

@@ -69,7 +69,8 @@ def likelihood_mass(counts: Num[Array | np.ndarray, "... 2"]) -> Float[Array, ".
     Examples
     --------
     >>> import jax.numpy as jnp
-    >>> print(likelihood_mass(jnp.array([[0.0, 3.0], [1.0, 1.0], [0.0, 0.0]])).round(3))
+    >>> import numpy as np
+    >>> print(np.array(likelihood_mass(jnp.array([[0.0, 3.0], [1.0, 1.0], [0.0, 0.0]])), float).round(3))
     [[0.    0.    0.75  0.25 ]
      [0.    0.167 0.167 0.667]
      [0.    0.    0.    1.   ]]
