@@ -129,7 +129,6 @@ OWN = {
     "reliability_of": {"counts": np.array([[[3.0, 1.0], [2.0, 2.0], [1.0, 1.0]]])},
     "assemble": {"counts": [np.array([[5.0, 5.0], [4.0, 1.0], [1.0, 4.0]])]},
     "discount": {"reliability": 0.5},
-    "jousselme_distance": {"other": lambda v: v["masses"]},
     "reject": {"probs": np.array([[0.2, 0.8], [0.6, 0.4]])},
     "Weighted": {"weights": np.ones(30)},
     "fit_combiner": {"combiner": ju.LearnedPool(np.array([0.5, 0.5])), "n_steps": 1},
