@@ -19,9 +19,9 @@ from typing import NamedTuple
 import jax
 
 from benchmarks.data import DataSet, load
-from benchmarks.papers.costa2013_learned import finished_pools
 from benchmarks.papers.costa2013_methods import MEASURES, cross_validated, leave_one_out, own_thresholds
 from benchmarks.papers.costa2013_page import study_page
+from benchmarks.papers.costa2013_pools_cells import finished_pools
 from benchmarks.papers.costa2013_pools_section import section
 from benchmarks.papers.costa2013_sets import SETS, protocols
 from benchmarks.papers.journal import Journal, run_missing, study_options

@@ -89,16 +89,16 @@ def evaluate(tree: PrunedTree, X: np.ndarray, y: np.ndarray) -> dict:
     leaf = {name: np.asarray(ju.smoothing.smooth(tree.counts, prior))[:, 1] for name, prior in priors.items()}
     leaf["raw"] = tree.counts[:, 1] / tree.counts.sum(axis=1)
     found: dict = {"leaves": len(tree.counts)}
-    found["prior"] = [*_rounded([priors["eb"].alpha, priors["eb"].beta]), int(priors["eb"].status)]
+    found["prior"] = [*rounded([priors["eb"].alpha, priors["eb"].beta]), int(priors["eb"].status)]
     for name in ESTIMATES:
-        found[name] = _rounded(measures(leaf[name][place], y))
+        found[name] = rounded(measures(leaf[name][place], y))
     ends = ju.smoothing.correction_interval(tree.counts, priors["eb"])
     interval = Interval(*(np.asarray(end)[place, 1] for end in ends))
     found["intervals"] = {
-        "log_loss": _rounded(ju.metrics.interval_log_loss(interval, y, clip=CLIP)),
-        "brier": _rounded(ju.metrics.interval_brier(interval, y)),
-        "auc": _rounded(ju.metrics.interval_auc(interval, y)),
-        "auc_published": _rounded(ju.metrics.interval_auc(interval, y, method="published")),
+        "log_loss": rounded(ju.metrics.interval_log_loss(interval, y, clip=CLIP)),
+        "brier": rounded(ju.metrics.interval_brier(interval, y)),
+        "auc": rounded(ju.metrics.interval_auc(interval, y)),
+        "auc_published": rounded(ju.metrics.interval_auc(interval, y, method="published")),
     }
     return found
 
@@ -113,7 +113,7 @@ def measures(p: np.ndarray, y: np.ndarray) -> list:
     ]
 
 
-def _rounded(values) -> list[float]:
+def rounded(values) -> list[float]:
     return [float(f"{float(v):.9g}") for v in values]
 
 

@@ -62,7 +62,7 @@ def evaluate(tree: PrunedTree, X: np.ndarray, y: np.ndarray) -> dict:
     smoothed = np.asarray(ju.smoothing.smooth(tree.counts, prior))[:, 1]
     found: dict = {"leaves": len(tree.counts)}
     for name, p in zip(ESTIMATES, (tree.counts[:, 1] / tree.counts.sum(axis=1), smoothed), strict=True):
-        found[name] = study._rounded(study.measures(p[place], y))
+        found[name] = study.rounded(study.measures(p[place], y))
     masses = (ju.smoothing.predictive_mass(tree.counts, prior), ju.scorers.likelihood_mass(tree.counts))
     for name, mass in zip(BELIEFS, masses, strict=True):
         found[name] = believed(np.asarray(mass), place, y)
@@ -76,11 +76,11 @@ def believed(mass: np.ndarray, place: np.ndarray, y: np.ndarray) -> dict:
     truth = np.eye(4)[1 + y]
     distance = np.asarray(ju.belief.jousselme_distance(mass[place], truth))
     return {
-        "scores": study._rounded(study.measures(p[place], y)),
-        "log_loss": study._rounded(ju.metrics.interval_log_loss(interval, y, clip=study.CLIP)),
-        "brier": study._rounded(ju.metrics.interval_brier(interval, y)),
-        "ignorance": study._rounded([mass[place, 3].mean(), (mass[place, 3] ** 2).mean()]),
-        "distance": study._rounded([distance.mean(), (distance**2).mean()]),
+        "scores": study.rounded(study.measures(p[place], y)),
+        "log_loss": study.rounded(ju.metrics.interval_log_loss(interval, y, clip=study.CLIP)),
+        "brier": study.rounded(ju.metrics.interval_brier(interval, y)),
+        "ignorance": study.rounded([mass[place, 3].mean(), (mass[place, 3] ** 2).mean()]),
+        "distance": study.rounded([distance.mean(), (distance**2).mean()]),
     }
 
 

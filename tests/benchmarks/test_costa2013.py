@@ -17,7 +17,7 @@ from benchmarks.papers import costa2013_reading as reading
 from benchmarks.papers import costa2013_sets as sets
 from benchmarks.papers import costa2013_tables as tables
 from benchmarks.papers.costa2013_batch import batch_certainty
-from benchmarks.papers.costa2013_learned import finished_pools
+from benchmarks.papers.costa2013_pools_cells import finished_pools
 from benchmarks.papers.costa2013_pools_section import section
 from jaxunc import transduction
 

@@ -11,6 +11,7 @@ from benchmarks.data import DataSet
 from benchmarks.papers import costa2013 as study
 from benchmarks.papers import costa2013_learned as learned
 from benchmarks.papers import costa2013_pools as pools
+from benchmarks.papers import costa2013_pools_cells as cells
 from benchmarks.papers import costa2013_pools_section as section
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
@@ -91,10 +92,10 @@ def test_bags_are_means_over_bootstrap_samples(small, monkeypatch):
 
 def test_a_cell_of_each_protocol(small, monkeypatch):
     monkeypatch.setattr(pools, "BAG", 2)
-    for run in learned.RUNS:
-        cell = learned.PoolCell("labor", run)
+    for run in cells.RUNS:
+        cell = cells.PoolCell("labor", run)
         record = learned.run_cell(cell, small)
-        assert learned._is_sound(record, cell)
+        assert cells.is_sound(record, cell)
         for name, of in record.items():
             if name not in ("n", "classes"):
                 assert 0 <= of[0] <= 2, name
@@ -103,7 +104,7 @@ def test_a_cell_of_each_protocol(small, monkeypatch):
 
 
 def test_cells_agree_with_those_of_the_paper():
-    found = learned.finished_pools(learned.RESULTS)
+    found = cells.finished_pools(study.RESULTS)
     assert len(found) >= 7
     for name, record in found.items():
         if (cell := study.Cell(name, "loo")) not in (kept := study.journal(study.RESULTS, name).found):
@@ -115,7 +116,7 @@ def test_cells_agree_with_those_of_the_paper():
 
 def test_the_section_is_that_of_the_cells():
     text = (study.RESULTS / "README.md").read_text(encoding="utf-8")
-    assert section.section(learned.finished_pools(study.RESULTS)) in text
+    assert section.section(cells.finished_pools(study.RESULTS)) in text
 
 
 def test_a_run_goes_on_where_it_stopped(tmp_path, monkeypatch, small):
@@ -134,6 +135,6 @@ def test_a_run_goes_on_where_it_stopped(tmp_path, monkeypatch, small):
     path.write_bytes(path.read_bytes()[:-5])
     run.clear()
     learned.run_all(["iris", "labor"], None, tmp_path)
-    assert run == [learned.PoolCell("labor", "five")]
+    assert run == [cells.PoolCell("labor", "five")]
     assert [json.loads(line)["cell"] for line in path.read_text().splitlines()] == [["loo"], ["five"]]
-    assert "of 2 sets (iris, labor)" in " ".join(section.section(learned.finished_pools(tmp_path)).split())
+    assert "of 2 sets (iris, labor)" in " ".join(section.section(cells.finished_pools(tmp_path)).split())
