@@ -136,3 +136,49 @@ def test_a_tiny_run_goes_on_where_it_stopped(tmp_path, monkeypatch):
     assert [(cell.data, cell.repetition) for cell in kept] == [("twonorm", 0), ("twonorm", 1), ("led", 0), ("led", 1)]
     assert [one["chosen"] for one in kept.values()] == [0, 1, 0, 1]
     assert compared(table(kept), "learned pool", "mean, leaves of 1", "mae")[0] in (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("is_logistic", "size", "first", "won", "lost", "is_told_apart"),
+    [
+        (True, 200, "mean, leaf size chosen", 12, 4, True),
+        (True, 4000, "mean, leaf size chosen", 15, 1, True),
+        (True, 200, "learned pool", 15, 1, True),
+        (True, 4000, "learned pool", 16, 0, True),
+        (True, 200, "learned pool, leaf size chosen", 16, 0, True),
+        (True, 4000, "learned pool, leaf size chosen", 16, 0, True),
+        (True, 200, "plausibility", 16, 0, True),
+        (True, 4000, "plausibility", 16, 0, True),
+        (True, 4000, "laplace", 13, 3, True),
+        (True, 4000, "m-estimate", 13, 3, True),
+        (True, 200, "mean, out-of-bag counts", 7, 9, False),
+        (True, 4000, "mean, out-of-bag counts", 9, 7, False),
+        (True, 200, "calibrated mean", 8, 8, False),
+        (True, 4000, "calibrated mean", 8, 8, False),
+        (True, 200, "pooling", 1, 15, True),
+        (True, 4000, "pooling", 1, 15, True),
+        (False, 200, "mean, leaves of 20", 0, 5, False),
+        (False, 4000, "mean, leaves of 20", 0, 5, False),
+        (False, 200, "calibrated mean", 4, 1, False),
+        (False, 4000, "learned pool", 5, 0, False),
+    ],
+)
+def test_what_the_page_says(is_logistic, size, first, won, lost, is_told_apart):
+    frame = table(study.kept(study.RESULTS))
+    rows = frame.loc[(frame["logistic"] == is_logistic) & (frame["size"] == size)]
+    found = compared(rows, first, "mean, leaves of 1", "mae")
+    assert found[:2] == (won, lost)
+    assert (found[3] < 0.05) == is_told_apart
+
+
+def test_where_the_spikes_are():
+    frame = table(study.kept(study.RESULTS))
+    typical = frame.groupby(["logistic", "size", "method"])[["spike", "slope"]].median()
+    for size in study.SIZES:
+        of_mean, elsewhere = (typical.loc[(kind, size, "mean, leaves of 1")] for kind in (True, False))
+        assert of_mean["spike"] > 1.5 > 1 > elsewhere["spike"]
+        assert of_mean["slope"] < 1 < 2 < elsewhere["slope"]
+        learned, chosen = (
+            typical.loc[(True, size, name), "spike"] for name in ("learned pool", "learned pool, leaf size chosen")
+        )
+        assert of_mean["spike"] > learned > chosen
