@@ -1,0 +1,114 @@
+"""Problems whose probabilities are known: logistic models of normal predictors, and those of `jaxunc.datasets`."""
+
+from collections.abc import Callable
+from functools import cache
+from itertools import product
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from scipy.optimize import root_scalar
+from scipy.special import expit
+from scipy.stats import norm
+
+from jaxunc.datasets import GENERATORS
+
+CORRELATION, TIMES_AS_STRONG = 0.4, 4.0
+N_QUANTILES = 2000
+"""Number of quantiles of a normal distribution that stand for it in integrals over log-odds."""
+
+
+class Drawn(NamedTuple):
+    """Instances, their classes, and the probabilities that the classes were drawn from."""
+
+    X: np.ndarray
+    y: np.ndarray
+    truth: np.ndarray
+
+
+class Logistic(NamedTuple):
+    """Log-odds that are linear in normal predictors of unit variance.
+
+    The coefficients are equal, or those of the first quarter of the predictors are four times as large. They are scaled
+    so that the true probabilities have the given AUC; the intercept gives the share of events.
+    """
+
+    n_features: int
+    correlated: bool
+    balanced: bool
+    events: float
+    true_auc: float
+
+    @property
+    def name(self) -> str:
+        """Say which one it is."""
+        kinds = ("correlated" if self.correlated else "independent", "equal" if self.balanced else "unequal")
+        return "-".join((str(self.n_features), *kinds, f"{100 * self.events:.0f}", f"{100 * self.true_auc:.0f}"))
+
+    def coefficients(self) -> np.ndarray:
+        """Coefficients ``[features]``, without the intercept."""
+        raw = np.ones(self.n_features)
+        if not self.balanced:
+            raw[: self.n_features // 4] = TIMES_AS_STRONG
+        spread = np.sqrt(raw @ self.covariance() @ raw)
+        return raw * spread_and_intercept(self.true_auc, self.events)[0] / spread
+
+    def covariance(self) -> np.ndarray:
+        """Covariance of the predictors ``[features features]``."""
+        off = CORRELATION if self.correlated else 0.0
+        return np.full((self.n_features, self.n_features), off) + (1 - off) * np.eye(self.n_features)
+
+    def draw(self, seed: int, n: int) -> Drawn:
+        """Draw n instances of it, of both classes at least two."""
+        rng = np.random.default_rng([seed, n])
+        X = rng.multivariate_normal(np.zeros(self.n_features), self.covariance(), n, method="cholesky")
+        X = X.astype(np.float32)
+        positive = expit(X.astype(float) @ self.coefficients() + spread_and_intercept(self.true_auc, self.events)[1])
+        y = (rng.random(n) < positive).astype(np.int64)
+        return Drawn(X, y, np.stack([1 - positive, positive], axis=1))
+
+
+@cache
+def spread_and_intercept(true_auc: float, events: float) -> tuple[float, float]:
+    """Return the standard deviation and the mean of normal log-odds with this AUC and this share of events."""
+    normal = norm.ppf((np.arange(N_QUANTILES) + 0.5) / N_QUANTILES)
+
+    def intercept(spread: float) -> float:
+        return root_scalar(lambda a: np.mean(expit(a + spread * normal)) - events, bracket=(-30, 30)).root
+
+    def auc(spread: float) -> float:
+        # Sorted already: an event outranks the non-events before it.
+        positive = expit(intercept(spread) + spread * normal)
+        before = np.cumsum(1 - positive) - 0.5 * (1 - positive)
+        return float(np.sum(positive * before) / (positive.sum() * (1 - positive).sum()))
+
+    spread = root_scalar(lambda s: auc(s) - true_auc, bracket=(0.01, 20)).root
+    return spread, intercept(spread)
+
+
+def draw_generated(name: str, seed: int, n: int) -> Drawn:
+    """Draw n instances of a generator of `jaxunc.datasets`."""
+    generator = GENERATORS[name]
+    X, y = generator.draw(jax.random.fold_in(jax.random.key(seed), n), n)
+    truth = np.asarray(generator.posterior(X), float)
+    return Drawn(np.asarray(X), np.asarray(y, np.int64), truth / truth.sum(axis=1, keepdims=True))
+
+
+def _half_of_all() -> list[Logistic]:
+    """Half of the 32 combinations: all sixteen of the first four factors, with the AUC that their parity picks."""
+    sizes, kinds, likenesses, shares, aucs = (4, 16), (False, True), (True, False), (0.5, 0.2), (0.75, 0.9)
+    return [
+        Logistic(sizes[a], kinds[b], likenesses[c], shares[d], aucs[(a + b + c + d) % 2])
+        for a, b, c, d in product((0, 1), repeat=4)
+    ]
+
+
+def _problems() -> dict[str, Callable[[int, int], Drawn]]:
+    logistic = {one.name: one.draw for one in LOGISTIC}
+    return logistic | {name: (lambda seed, n, name=name: draw_generated(name, seed, n)) for name in GENERATORS}
+
+
+LOGISTIC = _half_of_all()
+"""Logistic models of the study."""
+PROBLEMS = _problems()
+"""What draws from each problem, ``(seed, n)`` → `Drawn`."""
