@@ -5,7 +5,7 @@ s = π(+) - π(−), with |s| = 1 - u_e - u_a. Two sums of these are rules of th
 of `plausibility`, that of (1 - u_e) s is `EpistemicWeighting`.
 """
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -25,8 +25,8 @@ class WeightedEvidence(ju.Combiner[Answer]):
 
     evidence: ju.EvidenceAccumulation
     doubts: Literal["epistemic", "both"] = eqx.field(static=True)
-    merge = "sum"
-    reads_sizes = True
+    merge: ClassVar[str] = "sum"
+    reads_sizes: ClassVar[bool] = True
 
     def lift(self, counts: jax.Array) -> jax.Array:
         """Evidence of a leaf for every class, times its weight."""
@@ -49,8 +49,8 @@ class MultipliedPreference(ju.Combiner[Answer]):
     1 - |s| is the mass on both classes, whose logarithm is known where s rounds to 1.
     """
 
-    merge = "sum"
-    reads_sizes = True
+    merge: ClassVar[str] = "sum"
+    reads_sizes: ClassVar[bool] = True
 
     def lift(self, counts: jax.Array) -> jax.Array:
         """The logarithm of the leaf's odds."""
