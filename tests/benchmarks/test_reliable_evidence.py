@@ -102,5 +102,39 @@ def test_a_duel():
     assert row["gain"] == pytest.approx(gains.median(), abs=2e-6)
 
 
+@pytest.mark.parametrize(
+    ("name", "other", "measure", "won", "lost", "is_told_apart"),
+    [
+        ("evidence-reliable", "evidence", "accuracy", 18, 4, True),
+        ("evidence-reliable", "evidence", "brier", 21, 2, True),
+        ("evidence-reliable", "dempster-p", "accuracy", 14, 8, False),
+        ("evidence-reliable", "probability", "brier", 8, 15, True),
+        ("evidence-reliable", "probability", "auc", 11, 12, False),
+    ],
+)
+def test_what_the_page_says_of_leaves_of_sixteen(name, other, measure, won, lost, is_told_apart):
+    values = by_set(table(study.kept(study.RESULTS)), measure, 16)
+    row = against(values, other, larger=measure != "brier").loc[name]
+    assert len(values) == 23
+    assert (row["won"], row["lost"]) == (won, lost)
+    assert (row["p"] < 0.05) == is_told_apart
+
+
+def test_what_the_page_says_everywhere():
+    frame = table(study.kept(study.RESULTS))
+    for leaf_size in (1, 4, 16):
+        own = by_set(frame, "score", leaf_size)
+        for part in ("epistemic", "aleatoric", "total"):
+            for name, values in by_set(frame, part, leaf_size).items():
+                row = against(values.to_frame(), own[name]).iloc[0]
+                assert row["won"] < row["lost"]
+                assert row["gain"] < 0
+        for added, multiplied in (("evidence-summed", "evidence"), ("plausibility", "preference-multiplied")):
+            for measure, told in (("auc", False), ("accuracy", False), ("brier", True)):
+                row = against(by_set(frame, measure, leaf_size), multiplied, larger=measure != "brier").loc[added]
+                assert (row["p"] < 0.05) == told
+                assert not told or row["gain"] > 0
+
+
 def test_the_page_is_that_of_the_committed_cells():
     assert page(study.kept(study.RESULTS)) == (study.RESULTS / "README.md").read_text(encoding="utf-8")
