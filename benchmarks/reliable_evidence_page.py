@@ -148,9 +148,11 @@ def _says(frame: pd.DataFrame) -> list[str]:
     lines = [
         "## What it says",
         "",
-        "It helps evidence accumulation to decide in leaves of sixteen or more, and is still not to be preferred:",
-        "there `dempster-p`, which the library has, decides about as well; it ranks no better, and its probabilities are",
-        "worse than the mean's. So no rule was added. Weighted by 1 - u_e - u_a, by sets won and lost at sixteen: against",
+        "It helps evidence accumulation to decide in leaves of sixteen or more, and is still not to be",
+        "preferred: there `dempster-p`, which the library has, decides about as well; it ranks no better, and its",
+        "probabilities are worse than the mean's. So no rule was added.",
+        "",
+        "Evidence weighted by 1 - u_e - u_a, by sets won and lost in leaves of sixteen: against",
         f"`evidence` {told_of('evidence-reliable', 'evidence', 'accuracy')} by accuracy and"
         f" {told_of('evidence-reliable', 'evidence', 'brier')} by Brier score; against `dempster-p`",
         f"{told_of('evidence-reliable', 'dempster-p', 'accuracy')} by accuracy, which no test tells apart, and"
@@ -162,7 +164,8 @@ def _says(frame: pd.DataFrame) -> list[str]:
         "To reject, each rule's own score does better on more sets than any mean of doubts, at every leaf size.",
         "",
         "The same weights multiplied or added: after Holm's correction no test tells them apart by AUC or accuracy,",
-        "and products have the worse Brier scores. So multiplication alone is not what makes evidence accumulation better here.",
+        "and products have the worse Brier scores. So multiplication alone is not what makes evidence accumulation",
+        "better here.",
         "",
     ]
     pairs = (
