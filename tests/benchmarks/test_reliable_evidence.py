@@ -1,0 +1,140 @@
+"""The study of reliable classification in evidence accumulation: its rules, its protocol and the committed page."""
+
+import json
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+
+import jaxunc as ju
+from benchmarks import reliable_evidence as study
+from benchmarks.reliable_evidence_page import MEASURES, against, by_set, page, table
+from benchmarks.reliable_rules import rules_of
+
+pytestmark = pytest.mark.once
+
+LEAVES = np.array([[0, 1], [3, 1], [0, 7], [5, 5], [2, 9], [40, 3]], float)
+PRIOR = np.array([0.7, 0.3])
+
+
+def degree(w_for: float, w_against: float) -> float:
+    """π by its definition: the largest min of the relative likelihood and 2θ - 1, where they meet."""
+    n = w_for + w_against
+    share = w_for / n
+    log_of = lambda x: np.log(np.maximum(x, 1e-300))
+
+    def gap(theta):
+        top = w_for * log_of(share) + w_against * log_of(1 - share) if 0 < share < 1 else 0.0
+        return np.exp(w_for * log_of(theta) + w_against * log_of(1 - theta) - top) - (2 * theta - 1)
+
+    low = max(share, 0.5)
+    return 2 * float(brentq(gap, low, 1.0, xtol=1e-14)) - 1 if share < 1 else 1.0
+
+
+def degrees() -> np.ndarray:
+    """``[leaves 2]``: π(−), π(+)."""
+    return np.array([[degree(a, b), degree(b, a)] for a, b in LEAVES])
+
+
+@pytest.mark.parametrize(("name", "doubt"), [("evidence-certain", "epistemic"), ("evidence-reliable", "both")])
+def test_evidence_is_weighted_by_what_is_not_in_doubt(name, doubt):
+    pi = degrees()
+    weight = 1 - pi.min(1) if doubt == "epistemic" else np.abs(pi[:, 1] - pi[:, 0])
+    shares = (LEAVES + 0.1) / (LEAVES.sum(1, keepdims=True) + 0.2)
+    expected = np.log(PRIOR) + np.sum(weight[:, None] * (np.log(shares) - np.log(PRIOR)), axis=0)
+    answer = rules_of(jnp.asarray(PRIOR))[name].answer(jnp.asarray(LEAVES))
+    np.testing.assert_allclose(ju.margin(answer.class_scores), expected[1] - expected[0], rtol=1e-4)
+
+
+def test_preferences_added_and_multiplied():
+    pi = degrees()
+    s = pi[:, 1] - pi[:, 0]
+    rules, leaves = rules_of(jnp.asarray(PRIOR)), jnp.asarray(LEAVES)
+    np.testing.assert_allclose(rules["preference-reliable"].answer(leaves).score, np.mean(np.abs(s) * s), atol=1e-6)
+    np.testing.assert_allclose(rules["plausibility"].answer(leaves).score, np.mean(s), atol=1e-6)
+    expected = np.sum(np.log1p(s) - np.log1p(-s))
+    np.testing.assert_allclose(rules["preference-multiplied"].answer(leaves).score, expected, rtol=1e-4)
+    smoothed = np.mean((LEAVES[:, 1] + 0.1) / (LEAVES.sum(1) + 0.2))
+    np.testing.assert_allclose(rules["evidence-summed"].answer(leaves).probability[1], smoothed, atol=1e-6)
+
+
+def test_empty_and_large_leaves():
+    leaves = jnp.asarray([[0.0, 0.0], [0.0, 1e6], [5e5, 5e5]])
+    for name, rule in rules_of(jnp.asarray(PRIOR)).items():
+        answer = jax.jit(rule.answer)(leaves)
+        assert np.isfinite(answer.probability).all(), name
+    for name in ("evidence-certain", "evidence-reliable"):
+        np.testing.assert_allclose(rules_of(jnp.asarray(PRIOR))[name].answer(leaves[:1]).probability, PRIOR, rtol=1e-5)
+
+
+def test_rejection_is_by_what_it_says():
+    y = np.array([0, 1, 0, 1])
+    scores = np.array([[1.0, 0], [0, 2], [0, 3], [4, 0]])  # right, right, wrong, wrong
+    answer = SimpleNamespace(class_scores=scores, probability=np.full((4, 2), 0.5))
+    doubt = SimpleNamespace(epistemic=np.arange(4.0), aleatoric=-np.arange(4.0), total=np.zeros(4))
+    found = dict(zip(MEASURES, study.measured(answer, doubt, y), strict=True))
+    assert found["accuracy"] == 0.5
+    assert found["epistemic"] == pytest.approx((1 + 1 + 2 / 3 + 1 / 2) / 4, abs=1e-6)
+    assert found["aleatoric"] == found["score"] == pytest.approx((0 + 0 + 1 / 3 + 1 / 2) / 4, abs=1e-6)
+    assert found["total"] == 0.5
+
+
+def test_the_forests_are_those_of_the_study_of_rules():
+    rows = json.loads((study.RESULTS.parent / "rules.json").read_text(encoding="utf-8"))["rows"]
+    known = {tuple(row[:1] + row[2:6]): row[6:9] for row in rows}
+    frame = table(study.kept(study.RESULTS))
+    for measure, at in (("accuracy", 0), ("auc", 1), ("brier", 2)):
+        values = by_set(frame, measure, 4)
+        for name in ("probability", "plausibility", "epistemic", "evidence", "dempster-p"):
+            kinds = [[known[set_, "inbag", kind, 4, name][at] for set_ in values.index] for kind in study.KINDS]
+            np.testing.assert_allclose(values[name], np.mean(kinds, axis=0), atol=2e-4)
+
+
+def test_a_duel():
+    frame = table(study.kept(study.RESULTS))
+    values = by_set(frame, "auc", 1)
+    row = against(values, "evidence").loc["evidence-certain"]
+    gains = (values["evidence-certain"] - values["evidence"]).round(6)
+    assert (row["won"], row["lost"]) == ((gains > 0).sum(), (gains < 0).sum())
+    assert row["gain"] == pytest.approx(gains.median(), abs=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "measure", "won", "lost", "is_told_apart"),
+    [
+        ("evidence-reliable", "evidence", "accuracy", 18, 4, True),
+        ("evidence-reliable", "evidence", "brier", 21, 2, True),
+        ("evidence-reliable", "dempster-p", "accuracy", 14, 8, False),
+        ("evidence-reliable", "probability", "brier", 8, 15, True),
+        ("evidence-reliable", "probability", "auc", 11, 12, False),
+    ],
+)
+def test_what_the_page_says_of_leaves_of_sixteen(name, other, measure, won, lost, is_told_apart):
+    values = by_set(table(study.kept(study.RESULTS)), measure, 16)
+    row = against(values, other, larger=measure != "brier").loc[name]
+    assert len(values) == 23
+    assert (row["won"], row["lost"]) == (won, lost)
+    assert (row["p"] < 0.05) == is_told_apart
+
+
+def test_what_the_page_says_everywhere():
+    frame = table(study.kept(study.RESULTS))
+    for leaf_size in (1, 4, 16):
+        own = by_set(frame, "score", leaf_size)
+        for part in ("epistemic", "aleatoric", "total"):
+            for name, values in by_set(frame, part, leaf_size).items():
+                row = against(values.to_frame(), own[name]).iloc[0]
+                assert row["won"] < row["lost"]
+                assert row["gain"] < 0
+        for added, multiplied in (("evidence-summed", "evidence"), ("plausibility", "preference-multiplied")):
+            for measure, told in (("auc", False), ("accuracy", False), ("brier", True)):
+                row = against(by_set(frame, measure, leaf_size), multiplied, larger=measure != "brier").loc[added]
+                assert (row["p"] < 0.05) == told
+                assert not told or row["gain"] > 0
+
+
+def test_the_page_is_that_of_the_committed_cells():
+    assert page(study.kept(study.RESULTS)) == (study.RESULTS / "README.md").read_text(encoding="utf-8")
