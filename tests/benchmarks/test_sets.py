@@ -1,5 +1,6 @@
 """The study of sets: its methods against plain code and the library's estimators, and the committed page."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import jaxunc as ju
 from benchmarks import sets as study
 from benchmarks.learning import Rows
 from benchmarks.sets_methods import counted, methods, plain_sets
-from benchmarks.sets_page import by_need, is_kept, measures, page, table
+from benchmarks.sets_page import by_need, compared, is_kept, measures, page, table
 from jaxunc.estimators import CautiousForestClassifier
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore::jaxunc.counting.PureLeavesWarning")]
@@ -34,7 +35,46 @@ def test_the_table_by_need_stands_in_the_docs():
     assert "\n".join(by_need(table(study.kept(study.RESULTS)))) in text
 
 
+def test_the_page_can_be_made_of_some_sets():
+    found = study.kept(study.RESULTS)
+    text = page({cell: record for cell, record in found.items() if cell.data in ("sonar", "liver")})
+    assert "2 data sets (2 of two classes)" in text
+    assert "| adaptive" not in text
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "measure", "won", "lost", "gain", "is_told_apart"),
+    [
+        ("u65, learned", "one class, learned", "u65", 28, 7, 0.012, True),
+        ("u65, learned", "cautious, oob, s = 1", "u65", 28, 7, 0.007, True),
+        ("u80, learned", "one class, learned", "u80", 32, 2, 0.047, True),
+        ("u80, learned", "cautious, oob, s = 1", "u80", 32, 3, 0.025, True),
+        ("conformal, oob", "conformal, held-out", "u65", 23, 8, 0.007, True),
+    ],
+)
+def test_what_the_docs_say(first, second, measure, won, lost, gain, is_told_apart):
+    found = compared(table(study.kept(study.RESULTS)), first, second, measure)
+    assert found[:2] == (won, lost)
+    assert found[2] == pytest.approx(gain, abs=0.0006)
+    assert (found[3] < 0.05) == is_told_apart
+
+
+def test_what_the_docs_say_of_promises():
+    sums = table(study.kept(study.RESULTS)).groupby("method")[["kept", "n_classes_kept", "n_classes_told"]].sum()
+    assert sums.loc["conformal, held-out", "kept"] == 33
+    assert sums.loc["by class, learned, oob"].tolist()[1:] == [102, 107]
+    assert sums.loc["conformal, held-out"].tolist()[1:] == [90, 107]
+
+
+def test_what_the_docs_say_of_more_classes():
+    frame = table(study.kept(study.RESULTS))
+    more = frame[frame["n_classes"] > 2]
+    assert compared(more, "cautious, oob, s = 1", "u65, learned", "u65")[:2] == (1, 11)
+
+
 def test_a_cell_has_all_methods_and_all_rows(rows):
+    pytest.importorskip("crepes")
+    pytest.importorskip("mapie")
     found = study.run_cell(study.Cell("made", 0), rows)
     n_test = found["rows"][1]
     assert found["sets"].keys() == found["seconds"].keys()
@@ -56,7 +96,15 @@ def test_cautious_sets_are_the_estimator_s(rows):
 @pytest.mark.parametrize("by_class", [False, True])
 def test_conformal_sets_are_those_of_a_plain_loop(rng, by_class):
     own, predicted, y = rng.dirichlet(np.ones(3), 80), rng.dirichlet(np.ones(3), 50), rng.integers(0, 3, 80)
+    names: dict = {"np": np}
+    block = next(
+        one for one in re.findall(r"```python\n(.*?)```", DECISIONS.read_text("utf-8"), re.DOTALL) if "def " in one
+    )
+    exec(block[block.index("def ") :].partition("\n\n")[0], names)  # as the docs have it
+    shown = names["conformal_sets"](own, y, predicted, by_class=by_class)
+    pytest.importorskip("crepes")
     found = plain_sets(own, y, predicted, by_class=by_class)
+    np.testing.assert_array_equal(found[shown.any(axis=1)], shown[shown.any(axis=1)])
     for shares, members in zip(predicted, found, strict=True):
         expected = []
         for c, share in enumerate(shares):
