@@ -178,7 +178,7 @@ def adaptive_sets(own: np.ndarray, own_y: np.ndarray, predicted: np.ndarray, con
     )
     as_shares = lambda probs: probs / probs.sum(axis=1, keepdims=True)  # noqa: E731
     _, sets = classifier.conformalize(as_shares(own), own_y).predict_set(as_shares(predicted))
-    return _filled(sets[:, :, 0], predicted)
+    return filled(sets[:, :, 0], predicted)
 
 
 def conformal_sets(own: np.ndarray, own_y: np.ndarray, predicted: np.ndarray, confidence: float = 0.9) -> np.ndarray:
@@ -188,10 +188,10 @@ def conformal_sets(own: np.ndarray, own_y: np.ndarray, predicted: np.ndarray, co
 
     classifier = ConformalClassifier().fit(hinge(own, np.arange(own.shape[1]), own_y))
     sets = np.asarray(classifier.predict_set(hinge(predicted), confidence=confidence)).astype(bool)
-    return _filled(sets, predicted)
+    return filled(sets, predicted)
 
 
-def _filled(sets: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+def filled(sets: np.ndarray, predicted: np.ndarray) -> np.ndarray:
     """The sets, or the most probable class where one is empty."""
     best = np.eye(predicted.shape[1], dtype=bool)[np.argmax(predicted, axis=1)]
     return np.where(sets.any(axis=1, keepdims=True), sets, best)

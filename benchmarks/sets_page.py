@@ -1,0 +1,300 @@
+"""The page of the study of sets: tables made of its cells."""
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import binom
+
+from benchmarks.sets_methods import PROMISE
+from jaxunc import comparison
+
+MEANINGS = {
+    "one class, …": "the most probable class, always",
+    "u65, …; u80, …": "the set of highest expected utility (`decisions.expected_utility_set`)",
+    "mean; learned": "by the mean of the leaves' shares; by the learned pool, what `CombinedForestClassifier` answers",
+    "cautious, …": "`CautiousForestClassifier(s=s, counts=…)`, whose defaults are `oob` and s = 1",
+    "intervals, …": "`decisions.interval_dominance` of `AveragedIntervals(s)`: leaves' imprecise Dirichlet intervals",
+    "conformal, …": "conformal sets that promise 90 %, of one less the probability of the class (crepes)",
+    "by class, …": "the same with a p-value among the rows of each class: 90 % of every class are promised",
+    "adaptive, …": "adaptive prediction sets (APS, MAPIE), which are for three classes and more",
+    "…, oob": "of cautious forests and intervals: out-of-bag counts; of conformal sets: calibrated on all training "
+    "rows, each by the trees that were grown without it; *learned*, of the learned pool's probabilities",
+    "…, held-out": "calibrated on a quarter of the rows, by a forest of the others: for these alone there is a proof",
+}
+COLUMNS = {
+    "coverage": "coverage",
+    "worst_class": "worst class",
+    "worst_size": "worst size",
+    "u65": "u65",
+    "u80": "u80",
+    "size": "mean size",
+    "single": "single",
+    "right": "single, right",
+    "ms": "ms",
+}
+AGAINST = ("one class, mean", "one class, learned", "u65, learned", "u80, learned", "conformal, held-out")
+WORTH = {"u65": (1.6, 0.6), "u80": (2.2, 1.2)}
+LEAST_ROWS = 10
+"""Test rows below which a class or a size of sets is not looked at alone."""
+LEVEL = 0.05
+PROVED = ("conformal, held-out", "by class, held-out", "adaptive, held-out")
+LEARNED = "`p = CombinedForestClassifier().fit(X, y).predict_proba(X_new)`, "
+CALLS = {
+    "by class, learned, oob": LEARNED + "`conformal_sets(own, y, p, by_class=True)`, `own` out of bag",
+    "u65, learned": LEARNED + "`ju.decisions.expected_utility_set(p, 65)`, or 80",
+    "conformal, held-out": "`conformal_sets(own, y_held, p)`, `own` and `p` of a forest grown without `y_held`",
+}
+"""What is called for the sets that the needs come to; `conformal_sets` stands in ``docs/decisions.md``."""
+
+
+def write_page(found: Mapping[Any, dict], out: Path) -> None:
+    """``README.md`` in the folder of results."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "README.md").write_text(page(found), encoding="utf-8")
+
+
+def page(found: Mapping[Any, dict]) -> str:
+    """The text of the page."""
+    frame = table(found)
+    two, more = frame[frame["n_classes"] == 2], frame[frame["n_classes"] > 2]
+    lines = [
+        "# Sets: which to use when",
+        "",
+        f"Made by `python -m benchmarks.sets --data FOLDER`: {frame['set'].nunique()} data sets"
+        f" ({two['set'].nunique()} of two classes), two folds of a",
+        "five-fold cross-validation of at most 2000 rows; every (set, fold) is a line of `cells/`. All methods answer",
+        "from one random forest of 100 trees with scikit-learn's defaults, those held out from a second one.",
+        "",
+        *(f"* *{name}*: {meaning}." for name, meaning in MEANINGS.items()),
+        "",
+        "Where a conformal set is empty, the most probable class is the set. There are no intervals of relative",
+        "likelihood: the library has none for leaves' counts of any number of classes.",
+        *_by_need_section(frame),
+        *_medians_section("Two classes", two),
+        *_medians_section("Three classes and more", more),
+        *_wins_section(frame),
+        *_promise_section(frame),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def table(found: Mapping[Any, dict]) -> pd.DataFrame:
+    """A row per (set, method): measures of both folds' test rows together."""
+    together: dict[tuple[str, str], list[dict]] = {}
+    seconds: dict[tuple[str, str], list[float]] = {}
+    n_classes = {}
+    for cell, record in found.items():
+        n_classes[cell.data] = record["rows"][2]
+        for name, counts in record["sets"].items():
+            together.setdefault((cell.data, name), []).append(counts)
+            seconds.setdefault((cell.data, name), []).append(1e6 * record["seconds"][name] / record["rows"][1])
+    rows = [
+        {"set": data, "method": name, "n_classes": n_classes[data], **measures(parts)}
+        | {"ms": float(np.mean(seconds[data, name]))}
+        for (data, name), parts in together.items()
+    ]
+    return pd.DataFrame(rows)
+
+
+def measures(parts: list[dict]) -> dict[str, Any]:
+    """All that is measured of sets, from `counted` of their parts."""
+    rows, right = Counter(), Counter()
+    for part in parts:
+        for k, n, n_right in part["sizes"]:
+            rows[k] += n
+            right[k] += n_right
+    n, hits = sum(rows.values()), sum(right.values())
+    by_class = np.sum([part["classes"] for part in parts], axis=0)
+    enough = by_class[by_class[:, 0] >= LEAST_ROWS]
+    worth = {
+        kind: sum(right[k] * (linear / k - square / k**2) for k in rows) / n for kind, (linear, square) in WORTH.items()
+    }
+    return {
+        "coverage": hits / n,
+        "worst_class": _least(enough[:, 1] / enough[:, 0]),
+        "worst_size": _least([right[k] / rows[k] for k in rows if rows[k] >= LEAST_ROWS]),
+        **worth,
+        "size": sum(k * rows[k] for k in rows) / n,
+        "single": rows[1] / n,
+        "right": right[1] / rows[1] if rows[1] else float("nan"),
+        "kept": is_kept(hits, n),
+        "n_classes_told": len(enough),
+        "n_classes_kept": sum(is_kept(own_hits, own) for own, own_hits in enough),
+    }
+
+
+def is_kept(hits: int, n: int) -> bool:
+    """Whether so few hits, or fewer, have a probability of 5 % at least where each has one of 90 %."""
+    return bool(binom.cdf(hits, n, PROMISE) >= LEVEL)
+
+
+def _least(values) -> float:
+    return float(np.min(values)) if len(values) else float("nan")
+
+
+def compared(frame: pd.DataFrame, first: str, second: str, measure: str) -> tuple[int, int, float, float]:
+    """Sets won and lost by the first, its median gain and the p-value, over the sets that both have."""
+    values = frame.pivot_table(index="set", columns="method", values=measure)[[first, second]].dropna().to_numpy()
+    gains = np.round(values[:, 0] - values[:, 1], 9)
+    p_value = comparison.pairwise_wilcoxon(values, larger_is_better=True).p_values[0, 1] if np.any(gains) else 1.0
+    return int((gains > 0).sum()), int((gains < 0).sum()), float(np.median(gains)), float(p_value)
+
+
+def chosen(frame: pd.DataFrame) -> dict[str, str]:
+    """The method for each need: the best in the mean over sets, of those that do what is needed."""
+    by_method = frame.groupby("method", sort=False)
+    means = by_method[[*WORTH]].mean()[by_method.size() == frame["set"].nunique()]
+    kept = by_method["n_classes_kept"].sum() / by_method["n_classes_told"].sum()
+    all_kept = means.loc[kept[means.index] >= 1 - LEVEL, "u80"]
+    proved = means.loc[means.index.isin(PROVED), "u80"]
+    return {
+        "I must not miss a class": str(all_kept.idxmax()),
+        "I want to decide as often as it pays": str(means["u65"].idxmax()),
+        "I need a guarantee": str(proved.idxmax()),
+    }
+
+
+def by_need(frame: pd.DataFrame) -> list[str]:
+    """The table by need, each with what the cells say of it."""
+    middle = frame.groupby("method")[[*COLUMNS]].median()
+    columns = ("coverage", "worst_class", "single", *WORTH)
+    head = ["need", "sets", "call", *(COLUMNS[key] for key in columns)]
+    body = [
+        [need, f"*{name}*", CALLS.get(name, ""), *(_digits(middle.loc[name, key]) for key in columns)]
+        for need, name in chosen(frame).items()
+    ]
+    return _rows([head, ["---"] * len(head), *body])
+
+
+def _by_need_section(frame: pd.DataFrame) -> list[str]:
+    more = frame[frame["n_classes"] > 2]
+    by_class, _, plain = chosen(frame).values()
+    kept = frame.groupby("method")[["kept", "n_classes_kept", "n_classes_told"]].sum()
+    classes = lambda name: f"{kept.loc[name, 'n_classes_kept']} of {kept.loc[name, 'n_classes_told']}"  # noqa: E731
+    against = lambda first, second, measure: _duel(frame, first, second, measure)  # noqa: E731
+    smaller = compared(frame, "conformal, held-out", "conformal, oob", "size")
+    lines = [
+        "",
+        "## By need",
+        "",
+        *by_need(frame),
+        "",
+        "Medians over the sets. The code is in [decisions](../../../docs/decisions.md#which-sets-when). How they were",
+        "chosen, on the sets that they are shown for:",
+        "",
+        "* *A class not to be missed*: the best mean u80 of the methods that keep 90 % of at least 95 % of the classes,"
+        f" which is all that chance leaves. `{by_class}` keeps {classes(by_class)}; plain conformal sets (`{plain}`)"
+        f" {classes(plain)}, the cautious forest (oob, s = 1) {classes('cautious, oob, s = 1')} and with s = 2"
+        f" {classes('cautious, oob, s = 2')}, the most probable class {classes('one class, mean')}. Against s = 2"
+        f" it is {against(by_class, 'cautious, oob, s = 2', 'u65')} by u65 and"
+        f" {against(by_class, 'cautious, oob, s = 2', 'u80')} by u80. The promise is proved for rows held out alone;"
+        f" they cost: `by class, held-out` against it, by u80, {against('by class, held-out', by_class, 'u80')}.",
+        "* *Decide as often as it pays*: the best mean u65. `u65, learned` wins against always deciding (`one class,"
+        f" learned`) {against('u65, learned', 'one class, learned', 'u65')}; against the cautious forest (oob, s = 1)"
+        f" {against('u65, learned', 'cautious, oob, s = 1', 'u65')}; against the mean's"
+        f" {against('u65, learned', 'u65, mean', 'u65')}. By u80, `u80, learned`"
+        f" {against('u80, learned', 'one class, learned', 'u80')},"
+        f" {against('u80, learned', 'cautious, oob, s = 1', 'u80')} and"
+        f" {against('u80, learned', 'u80, mean', 'u80')}. Take 65 or 80 by what a right set of two is worth.",
+        "* *A guarantee*: the best mean u80 of those with a proof."
+        f" It was kept on {kept.loc['conformal, held-out', 'kept']} of {frame['set'].nunique()} sets. Calibrated out of"
+        f" bag, where there is no proof, 90 % were kept on {kept.loc['conformal, oob', 'kept']}; sets are smaller on"
+        f" {smaller[0]} and larger on {smaller[1]}, u65 {against('conformal, oob', 'conformal, held-out', 'u65')}.",
+        "",
+        "What is worth less than `u65, learned`, by u65:",
+        "",
+        "* Cautious forests at s = 1:"
+        f" {against('cautious, oob, s = 1', 'u65, learned', 'u65')} with out-of-bag counts,"
+        f" {against('cautious, in-bag, s = 1', 'u65, learned', 'u65')} in-bag, where of two classes they"
+        f" hardly ever abstain; at s = 2 {against('cautious, oob, s = 2', 'u65, learned', 'u65')} out of bag. By u80"
+        " against `u80, learned`, of two classes, s = 2 out of bag is "
+        f"{_duel(frame[frame['n_classes'] == 2], 'cautious, oob, s = 2', 'u80, learned', 'u80')}.",
+        f"* Dominance of intervals at s = 1: {against('intervals, oob, s = 1', 'u65, learned', 'u65')} with out-of-bag"
+        f" counts, {against('intervals, in-bag, s = 1', 'u65, learned', 'u65')} in-bag.",
+    ]
+    if not more.empty:
+        coverage = more[more["method"] == "adaptive, oob"]["coverage"].median()
+        lines.append(
+            f"* Adaptive sets, which cover {coverage:.3f} in the median where 90 % are promised:"
+            f" {_duel(more, 'adaptive, oob', 'u65, learned', 'u65')} of the mean,"
+            f" {_duel(more, 'adaptive, learned, oob', 'u65, learned', 'u65')} of the learned pool."
+        )
+    return lines
+
+
+def _medians_section(title: str, frame: pd.DataFrame) -> list[str]:
+    if frame.empty:
+        return []
+    middle = frame.groupby("method", sort=False)[[*COLUMNS]].median()
+    body = [[name, *(_digits(value, key) for key, value in row.items())] for name, row in middle.iterrows()]
+    return [
+        "",
+        f"## {title}",
+        "",
+        f"Medians over {frame['set'].nunique()} sets. *Worst class*, *worst size*: the least coverage of a class, and"
+        f" of sets of one size, of those with {LEAST_ROWS} test rows at least. *Single*: the share of answers of one"
+        " class, and how many of these are right. *ms*: for 1000 rows, routing and decision, the best of three calls on"
+        " a shared core (orders of magnitude; short calls are mostly overhead; of conformal sets, with calibration).",
+        "",
+        *_rows([["", *COLUMNS.values()], ["---"] * (1 + len(COLUMNS)), *body]),
+    ]
+
+
+def _wins_section(frame: pd.DataFrame) -> list[str]:
+    lines = [
+        "",
+        "## Wins",
+        "",
+        "Wins:losses over sets, and the median gain; **bold** where a signed-rank test tells the two apart (p < .05,",
+        "not corrected for the number of comparisons). Adaptive sets: three classes and more.",
+    ]
+    for kind in WORTH:
+        body = [
+            [name, *(_duel(frame, name, other, kind) if name != other else "" for other in AGAINST)]
+            for name in frame["method"].unique()
+        ]
+        lines += ["", f"### By {kind}", "", *_rows([["", *AGAINST], ["---"] * (1 + len(AGAINST)), *body])]
+    return lines
+
+
+def _promise_section(frame: pd.DataFrame) -> list[str]:
+    sums = frame.groupby("method", sort=False)[["kept", "n_classes_kept", "n_classes_told"]].sum()
+    n_sets = frame.groupby("method")["set"].nunique()
+    body = [
+        [
+            name,
+            "yes" if name in PROVED else "",
+            f"{row['kept']:.0f} of {n_sets[name]}",
+            f"{row['n_classes_kept']:.0f} of {row['n_classes_told']:.0f}",
+        ]
+        for name, row in sums.iterrows()
+    ]
+    return [
+        "",
+        "## Is 90 % kept?",
+        "",
+        "On how many sets, and for how many classes of them, coverage is not told apart from 90 % or more: so few hits",
+        "or fewer have a probability of 5 % at least (binomial, both folds' test rows). By that error alone 95 % pass",
+        "where coverage is just 90 %; chance among the calibration rows comes on top. *Proved*: whether theory",
+        "promises it, over all rows, and of *by class* for each class. The rest show what they happen to cover.",
+        "",
+        *_rows([["", "proved", "sets", "classes"], ["---"] * 4, *body]),
+    ]
+
+
+def _duel(frame: pd.DataFrame, first: str, second: str, measure: str) -> str:
+    won, lost, gain, p_value = compared(frame, first, second, measure)
+    text = f"{won}:{lost} {gain:+.3f}"
+    return f"**{text}**" if p_value < LEVEL else text
+
+
+def _digits(value: float, key: str = "") -> str:
+    return "" if np.isnan(value) else f"{value:.1f}" if key == "ms" else f"{value:.3f}"
+
+
+def _rows(cells: list[list[str]]) -> list[str]:
+    return ["| " + " | ".join(row) + " |" for row in cells]
