@@ -1,4 +1,4 @@
-"""What users would do instead of learning the combination: tune the forest, calibrate it, weight its trees.
+"""Tuned forests, calibrators and weighted trees: what users would do instead of learning the combination.
 
 A part of `benchmarks.learning`, on its sets and folds. Everything is chosen on training rows, out of bag.
 
@@ -48,7 +48,7 @@ Calibrate = Callable[[np.ndarray], np.ndarray]
 
 
 class OutOfBag(NamedTuple):
-    """What trees say of the rows that their bags lack."""
+    """Answers of trees for the rows that their bags lack."""
 
     probability: np.ndarray
     """``[rows classes]`` The mean over those trees."""
@@ -104,7 +104,7 @@ def run_instead(X, y, X_test, y_test, fold: int) -> dict:
 
 
 def out_of_bag(model: RandomForestClassifier, X, y) -> OutOfBag:
-    """Of a fitted forest on its training rows; rows that no bag lacks are answered by even shares."""
+    """Out-of-bag answers of a fitted forest; training rows that no bag lacks are answered by even shares."""
     X, truth = np.ascontiguousarray(X, np.float32), np.eye(model.n_classes_)[y]
     n_trees, total = np.zeros(len(y)), np.zeros(len(y))
     sums, squares, weighted = (np.zeros(truth.shape) for _ in range(3))

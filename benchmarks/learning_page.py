@@ -80,6 +80,9 @@ new row as a negative gives p0, as a positive p1; the answer is p1 / (1 - p0 + p
 p1 and 1 - p0 over parts, geometrically. CaliForest (Park and Ho 2020) weighs a row of n out-of-bag trees whose answers
 have the variance v by (100 + n/2) / (25 + n v/2), as its authors' code does: it weighs rows, not trees. Isotonic
 regressions are clipped to 1/(n + 2).
+
+The means of this part are scikit-learn's own, in float64. The row `mean` is the library's in float32, which has 7e-9
+where scikit-learn has 0: compare these two by the loss that takes 1e-6.
 """
 LOSSES = ("log_loss", "log_loss_clipped", "brier")
 """The measures that are better when smaller; gains in them are relative."""
@@ -144,7 +147,7 @@ def duel(frame: pd.DataFrame, first: str, second: str, measure: str) -> str:
         return ""
     is_loss = measure in LOSSES
     better, worse = (np.sum(a < b), np.sum(a > b)) if is_loss else (np.sum(a > b), np.sum(a < b))
-    with np.errstate(invalid="ignore"):  # no loss at all on either side is no gain
+    with np.errstate(invalid="ignore", divide="ignore"):  # no loss at all on either side is no gain
         gain = np.median(np.nan_to_num(1 - a / b) if is_loss else a - b)
     shown = f"{100 * gain:+.1f} %" if is_loss else f"{gain:+.4f}"
     differs = np.any(a != b) and len(a) > 5 and wilcoxon(a, b).pvalue < 0.05
@@ -196,10 +199,14 @@ def _instead(found: Mapping[Any, dict]) -> list[str]:
         ("pool", "The learned pool on the forest as it comes", ["mean", "P", "isotonic", "blend", *INSTEAD]),
         ("pool, tuned", "The learned pool on the forest tuned for its mean", ["mean", "P", "pool", *list(INSTEAD)[:4]]),
         ("tuned mean", "The tuned mean", ["mean", "P", "isotonic"]),
+        ("tuned mean, P", "The tuned mean and the best of sixteen calibrators", ["P", "tuned mean, calibrated"]),
+        ("isotonic", "Plain isotonic regression", list(INSTEAD)[5:]),
     ):
         lines += ["", f"{text} (`{ours}`):", ""]
         body = [[f"`{m}`", *(duel(frame, ours, m, measure) for measure in shown)] for m in others if m != ours]
         lines += _table([f"`{ours}` against", *titles], body)
+    largest = _largest(frame, "pool", "tuned mean, P", "log_loss_clipped")
+    lines += ["", f"Largest log loss of `pool` as a share of that of `tuned mean, P`: {largest}."]
     return [*lines, "", _choices(joined)]
 
 
@@ -223,14 +230,16 @@ def _choices(found: Mapping[Any, dict]) -> str:
 
 
 def _worst(frame: pd.DataFrame) -> str:
-    said = []
-    for name in ("pool", "blend", "guarded"):
-        a, b, sets = paired(frame, name, "P", "log_loss")
-        if not sets:
-            continue
-        order = np.argsort(-a / b)[:4]
-        said.append(f"`{name}`: " + ", ".join(f"{sets[i]} {a[i] / b[i]:.3f}" for i in order))
-    return "Largest log loss as a share of that of `P`: " + "; ".join(said) + "."
+    found = {name: _largest(frame, name, "P", "log_loss") for name in ("pool", "blend", "guarded")}
+    said = "; ".join(f"`{name}`: {text}" for name, text in found.items() if text)
+    return f"Largest log loss as a share of that of `P`: {said}."
+
+
+def _largest(frame: pd.DataFrame, first: str, second: str, measure: str) -> str:
+    """The four sets on which the first does worst against the second, and its loss there as a share of the other's."""
+    a, b, sets = paired(frame, first, second, measure)
+    order = np.argsort(-a / b)[:4]
+    return ", ".join(f"{sets[i]} {a[i] / b[i]:.3f}" for i in order)
 
 
 def _sets_table(found: Mapping[Any, dict]) -> list[str]:

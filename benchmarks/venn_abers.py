@@ -1,4 +1,4 @@
-"""Venn-Abers predictors, exact and in O(n log n): what isotonic regression says with the new row in either class."""
+"""Venn-Abers predictors, exact and in O(n log n): isotonic regression with the new row in either class."""
 
 import bisect
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ Block = tuple[int, int]
 
 
 def venn_abers_pair(scores: np.ndarray, positive: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What isotonic regression gives each new score, once as a negative (p0) and once as a positive (p1).
+    """Isotonic fits at each new score, once as a negative (p0) and once as a positive (p1).
 
     Rows of equal scores are one block. The isotonic fits of all beginnings, and of all ends, of the sorted blocks are
     kept as stacks that share their lower parts. A new row joins its neighbours in both until the means increase; the
