@@ -1,10 +1,14 @@
 """The command line: ``jaxunc COMMAND``, or ``python -m jaxunc COMMAND``."""
 
 import argparse
+import logging
+import os
 import sys
 import warnings
 from collections.abc import Sequence
 from typing import NoReturn
+
+import jax
 
 from jaxunc import __version__, use_compilation_cache
 from jaxunc.commands import COMMANDS, in_options
@@ -43,7 +47,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             warnings.showwarning = lambda message, *where: _show(f"warning: {in_options(str(message), known)}")
             # A damaged entry is compiled anew, and another process may be writing it at this moment.
             warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
-            use_compilation_cache()
+            if use_compilation_cache() is not None:
+                _quieten_loading()
             command.run(args)
     except ImportError as error:
         package = (error.name or "").partition(".")[0]
@@ -67,6 +72,20 @@ def _said(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None and error.strerror is not None:
         return f"{error.filename}: {error.strerror}"
     return str(error) or type(error).__name__
+
+
+def _quieten_loading() -> None:
+    """Have XLA say nothing of each program that it loads, where the user has not said how much it shall say.
+
+    On some processors XLA prints two lines of error for each, about preferences that it gave itself when it compiled
+    the program; the program is loaded all the same. What JAX says in Python is still shown, from warnings on.
+    """
+    # JAX itself sets the second one to 1 where the user has not.
+    if "JAX_LOGGING_LEVEL" in os.environ or os.environ.get("TF_CPP_MIN_LOG_LEVEL", "1") != "1":
+        return
+    jax.config.update("jax_logging_level", "CRITICAL")  # the one setting that reaches XLA after it was imported
+    for name in ("jax", "jaxlib"):
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def _show(line: str) -> None:

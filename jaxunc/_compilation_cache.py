@@ -43,6 +43,12 @@ def use_compilation_cache(folder: str | Path | None = None) -> Path | None:
     what is run: make it yours alone, as the default one is. On some processors of Intel nothing is ever found again
     (jax-ml/jax#38445): programs are then compiled as without it.
 
+    On others, such as AMD's with AVX-512, XLA prints two lines to standard error for each program that it finds, with
+    "prefer-no-gather" and "SIGILL" in them. They tell of preferences that XLA gave itself, no instruction is missing,
+    and the program runs. The command line silences them; in programs of your own
+    ``jax.config.update("jax_logging_level", "CRITICAL")`` does, with all else that JAX and XLA would log, or
+    ``TF_CPP_MIN_LOG_LEVEL=3`` in the environment before JAX is imported.
+
     Examples
     --------
     >>> import tempfile

@@ -6,9 +6,11 @@ import subprocess
 import sys
 
 import jax
+import numpy as np
 import pytest
 
 import jaxunc as ju
+from jaxunc.estimators import RandomDecisionTreesClassifier
 from tests._rooms import ROOT
 
 pytestmark = pytest.mark.once
@@ -48,6 +50,26 @@ def test_the_next_process_compiles_nothing(tmp_path):
     for entry in (tmp_path / "jaxunc").glob("*-cache"):
         entry.write_bytes(b"damaged")
     assert process(tmp_path / "jaxunc")[3] == first
+
+
+@pytest.mark.parametrize("start", [["-m", "jaxunc"], ["-c", "from jaxunc.__main__ import main; main()"]])
+@pytest.mark.exhaustive(keep=1)
+def test_commands_say_nothing_of_programs_that_they_load(start, tmp_path):
+    """On some processors XLA prints lines of error for each program that it finds: as a module and as a script."""
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    ju.save(tmp_path / "model", RandomDecisionTreesClassifier(5, random_state=0).fit(X, X[:, 0] > 0))
+    np.savetxt(tmp_path / "t.csv", X, delimiter=",", header="a,b,c", comments="")
+    own = {"XDG_CACHE_HOME": str(tmp_path / "caches"), "PYTHONPATH": str(ROOT)}
+    unset = {"JAX_ENABLE_COMPILATION_CACHE", "JAX_LOGGING_LEVEL", "TF_CPP_MIN_LOG_LEVEL"}
+    kept = {name: value for name, value in os.environ.items() if name not in unset}
+    entries = []
+    for time in ("first", "second"):
+        command = [sys.executable, *start, "predict", "model", "t.csv", "--output", time, "--quiet"]
+        done = subprocess.run(command, cwd=tmp_path, env=kept | own, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        entries.append({path.name for path in (tmp_path / "caches" / "jaxunc").glob("*-cache")})
+    assert len(entries[0]) > 2
+    assert entries[0] == entries[1], "the second time all are found"
 
 
 @pytest.mark.exhaustive

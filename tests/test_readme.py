@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from sklearn.metrics import log_loss
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 
@@ -45,10 +46,20 @@ def run(page: Path, names: dict) -> int:
     return compared
 
 
+def assert_gain(names: dict) -> None:
+    """The log losses that the README tells of its first example."""
+    told = re.search(r"On the (\d+) rows that are left, the log loss falls from (\.\d+) to (\.\d+)", README.read_text())
+    assert told is not None
+    X, y = names["X"][400:], names["y"][400:]
+    found = [log_loss(y, names[model].predict_proba(X)) for model in ("model", "better")]
+    assert [int(told[1]), *map(float, told.groups()[1:])] == [len(y), *np.round(found, 3)]
+
+
 @pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning")
 def test_examples_run():
     names: dict = {}
     compared = run(README, names)
+    assert_gain(names)
     compared += sum(run(page, dict(names)) for page in PAGES)
     plt.close("all")
     assert compared > 50

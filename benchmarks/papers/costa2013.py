@@ -19,8 +19,10 @@ from typing import NamedTuple
 import jax
 
 from benchmarks.data import DataSet, load
+from benchmarks.papers.costa2013_learned import finished_pools
 from benchmarks.papers.costa2013_methods import MEASURES, cross_validated, leave_one_out, own_thresholds
 from benchmarks.papers.costa2013_page import study_page
+from benchmarks.papers.costa2013_pools_section import section
 from benchmarks.papers.costa2013_sets import SETS, protocols
 from benchmarks.papers.journal import Journal, run_missing, study_options
 
@@ -72,10 +74,11 @@ def finished(out: Path) -> dict[str, dict[str, dict]]:
 
 
 def write_page(out: Path) -> None:
-    """The page of the sets that are finished, and its figures."""
-    found = finished(out)
+    """The page of the sets that are finished, its figures, and the section of what goes beyond the paper."""
+    found, pools = finished(out), finished_pools(out)
     if len(found) > 1:
-        (out / "README.md").write_text(study_page(found, out), encoding="utf-8")
+        further = [section(pools)] if sum("five" in of for of in pools.values()) > 1 else []
+        (out / "README.md").write_text(study_page(found, out, further), encoding="utf-8")
 
 
 def main() -> None:

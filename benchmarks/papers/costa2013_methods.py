@@ -35,14 +35,14 @@ def leave_one_out(data: DataSet) -> dict:
     counts = transduction.leave_one_out_leaf_counts(data.X, data.y, nominal=data.nominal, inductive=True)
     bag = left_out_counts(data, max(MANY, n_classes))
     probs = {
-        "tree": _frequencies(counts[:, -1:]),
-        "tree_laplace": _laplace(counts[:, -1:]),
-        "bag": _frequencies(bag[:, :n_classes]),
-        "bag_laplace": _laplace(bag[:, :n_classes]),
-        "many": _frequencies(bag[:, :MANY]),
-        "many_laplace": _laplace(bag[:, :MANY]),
-        "tpce": _laplace(counts[:, :-1]),
-        "tpce_frequencies": _frequencies(counts[:, :-1]),
+        "tree": frequencies(counts[:, -1:]),
+        "tree_laplace": laplace(counts[:, -1:]),
+        "bag": frequencies(bag[:, :n_classes]),
+        "bag_laplace": laplace(bag[:, :n_classes]),
+        "many": frequencies(bag[:, :MANY]),
+        "many_laplace": laplace(bag[:, :MANY]),
+        "tpce": laplace(counts[:, :-1]),
+        "tpce_frequencies": frequencies(counts[:, :-1]),
     }
     kk = transduction.reliability_of(counts)
     reliabilities = {name: (probs[name].argmax(axis=1), probs[name].max(axis=1)) for name in ("tree_laplace", "tpce")}
@@ -59,7 +59,7 @@ def leave_one_out(data: DataSet) -> dict:
 def own_thresholds(data: DataSet) -> dict:
     """The same trees, but with thresholds beside the inserted instance's values."""
     counts = own_threshold_counts(data)
-    return {**measured({"tpce_own": _laplace(counts)}, data.y), "agreeing": round(agreeing(counts), 6)}
+    return {**measured({"tpce_own": laplace(counts)}, data.y), "agreeing": round(agreeing(counts), 6)}
 
 
 def cross_validated(data: DataSet) -> dict:
@@ -85,8 +85,8 @@ def _of_fold(data: DataSet, train, test, fold: int) -> tuple[Probabilities, Reli
     bag = counts_of_test(data, train, test, len(classes), fold)
     batch = batch_certainty(jax.random.key(fold), X, y, data.X[test], **kinds)
     probs = {
-        "bag": _frequencies(bag),
-        "bag_laplace": _laplace(bag),
+        "bag": frequencies(bag),
+        "bag_laplace": laplace(bag),
         "batch": batch.round(DECIMALS),
     }
     for rule, read in read_outs(tree).items():
@@ -95,25 +95,25 @@ def _of_fold(data: DataSet, train, test, fold: int) -> tuple[Probabilities, Reli
             probs[f"tree_{rule}"] = read(counts[:, -1:])
     probs["tree"], probs["tpce"] = probs.pop("tree_frequencies"), probs.pop("tpce_laplace")
     kk = transduction.reliability_of(counts)
-    wide = {name: _widened(of, classes, len(data.class_labels)) for name, of in probs.items()}
+    wide = {name: widened(of, classes, len(data.class_labels)) for name, of in probs.items()}
     return wide, kk._replace(predicted=classes[kk.predicted], probability=kk.probability[:, :0])
 
 
 def read_outs(tree: Forest) -> dict[str, Callable]:
     """How leaves are read and combined, with what can be learned from the tree of the training set."""
-    frequencies = np.asarray(tree.prior)
+    prior = np.asarray(tree.prior)
     fitted = fit_dirichlet_prior(np.asarray(tree.counts)[0])
     if int(fitted.status) not in (PriorStatus.FITTED, PriorStatus.CONCENTRATED):
         raise ValueError(f"no prior fits the leaves: {PriorStatus(int(fitted.status)).name}.")
-    to_prior = DirichletPrior(len(frequencies) * frequencies, fitted.status)
+    to_prior = DirichletPrior(len(prior) * prior, fitted.status)
     rules = {
         "m": SmoothedMean(to_prior),
         "eb": SmoothedMean(fitted),
         "pool": ju.Pooling(),
-        "eva": ju.EvidenceAccumulation(frequencies),
+        "eva": ju.EvidenceAccumulation(prior),
     }
-    read: dict[str, Callable] = {name: _by_rule(rule) for name, rule in rules.items()}
-    return {"frequencies": _frequencies, "laplace": _laplace, **read}
+    read: dict[str, Callable] = {name: by_rule(rule) for name, rule in rules.items()}
+    return {"frequencies": frequencies, "laplace": laplace, **read}
 
 
 def called_reliable(reliability: np.ndarray, correct: np.ndarray) -> list[int]:
@@ -155,15 +155,19 @@ def _of_kk(found: Reliability, y: np.ndarray) -> list:
     return [None, None, round(area, 6) if np.isfinite(area) else None, round(float(correct.mean()), 6)]
 
 
-def _laplace(counts: np.ndarray) -> np.ndarray:
+def laplace(counts: np.ndarray) -> np.ndarray:
+    """The mean of Laplace's estimates of the leaves ``[instances leaves classes]``."""
     return transduction.label_average(counts).round(DECIMALS)
 
 
-def _frequencies(counts: np.ndarray) -> np.ndarray:
+def frequencies(counts: np.ndarray) -> np.ndarray:
+    """The mean of the leaves' relative frequencies."""
     return (counts / counts.sum(axis=-1, keepdims=True)).mean(axis=-2).round(DECIMALS)
 
 
-def _by_rule(rule: ju.Combiner) -> Callable:
+def by_rule(rule: ju.Combiner) -> Callable:
+    """A reading of leaves by a rule of the library."""
+
     def read(counts: np.ndarray) -> np.ndarray:
         """Probabilities; rows are repeated up to a common number, so that all folds are one program."""
         padded = np.resize(counts, (-(-len(counts) // ROWS) * ROWS, *counts.shape[1:]))
@@ -172,7 +176,8 @@ def _by_rule(rule: ju.Combiner) -> Callable:
     return read
 
 
-def _widened(probs: np.ndarray, classes: np.ndarray, n_classes: int) -> np.ndarray:
+def widened(probs: np.ndarray, classes: np.ndarray, n_classes: int) -> np.ndarray:
+    """Probabilities with a column for every class of the set; those that the training set lacks have 0."""
     wide = np.zeros((len(probs), n_classes))
     wide[:, classes] = probs
     return wide

@@ -89,8 +89,8 @@ are called so.
 """
 
 
-def study_page(finished: Finished, out: Path) -> str:
-    """The page; its figures are written to ``out``."""
+def study_page(finished: Finished, out: Path, further: Sequence[str] = ()) -> str:
+    """The page, with further sections; its figures are written to ``out``."""
     figures.draw_all(finished, out)
     n_loo = len(records(finished, "loo"))
     part = "; ".join(f"of {name} {run} of the ten" for name, run in FOLDS_RUN.items() if name in finished)
@@ -121,7 +121,7 @@ def study_page(finished: Finished, out: Path) -> str:
     parts += ["![Brier score, and share won over by every label, with and without own thresholds](figure-3.svg)"]
     parts += ["## Other readings of the leaves", filled(READ), _read_outs(finished)]
     parts += ["## A whole batch at once", filled(BATCH), _batch(finished)]
-    parts += ["## Called reliable", filled(CALLED), _called(finished)]
+    parts += ["## Called reliable", filled(CALLED), _called(finished), *further]
     for measure, rivals in RIVALS.items():
         parts += [f"## {TITLES[measure]} of every set", _sets(finished, measure, ("tpce", *rivals))]
     return "\n\n".join(parts) + "\n"
@@ -140,7 +140,7 @@ def _duels(finished: Finished, measure: str, rivals: Sequence[str]) -> str:
         lines.append(line)
     head = ["TPCE against", "wins/ties/losses", "p", "mean TPCE", "mean of it", "paper: w/t/l", "p", "TPCE", "of it"]
     shown = len(head) if measure in AVERAGES else 5
-    return _table(head[:shown], [line[:shown] for line in lines])
+    return table(head[:shown], [line[:shown] for line in lines])
 
 
 def _scales(finished: Finished) -> str:
@@ -163,7 +163,7 @@ def _folds(finished: Finished) -> str:
             lines.append(line)
     head = ["", "TPCE against", f"leave-one-out, {len(both)} sets: w/t/l, p", "means"]
     head += [f"folds, the same {len(both)}: w/t/l, p", "means", f"folds, all {len(finished)}: w/t/l, p", "means"]
-    return _table(head, lines)
+    return table(head, lines)
 
 
 def _own(finished: Finished) -> str:
@@ -178,7 +178,7 @@ def _own(finished: Finished) -> str:
     of = [own_duel(there, measure) for measure in TITLES]
     lines.append(["own against not: w/t/l, p", *(f"{d.score}, {p_in_words(d.p)}" for d in of), ""])
     text = filled(OWN.format(n=len(there), but=f"; not {', '.join(but)}, for its size" if but else ""))
-    return f"{text}\n\n{_table(head, lines)}"
+    return f"{text}\n\n{table(head, lines)}"
 
 
 def own_duel(there: Finished, measure: str) -> Duel:
@@ -198,7 +198,7 @@ def _read_outs(finished: Finished) -> str:
         of = [duel(finished, "folds", measure, tree, own) for measure in RIVALS]
         lines.append([said, *shown, *(f"{d.other:.4f}" for d in of), *(f"{d.score}, {p_in_words(d.p)}" for d in of)])
     head = ["reading", *(f"TPCE: {TITLES[m]}" for m in RIVALS), *(f"tree: {TITLES[m]}" for m in RIVALS)]
-    return _table([*head, *(f"{TITLES[m]}: w/t/l, p" for m in RIVALS)], lines)
+    return table([*head, *(f"{TITLES[m]}: w/t/l, p" for m in RIVALS)], lines)
 
 
 def _batch(finished: Finished) -> str:
@@ -212,7 +212,7 @@ def _batch(finished: Finished) -> str:
     head = ["batch against"]
     for measure in RIVALS:
         head += [f"{TITLES[measure]}: w/t/l, p", "means"]
-    return _table(head, lines)
+    return table(head, lines)
 
 
 def _called(finished: Finished) -> str:
@@ -220,7 +220,7 @@ def _called(finished: Finished) -> str:
     for method, shares in called_shares(finished).items():
         lines.append([METHODS[method], *(f"{share:.1%}" for share in shares)])
     head = ["reliability", "called reliable", "right among them", "right among the others", "right of all"]
-    return _table(head, lines)
+    return table(head, lines)
 
 
 def _sets(finished: Finished, measure: str, methods: Sequence[str]) -> str:
@@ -229,13 +229,14 @@ def _sets(finished: Finished, measure: str, methods: Sequence[str]) -> str:
     for place, (name, record) in enumerate(records(finished, "paper").items()):
         size = [str(record[key]) for key in ("n", "features", "classes")]
         lines.append([name, *size, *(_number(of[place]) for of in found.values())])
-    return _table(["set", "n", "features", "classes", *(METHODS[method] for method in methods)], lines)
+    return table(["set", "n", "features", "classes", *(METHODS[method] for method in methods)], lines)
 
 
 def _number(value: float) -> str:
     return f"{value:.4f}" if np.isfinite(value) else "–"
 
 
-def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A table of Markdown."""
     rows = [head, ["---"] * len(head), *lines]
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)

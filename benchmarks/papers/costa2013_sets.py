@@ -34,12 +34,18 @@ def folds(name: str, y: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
     Each class is shuffled and dealt out in turn, so a class of few instances lies in few folds.
     """
+    fold = fold_of(y, N_FOLDS)
+    for number in range(FOLDS_RUN.get(name, N_FOLDS)):
+        yield np.flatnonzero(fold != number), np.flatnonzero(fold == number)
+
+
+def fold_of(y: np.ndarray, n_folds: int) -> np.ndarray:
+    """The fold of each instance ``[instances]``."""
     rng = np.random.default_rng(0)
     fold = np.empty(len(y), int)
     dealt = np.concatenate([rng.permutation(np.flatnonzero(y == c)) for c in np.unique(y)])
-    fold[dealt] = np.arange(len(y)) % N_FOLDS
-    for number in range(FOLDS_RUN.get(name, N_FOLDS)):
-        yield np.flatnonzero(fold != number), np.flatnonzero(fold == number)
+    fold[dealt] = np.arange(len(y)) % n_folds
+    return fold
 
 
 def protocols(name: str) -> tuple[str, ...]:

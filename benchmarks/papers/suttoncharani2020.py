@@ -11,6 +11,7 @@ Every (set, repetition, fold) is written to ``cells/SET.jsonl`` in ``benchmarks/
 stopped, and ends with the same bytes. Tables, figures and the page are made of the cells.
 """
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -137,7 +138,19 @@ def write_page(found: dict[Cell, dict], out: Path) -> None:
     """The page of the sets that are finished, and its figures."""
     finished = {name: [found[c] for c in cells(name)] for name in SETS if all(c in found for c in cells(name))}
     if finished:
-        (out / "README.md").write_text(study_page(finished, SETS, out), encoding="utf-8")
+        further = open_records(out)
+        (out / "README.md").write_text(study_page(finished, SETS, out, further), encoding="utf-8")
+
+
+def open_records(out: Path) -> dict[str, list[dict]]:
+    """The finished sets of `suttoncharani2020_open`, whose section the page has."""
+    found = {}
+    for name in SETS:
+        path = out / "open" / f"{name}.jsonl"
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        if len(lines) == N_FOLDS:
+            found[name] = [json.loads(line) for line in lines]
+    return found
 
 
 def main() -> None:

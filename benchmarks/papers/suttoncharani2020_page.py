@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.papers.suttoncharani2020_open_page import section
 from jaxunc.plotting import ComplexityDisplay
 
 TREES = ("0", "0.001", "0.005", "0.01", "0.05", "pruned")
@@ -121,8 +122,13 @@ def ranges(records: Sequence[Mapping], metric: str) -> np.ndarray:
     return np.mean([[record["trees"][tree]["intervals"][metric] for tree in TREES] for record in records], axis=0)
 
 
-def study_page(finished: Mapping[str, Sequence[Mapping]], names: Mapping[str, str | None], out: Path) -> str:
-    """The page; its figures are written to ``out``."""
+def study_page(
+    finished: Mapping[str, Sequence[Mapping]],
+    names: Mapping[str, str | None],
+    out: Path,
+    further: Mapping | None = None,
+) -> str:
+    """The page; its figures are written to ``out``. ``further``: what `suttoncharani2020_open` found."""
     of_paper = {name: records for name, records in finished.items() if names[name] is not None}
     n_repeats = len(next(iter(finished.values()))) // 10
     parts = [
@@ -152,6 +158,8 @@ def study_page(finished: Mapping[str, Sequence[Mapping]], names: Mapping[str, st
         parts += ["## Smoothed in other ways", _others(of_paper)]
     parts += ["## Ranges", _ranges(finished, of_paper)]
     parts += ["## Leaves and priors", _priors(finished)]
+    if further:
+        parts.append(section(further))
     return "\n\n".join(parts) + "\n"
 
 

@@ -11,7 +11,8 @@ applied as it stands to a tree that scikit-learn grew with rpart's defaults (at 
 leaf). Even cp = 0 takes away splits that make no fewer errors.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
@@ -23,7 +24,8 @@ MIN_SPLIT, MIN_LEAF = 20, 7
 class PrunedTree(NamedTuple):
     """A fitted tree, and where each of its nodes' instances end."""
 
-    model: DecisionTreeClassifier
+    model: Any
+    """scikit-learn's, or what has its ``tree_`` and ``apply``."""
     leaf_of: np.ndarray
     """``[nodes]`` the leaf of the pruned tree that a node lies in (an inner node: its own index)."""
     counts: np.ndarray
@@ -41,13 +43,13 @@ def grow(X: np.ndarray, y: np.ndarray) -> DecisionTreeClassifier:
     return DecisionTreeClassifier(min_samples_split=MIN_SPLIT, min_samples_leaf=MIN_LEAF, random_state=0).fit(X, y)
 
 
-def node_counts(model: DecisionTreeClassifier) -> np.ndarray:
+def node_counts(model: Any) -> np.ndarray:
     """``[nodes 2]`` class counts, whole numbers."""
     tree = model.tree_
     return np.rint(tree.value[:, 0] * tree.weighted_n_node_samples[:, None])
 
 
-def _candidates(model: DecisionTreeClassifier, errors: np.ndarray) -> list[float]:
+def _candidates(model: Any, errors: np.ndarray) -> list[float]:
     """The values of cp at which a split goes, ascending, from 0 on."""
     root, found, cp = max(errors[0], 1.0), [0.0], 0.0
     while True:
@@ -58,7 +60,7 @@ def _candidates(model: DecisionTreeClassifier, errors: np.ndarray) -> list[float
         found.append(cp)
 
 
-def _kept(model: DecisionTreeClassifier, errors: np.ndarray, threshold: float) -> np.ndarray:
+def _kept(model: Any, errors: np.ndarray, threshold: float) -> np.ndarray:
     """Which inner nodes stay where a leaf is worth ``threshold`` errors."""
     tree = model.tree_
     kept = tree.children_left >= 0
@@ -79,7 +81,7 @@ def _kept(model: DecisionTreeClassifier, errors: np.ndarray, threshold: float) -
     return kept
 
 
-def _least_link(model: DecisionTreeClassifier, errors: np.ndarray, kept: np.ndarray) -> float:
+def _least_link(model: Any, errors: np.ndarray, kept: np.ndarray) -> float:
     """The least (R(t) - R(T_t)) / (|T_t| - 1) of the nodes that are kept."""
     tree = model.tree_
     risk, n_leaves, least = errors.copy(), np.ones(len(errors)), np.inf
@@ -91,7 +93,7 @@ def _least_link(model: DecisionTreeClassifier, errors: np.ndarray, kept: np.ndar
     return least
 
 
-def prune(model: DecisionTreeClassifier, cp: float) -> PrunedTree:
+def prune(model: Any, cp: float) -> PrunedTree:
     """The tree that rpart has for this cp."""
     tree, counts = model.tree_, node_counts(model)
     errors = counts.min(axis=1)
@@ -104,10 +106,10 @@ def prune(model: DecisionTreeClassifier, cp: float) -> PrunedTree:
     return PrunedTree(model, leaf_of, counts[reached], np.array(reached))
 
 
-def best_cp(X: np.ndarray, y: np.ndarray, model: DecisionTreeClassifier, seed: int) -> float:
+def best_cp(X: np.ndarray, y: np.ndarray, model: Any, seed: int, grower: Callable[..., Any] = grow) -> float:
     """The cp with the fewest errors in a ten-fold cross-validation, the larger on ties, as of rpart's table.
 
-    Candidates are rpart's: geometric means of the values of cp at which the tree changes.
+    Candidates are rpart's: geometric means of the values of cp at which the tree changes. ``grower`` grew the model.
     """
     changes = np.array(_candidates(model, node_counts(model).min(axis=1)))
     if len(changes) < 2:
@@ -115,7 +117,7 @@ def best_cp(X: np.ndarray, y: np.ndarray, model: DecisionTreeClassifier, seed: i
     candidates = np.sqrt(changes[:-1] * changes[1:])
     wrong = np.zeros(len(candidates))
     for train, test in StratifiedKFold(10, shuffle=True, random_state=seed).split(X, y):
-        grown = grow(X[train], y[train])
+        grown = grower(X[train], y[train])
         for i, cp in enumerate(candidates):
             pruned = prune(grown, cp)
             wrong[i] += np.sum(pruned.counts.argmax(axis=1)[pruned.place(X[test])] != y[test])

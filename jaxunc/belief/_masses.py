@@ -9,23 +9,23 @@ from jaxunc._checks import check_numbers, is_concrete
 from jaxunc._numerics import float_dtype
 
 
-def checked(masses: Array, *, trees: bool = False) -> Float[Array, "... sets"]:
+def checked(masses: Array | np.ndarray, *, trees: bool = False, name: str = "masses") -> Float[Array, "... sets"]:
     """Return the masses as floats; a ValueError if they are no masses, or (with ``trees``) lack an axis of trees."""
-    check_numbers("masses", masses)
+    check_numbers(name, masses)
     masses = jnp.asarray(masses)
     expected = "[... trees sets]" if trees else "[... sets]"
     if masses.ndim < 1 + trees or masses.shape[-1] < 4:
         raise ValueError(
-            f"masses has shape {masses.shape}; expected {expected} with the sets empty, singletons, Ω "
+            f"{name} has shape {masses.shape}; expected {expected} with the sets empty, singletons, Ω "
             "(four for two classes)."
         )
     if trees and masses.shape[-2] == 0:
-        raise ValueError(f"masses has shape {masses.shape}: there is no tree to combine.")
+        raise ValueError(f"{name} has shape {masses.shape}: there is no tree to combine.")
     if is_concrete(masses):
         values = np.asarray(masses, dtype=float)
         # Masses that were computed may be below 0, or miss 1, by rounding.
         if not (values.min(initial=0) >= -1e-6 and np.allclose(values.sum(-1), 1, atol=1e-4)):
-            raise ValueError("masses must be >= 0 and add to 1 along the last axis.")
+            raise ValueError(f"{name} must be >= 0 and add to 1 along the last axis.")
     return masses.astype(float_dtype(masses))
 
 

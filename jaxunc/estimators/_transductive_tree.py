@@ -35,7 +35,8 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
         How trees are induced: see `jaxunc.transduction.transductive_certainty`.
     combiner
         How the leaves become probabilities: a rule that has some, its name (see `CombinedForestClassifier`; a prior is
-        that of the training set), or None for the mean of Laplace's estimates.
+        that of the training set), or None for the mean of Laplace's estimates, which is the published rule. The
+        default counts the leaves together, which is the better reading on most sets (Notes).
     algorithm
         How it is computed: see `jaxunc.transduction.transductive_certainty`.
     block_size
@@ -69,9 +70,13 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
     others, a missing nominal value is a value of its own. Parameters set after ``fit`` change nothing before the next
     one, but for ``progress``. No instances are an answer without rows.
 
+    Pooled leaves are the default because they do better than the mean of Laplace's estimates. By ten folds of 46 sets
+    they win 37 by Brier score, 33 by AUC and 36 by AUC reliability (``benchmarks/results/costa2013``). A pool has the
+    inserted instances in it, one of each class, so that no class has probability 0.
+
     References
     ----------
-    Costa, Verwer and Blockeel 2013.
+    Costa, Verwer and Blockeel 2013; with ``combiner=None`` its equation 1.
 
     Examples
     --------
@@ -88,7 +93,7 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
         nominal="auto",
         candidates="boundary",
         min_samples_leaf=2,
-        combiner=None,
+        combiner="pooling",
         algorithm="auto",
         block_size=16384,
         progress: Any = None,

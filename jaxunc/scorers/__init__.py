@@ -4,6 +4,7 @@ from ._confidence import confidence_bounds
 from ._declaration import declared, reads_sizes, score_width, scorer
 from ._density import beta_densities
 from ._grid import grid_support_degrees
+from ._likelihood_mass import likelihood_mass
 from ._linear import linear, ucb
 from ._plausibility import class_one, log_support_degrees, plausibility, support
 from ._probability import probability
@@ -18,6 +19,7 @@ __all__ = [
     "degrees_of_preference",
     "grid_support_degrees",
     "laplace",
+    "likelihood_mass",
     "linear",
     "log_support_degrees",
     "m_estimate",

@@ -3,7 +3,7 @@
 A file is one of safetensors: every array under a name that says where it belongs (``forest.trees.child``), and in the
 header, under ``__metadata__`` → ``jaxunc``, a JSON document (`jaxunc.storage.FORMAT_VERSION`):
 
-    {"form": 1, "version": "0.1.0", "object": NODE}
+    {"form": 1, "version": "0.2.0", "object": NODE}
 
 A NODE is a number, a string, true, false or null as it is. Any other is an object with one key that says what it is:
 

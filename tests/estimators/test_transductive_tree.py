@@ -25,11 +25,25 @@ def test_scikit_learn(estimator, check):
 @pytest.mark.exhaustive
 def test_answers_are_those_of_the_function_whatever_the_blocks():
     heard = []
-    model = TransductiveTreeClassifier(block_size=20, progress=lambda now: heard.append(now[:2])).fit(X[::2], Y[::2])
+    said = {"combiner": None, "progress": lambda now: heard.append(now[:2])}
+    model = TransductiveTreeClassifier(block_size=20, **said).fit(X[::2], Y[::2])
     np.testing.assert_array_equal(model.predict_proba(X[1::2]), ju.transductive_certainty(X[::2], Y[::2], X[1::2]))
     assert heard == [(20, 75), (40, 75), (60, 75), (75, 75)]
     pooled = TransductiveTreeClassifier(combiner=ju.Pooling()).fit(X[::2], Y[::2])
     np.testing.assert_allclose(pooled.predict_proba(X[1::2]), ju.Pooling().probability(model.leaf_counts(X[1::2])))
+
+
+def test_leaves_are_counted_together_unless_another_rule_is_asked_for():
+    model = TransductiveTreeClassifier().fit(X[::2], Y[::2])
+    counts = model.leaf_counts(X[1::2])
+    together = counts.sum(axis=1)
+    probs = model.predict_proba(X[1::2])
+    np.testing.assert_allclose(probs, together / together.sum(axis=1, keepdims=True), rtol=1e-6)
+    assert probs.min() > 0, "one instance of each class is in every pool"
+    published = TransductiveTreeClassifier(combiner=None).fit(X[::2], Y[::2])
+    assert published.combiner_ is None
+    expected = ((counts + 1) / (counts.sum(axis=2, keepdims=True) + 3)).mean(axis=1)
+    np.testing.assert_allclose(published.predict_proba(X[1::2]), expected, rtol=1e-12)
 
 
 def test_frames_with_words(rng):

@@ -117,6 +117,7 @@ def long_names(tmp_path_factory):
     ("width", "media", "which"),
     [
         (390, "screen", "folder"),
+        (1100, "screen", "folder"),
         (1280, "screen", "folder"),
         (390, "screen", "long_names"),
         (718, "print", "long_names"),
@@ -136,6 +137,8 @@ def test_a_browser_shows_it_without_errors(width, media, which, request):
         page.goto((folder / "report.html").as_uri())
         assert complaints == []
         assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing is wider than the screen"
+        cut = page.evaluate("[...document.querySelectorAll('.scroll')].map(x => x.scrollWidth > x.clientWidth)")
+        assert width < 1100 or not any(cut), "no table is cut at its last column"
         shown = page.evaluate("[...document.images].map(image => image.complete && image.naturalWidth > 100)")
         assert len(shown) >= 10
         assert all(shown)

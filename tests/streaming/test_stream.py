@@ -213,5 +213,8 @@ def test_transduction(frame):
     found = whole(ju.stream(model, frame[200:300], chunk_rows=30))
     np.testing.assert_array_equal(found["class"], model.predict(frame[200:300]))
     np.testing.assert_array_equal(found["probability_True"], model.predict_proba(frame[200:300])[:, 1])
-    with pytest.raises(ValueError, match="not what BoundSample answers"):
+    with pytest.raises(ValueError, match="not what Pooling answers"):
         ju.stream(model, frame, outputs=["class", "set"])
+    published = TransductiveTreeClassifier(combiner=None).fit(frame[:200], y[:200])
+    with pytest.raises(ValueError, match="not what BoundSample answers"):
+        ju.stream(published, frame, outputs=["class", "set"])

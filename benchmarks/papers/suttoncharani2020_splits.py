@@ -1,0 +1,123 @@
+"""Trees of the study of Sutton-Charani 2020 whose cuts are chosen by corrected frequencies (its section 7).
+
+The paper corrects leaves only; here the gain of every cut is that of the corrected frequencies. A cut of n instances
+into sides of n_1 and n_2 gains
+
+    n G(p) - n_1 G(p_1) - n_2 G(p_2),   G(p) = 2 p (1-p),   p_i = (n_i1 + α)/(n_i + α + β),
+
+so a small side, drawn towards the prior, gains less than it seems to. A node is a leaf if no cut gains. Which prior:
+
+* ``raw``: none, α = β = 0 (CART, as in the study);
+* ``level``: the tree grows level by level, and each level has the prior of the leaves that the tree has by then; a
+  single leaf has no prior, so the root's cut is CART's;
+* ``twice``: the prior of the leaves of CART's unpruned tree, with which the tree is grown anew.
+
+Trees are grown by rpart's defaults (20 instances to split, 7 in a leaf), and are pruned like scikit-learn's by
+`suttoncharani2020_trees.prune`. No set has missing values. Of equal gains the first feature's lowest cut is taken.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+import jaxunc as ju
+from benchmarks.papers.suttoncharani2020_trees import MIN_LEAF, MIN_SPLIT
+
+GROWTHS = ("raw", "level", "twice")
+LARGEST_WEIGHT = 1e9
+"""α + β from which a prior stands for the same probability everywhere, with which nothing would gain."""
+
+
+class TreeArrays(NamedTuple):
+    """The nodes, named as in scikit-learn's ``tree_``; children come after their parents."""
+
+    children_left: np.ndarray
+    children_right: np.ndarray
+    feature: np.ndarray
+    threshold: np.ndarray
+    value: np.ndarray
+    """``[nodes 1 2]`` class frequencies."""
+    weighted_n_node_samples: np.ndarray
+    node_count: int
+
+
+class GrownTree(NamedTuple):
+    """A grown tree, which finds the leaf of an instance."""
+
+    tree_: TreeArrays
+
+    def apply(self, X: np.ndarray) -> np.ndarray:
+        """``[instances]`` the leaf of each."""
+        tree = self.tree_
+        node, rows = np.zeros(len(X), int), np.arange(len(X))
+        while (inner := tree.children_left[node] >= 0).any():
+            at = node[inner]
+            left = X[rows[inner], tree.feature[at]] <= tree.threshold[at]
+            node[inner] = np.where(left, tree.children_left[at], tree.children_right[at])
+        return node
+
+
+def grow(X: np.ndarray, y: np.ndarray, growth: str) -> GrownTree:
+    """The largest tree by corrected frequencies; see the module."""
+    if growth != "twice":
+        return _grown(X, y, None if growth == "level" else (0.0, 0.0))
+    first = _grown(X, y, (0.0, 0.0)).tree_
+    counts = first.value[:, 0] * first.weighted_n_node_samples[:, None]
+    return _grown(X, y, prior_of(counts[first.children_left < 0]))
+
+
+def prior_of(counts: np.ndarray) -> tuple[float, float]:
+    """(α, β) by the paper's likelihood; (0, 0) where the leaves have no prior of finite weight."""
+    prior = ju.smoothing.fit_beta_prior(np.rint(counts))
+    alpha, beta = float(prior.alpha), float(prior.beta)
+    return (alpha, beta) if alpha + beta < LARGEST_WEIGHT else (0.0, 0.0)
+
+
+def best_cut(X: np.ndarray, y: np.ndarray, prior: tuple[float, float]) -> tuple[int, float] | None:
+    """The feature and threshold of the cut that gains most; None if none gains."""
+    n, alpha, beta = len(y), *prior
+    order = np.argsort(X, axis=0, kind="stable")
+    values, labels = np.take_along_axis(X, order, axis=0), y[order]
+    left = np.arange(1, n)[:, None]
+    ones = np.cumsum(labels, axis=0)[:-1]
+
+    def impurity(size, ones):
+        share = (ones + alpha) / (size + alpha + beta)
+        return size * 2 * share * (1 - share)
+
+    gain = impurity(n, y.sum()) - impurity(left, ones) - impurity(n - left, y.sum() - ones)
+    allowed = (values[:-1] < values[1:]) & (left >= MIN_LEAF) & (n - left >= MIN_LEAF)
+    gain = np.where(allowed, gain, -np.inf).T  # the first feature first
+    feature, place = np.unravel_index(int(np.argmax(gain)), gain.shape)
+    if not gain[feature, place] > 1e-9:
+        return None
+    low, high = values[place, feature], values[place + 1, feature]
+    middle = low / 2 + high / 2
+    return int(feature), float(middle if low <= middle < high else low)
+
+
+def _grown(X: np.ndarray, y: np.ndarray, given: tuple[float, float] | None) -> GrownTree:
+    """A tree grown level by level, with the given prior or that of each level's leaves."""
+    y = np.asarray(y, int)
+    left, right, feature, threshold, counts = [-1], [-1], [-2], [-2.0], [np.bincount(y, minlength=2)]
+    level = [(0, np.arange(len(y)))]
+    while level:
+        leaves = [counts[node] for node in range(len(left)) if left[node] < 0]
+        prior = prior_of(np.array(leaves)) if given is None else given
+        below = []
+        for node, rows in level:
+            own = y[rows]
+            if len(rows) < MIN_SPLIT or counts[node].min() == 0 or (cut := best_cut(X[rows], own, prior)) is None:
+                continue
+            feature[node], threshold[node] = cut
+            goes_left = X[rows, cut[0]] <= cut[1]
+            left[node], right[node] = len(left), len(left) + 1
+            for side in (rows[goes_left], rows[~goes_left]):
+                below.append((len(left), side))
+                counts.append(np.bincount(y[side], minlength=2))
+                for column, nothing in ((left, -1), (right, -1), (feature, -2), (threshold, -2.0)):
+                    column.append(nothing)
+        level = below
+    n = np.array([count.sum() for count in counts], float)
+    value = np.array(counts)[:, None] / n[:, None, None]
+    return GrownTree(TreeArrays(*map(np.array, (left, right, feature, threshold)), value, n, len(n)))

@@ -1,0 +1,65 @@
+"""Trees by corrected gains: CART's without a prior, cuts from the definition, a section made of the cells."""
+
+import numpy as np
+import pytest
+
+from benchmarks.papers import suttoncharani2020_open_page as page
+from benchmarks.papers import suttoncharani2020_splits as splits
+from benchmarks.papers import suttoncharani2020_trees as trees
+
+pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 2, 300)
+    return np.column_stack([y + rng.normal(size=300), rng.normal(size=300), rng.integers(0, 2, 300)]), y
+
+
+def test_without_a_prior_it_is_cart(data):
+    own, cart = splits.grow(*data, "raw"), trees.grow(*data)
+    for cp in (0.0, 0.01):
+        a, b = trees.prune(own, cp), trees.prune(cart, cp)
+        np.testing.assert_array_equal(a.counts[a.place(data[0])], b.counts[b.place(data[0])])
+
+
+@pytest.mark.parametrize("prior", [(0.0, 0.0), (2.0, 1.0), (0.3, 7.0)])
+def test_the_best_cut_by_the_definition(data, prior):
+    X, y = data[0][:60], data[1][:60]
+
+    def impurity(labels):
+        p = (labels.sum() + prior[0]) / (len(labels) + sum(prior))
+        return len(labels) * 2 * p * (1 - p)
+
+    def gain(feature, threshold):
+        left = X[:, feature] <= threshold
+        sides = y[left], y[~left]
+        return impurity(y) - sum(map(impurity, sides)) if min(map(len, sides)) >= trees.MIN_LEAF else -np.inf
+
+    most = max(gain(f, v) for f in range(3) for v in X[:, f])
+    cut = splits.best_cut(X, y, prior)
+    if cut is None:
+        assert most < 1e-8
+    else:
+        assert gain(*cut) == pytest.approx(most)
+
+
+@pytest.mark.parametrize("growth", splits.GROWTHS)
+def test_leaves_hold_their_counts(data, growth):
+    tree = splits.grow(*data, growth)
+    pruned = trees.prune(tree, 0.0)
+    place = pruned.place(data[0])
+    for row, counts in enumerate(pruned.counts):
+        np.testing.assert_array_equal(np.bincount(data[1][place == row], minlength=2), counts)
+
+
+def test_a_single_leaf_has_no_prior():
+    assert splits.prior_of(np.array([[3, 7]])) == (0.0, 0.0)
+    assert min(splits.prior_of(np.array([[3, 7], [20, 1], [5, 5]]))) > 0
+
+
+def test_verdicts():
+    assert page.verdict(np.ones((3, 4))) == "it helps"
+    assert page.verdict(-np.ones((3, 4))) == "it harms"
+    assert page.verdict(np.array([[1, 1, 1], [1, 1, -1], [1, 1, 1]])) == "it does not help reliably"

@@ -1,0 +1,147 @@
+"""Each number that the README claims is that of a committed file of results."""
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.once
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SAID = " ".join(README.split())
+ENGINES = ("jaxunc", "ONNX Runtime", "YDF")
+
+
+@cache
+def results(name: str) -> dict[str, Any]:
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def claimed(words: str) -> list[float]:
+    """The numbers in the one place of the README that reads so; ``#`` stands for each."""
+    pattern = re.escape(words).replace(r"\#", r"(\d*\.?\d+)").replace(r"\ ", " ")
+    found = list(re.finditer(pattern, SAID))
+    assert len(found) == 1, f"the README says {len(found)} times: {words}"
+    return [float(number) for number in found[0].groups()]
+
+
+def same(said: float, measured: float, decimals: int) -> bool:
+    """A claim is its number rounded, up or down where that lies between two."""
+    return abs(said - measured) <= 0.5 * 10.0**-decimals + 1e-9
+
+
+def spread_of(values: Any, words: str, decimals: int) -> None:
+    """The words tell the least and the largest of the values."""
+    least, largest = claimed(words)
+    assert same(least, min(values), decimals), (words, min(values))
+    assert same(largest, max(values), decimals), (words, max(values))
+
+
+def ratios(name: str, engine: str) -> list[float]:
+    found = [one for work in results(name)["workloads"] for one in work["engines"] if one["name"] == engine]
+    return [one["ratio_to_scikit_learn"]["median"] for one in found]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/speed.md"])
+def test_shares_of_scikit_learns_time(page):
+    table = re.findall(r"^\| .*? \| \*\*(\.\d+)\*\* \| (\d?\.\d+) \| (\d\.\d+) \|$", (ROOT / page).read_text(), re.M)
+    told = np.array(table, float).T
+    assert told.shape == (3, 4)
+    for engine, column in zip(ENGINES, told, strict=True):
+        assert all(same(*pair, 2) for pair in zip(column, ratios("speed-cpu", engine), strict=True))
+
+
+def test_speed_elsewhere_and_of_other_calls():
+    spread_of(ratios("speed-cpu-epyc", "jaxunc"), "on two of an AMD EPYC, it was # to #", 2)
+    assert all(results(name)["machine"]["cpu"] == "AMD EPYC" for name in ("speed-cpu-epyc", "rows-cpu"))
+    sections = results("speed-cpu")["sections"]
+    spread_of([one["first_call_s"] for one in sections["first-calls"]], "A first prediction compiles for # to #", 1)
+    beyond = {"median", "generalized mixture", "beta aggregation, maximum", "mean", "uncertainty, entropy"}
+    cost = {one["rule"]: one["ratio_to_mean"]["median"] for one in sections["rule-costs"]}
+    merged = [value for rule, value in cost.items() if rule not in beyond]
+    spread_of(merged, "Rules that merge by sums, minima or maxima cost # to #", 2)
+    assert same(claimed("cost up to # times the mean")[0], cost["median"], 1)
+    alone = [one for one in results("rows-cpu")["sections"]["batch-sizes"] if one["rows"] == 1]
+    taken = {
+        name: [1e3 * one["steady_s"]["median"] for one in alone if one["engine"] == name]
+        for name in ("jaxunc", "scikit-learn")
+    }
+    spread_of(taken["jaxunc"], "One row of 100 trees takes # to # ms", 2)
+    spread_of(taken["scikit-learn"], "ms, where scikit-learn takes # to #", 0)
+
+
+def test_boosted_models():
+    of = {}
+    for model in results("imported-cpu")["models"]:
+        own = next(one for one in model["engines"] if one["name"] == "jaxunc")
+        of[model["library"]] = own["cpu_ratio_to_own"]["median"]
+        assert model["trees"] == (100 if "forest" in model["library"] else 1000)
+    others = [of[name] for name in ("XGBoost", "LightGBM", "YDF", "HistGradientBoosting")]
+    spread_of(others, "XGBoost, LightGBM, YDF and scikit-learn take # to #", 2)
+    assert same(claimed("CatBoost's take # times theirs")[0], of["CatBoost"], 1)
+
+
+def test_votes_that_stop():
+    votes = [
+        one for one in results("stopping-cpu")["votes"] if one["instances"] == 100_000 and "200" not in one["forest"]
+    ]
+    spread_of([one["speedup"]["settled"]["wall"]["median"] for one in votes], "Votes that stop are # to # times", 1)
+    spread_of([one["mean_polled"] for one in votes], "if one takes # to # of them", 0)
+
+
+def test_the_learned_pool():
+    """Its table is that of the page that its study writes, from its cells."""
+    page = (RESULTS / "learning" / "README.md").read_text(encoding="utf-8")
+    parts = ("## Random forests, grown out\n", "## Random forests, grown out, on sets that nothing here")
+    of = [re.search(r"^\| `pool` \| (.*) \|$", page.partition(part)[2], re.M) for part in parts]
+    columns = [[re.findall(r"[\d.]+", cell) for cell in row[1].split(" | ")] for row in of if row]
+    told = [re.findall(r"(\d+):(\d+), ([\d.]+) %", line) for line in README.splitlines() if line.count(" %") == 2]
+    rows = [[list(cell) for cell in cells] for cells in told if len(cells) == 2]
+    mean, calibrators, isotonic = ([column[i] for column in columns] for i in range(3))
+    assert rows == [mean, isotonic, calibrators]
+
+
+def test_which_rule_when():
+    page = (RESULTS / "rules.md").read_text(encoding="utf-8")
+    for size in (1, 4, 16):
+        assert (
+            re.search(rf"^\| in-bag, {size} (\| .*)$", page, re.M)[1]
+            == re.search(rf"^\| {size} (\| .*)$", README, re.M)[1]
+        )
+    of, better, worse = claimed("Of # comparisons with the mean, the test finds it better in # and worse in #")
+    row = re.search(r"^\| `plausibility` \| (\d+) \| (\d+) \|", page.partition("against the mean of prob")[2], re.M)
+    assert (of, better, worse) == (15, float(row[1]), float(row[2]))
+    assert claimed("measured on # data sets") == [35]
+    assert "35 data sets (23 of two classes)" in page
+    assert claimed("Measured on # data sets of two classes") == [23]
+
+
+def test_little_is_gained_by_the_choice():
+    """The medians of what each of 180 choices gains over scikit-learn's default, as `rules.md` tells of the best."""
+    columns, rows = results("rules")["columns"], results("rules")["rows"]
+    gained = {"auc": [], "accuracy": [], "brier": [], "log_loss": []}
+    by: dict[tuple, dict[str, dict]] = {}
+    for row in (dict(zip(columns, values, strict=True)) for values in rows):
+        if row["n_classes"] == 2 and row["forest"] == "random-forest":
+            by.setdefault((row["counts"], row["leaf_size"], row["rule"]), {})[row["set"]] = row
+    default = by["inbag", 1, "probability"]
+    for measure, gains in gained.items():
+        sign = 1 if measure in ("auc", "accuracy") else -1
+        for found in by.values():
+            gains.append(sign * np.median([found[one][measure] - default[one][measure] for one in default]))
+    assert len(by) == 180
+    most, by_log_loss = claimed(
+        "gains more than # in the median by AUC, accuracy or Brier score. By log loss rules gain up to #"
+    )
+    assert max(max(gained[name]) for name in ("auc", "accuracy", "brier")) < most + 0.0005
+    assert same(by_log_loss, max(gained["log_loss"]), 2)
+
+
+def test_it_is_short():
+    assert README.count("\n") < 250

@@ -1,0 +1,70 @@
+"""What the README and the pages have people type: small commands are run, all others are at least understood."""
+
+import importlib.util
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from jaxunc import __main__ as command_line
+from tests._rooms import ROOT
+
+pytestmark = pytest.mark.once
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def blocks(page: Path) -> list[str]:
+    return re.findall(r"```sh\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def typed() -> list[tuple[str, list[str]]]:
+    """(page, words) of every command in a block or in the text, without its comment."""
+    found = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        inline = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+        for line in [line for block in blocks(page) for line in block.splitlines()] + inline:
+            for part in line.split(" && "):
+                found.append((page.name, shlex.split(part, comments=True)))
+    return found
+
+
+def test_commands_of_jaxunc_are_understood():
+    understood = []
+    for page, words in typed():
+        if len(words) > 2 and words[0] == "jaxunc":
+            words = [*words, "NAME"] if words[-1].startswith("--") else words  # named by its option alone
+            try:
+                understood.append(command_line._parser().parse_args(words[1:]).command)
+            except SystemExit:
+                pytest.fail(f"{page}: {shlex.join(words)}")
+    assert {"fit", "predict", "inspect", "compare"} <= set(understood)
+
+
+def test_modules_that_are_run_exist():
+    named = {words[2] for _, words in typed() if words[:2] == ["python", "-m"] and len(words) > 2}
+    assert len(named) > 10
+    assert not [name for name in named if name != "build" and importlib.util.find_spec(name) is None]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning")
+def test_from_a_table_to_answers(tmp_path, monkeypatch, capsys):
+    """The block of `docs/files.md`, on a table as it names it."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"income": rng.normal(size=60).round(2), "age": rng.integers(20, 70, 60)})
+    table.assign(default=np.where(table.income > 0, "no", "yes")).to_csv("loans.csv", index=False)
+    (tmp_path / "data").mkdir()
+    table.assign(id=range(60)).to_parquet("data/one.parquet")
+    (block,) = [block for block in blocks(ROOT / "docs" / "files.md") if "jaxunc fit" in block]
+    for line in block.splitlines():
+        command_line.main(shlex.split(line)[1:])
+    assert "60 rows in 1 files" in capsys.readouterr().out
+    answers = pd.read_parquet("answers")
+    assert list(answers["id"]) == list(range(60))
+    assert {"class", "probability_no", "probability_yes"} < set(answers)
