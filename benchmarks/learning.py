@@ -5,8 +5,8 @@
 Forests of 200 trees, five-fold cross-validation of at most 4000 rows; everything is learned on training rows. Parts:
 ``grown-out`` (random forests; all five folds), ``leaves-of-four``, ``extra-trees`` (bootstrapped), ``whole-sample``
 (extra-trees without bootstrap, cross-fitted) and ``random-trees`` (random decision trees, rows leave their own label
-out), of which one fold is run; and ``other-sets``, two folds of grown-out random forests on sets that nothing here was
-developed on.
+out), of which one fold is run; ``other-sets``, two folds of grown-out random forests on sets that nothing here was
+developed on; and ``instead``, on the same sets and folds, what users would do instead of learning the combination.
 
 Every (set, fold) is written to ``cells/PART-SET.jsonl`` in ``benchmarks/results/learning`` (or ``--out``) as soon as it
 is finished, and what is there is not run again. The page is made of the cells.
@@ -26,6 +26,7 @@ from sklearn.model_selection import StratifiedKFold
 
 import jaxunc as ju
 from benchmarks.data import load
+from benchmarks.learning_instead import INSTEAD, run_instead
 from benchmarks.learning_methods import (
     adaptive_sets,
     best_calibrator,
@@ -41,7 +42,8 @@ from jaxunc.combiners import rule_by_name
 from jaxunc.learning import OutOfSampleRows
 
 N_TREES, N_FOLDS, MOST_ROWS = 200, 5, 4000
-PARTS = {"grown-out": 5, "leaves-of-four": 1, "extra-trees": 1, "whole-sample": 1, "random-trees": 1, "other-sets": 2}
+PARTS = {"grown-out": 5, "leaves-of-four": 1, "extra-trees": 1, "whole-sample": 1, "random-trees": 1, "other-sets": 2,
+         "instead": 2}  # fmt: skip
 """The parts of the study, and how many of the five folds are run."""
 WITH_PEERS = ("grown-out",)
 N_PEER_FOLDS = 2
@@ -92,6 +94,8 @@ def run_cell(cell: Cell, data: Rows) -> dict:
     folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=0).split(data.X, data.y)
     train, test = list(folds)[cell.fold]
     X, y, X_test, y_test = data.X[train], data.y[train], data.X[test], data.y[test]
+    if cell.part == "instead":
+        return run_instead(X, y, X_test, y_test, cell.fold)
     seconds: dict[str, float] = {}
     start = time.perf_counter()
     forest, rows_of = _forest(cell, X, y)[1:]
@@ -237,7 +241,7 @@ def _sets(rows: OutOfSampleRows, own_mean, own_y, forest, mean, X_test, y_test) 
 
 def sets_of(part: str) -> tuple[str, ...]:
     """The names of the sets that a part is run on."""
-    return OTHER_SETS if part == "other-sets" else SETS
+    return OTHER_SETS if part in ("other-sets", "instead") else SETS
 
 
 def cells(part: str, name: str) -> list[Cell]:
@@ -251,7 +255,8 @@ def journal(out: Path, part: str, name: str) -> Journal:
 
 
 def _is_sound(record: dict, cell: Cell) -> bool:
-    return {"mean", "P", "isotonic", "pool", "guarded"} <= set(record["methods"])
+    needed = INSTEAD if cell.part == "instead" else {"mean", "P", "isotonic", "pool", "guarded"}
+    return set(needed) <= set(record["methods"])
 
 
 def kept(out: Path) -> dict[Cell, dict]:

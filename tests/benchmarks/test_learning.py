@@ -1,13 +1,21 @@
 """The study of learning: calibrators, and the committed page."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from scipy.stats import wilcoxon
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.isotonic import IsotonicRegression
 
 from benchmarks import learning
-from benchmarks.learning_methods import best_calibrator, isotonic, measures
-from benchmarks.learning_page import page, paired, table
+from benchmarks.learning_instead import INSTEAD, out_of_bag, stable_isotonic
+from benchmarks.learning_methods import MEASURES, best_calibrator, isotonic, measures
+from benchmarks.learning_page import beside_instead, duel, page, paired, table
+from benchmarks.venn_abers import merged_pair, merged_pairs, venn_abers_pair
 
 pytestmark = pytest.mark.once
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.exhaustive
@@ -49,3 +57,89 @@ def test_calibrators_calibrate(n_classes, rng):
     sharp = true**3 / np.sum(true**3, axis=1, keepdims=True)
     for calibrator in (best_calibrator(sharp, y), isotonic(sharp, y)):
         assert measures(calibrator(sharp), y)[0] < measures(sharp, y)[0] - 0.05
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_venn_abers_pairs_are_isotonic_fits_with_the_new_row(ties, rng):
+    for n in (1, 2, 7, 40):
+        scores = rng.integers(0, 8, n) / 8 if ties else rng.random(n)
+        positive = rng.random(n) < scores
+        new = np.concatenate([scores[:4], rng.random(4), rng.integers(-1, 10, 6) / 8])
+        pair = venn_abers_pair(scores, positive, new)
+        for label, found in enumerate(pair):
+            rows = [(np.append(scores, score), np.append(positive, label), score) for score in new]
+            fitted = [IsotonicRegression().fit(x, y).predict([score])[0] for x, y, score in rows]
+            np.testing.assert_allclose(found, fitted, atol=1e-12)
+        assert np.all(pair[0] < pair[1])
+        np.testing.assert_allclose(merged_pairs([pair, pair]), merged_pair(*pair))
+
+
+def test_out_of_bag_answers_are_those_of_scikit_learn(rng):
+    X, y = rng.normal(size=(120, 4)), rng.integers(0, 3, 120)
+    X[:, 0] += y
+    model = RandomForestClassifier(60, oob_score=True, random_state=0).fit(X, y)
+    own = out_of_bag(model, X, y)
+    np.testing.assert_allclose(own.probability, model.oob_decision_function_, atol=1e-12)
+    np.testing.assert_allclose(own.weighted.sum(axis=1), 1)
+    assert np.all(own.n_trees > 0)
+    tree, out = model.estimators_[3], np.setdiff1d(np.arange(120), model.estimators_samples_[3])
+    brier = np.mean(np.sum((tree.predict_proba(X[out].astype(np.float32)) - np.eye(3)[y[out]]) ** 2, axis=1))
+    assert own.weights[3] == pytest.approx(1 / brier)
+    row, c = 5, 1
+    answers = [
+        tree.predict_proba(X[[row]].astype(np.float32))[0, c]
+        for tree, bag in zip(model.estimators_, model.estimators_samples_, strict=True)
+        if row not in bag
+    ]
+    assert own.variance[row, c] == pytest.approx(np.var(answers))
+    assert own.n_trees[row] == len(answers)
+
+
+def test_calibration_with_equal_weights_of_rows_is_isotonic_regression(rng):
+    X, y = rng.normal(size=(100, 3)), rng.integers(0, 3, 100)
+    own = out_of_bag(RandomForestClassifier(40, random_state=0).fit(X, y), X, y)
+    flat = own._replace(variance=0 * own.variance, n_trees=0 * own.n_trees)
+    np.testing.assert_allclose(
+        stable_isotonic(flat, y)(own.probability), isotonic(own.probability, y)(own.probability), atol=1e-6
+    )
+    assert np.abs(stable_isotonic(own, y)(own.probability) - stable_isotonic(flat, y)(own.probability)).max() > 1e-4
+
+
+def test_what_users_would_do_instead_is_of_the_same_forests():
+    found = learning.kept(learning.RESULTS)
+    joined = beside_instead(found)
+    assert len(joined) == sum(cell.part == "instead" for cell in found)
+    for cell in joined:
+        again, before = (dict(zip(MEASURES, of[cell]["methods"]["mean"], strict=True)) for of in (found, joined))
+        for measure in ("log_loss_clipped", "brier", "accuracy"):  # the others tell zeros and ties of float32 apart
+            assert again[measure] == pytest.approx(before[measure], abs=1e-5)
+
+
+def test_what_the_pages_say_against_what_users_would_do_instead():
+    frame = table(beside_instead(learning.kept(learning.RESULTS)))
+    said = (ROOT / "docs" / "learning.md").read_text(encoding="utf-8")
+    for method in INSTEAD:
+        cells = [duel(frame, "pool", method, measure) for measure in ("log_loss_clipped", "log_loss", "brier")]
+        assert f"| {' | '.join(cells)} |" in said, method
+    words = " ".join(said.split())
+    for text, first, second in (
+        ("the forest as it comes is {}, not told apart", "pool, tuned", "pool"),
+        ("gains by learning on it: {gain} against its mean", "pool, tuned", "tuned mean"),
+        ("its mean, {gain} against its calibrated mean", "pool, tuned", "tuned mean, calibrated"),
+        ("sixteen calibrators**: {}, not told apart", "pool", "tuned mean, P"),
+        ("Without tuning that rival is as good ({})", "tuned mean, P", "P"),
+    ):
+        found = duel(frame, first, second, "log_loss_clipped")
+        assert found.startswith("**") == ("told" not in text and "as good" not in text)
+        wins, gain = found.strip("*").split(" ", 1)
+        assert text.format(wins, gain=f"{wins}, {gain}") in words
+    a, b, sets = paired(frame, "pool", "tuned mean, P", "log_loss_clipped")
+    shares = dict(zip(sets, a / b, strict=True))
+    assert sorted(shares, key=lambda name: shares[name])[-3:] == ["iris", "scene", "mushroom"]
+    assert [round(shares[name], 2) for name in ("iris", "scene")] == [1.23, 1.70]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for method in ("tuned mean", "tuned mean, calibrated", "tuned mean, P", "Venn-Abers"):
+        a, b, _ = paired(frame, "pool", method, "log_loss_clipped")
+        apart = "" if wilcoxon(a, b).pvalue < 0.05 else ", not told apart"
+        shown = f"| {(a < b).sum()}:{(a > b).sum()}, {100 * np.median(1 - a / b):.1f} %{apart} | |"
+        assert shown in readme, method
