@@ -7,7 +7,6 @@ leaves can be learned on them. Everything here is of a fold's training instances
 from collections.abc import Callable
 
 import numpy as np
-from sklearn.isotonic import IsotonicRegression
 
 import jaxunc as ju
 from benchmarks.data import DataSet
@@ -22,6 +21,7 @@ from benchmarks.papers.costa2013_methods import (
     widened,
 )
 from benchmarks.papers.costa2013_sets import fold_of
+from benchmarks.venn_abers import merged_pair, venn_abers_pair
 from jaxunc import metrics, transduction
 from jaxunc.learning import OutOfSampleRows, fit_combiner
 from jaxunc.learning._out_of_sample import _made
@@ -116,13 +116,7 @@ def venn_abers(known: np.ndarray, y: np.ndarray, scores: np.ndarray) -> np.ndarr
     answer is the p1 / (1 - p0 + p1) that Vovk and Petej derive for the log loss. The scores of the known instances are
     those without it, which costs a score its exact exchangeability.
     """
-    distinct, place = np.unique(scores, return_inverse=True)
-    either = np.empty((2, len(distinct)))
-    for label in (0, 1):
-        for i, score in enumerate(distinct):
-            fit = IsotonicRegression().fit(np.append(known, score), np.append(y, label))
-            either[label, i] = fit.predict([score])[0]
-    p1 = (either[1] / (1 - either[0] + either[1]))[place]
+    p1 = merged_pair(*venn_abers_pair(known, y == 1, scores))
     return np.column_stack([1 - p1, p1]).round(DECIMALS)
 
 
