@@ -19,6 +19,7 @@ TAKE_COUNTS = {
     "degrees_of_preference": scorers.degrees_of_preference,
     "grid_support_degrees": scorers.grid_support_degrees,
     "laplace": scorers.laplace,
+    "likelihood_mass": scorers.likelihood_mass,
     "linear": scorers.linear,
     "log_support_degrees": scorers.log_support_degrees,
     "m_estimate": partial(scorers.m_estimate, m=2.0, prior=0.5),
