@@ -6,7 +6,7 @@ from functools import partial
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 from jaxunc import scorers
 from tests import _reference as reference
@@ -40,6 +40,14 @@ def _mass(n, p):
     return np.array([0.0, *preference, 1 - preference.sum()])
 
 
+def _likelihood_mass(n, p):
+    """Ω has the area under the likelihood; a class has what lies on its side of the maximum, less its part of that."""
+    share = p / (n + p)
+    doubt = math.exp(special.betaln(p + 1, n + 1) - special.xlogy(p, share) - special.xlogy(n, 1 - share))
+    below = doubt * special.betainc(p + 1, n + 1, share)
+    return np.array([0.0, 1 - share - (doubt - below), share - below, doubt])
+
+
 def _bounds(n, p):
     return (1 - overlap("beta_binomial", "normalized_height", max(n, p), min(n, p))) * (p / (n + p) - 0.5)
 
@@ -61,6 +69,7 @@ SCORERS = {
     "uncertainty": (lambda counts: jnp.stack(scorers.uncertainty(counts), axis=-1), _uncertainty),
     "degrees_of_preference": (scorers.degrees_of_preference, _preference),
     "mass": (scorers.mass, _mass),
+    "likelihood_mass": (scorers.likelihood_mass, _likelihood_mass),
     "confidence_bounds": (scorers.confidence_bounds, _bounds),
     "grid_support_degrees": (
         partial(scorers.grid_support_degrees, grid_size=101),
