@@ -29,8 +29,8 @@ CLASSIFIERS = {
     "learned": (CombinedForestClassifier(FOREST, combiner="learned"), ["predict_uncertainty", "predict_polled"], ALL),
     "cautious": (CautiousForestClassifier(FOREST), ["predict_set", "predict_interval", "explain"], None),
     "random": (RandomDecisionTreesClassifier(4, random_state=0), ["decision_function"], None),
-    "transductive": (TransductiveTreeClassifier(), ["leaf_counts"], None),
-    "transductive, by a rule": (TransductiveTreeClassifier(combiner=ju.Mean()), [], None),
+    "transductive": (TransductiveTreeClassifier(combiner=None), ["leaf_counts"], None),
+    "transductive, by a rule": (TransductiveTreeClassifier(), [], None),
 }
 
 
