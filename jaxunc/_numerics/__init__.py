@@ -7,7 +7,7 @@ from ._order_keys import NAN_FIRST, NAN_LAST, order_key, order_key_at_or_below, 
 from ._ranks import same_rank
 from ._running import count_before, sum_before
 from ._sizes import ceil_div, cores, multiple_of, padded_rows, power_of_two
-from ._special import floored_log, lambert_w_of_exp, log1p_minus, safe_divide, shares_of
+from ._special import divide_by_shared, floored_log, lambert_w_of_exp, log1p_minus, safe_divide, shares_of
 from ._stirling import entropy_gap, stirling_error
 from ._two_float import TwoFloat, float_dtype, two_float_from_limbs, two_sum
 from ._words import pair_words, split_words, take
@@ -25,6 +25,7 @@ __all__ = [
     "digamma_gaps",
     "distinct_counts",
     "distinct_rows",
+    "divide_by_shared",
     "entropy_gap",
     "float_dtype",
     "floored_log",

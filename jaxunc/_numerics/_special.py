@@ -43,14 +43,19 @@ def safe_divide(numerator: Array, denominator: Array, otherwise: float | Array =
     return jnp.where(zero, otherwise, numerator / jnp.where(zero, 1, denominator))
 
 
-def shares_of(counts: Float[Array, "... classes"]) -> Float[Array, "... classes"]:
-    """Return counts divided by their sum; equal shares where it is zero, with gradient 0 there.
+def divide_by_shared(numerator: Array, denominator: Array, otherwise: float | Array = 0.0) -> Array:
+    """Return what `safe_divide` does, each quotient correctly rounded where numerators share a denominator.
 
-    Rounded correctly, so that ties stay ties: XLA would multiply by the reciprocal of a total
-    that is broadcast, and 41/41 become 0.99999994. So the total is materialised first.
+    XLA would multiply by the reciprocal of what is broadcast: 41/41 become 0.99999994, and 0.5 - 20.5/41 not zero. So
+    the denominator is materialised first.
     """
-    total = jnp.broadcast_to(jnp.sum(counts, axis=-1, keepdims=True), counts.shape)
-    return safe_divide(counts, lax.optimization_barrier(total), 1 / counts.shape[-1])
+    shared = jnp.broadcast_to(denominator, numerator.shape)
+    return safe_divide(numerator, lax.optimization_barrier(shared), otherwise)
+
+
+def shares_of(counts: Float[Array, "... classes"]) -> Float[Array, "... classes"]:
+    """Return counts divided by their sum; equal shares where it is zero, with gradient 0 there."""
+    return divide_by_shared(counts, jnp.sum(counts, axis=-1, keepdims=True), 1 / counts.shape[-1])
 
 
 @jax.custom_jvp

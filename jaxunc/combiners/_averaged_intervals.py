@@ -3,10 +3,9 @@
 from typing import ClassVar
 
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Float, Num
 
-from jaxunc._numerics import float_dtype, safe_divide
+from jaxunc._numerics import divide_by_shared, float_dtype, safe_divide
 from jaxunc._types import PyTree
 from jaxunc.imprecise import Interval, checked_strength, idm_interval
 from jaxunc.tables import NumbersLike
@@ -75,9 +74,8 @@ class AveragedIntervals(Combiner[Interval]):
     def finish(self, stat: PyTree) -> Interval:
         """Divide the totals by the number of trees."""
         total = stat["lower"]
-        # Materialised, or the compiler multiplies by the reciprocal, and 20.5/41 is no longer one half.
-        trees = lax.optimization_barrier(jnp.broadcast_to(jnp.asarray(stat["trees"])[..., None], total.shape))
-        lower = jnp.minimum(safe_divide(total, trees), 1.0)
+        trees = jnp.asarray(stat["trees"])[..., None]
+        lower = jnp.minimum(divide_by_shared(total, trees), 1.0)
         width = stat.get("width")
         # Of two classes an upper bound is what the other's lower bound leaves, so both meet one half together.
         upper = 1 - lower[..., ::-1] if width is None else lower + safe_divide(width[..., None], trees, 1.0)

@@ -9,12 +9,11 @@ from jaxtyping import Array, Num
 
 from jaxunc import scorers
 from jaxunc._checks import check_one_of
-from jaxunc._numerics import safe_divide
 from jaxunc._types import PyTree
 
 from ._answer import Answer, margin
 from ._combiner import Combiner
-from ._mean import answer_of_scores
+from ._mean import answer_of_mean, answer_of_scores
 
 GRID_SIZE = 101
 
@@ -77,7 +76,7 @@ class BetaAggregation(Combiner[Answer]):
     def finish(self, stat: PyTree) -> Answer:
         """The share beyond 1/2, or where the mean density is largest."""
         if self.statistic == "exact":
-            return answer_of_scores(safe_divide(stat["score"], jnp.asarray(stat["trees"])[..., None]), 1.0)
+            return answer_of_mean(stat, 1.0)
         if self.statistic == "max":
             mode = jnp.argmax(stat, axis=-1).astype(stat.dtype)
             seen = jnp.max(stat, axis=-1) > 0

@@ -5,13 +5,12 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array, Num
 
-from jaxunc._numerics import safe_divide
 from jaxunc._types import PyTree
 from jaxunc.scorers import support
 
 from ._answer import Answer
 from ._combiner import Combiner
-from ._mean import answer_of_scores
+from ._mean import answer_of_mean
 
 
 class EpistemicWeighting(Combiner[Answer]):
@@ -40,4 +39,4 @@ class EpistemicWeighting(Combiner[Answer]):
 
     def finish(self, stat: PyTree) -> Answer:
         """Divide the total by the number of trees."""
-        return answer_of_scores(safe_divide(stat["score"], jnp.asarray(stat["trees"])[..., None]), 2.0)
+        return answer_of_mean(stat, 2.0)

@@ -10,7 +10,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Num
 
-from jaxunc._numerics import TwoFloat, float_dtype, safe_divide
+from jaxunc._numerics import TwoFloat, divide_by_shared, float_dtype, safe_divide
 from jaxunc._types import PyTree
 from jaxunc.imprecise import checked_strength, differences, dominance
 from jaxunc.tables import NumbersLike
@@ -123,7 +123,7 @@ class ExplainedVote(Combiner[Explanation]):
         else:
             largest = _largest_s(trees["leads"], trees.get("mass", {}), total)
         return Explanation(
-            support=safe_divide(support.value, whole[..., None]),
+            support=divide_by_shared(support.value, whole[..., None]),
             abstaining=safe_divide(jnp.maximum(total.minus(decided).value, 0.0), whole, 1.0),
             abstaining_trees=trees["abstains"] == 1,
             largest_s=largest,

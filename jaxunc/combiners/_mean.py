@@ -5,11 +5,12 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
+from jax import lax
 from jax.tree_util import Partial
 from jaxtyping import Array, Float, Num
 
 from jaxunc import scorers
-from jaxunc._numerics import safe_divide
+from jaxunc._numerics import divide_by_shared, shares_of
 from jaxunc._types import PyTree
 from jaxunc.scorers import as_partial, score_width
 
@@ -53,8 +54,23 @@ class Mean(Combiner[Answer]):
 
     def finish(self, stat: PyTree) -> Answer:
         """Divide the total by the number of trees."""
-        mean = safe_divide(stat["score"], jnp.asarray(stat["trees"])[..., None])
-        return answer_of_scores(mean, score_width(self.scorer))
+        return answer_of_mean(stat, score_width(self.scorer))
+
+
+def answer_of_mean(stat: PyTree, width: float) -> Answer:
+    """Read totals of leaf scores ("score") and how many trees they are of ("trees"), of a scorer with this width.
+
+    A class that no tree gives anything has exactly 0.
+    """
+    total, trees = stat["score"], jnp.asarray(stat["trees"])[..., None]
+    scores = divide_by_shared(total, trees)
+    if total.shape[-1] == 1 or math.isinf(width):
+        return answer_of_scores(scores, width)
+    # From the totals, since the mean of so many times -1/C, once rounded, need not be -1/C. Zero by comparison, since a
+    # sum may be fused with the product before it is rounded; its slope is that of the total.
+    total, equal = total / width, trees * (1 / total.shape[-1])
+    shares = jnp.where(total <= -equal, total - lax.stop_gradient(total), total + equal)
+    return Answer.from_shares(shares_of(shares), scores, None)
 
 
 def answer_of_scores(scores: Float[Array, "... k"], width: float) -> Answer:
@@ -65,13 +81,14 @@ def answer_of_scores(scores: Float[Array, "... k"], width: float) -> Answer:
         if math.isinf(width):
             return Answer(both, score, None, None)
         # A score in an interval of this width around 0, read as a probability around one half.
-        return Answer.from_shares(jnp.clip(0.5 + both / width, 0.0, 1.0), both, score)
+        shares = 0.5 + both / width
+        outside = (shares < 0) | (shares > 1)  # not `clip`, which halves the slope at 0 and 1
+        return Answer.from_shares(jnp.where(outside, jnp.clip(shares, 0.0, 1.0), shares), both, score)
     if math.isinf(width):
         return Answer(scores, None, None, None)
     shares = jnp.maximum(scores / width + 1 / scores.shape[-1], 0.0)
     # Medians and extremes may find every class improbable.
-    shares = safe_divide(shares, jnp.sum(shares, axis=-1, keepdims=True), 1 / scores.shape[-1])
-    return Answer.from_shares(shares, scores, None)
+    return Answer.from_shares(shares_of(shares), scores, None)
 
 
 def score_planes(scorer: Callable[..., Any], counts: Num[Array, "... classes"]) -> Array:

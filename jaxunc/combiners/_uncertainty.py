@@ -9,7 +9,7 @@ from jax import lax
 from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_one_of
-from jaxunc._numerics import float_dtype, safe_divide, shares_of
+from jaxunc._numerics import divide_by_shared, float_dtype, safe_divide, shares_of
 from jaxunc._types import PyTree
 from jaxunc.imprecise import checked_strength, idm_interval
 from jaxunc.scorers import support
@@ -135,12 +135,12 @@ class UncertaintyDecomposition(Combiner[Uncertainty]):
             epistemic = 1 - safe_divide(stat["certain"], trees)
             return Uncertainty(aleatoric + epistemic, aleatoric, epistemic)
         if self.kind == "interval":
-            lower = safe_divide(stat["lower"], trees[..., None])
+            lower = divide_by_shared(stat["lower"], trees[..., None])
             total, least = extreme_entropies(lower, safe_divide(stat["width"], trees, 1.0))
             aleatoric = jnp.clip(least, 0.0, total)
             return Uncertainty(total, aleatoric, total - aleatoric)
         n_classes = stat["shares"].shape[-1]
-        total = entropy(safe_divide(stat["shares"], trees[..., None], 1 / n_classes))
+        total = entropy(divide_by_shared(stat["shares"], trees[..., None], 1 / n_classes))
         # The mean entropy is at most the entropy of the mean; rounding must not make the epistemic part negative.
         aleatoric = jnp.minimum(safe_divide(stat["entropy"], trees), total)
         return Uncertainty(total, aleatoric, total - aleatoric)

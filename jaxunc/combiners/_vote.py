@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Num
 
 from jaxunc._checks import check_one_of
-from jaxunc._numerics import safe_divide, shares_of
+from jaxunc._numerics import divide_by_shared, shares_of
 from jaxunc._types import PyTree
 
 from ._answer import Answer, margin
@@ -62,6 +62,6 @@ class Vote(Combiner[Answer]):
     def finish(self, stat: PyTree) -> Answer:
         """Divide by the number of votes."""
         share = stat["share"]
-        shares = safe_divide(share, jnp.asarray(stat["trees"])[..., None], 1 / share.shape[-1])
+        shares = divide_by_shared(share, jnp.asarray(stat["trees"])[..., None], 1 / share.shape[-1])
         score = margin(shares) * (0.5 if self.ties == "literal" else 1.0) if shares.shape[-1] == 2 else None
         return Answer.from_shares(shares, shares, score)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Num
 
 from jaxunc._checks import check_one_of
-from jaxunc._numerics import float_dtype, safe_divide, shares_of
+from jaxunc._numerics import divide_by_shared, float_dtype, shares_of
 from jaxunc._types import PyTree
 from jaxunc.combiners import Answer, Combiner, learned_field, tree_field
 
@@ -63,7 +63,7 @@ class SmoothedMean(Combiner[Answer]):
     def finish(self, stat: PyTree) -> Answer:
         """Divide the totals by the number of trees."""
         n_classes = stat["share"].shape[-1]
-        mean = safe_divide(stat["share"], jnp.asarray(stat["trees"])[..., None], 1 / n_classes)
+        mean = divide_by_shared(stat["share"], jnp.asarray(stat["trees"])[..., None], 1 / n_classes)
         return _of_shares(mean)
 
 
@@ -126,7 +126,7 @@ class MemberSmoothing(Combiner[Answer]):
         share = shares_of(counts + prior.alpha[..., None, :])
         total = jnp.sum(jnp.where(present[..., None], share, 0.0), axis=-2)
         n_trees = jnp.sum(present, axis=-1, dtype=jnp.int32)[..., None].astype(total.dtype)
-        return _of_shares(safe_divide(total, n_trees, 1 / total.shape[-1]))
+        return _of_shares(divide_by_shared(total, n_trees, 1 / total.shape[-1]))
 
 
 def _of_shares(shares) -> Answer:

@@ -1,0 +1,61 @@
+"""Trees that all agree: shares of exactly 0 and 1, which a product by a reciprocal misses."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxunc as ju
+
+N_TREES = np.arange(1, 2049)
+
+
+def _totals(rule: ju.Combiner, counts: np.ndarray):
+    """The statistic of so many trees with the same leaf, correctly rounded."""
+    once = rule.lift(jnp.asarray(counts))
+    return jax.tree.map(lambda leaf: _times(np.asarray(leaf)), once)
+
+
+def _times(leaf: np.ndarray) -> np.ndarray:
+    total = N_TREES.reshape(-1, *[1] * leaf.ndim) * leaf.astype(np.float64)
+    return total.astype(jnp.result_type(float))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5, 9])
+@pytest.mark.parametrize("rule", [ju.Mean(), ju.Vote()], ids=["mean", "vote"])
+def test_classes_without_any_share(rule, n_classes):
+    counts = np.zeros(n_classes, np.float32)
+    counts[1] = 41
+    finish = jax.jit(rule.finish)
+    probability = np.asarray(finish(_totals(rule, counts)).probability)
+    expected = np.broadcast_to(np.eye(n_classes)[1], probability.shape)
+    np.testing.assert_array_equal(np.delete(probability, 1, axis=1), np.delete(expected, 1, axis=1))
+    np.testing.assert_allclose(probability, expected, rtol=0, atol=0 if n_classes == 2 else 2e-7)
+
+
+def test_zero_where_scikit_learn_says_zero(forest_of_four_classes):
+    model, X = forest_of_four_classes
+    theirs = model.predict_proba(X)
+    ours = np.asarray(ju.bind(ju.from_sklearn(model), ju.Mean()).probability(X))
+    assert 0 < (theirs == 0).sum() < theirs.size
+    np.testing.assert_array_equal(ours == 0, theirs == 0)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_slope_of_a_share_of_zero(n_classes):
+    """One more instance of a class that no leaf of n has: 1/n in its tree, and over K trees 1/(n K)."""
+    counts = np.zeros((4, n_classes), np.float32)
+    counts[:, 1] = 5
+    slope = jax.grad(lambda counts: ju.Mean().answer(counts).probability[0])(jnp.asarray(counts))
+    np.testing.assert_allclose(slope[:, 0], 1 / 20, rtol=1e-6)
+    np.testing.assert_allclose(slope[:, 1:], 0, atol=1e-8)
+
+
+@pytest.fixture(scope="module")
+def forest_of_four_classes():
+    from sklearn.datasets import make_classification
+    from sklearn.ensemble import RandomForestClassifier
+
+    X, y = make_classification(400, 8, n_informative=6, n_classes=4, class_sep=2.0, random_state=0)
+    X = X.astype(np.float32)
+    return RandomForestClassifier(41, random_state=0).fit(X[:200], y[:200]), X[200:]
