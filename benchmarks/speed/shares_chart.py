@@ -66,9 +66,8 @@ def draw(shares: dict[str, dict[str, Share]], base: str, name: str) -> None:
         found = [(place, of[engine]) for place, of in zip(places, shares.values(), strict=True) if engine in of]
         if found:
             at, values = zip(*found, strict=True)
-            ax.hlines(
-                at, [one.low for one in values], [one.high for one in values], color=colour, linewidth=2, alpha=0.4
-            )
+            middle, low, high = zip(*values, strict=True)
+            ax.hlines(at, low, high, color=colour, linewidth=2, alpha=0.4)
             size = 9 if engine == "jaxunc" else 6
             ax.plot(middle, at, mark, color=colour, label=engine, markersize=size)
     least, most = _around(shares)
