@@ -49,19 +49,26 @@ def cli() -> None:
 
 
 def onnx() -> None:
-    """A model that leaves, and comes back the same."""
+    """A forest and its rule as a file that ONNX's own checker takes."""
+    import onnx
+
     path = FOLDER / "model.onnx"
     path.write_bytes(ju.to_onnx(BOUND).SerializeToString())
-    again = ju.from_any(path)
-    assert np.allclose(again.predict(X), BOUND.probability(X), atol=1e-5)
+    onnx.checker.check_model(onnx.load(path))
 
 
 def libraries() -> None:
-    """A model of another library answers as there."""
+    """A model of another library answers as there, and the written one as here, by another engine."""
+    import onnxruntime
     from xgboost import XGBClassifier
 
     model = XGBClassifier(n_estimators=5).fit(X, y)
     assert np.allclose(ju.from_any(model).predict(X), model.predict_proba(X), atol=1e-5)
+    onnx()
+    session = onnxruntime.InferenceSession(FOLDER / "model.onnx")
+    given = {session.get_inputs()[0].name: X}
+    found = next(one for one in session.run(None, given) if getattr(one, "ndim", 0) == 2)
+    assert np.allclose(found, BOUND.probability(X), atol=1e-5)
 
 
 def scorer() -> "ju.streaming.BatchPredictor":

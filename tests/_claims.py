@@ -67,14 +67,23 @@ class Page:
         return [[cell.strip().strip("*") for cell in row[1:-1].split("|")] for row in found[0].splitlines()]
 
 
+def _shown(cell: str) -> str:
+    """The number that a cell begins with, as it is written; empty where there is none."""
+    found = re.match(r"\d*\.?\d+", re.sub(r"(?<=\d) (?=\d)", "", cell.strip("*")))
+    return found[0] if found else ""
+
+
 def numbers(cells: Iterable[str]) -> list[float]:
     """The number that each cell begins with; NaN where there is none."""
-    found = [re.match(r"\d*\.?\d+", re.sub(r"(?<=\d) (?=\d)", "", cell.strip("*"))) for cell in cells]
-    return [float(one[0]) if one else np.nan for one in found]
+    return [float(_shown(cell) or "nan") for cell in cells]
 
 
 def rounded(cells: Iterable[str], measured: Iterable[float]) -> bool:
     """Whether cells hold these numbers, rounded to the digits that they show; empty where there is no number."""
-    decimals = [len(re.sub(r"\D.*$", "", cell.strip("*").partition(".")[2])) for cell in cells]
-    pairs = zip(numbers(cells), measured, decimals, strict=True)
-    return all(same(*pair) if pair[1] == pair[1] else pair[0] != pair[0] for pair in pairs)
+    for cell, value in zip(cells, measured, strict=True):
+        shown = _shown(cell)
+        if bool(shown) == np.isnan(value):
+            return False
+        if shown and not same(float(shown), value, len(shown.partition(".")[2])):
+            return False
+    return True

@@ -15,9 +15,8 @@ def flat(text: str) -> str:
     return " ".join(text.split())
 
 
-SPEED, DECISIONS, LEARNING, VOTING, TREES = (
-    Page(f"docs/{name}.md") for name in ("speed", "decisions", "learning", "voting", "trees")
-)
+PAGES = ("speed", "decisions", "learning", "voting", "trees", "files", "devices", "libraries")
+SPEED, DECISIONS, LEARNING, VOTING, TREES, FILES, DEVICES, LIBRARIES = (Page(f"docs/{name}.md") for name in PAGES)
 
 
 def test_times_by_rows():
@@ -197,7 +196,44 @@ def test_a_single_tree_and_transduction():
     assert [count for row in shown for count in row][: len(counts)] == counts
 
 
+def test_files_of_any_size():
+    sizes = {(one["rows"], one["trees"], one["depth"]): one for one in results("scale-cpu")["sizes"]}
+    table = FILES.table("rows")
+    for (*_, ours, theirs), size in zip(table, [(2 * 10**7, 100, 8), (10**6, 100, 8), (10**6, 500, 8)], strict=True):
+        known = [
+            sizes[size][one]["seconds"]["median"] if one in sizes[size] else np.nan for one in ("files", "sklearn")
+        ]
+        assert rounded([ours, theirs], known), size
+    assert "at 1.0 GB" in table[0][2]
+    large = sizes[2 * 10**7, 100, 8]
+    assert same(1.0, large["files"]["peak_bytes"]["median"] / 1e9, 1)
+    FILES.says("has # of the speed of the same rows in memory", [large["share_of_memory"]["median"]], 2)
+    killed = results("scale-cpu")["killed"]
+    assert len(killed["killed_after_seconds"]) == 3
+    assert killed["same_bytes"]
+    peaks = {one["layout"]: one["peak_bytes"] / 1e9 for one in results("scale-layouts-cpu")["layouts"]}
+    kinds = ("Parquet, one file", "Parquet, files of", "Arrow", "CSV")
+    for (_, cell), kind in zip(FILES.table("layout"), kinds, strict=True):
+        found = [peak for layout, peak in peaks.items() if layout.startswith(kind)]
+        assert rounded(cell.split(" to "), [min(found), max(found)][: len(found)]), kind
+
+
+def test_devices():
+    measured = results("devices-cpu")["strong"]
+    cost = {mesh: one["cpu_ratio"]["median"] for mesh, one in measured.items() if mesh != "instances"}
+    along = [cost[f"data {n}"] for n in (1, 2, 4, 8)]
+    (_, data), (_, trees) = DEVICES.table("mesh")
+    assert rounded(data.split(" to "), [min(along), max(along)])
+    assert rounded([trees], [cost["tree 8"]])
+
+
+def test_counts_of_boosted_models():
+    told = re.findall(r"\d+:\d+, [+-][\d.]+ %", LIBRARIES.said)
+    assert len(told) > 2
+    assert not [cell for cell in told if cell.replace(",", "") not in page_of("boosted_counts")]
+
+
 def test_files_that_are_named_exist():
-    for page in (SPEED, DECISIONS, LEARNING, VOTING, TREES):
+    for page in (SPEED, DECISIONS, LEARNING, VOTING, TREES, FILES, DEVICES, LIBRARIES):
         for name in re.findall(r"`(?:benchmarks/results/)?([\w-]+\.json)`", page.text):
             assert (RESULTS / name).exists(), name
