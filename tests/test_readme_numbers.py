@@ -1,51 +1,18 @@
 """Each number that the README claims is that of a committed file of results."""
 
-import json
 import re
-from functools import cache
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
+from tests._claims import RESULTS, ROOT, Page, ratios, results, same
+
 pytestmark = pytest.mark.once
 
-ROOT = Path(__file__).parent.parent
-RESULTS = ROOT / "benchmarks" / "results"
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-SAID = " ".join(README.split())
+PAGE = Page("README.md")
+README = PAGE.text
 ENGINES = ("jaxunc", "ONNX Runtime", "YDF")
-
-
-@cache
-def results(name: str) -> dict[str, Any]:
-    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
-
-
-def claimed(words: str) -> list[float]:
-    """The numbers in the one place of the README that reads so; ``#`` stands for each."""
-    pattern = re.escape(words).replace(r"\#", r"(\d*\.?\d+)").replace(r"\ ", " ")
-    found = list(re.finditer(pattern, SAID))
-    assert len(found) == 1, f"the README says {len(found)} times: {words}"
-    return [float(number) for number in found[0].groups()]
-
-
-def same(said: float, measured: float, decimals: int) -> bool:
-    """A claim is its number rounded, up or down where that lies between two."""
-    return abs(said - measured) <= 0.5 * 10.0**-decimals + 1e-9
-
-
-def spread_of(values: Any, words: str, decimals: int) -> None:
-    """The words tell the least and the largest of the values."""
-    least, largest = claimed(words)
-    assert same(least, min(values), decimals), (words, min(values))
-    assert same(largest, max(values), decimals), (words, max(values))
-
-
-def ratios(name: str, engine: str) -> list[float]:
-    found = [one for work in results(name)["workloads"] for one in work["engines"] if one["name"] == engine]
-    return [one["ratio_to_scikit_learn"]["median"] for one in found]
+claimed, spread_of = PAGE.claimed, PAGE.spread
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/speed.md"])

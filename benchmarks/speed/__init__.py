@@ -13,5 +13,6 @@
 * `imported`: models of other libraries (`imported_models`) against their own predictions and other engines
 * `transduction`: transductive certainty against the trees that it does not grow, which `transduction_full` grows
 * `machine`: what it ran on
+* `rows_chart`, `shares_chart`: pictures of what files of results hold
 * `report`: the JSON file and the table
 """

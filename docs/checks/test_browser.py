@@ -1,6 +1,10 @@
-"""The built site in a browser: narrow and wide, dark and light, nothing wider than the window; the search answers."""
+"""The built site in a browser: narrow and wide, dark and light, nothing wider than the window, cut or overlapping.
+
+What is looked for among the boxes of a page stands in `boxes.js`. The search answers, too.
+"""
 
 import importlib
+import re
 import shutil
 from pathlib import Path
 
@@ -10,6 +14,8 @@ playwright = pytest.importorskip("playwright.sync_api")
 
 SITE = Path(__file__).parents[2] / "build" / "site"
 PAGES = [page for page in sorted(SITE.rglob("*.html")) if 'class="bd-article"' in page.read_text(encoding="utf-8")]
+DRAWINGS = [*sorted((SITE / "_images").glob("*.svg")), *sorted((SITE / "docs").rglob("*.svg"))]
+BOXES = (Path(__file__).parent / "boxes.js").read_text(encoding="utf-8")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
 
@@ -47,15 +53,65 @@ def browser():
 
 
 @pytest.mark.parametrize("width", [390, 1400])
-def test_nothing_is_wider_than_the_window(browser, width):
+def test_nothing_is_wider_than_the_window_cut_or_overlapping(browser, width):
     context = browser.new_context(viewport={"width": width, "height": 900}, offline=True)
     page, found = context.new_page(), {}
     for path in PAGES:
-        page.goto(path.as_uri(), wait_until="domcontentloaded")
-        if wider := page.evaluate(WIDER):
-            found[str(path.relative_to(SITE))] = wider
+        page.goto(path.as_uri(), wait_until="load")
+        if wrong := page.evaluate(WIDER) + page.evaluate(BOXES):
+            found[str(path.relative_to(SITE))] = wrong
     context.close()
     assert not found
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_nothing_is_cut_or_overlaps_in_the_dark(browser, width):
+    """A page of each kind: the first of each folder."""
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme="dark", offline=True)
+    page, found = context.new_page(), {}
+    for path in {path.parent: path for path in reversed(PAGES)}.values():
+        page.goto(path.as_uri(), wait_until="load")
+        assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+        if wrong := page.evaluate(WIDER) + page.evaluate(BOXES):
+            found[str(path.relative_to(SITE))] = wrong
+    context.close()
+    assert not found
+
+
+def test_labels_of_drawings_do_not_overlap(browser):
+    page, found = browser.new_page(), {}
+    assert len(DRAWINGS) > 20
+    for path in DRAWINGS:
+        page.set_content(shown_alone(path.read_text(encoding="utf-8")))
+        if wrong := page.evaluate(BOXES):
+            found[path.name] = wrong
+    page.close()
+    assert not found
+
+
+def shown_alone(drawing: str) -> str:
+    """A page of one drawing, whose labels are then elements of the page."""
+    return "<!doctype html><body>" + drawing[drawing.index("<svg") :]
+
+
+BROKEN = {
+    "overlap: one | other": '<p style="margin: 0">one</p><p style="margin: -1em 0 0">other</p>',
+    "overlap: left | right": '<svg width="99"><text x="5" y="20">left</text><text x="9" y="20">right</text></svg>',
+    "cut by div.low: last": '<div class="low" style="height: 1em; overflow: hidden"><p>first</p><p>last</p></div>',
+    "cut by div.slim: a-word": '<div class="slim" style="width: 1em; overflow: clip"><span>a-word</span></div>',
+    "spills from p.: unbreakable": '<p style="width: 2em">unbreakable</p>',
+}
+
+
+@pytest.mark.parametrize(("wrong", "body"), BROKEN.items(), ids=[wrong.split(":")[0] for wrong in BROKEN])
+def test_what_is_wrong_is_found(browser, wrong, body):
+    """And the same page without its fault is not reproached."""
+    page = browser.new_page()
+    page.set_content(f"<!doctype html><body>{body}")
+    assert wrong in page.evaluate(BOXES)
+    page.set_content("<!doctype html><body>" + re.sub(r' style="[^"]*"', "", body).replace('x="9"', 'x="60"'))
+    assert page.evaluate(BOXES) == []
+    page.close()
 
 
 @pytest.mark.parametrize("scheme", ["dark", "light"])

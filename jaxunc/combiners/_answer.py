@@ -69,11 +69,21 @@ class Answer(NamedTuple):
 def margin(class_scores: Float[Scores, "... 2"]) -> Float[Scores, "..."]:
     """Class score of class 1 less that of class 0: the number to rank instances by.
 
-    Positive where class 1 is preferred. The published differences of masses or products vanish or saturate with many
+    The published differences of masses or products vanish or saturate with many
     trees; margins of class scores keep their order. Where the trees agree, the normalised difference of masses rounds
     to 1 or -1, and instances tie that are not alike.
 
     Raises a ValueError unless there are two classes.
+
+    Parameters
+    ----------
+    class_scores
+        What a rule says when it is called, ``[... 2]``.
+
+    Returns
+    -------
+    Float[Array, "..."]
+        Margins, positive where class 1 is preferred.
     """
     check_numbers("class_scores", class_scores)
     if isinstance(class_scores, list | tuple):

@@ -86,9 +86,14 @@ class Combiner(eqx.Module, Generic[AnswerT]):
         """Return the answer: an `Answer`, or whatever else the rule returns."""
 
     def answer(self, counts: Counts) -> AnswerT:
-        """Combine the leaves' counts and return everything that `finish` returns.
+        """Return everything that `finish` says of the leaves' counts.
 
         Whole numbers that do not fit 32 bits are taken as floats (unless JAX has 64), floats of 16 bits as float32.
+
+        Parameters
+        ----------
+        counts
+            Class counts of leaves ``[... trees classes]``, ≥ 0.
         """
         return self._combine(counts, None)
 

@@ -28,6 +28,11 @@ def learned_field(domain: Domain = "real", *, spread: float = 1.0, nearest: floa
         Where learning starts from a bound of the domain, from which nothing pulls a value away: so far from it.
     **kwargs
         As for `equinox.field`.
+
+    Returns
+    -------
+    Any
+        What `equinox.field` returns, for the body of a class.
     """
     return eqx.field(metadata=_metadata(domain, spread, nearest), **kwargs)
 
@@ -36,7 +41,19 @@ def tree_field(domain: Domain = "real", *, spread: float = 1.0, nearest: float =
     """Declare a field of a `Combiner` with one entry per tree along its leading axis (a weight, a reliability).
 
     `lift` sees the entry of its own tree; binding, blocks and shards slice the field alike. A number without axes is
-    shared by all trees. ``domain``, ``spread`` and ``nearest``: as for `learned_field`.
+    shared by all trees.
+
+    Parameters
+    ----------
+    domain, spread, nearest
+        See `learned_field`.
+    **kwargs
+        As for `equinox.field`.
+
+    Returns
+    -------
+    Any
+        What `equinox.field` returns, for the body of a class.
     """
     return eqx.field(metadata={"per_tree": True, **_metadata(domain, spread, nearest)}, **kwargs)
 

@@ -18,6 +18,11 @@ class Together(Combiner[dict[str, EachT]]):
 
     ``Together(mean=Mean(), eva=EvidenceAccumulation(prior))`` answers with a dictionary of what each rule answers.
     Raises a ValueError without rules, a TypeError for anything that is not a `Combiner`.
+
+    Parameters
+    ----------
+    **rules
+        Rules by the name that each answers under.
     """
 
     rules: dict[str, Combiner[EachT]]

@@ -119,7 +119,12 @@ class TreeEnsemble(eqx.Module):
     def predict(self, X: InstancesLike) -> Float[Array, "instances *classes"]:
         """Return class probabilities, or the predictions of a regressor, ``[instances]`` where it has one output.
 
-        X and errors: see `raw`.
+        Errors: see `raw`.
+
+        Parameters
+        ----------
+        X
+            Instances, as for `raw`.
         """
         return self._answered(self.raw(X))
 
@@ -127,6 +132,11 @@ class TreeEnsemble(eqx.Module):
         """Return what streams and files ask of classifiers: sums as class scores, and probabilities.
 
         Raises a TypeError for regressors.
+
+        Parameters
+        ----------
+        X
+            Instances, as for `raw`.
         """
         return self._as_answer(self.raw(X))
 

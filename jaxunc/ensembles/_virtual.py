@@ -71,8 +71,13 @@ def uncertainty(model: TreeEnsemble, X: InstancesLike, *, n_members: int = 10) -
     """Return how uncertain the model is of each instance, and of which kind, by a `virtual_ensemble`.
 
     Of classes: data is (1/K) Σ H(p_i), knowledge H((1/K) Σ p_i) less that, H the entropy in nats. Of one number:
-    knowledge is the variance of the members' predictions (over K). Parameters and errors: as of `virtual_ensemble`; a
+    knowledge is the variance of the members' predictions (over K). Errors: as of `virtual_ensemble`; a
     ValueError for regressors of several outputs.
+
+    Parameters
+    ----------
+    model, X, n_members
+        See `virtual_ensemble`.
     """
     members = virtual_ensemble(model, X, n_members=n_members)
     if model.class_labels is None:

@@ -131,6 +131,11 @@ class CautiousForestClassifier(CountedForest, ClassifierMixin, BaseEstimator):
             Their labels.
         sample_weight
             Weights of the instances, for growing and for counting; ≥ 0.
+
+        Returns
+        -------
+        self
+            The fitted classifier.
         """
         self._check_parameters()
         rule = self._rule()

@@ -143,8 +143,20 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
     ) -> "CombinedForestClassifier":
         """Fit the forest, count, learn what is to be learned, and bind the rule.
 
-        X ``[instances features]``, NumPy, pandas or a sparse matrix, y their labels, and weights for growing, counting
-        and learning. Only a fitted forest read in-bag by a rule that does not learn needs none.
+        Parameters
+        ----------
+        X
+            Instances ``[instances features]``, NumPy, pandas or a sparse matrix. Only a fitted forest read in-bag by a
+            rule that does not learn needs none.
+        y
+            Their labels.
+        sample_weight
+            Weights of the instances ``[instances]``, for growing, counting and learning; ≥ 0.
+
+        Returns
+        -------
+        self
+            The fitted classifier.
         """
         vars(self).pop("learned_", None)
         self._check_parameters()

@@ -123,6 +123,11 @@ class RandomDecisionTreesClassifier(RuleClassifier):
             Their labels.
         sample_weight
             Weights of the instances, for counting; ≥ 0.
+
+        Returns
+        -------
+        self
+            The fitted classifier.
         """
         self._check_parameters()
         X, y = self._data(X, y, reset=True)
@@ -179,9 +184,14 @@ class RandomDecisionTreesClassifier(RuleClassifier):
         return rule_for(name, options, prior, n_samples=n_samples, n_trees=n_trees)
 
     def encode(self, X: InstancesLike) -> np.ndarray:
-        """X as trees test it: float32 ``[instances features]``, nominal values as codes, -1 where unseen.
+        """Return X as trees test it: float32 ``[instances features]``, nominal values as codes, -1 where unseen.
 
         ``forest_`` itself knows its columns and takes X as it is.
+
+        Parameters
+        ----------
+        X
+            Instances ``[instances features]``, NumPy or pandas, with the columns that it was fitted to.
         """
         check_is_fitted(self, "forest_")
         return self._encoded(self._data(X, reset=False))

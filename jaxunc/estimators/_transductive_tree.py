@@ -115,6 +115,11 @@ class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
             Instances ``[instances features]``, NumPy or pandas.
         y
             Their labels.
+
+        Returns
+        -------
+        self
+            The fitted classifier.
         """
         self._check_parameters()
         X, y = self._data(X, y, reset=True)

@@ -25,7 +25,22 @@ _RAGGED = re.compile(r"Expected (\d+) columns?, got (\d+)")
 
 
 def chunks_of(source: Any, wanted: Wanted, chunk_rows: int) -> Iterator[DataChunk]:
-    """Yield all rows of any source; only the last chunk of a file, or of data in memory, is smaller."""
+    """Yield all rows of any source; only the last chunk of a file, or of data in memory, is smaller.
+
+    Parameters
+    ----------
+    source
+        A path, a folder or a list of paths; or data in memory, as for `jaxunc.stream`.
+    wanted
+        Columns that are read.
+    chunk_rows
+        Rows of a chunk, ≥ 1.
+
+    Yields
+    ------
+    DataChunk
+        Rows split into what the model reads and what is carried along.
+    """
     if isinstance(source, str | Path) or _are_paths(source):
         for file in data_files(source):
             yield from file_chunks(file, wanted, chunk_rows)
@@ -36,7 +51,24 @@ def chunks_of(source: Any, wanted: Wanted, chunk_rows: int) -> Iterator[DataChun
 
 
 def file_chunks(file: Path, wanted: Wanted, chunk_rows: int, skip: int = 0) -> Iterator[DataChunk]:
-    """Yield the rows of a file after the first ``skip``; raises a ValueError that names it."""
+    """Yield the rows of a file after the first ``skip``; raises a ValueError that names it.
+
+    Parameters
+    ----------
+    file
+        Path of a file of any format that is read.
+    wanted
+        Columns that are read.
+    chunk_rows
+        Rows of a chunk, ≥ 1.
+    skip
+        Rows at its beginning that are left out, ≥ 0.
+
+    Yields
+    ------
+    DataChunk
+        Rows split into what the model reads and what is carried along.
+    """
     form = format_of(file)
     by_rows = {"Parquet": _parquet_rows, "Arrow": _arrow_rows}
     read = csv_rows if form == "CSV" else partial(by_rows[str(form)], n_rows=chunk_rows)
@@ -73,14 +105,36 @@ def reason_of(error: BaseException) -> str:
 
 
 def laid_out(table: pa.Table, wanted: Wanted, where: str) -> pa.Table:
-    """Lay out a table's columns by their places: those of the model, then those that are carried along."""
+    """Return a table's columns by their places: those of the model, then those that are carried along.
+
+    Parameters
+    ----------
+    table
+        Rows as they were read.
+    wanted
+        Columns that are read.
+    where
+        Name of the data, in messages.
+    """
     names = table.schema.names
     places = [names.index(name) for name in (*wanted.names(names, where), *wanted.keep)]
     return table.select(places)
 
 
 def split(table: pa.Table, wanted: Wanted, where: str, *, are_cells: bool = False) -> DataChunk:
-    """Split a table that is laid out into the parts of a chunk."""
+    """Return a table that is laid out as the parts of a chunk.
+
+    Parameters
+    ----------
+    table
+        Rows that are `laid_out`.
+    wanted
+        Columns that are read.
+    where
+        Name of the data, in messages.
+    are_cells
+        Whether strings are cells of a text file.
+    """
     number = wanted.columns.number
     return DataChunk(table.select(range(number)), table.select(range(number, table.num_columns)), where, are_cells)
 

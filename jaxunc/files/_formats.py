@@ -35,6 +35,11 @@ def data_files(source: str | Path | Sequence[str | Path]) -> list[Path]:
 
     Raises a FileNotFoundError for a path that does not exist, a ValueError for files of other formats and folders
     without data.
+
+    Parameters
+    ----------
+    source
+        One path, or several.
     """
     if not isinstance(source, str | Path):
         return [file for one in source for file in data_files(one)]
@@ -88,7 +93,17 @@ def is_within(path: str | Path, folder: str | Path) -> bool:
 
 
 def check_overwrites_nothing(output: str | Path, inputs: Iterable[str | Path | None], what: str) -> None:
-    """Raise a ValueError if a file that is to be written is one of those that are read."""
+    """Raise a ValueError if a file that is to be written is one of those that are read.
+
+    Parameters
+    ----------
+    output
+        Path that is to be written.
+    inputs
+        Paths that are read; None is passed over.
+    what
+        Name of the output, in the message.
+    """
     for path in inputs:
         if path is not None and is_same_file(output, path):
             raise ValueError(f"{what}={str(output)!r} is the file {path}, which is read; name another file.")

@@ -25,10 +25,15 @@ compute: Any = pyarrow.compute
 
 
 def read_table(path: Path) -> pa.Table:
-    """Read all rows of a file that exists; raises a ValueError that says what is wrong with it.
+    """Return all rows of a file that exists; raises a ValueError that says what is wrong with it.
 
     Cells of text files are bools, integers, numbers or strings, by what all cells of their column are. They are null
     where they mean a missing value. Other files have types of their own.
+
+    Parameters
+    ----------
+    path
+        Path of the file.
     """
     form = format_of(path)
     try:
@@ -50,6 +55,20 @@ def labelled_table(path: str | Path, target: str | None, drop: Sequence[str] = (
 
     Raises a ValueError that says what is wrong: with the file, as `read_table`; with the target or the columns to drop,
     which must be in the file; if no other column is left, or the classes are one.
+
+    Parameters
+    ----------
+    path
+        Path of the file.
+    target
+        Name of the column that holds the classes; None is refused, with a hint.
+    drop
+        Names of columns to leave out.
+
+    Returns
+    -------
+    tuple[pa.Table, str | None]
+        The rows, and how many were left out for want of a class; None if none was.
     """
     table = read_table(data_file(path))
     names = table.schema.names
@@ -111,6 +130,11 @@ def as_frame(table: pa.Table) -> "pd.DataFrame":
     """Return a table as a pandas frame. Numbers with gaps are floats, bools with gaps objects, as pandas reads them.
 
     Raises a ValueError for columns of lists.
+
+    Parameters
+    ----------
+    table
+        Columns of any type but lists.
     """
     for i, field in enumerate(table.schema):
         if pa.types.is_nested(field.type):
@@ -123,7 +147,14 @@ def as_frame(table: pa.Table) -> "pd.DataFrame":
 def check_float32(values: Float[np.ndarray, " rows"], name: str, where: str | Path) -> None:
     """Raise a ValueError, with the first row, if a column holds numbers that float32, which trees read, does not hold.
 
-    NaN is a missing value.
+    Parameters
+    ----------
+    values
+        Numbers of one column, ``[rows]``; NaN is a missing value.
+    name
+        Name of the column, in the message.
+    where
+        Name of the data, in the message.
     """
     beyond = np.abs(values) > np.finfo(np.float32).max
     if beyond.any():

@@ -17,6 +17,7 @@ class DataChunk(NamedTuple):
     features: pa.Table
     """Columns of the model, in its order."""
     kept: pa.Table
+    """Columns that are carried along."""
     where: str
     """Name of the data in messages."""
     are_cells: bool = False

@@ -18,10 +18,15 @@ class TreeNodes(NamedTuple):
     """Nodes of one tree in any order, the root first; children are negative at leaves."""
 
     feature: np.ndarray
-    threshold: np.ndarray  # order keys
+    """Column that each node tests."""
+    threshold: np.ndarray
+    """Order key of each node: what is larger goes right."""
     left: np.ndarray
+    """Place of the child for what is not larger."""
     right: np.ndarray
+    """Place of the child for what is larger."""
     missing_right: np.ndarray
+    """Whether a missing value goes right."""
 
 
 def snap_to_integers(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
@@ -77,8 +82,27 @@ def assemble(
 ) -> Forest:
     """Make a forest of trees and of the class counts of their nodes ``[nodes classes]``, which are read at leaves.
 
-    ``prior`` are class frequencies, ``n_samples`` what `Forest.n_samples` says. Trusts its input; `check_forest`
-    does not.
+    Trusts its input; `check_forest` does not.
+
+    Parameters
+    ----------
+    nodes
+        The trees.
+    counts
+        Class counts ``[nodes classes]`` of each tree, ≥ 0.
+    columns
+        Columns of the data that the trees test.
+    prior
+        Class frequencies ``[classes]`` of the sample, adding to 1.
+    n_samples
+        Instances, or their weight, that a tree was grown on: see `Forest.n_samples`.
+    class_labels
+        Labels in the order of the class axis.
+
+    Returns
+    -------
+    Forest
+        The trees, padded to one shape, with their counts.
     """
     check_kind("nodes", nodes, Sequence, "a list of TreeNodes, one per tree")
     check_collection("counts", counts, "a list of arrays [nodes classes], one per tree")

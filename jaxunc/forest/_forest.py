@@ -102,6 +102,11 @@ class Forest(eqx.Module):
         """The own count vectors that leaves may have, and the row of each leaf among them: what rules lift.
 
         The row of an empty leaf is that of its multi-way test in the mode "parent", else that of no counts.
+
+        Returns
+        -------
+        tuple
+            Count vectors ``[rows columns]``, and places among them ``[trees nodes]``.
         """
         if self.fork_counts is None or self.empty_leaves != "parent":
             return self.count_table, self.code
@@ -191,6 +196,11 @@ class Forest(eqx.Module):
         For what looks up leaves, and hands their columns to a rule. Traceable.
 
         Raises a ValueError if there are no counts of such a name.
+
+        Parameters
+        ----------
+        names
+            Names of counts, ``"own"`` among them, in the order of the columns.
         """
         if names == (OWN,) and not self.further:
             return self

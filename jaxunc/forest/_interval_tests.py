@@ -46,6 +46,13 @@ def with_interval_tests(nodes: TreeNodes, tests: Mapping[int, Intervals]) -> Tre
 
     A tree of binary tests, as deep as the logarithm of the number of intervals, ends in the two children of the node:
     they are the children of several nodes. New nodes lie behind those that there were.
+
+    Parameters
+    ----------
+    nodes
+        The tree.
+    tests
+        Intervals by the place of the node that tests them.
     """
     if not tests:
         return nodes

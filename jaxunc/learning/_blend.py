@@ -21,6 +21,7 @@ class BlendResult(NamedTuple):
 
     combiner: Blend
     weights: dict[str, float]
+    """Weight of every candidate in the average, adding to 1."""
     losses: dict[str, float]
     """Log loss of every candidate, on rows that it was not learned from."""
     loss: float
@@ -46,6 +47,11 @@ def blend_combiners(
     ----------
     candidates, rows, n_folds, key, progress
         See `choose_combiner`. Rules learn by their log loss, and answer with probabilities.
+
+    Returns
+    -------
+    BlendResult
+        The average as a `Blend`, its weights, and the losses.
 
     Raises
     ------

@@ -72,6 +72,11 @@ def choose_combiner(
     progress
         See `fit_combiner`; `FitProgress.what` names the candidate and the fold.
 
+    Returns
+    -------
+    ChoiceResult
+        The name of the rule that won, what it learned from all rows, and the losses.
+
     Raises
     ------
     ValueError, TypeError

@@ -206,7 +206,13 @@ def _with_validation(rows: OutOfSampleRows, validation, key) -> tuple[OutOfSampl
 def loss_on(
     combiner: Combiner, rows: OutOfSampleRows, *, loss: str | Callable[..., Any] = "log", key: jax.Array | None = None
 ) -> float:
-    """Return the loss of a rule as it is, on out-of-sample rows; arguments as for `fit_combiner`."""
+    """Return the loss of a rule as it is, on out-of-sample rows.
+
+    Parameters
+    ----------
+    combiner, rows, loss, key
+        See `fit_combiner`; the loss is that of the rule as given, without a prior of its numbers.
+    """
     check_is_rule(combiner)
     check_rows(rows)
     made = as_loss(loss, rows.y, rows.weight, len(rows.class_labels), checked_key(key))

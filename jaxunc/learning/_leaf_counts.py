@@ -23,11 +23,17 @@ class ForestFitResult(NamedTuple):
     """Result of `fit_leaf_counts`: a forest whose leaves have learned, and how."""
 
     forest: Forest
+    """The same trees with the counts that were learned."""
     loss: float
+    """Loss on the rows for validation, or on all without them."""
     start_loss: float
+    """Loss before learning, on the same rows."""
     n_steps: int
+    """Number of steps that were taken."""
     status: str
+    """How learning ended: see `FitResult.status`."""
     history: dict[str, np.ndarray]
+    """Losses by name: see `FitResult.history`."""
 
 
 class _CountsProblem(NamedTuple):
@@ -76,6 +82,11 @@ def fit_leaf_counts(
         ε: what is added to each count, so that one of 0 can grow.
     n_steps, validation, patience, key, progress
         See `fit_combiner`. So many numbers learn the rows by heart: a part of them is set apart.
+
+    Returns
+    -------
+    ForestFitResult
+        The forest with the counts learned, and how they were.
 
     Raises
     ------

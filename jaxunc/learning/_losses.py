@@ -19,14 +19,44 @@ LOSSES = ("log", "brier", "auc", "utility")
 
 
 def log_loss(answer: Answer, y: Int32[Array, "rows"], weight: Float[Array, "rows"]) -> Float[Array, ""]:
-    """Logarithmic loss -log P(y), the default."""
+    """Logarithmic loss -log P(y), the default.
+
+    Parameters
+    ----------
+    answer
+        What a rule says of the rows.
+    y
+        Class indices ``[rows]`` in [0, classes).
+    weight
+        Weights ``[rows]``, ≥ 0.
+
+    Returns
+    -------
+    Float[Array, ""]
+        The mean over rows, by weight.
+    """
     log_share = _of_answer(answer, "log_probability")
     _check_rows_of(y, weight, len(log_share))
     return _mean(-jnp.take_along_axis(log_share, y[:, None], axis=1)[:, 0], weight)
 
 
 def brier_loss(answer: Answer, y: Int32[Array, "rows"], weight: Float[Array, "rows"]) -> Float[Array, ""]:
-    """Brier loss Σ_c (P(c) - [y = c])²."""
+    """Brier loss Σ_c (P(c) - [y = c])².
+
+    Parameters
+    ----------
+    answer
+        What a rule says of the rows.
+    y
+        Class indices ``[rows]`` in [0, classes).
+    weight
+        Weights ``[rows]``, ≥ 0.
+
+    Returns
+    -------
+    Float[Array, ""]
+        The mean over rows, by weight.
+    """
     share = _of_answer(answer, "probability")
     _check_rows_of(y, weight, len(share))
     return _mean(jnp.sum((share - jax.nn.one_hot(y, share.shape[1], dtype=share.dtype)) ** 2, axis=1), weight)
@@ -39,9 +69,13 @@ class AucLoss(eqx.Module):
     """
 
     first: Int32[Array, "pairs"]
+    """Place of the row of the class."""
     second: Int32[Array, "pairs"]
+    """Place of the row of another class."""
     of_class: Int32[Array, "pairs"]
+    """The class that the pair is about."""
     temperature: Float[Array, ""]
+    """τ > 0: the smaller, the closer to 1 - AUC."""
 
     def __check_init__(self) -> None:
         for name in ("first", "second", "of_class"):
@@ -92,7 +126,9 @@ class UtilityLoss(eqx.Module):
     """
 
     by_size: Float[Array, "classes"]
+    """Utility of a set of 1, 2, … classes that holds the true one."""
     temperature: Float[Array, ""]
+    """τ > 0: the smaller, the harder the choice."""
 
     def __check_init__(self) -> None:
         check_within("by_size", self.by_size, "[0, inf)", ": the utility of a right set by its size", shape=None)

@@ -126,6 +126,7 @@ class OutOfSampleRows:
     """Weight of each row in a loss; 0 for padding."""
     n: int
     n_trees: int
+    """Number of trees of the forest."""
     class_labels: tuple[Any, ...]
     countings: tuple[str, ...]
     """Names of the counts that the histograms hold, side by side."""
@@ -142,6 +143,11 @@ class OutOfSampleRows:
         """Return the form of the rows that a rule learns from: histograms, or rows to be routed for numbers per tree.
 
         Raises a ValueError if these rows cannot serve the rule.
+
+        Parameters
+        ----------
+        rule
+            The rule that learns.
         """
         if not set(rule.countings) <= set(self.countings):
             raise ValueError(
@@ -174,9 +180,14 @@ class OutOfSampleRows:
         return bind(self.forest, rule, threads=threads)
 
     def with_weight(self, weight: NumbersLike) -> "OutOfSampleRows":
-        """Return the same rows with other weights (0 leaves a row out).
+        """Return the same rows with other weights; 0 leaves a row out.
 
         Raises a ValueError unless ``weight`` holds one finite number ≥ 0 for each row, a TypeError for no numbers.
+
+        Parameters
+        ----------
+        weight
+            A number ≥ 0 for each row, ``[n]``.
         """
         padded = padded_rows(as_weights(weight, self.n, "weight"), len(self.y))
         weight = jnp.asarray(padded, self.weight.dtype)

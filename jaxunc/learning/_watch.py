@@ -20,9 +20,11 @@ class FitProgress(NamedTuple):
     total: int
     """Steps at most."""
     seconds: float
+    """Seconds since learning began."""
     loss: float
     """Loss so far, with the weak prior's part."""
     start_loss: float
+    """That of the numbers that learning started from."""
     n_rows: int
     """Number of rows that the loss is of: a part of them at first, where there are many."""
     what: str = ""

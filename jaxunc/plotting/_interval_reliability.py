@@ -66,9 +66,23 @@ class IntervalReliabilityDisplay:
     def plot(
         self, ax: Any = None, *, reference: bool = True, band: bool = True, **kwargs: Any
     ) -> "IntervalReliabilityDisplay":
-        """Draw the line and a bar for each interval, and with ``reference`` the diagonal. Keywords go to ``ax.plot``.
+        """Draw the line and a bar for each interval.
 
-        With ``band`` the space between the bars is shaded: not for frequencies that fall, where it would fold.
+        Parameters
+        ----------
+        ax
+            Axes to draw on; default: those of a new figure.
+        reference
+            Draw the diagonal, too.
+        band
+            Shade the space between the bars: not for frequencies that fall, where it would fold.
+        **kwargs
+            As for ``ax.plot``.
+
+        Returns
+        -------
+        self
+            The display, drawn.
         """
         ax = axes_of(ax)
         if reference:

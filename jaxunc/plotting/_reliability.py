@@ -41,7 +41,21 @@ class ReliabilityDisplay:
     ) -> "ReliabilityDisplay":
         """Make and plot a curve from probabilities ``[instances classes]`` and class indices.
 
-        See `jaxunc.metrics.reliability_curve`.
+        Parameters
+        ----------
+        probs, y, n_bins, strategy
+            See `jaxunc.metrics.reliability_curve`.
+        name
+            Name in the legend.
+        ax
+            Axes to draw on; default: those of a new figure.
+        **kwargs
+            As for `plot`.
+
+        Returns
+        -------
+        ReliabilityDisplay
+            The display, drawn.
         """
         curve = metrics.reliability_curve(probs, y, n_bins=n_bins, strategy=strategy)
         return cls(curve, name=name).plot(ax, **kwargs)

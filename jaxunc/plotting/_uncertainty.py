@@ -42,7 +42,21 @@ class UncertaintyDisplay:
     ) -> "UncertaintyDisplay":
         """Make and plot a display from two uncertainties and a hit or miss for each instance.
 
-        See `jaxunc.UncertaintyDecomposition`.
+        `jaxunc.UncertaintyDecomposition` tells both uncertainties.
+
+        Parameters
+        ----------
+        aleatoric, epistemic, correct, n_bins, upper
+            See `jaxunc.metrics.uncertainty_map`.
+        ax
+            Axes to draw on; default: those of a new figure.
+        **kwargs
+            As for `plot`.
+
+        Returns
+        -------
+        UncertaintyDisplay
+            The display, drawn.
         """
         counted = metrics.uncertainty_map(aleatoric, epistemic, correct, n_bins=n_bins, upper=upper)
         return cls(counted).plot(ax, **kwargs)

@@ -56,6 +56,11 @@ def read_table(path: str | Path, target: str | None) -> Table:
     target
         Name of the column that holds the classes.
 
+    Returns
+    -------
+    Table
+        Numbers for trees, labels, and notes of what was done.
+
     Raises
     ------
     ValueError

@@ -98,7 +98,23 @@ def evaluate(
 ) -> Outcome:
     """Evaluate rules of `RULES` on the leaves of a forest, and what has been learned for those that learn.
 
-    ``y`` holds positions in ``forest.class_labels``.
+    Parameters
+    ----------
+    forest
+        The forest.
+    rules
+        Keys of `RULES`.
+    X
+        Instances of the test fold.
+    y
+        Their labels, as positions in ``forest.class_labels``.
+    learned
+        Answers of the rules that learn, by name.
+
+    Returns
+    -------
+    Outcome
+        Measures and curves of every rule.
     """
     folds = {name: RULES[name].make(forest) for name in rules if name not in learned}
     cautious = forest.n_classes <= MOST_CLASSES

@@ -28,6 +28,7 @@ class GivenModel(NamedTuple):
     """A model that rules are compared on; its columns hold codes, as the table made for it does."""
 
     trees: Trees
+    """Trees, whose leaves count the training parts."""
     own: Answering
     """What answers as the model does."""
     about: dict[str, Any]
@@ -56,6 +57,11 @@ def read_given_model(path: str | Path, data: str | Path, target: str | None) -> 
         A file of CSV, Parquet or Arrow. Columns are found by name where the model knows names.
     target
         Name of the column that holds the classes: labels of the model.
+
+    Returns
+    -------
+    tuple[Table, GivenModel]
+        The table with the codes that the model reads, and the model.
 
     Raises
     ------

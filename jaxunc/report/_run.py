@@ -37,6 +37,11 @@ def run(
     given
         The model, in a study of one that came fitted.
 
+    Returns
+    -------
+    Results
+        What was run on what, and an outcome for each forest.
+
     Raises
     ------
     ValueError

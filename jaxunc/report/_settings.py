@@ -134,6 +134,11 @@ class Settings:
     def rules_for(self, n_classes: int) -> tuple[str, ...]:
         """Return the chosen rules that suit a number of classes.
 
+        Parameters
+        ----------
+        n_classes
+            Number of classes, ≥ 2.
+
         Raises
         ------
         ValueError

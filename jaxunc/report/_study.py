@@ -50,6 +50,11 @@ def study(
     given
         The model of a study of `Settings.for_model`: none is grown, its leaves count the training part.
 
+    Yields
+    ------
+    tuple[Cell, Outcome]
+        Which forest, and how the rules did.
+
     Raises
     ------
     ValueError

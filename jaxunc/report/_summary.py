@@ -89,6 +89,11 @@ def averages(records: Any) -> pd.DataFrame:
     """Return mean and standard deviation over test folds, for each forest and rule.
 
     The leaf sizes are averaged first, within each fold. Rows: (forest, rule); columns: (measure, "mean" | "std").
+
+    Parameters
+    ----------
+    records
+        What `frame` returns.
     """
     measures = [name for name in MEASURES if name in records]
     # Over leaf sizes first: the spread is then that between test folds, not between leaf sizes.
@@ -176,6 +181,11 @@ def average_ranks(records: Any) -> pd.DataFrame:
     """Return the mean rank of each rule by each measure over all forests grown; 1 is best, equals share their ranks.
 
     Rows: rules, best first; columns: the measures, and "all", their mean.
+
+    Parameters
+    ----------
+    records
+        What `frame` returns.
     """
     columns = {}
     for name, larger in METRICS.items():
@@ -191,6 +201,20 @@ def ranking(records: Any, measure: str, *, n_folds: int) -> Ranking:
 
     The values of a test part are averaged over forests and leaf sizes; two rules are compared by the corrected
     resampled t-test over the parts (they share training data), p-values corrected by Holm over all pairs.
+
+    Parameters
+    ----------
+    records
+        What `frame` returns.
+    measure
+        A key of `METRICS`.
+    n_folds
+        Folds of the cross-validation, by which the test is corrected.
+
+    Returns
+    -------
+    Ranking
+        The rules, best first, and which a test tells apart.
     """
     per_forest = _by_forest(records, measure)
     larger = METRICS[measure]

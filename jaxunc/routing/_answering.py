@@ -77,5 +77,10 @@ class HasColumns(Protocol):
         """NumPy arrays by the names of columns.
 
         Places of classes are called "class"; ``[instances classes]`` are numbers by class, or sets of classes as bools.
+
+        Parameters
+        ----------
+        output
+            One of ``outputs``, such as ``"probability"``.
         """
         ...

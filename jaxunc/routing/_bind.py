@@ -54,6 +54,11 @@ def bind(
         How instances are walked to their leaves: ``"blocks"``, tree by tree through the cache of a CPU, or
         ``"levels"``, all trees at once for accelerators. Default: what suits the backend.
 
+    Returns
+    -------
+    BoundForest
+        Call it, or its read-outs, on instances.
+
     Raises
     ------
     RuntimeError
@@ -132,6 +137,18 @@ class BoundForest(ReadOuts[AnswerT]):
         """The program that routes and merges chunks of so many instances, for those who measure: ``.compile()`` it.
 
         Raises a ValueError for forests whose empty leaves are followed, which the host drives.
+
+        Parameters
+        ----------
+        n_instances
+            Number of instances, ≥ 1.
+        missing
+            Whether the data may hold missing values.
+
+        Returns
+        -------
+        jax.stages.Lowered
+            The program, not yet compiled.
         """
         engine = self._engine(missing)
         if not isinstance(engine, Streamed):

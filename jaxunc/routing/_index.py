@@ -37,10 +37,24 @@ SMALL, CHUNK = (1, 8, 64, 256, 512), 2048
 def leaf_index(trees: Trees | Forest, X: InstancesLike, *, walk: Walk | None = None) -> Int32[Array, "instances trees"]:
     """The node that each instance ends in, for every tree.
 
-    X ``[instances features]``, NumPy, JAX, pandas or a sparse matrix, is compared as float32; NaN is a missing value,
-    ±inf and subnormals are compared exactly. ``walk``: as for `bind`. Raises a ValueError or TypeError as a bound
+    Raises a ValueError or TypeError as a bound
     forest does where columns are not the trees' or hold no numbers; of a traced X only the shape is checked. No
     gradient.
+
+    Parameters
+    ----------
+    trees
+        The trees, or a forest of them.
+    X
+        Instances ``[instances features]``, NumPy, JAX, pandas or a sparse matrix. They are compared as float32; NaN is
+        a missing value, ±inf and subnormals are compared exactly.
+    walk
+        As for `bind`.
+
+    Returns
+    -------
+    Int32[Array, "instances trees"]
+        Places of leaves among the nodes of each tree.
     """
     check_is_forest(trees, "trees", or_trees=True)
     if walk is not None:

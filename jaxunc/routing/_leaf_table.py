@@ -33,6 +33,13 @@ def leaf_table(forest: Forest, combiner: Combiner) -> PyTree:
     Computed per distinct count vector, unless fields of the rule differ from tree to tree. For `fold`; differentiable
     in the rule and the forest's counts. Raises a ValueError if the rule does not suit the forest (its number of
     classes, of trees, the counts that it reads).
+
+    Parameters
+    ----------
+    forest
+        The forest, whose counts the rule reads.
+    combiner
+        The rule.
     """
     combiner = as_rule(combiner)
     table, code = _checked_rows(forest, combiner)

@@ -22,10 +22,22 @@ from ._tested import on_tested
 def leaf_counts(forest: Forest, X: InstancesLike) -> Num[Array, "instances trees classes"]:
     """Class counts of the leaf that each instance ends in, for every tree.
 
-    The tensor that `bind` avoids: instances × trees × classes numbers. X as for `leaf_index`. Differentiable in the
+    The tensor that `bind` avoids: instances × trees × classes numbers. Differentiable in the
     forest's counts; traceable, unless empty leaves are followed. Instances in an empty leaf are given what
     `Forest.with_empty_leaves` says. Raises as `leaf_index` does, and a ValueError for the mode "average", which
     averages what a rule says and not counts, or if the mode "sum" is traced.
+
+    Parameters
+    ----------
+    forest
+        The forest.
+    X
+        Instances, as for `leaf_index`.
+
+    Returns
+    -------
+    Num[Array, "instances trees classes"]
+        Counts of the type that the forest holds.
     """
     check_is_forest(forest)
     refuse_average(forest)

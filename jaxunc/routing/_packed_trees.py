@@ -59,6 +59,7 @@ class Carry(NamedTuple):
     """Contributions of the trees so far: one entry for each plane, one for each number per tree."""
 
     planes: list[Any]
+    """Merged planes, ``[instances]`` each."""
     scalars: list[Any]
     """Merged numbers per tree: one for all instances ``[]``, or ``[instances]`` where a mask tells them apart."""
 
@@ -88,7 +89,20 @@ class PackedTrees(eqx.Module):
     def of_rows(cls, trees: Trees, lifted: PyTree, code: Array, merge: PyTree, *, walk: Walk) -> "PackedTrees":
         """Pack what `of` does, without missing values, for what was lifted from distinct rows of counts.
 
-        ``code`` ``[trees nodes]`` is the row of each node. Rows are packed before they are spread over the nodes.
+        Rows are packed before they are spread over the nodes.
+
+        Parameters
+        ----------
+        trees
+            The trees.
+        lifted
+            The statistic of each distinct count vector, ``[rows]`` or ``[rows stat]``.
+        code
+            Row of each node, ``[trees nodes]``.
+        merge
+            How each plane is merged, as for `fold`.
+        walk
+            Walk that they are packed for: see `bind`.
         """
         columns, scalars, layout = cut_rows(lifted, merge, trees.n_trees)
         spec = Spec(layout, False, walk, unrolled_depth(walk, trees))
@@ -154,6 +168,15 @@ class PackedTrees(eqx.Module):
 
         Bit for bit as if all trees had come at once. In the walk for accelerators, where all trees are reduced at once,
         this holds up to rounding.
+
+        Parameters
+        ----------
+        carry
+            Contributions of the trees before.
+        X
+            Instances ``[instances features]``, float32.
+        tree_mask
+            Trees that count for an instance, ``[instances trees]``; default: all.
         """
         # Without a mask a number per tree is the same for all instances: merged once, when the trees were packed.
         if tree_mask is None:
@@ -178,8 +201,15 @@ class PackedTrees(eqx.Module):
     ) -> PyTree:
         """Return the statistic of all trees.
 
-        ``blocks`` is the number of instances in a block, and the number of blocks, which may be traced. By default all
-        instances are merged, in blocks of the walk's own size.
+        Parameters
+        ----------
+        X
+            Instances ``[instances features]``, float32.
+        tree_mask
+            Trees that count for an instance, ``[instances trees]``; default: all.
+        blocks
+            The number of instances in a block, and the number of blocks, which may be traced. Default: all instances,
+            in blocks of the walk's own size.
         """
         return rejoin(self.spec.layout, *self.merged(X, tree_mask, blocks))
 

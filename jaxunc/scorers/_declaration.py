@@ -44,6 +44,11 @@ def scorer(
     domains
         Where settings may be learned, by their names: see `jaxunc.combiners.learned_field`. Others are real numbers.
 
+    Returns
+    -------
+    Callable
+        A decorator that returns the function as it was given.
+
     Raises
     ------
     TypeError

@@ -149,7 +149,20 @@ def support(counts: Num[Array | np.ndarray, "... 2"], prior: Any = 0.5) -> Suppo
 
 
 def log_support_degrees(counts: Num[Array | np.ndarray, "... 2"], prior: Any = 0.5) -> Float[Array, "... 2"]:
-    """The logarithms of π of (−, +) for each leaf: see `plausibility`. Finite for every leaf, however certain."""
+    """The logarithms of π of (−, +) for each leaf: see `plausibility`. Finite for every leaf, however certain.
+
+    Parameters
+    ----------
+    counts
+        Class counts [negative, positive] of leaves, ≥ 0, real or integer.
+    prior
+        The probability of class 1 from where support counts, in (0, 1): see `plausibility`.
+
+    Returns
+    -------
+    Float[Array, "... 2"]
+        The logarithms, ≤ 0.
+    """
     return support(counts, prior).log_degrees
 
 

@@ -68,6 +68,15 @@ def critical_final_votes(
     overtake it, class 0 also by a tie (argmax takes the first). ``[2 max_trees+1]``, for class 0 and class 1; -1 where
     no number of votes suffices. No tree abstains: where one may, `stop_after` judges without a table. The forerunner of
     the paper (Hernández-Lobato et al. 2009).
+
+    Parameters
+    ----------
+    max_trees
+        Trees that vote in the end, T ≥ 1.
+    confidence
+        The probability of having won that suffices, in (0, 1).
+    prior
+        α of the Beta prior, > 0: one number, or one for each class.
     """
     check_integer("max_trees", max_trees, 1)
     check_confidence(confidence)

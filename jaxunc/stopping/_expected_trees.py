@@ -44,6 +44,7 @@ class TreePlan(NamedTuple):
     """Plan of how much of a sample forests of several sizes would settle."""
 
     n_trees: Int[np.ndarray, "sizes"]
+    """Sizes of forests."""
     settled: Float[np.ndarray, "sizes"]
     """Share of instances that a forest of that size settles."""
     n_polled: Float[np.ndarray, "sizes"]
@@ -75,7 +76,7 @@ def expected_trees(
     r"""Return the mean number of trees that a vote polls, if each tree votes for class i with probability p_i.
 
     Two classes: exact, by the distribution of the lead among votes that are not settled, tree by tree. More: the mean
-    over 2000 simulated votes (``key``, by default ``jax.random.key(0)``).
+    over 2000 simulated votes.
 
     Trees that vote are what is counted. If a tree abstains with probability q, whatever else, the mean number of trees
     polled is 1/(1 - q) times as large, and so must ``max_trees`` be.
@@ -84,11 +85,15 @@ def expected_trees(
     ----------
     p
         Probabilities of a vote ``[... classes]``, adding to 1.
-    confidence, disagreement, criterion, population, prior
+    confidence, disagreement, criterion, population
         See `stop_after`. A finite population has ``max_trees`` trees.
     max_trees
-        Trees that are polled at most. (Even at p = 1/2 every vote is settled in the end, half of them wrongly: the
-        leads of a random walk exceed any multiple of √t some time. Where is a matter of patience.)
+        Trees that are polled at most. Even at p = 1/2 every vote is settled in the end, half of them wrongly: the
+        leads of a random walk exceed any multiple of √t some time. Where is a matter of patience.
+    prior
+        See `stop_after`.
+    key
+        For the simulated votes, by default ``jax.random.key(0)``.
 
     Returns
     -------
@@ -143,8 +148,8 @@ def plan_trees(
         Votes for instances that the trees were not grown on ``[instances classes]``; of some tens of trees. Trees that
         abstain are not in them, nor in the plan: if a share q of them does, divide its numbers of trees by 1 - q.
     confidence
-        See `stop_after`. (By the criterion ``"optimal"`` every size of forest has a boundary of its own; what it costs
-        is said by `optimal_votes`.)
+        See `stop_after`. By the criterion ``"optimal"`` every size of forest has a boundary of its own; what it costs
+        is said by `optimal_votes`.
     share
         The share of instances to be settled, in (0, 1).
     max_trees

@@ -20,8 +20,15 @@ def majority_probability(p: Float[Array | np.ndarray, "..."] | float, n_trees: i
               = I_{p_1}\!\left(\lfloor t/2\rfloor + 1,\; t - \lfloor t/2\rfloor\right) \qquad\text{(4)}
 
     A strict majority, as the incomplete beta function has it (the printed sum starts at ⌈t/2⌉ and counts ties for even
-    t). p ``[...]`` in [0, 1]; 0 and 1 give 0 and 1. In float32 within 5e-6 for 10⁴ trees. Differentiable in p. Raises a
+    t). In float32 within 5e-6 for 10⁴ trees. Differentiable in p. Raises a
     ValueError if p lies outside of [0, 1] or there is no tree. Hernández-Lobato et al. 2011, Eq. 4 and Figure 1.
+
+    Parameters
+    ----------
+    p
+        The probability that one tree votes for the class, ``[...]`` in [0, 1]; 0 and 1 give 0 and 1.
+    n_trees
+        Number of trees t ≥ 1.
     """
     check_integer("n_trees", n_trees, 1)
     check_within("p", p, "[0, 1]", ": the probability of a vote for the class", shape=None)

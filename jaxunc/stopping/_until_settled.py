@@ -176,7 +176,20 @@ def bind_vote(
     threads: int | None = None,
     walk: Walk | None = None,
 ) -> "BoundVote":
-    """Prepare a forest for `predict_until_settled`: tables made, trees packed. ``threads``, ``walk``: as for `bind`."""
+    """Prepare a forest for `predict_until_settled`: tables made, trees packed.
+
+    Parameters
+    ----------
+    forest, confidence, disagreement, max_trees, criterion, population, prior
+        See `predict_until_settled`.
+    threads, walk
+        See `bind`.
+
+    Returns
+    -------
+    BoundVote
+        Call it on instances; each call answers with a `VoteResult`.
+    """
     refuse_after_fork()
     check_votes(forest)
     if threads is not None:

@@ -35,6 +35,16 @@ def describe(path: str | Path) -> Description:
     """Read the header of a file that `jaxunc.save` wrote: what it claims to hold. `jaxunc.load` checks the rest.
 
     Raises a ValueError if it is no such file, an OSError if it cannot be read.
+
+    Parameters
+    ----------
+    path
+        Path of the file.
+
+    Returns
+    -------
+    Description
+        What the header claims; arrays are not read.
     """
     header = read_header(path)
     root = header.document["object"]

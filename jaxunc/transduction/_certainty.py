@@ -191,8 +191,16 @@ def transductive_leaf_counts(
 ) -> Int32[np.ndarray, "instances labels classes"]:
     """Return the class counts of the leaves behind `transductive_certainty`, by the label of x; x itself is counted.
 
-    Parameters, errors and notes are those of `transductive_certainty`; with ``inductive`` one more label, the last, is
-    none at all: the leaf of x in the tree of the training set, x not counted.
+    Errors and notes are those of `transductive_certainty`.
+
+    Parameters
+    ----------
+    X_train, y_train, X, nominal, candidates, min_samples_leaf
+        See `transductive_certainty`.
+    inductive
+        One more label, the last, is none at all: the leaf of x in the tree of the training set, x not counted.
+    algorithm, progress
+        See `transductive_certainty`.
 
     Examples
     --------
@@ -220,8 +228,16 @@ def leave_one_out_leaf_counts(
 ) -> Int32[np.ndarray, "instances labels classes"]:
     """Return the class counts of the leaves behind `leave_one_out_certainty`, by the label that the instance was given.
 
-    Parameters, errors and notes are those of `leave_one_out_certainty`; with ``inductive`` one more label, the last, is
-    none at all: the leaf of the instance in the tree of the others.
+    Errors and notes are those of `leave_one_out_certainty`.
+
+    Parameters
+    ----------
+    X, y, nominal, candidates, min_samples_leaf
+        See `leave_one_out_certainty`.
+    inductive
+        One more label, the last, is none at all: the leaf of the instance in the tree of the others.
+    algorithm, progress
+        See `leave_one_out_certainty`.
 
     Examples
     --------
@@ -248,6 +264,11 @@ def label_average(
         Class counts of the leaf for each label.
     combiner
         A rule with a probability; default: the mean of (n_c + 1)/(n + k).
+
+    Returns
+    -------
+    Float[np.ndarray, "... classes"]
+        Probabilities, adding to 1.
 
     Raises
     ------

@@ -66,8 +66,8 @@ def kukar_kononenko(
     Parameters
     ----------
     X_train, y_train, X, nominal, candidates, min_samples_leaf, algorithm, progress
-        See `jaxunc.transduction.transductive_certainty`. (Its ``combiner`` has no place here: the divergence
-        compares Laplace's estimates of two leaves.)
+        See `jaxunc.transduction.transductive_certainty`. Its ``combiner`` has no place here: the divergence
+        compares Laplace's estimates of two leaves.
 
     Returns
     -------
@@ -156,6 +156,11 @@ def leave_one_out_kukar_kononenko(
 def reliability_of(counts: Num[np.ndarray, "instances labels classes"]) -> Reliability:
     """Return the reliability from leaf counts made with ``inductive=True``, those of leave-one-out for instance.
 
+    Parameters
+    ----------
+    counts
+        Counts ``[instances labels classes]``, ≥ 0; the last label is none at all.
+
     Raises
     ------
     ValueError
@@ -180,6 +185,11 @@ def j_divergence(p: Float[np.ndarray, "... classes"], q: Float[np.ndarray, "... 
     r"""Return the symmetric Kullback-Leibler divergence in bits, :math:`J=\sum_c (p_c-q_c)\log_2(p_c/q_c)`.
 
     An array ``[...]``: infinite where a class has probability 0 in one distribution alone; 0 where the two are equal.
+
+    Parameters
+    ----------
+    p, q
+        Probabilities ``[... classes]``, adding to 1.
 
     Examples
     --------

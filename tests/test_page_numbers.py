@@ -1,0 +1,239 @@
+"""The measured numbers of the pages of `docs/` are those of committed files of results, as the README's are."""
+
+import re
+
+import numpy as np
+import pytest
+
+from tests._claims import RESULTS, Page, numbers, page_of, results, rounded, same
+
+pytestmark = pytest.mark.once
+
+
+def flat(text: str) -> str:
+    """A text without its line breaks."""
+    return " ".join(text.split())
+
+
+PAGES = ("speed", "decisions", "learning", "voting", "trees", "files", "devices", "libraries")
+SPEED, DECISIONS, LEARNING, VOTING, TREES, FILES, DEVICES, LIBRARIES = (Page(f"docs/{name}.md") for name in PAGES)
+
+
+def test_times_by_rows():
+    measured = results("rows-cpu")["sections"]["batch-sizes"]
+    engines = ("jaxunc", "oneDAL", "scikit-learn", "treelite GTIL")
+    table = SPEED.table("trees")
+    assert len(table) == 10
+    for shape, rows, *cells in table:
+        of = {one["engine"]: one for one in measured if (one["shape"], one["rows"]) == (shape, numbers([rows])[0])}
+        assert rounded(cells, [1e3 * of[engine]["steady_s"]["median"] for engine in engines]), (shape, rows)
+    shallow = next(
+        one for one in measured if (one["shape"], one["engine"], one["rows"]) == ("depth 8", "oneDAL", 10**5)
+    )
+    assert f"differ by up to {shallow['max_abs_difference']:.0e}".replace("e-0", "e-") in SPEED.said
+
+
+def test_times_of_other_rules():
+    cost = {one["rule"]: one["ratio_to_mean"]["median"] for one in results("speed-cpu")["sections"]["rule-costs"]}
+    reports = results("cautious-cpu")["reports"]
+    others = {"median", "generalized mixture", "beta aggregation, maximum"}
+    kinds = {
+        "rules that merge by sums": [cost[name] for name in cost if name not in others and "uncertainty" not in name],
+        "uncertainty decompositions": [cost[name] for name in cost if "uncertainty" in name],
+        "a cautious report": [reports[mass]["ratio_to_mean"]["median"] for mass in ("equal", "leaf_size", "certainty")],
+        "a generalised mixture": [cost["generalized mixture"]],
+        "a median": [cost["median"]],
+        "the mode of the mean density": [cost["beta aggregation, maximum"]],
+    }
+    table = SPEED.table("rule")
+    assert len(table) == len(kinds)
+    for (name, cell), (kind, values) in zip(table, kinds.items(), strict=True):
+        assert name.startswith(kind)
+        assert rounded(cell.split(" to "), [min(values), max(values)][: len(values)])
+
+
+def test_first_predictions():
+    first = results("speed-cpu")["sections"]["first-calls"]
+    SPEED.spread([one["first_call_s"] for one in first], "compiles for # to # seconds", 1)
+    SPEED.spread([one["model_to_answer_s"] for one in first], "an answer it takes # to #", 1)
+    SPEED.spread([one["import_jaxunc_s"] for one in first], "Importing the library takes # to # seconds", 1)
+    folds = results("speed-cpu")["sections"]["cross-validation"]
+    assert len(folds["by_fold"]) == 10
+    assert folds["all_compilations_after_first"] == 0
+    fold = results("learning-cpu")["pure_fold"]
+    rows, taken = max((int(rows), taken) for rows, taken in fold["temporary_bytes"].items())
+    SPEED.says("a `fold` over # rows and # trees needs # MB", (rows, fold["trees"], taken / 1e6), 0)
+
+
+def test_votes_that_stop():
+    votes = [one for one in results("stopping-cpu")["votes"] if "200" not in one["forest"]]
+    many, few = ([one for one in votes if one["instances"] == n] for n in (100_000, 1000))
+    for (classes, trees, times), one in zip(SPEED.table("classes"), many, strict=True):
+        assert (f"{classes} classes" == one["forest"]) if classes != "2" else "leaf" in one["forest"]
+        assert rounded([trees, times], [one["mean_polled"], one["speedup"]["settled"]["wall"]["median"]])
+    small = [one for one in few if "10" not in one["forest"]]
+    taken = [1 / one["speedup"]["settled"]["cpu"]["median"] for one in small]
+    SPEED.spread(taken, "1000 rows of two and three classes take # to # of the processor time", 2)
+    nothing = [one["speedup"]["nothing settles"]["wall"]["median"] for one in many]
+    SPEED.spread(nothing, "polling has # to # of the full vote's speed", 2)
+    nothing = [one["speedup"]["nothing settles"]["cpu"]["median"] for one in small]
+    SPEED.spread(nothing, "at 1000 it has # to # by processor time", 2)
+    SPEED.spread([one["speedup"]["certain"]["wall"]["median"] for one in many], '`"certain"` is # to # times', 1)
+
+
+def test_models_of_other_libraries():
+    engines = ("jaxunc", "oneDAL", "lleaves", "ONNX Runtime", "treelite GTIL", "YDF's JAX export")
+    measured = results("imported-cpu")["models"]
+    for (_, taken, *cells), model in zip(SPEED.table("model"), measured, strict=True):
+        of = {one["name"]: one["cpu_ratio_to_own"]["median"] for one in model["engines"]}
+        assert rounded([taken, *cells], [model["import_cpu_s"]["median"], *(of.get(name, np.nan) for name in engines)])
+    SPEED.says("Of # million leaves", [sum(one["leaves"]["visits"] or 0 for one in measured) / 1e6], 0)
+    assert not any(one["leaves"]["mismatches"] for one in measured)
+
+
+def won(page: str, name: str) -> list[list[tuple[int, int]]]:
+    """Wins and losses of a method against the five that the study of sets compares with: by u65, by u80."""
+    tables = re.split(r"\n### By u\d\d\n", page)[1:3]
+    rows = [re.search(rf"^\| {re.escape(name)} \|(.*)\|$", table, re.M)[1].split("|") for table in tables]
+    found = [[re.search(r"(\d+):(\d+)", cell) for cell in row] for row in rows]
+    return [[(int(one[1]), int(one[2])) if one else (0, 0) for one in row] for row in found]
+
+
+def test_sets_of_classes():
+    page = page_of("sets")
+    needs = [row for row in DECISIONS.text.splitlines() if row.startswith("| I ")]
+    assert len(needs) == 3
+    assert all(row in page for row in needs)
+    gains = re.search(r"is (\.\d+) by u65 and (\.\d+) by u80; by u50 there is none", flat(page_of("zhang2021")))
+    assert [cells[1] for cells in DECISIONS.table("a right set of two is worth")] == ["none", *gains.groups()]
+    kept = re.search(r"learned, oob` keeps (\d+) of (\d+); plain conformal sets \(.*?\) (\d+) of", flat(page))
+    DECISIONS.says("error, for # of # classes; by plain conformal sets for #", map(float, kept.groups()), 0)
+    (u65, *_), (*_, u80) = ([pair[1] for pair in by[2:4]] for by in won(page, "cautious, oob, s = 1"))
+    (always65, *_), (*_, always80) = ([pair[1] for pair in by[2:4]] for by in won(page, "one class, learned"))
+    words = "loses to it on # of # sets by u65, and on # by u80; so does always deciding, on # and #"
+    DECISIONS.says(words, (u65, 35, u80, always65, always80), 0)
+    DECISIONS.says("are worth more on # sets and less on # (u65)", won(page, "conformal, oob")[0][4], 0)
+    DECISIONS.says("kept on # of # sets", map(float, re.search(r"kept on (\d+) of (\d+) sets", page).groups()), 0)
+
+
+def test_what_learning_brings():
+    """Each cell of wins, losses and a gain stands in the page that the study writes."""
+    page = page_of("learning")
+    told = re.findall(r"\d+:\d+,? [+-]\d+\.\d %", LEARNING.said)
+    assert len(told) > 50
+    assert not [cell for cell in told if cell.replace(",", "") not in page]
+    grown = page.partition("\n## Random forests, grown out\n")[2]
+    rows = {
+        "pool": "learned pool, grown-out forests",
+        "P": "best calibrator of sixteen, grown out",
+        "fixed": "best fixed rule, chosen out of bag",
+        "tree weights": "weights per tree, calibrated",
+        "leaf counts": "counts of every leaf learned",
+        "HistGradientBoosting": "`HistGradientBoosting`, as it comes",
+    }
+    for name, said in rows.items():
+        cells = re.search(rf"^\| `{name}` (\|.*\|)$", grown, re.M)[1]
+        assert f"| {said} {cells.replace('|  |', '| |')}" in LEARNING.text, name
+
+
+def test_the_fewest_trees():
+    page = page_of("stopping")
+    told = re.search(r"The trees are ([\d.]+) of those of the bound at \.99 in the median, ([\d.]+) at most", page)
+    VOTING.says(
+        "it takes # of the trees of the bound at .99 in the median, and # at most", map(float, told.groups()), 2
+    )
+    kept = re.search(r"At most 1 % differ on (\d+) of 13 sets, within two standard errors on 13", page)
+    assert kept[1] == "10"
+    assert "At most 1 % differ on ten sets, and on all within two standard errors" in VOTING.said
+    as_many = re.search(
+        r"it takes ([\d.]+) of the trees of the bound in the median, and ([\d.]+) of those of the f", page
+    )
+    VOTING.says("it takes # of the bound's trees and # of those", map(float, as_many.groups()), 2)
+
+
+def test_votes_of_the_paper():
+    page = flat(page_of("hernandez_lobato2011"))
+    told = re.search(r"(\d+) (?:to|-|–) (\d+) % are settled, by (\d+) to (\d+) trees", page)
+    VOTING.says("Of the votes # to # % are settled, by # to # trees", map(float, told.groups()), 0)
+    mean = re.search(r"IB disagrees with the large ensemble by ([\d.]+) % in the mean", page)
+    VOTING.says("Of the settled ones # % differ", [float(mean[1])], 2)
+
+
+def test_growing_and_transduction():
+    one, eight = results("growing-cpu")["growing"][:2]
+    assert [one["min_samples_leaf"], eight["min_samples_leaf"]] == [1, 8]
+    table = TREES.table("leaves of")
+    assert rounded([table[0][1], table[1][1]], [x["ratio_to_sklearn"]["median"] for x in (one, eight)])
+    nodes = [eight[engine]["nodes_per_tree"] for engine in ("jaxunc", "scikit-learn")]
+    TREES.says("| #; scikit-learn's stop early, at #", nodes, 0)
+    measured = results("transduction-cpu")
+    TREES.says("on all # pairs of eight data sets", [sum(x["pairs"] for x in measured["every_pair"])], 0)
+    assert not any(x["mismatches"] for x in measured["every_pair"])
+    small, large = measured["synthetic"], measured["large"]
+    said = TREES.claimed("| 3000 and 3000 | # s, in place of # trees at # s")
+    assert same(said[0], small["cpu_s"], 1)
+    assert said[1] == small["pairs"]
+    assert same(said[2], small["full_cpu_s_per_pair"], 2)
+    said = TREES.claimed("| 10 000 and 10 000 | # s | # MB |")
+    assert same(said[0], large["cpu_s"], 0)
+    assert abs(said[1] - (large["peak_mib"] - large["peak_mib_before"]) * 1.048576) < 1
+    forms = {x["algorithm"]: x["cpu_s"] for x in measured["forms"][0]["forms"]}
+    TREES.says("tic-tac-toe: # s in place of #", [forms["dense"], forms["grouped"]], 2)
+
+
+def test_a_single_tree_and_transduction():
+    page = page_of("costa2013")
+    row = re.findall(r"^\| tree \| (\d+)/\d+/\d+ \| [<\d. ]+ \| ([\d.]+) \| ([\d.]+) \|", page, re.M)
+    brier, auc, reliability, accuracy = row[:4]
+    TREES.says("It ranks better on # sets (mean AUC # for #)", map(float, auc), 2)
+    TREES.says("and on # it knows better", [float(reliability[0])], 0)
+    TREES.says("it wins on # sets", [float(brier[0])], 0)
+    TREES.says("accuracy (# for #)", map(float, accuracy[1:]), 3)
+    pooled = re.search(r"better by all three measures\*\*: (.*?)\(pooling's wins first\)(.*?)\. ", flat(page))
+    counts = [int(n) for n in re.findall(r"(\d+)/\d+/\d+", pooled[0])]
+    shown = [numbers(cells[1:]) for cells in TREES.table("pooled leaves against")]
+    shown[0][0] = float(re.search(r"on (\d+) sets", TREES.table("pooled leaves against")[0][1])[1])
+    assert [count for row in shown for count in row][: len(counts)] == counts
+
+
+def test_files_of_any_size():
+    sizes = {(one["rows"], one["trees"], one["depth"]): one for one in results("scale-cpu")["sizes"]}
+    table = FILES.table("rows")
+    for (*_, ours, theirs), size in zip(table, [(2 * 10**7, 100, 8), (10**6, 100, 8), (10**6, 500, 8)], strict=True):
+        known = [
+            sizes[size][one]["seconds"]["median"] if one in sizes[size] else np.nan for one in ("files", "sklearn")
+        ]
+        assert rounded([ours, theirs], known), size
+    assert "at 1.0 GB" in table[0][2]
+    large = sizes[2 * 10**7, 100, 8]
+    assert same(1.0, large["files"]["peak_bytes"]["median"] / 1e9, 1)
+    FILES.says("has # of the speed of the same rows in memory", [large["share_of_memory"]["median"]], 2)
+    killed = results("scale-cpu")["killed"]
+    assert len(killed["killed_after_seconds"]) == 3
+    assert killed["same_bytes"]
+    peaks = {one["layout"]: one["peak_bytes"] / 1e9 for one in results("scale-layouts-cpu")["layouts"]}
+    kinds = ("Parquet, one file", "Parquet, files of", "Arrow", "CSV")
+    for (_, cell), kind in zip(FILES.table("layout"), kinds, strict=True):
+        found = [peak for layout, peak in peaks.items() if layout.startswith(kind)]
+        assert rounded(cell.split(" to "), [min(found), max(found)][: len(found)]), kind
+
+
+def test_devices():
+    measured = results("devices-cpu")["strong"]
+    cost = {mesh: one["cpu_ratio"]["median"] for mesh, one in measured.items() if mesh != "instances"}
+    along = [cost[f"data {n}"] for n in (1, 2, 4, 8)]
+    (_, data), (_, trees) = DEVICES.table("mesh")
+    assert rounded(data.split(" to "), [min(along), max(along)])
+    assert rounded([trees], [cost["tree 8"]])
+
+
+def test_counts_of_boosted_models():
+    told = re.findall(r"\d+:\d+, [+-][\d.]+ %", LIBRARIES.said)
+    assert len(told) > 2
+    assert not [cell for cell in told if cell.replace(",", "") not in page_of("boosted_counts")]
+
+
+def test_files_that_are_named_exist():
+    for page in (SPEED, DECISIONS, LEARNING, VOTING, TREES, FILES, DEVICES, LIBRARIES):
+        for name in re.findall(r"`(?:benchmarks/results/)?([\w-]+\.json)`", page.text):
+            assert (RESULTS / name).exists(), name
