@@ -102,13 +102,12 @@ def prepared(data: DataSet) -> Any:
     )
 
 
-def smoothed(model: Any, X: np.ndarray) -> np.ndarray | None:
+def smoothed(model: Any, X: np.ndarray) -> Any:
     """Laplace's estimate of what the learner counts, which costs nothing; None where it counts nothing."""
     if isinstance(model, KNeighborsClassifier):
-        probs, n = model.predict_proba(X), np.full(len(X), float(NEIGHBOURS))
-        return _laplace(probs, n)
+        return _laplace(np.asarray(model.predict_proba(X)), np.full(len(X), float(NEIGHBOURS)))
     if isinstance(model, DecisionTreeClassifier):
-        return _laplace(model.predict_proba(X), model.tree_.weighted_n_node_samples[model.apply(X)])
+        return _laplace(np.asarray(model.predict_proba(X)), model.tree_.weighted_n_node_samples[model.apply(X)])
     if isinstance(model, RandomForestClassifier):
         return np.mean([smoothed(tree, X) for tree in model.estimators_], axis=0)
     return None
@@ -140,7 +139,7 @@ def main() -> None:
     """Run what is missing, then write the page of the study."""
     from benchmarks.papers.costa2013 import write_page  # which reads this study
 
-    args = study_options(__doc__, GENERAL_SETS, RESULTS).parse_args()
+    args = study_options(str(__doc__), GENERAL_SETS, RESULTS).parse_args()
     jax.config.update("jax_enable_x64", True)
     run_all(args.sets, args.data, args.out)
     write_page(args.out)

@@ -1,6 +1,6 @@
 """Certainty by transduction around any classifier: a fit for each instance and each label."""
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse
@@ -11,7 +11,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import (
     check_is_fitted,
-    column_or_1d,
     has_fit_parameter,
     validate_data,
 )
@@ -95,7 +94,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator)
     [[0.143 0.429 0.429]]
     """
 
-    def __init__(self, estimator: Any, combine="mean", n_jobs: int | None = None, random_state: Any = None):
+    def __init__(self, estimator: Any, combine="mean", n_jobs: Any = None, random_state: Any = None):
         self.estimator = estimator
         self.combine = combine
         self.n_jobs = n_jobs
@@ -111,15 +110,21 @@ class TransductiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator)
         y
             Their labels.
         sample_weight
-            Weights ``[instances]`` for every fit, of an estimator that takes some.
+            Weights ``[instances]`` for every fit, of an estimator that takes some. 0 leaves an instance out.
         """
         self._check_parameters(weighted=sample_weight is not None)
-        X, y = self._data(X, reset=True), column_or_1d(y, warn=True)
+        y = np.asarray(validate_data(self, y=cast(Any, y)))  # first, since it forgets the names of columns
+        X = self._data(X, reset=True)
         check_consistent_length(X, y)
         check_classification_targets(y)
+        weights = None if sample_weight is None else as_weights(sample_weight, len(y))
+        if weights is not None and not weights.all():
+            there = np.flatnonzero(weights)
+            if not len(there):
+                raise ValueError("sample_weight is zero throughout, which leaves all instances out; pass others.")
+            X, y, weights = _rows(X, there), y[there], weights[there]
         if len(classes := np.unique(y)) < 2:
             raise ValueError(f"y has 1 class, {classes.tolist()}; classifiers tell two or more apart.")
-        weights = None if sample_weight is None else as_weights(sample_weight, len(y))
         template = _seeded(clone(self.estimator), self.random_state)
         self.classes_, self._combine, self._sample = classes, self.combine, (template, X, y, weights)
         self.estimator_ = _fitted(template, X, y, weights, classes)
@@ -128,13 +133,13 @@ class TransductiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator)
     def predict_proba_by_label(self, X: InstancesLike) -> np.ndarray:
         """What each model answers ``[instances labels classes]``, by the label that the instance was given."""
         check_is_fitted(self, "estimator_")
-        X = self._data(X, reset=False)
-        n, k = X.shape[0], len(self.classes_)
+        rows = self._data(X, reset=False)
+        n, k = rows.shape[0], len(self.classes_)
         if not n:
             return np.zeros((0, k, k))
-        self.estimator_.predict_proba(X[:1] if not hasattr(X, "iloc") else X.iloc[:1])  # refuses before the work
-        jobs = (delayed(_answers)(*self._sample, self.classes_, part) for part in _parts(X, n))
-        return np.concatenate(list(Parallel(n_jobs=self.n_jobs)(jobs)))
+        self.estimator_.predict_proba(_rows(rows, slice(1)))  # refuses before the work
+        jobs = (delayed(_answers)(*self._sample, self.classes_, part) for part in _parts(rows, n))
+        return np.concatenate(cast(list[np.ndarray], list(Parallel(n_jobs=self.n_jobs)(jobs))))
 
     def predict_proba(self, X: InstancesLike) -> np.ndarray:
         """Class probabilities ``[instances classes]``, in the order of ``classes_``."""
@@ -162,8 +167,8 @@ class TransductiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator)
             )
         if weighted and not has_fit_parameter(model, "sample_weight"):
             raise TypeError(
-                f"sample_weight is given, and {type(model).__name__}.fit takes none; leave it out, or in a pipeline put "
-                "TransductiveClassifier at its end."
+                f"sample_weight is given, and {type(model).__name__}.fit takes none; leave it out, or in a pipeline "
+                "put TransductiveClassifier at its end."
             )
         check_one_of("combine", self.combine, COMBINE)
         if self.n_jobs is not None:
@@ -172,13 +177,13 @@ class TransductiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator)
                 raise ValueError("n_jobs=0 must not be 0; pass a number of processes, -1 for all cores, or None.")
         check_seed(self.random_state)
 
-    def _data(self, X, *, reset: bool):
+    def _data(self, X: Any, *, reset: bool) -> Any:
         """X as a frame if it came as one, else as an array or in rows of a sparse matrix; the estimator checks it."""
         checks: dict[str, Any] = {"skip_check_array": True}
         if not hasattr(X, "iloc"):
             checks = {"dtype": None, "ensure_all_finite": False, "accept_sparse": "csr"}
             checks |= {"ensure_min_samples": int(reset)}
-        found = validate_data(self, X, reset=reset, **checks)
+        found: Any = validate_data(self, X, reset=reset, **checks)
         return found.tocsr() if scipy.sparse.issparse(found) else found
 
     def __sklearn_tags__(self):
@@ -210,7 +215,12 @@ def _seeded(model: Any, random_state: Any) -> Any:
 def _parts(X: Any, n: int):
     """X in parts that are worth a process's start: sixteen instances, of which each is some fits."""
     for start in range(0, n, 16):
-        yield X.iloc[start : start + 16] if hasattr(X, "iloc") else X[start : start + 16]
+        yield _rows(X, slice(start, start + 16))
+
+
+def _rows(X: Any, which: Any) -> Any:
+    """Some rows, in the form that X has."""
+    return X.iloc[which] if hasattr(X, "iloc") else X[which]
 
 
 def _answers(template, X, y, weights, classes, part) -> np.ndarray:
@@ -219,7 +229,7 @@ def _answers(template, X, y, weights, classes, part) -> np.ndarray:
     if weights is not None:
         weights = np.append(weights, 1.0)
     for row in range(len(found)):
-        x = part.iloc[row : row + 1] if hasattr(part, "iloc") else part[row : row + 1]
+        x = _rows(part, slice(row, row + 1))
         both = _joined(X, x)
         for number, label in enumerate(classes):
             model = _fitted(template, both, np.append(y, label), weights, classes)
