@@ -105,15 +105,14 @@ def averaged_prunings(forest: ju.Forest, X: np.ndarray) -> np.ndarray:
     Each inner node is a leaf with probability one half beforehand; a leaf's evidence is that of a uniform prior over
     its class probabilities, whose prediction is Laplace's estimate (Buntine 1992; Willems, Shtarkov, Tjalkens 1995).
     """
-    counts, child = node_counts(forest)
+    counts, sides = node_counts(forest)
     k = counts.shape[1]
     evidence = gammaln(k) - gammaln(counts.sum(axis=1) + k) + gammaln(counts + 1).sum(axis=1)
     weighted = evidence.copy()
-    for node in reversed(range(len(child))):
-        if child[node] != node:
-            below = weighted[child[node]] + weighted[child[node] + 1]
-            weighted[node] = np.logaddexp(evidence[node], below) - np.log(2)
-    stops = np.where(child == np.arange(len(child)), 1.0, 0.5 * np.exp(evidence - weighted))
+    for node in sorted(sides, reverse=True):  # children lie behind their parents
+        below = sum(weighted[side] for side in sides[node])
+        weighted[node] = np.logaddexp(evidence[node], below) - np.log(2)
+    stops = np.exp(evidence - weighted) / np.where(np.isin(np.arange(len(counts)), list(sides)), 2, 1)
     estimate = (counts + 1) / (counts.sum(axis=1, keepdims=True) + k)
     found, left = np.zeros((len(X), k)), np.ones(len(X))
     for node, there in walked(forest, X):
@@ -122,28 +121,33 @@ def averaged_prunings(forest: ju.Forest, X: np.ndarray) -> np.ndarray:
     return found
 
 
-def node_counts(forest: ju.Forest) -> tuple[np.ndarray, np.ndarray]:
-    """Class counts of all nodes of a tree, and the left child of each, a leaf's own number."""
-    child = np.asarray(forest.trees.child)[0]
-    counts = np.asarray(forest.counts)[0].astype(float)
-    for node in reversed(range(len(child))):  # children lie behind their parents
-        if child[node] != node:
-            counts[node] = counts[child[node]] + counts[child[node] + 1]
-    return counts, child
+def node_counts(forest: ju.Forest) -> tuple[np.ndarray, dict[int, tuple[int, int]]]:
+    """Class counts of all nodes of a tree, and the two sides of each test.
+
+    A nominal test is two tests in a row, which share the nodes behind: those of the second lie behind it side by side.
+    """
+    child = np.asarray(forest.trees.child)[0].tolist()
+    counts, sides = np.asarray(forest.counts)[0].astype(float), {}
+    reached = [0]
+    for node in reached:
+        if (first := child[node]) != node:
+            is_nominal = child[first] == first + 1
+            sides[node] = (first + is_nominal, first + is_nominal + 1)
+            reached += sides[node]
+    for node in sorted(sides, reverse=True):
+        counts[node] = sum(counts[side] for side in sides[node])
+    return counts, sides
 
 
 def walked(forest: ju.Forest, X: np.ndarray):
     """Yield the nodes of each depth, and which instances have one there."""
-    _, child = node_counts(forest)
-    parent = np.full(len(child), -1)
-    for node in range(len(child)):
-        if child[node] != node:
-            parent[child[node]] = parent[child[node] + 1] = node
+    _, sides = node_counts(forest)
+    parent = {side: node for node, both in sides.items() for side in both}
     paths = []
     for leaf in np.asarray(ju.leaf_index(forest, X))[:, 0].tolist():
         path = [leaf]
-        while parent[path[-1]] >= 0:
-            path.append(int(parent[path[-1]]))
+        while path[-1] in parent:
+            path.append(parent[path[-1]])
         paths.append(path[::-1])
     for depth in range(max(map(len, paths))):
         yield (
