@@ -73,9 +73,9 @@ class TransductiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator)
     anything believes every label, and answers 1/k by ``"pnml"``. Of the k nearest neighbours the inserted instance is
     the first, and ``"pnml"`` is Laplace's estimate of the k - 1 others.
 
-    It seldom makes a better classifier. Of five learners on 20 sets (``benchmarks/results/costa2013``) the mean improved
-    the log loss of naive Bayes, nearest neighbours and trees; smoothing a tree's counts did more; forests became worse
-    by every measure. ``"pnml"`` did worse than the mean in most places.
+    It seldom makes a better classifier. Of five learners on 20 sets (``benchmarks/results/costa2013``) the mean
+    improved the log loss of naive Bayes, nearest neighbours and trees; smoothing a tree's counts did more; forests
+    became worse by every measure. ``"pnml"`` did worse than the mean in most places.
 
     Parameters set after ``fit`` change nothing before the next one, but for ``n_jobs``. `jaxunc.save` and
     `jaxunc.stream` do not take it: its training set and its estimator are Python objects, which pickle keeps.
