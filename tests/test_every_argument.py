@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+from sklearn.naive_bayes import GaussianNB
 
 import jaxunc as ju
 from jaxunc import learning, tables
@@ -52,7 +53,7 @@ FREE = {
 LABELLED = {"metrics", "learning"}
 """Rooms where y belongs to two instances."""
 INTEGERS = {
-    *("max_trees", "n_points", "n_folds", "n_steps", "threads", "max_depth", "random_state", "block_size"),
+    *("max_trees", "n_points", "n_folds", "n_steps", "threads", "max_depth", "random_state", "block_size", "n_jobs"),
 }
 """Parameters that are integers if they are not None."""
 NUMBERS = {"clip", "validation", "inbag_weight", "n_samples"}
@@ -65,7 +66,7 @@ WITH_NAN = {
 """Parameters in which NaN means something."""
 WITH_STRINGS = {"y", "y_train", ("fit_columns", "X")}
 """Arrays that may hold strings: labels, and data as users have them."""
-WITH_NEGATIVES = {"size_power", "bias", "decimals", "shift"}
+WITH_NEGATIVES = {"size_power", "bias", "decimals", "shift", "n_jobs"}
 """Numbers that may lie below 0."""
 ONE_EACH = {"y", "y_train", "sample_weight", "correct", "weight", "epistemic"}
 """Arrays with an entry for each instance, or tree, of another argument."""
@@ -115,6 +116,7 @@ def arguments(folder: Path) -> dict:
         "vote_counts": np.array([[3, 1], [0, 4]]), "votes": np.array([[0, 1, 0], [1, 1, 1]]), "weights": np.ones(2),
         "path": folder / "model.jaxunc", "x": forest, "source": table, "output": "answers", "number": 3, "data": X,
         "columns": tables.Columns(3), "table": table, "class_labels": (0, 1), "data_path": folder / "data.parquet",
+        "estimator": GaussianNB(),
     }  # fmt: skip
 
 

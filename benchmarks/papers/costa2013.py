@@ -19,8 +19,11 @@ from typing import NamedTuple
 import jax
 
 from benchmarks.data import DataSet, load
+from benchmarks.papers import costa2013_general_section, costa2013_paths_section
+from benchmarks.papers.costa2013_general import finished_general
 from benchmarks.papers.costa2013_methods import MEASURES, cross_validated, leave_one_out, own_thresholds
 from benchmarks.papers.costa2013_page import study_page
+from benchmarks.papers.costa2013_paths import finished_paths
 from benchmarks.papers.costa2013_pools_cells import finished_pools
 from benchmarks.papers.costa2013_pools_section import section
 from benchmarks.papers.costa2013_sets import SETS, protocols
@@ -74,11 +77,18 @@ def finished(out: Path) -> dict[str, dict[str, dict]]:
 
 
 def write_page(out: Path) -> None:
-    """The page of the sets that are finished, its figures, and the section of what goes beyond the paper."""
-    found, pools = finished(out), finished_pools(out)
+    """The page of the sets that are finished, its figures, and the sections of what goes beyond the paper."""
+    found = finished(out)
     if len(found) > 1:
-        further = [section(pools)] if sum("five" in of for of in pools.values()) > 1 else []
-        (out / "README.md").write_text(study_page(found, out, further), encoding="utf-8")
+        (out / "README.md").write_text(study_page(found, out, further_sections(out)), encoding="utf-8")
+
+
+def further_sections(out: Path) -> list[str]:
+    """The sections of what goes beyond the paper: of each study of which two sets are finished."""
+    pools, paths, general = finished_pools(out), finished_paths(out), finished_general(out)
+    found = [section(pools)] if sum("five" in of for of in pools.values()) > 1 else []
+    found += [costa2013_paths_section.section(paths)] if len(paths) > 1 else []
+    return found + ([costa2013_general_section.section(general)] if len(general) > 1 else [])
 
 
 def main() -> None:

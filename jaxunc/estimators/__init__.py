@@ -5,6 +5,7 @@ from jaxunc.counting import PureLeavesWarning
 from ._cautious_forest import CautiousForestClassifier
 from ._combined_forest import CombinedForestClassifier
 from ._random_trees import RandomDecisionTreesClassifier
+from ._transductive import TransductiveClassifier
 from ._transductive_tree import TransductiveTreeClassifier
 
 __all__ = [
@@ -12,5 +13,6 @@ __all__ = [
     "CombinedForestClassifier",
     "PureLeavesWarning",
     "RandomDecisionTreesClassifier",
+    "TransductiveClassifier",
     "TransductiveTreeClassifier",
 ]

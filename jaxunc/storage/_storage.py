@@ -58,7 +58,7 @@ def save(path: str | Path, x: Any) -> None:
     if type(x).__module__.partition(".")[0] == "sklearn":
         raise TypeError(
             f"x is a {type(x).__name__} of scikit-learn, whose fit has no place in a file; pass "
-            "jaxunc.from_sklearn(model), or an estimator of jaxunc."
+            "jaxunc.from_sklearn(model) if it is a forest, or an estimator of jaxunc. Python's pickle keeps the others."
         )
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path is a {type(path).__name__}; pass the path of a file first, then what to save.")

@@ -17,8 +17,6 @@ from benchmarks.papers import costa2013_reading as reading
 from benchmarks.papers import costa2013_sets as sets
 from benchmarks.papers import costa2013_tables as tables
 from benchmarks.papers.costa2013_batch import batch_certainty
-from benchmarks.papers.costa2013_pools_cells import finished_pools
-from benchmarks.papers.costa2013_pools_section import section
 from jaxunc import transduction
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
@@ -202,7 +200,7 @@ def test_what_the_page_says(kept):
 
 
 def test_the_committed_page_is_made_of_the_committed_cells(kept, tmp_path):
-    text = page.study_page(kept, tmp_path, [section(finished_pools(study.RESULTS))])
+    text = page.study_page(kept, tmp_path, study.further_sections(study.RESULTS))
     assert text == (study.RESULTS / "README.md").read_text(encoding="utf-8")
 
 

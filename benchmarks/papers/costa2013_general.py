@@ -1,0 +1,149 @@
+"""Transduction around other learners, the open question of Costa, Verwer and Blockeel 2013: does it help them?
+
+    python -m benchmarks.papers.costa2013_general [--data FOLDER] [--sets NAME ...]
+
+Five learners of scikit-learn, each alone and in `jaxunc.estimators.TransductiveClassifier`, read by the paper's mean
+and by predictive normalized maximum likelihood. A hundred instances of each set are answered (all of a smaller one),
+each by what is fitted on four of five folds. Every (set, learner) is a line of ``general/SET.jsonl`` in
+``benchmarks/results/costa2013`` (or ``--out``); what is there is not run again.
+"""
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from benchmarks.data import DataSet, load
+from benchmarks.papers.costa2013_methods import Probabilities, widened
+from benchmarks.papers.costa2013_pools import N_FOLDS, POOL_MEASURES, Measures, scored
+from benchmarks.papers.costa2013_sets import fold_of
+from benchmarks.papers.journal import Journal, run_missing, study_options
+from jaxunc.estimators import TransductiveClassifier
+from jaxunc.estimators._transductive import combined
+
+RESULTS = Path(__file__).parents[1] / "results" / "costa2013"
+GENERAL_SETS = (
+    *("iris", "postoperative", "tae", "labor", "vertebral-2c", "vertebral-3c", "liver", "wine", "hepatitis"),
+    *("breast-cancer-ljubljana", "heart-statlog", "heart-h", "heart-c", "spect", "lymph", "glass", "bridges", "zoo"),
+    *("sonar", "ionosphere"),
+)
+"""Twenty of the study's sets, of few instances and few classes."""
+NEIGHBOURS, TREES, SAMPLE = 5, 20, 100
+LEARNERS: dict[str, Any] = {
+    "naive Bayes": GaussianNB(),
+    "neighbours": KNeighborsClassifier(NEIGHBOURS),
+    "tree": DecisionTreeClassifier(criterion="entropy", min_samples_leaf=2, random_state=0),
+    "logistic": LogisticRegression(max_iter=300),
+    "forest": RandomForestClassifier(TREES, random_state=0),
+}
+
+
+class GeneralCell(NamedTuple):
+    """A set and a learner."""
+
+    data: str
+    learner: str
+
+
+def run_cell(cell: GeneralCell, data: DataSet) -> dict:
+    """{reading: `POOL_MEASURES`}, with the set's sizes."""
+    found = answered(data, LEARNERS[cell.learner])
+    return {"n": len(data.y), "classes": len(data.class_labels), **found}
+
+
+def answered(data: DataSet, learner: Any) -> Measures:
+    """Measures of a sample of the instances, each as a test instance of one of five folds."""
+    fold = fold_of(data.y, N_FOLDS)
+    drawn = np.random.default_rng(1).permutation(len(data.y))[:SAMPLE]
+    chosen = [drawn[fold[drawn] == number] for number in range(N_FOLDS)]
+    parts = [_of_fold(data, learner, fold != number, test) for number, test in enumerate(chosen)]
+    y = data.y[np.concatenate(chosen)]
+    return scored({name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, y)
+
+
+def _of_fold(data: DataSet, learner: Any, train: np.ndarray, test: np.ndarray) -> Probabilities:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", UserWarning)  # levels that the training part lacks are no level
+        prepare = prepared(data)
+        X, X_test = prepare.fit_transform(data.X[train]), prepare.transform(data.X[test])
+        model = TransductiveClassifier(learner).fit(X, data.y[train])
+        answers = model.predict_proba_by_label(X_test)
+    probs = {
+        "itself": model.estimator_.predict_proba(X_test),
+        "mean": combined(answers, "mean"),
+        "pnml": combined(answers, "pnml"),
+    }
+    smooth = smoothed(model.estimator_, X_test)
+    if smooth is not None:
+        probs["laplace"] = smooth
+    return {name: widened(of, model.classes_, len(data.class_labels)) for name, of in probs.items()}
+
+
+def prepared(data: DataSet) -> Any:
+    """Columns as numbers, by what the training part holds: the inserted instance is not among it."""
+    numbers = make_pipeline(SimpleImputer(strategy="median", keep_empty_features=True), StandardScaler())
+    return make_column_transformer(
+        (numbers, np.flatnonzero(~data.nominal)),
+        (OneHotEncoder(handle_unknown="ignore", sparse_output=False), np.flatnonzero(data.nominal)),
+    )
+
+
+def smoothed(model: Any, X: np.ndarray) -> Any:
+    """Laplace's estimate of what the learner counts, which costs nothing; None where it counts nothing."""
+    if isinstance(model, KNeighborsClassifier):
+        return _laplace(np.asarray(model.predict_proba(X)), np.full(len(X), float(NEIGHBOURS)))
+    if isinstance(model, DecisionTreeClassifier):
+        return _laplace(np.asarray(model.predict_proba(X)), model.tree_.weighted_n_node_samples[model.apply(X)])
+    if isinstance(model, RandomForestClassifier):
+        return np.mean([smoothed(tree, X) for tree in model.estimators_], axis=0)
+    return None
+
+
+def _laplace(probs: np.ndarray, n: np.ndarray) -> np.ndarray:
+    return (probs * n[:, None] + 1) / (n[:, None] + probs.shape[1])
+
+
+def journal(out: Path, name: str) -> Journal:
+    """The finished cells of a set."""
+    cells = [GeneralCell(name, learner) for learner in LEARNERS]
+    return Journal(out / "general" / f"{name}.jsonl", cells, 1, lambda of, _: len(of["pnml"]) == len(POOL_MEASURES))
+
+
+def run_all(sets: Sequence[str], data_folder: str | None, out: Path) -> dict[GeneralCell, dict]:
+    """Run what is missing; returns everything."""
+    return run_missing({name: journal(out, name) for name in sets}, lambda name: load(name, data_folder), run_cell)
+
+
+def finished_general(out: Path) -> dict[str, dict[str, dict]]:
+    """{set: {learner: record}} of the sets that are finished."""
+    found = {name: journal(out, name).found for name in GENERAL_SETS if (out / "general" / f"{name}.jsonl").exists()}
+    whole = {name: of for name, of in found.items() if len(of) == len(LEARNERS)}
+    return {name: {cell.learner: record for cell, record in of.items()} for name, of in whole.items()}
+
+
+def main() -> None:
+    """Run what is missing, then write the page of the study."""
+    from benchmarks.papers.costa2013 import write_page  # which reads this study
+
+    args = study_options(str(__doc__), GENERAL_SETS, RESULTS).parse_args()
+    jax.config.update("jax_enable_x64", True)
+    run_all(args.sets, args.data, args.out)
+    write_page(args.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,228 @@
+"""Nodes along the path, which Costa, Verwer and Blockeel 2013 name beside their own method, and both together.
+
+    python -m benchmarks.papers.costa2013_paths [--data FOLDER] [--sets NAME ...]
+
+An instance's path goes from the root to its leaf. Three ways to mix the estimates of the nodes on it: all alike, each
+node's drawn towards its parent's, and the average over all prunings of the tree. On the plain tree and, but for the
+last one, on the trees of transduction. Five folds of each set are a line of ``paths/SET.jsonl`` in
+``benchmarks/results/costa2013`` (or ``--out``); what is there is not run again.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from scipy.special import gammaln
+
+import jaxunc as ju
+from benchmarks.data import DataSet, load
+from benchmarks.papers.costa2013_methods import DECIMALS, Probabilities, laplace, widened
+from benchmarks.papers.costa2013_pools import N_FOLDS, POOL_MEASURES, Measures, pooled, scored
+from benchmarks.papers.costa2013_pools_cells import SMALL
+from benchmarks.papers.costa2013_sets import fold_of
+from benchmarks.papers.journal import Journal, run_missing, study_options
+from jaxunc.greedy import as_queries, presort
+from jaxunc.transduction import counts_of, settings_of
+from jaxunc.transduction._pairs import Pairs
+
+RESULTS = Path(__file__).parents[1] / "results" / "costa2013"
+
+
+class PathCell(NamedTuple):
+    """A set."""
+
+    data: str
+
+
+class NodePath(NamedTuple):
+    """The nodes from the root to the leaf of each instance; behind the leaf there are none."""
+
+    counts: np.ndarray
+    """``[instances nodes classes]``."""
+    is_there: np.ndarray
+    """``[instances nodes]``."""
+
+
+class RecordingPairs(Pairs):
+    """Pairs of an instance and a label that keep the counts of every node that they reach."""
+
+    def __init__(self, *given, **said):
+        super().__init__(*given, **said)
+        self.reached: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def waiting(self, totals: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+        """Keep what is reached."""
+        self.reached.append(
+            (pairs, np.broadcast_to(self.with_instance(totals, pairs)[1], (len(pairs), len(self._unit[0]))))
+        )
+        return super().waiting(totals, pairs)
+
+    def paths(self) -> NodePath:
+        """Paths ``[instances * labels …]``, in the order of the pairs."""
+        reached = np.concatenate([pairs for pairs, _ in self.reached])
+        counts = np.concatenate([of for _, of in self.reached])
+        order = np.argsort(reached, kind="stable")
+        depth = np.arange(len(order)) - np.searchsorted(reached[order], reached[order])
+        found = np.zeros((self.n, depth.max() + 1, counts.shape[1]), int)
+        found[reached[order], depth] = counts[order]
+        is_there = np.zeros(found.shape[:2], bool)
+        is_there[reached[order], depth] = True
+        return NodePath(found, is_there)
+
+
+def transductive_paths(X, y, X_test, nominal) -> NodePath:
+    """Paths ``[instances labels nodes …]``, the inserted instance counted; with no label at last."""
+    sample = presort(X, y, nominal)
+    pairs = RecordingPairs(sample, as_queries(X_test, sample), settings_of(sample, "boundary", 2), True)
+    counts_of(pairs, "grouped")
+    found = pairs.paths()
+    return NodePath(*(of.reshape(len(X_test), pairs.n_labels, *of.shape[1:]) for of in found))
+
+
+def alike(path: NodePath) -> np.ndarray:
+    """The mean of Laplace's estimates of the nodes ``[… classes]``."""
+    estimate = (path.counts + 1) / (path.counts.sum(axis=-1, keepdims=True) + path.counts.shape[-1])
+    there = path.is_there[..., None]
+    return (estimate * there).sum(axis=-2) / there.sum(axis=-2)
+
+
+def drawn(path: NodePath) -> np.ndarray:
+    """The leaf's estimate, each node's being drawn to its parent's by as many instances as there are classes."""
+    k = path.counts.shape[-1]
+    found = np.full((*path.counts.shape[:-2], k), 1 / k)
+    for depth in range(path.counts.shape[-2]):
+        counts = path.counts[..., depth, :]
+        here = (counts + k * found) / (counts.sum(axis=-1, keepdims=True) + k)
+        found = np.where(path.is_there[..., depth, None], here, found)
+    return found
+
+
+def averaged_prunings(forest: ju.Forest, X: np.ndarray) -> np.ndarray:
+    """The average over all prunings of a tree, weighted by their evidence ``[instances classes]``.
+
+    Each inner node is a leaf with probability one half beforehand; a leaf's evidence is that of a uniform prior over
+    its class probabilities, whose prediction is Laplace's estimate (Buntine 1992; Willems, Shtarkov, Tjalkens 1995).
+    """
+    counts, sides = node_counts(forest)
+    k = counts.shape[1]
+    evidence = gammaln(k) - gammaln(counts.sum(axis=1) + k) + gammaln(counts + 1).sum(axis=1)
+    weighted = evidence.copy()
+    for node in sorted(sides, reverse=True):  # children lie behind their parents
+        below = sum(weighted[side] for side in sides[node])
+        weighted[node] = np.logaddexp(evidence[node], below) - np.log(2)
+    stops = np.exp(evidence - weighted) / np.where(np.isin(np.arange(len(counts)), list(sides)), 2, 1)
+    estimate = (counts + 1) / (counts.sum(axis=1, keepdims=True) + k)
+    found, left = np.zeros((len(X), k)), np.ones(len(X))
+    for node, there in walked(forest, X):
+        found += np.where(there, left * stops[node], 0)[:, None] * estimate[node]
+        left = np.where(there, left * (1 - stops[node]), left)
+    return found
+
+
+def node_counts(forest: ju.Forest) -> tuple[np.ndarray, dict[int, tuple[int, int]]]:
+    """Class counts of all nodes of a tree, and the two sides of each test.
+
+    A nominal test is two tests in a row, which share the nodes behind: those of the second lie behind it side by side.
+    """
+    child = np.asarray(forest.trees.child)[0].tolist()
+    counts, sides = np.asarray(forest.counts)[0].astype(float), {}
+    reached = [0]
+    for node in reached:
+        if (first := child[node]) != node:
+            is_nominal = child[first] == first + 1
+            sides[node] = (first + is_nominal, first + is_nominal + 1)
+            reached += sides[node]
+    for node in sorted(sides, reverse=True):
+        counts[node] = sum(counts[side] for side in sides[node])
+    return counts, sides
+
+
+def walked(forest: ju.Forest, X: np.ndarray):
+    """Yield the nodes of each depth, and which instances have one there."""
+    _, sides = node_counts(forest)
+    parent = {side: node for node, both in sides.items() for side in both}
+    paths = []
+    for leaf in np.asarray(ju.leaf_index(forest, X))[:, 0].tolist():
+        path = [leaf]
+        while path[-1] in parent:
+            path.append(parent[path[-1]])
+        paths.append(path[::-1])
+    for depth in range(max(map(len, paths))):
+        yield (
+            np.array([path[min(depth, len(path) - 1)] for path in paths]),
+            np.array([depth < len(path) for path in paths]),
+        )
+
+
+def run_cell(cell: PathCell, data: DataSet) -> dict:
+    """{reading: `POOL_MEASURES`}, with the set's sizes."""
+    return {"n": len(data.y), "classes": len(data.class_labels), **cross_validated(data)}
+
+
+def cross_validated(data: DataSet) -> Measures:
+    """Measures of all instances, each as a test instance of one of five folds."""
+    fold = fold_of(data.y, N_FOLDS)
+    parts = [_of_fold(data, np.flatnonzero(fold != i), np.flatnonzero(fold == i)) for i in range(N_FOLDS)]
+    y = data.y[np.concatenate([np.flatnonzero(fold == number) for number in range(N_FOLDS)])]
+    return scored({name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, y)
+
+
+def _of_fold(data: DataSet, train: np.ndarray, test: np.ndarray) -> Probabilities:
+    classes, y = np.unique(data.y[train], return_inverse=True)
+    path = transductive_paths(data.X[train], y, data.X[test], data.nominal)
+    told, plain = NodePath(*(of[:, :-1] for of in path)), NodePath(*(of[:, -1] for of in path))
+    counts, tree = _leaves(told), _leaves(plain)[:, None]
+    size = counts.sum(axis=-1, keepdims=True) + len(classes)
+    forest = ju.greedy.grow_greedy_trees(data.X[train], y, nominal=data.nominal)
+    probs = {
+        "tree_laplace": laplace(tree),
+        "tree_alike": alike(plain),
+        "tree_drawn": drawn(plain),
+        "tree_prunings": averaged_prunings(forest, data.X[test]),
+        "tpce": laplace(counts),
+        "tpce_alike": alike(told).mean(axis=1),
+        "tpce_drawn": drawn(told).mean(axis=1),
+        "tpce_pool": pooled(counts),
+        "tpce_pool_drawn": (drawn(told) * size).sum(axis=1) / size.sum(axis=1),
+    }
+    return {name: widened(of.round(DECIMALS), classes, len(data.class_labels)) for name, of in probs.items()}
+
+
+def _leaves(path: NodePath) -> np.ndarray:
+    """The counts of the last node of each path ``[… classes]``."""
+    last = path.is_there.sum(axis=-1)[..., None, None] - 1
+    return np.take_along_axis(path.counts, last, axis=-2)[..., 0, :]
+
+
+def journal(out: Path, name: str) -> Journal:
+    """The finished cell of a set."""
+    return Journal(
+        out / "paths" / f"{name}.jsonl", [PathCell(name)], 1, lambda of, _: len(of["tpce"]) == len(POOL_MEASURES)
+    )
+
+
+def run_all(sets: Sequence[str], data_folder: str | None, out: Path) -> dict[PathCell, dict]:
+    """Run what is missing; returns everything."""
+    return run_missing({name: journal(out, name) for name in sets}, lambda name: load(name, data_folder), run_cell)
+
+
+def finished_paths(out: Path) -> dict[str, dict[str, dict]]:
+    """{set: {"five": record}} of the sets that are finished."""
+    found = {name: journal(out, name).found for name in SMALL if (out / "paths" / f"{name}.jsonl").exists()}
+    return {name: {"five": record} for name, of in found.items() for record in of.values()}
+
+
+def main() -> None:
+    """Run what is missing, then write the page of the study."""
+    from benchmarks.papers.costa2013 import write_page  # which reads this study
+
+    args = study_options(str(__doc__), SMALL, RESULTS).parse_args()
+    jax.config.update("jax_enable_x64", True)
+    run_all(args.sets, args.data, args.out)
+    write_page(args.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,215 @@
+"""Transduction around any classifier: brute force, closed forms, the exact trees, forms of data, and refusals."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.compose import make_column_transformer
+from sklearn.datasets import load_iris
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import jaxunc as ju
+from jaxunc.estimators import TransductiveClassifier, TransductiveTreeClassifier
+from tests._refusal import refuses
+
+pytestmark = pytest.mark.once
+
+X, Y = load_iris(return_X_y=True)
+WORDS = np.array(["setosa", "versicolor", "virginica"])[Y]
+TRAIN, TEST = slice(0, None, 3), slice(49, 110, 10)
+
+
+class GreedyTree(ClassifierMixin, BaseEstimator):
+    """A tree of this library, grown on all that it is given, with Laplace's estimates."""
+
+    def __init__(self, nominal=None, min_samples_leaf=2):
+        self.nominal = nominal
+        self.min_samples_leaf = min_samples_leaf
+
+    def fit(self, X, y):
+        how = {"nominal": self.nominal, "candidates": "all", "min_samples_leaf": self.min_samples_leaf}
+        self.forest_ = ju.greedy.grow_greedy_trees(X, y, **how)
+        self.classes_ = np.array(self.forest_.class_labels)
+        return self
+
+    def predict_proba(self, X):
+        counts = np.asarray(ju.leaf_counts(self.forest_, X))[:, 0] + 1.0
+        return counts / counts.sum(axis=1, keepdims=True)
+
+
+class Forgetful(GaussianNB):
+    """A classifier that loses a class once there are more than fifty instances."""
+
+    def fit(self, X, y, sample_weight=None):
+        kept = y != WORDS[0] if len(y) > 50 else np.ones(len(y), bool)
+        return super().fit(X[kept], y[kept])
+
+
+def brute(model, X, y, x, weight=None) -> np.ndarray:
+    """Answers by label of one instance, by the definition."""
+    found = []
+    for label in np.unique(y):
+        weights = {} if weight is None else {"sample_weight": np.append(weight, 1.0)}
+        again = type(model)(**model.get_params()).fit(np.vstack([X, x]), np.append(y, label), **weights)
+        found.append(again.predict_proba(x[None])[0])
+    return np.array(found)
+
+
+@parametrize_with_checks([TransductiveClassifier(DecisionTreeClassifier())])
+@pytest.mark.exhaustive(keep=8)
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("combine", ["mean", "pnml"])
+def test_brute_force(combine, weighted, rng):
+    tree = DecisionTreeClassifier(max_depth=4, random_state=0)
+    weight = rng.integers(1, 4, len(X[TRAIN])).astype(float) if weighted else None
+    model = TransductiveClassifier(tree, combine).fit(X[TRAIN], WORDS[TRAIN], sample_weight=weight)
+    by_label = np.stack([brute(tree, X[TRAIN], WORDS[TRAIN], x, weight) for x in X[TEST]])
+    np.testing.assert_array_equal(model.predict_proba_by_label(X[TEST]), by_label)
+    own = np.einsum("icc->ic", by_label)
+    expected = by_label.mean(axis=1) if combine == "mean" else own / own.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(model.predict_proba(X[TEST]), expected, rtol=1e-14)
+    assert model.predict(X[TEST]).tolist() == model.classes_[expected.argmax(axis=1)].tolist()
+    assert (model.predict_proba_by_label(X[TEST]) != model.estimator_.predict_proba(X[TEST])[:, None]).any()
+
+
+def test_trees_of_nominal_features_are_those_that_are_found_together(rng):
+    levels = rng.integers(3, size=(60, 4)).astype(float)
+    y = (levels[:, 0] + levels[:, 1] + rng.integers(2, size=60) > 2).astype(int)
+    slow = TransductiveClassifier(GreedyTree(nominal=[0, 1, 2, 3])).fit(levels[:40], y[:40])
+    exact = TransductiveTreeClassifier(nominal=[0, 1, 2, 3], candidates="all", combiner=None).fit(levels[:40], y[:40])
+    np.testing.assert_allclose(slow.predict_proba(levels[40:]), exact.predict_proba(levels[40:]), rtol=1e-12)
+
+
+def test_trees_of_numbers_are_those_that_are_found_together_where_an_instance_has_no_values_of_its_own():
+    slow = TransductiveClassifier(GreedyTree()).fit(X[TRAIN], Y[TRAIN])
+    exact = TransductiveTreeClassifier(candidates="all", combiner=None).fit(X[TRAIN], Y[TRAIN])
+    met = X[TRAIN][::6]
+    np.testing.assert_allclose(slow.predict_proba(met), exact.predict_proba(met), rtol=1e-12)
+
+
+def test_nearest_neighbours_have_a_closed_form(rng):
+    X, new = rng.normal(size=(40, 2)), rng.normal(size=(6, 2))
+    y = rng.integers(3, size=40)
+    nearest = y[np.argsort(((new[:, None] - X) ** 2).sum(axis=2), axis=1)[:, :4]]
+    counts = (nearest[:, :, None] == np.arange(3)).sum(axis=1)
+    for combine, expected in (("pnml", (counts + 1) / 7), ("mean", (3 * counts + 1) / 15)):
+        model = TransductiveClassifier(KNeighborsClassifier(5), combine).fit(X, y)
+        np.testing.assert_allclose(model.predict_proba(new), expected, rtol=1e-12)
+
+
+def test_where_no_model_believes_its_label_pnml_is_the_mean():
+    class Stubborn(GaussianNB):
+        def predict_proba(self, X):
+            return np.eye(3)[[1 if self.class_count_[0] > 17 else 0] * len(X)]
+
+    model = TransductiveClassifier(Stubborn(), "pnml").fit(X[TRAIN], Y[TRAIN])
+    np.testing.assert_allclose(model.predict_proba(X[:1]), [[2 / 3, 1 / 3, 0]])
+
+
+def test_frames_sparse_matrices_and_pipelines(rng):
+    frame = pd.DataFrame({"length": X[:, 2], "word": pd.Categorical(rng.choice(["a", "b"], 150))})
+    encode = make_column_transformer((OneHotEncoder(), ["word"]), (StandardScaler(), ["length"]))
+    model = TransductiveClassifier(make_pipeline(encode, LogisticRegression())).fit(frame[TRAIN], WORDS[TRAIN])
+    found = model.predict_proba(frame[TEST])
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+    assert model.feature_names_in_.tolist() == ["length", "word"]
+    assert set(model.predict(frame[TEST])) <= set(WORDS)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[["word", "length"]])
+    dense = TransductiveClassifier(LogisticRegression(max_iter=500)).fit(X[TRAIN], Y[TRAIN])
+    sparse = TransductiveClassifier(LogisticRegression(max_iter=500)).fit(scipy.sparse.csc_array(X[TRAIN]), Y[TRAIN])
+    near = {"rtol": 1e-3, "atol": 1e-5}
+    np.testing.assert_allclose(
+        sparse.predict_proba(scipy.sparse.csr_array(X[TEST])), dense.predict_proba(X[TEST]), **near
+    )
+
+
+def test_all_copies_have_one_seed_and_own_seeds_are_kept():
+    forest = RandomForestClassifier(3)
+    first, second = (TransductiveClassifier(forest, random_state=0).fit(X[TRAIN], Y[TRAIN]) for _ in range(2))
+    found = first.predict_proba(X[TEST])
+    for again in (first, second):
+        np.testing.assert_array_equal(again.predict_proba(X[TEST]), found)
+    assert forest.random_state is None
+    seeded = TransductiveClassifier(RandomForestClassifier(3, random_state=4), random_state=0).fit(X[TRAIN], Y[TRAIN])
+    np.testing.assert_array_equal(
+        seeded.predict_proba_by_label(X[49:50])[0],
+        brute(RandomForestClassifier(3, random_state=4), X[TRAIN], Y[TRAIN], X[49]),
+    )
+
+
+def test_instances_of_weight_zero_are_left_out():
+    weight = np.ones(len(X[TRAIN]))
+    weight[::4] = 0
+    some = TransductiveClassifier(GaussianNB()).fit(X[TRAIN], Y[TRAIN], sample_weight=weight)
+    kept = TransductiveClassifier(GaussianNB()).fit(X[TRAIN][weight > 0], Y[TRAIN][weight > 0])
+    np.testing.assert_allclose(some.predict_proba(X[TEST]), kept.predict_proba(X[TEST]), rtol=1e-10)
+    with refuses(ValueError, "1 class"):
+        TransductiveClassifier(GaussianNB()).fit(X, Y, sample_weight=(Y == 0).astype(float))
+
+
+def test_no_rows_and_parameters_set_after_fit():
+    model = TransductiveClassifier(GaussianNB()).fit(X[TRAIN], Y[TRAIN])
+    expected = model.predict_proba(X[TEST])
+    assert model.predict_proba(X[:0]).shape == (0, 3)
+    assert model.predict(X[:0]).shape == (0,)
+    model.set_params(combine="nothing", estimator=None, random_state=5)
+    np.testing.assert_array_equal(model.predict_proba(X[TEST]), expected)
+
+
+@pytest.mark.exhaustive
+def test_processes_change_no_answer():
+    answers = [TransductiveClassifier(GaussianNB(), n_jobs=n).fit(X[TRAIN], Y[TRAIN]) for n in (None, 2)]
+    np.testing.assert_array_equal(*(model.predict_proba(X[1::3]) for model in answers))
+
+
+def test_what_has_no_place_in_files_and_streams(tmp_path):
+    model = TransductiveClassifier(GaussianNB()).fit(X[TRAIN], Y[TRAIN])
+    with pytest.raises(TypeError, match="TransductiveClassifier, which has no place in a file"):
+        ju.save(tmp_path / "x", model)
+    with pytest.raises(TypeError, match="TransductiveClassifier"):
+        ju.stream(model, X)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"estimator": GaussianNB}, TypeError, "no classifier of scikit-learn"),
+        ({"estimator": LinearRegression()}, TypeError, "no classifier of scikit-learn"),
+        ({"estimator": LinearSVC()}, TypeError, "has no predict_proba"),
+        ({"estimator": FrozenEstimator(GaussianNB().fit(X, Y))}, TypeError, "frozen"),
+        ({"combine": "meen"}, ValueError, "Did you mean 'mean'"),
+        ({"n_jobs": 0}, ValueError, "n_jobs=0"),
+        ({"n_jobs": 1.5}, TypeError, "n_jobs=1.5"),
+        ({"random_state": -3}, ValueError, "random_state=-3"),
+    ],
+)
+def test_refusals(settings, error, message):
+    with refuses(error, message):
+        TransductiveClassifier(**{"estimator": GaussianNB(), **settings}).fit(X, Y)
+
+
+def test_refusals_of_data():
+    model = TransductiveClassifier(GaussianNB())
+    with refuses(ValueError, "1 class"):
+        model.fit(X, np.zeros(150))
+    with refuses(ValueError, "sample_weight holds -1"):
+        model.fit(X, Y, sample_weight=np.full(150, -1.0))
+    with refuses(TypeError, "takes none"):
+        TransductiveClassifier(KNeighborsClassifier()).fit(X, Y, sample_weight=np.ones(150))
+    with refuses(ValueError, r"knows the classes .* after a fit on"):
+        TransductiveClassifier(Forgetful()).fit(X[TRAIN], WORDS[TRAIN]).predict(X[:1])
