@@ -4,7 +4,8 @@
 
 The sets of two classes, folds and forests of `benchmarks.rules`, with in-bag counts: degrees of preference compare two
 classes. Every forest is a line of ``cells/SET.jsonl`` in ``benchmarks/results/reliable_evidence`` (or ``--out``) as
-soon as it is finished, and what is there is not run again. The page, ``README.md`` there, is made of the cells.
+soon as it is finished, and what is there is not run again. The page, ``README.md`` there, is made of these cells and of
+those of `benchmarks.reliable_beyond`: more classes, out-of-bag counts, random decision trees.
 """
 
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 from sklearn.model_selection import RepeatedStratifiedKFold
 
 import jaxunc as ju
+from benchmarks import reliable_beyond
 from benchmarks.data import load
 from benchmarks.papers.journal import Journal, run_missing, study_options
 from benchmarks.reliable_evidence_page import MEASURES, REJECTED_BY, write_page
@@ -91,12 +93,17 @@ def kept(out: Path) -> dict[Cell, dict]:
     return found
 
 
+def beyond(out: Path) -> dict[str, dict]:
+    """What `benchmarks.reliable_beyond` has run: {part: cells}."""
+    return {part: reliable_beyond.kept(out, part) for part in reliable_beyond.KINDS}
+
+
 def main() -> None:
     """Run what is missing, then write the page."""
     args = study_options(__doc__, SETS, RESULTS).parse_args()
     for name in args.sets:  # a set at a time, so that the files of later ones are not there before they are run
         run_missing({name: journal(args.out, name)}, lambda one: table(load(one, args.data)), run_cell)
-    write_page(kept(args.out), args.out)
+    write_page(kept(args.out), beyond(args.out), args.out)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from benchmarks.reliable_beyond_page import beyond_sections, frame_of
 from benchmarks.reliable_rules import MEANINGS
 from jaxunc import comparison
 
@@ -24,14 +25,14 @@ AGAINST = ("evidence", "probability", "plausibility", "dempster-p")
 LEAF_SIZES = (1, 4, 16)
 
 
-def write_page(found: Mapping[Any, dict], out: Path) -> None:
+def write_page(found: Mapping[Any, dict], beyond: Mapping[str, Mapping[Any, dict]], out: Path) -> None:
     """``README.md`` in the folder of results."""
     out.mkdir(parents=True, exist_ok=True)
-    (out / "README.md").write_text(page(found), encoding="utf-8")
+    (out / "README.md").write_text(page(found, beyond), encoding="utf-8")
 
 
-def page(found: Mapping[Any, dict]) -> str:
-    """The text of the page."""
+def page(found: Mapping[Any, dict], beyond: Mapping[str, Mapping[Any, dict]]) -> str:
+    """The text of the page; ``beyond`` holds the cells of the parts of `benchmarks.reliable_beyond`."""
     frame = table(found)
     lines = [
         "# Reliable classification in evidence accumulation",
@@ -39,8 +40,9 @@ def page(found: Mapping[Any, dict]) -> str:
         "Busch et al. 2021 leave open whether aspects of reliable classification (Senge et al. 2014) help evidence",
         f"accumulation. Made by `python -m benchmarks.reliable_evidence`: {frame['set'].nunique()} data sets of two",
         "classes, with the folds and forests of [the study of rules](../rules.md): random forests and extremely",
-        "randomised trees of 100 trees, 5-fold cross-validation, in-bag counts. Degrees of preference compare two",
-        "classes, so sets of more are left out. Other counts were not tried.",
+        "randomised trees of 100 trees, 5-fold cross-validation, in-bag counts. `python -m benchmarks.reliable_beyond`",
+        "adds [sets of more classes](#more-classes), [out-of-bag counts](#out-of-bag-counts) and",
+        "[random decision trees](#random-decision-trees).",
         "",
         "A leaf's degrees of support π(+), π(−) give its doubts, epistemic u_e = min π and aleatoric u_a = 1 - max π.",
         "Its preference is s = π(+) - π(−), and |s| = 1 - u_e - u_a. The rules:",
@@ -56,17 +58,13 @@ def page(found: Mapping[Any, dict]) -> str:
     for measure, title in TITLES.items():
         lines += ["", f"## {title[0].upper()}{title[1:]}", "", *_table(frame, measure)]
     lines += ["", "## Rejecting by what the forest doubts", "", *_rejection(frame)]
+    lines += beyond_sections({part: frame_of(cells, MEASURES) for part, cells in beyond.items()}, frame)
     return "\n".join(lines) + "\n"
 
 
 def table(found: Mapping[Any, dict]) -> pd.DataFrame:
     """A row per cell and rule."""
-    rows = [
-        {"set": cell.data, "leaf_size": cell.leaf_size, "rule": name, **dict(zip(MEASURES, values, strict=True))}
-        for cell, record in found.items()
-        for name, values in record["rules"].items()
-    ]
-    return pd.DataFrame(rows)
+    return frame_of(found, MEASURES)
 
 
 def by_set(frame: pd.DataFrame, measure: str, leaf_size: int) -> pd.DataFrame:

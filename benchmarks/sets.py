@@ -4,10 +4,12 @@
 
 A random forest of 100 trees on the sets of `benchmarks.rules`, the smallest first: at most 2000 rows, two folds of a
 five-fold cross-validation. Cautious forests, sets of the highest expected utility, conformal sets and dominance of
-intervals, each from the training rows alone: `benchmarks.sets_methods`.
+intervals, each from the training rows alone: `benchmarks.sets_methods`. Then sets from relative likelihood, of the same
+forests: `benchmarks.sets_likelihood`.
 
 Every (set, fold) is a line of ``cells/SET.jsonl`` in ``benchmarks/results/sets`` (or ``--out``) as soon as it is
-finished, and what is there is not run again. The page, ``README.md`` there, is made of the cells.
+finished, those of relative likelihood of ``likelihood/SET.jsonl``; what is there is not run again. The page,
+``README.md`` there, is made of the cells.
 """
 
 import time
@@ -16,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
 import jaxunc as ju
@@ -24,7 +27,8 @@ from benchmarks.data import KNOWN
 from benchmarks.learning import Rows
 from benchmarks.papers.journal import Journal, run_missing, study_options
 from benchmarks.rules import SETS
-from benchmarks.sets_methods import counted, methods
+from benchmarks.sets_likelihood import NAMES, likelihood_methods
+from benchmarks.sets_methods import Sets, counted, methods
 from benchmarks.sets_page import write_page
 
 N_FOLDS, N_RUN = 5, 2
@@ -42,9 +46,23 @@ class Cell(NamedTuple):
 
 def run_cell(cell: Cell, data: Rows) -> dict:
     """{"sets": {method: counts}, "seconds": {method: of the best call}, "rows": [training, test, classes]}."""
+    train, test = _parts(cell, data)
+    return _measured(methods(data.X[train], data.y[train], cell.fold), data, train, test)
+
+
+def run_likelihood(cell: Cell, data: Rows) -> dict:
+    """As `run_cell`, of the sets from relative likelihood; beside them ``"numbers"``: the alpha or s of each."""
+    train, test = _parts(cell, data)
+    fitted, numbers = likelihood_methods(data.X[train], data.y[train], cell.fold)
+    return _measured(fitted, data, train, test) | {"numbers": {name: round(n, 4) for name, n in numbers.items()}}
+
+
+def _parts(cell: Cell, data: Rows) -> tuple[np.ndarray, np.ndarray]:
     folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=0).split(data.X, data.y)
-    train, test = list(folds)[cell.fold]
-    fitted = methods(data.X[train], data.y[train], cell.fold)
+    return list(folds)[cell.fold]
+
+
+def _measured(fitted: dict[str, Sets], data: Rows, train: np.ndarray, test: np.ndarray) -> dict:
     found, seconds = {}, {}
     for name, sets_of in fitted.items():
         found[name] = counted(sets_of(data.X[test]), data.y[test])
@@ -58,10 +76,10 @@ def _seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def journal(out: Path, name: str) -> Journal:
-    """The finished cells of a set."""
+def journal(out: Path, name: str, part: str = "cells") -> Journal:
+    """The finished cells of a set; ``part`` is the folder, ``"cells"`` or ``"likelihood"``."""
     cells = [Cell(name, fold) for fold in range(N_RUN)]
-    return Journal(out / "cells" / f"{name}.jsonl", cells, 1, _is_sound)
+    return Journal(out / part / f"{name}.jsonl", cells, 1, _is_sound if part == "cells" else _is_sound_likelihood)
 
 
 def _is_sound(record: dict, cell: Cell) -> bool:
@@ -69,16 +87,27 @@ def _is_sound(record: dict, cell: Cell) -> bool:
     return all(sum(rows for rows, _ in one["classes"]) == n_test for one in record["sets"].values())
 
 
+def _is_sound_likelihood(record: dict, cell: Cell) -> bool:
+    return list(record["sets"]) == list(NAMES) and _is_sound(record, cell)
+
+
 def kept(out: Path) -> dict[Cell, dict]:
-    """Everything that has been run."""
-    return {cell: record for name in BY_SIZE for cell, record in journal(out, name).found.items()}
+    """Everything that has been run, both parts of a cell together."""
+    found = {cell: record for name in BY_SIZE for cell, record in journal(out, name).found.items()}
+    for name in BY_SIZE:
+        for cell, record in journal(out, name, "likelihood").found.items():
+            both = {key: {**found[cell][key], **record[key]} for key in ("sets", "seconds")}
+            found[cell] = {**found[cell], **both, "numbers": record["numbers"]}
+    return found
 
 
 def main() -> None:
     """Run what is missing, then write the page."""
     args = study_options(__doc__, BY_SIZE, RESULTS).parse_args()
     warnings.filterwarnings("ignore", category=ju.counting.PureLeavesWarning)
-    run_missing({name: journal(args.out, name) for name in args.sets}, lambda name: rows_of(name, args.data), run_cell)
+    for part, run in (("cells", run_cell), ("likelihood", run_likelihood)):
+        journals = {name: journal(args.out, name, part) for name in args.sets}
+        run_missing(journals, lambda name: rows_of(name, args.data), run)
     write_page(kept(args.out), args.out)
 
 

@@ -1,16 +1,14 @@
 """The page of the study of sets: tables made of its cells."""
 
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from scipy.stats import binom
 
-from benchmarks.sets_methods import PROMISE
-from jaxunc import comparison
+from benchmarks.sets_likelihood import NAMES
+from benchmarks.sets_likelihood_page import likelihood_section
+from benchmarks.sets_measures import COLUMNS, LEAST_ROWS, LEVEL, WORTH, compared, digits, duel, table, text_rows
 
 MEANINGS = {
     "one class, …": "the most probable class, always",
@@ -25,22 +23,7 @@ MEANINGS = {
     "rows, each by the trees that were grown without it; *learned*, of the learned pool's probabilities",
     "…, held-out": "calibrated on a quarter of the rows, by a forest of the others: for these alone there is a proof",
 }
-COLUMNS = {
-    "coverage": "coverage",
-    "worst_class": "worst class",
-    "worst_size": "worst size",
-    "u65": "u65",
-    "u80": "u80",
-    "size": "mean size",
-    "single": "single",
-    "right": "single, right",
-    "ms": "ms",
-}
 AGAINST = ("one class, mean", "one class, learned", "u65, learned", "u80, learned", "conformal, held-out")
-WORTH = {"u65": (1.6, 0.6), "u80": (2.2, 1.2)}
-LEAST_ROWS = 10
-"""Test rows below which a class or a size of sets is not looked at alone."""
-LEVEL = 0.05
 PROVED = ("conformal, held-out", "by class, held-out", "adaptive, held-out")
 LEARNED = "`p = CombinedForestClassifier().fit(X, y).predict_proba(X_new)`, "
 CALLS = {
@@ -59,7 +42,8 @@ def write_page(found: Mapping[Any, dict], out: Path) -> None:
 
 def page(found: Mapping[Any, dict]) -> str:
     """The text of the page."""
-    frame = table(found)
+    everything = table(found)
+    frame = everything[~everything["method"].isin(NAMES)]
     two, more = frame[frame["n_classes"] == 2], frame[frame["n_classes"] > 2]
     lines = [
         "# Sets: which to use when",
@@ -71,81 +55,24 @@ def page(found: Mapping[Any, dict]) -> str:
         "",
         *(f"* *{name}*: {meaning}." for name, meaning in MEANINGS.items()),
         "",
-        "Where a conformal set is empty, the most probable class is the set. There are no intervals of relative",
-        "likelihood: the library has none for leaves' counts of any number of classes.",
+        "Where a conformal set is empty, the most probable class is the set. Sets from relative likelihood, and from",
+        "decalibrated probabilities, have [a section](#relative-likelihood-and-decalibration) of their own.",
         *_by_need_section(frame),
         *_medians_section("Two classes", two),
         *_medians_section("Three classes and more", more),
         *_wins_section(frame),
         *_promise_section(frame),
+        *likelihood_section(everything),
     ]
     return "\n".join(lines) + "\n"
 
 
-def table(found: Mapping[Any, dict]) -> pd.DataFrame:
-    """A row per (set, method): measures of both folds' test rows together."""
-    together: dict[tuple[str, str], list[dict]] = {}
-    seconds: dict[tuple[str, str], list[float]] = {}
-    n_classes = {}
-    for cell, record in found.items():
-        n_classes[cell.data] = record["rows"][2]
-        for name, counts in record["sets"].items():
-            together.setdefault((cell.data, name), []).append(counts)
-            seconds.setdefault((cell.data, name), []).append(1e6 * record["seconds"][name] / record["rows"][1])
-    rows = [
-        {"set": data, "method": name, "n_classes": n_classes[data], **measures(parts)}
-        | {"ms": float(np.mean(seconds[data, name]))}
-        for (data, name), parts in together.items()
-    ]
-    return pd.DataFrame(rows)
-
-
-def measures(parts: list[dict]) -> dict[str, Any]:
-    """All that is measured of sets, from `counted` of their parts."""
-    rows, right = Counter(), Counter()
-    for part in parts:
-        for k, n, n_right in part["sizes"]:
-            rows[k] += n
-            right[k] += n_right
-    n, hits = sum(rows.values()), sum(right.values())
-    by_class = np.sum([part["classes"] for part in parts], axis=0)
-    enough = by_class[by_class[:, 0] >= LEAST_ROWS]
-    worth = {
-        kind: sum(right[k] * (linear / k - square / k**2) for k in rows) / n for kind, (linear, square) in WORTH.items()
-    }
-    return {
-        "coverage": hits / n,
-        "worst_class": _least(enough[:, 1] / enough[:, 0]),
-        "worst_size": _least([right[k] / rows[k] for k in rows if rows[k] >= LEAST_ROWS]),
-        **worth,
-        "size": sum(k * rows[k] for k in rows) / n,
-        "single": rows[1] / n,
-        "right": right[1] / rows[1] if rows[1] else float("nan"),
-        "kept": is_kept(hits, n),
-        "n_classes_told": len(enough),
-        "n_classes_kept": sum(is_kept(own_hits, own) for own, own_hits in enough),
-    }
-
-
-def is_kept(hits: int, n: int) -> bool:
-    """Whether so few hits, or fewer, have a probability of 5 % at least where each has one of 90 %."""
-    return bool(binom.cdf(hits, n, PROMISE) >= LEVEL)
-
-
-def _least(values) -> float:
-    return float(np.min(values)) if len(values) else float("nan")
-
-
-def compared(frame: pd.DataFrame, first: str, second: str, measure: str) -> tuple[int, int, float, float]:
-    """Sets won and lost by the first, its median gain and the p-value, over the sets that both have."""
-    values = frame.pivot_table(index="set", columns="method", values=measure)[[first, second]].dropna().to_numpy()
-    gains = np.round(values[:, 0] - values[:, 1], 9)
-    p_value = comparison.pairwise_wilcoxon(values, larger_is_better=True).p_values[0, 1] if np.any(gains) else 1.0
-    return int((gains > 0).sum()), int((gains < 0).sum()), float(np.median(gains)), float(p_value)
-
-
 def chosen(frame: pd.DataFrame) -> dict[str, str]:
-    """The method for each need: the best in the mean over sets, of those that do what is needed."""
+    """The method for each need: the best in the mean over sets, of those that do what is needed.
+
+    Sets from relative likelihood are left out here: `likelihood_section` says whether they should take a place.
+    """
+    frame = frame[~frame["method"].isin(NAMES)]
     by_method = frame.groupby("method", sort=False)
     means = by_method[[*WORTH]].mean()[by_method.size() == frame["set"].nunique()]
     kept = by_method["n_classes_kept"].sum() / by_method["n_classes_told"].sum()
@@ -164,10 +91,10 @@ def by_need(frame: pd.DataFrame) -> list[str]:
     columns = ("coverage", "worst_class", "single", *WORTH)
     head = ["need", "sets", "call", *(COLUMNS[key] for key in columns)]
     body = [
-        [need, f"*{name}*", CALLS.get(name, ""), *(_digits(middle.loc[name, key]) for key in columns)]
+        [need, f"*{name}*", CALLS.get(name, ""), *(digits(middle.loc[name, key]) for key in columns)]
         for need, name in chosen(frame).items()
     ]
-    return _rows([head, ["---"] * len(head), *body])
+    return text_rows([head, ["---"] * len(head), *body])
 
 
 def _by_need_section(frame: pd.DataFrame) -> list[str]:
@@ -175,7 +102,7 @@ def _by_need_section(frame: pd.DataFrame) -> list[str]:
     by_class, _, plain = chosen(frame).values()
     kept = frame.groupby("method")[["kept", "n_classes_kept", "n_classes_told"]].sum()
     classes = lambda name: f"{kept.loc[name, 'n_classes_kept']} of {kept.loc[name, 'n_classes_told']}"  # noqa: E731
-    against = lambda first, second, measure: _duel(frame, first, second, measure)  # noqa: E731
+    against = lambda first, second, measure: duel(frame, first, second, measure)  # noqa: E731
     smaller = compared(frame, "conformal, held-out", "conformal, oob", "size")
     lines = [
         "",
@@ -212,7 +139,7 @@ def _by_need_section(frame: pd.DataFrame) -> list[str]:
         f" {against('cautious, in-bag, s = 1', 'u65, learned', 'u65')} in-bag, where of two classes they"
         f" hardly ever abstain; at s = 2 {against('cautious, oob, s = 2', 'u65, learned', 'u65')} out of bag. By u80"
         " against `u80, learned`, of two classes, s = 2 out of bag is "
-        f"{_duel(frame[frame['n_classes'] == 2], 'cautious, oob, s = 2', 'u80, learned', 'u80')}.",
+        f"{duel(frame[frame['n_classes'] == 2], 'cautious, oob, s = 2', 'u80, learned', 'u80')}.",
         f"* Dominance of intervals at s = 1: {against('intervals, oob, s = 1', 'u65, learned', 'u65')} with out-of-bag"
         f" counts, {against('intervals, in-bag, s = 1', 'u65, learned', 'u65')} in-bag.",
     ]
@@ -220,8 +147,8 @@ def _by_need_section(frame: pd.DataFrame) -> list[str]:
         coverage = more[more["method"] == "adaptive, oob"]["coverage"].median()
         lines.append(
             f"* Adaptive sets, which cover {coverage:.3f} in the median where 90 % are promised:"
-            f" {_duel(more, 'adaptive, oob', 'u65, learned', 'u65')} of the mean,"
-            f" {_duel(more, 'adaptive, learned, oob', 'u65, learned', 'u65')} of the learned pool."
+            f" {duel(more, 'adaptive, oob', 'u65, learned', 'u65')} of the mean,"
+            f" {duel(more, 'adaptive, learned, oob', 'u65, learned', 'u65')} of the learned pool."
         )
     return lines
 
@@ -230,7 +157,7 @@ def _medians_section(title: str, frame: pd.DataFrame) -> list[str]:
     if frame.empty:
         return []
     middle = frame.groupby("method", sort=False)[[*COLUMNS]].median()
-    body = [[name, *(_digits(value, key) for key, value in row.items())] for name, row in middle.iterrows()]
+    body = [[name, *(digits(value, key) for key, value in row.items())] for name, row in middle.iterrows()]
     return [
         "",
         f"## {title}",
@@ -240,7 +167,7 @@ def _medians_section(title: str, frame: pd.DataFrame) -> list[str]:
         " class, and how many of these are right. *ms*: for 1000 rows, routing and decision, the best of three calls on"
         " a shared core (orders of magnitude; short calls are mostly overhead; of conformal sets, with calibration).",
         "",
-        *_rows([["", *COLUMNS.values()], ["---"] * (1 + len(COLUMNS)), *body]),
+        *text_rows([["", *COLUMNS.values()], ["---"] * (1 + len(COLUMNS)), *body]),
     ]
 
 
@@ -254,10 +181,10 @@ def _wins_section(frame: pd.DataFrame) -> list[str]:
     ]
     for kind in WORTH:
         body = [
-            [name, *(_duel(frame, name, other, kind) if name != other else "" for other in AGAINST)]
+            [name, *(duel(frame, name, other, kind) if name != other else "" for other in AGAINST)]
             for name in frame["method"].unique()
         ]
-        lines += ["", f"### By {kind}", "", *_rows([["", *AGAINST], ["---"] * (1 + len(AGAINST)), *body])]
+        lines += ["", f"### By {kind}", "", *text_rows([["", *AGAINST], ["---"] * (1 + len(AGAINST)), *body])]
     return lines
 
 
@@ -282,19 +209,5 @@ def _promise_section(frame: pd.DataFrame) -> list[str]:
         "where coverage is just 90 %; chance among the calibration rows comes on top. *Proved*: whether theory",
         "promises it, over all rows, and of *by class* for each class. The rest show what they happen to cover.",
         "",
-        *_rows([["", "proved", "sets", "classes"], ["---"] * 4, *body]),
+        *text_rows([["", "proved", "sets", "classes"], ["---"] * 4, *body]),
     ]
-
-
-def _duel(frame: pd.DataFrame, first: str, second: str, measure: str) -> str:
-    won, lost, gain, p_value = compared(frame, first, second, measure)
-    text = f"{won}:{lost} {gain:+.3f}"
-    return f"**{text}**" if p_value < LEVEL else text
-
-
-def _digits(value: float, key: str = "") -> str:
-    return "" if np.isnan(value) else f"{value:.1f}" if key == "ms" else f"{value:.3f}"
-
-
-def _rows(cells: list[list[str]]) -> list[str]:
-    return ["| " + " | ".join(row) + " |" for row in cells]

@@ -8,11 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.optimize import brentq
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
+from benchmarks import reliable_beyond as beyond
 from benchmarks import reliable_evidence as study
 from benchmarks.reliable_evidence_page import MEASURES, against, by_set, page, table
-from benchmarks.reliable_rules import rules_of
+from benchmarks.reliable_rules import MEANINGS, rules_of
 
 pytestmark = pytest.mark.once
 
@@ -137,4 +140,53 @@ def test_what_the_page_says_everywhere():
 
 
 def test_the_page_is_that_of_the_committed_cells():
-    assert page(study.kept(study.RESULTS)) == (study.RESULTS / "README.md").read_text(encoding="utf-8")
+    text = page(study.kept(study.RESULTS), study.beyond(study.RESULTS))
+    assert text == (study.RESULTS / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_rules_of_more_classes_are_one_against_the_rest(rng, n_classes):
+    counts = rng.integers(0, 6, (30, 12, n_classes))
+    prior = np.array([0.2, 0.5, 0.3]) if n_classes == 3 else np.array([0.7, 0.3])
+    answers, doubts = beyond.answered(counts, prior)
+    pairs = [rules_of(jnp.asarray([1 - p, p])) for p in prior]
+    for name in MEANINGS:
+        rule = pairs[1][name] if n_classes == 2 else ju.OneVsRest([one[name] for one in pairs])
+        expected = rule.answer(jnp.asarray(counts, float))
+        np.testing.assert_allclose(answers[name].scores, expected.class_scores, rtol=2e-4, atol=2e-5, err_msg=name)
+        np.testing.assert_allclose(answers[name].probability, expected.probability, atol=2e-5, err_msg=name)
+    if n_classes == 3:
+        expected = ju.EvidenceAccumulation(prior).answer(jnp.asarray(counts, float))
+        np.testing.assert_allclose(answers["evidence-classes"].probability, expected.probability, atol=2e-5)
+    own = counts[:, :, 1]
+    split = ju.UncertaintyDecomposition("plausibility")(jnp.asarray(np.stack([counts.sum(-1) - own, own], -1), float))
+    np.testing.assert_allclose(doubts[-1 if n_classes == 2 else 1][:, 0], split.epistemic, atol=1e-5)
+    np.testing.assert_allclose(doubts[-1 if n_classes == 2 else 1][:, 1], split.aleatoric, atol=1e-5)
+
+
+def test_measures_of_more_classes_are_the_library_s(rng):
+    scores, y = rng.integers(0, 4, (60, 3)) / 2, rng.integers(0, 3, 60)  # with ties
+    shares = rng.dirichlet(np.ones(3), 60)
+    doubts = rng.random((3, 60, 2))
+    found = dict(zip(MEASURES, beyond.measured(beyond.Answers(scores, shares), doubts, y), strict=True))
+    right = np.argmax(scores, axis=1) == y
+    ranked = np.sort(scores, axis=1)
+    kept = lambda certainty: 1 - float(ju.metrics.area_under_risk_coverage(certainty, right))
+    assert found["auc"] == pytest.approx(float(ju.metrics.auc(scores, y)), abs=2e-6)
+    assert found["accuracy"] == pytest.approx(right.mean(), abs=2e-6)
+    assert found["brier"] == pytest.approx(float(ju.metrics.brier_score(shares, y)), abs=2e-6)
+    assert found["score"] == pytest.approx(kept(ranked[:, 2] - ranked[:, 1]), abs=2e-6)
+    chosen = doubts[np.argmax(scores, axis=1), np.arange(60)]
+    assert found["epistemic"] == pytest.approx(kept(-chosen[:, 0]), abs=2e-6)
+    assert found["total"] == pytest.approx(kept(-chosen.sum(axis=1)), abs=2e-6)
+
+
+def test_counts_are_the_library_s():
+    X, y = make_classification(200, 5, n_informative=4, n_redundant=0, n_classes=3, random_state=0)
+    model = RandomForestClassifier(10, min_samples_leaf=3, random_state=0).fit(X[:150], y[:150])
+    forest = ju.from_sklearn(model)
+    found = beyond.leaf_counts(model, X[:150], y[:150], X[150:], 3, is_oob=False)
+    np.testing.assert_array_equal(found, ju.leaf_counts(forest, X[150:]))
+    outside = ju.recount(forest, X[:150], y[:150], tree_mask=ju.counting.oob_mask(model, 150))
+    found = beyond.leaf_counts(model, X[:150], y[:150], X[150:], 3, is_oob=True)
+    np.testing.assert_array_equal(found, ju.leaf_counts(outside, X[150:]))

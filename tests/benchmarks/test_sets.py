@@ -5,14 +5,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
+from scipy.special import softmax, xlogy
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 from benchmarks import sets as study
 from benchmarks.learning import Rows
+from benchmarks.likelihood_intervals import decalibrate, dirichlet_lower, dominating, profile_lower
+from benchmarks.sets_likelihood import NAMES, as_arrays, bounds, chosen, members_of, most_probable_of
+from benchmarks.sets_measures import compared, is_kept, measures, table
 from benchmarks.sets_methods import counted, methods, plain_sets
-from benchmarks.sets_page import by_need, compared, is_kept, measures, page, table
+from benchmarks.sets_page import by_need, page
 from jaxunc.estimators import CautiousForestClassifier
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore::jaxunc.counting.PureLeavesWarning")]
@@ -133,3 +138,128 @@ def test_a_promise_is_kept_within_binomial_error():
     # Of 100 hits with a probability of .9 each, 84 or fewer have a probability of 4.0 %, 85 or fewer one of 7.3 %.
     assert is_kept(85, 100)
     assert not is_kept(84, 100)
+
+
+def test_likelihood_cells_have_all_methods_and_all_rows(rows):
+    found = study.run_likelihood(study.Cell("made", 0), rows)
+    assert list(found["sets"]) == list(found["numbers"]) == list(found["seconds"]) == list(NAMES)
+    for one in found["sets"].values():
+        assert sum(n for _, n, _ in one["sizes"]) == sum(n for n, _ in one["classes"]) == found["rows"][1]
+        assert all(size >= 1 for size, _, _ in one["sizes"])  # never empty
+    assert measures([found["sets"]["likelihood, oob, by class"]])["worst_class"] > 0.7
+
+
+def test_both_parts_of_a_cell_are_of_the_same_forest():
+    found = [record for record in study.kept(study.RESULTS).values() if "numbers" in record]
+    assert found
+    same = [
+        name for name in ("in-bag", "oob") for record in found if record["numbers"][f"intervals, {name}, by u65"] == 1
+    ]
+    assert same
+    for record in found:
+        for counts in ("in-bag", "oob"):
+            for how in ("by u65", "by u80", "by class"):
+                name = f"intervals, {counts}, {how}"
+                if record["numbers"][name] in (1, 5):
+                    known = record["sets"][f"intervals, {counts}, s = {record['numbers'][name]:.0f}"]
+                    assert record["sets"][name] == known
+
+
+@pytest.mark.parametrize(("own", "rest"), [(3, 5), (1, 1), (40, 2), (0, 4), (7, 0), (0, 0)])
+@pytest.mark.parametrize("alpha", [0.95, 0.15])
+def test_profile_likelihood_is_a_root(own, rest, alpha):
+    n = own + rest
+    loss = lambda p: xlogy(own, p) + xlogy(rest, 1 - p)
+    found = float(profile_lower(np.array(own), np.array(rest), alpha))
+    if own == 0:
+        assert found == 0
+        return
+    gap = lambda p: loss(p) - loss(own / n) - np.log(alpha)
+    assert found == pytest.approx(brentq(gap, 1e-12, own / n), abs=1e-9)
+
+
+def test_leaves_of_three_classes_are_those_of_the_whole_simplex():
+    counts, alpha, n = np.array([5.0, 3.0, 2.0]), 0.3, 200
+    a, b = np.meshgrid(np.arange(1, n), np.arange(1, n))
+    p = np.stack([a, b, n - a - b], axis=-1)[a + b < n] / n
+    logs = np.sum(counts * np.log(p), axis=1)
+    kept = p[logs >= np.sum(counts * np.log(counts / 10)) + np.log(alpha)]
+    lower, upper = bounds(counts[None], profile_lower, alpha)
+    np.testing.assert_allclose(lower[0], kept.min(axis=0), atol=1.5 / n)
+    np.testing.assert_allclose(upper[0], kept.max(axis=0), atol=1.5 / n)
+
+
+def test_dirichlet_bounds_and_dominance_are_the_library_s(rng):
+    for n_classes in (2, 3):
+        counts = rng.integers(0, 4, (50, 7, n_classes)).astype(float)
+        lower, upper = (bound.mean(axis=1) for bound in bounds(counts, dirichlet_lower, 1.0))
+        interval = ju.AveragedIntervals(1.0)(counts)
+        np.testing.assert_allclose(lower, interval.lower, atol=1e-6)
+        np.testing.assert_allclose(upper, interval.upper, atol=1e-6)
+        # On a grid, so that there are ties.
+        low, high = np.sort(rng.integers(0, 5, (2, 200, n_classes)) / 4, axis=0)
+        if n_classes == 2:
+            low, high = low, 1 - low[:, ::-1]
+            low, high = np.minimum(low, high), np.maximum(low, high)
+        expected = ju.decisions.interval_dominance(ju.imprecise.Interval(low, high))
+        np.testing.assert_array_equal(dominating(low, high), expected)
+
+
+def test_decalibration_falls_by_what_it_says(rng):
+    p, nats = rng.dirichlet(np.ones(3), 300), (0.0, 2.0, 30.0)
+    y = np.array([rng.choice(3, p=one) for one in p])
+    found = decalibrate(p, y, nats)
+    logits = found.scale * np.log(np.clip(p, 1e-3, 1)) + found.bias
+    loss = lambda z: float(np.sum(np.log(softmax(z, axis=1)[np.arange(300), y])))
+    for move in (0.05, -0.05):  # the best of its family
+        assert loss(logits) >= loss(logits * (1 + move)) - 1e-6
+    for at, fall in enumerate(nats):
+        lower, upper = found(p, at)
+        for c in range(3):
+            assert loss(logits) >= loss(logits + 0.05 * np.eye(3)[c]) - 1e-6
+            for end, bound in zip(range(2), (lower, upper), strict=True):
+                moved = logits + found.shifts[at, c, end] * np.eye(3)[c]
+                assert loss(logits) - loss(moved) == pytest.approx(fall, abs=2e-3)
+                np.testing.assert_allclose(bound[:, c], softmax(moved, axis=1)[:, c])
+    assert np.all(found(p, 2)[0] <= found(p, 1)[0] + 1e-12)
+
+
+def test_rows_do_not_know_their_labels(rows):
+    X, y = rows.X[:200], rows.y[:200]
+    model = RandomForestClassifier(100, random_state=0).fit(X, y)
+    grown = as_arrays(model, X, y)
+    known = ju.learning.out_of_sample_rows(model, X, y, source="oob", counts="both")
+    shares = grown.own["in-bag"] / grown.own["in-bag"].sum(axis=-1, keepdims=True)
+    weight = grown.unseen / grown.unseen.sum(axis=1, keepdims=True)
+    mean = np.einsum("rtc,rt->rc", shares, weight)
+    np.testing.assert_allclose(mean, known.answer(ju.Mean()).probability, atol=1e-5)
+    of_rows = ju.recount(ju.from_sklearn(model), X, y, tree_mask=ju.counting.oob_mask(model, 200))
+    counts = np.asarray(ju.leaf_counts(of_rows, X))
+    expected = np.where(grown.unseen[..., None], counts - np.eye(3)[y][:, None], 0)
+    np.testing.assert_array_equal(np.where(grown.unseen[..., None], grown.own["oob"], 0), expected)
+    np.testing.assert_array_equal(grown.counts["oob"][grown.at(X[:5])], counts[:5])
+
+
+def test_numbers_are_chosen_by_what_they_say():
+    y = np.array([0, 0, 1, 1])
+    one = np.array([[1, 0], [1, 0], [1, 0], [0, 1]], bool)  # three of four right
+    some = one | np.array([[0, 0], [0, 0], [0, 1], [1, 0]], bool)  # all right, two of them alone
+    both = np.ones((4, 2), bool)
+    worth = [np.mean([1, 1, 0, 1]), np.mean([1, 1, 0.65, 0.65]), 0.65]
+    assert chosen([one, some, both], y, "by u65") == int(np.argmax(worth)) == 1
+    assert chosen([one, both], y, "by u65") == 0
+    assert chosen([one, some, both], y, "by class") == 1
+    assert chosen([one, one], y, "by class") == 1  # none covers: the widest
+
+
+def test_plausible_models_name_their_classes(rng):
+    shares = rng.dirichlet(np.ones(3), (8, 20))
+    members = members_of(shares)
+    assert members.shape == (11, 8, 3)
+    np.testing.assert_allclose(members[3], shares[:, 6:8].mean(axis=1))
+    np.testing.assert_allclose(members[-1], shares.mean(axis=1))
+    for row, named in enumerate(most_probable_of(members)):
+        assert set(np.flatnonzero(named)) == {int(np.argmax(one[row])) for one in members}
+    mask = np.ones((8, 20), bool)
+    mask[0, :2] = False  # no tree of the first part has not seen the row
+    np.testing.assert_allclose(members_of(shares, mask)[0, 0], shares[0, 2:].mean(axis=0))
