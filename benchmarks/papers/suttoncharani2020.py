@@ -28,7 +28,7 @@ from benchmarks.papers import suttoncharani2020_distances as distances
 from benchmarks.papers import suttoncharani2020_open_page as left_open
 from benchmarks.papers.journal import Journal, run_missing, study_options
 from benchmarks.papers.suttoncharani2020_page import study_page
-from benchmarks.papers.suttoncharani2020_splits import EVIDENTIAL
+from benchmarks.papers.suttoncharani2020_splits import ENTROPY, EVIDENTIAL
 from benchmarks.papers.suttoncharani2020_trees import PrunedTree, best_cp, grow, prune
 from jaxunc.imprecise import Interval
 from jaxunc.smoothing import BetaPrior
@@ -158,8 +158,8 @@ def further_sections(finished: Mapping[str, Sequence[dict]], out: Path) -> list[
 
 
 def open_records(out: Path) -> dict[str, list[dict]]:
-    """The finished sets of `suttoncharani2020_open`; evidential gains where those of all these sets are finished."""
-    groups = {group: _growths(out, group) for group in ("", *(f"{growth}-" for growth in EVIDENTIAL))}
+    """The finished sets of `suttoncharani2020_open`; of further gains those that are finished on all of them."""
+    groups = {group: _growths(out, group) for group in ("", *(f"{growth}-" for growth in (*EVIDENTIAL, ENTROPY)))}
     found = groups.pop("")
     for further in groups.values():
         if found.keys() <= further.keys():

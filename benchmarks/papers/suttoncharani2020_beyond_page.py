@@ -83,9 +83,8 @@ def section(found: Mapping[str, Records]) -> str:
 def _classes(records: Records) -> str:
     said = []
     for tree in TREES:
-        raw, laplace = gains(records, tree, "eb", "raw"), gains(records, tree, "eb", "laplace")
         name = "Pruned trees" if tree == "pruned" else f"Trees of cp = {tree}"
-        said.append(f"* {name}: against frequencies {_told(raw)}; against Laplace {_told(laplace)}.")
+        said.append(f"* {name}: {_both(records, tree)}")
     lines = [
         [WAYS[way], tree, _against(records, tree, way, "raw"), _against(records, tree, way, "laplace")]
         for way in WAYS
@@ -128,9 +127,7 @@ def _ensembles(records: Records) -> str:
 def _counting(records: Records) -> str:
     said = []
     for model, name in COUNTERS.items():
-        raw, laplace = gains(records, model, "eb", "raw"), gains(records, model, "eb", "laplace")
-        said.append(f"* {name.capitalize()}: against frequencies {_told(raw)}; against Laplace {_told(laplace)}.")
-    said[1] = said[1].replace("Naive bayes", "Naive Bayes")
+        said.append(f"* {name[0].upper() + name[1:]}: {_both(records, model)}")
     lines = [
         [name, WAYS[way], _against(records, model, way, "raw"), _against(records, model, way, "laplace")]
         for model, name in COUNTERS.items()
@@ -160,6 +157,16 @@ def _told(gain: np.ndarray) -> str:
     return (
         f"it {verdict(gain)} (log loss better on {better[0]} of {n} sets, {mean[0]:+.4f} in the mean; Brier score on "
         f"{better[1]}, {mean[1]:+.4f})"
+    )
+
+
+def _both(records: Records, model: str) -> str:
+    raw, laplace, other = (
+        gains(records, model, way, over) for way, over in (("eb", "raw"), ("eb", "laplace"), ("marginal", "laplace"))
+    )
+    return (
+        f"against frequencies {_told(raw)}; against Laplace {_told(laplace)}. The beta-binomial prior against Laplace: "
+        f"{_told(other)}."
     )
 
 

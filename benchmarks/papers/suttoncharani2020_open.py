@@ -3,15 +3,15 @@
     python -m benchmarks.papers.suttoncharani2020_open [--data FOLDER] [--sets NAME ...]
 
 The study's protocol (`suttoncharani2020`) once: one ten-fold cross-validation in float64, with the folds of the study's
-first. Trees of its six complexities are grown in five ways (`suttoncharani2020_splits`). In the leaves of each:
+first. Trees of its six complexities are grown in six ways (`suttoncharani2020_splits`). In the leaves of each:
 
 * probabilities: relative frequencies, and those smoothed by empirical Bayes;
 * beliefs: the paper's predictive one, and the likelihood's (`jaxunc.scorers.likelihood_mass`). Each has the scores of
   its pignistic probabilities, the ranges of the metrics over its interval of class 1, its mean ignorance, and its mean
   distance to the class that came, plain and squared (`jaxunc.belief.jousselme_distance`).
 
-Cells lie in ``open/SET.jsonl``, those of evidential gains in ``open/evidential-SET.jsonl`` and ``quarter-SET.jsonl``;
-the page is made of them and of the study's own by `suttoncharani2020`.
+Cells lie in ``open/SET.jsonl``, those of evidential gains and entropy in ``open/GAIN-SET.jsonl``. The page is made of
+them and of the study's own by `suttoncharani2020`.
 """
 
 from collections.abc import Sequence
@@ -27,13 +27,13 @@ from benchmarks.data import DataSet, load
 from benchmarks.papers import suttoncharani2020 as study
 from benchmarks.papers.journal import Journal, run_missing, study_options
 from benchmarks.papers.suttoncharani2020_open_page import BELIEFS, ESTIMATES
-from benchmarks.papers.suttoncharani2020_splits import EVIDENTIAL, GROWTHS, grow
+from benchmarks.papers.suttoncharani2020_splits import ENTROPY, EVIDENTIAL, GROWTHS, grow
 from benchmarks.papers.suttoncharani2020_trees import PrunedTree, best_cp, prune
 from jaxunc.imprecise import Interval
 
 SETS = tuple(name for name, printed in study.SETS.items() if printed)
 """The six sets of the paper."""
-GROUPS = {"": GROWTHS} | {f"{growth}-": (growth,) for growth in EVIDENTIAL}
+GROUPS = {"": GROWTHS} | {f"{growth}-": (growth,) for growth in (*EVIDENTIAL, ENTROPY)}
 """The ways to grow trees that share a file, by how its name begins."""
 
 
@@ -60,12 +60,14 @@ def run_cell(cell: study.Cell, data: DataSet, growths: Sequence[str] = GROWTHS) 
 def evaluate(tree: PrunedTree, X: np.ndarray, y: np.ndarray) -> dict:
     """{"leaves", estimate: scores, belief: {"scores", "log_loss", "brier", "ignorance", "distance"}}."""
     place = tree.place(X)
-    prior = ju.smoothing.fit_beta_prior(tree.counts)
-    smoothed = np.asarray(ju.smoothing.smooth(tree.counts, prior))[:, 1]
+    # Empty leaves up to a power of two share compiled programs: they weigh nothing, and no instance lies there.
+    counts = np.pad(tree.counts, ((0, (1 << (len(tree.counts) - 1).bit_length()) - len(tree.counts)), (0, 0)))
+    prior = ju.smoothing.fit_beta_prior(counts)
+    smoothed = np.asarray(ju.smoothing.smooth(counts, prior))[:, 1]
     found: dict = {"leaves": len(tree.counts)}
     for name, p in zip(ESTIMATES, (tree.counts[:, 1] / tree.counts.sum(axis=1), smoothed), strict=True):
         found[name] = study.rounded(study.measures(p[place], y))
-    masses = (ju.smoothing.predictive_mass(tree.counts, prior), ju.scorers.likelihood_mass(tree.counts))
+    masses = (ju.smoothing.predictive_mass(counts, prior), ju.scorers.likelihood_mass(counts))
     for name, mass in zip(BELIEFS, masses, strict=True):
         found[name] = believed(np.asarray(mass), place, y)
     return found

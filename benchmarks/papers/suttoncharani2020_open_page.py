@@ -11,6 +11,7 @@ GAINS = {
     "twice": "prior of a first tree",
     "evidential": "evidential, λ = 1/2",
     "quarter": "evidential, λ = 1/4",
+    "entropy": "entropy",
 }
 EVIDENTIAL = {
     "evidential": "**The evidential gain** of its reference 7, with λ = 1/2 (what its authors took is not known here).",
@@ -33,13 +34,15 @@ def values(finished: Records, growth: str, tree: str, *path) -> np.ndarray:
     )
 
 
-def gain_of_cuts(finished: Records, growth: str, tree: str, estimate: str, of_cart: str | None = None) -> np.ndarray:
-    """``[measures sets]`` what other gains win over CART's: log loss, Brier score, AUC; positive is better.
+def gain_of_cuts(
+    finished: Records, growth: str, tree: str, estimate: str, *, over: str = "raw", read: str | None = None
+) -> np.ndarray:
+    """``[measures sets]`` what a gain wins over another (CART's): log loss, Brier score, AUC; positive is better.
 
-    Leaves are read by ``estimate``, those of CART by ``of_cart`` if it is given.
+    Leaves are read by ``estimate``, those of the other by ``read`` if it is given.
     """
     ours = [values(finished, growth, tree, estimate, m) for m in range(3)]
-    apart = np.array(ours) - [values(finished, "raw", tree, of_cart or estimate, m) for m in range(3)]
+    apart = np.array(ours) - [values(finished, over, tree, read or estimate, m) for m in range(3)]
     return apart * np.array([-1, -1, 1])[:, None]
 
 
@@ -107,11 +110,15 @@ def _growths(finished: Records) -> list[str]:
 
 def _evidential(finished: Records, growth: str, told: str) -> str:
     smoothed = {tree: gain_of_cuts(finished, growth, tree, "eb") for tree in SIZES}
-    instead = {"0": gain_of_cuts(finished, growth, "0", "raw", of_cart="eb")}
-    return (
-        f"* {told} With smoothed leaves: {_in_words(smoothed)}. {_leaves(finished, growth)} In the place of "
-        f"smoothing, its frequencies against CART's smoothed leaves: {_in_words(instead)}."
-    )
+    instead = {"0": gain_of_cuts(finished, growth, "0", "raw", read="eb")}
+    said = [
+        f"* {told} With smoothed leaves, against CART's: {_in_words(smoothed)}. {_leaves(finished, growth)} In the "
+        f"place of smoothing, its frequencies against CART's smoothed leaves: {_in_words(instead)}."
+    ]
+    if "entropy" in _growths(finished):
+        plain = {tree: gain_of_cuts(finished, growth, tree, "eb", over="entropy") for tree in SIZES}
+        said.append(f"Against plain entropy, smoothed both, which tells what ignorance does: {_in_words(plain)}.")
+    return " ".join(said)
 
 
 def _how_many(finished: Records) -> str:

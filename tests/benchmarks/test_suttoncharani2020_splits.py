@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.papers import suttoncharani2020_open_page as page
 from benchmarks.papers import suttoncharani2020_splits as splits
@@ -85,13 +86,21 @@ def test_what_a_node_more_costs(weight):
         assert cost == pytest.approx(expected, abs=0.01)
 
 
+def test_entropy_trees_are_those_of_scikit_learn(data):
+    theirs = DecisionTreeClassifier(criterion="entropy", min_samples_split=20, min_samples_leaf=7, random_state=0)
+    theirs.fit(*data)
+    ours = trees.prune(splits.grow(*data, splits.ENTROPY), 0.0)
+    expected = trees.prune(theirs, 0.0)
+    np.testing.assert_array_equal(ours.counts[ours.place(data[0])], expected.counts[expected.place(data[0])])
+
+
 def test_evidential_trees_are_smaller(data):
     noise = np.random.default_rng(2).normal(size=(300, 1))
     sizes = [splits.grow(noise, data[1], growth).tree_.node_count for growth in ("quarter", "raw")]
     assert sizes[0] < sizes[1] / 2
 
 
-@pytest.mark.parametrize("growth", [*splits.GROWTHS, *splits.EVIDENTIAL])
+@pytest.mark.parametrize("growth", [*splits.GROWTHS, *splits.EVIDENTIAL, splits.ENTROPY])
 def test_leaves_hold_their_counts(data, growth):
     tree = splits.grow(*data, growth)
     pruned = trees.prune(tree, 0.0)
