@@ -12,7 +12,7 @@ stopped, and ends with the same bytes. Tables, figures and the page are made of 
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,8 +23,12 @@ from sklearn.preprocessing import OneHotEncoder
 
 import jaxunc as ju
 from benchmarks.data import DataSet, load
+from benchmarks.papers import suttoncharani2020_beyond_page as beyond
+from benchmarks.papers import suttoncharani2020_distances as distances
+from benchmarks.papers import suttoncharani2020_open_page as left_open
 from benchmarks.papers.journal import Journal, run_missing, study_options
 from benchmarks.papers.suttoncharani2020_page import study_page
+from benchmarks.papers.suttoncharani2020_splits import ENTROPY, EVIDENTIAL
 from benchmarks.papers.suttoncharani2020_trees import PrunedTree, best_cp, grow, prune
 from jaxunc.imprecise import Interval
 from jaxunc.smoothing import BetaPrior
@@ -138,18 +142,40 @@ def write_page(found: dict[Cell, dict], out: Path) -> None:
     """The page of the sets that are finished, and its figures."""
     finished = {name: [found[c] for c in cells(name)] for name in SETS if all(c in found for c in cells(name))}
     if finished:
-        further = open_records(out)
-        (out / "README.md").write_text(study_page(finished, SETS, out, further), encoding="utf-8")
+        page = study_page(finished, SETS, out, further_sections(finished, out))
+        (out / "README.md").write_text(page, encoding="utf-8")
+
+
+def further_sections(finished: Mapping[str, Sequence[dict]], out: Path) -> list[str]:
+    """The sections of `suttoncharani2020_open` and `suttoncharani2020_beyond`, of what is finished of them."""
+    found, opened = [], open_records(out)
+    if opened:
+        of_paper = {name: finished[name] for name in opened if name in finished}
+        found += [left_open.section(opened), distances.section(of_paper, opened)]
+    if records := beyond.kept(out):
+        found.append(beyond.section(records))
+    return found
 
 
 def open_records(out: Path) -> dict[str, list[dict]]:
-    """The finished sets of `suttoncharani2020_open`, whose section the page has."""
+    """The finished sets of `suttoncharani2020_open`; of further gains those that are finished on all of them."""
+    groups = {group: _growths(out, group) for group in ("", *(f"{growth}-" for growth in (*EVIDENTIAL, ENTROPY)))}
+    found = groups.pop("")
+    for further in groups.values():
+        if found.keys() <= further.keys():
+            for name, records in found.items():
+                found[name] = [one | other for one, other in zip(records, further[name], strict=True)]
+    return {name: [{"growths": one} for one in records] for name, records in found.items()}
+
+
+def _growths(out: Path, group: str) -> dict[str, list[dict]]:
+    """{set: what each fold found by the growths of a group}, of finished sets."""
     found = {}
     for name in SETS:
-        path = out / "open" / f"{name}.jsonl"
+        path = out / "open" / f"{group}{name}.jsonl"
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         if len(lines) == N_FOLDS:
-            found[name] = [json.loads(line) for line in lines]
+            found[name] = [json.loads(line)["growths"] for line in lines]
     return found
 
 

@@ -1,18 +1,21 @@
-"""What Sutton-Charani 2020 left open, on its own sets: corrected gains, likelihood-based beliefs, distances.
+"""What Sutton-Charani 2020 left open, on its own sets: gains of cuts, likelihood-based beliefs, distances.
 
     python -m benchmarks.papers.suttoncharani2020_open [--data FOLDER] [--sets NAME ...]
 
 The study's protocol (`suttoncharani2020`) once: one ten-fold cross-validation in float64, with the folds of the study's
-first. Trees of its six complexities are grown in three ways (`suttoncharani2020_splits`). In the leaves of each:
+first. Trees of its six complexities are grown in six ways (`suttoncharani2020_splits`). In the leaves of each:
 
 * probabilities: relative frequencies, and those smoothed by empirical Bayes;
 * beliefs: the paper's predictive one, and the likelihood's (`jaxunc.scorers.likelihood_mass`). Each has the scores of
   its pignistic probabilities, the ranges of the metrics over its interval of class 1, its mean ignorance, and its mean
   distance to the class that came, plain and squared (`jaxunc.belief.jousselme_distance`).
 
-Cells lie in ``open/SET.jsonl``; the page is made of them and of the study's own by `suttoncharani2020`.
+Cells lie in ``open/SET.jsonl``, those of evidential gains and entropy in ``open/GAIN-SET.jsonl``. The page is made of
+them and of the study's own by `suttoncharani2020`.
 """
 
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -24,12 +27,14 @@ from benchmarks.data import DataSet, load
 from benchmarks.papers import suttoncharani2020 as study
 from benchmarks.papers.journal import Journal, run_missing, study_options
 from benchmarks.papers.suttoncharani2020_open_page import BELIEFS, ESTIMATES
-from benchmarks.papers.suttoncharani2020_splits import GROWTHS, grow
+from benchmarks.papers.suttoncharani2020_splits import ENTROPY, EVIDENTIAL, GROWTHS, grow
 from benchmarks.papers.suttoncharani2020_trees import PrunedTree, best_cp, prune
 from jaxunc.imprecise import Interval
 
 SETS = tuple(name for name, printed in study.SETS.items() if printed)
 """The six sets of the paper."""
+GROUPS = {"": GROWTHS} | {f"{growth}-": (growth,) for growth in (*EVIDENTIAL, ENTROPY)}
+"""The ways to grow trees that share a file, by how its name begins."""
 
 
 def cells(name: str) -> list[study.Cell]:
@@ -37,17 +42,14 @@ def cells(name: str) -> list[study.Cell]:
     return [study.Cell(name, 0, fold) for fold in range(study.N_FOLDS)]
 
 
-def run_cell(cell: study.Cell, data: DataSet) -> dict:
+def run_cell(cell: study.Cell, data: DataSet, growths: Sequence[str] = GROWTHS) -> dict:
     """{growth: {tree: what `evaluate` finds}}."""
     X = study.columns(data)
     folds = StratifiedKFold(study.N_FOLDS, shuffle=True, random_state=cell.repeat)
     train, test = list(folds.split(X, data.y))[cell.fold]
     found = {}
-    for growth in GROWTHS:
-
-        def grower(X, y, growth=growth):
-            return grow(X, y, growth)
-
+    for growth in growths:
+        grower = partial(grow, growth=growth)
         model = grower(X[train], data.y[train])
         chosen = best_cp(X[train], data.y[train], model, cell.repeat, grower)
         trees = zip(study.TREES, (*study.COMPLEXITIES, chosen), strict=True)
@@ -58,12 +60,14 @@ def run_cell(cell: study.Cell, data: DataSet) -> dict:
 def evaluate(tree: PrunedTree, X: np.ndarray, y: np.ndarray) -> dict:
     """{"leaves", estimate: scores, belief: {"scores", "log_loss", "brier", "ignorance", "distance"}}."""
     place = tree.place(X)
-    prior = ju.smoothing.fit_beta_prior(tree.counts)
-    smoothed = np.asarray(ju.smoothing.smooth(tree.counts, prior))[:, 1]
+    # Empty leaves up to a power of two share compiled programs: they weigh nothing, and no instance lies there.
+    counts = np.pad(tree.counts, ((0, (1 << (len(tree.counts) - 1).bit_length()) - len(tree.counts)), (0, 0)))
+    prior = ju.smoothing.fit_beta_prior(counts)
+    smoothed = np.asarray(ju.smoothing.smooth(counts, prior))[:, 1]
     found: dict = {"leaves": len(tree.counts)}
     for name, p in zip(ESTIMATES, (tree.counts[:, 1] / tree.counts.sum(axis=1), smoothed), strict=True):
         found[name] = study.rounded(study.measures(p[place], y))
-    masses = (ju.smoothing.predictive_mass(tree.counts, prior), ju.scorers.likelihood_mass(tree.counts))
+    masses = (ju.smoothing.predictive_mass(counts, prior), ju.scorers.likelihood_mass(counts))
     for name, mass in zip(BELIEFS, masses, strict=True):
         found[name] = believed(np.asarray(mass), place, y)
     return found
@@ -84,14 +88,15 @@ def believed(mass: np.ndarray, place: np.ndarray, y: np.ndarray) -> dict:
     }
 
 
-def journal(out: Path, name: str) -> Journal:
-    """The finished cells of a set."""
-    return Journal(out / "open" / f"{name}.jsonl", cells(name), 1, _is_sound)
+def journal(out: Path, name: str, group: str = "") -> Journal:
+    """The finished cells of a set, of one group of growths."""
+    path = out / "open" / f"{group}{name}.jsonl"
+    return Journal(path, cells(name), 1, partial(_is_sound, growths=GROUPS[group]))
 
 
-def _is_sound(record: dict, cell: study.Cell) -> bool:
-    trees = [tree for growth in GROWTHS for tree in record["growths"][growth].values()]
-    return len(trees) == len(GROWTHS) * len(study.TREES) and all(
+def _is_sound(record: dict, cell: study.Cell, growths: Sequence[str]) -> bool:
+    trees = [tree for growth in growths for tree in record["growths"][growth].values()]
+    return len(trees) == len(growths) * len(study.TREES) and all(
         len(tree[name]) == 3 if name in ESTIMATES else len(tree[name]["distance"]) == 2
         for tree in trees
         for name in (*ESTIMATES, *BELIEFS)
@@ -102,7 +107,9 @@ def main() -> None:
     """Run what is missing."""
     args = study_options(__doc__, SETS, study.RESULTS).parse_args()
     jax.config.update("jax_enable_x64", True)
-    run_missing({name: journal(args.out, name) for name in args.sets}, lambda name: load(name, args.data), run_cell)
+    for group, growths in GROUPS.items():
+        journals = {name: journal(args.out, name, group) for name in args.sets}
+        run_missing(journals, lambda name: load(name, args.data), partial(run_cell, growths=growths))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.papers.suttoncharani2020_open_page import section
 from jaxunc.plotting import ComplexityDisplay
 
 TREES = ("0", "0.001", "0.005", "0.01", "0.05", "pruned")
@@ -126,9 +125,9 @@ def study_page(
     finished: Mapping[str, Sequence[Mapping]],
     names: Mapping[str, str | None],
     out: Path,
-    further: Mapping | None = None,
+    further: Sequence[str] = (),
 ) -> str:
-    """The page; its figures are written to ``out``. ``further``: what `suttoncharani2020_open` found."""
+    """The page; its figures are written to ``out``. ``further``: sections of what the paper left open."""
     of_paper = {name: records for name, records in finished.items() if names[name] is not None}
     n_repeats = len(next(iter(finished.values()))) // 10
     parts = [
@@ -158,9 +157,7 @@ def study_page(
         parts += ["## Smoothed in other ways", _others(of_paper)]
     parts += ["## Ranges", _ranges(finished, of_paper)]
     parts += ["## Leaves and priors", _priors(finished)]
-    if further:
-        parts.append(section(further))
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, *further]) + "\n"
 
 
 def draw(records: Sequence[Mapping], measure: str, path: Path) -> None:

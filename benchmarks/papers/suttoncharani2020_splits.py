@@ -1,4 +1,4 @@
-"""Trees of the study of Sutton-Charani 2020 whose cuts are chosen by corrected frequencies (its section 7).
+"""Trees of the study of Sutton-Charani 2020 whose cuts are chosen by corrected or evidential gains (its section 7).
 
 The paper corrects leaves only; here the gain of every cut is that of the corrected frequencies. A cut of n instances
 into sides of n_1 and n_2 gains
@@ -12,11 +12,25 @@ so a small side, drawn towards the prior, gains less than it seems to. A node is
   single leaf has no prior, so the root's cut is CART's;
 * ``twice``: the prior of the leaves of CART's unpruned tree, with which the tree is grown anew.
 
+The paper's reference 7 (Denœux and Bjanger 2000) has no prior. A node of n instances is a belief: mass n_k/(n+1) on
+each class k, and 1/(n+1) on ignorance, Ω. In place of G stands
+
+    U = (1 - λ) N + λ D,   N = 1/(n+1),   D = - Σ_k n_k/(n+1) log2 b_k,   b_k = (n_k + 1/2)/(n+1),
+
+for two classes: the nonspecificity N = Σ m(A) log2 |A|, and the discord D = - Σ m(A) log2 BetP(A), to which Ω adds
+nothing since its BetP is 1. n U is about λ n times the entropy H of the frequencies and 1 - λ - λ H, which a node more
+has to win (where it is pure 1 - 0.28 λ). What the authors took for λ is not known here:
+
+* ``evidential``: λ = 1/2, by which a balanced node more costs nothing;
+* ``quarter``: λ = 1/4, by which every node more costs half a bit at least;
+* ``entropy``: no ignorance, n H in the place of n U, to tell what is due to the entropy that takes Gini's place.
+
 Trees are grown by rpart's defaults (20 instances to split, 7 in a leaf), and are pruned like scikit-learn's by
 `suttoncharani2020_trees.prune`. No set has missing values. Of equal gains the first feature's lowest cut is taken.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -24,8 +38,13 @@ import jaxunc as ju
 from benchmarks.papers.suttoncharani2020_trees import MIN_LEAF, MIN_SPLIT
 
 GROWTHS = ("raw", "level", "twice")
+EVIDENTIAL = {"evidential": 0.5, "quarter": 0.25}
+"""λ of the evidential gains, the weight of discord beside that of nonspecificity."""
+ENTROPY = "entropy"
 LARGEST_WEIGHT = 1e9
 """α + β from which a prior stands for the same probability everywhere, with which nothing would gain."""
+Impurity: TypeAlias = Callable[[Any, Any], Any]
+"""(instances, those of class 1) of nodes → n G or n U of each."""
 
 
 class TreeArrays(NamedTuple):
@@ -58,12 +77,16 @@ class GrownTree(NamedTuple):
 
 
 def grow(X: np.ndarray, y: np.ndarray, growth: str) -> GrownTree:
-    """The largest tree by corrected frequencies; see the module."""
+    """The largest tree by one of the gains; see the module."""
+    if growth in EVIDENTIAL:
+        return _grown(X, y, evidential_impurity(EVIDENTIAL[growth]))
+    if growth == ENTROPY:
+        return _grown(X, y, entropy_impurity)
     if growth != "twice":
-        return _grown(X, y, None if growth == "level" else (0.0, 0.0))
-    first = _grown(X, y, (0.0, 0.0)).tree_
+        return _grown(X, y, None if growth == "level" else corrected_impurity(0.0, 0.0))
+    first = _grown(X, y, corrected_impurity(0.0, 0.0)).tree_
     counts = first.value[:, 0] * first.weighted_n_node_samples[:, None]
-    return _grown(X, y, prior_of(counts[first.children_left < 0]))
+    return _grown(X, y, corrected_impurity(*prior_of(counts[first.children_left < 0])))
 
 
 def prior_of(counts: np.ndarray) -> tuple[float, float]:
@@ -73,17 +96,43 @@ def prior_of(counts: np.ndarray) -> tuple[float, float]:
     return (alpha, beta) if alpha + beta < LARGEST_WEIGHT else (0.0, 0.0)
 
 
-def best_cut(X: np.ndarray, y: np.ndarray, prior: tuple[float, float]) -> tuple[int, float] | None:
-    """The feature and threshold of the cut that gains most; None if none gains."""
-    n, alpha, beta = len(y), *prior
-    order = np.argsort(X, axis=0, kind="stable")
-    values, labels = np.take_along_axis(X, order, axis=0), y[order]
-    left = np.arange(1, n)[:, None]
-    ones = np.cumsum(labels, axis=0)[:-1]
+def corrected_impurity(alpha: float, beta: float) -> Impurity:
+    """n G of frequencies corrected by a prior."""
 
     def impurity(size, ones):
         share = (ones + alpha) / (size + alpha + beta)
         return size * 2 * share * (1 - share)
+
+    return impurity
+
+
+def evidential_impurity(weight: float) -> Impurity:
+    """n U of nodes as beliefs, by λ."""
+
+    def impurity(size, ones):
+        discord = 0.0
+        for count in (ones, size - ones):
+            discord = discord - count / (size + 1) * np.log2((count + 0.5) / (size + 1))
+        return size * ((1 - weight) / (size + 1) + weight * discord)
+
+    return impurity
+
+
+def entropy_impurity(size: Any, ones: Any) -> Any:
+    """n H of frequencies, in bits."""
+    entropy = 0.0
+    for count in (ones, size - ones):
+        entropy = entropy - count * np.log2(np.maximum(count, 1) / size)
+    return entropy
+
+
+def best_cut(X: np.ndarray, y: np.ndarray, impurity: Impurity) -> tuple[int, float] | None:
+    """The feature and threshold of the cut that gains most; None if none gains."""
+    n = len(y)
+    order = np.argsort(X, axis=0, kind="stable")
+    values, labels = np.take_along_axis(X, order, axis=0), y[order]
+    left = np.arange(1, n)[:, None]
+    ones = np.cumsum(labels, axis=0)[:-1]
 
     gain = impurity(n, y.sum()) - impurity(left, ones) - impurity(n - left, y.sum() - ones)
     allowed = (values[:-1] < values[1:]) & (left >= MIN_LEAF) & (n - left >= MIN_LEAF)
@@ -96,18 +145,18 @@ def best_cut(X: np.ndarray, y: np.ndarray, prior: tuple[float, float]) -> tuple[
     return int(feature), float(middle if low <= middle < high else low)
 
 
-def _grown(X: np.ndarray, y: np.ndarray, given: tuple[float, float] | None) -> GrownTree:
-    """A tree grown level by level, with the given prior or that of each level's leaves."""
+def _grown(X: np.ndarray, y: np.ndarray, given: Impurity | None) -> GrownTree:
+    """A tree grown level by level, by the given impurity or that of the prior of each level's leaves."""
     y = np.asarray(y, int)
     left, right, feature, threshold, counts = [-1], [-1], [-2], [-2.0], [np.bincount(y, minlength=2)]
     level = [(0, np.arange(len(y)))]
     while level:
         leaves = [counts[node] for node in range(len(left)) if left[node] < 0]
-        prior = prior_of(np.array(leaves)) if given is None else given
+        impurity = corrected_impurity(*prior_of(np.array(leaves))) if given is None else given
         below = []
         for node, rows in level:
             own = y[rows]
-            if len(rows) < MIN_SPLIT or counts[node].min() == 0 or (cut := best_cut(X[rows], own, prior)) is None:
+            if len(rows) < MIN_SPLIT or counts[node].min() == 0 or (cut := best_cut(X[rows], own, impurity)) is None:
                 continue
             feature[node], threshold[node] = cut
             goes_left = X[rows, cut[0]] <= cut[1]

@@ -29,7 +29,7 @@ class PrunedTree(NamedTuple):
     leaf_of: np.ndarray
     """``[nodes]`` the leaf of the pruned tree that a node lies in (an inner node: its own index)."""
     counts: np.ndarray
-    """``[leaves 2]`` class counts."""
+    """``[leaves classes]`` class counts."""
     leaves: np.ndarray
     """``[leaves]`` their nodes, ascending."""
 
@@ -44,9 +44,15 @@ def grow(X: np.ndarray, y: np.ndarray) -> DecisionTreeClassifier:
 
 
 def node_counts(model: Any) -> np.ndarray:
-    """``[nodes 2]`` class counts, whole numbers."""
+    """``[nodes classes]`` class counts, whole numbers."""
     tree = model.tree_
     return np.rint(tree.value[:, 0] * tree.weighted_n_node_samples[:, None])
+
+
+def node_errors(model: Any) -> np.ndarray:
+    """``[nodes]`` the instances that are not of a node's most frequent class."""
+    counts = node_counts(model)
+    return counts.sum(axis=1) - counts.max(axis=1)
 
 
 def _candidates(model: Any, errors: np.ndarray) -> list[float]:
@@ -96,7 +102,7 @@ def _least_link(model: Any, errors: np.ndarray, kept: np.ndarray) -> float:
 def prune(model: Any, cp: float) -> PrunedTree:
     """The tree that rpart has for this cp."""
     tree, counts = model.tree_, node_counts(model)
-    errors = counts.min(axis=1)
+    errors = node_errors(model)
     kept = _kept(model, errors, cp * errors[0])
     leaf_of = np.arange(tree.node_count)
     for node in range(tree.node_count):  # children come after their parents
@@ -111,7 +117,7 @@ def best_cp(X: np.ndarray, y: np.ndarray, model: Any, seed: int, grower: Callabl
 
     Candidates are rpart's: geometric means of the values of cp at which the tree changes. ``grower`` grew the model.
     """
-    changes = np.array(_candidates(model, node_counts(model).min(axis=1)))
+    changes = np.array(_candidates(model, node_errors(model)))
     if len(changes) < 2:
         return 0.0
     candidates = np.sqrt(changes[:-1] * changes[1:])

@@ -163,5 +163,5 @@ def test_what_the_page_says(kept):
 
 
 def test_the_committed_page_is_made_of_the_committed_cells(kept, tmp_path):
-    text = page.study_page(kept, study.SETS, tmp_path, study.open_records(study.RESULTS))
+    text = page.study_page(kept, study.SETS, tmp_path, study.further_sections(kept, study.RESULTS))
     assert text == (study.RESULTS / "README.md").read_text(encoding="utf-8")

@@ -1,7 +1,8 @@
-"""Trees by corrected gains: CART's without a prior, cuts from the definition, a section made of the cells."""
+"""Trees by other gains: CART's without a prior, cuts from the definition, a section made of the cells."""
 
 import numpy as np
 import pytest
+from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.papers import suttoncharani2020_open_page as page
 from benchmarks.papers import suttoncharani2020_splits as splits
@@ -38,14 +39,68 @@ def test_the_best_cut_by_the_definition(data, prior):
         return impurity(y) - sum(map(impurity, sides)) if min(map(len, sides)) >= trees.MIN_LEAF else -np.inf
 
     most = max(gain(f, v) for f in range(3) for v in X[:, f])
-    cut = splits.best_cut(X, y, prior)
+    cut = splits.best_cut(X, y, splits.corrected_impurity(*prior))
     if cut is None:
         assert most < 1e-8
     else:
         assert gain(*cut) == pytest.approx(most)
 
 
-@pytest.mark.parametrize("growth", splits.GROWTHS)
+def _evidential(labels, weight):
+    """n U of a node by the definitions: masses of sets, nonspecificity, discord by pignistic probabilities."""
+    n = len(labels)
+    mass = {frozenset([k]): np.sum(labels == k) / (n + 1) for k in (0, 1)} | {frozenset([0, 1]): 1 / (n + 1)}
+    pignistic = {k: sum(m / len(of) for of, m in mass.items() if k in of) for k in (0, 1)}
+    nonspecificity = sum(m * np.log2(len(of)) for of, m in mass.items())
+    discord = -sum(m * np.log2(sum(pignistic[k] for k in of)) for of, m in mass.items())
+    return n * ((1 - weight) * nonspecificity + weight * discord)
+
+
+@pytest.mark.parametrize("weight", [0.5, 0.25])
+def test_the_evidential_impurity_by_the_definition(weight):
+    for ones in (0, 1, 5, 12):
+        labels = np.arange(12) < ones
+        assert splits.evidential_impurity(weight)(12, ones) == pytest.approx(_evidential(labels, weight))
+
+
+@pytest.mark.parametrize("weight", [0.5, 0.25])
+def test_the_best_evidential_cut(data, weight):
+    X, y = data[0][:60], data[1][:60]
+
+    def gain(feature, threshold):
+        left = X[:, feature] <= threshold
+        sides = [_evidential(side, weight) for side in (y[left], y[~left]) if len(side) >= trees.MIN_LEAF]
+        return _evidential(y, weight) - sum(sides) if len(sides) == 2 else -np.inf
+
+    cut = splits.best_cut(X, y, splits.evidential_impurity(weight))
+    assert gain(*cut) == pytest.approx(max(gain(f, v) for f in range(3) for v in X[:, f]))
+
+
+@pytest.mark.parametrize("weight", [0.5, 0.25])
+def test_what_a_node_more_costs(weight):
+    impurity = splits.evidential_impurity(weight)
+    for share in (0.0, 0.2, 0.5):
+        entropy = -sum(p * np.log2(p) for p in (share, 1 - share) if p)
+        cost = 2 * impurity(500, 500 * share) - impurity(1000, 1000 * share)
+        expected = 1 - weight - weight * entropy if share else 1 - 0.28 * weight
+        assert cost == pytest.approx(expected, abs=0.01)
+
+
+def test_entropy_trees_are_those_of_scikit_learn(data):
+    theirs = DecisionTreeClassifier(criterion="entropy", min_samples_split=20, min_samples_leaf=7, random_state=0)
+    theirs.fit(*data)
+    ours = trees.prune(splits.grow(*data, splits.ENTROPY), 0.0)
+    expected = trees.prune(theirs, 0.0)
+    np.testing.assert_array_equal(ours.counts[ours.place(data[0])], expected.counts[expected.place(data[0])])
+
+
+def test_evidential_trees_are_smaller(data):
+    noise = np.random.default_rng(2).normal(size=(300, 1))
+    sizes = [splits.grow(noise, data[1], growth).tree_.node_count for growth in ("quarter", "raw")]
+    assert sizes[0] < sizes[1] / 2
+
+
+@pytest.mark.parametrize("growth", [*splits.GROWTHS, *splits.EVIDENTIAL, splits.ENTROPY])
 def test_leaves_hold_their_counts(data, growth):
     tree = splits.grow(*data, growth)
     pruned = trees.prune(tree, 0.0)
