@@ -3,10 +3,15 @@
     python -m benchmarks.learning [--data FOLDER] [--sets NAME ...] [--parts grown-out leaves-of-four ...]
 
 Forests of 200 trees, five-fold cross-validation of at most 4000 rows; everything is learned on training rows. Parts:
-``grown-out`` (random forests; all five folds), ``leaves-of-four``, ``extra-trees`` (bootstrapped), ``whole-sample``
-(extra-trees without bootstrap, cross-fitted) and ``random-trees`` (random decision trees, rows leave their own label
-out), of which one fold is run; ``other-sets``, two folds of grown-out random forests on sets that nothing here was
-developed on; and ``instead``, on the same sets and folds, what users would do instead of learning the combination.
+
+* ``other-sets``: grown-out random forests on the sets that nothing here was developed on, two folds;
+* ``development``: the same on the sets that it was; its cells have log loss by both clips, which those of the other
+  parts on these sets, being older, lack;
+* ``instead``: on the sets and folds of these two, what users would do instead of learning the combination;
+* ``grown-out``: random forests on the sets of development, all five folds, with other models and further rules;
+* ``leaves-of-four``, ``extra-trees`` (bootstrapped), ``whole-sample`` (extra-trees without bootstrap, cross-fitted) and
+  ``random-trees`` (random decision trees, rows leave their own label out), of which one fold is run;
+* ``noise``: what the pool's share of noisy labels costs and saves, on twelve sets, two folds.
 
 Every (set, fold) is written to ``cells/PART-SET.jsonl`` in ``benchmarks/results/learning`` (or ``--out``) as soon as it
 is finished, and what is there is not run again. The page is made of the cells.
@@ -35,6 +40,7 @@ from benchmarks.learning_methods import (
     measures,
     set_utilities,
 )
+from benchmarks.learning_noise import NOISE, NOISE_SETS, run_noise
 from benchmarks.learning_page import write_page
 from benchmarks.papers.journal import Journal, run_missing, study_options
 from benchmarks.rules import SETS, table
@@ -43,7 +49,7 @@ from jaxunc.learning import OutOfSampleRows
 
 N_TREES, N_FOLDS, MOST_ROWS = 200, 5, 4000
 PARTS = {"grown-out": 5, "leaves-of-four": 1, "extra-trees": 1, "whole-sample": 1, "random-trees": 1, "other-sets": 2,
-         "instead": 2}  # fmt: skip
+         "development": 2, "instead": 2, "noise": 2}  # fmt: skip
 """The parts of the study, and how many of the five folds are run."""
 WITH_PEERS = ("grown-out",)
 N_PEER_FOLDS = 2
@@ -100,6 +106,8 @@ def run_cell(cell: Cell, data: Rows) -> dict:
     start = time.perf_counter()
     forest, rows_of = _forest(cell, X, y)[1:]
     seconds["grow"] = time.perf_counter() - start
+    if cell.part == "noise":
+        return run_noise(rows_of, X_test, y_test)
     rows, seconds["rows"] = _timed(lambda: rows_of("inbag"))
     has_both = cell.part not in ("whole-sample", "random-trees")
     wide = rows
@@ -241,7 +249,7 @@ def _sets(rows: OutOfSampleRows, own_mean, own_y, forest, mean, X_test, y_test) 
 
 def sets_of(part: str) -> tuple[str, ...]:
     """The names of the sets that a part is run on."""
-    return OTHER_SETS if part in ("other-sets", "instead") else SETS
+    return {"other-sets": OTHER_SETS, "instead": OTHER_SETS + SETS, "noise": NOISE_SETS}.get(part, SETS)
 
 
 def cells(part: str, name: str) -> list[Cell]:
@@ -255,7 +263,7 @@ def journal(out: Path, part: str, name: str) -> Journal:
 
 
 def _is_sound(record: dict, cell: Cell) -> bool:
-    needed = INSTEAD if cell.part == "instead" else {"mean", "P", "isotonic", "pool", "guarded"}
+    needed = {"instead": INSTEAD, "noise": NOISE}.get(cell.part, {"mean", "P", "isotonic", "pool", "guarded"})
     return set(needed) <= set(record["methods"])
 
 

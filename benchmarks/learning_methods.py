@@ -182,12 +182,15 @@ def adaptive_sets(own: np.ndarray, own_y: np.ndarray, predicted: np.ndarray, con
 
 
 def conformal_sets(own: np.ndarray, own_y: np.ndarray, predicted: np.ndarray, confidence: float = 0.9) -> np.ndarray:
-    """Conformal sets (crepes) of the hinge score, calibrated on out-of-sample rows; none is empty."""
+    """Conformal sets (crepes) of the hinge score, calibrated on out-of-sample rows; none is empty.
+
+    Ties are broken at random, by a fixed seed.
+    """
     from crepes import ConformalClassifier
     from crepes.extras import hinge
 
     classifier = ConformalClassifier().fit(hinge(own, np.arange(own.shape[1]), own_y))
-    sets = np.asarray(classifier.predict_set(hinge(predicted), confidence=confidence)).astype(bool)
+    sets = np.asarray(classifier.predict_set(hinge(predicted), confidence=confidence, seed=0)).astype(bool)
     return filled(sets, predicted)
 
 

@@ -1,23 +1,24 @@
-"""The page of the study of learning: tables made of its cells."""
+"""The page of the study of learning, made of its cells."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from scipy.stats import wilcoxon
 
-from benchmarks.learning_instead import INSTEAD
+from benchmarks.learning_instead_page import instead_section
 from benchmarks.learning_methods import MEASURES
+from benchmarks.learning_noise import noise_section
+from benchmarks.learning_tables import duel, how_many, largest, markdown, table
 
 TITLES = {
-    "grown-out": "Random forests, grown out",
+    "other-sets": "Random forests, grown out, on sets that nothing here was developed on",
+    "development": "Random forests, grown out, on the sets of development, by both clips",
+    "grown-out": "Random forests, grown out, on the sets of development",
     "leaves-of-four": "Random forests, four instances in a leaf",
     "extra-trees": "Extremely randomised trees, bootstrapped, grown out",
     "whole-sample": "Extremely randomised trees without bootstrap, cross-fitted",
     "random-trees": "Random decision trees, own labels left out",
-    "other-sets": "Random forests, grown out, on sets that nothing here was developed on",
 }
 MEANINGS = {
     "pool": "`LearnedPool`; both counts where there is a bootstrap",
@@ -63,29 +64,6 @@ The cells of bootstrapped forests are of learning before its rows were taken in 
 few rows but the steps: on wine and dermatology the pool's log loss differs by .2 % at most. Those of trees that saw
 the whole sample are newer, and have the average (`blend`) and the adaptive sets as further rows.
 """
-WHAT_INSTEAD = """\
-## Against what users would do instead
-
-On the sets that nothing here was developed on, and the same folds. Each row: how the method of the column did against
-it, as in the tables before: wins : losses over sets, the median relative gain, **bold** by the signed-rank test.
-
-Forests are tuned out of bag: least leaf 1 to 32, columns per split the root of their number, a quarter, a half, all.
-The 24 candidates (fewer where columns coincide) are first grown with 50 trees (25 of more than 50 000 cells of data).
-The best two by the mean's log loss, the best two by that of the mean with a temperature, and scikit-learn's own
-settings are then grown with 200. Temperature or isotonic regression is chosen by a cross-validation of the calibrator
-over out-of-bag answers. Both take a probability below 1e-6 for 1e-6.
-
-Venn-Abers predictors (Vovk, Petej and Fedorova 2015) take each class against the rest. Isotonic regression with the
-new row as a negative gives p0, as a positive p1; the answer is p1 / (1 - p0 + p1), normalised. The cross ones average
-p1 and 1 - p0 over parts, geometrically. CaliForest (Park and Ho 2020) weighs a row of n out-of-bag trees whose answers
-have the variance v by (100 + n/2) / (25 + n v/2), as its authors' code does: it weighs rows, not trees. Isotonic
-regressions are clipped to 1/(n + 2).
-
-The means of this part are scikit-learn's own, in float64. The row `mean` is the library's in float32, which has 7e-9
-where scikit-learn has 0: compare these two by the loss that takes 1e-6.
-"""
-LOSSES = ("log_loss", "log_loss_clipped", "brier")
-"""The measures that are better when smaller; gains in them are relative."""
 
 
 def write_page(found: Mapping[Any, dict], out: Path) -> None:
@@ -107,64 +85,31 @@ def page(found: Mapping[Any, dict]) -> str:
         "sets tells the two apart (p < .05, not corrected for the number of comparisons). AUC of more classes is one",
         "against the rest; u65 and u80 are of the sets with the highest expected utility. Log loss takes a probability",
         "below 1e-15 for 1e-15; *clipped*, below 1e-6 for 1e-6. The mean gives many a zero, so that its log loss, and",
-        "what is gained over it, depends on that number.",
+        "what is gained over it, depends on that number. The sets that nothing was developed on stand first.",
+        "",
+        "Conformal sets break ties at random. Cells from before their seed was set would not come out the same twice:",
+        "all that are kept are of that kind, and differ in those rows alone.",
         "",
     ]
-    run = {name for cell, record in found.items() if cell.part != "instead" for name in record["methods"]}
+    run = {name for cell, record in found.items() if cell.part in TITLES for name in record["methods"]}
     lines += [f"* *{name}*: {meaning}." for name, meaning in MEANINGS.items() if name in run]
     for part in parts:
         lines += ["", *_part(part, {cell: record for cell, record in found.items() if cell.part == part})]
     if any(cell.part == "instead" for cell in found):
-        lines += ["", *_instead(found)]
+        lines += ["", *instead_section(found)]
+    if noise := {cell: record for cell, record in found.items() if cell.part == "noise"}:
+        lines += ["", *noise_section(noise)]
     return "\n".join(lines) + "\n" + TRIED
-
-
-def table(found: Mapping[Any, dict]) -> pd.DataFrame:
-    """A row per (set, fold, method) with `MEASURES`, or as many of them as its cell has."""
-    rows = [
-        {"set": cell.data, "fold": cell.fold, "method": method, **dict(zip(MEASURES, values, strict=False))}
-        for cell, record in found.items()
-        for method, values in record["methods"].items()
-    ]
-    return pd.DataFrame(rows)
-
-
-def paired(frame: pd.DataFrame, first: str, second: str, measure: str) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Means over the folds that both have, a number per set."""
-    if measure not in frame:
-        return np.zeros(0), np.zeros(0), []
-    by = frame.pivot_table(index=["set", "fold"], columns="method", values=measure)
-    if first not in by or second not in by:
-        return np.zeros(0), np.zeros(0), []
-    means = by[[first, second]].dropna().groupby("set").mean()
-    return means[first].to_numpy(), means[second].to_numpy(), list(means.index)
-
-
-def duel(frame: pd.DataFrame, first: str, second: str, measure: str) -> str:
-    """How the first did against the second."""
-    a, b, _ = paired(frame, first, second, measure)
-    if not len(a):
-        return ""
-    is_loss = measure in LOSSES
-    better, worse = (np.sum(a < b), np.sum(a > b)) if is_loss else (np.sum(a > b), np.sum(a < b))
-    with np.errstate(invalid="ignore", divide="ignore"):  # no loss at all on either side is no gain
-        gain = np.median(np.nan_to_num(1 - a / b) if is_loss else a - b)
-    shown = f"{100 * gain:+.1f} %" if is_loss else f"{gain:+.4f}"
-    differs = np.any(a != b) and len(a) > 5 and wilcoxon(a, b).pvalue < 0.05
-    text = f"{better}:{worse} {shown}"
-    return f"**{text}**" if differs else text
 
 
 def _part(part: str, found: Mapping[Any, dict]) -> list[str]:
     frame = table(found)
-    sets = sorted(frame["set"].unique())
     methods = [name for name in MEANINGS if name in set(frame["method"])]
-    folds = sorted({cell.fold for cell in found})
-    lines = [f"## {TITLES[part]}", "", f"{len(sets)} sets, {len(folds)} of 5 folds.", ""]
+    lines = [f"## {TITLES[part]}", "", how_many(found), ""]
     references = ["mean", "P", "isotonic"]
     for measure, title in (("log_loss", "log loss"), ("log_loss_clipped", "log loss, clipped,")):
         if measure in frame:
-            lines += _table(
+            lines += markdown(
                 [f"{title} of", *(f"against {name}" for name in references)],
                 [[f"`{m}`", *(duel(frame, m, r, measure) if m != r else "" for r in references)] for m in methods],
             )
@@ -172,74 +117,16 @@ def _part(part: str, found: Mapping[Any, dict]) -> list[str]:
     others = [m for m in MEASURES if not m.startswith("log_loss")]
     shown = [m for m in ("pool", "blend", "guarded", "P", "isotonic", "fixed", "HistGradientBoosting") if m in methods]
     lines += ["Against the mean, by the other measures:", ""]
-    lines += _table(["", *others], [[f"`{m}`", *(duel(frame, m, "mean", k) for k in others)] for m in shown])
+    lines += markdown(["", *others], [[f"`{m}`", *(duel(frame, m, "mean", k) for k in others)] for m in shown])
     lines += ["", _worst(frame)]
     lines += ["", *_sets_table(found), "", _seconds(found)]
     return lines
 
 
-def beside_instead(found: Mapping[Any, dict]) -> dict[Any, dict]:
-    """What users would do instead, with the methods of the same sets and folds of ``other-sets``."""
-    joined = {}
-    for cell, record in found.items():
-        beside = found.get(cell._replace(part="other-sets")) if cell.part == "instead" else None
-        if beside is not None:
-            joined[cell] = {**record, "methods": record["methods"] | beside["methods"]}
-    return joined
-
-
-def _instead(found: Mapping[Any, dict]) -> list[str]:
-    joined = beside_instead(found)
-    frame = table(joined)
-    lines = [f"{WHAT_INSTEAD}", f"{_how_many(joined)} The development sets are not among them.", ""]
-    lines += [f"* *{name}*: {meaning}." for name, meaning in INSTEAD.items()]
-    shown = ("log_loss_clipped", "log_loss", "brier")
-    titles = ("log loss, below 1e-6 taken for 1e-6", "log loss, 1e-15", "Brier score")
-    for ours, text, others in (
-        ("pool", "The learned pool on the forest as it comes", ["mean", "P", "isotonic", "blend", *INSTEAD]),
-        ("pool, tuned", "The learned pool on the forest tuned for its mean", ["mean", "P", "pool", *list(INSTEAD)[:4]]),
-        ("tuned mean", "The tuned mean", ["mean", "P", "isotonic"]),
-        ("tuned mean, P", "The tuned mean and the best of sixteen calibrators", ["P", "tuned mean, calibrated"]),
-        ("isotonic", "Plain isotonic regression", list(INSTEAD)[5:]),
-    ):
-        lines += ["", f"{text} (`{ours}`):", ""]
-        body = [[f"`{m}`", *(duel(frame, ours, m, measure) for measure in shown)] for m in others if m != ours]
-        lines += _table([f"`{ours}` against", *titles], body)
-    largest = _largest(frame, "pool", "tuned mean, P", "log_loss_clipped")
-    lines += ["", f"Largest log loss of `pool` as a share of that of `tuned mean, P`: {largest}."]
-    return [*lines, "", _choices(joined)]
-
-
-def _how_many(found: Mapping[Any, dict]) -> str:
-    sets = {cell.data for cell in found}
-    twice = len(found) - len(sets)
-    folds = "two folds each" if twice == len(sets) else f"two folds of {twice}, one of the others"
-    return f"{len(sets)} sets, {folds}."
-
-
-def _choices(found: Mapping[Any, dict]) -> str:
-    chosen = pd.DataFrame([record["chosen"] | record["seconds"] for record in found.values()])
-    leaves = chosen["tuned"].str[0].value_counts().sort_index()
-    said = ", ".join(f"{leaf} in {n}" for leaf, n in leaves.items())
-    isotonic = int((chosen["tuned"].str[2] == "isotonic").sum())
-    return (
-        f"Least leaf that was tuned for the mean: {said} of {len(chosen)} forests. Isotonic regression was taken for\n"
-        f"{isotonic} of them, a temperature for the others. Tuning took {chosen['tune'].median():.0f} seconds "
-        "in the median, other jobs beside included."
-    )
-
-
 def _worst(frame: pd.DataFrame) -> str:
-    found = {name: _largest(frame, name, "P", "log_loss") for name in ("pool", "blend", "guarded")}
+    found = {name: largest(frame, name, "P", "log_loss") for name in ("pool", "blend", "guarded")}
     said = "; ".join(f"`{name}`: {text}" for name, text in found.items() if text)
     return f"Largest log loss as a share of that of `P`: {said}."
-
-
-def _largest(frame: pd.DataFrame, first: str, second: str, measure: str) -> str:
-    """The four sets on which the first does worst against the second, and its loss there as a share of the other's."""
-    a, b, sets = paired(frame, first, second, measure)
-    order = np.argsort(-a / b)[:4]
-    return ", ".join(f"{sets[i]} {a[i] / b[i]:.3f}" for i in order)
 
 
 def _sets_table(found: Mapping[Any, dict]) -> list[str]:
@@ -262,7 +149,7 @@ def _sets_table(found: Mapping[Any, dict]) -> list[str]:
             mean = frame[frame["method"] == method].groupby("set")[kind].mean().mean()
             cells += [f"{mean:.4f}", duel(frame, method, "pool", kind) if method != "pool" else ""]
         body.append(cells)
-    return lines + _table(["sets of", "u65", "against pool", "u80", "against pool"], body)
+    return lines + markdown(["sets of", "u65", "against pool", "u80", "against pool"], body)
 
 
 def _seconds(found: Mapping[Any, dict]) -> str:
@@ -270,7 +157,3 @@ def _seconds(found: Mapping[Any, dict]) -> str:
     kept = [name for name in ("grow", "rows", "rows, both", "pool", "blend", "guarded") if name in frame]
     said = ", ".join(f"{name} {frame[name].median():.2f}" for name in kept)
     return f"Seconds in the median, compilation and other jobs beside included: {said}."
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    return ["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(r) + " |" for r in rows)]

@@ -63,17 +63,26 @@ def test_votes_that_stop():
 
 
 def test_the_learned_pool():
-    """Its table is that of the page that its study writes, from its cells."""
+    """Its table is that of the page that its study writes: fresh sets, then those of development."""
     page = (RESULTS / "learning" / "README.md").read_text(encoding="utf-8")
-    others = page.partition("## Random forests, grown out, on sets that nothing here")[2]
-    fresh = others.partition("log loss, clipped")[2]
-    known = page.partition("## Random forests, grown out\n")[2]
-    found = [re.search(r"^\| `pool` \| (.*) \|$", part, re.M)[1].split(" | ") for part in (fresh, known)]
-    columns = [[re.findall(r"[\d.]+", cell) for cell in cells] for cells in found]
-    told = [re.findall(r"(\d+):(\d+), ([\d.]+) %", line) for line in README.splitlines() if line.count(" %") == 2]
-    rows = [[list(cell) for cell in cells] for cells in told if len(cells) == 2]
-    mean, calibrators, isotonic = ([column[i] for column in columns] for i in range(3))
-    assert rows == [mean, isotonic, calibrators]
+    parts = [
+        page.partition(f"### {title}\n")[2]
+        for title in ("On sets that nothing here was developed on", "On the sets of development")
+    ]
+    lines = [line.split(" | ") for line in README.splitlines() if line.startswith("| ") and " %" in line]
+    told = [[cell.strip("| ") for cell in line[1:]] for line in lines if len(line) == 3]
+    names = ("mean", "isotonic", "P", "tuned mean", "tuned mean, calibrated", "tuned mean, P", "Venn-Abers")
+    assert len(told) == len(names)
+    for name, cells in zip(names, told, strict=True):
+        for part, cell in zip(parts, cells, strict=True):
+            wins, gain, bold = re.search(
+                rf"^\| `{name}` \| (?:\*\*)?([\d:]+) ([-+][\d.]+) %(\*\*)? \|", part, re.M
+            ).groups()
+            assert cell == f"{wins}, {gain.lstrip('+')} %" + ("" if bold else ", not told apart"), name
+    assert [
+        int(n)
+        for n in re.search(r"\| (\d+) sets that it was not developed on \| (\d+) sets that it was \|", README).groups()
+    ] == [int(part.strip().split()[0]) for part in parts]
 
 
 def test_which_rule_when():

@@ -23,9 +23,7 @@ from benchmarks.papers.costa2013_methods import (
 from benchmarks.papers.costa2013_sets import fold_of
 from benchmarks.venn_abers import merged_pair, venn_abers_pair
 from jaxunc import metrics, transduction
-from jaxunc.learning import OutOfSampleRows, fit_combiner
-from jaxunc.learning._out_of_sample import _made
-from jaxunc.learning._sources import Seen
+from jaxunc.learning import OutOfSampleRows, fit_combiner, rows_from_counts
 
 POOL_MEASURES = (*MEASURES, "log")
 """``log`` is the log loss in nats."""
@@ -65,8 +63,7 @@ def _of_fold(data: DataSet, train: np.ndarray, test: np.ndarray, number: int) ->
     counts = transduction.transductive_leaf_counts(X, position, data.X[test], nominal=nominal, inductive=True)
     known = transduction.leave_one_out_leaf_counts(X, position, nominal=nominal, inductive=True)
     leaves, tree = counts[:, :-1], counts[:, -1:]
-    tree_forest = ju.greedy.grow_greedy_trees(X, position, nominal=nominal)
-    rows = {name: rows_of_counts(of, position, tree_forest) for name, of in _both(known).items()}
+    rows = {name: rows_from_counts(of, position) for name, of in _both(known).items()}
     probs = {
         "tree": frequencies(tree),
         "tree_laplace": laplace(tree),
@@ -90,17 +87,6 @@ def _both(known: np.ndarray) -> dict[str, np.ndarray]:
 def pooled(counts: np.ndarray) -> np.ndarray:
     """The leaves' instances counted together ``[instances leaves classes]``; the inserted ones are among them."""
     return (counts.sum(axis=-2) / counts.sum(axis=(-2, -1))[..., None]).round(DECIMALS)
-
-
-def rows_of_counts(counts: np.ndarray, y: np.ndarray, tree: ju.Forest) -> OutOfSampleRows:
-    """Rows to learn from, of leaves ``[instances leaves classes]`` that do not know the instances' classes.
-
-    ``tree`` stands for the trees, which are others for each instance: its prior is that of the training set.
-    """
-    n, n_leaves, n_classes = counts.shape
-    table, code = np.unique(counts.reshape(-1, n_classes), axis=0, return_inverse=True)
-    seen = Seen(tree, ("own",), table, code.reshape(n, n_leaves).astype(np.int32))
-    return _made(seen, "held_out", y, np.ones(n))
 
 
 def learned(rows: OutOfSampleRows, freeze: tuple[str, ...] = ()) -> Callable[[np.ndarray], np.ndarray]:

@@ -73,7 +73,7 @@ def section(found: Mapping[str, Records]) -> str:
         "Made by `python -m benchmarks.papers.suttoncharani2020_beyond`. The Brier score is summed over the classes, "
         "probabilities below 1e-6 count as 1e-6 in the log loss. *Helps* and *harms* are said where a two-sided sign "
         f"test over the sets rejects chance at {LEVEL} by log loss and by Brier score alike: all of eight sets, ten of "
-        "twelve. That was fixed before the sets were run. What is smoothed how: "
+        "twelve. That was fixed when single folds of six sets had been seen. What is smoothed how: "
         "`benchmarks/papers/suttoncharani2020_beyond_methods.py`.",
     ]
     sections = {"classes": _classes, "ensembles": _ensembles, "counting": _counting}

@@ -52,7 +52,8 @@ class LearnedPool(Combiner[Answer]):
         more certain.
     noise
         ε in [0, 1): the share of labels that say nothing. It keeps a few rows that no forest could know from making all
-        answers less certain.
+        answers less certain. Learning starts at 1 % where it is 0: some is kept back even if no row is wrong. Another
+        start, or ``freeze=("noise",)``, keeps less.
     inbag_weight
         a ≥ 0: what an in-bag instance counts, where an out-of-bag one counts 1: the first of two countings.
 

@@ -7,6 +7,7 @@ from jaxunc._renamed import renamed_in
 from ._blend import BlendResult, blend_combiners
 from ._choose import ChoiceResult, choose_combiner, guarded
 from ._fit import FitResult, fit_combiner, loss_on
+from ._from_counts import rows_from_counts
 from ._leaf_counts import ForestFitResult, fit_leaf_counts
 from ._losses import AucLoss, UtilityLoss, brier_loss, log_loss
 from ._out_of_sample import FEW_TREES, out_of_sample_rows, rows_of
@@ -34,6 +35,7 @@ __all__ = [
     "log_loss",
     "loss_on",
     "out_of_sample_rows",
+    "rows_from_counts",
     "standard_errors",
 ]
 

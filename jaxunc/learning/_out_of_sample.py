@@ -12,6 +12,7 @@ from jaxunc.forest import Forest
 from jaxunc.interop import from_sklearn
 from jaxunc.tables import InstancesLike, LabelsLike, MaskLike, NumbersLike, as_rows, class_positions, is_sparse
 
+from ._from_counts import check_every_class, made_rows
 from ._rows import OutOfSampleRows, RoutedRows, histograms
 from ._sources import LabelledData, Seen, calibration, cross_fitted, left_out, out_of_bag
 
@@ -167,10 +168,7 @@ def rows_of(
     if n_rows != len(position):
         raise ValueError(f"y has {len(position)} labels for {n_rows} rows; pass one label per row.")
     weight = as_weights(sample_weight, len(position))
-    # A class without rows would have its bias learned from nothing, and drift to minus infinity.
-    absent = [label for c, label in enumerate(labels) if not weight[position == c].any()]
-    if absent:
-        raise ValueError(f"no row is of class {absent[0]!r}: nothing can be learned of it. Pass rows of every class.")
+    check_every_class(labels, position, weight)
     rows = np.arange(len(position))
     if len(rows) > max_rows:
         rows = np.sort(np.random.default_rng(random_state).permutation(len(rows))[:max_rows])
@@ -196,23 +194,20 @@ def _made(seen: Seen, source: str, y: np.ndarray, weight: np.ndarray) -> OutOfSa
         warn(f"{np.sum(~kept)} of {len(y)} rows are in every tree's bag and are left out. Use more trees.")
         code, mask, X, y, weight = code[kept], mask[kept], None if X is None else X[kept], y[kept], weight[kept]
     found = histograms(seen.table, code, mask)
-    # The histograms are padded to a rounded number of rows; everything beside them gets as many, of weight 0.
-    n_rows, dtype = len(found.code), jnp.result_type(float)
-    padded = lambda array: jnp.asarray(padded_rows(np.asarray(array), n_rows))  # noqa: E731
+    # The histograms are padded to a rounded number of rows; everything beside them gets as many.
+    padded = lambda array: jnp.asarray(padded_rows(np.asarray(array), len(found.code)))  # noqa: E731
     forest = seen.forest
-    routed = None if X is None else RoutedRows(forest, padded(X), None if mask is None else padded(mask))
-    return OutOfSampleRows(
-        histograms=found,
-        y=jnp.asarray(padded_rows(y, n_rows), jnp.int32),
-        weight=jnp.asarray(padded_rows(weight, n_rows), dtype),
-        n=len(y),
+    return made_rows(
+        found,
+        y,
+        weight,
         n_trees=forest.n_trees,
         class_labels=forest.class_labels,
         countings=seen.countings,
         source=source,
         prior=np.asarray(forest.prior, float),
-        forest=forest,
-        routed=routed,
+        learned_for=forest,
+        routed=None if X is None else RoutedRows(forest, padded(X), None if mask is None else padded(mask)),
     )
 
 

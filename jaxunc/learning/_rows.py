@@ -134,10 +134,23 @@ class OutOfSampleRows:
     """Source of the rows, how they were made: see `out_of_sample_rows`."""
     prior: np.ndarray
     """Class frequencies of the sample that the forest was grown on."""
-    forest: Forest
-    """Forest that what is learned is for, with all these counts."""
+    learned_for: Forest | None = None
+    """Forest that what is learned is for, with all these counts; None if the rows were made of counts alone."""
     routed: RoutedRows | None = None
     """Rows to be routed, for rules with numbers per tree; None where the rows come from several forests."""
+
+    @property
+    def forest(self) -> Forest:
+        """Forest that what is learned is for, with all these counts.
+
+        Raises a ValueError if the rows were made of counts alone.
+        """
+        if self.learned_for is None:
+            raise ValueError(
+                "these rows were made of counts, and belong to no forest. Bind what was learned to a forest of yours "
+                "by jaxunc.bind(forest, rule), or call the rule on counts: rule.probability(counts)."
+            )
+        return self.learned_for
 
     def data_for(self, rule: Combiner) -> Histograms | RoutedRows | Merged:
         """Return the form of the rows that a rule learns from: histograms, or rows to be routed for numbers per tree.

@@ -31,21 +31,9 @@ def test_pools_count_leaves_together():
     np.testing.assert_allclose(found, [[5 / 6, 1 / 6], [0.1, 0.9]], atol=1e-11)
 
 
-def test_rows_hold_the_leaves_that_they_were_made_of(small):
-    rng = np.random.default_rng(1)
-    tree = ju.greedy.grow_greedy_trees(small.X, small.y, nominal=small.nominal)
-    counts = rng.integers(0, 6, (40, 2, 2)) + 1
-    rows = pools.rows_of_counts(counts, small.y, tree)
-    rule = ju.LearnedPool(rows.prior, size_power=0.7, strength=2.0)
-    np.testing.assert_allclose(rows.answer(rule).probability, rule.probability(counts), rtol=1e-5)
-    np.testing.assert_array_equal(np.asarray(rows.y)[:40], small.y)
-    np.testing.assert_allclose(rows.prior, np.bincount(small.y) / 40)
-
-
 def test_learning_lowers_the_loss_of_its_rows(small):
     counts = ju.transduction.leave_one_out_leaf_counts(small.X, small.y, nominal=small.nominal)
-    tree = ju.greedy.grow_greedy_trees(small.X, small.y, nominal=small.nominal)
-    rows = pools.rows_of_counts(counts, small.y, tree)
+    rows = ju.learning.rows_from_counts(counts, small.y)
     before = pools.log_loss(pools.pooled(counts), small.y)
     whole = pools.log_loss(pools.learned(rows)(counts), small.y)
     assert whole < before

@@ -10,8 +10,11 @@ from sklearn.isotonic import IsotonicRegression
 
 from benchmarks import learning
 from benchmarks.learning_instead import INSTEAD, out_of_bag, stable_isotonic
-from benchmarks.learning_methods import MEASURES, best_calibrator, isotonic, measures
-from benchmarks.learning_page import beside_instead, duel, page, paired, table
+from benchmarks.learning_instead_page import GROUPS, beside_instead
+from benchmarks.learning_methods import MEASURES, best_calibrator, conformal_sets, isotonic, measures
+from benchmarks.learning_noise import NOISE, NOISE_SETS
+from benchmarks.learning_page import page
+from benchmarks.learning_tables import duel, how_many, paired, table
 from benchmarks.venn_abers import merged_pair, merged_pairs, venn_abers_pair
 
 pytestmark = pytest.mark.once
@@ -24,7 +27,7 @@ def test_the_page_is_that_of_the_committed_cells():
     assert page(found) == (learning.RESULTS / "README.md").read_text(encoding="utf-8")
 
 
-def test_what_the_readme_says_of_grown_out_forests():
+def test_what_is_said_of_grown_out_forests():
     found = {cell: record for cell, record in learning.kept(learning.RESULTS).items() if cell.part == "grown-out"}
     frame = table(found)
     for other, wins, gain in (("mean", 33, 0.20), ("P", 30, 0.043), ("isotonic", 34, 0.063)):
@@ -34,7 +37,7 @@ def test_what_the_readme_says_of_grown_out_forests():
         assert np.median(1 - a / b) == pytest.approx(gain, abs=0.001)
 
 
-def test_what_the_readme_says_of_other_sets():
+def test_what_is_said_of_other_sets():
     found = {cell: record for cell, record in learning.kept(learning.RESULTS).items() if cell.part == "other-sets"}
     frame = table(found)
     for other, wins, gain, clipped in (
@@ -105,23 +108,40 @@ def test_calibration_with_equal_weights_of_rows_is_isotonic_regression(rng):
     assert np.abs(stable_isotonic(own, y)(own.probability) - stable_isotonic(flat, y)(own.probability)).max() > 1e-4
 
 
-def test_what_users_would_do_instead_is_of_the_same_forests():
+@pytest.mark.parametrize("part", GROUPS)
+def test_what_users_would_do_instead_is_of_the_same_forests(part):
     found = learning.kept(learning.RESULTS)
-    joined = beside_instead(found)
-    assert len(joined) == sum(cell.part == "instead" for cell in found)
+    joined = beside_instead(found, part)
+    of_part = set(learning.sets_of(part))
+    assert {cell.data for cell in joined} == of_part
+    assert len(joined) == sum(cell.part == "instead" and cell.data in of_part for cell in found)
     for cell in joined:
         again, before = (dict(zip(MEASURES, of[cell]["methods"]["mean"], strict=True)) for of in (found, joined))
         for measure in ("log_loss_clipped", "brier", "accuracy"):  # the others tell zeros and ties of float32 apart
             assert again[measure] == pytest.approx(before[measure], abs=1e-5)
 
 
+def test_fresh_sets_share_none_with_those_of_development():
+    assert not set(learning.sets_of("other-sets")) & set(learning.sets_of("development"))
+    assert set(learning.sets_of("instead")) == set(learning.OTHER_SETS + learning.SETS)
+    found = {learning.Cell("instead", name, fold): {} for name, folds in (("a", 2), ("b", 1)) for fold in range(folds)}
+    assert how_many(found) == "2 sets: 2 of 5 folds of 1 of them, 1 of the others."
+
+
 def test_what_the_pages_say_against_what_users_would_do_instead():
-    frame = table(beside_instead(learning.kept(learning.RESULTS)))
+    found = learning.kept(learning.RESULTS)
+    frames = [table(beside_instead(found, part)) for part in GROUPS]
     said = (ROOT / "docs" / "learning.md").read_text(encoding="utf-8")
-    for method in INSTEAD:
-        cells = [duel(frame, "pool", method, measure) for measure in ("log_loss_clipped", "log_loss", "brier")]
-        assert f"| {' | '.join(cells)} |" in said, method
-    words = " ".join(said.split())
+    for frame in frames:
+        for method in INSTEAD:
+            cells = [duel(frame, "pool", method, measure) for measure in ("log_loss_clipped", "log_loss", "brier")]
+            assert f"| {' | '.join(cells)} |" in said, method
+    for part in GROUPS:
+        frame = table({cell: record for cell, record in found.items() if cell.part == part})
+        for measure in ("log_loss_clipped", "log_loss"):
+            cells = [duel(frame, "pool", method, measure) for method in ("mean", "P", "isotonic")]
+            assert f"| {' | '.join(cells)} |" in said, measure
+    words, frame = " ".join(said.split()), frames[0]
     for text, first, second in (
         ("the forest as it comes is {}, not told apart", "pool, tuned", "pool"),
         ("gains by learning on it: {gain} against its mean", "pool, tuned", "tuned mean"),
@@ -129,17 +149,50 @@ def test_what_the_pages_say_against_what_users_would_do_instead():
         ("sixteen calibrators**: {}, not told apart", "pool", "tuned mean, P"),
         ("Without tuning that rival is as good ({})", "tuned mean, P", "P"),
     ):
-        found = duel(frame, first, second, "log_loss_clipped")
-        assert found.startswith("**") == ("told" not in text and "as good" not in text)
-        wins, gain = found.strip("*").split(" ", 1)
+        shown = duel(frame, first, second, "log_loss_clipped")
+        assert shown.startswith("**") == ("told" not in text and "as good" not in text)
+        wins, gain = shown.strip("*").split(" ", 1)
         assert text.format(wins, gain=f"{wins}, {gain}") in words
     a, b, sets = paired(frame, "pool", "tuned mean, P", "log_loss_clipped")
     shares = dict(zip(sets, a / b, strict=True))
     assert sorted(shares, key=lambda name: shares[name])[-3:] == ["iris", "scene", "mushroom"]
     assert [round(shares[name], 2) for name in ("iris", "scene")] == [1.23, 1.70]
+
+
+def test_the_readmes_table_has_both_kinds_of_sets():
+    found = learning.kept(learning.RESULTS)
+    frames = [table(beside_instead(found, part)) for part in GROUPS]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for method in ("tuned mean", "tuned mean, calibrated", "tuned mean, P", "Venn-Abers"):
-        a, b, _ = paired(frame, "pool", method, "log_loss_clipped")
-        apart = "" if wilcoxon(a, b).pvalue < 0.05 else ", not told apart"
-        shown = f"| {(a < b).sum()}:{(a > b).sum()}, {100 * np.median(1 - a / b):.1f} %{apart} | |"
-        assert shown in readme, method
+    for method in ("mean", "isotonic", "P", "tuned mean", "tuned mean, calibrated", "tuned mean, P", "Venn-Abers"):
+        cells = []
+        for frame in frames:
+            a, b, _ = paired(frame, "pool", method, "log_loss_clipped")
+            apart = "" if wilcoxon(a, b).pvalue < 0.05 else ", not told apart"
+            cells.append(f"{(a < b).sum()}:{(a > b).sum()}, {100 * np.median(1 - a / b):.1f} %{apart}")
+        assert f"| {' | '.join(cells)} |" in readme, method
+
+
+def test_noise_is_what_mushroom_loses():
+    cells = {cell: record for cell, record in learning.kept(learning.RESULTS).items() if cell.part == "noise"}
+    assert {cell.data for cell in cells} == set(NOISE_SETS)
+    losses = table(cells).groupby(["set", "method"])["log_loss"].mean().unstack()[list(NOISE)]
+    kept_back = np.mean([record["noise"]["pool"] for cell, record in cells.items() if cell.data == "mushroom"]) / 2
+    assert losses["pool"]["mushroom"] == pytest.approx(kept_back, rel=0.15)
+    assert losses["no noise"]["mushroom"] < losses["pool"]["mushroom"] / 8
+    saved = 1 - losses["pool"] / losses["no noise"]
+    assert set(saved.index[saved > 0]) == {"breast-w", "ionosphere", "kr-vs-kp"}
+    said = (ROOT / "docs" / "learning.md").read_text(encoding="utf-8")
+    assert f"{100 * saved['breast-w']:.0f} % on breast-w, {100 * saved['kr-vs-kp']:.0f} % on kr-vs-kp" in said
+    known = table({c: r for c, r in learning.kept(learning.RESULTS).items() if c.part == "other-sets"})
+    again = known[(known["set"] == "mushroom") & (known["method"] == "pool")]["log_loss"].mean()
+    assert again == pytest.approx(losses["pool"]["mushroom"], abs=2e-6)
+
+
+def test_conformal_sets_come_out_the_same_twice(rng):
+    pytest.importorskip("crepes")
+    own, predicted = (rng.integers(1, 4, (n, 3)) / 4 for n in (60, 40))  # many ties
+    y = rng.integers(0, 3, 60)
+    first = conformal_sets(own, y, predicted)
+    np.random.random(5)  # noqa: NPY002  the state of NumPy must not matter
+    np.testing.assert_array_equal(first, conformal_sets(own, y, predicted))
+    assert first.any(axis=1).all()
