@@ -103,7 +103,9 @@ class TransductiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator)
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: InstancesLike, y: LabelsLike, sample_weight: NumbersLike | None = None) -> Any:
+    def fit(
+        self, X: InstancesLike, y: LabelsLike, sample_weight: NumbersLike | None = None
+    ) -> "TransductiveClassifier":
         """Keep the training set, and fit a copy on it.
 
         Parameters

@@ -1,0 +1,9 @@
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+class KNeighborsClassifier:
+    def __init__(self, n_neighbors: int = 5) -> None: ...
+    def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self: ...
+    def predict_proba(self, X: NDArray[Any]) -> NDArray[np.float64]: ...
