@@ -175,11 +175,20 @@ if not TYPE_CHECKING:  # so that they still report names that do not exist
 
     def __getattr__(name: str):
         if name in _ROOM_OF:
-            globals()[name] = value = getattr(import_module(f"{__name__}.{_ROOM_OF[name]}"), name)
+            globals()[name] = value = getattr(_room(_ROOM_OF[name]), name)
             return value
         if name in __all__:
-            return import_module(f"{__name__}.{name}")
+            return _room(name)
         raise missing(__name__, name)
+
+    def _room(name: str):
+        try:
+            return import_module(f"{__name__}.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != "pyarrow":
+                raise
+            said = f'jaxunc.{name} reads and writes by the package pyarrow: pip install "jaxunc[cli]".'
+            raise ModuleNotFoundError(said, name=error.name) from error
 
 
 warn_of_wrong_jax()

@@ -87,6 +87,12 @@ def test_rooms_are_found_in_every_way_of_asking_and_start_no_device():
     assert fresh(NO_DEVICE + EVERY_WAY) == ["done"]
 
 
+def test_a_package_of_an_extra_that_is_missing_is_named():
+    said = "try:\n    ju.stream\nexcept ImportError as error:\n    print(error)"
+    words = " ".join(fresh(f"{NO_DEVICE}import sys\nsys.modules['pyarrow'] = None\nimport jaxunc as ju\n{said}"))
+    assert words == 'jaxunc.streaming reads and writes by the package pyarrow: pip install "jaxunc[cli]".'
+
+
 @pytest.mark.exhaustive
 def test_a_device_that_is_started_is_seen():
     with pytest.raises(AssertionError, match="nowhere"):

@@ -122,18 +122,26 @@ def test_what_learning_brings():
     told = re.findall(r"\d+:\d+,? [+-]\d+\.\d %", LEARNING.said)
     assert len(told) > 50
     assert not [cell for cell in told if cell.replace(",", "") not in page]
-    grown = page.partition("\n## Random forests, grown out\n")[2]
+    grown = page.partition("\n## Random forests, grown out, on the sets of development\n")[2]
     rows = {
         "pool": "learned pool, grown-out forests",
         "P": "best calibrator of sixteen, grown out",
         "fixed": "best fixed rule, chosen out of bag",
-        "tree weights": "weights per tree, calibrated",
-        "leaf counts": "counts of every leaf learned",
-        "HistGradientBoosting": "`HistGradientBoosting`, as it comes",
+        "tree weights": "weights per tree, calibrated (one fold)",
+        "leaf counts": "counts of every leaf learned (one fold)",
+        "HistGradientBoosting": "`HistGradientBoosting`, as it comes (two folds)",
     }
     for name, said in rows.items():
         cells = re.search(rf"^\| `{name}` (\|.*\|)$", grown, re.M)[1]
         assert f"| {said} {cells.replace('|  |', '| |')}" in LEARNING.text, name
+    by_both_clips = {
+        "on sets that nothing here was developed on": "26 sets that it was not developed on, two folds, 1e-6",
+        "on the sets of development, by both clips": "35 sets of development, two folds, 1e-6",
+    }
+    for of, said in by_both_clips.items():
+        section = page.partition(f"\n## Random forests, grown out, {of}\n")[2]
+        at_1e15, at_1e6 = re.findall(r"^\| `pool` (\|.*\|)$", section, re.M)[:2]
+        assert f"| {said} {at_1e6}\n| the same, 1e-15 {at_1e15}\n" in LEARNING.text, of
 
 
 def test_the_fewest_trees():
