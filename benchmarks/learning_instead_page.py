@@ -32,8 +32,8 @@ p1 and 1 - p0 over parts, geometrically. CaliForest (Park and Ho 2020) weighs a 
 have the variance v by (100 + n/2) / (25 + n v/2), as its authors' code does: it weighs rows, not trees. Isotonic
 regressions are clipped to 1/(n + 2).
 
-The means of this part are scikit-learn's own, in float64. The row `mean` is the library's in float32, which has 7e-9
-where scikit-learn has 0: compare these two by the loss that takes 1e-6.
+The means of this part are scikit-learn's own, in float64. The row `mean` is the library's in float32, of a version
+that gave 7e-9 where scikit-learn has 0: compare these two by the loss that takes 1e-6.
 """
 
 
