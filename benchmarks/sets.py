@@ -4,12 +4,12 @@
 
 A random forest of 100 trees on the sets of `benchmarks.rules`, the smallest first: at most 2000 rows, two folds of a
 five-fold cross-validation. Cautious forests, sets of the highest expected utility, conformal sets and dominance of
-intervals, each from the training rows alone: `benchmarks.sets_methods`. Then sets from relative likelihood, of the same
-forests: `benchmarks.sets_likelihood`.
+intervals, each from the training rows alone: `benchmarks.sets_methods`. Then, of the same forests, sets from relative
+likelihood and from learned votes: `benchmarks.sets_likelihood`, `benchmarks.sets_vote`.
 
 Every (set, fold) is a line of ``cells/SET.jsonl`` in ``benchmarks/results/sets`` (or ``--out``) as soon as it is
-finished, those of relative likelihood of ``likelihood/SET.jsonl``; what is there is not run again. The page,
-``README.md`` there, is made of the cells.
+finished, those of the other two of ``likelihood/SET.jsonl`` and ``learned_vote/SET.jsonl``; what is there is not run
+again. The page, ``README.md`` there, is made of the cells.
 """
 
 import time
@@ -30,6 +30,7 @@ from benchmarks.rules import SETS
 from benchmarks.sets_likelihood import NAMES, likelihood_methods
 from benchmarks.sets_methods import Sets, counted, methods
 from benchmarks.sets_page import write_page
+from benchmarks.sets_vote import VOTE_NAMES, vote_methods
 
 N_FOLDS, N_RUN = 5, 2
 BY_SIZE = tuple(sorted(SETS, key=lambda name: KNOWN[name]["n"] if name in KNOWN else 10_000))
@@ -57,6 +58,15 @@ def run_likelihood(cell: Cell, data: Rows) -> dict:
     return _measured(fitted, data, train, test) | {"numbers": {name: round(n, 4) for name, n in numbers.items()}}
 
 
+def run_vote(cell: Cell, data: Rows) -> dict:
+    """As `run_cell`, of learned votes; beside them the ``"numbers"`` of each and the seconds of its ``"learning"``."""
+    train, test = _parts(cell, data)
+    found = vote_methods(data.X[train], data.y[train], cell.fold)
+    numbers = {name: [round(n, 4) for n in own] for name, own in found.numbers.items()}
+    learning = {name: round(seconds, 3) for name, seconds in found.learning.items()}
+    return _measured(found.sets, data, train, test) | {"numbers": numbers, "learning": learning}
+
+
 def _parts(cell: Cell, data: Rows) -> tuple[np.ndarray, np.ndarray]:
     folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=0).split(data.X, data.y)
     return list(folds)[cell.fold]
@@ -77,27 +87,27 @@ def _seconds(call: Callable[[], object]) -> float:
 
 
 def journal(out: Path, name: str, part: str = "cells") -> Journal:
-    """The finished cells of a set; ``part`` is the folder, ``"cells"`` or ``"likelihood"``."""
+    """The finished cells of a set; ``part`` is the folder, ``"cells"``, ``"likelihood"`` or ``"learned_vote"``."""
     cells = [Cell(name, fold) for fold in range(N_RUN)]
-    return Journal(out / part / f"{name}.jsonl", cells, 1, _is_sound if part == "cells" else _is_sound_likelihood)
+    names = {"likelihood": NAMES, "learned_vote": VOTE_NAMES}.get(part)
+    sound = lambda record, cell: (names is None or tuple(record["sets"]) == names) and _is_sound(record)  # noqa: E731
+    return Journal(out / part / f"{name}.jsonl", cells, 1, sound)
 
 
-def _is_sound(record: dict, cell: Cell) -> bool:
+def _is_sound(record: dict) -> bool:
     n_test = record["rows"][1]
     return all(sum(rows for rows, _ in one["classes"]) == n_test for one in record["sets"].values())
 
 
-def _is_sound_likelihood(record: dict, cell: Cell) -> bool:
-    return list(record["sets"]) == list(NAMES) and _is_sound(record, cell)
-
-
 def kept(out: Path) -> dict[Cell, dict]:
-    """Everything that has been run, both parts of a cell together."""
+    """Everything that has been run, all parts of a cell together; learned votes apart, under ``"learned_vote"``."""
     found = {cell: record for name in BY_SIZE for cell, record in journal(out, name).found.items()}
     for name in BY_SIZE:
         for cell, record in journal(out, name, "likelihood").found.items():
             both = {key: {**found[cell][key], **record[key]} for key in ("sets", "seconds")}
             found[cell] = {**found[cell], **both, "numbers": record["numbers"]}
+        for cell, record in journal(out, name, "learned_vote").found.items():
+            found[cell] = {**found[cell], "learned_vote": record}
     return found
 
 
@@ -105,7 +115,7 @@ def main() -> None:
     """Run what is missing, then write the page."""
     args = study_options(__doc__, BY_SIZE, RESULTS).parse_args()
     warnings.filterwarnings("ignore", category=ju.counting.PureLeavesWarning)
-    for part, run in (("cells", run_cell), ("likelihood", run_likelihood)):
+    for part, run in (("cells", run_cell), ("likelihood", run_likelihood), ("learned_vote", run_vote)):
         journals = {name: journal(args.out, name, part) for name in args.sets}
         run_missing(journals, lambda name: rows_of(name, args.data), run)
     write_page(kept(args.out), args.out)

@@ -9,6 +9,7 @@ import pandas as pd
 from benchmarks.sets_likelihood import NAMES
 from benchmarks.sets_likelihood_page import likelihood_section
 from benchmarks.sets_measures import COLUMNS, LEAST_ROWS, LEVEL, WORTH, compared, digits, duel, table, text_rows
+from benchmarks.sets_vote_page import vote_section
 
 MEANINGS = {
     "one class, …": "the most probable class, always",
@@ -56,13 +57,15 @@ def page(found: Mapping[Any, dict]) -> str:
         *(f"* *{name}*: {meaning}." for name, meaning in MEANINGS.items()),
         "",
         "Where a conformal set is empty, the most probable class is the set. Sets from relative likelihood, and from",
-        "decalibrated probabilities, have [a section](#relative-likelihood-and-decalibration) of their own.",
+        "decalibrated probabilities, have [a section](#relative-likelihood-and-decalibration) of their own, and so",
+        "have [learned votes](#learned-votes).",
         *_by_need_section(frame),
         *_medians_section("Two classes", two),
         *_medians_section("Three classes and more", more),
         *_wins_section(frame),
         *_promise_section(frame),
         *likelihood_section(everything),
+        *vote_section(found),
     ]
     return "\n".join(lines) + "\n"
 

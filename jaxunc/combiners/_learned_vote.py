@@ -76,7 +76,7 @@ class LearnedVote(Combiner[Preference]):
         self.softness = jnp.asarray(softness, dtype)
 
     def hardened(self) -> "LearnedVote":
-        """The rule with its learned numbers and exact comparisons, τ = 0: as it is used."""
+        """The rule with its learned numbers and exact comparisons, τ = 0: a vote as published, with these numbers."""
         return dataclasses.replace(self, softness=jnp.zeros_like(self.softness))
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:

@@ -18,6 +18,8 @@ from benchmarks.sets_likelihood import NAMES, as_arrays, bounds, chosen, members
 from benchmarks.sets_measures import compared, is_kept, measures, table
 from benchmarks.sets_methods import counted, methods, plain_sets
 from benchmarks.sets_page import by_need, page
+from benchmarks.sets_vote import STRENGTHS, UTILITIES, VOTE_NAMES, chosen_s, learned, reading
+from benchmarks.sets_vote_page import vote_section
 from jaxunc.estimators import CautiousForestClassifier
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore::jaxunc.counting.PureLeavesWarning")]
@@ -263,3 +265,54 @@ def test_plausible_models_name_their_classes(rng):
     mask = np.ones((8, 20), bool)
     mask[0, :2] = False  # no tree of the first part has not seen the row
     np.testing.assert_allclose(members_of(shares, mask)[0, 0], shares[0, 2:].mean(axis=0))
+
+
+def test_vote_cells_have_all_methods_and_all_rows(rows):
+    found = study.run_vote(study.Cell("made", 0), rows)
+    parts = [found[key] for key in ("sets", "seconds", "numbers", "learning")]
+    assert [set(part) for part in parts] == [set(VOTE_NAMES)] * 4
+    for one in found["sets"].values():
+        assert sum(n for _, n, _ in one["sizes"]) == sum(n for n, _ in one["classes"]) == found["rows"][1]
+        assert all(size >= 1 for size, _, _ in one["sizes"])  # never empty
+    assert vote_section({study.Cell("made", 0): {"sets": {}, "seconds": {}}}) == []
+
+
+def test_votes_learn_from_rows_that_do_not_know_their_labels(rows):
+    X, y = rows.X[:200], rows.y[:200]
+    model = RandomForestClassifier(100, random_state=0).fit(X, y)
+    grown = as_arrays(model, X, y)
+    both = ju.learning.out_of_sample_rows(model, X, y, source="oob", counts="both")
+    for counts, name in zip(("in-bag", "oob"), both.countings, strict=True):
+        of_votes = reading(both, name)
+        own, sets = grown.own[counts], {}
+        for s in STRENGTHS:
+            beats = (own[..., :, None] - own[..., None, :] >= s) & grown.unseen[..., None, None]
+            share = beats.sum(axis=1) / grown.unseen.sum(axis=1)[:, None, None]
+            np.testing.assert_allclose(
+                of_votes.answer(ju.GeneralizedVote(s)).mass / both.n_trees, share * ~np.eye(3, dtype=bool), atol=1e-5
+            )
+            rejected = np.any(share >= 0.5, axis=1)
+            sets[s] = np.where(rejected.all(axis=1, keepdims=True), True, ~rejected)
+        for utility in UTILITIES:
+            worth = [float(ju.metrics.discounted_utility(one, y, kind=utility)) for one in sets.values()]
+            assert chosen_s(of_votes, utility) == STRENGTHS[int(np.argmax(np.round(worth, 6)))]
+            loss = ju.learning.UtilityLoss.of(3, utility)
+            s = chosen_s(of_votes, utility)
+            vote = learned(of_votes, s, utility)
+            start = ju.LearnedVote(s - 0.5, half_size=1.0)
+            assert ju.learning.loss_on(vote, of_votes, loss=loss) < ju.learning.loss_on(start, of_votes, loss=loss)
+
+
+def test_chosen_cautious_forests_are_those_of_the_first_part():
+    found = [record for record in study.kept(study.RESULTS).values() if "learned_vote" in record]
+    assert found
+    n_same = 0
+    for record in found:
+        vote = record["learned_vote"]
+        for name in VOTE_NAMES:
+            kind, counts, _ = name.split(", ")
+            s = vote["numbers"][name][0]
+            if kind == "cautious" and s in (1, 2, 5):
+                n_same += 1
+                assert vote["sets"][name] == record["sets"][f"cautious, {counts}, s = {s:.0f}"]
+    assert n_same > 20

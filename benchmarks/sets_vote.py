@@ -1,0 +1,92 @@
+"""The learned vote, for the study of sets: a cautious forest whose s and whose trees' masses are learned by utility.
+
+`jaxunc.LearnedVote` compares classes as the cautious forest does and weighs a tree by the size N of its leaf,
+N^α N/(N + κ). It learns s, α and κ from out-of-bag rows by the softened utility of its sets, u65 or u80, and answers
+with exact comparisons (``hardened``), or with the slope that it was learned with. Beside it stands the cautious forest
+with equal masses, whose whole s was chosen on the same rows for the same utility. Learning starts from this s.
+
+Criteria, fixed before the first set was run:
+
+* It helps if it is told better than the cautious forest with chosen s, by the utility that both are for, at the same
+  counts: more sets won than lost, signed-rank test over the sets, Holm's correction over all comparisons.
+* It is recommended if it is also told better than ``u65, learned`` by u65, or than ``u80, learned`` by u80.
+"""
+
+import dataclasses
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.ensemble import RandomForestClassifier
+
+import jaxunc as ju
+from benchmarks.sets_likelihood import chosen
+from benchmarks.sets_methods import N_TREES, Sets
+from jaxunc.combiners import columns_of
+from jaxunc.counting import oob_mask
+
+STRENGTHS = (1, 2, 3, 4, 5, 7, 10, 15, 20)
+"""The s of the cautious forest among which is chosen; of whole counts only whole ones differ."""
+COUNTS = ("in-bag", "oob")
+UTILITIES = (65, 80)
+KINDS = ("cautious", "learned vote", "learned vote with slope")
+VOTE_NAMES = tuple(f"{kind}, {counts}, for u{utility}" for counts in COUNTS for utility in UTILITIES for kind in KINDS)
+"""All methods."""
+
+
+class Learned(NamedTuple):
+    """What was fitted."""
+
+    sets: dict[str, Sets]
+    numbers: dict[str, list[float]]
+    """[s, α, κ] of each method; α = κ = 0 are equal masses."""
+    learning: dict[str, float]
+    """Seconds that choosing or learning took, with compilation; of both forms of the learned vote together."""
+
+
+def vote_methods(X: np.ndarray, y: np.ndarray, seed: int) -> Learned:
+    """All methods, fitted on the forest of `benchmarks.sets_methods`."""
+    model = RandomForestClassifier(N_TREES, random_state=seed).fit(X, y)
+    both = ju.learning.out_of_sample_rows(model, X, y, source="oob", counts="both")
+    inbag = ju.from_sklearn(model)
+    forests = {"in-bag": inbag, "oob": ju.recount(inbag, X, y, tree_mask=oob_mask(model, len(y), X=X, y=y))}
+    found = Learned({}, {}, {})
+    for counts, place in zip(COUNTS, both.countings, strict=True):
+        rows, forest = reading(both, place), forests[counts]
+        for utility in UTILITIES:
+            named = [f"{kind}, {counts}, for u{utility}" for kind in KINDS]
+            start = time.perf_counter()
+            s = chosen_s(rows, utility)
+            found.learning[named[0]] = time.perf_counter() - start
+            start = time.perf_counter()
+            vote = learned(rows, s, utility)
+            found.learning[named[1]] = found.learning[named[2]] = time.perf_counter() - start
+            rules = (ju.GeneralizedVote(s), vote.hardened(), vote)
+            numbers = [float(vote.s), float(vote.size_power), float(vote.half_size)]
+            for name, rule in zip(named, rules, strict=True):
+                found.sets[name] = _sets(forest, rule)
+                found.numbers[name] = [float(s), 0.0, 0.0] if name == named[0] else numbers
+    return found
+
+
+def reading(rows: Any, name: str) -> Any:
+    """The rows with one of their countings alone, as the forest's own: what votes read."""
+    table = columns_of(rows.histograms.count_table, rows.countings, (name,))
+    return dataclasses.replace(rows, histograms=rows.histograms._replace(count_table=table), countings=("own",))
+
+
+def chosen_s(rows: Any, utility: int) -> int:
+    """The s of a cautious forest that is best by the utility on these rows; the smallest of equals."""
+    sets = [np.asarray(ju.decisions.nondominated(rows.answer(ju.GeneralizedVote(s)))) for s in STRENGTHS]
+    return STRENGTHS[chosen(sets, np.asarray(rows.y)[: rows.n], f"by u{utility}")]
+
+
+def learned(rows: Any, s: float, utility: Any) -> ju.LearnedVote:
+    """The vote that learns from where the slope stands between s and the next smaller whole number."""
+    loss = ju.learning.UtilityLoss.of(len(rows.class_labels), utility)
+    return ju.learning.fit_combiner(ju.LearnedVote(s - 0.5), rows, loss=loss).combiner
+
+
+def _sets(forest: ju.Forest, rule: Any) -> Sets:
+    bound: Any = ju.bind(forest, rule)
+    return lambda X: np.asarray(ju.decisions.nondominated(bound(X)))
