@@ -116,6 +116,11 @@ class TransductiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator)
             Their labels.
         sample_weight
             Weights ``[instances]`` for every fit, of an estimator that takes some. 0 leaves an instance out.
+
+        Returns
+        -------
+        self
+            The fitted classifier.
         """
         self._check_parameters(weighted=sample_weight is not None)
         y = np.asarray(validate_data(self, y=cast(Any, y)))  # first, since it forgets the names of columns
