@@ -32,6 +32,7 @@ def rows():
     return Rows(X.astype(np.float32), y)
 
 
+@pytest.mark.exhaustive
 def test_the_page_is_that_of_the_committed_cells():
     found = study.kept(study.RESULTS)
     assert page(found) == (study.RESULTS / "README.md").read_text(encoding="utf-8")
@@ -42,6 +43,7 @@ def test_the_table_by_need_stands_in_the_docs():
     assert "\n".join(by_need(table(study.kept(study.RESULTS)))) in text
 
 
+@pytest.mark.exhaustive
 def test_the_page_can_be_made_of_some_sets():
     found = study.kept(study.RESULTS)
     text = page({cell: record for cell, record in found.items() if cell.data in ("sonar", "liver")})
@@ -92,6 +94,7 @@ def test_a_cell_has_all_methods_and_all_rows(rows):
     assert measures([found["sets"]["conformal, held-out"]])["coverage"] > 0.8
 
 
+@pytest.mark.exhaustive
 def test_cautious_sets_are_the_estimator_s(rows):
     X, y, X_test = rows.X[:200], rows.y[:200], rows.X[200:]
     found = methods(X, y, seed=3)
@@ -142,6 +145,7 @@ def test_a_promise_is_kept_within_binomial_error():
     assert not is_kept(84, 100)
 
 
+@pytest.mark.exhaustive
 def test_likelihood_cells_have_all_methods_and_all_rows(rows):
     found = study.run_likelihood(study.Cell("made", 0), rows)
     assert list(found["sets"]) == list(found["numbers"]) == list(found["seconds"]) == list(NAMES)
@@ -267,6 +271,7 @@ def test_plausible_models_name_their_classes(rng):
     np.testing.assert_allclose(members_of(shares, mask)[0, 0], shares[0, 2:].mean(axis=0))
 
 
+@pytest.mark.exhaustive
 def test_vote_cells_have_all_methods_and_all_rows(rows):
     found = study.run_vote(study.Cell("made", 0), rows)
     parts = [found[key] for key in ("sets", "seconds", "numbers", "learning")]
@@ -277,6 +282,7 @@ def test_vote_cells_have_all_methods_and_all_rows(rows):
     assert vote_section({study.Cell("made", 0): {"sets": {}, "seconds": {}}}) == []
 
 
+@pytest.mark.exhaustive
 def test_votes_learn_from_rows_that_do_not_know_their_labels(rows):
     X, y = rows.X[:200], rows.y[:200]
     model = RandomForestClassifier(100, random_state=0).fit(X, y)

@@ -120,6 +120,7 @@ def test_where_no_model_believes_its_label_pnml_is_the_mean():
     np.testing.assert_allclose(model.predict_proba(X[:1]), [[2 / 3, 1 / 3, 0]])
 
 
+@pytest.mark.exhaustive
 def test_frames_sparse_matrices_and_pipelines(rng):
     frame = pd.DataFrame({"length": X[:, 2], "word": pd.Categorical(rng.choice(["a", "b"], 150))})
     encode = make_column_transformer((OneHotEncoder(), ["word"]), (StandardScaler(), ["length"]))

@@ -48,6 +48,7 @@ def test_labels_of_columns_may_be_told(given):
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.once
 @pytest.mark.filterwarnings("ignore:.*are in every tree's bag")
 def test_out_of_bag_leaves_learn_what_rows_of_the_forest_do():
