@@ -9,7 +9,6 @@ those of `benchmarks.reliable_beyond`: more classes, out-of-bag counts, random d
 """
 
 from pathlib import Path
-from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +18,7 @@ import jaxunc as ju
 from benchmarks import reliable_beyond
 from benchmarks.data import load
 from benchmarks.papers.journal import Journal, run_missing, study_options
+from benchmarks.reliable_beyond import Cell
 from benchmarks.reliable_evidence_page import MEASURES, REJECTED_BY, write_page
 from benchmarks.reliable_rules import MEANINGS, rules_of
 from benchmarks.rules import table
@@ -33,15 +33,6 @@ SETS = (
 )  # fmt: skip
 KINDS, LEAF_SIZES, N_FOLDS, N_TREES = ("random-forest", "extra-trees"), (1, 4, 16), 5, 100
 RESULTS = Path(__file__).parent / "results" / "reliable_evidence"
-
-
-class Cell(NamedTuple):
-    """A forest on one fold of a set."""
-
-    data: str
-    forest: str
-    leaf_size: int
-    fold: int
 
 
 def run_cell(cell: Cell, data: report.Table) -> dict:
