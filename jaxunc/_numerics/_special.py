@@ -46,11 +46,11 @@ def safe_divide(numerator: Array, denominator: Array, otherwise: float | Array =
 def divide_by_shared(numerator: Array, denominator: Array, otherwise: float | Array = 0.0) -> Array:
     """Return what `safe_divide` does, each quotient correctly rounded where numerators share a denominator.
 
-    XLA would multiply by the reciprocal of what is broadcast: 41/41 become 0.99999994, and 0.5 - 20.5/41 not zero. So
-    the denominator is materialised first.
+    XLA would multiply by the reciprocal of what is broadcast: 41/41 become 0.99999994, and 0.5 - 20.5/41 not zero. A
+    denominator chosen for each numerator is none. A barrier would do too, for one more kernel on a GPU.
     """
-    shared = jnp.broadcast_to(denominator, numerator.shape)
-    return safe_divide(numerator, lax.optimization_barrier(shared), otherwise)
+    numerator = jnp.asarray(numerator, jnp.result_type(numerator, denominator, float))
+    return safe_divide(numerator, jnp.where(jnp.isnan(numerator), numerator, denominator), otherwise)
 
 
 def shares_of(counts: Float[Array, "... classes"]) -> Float[Array, "... classes"]:
