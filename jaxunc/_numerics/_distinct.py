@@ -5,16 +5,17 @@ import numpy as np
 
 from ._sizes import power_of_two
 
-LARGEST_TABLE = 2**22
-"""Largest table that is looked up instead of sorting, in entries."""
+LARGEST_TABLE, ENTRIES_A_ROW = 2**22, 32
+"""Largest table that is looked up instead of sorting, in entries, and those that take as long as sorting a row."""
 
 
 def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the distinct rows, sorted, and the place of each row among them. By columns: much faster than by rows."""
-    if rows.size and rows.min() >= 0 and rows.max() < LARGEST_TABLE:
+    most = min(LARGEST_TABLE, ENTRIES_A_ROW * len(rows))
+    if rows.size and rows.min() >= 0 and rows.max() < most:
         # Small counts, as in leaves, number the vectors: no sorting.
         sides = np.array([column.max() for column in rows.T], np.int64) + 1
-        small = rows.astype(np.int32) if np.prod(sides.astype(np.float64)) <= LARGEST_TABLE else None
+        small = rows.astype(np.int32) if np.prod(sides.astype(np.float64)) <= most else None
         if small is not None and (rows.dtype.kind in "iu" or np.array_equal(small, rows)):
             # The vectors as numbers of a mixed radix: marks in a table find the distinct ones and their order at once.
             number = np.zeros(len(rows), np.int32)
