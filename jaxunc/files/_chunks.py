@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
@@ -223,7 +224,9 @@ def _of_memory(source: Any) -> Iterator[pa.Table]:
     elif hasattr(source, "dtype"):
         if getattr(source, "ndim", 0) != 2:
             raise ValueError(f"an array of shape {source.shape} is no table; pass (instances, features).")
-        yield pa.table({str(j): source[:, j] for j in range(source.shape[1])})
+        array = np.asarray(source)  # of JAX's, too, which Arrow does not read
+        array = array.astype(array.dtype.newbyteorder("="), copy=False)  # nor bytes in another order than the machine's
+        yield pa.table({str(j): array[:, j] for j in range(array.shape[1])})
     elif isinstance(source, Iterable) and not isinstance(source, str | bytes | dict):
         for part in source:
             yield from _of_memory(part)

@@ -110,11 +110,8 @@ class BatchPredictor:
     @property
     def ddl(self) -> str:
         """The answers' columns as Spark's texts for a schema; kept columns, as texts, come before them."""
-        kinds = {"float": "float", "double": "double", "string": "string", "int64": "bigint", "int32": "int"}
-        kinds |= {"bool": "boolean", "list<element: string>": "array<string>", "list<item: string>": "array<string>"}
-        kinds |= {"list<element: int64>": "array<bigint>", "list<item: int64>": "array<bigint>"}
         kept = [f"`{name}` string" for name in self.keep]
-        return ", ".join([*kept, *(f"`{field.name}` {kinds[str(field.type)]}" for field in self.schema)])
+        return ", ".join([*kept, *(f"`{field.name}` {_spark_type(field.type)}" for field in self.schema)])
 
     def _table(self, table: pa.Table) -> dict[str, Any]:
         scored = self._scored(table)
@@ -135,6 +132,13 @@ def _loaded(path: str, outputs: tuple[str, ...] | None, s: float, confidence: fl
     from ._model_file import load_model
 
     return Scoring(load_model(path, known=known), outputs, s=s, confidence=confidence)
+
+
+def _spark_type(kind: pa.DataType) -> str:
+    if pa.types.is_list(kind):  # a set, of labels of any type
+        return f"array<{_spark_type(kind.value_type)}>"
+    names = {"int64": "bigint", "int32": "int", "bool": "boolean"}
+    return names.get(str(kind), str(kind))
 
 
 def _from_arrays(batch: dict[str, Any]) -> pa.Table:

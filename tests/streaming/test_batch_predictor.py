@@ -7,7 +7,9 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pytest
+from sklearn.tree import DecisionTreeClassifier
 
+import jaxunc as ju
 from jaxunc.streaming import BatchPredictor
 
 pytestmark = pytest.mark.once
@@ -51,6 +53,13 @@ def test_schemas(scorer, frame):
     found = scorer(frame[:3])
     assert list(scorer.meta.columns) == list(found.columns)
     assert scorer.meta["probability_no"].dtype == found["probability_no"].dtype
+
+
+@pytest.mark.parametrize(("kind", "spark"), [(bool, "boolean"), (float, "double"), (int, "bigint"), (str, "string")])
+def test_schemas_of_all_labels(tmp_path, kind, spark):
+    forest = ju.from_sklearn(DecisionTreeClassifier().fit([[0.0], [1.0]], np.array([0, 1]).astype(kind)))
+    ju.save(tmp_path / "model", ju.bind(forest, ju.Mean()))
+    assert BatchPredictor(tmp_path / "model", outputs=["class", "set"]).ddl == f"`class` {spark}, `set` array<{spark}>"
 
 
 def test_no_file(tmp_path):

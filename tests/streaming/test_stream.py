@@ -1,5 +1,6 @@
 """Any source, any chunk: the answers of the model itself."""
 
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -93,6 +94,15 @@ def test_arrays_and_models_without_names():
     pd.testing.assert_frame_equal(again, found)
     with pytest.raises(ValueError, match=r"5 columns for the model's 4.*features.*keep"):
         next(ju.stream(bound, named))
+
+
+@pytest.mark.parametrize("make", [jnp.asarray, lambda X: X.astype(">f4"), np.asfortranarray, lambda X: X.astype("f2")])
+def test_any_array_that_bound_forests_take(make):
+    X, y = load_iris(return_X_y=True)
+    bound = ju.bind(ju.from_sklearn(RandomForestClassifier(5, random_state=0).fit(X, y)), ju.Mean())
+    X = make(X.astype(np.float32))
+    found = whole(ju.stream(bound, X, outputs=["probability"]))
+    np.testing.assert_array_equal(found, bound.probability(X))
 
 
 def test_encoding_is_that_of_frames(frame, model):
