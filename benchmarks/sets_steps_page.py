@@ -43,7 +43,8 @@ def steps_section(cells: Mapping[Any, dict]) -> list[str]:
         "",
         *_said(told),
         "",
-        "Wins:losses over sets against the step before and the median gain, by the utility; bold as above.",
+        "Wins:losses over sets against the step before and the median gain, by the utility; bold as above, without the",
+        "correction. The last column, the first two steps together, was in no plan and is not corrected.",
         "",
         *text_rows([head, ["---"] * len(head), *rows]),
     ]
