@@ -8,8 +8,8 @@ intervals, each from the training rows alone: `benchmarks.sets_methods`. Then, o
 likelihood and from learned votes: `benchmarks.sets_likelihood`, `benchmarks.sets_vote`.
 
 Every (set, fold) is a line of ``cells/SET.jsonl`` in ``benchmarks/results/sets`` (or ``--out``) as soon as it is
-finished, those of the other two of ``likelihood/SET.jsonl`` and ``learned_vote/SET.jsonl``; what is there is not run
-again. The page, ``README.md`` there, is made of the cells.
+finished, those of the others of ``likelihood/SET.jsonl``, ``learned_vote/SET.jsonl`` and ``vote_steps/SET.jsonl``;
+what is there is not run again. The page, ``README.md`` there, is made of the cells.
 """
 
 import time
@@ -30,12 +30,14 @@ from benchmarks.rules import SETS
 from benchmarks.sets_likelihood import NAMES, likelihood_methods
 from benchmarks.sets_methods import Sets, counted, methods
 from benchmarks.sets_page import write_page
-from benchmarks.sets_vote import VOTE_NAMES, vote_methods
+from benchmarks.sets_vote import STEP_NAMES, VOTE_NAMES, Learned, step_methods, vote_methods
 
 N_FOLDS, N_RUN = 5, 2
 BY_SIZE = tuple(sorted(SETS, key=lambda name: KNOWN[name]["n"] if name in KNOWN else 10_000))
 """The sets, the smallest first; those that are only had as files last."""
 RESULTS = Path(__file__).parent / "results" / "sets"
+PARTS = {"likelihood": NAMES, "learned_vote": VOTE_NAMES, "vote_steps": STEP_NAMES}
+"""Methods of the same forests that were added to the study, by the folder of their cells."""
 
 
 class Cell(NamedTuple):
@@ -60,8 +62,17 @@ def run_likelihood(cell: Cell, data: Rows) -> dict:
 
 def run_vote(cell: Cell, data: Rows) -> dict:
     """As `run_cell`, of learned votes; beside them the ``"numbers"`` of each and the seconds of its ``"learning"``."""
+    return _learned(vote_methods, cell, data)
+
+
+def run_steps(cell: Cell, data: Rows) -> dict:
+    """As `run_vote`, of the steps between a cautious forest and its learned vote with slope."""
+    return _learned(step_methods, cell, data)
+
+
+def _learned(fit: Callable[[np.ndarray, np.ndarray, int], Learned], cell: Cell, data: Rows) -> dict:
     train, test = _parts(cell, data)
-    found = vote_methods(data.X[train], data.y[train], cell.fold)
+    found = fit(data.X[train], data.y[train], cell.fold)
     numbers = {name: [round(n, 4) for n in own] for name, own in found.numbers.items()}
     learning = {name: round(seconds, 3) for name, seconds in found.learning.items()}
     return _measured(found.sets, data, train, test) | {"numbers": numbers, "learning": learning}
@@ -87,9 +98,9 @@ def _seconds(call: Callable[[], object]) -> float:
 
 
 def journal(out: Path, name: str, part: str = "cells") -> Journal:
-    """The finished cells of a set; ``part`` is the folder, ``"cells"``, ``"likelihood"`` or ``"learned_vote"``."""
+    """The finished cells of a set; ``part`` is the folder, ``"cells"`` or one of `PARTS`."""
     cells = [Cell(name, fold) for fold in range(N_RUN)]
-    names = {"likelihood": NAMES, "learned_vote": VOTE_NAMES}.get(part)
+    names = PARTS.get(part)
     sound = lambda record, cell: (names is None or tuple(record["sets"]) == names) and _is_sound(record)  # noqa: E731
     return Journal(out / part / f"{name}.jsonl", cells, 1, sound)
 
@@ -100,14 +111,15 @@ def _is_sound(record: dict) -> bool:
 
 
 def kept(out: Path) -> dict[Cell, dict]:
-    """Everything that has been run, all parts of a cell together; learned votes apart, under ``"learned_vote"``."""
+    """Everything that has been run, all parts of a cell together; votes and steps apart, by their folders' names."""
     found = {cell: record for name in BY_SIZE for cell, record in journal(out, name).found.items()}
     for name in BY_SIZE:
         for cell, record in journal(out, name, "likelihood").found.items():
             both = {key: {**found[cell][key], **record[key]} for key in ("sets", "seconds")}
             found[cell] = {**found[cell], **both, "numbers": record["numbers"]}
-        for cell, record in journal(out, name, "learned_vote").found.items():
-            found[cell] = {**found[cell], "learned_vote": record}
+        for part in ("learned_vote", "vote_steps"):
+            for cell, record in journal(out, name, part).found.items():
+                found[cell] = {**found[cell], part: record}
     return found
 
 
@@ -115,7 +127,8 @@ def main() -> None:
     """Run what is missing, then write the page."""
     args = study_options(__doc__, BY_SIZE, RESULTS).parse_args()
     warnings.filterwarnings("ignore", category=ju.counting.PureLeavesWarning)
-    for part, run in (("cells", run_cell), ("likelihood", run_likelihood), ("learned_vote", run_vote)):
+    runs = (run_cell, run_likelihood, run_vote, run_steps)
+    for part, run in zip(("cells", *PARTS), runs, strict=True):
         journals = {name: journal(args.out, name, part) for name in args.sets}
         run_missing(journals, lambda name: rows_of(name, args.data), run)
     write_page(kept(args.out), args.out)

@@ -10,10 +10,16 @@ Criteria, fixed before the first set was run:
 * It helps if it is told better than the cautious forest with chosen s, by the utility that both are for, at the same
   counts: more sets won than lost, signed-rank test over the sets, Holm's correction over all comparisons.
 * It is recommended if it is also told better than ``u65, learned`` by u65, or than ``u80, learned`` by u80.
+
+Then the steps from the one to the other, of the same forests: ``slope`` is the rule with the chosen s, equal masses and
+the slope, nothing learned; ``slope with learned s`` has its masses held equal while s is learned by the same call. The
+learned vote with slope adds the masses. Fixed before these were run: a gain is a step's if with it the rule is told
+better than without it, by the utility, Holm's correction over all steps.
 """
 
 import dataclasses
 import time
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +37,12 @@ COUNTS = ("in-bag", "oob")
 UTILITIES = (65, 80)
 KINDS = ("cautious", "learned vote", "learned vote with slope")
 VOTE_NAMES = tuple(f"{kind}, {counts}, for u{utility}" for counts in COUNTS for utility in UTILITIES for kind in KINDS)
-"""All methods."""
+"""The methods of the comparison that was planned."""
+STEP_KINDS = ("slope", "slope with learned s")
+STEP_NAMES = tuple(f"{kind}, {counts}, for u{u}" for counts in COUNTS for u in UTILITIES for kind in STEP_KINDS)
+"""The steps between a cautious forest and its learned vote with slope."""
+MASSES = ("size_power", "half_size")
+"""The numbers of masses, held where they are equal."""
 
 
 class Learned(NamedTuple):
@@ -45,14 +56,9 @@ class Learned(NamedTuple):
 
 
 def vote_methods(X: np.ndarray, y: np.ndarray, seed: int) -> Learned:
-    """All methods, fitted on the forest of `benchmarks.sets_methods`."""
-    model = RandomForestClassifier(N_TREES, random_state=seed).fit(X, y)
-    both = ju.learning.out_of_sample_rows(model, X, y, source="oob", counts="both")
-    inbag = ju.from_sklearn(model)
-    forests = {"in-bag": inbag, "oob": ju.recount(inbag, X, y, tree_mask=oob_mask(model, len(y), X=X, y=y))}
+    """The methods of the comparison that was planned, fitted on the forest of `benchmarks.sets_methods`."""
     found = Learned({}, {}, {})
-    for counts, place in zip(COUNTS, both.countings, strict=True):
-        rows, forest = reading(both, place), forests[counts]
+    for counts, rows, forest in _counted(X, y, seed):
         for utility in UTILITIES:
             named = [f"{kind}, {counts}, for u{utility}" for kind in KINDS]
             start = time.perf_counter()
@@ -69,6 +75,33 @@ def vote_methods(X: np.ndarray, y: np.ndarray, seed: int) -> Learned:
     return found
 
 
+def step_methods(X: np.ndarray, y: np.ndarray, seed: int) -> Learned:
+    """The steps, fitted on the same forest: the slope alone, and with it s learned while masses stay equal."""
+    found = Learned({}, {}, {})
+    for counts, rows, forest in _counted(X, y, seed):
+        for utility in UTILITIES:
+            start = time.perf_counter()
+            s = chosen_s(rows, utility)
+            chosen_at = time.perf_counter()
+            rules = (sloped(s), learned(rows, s, utility, freeze=MASSES))
+            seconds = (chosen_at - start, time.perf_counter() - chosen_at)
+            for kind, rule, taken in zip(STEP_KINDS, rules, seconds, strict=True):
+                name = f"{kind}, {counts}, for u{utility}"
+                found.sets[name], found.learning[name] = _sets(forest, rule), taken
+                found.numbers[name] = [float(rule.s), float(rule.size_power), float(rule.half_size)]
+    return found
+
+
+def _counted(X: np.ndarray, y: np.ndarray, seed: int) -> Iterator[tuple[str, Any, ju.Forest]]:
+    """Of each kind of counts its name, the rows that votes learn from, and the forest that they answer from."""
+    model = RandomForestClassifier(N_TREES, random_state=seed).fit(X, y)
+    both = ju.learning.out_of_sample_rows(model, X, y, source="oob", counts="both")
+    inbag = ju.from_sklearn(model)
+    forests = {"in-bag": inbag, "oob": ju.recount(inbag, X, y, tree_mask=oob_mask(model, len(y), X=X, y=y))}
+    for counts, place in zip(COUNTS, both.countings, strict=True):
+        yield counts, reading(both, place), forests[counts]
+
+
 def reading(rows: Any, name: str) -> Any:
     """The rows with one of their countings alone, as the forest's own: what votes read."""
     table = columns_of(rows.histograms.count_table, rows.countings, (name,))
@@ -81,10 +114,15 @@ def chosen_s(rows: Any, utility: int) -> int:
     return STRENGTHS[chosen(sets, np.asarray(rows.y)[: rows.n], f"by u{utility}")]
 
 
-def learned(rows: Any, s: float, utility: Any) -> ju.LearnedVote:
-    """The vote that learns from where the slope stands between s and the next smaller whole number."""
+def sloped(s: float) -> ju.LearnedVote:
+    """The cautious forest with whole s, its comparisons with a slope between s and the next smaller whole number."""
+    return ju.LearnedVote(s - 0.5)
+
+
+def learned(rows: Any, s: float, utility: Any, freeze: tuple[str, ...] = ()) -> ju.LearnedVote:
+    """The vote that learns from `sloped` on, but for what ``freeze`` names."""
     loss = ju.learning.UtilityLoss.of(len(rows.class_labels), utility)
-    return ju.learning.fit_combiner(ju.LearnedVote(s - 0.5), rows, loss=loss).combiner
+    return ju.learning.fit_combiner(sloped(s), rows, loss=loss, freeze=freeze).combiner
 
 
 def _sets(forest: ju.Forest, rule: Any) -> Sets:

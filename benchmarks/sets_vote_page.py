@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.sets_measures import LEVEL, compared, digits, duel, measures, table, text_rows
+from benchmarks.sets_steps_page import steps_section
 from benchmarks.sets_vote import COUNTS, KINDS, UTILITIES, VOTE_NAMES
 from jaxunc import comparison
 
@@ -66,6 +67,7 @@ def vote_section(found: Mapping[Any, dict]) -> list[str]:
         "",
         "*s*, *α*, *κ*: medians over forests; equal masses are α = κ = 0. *ms* and these seconds are of a machine busy",
         f"with other work: {_seconds(cells)}.",
+        *steps_section(cells),
     ]
 
 

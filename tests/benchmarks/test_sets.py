@@ -18,7 +18,18 @@ from benchmarks.sets_likelihood import NAMES, as_arrays, bounds, chosen, members
 from benchmarks.sets_measures import compared, is_kept, measures, table
 from benchmarks.sets_methods import counted, methods, plain_sets
 from benchmarks.sets_page import by_need, page
-from benchmarks.sets_vote import STRENGTHS, UTILITIES, VOTE_NAMES, chosen_s, learned, reading
+from benchmarks.sets_steps_page import steps_section
+from benchmarks.sets_vote import (
+    MASSES,
+    STEP_NAMES,
+    STRENGTHS,
+    UTILITIES,
+    VOTE_NAMES,
+    chosen_s,
+    learned,
+    reading,
+    sloped,
+)
 from benchmarks.sets_vote_page import vote_section
 from jaxunc.estimators import CautiousForestClassifier
 
@@ -322,3 +333,42 @@ def test_chosen_cautious_forests_are_those_of_the_first_part():
                 n_same += 1
                 assert vote["sets"][name] == record["sets"][f"cautious, {counts}, s = {s:.0f}"]
     assert n_same > 20
+
+
+def test_steps_hold_masses_equal_and_learn_s(rows):
+    X, y = rows.X[:200], rows.y[:200]
+    model = RandomForestClassifier(30, random_state=0).fit(X, y)
+    both = ju.learning.out_of_sample_rows(model, X, y, source="oob", counts="both")
+    of_votes = reading(both, both.countings[0])
+    loss = ju.learning.UtilityLoss.of(3, 65)
+    start, rule = sloped(2), learned(of_votes, 2, 65, freeze=MASSES)
+    assert (float(rule.size_power), float(rule.half_size), float(rule.softness)) == (0, 0, 0.5)
+    assert float(rule.s) != float(start.s) == 1.5
+    assert ju.learning.loss_on(rule, of_votes, loss=loss) < ju.learning.loss_on(start, of_votes, loss=loss)
+    # With exact comparisons the first step is the cautious forest itself.
+    exact, cautious = of_votes.answer(start.hardened()), of_votes.answer(ju.GeneralizedVote(2))
+    np.testing.assert_allclose(exact.mass, cautious.mass, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.exhaustive
+def test_step_cells_have_all_methods_and_all_rows(rows):
+    found = study.run_steps(study.Cell("made", 0), rows)
+    assert [tuple(found[key]) for key in ("sets", "seconds", "numbers")] == [STEP_NAMES] * 3
+    for one in found["sets"].values():
+        assert sum(n for _, n, _ in one["sizes"]) == sum(n for n, _ in one["classes"]) == found["rows"][1]
+        assert all(size >= 1 for size, _, _ in one["sizes"])  # never empty
+
+
+def test_steps_start_from_the_chosen_cautious_forests():
+    found = [record for record in study.kept(study.RESULTS).values() if "vote_steps" in record]
+    assert found
+    for record in found:
+        for name, (s, *masses) in record["vote_steps"]["numbers"].items():
+            kind, where = name.split(", ", 1)
+            assert masses == [0, 0]
+            if kind == "slope":
+                assert s + 0.5 == record["learned_vote"]["numbers"][f"cautious, {where}"][0]
+
+
+def test_without_steps_there_is_no_section_of_them():
+    assert steps_section({study.Cell("made", 0): {"sets": {}, "seconds": {}, "numbers": {}}}) == []
