@@ -27,10 +27,14 @@ def test_times_by_rows():
     for shape, rows, *cells in table:
         of = {one["engine"]: one for one in measured if (one["shape"], one["rows"]) == (shape, numbers([rows])[0])}
         assert rounded(cells, [1e3 * of[engine]["steady_s"]["median"] for engine in engines]), (shape, rows)
-    shallow = next(
-        one for one in measured if (one["shape"], one["engine"], one["rows"]) == ("depth 8", "oneDAL", 10**5)
-    )
-    assert f"differ by up to {shallow['max_abs_difference']:.0e}".replace("e-0", "e-") in SPEED.said
+    beyond = [
+        one["answers"]["max_abs_difference"]
+        for work in results("speed-cpu")["workloads"][1::2]
+        for one in work["engines"]
+        if one["name"] == "oneDAL"
+    ]
+    shown = [f"{one:.0e}".replace("e-0", "e-") for one in beyond]
+    assert f"differ by up to {shown[1]} for the extremely randomised trees, and by up to {shown[0]} for" in SPEED.said
 
 
 def test_times_of_other_rules():
@@ -54,7 +58,7 @@ def test_times_of_other_rules():
 
 def test_first_predictions():
     first = results("speed-cpu")["sections"]["first-calls"]
-    SPEED.spread([one["first_call_s"] for one in first], "compiles for # to # seconds", 1)
+    SPEED.spread([one["first_call_s"] for one in first], "compiles for # to # seconds", 2)
     SPEED.spread([one["model_to_answer_s"] for one in first], "an answer it takes # to #", 1)
     SPEED.spread([one["import_jaxunc_s"] for one in first], "Importing the library takes # to # seconds", 1)
     folds = results("speed-cpu")["sections"]["cross-validation"]
