@@ -1,6 +1,7 @@
 """The measured numbers of the pages of `docs/` are those of committed files of results, as the README's are."""
 
 import re
+import tomllib
 
 import numpy as np
 import pytest
@@ -256,6 +257,12 @@ def test_each_notebook_and_study_is_listed():
         for name in ("explanations/studies", "how_to/reproduce")
     )
     assert told - run == {"open_questions"}  # the one page that no study writes
+
+
+def test_every_extra_is_told():
+    extras = tomllib.loads(page_text("pyproject.toml"))["project"]["optional-dependencies"]
+    rows = re.findall(r"^\| (`.*?) \|", page_text("docs/how_to/install.md"), re.M)
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(extras)
 
 
 def page_text(path: str) -> str:
