@@ -1,11 +1,12 @@
 """The measured numbers of the pages of `docs/` are those of committed files of results, as the README's are."""
 
 import re
+import tomllib
 
 import numpy as np
 import pytest
 
-from tests._claims import RESULTS, Page, numbers, page_of, results, rounded, same
+from tests._claims import RESULTS, ROOT, Page, numbers, page_of, results, rounded, same
 
 pytestmark = pytest.mark.once
 
@@ -249,3 +250,25 @@ def test_files_that_are_named_exist():
     for page in (SPEED, DECISIONS, LEARNING, VOTING, TREES, FILES, DEVICES, LIBRARIES):
         for name in re.findall(r"`(?:benchmarks/results/)?([\w-]+\.json)`", page.text):
             assert (RESULTS / name).exists(), name
+
+
+def test_each_notebook_and_study_is_listed():
+    """Readers find notebooks by the page of tutorials, and how a study is run by that of reproducing."""
+    listed = set(re.findall(r"^\* \[.*?\]\(\.\./(notebooks/\S+?\.ipynb)\)", page_text("docs/tutorials.md"), re.M))
+    assert listed == {f"notebooks/{path.name}" for path in (ROOT / "notebooks").glob("*.ipynb")}
+    told, run = (
+        set(re.findall(r"benchmarks/results/([\w/]+?)(?:/README)?\.md", page_text(f"docs/{name}.md")))
+        for name in ("explanations/studies", "how_to/reproduce")
+    )
+    assert told - run == {"open_questions"}  # the one page that no study writes
+
+
+def test_every_extra_is_told():
+    extras = tomllib.loads(page_text("pyproject.toml"))["project"]["optional-dependencies"]
+    rows = re.findall(r"^\| (`.*?) \|", page_text("docs/how_to/install.md"), re.M)
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(extras)
+
+
+def page_text(path: str) -> str:
+    """A page as it is written."""
+    return (ROOT / path).read_text(encoding="utf-8")
