@@ -7,7 +7,11 @@ import numpy as np
 import pytest
 
 import jaxunc as ju
+from benchmarks.papers import costa2013 as study
+from benchmarks.papers import costa2013_branches as branches
+from benchmarks.papers import costa2013_branches_section
 from benchmarks.papers.costa2013_lazy import lazy_leaf_counts
+from benchmarks.papers.costa2013_paths import finished_paths
 from benchmarks.papers.costa2013_soft import soft_readings
 from jaxunc.greedy import as_queries, checked_limits, grow_greedy_tree, presort
 
@@ -121,3 +125,16 @@ def test_no_width_is_the_tree_itself():
     counts = np.asarray(ju.leaf_counts(forest, X))[:, 0]
     for found in soft_readings(X, y, X, NOMINAL, 0.0):
         np.testing.assert_allclose(found, (counts + 1) / (counts.sum(axis=1, keepdims=True) + 3), rtol=1e-6)
+
+
+def test_cells_agree_with_those_of_paths():
+    paths, found = finished_paths(study.RESULTS), branches.finished_branches(study.RESULTS)
+    assert len(found) >= 15
+    for name, record in found.items():
+        for reading in ("tree_laplace", "tpce", "tpce_pool"):
+            assert record["five"][reading] == pytest.approx(paths[name]["five"][reading], abs=2e-6), (name, reading)
+
+
+def test_the_section_is_that_of_the_cells():
+    text = (study.RESULTS / "README.md").read_text(encoding="utf-8")
+    assert costa2013_branches_section.section(branches.finished_branches(study.RESULTS)) in text
