@@ -43,7 +43,8 @@ SOFT_DUELS = (
 WORDS = {"ahead": "better", "behind": "worse", "not apart": "not told apart"}
 SECTION = """
 By `python -m benchmarks.papers.costa2013_branches`, {folds} folds of each of {n} of the {all} sets up to 2000 instances
-(not {missing}: left out before the run, for its many features). All settings were chosen before any result was seen, and none was changed after.
+(not {missing}: left out before the run, for its many features). All settings were chosen before any result was
+seen, and none was changed after.
 """
 LAZY = """
 A **lazy tree** (Friedman, Kohavi and Yun 1996) is one path for one instance: each node takes the test whose branch of
