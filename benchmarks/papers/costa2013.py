@@ -19,7 +19,8 @@ from typing import NamedTuple
 import jax
 
 from benchmarks.data import DataSet, load
-from benchmarks.papers import costa2013_general_section, costa2013_paths_section
+from benchmarks.papers import costa2013_branches_section, costa2013_general_section, costa2013_paths_section
+from benchmarks.papers.costa2013_branches import finished_branches
 from benchmarks.papers.costa2013_general import finished_general
 from benchmarks.papers.costa2013_methods import MEASURES, cross_validated, leave_one_out, own_thresholds
 from benchmarks.papers.costa2013_page import study_page
@@ -88,6 +89,8 @@ def further_sections(out: Path) -> list[str]:
     pools, paths, general = finished_pools(out), finished_paths(out), finished_general(out)
     found = [section(pools)] if sum("five" in of for of in pools.values()) > 1 else []
     found += [costa2013_paths_section.section(paths)] if len(paths) > 1 else []
+    branches = finished_branches(out)
+    found += [costa2013_branches_section.section(branches)] if len(branches) > 1 else []
     return found + ([costa2013_general_section.section(general)] if len(general) > 1 else [])
 
 

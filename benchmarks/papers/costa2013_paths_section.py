@@ -45,15 +45,12 @@ the sets on which pooled leaves are beaten.
 BESIDE = """
 Wins/ties/losses of the first, and p:
 """
-NOT_TRIED = """
-Not tried: fuzzy trees, lazy trees (Friedman, Kohavi and Yun 1996), and sending an instance down several branches.
-"""
 
 
 def section(cells: Cells) -> str:
     """The section, with its verdict."""
     parts = ["## Nodes along the path", filled(SECTION.format(folds=N_FOLDS, n=len(cells))), _means(cells)]
-    return "\n\n".join([*parts, BESIDE.strip(), _duels(cells), verdict(cells), filled(NOT_TRIED)])
+    return "\n\n".join([*parts, BESIDE.strip(), _duels(cells), verdict(cells)])
 
 
 def verdict(cells: Cells) -> str:
