@@ -1,5 +1,9 @@
 """Two 32-bit numbers in one 8-byte element, so that one gather reads both."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.typing import DTypeLike
@@ -17,6 +21,13 @@ def pair_words(first: Array, second: Array) -> Complex64[Array, "..."]:
 def split_words(pairs: Complex64[Array, "..."], first: DTypeLike, second: DTypeLike) -> tuple[Array, Array]:
     """Return the two 32-bit arrays of `pair_words`."""
     return lax.bitcast_convert_type(lax.real(pairs), first), lax.bitcast_convert_type(lax.imag(pairs), second)
+
+
+@contextmanager
+def bits_are_no_numbers() -> Iterator[None]:
+    """A context for programs that return `pair_words`, for users who have JAX look for NaN or infinity in results."""
+    with jax.debug_nans(False), jax.debug_infs(False):
+        yield
 
 
 _TAKE = lax.GatherDimensionNumbers(offset_dims=(), collapsed_slice_dims=(0,), start_index_map=(0,))

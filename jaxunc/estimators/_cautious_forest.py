@@ -14,9 +14,10 @@ from jaxunc.routing import BoundForest, bind
 from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike
 
 from ._counted_forest import CountedForest
+from ._log_probabilities import LogProbabilities
 
 
-class CautiousForestClassifier(CountedForest, ClassifierMixin, BaseEstimator):
+class CautiousForestClassifier(LogProbabilities, CountedForest, ClassifierMixin, BaseEstimator):
     """A forest that predicts a set of classes: one where its trees are sure, several where they are not.
 
     A tree is sure where the counts n of its leaf would prefer the same class if s more instances were of any other:

@@ -47,6 +47,14 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "forest_")
         return np.asarray(self.bound_.probability(self._instances(X)))
 
+    def predict_log_proba(self, X: InstancesLike) -> np.ndarray:
+        """Logarithms of the class probabilities ``[instances classes]``, as the rule computes them.
+
+        They are finite where a product of many leaves leaves a probability of zero. Raises what `predict_proba` does.
+        """
+        check_is_fitted(self, "forest_")
+        return np.asarray(self.bound_.log_probability(self._instances(X)))
+
     def decision_function(self, X: InstancesLike) -> np.ndarray:
         """The number to rank by: for two classes the margin ``[instances]``, else class scores ``[instances classes]``.
 

@@ -18,11 +18,13 @@ from sklearn.utils.validation import (
 from jaxunc._checks import as_weights, check_integer, check_one_of, check_seed
 from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike
 
+from ._log_probabilities import LogProbabilities
+
 COMBINE = ("mean", "pnml")
 """How the answers of the models become one."""
 
 
-class TransductiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class TransductiveClassifier(LogProbabilities, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     r"""A classifier is fitted anew with each instance under each label, and the answers of these models are combined.
 
     With p_i the probabilities that x has in a copy fitted on the training set and (x, c_i):

@@ -20,10 +20,11 @@ from jaxunc.transduction import (
     label_average,
 )
 
+from ._log_probabilities import LogProbabilities
 from ._parameters import check_class_scores, check_nominal, check_rule
 
 
-class TransductiveTreeClassifier(ClassifierMixin, BaseEstimator):
+class TransductiveTreeClassifier(LogProbabilities, ClassifierMixin, BaseEstimator):
     """Every instance is inserted into the training set with each label; the leaves of the trees that follow answer.
 
     Parameters

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Complex64, Float, Int32, Shaped
 
 from jaxunc._checks import is_concrete, outside_traces, refuse_after_fork
-from jaxunc._numerics import NAN_FIRST, NAN_LAST, order_key, pair_words, split_words, take
+from jaxunc._numerics import NAN_FIRST, NAN_LAST, bits_are_no_numbers, order_key, pair_words, split_words, take
 from jaxunc.forest import Trees
 
 from ._treelets import Top, tallest
@@ -63,7 +63,8 @@ def make_plan(trees: Trees, *, missing: bool, top: Top | None = None) -> Plan:
     The top is the first two levels, if no other is given.
     """
     refuse_after_fork()  # the first program that most ways to an answer run
-    return _make_plan(*_arrays(trees), top, n_features=trees.n_features, missing=missing)
+    with bits_are_no_numbers():
+        return _make_plan(*_arrays(trees), top, n_features=trees.n_features, missing=missing)
 
 
 def known_plan(trees: Trees) -> Plan:

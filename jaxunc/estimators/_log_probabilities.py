@@ -1,0 +1,18 @@
+"""Logarithms of probabilities, for classifiers that have none of their own."""
+
+import numpy as np
+
+from jaxunc.tables import InstancesLike
+
+
+class LogProbabilities:
+    """``predict_log_proba`` of classifiers that say probabilities."""
+
+    def predict_proba(self, X: InstancesLike) -> np.ndarray:
+        """Class probabilities ``[instances classes]``, in the order of ``classes_``."""
+        raise NotImplementedError
+
+    def predict_log_proba(self, X: InstancesLike) -> np.ndarray:
+        """Logarithms of the class probabilities ``[instances classes]``; -inf where one is zero."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))

@@ -1,0 +1,48 @@
+"""Logarithms of the probabilities of every classifier."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+
+import jaxunc as ju
+from jaxunc import estimators
+
+X, y = load_breast_cancer(return_X_y=True)
+X, y = X[:120], y[:120]
+FOREST = RandomForestClassifier(20, min_samples_leaf=4, random_state=0)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        estimators.CombinedForestClassifier(FOREST, combiner="plausibility"),
+        estimators.CautiousForestClassifier(FOREST),
+        estimators.RandomDecisionTreesClassifier(10, random_state=0),
+        estimators.TransductiveClassifier(LogisticRegression(max_iter=5000, C=1e-4)),
+        estimators.TransductiveTreeClassifier(combiner="mean"),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_are_those_of_its_probabilities(model):
+    model.fit(X[:100], y[:100])
+    probs, logs = model.predict_proba(X[100:]), model.predict_log_proba(X[100:])
+    assert logs.shape == probs.shape
+    np.testing.assert_allclose(np.exp(logs), probs, rtol=2e-6, atol=1e-7)
+    np.testing.assert_array_equal(np.isneginf(logs), probs == 0)
+
+
+def test_stay_finite_where_a_product_leaves_no_probability():
+    forest = RandomForestClassifier(400, min_samples_leaf=8, random_state=0)
+    model = estimators.CombinedForestClassifier(forest, combiner="evidence").fit(X, y)
+    logs = model.predict_log_proba(X)
+    assert (model.predict_proba(X) == 0).any()
+    assert np.isfinite(logs).all()
+    np.testing.assert_allclose(np.logaddexp(*logs.T), 0, atol=1e-4)
+
+
+def test_are_refused_of_rules_without_probabilities():
+    model = estimators.CombinedForestClassifier(FOREST, combiner=ju.Mean(ju.scorers.linear)).fit(X, y)
+    with pytest.raises(ValueError, match="bound"):
+        model.predict_log_proba(X)
