@@ -24,6 +24,8 @@ from benchmarks.papers.journal import Journal, run_missing, study_options
 from jaxunc import transduction
 
 RESULTS = Path(__file__).parents[1] / "results" / "costa2013"
+RUN = tuple(name for name in SMALL if name != "arrhythmia")
+"""The sets that are run; the one left out has 279 features, and each step of a lazy path looks at all."""
 WIDTHS = {"narrow": 0.1, "wide": 0.5}
 """Half the width of a threshold, in standard deviations of the node's training instances."""
 
@@ -92,7 +94,7 @@ def main() -> None:
     """Run what is missing, then write the page of the study."""
     from benchmarks.papers.costa2013 import write_page  # which reads this study
 
-    args = study_options(str(__doc__), SMALL, RESULTS).parse_args()
+    args = study_options(str(__doc__), RUN, RESULTS).parse_args()
     jax.config.update("jax_enable_x64", True)
     run_all(args.sets, args.data, args.out)
     write_page(args.out)
