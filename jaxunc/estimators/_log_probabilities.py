@@ -1,4 +1,4 @@
-"""Logarithms of probabilities, for classifiers that have none of their own."""
+"""Logarithms of probabilities, as scikit-learn has them."""
 
 import numpy as np
 
@@ -13,6 +13,9 @@ class LogProbabilities:
         raise NotImplementedError
 
     def predict_log_proba(self, X: InstancesLike) -> np.ndarray:
-        """Logarithms of the class probabilities ``[instances classes]``; -inf where one is zero."""
+        """Logarithms of the class probabilities ``[instances classes]``; -inf where one is zero.
+
+        For losses take ``bound_.log_probability`` of a classifier with a rule: it is finite, and does not underflow.
+        """
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))

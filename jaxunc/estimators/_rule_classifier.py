@@ -12,6 +12,7 @@ from jaxunc.forest import Forest
 from jaxunc.routing import BoundForest, bind
 from jaxunc.tables import InstancesLike
 
+from ._log_probabilities import LogProbabilities
 from ._parameters import check_class_scores
 
 
@@ -22,7 +23,7 @@ def rule_for(combiner: Any, options: Any, prior, *, n_samples, n_trees: int) -> 
     return rule
 
 
-class RuleClassifier(ClassifierMixin, BaseEstimator):
+class RuleClassifier(LogProbabilities, ClassifierMixin, BaseEstimator):
     """Predictions from ``forest_`` and ``combiner_``, bound as ``bound_``, for what ``_instances`` makes of X."""
 
     combiner: Any
@@ -46,14 +47,6 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "forest_")
         return np.asarray(self.bound_.probability(self._instances(X)))
-
-    def predict_log_proba(self, X: InstancesLike) -> np.ndarray:
-        """Logarithms of the class probabilities ``[instances classes]``, as the rule computes them.
-
-        They are finite where a product of many leaves leaves a probability of zero. Raises what `predict_proba` does.
-        """
-        check_is_fitted(self, "forest_")
-        return np.asarray(self.bound_.log_probability(self._instances(X)))
 
     def decision_function(self, X: InstancesLike) -> np.ndarray:
         """The number to rank by: for two classes the margin ``[instances]``, else class scores ``[instances classes]``.

@@ -33,13 +33,15 @@ def test_are_those_of_its_probabilities(model):
     np.testing.assert_array_equal(np.isneginf(logs), probs == 0)
 
 
-def test_stay_finite_where_a_product_leaves_no_probability():
+def test_are_infinite_where_a_product_leaves_no_probability_as_scikit_learn_asks():
     forest = RandomForestClassifier(400, min_samples_leaf=8, random_state=0)
     model = estimators.CombinedForestClassifier(forest, combiner="evidence").fit(X, y)
-    logs = model.predict_log_proba(X)
-    assert (model.predict_proba(X) == 0).any()
-    assert np.isfinite(logs).all()
-    np.testing.assert_allclose(np.logaddexp(*logs.T), 0, atol=1e-4)
+    logs, finite = model.predict_log_proba(X), np.asarray(model.bound_.log_probability(X))
+    lost = model.predict_proba(X) == 0
+    assert lost.any()
+    assert np.isneginf(logs[lost]).all()
+    assert np.isfinite(finite).all()
+    np.testing.assert_allclose(logs[~lost], finite[~lost], rtol=1e-4, atol=1e-6)
 
 
 def test_are_refused_of_rules_without_probabilities():
