@@ -50,7 +50,8 @@ def divide_by_shared(numerator: Array, denominator: Array, otherwise: float | Ar
     denominator chosen for each numerator is none. A barrier would do too, for one more kernel on a GPU.
     """
     numerator = jnp.asarray(numerator, jnp.result_type(numerator, denominator, float))
-    return safe_divide(numerator, jnp.where(jnp.isnan(numerator), numerator, denominator), otherwise)
+    nan = jnp.asarray(jnp.nan, numerator.dtype)
+    return safe_divide(numerator, jnp.where(jnp.isnan(numerator), nan, denominator), otherwise)
 
 
 def shares_of(counts: Float[Array, "... classes"]) -> Float[Array, "... classes"]:
