@@ -65,8 +65,9 @@ def with_interval_tests(nodes: TreeNodes, tests: Mapping[int, Intervals]) -> Tre
 def _joined(test: Intervals) -> Intervals:
     """Join empty intervals and neighbours of one side."""
     upper, goes_left = np.asarray(test.upper), np.asarray(test.goes_left, bool)
-    # An interval that ends where the one before does is empty: the last of those with one end counts.
-    starts = np.append(True, np.diff(upper) > 0) if len(upper) else np.zeros(0, bool)
+    # An interval that ends where the one before does is empty: the last of those with one end counts. (Keys are
+    # compared, not subtracted: the difference of two signs leaves int32.)
+    starts = np.append(True, upper[1:] > upper[:-1]) if len(upper) else np.zeros(0, bool)
     upper, goes_left = upper[starts], np.append(goes_left[:-1][starts], goes_left[-1])
     changes = goes_left[1:] != goes_left[:-1]
     return Intervals(upper[changes], np.append(goes_left[:-1][changes], goes_left[-1]), test.missing_left)
