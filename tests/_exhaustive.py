@@ -1,9 +1,14 @@
-"""Cases of which a few are tried always, and the others with ``-m exhaustive``."""
+"""Cases of which a few are tried always, the others with ``-m exhaustive``, or a share of them with ``--share``."""
 
+import os
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable
 
 import pytest
+
+SEED = int(os.environ.get("JAXUNC_TEST_SEED", "0"))
+"""What draws the cases of a share, and those of tests that draw their own. A run that fails prints it."""
 
 
 def a_few_of(values: Iterable, kept: Iterable, *, several: bool = False) -> list:
@@ -27,3 +32,8 @@ def keep_some(items: list[pytest.Item]) -> None:
         for place in {round(i * last / max(keep - 1, 1)) for i in range(min(keep, len(of_test)))}:
             marks = of_test[place].own_markers
             marks[:] = [mark for mark in marks if mark.name != "exhaustive"]
+
+
+def drawn(items: list[pytest.Item], share: float) -> list[pytest.Item]:
+    """Return the tests that the seed draws, each with the probability ``share`` whatever stands beside it."""
+    return [item for item in items if zlib.crc32(f"{SEED} {item.nodeid}".encode()) < share * 2**32]

@@ -15,7 +15,7 @@ import jaxtyping
 import numpy as np
 import pytest
 
-from tests._exhaustive import keep_some
+from tests._exhaustive import SEED, drawn, keep_some
 from tests._tolerance import Tolerance
 
 X64 = os.environ.get("JAXUNC_TEST_X64", "0") == "1"
@@ -41,13 +41,24 @@ hypothesis.settings.register_profile("jaxunc", deadline=None, derandomize=True, 
 hypothesis.settings.load_profile("jaxunc")
 
 
+def pytest_addoption(parser):
+    parser.addoption("--share", type=float, default=1.0, help="run this share of the tests, drawn by JAXUNC_TEST_SEED")
+
+
+def pytest_terminal_summary(terminalreporter):
+    if terminalreporter.stats.get("failed") or terminalreporter.stats.get("error"):
+        terminalreporter.write_line(f"Cases were drawn by JAXUNC_TEST_SEED={SEED}.")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Leave out of the float64 run what is marked ``once``; of ``exhaustive(keep=n)`` keep n cases in every run."""
     keep_some(items)
-    if X64:
-        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("once")])
-        items[:] = [item for item in items if not item.get_closest_marker("once")]
+    kept = [item for item in items if not (X64 and item.get_closest_marker("once"))]
+    kept = drawn(kept, config.getoption("--share"))
+    if len(kept) < len(items):
+        config.hook.pytest_deselected(items=[*{*items} - {*kept}])
+        items[:] = kept
 
 
 def pytest_collection_finish(session):
