@@ -22,6 +22,7 @@ FLOOR = 0.8
 _MENU = Menu(
     words=("category", "category", "ordered"),
     infinite=True,
+    nullable=False,
     names=(*PLAIN_NAMES, "mean radius", "größe", "x=1", "a.b", "%", "0", "a/b", "日本", "tab\tname", "ü é"),
 )
 _CLASSES = {"binary": 2, "cross_entropy": 2, "multiclass": 3, "multiclassova": 3}

@@ -39,3 +39,9 @@ def of_sklearn(members: list, number: int) -> list[np.ndarray]:
             if left >= 0:
                 found[int(j)].append(float(value))
     return [np.unique(own) for own in found]
+
+
+def of_catboost(model, number: int) -> list[np.ndarray]:
+    """The borders of the columns of numbers."""
+    borders = model.get_borders() if hasattr(model, "get_borders") else {}
+    return [np.asarray(borders.get(j, []), np.float64) for j in range(number)]
