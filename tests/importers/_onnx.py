@@ -90,6 +90,8 @@ def _written(rng: np.random.Generator, operator: str, trees: list, dtype: str) -
     told = [0] if one_each else range(classes)
     if not one_each and rng.random() < 0.3:  # a tree for each class, as boosted models have
         ids = [(t, i, t % classes) for t, i in leaves]
+    elif not one_each and rng.random() < 0.3:  # a class for each leaf
+        ids = [(t, i, int(rng.integers(classes))) for t, i in leaves]
     else:
         ids = [(t, i, c) for t, i in leaves for c in told]
     for name, place in (("treeids", 0), ("nodeids", 1), ("ids", 2)):
@@ -192,6 +194,8 @@ def _rows(rng: np.random.Generator, trees: list, columns: int, dtype: str) -> np
         at = np.concatenate([at, *[np.asarray(node["set"], np.float64) for node in own if "set" in node]]).astype(kind)
         steps = [at, np.nextafter(at, kind(np.inf)), np.nextafter(at, kind(-np.inf)), at + kind(0.5)]
         odd = np.array([np.nan, np.inf, -np.inf, -0.0, 1e-45, 2.0**24 + 2, 5.0, -1.5], kind)
-        made.append(rng.choice(np.concatenate([*steps, odd]), ASKED))
+        values = rng.choice(np.concatenate([*steps, odd]), ASKED)
+        # ONNX Runtime truncates what is no whole number before it looks for it in some sets, the standard in none.
+        made.append(np.round(values) if any("set" in node for node in own) else values)
     rows = np.stack(made, axis=1)
     return np.nan_to_num(rows, nan=3, posinf=2.0**24, neginf=-5).clip(-(2**40), 2**40).astype(np.int64) if dtype == "int64" else rows
