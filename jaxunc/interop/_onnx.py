@@ -1,8 +1,6 @@
 """Importer of ensembles of trees from ONNX files."""
 
 import json
-from os import PathLike
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +9,7 @@ from jaxunc._checks import warn
 from jaxunc.ensembles import TreeEnsemble
 
 from ._comparisons import compared_in
+from ._content import GIVEN, content_of
 from ._given_trees import ensemble_of
 from ._onnx_nodes import OnnxTrees, read_ensemble, read_nodes
 from ._onnx_reader import OURS, Attributes, TreesInGraph, find_trees
@@ -103,9 +102,7 @@ def from_onnx(model: Any) -> TreeEnsemble:
 
 
 def _proto(model: Any) -> Any:
-    if isinstance(model, str | PathLike):
-        model = Path(model).read_bytes()
-    given_bytes = isinstance(model, bytes | bytearray | memoryview)
+    given_bytes = isinstance(model, GIVEN)
     if not given_bytes and type(model).__name__ != "ModelProto":
         raise TypeError(f"model is a {type(model).__name__}; pass a path, bytes, or an onnx.ModelProto.")
     try:
@@ -116,7 +113,7 @@ def _proto(model: Any) -> Any:
     if not given_bytes:
         return model
     try:
-        return onnx.ModelProto.FromString(bytes(model))
+        return onnx.ModelProto.FromString(content_of(model))
     except Exception as error:  # protobuf's DecodeError, which is no ValueError
         raise ValueError(f"the file is no ONNX model: {error}. Is it whole?") from error
 
