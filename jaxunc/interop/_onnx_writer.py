@@ -86,15 +86,20 @@ def add_trees(
     is_set = nodes.of_set >= 0
     value = np.where(is_set, 0.5, nodes.value)
     none_left = nodes.none_left & ~is_set
+    # ONNX Runtime wants numbers below that of all nodes.
+    starts = np.flatnonzero(nodes.node == 0)
+    number = np.zeros(planes.shape[:2], np.int64)
+    number[nodes.tree, nodes.node] = np.arange(len(nodes.node)) - starts[nodes.tree]
+    left = number[nodes.tree, nodes.left]
     integers = {
         "nodes_treeids": nodes.tree,
-        "nodes_nodeids": nodes.node,
+        "nodes_nodeids": number[nodes.tree, nodes.node],
         "nodes_featureids": np.where(is_set, trees.n_features + side_of[nodes.of_set], nodes.feature),
-        "nodes_truenodeids": np.where(nodes.inner, nodes.left, 0),
-        "nodes_falsenodeids": np.where(nodes.inner, nodes.left + 1, 0),
+        "nodes_truenodeids": np.where(nodes.inner, left, 0),
+        "nodes_falsenodeids": np.where(nodes.inner, left + 1, 0),
         "nodes_missing_value_tracks_true": nodes.missing_left,
         "target_treeids": tree,
-        "target_nodeids": node,
+        "target_nodeids": number[tree, node],
         "target_ids": plane,
     }
     numbers = {"nodes_values": np.where(nodes.inner, value, 0.0), "target_weights": planes[tree, node, plane]}
