@@ -89,7 +89,7 @@ def as_column(data: Any, what: str) -> Any:
     """
     if hasattr(data, "iloc") and hasattr(data, "dtype"):
         column = data
-    elif isinstance(data, np.ndarray | list | tuple) or not _may_be_series(data):
+    elif isinstance(data, np.ndarray | list | tuple) or not may_be_series(data):
         column = plain_array(data, what)
     else:
         import narwhals as nw
@@ -177,8 +177,10 @@ def _may_be_frame(data: Any) -> bool:
     return any(hasattr(type(data), member) for member in (*names, "column_names"))
 
 
-def _may_be_series(data: Any) -> bool:
-    return any(hasattr(type(data), member) for member in ("to_list", "to_pylist", "__narwhals_series__"))
+def may_be_series(data: Any) -> bool:
+    """Return whether data have something of a column that narwhals knows, and are not of pandas."""
+    members = ("to_list", "to_pylist", "__narwhals_series__")
+    return not hasattr(data, "iloc") and any(hasattr(type(data), member) for member in members)
 
 
 def _chunked(data: Any) -> Any:

@@ -130,7 +130,7 @@ def as_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool = Fa
     # Data on an accelerator stay there; on a CPU NumPy sees the same memory, and is quicker.
     on_device = isinstance(table, jax.Array) and jax.default_backend() != "cpu" and not columns.looks_up
     if not is_array and is_frame(table):
-        _check_names(frame_names(table), columns, name)
+        check_names(frame_names(table), columns, name)
         check_shape(table.shape, columns, name)
         values = numbers_of_frame(table, columns, name)
     else:
@@ -167,7 +167,8 @@ def check_shape(shape: tuple[int, ...], columns: Columns, name: str) -> None:
         )
 
 
-def _check_names(found: tuple[str, ...], columns: Columns, name: str) -> None:
+def check_names(found: tuple[str, ...], columns: Columns, name: str) -> None:
+    """Raise a ValueError unless the names of columns are those that are known, in their order."""
     known = columns.names
     if known is None:
         return

@@ -6,8 +6,8 @@ import numpy as np
 
 from ._columns import Columns
 from ._cuts import CutLookup
-from ._frames import Frame
-from ._table import NUMBERS, as_floats, column_of, dtypes_of, frame_names, kind_of
+from ._frames import Frame, is_frame
+from ._table import NUMBERS, as_floats, column_of, dtypes_of, frame_names, is_named, kind_of
 
 
 def numbers_of_frame(frame: Any, columns: Columns, name: str) -> np.ndarray:
@@ -67,6 +67,20 @@ def levels_are_words(columns: Columns, j: int, name: str) -> TypeError:
         f"{name} is an array of numbers, but the levels of column {which} are words. Pass a frame or an array of "
         "objects with the values; or, if these are codes already, columns without levels: columns.of_codes()."
     )
+
+
+def array_of(table: Any, name: str) -> np.ndarray:
+    """Return a frame or an array of objects as float64 if it holds numbers alone, else as objects.
+
+    Raises a TypeError that names the columns that hold dates and the like.
+    """
+    places = list(range(table.shape[1]))
+    if any(is_named(table, j) for j in places):
+        values = np.empty(table.shape, object)
+        for j in places:
+            values[:, j] = column_of(table, j)
+        return values
+    return _converted(table, places, list(frame_names(table)) if is_frame(table) else places, name)
 
 
 def _converted(table: Any, places: list[int], names: list, name: str) -> np.ndarray:

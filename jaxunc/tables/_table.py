@@ -31,6 +31,8 @@ def plain_table(data: Any, name: str = "X") -> Any:
     if isinstance(data, jax.Array):
         narrow = data.dtype.kind == "V" and not jnp.issubdtype(data.dtype, jax.dtypes.extended)
         return data.astype(jnp.float32) if narrow else data
+    if hasattr(data, "iloc") and not hasattr(data, "columns"):
+        return data  # a series, whose shape is refused
     frame = as_frame(data, name)
     return plain_array(data, name) if frame is None else frame
 
@@ -112,6 +114,26 @@ def holds_only_numbers(table: Any) -> Bool[np.ndarray, " features"]:
     if is_frame(table):
         return np.array([kind_of(dtype) in NUMBERS for dtype in dtypes_of(table)], bool)
     return np.full(table.shape[1], table.dtype.kind in NUMBERS)
+
+
+def refuse_quantities(table: Any, name: str) -> None:
+    """Raise a TypeError if a column of a frame or an array holds dates, times and the like, or complex numbers."""
+    if not is_frame(table) and table.dtype.kind != "O":
+        odd = [table.dtype] if table.dtype.kind in "mM" else []
+    else:
+        names = frame_names(table) if is_frame(table) else range(table.shape[1] if len(table.shape) == 2 else 0)
+        odd = [which for j, which in enumerate(names) if _holds_quantities(column_of(table, j))]
+    if odd:
+        raise TypeError(
+            f"{name}'s columns {odd[:5]} ({len(odd)} in all) hold dates, times or complex numbers. Dates: make them "
+            "numbers, for instance days since the first one."
+        )
+
+
+def _holds_quantities(column: Any) -> bool:
+    if (kind := kind_of(column.dtype)) in NUMBERS + QUANTITIES + "U":
+        return kind in QUANTITIES
+    return "quantity" in kinds_of(_values(column))
 
 
 def _are_bools(found: set[Kind]) -> bool:
