@@ -1,18 +1,18 @@
 """Model files as data: nested dictionaries, of which every part is checked where it is read."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ._content import content_of
 from ._ubjson import read_ubjson
 
 _MOST, _LARGEST_FLOAT = 2**53, 2**1023
 
 
 def read_document(source: Any, library: str) -> dict[str, Any]:
-    """Return the content of a model file, JSON or UBJSON, given by its path or its bytes.
+    """Return the content of a model file, JSON or UBJSON, given by its path, its bytes or its text.
 
     Raises
     ------
@@ -21,10 +21,10 @@ def read_document(source: Any, library: str) -> dict[str, Any]:
     ValueError
         If it holds neither, or no object.
     """
-    content = bytes(source) if isinstance(source, bytes | bytearray | memoryview) else Path(source).read_bytes()
+    content = content_of(source)
     try:
-        # Both begin with a brace. In text a quote, a brace or a space follows; in UBJSON the length of a name.
-        found = json.loads(content) if content.lstrip()[1:2] in (b'"', b"}", b"\n", b" ") else read_ubjson(content)
+        # Both begin with a brace. In text a quote, a brace or white space follows; in UBJSON the length of a name.
+        found = json.loads(content) if content.lstrip()[1:2] in (b'"', b"}", b"\n", b"\r", b"\t", b" ") else read_ubjson(content)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"the {library} model is neither JSON nor UBJSON: {error}. Save it again.") from error
     if not isinstance(found, dict):

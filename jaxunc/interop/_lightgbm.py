@@ -1,7 +1,6 @@
 """Importer of LightGBM's models, from their own text files."""
 
 from collections.abc import Sequence
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from jaxunc.ensembles import TreeEnsemble
 from jaxunc.forest import TreeNodes
 from jaxunc.tables import Columns, Levels
 
+from ._content import GIVEN
 from ._given_trees import check_tree, ensemble_of
 from ._lightgbm_text import ModelText, integer, read_model_text, row, text
 from ._versions import version_in, warn_if_newer
@@ -22,6 +22,9 @@ _LINKS = {
     **dict.fromkeys(("poisson", "gamma", "tweedie"), "exp"),
     "multiclass": "softmax",
 }
+_OWN = ("custom", "none", "null", "na")
+"""What files say of an objective of the user's own."""
+_OLD_NAMES = {"xentropy": "cross_entropy", "xentlambda": "cross_entropy_lambda"}
 _ZERO = float(np.float32(1e-35))
 _BELOW_ZERO = float(np.nextafter(-_ZERO, -np.inf))
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2
@@ -78,13 +81,12 @@ def from_lightgbm(model: Any, *, category_columns: Sequence[int | str] | None = 
         classes, is_classifier, model = _of_estimator(model)
     if hasattr(model, "model_to_string"):
         model = model.model_to_string()
-    if not isinstance(model, str | PathLike | bytes | bytearray | memoryview):
+    if not isinstance(model, GIVEN):
         raise TypeError(
             f"model is a {type(model).__name__}; pass a Booster, a fitted LGBMClassifier or LGBMRegressor, or a file "
             "of save_model."
         )
-    found = read_model_text(model if isinstance(model, str | PathLike) else bytes(model))
-    return _of_text(found, classes, is_classifier, category_columns)
+    return _of_text(read_model_text(model), classes, is_classifier, category_columns)
 
 
 def _of_estimator(model: Any) -> tuple[tuple | None, bool, Any]:
@@ -104,9 +106,9 @@ def _of_text(found: ModelText, classes: tuple | None, is_classifier: bool, given
         raise ValueError(f"the model's version is {header['version']!r:.20}; from_lightgbm reads v2 and later.")
     warn_if_newer("LightGBM", version)
     trained_with = found.parameters.get("objective", "custom")
-    if "objective" not in header and trained_with != "custom":
+    if "objective" not in header and trained_with not in _OWN:
         raise ValueError(f"the model has no objective, and was trained with {trained_with!r:.40}; is the file whole?")
-    n_outputs = integer(header, "num_tree_per_iteration")
+    n_outputs = integer(header, "num_tree_per_iteration" if "num_tree_per_iteration" in header else "num_class")
     name, scale = _objective(header, n_outputs)
     n_trees = len(found.trees)
     if n_outputs < 1 or n_trees == 0 or n_trees % n_outputs:
@@ -129,6 +131,7 @@ def _of_text(found: ModelText, classes: tuple | None, is_classifier: bool, given
 def _objective(header: dict[str, str], n_outputs: int) -> tuple[str, float]:
     """The name of the objective, empty for one of the user's own, and its parameter sigmoid."""
     name, *settings = header.get("objective", "").split() or [""]
+    name = _OLD_NAMES.get(name, name)
     known = {key: value for key, _, value in (setting.partition(":") for setting in settings)}
     allowed = {"binary": {"sigmoid"}, "multiclass": {"num_class"}, "multiclassova": {"num_class", "sigmoid"}}
     if name not in _LINKS or not set(known) <= allowed.get(name, set()):

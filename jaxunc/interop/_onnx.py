@@ -1,8 +1,6 @@
 """Importer of ensembles of trees from ONNX files."""
 
 import json
-from os import PathLike
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,9 +9,11 @@ from jaxunc._checks import warn
 from jaxunc.ensembles import TreeEnsemble
 
 from ._comparisons import compared_in
+from ._content import GIVEN, content_of
 from ._given_trees import ensemble_of
 from ._onnx_nodes import OnnxTrees, read_ensemble, read_nodes
 from ._onnx_reader import OURS, Attributes, TreesInGraph, find_trees
+from ._onnx_sets import SETS, with_sets
 from ._tree_outputs import laid_out, trees_of_stage
 from ._versions import warn_if_newer
 
@@ -78,18 +78,19 @@ def from_onnx(model: Any) -> TreeEnsemble:
     found = find_trees(_proto(model))
     warn_if_newer("ONNX (ai.onnx.ml)", (found.opset,))
     read, sums = _read(found)
-    names = None
+    names, compared = None, read.trees
     if found.producer == OURS:
         sums, names = _as_written(found.properties, sums)
+        compared = with_sets(compared, found.n_features or 0, found.properties.get(SETS, "[]"))
     if found.producer == "skl2onnx" and not read.has_tracks:
         warn(
             "skl2onnx made the model and left out where missing values go: all go to the false branch. If the data "
             "have missing values, import the scikit-learn model itself by from_sklearn.",
         )
-    n_features = found.n_features or 1 + max(int(tree.feature.max()) for tree in read.trees)
+    n_features = found.n_features or 1 + max(int(tree.feature.max()) for tree in compared)
     n_outputs = len(sums.base)
     values = laid_out(sums.values, sums.outputs, n_outputs)
-    trees = [tree._replace(leaf_values=own) for tree, own in zip(read.trees, values, strict=True)]
+    trees = [tree._replace(leaf_values=own) for tree, own in zip(compared, values, strict=True)]
     given, columns = compared_in(trees, n_features, wide=found.wide, names=names)
     link = sums.link if found.producer == OURS else _after(read, sums, found.after)
     return ensemble_of(
@@ -103,9 +104,7 @@ def from_onnx(model: Any) -> TreeEnsemble:
 
 
 def _proto(model: Any) -> Any:
-    if isinstance(model, str | PathLike):
-        model = Path(model).read_bytes()
-    given_bytes = isinstance(model, bytes | bytearray | memoryview)
+    given_bytes = isinstance(model, GIVEN)
     if not given_bytes and type(model).__name__ != "ModelProto":
         raise TypeError(f"model is a {type(model).__name__}; pass a path, bytes, or an onnx.ModelProto.")
     try:
@@ -116,7 +115,7 @@ def _proto(model: Any) -> Any:
     if not given_bytes:
         return model
     try:
-        return onnx.ModelProto.FromString(bytes(model))
+        return onnx.ModelProto.FromString(content_of(model))
     except Exception as error:  # protobuf's DecodeError, which is no ValueError
         raise ValueError(f"the file is no ONNX model: {error}. Is it whole?") from error
 
