@@ -2,9 +2,10 @@
 
 import os
 
+# Compiling is most of the time: nothing is optimised, and programs are kept for the next process.
 os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0"
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
-os.environ.setdefault("OMP_NUM_THREADS", "1")
+for name, value in {"JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}.items():
+    os.environ.setdefault(name, value)
 
 import argparse
 import sys
