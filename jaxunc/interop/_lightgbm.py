@@ -95,6 +95,11 @@ def _of_estimator(model: Any) -> tuple[tuple | None, bool, Any]:
         booster = model.booster_
     except Exception as error:  # LightGBM's own error is scikit-learn's, where that is installed
         raise ValueError(f"model ({type(model).__name__}) is not fitted; call model.fit(X, y) first.") from error
+    if getattr(model, "get_params", dict)().get("pred_early_stop"):
+        raise ValueError(
+            f"model ({type(model).__name__}) has pred_early_stop, by which it answers from its first trees where they "
+            "are sure: here all trees are asked. Pass model.booster_, which asks all, too."
+        )
     is_classifier = hasattr(model, "classes_")
     return tuple(np.asarray(model.classes_).tolist()) if is_classifier else None, is_classifier, booster
 
