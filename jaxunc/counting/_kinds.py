@@ -8,7 +8,7 @@ from jaxunc._checks import check_one_of, check_within, warn
 from jaxunc.forest import Forest
 from jaxunc.routing import leaf_index
 
-from ._out_of_bag import has_bags, oob_mask
+from ._out_of_bag import has_bags, oob_mask, samples_anew
 from ._recount import recount
 
 COUNTS = ("inbag", "train", "oob", "held_out")
@@ -44,6 +44,8 @@ def check_counts_mode(counts: str, model, *, has_data: bool = True) -> None:
             f"counts='oob' needs a forest with bags, and {name} has none. "
             "Take counts='held_out', or a RandomForestClassifier."
         )
+    if said := samples_anew(model):
+        raise ValueError(f"counts='oob': {said}")
     if not has_bags(model):
         raise ValueError(
             f"counts='oob' needs trees that leave instances out, but {name} has bootstrap=False. "

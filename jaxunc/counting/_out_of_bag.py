@@ -12,8 +12,22 @@ from ._grown_on import check_grown_on
 
 def has_bags(model: Any) -> bool:
     """Return whether a scikit-learn model, fitted or not, grows its trees on parts of the instances."""
-    return hasattr(type(model), "estimators_samples_") and (
-        bool(getattr(model, "bootstrap", True)) or getattr(model, "max_samples", None) not in (None, 1.0)
+    if not hasattr(type(model), "estimators_samples_") or samples_anew(model):
+        return False
+    return bool(getattr(model, "bootstrap", True)) or getattr(model, "max_samples", None) not in (None, 1.0)
+
+
+def samples_anew(model: Any) -> str | None:
+    """Return what to say of a forest whose bags are drawn from rows that it has sampled by class first; else None.
+
+    Those of imbalanced-learn are: their bags hold no positions of the rows that were given.
+    """
+    if not any(kind.__module__.partition(".")[0] == "imblearn" for kind in type(model).__mro__):
+        return None
+    return (
+        f"{type(model).__name__} draws its bags from rows that it samples by class first, so which rows are out of a "
+        "bag is not known. Take counts='held_out' or 'inbag'; or scikit-learn's RandomForestClassifier(bootstrap=True, "
+        "class_weight='balanced_subsample'), whose bags are known."
     )
 
 
@@ -48,7 +62,7 @@ def oob_mask(
     TypeError
         If the model has no bags.
     ValueError
-        If it is not fitted, was fitted without bootstrap, or on another number of instances; or if X and y are not the
+        If it is one of imbalanced-learn, is not fitted, was fitted without bootstrap, or on another number of instances; or if X and y are not the
         instances that it was fitted on, in their order.
 
     Notes
@@ -67,6 +81,8 @@ def oob_mask(
         raise TypeError(
             f"model is a {name}, which has no bags; pass a random forest, extra trees or bagging classifier."
         )
+    if said := samples_anew(model):
+        raise ValueError(f"model: {said}")
     try:
         check_is_fitted(model)
     except NotFittedError as error:

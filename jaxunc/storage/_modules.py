@@ -21,7 +21,10 @@ MOST_COLUMNS = 2**24
 """Largest number of data columns: a file that claims more is refused before anything is made of it."""
 
 LATER_FIELDS: dict[type, dict[str, Any]] = {
-    Columns: {name: getattr(Columns, name) for name in ("boolean", "missing_words", "cuts", "absent_is_missing")},
+    Columns: {
+        name: getattr(Columns, name)
+        for name in ("boolean", "missing_words", "cuts", "absent_is_missing", "spaces_are_underlines")
+    },
     Forest: {"further": {}},
     TreeEnsemble: {"averaged": False},
 }

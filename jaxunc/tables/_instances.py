@@ -173,9 +173,10 @@ def check_names(found: tuple[str, ...], columns: Columns, name: str) -> None:
     if known is None:
         return
     check_distinct_names(found, name)
-    if found == known:
+    if found == known or tuple(map(columns.as_known, found)) == known:
         return
-    absent, unknown = [c for c in known if c not in set(found)], [c for c in found if c not in set(known)]
+    given = {columns.as_known(c) for c in found}
+    absent, unknown = [c for c in known if c not in given], [c for c in found if columns.as_known(c) not in set(known)]
     if absent or unknown:
         raise ValueError(
             f"{name}'s columns are not those of the training data: missing {absent[:5]}, unexpected "
