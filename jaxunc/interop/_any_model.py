@@ -9,7 +9,7 @@ from jaxunc.ensembles import TreeEnsemble
 from jaxunc.forest import Forest
 
 from ._catboost import from_catboost, from_catboost_document
-from ._documents import read_document
+from ._documents import BINARY_XGBOOST, is_binary_xgboost, read_document
 from ._lightgbm import from_lightgbm
 from ._onnx import from_onnx
 from ._treelite import from_treelite
@@ -26,7 +26,6 @@ _OTHER_FILES = {
     b"CBM1": "CatBoost's own format; write it by model.save_model(path, format='json', pool=pool)",
     b"\x80": "a pickle, which runs whatever code it holds; pass the model itself, or a file that its library writes",
     b"PK\x03\x04": "an archive; pass the model's own file",
-    b"binf": "a file of an old XGBoost; write it by booster.save_model('model.json')",
 }
 _DUMP = "a dump of LightGBM; write the model by booster.save_model('model.txt')"
 
@@ -129,6 +128,8 @@ def _from_content(content: bytes, name: str) -> ModelFile:
 
 def _other(head: bytes) -> str | None:
     """What a file that begins so is, if it is a model in a format that is not read."""
+    if is_binary_xgboost(head):
+        return BINARY_XGBOOST
     return next((said for start, said in _OTHER_FILES.items() if head.startswith(start)), None)
 
 
