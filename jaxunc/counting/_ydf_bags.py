@@ -14,7 +14,8 @@ _KIND = "RandomForestModel"
 def is_ydf_forest(model: Any) -> bool:
     """Return whether a model is a random forest of YDF for classification, which may have bags."""
     kind = type(model)
-    return kind.__module__.partition(".")[0] == "ydf" and kind.__name__ == _KIND and model.task().name == "CLASSIFICATION"
+    is_forest = kind.__module__.partition(".")[0] == "ydf" and kind.__name__ == _KIND
+    return is_forest and model.task().name == "CLASSIFICATION"
 
 
 def ydf_bags(
