@@ -16,9 +16,20 @@ from sklearn.utils.validation import (
 )
 
 from jaxunc._checks import as_weights, check_integer, check_one_of, check_seed
-from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike
+from jaxunc.tables import (
+    Frame,
+    InstancesLike,
+    LabelsLike,
+    NumbersLike,
+    array_of,
+    as_labels,
+    is_sparse,
+    plain_table,
+    refuse_quantities,
+)
 
 from ._log_probabilities import LogProbabilities
+from ._tables import take_names
 
 COMBINE = ("mean", "pnml")
 """How the answers of the models become one."""
@@ -125,7 +136,7 @@ class TransductiveClassifier(LogProbabilities, MetaEstimatorMixin, ClassifierMix
             The fitted classifier.
         """
         self._check_parameters(weighted=sample_weight is not None)
-        y = np.asarray(validate_data(self, y=cast(Any, y)))  # first, since it forgets the names of columns
+        y = np.asarray(validate_data(self, y=as_labels(y)))  # first, since it forgets the names of columns
         X = self._data(X, reset=True)
         check_consistent_length(X, y)
         check_classification_targets(y)
@@ -192,6 +203,12 @@ class TransductiveClassifier(LogProbabilities, MetaEstimatorMixin, ClassifierMix
     def _data(self, X: Any, *, reset: bool) -> Any:
         """X as a frame if it came as one, else as an array or in rows of a sparse matrix; the estimator checks it."""
         checks: dict[str, Any] = {"skip_check_array": True}
+        X = X if is_sparse(X) else plain_table(X)
+        if isinstance(X, Frame):
+            take_names(self, X, reset=reset)
+            return array_of(X, "X")
+        if not is_sparse(X):
+            refuse_quantities(X, "X")
         if not hasattr(X, "iloc"):
             checks = {"dtype": None, "ensure_all_finite": False, "accept_sparse": "csr"}
             checks |= {"ensure_min_samples": int(reset)}
