@@ -52,7 +52,7 @@ def fit_levels(column: Any) -> Levels:
     is missing. The levels of a categorical column are the categories that occur, whatever their own order.
     """
     entries = read_entries(column)
-    distinct = sorted(set(entries.values)) if isinstance(entries.values, list) else np.unique(entries.values).tolist()
+    distinct = sorted(set(map(str, entries.values))) if isinstance(entries.values, list) else np.unique(entries.values).tolist()
     return Levels(tuple(distinct), bool(np.any(entries.place < 0)))
 
 
@@ -88,8 +88,11 @@ class Lookup:
         if isinstance(values, list) or self._has_words:
             # As words where either side has words: a column that held numbers as text once may come as numbers, and
             # vice versa.
-            words = values if isinstance(values, list) else map(as_word, values.tolist())
+            words = values if isinstance(values, list) else list(map(_word_of, values.tolist()))
             found = np.fromiter((self._index.get(word, UNSEEN) for word in words), np.int64, len(values))
+            if self._bools and _BoolWord in set(map(type, words)):
+                for i in np.flatnonzero(found == UNSEEN).tolist():
+                    found[i] = self._bools.get(words[i], UNSEEN) if type(words[i]) is _BoolWord else UNSEEN
         else:
             found = self._among_numbers(values)
         return np.append(found, self._missing)[place]
@@ -123,6 +126,12 @@ class Lookup:
     @cached_property
     def _index(self) -> dict[str, int]:
         return {as_word(value): code for code, value in enumerate(self._values)}
+
+    @cached_property
+    def _bools(self) -> dict[str, int]:
+        """Codes of bools where levels write them otherwise: in small letters, as YDF does, or as the numbers 1 and 0."""
+        spelled = {"True": "true", "False": "false"} if self._has_words else {"True": "1", "False": "0"}
+        return {word: self._index[other] for word, other in spelled.items() if other in self._index}
 
     @cached_property
     def _sorted(self) -> tuple[np.ndarray, np.ndarray]:
@@ -172,6 +181,16 @@ _ALIKE = {str, int, float, bytes, type(None)}
 """Types whose equal values are the same word: 1 and 1.0, but not True."""
 
 
+class _BoolWord(str):
+    """A bool as a word: a text of the same letters is another cell where levels write bools otherwise."""
+
+    __slots__ = ()
+
+
+def _word_of(value: Any) -> str:
+    return (_BoolWord if isinstance(value, bool | np.bool_) else str)(as_word(value))
+
+
 def _of_objects(values: list) -> Entries:
     if all(kind in _ALIKE or kind_of_type(kind) == "missing" for kind in set(map(type, values))):
         # Equal values of these types are the same word, so a dict may merge them. True and 1 are equal too, but not the
@@ -188,7 +207,7 @@ def _of_objects(values: list) -> Entries:
         place = np.arange(len(values))
     missing = np.array([not isinstance(value, str) and is_missing(value) for value in values], bool)
     known = itertools.compress(values, (~missing).tolist())
-    words = [value if type(value) is str else as_word(value) for value in known]
+    words = [value if type(value) is str else _word_of(value) for value in known]
     return Entries(words, np.where(missing, -1, np.cumsum(~missing) - 1)[place])
 
 
