@@ -27,7 +27,7 @@ _LINKS = {
 _LARGEST_CATEGORY = 2**24
 _MARGINS = (1, 3)
 """The first version whose base score of ``binary:logitraw`` is a margin; before it was a probability."""
-_CUT_WORDS = (3, 1), (3, 3)
+_CUT_WORDS = (3, 1), (3, 4)
 """Versions from the first on, and before the second, cut as many bytes off words as these have beyond ASCII."""
 
 
@@ -55,7 +55,7 @@ def from_xgboost(model: Any) -> TreeEnsemble:
     ValueError
         If the estimator is not fitted, the file is damaged, or the model has parts that are not imported: linear
         boosters, DART, vector leaves, objectives of ranking and survival. They are named. Also if the estimator's
-        ``missing`` is a number, or if categories are words outside of ASCII, of which XGBoost 3.1 and 3.2 keep a part.
+        ``missing`` is a number, or if categories are words outside of ASCII, of which XGBoost 3.1 to 3.3 keep a part.
 
     Warns
     -----
@@ -270,8 +270,8 @@ def _column_levels(j: int, encoded: Any, cut: bool) -> Levels | None:
             found = tuple(text[a:b].decode("ascii" if cut else "utf-8") for a, b in pairwise(ends.tolist()))
         except UnicodeDecodeError as error:
             raise ValueError(
-                f"the categories of column {j} are words outside of ASCII, of which XGBoost 3.1 and 3.2 keep a part "
-                "alone. Fit the model with XGBoost 3.3 or later, or with other words."
+                f"the categories of column {j} are words outside of ASCII, of which XGBoost 3.1 to 3.3 keep a part "
+                "alone. Fit the model with XGBoost 3.4 or later, or with other words."
             ) from error
     return Levels(found, has_missing=True) if found else None
 
