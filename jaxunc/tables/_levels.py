@@ -27,6 +27,8 @@ class Levels(NamedTuple):
     """Strings or numbers, each once; those that were fitted are sorted."""
     has_missing: bool
     """Whether missing values are a level of their own, the last one."""
+    bools: tuple[str, str] | None = None
+    """How the library that the model came from writes False and True among words; None as Python does."""
 
 
 class Entries(NamedTuple):
@@ -79,6 +81,7 @@ class Lookup:
 
     def __init__(self, levels: Levels):
         self._values = levels.values
+        self._bools = levels.bools
         self._missing = len(levels.values) if levels.has_missing else UNSEEN
         self._has_words = any(isinstance(value, str) for value in levels.values[:1])
 
@@ -90,9 +93,10 @@ class Lookup:
             # vice versa.
             words = values if isinstance(values, list) else list(map(_word_of, values.tolist()))
             found = np.fromiter((self._index.get(word, UNSEEN) for word in words), np.int64, len(values))
-            if self._bools and _BoolWord in set(map(type, words)):
-                for i in np.flatnonzero(found == UNSEEN).tolist():
-                    found[i] = self._bools.get(words[i], UNSEEN) if type(words[i]) is _BoolWord else UNSEEN
+            if self._bools is not None and _BoolWord in set(map(type, words)):
+                false, true = (self._index.get(word, UNSEEN) for word in self._bools)
+                is_bool = np.fromiter((type(word) is _BoolWord for word in words), bool, len(words))
+                found = np.where(is_bool, [true if word == "True" else false for word in words], found)
         else:
             found = self._among_numbers(values)
         return np.append(found, self._missing)[place]
@@ -126,12 +130,6 @@ class Lookup:
     @cached_property
     def _index(self) -> dict[str, int]:
         return {as_word(value): code for code, value in enumerate(self._values)}
-
-    @cached_property
-    def _bools(self) -> dict[str, int]:
-        """Codes of bools where levels write them otherwise: in small letters, as YDF does, or as the numbers 1 and 0."""
-        spelled = {"True": "true", "False": "false"} if self._has_words else {"True": "1", "False": "0"}
-        return {word: self._index[other] for word, other in spelled.items() if other in self._index}
 
     @cached_property
     def _sorted(self) -> tuple[np.ndarray, np.ndarray]:
@@ -182,7 +180,7 @@ _ALIKE = {str, int, float, bytes, type(None)}
 
 
 class _BoolWord(str):
-    """A bool as a word: a text of the same letters is another cell where levels write bools otherwise."""
+    """A bool as a word: a text of the same letters is another word where levels have `Levels.bools`."""
 
     __slots__ = ()
 
