@@ -10,7 +10,7 @@ from jaxunc.forest import Forest
 
 from ._catboost import from_catboost, from_catboost_document
 from ._content import BYTE_ORDER_MARK, GIVEN, content_of
-from ._documents import read_document
+from ._documents import BINARY_XGBOOST, is_binary_xgboost, read_document
 from ._lightgbm import from_lightgbm
 from ._onnx import from_onnx
 from ._treelite import from_treelite
@@ -29,7 +29,6 @@ _OTHER_FILES = {
     b"PK\x03\x04": "an archive; pass the model's own file",
     b"\x1f\x8b": "compressed by gzip; decompress it first",
     b"\xff\xfe": "text in UTF-16; write it as UTF-8, or by the save_model of its library",
-    b"binf": "a file of an old XGBoost; write it by booster.save_model('model.json')",
 }
 _DUMP = "a dump of LightGBM; write the model by booster.save_model('model.txt')"
 
@@ -126,6 +125,8 @@ def _from_content(content: bytes, name: str) -> ModelFile:
 
 def _other(head: bytes) -> str | None:
     """What a file that begins so is, if it is a model in a format that is not read."""
+    if is_binary_xgboost(head):
+        return BINARY_XGBOOST
     return next((said for start, said in _OTHER_FILES.items() if head.startswith(start)), None)
 
 

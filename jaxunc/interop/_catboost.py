@@ -71,8 +71,8 @@ def from_catboost(model: Any, *, pool: Any = None) -> TreeEnsemble:
     than every border, or greater where the model was fitted with ``nan_mode="Max"``; columns without missing values in
     training treat it as less. CatBoost itself refuses missing categories; here they are no level.
 
-    Categories are equal in CatBoost if 32 bits of their hashes are; here their words must be. It hashes a bool as 0 or
-    1: keep bools in a column of bools or integers, not of objects.
+    Categories are equal in CatBoost if 32 bits of their hashes are; here their words must be. A bool is the word 1 or
+    0, in a column of objects, too.
 
     ``predict`` gives probabilities of classes; CatBoost's labels follow a threshold, if one was set. Of several labels
     at a time (``MultiLogloss``) it gives the probability of each.

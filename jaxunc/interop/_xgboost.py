@@ -1,5 +1,6 @@
 """Importer of XGBoost's models, from their own files."""
 
+import json
 from itertools import pairwise
 from os import PathLike
 from typing import Any
@@ -26,7 +27,7 @@ _LINKS = {
 _LARGEST_CATEGORY = 2**24
 _MARGINS = (1, 3)
 """The first version whose base score of ``binary:logitraw`` is a margin; before it was a probability."""
-_CUT_WORDS = (3, 1), (3, 3)
+_CUT_WORDS = (3, 1), (3, 4)
 """Versions from the first on, and before the second, cut as many bytes off words as these have beyond ASCII."""
 
 
@@ -54,7 +55,7 @@ def from_xgboost(model: Any) -> TreeEnsemble:
     ValueError
         If the estimator is not fitted, the file is damaged, or the model has parts that are not imported: linear
         boosters, DART, vector leaves, objectives of ranking and survival. They are named. Also if the estimator's
-        ``missing`` is a number, or if categories are words outside of ASCII, of which XGBoost 3.1 and 3.2 keep a part.
+        ``missing`` is a number, or if categories are words outside of ASCII, of which XGBoost 3.1 to 3.3 keep a part.
 
     Warns
     -----
@@ -93,6 +94,7 @@ def from_xgboost(model: Any) -> TreeEnsemble:
 def from_xgboost_document(document: dict) -> TreeEnsemble:
     """Return the model of a document that ``save_model`` wrote; errors and warnings are those of `from_xgboost`."""
     whole, n_best = _of_document(document, None)
+    _check_missing(_attributes(document["learner"]).get("missing"), "Load it into a Booster, import that")
     n_all = whole.n_trees // whole.trees_per_stage
     if n_best in (None, n_all):
         return whole
@@ -109,14 +111,17 @@ def _of_estimator(model: Any) -> tuple[tuple | None, Any]:
         booster = model.get_booster()
     except Exception as error:  # XGBoost's own NotFittedError is scikit-learn's, where that is installed
         raise ValueError(f"model ({type(model).__name__}) is not fitted; call model.fit(X, y) first.") from error
-    missing = getattr(model, "missing", None)
+    _check_missing(getattr(model, "missing", None), "Call model.set_params(missing=np.nan), import that")
+    return tuple(np.asarray(model.classes_).tolist()) if hasattr(model, "classes_") else None, booster
+
+
+def _check_missing(missing: Any, remedy: str) -> None:
+    """Raise a ValueError if an estimator took a number for a missing value."""
     if not (missing is None or missing != missing):
         raise ValueError(
-            f"the estimator takes {missing!r} for a missing value (missing=), and here NaN alone is one. Call "
-            "model.set_params(missing=np.nan), import that, and write NaN in the place of this number in the data: "
-            "np.where(X == number, np.nan, X)."
+            f"the estimator takes {missing!r:.30} for a missing value (missing=), and here NaN alone is one. {remedy}, "
+            "and write NaN in the place of this number in the data: np.where(X == number, np.nan, X)."
         )
-    return tuple(np.asarray(model.classes_).tolist()) if hasattr(model, "classes_") else None, booster
 
 
 def _of_document(document: dict, classes: tuple | None) -> tuple[TreeEnsemble, int | None]:
@@ -125,7 +130,7 @@ def _of_document(document: dict, classes: tuple | None) -> tuple[TreeEnsemble, i
     warn_if_newer("XGBoost", version)
     learner = part(document, "learner")
     whole = _of_learner(learner, version, classes)
-    attributes = learner.get("attributes") or {}
+    attributes = _attributes(learner)
     if "best_iteration" not in attributes:
         return whole, None
     n_best, n_all = integer(attributes, "best_iteration") + 1, whole.n_trees // whole.trees_per_stage
@@ -155,6 +160,8 @@ def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) 
         raise ValueError("the model has no trees.")
     if "weight_drop" in model and np.any(numbers(model, "weight_drop", np.float64) != 1):
         raise ValueError("the model's trees have weights (DART: rate_drop, one_drop); from_xgboost imports none.")
+    if objective == "reg:expectileerror" and n_outputs > 1:
+        raise ValueError("the model has several expectiles, whose trees add differences; fit a model for each.")
     trees = [_tree(f"tree {t}", tree, columns) for t, tree in enumerate(given)]
     parallel = _parallel_trees(learner, model, n_outputs)
     if objective not in ("binary:logistic", "multi:softprob", "multi:softmax") or n_targets > 1:
@@ -171,18 +178,29 @@ def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) 
     )
 
 
+def _attributes(learner: dict) -> dict:
+    """What is told of a model besides its trees; estimators before XGBoost 2.0 wrote theirs into a text."""
+    attributes = part(learner, "attributes") if "attributes" in learner else {}
+    try:
+        own = json.loads(attributes.get("scikit_learn", "{}"))
+    except (ValueError, TypeError, RecursionError):
+        own = {}
+    return {**(own if isinstance(own, dict) else {}), **attributes}
+
+
 def _parallel_trees(learner: dict, model: dict, n_outputs: int) -> int:
     """How many trees an iteration adds for each output. XGBoost before 1.6 does not say: its lists of trees do."""
     info, params = numbers(model, "tree_info", np.int64), part(model, "gbtree_model_param")
-    attributes = learner.get("attributes") or {}
+    attributes = _attributes(learner)
     if "num_parallel_tree" in params:
-        parallel = max(1, integer(params, "num_parallel_tree"))
+        parallel = integer(params, "num_parallel_tree")
     elif n_outputs > 1:
-        parallel = max(1, int(np.argmax(info != 0)))
+        parallel = int(np.argmax(info != 0))
     elif "best_ntree_limit" in attributes and "best_iteration" in attributes:
-        parallel = max(1, integer(attributes, "best_ntree_limit") // max(1, integer(attributes, "best_iteration") + 1))
+        parallel = integer(attributes, "best_ntree_limit") // max(1, integer(attributes, "best_iteration") + 1)
     else:
         parallel = 1
+    parallel = max(1, parallel)
     n_trees, stage = len(model["trees"]), n_outputs * parallel
     if "iteration_indptr" in model and n_outputs == 1:
         ends = numbers(model, "iteration_indptr", np.int64)
@@ -252,8 +270,8 @@ def _column_levels(j: int, encoded: Any, cut: bool) -> Levels | None:
             found = tuple(text[a:b].decode("ascii" if cut else "utf-8") for a, b in pairwise(ends.tolist()))
         except UnicodeDecodeError as error:
             raise ValueError(
-                f"the categories of column {j} are words outside of ASCII, of which XGBoost 3.1 and 3.2 keep a part "
-                "alone. Fit the model with XGBoost 3.3 or later, or with other words."
+                f"the categories of column {j} are words outside of ASCII, of which XGBoost 3.1 to 3.3 keep a part "
+                "alone. Fit the model with XGBoost 3.4 or later, or with other words."
             ) from error
     return Levels(found, has_missing=True) if found else None
 

@@ -166,7 +166,7 @@ def rows_of(
     check_integer("n_folds", n_folds, 2)
     check_seed(random_state)
     check_bool("allow_leaks", allow_leaks)
-    source = _source(model, source)
+    source = _source(model, source, forest.n_trees)
     if tree_mask is not None and source != "leave_one_out":
         raise ValueError(f"tree_mask says which rows a forest counts; source={source!r} needs none.")
     if not hasattr(X, "__len__") or getattr(X, "shape", None) == ():
@@ -222,7 +222,7 @@ def _made(seen: Seen, source: str, y: np.ndarray, weight: np.ndarray) -> OutOfSa
     )
 
 
-def _source(model: Any, source: Source) -> Source:
+def _source(model: Any, source: Source, n_trees: int) -> Source:
     if isinstance(model, Forest):
         if source in ("auto", "leave_one_out", "held_out"):
             return "leave_one_out" if source == "auto" else source
@@ -238,7 +238,7 @@ def _source(model: Any, source: Source) -> Source:
     bags = has_bags(model)
     if source == "auto":
         # With few trees a third of them is another forest than all: growing it again on folds tells more.
-        return "oob" if bags and getattr(model, "n_estimators", 1) >= FEW_TREES else "cross_fit"
+        return "oob" if bags and n_trees >= FEW_TREES else "cross_fit"
     if source == "oob" and not bags:
         raise ValueError(
             f"source='oob' needs trees that leave rows out, and {type(model).__name__} has none (no bootstrap). Take "

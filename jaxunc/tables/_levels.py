@@ -27,6 +27,8 @@ class Levels(NamedTuple):
     """Strings or numbers, each once; those that were fitted are sorted."""
     has_missing: bool
     """Whether missing values are a level of their own, the last one."""
+    bools: tuple[str, str] | None = None
+    """How the library that the model came from writes False and True among words; None as Python does."""
 
 
 class Entries(NamedTuple):
@@ -52,7 +54,7 @@ def fit_levels(column: Any) -> Levels:
     is missing. The levels of a categorical column are the categories that occur, whatever their own order.
     """
     entries = read_entries(column)
-    distinct = sorted(set(entries.values)) if isinstance(entries.values, list) else np.unique(entries.values).tolist()
+    distinct = sorted(set(map(str, entries.values))) if isinstance(entries.values, list) else np.unique(entries.values).tolist()
     return Levels(tuple(distinct), bool(np.any(entries.place < 0)))
 
 
@@ -79,6 +81,7 @@ class Lookup:
 
     def __init__(self, levels: Levels):
         self._values = levels.values
+        self._bools = levels.bools
         self._missing = len(levels.values) if levels.has_missing else UNSEEN
         self._has_words = any(isinstance(value, str) for value in levels.values[:1])
 
@@ -88,8 +91,12 @@ class Lookup:
         if isinstance(values, list) or self._has_words:
             # As words where either side has words: a column that held numbers as text once may come as numbers, and
             # vice versa.
-            words = values if isinstance(values, list) else map(as_word, values.tolist())
+            words = values if isinstance(values, list) else list(map(_word_of, values.tolist()))
             found = np.fromiter((self._index.get(word, UNSEEN) for word in words), np.int64, len(values))
+            if self._bools is not None and _BoolWord in set(map(type, words)):
+                false, true = (self._index.get(word, UNSEEN) for word in self._bools)
+                is_bool = np.fromiter((type(word) is _BoolWord for word in words), bool, len(words))
+                found = np.where(is_bool, [true if word == "True" else false for word in words], found)
         else:
             found = self._among_numbers(values)
         return np.append(found, self._missing)[place]
@@ -172,6 +179,16 @@ _ALIKE = {str, int, float, bytes, type(None)}
 """Types whose equal values are the same word: 1 and 1.0, but not True."""
 
 
+class _BoolWord(str):
+    """A bool as a word: a text of the same letters is another word where levels have `Levels.bools`."""
+
+    __slots__ = ()
+
+
+def _word_of(value: Any) -> str:
+    return (_BoolWord if isinstance(value, bool | np.bool_) else str)(as_word(value))
+
+
 def _of_objects(values: list) -> Entries:
     if all(kind in _ALIKE or kind_of_type(kind) == "missing" for kind in set(map(type, values))):
         # Equal values of these types are the same word, so a dict may merge them. True and 1 are equal too, but not the
@@ -188,7 +205,7 @@ def _of_objects(values: list) -> Entries:
         place = np.arange(len(values))
     missing = np.array([not isinstance(value, str) and is_missing(value) for value in values], bool)
     known = itertools.compress(values, (~missing).tolist())
-    words = [value if type(value) is str else as_word(value) for value in known]
+    words = [value if type(value) is str else _word_of(value) for value in known]
     return Entries(words, np.where(missing, -1, np.cumsum(~missing) - 1)[place])
 
 

@@ -13,6 +13,8 @@ from ._table import NUMBERS, as_floats, column_of, dtypes_of, frame_names, is_na
 def numbers_of_frame(frame: Any, columns: Columns, name: str) -> np.ndarray:
     """Return a frame as float32 or float64, columns with levels or cuts as codes."""
     plain = [j for j, lookup in enumerate(columns.lookups) if lookup is None]
+    if columns.nominal is not None:
+        _check_codes(frame, [j for j in plain if columns.nominal[j]], name)
     if len(plain) == columns.number:
         return _plain_numbers(frame, plain, name)
     values = np.empty(frame.shape, np.float32)
@@ -24,6 +26,23 @@ def numbers_of_frame(frame: Any, columns: Columns, name: str) -> np.ndarray:
         elif lookup is not None:
             values[:, j] = lookup.codes(column_of(frame, j))
     return values
+
+
+def _check_codes(frame: Any, places: list[int], name: str) -> None:
+    """Raise a TypeError where codes are expected and a frame has categories, whose values are no codes."""
+    dtypes = list(dtypes_of(frame)) if places else []
+    names = frame_names(frame)
+    if odd := [names[j] for j in places if hasattr(dtypes[j], "categories") and not _are_codes(dtypes[j].categories)]:
+        raise TypeError(
+            f"{name}'s columns {odd[:5]} ({len(odd)} in all) are categories, and the model knows the codes of its "
+            f"categories alone, not their values. Pass the codes that training had: {name}[column].cat.codes, with the "
+            "categories in the order of training, and NaN in the place of -1."
+        )
+
+
+def _are_codes(categories: Any) -> bool:
+    """Return whether the values of categories are their codes."""
+    return list(categories) == list(range(len(categories)))
 
 
 def _plain_numbers(frame: Any, places: list[int], name: str) -> np.ndarray:

@@ -98,7 +98,8 @@ def _rows(table: Table, form: str) -> Any:
     dense = table.matrix(np.float32 if form == "array32" else np.float64)
     if form != "sparse":
         return dense
-    return scipy.sparse.csr_matrix(dense)
+    # What is stored and counts as 0 is told apart from it by LightGBM at one number alone.
+    return scipy.sparse.csr_matrix(np.where(np.abs(dense) < 2e-35, 0, dense))
 
 
 def _form(rng: np.random.Generator, table: Table) -> tuple[str, Any]:

@@ -24,13 +24,13 @@ def ways_of_treelite(rng: np.random.Generator, library: str, model: Any, asked: 
         return
     wide = str(taken.input_type) == "float64" and library != "sklearn"
     rows = asked.matrix(np.float64 if wide else np.float32)
-    raw = treelite.gtil.predict(taken, rows, pred_margin=True, nthread=1)
+    answer = treelite.gtil.predict(taken, rows, nthread=1)
     content = taken.serialize_bytes() if rng.random() < 0.5 else taken
     yield Way(
         f"treelite of {library}",
         lambda: ju.from_any(content),
         rows,
-        raw=np.asarray(raw),
+        answer=np.asarray(answer),
         leaves=treelite.gtil.predict_leaf(taken, rows, nthread=1),
         steps=4 + taken.num_tree * 2,
     )

@@ -179,6 +179,13 @@ def _ways_of_booster(
     }
     rows = _rows(asked, form)
     kind = str(rng.choice(["live", "json", "ubj", "bytes"]))
+    if kind != "live" and booster.attr("best_iteration") is not None:  # which XGBoost's estimators read from files
+        part = {"iteration_range": (0, int(booster.attr("best_iteration")) + 1)}
+        own |= {
+            "raw": booster.predict(theirs, output_margin=True, **part),
+            "answer": None if own["answer"] is None else booster.predict(theirs, **part),
+            "leaves": booster.predict(theirs, pred_leaf=True, **part),
+        }
     if kind == "live":
         yield Way(name, lambda: ju.from_any(booster), rows, **own)
     elif kind == "bytes":
@@ -207,10 +214,7 @@ def _matrix(table: Table, form: str, y: np.ndarray | None = None, rng: np.random
     if form in ("codes", "array") and table.words:
         types = ["c" if column.kind == "word" else "q" for column in table.columns]
     weights = rng.integers(1, 4, len(table)).astype(float) if rng is not None and rng.random() < 0.2 else None
-    names = None if form == "frame" else None
-    return xgboost.DMatrix(
-        rows, y, weight=weights, feature_types=types, feature_names=names, enable_categorical=True, nthread=1
-    )
+    return xgboost.DMatrix(rows, y, weight=weights, feature_types=types, enable_categorical=True, nthread=1)
 
 
 def _rows(table: Table, form: str) -> Any:
