@@ -89,7 +89,11 @@ if hasattr(os, "register_at_fork"):
 
 def is_concrete(*arrays) -> bool:
     """Return whether every array has values that the host can read."""
-    return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arrays))
+    try:
+        leaves = jax.tree.leaves(arrays)
+    except ValueError:  # a dictionary whose keys have no order: columns with names of several kinds
+        leaves = jax.tree.leaves([list(one.values()) if isinstance(one, dict) else one for one in arrays])
+    return not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
 
 
 def outside_traces() -> AbstractContextManager[None]:

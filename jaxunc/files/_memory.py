@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from jaxunc._checks import as_native
-from jaxunc.tables import as_floats, as_frame, is_pandas, is_sparse, plain_table
+from jaxunc.tables import Frame, as_floats, as_frame, is_pandas, is_sparse, plain_table
 
 _FAULTS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
@@ -55,13 +55,19 @@ def _of_frame(source: Any, frame: Any) -> pa.Table:
     if is_pandas(frame):
         return table_of_pandas(frame)
     try:
-        return pa.table(source)  # in types of its own
+        table = pa.table(source)  # in types of its own
     except _FAULTS:
+        table = None
+    # Python's objects have none: Polars hands out where they lie in memory.
+    if table is None or any(pa.types.is_fixed_size_binary(kind) for kind in table.schema.types):
         return table_of_columns(dict(zip(frame.columns, frame.parts, strict=True)))
+    return table
 
 
 def _of_array(source: Any) -> pa.Table:
     table = plain_table(source, "source")
+    if isinstance(table, Frame):  # of a structured array
+        return table_of_columns(dict(zip(table.columns, table.parts, strict=True)))
     if len(table.shape) != 2:
         raise ValueError(f"an array of shape {table.shape} is no table; pass (instances, features).")
     array = np.asarray(table)  # of JAX's, too, which Arrow does not read

@@ -169,9 +169,9 @@ def rows_of(
     source = _source(model, source, forest.n_trees)
     if tree_mask is not None and source != "leave_one_out":
         raise ValueError(f"tree_mask says which rows a forest counts; source={source!r} needs none.")
-    if not hasattr(X, "__len__") or getattr(X, "shape", None) == ():
-        raise TypeError(f"X={X!r:.60} is no table; pass instances [instances features].")
     X = X if is_sparse(X) else plain_table(X)
+    if not np.shape(X):
+        raise TypeError(f"X={X!r:.60} is no table; pass instances [instances features].")
     labels = forest.class_labels
     position = class_positions(labels, y)
     table: Any = X

@@ -13,7 +13,7 @@ from ._labels import as_labels, class_positions, training_labels
 from ._levels import LARGEST_CODE, Levels
 from ._like import ArrowTable, InstancesLike, LabelsLike, MaskLike, NominalLike, NumbersLike
 from ._merged import MergedValuesWarning, warn_of_merged_values
-from ._numbers import array_of
+from ._numbers import array_of, plain_pandas
 from ._sparse import SparseRows, as_csr, is_sparse
 from ._table import as_floats, plain_table, refuse_quantities
 from ._words import FALSE_WORDS, MISSING_WORDS, TRUE_WORDS

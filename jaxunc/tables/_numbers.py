@@ -102,6 +102,16 @@ def array_of(table: Any, name: str) -> np.ndarray:
     return _converted(table, places, list(frame_names(table)) if is_frame(table) else places, name)
 
 
+def plain_pandas(frame: Any) -> Any:
+    """Return a frame of pandas with numbers where a column holds nothing else, but as objects or of Arrow's types."""
+    odd = [j for j, dtype in enumerate(frame.dtypes) if kind_of(dtype) not in NUMBERS and not is_named(frame, j)]
+    if odd:
+        frame = frame.copy()
+        for j in odd:
+            frame.isetitem(j, as_floats(column_of(frame, j)))
+    return frame
+
+
 def _converted(table: Any, places: list[int], names: list, name: str) -> np.ndarray:
     """Convert columns to float64, one by one; raises a TypeError that names those that hold no numbers."""
     values, refused, cause = np.empty((table.shape[0], len(places)), np.float64), [], None

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool
 
-from ._cells import Kind, floats_of, is_missing, kinds_of
+from ._cells import floats_of, is_missing, kinds_of
 from ._frames import Frame, as_frame, is_frame, is_pandas, plain_array
 
 NUMBERS = "fiub"
@@ -67,17 +67,18 @@ def dtypes_of(frame: Any) -> list[Any]:
 
 
 def holds_bools(frame: Any, j: int) -> bool:
-    """Return whether a frame's column has the type of bools, some of which may be missing."""
+    """Return whether a frame's column holds bools as numbers, some of which may be missing."""
     column = column_of(frame, j)
-    if isinstance(frame, Frame) and column.dtype == object and not frame.categorical[j]:
-        return _are_bools(kinds_of(_values(column)))
-    return kind_of(column.dtype) == "b"
+    if (kind := kind_of(column.dtype)) != "O" or is_named(frame, j):
+        return kind == "b"
+    return _are_bools(values := _values(column)) and any(isinstance(value, bool | np.bool_) for value in values)
 
 
 def is_named(table: Any, j: int) -> bool:
     """Return whether a column holds names of things: categories, words, or objects that are neither numbers nor dates.
 
-    Of a frame also a column in which all is missing, and of pandas bools that are objects.
+    Of a frame also a column in which all is missing, and of pandas bools among which some are: there objects have the
+    one and the other, and a missing flag is a value of its own.
     """
     column = column_of(table, j)
     if has_categories(column.dtype) or (isinstance(table, Frame) and table.categorical[j]):
@@ -89,9 +90,10 @@ def is_named(table: Any, j: int) -> bool:
     found = kinds_of(values := _values(column))
     if found & {"word", "several", "quantity"}:
         return "quantity" not in found
-    if _are_bools(found):
-        return is_pandas(table)
-    return is_frame(table) and all(map(is_missing, values))
+    some_missing = any(map(is_missing, values))
+    if is_pandas(table) and some_missing and _are_bools(values):
+        return True
+    return is_frame(table) and some_missing and all(map(is_missing, values))
 
 
 def has_categories(dtype: Any) -> bool:
@@ -136,8 +138,8 @@ def _holds_quantities(column: Any) -> bool:
     return "quantity" in kinds_of(_values(column))
 
 
-def _are_bools(found: set[Kind]) -> bool:
-    return "bool" in found and found <= {"bool", "missing"}
+def _are_bools(values: list[Any]) -> bool:
+    return all(isinstance(value, bool | np.bool_) or is_missing(value) for value in values)
 
 
 def _values(column: Any) -> list[Any]:
