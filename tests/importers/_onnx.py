@@ -13,7 +13,7 @@ import jaxunc as ju
 from ._compare import Way
 from ._tables import ASKED
 
-FLOOR = 0.8
+FLOOR = 0.6
 """The share of models that are answered, at least."""
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 _TYPES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE, "int64": TensorProto.INT64}
@@ -26,7 +26,7 @@ def make(rng: np.random.Generator) -> Iterator[Way]:
     dtype = str(rng.choice(["float32", "float32", "float64", "int64"]))
     columns = int(rng.choice([1, 3, 5]))
     operator = str(rng.choice(["TreeEnsembleClassifier", "TreeEnsembleRegressor", "TreeEnsemble"]))
-    if operator == "TreeEnsemble" and dtype == "int64":
+    if operator != "TreeEnsembleClassifier" and dtype == "int64":  # which ONNX Runtime has for classifiers alone
         dtype = "float32"
     trees = [_grown(rng, columns, operator == "TreeEnsemble", dtype) for _ in range(int(rng.choice([1, 3, 6])))]
     outputs, attributes = _written(rng, operator, trees, dtype)
@@ -90,7 +90,7 @@ def _written(rng: np.random.Generator, operator: str, trees: list, dtype: str) -
     told = [0] if one_each else range(classes)
     if not one_each and rng.random() < 0.3:  # a tree for each class, as boosted models have
         ids = [(t, i, t % classes) for t, i in leaves]
-    elif not one_each and rng.random() < 0.3:  # a class for each leaf
+    elif not one_each and rng.random() < 0.1:  # a class for each leaf
         ids = [(t, i, int(rng.integers(classes))) for t, i in leaves]
     else:
         ids = [(t, i, c) for t, i in leaves for c in told]
@@ -101,13 +101,14 @@ def _written(rng: np.random.Generator, operator: str, trees: list, dtype: str) -
     if rng.random() < 0.4:
         number = 1 if one_each else classes
         _numbers(attributes, "base_values", rng.normal(size=number).tolist(), double)
-    transforms = ["NONE"] * 3 + ["LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT"]
-    attributes["post_transform"] = transforms[rng.integers(len(transforms))]
+    transforms = ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT"]
+    shares = [0.5, 0.22, 0.22, 0.03, 0.03] if is_classifier or classes > 1 else [0.9, 0.04, 0.02, 0.02, 0.02]
+    attributes["post_transform"] = transforms[rng.choice(5, p=shares)]
     if is_classifier:
         labels = [{"classlabels_int64s": [0, 1, 2]}, {"classlabels_strings": ["no", "ja", "öst"]}][rng.integers(2)]
         attributes |= {name: own[:classes] for name, own in labels.items()}
     else:
-        attributes |= {"n_targets": classes, "aggregate_function": str(rng.choice(["SUM", "SUM", "AVERAGE", "MIN", "MAX"]))}
+        attributes |= {"n_targets": classes, "aggregate_function": str(rng.choice(["SUM", "AVERAGE", "MIN", "MAX"], p=[0.7, 0.2, 0.05, 0.05]))}
     return classes, attributes
 
 
@@ -151,7 +152,7 @@ def _new_form(rng: np.random.Generator, trees: list, dtype: str) -> tuple[int, d
         "tree_roots": roots,
         "n_targets": classes,
         "aggregate_function": int(rng.choice([0, 1, 1])),
-        "post_transform": int(rng.choice([0, 0, 0, 1, 2])),
+        "post_transform": int(rng.choice([0, 1, 2], p=[0.9, 0.05, 0.05])),
     }
     for side in ("true", "false"):
         attributes[f"nodes_{side}nodeids"] = [places[n["tree"], n[side]] for n in inner]
@@ -172,7 +173,7 @@ def _model(
     ends = ["label", "scores"] if operator == "TreeEnsembleClassifier" else ["scores"]
     nodes.append(helper.make_node(operator, [name], ends, domain="ai.onnx.ml", **attributes))
     last, chance = "scores", rng.random()
-    if chance < 0.25:
+    if chance < 0.15:
         after = str(rng.choice(["Sigmoid", "Softmax", "Exp", "Normalizer"]))
         domain, more = ("ai.onnx.ml", {"norm": "L1"}) if after == "Normalizer" else ("", {})
         nodes.append(helper.make_node(after, [last], ["after"], domain=domain, **more))

@@ -286,6 +286,28 @@ def test_classifiers_that_runtimes_differ_about(name):
         from_onnx(graph("TreeEnsembleClassifier", {"classlabels_int64s": [0, 1]} | own | more))
 
 
+def test_transforms_that_runtimes_number_otherwise():
+    attributes = new_form() | {"post_transform": 2}
+    with pytest.raises(ValueError, match="LOGISTIC in the standard"):
+        from_onnx(graph("TreeEnsemble", attributes, opset=5))
+
+
+@pytest.mark.parametrize("kind", ["target", "class"])
+def test_leaves_without_weights(kind):
+    """ONNX Runtime leaves out the base value of a target, and tells two classes apart by the other one's weight."""
+    own = weighted(np.random.default_rng(0), kind, [0, 1])
+    some = [i for i in range(len(own[f"{kind}_ids"])) if own[f"{kind}_ids"][i] == 0 or own[f"{kind}_nodeids"][i] % 2]
+    own |= {name: [own[name][i] for i in some] for name in own if name.startswith(f"{kind}_")}
+    if kind == "class":
+        operator, more = "TreeEnsembleClassifier", {"classlabels_int64s": [4, 7]}
+    else:
+        operator, more = "TreeEnsembleRegressor", {"n_targets": 2, "base_values": [0.0, 1.0]}
+    with pytest.raises(ValueError, match="Give these leaves weights of 0"):
+        from_onnx(graph(operator, own | more))
+    if kind == "target":
+        from_onnx(graph(operator, own | {"n_targets": 2, "base_values": [1.0, 0.0]}))
+
+
 def test_sources(tmp_path):
     rng = np.random.default_rng(6)
     model = graph("TreeEnsembleRegressor", weighted(rng, "target", [0]) | {"n_targets": 1})
