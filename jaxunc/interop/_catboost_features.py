@@ -52,7 +52,7 @@ class Features:
             codes = {value: code for code, value in enumerate(hashes)}
             levels[column] = _levels([_word(words, value) for value in hashes])
             self._categories[integer(one, "feature_index")] = (column, codes, _category_tests(len(hashes)))
-        self.columns = _columns(places, [one.get("feature_id") for one in floats + nominal], levels)
+        self.columns = _columns(places, [one.get("feature_id", "") for one in floats + nominal], levels)
 
     def test(self, split: Any) -> Test:
         """What a split tests."""
