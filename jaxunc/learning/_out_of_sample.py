@@ -10,7 +10,17 @@ from jaxunc._numerics import padded_rows
 from jaxunc.counting import has_bags
 from jaxunc.forest import Forest
 from jaxunc.interop import from_sklearn
-from jaxunc.tables import InstancesLike, LabelsLike, MaskLike, NumbersLike, as_rows, class_positions, is_sparse
+from jaxunc.tables import (
+    InstancesLike,
+    LabelsLike,
+    MaskLike,
+    NumbersLike,
+    as_labels,
+    as_rows,
+    class_positions,
+    is_sparse,
+    plain_table,
+)
 
 from ._from_counts import check_every_class, made_rows
 from ._rows import OutOfSampleRows, RoutedRows, histograms
@@ -159,7 +169,8 @@ def rows_of(
     source = _source(model, source)
     if tree_mask is not None and source != "leave_one_out":
         raise ValueError(f"tree_mask says which rows a forest counts; source={source!r} needs none.")
-    if not hasattr(X, "__len__") or getattr(X, "shape", None) == ():
+    X = X if is_sparse(X) else plain_table(X)
+    if not np.shape(X):
         raise TypeError(f"X={X!r:.60} is no table; pass instances [instances features].")
     labels = forest.class_labels
     position = class_positions(labels, y)
@@ -172,7 +183,7 @@ def rows_of(
     rows = np.arange(len(position))
     if len(rows) > max_rows:
         rows = np.sort(np.random.default_rng(random_state).permutation(len(rows))[:max_rows])
-    data = LabelledData(X, np.asarray(y), position, weight, sample_weight is not None, rows)
+    data = LabelledData(X, as_labels(y), position, weight, sample_weight is not None, rows)
     if source == "cross_fit":
         as_rows(X, forest.trees.columns)  # what scikit-learn would refuse without saying whose it is
         seen = cross_fitted(model, forest, data, counts, n_folds, random_state)

@@ -9,13 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Int
 
+from ._cells import as_word, is_missing, kind_of_type
+from ._table import NUMBERS, QUANTITIES
 from ._words import FALSE_WORDS, TRUE_WORDS
-
-NUMBERS = "fiub"
-"""Dtype kinds of NumPy that hold numbers."""
-
-QUANTITIES = "mMc"
-"""Dtype kinds with a scale of their own, which are no names of anything: times, dates, complex numbers."""
 
 UNSEEN = -1
 """Code of a value that is no level."""
@@ -48,7 +44,7 @@ def fit_levels(column: Any) -> Levels:
     Parameters
     ----------
     column
-        One column of a pandas frame or an array. Missing are None, NaN, NaT and pandas' NA.
+        One column of a frame or an array. Missing are None, NaN, NaT and pandas' NA.
 
     Notes
     -----
@@ -66,7 +62,7 @@ def level_codes(column: Any, levels: Levels) -> Int[np.ndarray, " instances"]:
     Parameters
     ----------
     column
-        One column of a pandas frame or an array.
+        One column of a frame or an array.
     levels
         Its levels. Where one side holds numbers and the other words, numbers are compared as words.
 
@@ -92,7 +88,7 @@ class Lookup:
         if isinstance(values, list) or self._has_words:
             # As words where either side has words: a column that held numbers as text once may come as numbers, and
             # vice versa.
-            words = values if isinstance(values, list) else map(_word, values.tolist())
+            words = values if isinstance(values, list) else map(as_word, values.tolist())
             found = np.fromiter((self._index.get(word, UNSEEN) for word in words), np.int64, len(values))
         else:
             found = self._among_numbers(values)
@@ -126,7 +122,7 @@ class Lookup:
 
     @cached_property
     def _index(self) -> dict[str, int]:
-        return {_word(value): code for code, value in enumerate(self._values)}
+        return {as_word(value): code for code, value in enumerate(self._values)}
 
     @cached_property
     def _sorted(self) -> tuple[np.ndarray, np.ndarray]:
@@ -161,11 +157,6 @@ def read_entries(column: Any) -> Entries:
     return Entries(values, np.where(missing, -1, np.cumsum(~missing) - 1))
 
 
-def is_missing(value: Any) -> bool:
-    """Return whether a value is None, NaN, NaT or pandas' NA (which answers no comparison)."""
-    return value is None or type(value).__name__ == "NAType" or bool(value != value)
-
-
 def _of_categories(column: Any) -> Entries:
     codes = np.asarray(column.cat.codes, np.int64)
     categories = column.cat.categories
@@ -177,19 +168,19 @@ def _of_categories(column: Any) -> Entries:
     return Entries(values, np.append(place, -1)[position[codes]])
 
 
-_ALIKE = {str, int, float, type(None)}
+_ALIKE = {str, int, float, bytes, type(None)}
 """Types whose equal values are the same word: 1 and 1.0, but not True."""
 
 
 def _of_objects(values: list) -> Entries:
-    if all(kind in _ALIKE or kind.__name__ == "NAType" for kind in set(map(type, values))):
+    if all(kind in _ALIKE or kind_of_type(kind) == "missing" for kind in set(map(type, values))):
         # Equal values of these types are the same word, so a dict may merge them. True and 1 are equal too, but not the
         # same.
         index = {value: i for i, value in enumerate(dict.fromkeys(values))}
         place = np.fromiter(map(index.__getitem__, values), np.int64, len(values))
         values = list(index)
     else:
-        if several := {type(value).__name__ for value in values if isinstance(value, list | dict | set | np.ndarray)}:
+        if several := {kind.__name__ for kind in set(map(type, values)) if kind_of_type(kind) == "several"}:
             raise TypeError(
                 f"a nominal column holds a {sorted(several)[0]} in a cell; give each of its entries a column of its "
                 "own, or make it one text."
@@ -197,13 +188,8 @@ def _of_objects(values: list) -> Entries:
         place = np.arange(len(values))
     missing = np.array([not isinstance(value, str) and is_missing(value) for value in values], bool)
     known = itertools.compress(values, (~missing).tolist())
-    words = [value if type(value) is str else _word(value) for value in known]
+    words = [value if type(value) is str else as_word(value) for value in known]
     return Entries(words, np.where(missing, -1, np.cumsum(~missing) - 1)[place])
-
-
-def _word(value: Any) -> str:
-    """Return a value as a string, 1.0 as 1."""
-    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def _as_written_whole(cell: str) -> str:
@@ -211,7 +197,7 @@ def _as_written_whole(cell: str) -> str:
     if not cell.endswith(".0"):
         return cell
     try:
-        return _word(float(cell)) if repr(float(cell)) == cell else cell
+        return as_word(float(cell)) if repr(float(cell)) == cell else cell
     except ValueError:
         return cell
 
