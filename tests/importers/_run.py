@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -101,7 +102,8 @@ def run(libraries: list[str], models: int, seed: int, processes: int, output: Pa
     found["versions"] = {"jaxunc": metadata.version("jaxunc")} if _is_distribution("jaxunc") else {}
     found["versions"] |= {name: metadata.version(LIBRARIES[name]) for name in libraries}
     each, faults = -(-models // len(libraries)), 0
-    chunks = [(name, a, min(a + _CHUNK, seed + each)) for name in libraries for a in range(seed, seed + each, _CHUNK)]
+    starts = range(seed, seed + each, _CHUNK)
+    chunks = [(name, a, min(a + _CHUNK, seed + each)) for a in starts for name in libraries]
     done = {(name, *part) for name, own in found["libraries"].items() for part in own["seeds"]}
     left = [chunk for chunk in chunks if chunk not in done]
     for chunk, counts in _counted(left, processes):
@@ -135,10 +137,15 @@ def _counted(chunks: list[tuple], processes: int) -> Iterator[tuple[tuple, dict]
         for chunk in chunks:
             yield chunk, counts_of(*chunk)
         return
-    # A process is given up after some chunks: compiled programs stay in it.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, context, max_tasks_per_child=8) as pool:
-        yield from zip(chunks, pool.map(counts_of, *zip(*chunks, strict=True)), strict=True)
+    context, left = multiprocessing.get_context("spawn"), list(chunks)
+    while left:
+        try:
+            # A process is given up after some chunks: compiled programs stay in it.
+            with ProcessPoolExecutor(processes, context, max_tasks_per_child=16) as pool:
+                for counts in pool.map(counts_of, *zip(*left, strict=True)):
+                    yield left.pop(0), counts
+        except BrokenProcessPool:  # a library ended it
+            yield (ended := left.pop(0)), {"models": {}, "faults": [f"a process ended within {ended}"], "seconds": 0.0}
 
 
 def _add(libraries: dict[str, Any], chunk: tuple, counts: dict[str, Any]) -> None:
@@ -147,6 +154,6 @@ def _add(libraries: dict[str, Any], chunk: tuple, counts: dict[str, Any]) -> Non
     own["seeds"].append([start, stop])
     own["seconds"] = round(own["seconds"] + counts["seconds"], 1)
     own["faults"] += counts["faults"]
-    own["such as"] = counts["such as"] | own.get("such as", {})
+    own["such as"] = counts.get("such as", {}) | own.get("such as", {})
     for kind in ("models", "answered", "refused", "not made"):
-        own[kind] = dict(Counter(own.get(kind, {})) + Counter(counts[kind]))
+        own[kind] = dict(Counter(own.get(kind, {})) + Counter(counts.get(kind, {})))

@@ -17,6 +17,8 @@ def ways_of_treelite(rng: np.random.Generator, library: str, model: Any, asked: 
         import treelite
     except ImportError:
         return
+    if library == "sklearn" and getattr(model, "n_iter_no_change", None):
+        return  # treelite reads the trees that were planned, and ends the process
     frontend = treelite.frontend if library != "sklearn" else treelite.sklearn
     try:
         taken = getattr(frontend, {"sklearn": "import_model"}.get(library, f"from_{library}"))(model)
