@@ -68,7 +68,7 @@ def _features(table: Table, rng: np.random.Generator) -> list[int]:
 def _params(rng: np.random.Generator, loss: str) -> dict[str, Any]:
     params: dict[str, Any] = {
         "loss_function": loss,
-        "iterations": int(rng.choice([1, 3, 6])),
+        "iterations": int(rng.choice([1, 3, 3, 3, 6])),
         "depth": int(rng.choice([1, 2, 3])),
         "thread_count": 1,
         "logging_level": "Silent",

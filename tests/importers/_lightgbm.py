@@ -126,7 +126,7 @@ def _of_booster(rng: np.random.Generator, table: Table, y: np.ndarray, params: d
     data, more = made(y), {}
     if rng.random() < 0.25 and params["boosting"] != "dart" and group is None:
         more = {"valid_sets": [made(rng.permutation(y), data)], "callbacks": [lightgbm.early_stopping(2, verbose=False)]}
-    booster = lightgbm.train(params, data, int(rng.choice([1, 3, 6])), **more)
+    booster = lightgbm.train(params, data, int(rng.choice([1, 3, 3, 3, 6])), **more)
     if rng.random() < 0.1 and params["boosting"] == "gbdt":
         booster = lightgbm.train(params, made(y), 2, init_model=booster, keep_training_booster=bool(rng.random() < 0.5))
     chance = rng.random()
@@ -184,7 +184,7 @@ def _reference(booster: lightgbm.Booster, rows: Any, params: dict, each: int) ->
 def _of_estimator(rng: np.random.Generator, table: Table, y: np.ndarray, params: dict) -> Iterator[Way]:
     form, categories = _form(rng, table)
     settings = {name: value for name, value in params.items() if name not in ("num_class", "num_threads", "boosting")}
-    settings |= {"boosting_type": params["boosting"], "n_estimators": int(rng.choice([1, 3, 6])), "n_jobs": 1}
+    settings |= {"boosting_type": params["boosting"], "n_estimators": int(rng.choice([1, 3, 3, 3, 6])), "n_jobs": 1}
     classifies = params["objective"] in _CLASSES
     rows = _rows(table, form)
     labels = [[0, 1, 2], ["a", "b", "c"], [-1, 1, 5]][rng.integers(3)][: _CLASSES.get(params["objective"], 0)]

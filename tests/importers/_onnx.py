@@ -28,7 +28,7 @@ def make(rng: np.random.Generator) -> Iterator[Way]:
     operator = str(rng.choice(["TreeEnsembleClassifier", "TreeEnsembleRegressor", "TreeEnsemble"]))
     if operator != "TreeEnsembleClassifier" and dtype == "int64":  # which ONNX Runtime has for classifiers alone
         dtype = "float32"
-    trees = [_grown(rng, columns, operator == "TreeEnsemble", dtype) for _ in range(int(rng.choice([1, 3, 6])))]
+    trees = [_grown(rng, columns, operator == "TreeEnsemble", dtype) for _ in range(int(rng.choice([1, 3, 3, 3, 6])))]
     outputs, attributes = _written(rng, operator, trees, dtype)
     model = _model(rng, operator, attributes, dtype, columns, outputs)
     rows = _rows(rng, trees, columns, dtype)

@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from importlib import metadata
 from pathlib import Path
@@ -137,15 +137,31 @@ def _counted(chunks: list[tuple], processes: int) -> Iterator[tuple[tuple, dict]
         for chunk in chunks:
             yield chunk, counts_of(*chunk)
         return
-    context, left = multiprocessing.get_context("spawn"), list(chunks)
+    left = list(chunks)
     while left:
-        try:
-            # A process is given up after some chunks: compiled programs stay in it.
-            with ProcessPoolExecutor(processes, context, max_tasks_per_child=16) as pool:
-                for counts in pool.map(counts_of, *zip(*left, strict=True)):
-                    yield left.pop(0), counts
-        except BrokenProcessPool:  # a library ended it
-            yield (ended := left.pop(0)), {"models": {}, "faults": [f"a process ended within {ended}"], "seconds": 0.0}
+        for chunk, counts in _in_a_pool(left, processes):
+            left.remove(chunk)
+            yield chunk, counts
+        # A library ended a process: what was under way is tried alone.
+        for chunk in left[: 2 * processes]:
+            left.remove(chunk)
+            alone = [counts for _, counts in _in_a_pool([chunk], 1)]
+            ended = {"models": {}, "faults": [f"a process ended within {chunk}"], "seconds": 0.0}
+            yield chunk, alone[0] if alone else ended
+
+
+def _in_a_pool(chunks: list[tuple], processes: int) -> Iterator[tuple[tuple, dict]]:
+    """The counts of chunks as they come, until all are done or a process has ended."""
+    context = multiprocessing.get_context("spawn")
+    # A process is given up after some chunks: compiled programs stay in it.
+    with ProcessPoolExecutor(processes, context, max_tasks_per_child=24) as pool:
+        futures = {pool.submit(counts_of, *chunk): chunk for chunk in chunks}
+        for future in as_completed(futures):
+            try:
+                counts = future.result()
+            except BrokenProcessPool:
+                continue
+            yield futures[future], counts
 
 
 def _add(libraries: dict[str, Any], chunk: tuple, counts: dict[str, Any]) -> None:

@@ -113,7 +113,7 @@ def _forest(rng: np.random.Generator) -> Iterator[Way]:
         settings = {"max_features": float(rng.choice([1.0, 0.6])), "bootstrap_features": bool(rng.random() < 0.3)}
         settings |= {"estimator": inner, "random_state": 0, "max_samples": float(rng.choice([0.2, 1.0]))}
     if issubclass(kind, ensemble.BaseEnsemble):
-        settings["n_estimators"] = int(rng.choice([1, 3, 6]))
+        settings["n_estimators"] = int(rng.choice([1, 3, 3, 3, 6]))
     if kind in (ensemble.RandomForestClassifier, ensemble.ExtraTreesClassifier):
         settings["bootstrap"] = bool(rng.random() < 0.6)
         settings["warm_start"] = grows = bool(rng.random() < 0.1)
@@ -146,7 +146,7 @@ def _regressor(rng: np.random.Generator) -> Iterator[Way]:
     if settings["criterion"] == "absolute_error" and any(np.isnan(c.values).any() for c in table.columns if c.is_number):
         settings["criterion"] = "squared_error"
     if issubclass(kind, ensemble.BaseEnsemble):
-        settings["n_estimators"] = int(rng.choice([1, 3, 6]))
+        settings["n_estimators"] = int(rng.choice([1, 3, 3, 3, 6]))
     model = kind(**settings).fit(_rows(form, table), y, sample_weight=_weights(rng, len(y)))
     asked, rows = _asked(rng, menu, table, form, list(getattr(model, "estimators_", [model])))
     answer = model.predict(rows)
@@ -163,7 +163,7 @@ def _boosted(rng: np.random.Generator) -> Iterator[Way]:
     table = Table(tuple(c._replace(values=np.nan_to_num(c.values)) if c.is_number else c for c in table.columns))
     classes = int(rng.choice([0, 2, 3]))
     settings = {name: value for name, value in _tree_settings(rng).items()}
-    settings |= {"n_estimators": int(rng.choice([1, 3, 6])), "learning_rate": float(rng.choice([0.1, 1.0]))}
+    settings |= {"n_estimators": int(rng.choice([1, 3, 3, 3, 6])), "learning_rate": float(rng.choice([0.1, 1.0]))}
     settings["subsample"] = float(rng.choice([1.0, 0.6]))
     if rng.random() < 0.2:
         settings["init"] = "zero"
@@ -200,7 +200,7 @@ def _histogram(rng: np.random.Generator) -> Iterator[Way]:
     form = str(rng.choice(["frame", "frame", "array", "array32"]))
     table = draw_table(rng, menu := _HISTOGRAM)
     classes = int(rng.choice([0, 0, 2, 2, 3]))
-    settings: dict[str, Any] = {"max_iter": int(rng.choice([1, 3, 6])), "random_state": int(rng.integers(1000))}
+    settings: dict[str, Any] = {"max_iter": int(rng.choice([1, 3, 3, 3, 6])), "random_state": int(rng.integers(1000))}
     for name, values in {
         "learning_rate": [0.1, 1.0],
         "max_leaf_nodes": [2, 5, 31],

@@ -9,7 +9,7 @@ import pandas as pd
 ASKED = 64
 """Rows that models are asked about: one number, so that programs are compiled once."""
 _TRAINED = (60, 90, 150)
-_WIDTHS, _SHARES = (1, 3, 5), (0.15, 0.5, 0.35)
+_WIDTHS, _SHARES = (1, 3, 5), (0.1, 0.6, 0.3)
 PLAIN_NAMES = ("a", "b1", "c_2", "Column_1", "f3", "x", "Y")
 ODD_NAMES = ("mean radius", "größe", "x=1", "a.b", "%", "0", "ü é", "tab\tname", "a/b", "日本")
 _LEVELS = (

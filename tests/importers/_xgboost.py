@@ -122,7 +122,7 @@ def _of_booster(rng: np.random.Generator, table: Table, y: np.ndarray, params: d
     if form in ("array", "sparse") and table.words:
         form = "codes"
     matrix = _matrix(table, form, y, rng)
-    rounds = int(rng.choice([1, 3, 6]))
+    rounds = int(rng.choice([1, 3, 3, 3, 6]))
     more: dict[str, Any] = {}
     if rng.random() < 0.2:
         held = _matrix(table, form, rng.permutation(y))
@@ -234,7 +234,7 @@ _LABELS = ([0, 1, 2], [0, 1, 2], [0, 1, 2])
 
 def _of_estimator(rng: np.random.Generator, table: Table, y: np.ndarray, params: dict) -> Iterator[Way]:
     params = {name: value for name, value in params.items() if name not in ("nthread", "seed")}
-    params |= {"n_jobs": 1, "n_estimators": int(rng.choice([1, 3, 6])), "enable_categorical": True}
+    params |= {"n_jobs": 1, "n_estimators": int(rng.choice([1, 3, 3, 3, 6])), "enable_categorical": True}
     classifies = params["objective"] in _CLASSES
     forest = rng.random() < 0.15
     if forest:

@@ -95,7 +95,7 @@ def _learner(rng: np.random.Generator, classes: int, table: Table) -> Any:
         settings["discretize_numerical_columns"] = True
     chance = rng.random()
     if chance < 0.5:
-        more = {"num_trees": int(rng.choice([1, 3, 6])), "validation_ratio": float(rng.choice([0.0, 0.2]))}
+        more = {"num_trees": int(rng.choice([1, 3, 3, 3, 6])), "validation_ratio": float(rng.choice([0.0, 0.2]))}
         if classes == 2 and rng.random() < 0.2:
             more["loss"] = "BINARY_FOCAL_LOSS"
         elif not classes and rng.random() < 0.3:
@@ -104,7 +104,7 @@ def _learner(rng: np.random.Generator, classes: int, table: Table) -> Any:
             more["growing_strategy"], more["max_num_nodes"] = "BEST_FIRST_GLOBAL", int(rng.integers(2, 9))
         return ydf.GradientBoostedTreesLearner(**settings, **more)
     if chance < 0.85:
-        more = {"num_trees": int(rng.choice([1, 3, 6])), "compute_oob_performances": bool(rng.random() < 0.5)}
+        more = {"num_trees": int(rng.choice([1, 3, 3, 3, 6])), "compute_oob_performances": bool(rng.random() < 0.5)}
         more["winner_take_all"] = bool(rng.random() < 0.2)
         return ydf.RandomForestLearner(**settings, **more)
     return ydf.CartLearner(**settings, validation_ratio=float(rng.choice([0.0, 0.2])))
