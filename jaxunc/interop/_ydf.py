@@ -66,8 +66,11 @@ def from_ydf(model: Any, *, prior: NumbersLike | None = None) -> TreeEnsemble | 
     Notes
     -----
     YDF compares float32: an instance goes right, to the positive child, where x >= t or its category is in the set. A
-    missing value goes where the test says. Words that its dictionary lacks are one category, the empty word is a
-    missing value. Bools are 1 and 0; among words, as in a column of objects, they are the words ``true`` and ``false``.
+    missing value goes where the test says, as in ``predict_leaves`` and YDF's generic engine. Its fast ones put the
+    mean in its place, which may be another side of a test where numbers are large and discretised.
+
+    Words that its dictionary lacks are one category, the empty word is a missing value. Bools are 1 and 0; among words,
+    as in a column of objects, they are ``true`` and ``false``.
 
     A random forest of YDF votes by default: its ``predict`` is the share of trees whose largest class it is. `Vote`
     answers the same, but for leaves with ties, whose vote YDF gives to one class. Of a forest grown with

@@ -54,7 +54,11 @@ def fit_levels(column: Any) -> Levels:
     is missing. The levels of a categorical column are the categories that occur, whatever their own order.
     """
     entries = read_entries(column)
-    distinct = sorted(set(map(str, entries.values))) if isinstance(entries.values, list) else np.unique(entries.values).tolist()
+    distinct = (
+        sorted(set(map(str, entries.values)))
+        if isinstance(entries.values, list)
+        else np.unique(entries.values).tolist()
+    )
     return Levels(tuple(distinct), bool(np.any(entries.place < 0)))
 
 
