@@ -206,7 +206,8 @@ def test_pruned_trees(gamma, rng, tmp_path):
     trees = json.loads(bytes(booster.save_raw("json")))["learner"]["gradient_booster"]["model"]["trees"]
     assert any(tree["left_children"][0] < 0 and len(tree["left_children"]) > 1 for tree in trees)
     check(model, booster, X)
-    again = {"process_type": "update", "updater": "prune", "gamma": 9.0, "objective": "binary:logistic"}
+    again = {"process_type": "update", "updater": "prune", "gamma": 9.0, "verbosity": 0}
+    again["objective"] = "binary:logistic"
     pruned = xgboost.train(again, xgboost.DMatrix(X, y), 20, xgb_model=booster)
     check(pruned, pruned, X)
     treelite: Any = pytest.importorskip("treelite")
@@ -232,10 +233,10 @@ def test_other_numbers_for_missing_values(missing, rng):
 
 def test_best_iterations(rng, tmp_path):
     X, y = two_classes(rng)
-    stopping = xgboost.callback.EarlyStopping(rounds=5)
     fit = {"eval_set": [(X[200:], y[200:])], "verbose": False}
     settings = {"n_estimators": 60, "learning_rate": 0.5}
     for further in ({}, {"num_parallel_tree": 3, "subsample": 0.7}):
+        stopping = xgboost.callback.EarlyStopping(rounds=5)
         model = xgboost.XGBClassifier(callbacks=[stopping], **settings, **further).fit(X[:200], y[:200], **fit)
         model.save_model(tmp_path / "model.json")
         loaded = xgboost.XGBClassifier(early_stopping_rounds=7)
