@@ -18,7 +18,7 @@ from jaxunc.forest import (
     snap_to_integers,
     with_interval_tests,
 )
-from jaxunc.tables import Columns, Levels, NumbersLike
+from jaxunc.tables import Columns, Levels, LevelsOfYdf, NumbersLike
 
 from ._given_trees import GivenTree, check_tree, ensemble_of
 from ._versions import version_in, warn_if_newer
@@ -147,7 +147,7 @@ def _levels(column: Any) -> Levels:
     if sorted(words) != list(range(len(words))):
         raise ValueError(f"the model's column {column.name!r} has a dictionary with holes: {sorted(words)!r:.60}.")
     known = [words[index] for index in range(1, len(words))]
-    return Levels((*known, *([""] if "" not in known else [])), has_missing=True, bools=("false", "true"))
+    return LevelsOfYdf((*known, *([""] if "" not in known else [])), has_missing=True)
 
 
 def _read(what: str, root: Any, features: _Features) -> _ReadTree:

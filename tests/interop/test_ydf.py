@@ -250,7 +250,7 @@ def test_broken_models():
         from_ydf(Changed(fitted("GradientBoostedTrees"), list(model.iter_trees()) * 3))
 
 
-def test_bools_among_words(rng):
+def test_bools_among_words(rng, tmp_path):
     """YDF writes them in small letters; a text of large ones is another word."""
     flag, x = rng.random(400) < 0.5, rng.normal(size=400).astype(np.float32)
     holes = flag.astype(object)
@@ -260,7 +260,8 @@ def test_bools_among_words(rng):
     for cells in (flag.astype(object), holes, mixed, numpys, np.where(flag, "True", "False").astype(object)):
         frame = pd.DataFrame({"x": x, "member": cells, "y": np.where(flag ^ (x > 1.5), "up", "down")})
         model = ydf.GradientBoostedTreesLearner(label="y", num_trees=8, max_depth=3).train(frame)
-        made = from_ydf(model)
+        ju.save(tmp_path / "model.safetensors", from_ydf(model))
+        made = ju.load(tmp_path / "model.safetensors")
         texts = frame.assign(member=[None if one is None else str(one) for one in cells])
         for given in (frame[["x", "member"]], texts[["x", "member"]]):
             np.testing.assert_allclose(made.predict(given)[:, 1], model.predict(given), atol=1e-5)
