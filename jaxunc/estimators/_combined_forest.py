@@ -36,9 +36,10 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         Default ``RandomForestClassifier()``. A fitted one is kept as it is if it comes as scikit-learn's
         ``FrozenEstimator(forest)``: ``fit()`` then needs no data for in-bag counts, the instances that the forest was
         fitted on for ``"train"`` and ``"oob"``, and any others, all of which count, for ``"held_out"``.
-        So come fitted forests of other libraries, too: an ``XGBRFClassifier``, an ``LGBMClassifier`` with
-        ``boosting_type="rf"``, a forest of YDF or treelite, a `Forest`, or a `TreeEnsemble` that is a forest. Where
-        leaves hold values, they count with ``"held_out"``. Unfitted ones of the first two are grown.
+        So come fitted forests of other libraries, too: an ``XGBClassifier`` with ``num_parallel_tree`` and one round,
+        an ``LGBMClassifier`` with ``boosting_type="rf"``, a forest of YDF or treelite, a `Forest`, or a `TreeEnsemble`
+        that is a forest. Where leaves hold values, they count with ``"held_out"``; YDF's also out of bag. Unfitted ones
+        of the first two are grown.
     combiner
         The rule by its name (`jaxunc.combiners.RULES`: ``"mean"``, ``"vote"``, ``"evidence"``, ``"dempster"``, …, or
         as ``jaxunc compare`` calls it, `jaxunc.combiners.CONFIGURED`: ``"plausibility"``, ``"dempster-p"``, …), or a

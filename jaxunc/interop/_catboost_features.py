@@ -6,7 +6,7 @@ import numpy as np
 
 from jaxunc._numerics import order_key_at_or_below, order_key_below
 from jaxunc.forest import Intervals, TreeNodes, intervals_of_codes
-from jaxunc.tables import Columns, Levels
+from jaxunc.tables import Columns, Levels, LevelsOfCatBoost
 
 from ._documents import integer, numbers, part
 
@@ -110,7 +110,7 @@ def _levels(words: list[str]) -> Levels:
         raise ValueError(f"the model lists a category twice: {words!r:.60}.")
     as_integers = [int(word) for word in words if word.removeprefix("-").isdecimal() and len(word) < 17]
     whole = [str(number) for number in as_integers] == words and all(abs(number) < _EXACT for number in as_integers)
-    return Levels(tuple(as_integers if whole else words), False, bools=("0", "1"))
+    return LevelsOfCatBoost(tuple(as_integers if whole else words), False)
 
 
 def _category_tests(number: int) -> list[Intervals | None]:

@@ -10,7 +10,7 @@ from ._fit import fit_columns, holds_numbers
 from ._frames import Frame, as_frame, is_pandas
 from ._instances import Encoded, as_instances, as_rows, as_traceable, check_names
 from ._labels import as_labels, class_positions, training_labels
-from ._levels import LARGEST_CODE, Levels
+from ._levels import LARGEST_CODE, Levels, LevelsOfCatBoost, LevelsOfYdf
 from ._like import ArrowTable, InstancesLike, LabelsLike, MaskLike, NominalLike, NumbersLike
 from ._merged import MergedValuesWarning, warn_of_merged_values
 from ._numbers import array_of, plain_pandas

@@ -44,7 +44,7 @@ def fit_columns(X: Any, nominal: Any = "auto", *, name: str = "X") -> Columns:
     >>> X = np.array([[1.5, "red"], [2.5, "blue"], [0.5, None]], object)
     >>> columns = ju.tables.fit_columns(X)
     >>> columns.levels[1]
-    Levels(values=('blue', 'red'), has_missing=True, bools=None)
+    Levels(values=('blue', 'red'), has_missing=True)
     >>> ju.tables.as_instances(np.array([[3.5, "red"], [4.5, "green"]], object), columns)[0].tolist()
     [[3.5, 1.0], [4.5, -1.0]]
     """

@@ -27,8 +27,21 @@ class Levels(NamedTuple):
     """Strings or numbers, each once; those that were fitted are sorted."""
     has_missing: bool
     """Whether missing values are a level of their own, the last one."""
-    bools: tuple[str, str] | None = None
-    """How the library that the model came from writes False and True among words; None as Python does."""
+
+
+class LevelsOfYdf(Levels):
+    """Levels of a library that writes bools among words in small letters."""
+
+    __slots__ = ()
+
+
+class LevelsOfCatBoost(Levels):
+    """Levels of a library that writes bools among words as the numbers 0 and 1."""
+
+    __slots__ = ()
+
+
+_BOOLS = {LevelsOfYdf: ("false", "true"), LevelsOfCatBoost: ("0", "1")}
 
 
 class Entries(NamedTuple):
@@ -54,7 +67,11 @@ def fit_levels(column: Any) -> Levels:
     is missing. The levels of a categorical column are the categories that occur, whatever their own order.
     """
     entries = read_entries(column)
-    distinct = sorted(set(map(str, entries.values))) if isinstance(entries.values, list) else np.unique(entries.values).tolist()
+    distinct = (
+        sorted(set(map(str, entries.values)))
+        if isinstance(entries.values, list)
+        else np.unique(entries.values).tolist()
+    )
     return Levels(tuple(distinct), bool(np.any(entries.place < 0)))
 
 
@@ -81,7 +98,7 @@ class Lookup:
 
     def __init__(self, levels: Levels):
         self._values = levels.values
-        self._bools = levels.bools
+        self._bools = _BOOLS.get(type(levels))
         self._missing = len(levels.values) if levels.has_missing else UNSEEN
         self._has_words = any(isinstance(value, str) for value in levels.values[:1])
 
@@ -180,7 +197,7 @@ _ALIKE = {str, int, float, bytes, type(None)}
 
 
 class _BoolWord(str):
-    """A bool as a word: a text of the same letters is another word where levels have `Levels.bools`."""
+    """A bool as a word: a text of the same letters is another word where a library writes bools otherwise."""
 
     __slots__ = ()
 

@@ -62,7 +62,7 @@ def test_models_of_scikit_learn():
 
 
 LIVE = {
-    "xgboost": lambda m: m.XGBRFClassifier(n_estimators=2),
+    "xgboost": lambda m: m.XGBClassifier(n_estimators=1, num_parallel_tree=2),
     "lightgbm": lambda m: m.LGBMClassifier(n_estimators=2, verbose=-1),
     "catboost": lambda m: m.CatBoostClassifier(iterations=2, verbose=0, allow_writing_files=False),
 }
