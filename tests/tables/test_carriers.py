@@ -171,7 +171,7 @@ def _answers(ask: Ask, X: Any, missing: bool, want: np.ndarray, what: str) -> bo
 
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("entry", ASKED)
-@pytest.mark.exhaustive(keep=8)
+@pytest.mark.exhaustive(keep=5)
 def test_carriers_of_numbers(entry, missing):
     frame, plain, _ = _setting(missing)
     want = np.asarray(ASKED[entry](plain, missing))
@@ -205,7 +205,7 @@ def test_carriers_of_words(carrier):
 
 
 @pytest.mark.parametrize("carrier", WORDS)
-@pytest.mark.exhaustive(keep=4)
+@pytest.mark.exhaustive(keep=3)
 def test_carriers_of_words_through_classifiers(carrier):
     frame = words()
     y = (frame["amount"] > 0).to_numpy().astype(int)
@@ -293,7 +293,7 @@ def test_columns_that_no_tree_can_test(cells):
 
 
 @pytest.mark.parametrize("entry", [entry for entry in ASKED if not entry.endswith(".fit")])
-@pytest.mark.exhaustive(keep=6)
+@pytest.mark.exhaustive(keep=3)
 def test_columns_in_another_order(entry):
     """Names decide, or the table is refused; a column that is missing is named."""
     frame, plain, _ = _setting(False)
