@@ -279,8 +279,10 @@ def test_columns_that_no_tree_can_test(cells):
         "bind": bound.probability,
         "recount": lambda X: ju.recount(bound.forest, X, y),
         "stream": lambda X: list(ju.stream(bound, X, features=None if isinstance(X, np.ndarray) else ["n", "odd"])),
-        "combined": CombinedForestClassifier(RandomForestClassifier(3)).fit(np.arange(6.0).reshape(3, 2), y).predict,
-        "combined.fit": lambda X: CombinedForestClassifier(RandomForestClassifier(3)).fit(X, y),
+        "combined": CombinedForestClassifier(RandomForestClassifier(10, random_state=0))
+        .fit(np.arange(6.0).reshape(3, 2), y)
+        .predict,
+        "combined.fit": lambda X: CombinedForestClassifier(RandomForestClassifier(10, random_state=0)).fit(X, y),
         "random trees.fit": lambda X: RandomDecisionTreesClassifier(3).fit(X, y),
         "transductive tree.fit": lambda X: TransductiveTreeClassifier().fit(X, y),
     }
@@ -381,7 +383,7 @@ def test_labels_that_are_missing(kind):
     for ask in (
         lambda: ju.recount(_fitted(False)[1], plain, labels),
         lambda: RandomDecisionTreesClassifier(3).fit(plain, labels),
-        lambda: CombinedForestClassifier(RandomForestClassifier(3)).fit(plain, labels),
+        lambda: CombinedForestClassifier(RandomForestClassifier(10, random_state=0)).fit(plain, labels),
         lambda: TransductiveTreeClassifier().fit(plain, labels),
     ):
         with pytest.raises(REFUSED):
