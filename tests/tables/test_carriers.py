@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import ml_dtypes
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -329,7 +330,7 @@ def test_names_that_come_twice():
             lambda X: RandomDecisionTreesClassifier(3).fit(X, y),
             lambda X: list(ju.stream(bound, X)),
         ):
-            with pytest.raises(ValueError, match=r"several columns|names 'flag'|lacks"):
+            with pytest.raises(ValueError, match=r"several columns|unique column names|several columns are named"):
                 ask(X)
 
 
@@ -388,6 +389,31 @@ def test_labels_that_are_missing(kind):
     ):
         with pytest.raises(REFUSED):
             ask()
+
+
+@pytest.mark.parametrize(
+    "kind", ["?", ">f8", ">i4", "u1", "u8", "f2", "g", ml_dtypes.bfloat16, jax.numpy.bool_], ids=str
+)
+def test_carriers_of_counts(kind):
+    """Rules and scorers read counts of every type of numbers; bools count one instance or none."""
+    counts = np.array([[[1, 0], [0, 1], [1, 1]], [[1, 1], [1, 0], [1, 0]]])
+    given = jax.numpy.asarray(counts, kind) if kind is jax.numpy.bool_ else counts.astype(kind)
+    for ask in (
+        ju.Pooling().probability,
+        ju.Mean().score,
+        ju.Vote().answer,
+        ju.scorers.laplace,
+        ju.scorers.linear,
+        lambda counts: ju.imprecise.idm_interval(counts, 1.0),
+    ):
+        jax.tree.map(np.testing.assert_array_equal, ask(given), ask(counts.astype(np.float32)))
+
+
+@pytest.mark.parametrize("kind", ["c16", "O", "m8[s]", "U"])
+def test_counts_that_are_none(kind):
+    for ask in (ju.Pooling().probability, ju.scorers.laplace):
+        with pytest.raises((TypeError, ValueError), match="counts"):
+            ask(np.array([[[1, 0], [0, 1]]]).astype(kind))
 
 
 def test_masked_numbers_are_no_numbers():
