@@ -13,11 +13,13 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute
 from scipy import sparse
 
 SEED = int(os.environ.get("JAXUNC_TEST_SEED", "0"))
 """What is drawn at random in tests of tables follows from it; messages name it."""
 
+compute: Any = pyarrow.compute
 Carry = Callable[[pd.DataFrame], Any]
 
 
@@ -132,7 +134,7 @@ NAMED: dict[str, Carry] = {
         {name: pa.array(cells, pa.decimal256(50, 4)) for name, cells in _decimals(_cells(f, _plain)).items()}
     ),
     "Arrow runs": lambda f: pa.table(
-        {n: pa.compute.run_end_encode(pa.array(f[n].astype(float), from_pandas=True)) for n in f}
+        {n: compute.run_end_encode(pa.array(f[n].astype(float), from_pandas=True)) for n in f}
     ),
     "Arrow stream": lambda f: OnlyStream(_arrow(f)),
     "dataframe protocol": lambda f: OnlyInterchange(_arrow(f)),
@@ -232,7 +234,7 @@ def _arrow_runs(frame: pd.DataFrame) -> pa.Table:
     table = _arrow_words(frame, pa.string())
     for name in ("color", "grade"):
         place = table.schema.get_field_index(name)
-        table = table.set_column(place, name, pa.compute.run_end_encode(table.column(name)))
+        table = table.set_column(place, name, compute.run_end_encode(table.column(name)))
     return table
 
 

@@ -215,7 +215,7 @@ class RandomDecisionTreesClassifier(RuleClassifier):
             self._encoded(data)  # which refuses them
         return self._numbers(data)
 
-    def _data(self, X, *y, reset: bool):
+    def _data(self, X, *y, reset: bool) -> Any:
         """X checked: as a frame if it came as one, else as an array; and its labels."""
         X, y = X if is_sparse(X) else plain_table(X), tuple(map(as_labels, y))
         if not (hasattr(X, "iloc") or isinstance(X, Frame)):

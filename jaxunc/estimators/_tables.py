@@ -33,8 +33,6 @@ def validated(estimator: Any, X: Any, *y: Any, reset: bool, **checks: Any) -> An
         checks = {"estimator": estimator, **checks}
         values: Any = array_of(X, "X")
         return check_X_y(values, *y, **checks) if y else check_array(values, input_name="X", **checks)
-    if isinstance(X, jax.Array):
-        X = np.array(X)  # scikit-learn's trees read no array that cannot be written to where values are missing
     return validate_data(estimator, X, *y, reset=reset, **checks)
 
 
@@ -44,6 +42,8 @@ def numbers_among_objects(X: Any) -> Any:
     Raises a TypeError for dates, times and complex numbers among them.
     """
     refuse_quantities(X, "X")
+    if isinstance(X, jax.Array):
+        return np.array(X)  # scikit-learn's trees read no array that cannot be written to where values are missing
     if hasattr(X, "columns") and hasattr(X, "iloc"):
         return plain_pandas(X)
     if isinstance(X, Frame) or len(X.shape) != 2 or X.dtype.kind != "O":

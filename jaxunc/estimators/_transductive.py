@@ -216,7 +216,7 @@ class TransductiveClassifier(LogProbabilities, MetaEstimatorMixin, ClassifierMix
 
     def _as_fitted(self, X: Any) -> Any:
         """Numbers as a frame if the training set came as one; raises a TypeError for what cannot be."""
-        known = self._sample[1]
+        known: Any = self._sample[1]
         if not hasattr(known, "iloc") or hasattr(X, "iloc"):
             return X
         if scipy.sparse.issparse(X) or X.dtype.kind not in "fiub":

@@ -190,7 +190,7 @@ class TransductiveTreeClassifier(LogProbabilities, ClassifierMixin, BaseEstimato
         """An array of objects that holds no text as numbers; anything else as it is."""
         return array_of(X, "X") if may_be_plain and isinstance(X, np.ndarray) and X.dtype == object else X
 
-    def _data(self, X, *y, reset: bool):
+    def _data(self, X, *y, reset: bool) -> Any:
         """X checked: as a frame if it came as one, else as an array; and its labels."""
         X, y = X if is_sparse(X) else plain_table(X), tuple(map(as_labels, y))
         if not (hasattr(X, "iloc") or isinstance(X, Frame)):

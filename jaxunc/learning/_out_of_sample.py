@@ -169,13 +169,13 @@ def rows_of(
     source = _source(model, source)
     if tree_mask is not None and source != "leave_one_out":
         raise ValueError(f"tree_mask says which rows a forest counts; source={source!r} needs none.")
-    X = X if is_sparse(X) else plain_table(X)
-    if not np.shape(X):
+    table: Any = X if is_sparse(X) else plain_table(X)
+    if not table.shape:
         raise TypeError(f"X={X!r:.60} is no table; pass instances [instances features].")
+    X = table
     labels = forest.class_labels
     position = class_positions(labels, y)
-    table: Any = X
-    n_rows = table.shape[0] if is_sparse(X) else len(table)
+    n_rows = table.shape[0]
     if n_rows != len(position):
         raise ValueError(f"y has {len(position)} labels for {n_rows} rows; pass one label per row.")
     weight = as_weights(sample_weight, len(position))

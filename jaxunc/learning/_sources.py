@@ -10,7 +10,18 @@ from jaxunc.counting import counted_forest, has_bags, oob_mask, recount
 from jaxunc.forest import OWN, Forest
 from jaxunc.interop import from_sklearn
 from jaxunc.routing import as_mask, leaf_index, on_tested
-from jaxunc.tables import Encoded, Frame, SparseRows, array_of, as_csr, as_labels, as_rows, class_positions, is_sparse
+from jaxunc.tables import (
+    Encoded,
+    Frame,
+    SparseRows,
+    array_of,
+    as_csr,
+    as_labels,
+    as_rows,
+    class_positions,
+    is_sparse,
+    plain_pandas,
+)
 
 from ._known_rows import Given, how_known
 
@@ -161,7 +172,8 @@ def cross_fitted(model: Any, forest: Forest, data: LabelledData, counts: str, n_
 def _by_rows(X):
     """Return rows of X by positions, whatever X is."""
     if hasattr(X, "iloc"):
-        return lambda rows: X.iloc[rows]
+        frame = plain_pandas(X)
+        return lambda rows: frame.iloc[rows]
     values = (
         as_csr(X, for_sklearn=True) if is_sparse(X) else array_of(X, "X") if isinstance(X, Frame) else np.asarray(X)
     )

@@ -81,10 +81,10 @@ def encode_arrow(table: Any, columns: Columns, name: str = "data", *, are_cells:
 def _plain(column: Any) -> Any:
     """Return a column of runs, or of an extension's bools, as one of the usual type of the same values."""
     import pyarrow as pa
-    import pyarrow.compute as compute
+    import pyarrow.compute
 
     if pa.types.is_run_end_encoded(column.type):
-        return compute.run_end_decode(column)
+        return pyarrow.compute.call_function("run_end_decode", [column])
     if getattr(column.type, "extension_name", None) == "arrow.bool8":
         return column.cast(pa.bool_())
     return column

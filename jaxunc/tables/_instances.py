@@ -128,7 +128,7 @@ def as_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool = Fa
     table = plain_table(data, name)
     is_array = type(table) is np.ndarray  # most calls, which should not look for anything else
     # Data on an accelerator stay there; on a CPU NumPy sees the same memory, and is quicker.
-    on_device = isinstance(table, jax.Array) and jax.default_backend() != "cpu" and not columns.looks_up
+    on_device = not is_array and _is_on_device(table) and not columns.looks_up
     if not is_array and is_frame(table):
         check_names(frame_names(table), columns, name)
         check_shape(table.shape, columns, name)
@@ -153,6 +153,10 @@ def as_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool = Fa
             "refuses too. Clip it, or make it NaN if it stands for a missing value."
         )
     return Encoded(values, bool(numpy.isnan(values).any()))
+
+
+def _is_on_device(table: Any) -> bool:
+    return isinstance(table, jax.Array) and jax.default_backend() != "cpu"
 
 
 def check_shape(shape: tuple[int, ...], columns: Columns, name: str) -> None:

@@ -23,12 +23,12 @@ def training_labels(y: LabelsLike, n: int, name: str = "y") -> tuple[tuple[Any, 
     Raises a ValueError unless there is a label for each of the n instances, and there are two classes or more; and a
     TypeError if the labels have no order.
     """
-    y = as_labels(y, name)
-    if y.shape != (n,):
-        raise ValueError(f"{name} has shape {y.shape}; pass one label per instance, shape ({n},).")
-    if y.dtype.kind == "f" and not np.all(np.isfinite(y)):
+    known = as_labels(y, name)
+    if known.shape != (n,):
+        raise ValueError(f"{name} has shape {known.shape}; pass one label per instance, shape ({n},).")
+    if known.dtype.kind == "f" and not np.all(np.isfinite(known)):
         raise ValueError(f"{name} holds NaN or infinite labels; every instance needs one.")
-    classes, label = distinct_labels(y)
+    classes, label = distinct_labels(known)
     if len(classes) < 2:
         raise ValueError(f"{name} holds one class only ({classes.tolist()[0]!r}); trees tell two or more apart.")
     return tuple(classes.tolist()), label

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from collections.abc import Container
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -18,6 +19,11 @@ UNSEEN = -1
 
 LARGEST_CODE = 2**24
 """Largest number of levels: integers up to here are exact in float32."""
+
+
+_MIDNIGHT = " 00:00:00"
+_DAY = re.compile(rf"\d{{4}}-\d\d-\d\d(?:{_MIDNIGHT})?")
+"""A date as a word, and a moment that is one."""
 
 
 class Levels(NamedTuple):
@@ -122,7 +128,12 @@ class Lookup:
 
     @cached_property
     def _index(self) -> dict[str, int]:
-        return {as_word(value): code for code, value in enumerate(self._values)}
+        index = {as_word(value): code for code, value in enumerate(self._values)}
+        # A date is the moment at which it begins: which of them a column holds depends on what carries it.
+        days = {word: code for word, code in index.items() if _DAY.fullmatch(word)}
+        for word, code in days.items():
+            index.setdefault(word.removesuffix(_MIDNIGHT) if word.endswith(_MIDNIGHT) else word + _MIDNIGHT, code)
+        return index
 
     @cached_property
     def _sorted(self) -> tuple[np.ndarray, np.ndarray]:
