@@ -69,8 +69,8 @@ def oob_mask(
     TypeError
         If the model has no bags.
     ValueError
-        If it is one of imbalanced-learn, is not fitted, was fitted without bootstrap, or on another number of instances; or if X and y are not the
-        instances that it was fitted on, in their order.
+        If it is one of imbalanced-learn, is not fitted, was fitted without bootstrap, or on another number of
+        instances; or if X and y are not the instances that it was fitted on, in their order.
 
     Warns
     -----

@@ -28,7 +28,11 @@ def read_document(source: Any, library: str) -> dict[str, Any]:
         raise ValueError(f"the {library} model is {BINARY_XGBOOST}.")
     try:
         # Both begin with a brace. In text a quote, a brace or white space follows; in UBJSON the length of a name.
-        found = json.loads(content) if content.lstrip()[1:2] in (b'"', b"}", b"\n", b"\r", b"\t", b" ") else read_ubjson(content)
+        found = (
+            json.loads(content)
+            if content.lstrip()[1:2] in (b'"', b"}", b"\n", b"\r", b"\t", b" ")
+            else read_ubjson(content)
+        )
     except (ValueError, RecursionError) as error:
         raise ValueError(f"the {library} model is neither JSON nor UBJSON: {error}. Save it again.") from error
     if not isinstance(found, dict):

@@ -41,14 +41,15 @@ def from_lightgbm(model: Any, *, category_columns: Sequence[int | str] | None = 
         ``LGBMRegressor`` or ``LGBMRanker``. LightGBM is not needed for files. Of a model that stopped early, the trees
         up to its best iteration, which it predicts with and which ``save_model`` writes.
     category_columns
-        The columns, by name or position, that had pandas' category type in training. By default the categorical
-        features, which LightGBM makes of all such columns whose categories have no order.
+        The columns, by name or position, that had pandas' category type in training. Needed where the file does not
+        tell: LightGBM writes equal files for such a column and for plain integers that are named as categorical.
 
     Returns
     -------
     TreeEnsemble
         Its ``raw`` is LightGBM's raw score, times the parameter ``sigmoid`` where that is not 1. Columns have the names
-        of training, with LightGBM's underlines for spaces. Category columns of a frame have their levels.
+        of training, with LightGBM's underlines for spaces; data may have either. Category columns of a frame have their
+        levels.
 
     Raises
     ------
@@ -57,7 +58,8 @@ def from_lightgbm(model: Any, *, category_columns: Sequence[int | str] | None = 
     ValueError
         If the estimator is not fitted, the file is damaged, or the model has parts that are not imported: linear
         trees, ``reg_sqrt``, the objective ``cross_entropy_lambda``. They are named. Also if the frame of training had
-        categories, and which columns they are for is neither known nor given.
+        categories, and which columns they are for is neither known nor given. Also if an estimator has
+        ``pred_early_stop``, by which it answers from its first trees.
 
     Warns
     -----

@@ -1,5 +1,7 @@
 """LightGBM's columns: sets of categories, names with spaces, and which columns pandas' categories are for."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -15,7 +17,7 @@ pytestmark = pytest.mark.once
 SETTINGS = {"verbose": -1, "n_jobs": 1, "min_child_samples": 5, "min_data_per_group": 1, "cat_smooth": 0.1}
 
 
-def fitted(frame, y, categorical="auto", **settings):
+def fitted(frame, y, categorical: Any = "auto", **settings):
     model = lgb.LGBMRegressor(n_estimators=6, **SETTINGS | settings)
     return model.fit(frame, y, categorical_feature=categorical)
 
@@ -104,8 +106,6 @@ def test_levels_are_no_other_columns(rng, categorical):
         np.testing.assert_allclose(answers(model, frame), known.predict(frame), atol=1e-5)
     with refuses(ValueError, "category_columns=.'group'. must be"):
         from_lightgbm(known, category_columns="group")
-    if categorical == "auto":
-        assert from_lightgbm(known, category_columns=["plain code"]).columns.levels[1] is not None
 
 
 @pytest.mark.parametrize("categorical", ["auto", ["plain code"], [], ["group", "plain code"]], ids=str)
@@ -146,12 +146,13 @@ def test_random_frames(seed):
     categories = list(frame.columns[is_category])
     model = from_lightgbm(known, category_columns=categories or None)
     np.testing.assert_allclose(answers(model, frame), wanted, atol=1e-4)
+    said = ""
     try:
         found = answers(from_lightgbm(known), frame)
     except (ValueError, TypeError) as error:
-        assert "does not tell which" in str(error) or "hold no numbers" in str(error)
-    else:
-        np.testing.assert_allclose(found, wanted, atol=1e-4)
+        found, said = wanted, str(error)
+    np.testing.assert_allclose(found, wanted, atol=1e-4)
+    assert not said or "does not tell which" in said or "hold no numbers" in said
 
 
 def column(rng, n=300):

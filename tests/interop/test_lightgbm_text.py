@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 
+from jaxunc.ensembles import TreeEnsemble
 from jaxunc.interop import from_any, from_lightgbm
 from tests._refusal import refuses
 
@@ -58,7 +59,9 @@ def test_forms_of_a_file(form, categorical, rng, tmp_path):
     content = text.encode()
     for given in (text, content, bytearray(content), memoryview(content), tmp_path / "model", str(tmp_path / "model")):
         for read in (from_any, from_lightgbm):
-            found = np.asarray(read(given).predict(X))
+            model = read(given)
+            assert isinstance(model, TreeEnsemble)
+            found = np.asarray(model.predict(X))
             np.testing.assert_allclose(found if form == "an old name" else found[:, 1], wanted, atol=1e-6)
 
 
@@ -97,4 +100,4 @@ def test_answers_of_the_first_trees_alone_are_refused(rng):
     known = lgb.LGBMClassifier(pred_early_stop=True, pred_early_stop_margin=0.2, **settings).fit(X, X[:, 0] > 0)
     with refuses(ValueError, "pred_early_stop, by which it answers from its first trees.*model.booster_"):
         from_any(known)
-    np.testing.assert_allclose(from_any(known.booster_).predict(X)[:, 1], known.booster_.predict(X), atol=1e-6)
+    np.testing.assert_allclose(from_lightgbm(known.booster_).predict(X)[:, 1], known.booster_.predict(X), atol=1e-6)
