@@ -54,7 +54,7 @@ def check_treelite(model, X, given):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(25))
-@pytest.mark.exhaustive(keep=12)
+@pytest.mark.exhaustive(keep=8)
 def test_random_sets(kind, seed):
     rng = np.random.default_rng([seed, KINDS.index(kind)])
     model = random_sets(rng, kind)
@@ -76,13 +76,13 @@ RULES = {
     "vote": lambda forest: ju.Vote(),
     "weighted": lambda forest: ju.Weighted(ju.Mean(ju.scorers.laplace), np.arange(forest.n_trees) + 1.0),
     "sets": lambda forest: ju.GeneralizedVote(1),
-    "two": lambda forest: ju.combiners.Together({"mean": ju.Mean(), "pooling": ju.Pooling()}),
+    "two": lambda forest: ju.combiners.Together(mean=ju.Mean(), pooling=ju.Pooling()),
 }
 
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.exhaustive(keep=6)
+@pytest.mark.exhaustive(keep=4)
 def test_rules_over_sets(kind, rule):
     runtime = pytest.importorskip("onnxruntime")
     forest, X, given = forest_of(np.random.default_rng(3), kind)
