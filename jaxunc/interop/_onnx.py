@@ -83,7 +83,8 @@ def from_onnx(model: Any) -> TreeEnsemble:
     names, compared = None, read.trees
     if found.producer == OURS:
         sums, names = _as_written(found.properties, sums)
-        compared = with_sets(compared, found.n_features or 0, found.properties.get(SETS, "[]"))
+        if SETS in found.properties:
+            compared = with_sets(compared, found.n_features or 0, found.properties[SETS])
     if found.producer == "skl2onnx" and not read.has_tracks:
         warn(
             "skl2onnx made the model and left out where missing values go: all go to the false branch. If the data "

@@ -12,7 +12,7 @@ import numpy as np
 
 from ._comparisons import AT_MOST, IN_SET, NOT_IN_SET, ComparingTree
 from ._onnx_graph import ML, Graph
-from ._plain_tests import PlainSet
+from ._plain_tests import PlainNodes, PlainSet
 
 SETS = "jaxunc.sets"
 """The metadata that tell `from_onnx` the sets, in the order of their columns."""
@@ -29,8 +29,8 @@ def size_of_sides(sets: Sequence[PlainSet]) -> int:
     return total
 
 
-def with_sides(graph: Graph, given: str, sets: Sequence[PlainSet]) -> tuple[str, np.ndarray]:
-    """Return the name of the instances with a column for each set behind theirs, and the place of each set's.
+def with_sides(graph: Graph, given: str, nodes: PlainNodes, n_features: int) -> tuple[str, PlainNodes]:
+    """Return the name of the instances with a column for each set behind theirs, and nodes that test these columns.
 
     A column is 0 where a number, or a missing one, goes left, and else 1.
 
@@ -40,12 +40,14 @@ def with_sides(graph: Graph, given: str, sets: Sequence[PlainSet]) -> tuple[str,
         The graph.
     given
         The name of the instances, double.
-    sets
-        The sets, each once.
+    nodes
+        The nodes.
+    n_features
+        Number of columns of the instances.
     """
-    if not sets:
-        return given, np.zeros(1, np.int64)
-    columns = _by_column(sets)
+    if not nodes.sets:
+        return given, nodes
+    columns = _by_column(nodes.sets)
     bounds = [_bounds(own) for own in columns.values()]
     pieces = graph.cast(_pieces(graph, given, list(columns), bounds), np.int64)
     sides, order = [], []
@@ -56,8 +58,13 @@ def with_sides(graph: Graph, given: str, sets: Sequence[PlainSet]) -> tuple[str,
         table = graph.cast(graph.constant(goes_right), np.float64)
         sides.append(graph.node("Gather", table, piece, axis=0))
         order += list(own)
-    graph.properties[SETS] = json.dumps([_said(sets[k]) for k in order])
-    return graph.node("Concat", given, *sides, axis=1), np.argsort(order)
+    graph.properties[SETS] = json.dumps([_said(nodes.sets[k]) for k in order])
+    is_set, place = nodes.of_set >= 0, np.argsort(order)
+    return graph.node("Concat", given, *sides, axis=1), nodes._replace(
+        feature=np.where(is_set, n_features + place[nodes.of_set], nodes.feature),
+        value=np.where(is_set, 0.5, nodes.value),
+        none_left=nodes.none_left & ~is_set,
+    )
 
 
 def _by_column(sets: Sequence[PlainSet]) -> dict[int, dict[int, PlainSet]]:
@@ -162,6 +169,6 @@ def _with_sets(tree: ComparingTree, n_features: int, sets: list[PlainSet]) -> Co
         # The set is of the intervals that do not reach infinity.
         last_left = bool(one.goes_left[-1])
         compare[place] = NOT_IN_SET if last_left else IN_SET
-        first = np.append(-np.inf, one.behind)[:-1]
-        found[place] = tuple(ends[one.goes_left[:-1] != last_left] for ends in (first, one.behind))
+        first, chosen = np.append(-np.inf, one.behind)[:-1], one.goes_left[:-1] != last_left
+        found[place] = first[chosen], one.behind[chosen]
     return tree._replace(feature=feature, compare=compare, missing_left=missing_left, sets=found)

@@ -69,10 +69,9 @@ def add_trees(
     ValueError
         If the file would be too large, or trees share nodes other than in tests of intervals.
     """
-    wide = trees.columns.cuts is not None
-    nodes = plain_nodes(trees, wide=wide)
-    is_leaf = np.zeros(planes.shape[:2], bool)
-    is_leaf[nodes.tree[~nodes.inner], nodes.node[~nodes.inner]] = True
+    nodes = plain_nodes(trees, wide=trees.columns.cuts is not None)
+    is_leaf, number = np.zeros(planes.shape[:2], bool), np.zeros(planes.shape[:2], np.int64)
+    is_leaf[nodes.tree, nodes.node], number[nodes.tree, nodes.node] = ~nodes.inner, nodes.number
     own = np.any((planes != 0) & is_leaf[..., None], axis=1) if kept is None else kept
     own[:, 0] |= ~own.any(axis=1)  # every leaf needs a weight
     tree, node, plane = np.nonzero(is_leaf[..., None] & own[:, None])
@@ -82,32 +81,24 @@ def add_trees(
             f"the model would take {size / 1e9:.1f} GB, and a file of ONNX holds two. Export fewer trees, smaller "
             "ones, or a rule with fewer planes; or take bound.export()."
         )
-    given, side_of = with_sides(graph, given, nodes.sets)
-    is_set = nodes.of_set >= 0
-    value = np.where(is_set, 0.5, nodes.value)
-    none_left = nodes.none_left & ~is_set
-    # ONNX Runtime wants numbers below that of all nodes.
-    starts = np.flatnonzero(nodes.node == 0)
-    number = np.zeros(planes.shape[:2], np.int64)
-    number[nodes.tree, nodes.node] = np.arange(len(nodes.node)) - starts[nodes.tree]
-    left = number[nodes.tree, nodes.left]
+    given, nodes = with_sides(graph, given, nodes, trees.n_features)
     integers = {
         "nodes_treeids": nodes.tree,
-        "nodes_nodeids": number[nodes.tree, nodes.node],
-        "nodes_featureids": np.where(is_set, trees.n_features + side_of[nodes.of_set], nodes.feature),
-        "nodes_truenodeids": np.where(nodes.inner, left, 0),
-        "nodes_falsenodeids": np.where(nodes.inner, left + 1, 0),
+        "nodes_nodeids": nodes.number,
+        "nodes_featureids": nodes.feature,
+        "nodes_truenodeids": np.where(nodes.inner, nodes.left, 0),
+        "nodes_falsenodeids": np.where(nodes.inner, nodes.left + 1, 0),
         "nodes_missing_value_tracks_true": nodes.missing_left,
         "target_treeids": tree,
         "target_nodeids": number[tree, node],
         "target_ids": plane,
     }
-    numbers = {"nodes_values": np.where(nodes.inner, value, 0.0), "target_weights": planes[tree, node, plane]}
+    numbers = {"nodes_values": np.where(nodes.inner, nodes.value, 0.0), "target_weights": planes[tree, node, plane]}
     if base is not None:
         numbers["base_values"] = base
     attributes: dict[str, Any] = {name: ids.astype(np.int64).tolist() for name, ids in integers.items()}
     attributes |= {f"{name}_as_tensor": graph.tensor(own.astype(np.float64)) for name, own in numbers.items()}
-    modes = np.where(nodes.inner, np.where(none_left, "BRANCH_LT", "BRANCH_LEQ"), "LEAF").tolist()
+    modes = np.where(nodes.inner, np.where(nodes.none_left, "BRANCH_LT", "BRANCH_LEQ"), "LEAF").tolist()
     return graph.node(
         "TreeEnsembleRegressor", given, domain=ML, nodes_modes=modes, n_targets=planes.shape[2], **attributes
     )

@@ -36,9 +36,13 @@ class PlainNodes(NamedTuple):
 
     tree: Int64[np.ndarray, " used"]
     node: Int64[np.ndarray, " used"]
+    """Its place in the arrays of the tree."""
+    number: Int64[np.ndarray, " used"]
+    """Its number among the nodes of the tree, without gaps, as ONNX Runtime wants it."""
     inner: Bool[np.ndarray, " used"]
     feature: Int64[np.ndarray, " used"]
     left: Int64[np.ndarray, " used"]
+    """The number of the left child."""
     missing_left: Bool[np.ndarray, " used"]
     value: Float64[np.ndarray, " used"]
     """The number at or below which instances go left."""
@@ -77,8 +81,10 @@ def plain_nodes(trees: Trees, *, wide: bool) -> PlainNodes:
     value, none_left = _numbers(trees, feature, key, inner, wide=wide)
     missing_left = inner & ~np.asarray(trees.missing_right)[tree, node]
     of_set, sets = _sets(trees, tests, wide=wide)
-    left = child[tree, node].astype(np.int64)
-    return PlainNodes(tree, node, inner, feature, left, missing_left, value, none_left, of_set[tree, node], sets)
+    number = np.zeros(child.shape, np.int64)
+    number[tree, node] = np.arange(len(node)) - np.flatnonzero(node == 0)[tree]
+    own, left = number[tree, node], number[tree, child[tree, node]]
+    return PlainNodes(tree, node, own, inner, feature, left, missing_left, value, none_left, of_set[tree, node], sets)
 
 
 def _numbers(

@@ -62,13 +62,15 @@ def to_treelite(model: Any) -> Any:
     ValueError
         For other rules, which are named, and take `to_onnx`: treelite adds leaf values, and has a few functions of the
         sums. If means are clipped, leaves veto a class (``smoothing=0``), empty leaves are followed, or the link of an
-        ensemble is ``"one-vs-rest"``.
+        ensemble is ``"one-vs-rest"``. If tests of intervals that are no categories need too many copies, or trees share
+        nodes otherwise.
 
     Notes
     -----
     Thresholds and leaf values are float64, and sums are: any number goes where it goes here, where it is rounded to
     float32 first (columns with cuts aside). Answers are within 1e-6. Columns with levels are given as codes, as for
-    `to_onnx`. Class labels and names of columns are the model's attributes.
+    `to_onnx`. Sets of categories are of integer parts, which are not rounded to float32 first. Other intervals are
+    comparisons, with a copy of what is below for each. Class labels and names of columns are the model's attributes.
 
     Examples
     --------

@@ -18,7 +18,7 @@ from ._plain_tests import PlainNodes, PlainSet, largest_rounding_to
 _MOST_LISTED = 2**16
 """Categories that a node may list."""
 _LARGEST_CATEGORY = 2**32 - 1
-_MOST_NODES = 2**22
+_MOST_NODES = 2**20
 """Nodes that trees with copies may have together."""
 _BELOW_ALL, _LAST = -(2**63), int(np.array(np.inf).view(np.int64))
 """A key before that of every number, and that of the last."""
@@ -75,12 +75,12 @@ def treelite_trees(nodes: PlainNodes, columns: Columns) -> Iterator[list[tuple[i
     ValueError
         If copies would make the model too large.
     """
-    ends, total = np.append(np.flatnonzero(nodes.node == 0), len(nodes.node)), 0
+    ends, total = np.append(np.flatnonzero(nodes.number == 0), len(nodes.node)), 0
     for start, end in pairwise(ends.tolist()):
         if np.all(nodes.of_set[start:end] < 0):
-            yield [(int(nodes.node[i]), _plain(nodes, i)) for i in range(start, end)]
+            yield [(int(nodes.number[i]), _plain(nodes, i)) for i in range(start, end)]
             continue
-        made = _Unfolded(nodes, columns, start, end).nodes(_MOST_NODES - total)
+        made = _Unfolded(nodes, columns, start).nodes(_MOST_NODES - total)
         total += len(made)
         yield made
 
@@ -106,9 +106,8 @@ def _keys(numbers: np.ndarray) -> np.ndarray:
 class _Unfolded:
     """A tree with tests of intervals."""
 
-    def __init__(self, nodes: PlainNodes, columns: Columns, start: int, end: int):
+    def __init__(self, nodes: PlainNodes, columns: Columns, start: int):
         self._nodes, self._columns, self._start = nodes, columns, start
-        self._place = dict(zip(nodes.node[start:end].tolist(), range(start, end), strict=True))
 
     def nodes(self, most: int) -> list[tuple[int, TreeliteNode]]:
         """Return the nodes, or raise a ValueError if they are more than that."""
@@ -145,7 +144,7 @@ class _Unfolded:
         return _Asked(upper[inside], keys[inside], behind[inside], goes_left, missing_left)
 
     def _child(self, at: int, is_left: bool) -> int:
-        return self._place[int(self._nodes.left[at]) + (not is_left)]
+        return self._start + int(self._nodes.left[at]) + (not is_left)
 
     def _own(self, at: int, known: dict[int, _Known]) -> _Known | None:
         """What is known of the number that a node tests; None at leaves, and where a comparison stays as it is."""

@@ -34,14 +34,15 @@ def random_sets(rng: np.random.Generator, kind: str, *, n_trees: int = 6, most: 
     if kind.endswith("levels"):
         known = tuple(Levels(tuple("abcdefghi"), False) if j < 2 else None for j in range(N_FEATURES))
         columns = Columns(N_FEATURES, tuple("wxyz"), tuple(own is not None for own in known), known)
+    given = [tree for tree in trees if isinstance(tree, GivenTree)]
     if wide:
-        trees, columns = with_cuts([WideTree(*tree) for tree in trees], columns)
+        given, columns = with_cuts([tree for tree in trees if isinstance(tree, WideTree)], columns)
     averaged = labels is None and bool(rng.integers(2))
     base = rng.normal(size=n_outputs)
-    return ensemble_of(trees, columns, base, link, trees_per_stage=per_stage, class_labels=labels, averaged=averaged)
+    return ensemble_of(given, columns, base, link, trees_per_stage=per_stage, class_labels=labels, averaged=averaged)
 
 
-def _tree(rng: np.random.Generator, n_inner: int, each: int, *, wide: bool) -> GivenTree:
+def _tree(rng: np.random.Generator, n_inner: int, each: int, *, wide: bool) -> GivenTree | WideTree:
     left, right = np.full(2 * n_inner + 1, -1), np.full(2 * n_inner + 1, -1)
     open_nodes, number = [0], 1
     for _ in range(n_inner):
@@ -54,8 +55,10 @@ def _tree(rng: np.random.Generator, n_inner: int, each: int, *, wide: bool) -> G
     threshold = numbers if wide else order_key_at_or_below(numbers)
     nodes = TreeNodes(rng.integers(N_FEATURES, size=n), threshold, left, right, rng.random(n) < 0.5)
     chosen = np.flatnonzero((left >= 0) & (rng.random(n) < 0.7)).tolist()
-    tests = {i: (_wide_test if wide else _test)(rng) for i in chosen}
-    return GivenTree(nodes, rng.normal(size=(n, each)), tests)
+    values = rng.normal(size=(n, each))
+    if wide:
+        return WideTree(nodes, values, {i: _wide_test(rng) for i in chosen})
+    return GivenTree(nodes, values, {i: _test(rng) for i in chosen})
 
 
 def _pieces(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
@@ -83,7 +86,9 @@ def _wide_test(rng: np.random.Generator) -> WideTest:
     return WideTest(np.where(strict, np.nextafter(bounds, -np.inf), bounds), goes_left, missing_left)
 
 
-def rows_of(rng: np.random.Generator, model: TreeEnsemble, number: int) -> tuple[np.ndarray, Any]:
+def rows_of(
+    rng: np.random.Generator, model: TreeEnsemble, number: int, *, finite: bool = False
+) -> tuple[np.ndarray, Any]:
     """Return rows at and beside all bounds, with codes where columns have levels, and the same as the model takes them.
 
     They are float64 for models that compare it, else float32.
@@ -92,6 +97,7 @@ def rows_of(rng: np.random.Generator, model: TreeEnsemble, number: int) -> tuple
     at = np.concatenate([NUMBERS, SPECIAL, np.arange(N_LEVELS + 2)]).astype(dtype)
     with np.errstate(over="ignore"):
         pool = np.concatenate([at, np.nextafter(at, dtype(-np.inf)), np.nextafter(at, dtype(np.inf))])
+    pool = pool[np.abs(pool.astype(np.float64)) < 3.3e38] if finite else pool
     X = rng.choice(pool, (number, N_FEATURES))
     if model.columns.levels is None:
         return X, X
