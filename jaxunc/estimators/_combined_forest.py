@@ -36,9 +36,10 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         Default ``RandomForestClassifier()``. A fitted one is kept as it is if it comes as scikit-learn's
         ``FrozenEstimator(forest)``: ``fit()`` then needs no data for in-bag counts, the instances that the forest was
         fitted on for ``"train"`` and ``"oob"``, and any others, all of which count, for ``"held_out"``.
-        So come fitted forests of other libraries, too: an ``XGBRFClassifier``, an ``LGBMClassifier`` with
-        ``boosting_type="rf"``, a forest of YDF or treelite, a `Forest`, or a `TreeEnsemble` that is a forest. Where
-        leaves hold values, they count with ``"held_out"``. Unfitted ones of the first two are grown.
+        So come fitted forests of other libraries, too: an ``XGBClassifier`` with ``num_parallel_tree`` and one round,
+        an ``LGBMClassifier`` with ``boosting_type="rf"``, a forest of YDF or treelite, a `Forest`, or a `TreeEnsemble`
+        that is a forest. Where leaves hold values, they count with ``"held_out"``; YDF's also out of bag. Unfitted ones
+        of the first two are grown.
     combiner
         The rule by its name (`jaxunc.combiners.RULES`: ``"mean"``, ``"vote"``, ``"evidence"``, ``"dempster"``, …, or
         as ``jaxunc compare`` calls it, `jaxunc.combiners.CONFIGURED`: ``"plausibility"``, ``"dempster-p"``, …), or a
@@ -257,7 +258,8 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         if self.combiner_options:
             raise ValueError("combiner_options need a rule: name one by combiner, such as combiner='evidence'.")
         enough = X is not None and self.counts == "inbag" and n_trees_of(model) >= FEW_TREES
-        return "learned" if has_bags(model) and enough and sample_weight is None else "mixture"
+        told = has_bags(model) and not is_from_elsewhere(model)  # other libraries' bags may not be told
+        return "learned" if told and enough and sample_weight is None else "mixture"
 
     def _check_parameters(self) -> None:
         self._check_forest_parameters()
@@ -270,9 +272,9 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
                 "'inbag' (rows through their out-of-bag trees, or cross-fitted) or 'held_out'."
             )
         model, _ = self._model()
-        if self.counts == "inbag" and is_from_elsewhere(model):
+        if self.counts == "inbag" and is_from_elsewhere(model) and not has_bags(model):
             raise ValueError(
-                "combiner='learned' reads the bags of scikit-learn's forests, or grows them again, and a "
+                "combiner='learned' reads the bags of forests (scikit-learn's, YDF's), or grows them again, and a "
                 f"{type(model).__name__} allows neither. Take counts='held_out', and pass instances that the forest "
                 "was not fitted to."
             )

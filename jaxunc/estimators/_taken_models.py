@@ -47,9 +47,9 @@ def taken_forest(model: Any) -> Forest:
         stages = found.n_trees // found.trees_per_stage
         raise ValueError(
             f"estimator is a {name} whose {stages} stages of trees correct each other: they are no witnesses of one "
-            "question, as rules take them. Random forests are taken (XGBRFClassifier, boosting_type='rf', YDF's). To "
-            "count held-out instances in boosted leaves nevertheless, say so: ensemble = jaxunc.from_any(model), "
-            "FrozenEstimator(jaxunc.recount(ensemble.trees, X, y)), counts='inbag'."
+            "question, as rules take them. Random forests are taken (XGBoost's num_parallel_tree with one round, "
+            "boosting_type='rf', YDF's). To count held-out instances in boosted leaves nevertheless, say so: "
+            "ensemble = jaxunc.from_any(model), FrozenEstimator(jaxunc.recount(ensemble.trees, X, y)), counts='inbag'."
         )
     return uncounted_forest(found)
 

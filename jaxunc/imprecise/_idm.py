@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, Num
+from jaxtyping import Array, Float, Shaped
 
 from jaxunc._checks import check_class_axis, check_counts, warn_of_fractions
 from jaxunc._numerics import as_counts, float_dtype, same_rank
@@ -14,7 +14,7 @@ from ._strength import checked_strength
 
 
 def idm_interval(
-    counts: Num[Array | np.ndarray, "... classes"], s: float | int | Float[Array | np.ndarray, "..."]
+    counts: Shaped[Array | np.ndarray, "... classes"], s: float | int | Float[Array | np.ndarray, "..."]
 ) -> Interval:
     r"""Bounds of each class's probability in the imprecise Dirichlet model.
 

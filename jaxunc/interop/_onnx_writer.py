@@ -8,6 +8,7 @@ import numpy as np
 from jaxunc.forest import Trees
 
 from ._onnx_graph import LARGEST, ML, Graph
+from ._onnx_sets import size_of_sides, with_sides
 from ._plain_tests import plain_nodes
 
 _DIGITS = 50
@@ -66,28 +67,30 @@ def add_trees(
     Raises
     ------
     ValueError
-        If the file would be too large.
+        If the file would be too large, or trees share nodes other than in tests of intervals.
     """
-    is_leaf = np.asarray(trees.is_leaf)
+    nodes = plain_nodes(trees, wide=trees.columns.cuts is not None)
+    is_leaf, number = np.zeros(planes.shape[:2], bool), np.zeros(planes.shape[:2], np.int64)
+    is_leaf[nodes.tree, nodes.node], number[nodes.tree, nodes.node] = ~nodes.inner, nodes.number
     own = np.any((planes != 0) & is_leaf[..., None], axis=1) if kept is None else kept
     own[:, 0] |= ~own.any(axis=1)  # every leaf needs a weight
     tree, node, plane = np.nonzero(is_leaf[..., None] & own[:, None])
-    nodes = plain_nodes(trees, wide=trees.columns.cuts is not None)
-    size = _NODE * len(nodes.node) + _WEIGHT * len(plane)
+    size = _NODE * len(nodes.node) + _WEIGHT * len(plane) + size_of_sides(nodes.sets)
     if size > LARGEST:
         raise ValueError(
             f"the model would take {size / 1e9:.1f} GB, and a file of ONNX holds two. Export fewer trees, smaller "
             "ones, or a rule with fewer planes; or take bound.export()."
         )
+    given, nodes = with_sides(graph, given, nodes, trees.n_features)
     integers = {
         "nodes_treeids": nodes.tree,
-        "nodes_nodeids": nodes.node,
+        "nodes_nodeids": nodes.number,
         "nodes_featureids": nodes.feature,
         "nodes_truenodeids": np.where(nodes.inner, nodes.left, 0),
         "nodes_falsenodeids": np.where(nodes.inner, nodes.left + 1, 0),
         "nodes_missing_value_tracks_true": nodes.missing_left,
         "target_treeids": tree,
-        "target_nodeids": node,
+        "target_nodeids": number[tree, node],
         "target_ids": plane,
     }
     numbers = {"nodes_values": np.where(nodes.inner, nodes.value, 0.0), "target_weights": planes[tree, node, plane]}

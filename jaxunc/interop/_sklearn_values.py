@@ -107,8 +107,8 @@ def _boosted(model: Any, columns: Columns) -> TreeEnsemble:
         raise ValueError(f"model's loss is {model.loss!r}; known are {', '.join(known)}. Upgrade jaxunc.")
     members = np.asarray(model.estimators_)
     n_outputs = members.shape[1]
-    # Its probabilities are logistic in twice the sum.
-    scale = 2.0 if model.loss == "exponential" else 1.0
+    # Its probabilities are logistic in twice the sum. The loss of the fit, which set_params does not change.
+    scale = 2.0 if type(model._loss).__name__ == "ExponentialLoss" else 1.0
     trees = [
         _tree(f"tree {t}", member, columns, model.learning_rate * scale) for t, member in enumerate(members.ravel())
     ]

@@ -59,7 +59,7 @@ def to_onnx(model: Any) -> Any:
     ValueError
         If a merge of the rule is no sum; if its ``finish`` computes what has no operator, which is named; if empty
         leaves are followed; if labels are neither all integers, all texts, all bools nor all floats; if the file would
-        have more than two gigabytes.
+        have more than two gigabytes; if trees share nodes other than in tests of sets.
 
     Notes
     -----
@@ -70,6 +70,9 @@ def to_onnx(model: Any) -> Any:
 
     **Columns.** Those with levels are given as codes, positions among the levels, as `jaxunc.tables.as_instances` makes
     them; the model's metadata list them. If any column is compared as float64 (it has cuts), the whole input is double.
+
+    **Sets** of categories, and other tests of intervals, are columns that the graph appends to the instances, one for
+    each distinct set: trees of ONNX compare with one number.
 
     **Metadata.** ``feature_names``, ``class_labels`` and ``levels`` as JSON, where there are any, and
     ``jaxunc.version``. Operators are of ai.onnx 18 and ai.onnx.ml 3. ONNX Runtime 1.26.0 answers wrongly for missing

@@ -18,7 +18,7 @@ from jaxunc.forest import (
     snap_to_integers,
     with_interval_tests,
 )
-from jaxunc.tables import Columns, Levels, NumbersLike
+from jaxunc.tables import Columns, Levels, LevelsOfYdf, NumbersLike
 
 from ._given_trees import GivenTree, check_tree, ensemble_of
 from ._versions import version_in, warn_if_newer
@@ -66,8 +66,11 @@ def from_ydf(model: Any, *, prior: NumbersLike | None = None) -> TreeEnsemble | 
     Notes
     -----
     YDF compares float32: an instance goes right, to the positive child, where x >= t or its category is in the set. A
-    missing value goes where the test says. Words that its dictionary lacks are one category, the empty word is a
-    missing value. Bools are 1 and 0.
+    missing value goes where the test says, as in ``predict_leaves`` and YDF's generic engine. Its fast ones put the
+    mean in its place, which may be another side of a test where numbers are large and discretised.
+
+    Words that its dictionary lacks are one category, the empty word is a missing value. Bools are 1 and 0; among words,
+    as in a column of objects, they are ``true`` and ``false``.
 
     A random forest of YDF votes by default: its ``predict`` is the share of trees whose largest class it is. `Vote`
     answers the same, but for leaves with ties, whose vote YDF gives to one class. Of a forest grown with
@@ -144,7 +147,7 @@ def _levels(column: Any) -> Levels:
     if sorted(words) != list(range(len(words))):
         raise ValueError(f"the model's column {column.name!r} has a dictionary with holes: {sorted(words)!r:.60}.")
     known = [words[index] for index in range(1, len(words))]
-    return Levels((*known, *([""] if "" not in known else [])), has_missing=True)
+    return LevelsOfYdf((*known, *([""] if "" not in known else [])), has_missing=True)
 
 
 def _read(what: str, root: Any, features: _Features) -> _ReadTree:

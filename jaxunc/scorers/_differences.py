@@ -10,8 +10,6 @@ from jaxunc._numerics import as_counts, float_dtype
 def excess(counts: Num[Array, "... classes"]) -> Float[Array, "... classes"]:
     """C w_c - N: how far each class is above an even share, times the number of classes."""
     counts = as_counts(counts)
-    if counts.dtype == jnp.bool_:
-        counts = counts.astype(jnp.int32)
     # Above the least count nothing is negative, so unsigned counts do not wrap. It cancels: so does its gradient.
     above = (counts - lax.stop_gradient(jnp.min(counts, axis=-1, keepdims=True))).astype(float_dtype(counts))
     return counts.shape[-1] * above - jnp.sum(above, axis=-1, keepdims=True)

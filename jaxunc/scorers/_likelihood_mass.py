@@ -17,7 +17,7 @@ fractional counts have a root of L at θ = 0.
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Num
+from jaxtyping import Array, Float, Shaped
 
 from jaxunc._checks import check_two_classes, warn_of_fractions
 from jaxunc._numerics import checked_counts, float_dtype, log1p_minus
@@ -25,7 +25,7 @@ from jaxunc._numerics import checked_counts, float_dtype, log1p_minus
 _NODES = 64
 
 
-def likelihood_mass(counts: Num[Array | np.ndarray, "... 2"]) -> Float[Array, "... 4"]:
+def likelihood_mass(counts: Shaped[Array | np.ndarray, "... 2"]) -> Float[Array, "... 4"]:
     r"""Predictive belief function of a leaf, from the likelihood of its counts and no prior.
 
     .. math::

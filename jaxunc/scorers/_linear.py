@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Num
+from jaxtyping import Array, Shaped
 
 from jaxunc._checks import check_within, warn_of_fractions
 from jaxunc._numerics import checked_counts, float_dtype
@@ -13,7 +13,7 @@ from ._differences import excess
 
 
 @scorer(width=float("inf"), reads_sizes=True)
-def linear(counts: Num[Array | np.ndarray, "... classes"]) -> Array:
+def linear(counts: Shaped[Array | np.ndarray, "... classes"]) -> Array:
     r"""The majority in numbers of instances: large leaves speak louder.
 
     .. math:: w^+ - w^-, \qquad C > 2:\; \frac{C w_c - N}{C - 1}
@@ -57,7 +57,7 @@ def linear(counts: Num[Array | np.ndarray, "... classes"]) -> Array:
 
 
 @scorer(width=float("inf"), reads_sizes=True, domains={"n_samples": "fixed"})
-def ucb(counts: Num[Array | np.ndarray, "... classes"], *, n_samples: NumbersLike) -> Array:
+def ucb(counts: Shaped[Array | np.ndarray, "... classes"], *, n_samples: NumbersLike) -> Array:
     r"""The relative frequency in units of an upper confidence bound.
 
     The α for which the bounds of both classes meet, p̂ - α √(ln n/N) = (1 - p̂) + α √(ln n/N):

@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Num
+from jaxtyping import Array, Shaped
 
 from jaxunc._numerics import checked_counts, float_dtype, safe_divide, shares_of
 
@@ -11,7 +11,7 @@ from ._differences import lead
 
 
 @scorer(width=1.0)
-def probability(counts: Num[Array | np.ndarray, "... classes"]) -> Array:
+def probability(counts: Shaped[Array | np.ndarray, "... classes"]) -> Array:
     r"""Relative frequency, centred (score p_prob).
 
     .. math:: p_{prob} = \frac{w^+}{w^+ + w^-} - \frac12 = \frac{w^+ - w^-}{2N},

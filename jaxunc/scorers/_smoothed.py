@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Num
+from jaxtyping import Array, Float, Shaped
 
 from jaxunc._checks import check_numbers, check_within, is_concrete, warn_of_fractions
 from jaxunc._numerics import checked_counts, float_dtype, safe_divide
@@ -12,7 +12,7 @@ from ._differences import excess
 
 
 @scorer(width=1.0, reads_sizes=True)
-def laplace(counts: Num[Array | np.ndarray, "... classes"]) -> Array:
+def laplace(counts: Shaped[Array | np.ndarray, "... classes"]) -> Array:
     r"""Laplace's correction of the relative frequency, centred (score p_lap).
 
     .. math:: p_{lap} = \frac{w^+ + 1}{N + 2} - \frac12 = \frac{w^+ - w^-}{2 (N + 2)},
@@ -58,7 +58,7 @@ def laplace(counts: Num[Array | np.ndarray, "... classes"]) -> Array:
 
 @scorer(width=1.0, reads_sizes=True, domains={"m": "positive", "prior": "simplex"})
 def m_estimate(
-    counts: Num[Array | np.ndarray, "... classes"],
+    counts: Shaped[Array | np.ndarray, "... classes"],
     *,
     m: float | Float[Array, ""],
     prior: float | Float[Array, " *classes"],

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Num
+from jaxtyping import Array, Float, Shaped
 
 from jaxunc._checks import warn_of_fractions
 from jaxunc._numerics import checked_counts, float_dtype, shares_of
@@ -13,7 +13,7 @@ from ._prior import BetaPrior, DirichletPrior, checked_concentration
 
 
 def smooth(
-    counts: Num[Array | np.ndarray, "... classes"], prior: BetaPrior | DirichletPrior
+    counts: Shaped[Array | np.ndarray, "... classes"], prior: BetaPrior | DirichletPrior
 ) -> Float[Array, "... classes"]:
     r"""Leaf probabilities drawn towards the prior: the posterior mean.
 
@@ -58,7 +58,9 @@ def smooth(
     return _smooth(counts, alpha)
 
 
-def correction_interval(counts: Num[Array | np.ndarray, "... classes"], prior: BetaPrior | DirichletPrior) -> Interval:
+def correction_interval(
+    counts: Shaped[Array | np.ndarray, "... classes"], prior: BetaPrior | DirichletPrior
+) -> Interval:
     r"""Probabilities as intervals whose width is how far smoothing moves them.
 
     .. math:: \delta_c = |\tilde p_c - \hat p_c|, \qquad
@@ -106,7 +108,7 @@ def correction_interval(counts: Num[Array | np.ndarray, "... classes"], prior: B
 
 
 def predictive_mass(
-    counts: Num[Array | np.ndarray, "... classes"], prior: BetaPrior | DirichletPrior
+    counts: Shaped[Array | np.ndarray, "... classes"], prior: BetaPrior | DirichletPrior
 ) -> Float[Array, "... sets"]:
     r"""The predictive belief function of a leaf: what smoothing would move is mass of ignorance.
 

@@ -21,7 +21,10 @@ MOST_COLUMNS = 2**24
 """Largest number of data columns: a file that claims more is refused before anything is made of it."""
 
 LATER_FIELDS: dict[type, dict[str, Any]] = {
-    Columns: {name: getattr(Columns, name) for name in ("boolean", "missing_words", "cuts", "absent_is_missing")},
+    Columns: {
+        name: getattr(Columns, name)
+        for name in ("boolean", "missing_words", "cuts", "absent_is_missing", "spaces_are_underlines")
+    },
     Forest: {"further": {}},
     TreeEnsemble: {"averaged": False},
 }
@@ -30,8 +33,8 @@ LATER_FIELDS: dict[type, dict[str, Any]] = {
 
 def module_of(made: type, fields: dict[str, Any]) -> Any:
     """Return an instance of a class with these fields; raises a ValueError if some lack, or are of another kind."""
-    if made is Levels:
-        return _levels(fields)
+    if isinstance(made, type) and issubclass(made, Levels):
+        return _levels(made, fields)
     if not (isinstance(made, type) and issubclass(made, eqx.Module | Columns)):
         raise ValueError(f"the file has fields for {made!r:.100}, which is no module.")
     names = {field.name for field in dataclasses.fields(made)}
@@ -77,11 +80,11 @@ def _own_and_further(fields: dict[str, Any]) -> dict[str, Any]:
     return fields | {"count_table": table[:, :n], "fork_counts": own, "further": further}
 
 
-def _levels(fields: dict[str, Any]) -> Levels:
+def _levels(kind: type[Levels], fields: dict[str, Any]) -> Levels:
     values = fields.get("values")
     if set(fields) != {"values", "has_missing"} or not isinstance(values, tuple):
         raise ValueError("the file's levels of a column are no tuple of values.")
-    return Levels(values, bool(fields["has_missing"]))
+    return kind(values, bool(fields["has_missing"]))
 
 
 def _columns(fields: dict[str, Any]) -> Columns:

@@ -12,7 +12,7 @@ from jaxunc import combiners, decisions, scorers, smoothing
 from jaxunc.combiners import Combiner
 from jaxunc.ensembles import TreeEnsemble
 from jaxunc.forest import Counting, Forest, Forks, Trees
-from jaxunc.tables import Columns, Levels
+from jaxunc.tables import Columns, Levels, LevelsOfCatBoost, LevelsOfYdf
 
 SKLEARN = {
     "BaggingClassifier": "sklearn.ensemble",
@@ -36,7 +36,10 @@ def classes() -> dict[str, type]:
     """Return the classes of the library that files name."""
     rooms = (combiners, decisions, smoothing)
     rules = {name: part for room in rooms for name, part in vars(room).items() if _is_rule(part)}
-    return {part.__name__: part for part in (Forest, Trees, Forks, Counting, Columns, Levels, TreeEnsemble)} | rules
+    return {
+        part.__name__: part
+        for part in (Forest, Trees, Forks, Counting, Columns, Levels, LevelsOfYdf, LevelsOfCatBoost, TreeEnsemble)
+    } | rules
 
 
 @lru_cache(1)

@@ -139,7 +139,9 @@ def test_rows_that_a_forest_was_grown_on_are_seen_by_its_thresholds():
 
 
 GROWN = {
-    "xgboost": lambda m: m.XGBRFClassifier(n_estimators=10, max_depth=4, random_state=0),
+    "xgboost": lambda m: m.XGBClassifier(
+        n_estimators=1, num_parallel_tree=10, max_depth=4, subsample=0.8, random_state=0
+    ),
     "lightgbm": lambda m: m.LGBMClassifier(
         boosting_type="rf", subsample=0.6, subsample_freq=1, n_estimators=10, random_state=0, verbose=-1
     ),

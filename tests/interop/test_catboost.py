@@ -12,6 +12,7 @@ import pytest
 
 import jaxunc as ju
 from jaxunc.interop import from_catboost
+from tests._refusal import refuses
 from tests.interop._threshold_rows import assert_leaves_agree, threshold_rows
 
 catboost = pytest.importorskip("catboost")
@@ -377,3 +378,44 @@ def test_mutated_files(rng):
             except (ValueError, TypeError):
                 outcomes["refused"] += 1
     assert min(outcomes.values()) > 20, outcomes
+
+
+def test_bools_among_words(rng):
+    """CatBoost hashes them as 1 and 0."""
+    flag, x = rng.random(400) < 0.5, rng.normal(size=400)
+    code = rng.integers(0, 4, 400)
+    y = flag ^ (x > 1.5)
+    for cells in (
+        flag,
+        flag.astype(object),
+        np.array([np.bool_(one) for one in flag], object),
+        np.array([True, "b", False, "d"], object)[2 * flag + code % 2],
+        np.array([True, "True", False, "False"], object)[2 * flag + code % 2],
+        np.array([True, 1, False, 0], object)[2 * flag + code % 2],
+    ):
+        frame = pd.DataFrame({"x": x, "member": cells})
+        pool = catboost.Pool(frame, y, cat_features=["member"])
+        model = catboost.CatBoostClassifier(**SMALL, one_hot_max_size=10).fit(pool)
+        made = from_catboost(model, pool=pool)
+        np.testing.assert_allclose(made.predict(frame), model.predict_proba(frame), atol=1e-6)
+
+
+@pytest.mark.parametrize("labels", [(0, 1), ("no", "yes"), (3, 7), (0.5, 1.5), (0, 2, 4)])
+def test_old_files(labels, tmp_path):
+    """Before 0.23 there were no class_params, before 0.26 no names of columns, before 0.20 no scale and bias."""
+    X, target = data(False)
+    y = np.array(labels)[np.digitize(target, [-0.5, 0.5] if len(labels) == 3 else [0])]
+    made = document(catboost.CatBoostClassifier(**SMALL, boost_from_average=False).fit(X, y))
+    del made["model_info"]["class_params"], made["scale_and_bias"]
+    for feature in made["features_info"]["float_features"]:
+        del feature["feature_id"]
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps(made))
+    theirs = catboost.CatBoostClassifier()
+    theirs.load_model(str(path), format="json")
+    ours = from_catboost(path)
+    assert ours.class_labels == tuple(theirs.classes_.tolist())
+    np.testing.assert_allclose(ours.predict(X), theirs.predict_proba(X), atol=1e-6)
+    made["model_info"]["params"]["data_processing_options"] = {"class_names": ["a"]}
+    with refuses(ValueError, "has classes"):
+        from_catboost(json.dumps(made).encode())

@@ -124,3 +124,11 @@ def test_refusals():
     other.loss = "poisson"
     with pytest.raises(ValueError, match="loss is 'poisson'"):
         from_sklearn_values(other)
+
+
+@pytest.mark.parametrize("losses", [("exponential", "log_loss"), ("log_loss", "exponential")])
+def test_the_loss_is_that_of_the_fit(losses):
+    X = np.random.default_rng(0).normal(size=(100, 2)).astype(np.float32)
+    known = GradientBoostingClassifier(n_estimators=3, loss=losses[0]).fit(X, X[:, 0] > 0)
+    wanted = known.predict_proba(X)
+    np.testing.assert_allclose(from_sklearn_values(known.set_params(loss=losses[1])).predict(X), wanted, atol=1e-6)

@@ -1,6 +1,7 @@
 """XGBoost's models: its own leaves and sums, and damaged files."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ def check(model: Any, booster: Any, X: Any, **iterations) -> TreeEnsemble:
 ESTIMATORS = {
     "binary": lambda y: (xgboost.XGBClassifier(n_estimators=30), y > 0),
     "classes": lambda y: (xgboost.XGBClassifier(n_estimators=8), y),
-    "forest": lambda y: (xgboost.XGBRFClassifier(n_estimators=12), y),
+    "forest": lambda y: (xgboost.XGBClassifier(n_estimators=1, num_parallel_tree=12, subsample=0.8), y),
     "boosted forests": lambda y: (xgboost.XGBClassifier(n_estimators=4, num_parallel_tree=3), y),
     "regression": lambda y: (xgboost.XGBRegressor(n_estimators=20), y * 1e4),
     "targets": lambda y: (xgboost.XGBRegressor(n_estimators=10), np.stack([y, -y], axis=1)),
@@ -96,8 +97,9 @@ def test_the_trees_that_answer(rng, tmp_path):
     whole = check(booster, booster, X)
     for form in ("json", "ubj"):
         booster.save_model(tmp_path / f"model.{form}")
-        again = from_xgboost(tmp_path / f"model.{form}")
-        assert jax.tree.all(jax.tree.map(np.array_equal, again, whole))
+        with pytest.warns(UserWarning, match=rf"best iteration is {best - 1}: the first {best} of"):
+            again = from_xgboost(tmp_path / f"model.{form}")
+        assert jax.tree.all(jax.tree.map(np.array_equal, again, made))
         assert again.class_labels == (0, 1, 2)
     np.testing.assert_allclose(whole.first_stages(best).raw(X), made.raw(X))
 
@@ -182,3 +184,199 @@ def test_refusals(rng, tmp_path):
     for path in (tmp_path / "model.json", Path(__file__)):
         with refuses(ValueError, "XGBoost model"):
             from_xgboost(path)
+
+
+def edited(model: Any, edit: Callable[[dict], Any]) -> bytes:
+    """A model's file, of which some parts are others."""
+    document = json.loads(bytes(model.save_raw("json")))
+    edit(document)
+    return json.dumps(document).encode()
+
+
+def two_classes(rng, n: int = 300) -> tuple[np.ndarray, np.ndarray]:
+    X = rng.standard_normal((n, 3)).astype(np.float32)
+    return X, (X[:, 0] + rng.standard_normal(n) > 0).astype(int)
+
+
+@pytest.mark.parametrize("gamma", [3, 30])
+def test_pruned_trees(gamma, rng, tmp_path):
+    X, y = two_classes(rng)
+    model = xgboost.XGBClassifier(n_estimators=20, tree_method="exact", gamma=gamma).fit(X, y)
+    booster = model.get_booster()
+    trees = json.loads(bytes(booster.save_raw("json")))["learner"]["gradient_booster"]["model"]["trees"]
+    assert any(tree["left_children"][0] < 0 and len(tree["left_children"]) > 1 for tree in trees)
+    check(model, booster, X)
+    again = {"process_type": "update", "updater": "prune", "gamma": 9.0, "verbosity": 0}
+    again["objective"] = "binary:logistic"
+    pruned = xgboost.train(again, xgboost.DMatrix(X, y), 20, xgb_model=booster)
+    check(pruned, pruned, X)
+    treelite: Any = pytest.importorskip("treelite")
+    made = ju.from_treelite(treelite.frontend.from_xgboost(pruned))
+    np.testing.assert_allclose(made.predict(X)[:, 1], pruned.predict(xgboost.DMatrix(X)), atol=1e-6)
+
+
+@pytest.mark.parametrize("missing", [-999, 0.0, np.float32(3), np.inf, -np.inf])
+def test_other_numbers_for_missing_values(missing, rng):
+    X, y = two_classes(rng)
+    holes = np.where(rng.random(X.shape) < 0.3, np.nan, X)
+    model = xgboost.XGBClassifier(n_estimators=5, missing=missing)
+    model.fit(np.where(np.isnan(holes), missing, holes), y)
+    with refuses(ValueError, r"takes .* for a missing value .*set_params\(missing=np.nan\)"):
+        from_xgboost(model)
+    np.testing.assert_allclose(
+        from_xgboost(model.set_params(missing=np.nan)).predict(holes), model.predict_proba(holes), atol=1e-6
+    )
+    old = {"scikit_learn": json.dumps({"missing": float(missing)})}
+    with refuses(ValueError, "for a missing value .*Load it into a Booster"):
+        from_xgboost(edited(model.get_booster(), lambda d: d["learner"].update(attributes=old)))
+
+
+def test_best_iterations(rng, tmp_path):
+    X, y = two_classes(rng)
+    fit = {"eval_set": [(X[200:], y[200:])], "verbose": False}
+    settings = {"n_estimators": 60, "learning_rate": 0.5}
+    for further in ({}, {"num_parallel_tree": 3, "subsample": 0.7}):
+        stopping = xgboost.callback.EarlyStopping(rounds=5)
+        model = xgboost.XGBClassifier(callbacks=[stopping], **settings, **further).fit(X[:200], y[:200], **fit)
+        model.save_model(tmp_path / "model.json")
+        loaded = xgboost.XGBClassifier(early_stopping_rounds=7)
+        loaded.load_model(tmp_path / "model.json")
+        booster = model.get_booster()
+        assert booster.best_iteration + 1 < booster.num_boosted_rounds()
+        for one in (model, loaded, model.set_params(n_estimators=3)):
+            made = from_xgboost(one)
+            np.testing.assert_allclose(made.predict(X), one.predict_proba(X), atol=1e-6)
+        assert made.n_trees == (booster.best_iteration + 1) * further.get("num_parallel_tree", 1)
+        for part_of in (booster, booster[:4], booster[0:4:2]):
+            check(part_of, part_of, X)
+        longer = xgboost.XGBClassifier(n_estimators=4, **further).fit(X, y, xgb_model=booster)
+        np.testing.assert_allclose(from_xgboost(longer).predict(X), longer.predict_proba(X), atol=1e-6)
+    loaded = xgboost.XGBClassifier(early_stopping_rounds=5)
+    loaded.load_model(bytearray(xgboost.XGBClassifier(n_estimators=6).fit(X, y).get_booster().save_raw()))
+    np.testing.assert_allclose(from_xgboost(loaded).predict(X), loaded.predict_proba(X), atol=1e-6)
+    for best, said in (("99", "best iteration is 99, and has 6"), ("x", "expected an integer")):
+        loaded.get_booster().set_attr(best_iteration=best)
+        with refuses(ValueError, said):
+            from_xgboost(loaded)
+
+
+OBJECTIVES = {
+    **dict.fromkeys(("reg:squarederror", "reg:pseudohubererror", "reg:absoluteerror", "reg:quantileerror"), "number"),
+    **dict.fromkeys(("reg:squaredlogerror", "count:poisson", "reg:gamma", "reg:tweedie"), "above 0"),
+    **dict.fromkeys(("reg:logistic", "binary:logistic", "binary:logitraw"), "two"),
+    **dict.fromkeys(("multi:softprob", "multi:softmax"), "three"),
+    **dict.fromkeys(("binary:hinge", "survival:cox", "rank:pairwise", "rank:ndcg", "rank:map"), "refused"),
+}
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_objectives_and_base_scores(objective, rng):
+    X, y = two_classes(rng)
+    number = X[:, 0] + rng.standard_normal(len(X))
+    kind = OBJECTIVES[objective]
+    labels = {"number": number, "above 0": np.exp(number), "three": np.digitize(number, [-1, 1])}.get(kind, y)
+    for base in (None, [0.2, 0.3, 0.5] if kind == "three" else 0.3):
+        if isinstance(base, list) and tuple(map(int, xgboost.__version__.split(".")[:2])) < (3, 2):
+            continue
+        settings = {"objective": objective, "max_depth": 2, **({} if base is None else {"base_score": base})}
+        settings |= {"num_class": 3} if kind == "three" else {}
+        settings |= {"quantile_alpha": [0.1, 0.5]} if objective == "reg:quantileerror" else {}
+        rows = xgboost.DMatrix(X, label=labels)
+        if objective.startswith("rank"):
+            rows.set_group([len(X)])
+        model = xgboost.train(settings, rows, 3)
+        if kind == "refused":
+            with refuses(ValueError, f"objective is '{objective}'"):
+                from_xgboost(model)
+            return
+        made = check(model, model, X)
+        if objective != "multi:softmax":
+            answer, theirs = np.asarray(made.predict(X)), model.predict(rows)
+            answer = answer[:, 1] if answer.shape != theirs.shape else answer
+            np.testing.assert_allclose(answer, theirs, atol=2e-5 * max(1, float(np.abs(theirs).max())))
+
+
+def test_what_newer_files_hold(rng):
+    X, y = two_classes(rng)
+    model = xgboost.train({"objective": "binary:logistic"}, xgboost.DMatrix(X, y), 3)
+    booster = lambda d: d["learner"]["gradient_booster"]["model"]
+    check(edited(model, lambda d: booster(d).update(weight_drop=[1.0] * 3)), model, X)
+    with refuses(ValueError, "trees have weights .DART"):
+        from_xgboost(edited(model, lambda d: booster(d).update(weight_drop=[1.0, 0.5, 1.0])))
+    two = xgboost.train({}, xgboost.DMatrix(X, np.stack([y, -y], axis=1)), 2)
+    with refuses(ValueError, "several expectiles"):
+        from_xgboost(edited(two, lambda d: d["learner"]["objective"].update(name="reg:expectileerror")))
+
+
+def test_old_files(rng):
+    """XGBoost before 1.6 does not say how many trees an iteration adds; before 1.3 logitraw had a probability."""
+    X, y = data(rng)
+    settings = {"num_parallel_tree": 3, "subsample": 0.6, "max_depth": 2}
+
+    def old(document: dict, attributes: dict | None = None) -> None:
+        del document["learner"]["gradient_booster"]["model"]["gbtree_model_param"]["num_parallel_tree"]
+        document["learner"]["gradient_booster"]["model"].pop("iteration_indptr", None)
+        document["version"] = [1, 0, 2]
+        document["learner"]["attributes"] = attributes or {}
+
+    for objective, labels in (("multi:softprob", y), ("binary:logistic", y > 0)):
+        further = {"num_class": 3} if objective == "multi:softprob" else {}
+        model = xgboost.train(settings | further | {"objective": objective}, xgboost.DMatrix(X, labels), 4)
+        made = check(edited(model, old), model, X)
+        assert made.trees_per_stage == (9 if further else 1)
+        for told in (
+            {"best_iteration": "1", "best_ntree_limit": "6"},
+            {"best_iteration": "1", "scikit_learn": json.dumps({"best_ntree_limit": 6, "missing": None})},
+        ):
+            with pytest.warns(UserWarning, match="first 2 of 4 are imported"):
+                check(edited(model, lambda d, told=told: old(d, told)), model, X, iteration_range=(0, 2))
+    raw = xgboost.train({"objective": "binary:logitraw", "base_score": 0.3}, xgboost.DMatrix(X, y > 0), 2)
+    before, now = from_xgboost(edited(raw, old)), from_xgboost(raw)
+    np.testing.assert_allclose(np.asarray(before.base) - now.base, np.log(0.3 / 0.7) - 0.3, rtol=1e-5)
+    # Their plain files: a base score, the number of columns, …, the version, and what is not used.
+    binary = np.array([0.5], "<f4").tobytes() + np.array([3, 0, 1, 1, 1, 0] + [0] * 40, "<i4").tobytes()
+    for content in (binary, b"binf" + binary):
+        with refuses(ValueError, "binary file of XGBoost before 2.1; write it there by booster.save_model"):
+            from_xgboost(content)
+        with refuses(ValueError, "binary file of XGBoost before 2.1; write it there by booster.save_model"):
+            ju.from_any(content)
+
+
+def test_words_outside_of_ascii(rng):
+    code, x = rng.integers(0, 4, 600), rng.standard_normal(600)
+    words = ["süd", "nord", "日本", ""]
+    y = (code % 2 == 0) ^ (x > 1)
+    frame = lambda names: pd.DataFrame({"größe": pd.Categorical.from_codes(code, names), "a b": x})
+    model = xgboost.XGBClassifier(n_estimators=4, enable_categorical=True).fit(frame(words), y)
+    encoded = [list(word.encode()) for word in words]
+    entry = {
+        "offsets": np.cumsum([0, *map(len, encoded)]).tolist(),
+        "values": [byte for own in encoded for byte in own],
+    }
+
+    def newer(document: dict, version: list) -> None:
+        document["version"] = version
+        document["learner"]["gradient_booster"]["model"]["cats"]["enc"][0] = entry
+
+    made = from_xgboost(edited(model.get_booster(), lambda d: newer(d, [3, 4, 0])))
+    for given in (frame(words), frame(words).astype({"größe": object})):
+        np.testing.assert_allclose(made.predict(given), model.predict_proba(frame(words)), atol=1e-6)
+    for version in ([3, 1, 0], [3, 3, 1]):
+        with refuses(ValueError, "column 0 are words outside of ASCII"):
+            from_xgboost(edited(model.get_booster(), lambda d, v=version: newer(d, v)))
+    if (3, 1) <= tuple(map(int, xgboost.__version__.split(".")[:2])) < (3, 4):
+        with refuses(ValueError, "words outside of ASCII"):
+            from_xgboost(model)
+
+
+def test_files_that_know_codes_alone(rng):
+    """Before XGBoost 3.1 no file had the categories: a frame's are codes only if they are 0, 1, …."""
+    code, x = rng.integers(0, 4, 600), rng.standard_normal(600)
+    y = (code % 2 == 0) ^ (x > 1)
+    frame = lambda values: pd.DataFrame({"c": pd.Categorical.from_codes(code, values), "x": x})
+    model = xgboost.XGBClassifier(n_estimators=4, enable_categorical=True).fit(frame([10, 7, 30, 20]), y)
+    made = from_xgboost(edited(model.get_booster(), lambda d: d["learner"]["gradient_booster"]["model"].pop("cats")))
+    with refuses(TypeError, r"columns \['c'\] .* are categories, and the model knows the codes"):
+        made.predict(frame([10, 7, 30, 20]))
+    for given in (frame([0, 1, 2, 3]), pd.DataFrame({"c": code, "x": x})):
+        np.testing.assert_allclose(made.predict(given), model.predict_proba(frame([10, 7, 30, 20])), atol=1e-6)

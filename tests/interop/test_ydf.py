@@ -248,3 +248,32 @@ def test_broken_models():
         from_ydf(Changed(fitted("GradientBoostedTrees"), trees[:11]))
     with pytest.raises(ValueError, match="hold no values"):
         from_ydf(Changed(fitted("GradientBoostedTrees"), list(model.iter_trees()) * 3))
+
+
+def test_bools_among_words(rng, tmp_path):
+    """YDF writes them in small letters; a text of large ones is another word."""
+    flag, x = rng.random(400) < 0.5, rng.normal(size=400).astype(np.float32)
+    holes = flag.astype(object)
+    holes[::9] = None
+    mixed = np.array([True, "b", False, "d"], object)[rng.integers(0, 4, 400)]
+    numpys = np.array([np.bool_(one) for one in flag], object)
+    for cells in (flag.astype(object), holes, mixed, numpys, np.where(flag, "True", "False").astype(object)):
+        frame = pd.DataFrame({"x": x, "member": cells, "y": np.where(flag ^ (x > 1.5), "up", "down")})
+        model = ydf.GradientBoostedTreesLearner(label="y", num_trees=8, max_depth=3).train(frame)
+        ju.save(tmp_path / "model.safetensors", from_ydf(model))
+        made = ju.load(tmp_path / "model.safetensors")
+        texts = frame.assign(member=[None if one is None else str(one) for one in cells])
+        for given in (frame[["x", "member"]], texts[["x", "member"]]):
+            np.testing.assert_allclose(made.predict(given)[:, 1], model.predict(given), atol=1e-5)
+
+
+def test_missing_values_go_where_tests_say():
+    """Of large numbers that are discretised YDF's fast engines put the mean elsewhere."""
+    rng = np.random.default_rng(0)
+    x, z = (rng.normal(size=600) * 1e6 + 1e9).astype(np.float32), rng.normal(size=600).astype(np.float32)
+    y = (x - 1e9) / 1e6 + z + 0.3 * rng.normal(size=600) > 0
+    frame = pd.DataFrame({"x": np.where(rng.random(600) < 0.3, np.nan, x).astype(np.float32), "z": z})
+    learner = ydf.GradientBoostedTreesLearner(label="y", num_trees=10, discretize_numerical_columns=True)
+    model = learner.train(frame.assign(y=np.where(y, "u", "d")))
+    model.force_engine("GradientBoostedTreesGeneric")
+    np.testing.assert_allclose(from_ydf(model).predict(frame)[:, 1], model.predict(frame), atol=1e-5)

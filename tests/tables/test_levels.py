@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from jaxunc.tables import Levels, as_instances, fit_columns
+from jaxunc.tables import Columns, Levels, LevelsOfCatBoost, LevelsOfYdf, as_instances, fit_columns
 from jaxunc.tables._levels import fit_levels, level_codes
+from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
 
@@ -182,3 +183,25 @@ def test_wide_frames_are_taken_in_one_piece():
     lookups = columns.lookups
     as_instances(frame, columns)
     assert columns.lookups is lookups
+
+
+def test_bools_as_another_library_writes_them():
+    cells = objects([True, False, "True", "true", np.True_, None, "1"])
+    for kind, levels, codes in (
+        (LevelsOfYdf, ("false", "true"), [1, 0, -1, 1, 1, -1, -1]),
+        (LevelsOfYdf, ("True", "true", "x"), [1, -1, 0, 1, 1, -1, -1]),
+        (LevelsOfCatBoost, (0, 1), [1, 0, -1, -1, 1, -1, 1]),
+        (LevelsOfCatBoost, ("1", "True", "true"), [0, -1, 1, 2, 0, -1, 0]),
+        (Levels, ("True", "true"), [0, -1, 0, 1, 0, -1, -1]),
+    ):
+        assert level_codes(cells, kind(levels, False)).tolist() == codes
+    assert level_codes(np.array([True, False]), LevelsOfYdf(("false", "true"), False)).tolist() == [1, 0]
+    assert all(type(value) is str for value in fit_levels(cells).values)
+
+
+def test_categories_are_no_codes():
+    columns = Columns(2, ("a", "b"), (True, False))
+    frame = pandas.DataFrame({"a": pandas.Categorical([7, 5, 7]), "b": [1.0, 2, 3]})
+    with refuses(TypeError, r"columns \['a'\] .* are categories, and the model knows the codes"):
+        as_instances(frame, columns)
+    assert as_instances(frame.assign(a=pandas.Categorical([1, 0, 1])), columns).values[:, 0].tolist() == [1, 0, 1]
