@@ -10,7 +10,7 @@ from ._sizes import ceil_div, cores, multiple_of, padded_rows, power_of_two
 from ._special import divide_by_shared, floored_log, lambert_w_of_exp, log1p_minus, safe_divide, shares_of
 from ._stirling import entropy_gap, stirling_error
 from ._two_float import TwoFloat, float_dtype, two_float_from_limbs, two_sum
-from ._words import bits_are_no_numbers, pair_words, split_words, take
+from ._words import as_bits, bits_are_no_numbers, of_bits, pair_bits, pair_words, split_bits, split_words, take
 
 __all__ = [
     "NAN_FIRST",
