@@ -8,7 +8,7 @@ import jax
 import jax.export
 import numpy as np
 
-from jaxunc._checks import check_integer, check_one_of, is_concrete, refuse_after_fork
+from jaxunc._checks import check_integer, check_one_of, is_concrete
 from jaxunc._numerics import cores
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Combiner, as_rule, read_answer
@@ -94,7 +94,6 @@ def bind(
     >>> bound.probability(X[:5]).shape
     (5, 3)
     """
-    refuse_after_fork()
     combiner = as_rule(combiner)
     check_is_forest(forest)
     if threads is not None:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int32, Int64, Shaped
 
-from jaxunc._checks import is_concrete, outside_traces, refuse_after_fork
+from jaxunc._checks import is_concrete, outside_traces
 from jaxunc._numerics import NAN_FIRST, NAN_LAST, order_key, pair_bits, split_bits, take
 from jaxunc.forest import Trees
 
@@ -62,7 +62,6 @@ def make_plan(trees: Trees, *, missing: bool, top: Top | None = None) -> Plan:
 
     The top is the first two levels, if no other is given.
     """
-    refuse_after_fork()  # the first program that most ways to an answer run
     return _make_plan(*_arrays(trees), top, n_features=trees.n_features, missing=missing)
 
 
