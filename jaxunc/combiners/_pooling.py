@@ -4,9 +4,10 @@ from functools import reduce
 from typing import ClassVar
 
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Num
 
-from jaxunc._numerics import TwoFloat, safe_divide
+from jaxunc._numerics import TwoFloat, divide_by_shared
 from jaxunc._types import PyTree
 
 from ._answer import Answer
@@ -40,9 +41,25 @@ class Pooling(Combiner[Answer]):
 
     def finish(self, stat: tuple[TwoFloat, ...]) -> Answer:
         """Shares of the total."""
-        total = reduce(TwoFloat.plus, stat)
-        equal = total.divided_by(len(stat))
+        total = _total(stat)
+        # Of all classes at once: a division each would have the compiler repeat the total for every one of them.
+        own, total = _stacked(stat, axis=-1), TwoFloat(*(part[..., None] for part in total))
         # Subtracted as pairs of floats, before anything is divided: a lead of one instance survives at any size.
-        scores = jnp.stack([safe_divide(own.minus(equal).value, total.value) for own in stat], axis=-1)
-        shares = jnp.stack([safe_divide(own.value, total.value, 1 / len(stat)) for own in stat], axis=-1)
+        scores = divide_by_shared(own.minus(total.divided_by(len(stat))).value, total.value)
+        shares = divide_by_shared(own.value, total.value, 1 / len(stat))
         return Answer.from_shares(shares, scores, scores[..., 1] if len(stat) == 2 else None)
+
+
+UNROLLED = 8
+"""Classes up to which the total is one expression: a compiler's time for one grows with its square."""
+
+
+def _total(stat: tuple[TwoFloat, ...]) -> TwoFloat:
+    """Add classes up, one after the other."""
+    if len(stat) <= UNROLLED:
+        return reduce(TwoFloat.plus, stat)
+    return lax.scan(lambda total, own: (total.plus(own), None), stat[0], _stacked(stat[1:], axis=0))[0]
+
+
+def _stacked(stat: tuple[TwoFloat, ...], axis: int) -> TwoFloat:
+    return TwoFloat(*(jnp.stack(part, axis) for part in zip(*stat, strict=True)))
