@@ -41,25 +41,32 @@ class Pooling(Combiner[Answer]):
 
     def finish(self, stat: tuple[TwoFloat, ...]) -> Answer:
         """Shares of the total."""
-        total = _total(stat)
-        # Of all classes at once: a division each would have the compiler repeat the total for every one of them.
-        own, total = _stacked(stat, axis=-1), TwoFloat(*(part[..., None] for part in total))
-        # Subtracted as pairs of floats, before anything is divided: a lead of one instance survives at any size.
-        scores = divide_by_shared(own.minus(total.divided_by(len(stat))).value, total.value)
-        shares = divide_by_shared(own.value, total.value, 1 / len(stat))
+        if len(stat) <= UNROLLED:
+            total = reduce(TwoFloat.plus, stat)
+            found = [_score_and_share(own, total, len(stat)) for own in stat]
+            scores, shares = (jnp.stack(part, axis=-1) for part in zip(*found, strict=True))
+        else:
+            own, total = _stacked(stat), _total(stat)
+            scores, shares = _score_and_share(own, TwoFloat(*(part[..., None] for part in total)), len(stat))
         return Answer.from_shares(shares, scores, scores[..., 1] if len(stat) == 2 else None)
 
 
 UNROLLED = 8
-"""Classes up to which the total is one expression: a compiler's time for one grows with its square."""
+"""Classes up to which each is an expression of its own, which takes a kernel less on a GPU. The compiler repeats the total
+for every one of them: its time grows with their square."""
+
+
+def _score_and_share(own: TwoFloat, total: TwoFloat, n_classes: int) -> tuple[Array, Array]:
+    # Subtracted as pairs of floats, before anything is divided: a lead of one instance survives at any size.
+    lead = own.minus(total.divided_by(n_classes)).value
+    return divide_by_shared(lead, total.value), divide_by_shared(own.value, total.value, 1 / n_classes)
 
 
 def _total(stat: tuple[TwoFloat, ...]) -> TwoFloat:
-    """Add classes up, one after the other."""
-    if len(stat) <= UNROLLED:
-        return reduce(TwoFloat.plus, stat)
-    return lax.scan(lambda total, own: (total.plus(own), None), stat[0], _stacked(stat[1:], axis=0))[0]
+    """Add classes up in their order, by a loop."""
+    others = TwoFloat(*(jnp.stack(part) for part in zip(*stat[1:], strict=True)))
+    return lax.scan(lambda total, own: (total.plus(own), None), stat[0], others)[0]
 
 
-def _stacked(stat: tuple[TwoFloat, ...], axis: int) -> TwoFloat:
-    return TwoFloat(*(jnp.stack(part, axis) for part in zip(*stat, strict=True)))
+def _stacked(stat: tuple[TwoFloat, ...]) -> TwoFloat:
+    return TwoFloat(*(jnp.stack(part, axis=-1) for part in zip(*stat, strict=True)))
