@@ -65,7 +65,7 @@ def _check_bits(bits: Array, expected: DTypeLike) -> None:
     if bits.dtype != expected:
         raise TypeError(
             f"an array that holds bits has the dtype {bits.dtype}; expected {jnp.dtype(expected)}: something computed "
-            "with the arrays of a bound forest. Change the rule or the forest, and bind them again; or map floats alone."
+            "with the arrays of a bound forest. Change the rule or the forest, and bind them again; or map floats."
         )
 
 

@@ -52,8 +52,8 @@ class Pooling(Combiner[Answer]):
 
 
 UNROLLED = 8
-"""Classes up to which each is an expression of its own, which takes a kernel less on a GPU. The compiler repeats the total
-for every one of them: its time grows with their square."""
+"""Classes up to which each is an expression of its own, which takes a kernel less on a GPU. The compiler repeats the
+total for every one of them: its time grows with their square."""
 
 
 def _score_and_share(own: TwoFloat, total: TwoFloat, n_classes: int) -> tuple[Array, Array]:
