@@ -5,7 +5,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Num
 
-from jaxunc._numerics import divide_by_shared, float_dtype, safe_divide
+from jaxunc._numerics import divide_by_shared, float_dtype, safe_divide, sum_in_order
 from jaxunc._types import PyTree
 from jaxunc.imprecise import Interval, checked_strength, idm_interval
 from jaxunc.tables import NumbersLike
@@ -68,7 +68,7 @@ class AveragedIntervals(Combiner[Interval]):
         stat = {"lower": idm_interval(counts, self.s).lower, "trees": jnp.ones(())}
         if counts.shape[-1] == 2:
             return stat
-        size = jnp.sum(counts.astype(float_dtype(counts, self.s)), axis=-1)
+        size = sum_in_order(counts.astype(float_dtype(counts, self.s)))
         return {**stat, "width": self.s / (size + self.s)}
 
     def finish(self, stat: PyTree) -> Interval:

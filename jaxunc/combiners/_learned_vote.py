@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_within
-from jaxunc._numerics import float_dtype
+from jaxunc._numerics import float_dtype, sum_in_order
 from jaxunc._types import PyTree
 from jaxunc.imprecise import checked_strength
 from jaxunc.tables import NumbersLike
@@ -84,7 +84,7 @@ class LearnedVote(Combiner[Preference]):
         dtype = float_dtype(counts, self.s)
         counts = counts.astype(dtype)
         number = lambda value: value.astype(dtype)  # noqa: E731
-        size = jnp.sum(counts, axis=-1)
+        size = sum_in_order(counts)
         # A harmless size in empty leaves: their logarithm would make gradients NaN, even where it is not used.
         some = jnp.where(size > 0, size, jnp.ones_like(size))
         mass = jnp.exp(number(self.size_power) * jnp.log(some)) * some / (some + number(self.half_size))

@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_two_classes, warn_of_fractions
-from jaxunc._numerics import checked_counts, float_dtype, log1p_minus
+from jaxunc._numerics import checked_counts, float_dtype, log1p_minus, sum_in_order
 
 _NODES = 64
 
@@ -107,8 +107,8 @@ def _half(w, v):
     small = ratio < 0.4
     high = jnp.where(small, log1p_minus(jnp.where(small, ratio, 0.0)), jnp.log1p(jnp.where(small, 1.0, ratio)) - ratio)
     log_l = jnp.where(other, w * low + v * high, w * jnp.where(near, jnp.log1p(-jnp.where(near, x, 0.0)), log_rest))
-    doubt = jnp.sum(slopes * jnp.exp(log_l), axis=-1)
-    sure = jnp.sum(slopes * -jnp.expm1(log_l), axis=-1) + (1 - end[..., 0])
+    doubt = sum_in_order(slopes * jnp.exp(log_l))
+    sure = sum_in_order(slopes * -jnp.expm1(log_l)) + (1 - end[..., 0])
     return share * sure, share * doubt
 
 

@@ -5,7 +5,7 @@ import numpy as np
 from jaxtyping import Array, Num
 
 from jaxunc._checks import check_within, warn_of_fractions
-from jaxunc._numerics import checked_counts, float_dtype
+from jaxunc._numerics import checked_counts, float_dtype, sum_in_order
 from jaxunc.tables import NumbersLike
 
 from ._declaration import scorer
@@ -104,7 +104,7 @@ def ucb(counts: Num[Array | np.ndarray, "... classes"], *, n_samples: NumbersLik
     check_within("n_samples", n_samples, "[2, inf)", why, shape=None)
     dtype = float_dtype(counts)
     n_classes = counts.shape[-1]
-    total = jnp.sum(counts.astype(dtype), axis=-1, keepdims=True)
+    total = sum_in_order(counts.astype(dtype), keepdims=True)
     safe = jnp.where(total > 0, total, 1)
     scale = n_classes * jnp.sqrt(safe) * jnp.sqrt(jnp.log(jnp.asarray(n_samples, dtype)))
     score = jnp.where(total > 0, excess(counts) / scale, 0.0)

@@ -5,7 +5,7 @@ import numpy as np
 from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_numbers, check_within, is_concrete, warn_of_fractions
-from jaxunc._numerics import checked_counts, float_dtype, safe_divide
+from jaxunc._numerics import checked_counts, float_dtype, safe_divide, sum_in_order
 
 from ._declaration import scorer
 from ._differences import excess
@@ -51,7 +51,7 @@ def laplace(counts: Num[Array | np.ndarray, "... classes"]) -> Array:
     counts = checked_counts(counts)
     warn_of_fractions(counts)
     n_classes = counts.shape[-1]
-    total = jnp.sum(counts.astype(float_dtype(counts)), axis=-1, keepdims=True)
+    total = sum_in_order(counts.astype(float_dtype(counts)), keepdims=True)
     score = excess(counts) / (n_classes * (total + n_classes))
     return score[..., 1] if n_classes == 2 else score
 
@@ -114,7 +114,7 @@ def m_estimate(
     check_within("m", m, "[0, inf)", ": the prior's weight, a number of instances", shape=None)
     share = _class_prior(prior, n_classes).astype(dtype)
     weight = jnp.asarray(m, dtype)
-    total = jnp.sum(counts.astype(dtype), axis=-1, keepdims=True) + weight
+    total = sum_in_order(counts.astype(dtype), keepdims=True) + weight
     beyond = excess(counts) + weight * (n_classes * share - 1)
     score = safe_divide(beyond, n_classes * total, share - 1 / n_classes)
     return score[..., 1] if n_classes == 2 else score
