@@ -190,6 +190,12 @@ def check_within(name: str, value, within: str, why: str = "", *, shape: tuple[i
             raise ValueError(_outside(name, value, within, why))
 
 
+def check_is_one(name: str, value) -> None:
+    """Raise a ValueError unless there is one number, in an array of any shape."""
+    if np.size(value) != 1:
+        raise ValueError(f"{name} has shape {np.shape(value)}; pass one number for all classes and leaves.")
+
+
 def check_confidence(confidence) -> None:
     """Raise a TypeError or a ValueError unless it is a number in (.5, 1), at which a vote may be settled."""
     why = ": at .5 any lead would do, and no finite number of votes makes sure of an infinite one"

@@ -40,7 +40,7 @@ class LearnedVote(Combiner[Preference]):
     Raises
     ------
     ValueError
-        If s is not positive and finite, or κ or τ is negative or not finite.
+        If s is not one number, positive and finite, or κ or τ is negative or not finite.
 
     Notes
     -----
@@ -67,6 +67,7 @@ class LearnedVote(Combiner[Preference]):
         half_size: NumbersLike = 0.0,
         softness: NumbersLike = 0.5,
     ):
+        check_within("s", s, "(0, inf)", ": a vote has one strength for all classes, trees and instances")
         check_within("size_power", size_power, "(-inf, inf)")
         check_within("half_size", half_size, "[0, inf)")
         check_within("softness", softness, "[0, inf)")

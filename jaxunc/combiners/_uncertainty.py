@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Num
 from jaxunc._checks import check_one_of
 from jaxunc._numerics import divide_by_shared, float_dtype, safe_divide, shares_of, sum_in_order
 from jaxunc._types import PyTree
-from jaxunc.imprecise import checked_strength, idm_interval
+from jaxunc.imprecise import idm_interval, one_strength
 from jaxunc.scorers import support
 from jaxunc.tables import NumbersLike
 
@@ -65,7 +65,7 @@ class UncertaintyDecomposition(Combiner[Uncertainty]):
     Raises
     ------
     ValueError
-        If the kind is unknown, s is not positive and finite or is given to another kind, or ``"plausibility"`` meets
+        If the kind is unknown, s is not one number, positive and finite, or is given to another kind, or ``"plausibility"`` meets
         more than two classes.
 
     Warns
@@ -106,7 +106,7 @@ class UncertaintyDecomposition(Combiner[Uncertainty]):
         if kind != "interval" and s is not None:
             raise ValueError(f"s={s!r} is the strength of intervals, but kind={kind!r}; leave it out.")
         self.kind = kind
-        self.s = checked_strength(1.0 if s is None else s) if kind == "interval" else None
+        self.s = one_strength(1.0 if s is None else s) if kind == "interval" else None
 
     @property
     def reads_sizes(self) -> bool:

@@ -55,7 +55,7 @@ class CautiousReport(Combiner[CautiousAnswer]):
     Raises
     ------
     ValueError
-        If s is not positive and finite, or the mass is unknown.
+        If s is not one number, positive and finite, or the mass is unknown.
 
     Warns
     -----

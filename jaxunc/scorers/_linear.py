@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Num
 
-from jaxunc._checks import check_within, warn_of_fractions
+from jaxunc._checks import check_is_one, check_within, warn_of_fractions
 from jaxunc._numerics import checked_counts, float_dtype, sum_in_order
 from jaxunc.tables import NumbersLike
 
@@ -80,7 +80,7 @@ def ucb(counts: Num[Array | np.ndarray, "... classes"], *, n_samples: NumbersLik
     Raises
     ------
     ValueError
-        If counts are negative or not finite, the last axis holds fewer than two classes, or n_samples < 2 (values are
+        If counts are negative or not finite, the last axis holds fewer than two classes, or n_samples is not one number, ≥ 2 (values are
         checked outside of `jax.jit` only).
 
     Notes
@@ -102,6 +102,7 @@ def ucb(counts: Num[Array | np.ndarray, "... classes"], *, n_samples: NumbersLik
     warn_of_fractions(counts)
     why = ": the number of instances that the tree was grown on (Forest.n_samples), whose logarithm scales the bound"
     check_within("n_samples", n_samples, "[2, inf)", why, shape=None)
+    check_is_one("n_samples", n_samples)
     dtype = float_dtype(counts)
     n_classes = counts.shape[-1]
     total = sum_in_order(counts.astype(dtype), keepdims=True)

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import check_numbers, check_within, is_concrete, warn_of_fractions
+from jaxunc._checks import check_is_one, check_numbers, check_within, is_concrete, warn_of_fractions
 from jaxunc._numerics import checked_counts, float_dtype, safe_divide, sum_in_order
 
 from ._declaration import scorer
@@ -86,7 +86,7 @@ def m_estimate(
     Raises
     ------
     ValueError
-        If counts are negative or not finite, the last axis holds fewer than two classes, or m is negative. If the prior
+        If counts are negative or not finite, the last axis holds fewer than two classes, or m is not one number, ≥ 0. If the prior
         has the wrong shape, an entry outside [0, 1] or a sum other than 1. Values are checked outside of `jax.jit`
         only.
 
@@ -112,6 +112,7 @@ def m_estimate(
     n_classes = counts.shape[-1]
     dtype = float_dtype(counts)
     check_within("m", m, "[0, inf)", ": the prior's weight, a number of instances", shape=None)
+    check_is_one("m", m)
     share = _class_prior(prior, n_classes).astype(dtype)
     weight = jnp.asarray(m, dtype)
     total = sum_in_order(counts.astype(dtype), keepdims=True) + weight
