@@ -3,7 +3,7 @@
 from ._counts import as_counts, checked_counts, counts_dtype, less_own
 from ._digamma import digamma_gaps, log_gamma_gap
 from ._distinct import distinct_counts, distinct_rows, narrowest_counts, narrowest_dtype, padded_table
-from ._in_order import is_sum_in_order, log_average, log_softmax, softmax, sum_in_order
+from ._in_order import add_up, is_sum_in_order, log_average, log_softmax, softmax, sum_in_order
 from ._order_keys import NAN_FIRST, NAN_LAST, order_key, order_key_at_or_below, order_key_below
 from ._ranks import same_rank
 from ._running import count_before, sum_before
@@ -17,6 +17,7 @@ __all__ = [
     "NAN_FIRST",
     "NAN_LAST",
     "TwoFloat",
+    "add_up",
     "as_counts",
     "bits_are_no_numbers",
     "ceil_div",

@@ -9,11 +9,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, Num
+from jaxtyping import Array, Float, Num, Shaped
 
 
-def sum_in_order(x: Num[Array, "..."], axis: int = -1, *, keepdims: bool = False) -> Num[Array, "..."]:
+def sum_in_order(x: Shaped[Array, "..."], axis: int = -1, *, keepdims: bool = False) -> Num[Array, "..."]:
     """Return the sum along an axis, whose rounding depends on the numbers and the length of the axis alone.
 
     Up to 32 numbers are added from the first to the last.
@@ -21,6 +22,13 @@ def sum_in_order(x: Num[Array, "..."], axis: int = -1, *, keepdims: bool = False
     axis = axis % x.ndim
     total = _sum(x, axis) if jnp.issubdtype(x.dtype, jnp.floating) else jnp.sum(x, axis=axis)
     return jnp.expand_dims(total, axis) if keepdims else total
+
+
+def add_up(x: Any, axis: int, *, keepdims: bool = False) -> Any:
+    """Return the sum along an axis of an array of the host, or `sum_in_order` of one of JAX."""
+    if isinstance(x, np.ndarray):
+        return x.sum(axis=axis, keepdims=keepdims)
+    return sum_in_order(x, axis, keepdims=keepdims)
 
 
 def is_sum_in_order(params: dict[str, Any]) -> bool:

@@ -65,8 +65,8 @@ class UncertaintyDecomposition(Combiner[Uncertainty]):
     Raises
     ------
     ValueError
-        If the kind is unknown, s is not one number, positive and finite, or is given to another kind, or ``"plausibility"`` meets
-        more than two classes.
+        If the kind is unknown, s is not one number, positive and finite, or is given to another kind, or
+        ``"plausibility"`` meets more than two classes.
 
     Warns
     -----

@@ -80,8 +80,8 @@ def ucb(counts: Num[Array | np.ndarray, "... classes"], *, n_samples: NumbersLik
     Raises
     ------
     ValueError
-        If counts are negative or not finite, the last axis holds fewer than two classes, or n_samples is not one number, ≥ 2 (values are
-        checked outside of `jax.jit` only).
+        If counts are negative or not finite, the last axis holds fewer than two classes, or n_samples is not one
+        number, ≥ 2 (values are checked outside of `jax.jit` only).
 
     Notes
     -----

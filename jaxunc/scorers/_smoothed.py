@@ -86,9 +86,9 @@ def m_estimate(
     Raises
     ------
     ValueError
-        If counts are negative or not finite, the last axis holds fewer than two classes, or m is not one number, ≥ 0. If the prior
-        has the wrong shape, an entry outside [0, 1] or a sum other than 1. Values are checked outside of `jax.jit`
-        only.
+        If counts are negative or not finite, the last axis holds fewer than two classes, or m is not one number, ≥ 0.
+        If the prior has the wrong shape, an entry outside [0, 1] or a sum other than 1. Values are checked outside of
+        `jax.jit` only.
 
     Notes
     -----

@@ -128,10 +128,15 @@ def check(name: str, n_classes: int, counts: str, ways: list[str]) -> None:
     for way in ways:
         found = asked(way, bound, X, of_rows)
         assert set(found) == set(expected) or len(expected) == 1
-        for (part, whole), one in zip(expected.items(), found.values(), strict=True):
+        for part, whole in expected.items():
+            one = found.get(part, found.get(""))
             rows = slice(min(len(whole), len(one))) if whole.ndim else ()
             message = f"JAXUNC_TEST_SEED={SEED}: {name}, {n_classes} classes, {counts}, {way}: {part}"
-            np.testing.assert_array_equal(one[rows], whole[rows], message)
+            if way == "counts":  # what leaves say is compiled for the shape of these counts, and rounds otherwise
+                eps = 64 * np.finfo(whole.dtype).eps if whole.dtype.kind == "f" else 0
+                np.testing.assert_allclose(one[rows], whole[rows], rtol=eps, atol=eps, err_msg=message)
+            else:
+                np.testing.assert_array_equal(one[rows], whole[rows], message)
 
 
 def suits(name: str, n_classes: int) -> bool:
