@@ -9,8 +9,8 @@ pytestmark = pytest.mark.once
 
 ROOT = Path(__file__).parent.parent
 STRONG = re.compile(
-    r"\b(?:exactly|always|never|same bits|identical|guarantee\w*|rounded correctly|nearest float|to the (?:last )?bit)\b"
-    r"|bit for bit",
+    r"\b(?:exactly|always|never|same bits|identical|guarantee\w*|rounded correctly|nearest float)\b"
+    r"|\bto the (?:last )?bit\b|bit for bit",
     re.IGNORECASE,
 )
 NO_CLAIM = "says nothing of answers"

@@ -44,8 +44,8 @@ def ensemble_vote_probability(
     -----
     The paper notes that the sum has exponentially many terms in the number of classes. The products are those of
     Poisson probabilities, by fast Fourier transforms: for each p some classes t² log t operations, .1 seconds for ten
-    classes and 100 trees. Absolute error 2e-15 for each tree. On the host, not traceable. Two classes: `majority_probability`, at
-    once and differentiable, but for ties.
+    classes and 100 trees. Absolute error 2e-15 for each tree. On the host, not traceable. Two classes:
+    `majority_probability`, at once and differentiable, but for ties.
 
     References
     ----------

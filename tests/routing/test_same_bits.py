@@ -133,8 +133,8 @@ def check(name: str, n_classes: int, counts: str, ways: list[str]) -> None:
             one = found.get(part, found.get(""))
             rows = slice(min(len(whole), len(one))) if whole.ndim else ()
             message = f"JAXUNC_TEST_SEED={SEED}: {name}, {n_classes} classes, {counts}, {way}: {part}"
-            # What leaves say is compiled for the shape of counts, and rounds otherwise. Compilers from JAX 0.11 on round
-            # exponentials by their place.
+            # What leaves say is compiled for the shape of counts, and rounds otherwise. Compilers from JAX 0.11 on
+            # round exponentials by their place.
             if way == "counts" or (NEWER and not part.endswith("class_scores")):
                 eps = 64 * np.finfo(whole.dtype).eps if whole.dtype.kind == "f" else 0
                 np.testing.assert_allclose(one[rows], whole[rows], rtol=eps, atol=eps, err_msg=message)
