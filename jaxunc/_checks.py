@@ -94,7 +94,11 @@ if hasattr(os, "register_at_fork"):
 
 def is_concrete(*arrays) -> bool:
     """Return whether every array has values that the host can read."""
-    return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arrays))
+    try:
+        leaves = jax.tree.leaves(arrays)
+    except ValueError:  # a dictionary whose keys have no order: columns with names of several kinds
+        leaves = jax.tree.leaves([list(one.values()) if isinstance(one, dict) else one for one in arrays])
+    return not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
 
 
 def outside_traces() -> AbstractContextManager[None]:
@@ -123,15 +127,32 @@ def nearest(name, known: Iterable, cutoff: float = 0.6) -> str:
 
 
 def check_numbers(name: str, value) -> None:
-    """Raise a TypeError unless ``value`` is a number or an array of numbers; lists are read as NumPy reads them."""
+    """Raise a TypeError unless ``value`` is a number or an array of numbers; lists are read as NumPy reads them.
+
+    Also if some of them are masked: what is masked is no number, and JAX would take what lies under the mask.
+    """
+    refuse_masked(name, value)
     if not _holds_numbers(value):
         said = text if len(text := repr(value)) < 200 else f"a {type(value).__name__}"
         raise TypeError(f"{name}={said} is no number and no array of numbers; pass numbers, in rows of one length.")
 
 
+def refuse_masked(name: str, value) -> None:
+    """Raise a TypeError if some values of an array are masked."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise TypeError(f"{name} is a masked array with masked values; fill them ({name}.filled(…)) or leave them out.")
+
+
+def as_native(array: np.ndarray) -> np.ndarray:
+    """Return an array in this machine's order of bytes and at most 64 bits: as JAX takes it."""
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        return array.astype(np.float64)
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
 def _holds_numbers(value) -> bool:
     if isinstance(value, jax.Array) or not is_concrete(value):  # traced ones, too
-        return True
+        return not jnp.issubdtype(getattr(value, "dtype", float), jnp.complexfloating)
     try:
         return np.asarray(value).dtype.kind in "biufV"  # V: floats that NumPy does not know by itself
     except ValueError:  # of several lengths
@@ -184,6 +205,7 @@ def check_within(name: str, value, within: str, why: str = "", *, shape: tuple[i
     is_number = isinstance(value, float | int) and not is_bool and shape in ((), None)
     if is_number and above(value, low) and below(value, high):
         return  # most calls, at a tenth of the cost
+    refuse_masked(name, value)
     if is_bool or not _holds_numbers(value):
         raise TypeError(_outside(name, value, within, why).replace(" must ", " is no number; it must ", 1))
     if shape is not None and np.shape(value) != shape:
@@ -193,6 +215,12 @@ def check_within(name: str, value, within: str, why: str = "", *, shape: tuple[i
         values = np.asarray(value, float)
         if not np.all(above(values, low) & below(values, high)):
             raise ValueError(_outside(name, value, within, why))
+
+
+def check_is_one(name: str, value) -> None:
+    """Raise a ValueError unless there is one number, in an array of any shape."""
+    if np.size(value) != 1:
+        raise ValueError(f"{name} has shape {np.shape(value)}; pass one number for all classes and leaves.")
 
 
 def check_confidence(confidence) -> None:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Num
 
-from jaxunc._checks import check_class_axis, check_counts, check_numbers, is_concrete
+from jaxunc._checks import as_native, check_class_axis, check_counts, check_numbers, is_concrete
 
 from ._two_float import float_dtype
 
@@ -18,18 +18,20 @@ def as_counts(counts) -> Num[Array, "..."]:
     """Return the counts for JAX. Integers of the host that do not fit its 32 bits become floats.
 
     Floats of 16 bits become float32: they hold no count beyond 65504, and fewer digits than a sum over trees needs.
-    Raises a TypeError for what holds no numbers.
+    Bools count one instance or none. Raises a TypeError for what holds no numbers.
     """
     check_numbers("counts", counts)
     if not isinstance(counts, jax.Array) and is_concrete(counts):
         # On the host: as soon as JAX has them, numbers beyond 32 bits are cut without a word.
-        counts = np.asarray(counts)
+        counts = as_native(np.asarray(counts))
         narrow = jax.dtypes.canonicalize_dtype(counts.dtype)
         if np.issubdtype(narrow, np.integer) and narrow != counts.dtype and counts.size:
             limits = np.iinfo(narrow)
             if counts.min() < limits.min or counts.max() > limits.max:
                 counts = counts.astype(jnp.result_type(float))
     counts = jnp.asarray(counts)
+    if counts.dtype == jnp.bool_:
+        return counts.astype(jnp.int32)
     narrow_float = jnp.issubdtype(counts.dtype, jnp.floating) and counts.dtype.itemsize < 4
     return counts.astype(jnp.float32) if narrow_float else counts
 

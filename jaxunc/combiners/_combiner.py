@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import numpy as np
 from jax.tree_util import Partial
-from jaxtyping import Array, Num
+from jaxtyping import Array, Num, Shaped
 
 from jaxunc._checks import check_class_axis, check_counts
 from jaxunc._numerics import as_counts
@@ -20,8 +20,8 @@ from ._combine import combine_counts
 from ._lift import warn_if_sizes_are_lost
 from ._methods import attribute
 
-Counts: TypeAlias = Num[Array | np.ndarray, "... trees classes"]
-TwoClassCounts: TypeAlias = Num[Array | np.ndarray, "... trees 2"]
+Counts: TypeAlias = Shaped[Array | np.ndarray, "... trees classes"]
+TwoClassCounts: TypeAlias = Shaped[Array | np.ndarray, "... trees 2"]
 
 
 class Combiner(eqx.Module, Generic[AnswerT]):

@@ -8,8 +8,9 @@ from jaxunc._checks import check_one_of, check_within, warn
 from jaxunc.forest import Forest
 from jaxunc.routing import leaf_index
 
-from ._out_of_bag import has_bags, oob_mask
+from ._out_of_bag import has_bags, oob_mask, samples_anew
 from ._recount import recount
+from ._ydf_bags import is_ydf_forest
 
 COUNTS = ("inbag", "train", "oob", "held_out")
 
@@ -39,14 +40,17 @@ def check_counts_mode(counts: str, model, *, has_data: bool = True) -> None:
     if counts != "oob":
         return
     name = type(model).__name__
-    if not hasattr(type(model), "estimators_samples_"):
+    if not (is_ydf_forest(model) or hasattr(type(model), "estimators_samples_")):
         raise ValueError(
             f"counts='oob' needs a forest with bags, and {name} has none. "
             "Take counts='held_out', or a RandomForestClassifier."
         )
+    if said := samples_anew(model):
+        raise ValueError(f"counts='oob': {said}")
     if not has_bags(model):
         raise ValueError(
-            f"counts='oob' needs trees that leave instances out, but {name} has bootstrap=False. "
+            f"counts='oob' needs trees that leave instances out, but {name} has bootstrap=False (or, of YDF, no "
+            "out-of-bag evaluations). "
             "Set bootstrap=True, or take counts='held_out'."
         )
 

@@ -8,12 +8,29 @@ from jaxunc._checks import check_integer
 from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike
 
 from ._grown_on import check_grown_on
+from ._ydf_bags import is_ydf_forest, ydf_bags
 
 
 def has_bags(model: Any) -> bool:
-    """Return whether a scikit-learn model, fitted or not, grows its trees on parts of the instances."""
-    return hasattr(type(model), "estimators_samples_") and (
-        bool(getattr(model, "bootstrap", True)) or getattr(model, "max_samples", None) not in (None, 1.0)
+    """Return whether a model grows its trees on parts of the instances: scikit-learn's, fitted or not, or YDF's."""
+    if is_ydf_forest(model):
+        return bool(model.out_of_bag_evaluations())
+    if not hasattr(type(model), "estimators_samples_") or samples_anew(model):
+        return False
+    return bool(getattr(model, "bootstrap", True)) or getattr(model, "max_samples", None) not in (None, 1.0)
+
+
+def samples_anew(model: Any) -> str | None:
+    """Return what to say of a forest whose bags are drawn from rows that it has sampled by class first; else None.
+
+    Those of imbalanced-learn are: their bags hold no positions of the rows that were given.
+    """
+    if not any(kind.__module__.partition(".")[0] == "imblearn" for kind in type(model).__mro__):
+        return None
+    return (
+        f"{type(model).__name__} draws its bags from rows that it samples by class first, so which rows are out of a "
+        "bag is not known. Take counts='held_out' or 'inbag'; or scikit-learn's RandomForestClassifier(bootstrap=True, "
+        "class_weight='balanced_subsample'), whose bags are known."
     )
 
 
@@ -24,6 +41,7 @@ def oob_mask(
     X: InstancesLike | None = None,
     y: LabelsLike | None = None,
     sample_weight: NumbersLike | None = None,
+    learner: Any = None,
 ) -> np.ndarray:
     """Return which instances each tree of a bootstrapped model has not seen.
 
@@ -31,11 +49,14 @@ def oob_mask(
     ----------
     model
         A fitted scikit-learn ``RandomForestClassifier`` or ``ExtraTreesClassifier`` with ``bootstrap=True``, or a
-        ``BaggingClassifier`` that leaves instances out.
+        ``BaggingClassifier`` that leaves instances out. Or a random forest of YDF 0.14 or later for classification.
     n
         Number of instances that it was fitted on, in their order.
     X, y, sample_weight
         Those instances, where they are at hand: then it is checked that they are, in their order (see Notes).
+    learner
+        Of YDF: the ``RandomForestLearner`` that trained the model. Default: one with YDF's own ``random_seed`` and
+        bootstrap.
 
     Returns
     -------
@@ -48,8 +69,13 @@ def oob_mask(
     TypeError
         If the model has no bags.
     ValueError
-        If it is not fitted, was fitted without bootstrap, or on another number of instances; or if X and y are not the
+        If it is one of imbalanced-learn, is not fitted, was fitted without bootstrap, or on another number of instances; or if X and y are not the
         instances that it was fitted on, in their order.
+
+    Warns
+    -----
+    UserWarning
+        If the bags of a YDF model are those of its default seed, and X and y are not given.
 
     Notes
     -----
@@ -58,15 +84,27 @@ def oob_mask(
     their bags, have to give the counts that these leaves hold (but for a factor by class: class weights). If the forest
     was grown with sample weights that are not given, the leaves' numbers of instances and their classes are compared.
     What cannot be seen: a few instances that changed places within a leaf, or that none of the three trees drew.
+
+    YDF's models keep no seed; a learner of the same settings draws the same bags, by the same build of YDF. With X and
+    y the counts in the leaves of all trees have to agree. Without them hardly anything tells another seed.
     """
     from sklearn.exceptions import NotFittedError  # slow to import
     from sklearn.utils.validation import check_is_fitted
 
     name = type(model).__name__
+    if is_ydf_forest(model):
+        check_integer("n", n, 1, ": the number of training instances")
+        if sample_weight is not None:
+            raise ValueError("YDF's bags are compared with leaves that count instances; leave sample_weight out.")
+        return _outside(ydf_bags(model, n, learner=learner, X=X, y=y), n)
+    if learner is not None:
+        raise TypeError(f"learner is for random forests of YDF, and model is a {name}; leave it out.")
     if not hasattr(type(model), "estimators_samples_"):
         raise TypeError(
             f"model is a {name}, which has no bags; pass a random forest, extra trees or bagging classifier."
         )
+    if said := samples_anew(model):
+        raise ValueError(f"model: {said}")
     try:
         check_is_fitted(model)
     except NotFittedError as error:
@@ -88,6 +126,10 @@ def oob_mask(
         raise ValueError("y and sample_weight are compared with the model only if X is given; pass X too.")
     if X is not None:
         check_grown_on(model, bags, X, y, sample_weight=sample_weight)
+    return _outside(bags, n)
+
+
+def _outside(bags: list[np.ndarray], n: int) -> np.ndarray:
     mask = np.ones((n, len(bags)), dtype=bool)
     for tree, bag in enumerate(bags):
         mask[bag, tree] = False

@@ -9,7 +9,16 @@ from jaxunc._checks import as_weights, distinct_labels
 from jaxunc._numerics import distinct_counts, narrowest_counts, padded_table
 from jaxunc.forest import Forest, Trees, check_is_forest, counts_of_forks
 from jaxunc.routing import as_mask, known_plan, leaf_index_on_host, on_tested
-from jaxunc.tables import InstancesLike, LabelsLike, MaskLike, NumbersLike, SparseRows, as_rows, class_positions
+from jaxunc.tables import (
+    InstancesLike,
+    LabelsLike,
+    MaskLike,
+    NumbersLike,
+    SparseRows,
+    as_labels,
+    as_rows,
+    class_positions,
+)
 
 CHUNK = 16384
 """Number of instances whose leaf indices are held at a time."""
@@ -106,7 +115,7 @@ def recount(
 
 
 def _labels_of(y) -> tuple:
-    labels = distinct_labels(y)[0]
+    labels = distinct_labels(as_labels(y))[0]
     if len(labels) < 2:
         raise ValueError(f"y holds {len(labels)} label(s), {labels.tolist()}; counts that tell classes apart need two.")
     return tuple(labels.tolist())

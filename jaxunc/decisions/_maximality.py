@@ -2,13 +2,13 @@
 
 import jax
 import numpy as np
-from jaxtyping import Array, Bool, Float, Num
+from jaxtyping import Array, Bool, Float, Shaped
 
 from jaxunc.imprecise import dominance, undominated
 
 
 def maximality(
-    counts: Num[Array | np.ndarray, "... classes"], s: float | int | Float[Array | np.ndarray, "..."]
+    counts: Shaped[Array | np.ndarray, "... classes"], s: float | int | Float[Array | np.ndarray, "..."]
 ) -> Bool[Array, "... classes"]:
     r"""The classes of a leaf to which no other is preferred in the imprecise Dirichlet model.
 

@@ -257,7 +257,8 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         if self.combiner_options:
             raise ValueError("combiner_options need a rule: name one by combiner, such as combiner='evidence'.")
         enough = X is not None and self.counts == "inbag" and n_trees_of(model) >= FEW_TREES
-        return "learned" if has_bags(model) and enough and sample_weight is None else "mixture"
+        told = has_bags(model) and not is_from_elsewhere(model)  # other libraries' bags may not be told
+        return "learned" if told and enough and sample_weight is None else "mixture"
 
     def _check_parameters(self) -> None:
         self._check_forest_parameters()
@@ -270,9 +271,9 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
                 "'inbag' (rows through their out-of-bag trees, or cross-fitted) or 'held_out'."
             )
         model, _ = self._model()
-        if self.counts == "inbag" and is_from_elsewhere(model):
+        if self.counts == "inbag" and is_from_elsewhere(model) and not has_bags(model):
             raise ValueError(
-                "combiner='learned' reads the bags of scikit-learn's forests, or grows them again, and a "
+                "combiner='learned' reads the bags of forests (scikit-learn's, YDF's), or grows them again, and a "
                 f"{type(model).__name__} allows neither. Take counts='held_out', and pass instances that the forest "
                 "was not fitted to."
             )

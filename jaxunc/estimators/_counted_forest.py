@@ -9,7 +9,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import column_or_1d
 
 from jaxunc._checks import check_integer, check_one_of, check_seed, check_within, warn
 from jaxunc.combiners import Combiner
@@ -17,9 +17,10 @@ from jaxunc.counting import COUNTS, calibration_split, check_counts_mode, counte
 from jaxunc.forest import Forest
 from jaxunc.learning import check_held_out
 from jaxunc.routing import BoundForest, bind
-from jaxunc.tables import Columns, as_csr, is_sparse
+from jaxunc.tables import Columns, as_csr, as_labels, is_sparse, plain_table
 
 from ._parameters import checked_weights
+from ._tables import validated
 from ._taken_models import check_own_counts, classes_of, has_own_counts, is_from_elsewhere, is_taken, taken_forest
 
 
@@ -108,11 +109,11 @@ class CountedForest:
 
     def _training_data(self, X, y, sample_weight, known: Columns | None = None) -> tuple[Any, Any, Any]:
         """Checked data; what a fitted forest that looks values up is given stays as it is."""
-        X = as_csr(X, for_sklearn=True) if is_sparse(X) else X
         if known is not None and known.looks_up:
-            y = column_or_1d(y)
+            X = as_csr(X, for_sklearn=True) if is_sparse(X) else plain_table(X)
+            y = column_or_1d(as_labels(y))
         else:
-            X, y = validate_data(self, X, y, reset=known is None, **self._data_checks(self._allows_nan()))
+            X, y = validated(self, X, y, reset=known is None, **self._data_checks(self._allows_nan()))
         check_classification_targets(y)
         return X, y, checked_weights(sample_weight, y)
 
@@ -192,9 +193,8 @@ class CountedForest:
     def _instances(self, X) -> Any:
         if self.forest_.trees.columns.looks_up:  # by words, or in float64
             return X
-        X = as_csr(X, for_sklearn=True) if is_sparse(X) else X
         checks = self._data_checks(self._chosen["allows_nan"])
-        X = validate_data(self, X, reset=False, ensure_min_samples=0, **checks)
+        X = validated(self, X, reset=False, ensure_min_samples=0, **checks)
         return X if is_sparse(X) else np.asarray(X)
 
     def __sklearn_tags__(self):

@@ -13,10 +13,23 @@ from jaxunc._checks import check_integer, check_one_of, check_seed
 from jaxunc.combiners import Combiner
 from jaxunc.growing import grow_random_trees
 from jaxunc.routing import bind
-from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike, as_instances, fit_columns, warn_of_merged_values
+from jaxunc.tables import (
+    Frame,
+    InstancesLike,
+    LabelsLike,
+    NumbersLike,
+    array_of,
+    as_instances,
+    as_labels,
+    fit_columns,
+    is_sparse,
+    plain_table,
+    warn_of_merged_values,
+)
 
 from ._parameters import check_nominal, check_rule, checked_weights
 from ._rule_classifier import RuleClassifier, rule_for
+from ._tables import take_names
 
 
 class RandomDecisionTreesClassifier(RuleClassifier):
@@ -200,21 +213,25 @@ class RandomDecisionTreesClassifier(RuleClassifier):
         data: Any = self._data(X, reset=False)
         if self._chosen["missing"] == "error":
             self._encoded(data)  # which refuses them
-        return data.astype(np.float64) if self._holds_only_numbers(data) else data
+        return self._numbers(data)
 
     def _data(self, X, *y, reset: bool):
         """X checked: as a frame if it came as one, else as an array; and its labels."""
-        if not hasattr(X, "iloc"):
+        X, y = X if is_sparse(X) else plain_table(X), tuple(map(as_labels, y))
+        if not (hasattr(X, "iloc") or isinstance(X, Frame)):
             checks = {"dtype": None, "ensure_all_finite": "allow-nan", "ensure_min_samples": int(reset)}
             return validate_data(self, X, *y, reset=reset, **checks)
         # Columns of several types have no array in common: each is checked where it is encoded.
         y = [validate_data(self, y=labels, reset=reset) for labels in y]
         _check_frame(X, *y, least=int(reset))
-        validate_data(self, X, reset=reset, skip_check_array=True)
+        if isinstance(X, Frame):
+            take_names(self, X, reset=reset)
+        else:
+            validate_data(self, X, reset=reset, skip_check_array=True)
         return (X, *y) if y else X
 
     def _encoded(self, X) -> np.ndarray:
-        values, missing = as_instances(X.astype(np.float64) if self._holds_only_numbers(X) else X, self._columns)
+        values, missing = as_instances(self._numbers(X), self._columns)
         if missing and self._chosen["missing"] == "error":
             row, column = map(int, np.argwhere(np.isnan(values))[0])
             raise ValueError(
@@ -223,9 +240,10 @@ class RandomDecisionTreesClassifier(RuleClassifier):
             )
         return np.asarray(values)
 
-    def _holds_only_numbers(self, X) -> bool:
-        """Whether an array of objects has no nominal column."""
-        return self._columns.levels is None and not hasattr(X, "iloc") and X.dtype == object
+    def _numbers(self, X) -> Any:
+        """An array of objects that has no nominal column as numbers; anything else as it is."""
+        plain = self._columns.levels is None and isinstance(X, np.ndarray) and X.dtype == object
+        return array_of(X, "X") if plain else X
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

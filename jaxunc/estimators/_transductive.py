@@ -16,9 +16,19 @@ from sklearn.utils.validation import (
 )
 
 from jaxunc._checks import as_weights, check_integer, check_one_of, check_seed
-from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike
+from jaxunc.tables import (
+    Frame,
+    InstancesLike,
+    LabelsLike,
+    NumbersLike,
+    array_of,
+    as_labels,
+    is_sparse,
+    plain_table,
+)
 
 from ._log_probabilities import LogProbabilities
+from ._tables import numbers_among_objects, take_names
 
 COMBINE = ("mean", "pnml")
 """How the answers of the models become one."""
@@ -125,7 +135,7 @@ class TransductiveClassifier(LogProbabilities, MetaEstimatorMixin, ClassifierMix
             The fitted classifier.
         """
         self._check_parameters(weighted=sample_weight is not None)
-        y = np.asarray(validate_data(self, y=cast(Any, y)))  # first, since it forgets the names of columns
+        y = np.asarray(validate_data(self, y=as_labels(y)))  # first, since it forgets the names of columns
         X = self._data(X, reset=True)
         check_consistent_length(X, y)
         check_classification_targets(y)
@@ -145,7 +155,7 @@ class TransductiveClassifier(LogProbabilities, MetaEstimatorMixin, ClassifierMix
     def predict_proba_by_label(self, X: InstancesLike) -> np.ndarray:
         """What each model answers ``[instances labels classes]``, by the label that the instance was given."""
         check_is_fitted(self, "estimator_")
-        rows = self._data(X, reset=False)
+        rows = self._as_fitted(self._data(X, reset=False))
         n, k = rows.shape[0], len(self.classes_)
         if not n:
             return np.zeros((0, k, k))
@@ -192,11 +202,28 @@ class TransductiveClassifier(LogProbabilities, MetaEstimatorMixin, ClassifierMix
     def _data(self, X: Any, *, reset: bool) -> Any:
         """X as a frame if it came as one, else as an array or in rows of a sparse matrix; the estimator checks it."""
         checks: dict[str, Any] = {"skip_check_array": True}
+        X = X if is_sparse(X) else plain_table(X)
+        if isinstance(X, Frame):
+            take_names(self, X, reset=reset)
+            return array_of(X, "X")
+        if not is_sparse(X):
+            X = numbers_among_objects(X)
         if not hasattr(X, "iloc"):
             checks = {"dtype": None, "ensure_all_finite": False, "accept_sparse": "csr"}
             checks |= {"ensure_min_samples": int(reset)}
         found: Any = validate_data(self, X, reset=reset, **checks)
         return found.tocsr() if scipy.sparse.issparse(found) else found
+
+    def _as_fitted(self, X: Any) -> Any:
+        """Numbers as a frame if the training set came as one; raises a TypeError for what cannot be."""
+        known = self._sample[1]
+        if not hasattr(known, "iloc") or hasattr(X, "iloc"):
+            return X
+        if scipy.sparse.issparse(X) or X.dtype.kind not in "fiub":
+            raise TypeError(
+                f"X is a {type(X).__name__}, and this model was fitted on a frame of pandas; pass X as one, too."
+            )
+        return type(known)(X, columns=known.columns)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

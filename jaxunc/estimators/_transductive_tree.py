@@ -13,7 +13,7 @@ from jaxunc._progress import check_progress
 from jaxunc.combiners import Combiner, rule_by_name
 from jaxunc.forest import OWN
 from jaxunc.greedy import Presorted, checked_limits, presort
-from jaxunc.tables import InstancesLike, LabelsLike, holds_numbers
+from jaxunc.tables import Frame, InstancesLike, LabelsLike, array_of, as_labels, holds_numbers, is_sparse, plain_table
 from jaxunc.transduction import (
     BoundSample,
     check_algorithm,
@@ -22,6 +22,7 @@ from jaxunc.transduction import (
 
 from ._log_probabilities import LogProbabilities
 from ._parameters import check_class_scores, check_nominal, check_rule
+from ._tables import take_names
 
 
 class TransductiveTreeClassifier(LogProbabilities, ClassifierMixin, BaseEstimator):
@@ -187,12 +188,12 @@ class TransductiveTreeClassifier(LogProbabilities, ClassifierMixin, BaseEstimato
     @staticmethod
     def _numbers(X: Any, may_be_plain: bool):
         """An array of objects that holds no text as numbers; anything else as it is."""
-        plain = may_be_plain and not hasattr(X, "iloc") and X.dtype == object
-        return X.astype(np.float64) if plain and not any(isinstance(value, str) for value in X.ravel()) else X
+        return array_of(X, "X") if may_be_plain and isinstance(X, np.ndarray) and X.dtype == object else X
 
     def _data(self, X, *y, reset: bool):
         """X checked: as a frame if it came as one, else as an array; and its labels."""
-        if not hasattr(X, "iloc"):
+        X, y = X if is_sparse(X) else plain_table(X), tuple(map(as_labels, y))
+        if not (hasattr(X, "iloc") or isinstance(X, Frame)):
             checks = {"dtype": None, "ensure_all_finite": "allow-nan", "ensure_min_samples": int(reset)}
             return validate_data(self, X, *y, reset=reset, **checks)
         # Columns of several types have no array in common: each is checked where it is encoded.
@@ -201,7 +202,10 @@ class TransductiveTreeClassifier(LogProbabilities, ClassifierMixin, BaseEstimato
         if reset and 0 in X.shape:
             raise ValueError(f"X has shape {X.shape}; expected (instances, features), at least one of each.")
         check_consistent_length(X, *y)
-        validate_data(self, X, reset=reset, skip_check_array=True)
+        if isinstance(X, Frame):
+            take_names(self, X, reset=reset)
+        else:
+            validate_data(self, X, reset=reset, skip_check_array=True)
         return (X, *y) if y else X
 
     def __sklearn_tags__(self):

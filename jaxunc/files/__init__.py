@@ -20,6 +20,7 @@ from ._formats import (
     is_same_file,
     is_within,
 )
+from ._memory import table_of_columns, table_of_pandas
 from ._names import columns, listed
 from ._table import as_frame, check_float32, labelled_table, read_table
 from ._wanted import DataChunk, Wanted
@@ -50,4 +51,6 @@ __all__ = [
     "no_rows",
     "read_table",
     "split",
+    "table_of_columns",
+    "table_of_pandas",
 ]

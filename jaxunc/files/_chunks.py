@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from ._csv import csv_rows
 from ._formats import UnreadableError, data_files, format_of
+from ._memory import tables_of
 from ._wanted import DataChunk, Wanted
 
 FAULTS = (UnreadableError, pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, EOFError, zlib.error)
@@ -46,7 +46,7 @@ def chunks_of(source: Any, wanted: Wanted, chunk_rows: int) -> Iterator[DataChun
         for file in data_files(source):
             yield from file_chunks(file, wanted, chunk_rows)
         return
-    rows = (laid_out(table, wanted, "the data") for table in _of_memory(source))
+    rows = (laid_out(table, wanted, "the data") for table in tables_of(source))
     for table in rechunked(rows, chunk_rows):
         yield split(table, wanted, "the data")
 
@@ -208,30 +208,3 @@ def _arrow_schema(file: Path) -> pa.Schema:
 
 def _are_paths(source: Any) -> bool:
     return isinstance(source, list | tuple) and bool(source) and all(isinstance(one, str | Path) for one in source)
-
-
-def _of_memory(source: Any) -> Iterator[pa.Table]:
-    """Yield Arrow tables from Arrow, pandas, NumPy, or an iterable of such."""
-    if isinstance(source, pa.Table):
-        yield source
-    elif isinstance(source, pa.RecordBatch):
-        yield pa.Table.from_batches([source])
-    elif hasattr(source, "iloc"):
-        yield pa.Table.from_pandas(source, preserve_index=False)
-    elif hasattr(source, "to_batches"):  # a dataset of Arrow
-        for batch in source.to_batches():
-            yield pa.Table.from_batches([batch])
-    elif hasattr(source, "dtype"):
-        if getattr(source, "ndim", 0) != 2:
-            raise ValueError(f"an array of shape {source.shape} is no table; pass (instances, features).")
-        array = np.asarray(source)  # of JAX's, too, which Arrow does not read
-        array = array.astype(array.dtype.newbyteorder("="), copy=False)  # nor bytes in another order than the machine's
-        yield pa.table({str(j): array[:, j] for j in range(array.shape[1])})
-    elif isinstance(source, Iterable) and not isinstance(source, str | bytes | dict):
-        for part in source:
-            yield from _of_memory(part)
-    else:
-        raise TypeError(
-            f"source is a {type(source).__name__}; pass a file, a folder, a list of files, an Arrow table, reader or "
-            "dataset, a pandas frame, an array, or an iterable of such."
-        )

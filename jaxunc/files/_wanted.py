@@ -45,7 +45,7 @@ class Wanted(NamedTuple):
             check_distinct(found)
         except UnreadableError as error:
             raise ValueError(f"{where} cannot be read: {error}") from error
-        features = self.features or self.columns.names
+        features = self.features or self._spelled(found, where)
         needed = [*(features or ()), *self.keep]
         if missing := [name for name in needed if name not in set(found)]:
             raise ValueError(
@@ -60,6 +60,19 @@ class Wanted(NamedTuple):
                 "name those to read with features, in the order of training, or those to carry along with keep."
             )
         return tuple(features)
+
+    def _spelled(self, found: Sequence[str], where: str) -> tuple[str, ...] | None:
+        """The names that the model knows, as the data write them."""
+        known = self.columns.names
+        if known is None or not self.columns.spaces_are_underlines:
+            return known
+        written: dict[str, list[str]] = {}
+        for name in found:
+            written.setdefault(self.columns.as_known(name), []).append(name)
+        names = {name: [name] for name in found} | {name: own for name, own in written.items() if name not in found}
+        if several := [own for name, own in names.items() if len(own) > 1 and name in known]:
+            raise ValueError(f"{where} has the columns {several[0]}, which the model calls alike; keep one of them.")
+        return tuple(names.get(name, [name])[0] for name in known)
 
 
 def check_distinct(names: Sequence[str]) -> None:

@@ -5,7 +5,14 @@ from ._counting import OWN, Counting
 from ._forest import Forest
 from ._forks import MODES, counts_of_forks
 from ._given import check_is_forest
-from ._interval_tests import Intervals, intervals_of_codes, with_interval_tests
+from ._interval_tests import (
+    IntervalNode,
+    Intervals,
+    interval_nodes,
+    intervals_of_codes,
+    reached_nodes,
+    with_interval_tests,
+)
 from ._trees import Forks, Trees
 from ._validity import check_forest, check_trees, validity
 

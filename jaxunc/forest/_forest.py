@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int32, Num
+from jaxtyping import Array, Float, Int32, Num, Shaped
 
 from jaxunc._checks import check_counts, check_numbers, check_one_of, is_concrete
 from jaxunc._numerics import as_counts, counts_dtype, padded_table
@@ -113,7 +113,7 @@ class Forest(eqx.Module):
         # Counts of the tests are appended as further rows: an empty leaf reads its parent's without being copied.
         return table, jnp.where(fork >= 0, len(self.count_table) + fork, self.code)
 
-    def with_counts(self, counts: Num[Array | np.ndarray, "trees nodes classes"]) -> "Forest":
+    def with_counts(self, counts: Shaped[Array | np.ndarray, "trees nodes classes"]) -> "Forest":
         """Return the same trees with other class counts of their own, differentiable in them.
 
         Parameters

@@ -1,5 +1,6 @@
-"""Tests of whether a value lies in some of many intervals, such as sets of categories, as binary ones."""
+"""Tests of whether a value lies in some of many intervals, such as sets of categories, as binary ones, and back."""
 
+import heapq
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ from jaxtyping import Bool, Int32
 from jaxunc._numerics import order_key_at_or_below
 
 from ._assemble import TreeNodes
+from ._trees import Trees
 
 _LARGEST, _LEAST = order_key_at_or_below(np.array([np.inf, -np.inf])).tolist()
 
@@ -22,6 +24,17 @@ class Intervals(NamedTuple):
     """Whether each interval goes left."""
     missing_left: bool
     """Whether a missing value goes left."""
+
+
+class IntervalNode(NamedTuple):
+    """A test of intervals that trees make by several nodes, which share the children."""
+
+    tree: int
+    node: int
+    """The first of its nodes."""
+    child: int
+    """The left child of the last ones."""
+    intervals: Intervals
 
 
 def intervals_of_codes(codes: np.ndarray, below: np.ndarray, last: np.ndarray, missing_left: bool) -> Intervals:
@@ -117,3 +130,109 @@ class _Made:
         for array, value in zip(self._arrays, row, strict=True):
             array[place] = value
         return place
+
+
+def interval_nodes(trees: Trees) -> tuple[list[IntervalNode], Bool[np.ndarray, "trees nodes"]]:
+    """Return the tests of intervals whose nodes share children, and which nodes are theirs but not the first.
+
+    What `with_interval_tests` made of a node becomes one again, so that no node has two parents.
+
+    Raises
+    ------
+    ValueError
+        If nodes share children in any other way.
+    """
+    child = np.asarray(trees.child)
+    within = np.zeros(child.shape, bool)
+    tree, node = np.nonzero(reached_nodes(trees) & (child != np.arange(trees.n_nodes)))
+    left = tree * trees.n_nodes + child[tree, node]
+    number = np.bincount(np.concatenate([left, left + 1]), minlength=child.size).reshape(child.shape)
+    found = []
+    for t in np.flatnonzero(np.any(number > 1, axis=1)).tolist():
+        shared = _Shared(trees, t, node[tree == t], number[t])
+        found += [shared.read(left) for left in np.unique(shared.child[shared.inner][shared.is_shared]).tolist()]
+        within[t, list(shared.within)] = True
+    return found, within
+
+
+def reached_nodes(trees: Trees) -> Bool[np.ndarray, "trees nodes"]:
+    """Return which nodes the roots lead to."""
+    child = np.asarray(trees.child)
+    reached = np.zeros(child.shape, bool)
+    tree, node = np.arange(len(child)), np.zeros(len(child), np.int64)
+    while len(tree):
+        reached[tree, node] = True
+        left = child[tree, node]
+        inner = left != node
+        tree, left = tree[inner], left[inner]
+        tree, node = np.concatenate([tree, tree]), np.concatenate([left, left + 1])
+        fresh = ~reached[tree, node]
+        # Nodes with several parents are followed once.
+        flat = np.unique(tree[fresh] * child.shape[1] + node[fresh])
+        tree, node = np.divmod(flat, child.shape[1])
+    return reached
+
+
+class _Shared:
+    """One tree some of whose nodes share children."""
+
+    def __init__(self, trees: Trees, t: int, inner: np.ndarray, n_parents: np.ndarray):
+        arrays = trees.feature, trees.threshold, trees.child, trees.missing_right
+        self._feature, self._threshold, self.child, self._missing_right = (np.asarray(one[t]) for one in arrays)
+        self._t, self._n_parents, self.inner = t, n_parents, inner
+        self.is_shared = np.maximum(n_parents[self.child[inner]], n_parents[self.child[inner] + 1]) > 1
+        self._parent = np.zeros(len(self.child), np.int64)
+        for side in (0, 1):
+            self._parent[self.child[inner] + side] = inner
+        self.within: set[int] = set()
+
+    def read(self, left: int) -> IntervalNode:
+        """The test whose last nodes have this left child."""
+        last = self.inner[self.child[self.inner] == left].tolist()
+        if not self._n_parents[left] == self._n_parents[left + 1] == len(last):
+            raise self._refusal()
+        first, own = self._first(last)
+        self.within |= own - {first}
+        upper, goes_left = self._pieces(first, left, own)
+        node = first
+        while self.child[node] != left:
+            node = int(self.child[node] + self._missing_right[node])
+        test = Intervals(np.array(upper[:-1], np.int32), np.array(goes_left, bool), not self._missing_right[node])
+        return IntervalNode(self._t, first, left, _joined(test))
+
+    def _first(self, last: list[int]) -> tuple[int, set[int]]:
+        """The node that all paths to these lead through, and all nodes on these paths behind it."""
+        own, heads = set(last), [-node for node in last]
+        heapq.heapify(heads)
+        while len(heads) > 1:
+            # Children lie after parents: nothing that is still to be climbed lies below the one that comes last.
+            node = -heapq.heappop(heads)
+            if self._n_parents[node] != 1:
+                raise self._refusal()
+            if (parent := int(self._parent[node])) not in own:
+                own.add(parent)
+                heapq.heappush(heads, -parent)
+        return -heads[0], own
+
+    def _pieces(self, first: int, left: int, own: set[int]) -> tuple[list[int], list[bool]]:
+        """The intervals between the tests of these nodes: the last key of each, and whether it goes left."""
+        upper, goes_left, todo = [], [], [(first, _LEAST - 1, _LARGEST)]
+        while todo:
+            node, low, high = todo.pop()
+            if self._feature[node] != self._feature[first] or node not in own:
+                raise self._refusal()
+            cut = min(max(int(self._threshold[node]), low), high)
+            below = int(self.child[node])
+            if below == left:
+                upper += [cut, high]
+                goes_left += [True, False]
+            else:
+                todo += [(below + 1, cut, high), (below, low, cut)]
+        kept = [i for i, end in enumerate(upper) if end > (upper[i - 1] if i else _LEAST - 1)]
+        return [upper[i] for i in kept], [goes_left[i] for i in kept]
+
+    def _refusal(self) -> ValueError:
+        return ValueError(
+            f"tree {self._t} has nodes with several parents that are no test of intervals of one column, and other "
+            "libraries have trees. Give each parent a copy of what is below."
+        )

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Num
+from jaxtyping import Array, Bool, Float, Num, Shaped
 
 from jaxunc._checks import check_class_axis, check_counts, warn_of_fractions
 from jaxunc._numerics import as_counts, float_dtype, same_rank, two_sum
@@ -12,7 +12,7 @@ from ._strength import checked_strength
 
 
 def dominance(
-    counts: Num[Array | np.ndarray, "... classes"], s: float | int | Float[Array | np.ndarray, "..."]
+    counts: Shaped[Array | np.ndarray, "... classes"], s: float | int | Float[Array | np.ndarray, "..."]
 ) -> Bool[Array, "... classes classes"]:
     r"""Return whether class c is preferred to class c' under every distribution of the imprecise Dirichlet model.
 

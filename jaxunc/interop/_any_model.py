@@ -9,7 +9,8 @@ from jaxunc.ensembles import TreeEnsemble
 from jaxunc.forest import Forest
 
 from ._catboost import from_catboost, from_catboost_document
-from ._documents import read_document
+from ._content import BYTE_ORDER_MARK, GIVEN, content_of
+from ._documents import BINARY_XGBOOST, is_binary_xgboost, read_document
 from ._lightgbm import from_lightgbm
 from ._onnx import from_onnx
 from ._treelite import from_treelite
@@ -26,7 +27,8 @@ _OTHER_FILES = {
     b"CBM1": "CatBoost's own format; write it by model.save_model(path, format='json', pool=pool)",
     b"\x80": "a pickle, which runs whatever code it holds; pass the model itself, or a file that its library writes",
     b"PK\x03\x04": "an archive; pass the model's own file",
-    b"binf": "a file of an old XGBoost; write it by booster.save_model('model.json')",
+    b"\x1f\x8b": "compressed by gzip; decompress it first",
+    b"\xff\xfe": "text in UTF-16; write it as UTF-8, or by the save_model of its library",
 }
 _DUMP = "a dump of LightGBM; write the model by booster.save_model('model.txt')"
 
@@ -48,8 +50,9 @@ def from_any(model: Any) -> Forest | TreeEnsemble:
     ----------
     model
         A fitted model of scikit-learn, XGBoost, LightGBM, CatBoost, YDF, treelite or ONNX; the path or the bytes of a
-        file of XGBoost (JSON, UBJSON), LightGBM (text), CatBoost (JSON), treelite or ONNX. A `Forest` or a
-        `TreeEnsemble` is returned as it is.
+        file of XGBoost (JSON, UBJSON), LightGBM (text), CatBoost (JSON), treelite or ONNX. A text that begins as JSON
+        or LightGBM's models do is the model itself, any other a path. A `Forest` or a `TreeEnsemble` is returned as it
+        is.
 
     Returns
     -------
@@ -73,10 +76,11 @@ def from_any(model: Any) -> Forest | TreeEnsemble:
     """
     if isinstance(model, Forest | TreeEnsemble):
         return model
-    if isinstance(model, str | PathLike):
-        return read_model_file(model).model
-    if isinstance(model, bytes | bytearray | memoryview):
-        return _from_content(bytes(model), "what was given").model
+    if isinstance(model, GIVEN):
+        name = str(model) if isinstance(model, str | PathLike) else "what was given"
+        return _from_content(content_of(model), name).model
+    if hasattr(model, "read"):
+        raise TypeError(f"model is a {type(model).__name__}, an open file; pass its path, or what its read() returns.")
     if isinstance(model, type):
         raise TypeError(f"model is the class {model.__name__}; pass a fitted model.")
     library = library_of(model)
@@ -93,7 +97,7 @@ def library_of(model: Any) -> str | None:
 
 def read_model_file(path: str | PathLike[str]) -> ModelFile:
     """Return what the file of another library holds; errors and warnings are those of `from_any`."""
-    return _from_content(_read(Path(path)), str(path))
+    return _from_content(content_of(Path(path)), str(path))
 
 
 def is_model_file(path: str | PathLike[str]) -> bool:
@@ -110,14 +114,6 @@ def _is_ours(head: bytes) -> bool:
     return head[5:9] == b"\0\0\0{"
 
 
-def _read(path: Path) -> bytes:
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; pass a file. A model of YDF: from_ydf(ydf.load_model(path)).")
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist; pass the file of a model.")
-    return path.read_bytes()
-
-
 def _from_content(content: bytes, name: str) -> ModelFile:
     if _is_ours(content[:_HEAD]) and b"jaxunc" in content[:10_000]:
         raise ValueError(f"{name} is a file of jaxunc.save; jaxunc.load reads it.")
@@ -129,12 +125,15 @@ def _from_content(content: bytes, name: str) -> ModelFile:
 
 def _other(head: bytes) -> str | None:
     """What a file that begins so is, if it is a model in a format that is not read."""
+    if is_binary_xgboost(head):
+        return BINARY_XGBOOST
     return next((said for start, said in _OTHER_FILES.items() if head.startswith(start)), None)
 
 
 def _reader(head: bytes) -> Callable[[bytes], ModelFile] | None:
     """Who reads a file that begins so."""
-    if head.startswith(b"tree\n"):
+    head = head.removeprefix(BYTE_ORDER_MARK)
+    if head.startswith((b"tree\n", b"tree\r\n")):
         return lambda content: ModelFile("LightGBM", from_lightgbm(content))
     if head.lstrip().startswith(b"{"):
         return _from_document

@@ -71,8 +71,8 @@ def from_catboost(model: Any, *, pool: Any = None) -> TreeEnsemble:
     than every border, or greater where the model was fitted with ``nan_mode="Max"``; columns without missing values in
     training treat it as less. CatBoost itself refuses missing categories; here they are no level.
 
-    Categories are equal in CatBoost if 32 bits of their hashes are; here their words must be. It hashes a bool as 0 or
-    1: keep bools in a column of bools or integers, not of objects.
+    Categories are equal in CatBoost if 32 bits of their hashes are; here their words must be. A bool is the word 1 or
+    0, in a column of objects, too.
 
     ``predict`` gives probabilities of classes; CatBoost's labels follow a threshold, if one was set. Of several labels
     at a time (``MultiLogloss``) it gives the probability of each.
@@ -139,11 +139,12 @@ def from_catboost_document(document: dict) -> TreeEnsemble:
 
 
 def _scale_and_bias(document: dict) -> tuple[float, np.ndarray]:
-    found = part(document, "scale_and_bias", kind=list)
+    found = part(document, "scale_and_bias", kind=list) if "scale_and_bias" in document else [1, 0]  # none before 0.20
     if len(found) != 2:
         raise ValueError(f"the model's scale_and_bias is {found!r:.60}; expected the scale and the list of biases.")
     scale = part({"scale": found[0]}, "scale", kind=(int, float))
-    return float(scale), numbers({"bias": found[1] or []}, "bias", np.float64)
+    bias = found[1] if isinstance(found[1], list) else [found[1]] * (found[1] != 0)  # one number up to 0.22
+    return float(scale), numbers({"bias": bias}, "bias", np.float64)
 
 
 def _labels(info: dict, loss: str, n_outputs: int) -> tuple | None:
@@ -151,6 +152,8 @@ def _labels(info: dict, loss: str, n_outputs: int) -> tuple | None:
     if loss not in _TWO_CLASSES + _CLASS_EACH:
         return None
     number = 2 if loss in _TWO_CLASSES else n_outputs
+    if "class_params" not in info:
+        return _old_labels(info, number)
     kind = part(info, "class_params", "class_label_type", kind=str)
     names = part(info, "class_params", "class_names", kind=list)
     labels = numbers(info["class_params"], "class_to_label", np.int64).tolist()
@@ -164,6 +167,17 @@ def _labels(info: dict, loss: str, n_outputs: int) -> tuple | None:
     if any(not isinstance(label, _LABEL_KINDS[kind]) or label != label for label in labels):
         raise ValueError(f"the model's classes {labels!r:.60} are not of the type {kind!r}.")
     return tuple(_LABELS[kind](label) for label in labels)
+
+
+def _old_labels(info: dict, number: int) -> tuple:
+    """The labels in files of CatBoost up to 0.22, which hold them among the parameters, as texts."""
+    options = part(info, "params").get("data_processing_options")
+    names = (options.get("class_names") if isinstance(options, dict) else None) or list(range(number))
+    if not isinstance(names, list) or len(set(map(str, names))) != number or len(names) != number:
+        raise ValueError(f"the model has classes {names!r:.60} for {number}.")
+    if not all(isinstance(name, str | int | float) and name == name for name in names):
+        raise ValueError(f"the model's classes {names!r:.60} are no texts and no numbers.")
+    return tuple(names)
 
 
 @lru_cache

@@ -52,7 +52,7 @@ class Features:
             codes = {value: code for code, value in enumerate(hashes)}
             levels[column] = _levels([_word(words, value) for value in hashes])
             self._categories[integer(one, "feature_index")] = (column, codes, _category_tests(len(hashes)))
-        self.columns = _columns(places, [one.get("feature_id") for one in floats + nominal], levels)
+        self.columns = _columns(places, [one.get("feature_id", "") for one in floats + nominal], levels)
 
     def test(self, split: Any) -> Test:
         """What a split tests."""
@@ -110,7 +110,7 @@ def _levels(words: list[str]) -> Levels:
         raise ValueError(f"the model lists a category twice: {words!r:.60}.")
     as_integers = [int(word) for word in words if word.removeprefix("-").isdecimal() and len(word) < 17]
     whole = [str(number) for number in as_integers] == words and all(abs(number) < _EXACT for number in as_integers)
-    return Levels(tuple(as_integers if whole else words), False)
+    return Levels(tuple(as_integers if whole else words), False, bools=("0", "1"))
 
 
 def _category_tests(number: int) -> list[Intervals | None]:

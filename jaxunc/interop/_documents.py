@@ -1,18 +1,20 @@
 """Model files as data: nested dictionaries, of which every part is checked where it is read."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ._content import content_of
 from ._ubjson import read_ubjson
 
+BINARY_XGBOOST = "a binary file of XGBoost before 2.1; write it there by booster.save_model('model.json')"
+"""What such a file is, and what to do about it."""
 _MOST, _LARGEST_FLOAT = 2**53, 2**1023
 
 
 def read_document(source: Any, library: str) -> dict[str, Any]:
-    """Return the content of a model file, JSON or UBJSON, given by its path or its bytes.
+    """Return the content of a model file, JSON or UBJSON, given by its path, its bytes or its text.
 
     Raises
     ------
@@ -21,15 +23,25 @@ def read_document(source: Any, library: str) -> dict[str, Any]:
     ValueError
         If it holds neither, or no object.
     """
-    content = bytes(source) if isinstance(source, bytes | bytearray | memoryview) else Path(source).read_bytes()
+    content = content_of(source)
+    if is_binary_xgboost(content):
+        raise ValueError(f"the {library} model is {BINARY_XGBOOST}.")
     try:
-        # Both begin with a brace. In text a quote, a brace or a space follows; in UBJSON the length of a name.
-        found = json.loads(content) if content.lstrip()[1:2] in (b'"', b"}", b"\n", b" ") else read_ubjson(content)
+        # Both begin with a brace. In text a quote, a brace or white space follows; in UBJSON the length of a name.
+        found = json.loads(content) if content.lstrip()[1:2] in (b'"', b"}", b"\n", b"\r", b"\t", b" ") else read_ubjson(content)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"the {library} model is neither JSON nor UBJSON: {error}. Save it again.") from error
     if not isinstance(found, dict):
         raise ValueError(f"the {library} model is a {type(found).__name__} at its top; expected an object.")
     return found
+
+
+def is_binary_xgboost(content: bytes) -> bool:
+    """Return whether a file is in the old binary format: a base score in float32, behind a word since XGBoost 1.1."""
+    # Of the first parameters those after the version are none yet.
+    unused = content[28:64]
+    is_plain = len(unused) == 36 and not any(unused) and content[3:4] in (b"\x3e", b"\x3f", b"\x40")
+    return content.startswith(b"binf") or is_plain
 
 
 def part(document: Any, *path: str, kind: type | tuple[type, ...] = dict) -> Any:

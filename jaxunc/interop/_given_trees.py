@@ -45,9 +45,9 @@ def trees_of(given: Sequence[GivenTree], columns: Columns) -> tuple[Trees, np.nd
     values = np.zeros((trees.n_trees, trees.n_nodes, given[0].values.shape[1]), np.float32)
     for t, (tree, place) in enumerate(zip(given, places, strict=True)):
         leaves = np.flatnonzero(np.asarray(tree.nodes.left) < 0)
+        # Nodes that the root does not lead to have the place of the root: what they hold is no leaf's.
+        leaves = leaves[(leaves == 0) | (place[leaves] != place[0])]
         values[t, place[leaves]] = tree.values[leaves]
-    # Nodes that the root does not lead to have the place of the root: what they hold is no leaf's.
-    values[:, 0] = np.where(np.asarray(trees.child)[:, :1] == 0, values[:, 0], 0)
     return trees, values
 
 

@@ -1,16 +1,16 @@
 """Importer of LightGBM's models, from their own text files."""
 
 from collections.abc import Sequence
-from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from jaxunc.ensembles import TreeEnsemble
 from jaxunc.forest import TreeNodes
-from jaxunc.tables import Columns, Levels
 
+from ._content import GIVEN
 from ._given_trees import check_tree, ensemble_of
+from ._lightgbm_columns import columns_of
 from ._lightgbm_text import ModelText, integer, read_model_text, row, text
 from ._versions import version_in, warn_if_newer
 from ._wide_tests import WideTest, WideTree, with_cuts
@@ -22,6 +22,9 @@ _LINKS = {
     **dict.fromkeys(("poisson", "gamma", "tweedie"), "exp"),
     "multiclass": "softmax",
 }
+_OWN = ("custom", "none", "null", "na")
+"""What files say of an objective of the user's own."""
+_OLD_NAMES = {"xentropy": "cross_entropy", "xentlambda": "cross_entropy_lambda"}
 _ZERO = float(np.float32(1e-35))
 _BELOW_ZERO = float(np.nextafter(-_ZERO, -np.inf))
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2
@@ -78,13 +81,12 @@ def from_lightgbm(model: Any, *, category_columns: Sequence[int | str] | None = 
         classes, is_classifier, model = _of_estimator(model)
     if hasattr(model, "model_to_string"):
         model = model.model_to_string()
-    if not isinstance(model, str | PathLike | bytes | bytearray | memoryview):
+    if not isinstance(model, GIVEN):
         raise TypeError(
             f"model is a {type(model).__name__}; pass a Booster, a fitted LGBMClassifier or LGBMRegressor, or a file "
             "of save_model."
         )
-    found = read_model_text(model if isinstance(model, str | PathLike) else bytes(model))
-    return _of_text(found, classes, is_classifier, category_columns)
+    return _of_text(read_model_text(model), classes, is_classifier, category_columns)
 
 
 def _of_estimator(model: Any) -> tuple[tuple | None, bool, Any]:
@@ -93,6 +95,11 @@ def _of_estimator(model: Any) -> tuple[tuple | None, bool, Any]:
         booster = model.booster_
     except Exception as error:  # LightGBM's own error is scikit-learn's, where that is installed
         raise ValueError(f"model ({type(model).__name__}) is not fitted; call model.fit(X, y) first.") from error
+    if getattr(model, "get_params", dict)().get("pred_early_stop"):
+        raise ValueError(
+            f"model ({type(model).__name__}) has pred_early_stop, by which it answers from its first trees where they "
+            "are sure: here all trees are asked. Pass model.booster_, which asks all, too."
+        )
     is_classifier = hasattr(model, "classes_")
     return tuple(np.asarray(model.classes_).tolist()) if is_classifier else None, is_classifier, booster
 
@@ -104,14 +111,14 @@ def _of_text(found: ModelText, classes: tuple | None, is_classifier: bool, given
         raise ValueError(f"the model's version is {header['version']!r:.20}; from_lightgbm reads v2 and later.")
     warn_if_newer("LightGBM", version)
     trained_with = found.parameters.get("objective", "custom")
-    if "objective" not in header and trained_with != "custom":
+    if "objective" not in header and trained_with not in _OWN:
         raise ValueError(f"the model has no objective, and was trained with {trained_with!r:.40}; is the file whole?")
-    n_outputs = integer(header, "num_tree_per_iteration")
+    n_outputs = integer(header, "num_tree_per_iteration" if "num_tree_per_iteration" in header else "num_class")
     name, scale = _objective(header, n_outputs)
     n_trees = len(found.trees)
     if n_outputs < 1 or n_trees == 0 or n_trees % n_outputs:
         raise ValueError(f"the model has {n_trees} trees, {n_outputs} for each iteration.")
-    columns = _columns(found, given)
+    columns = columns_of(found, given)
     scale /= n_trees // n_outputs if "average_output" in header else 1
     wide = [_tree(f"tree {t}", tree, columns.number, scale) for t, tree in enumerate(found.trees)]
     trees, columns = with_cuts(wide, columns)
@@ -129,6 +136,7 @@ def _of_text(found: ModelText, classes: tuple | None, is_classifier: bool, given
 def _objective(header: dict[str, str], n_outputs: int) -> tuple[str, float]:
     """The name of the objective, empty for one of the user's own, and its parameter sigmoid."""
     name, *settings = header.get("objective", "").split() or [""]
+    name = _OLD_NAMES.get(name, name)
     known = {key: value for key, _, value in (setting.partition(":") for setting in settings)}
     allowed = {"binary": {"sigmoid"}, "multiclass": {"num_class"}, "multiclassova": {"num_class", "sigmoid"}}
     if name not in _LINKS or not set(known) <= allowed.get(name, set()):
@@ -156,58 +164,6 @@ def _labels(name: str, n_outputs: int, classes: tuple | None, is_classifier: boo
     if classes is not None and len(classes) != expected:
         raise ValueError(f"model has {len(classes)} classes, and its trees are for {expected}.")
     return classes or tuple(range(expected))
-
-
-def _columns(found: ModelText, given: Sequence | None) -> Columns:
-    names = tuple(text(found.header, "feature_names").split(" "))
-    n_features = integer(found.header, "max_feature_idx") + 1
-    if len(names) != n_features:
-        raise ValueError(f"the model has {len(names)} feature_names for {n_features} columns.")
-    is_default = all(name == f"Column_{j}" for j, name in enumerate(names))
-    ranges = text(found.header, "feature_infos").split(" ")
-    if len(ranges) != n_features:
-        raise ValueError(f"the model has {len(ranges)} feature_infos for {n_features} columns.")
-    # A range is one of numbers, "none" is a column that was of no use, the rest are categories.
-    categorical = {j for j, known in enumerate(ranges) if known != "none" and not known.startswith("[")}
-    words = found.parameters.get("categorical_feature", "").split(",")
-    told = {int(word) for word in words if word.isdecimal() and int(word) < n_features} | categorical
-    levels: list[Levels | None] = [None] * n_features
-    if found.pandas_categorical:
-        for j, values in zip(_category_columns(found, given, told, names), found.pandas_categorical, strict=True):
-            levels[j] = Levels(tuple(values), has_missing=False)
-            codes = ranges[j].split(":") if j in categorical else []
-            if any(word.isdecimal() and int(word) >= len(values) for word in codes):
-                raise ValueError(
-                    f"column {names[j]!r} has categories beyond the {len(values)} that pandas knew; pass the columns "
-                    "of pandas' category type as category_columns."
-                )
-    elif given:
-        raise ValueError(f"category_columns={given!r:.60}, but the model was not fitted to a frame with categories.")
-    return Columns(
-        n_features,
-        None if is_default else names,
-        tuple(j in told or levels[j] is not None for j in range(n_features)),
-        tuple(levels) if any(own is not None for own in levels) else None,
-    )
-
-
-def _category_columns(found: ModelText, given: Sequence | None, told: set[int], names: tuple[str, ...]) -> list[int]:
-    """The columns that pandas' categories are for."""
-    n_expected = len(found.pandas_categorical)
-    if given is None:
-        if len(told) != n_expected:
-            raise ValueError(
-                f"the model's frame had {n_expected} columns of pandas' category type, and {len(told)} features are "
-                "categorical; pass the former as category_columns."
-            )
-        return sorted(told)
-    unknown = [one for one in given if (one not in names if isinstance(one, str) else not 0 <= one < len(names))]
-    if unknown or len(given) != n_expected or len(set(given)) != n_expected:
-        raise ValueError(
-            f"category_columns={list(given)!r:.60} must be the names or positions of the {n_expected} columns that had "
-            "pandas' category type."
-        )
-    return sorted(names.index(one) if isinstance(one, str) else int(one) for one in given)
 
 
 def _tree(what: str, tree: dict[str, str], n_features: int, scale: float) -> WideTree:

@@ -1,11 +1,15 @@
 """LightGBM's model files: lines of names and values, a block for each tree."""
 
 import json
-from os import PathLike
-from pathlib import Path
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from ._content import content_of
+
+_ENDS = (b"end of trees", b"feature importances:", b"feature_importances:")
+"""What stands behind the trees: files before LightGBM 2.2 lack the first."""
 
 
 class ModelText(NamedTuple):
@@ -21,7 +25,7 @@ class ModelText(NamedTuple):
     """The categories of the frame's category columns, in order."""
 
 
-def read_model_text(source: str | PathLike[str] | bytes) -> ModelText:
+def read_model_text(source: Any) -> ModelText:
     """Read a model file, given by its path, its bytes or its text.
 
     Raises
@@ -31,27 +35,32 @@ def read_model_text(source: str | PathLike[str] | bytes) -> ModelText:
     ValueError
         If it is no such file, or not whole.
     """
-    if isinstance(source, str) and source.startswith("tree\n"):
-        source = source.encode()
-    content = source if isinstance(source, bytes) else Path(source).read_bytes()
+    content = content_of(source).replace(b"\r\n", b"\n")
     if not content.startswith(b"tree\n"):
         raise ValueError(f"the LightGBM model begins with {content[:20]!r}; expected a text file of save_model.")
     place = content.find(b"\nTree=0\n") + 1
     if place == 0:
         raise ValueError("the LightGBM model has no trees.")
     header = _pairs(content[:place])
-    trees = []
-    for t, size in enumerate(row(header, "tree_sizes", np.int64).tolist()):
-        block = content[place : place + max(size, 0)]
-        if not block.startswith(b"Tree=%d\n" % t) or size > len(block):
-            raise ValueError(f"the LightGBM model's tree_sizes do not lead to tree {t}; is the file whole?")
-        trees.append(_pairs(block))
-        place += size
-    rest = content[place:].lstrip()
-    if not rest.startswith(b"end of trees"):
+    blocks, rest = _blocks(header, content[place:])
+    if not rest.startswith(_ENDS):
         raise ValueError("the LightGBM model goes on after the trees that it counts; is the file whole?")
     _check_end(header, rest)
-    return ModelText(header, trees, _parameters(rest), _pandas_categorical(rest))
+    return ModelText(header, [_pairs(block) for block in blocks], _parameters(rest), _pandas_categorical(rest))
+
+
+def _blocks(header: dict[str, str], content: bytes) -> tuple[list[bytes], bytes]:
+    """The trees, and what is behind them."""
+    if "tree_sizes" not in header:  # which only the first files of v2 lack
+        trees, *last = re.split(rb"\n(?=end of trees|feature.importances:)", content, maxsplit=1)
+        return re.split(rb"\n(?=Tree=)", trees), b"".join(last)
+    blocks, place = [], 0
+    for t, size in enumerate(row(header, "tree_sizes", np.int64).tolist()):
+        blocks.append(content[place : place + max(size, 0)])
+        if not blocks[-1].startswith(b"Tree=%d\n" % t) or size > len(blocks[-1]):
+            raise ValueError(f"the LightGBM model's tree_sizes do not lead to tree {t}; is the file whole?")
+        place += size
+    return blocks, content[place:].lstrip()
 
 
 def row(lines: dict[str, str], name: str, dtype: Any, number: int | None = None) -> np.ndarray:
@@ -88,6 +97,9 @@ def _pairs(block: bytes) -> dict[str, str]:
 def _check_end(header: dict[str, str], rest: bytes) -> None:
     """Raise a ValueError if what stands behind the trees was cut off: there the categories of a frame are."""
     _, found, last = rest.partition(b"\nend of parameters")
+    if not (found or rest.startswith(_ENDS[0])):  # before LightGBM 2.2 files told no parameters
+        found = b"\npandas_categorical:" in rest
+    last = re.sub(rb"\nparser:\n.*\nend of parser\n", b"\n", last, flags=re.DOTALL)
     has_sets = any(known != "none" and not known.startswith("[") for known in header.get("feature_infos", "").split())
     begins = b"\nparameters:" in rest
     if (not found and (begins or has_sets)) or (last.strip() and not last.strip().startswith(b"pandas_categorical:")):

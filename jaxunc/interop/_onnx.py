@@ -1,8 +1,6 @@
 """Importer of ensembles of trees from ONNX files."""
 
 import json
-from os import PathLike
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,9 +9,11 @@ from jaxunc._checks import warn
 from jaxunc.ensembles import TreeEnsemble
 
 from ._comparisons import compared_in
+from ._content import GIVEN, content_of
 from ._given_trees import ensemble_of
 from ._onnx_nodes import OnnxTrees, read_ensemble, read_nodes
 from ._onnx_reader import OURS, Attributes, TreesInGraph, find_trees
+from ._onnx_sets import SETS, with_sets
 from ._tree_outputs import laid_out, trees_of_stage
 from ._versions import warn_if_newer
 
@@ -60,7 +60,8 @@ def from_onnx(model: Any) -> TreeEnsemble:
         of trees, smallest or largest values in place of sums, the transforms ``PROBIT`` and ``SOFTMAX_ZERO``. Also
         where ONNX Runtime and the standard differ: two classes with weights for both and base values, or with weights
         for the second alone; one regression target with a transform; one weight for two classes that is never
-        negative and goes through ``LOGISTIC``. Also for what `to_onnx` made of a forest, which `jaxunc.save` keeps.
+        negative and goes through ``LOGISTIC``; a transform of the operator ``TreeEnsemble``; one of two classes, or a
+        target with a base value, for which some leaves have no weights. Also for what `to_onnx` made of a forest, which `jaxunc.save` keeps.
 
     Warns
     -----
@@ -73,23 +74,25 @@ def from_onnx(model: Any) -> TreeEnsemble:
     Notes
     -----
     Trees compare float32 where the graph's input is float or integers, float64 where it is double. ONNX Runtime sends
-    missing values to the true branch of ``BRANCH_NEQ`` always, and so does this.
+    missing values to the true branch of ``BRANCH_NEQ`` always, and so does this. A set holds its numbers alone, as the
+    standard says; ONNX Runtime truncates numbers before it looks for them in some sets.
     """
     found = find_trees(_proto(model))
     warn_if_newer("ONNX (ai.onnx.ml)", (found.opset,))
     read, sums = _read(found)
-    names = None
+    names, compared = None, read.trees
     if found.producer == OURS:
         sums, names = _as_written(found.properties, sums)
+        compared = with_sets(compared, found.n_features or 0, found.properties.get(SETS, "[]"))
     if found.producer == "skl2onnx" and not read.has_tracks:
         warn(
             "skl2onnx made the model and left out where missing values go: all go to the false branch. If the data "
             "have missing values, import the scikit-learn model itself by from_sklearn.",
         )
-    n_features = found.n_features or 1 + max(int(tree.feature.max()) for tree in read.trees)
+    n_features = found.n_features or 1 + max(int(tree.feature.max()) for tree in compared)
     n_outputs = len(sums.base)
     values = laid_out(sums.values, sums.outputs, n_outputs)
-    trees = [tree._replace(leaf_values=own) for tree, own in zip(read.trees, values, strict=True)]
+    trees = [tree._replace(leaf_values=own) for tree, own in zip(compared, values, strict=True)]
     given, columns = compared_in(trees, n_features, wide=found.wide, names=names)
     link = sums.link if found.producer == OURS else _after(read, sums, found.after)
     return ensemble_of(
@@ -103,9 +106,7 @@ def from_onnx(model: Any) -> TreeEnsemble:
 
 
 def _proto(model: Any) -> Any:
-    if isinstance(model, str | PathLike):
-        model = Path(model).read_bytes()
-    given_bytes = isinstance(model, bytes | bytearray | memoryview)
+    given_bytes = isinstance(model, GIVEN)
     if not given_bytes and type(model).__name__ != "ModelProto":
         raise TypeError(f"model is a {type(model).__name__}; pass a path, bytes, or an onnx.ModelProto.")
     try:
@@ -116,7 +117,7 @@ def _proto(model: Any) -> Any:
     if not given_bytes:
         return model
     try:
-        return onnx.ModelProto.FromString(bytes(model))
+        return onnx.ModelProto.FromString(content_of(model))
     except Exception as error:  # protobuf's DecodeError, which is no ValueError
         raise ValueError(f"the file is no ONNX model: {error}. Is it whole?") from error
 
@@ -138,6 +139,11 @@ def _read(found: TreesInGraph) -> tuple[OnnxTrees, _Sums]:
             names[code] if 0 <= code < len(names) else str(code)
             for names, code in zip((_AGGREGATES, _TRANSFORMS), codes, strict=True)
         )
+        if transform in ("SOFTMAX", "LOGISTIC"):
+            raise ValueError(
+                f"the model's TreeEnsemble has post_transform {codes[1]}, which is {transform} in the standard; ONNX "
+                "Runtime takes 1 for LOGISTIC and 2 for SOFTMAX. Put a node Sigmoid or Softmax behind it."
+            )
         base = np.zeros(0)
     return read, _regressor(attributes, read, base, aggregate, transform)
 
@@ -175,6 +181,11 @@ def _regressor(attributes: Attributes, read: OnnxTrees, base: np.ndarray, aggreg
     if len(base) not in (0, n_outputs):
         raise ValueError(f"the model has {len(base)} base values for {n_outputs} targets.")
     values, outputs = _values(read, n_outputs)
+    if (bare := [k for k in _outputs_without_weights(read, n_outputs) if len(base) and base[k] != 0]):
+        raise ValueError(
+            f"the model has base values for the targets {bare[:5]}, for which some leaves have no weights; ONNX Runtime "
+            "then leaves the base value out. Give these leaves weights of 0."
+        )
     if aggregate == "AVERAGE":
         values = [own / len(values) for own in values]
     return _Sums(values, outputs, base if len(base) else np.zeros(n_outputs), link, None)
@@ -196,6 +207,11 @@ def _classifier(attributes: Attributes, read: OnnxTrees) -> _Sums:
             "standard differ about these." if len(labels) == 2 else f"the model has {len(base)} base values."
         )  # fmt: skip
     values, outputs = _values(read, len(labels))
+    if len(labels) == 2 and (bare := _outputs_without_weights(read, 2)):
+        raise ValueError(
+            f"the model has two classes, and leaves without weights for {labels[bare[0]]!r}; ONNX Runtime takes the "
+            "other one's for both then. Give these leaves weights of 0."
+        )
     return _Sums(values, outputs, base if len(base) else np.zeros(len(labels)), link, labels)
 
 
@@ -239,6 +255,14 @@ def _values(read: OnnxTrees, n_outputs: int) -> tuple[list[np.ndarray], list[np.
         values.append(held)
         outputs.append(which)
     return values, outputs
+
+
+def _outputs_without_weights(read: OnnxTrees, n_outputs: int) -> list[int]:
+    """The outputs for which instances may reach leaves that have no weights for them, in every tree."""
+    n_leaves = np.array([np.count_nonzero(tree.left < 0) for tree in read.trees])
+    n_weights = np.zeros((len(read.trees), n_outputs), np.int64)
+    np.add.at(n_weights, (read.of_tree, read.output), 1)
+    return np.flatnonzero(np.all(n_weights < n_leaves[:, None], axis=0)).tolist()
 
 
 def _after(read: OnnxTrees, sums: _Sums, steps: tuple[str, ...]) -> str:

@@ -24,6 +24,8 @@ class Graph:
         self._nodes: list[Any] = []
         self._constants: dict[tuple[Any, ...], Any] = {}
         self._names = 0
+        self.properties: dict[str, str] = {}
+        """What the model's metadata say beside what `model` is given."""
 
     def node(
         self, op: str, *inputs: str, domain: str = "", output: str | None = None, unnamed: int = 0, **attributes: Any
@@ -79,7 +81,7 @@ class Graph:
         opsets = [helper.make_opsetid(domain, number) for domain, number in OPSETS.items()]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="jaxunc")
         model.producer_version = version
-        helper.set_model_props(model, properties)
+        helper.set_model_props(model, properties | self.properties)
         return model
 
     def _reaching(self, outputs: Any) -> tuple[list[Any], list[Any]]:

@@ -95,6 +95,9 @@ def find_trees(model: Any) -> TreesInGraph:
     _check_texts(model)
     graph = model.graph
     trees = [node for node in graph.node if node.op_type in OPERATORS]
+    is_ours = model.producer_name == OURS
+    if is_ours:  # those before find the sides of sets, which the metadata say
+        trees = trees[-1:]
     if len(trees) != 1:
         names = sorted({node.op_type for node in graph.node})[:8]
         raise ValueError(f"the ONNX graph has {len(trees)} nodes of trees among {names}; from_onnx imports one.")
@@ -102,13 +105,13 @@ def find_trees(model: Any) -> TreesInGraph:
     if not node.input or not node.output:
         raise ValueError("the ONNX graph's node of trees has no input or no output. Is the file whole?")
     versions = [entry.version for entry in model.opset_import if entry.domain == "ai.onnx.ml"]
-    wide, n_features = _input(graph, node)
+    wide, n_features = _input(graph, node, ("Identity", "Cast", *(("Concat",) * is_ours)))
     is_classifier = node.op_type == "TreeEnsembleClassifier"
     labels = node.output[0] if is_classifier else None
     scores = node.output[1] if is_classifier and len(node.output) > 1 else None if is_classifier else node.output[0]
     opset = max((entry.version for entry in model.opset_import if not entry.domain), default=1)
     # What a file of our own does with sums its metadata say.
-    after = () if model.producer_name == OURS else _after(graph, node, labels, scores, opset)
+    after = () if is_ours else _after(graph, node, labels, scores, opset)
     return TreesInGraph(
         node.op_type,
         Attributes(node),
@@ -132,15 +135,15 @@ def _check_texts(model: Any) -> None:
         raise ValueError(f"the ONNX model has names that are no text: {odd[0]!r:.60}. Is the file whole?")
 
 
-def _input(graph: Any, node: Any) -> tuple[bool, int | None]:
-    """Whether the trees compare float64, and the columns of the input."""
+def _input(graph: Any, node: Any, passed: tuple[str, ...]) -> tuple[bool, int | None]:
+    """Whether the trees compare float64, and the columns of the input, which goes through these operators first."""
     made_by = {name: one for one in graph.node for name in one.output}
     name, casts = node.input[0], []
     for _ in graph.node:
         if name not in made_by:
             break
         before = made_by[name]
-        if before.op_type not in ("Identity", "Cast") or not before.input:
+        if before.op_type not in passed or not before.input:
             raise ValueError(f"the ONNX graph has {before.op_type} before its trees; from_onnx imports trees alone.")
         if before.op_type == "Cast":
             casts.append(_target(before))

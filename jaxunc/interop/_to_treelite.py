@@ -1,6 +1,5 @@
 """Forests bound to rules, and ensembles of trees, as treelite models."""
 
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -15,6 +14,7 @@ from jaxunc.smoothing import SmoothedMean
 
 from ._exported import about, asked_model
 from ._plain_tests import plain_nodes
+from ._treelite_tests import TreeliteNode, treelite_trees
 
 _POSTPROCESSORS = {
     ("identity", False): "identity", ("identity", True): "identity_multiclass", ("exp", False): "exponential",
@@ -159,24 +159,36 @@ def _built(trees: Trees, sums: _Additive, attributes: dict[str, Any]) -> Any:
         attributes=attributes,
     )
     nodes = plain_nodes(trees, wide=True)
-    ends = np.append(np.flatnonzero(nodes.node == 0), len(nodes.node))
-    for start, end in pairwise(ends.tolist()):
+    for tree in treelite_trees(nodes, trees.columns):
         builder.start_tree()
-        for i in range(start, end):
-            node, left = int(nodes.node[i]), int(nodes.left[i])
-            builder.start_node(node)
-            if nodes.inner[i]:
-                builder.numerical_test(
-                    feature_id=int(nodes.feature[i]),
-                    threshold=float(nodes.value[i]),
-                    default_left=bool(nodes.missing_left[i]),
-                    opname="<" if nodes.none_left[i] else "<=",
-                    left_child_key=left,
-                    right_child_key=left + 1,
-                )
+        for key, node in tree:
+            builder.start_node(key)
+            if node.leaf is None:
+                _add_test(builder, node)
             else:
-                own = sums.values[nodes.tree[i], node].tolist()
+                own = sums.values[nodes.tree[node.leaf], nodes.node[node.leaf]].tolist()
                 builder.leaf(own if shape != (1, 1) else own[0])
             builder.end_node()
         builder.end_tree()
     return builder.commit()
+
+
+def _add_test(builder: Any, node: TreeliteNode) -> None:
+    if node.categories is not None:
+        builder.categorical_test(
+            feature_id=node.feature,
+            default_left=node.missing_left,
+            category_list=node.categories,
+            category_list_right_child=not node.listed_left,
+            left_child_key=node.left,
+            right_child_key=node.left + 1,
+        )
+        return
+    builder.numerical_test(
+        feature_id=node.feature,
+        threshold=node.value,
+        default_left=node.missing_left,
+        opname="<" if node.none_left else "<=",
+        left_child_key=node.left,
+        right_child_key=node.left + 1,
+    )

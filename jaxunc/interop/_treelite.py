@@ -1,8 +1,6 @@
 """Importer of treelite's models, and with them of whatever treelite and cuML import or train."""
 
 import dataclasses
-from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +11,7 @@ from jaxunc.forest import Forest, assemble, snap_to_integers, with_interval_test
 from jaxunc.tables import Columns
 
 from ._comparisons import ABOVE, AT_LEAST, AT_MOST, BELOW, EQUAL, IN_SET, NOT_IN_SET, ComparingTree, compared_in
+from ._content import GIVEN, content_of
 from ._given_trees import GivenTree, ensemble_of
 from ._tree_outputs import laid_out, trees_of_stage
 from ._treelite_file import TreeliteModel, TreeliteTree, read_treelite
@@ -71,13 +70,11 @@ def from_treelite(model: Any) -> Forest | TreeEnsemble:
     """
     if hasattr(model, "serialize_bytes"):
         model = model.serialize_bytes()
-    if isinstance(model, str | PathLike):
-        model = Path(model).read_bytes()
-    if not isinstance(model, bytes | bytearray | memoryview):
+    if not isinstance(model, GIVEN):
         raise TypeError(f"model is a {type(model).__name__}; pass a treelite.Model, or a file or bytes of serialize.")
     # Damaged files hold any numbers: what is not finite in the end is refused with words.
     with np.errstate(all="ignore"):
-        return _of_file(read_treelite(bytes(model)))
+        return _of_file(read_treelite(content_of(model)))
 
 
 def _of_file(read: TreeliteModel) -> Forest | TreeEnsemble:

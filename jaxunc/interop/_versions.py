@@ -8,7 +8,7 @@ TESTED = {
     "CatBoost": (1, 2),
     "LightGBM": (4,),
     "ONNX (ai.onnx.ml)": (5,),
-    "XGBoost": (3, 2),
+    "XGBoost": (3, 4),
     "YDF": (0, 16),
     "treelite": (4, 8),
 }

@@ -1,11 +1,13 @@
 """Importer of XGBoost's models, from their own files."""
 
+import json
 from itertools import pairwise
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
+from jaxunc._checks import warn
 from jaxunc._numerics import order_key_below
 from jaxunc.ensembles import TreeEnsemble
 from jaxunc.forest import Intervals, TreeNodes, intervals_of_codes
@@ -17,12 +19,16 @@ from ._versions import warn_if_newer
 
 _LINKS = {
     **dict.fromkeys(("reg:squarederror", "reg:squaredlogerror", "reg:absoluteerror", "reg:quantileerror"), "identity"),
-    **dict.fromkeys(("reg:pseudohubererror", "reg:linear", "binary:logitraw"), "identity"),
+    **dict.fromkeys(("reg:expectileerror", "reg:pseudohubererror", "reg:linear", "binary:logitraw"), "identity"),
     **dict.fromkeys(("binary:logistic", "reg:logistic"), "logistic"),
     **dict.fromkeys(("multi:softprob", "multi:softmax"), "softmax"),
     **dict.fromkeys(("count:poisson", "reg:gamma", "reg:tweedie"), "exp"),
 }
 _LARGEST_CATEGORY = 2**24
+_MARGINS = (1, 3)
+"""The first version whose base score of ``binary:logitraw`` is a margin; before it was a probability."""
+_CUT_WORDS = (3, 1), (3, 4)
+"""Versions from the first on, and before the second, cut as many bytes off words as these have beyond ASCII."""
 
 
 def from_xgboost(model: Any) -> TreeEnsemble:
@@ -31,9 +37,10 @@ def from_xgboost(model: Any) -> TreeEnsemble:
     Parameters
     ----------
     model
-        A file that ``save_model`` wrote (JSON or UBJSON), its bytes, a ``Booster``, or an ``XGBClassifier``,
-        ``XGBRegressor``, ``XGBRFClassifier`` or ``XGBRFRegressor``. XGBoost is not needed for files. Of an estimator
-        that stopped early, the trees up to its best iteration, which it predicts with; all trees of anything else.
+        A file that ``save_model`` wrote (JSON or UBJSON), its bytes, a ``Booster``, or an ``XGBClassifier`` or
+        ``XGBRegressor``, forests (``num_parallel_tree``) with them. XGBoost is not needed for files. Of an estimator or
+        a file that has a best iteration, the trees up to it, which XGBoost's estimators predict with. Of a ``Booster``
+        all trees, as ``Booster.predict``.
 
     Returns
     -------
@@ -47,15 +54,21 @@ def from_xgboost(model: Any) -> TreeEnsemble:
         If ``model`` is of another kind.
     ValueError
         If the estimator is not fitted, the file is damaged, or the model has parts that are not imported: linear
-        boosters, DART, vector leaves, objectives of ranking and survival. They are named.
+        boosters, DART, vector leaves, objectives of ranking and survival. They are named. Also if the estimator's
+        ``missing`` is a number, or if categories are words outside of ASCII, of which XGBoost 3.1 to 3.3 keep a part.
 
     Warns
     -----
     UntestedVersionWarning
         If a newer XGBoost made the model than was tested.
+    UserWarning
+        If a file has trees behind its best iteration, which are left out.
 
     Notes
     -----
+    NaN is the missing value. Where training took another number for it, write NaN in its place when the model is asked.
+    An estimator tells it (``missing=``), and is refused. A ``DMatrix(…, missing=…)`` does not: no model keeps it.
+
     XGBoost compares float32, strictly: left where x < t. Categories of a test's set go right; others go left, as do
     codes that are none. A category that was not there in training, which XGBoost refuses, goes left too. What
     a sparse matrix does not store is missing, as it is there (`Columns.absent_is_missing`).
@@ -63,38 +76,73 @@ def from_xgboost(model: Any) -> TreeEnsemble:
     Trees of a boosted model are no witnesses of one question, so rules for leaf counts do not apply to them as they
     stand; ``recount(model.trees, X, y)`` counts held-out instances in them.
     """
-    classes, best = None, None
-    if hasattr(model, "get_booster"):
-        classes, best, model = _of_estimator(model)
-    if hasattr(model, "save_raw"):
-        model = bytes(model.save_raw("json"))
-    if not isinstance(model, str | PathLike | bytes | bytearray | memoryview):
+    if isinstance(model, str | PathLike | bytes | bytearray | memoryview):
+        return from_xgboost_document(read_document(model, "XGBoost"))
+    classes, is_estimator = None, hasattr(model, "get_booster")
+    if is_estimator:
+        classes, model = _of_estimator(model)
+    if not hasattr(model, "save_raw"):
         raise TypeError(
             f"model is a {type(model).__name__}; pass a Booster, a fitted XGBClassifier or XGBRegressor, or a file of "
             "save_model."
         )
-    ensemble = from_xgboost_document(read_document(model, "XGBoost"), classes)
-    return ensemble if best is None else ensemble.first_stages(best + 1)
+    document = read_document(bytes(model.save_raw("json")), "XGBoost")
+    whole, n_best = _of_document(document, classes)
+    return whole.first_stages(n_best) if is_estimator and n_best else whole
 
 
-def from_xgboost_document(document: dict, classes: tuple | None = None) -> TreeEnsemble:
+def from_xgboost_document(document: dict) -> TreeEnsemble:
     """Return the model of a document that ``save_model`` wrote; errors and warnings are those of `from_xgboost`."""
-    if "version" in document:
-        warn_if_newer("XGBoost", tuple(numbers(document, "version", np.int64).tolist()))
-    return _of_learner(part(document, "learner"), classes)
+    whole, n_best = _of_document(document, None)
+    _check_missing(_attributes(document["learner"]).get("missing"), "Load it into a Booster, import that")
+    n_all = whole.n_trees // whole.trees_per_stage
+    if n_best in (None, n_all):
+        return whole
+    warn(
+        f"the file says that its best iteration is {n_best - 1}: the first {n_best} of {n_all} are imported, which "
+        "XGBoost's estimators predict with. Booster.predict adds all of them: pass the Booster for these."
+    )
+    return whole.first_stages(n_best)
 
 
-def _of_estimator(model: Any) -> tuple[tuple | None, int | None, Any]:
-    """The labels of an estimator's classes, its best iteration, and its booster."""
+def _of_estimator(model: Any) -> tuple[tuple | None, Any]:
+    """The labels of an estimator's classes, and its booster."""
     try:
         booster = model.get_booster()
     except Exception as error:  # XGBoost's own NotFittedError is scikit-learn's, where that is installed
         raise ValueError(f"model ({type(model).__name__}) is not fitted; call model.fit(X, y) first.") from error
-    classes = tuple(np.asarray(model.classes_).tolist()) if hasattr(model, "classes_") else None
-    return classes, getattr(model, "early_stopping_rounds", None) and model.best_iteration, booster
+    _check_missing(getattr(model, "missing", None), "Call model.set_params(missing=np.nan), import that")
+    return tuple(np.asarray(model.classes_).tolist()) if hasattr(model, "classes_") else None, booster
 
 
-def _of_learner(learner: dict, classes: tuple | None) -> TreeEnsemble:
+def _check_missing(missing: Any, remedy: str) -> None:
+    """Raise a ValueError if an estimator took a number for a missing value."""
+    if not (missing is None or missing != missing):
+        raise ValueError(
+            f"the estimator takes {missing!r:.30} for a missing value (missing=), and here NaN alone is one. {remedy}, "
+            "and write NaN in the place of this number in the data: np.where(X == number, np.nan, X)."
+        )
+
+
+def _of_document(document: dict, classes: tuple | None) -> tuple[TreeEnsemble, int | None]:
+    """Return the model of a document with all its trees, and the number of its iterations up to the best one."""
+    version = tuple(numbers(document, "version", np.int64).tolist()) if "version" in document else ()
+    warn_if_newer("XGBoost", version)
+    learner = part(document, "learner")
+    whole = _of_learner(learner, version, classes)
+    attributes = _attributes(learner)
+    if "best_iteration" not in attributes:
+        return whole, None
+    n_best, n_all = integer(attributes, "best_iteration") + 1, whole.n_trees // whole.trees_per_stage
+    if n_best > n_all:
+        raise ValueError(
+            f"the model says that its best iteration is {n_best - 1}, and has {n_all}; XGBoost's estimators refuse it, "
+            "too. Take the attribute away: booster.set_attr(best_iteration=None)."
+        )
+    return whole, n_best if n_best > 0 else None  # XGBoost takes iterations up to none for all
+
+
+def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) -> TreeEnsemble:
     booster, objective = part(learner, "gradient_booster"), part(learner, "objective", "name", kind=str)
     name = part(booster, "name", kind=str)
     if name != "gbtree":
@@ -106,17 +154,16 @@ def _of_learner(learner: dict, classes: tuple | None) -> TreeEnsemble:
     n_classes, n_targets = integer(params, "num_class"), integer(params, "num_target") if "num_target" in params else 1
     n_outputs = max(1, n_classes, n_targets)
     model = part(booster, "model")
-    columns = _columns(learner, model, n_features)
+    columns = _columns(learner, model, n_features, version)
     given = part(model, "trees", kind=list)
     if not given:
         raise ValueError("the model has no trees.")
+    if "weight_drop" in model and np.any(numbers(model, "weight_drop", np.float64) != 1):
+        raise ValueError("the model's trees have weights (DART: rate_drop, one_drop); from_xgboost imports none.")
+    if objective == "reg:expectileerror" and n_outputs > 1:
+        raise ValueError("the model has several expectiles, whose trees add differences; fit a model for each.")
     trees = [_tree(f"tree {t}", tree, columns) for t, tree in enumerate(given)]
-    info = numbers(model, "tree_info", np.int64)
-    parallel = max(1, integer(model, "gbtree_model_param", "num_parallel_tree"))
-    if len(trees) % (n_outputs * parallel):
-        raise ValueError(f"the model has {len(trees)} trees, which are not shared out among {n_outputs} outputs.")
-    if not np.array_equal(info, np.arange(len(trees)) % (n_outputs * parallel) // parallel):
-        raise ValueError(f"the model's trees are for the outputs {info[:9].tolist()}…; expected {parallel} for each.")
+    parallel = _parallel_trees(learner, model, n_outputs)
     if objective not in ("binary:logistic", "multi:softprob", "multi:softmax") or n_targets > 1:
         classes = None
     elif classes is None:
@@ -124,14 +171,49 @@ def _of_learner(learner: dict, classes: tuple | None) -> TreeEnsemble:
     return ensemble_of(
         trees,
         columns,
-        _base(params, objective, n_outputs),
+        _base(params, objective, n_outputs, version),
         _LINKS[objective],
         trees_per_stage=n_outputs * parallel,
         class_labels=classes,
     )
 
 
-def _base(params: dict, objective: str, n_outputs: int) -> np.ndarray:
+def _attributes(learner: dict) -> dict:
+    """What is told of a model besides its trees; estimators before XGBoost 2.0 wrote theirs into a text."""
+    attributes = part(learner, "attributes") if "attributes" in learner else {}
+    try:
+        own = json.loads(attributes.get("scikit_learn", "{}"))
+    except (ValueError, TypeError, RecursionError):
+        own = {}
+    return {**(own if isinstance(own, dict) else {}), **attributes}
+
+
+def _parallel_trees(learner: dict, model: dict, n_outputs: int) -> int:
+    """How many trees an iteration adds for each output. XGBoost before 1.6 does not say: its lists of trees do."""
+    info, params = numbers(model, "tree_info", np.int64), part(model, "gbtree_model_param")
+    attributes = _attributes(learner)
+    if "num_parallel_tree" in params:
+        parallel = integer(params, "num_parallel_tree")
+    elif n_outputs > 1:
+        parallel = int(np.argmax(info != 0))
+    elif "best_ntree_limit" in attributes and "best_iteration" in attributes:
+        parallel = integer(attributes, "best_ntree_limit") // max(1, integer(attributes, "best_iteration") + 1)
+    else:
+        parallel = 1
+    parallel = max(1, parallel)
+    n_trees, stage = len(model["trees"]), n_outputs * parallel
+    if "iteration_indptr" in model and n_outputs == 1:
+        ends = numbers(model, "iteration_indptr", np.int64)
+        if not np.array_equal(ends, np.arange(0, n_trees + 1, stage)):
+            raise ValueError(f"the model's iterations end at the trees {ends[:9].tolist()}…; expected {stage} in each.")
+    if n_trees % stage:
+        raise ValueError(f"the model has {n_trees} trees, which are not shared out among {n_outputs} outputs.")
+    if not np.array_equal(info, np.arange(n_trees) % stage // parallel):
+        raise ValueError(f"the model's trees are for the outputs {info[:9].tolist()}…; expected {parallel} for each.")
+    return parallel
+
+
+def _base(params: dict, objective: str, n_outputs: int, version: tuple[int, ...]) -> np.ndarray:
     """What is added to the sums: the base score as the link would have made it."""
     text = part(params, "base_score", kind=(str, int, float))
     try:
@@ -141,14 +223,14 @@ def _base(params: dict, objective: str, n_outputs: int) -> np.ndarray:
     if len(given) not in (1, n_outputs):
         raise ValueError(f"the model's base_score has {len(given)} numbers for {n_outputs} outputs.")
     with np.errstate(divide="ignore", invalid="ignore"):
-        if objective in ("binary:logistic", "reg:logistic", "binary:logitraw"):
+        if _LINKS[objective] == "logistic" or (objective == "binary:logitraw" and () < version < _MARGINS):
             given = -np.log(np.float32(1) / given - np.float32(1))
         elif _LINKS[objective] == "exp":
             given = np.log(given)
     return np.broadcast_to(given, (n_outputs,))
 
 
-def _columns(learner: dict, model: dict, n_features: int) -> Columns:
+def _columns(learner: dict, model: dict, n_features: int, version: tuple[int, ...]) -> Columns:
     if not 0 < n_features <= _LARGEST_CATEGORY:
         raise ValueError(f"the model claims {n_features} columns.")
     names = learner.get("feature_names") or None
@@ -159,11 +241,11 @@ def _columns(learner: dict, model: dict, n_features: int) -> Columns:
     nominal = tuple(kind == "c" for kind in kinds)
     if not any(nominal):
         return Columns(n_features, None if names is None else tuple(names), absent_is_missing=True)
-    levels = _levels(model, nominal)
+    levels = _levels(model, nominal, cut=_CUT_WORDS[0] <= version < _CUT_WORDS[1])
     return Columns(n_features, None if names is None else tuple(names), nominal, levels, absent_is_missing=True)
 
 
-def _levels(model: dict, nominal: tuple[bool, ...]) -> tuple[Levels | None, ...] | None:
+def _levels(model: dict, nominal: tuple[bool, ...], *, cut: bool) -> tuple[Levels | None, ...] | None:
     """The categories of training, in the order of their codes, where the model was fitted to a frame with them."""
     known = model.get("cats")
     if not isinstance(known, dict) or not known.get("enc"):
@@ -171,10 +253,11 @@ def _levels(model: dict, nominal: tuple[bool, ...]) -> tuple[Levels | None, ...]
     encoded = part(known, "enc", kind=list)
     if len(encoded) != len(nominal):
         raise ValueError(f"the model has categories for {len(encoded)} columns of {len(nominal)}.")
-    return tuple(_column_levels(own) if is_nominal else None for own, is_nominal in zip(encoded, nominal, strict=True))
+    each = enumerate(zip(encoded, nominal, strict=True))
+    return tuple(_column_levels(j, own, cut) if is_nominal else None for j, (own, is_nominal) in each)
 
 
-def _column_levels(encoded: Any) -> Levels | None:
+def _column_levels(j: int, encoded: Any, cut: bool) -> Levels | None:
     if not isinstance(encoded, dict) or "offsets" not in encoded:
         found = tuple(np.asarray(part(encoded, "values", kind=(list, np.ndarray))).tolist())
     else:
@@ -183,7 +266,13 @@ def _column_levels(encoded: Any) -> Levels | None:
         text = bytes(numbers(encoded, "values", np.int64).astype(np.uint8))
         if len(ends) and (ends[0] != 0 or ends[-1] != len(text) or np.any(np.diff(ends) < 0)):
             raise ValueError("the model's categories have ends that are no parts of their text.")
-        found = tuple(text[a:b].decode("utf-8") for a, b in pairwise(ends.tolist()))
+        try:
+            found = tuple(text[a:b].decode("ascii" if cut else "utf-8") for a, b in pairwise(ends.tolist()))
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"the categories of column {j} are words outside of ASCII, of which XGBoost 3.1 to 3.3 keep a part "
+                "alone. Fit the model with XGBoost 3.4 or later, or with other words."
+            ) from error
     return Levels(found, has_missing=True) if found else None
 
 

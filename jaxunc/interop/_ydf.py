@@ -67,7 +67,7 @@ def from_ydf(model: Any, *, prior: NumbersLike | None = None) -> TreeEnsemble | 
     -----
     YDF compares float32: an instance goes right, to the positive child, where x >= t or its category is in the set. A
     missing value goes where the test says. Words that its dictionary lacks are one category, the empty word is a
-    missing value. Bools are 1 and 0.
+    missing value. Bools are 1 and 0; among words, as in a column of objects, they are the words ``true`` and ``false``.
 
     A random forest of YDF votes by default: its ``predict`` is the share of trees whose largest class it is. `Vote`
     answers the same, but for leaves with ties, whose vote YDF gives to one class. Of a forest grown with
@@ -144,7 +144,7 @@ def _levels(column: Any) -> Levels:
     if sorted(words) != list(range(len(words))):
         raise ValueError(f"the model's column {column.name!r} has a dictionary with holes: {sorted(words)!r:.60}.")
     known = [words[index] for index in range(1, len(words))]
-    return Levels((*known, *([""] if "" not in known else [])), has_missing=True)
+    return Levels((*known, *([""] if "" not in known else [])), has_missing=True, bools=("false", "true"))
 
 
 def _read(what: str, root: Any, features: _Features) -> _ReadTree:

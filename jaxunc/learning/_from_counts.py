@@ -11,7 +11,7 @@ from jaxunc._checks import as_weights, check_class_axis, check_collection, check
 from jaxunc._numerics import distinct_rows, padded_rows
 from jaxunc.forest import OWN
 from jaxunc.routing import as_mask
-from jaxunc.tables import LabelsLike, MaskLike, NumbersLike, class_positions
+from jaxunc.tables import LabelsLike, MaskLike, NumbersLike, as_labels, class_positions
 
 from ._rows import Histograms, OutOfSampleRows, RoutedRows, histograms
 
@@ -109,7 +109,7 @@ def rows_from_counts(
 
 def _labels(class_labels, y, n_classes: int) -> tuple[Any, ...]:
     if class_labels is None:
-        labels, name = tuple(distinct_labels(y)[0].tolist()), "y"
+        labels, name = tuple(distinct_labels(as_labels(y))[0].tolist()), "y"
     else:
         check_collection("class_labels", class_labels, "labels, one per class")
         labels, name = tuple(class_labels), "class_labels"

@@ -10,7 +10,17 @@ from jaxunc._numerics import padded_rows
 from jaxunc.counting import has_bags
 from jaxunc.forest import Forest
 from jaxunc.interop import from_sklearn
-from jaxunc.tables import InstancesLike, LabelsLike, MaskLike, NumbersLike, as_rows, class_positions, is_sparse
+from jaxunc.tables import (
+    InstancesLike,
+    LabelsLike,
+    MaskLike,
+    NumbersLike,
+    as_labels,
+    as_rows,
+    class_positions,
+    is_sparse,
+    plain_table,
+)
 
 from ._from_counts import check_every_class, made_rows
 from ._rows import OutOfSampleRows, RoutedRows, histograms
@@ -156,15 +166,16 @@ def rows_of(
     check_integer("n_folds", n_folds, 2)
     check_seed(random_state)
     check_bool("allow_leaks", allow_leaks)
-    source = _source(model, source)
+    source = _source(model, source, forest.n_trees)
     if tree_mask is not None and source != "leave_one_out":
         raise ValueError(f"tree_mask says which rows a forest counts; source={source!r} needs none.")
-    if not hasattr(X, "__len__") or getattr(X, "shape", None) == ():
+    table: Any = X if is_sparse(X) else plain_table(X)
+    if not table.shape:
         raise TypeError(f"X={X!r:.60} is no table; pass instances [instances features].")
+    X = table
     labels = forest.class_labels
     position = class_positions(labels, y)
-    table: Any = X
-    n_rows = table.shape[0] if is_sparse(X) else len(table)
+    n_rows = table.shape[0]
     if n_rows != len(position):
         raise ValueError(f"y has {len(position)} labels for {n_rows} rows; pass one label per row.")
     weight = as_weights(sample_weight, len(position))
@@ -172,7 +183,7 @@ def rows_of(
     rows = np.arange(len(position))
     if len(rows) > max_rows:
         rows = np.sort(np.random.default_rng(random_state).permutation(len(rows))[:max_rows])
-    data = LabelledData(X, np.asarray(y), position, weight, sample_weight is not None, rows)
+    data = LabelledData(X, as_labels(y), position, weight, sample_weight is not None, rows)
     if source == "cross_fit":
         as_rows(X, forest.trees.columns)  # what scikit-learn would refuse without saying whose it is
         seen = cross_fitted(model, forest, data, counts, n_folds, random_state)
@@ -211,7 +222,7 @@ def _made(seen: Seen, source: str, y: np.ndarray, weight: np.ndarray) -> OutOfSa
     )
 
 
-def _source(model: Any, source: Source) -> Source:
+def _source(model: Any, source: Source, n_trees: int) -> Source:
     if isinstance(model, Forest):
         if source in ("auto", "leave_one_out", "held_out"):
             return "leave_one_out" if source == "auto" else source
@@ -227,7 +238,7 @@ def _source(model: Any, source: Source) -> Source:
     bags = has_bags(model)
     if source == "auto":
         # With few trees a third of them is another forest than all: growing it again on folds tells more.
-        return "oob" if bags and getattr(model, "n_estimators", 1) >= FEW_TREES else "cross_fit"
+        return "oob" if bags and n_trees >= FEW_TREES else "cross_fit"
     if source == "oob" and not bags:
         raise ValueError(
             f"source='oob' needs trees that leave rows out, and {type(model).__name__} has none (no bootstrap). Take "

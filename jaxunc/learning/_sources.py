@@ -10,7 +10,7 @@ from jaxunc.counting import counted_forest, has_bags, oob_mask, recount
 from jaxunc.forest import OWN, Forest
 from jaxunc.interop import from_sklearn
 from jaxunc.routing import as_mask, leaf_index, on_tested
-from jaxunc.tables import Encoded, SparseRows, as_csr, as_rows, class_positions, is_sparse
+from jaxunc.tables import Encoded, Frame, SparseRows, array_of, as_csr, as_labels, as_rows, class_positions, is_sparse
 
 from ._known_rows import Given, how_known
 
@@ -104,7 +104,7 @@ def calibration(model: Any, forest: Forest, data: LabelledData, counts: str, all
 
 def check_held_out(forest: Forest, X: Any, y: Any, sample_weight: Any = None) -> None:
     """Raise a ValueError if rows look like those that a forest was grown on, whose counts it holds."""
-    y = np.asarray(y)
+    y = as_labels(y)
     weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
     position = class_positions(forest.class_labels, y)
     data = LabelledData(X, y, position, weight, sample_weight is not None, np.arange(len(y)))
@@ -162,7 +162,9 @@ def _by_rows(X):
     """Return rows of X by positions, whatever X is."""
     if hasattr(X, "iloc"):
         return lambda rows: X.iloc[rows]
-    values = as_csr(X, for_sklearn=True) if is_sparse(X) else np.asarray(X)
+    values = (
+        as_csr(X, for_sklearn=True) if is_sparse(X) else array_of(X, "X") if isinstance(X, Frame) else np.asarray(X)
+    )
     return lambda rows: values[rows]
 
 

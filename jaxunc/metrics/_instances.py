@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, Integer
 
-from jaxunc._checks import check_numbers, is_concrete
+from jaxunc._checks import as_native, check_numbers, is_concrete, refuse_masked
 from jaxunc._numerics import float_dtype
 
 Labels: TypeAlias = Integer[Array | np.ndarray, "instances"] | Bool[Array | np.ndarray, "instances"]
@@ -26,7 +26,8 @@ def as_array(values, *, name: str | None = None) -> Array | np.ndarray:
         return values
     if name is not None:
         check_numbers(name, values)
-    return np.asarray(values)
+    refuse_masked(name or "y", values)
+    return as_native(np.asarray(values))
 
 
 def checked_labels(y, n_instances: int, n_classes: int, *, name: str = "y") -> Int32[Array, "instances"]:

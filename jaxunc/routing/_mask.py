@@ -2,11 +2,14 @@
 
 import numpy as np
 
+from jaxunc._checks import refuse_masked
+
 
 def as_mask(mask, n_instances: int, n_trees: int):
     """A tree mask as an array; raises unless it is absent or boolean ``[instances trees]``."""
     if mask is None:
         return None
+    refuse_masked("tree_mask", mask)
     mask = mask if hasattr(mask, "dtype") else np.asarray(mask)
     if mask.dtype != bool:
         raise TypeError(f"tree_mask has dtype {mask.dtype}; pass booleans, True where the tree counts.")

@@ -5,7 +5,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Num
+from jaxtyping import Array, Float, Shaped
 
 from jaxunc._checks import check_bool, check_one_of, check_two_classes, warn_of_fractions
 from jaxunc._numerics import checked_counts, float_dtype
@@ -65,7 +65,7 @@ def _confidence_bounds(counts, weighted, between, family, statistic):
     reads_sizes=True,
 )
 def confidence_bounds(
-    counts: Num[Array | np.ndarray, "... 2"],
+    counts: Shaped[Array | np.ndarray, "... 2"],
     *,
     family: str = "beta_binomial",
     statistic: str = "normalized_height",

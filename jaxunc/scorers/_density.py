@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Num
+from jaxtyping import Array, Float, Shaped
 
 from jaxunc._checks import check_integer, check_two_classes, warn_of_fractions
 from jaxunc._numerics import checked_counts, float_dtype
@@ -14,7 +14,7 @@ from ._heights import Leaf, log_mode_mass
 from ._likelihood import count_or_nothing
 
 
-def beta_densities(counts: Num[Array | np.ndarray, "... 2"], *, grid_size: int = 101) -> Float[Array, "... grid"]:
+def beta_densities(counts: Shaped[Array | np.ndarray, "... 2"], *, grid_size: int = 101) -> Float[Array, "... grid"]:
     r"""The density of Beta(w⁺+1, w⁻+1) at θ_j = j/(G-1), j = 0 … G-1.
 
     .. math:: f(\theta) = (N+1) \binom{N}{w^+} \theta^{w^+} (1-\theta)^{w^-}

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, Int, Num
+from jaxtyping import Array, Float, Int, Shaped
 
 from jaxunc._checks import check_bool, check_integer, check_two_classes, warn_of_fractions
 from jaxunc._numerics import checked_counts, float_dtype
@@ -89,7 +89,7 @@ def _grid_degrees(counts, intervals, halvings, mle_node):
 
 
 def grid_support_degrees(
-    counts: Num[Array | np.ndarray, "... 2"], *, grid_size: int = 1001, mle_node: bool = True
+    counts: Shaped[Array | np.ndarray, "... 2"], *, grid_size: int = 1001, mle_node: bool = True
 ) -> Float[Array, "... 2"]:
     r"""Degrees of support of both classes, π(−) and π(+), as a maximum over a grid.
 

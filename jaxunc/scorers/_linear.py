@@ -2,10 +2,10 @@
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Num
+from jaxtyping import Array, Shaped
 
-from jaxunc._checks import check_within, warn_of_fractions
-from jaxunc._numerics import checked_counts, float_dtype
+from jaxunc._checks import check_is_one, check_within, warn_of_fractions
+from jaxunc._numerics import checked_counts, float_dtype, sum_in_order
 from jaxunc.tables import NumbersLike
 
 from ._declaration import scorer
@@ -13,7 +13,7 @@ from ._differences import excess
 
 
 @scorer(width=float("inf"), reads_sizes=True)
-def linear(counts: Num[Array | np.ndarray, "... classes"]) -> Array:
+def linear(counts: Shaped[Array | np.ndarray, "... classes"]) -> Array:
     r"""The majority in numbers of instances: large leaves speak louder.
 
     .. math:: w^+ - w^-, \qquad C > 2:\; \frac{C w_c - N}{C - 1}
@@ -57,7 +57,7 @@ def linear(counts: Num[Array | np.ndarray, "... classes"]) -> Array:
 
 
 @scorer(width=float("inf"), reads_sizes=True, domains={"n_samples": "fixed"})
-def ucb(counts: Num[Array | np.ndarray, "... classes"], *, n_samples: NumbersLike) -> Array:
+def ucb(counts: Shaped[Array | np.ndarray, "... classes"], *, n_samples: NumbersLike) -> Array:
     r"""The relative frequency in units of an upper confidence bound.
 
     The α for which the bounds of both classes meet, p̂ - α √(ln n/N) = (1 - p̂) + α √(ln n/N):
@@ -80,8 +80,8 @@ def ucb(counts: Num[Array | np.ndarray, "... classes"], *, n_samples: NumbersLik
     Raises
     ------
     ValueError
-        If counts are negative or not finite, the last axis holds fewer than two classes, or n_samples < 2 (values are
-        checked outside of `jax.jit` only).
+        If counts are negative or not finite, the last axis holds fewer than two classes, or n_samples is not one
+        number, ≥ 2 (values are checked outside of `jax.jit` only).
 
     Notes
     -----
@@ -102,9 +102,10 @@ def ucb(counts: Num[Array | np.ndarray, "... classes"], *, n_samples: NumbersLik
     warn_of_fractions(counts)
     why = ": the number of instances that the tree was grown on (Forest.n_samples), whose logarithm scales the bound"
     check_within("n_samples", n_samples, "[2, inf)", why, shape=None)
+    check_is_one("n_samples", n_samples)
     dtype = float_dtype(counts)
     n_classes = counts.shape[-1]
-    total = jnp.sum(counts.astype(dtype), axis=-1, keepdims=True)
+    total = sum_in_order(counts.astype(dtype), keepdims=True)
     safe = jnp.where(total > 0, total, 1)
     scale = n_classes * jnp.sqrt(safe) * jnp.sqrt(jnp.log(jnp.asarray(n_samples, dtype)))
     score = jnp.where(total > 0, excess(counts) / scale, 0.0)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Num
+from jaxtyping import Array, Float, Shaped
 
 from jaxunc._checks import (
     check_integer,
@@ -133,7 +133,7 @@ def class_one(prior: NumbersLike, dtype) -> Array:
     return prior[..., 1] if prior.ndim else prior
 
 
-def support(counts: Num[Array | np.ndarray, "... 2"], prior: Any = 0.5) -> Support:
+def support(counts: Shaped[Array | np.ndarray, "... 2"], prior: Any = 0.5) -> Support:
     """Degrees of support, preference and ignorance of leaves together, which share their cost.
 
     See `plausibility` for the formulas and the prior. Raises a ValueError unless the last axis holds two classes,
@@ -144,11 +144,14 @@ def support(counts: Num[Array | np.ndarray, "... 2"], prior: Any = 0.5) -> Suppo
     warn_of_fractions(counts)
     dtype = float_dtype(counts)
     negative, positive, lead = (part.astype(dtype) for part in (counts[..., 0], counts[..., 1], lead_of(counts)))
-    values = _support_jitted(negative, positive, lead, class_one(prior, dtype))
+    prior = class_one(prior, dtype)
+    if prior.shape not in ((), (1,)) and prior.shape != lead.shape[lead.ndim - prior.ndim :]:
+        raise ValueError(f"prior is of {prior.shape} leaves, counts of {lead.shape}; pass one prior, or one per leaf.")
+    values = _support_jitted(negative, positive, lead, prior)
     return Support(jnp.stack(values[:2], axis=-1), values[2], values[3])
 
 
-def log_support_degrees(counts: Num[Array | np.ndarray, "... 2"], prior: Any = 0.5) -> Float[Array, "... 2"]:
+def log_support_degrees(counts: Shaped[Array | np.ndarray, "... 2"], prior: Any = 0.5) -> Float[Array, "... 2"]:
     """The logarithms of π of (−, +) for each leaf: see `plausibility`. Finite for every leaf, however certain.
 
     Parameters
@@ -168,7 +171,7 @@ def log_support_degrees(counts: Num[Array | np.ndarray, "... 2"], prior: Any = 0
 
 @scorer(width=2.0, static=("method", "grid_size"), reads_sizes=True, domains={"prior": "simplex"})
 def plausibility(
-    counts: Num[Array | np.ndarray, "... 2"], prior: Any = 0.5, *, method: str = "exact", grid_size: int = 1001
+    counts: Shaped[Array | np.ndarray, "... 2"], prior: Any = 0.5, *, method: str = "exact", grid_size: int = 1001
 ) -> Float[Array, "..."]:
     r"""Trade-off between the degrees of preference of the two classes (score p_pls).
 

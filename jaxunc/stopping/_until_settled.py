@@ -115,7 +115,7 @@ def predict_until_settled(
     confidence, disagreement
         See `stop_after`; by default a confidence of .99, and a disagreement of .01.
     max_trees
-        Trees that are polled at most; by default all.
+        Trees that are polled at most; by default all. With fewer a promise is of settled answers alone.
     criterion, population, prior
         See `stop_after`. The finite population, and ``"certain"``, are about the vote of all trees of the forest,
         also if fewer are polled.

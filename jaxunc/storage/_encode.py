@@ -84,6 +84,8 @@ class Encoder:
 
     def _module(self, value: Any, place: str) -> Any:
         names = value._fields if isinstance(value, Levels) else [f.name for f in dataclasses.fields(value)]
+        if isinstance(value, Levels) and value.bools is None:  # as files were before there were any
+            names = names[:-1]
         fields = {name: self.node(getattr(value, name), _within(place, name)) for name in names}
         return {"class": name_of(type(value), classes()), "fields": fields}
 

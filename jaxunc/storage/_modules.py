@@ -21,7 +21,10 @@ MOST_COLUMNS = 2**24
 """Largest number of data columns: a file that claims more is refused before anything is made of it."""
 
 LATER_FIELDS: dict[type, dict[str, Any]] = {
-    Columns: {name: getattr(Columns, name) for name in ("boolean", "missing_words", "cuts", "absent_is_missing")},
+    Columns: {
+        name: getattr(Columns, name)
+        for name in ("boolean", "missing_words", "cuts", "absent_is_missing", "spaces_are_underlines")
+    },
     Forest: {"further": {}},
     TreeEnsemble: {"averaged": False},
 }
@@ -79,9 +82,12 @@ def _own_and_further(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _levels(fields: dict[str, Any]) -> Levels:
     values = fields.get("values")
-    if set(fields) != {"values", "has_missing"} or not isinstance(values, tuple):
+    if set(fields) - {"bools"} != {"values", "has_missing"} or not isinstance(values, tuple):
         raise ValueError("the file's levels of a column are no tuple of values.")
-    return Levels(values, bool(fields["has_missing"]))
+    bools: Any = fields.get("bools")
+    if bools not in (None, ("false", "true"), ("0", "1")):
+        raise ValueError(f"the file's levels write bools as {bools!r:.60}, which is unknown.")
+    return Levels(values, bool(fields["has_missing"]), bools)
 
 
 def _columns(fields: dict[str, Any]) -> Columns:

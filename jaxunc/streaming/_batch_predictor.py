@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from jaxunc._checks import check_collection
-from jaxunc.files import laid_out, split
+from jaxunc.files import laid_out, split, table_of_columns, table_of_pandas
 
 from ._scoring import Scoring, check_lists, check_outputs
 from ._stream import answered, checked_wanted, encoded_rows
@@ -75,14 +75,14 @@ class BatchPredictor:
     def __call__(self, batch: Any) -> Any:
         """The kept columns and the answers, in the batch's own kind."""
         if isinstance(batch, dict):
-            return {name: _array(column) for name, column in self._table(_from_arrays(batch)).items()}
+            return {name: _array(column) for name, column in self._table(table_of_columns(batch)).items()}
         if isinstance(batch, pa.RecordBatch):
             table = self._scored(pa.Table.from_batches([batch])).combine_chunks()
             return pa.RecordBatch.from_arrays([_chunk(column) for column in table.columns], schema=table.schema)
         if isinstance(batch, pa.Table):
             return self._scored(batch)
         if hasattr(batch, "iloc"):
-            answers = self._scored(pa.Table.from_pandas(batch, preserve_index=False)).to_pandas()
+            answers = self._scored(table_of_pandas(batch)).to_pandas()
             return answers.set_index(batch.index)
         raise TypeError(f"batch is a {type(batch).__name__}; pass a pandas frame, an Arrow table, or arrays by name.")
 
@@ -139,10 +139,6 @@ def _spark_type(kind: pa.DataType) -> str:
         return f"array<{_spark_type(kind.value_type)}>"
     names = {"int64": "bigint", "int32": "int", "bool": "boolean"}
     return names.get(str(kind), str(kind))
-
-
-def _from_arrays(batch: dict[str, Any]) -> pa.Table:
-    return pa.table({name: pa.array(column, from_pandas=True) for name, column in batch.items()})
 
 
 def _array(column: pa.ChunkedArray) -> np.ndarray:

@@ -39,8 +39,8 @@ def stream(
         What `bind` or `bind_vote` returns, a fitted classifier with a forest of the library, or a forest (for which
         class frequencies are averaged).
     source
-        A file (Parquet, CSV, Arrow), a folder or a list of files, an Arrow table, reader or dataset, a pandas frame, an
-        array ``[instances features]``, or an iterable of such.
+        A file (Parquet, CSV, Arrow), a folder or a list of files, an Arrow table, reader or dataset, a frame of pandas,
+        Polars or another kind, a dictionary of columns, an array ``[instances features]``, or an iterable of such.
     outputs
         Which answers: ``"class"``; ``"probability"``, a column per class; ``"score"``, the number to rank by;
         ``"uncertainty"``, total, aleatoric and epistemic, by entropy; ``"interval"``, lower and upper probabilities;

@@ -6,6 +6,7 @@ import numpy as np
 
 from jaxunc._checks import check_bool, check_kind
 
+from ._cells import floats_of
 from ._columns import Columns
 from ._cuts import CutLookup
 from ._instances import Encoded
@@ -21,8 +22,8 @@ def encode_arrow(table: Any, columns: Columns, name: str = "data", *, are_cells:
     Parameters
     ----------
     table
-        Numbers and bools of any width; for nominal columns with levels strings, numbers or dictionaries of them. Null
-        and NaN are missing values.
+        Numbers and bools of any width, decimals among them; for nominal columns with levels strings (or bytes that are
+        UTF-8), numbers or dictionaries of them. Null and NaN are missing values.
     columns
         The columns of the data, as the model knows them; names are not looked at.
     name
@@ -51,7 +52,8 @@ def encode_arrow(table: Any, columns: Columns, name: str = "data", *, are_cells:
     values = np.empty((table.num_rows, columns.number), np.float32)
     parts = []
     for j, lookup in enumerate(columns.lookups):
-        column, what = table.column(j), f"{name}: column {table.schema.names[j]!r}"
+        what = f"{name}: column {table.schema.names[j]!r}"
+        column = _plain(table.column(j))
         missing = frozenset(columns.missing_words) if are_cells else None
         if isinstance(lookup, CutLookup):
             parts.append(lookup.codes(_numbers(column, what).astype(np.float64)))
@@ -76,12 +78,29 @@ def encode_arrow(table: Any, columns: Columns, name: str = "data", *, are_cells:
     return Encoded(values, bool(np.isnan(values).any()))
 
 
+def _plain(column: Any) -> Any:
+    """Return a column of runs, or of an extension's bools, as one of the usual type of the same values."""
+    import pyarrow as pa
+    import pyarrow.compute
+
+    if pa.types.is_run_end_encoded(column.type):
+        return pyarrow.compute.call_function("run_end_decode", [column])
+    if getattr(column.type, "extension_name", None) == "arrow.bool8":
+        return column.cast(pa.bool_())
+    return column
+
+
 def _numbers(column: Any, what: str) -> np.ndarray:
     """Return the numbers of a column; NaN where it is null."""
     import pyarrow as pa
 
     kind = column.type
-    if pa.types.is_boolean(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind):
+    if pa.types.is_dictionary(kind):
+        column = column.dictionary_decode() if isinstance(column, pa.Array) else column.cast(kind.value_type)
+        kind = column.type
+    if pa.types.is_decimal(kind):
+        return floats_of(column.to_pylist())  # rounded once, which Arrow's own cast is not
+    if pa.types.is_boolean(kind) or pa.types.is_null(kind):
         column = column.cast(pa.float64())
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         raise TypeError(
@@ -111,14 +130,22 @@ def _codes(column: Any, lookup: Lookup, missing_words: frozenset[str] | None, wh
         raise TypeError(f"{what} holds {column.type}; expected strings, numbers or booleans. Give each part a column.")
     if not pa.types.is_dictionary(column.type):
         # A text is looked up once for each distinct value, not for each row.
-        column = column.dictionary_encode(null_encoding="encode")
+        try:
+            column = column.dictionary_encode(null_encoding="encode")
+        except pa.ArrowNotImplementedError as error:
+            raise TypeError(f"{what} holds {column.type}; expected strings, numbers or booleans.") from error
     parts = column.unify_dictionaries().chunks if isinstance(column, pa.ChunkedArray) else [column]
     found = []
     for part in parts:
         words, place = part.dictionary.to_pylist(), part.indices
-        if missing_words is not None and pa.types.is_string(part.dictionary.type):
-            words = [None if word is None else lookup.read_cell(word, missing_words) for word in words]
-        codes = lookup.codes(np.array([*words, None], object))  # the last for null
+        if missing_words is not None:
+            words = [lookup.read_cell(word, missing_words) if isinstance(word, str) else word for word in words]
+        with_null = np.empty(len(words) + 1, object)
+        with_null[:-1] = words
+        try:
+            codes = lookup.codes(with_null)
+        except TypeError as error:
+            raise TypeError(f"{what}: {error}") from error
         place = place.fill_null(len(words)) if place.null_count else place
         found.append(codes[_on_host(place).astype(np.int64)])
     return np.concatenate(found) if found else np.zeros(0)

@@ -53,10 +53,13 @@ class Columns:
     """The thresholds of columns that are compared as float64, rising; None where float32 is compared."""
     absent_is_missing: bool = False
     """Whether what a sparse matrix does not store is a missing value, as XGBoost and treelite take it; else it is 0."""
+    spaces_are_underlines: bool = False
+    """Whether ``names`` have underlines for the spaces of the training data's names, as LightGBM writes them."""
 
     def __post_init__(self) -> None:
         check_integer("number", self.number, 0)
         check_bool("absent_is_missing", self.absent_is_missing)
+        check_bool("spaces_are_underlines", self.spaces_are_underlines)
         for name in ("names", "nominal", "levels", "boolean", "cuts"):
             if (given := getattr(self, name)) is None:
                 continue
@@ -97,6 +100,11 @@ class Columns:
     def of_codes(self) -> "Columns":
         """Return the same columns without levels and cuts, for data that hold codes already."""
         return dataclasses.replace(self, levels=None, cuts=None) if self.looks_up else self
+
+    def as_known(self, name: str) -> str:
+        """Return a name of the data as the model knows it."""
+        is_known = not self.spaces_are_underlines or name in (self.names or ())
+        return name if is_known else name.replace(" ", "_")
 
     def at(self, places: Int[np.ndarray, " places"]) -> "Columns":
         """Return the columns at these places."""

@@ -6,8 +6,9 @@ import numpy as np
 from jaxtyping import Bool
 
 from ._columns import Columns
-from ._levels import NUMBERS, QUANTITIES, fit_levels
-from ._table import as_table, column_of, frame_names, is_frame, kind_of
+from ._frames import check_distinct_names, is_frame
+from ._levels import fit_levels
+from ._table import as_table, column_of, frame_names, holds_bools, holds_only_numbers, is_named
 
 
 def fit_columns(X: Any, nominal: Any = "auto", *, name: str = "X") -> Columns:
@@ -16,10 +17,11 @@ def fit_columns(X: Any, nominal: Any = "auto", *, name: str = "X") -> Columns:
     Parameters
     ----------
     X
-        A pandas frame, or an array ``[instances features]`` of numbers, strings or objects.
+        A frame of any kind, a dictionary of columns, or an array ``[instances features]`` of numbers, strings or
+        objects.
     nominal
-        ``"auto"``: in a frame every column that holds no numbers and no dates; in an array of objects every column with
-        a string; in an array of strings every column; None for no column; else names, positions or bools of columns.
+        ``"auto"``: every column that holds no numbers and no dates, whatever their type; None for no column; else
+        names, positions or bools of columns.
     name
         What messages call X.
 
@@ -32,9 +34,9 @@ def fit_columns(X: Any, nominal: Any = "auto", *, name: str = "X") -> Columns:
     Raises
     ------
     TypeError
-        If X is sparse, or a nominal column holds lists.
+        If X is sparse, or a nominal column holds lists, or bytes that are no text.
     ValueError
-        If X has not two axes, or ``nominal`` names no columns of X.
+        If X has not two axes, or a name twice, or ``nominal`` names no columns of X.
 
     Examples
     --------
@@ -42,7 +44,7 @@ def fit_columns(X: Any, nominal: Any = "auto", *, name: str = "X") -> Columns:
     >>> X = np.array([[1.5, "red"], [2.5, "blue"], [0.5, None]], object)
     >>> columns = ju.tables.fit_columns(X)
     >>> columns.levels[1]
-    Levels(values=('blue', 'red'), has_missing=True)
+    Levels(values=('blue', 'red'), has_missing=True, bools=None)
     >>> ju.tables.as_instances(np.array([[3.5, "red"], [4.5, "green"]], object), columns)[0].tolist()
     [[3.5, 1.0], [4.5, -1.0]]
     """
@@ -51,9 +53,10 @@ def fit_columns(X: Any, nominal: Any = "auto", *, name: str = "X") -> Columns:
         raise ValueError(f"{name} has shape {table.shape}; expected (instances, features).")
     number = table.shape[1]
     names = frame_names(table) if is_frame(table) else None
+    check_distinct_names(names or (), name)
     kinds = _kinds(table, nominal, names or ())
     # Text files hold bools as words: these columns are read as bools there (`jaxunc.files`).
-    boolean = tuple(kind_of(dtype) == "b" for dtype in table.dtypes) if is_frame(table) else None
+    boolean = tuple(holds_bools(table, j) for j in range(number)) if is_frame(table) else None
     if not kinds.any():
         return Columns(number, names, boolean=boolean)
     levels = []
@@ -70,9 +73,7 @@ def holds_numbers(X: Any) -> Bool[np.ndarray, " features"]:
     table = as_table(X, "X")
     if len(table.shape) != 2:
         raise ValueError(f"X has shape {table.shape}; expected (instances, features).")
-    if is_frame(table):
-        return np.array([kind_of(dtype) in NUMBERS for dtype in table.dtypes], bool)
-    return np.full(table.shape[1], table.dtype.kind in NUMBERS)
+    return holds_only_numbers(table)
 
 
 def _kinds(table: Any, nominal: Any, names: tuple[str, ...]) -> np.ndarray:
@@ -81,7 +82,7 @@ def _kinds(table: Any, nominal: Any, names: tuple[str, ...]) -> np.ndarray:
     if nominal is None or (not isinstance(nominal, str) and np.size(nominal) == 0):
         return kinds
     if isinstance(nominal, str) and nominal == "auto":
-        return _without_numbers(table)
+        return np.array([is_named(table, j) for j in range(n_features)], bool)
     given = np.asarray(nominal)
     if given.dtype == bool and given.shape == (n_features,):
         return given
@@ -99,11 +100,3 @@ def _kinds(table: Any, nominal: Any, names: tuple[str, ...]) -> np.ndarray:
         f"nominal={nominal!r} does not fit X, which has {columns}; pass 'auto', None, or names, positions (each once) "
         "or one boolean for each column."
     )
-
-
-def _without_numbers(table: Any) -> np.ndarray:
-    if is_frame(table):
-        return np.array([kind_of(dtype) not in NUMBERS + QUANTITIES for dtype in table.dtypes], bool)
-    if table.dtype != object:
-        return np.full(table.shape[1], table.dtype.kind in "US")
-    return np.array([any(isinstance(value, str) for value in column) for column in table.T], bool)

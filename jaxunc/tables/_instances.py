@@ -11,10 +11,10 @@ from jaxunc._checks import check_bool, check_kind, is_concrete
 
 from ._columns import Columns
 from ._cuts import CutLookup
-from ._levels import NUMBERS
+from ._frames import check_distinct_names, is_frame
 from ._numbers import numbers_of_array, numbers_of_frame
 from ._sparse import as_csr, is_sparse, rows_of
-from ._table import dense_alone, frame_names, is_frame, plain_table
+from ._table import NUMBERS, dense_alone, frame_names, plain_table
 
 Instances = Float32[np.ndarray, "instances features"] | Float32[jax.Array, "instances features"]
 
@@ -65,8 +65,10 @@ def as_instances(data: Any, columns: Columns, name: str = "X", *, infinite: bool
     Parameters
     ----------
     data
-        NumPy, JAX or pandas, ``[instances features]``; or encoded already. Where a column has levels its values are
-        looked up, in an array of numbers too; data that hold codes already go with ``columns.of_codes()``.
+        ``[instances features]``: NumPy, JAX, a list of rows; a frame of pandas, Polars, Arrow or whatever else narwhals
+        knows, or a dictionary of columns, whose names must be those that are known; or encoded already. Where a column
+        has levels its values are looked up, in an array of numbers too; data that hold codes already go with
+        ``columns.of_codes()``.
     columns
         The columns, as the model knows them.
     name
@@ -120,14 +122,15 @@ def as_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool = Fa
     if isinstance(data, Encoded):
         check_shape(data.values.shape, columns, name)
         return data
-    if hasattr(data, "tocsr"):
+    if type(data) is not np.ndarray and is_sparse(data):
         check_shape(data.shape, columns, name)
         return Encoded(*rows_of(as_csr(data, name), columns, name, infinite=infinite))
-    table = plain_table(data)
+    table = plain_table(data, name)
+    is_array = type(table) is np.ndarray  # most calls, which should not look for anything else
     # Data on an accelerator stay there; on a CPU NumPy sees the same memory, and is quicker.
-    on_device = isinstance(table, jax.Array) and jax.default_backend() != "cpu" and not columns.looks_up
-    if is_frame(table):
-        _check_names(frame_names(table), columns, name)
+    on_device = not is_array and _is_on_device(table) and not columns.looks_up
+    if not is_array and is_frame(table):
+        check_names(frame_names(table), columns, name)
         check_shape(table.shape, columns, name)
         values = numbers_of_frame(table, columns, name)
     else:
@@ -152,6 +155,10 @@ def as_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool = Fa
     return Encoded(values, bool(numpy.isnan(values).any()))
 
 
+def _is_on_device(table: Any) -> bool:
+    return isinstance(table, jax.Array) and jax.default_backend() != "cpu"
+
+
 def check_shape(shape: tuple[int, ...], columns: Columns, name: str) -> None:
     """Raise a ValueError unless there are two axes, and as many columns as are known."""
     if len(shape) != 2:
@@ -164,11 +171,16 @@ def check_shape(shape: tuple[int, ...], columns: Columns, name: str) -> None:
         )
 
 
-def _check_names(found: tuple[str, ...], columns: Columns, name: str) -> None:
+def check_names(found: tuple[str, ...], columns: Columns, name: str) -> None:
+    """Raise a ValueError unless the names of columns are those that are known, in their order."""
     known = columns.names
-    if known is None or found == known:
+    if known is None:
         return
-    absent, unknown = [c for c in known if c not in set(found)], [c for c in found if c not in set(known)]
+    check_distinct_names(found, name)
+    if found == known or tuple(map(columns.as_known, found)) == known:
+        return
+    given = {columns.as_known(c) for c in found}
+    absent, unknown = [c for c in known if c not in given], [c for c in found if columns.as_known(c) not in set(known)]
     if absent or unknown:
         raise ValueError(
             f"{name}'s columns are not those of the training data: missing {absent[:5]}, unexpected "

@@ -7,7 +7,14 @@ from jaxtyping import Int
 
 from jaxunc._checks import distinct_labels
 
+from ._frames import as_column, may_be_series
 from ._like import LabelsLike
+
+
+def as_labels(y: LabelsLike, name: str = "y") -> Any:
+    """Return labels as an array, whatever holds them: also a column of Polars or Arrow; masked ones are missing."""
+    is_column = isinstance(y, np.ma.MaskedArray) or may_be_series(y)
+    return as_column(y, name) if is_column and np.ndim(y) == 1 else np.asarray(y)
 
 
 def training_labels(y: LabelsLike, n: int, name: str = "y") -> tuple[tuple[Any, ...], Int[np.ndarray, " instances"]]:
@@ -16,12 +23,12 @@ def training_labels(y: LabelsLike, n: int, name: str = "y") -> tuple[tuple[Any, 
     Raises a ValueError unless there is a label for each of the n instances, and there are two classes or more; and a
     TypeError if the labels have no order.
     """
-    y = np.asarray(y)
-    if y.shape != (n,):
-        raise ValueError(f"{name} has shape {y.shape}; pass one label per instance, shape ({n},).")
-    if y.dtype.kind == "f" and not np.all(np.isfinite(y)):
+    known = as_labels(y, name)
+    if known.shape != (n,):
+        raise ValueError(f"{name} has shape {known.shape}; pass one label per instance, shape ({n},).")
+    if known.dtype.kind == "f" and not np.all(np.isfinite(known)):
         raise ValueError(f"{name} holds NaN or infinite labels; every instance needs one.")
-    classes, label = distinct_labels(y)
+    classes, label = distinct_labels(known)
     if len(classes) < 2:
         raise ValueError(f"{name} holds one class only ({classes.tolist()[0]!r}); trees tell two or more apart.")
     return tuple(classes.tolist()), label
@@ -44,7 +51,7 @@ def class_positions(class_labels: tuple[Any, ...], y: LabelsLike) -> Int[np.ndar
     ValueError
         If y has not one axis, or holds unknown labels (they are named).
     """
-    labels = np.asarray(y)
+    labels = as_labels(y)
     if labels.ndim != 1:
         raise ValueError(f"y has shape {labels.shape}; pass one label per instance, shape (instances,).")
     place = {label: i for i, label in enumerate(class_labels)}

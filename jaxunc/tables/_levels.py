@@ -9,13 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Int
 
+from ._cells import as_word, is_missing, kind_of_type
+from ._table import NUMBERS, QUANTITIES
 from ._words import FALSE_WORDS, TRUE_WORDS
-
-NUMBERS = "fiub"
-"""Dtype kinds of NumPy that hold numbers."""
-
-QUANTITIES = "mMc"
-"""Dtype kinds with a scale of their own, which are no names of anything: times, dates, complex numbers."""
 
 UNSEEN = -1
 """Code of a value that is no level."""
@@ -31,6 +27,8 @@ class Levels(NamedTuple):
     """Strings or numbers, each once; those that were fitted are sorted."""
     has_missing: bool
     """Whether missing values are a level of their own, the last one."""
+    bools: tuple[str, str] | None = None
+    """How the library that the model came from writes False and True among words; None as Python does."""
 
 
 class Entries(NamedTuple):
@@ -48,7 +46,7 @@ def fit_levels(column: Any) -> Levels:
     Parameters
     ----------
     column
-        One column of a pandas frame or an array. Missing are None, NaN, NaT and pandas' NA.
+        One column of a frame or an array. Missing are None, NaN, NaT and pandas' NA.
 
     Notes
     -----
@@ -56,7 +54,7 @@ def fit_levels(column: Any) -> Levels:
     is missing. The levels of a categorical column are the categories that occur, whatever their own order.
     """
     entries = read_entries(column)
-    distinct = sorted(set(entries.values)) if isinstance(entries.values, list) else np.unique(entries.values).tolist()
+    distinct = sorted(set(map(str, entries.values))) if isinstance(entries.values, list) else np.unique(entries.values).tolist()
     return Levels(tuple(distinct), bool(np.any(entries.place < 0)))
 
 
@@ -66,7 +64,7 @@ def level_codes(column: Any, levels: Levels) -> Int[np.ndarray, " instances"]:
     Parameters
     ----------
     column
-        One column of a pandas frame or an array.
+        One column of a frame or an array.
     levels
         Its levels. Where one side holds numbers and the other words, numbers are compared as words.
 
@@ -83,6 +81,7 @@ class Lookup:
 
     def __init__(self, levels: Levels):
         self._values = levels.values
+        self._bools = levels.bools
         self._missing = len(levels.values) if levels.has_missing else UNSEEN
         self._has_words = any(isinstance(value, str) for value in levels.values[:1])
 
@@ -92,8 +91,12 @@ class Lookup:
         if isinstance(values, list) or self._has_words:
             # As words where either side has words: a column that held numbers as text once may come as numbers, and
             # vice versa.
-            words = values if isinstance(values, list) else map(_word, values.tolist())
+            words = values if isinstance(values, list) else list(map(_word_of, values.tolist()))
             found = np.fromiter((self._index.get(word, UNSEEN) for word in words), np.int64, len(values))
+            if self._bools is not None and _BoolWord in set(map(type, words)):
+                false, true = (self._index.get(word, UNSEEN) for word in self._bools)
+                is_bool = np.fromiter((type(word) is _BoolWord for word in words), bool, len(words))
+                found = np.where(is_bool, [true if word == "True" else false for word in words], found)
         else:
             found = self._among_numbers(values)
         return np.append(found, self._missing)[place]
@@ -126,7 +129,7 @@ class Lookup:
 
     @cached_property
     def _index(self) -> dict[str, int]:
-        return {_word(value): code for code, value in enumerate(self._values)}
+        return {as_word(value): code for code, value in enumerate(self._values)}
 
     @cached_property
     def _sorted(self) -> tuple[np.ndarray, np.ndarray]:
@@ -161,11 +164,6 @@ def read_entries(column: Any) -> Entries:
     return Entries(values, np.where(missing, -1, np.cumsum(~missing) - 1))
 
 
-def is_missing(value: Any) -> bool:
-    """Return whether a value is None, NaN, NaT or pandas' NA (which answers no comparison)."""
-    return value is None or type(value).__name__ == "NAType" or bool(value != value)
-
-
 def _of_categories(column: Any) -> Entries:
     codes = np.asarray(column.cat.codes, np.int64)
     categories = column.cat.categories
@@ -177,19 +175,29 @@ def _of_categories(column: Any) -> Entries:
     return Entries(values, np.append(place, -1)[position[codes]])
 
 
-_ALIKE = {str, int, float, type(None)}
+_ALIKE = {str, int, float, bytes, type(None)}
 """Types whose equal values are the same word: 1 and 1.0, but not True."""
 
 
+class _BoolWord(str):
+    """A bool as a word: a text of the same letters is another word where levels have `Levels.bools`."""
+
+    __slots__ = ()
+
+
+def _word_of(value: Any) -> str:
+    return (_BoolWord if isinstance(value, bool | np.bool_) else str)(as_word(value))
+
+
 def _of_objects(values: list) -> Entries:
-    if all(kind in _ALIKE or kind.__name__ == "NAType" for kind in set(map(type, values))):
+    if all(kind in _ALIKE or kind_of_type(kind) == "missing" for kind in set(map(type, values))):
         # Equal values of these types are the same word, so a dict may merge them. True and 1 are equal too, but not the
         # same.
         index = {value: i for i, value in enumerate(dict.fromkeys(values))}
         place = np.fromiter(map(index.__getitem__, values), np.int64, len(values))
         values = list(index)
     else:
-        if several := {type(value).__name__ for value in values if isinstance(value, list | dict | set | np.ndarray)}:
+        if several := {kind.__name__ for kind in set(map(type, values)) if kind_of_type(kind) == "several"}:
             raise TypeError(
                 f"a nominal column holds a {sorted(several)[0]} in a cell; give each of its entries a column of its "
                 "own, or make it one text."
@@ -197,13 +205,8 @@ def _of_objects(values: list) -> Entries:
         place = np.arange(len(values))
     missing = np.array([not isinstance(value, str) and is_missing(value) for value in values], bool)
     known = itertools.compress(values, (~missing).tolist())
-    words = [value if type(value) is str else _word(value) for value in known]
+    words = [value if type(value) is str else _word_of(value) for value in known]
     return Entries(words, np.where(missing, -1, np.cumsum(~missing) - 1)[place])
-
-
-def _word(value: Any) -> str:
-    """Return a value as a string, 1.0 as 1."""
-    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def _as_written_whole(cell: str) -> str:
@@ -211,7 +214,7 @@ def _as_written_whole(cell: str) -> str:
     if not cell.endswith(".0"):
         return cell
     try:
-        return _word(float(cell)) if repr(float(cell)) == cell else cell
+        return as_word(float(cell)) if repr(float(cell)) == cell else cell
     except ValueError:
         return cell
 

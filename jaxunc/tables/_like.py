@@ -7,7 +7,7 @@ to pass instead.
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import jax
     import numpy as np
@@ -53,26 +53,25 @@ if TYPE_CHECKING:
             ...
 
     class Column(Protocol):
-        """Members of a pandas series that are read."""
-
-        @property
-        def iloc(self) -> Any:
-            """Rows by their places."""
-            ...
-
-        @property
-        def dtype(self) -> Any:
-            """Type of the values."""
-            ...
+        """Members of a column of pandas, Polars or Arrow that are read."""
 
         def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray: ...
 
         def __len__(self) -> int: ...
 
-    InstancesLike: TypeAlias = np.ndarray | jax.Array | Frame | SparseMatrix | Sequence[Sequence[Any]] | Encoded
-    """Data ``[instances features]``: NumPy, JAX, pandas, a sparse matrix of SciPy, or a list of rows."""
+    class OfArrow(Protocol):
+        """What frames of Polars, Arrow and others hand their data on by."""
+
+        def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+            """Return the data as a stream of Arrow."""
+            ...
+
+    InstancesLike: TypeAlias = (
+        np.ndarray | jax.Array | Frame | OfArrow | Mapping[str, Any] | SparseMatrix | Sequence[Sequence[Any]] | Encoded
+    )
+    """Data ``[instances features]``: NumPy, JAX, frames, columns by name, a sparse matrix of SciPy, a list of rows."""
     LabelsLike: TypeAlias = np.ndarray | jax.Array | Column | Sequence[Any]
-    """A label per instance: NumPy, JAX, pandas, or a list."""
+    """A label per instance: NumPy, JAX, a column of a frame, or a list."""
     NumbersLike: TypeAlias = ArrayLike
     """A number, or an array or list of numbers: weights, priors, settings."""
     NominalLike: TypeAlias = np.ndarray | Sequence[bool] | Sequence[int] | Sequence[str] | str

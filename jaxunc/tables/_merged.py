@@ -8,9 +8,9 @@ from jaxunc._checks import warn
 from jaxunc._numerics import ceil_div
 
 from ._columns import Columns
+from ._frames import is_frame
 from ._instances import Encoded
-from ._levels import NUMBERS, is_missing
-from ._table import as_table, column_of, is_frame, kind_of
+from ._table import as_floats, as_table, column_of
 
 MOST_MERGED = 0.01
 """Share of a column's distinct values that may be merged in silence: some of many random numbers are alike."""
@@ -68,10 +68,5 @@ def warn_of_merged_values(X: Any, columns: Columns, name: str = "X") -> None:
 
 def _as_float64(column: Any) -> np.ndarray:
     """Return the numbers that are known, as float64."""
-    if hasattr(column, "to_numpy"):
-        values = column.to_numpy(np.float64, na_value=np.nan)
-    elif kind_of(column.dtype) in NUMBERS:
-        values = np.asarray(column, np.float64)
-    else:
-        values = np.array([np.nan if is_missing(value) else value for value in column], np.float64)
+    values = as_floats(column).astype(np.float64, copy=False)
     return values[~np.isnan(values)]

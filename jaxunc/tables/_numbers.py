@@ -6,31 +6,53 @@ import numpy as np
 
 from ._columns import Columns
 from ._cuts import CutLookup
-from ._levels import NUMBERS, is_missing
-from ._table import column_of, frame_names, kind_of
+from ._frames import Frame, is_frame
+from ._table import NUMBERS, as_floats, column_of, dtypes_of, frame_names, is_named, kind_of
 
 
 def numbers_of_frame(frame: Any, columns: Columns, name: str) -> np.ndarray:
-    """Return a frame as float32, columns with levels or cuts as codes."""
+    """Return a frame as float32 or float64, columns with levels or cuts as codes."""
     plain = [j for j, lookup in enumerate(columns.lookups) if lookup is None]
+    if columns.nominal is not None:
+        _check_codes(frame, [j for j in plain if columns.nominal[j]], name)
     if len(plain) == columns.number:
-        return _plain_numbers(frame, name)
+        return _plain_numbers(frame, plain, name)
     values = np.empty(frame.shape, np.float32)
     with np.errstate(over="ignore"):
-        values[:, plain] = _plain_numbers(frame.iloc[:, plain], name)
+        values[:, plain] = _plain_numbers(frame, plain, name)
     for j, lookup in enumerate(columns.lookups):
         if isinstance(lookup, CutLookup):
-            values[:, j] = lookup.codes(_plain_numbers(frame.iloc[:, [j]], name)[:, 0])
+            values[:, j] = lookup.codes(_plain_numbers(frame, [j], name)[:, 0])
         elif lookup is not None:
-            values[:, j] = lookup.codes(frame.iloc[:, j])
+            values[:, j] = lookup.codes(column_of(frame, j))
     return values
 
 
-def _plain_numbers(frame: Any, name: str) -> np.ndarray:
-    """Return a frame of numbers as float64, NaN where they are missing; columns of objects may hold numbers too."""
-    if all(kind_of(dtype) in NUMBERS for dtype in frame.dtypes):
-        return frame.to_numpy(dtype=np.float64, na_value=np.nan)
-    return _converted(frame, list(frame_names(frame)), name)
+def _check_codes(frame: Any, places: list[int], name: str) -> None:
+    """Raise a TypeError where codes are expected and a frame has categories, whose values are no codes."""
+    dtypes = list(dtypes_of(frame)) if places else []
+    names = frame_names(frame)
+    if odd := [names[j] for j in places if hasattr(dtypes[j], "categories") and not _are_codes(dtypes[j].categories)]:
+        raise TypeError(
+            f"{name}'s columns {odd[:5]} ({len(odd)} in all) are categories, and the model knows the codes of its "
+            f"categories alone, not their values. Pass the codes that training had: {name}[column].cat.codes, with the "
+            "categories in the order of training, and NaN in the place of -1."
+        )
+
+
+def _are_codes(categories: Any) -> bool:
+    """Return whether the values of categories are their codes."""
+    return list(categories) == list(range(len(categories)))
+
+
+def _plain_numbers(frame: Any, places: list[int], name: str) -> np.ndarray:
+    """Return columns of numbers as float64, NaN where they are missing; columns of objects may hold numbers too."""
+    if not isinstance(frame, Frame):
+        whole = frame if len(places) == frame.shape[1] else frame.iloc[:, places]
+        if all(kind_of(dtype) in NUMBERS for dtype in dtypes_of(whole)):
+            return whole.to_numpy(dtype=np.float64, na_value=np.nan)
+    names = frame_names(frame)
+    return _converted(frame, places, [names[j] for j in places], name)
 
 
 def numbers_of_array(array: np.ndarray, columns: Columns, name: str) -> np.ndarray:
@@ -41,10 +63,10 @@ def numbers_of_array(array: np.ndarray, columns: Columns, name: str) -> np.ndarr
     with np.errstate(over="ignore"):
         values = array.astype(np.float32) if are_numbers else np.empty(array.shape, np.float32)
         if not are_numbers:
-            values[:, plain] = _converted(array[:, plain], plain, name)
+            values[:, plain] = _converted(array, plain, plain, name)
     for j, lookup in enumerate(columns.lookups):
         if isinstance(lookup, CutLookup):
-            column = array[:, j].astype(np.float64) if are_numbers else _converted(array[:, [j]], [j], name)[:, 0]
+            column = array[:, j].astype(np.float64) if are_numbers else _converted(array, [j], [j], name)[:, 0]
             values[:, j] = lookup.codes(column)
         elif lookup is not None:
             values[:, j] = lookup.codes(array[:, j])
@@ -66,15 +88,38 @@ def levels_are_words(columns: Columns, j: int, name: str) -> TypeError:
     )
 
 
-def _converted(table: Any, names: list, name: str) -> np.ndarray:
+def array_of(table: Any, name: str) -> np.ndarray:
+    """Return a frame or an array of objects as float64 if it holds numbers alone, else as objects.
+
+    Raises a TypeError that names the columns that hold dates and the like.
+    """
+    places = list(range(table.shape[1]))
+    if any(is_named(table, j) for j in places):
+        values = np.empty(table.shape, object)
+        for j in places:
+            values[:, j] = column_of(table, j)
+        return values
+    return _converted(table, places, list(frame_names(table)) if is_frame(table) else places, name)
+
+
+def plain_pandas(frame: Any) -> Any:
+    """Return a frame of pandas with numbers where a column holds nothing else, but as objects or of Arrow's types."""
+    odd = [j for j, dtype in enumerate(frame.dtypes) if kind_of(dtype) not in NUMBERS and not is_named(frame, j)]
+    if odd:
+        frame = frame.copy()
+        for j in odd:
+            frame.isetitem(j, as_floats(column_of(frame, j)))
+    return frame
+
+
+def _converted(table: Any, places: list[int], names: list, name: str) -> np.ndarray:
     """Convert columns to float64, one by one; raises a TypeError that names those that hold no numbers."""
-    values, refused, cause = np.empty(table.shape, np.float64), [], None
-    for j in range(table.shape[1]):
-        column = column_of(table, j)
+    values, refused, cause = np.empty((table.shape[0], len(places)), np.float64), [], None
+    for i, j in enumerate(places):
         try:
-            values[:, j] = _as_floats(column)
+            values[:, i] = as_floats(column_of(table, j))
         except (TypeError, ValueError) as error:
-            refused.append(names[j])
+            refused.append(names[i])
             cause = error
     if refused:
         raise TypeError(
@@ -83,17 +128,3 @@ def _converted(table: Any, names: list, name: str) -> np.ndarray:
             "first one."
         ) from cause
     return values
-
-
-def _as_floats(column: Any) -> np.ndarray:
-    """Return numbers among objects as float64; NaN for what is missing."""
-    kind = kind_of(column.dtype)
-    if kind in NUMBERS and not hasattr(column, "to_numpy"):
-        return column
-    if kind not in NUMBERS + "OUS":
-        raise TypeError(f"dtype {column.dtype} is no number")
-    if hasattr(column, "to_numpy"):
-        return column.to_numpy(np.float64, na_value=np.nan)
-    if kind == "O":
-        column = np.array([np.nan if is_missing(value) else value for value in column], object)
-    return column.astype(np.float64)

@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Float32, Int
 
 from ._columns import Columns
-from ._levels import NUMBERS
 from ._numbers import levels_are_words, numbers_of_array
+from ._table import NUMBERS
 
 
 class SparseRows:

@@ -59,3 +59,39 @@ def test_empty_intervals_and_neighbours_of_one_side_cost_nothing():
     assert len(nodes.feature) == len(NODES.feature)
     assert nodes.threshold[1] == keys[3]
     assert nodes.missing_right[1]
+
+
+@pytest.mark.parametrize("kind", ["codes", "small codes", "large codes", "numbers", "far"])
+def test_random_intervals_of_both_signs(rng, kind):
+    """Keys of numbers of two signs lie more than an int32 apart; intervals may be empty, and all on one side."""
+    for _ in range(12):
+        n = int(rng.integers(0, 40))
+        if kind == "numbers":
+            upper = np.sort(rng.standard_normal(n) * 10.0 ** rng.integers(-30, 30, n))
+        elif kind == "far":
+            upper = np.sort(rng.choice([-np.inf, -3e38, -1.0, -1e-45, 0.0, 1e-45, 5.0, 3e38, np.inf], n % 5))
+        else:
+            least = {"codes": rng.integers(0, 9), "small codes": -60, "large codes": 2**24 - 99}[kind]
+            upper = np.append(-1.0, np.sort(least + rng.integers(0, 99, n)))
+            upper.sort()
+        sides, missing_left = rng.random(len(upper) + 1) < rng.random(), bool(rng.random() < 0.5)
+        # An interval that ends where the one before does is empty; the first side that reaches a number is its own.
+        test = Intervals(np.asarray(order_key_at_or_below(upper)), sides, missing_left)
+        trees, place = laid_out(with_interval_tests(NODES, {0: test}))
+        near = np.concatenate([upper, upper - 0.5, upper + 0.5, -upper]).astype(np.float32)
+        x = np.concatenate([near, np.float32([np.nan, np.inf, -np.inf, 0, -0.0, 1e-45, -3e38])])
+        wanted_left = [missing_left if np.isnan(one) else sides[int(np.sum(upper < one))] for one in x]
+        wanted = np.where(wanted_left, place[4], place[2])
+        X = np.stack([np.full_like(x, 7), x], axis=1)
+        np.testing.assert_array_equal(np.asarray(ju.leaf_index(trees, X))[:, 0], wanted)
+
+
+def test_sets_of_both_signs(rng):
+    for least in (-(2**24), -50, -1, 0, 5, 100, 2**24 - 90):
+        codes = rng.permutation(least + np.flatnonzero(rng.random(90) < 0.4))
+        test = intervals_of_codes(codes, *(order_key_below(codes + c) for c in (0, 1)), False)
+        trees, place = laid_out(with_interval_tests(NODES, {0: test}))
+        x = np.concatenate([np.arange(least - 9, least + 99), -np.arange(99.0), np.zeros(1)]).astype(np.float32)
+        X = np.stack([np.full_like(x, 7), x], axis=1)
+        wanted = np.where(np.isin(x, codes), place[4], place[2])
+        np.testing.assert_array_equal(np.asarray(ju.leaf_index(trees, X))[:, 0], wanted)

@@ -90,7 +90,27 @@ def test_live_models_of_treelite():
     assert from_any(model).n_trees == 4
 
 
+@pytest.mark.parametrize("name", ["xgboost.json", "catboost.json", "lightgbm.txt"])
+def test_texts_are_models(name):
+    content = (FOLDER / name).read_bytes()
+    text = content.decode()
+    forms = (text, "\ufeff" + text, text.replace("\n", "\r\n"), bytearray(content), b"\xef\xbb\xbf" + content)
+    for given in forms:
+        np.testing.assert_allclose(from_any(given).answer(rest(name)).probability[:, 1], expected(name), atol=2e-6)
+
+
+def test_texts_that_are_neither_models_nor_paths():
+    text = (FOLDER / "lightgbm.txt").read_text()
+    for given in ("\n" + text, text[5:], "a" * 5000, "a\0b"):
+        with refuses(ValueError, "characters that begins with .*: no path, and no model"):
+            from_any(given)
+    with open(FOLDER / "lightgbm.txt", "rb") as file, refuses(TypeError, "an open file; pass its path, or what"):
+        from_any(file)
+
+
 OTHERS = {
+    "gzip": (b"\x1f\x8b\x08", "compressed by gzip"),
+    "wide": ("tree\n".encode("utf-16"), "text in UTF-16"),
     "empty": (b"", "is no model that is known. Taken are .*LightGBM"),
     "words": (b"a,b\n1,2\n", "is no model that is known"),
     "list": (b"[1, 2]", "is no model that is known"),

@@ -121,6 +121,34 @@ def test_all_modes(seed, dtype):
     np.testing.assert_array_equal(from_onnx(model).predict(X), run(model, X)[0].ravel())
 
 
+@pytest.mark.parametrize("mode", ["BRANCH_EQ", "BRANCH_NEQ"])
+@pytest.mark.parametrize("least", [-(2**24), -40, 0, 1, 5, 150, 2**24 - 16])
+def test_chains_of_equal_values(mode, least):
+    """A set of codes as one test for each, as converters write categories: codes of both signs, small and large."""
+    codes = least + np.random.default_rng(1).permutation(16)[:10]
+    n = len(codes)
+    at_code, goes_on = ("nodes_truenodeids", "nodes_falsenodeids")[:: 1 if mode == "BRANCH_EQ" else -1]
+    attributes = {
+        "nodes_treeids": [0] * (2 * n + 1),
+        "nodes_nodeids": list(range(2 * n + 1)),
+        "nodes_featureids": [0] * (2 * n + 1),
+        "nodes_modes": [mode] * n + ["LEAF"] * (n + 1),
+        "nodes_values": [*codes.astype(float), *[0.0] * (n + 1)],
+        at_code: [*range(n, 2 * n), *[0] * (n + 1)],
+        goes_on: [*range(1, n), 2 * n, *[0] * (n + 1)],
+        "nodes_missing_value_tracks_true": [0] * (2 * n + 1),
+        "target_treeids": [0] * (n + 1),
+        "target_nodeids": list(range(n, 2 * n + 1)),
+        "target_ids": [0] * (n + 1),
+        "target_weights": np.arange(n + 1.0).tolist(),
+        "n_targets": 1,
+    }
+    model = graph("TreeEnsembleRegressor", attributes)
+    x = np.concatenate([least + np.arange(-3, 20), least + np.arange(16) + 0.5, -codes, [np.nan, 0, -1]])
+    X = np.stack([x, x * 0, x * 0], axis=1).astype(np.float32)
+    np.testing.assert_array_equal(from_onnx(model).predict(X), run(model, X)[0].ravel())
+
+
 def test_integers():
     """Integers are compared as float32."""
     rng = np.random.default_rng(0)
@@ -256,6 +284,28 @@ def test_classifiers_that_runtimes_differ_about(name):
     own = weighted(np.random.default_rng(0), "class", classes, least=least)
     with pytest.raises(ValueError, match=message):
         from_onnx(graph("TreeEnsembleClassifier", {"classlabels_int64s": [0, 1]} | own | more))
+
+
+def test_transforms_that_runtimes_number_otherwise():
+    attributes = new_form() | {"post_transform": 2}
+    with pytest.raises(ValueError, match="LOGISTIC in the standard"):
+        from_onnx(graph("TreeEnsemble", attributes, opset=5))
+
+
+@pytest.mark.parametrize("kind", ["target", "class"])
+def test_leaves_without_weights(kind):
+    """ONNX Runtime leaves out the base value of a target, and tells two classes apart by the other one's weight."""
+    own = weighted(np.random.default_rng(0), kind, [0, 1])
+    some = [i for i in range(len(own[f"{kind}_ids"])) if own[f"{kind}_ids"][i] == 0 or own[f"{kind}_nodeids"][i] % 2]
+    own |= {name: [own[name][i] for i in some] for name in own if name.startswith(f"{kind}_")}
+    if kind == "class":
+        operator, more = "TreeEnsembleClassifier", {"classlabels_int64s": [4, 7]}
+    else:
+        operator, more = "TreeEnsembleRegressor", {"n_targets": 2, "base_values": [0.0, 1.0]}
+    with pytest.raises(ValueError, match="Give these leaves weights of 0"):
+        from_onnx(graph(operator, own | more))
+    if kind == "target":
+        from_onnx(graph(operator, own | {"n_targets": 2, "base_values": [1.0, 0.0]}))
 
 
 def test_sources(tmp_path):

@@ -124,6 +124,38 @@ def test_all_kinds_of_tests(kind, seed):
     assert_agrees(model, from_treelite(model), rows(model, ROWS, rng), 1e-6 if kind == "float64" else 2e-5)
 
 
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_sets_of_categories_small_and_large(kind):
+    """Sets that begin at any code, against numbers of both signs and what lies between codes."""
+    rng = np.random.default_rng(3)
+    builder = ModelBuilder(
+        threshold_type=kind,
+        leaf_output_type=kind,
+        metadata=Metadata(1, "kRegressor", False, 1, [1], (1, 1)),
+        tree_annotation=TreeAnnotation(12, [0] * 12, [0] * 12),
+        postprocessor=PostProcessorFunc("identity"),
+        base_scores=[0.0],
+    )
+    largest = 2**24 - 80 if kind == "float32" else 2**32 - 90
+    starts = [0, 1, 4, 5, 6, 31, 32, 150, 4000, 2**20, 2**24 - 80, largest]
+    for t, start in enumerate(starts):
+        builder.start_tree()
+        builder.start_node(0)
+        listed = sorted({start, *(start + np.flatnonzero(rng.random(70) < 0.4)).tolist()})
+        sides = {"default_left": bool(t % 2), "category_list_right_child": bool(t // 2 % 2)}
+        builder.categorical_test(0, category_list=listed, left_child_key=1, right_child_key=2, **sides)
+        builder.end_node()
+        for leaf in (1, 2):
+            builder.start_node(leaf)
+            builder.leaf(float(leaf))
+            builder.end_node()
+        builder.end_tree()
+    model = builder.commit()
+    codes = np.concatenate([start + np.arange(-3, 75) for start in starts])
+    X = np.concatenate([codes, codes + 0.5, -codes, [np.nan, 2.0**33, -0.5, -1e30]]).astype(kind)[:, None]
+    assert_agrees(model, from_treelite(model), X)
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", ["float32", "float64"])
 def test_many_visits(kind):

@@ -1,0 +1,120 @@
+"""Bags of YDF's random forests: drawn anew by its learner, and compared with what the model keeps."""
+
+import importlib
+from typing import Any
+
+import numpy as np
+
+from jaxunc._checks import warn
+from jaxunc.tables import InstancesLike, LabelsLike, class_positions, is_sparse
+
+_KIND = "RandomForestModel"
+
+
+def is_ydf_forest(model: Any) -> bool:
+    """Return whether a model is a random forest of YDF for classification, which may have bags."""
+    kind = type(model)
+    is_forest = kind.__module__.partition(".")[0] == "ydf" and kind.__name__ == _KIND
+    return is_forest and model.task().name == "CLASSIFICATION"
+
+
+def ydf_bags(
+    model: Any, n: int, *, learner: Any = None, X: InstancesLike | None = None, y: LabelsLike | None = None
+) -> list[np.ndarray]:
+    """Return the positions that each tree of a YDF forest drew, as its learner tells them.
+
+    A model keeps neither its seed nor its bags. A learner of the same settings draws the same ones; that it did is
+    checked by the counts of all leaves if X and y are given; else hardly anything tells, and there is a warning.
+    """
+    known = int(model.data_spec().created_num_rows)
+    if known != n:
+        raise ValueError(f"n={n}, but model was fitted on {known} instances; pass the number of training instances.")
+    is_assumed = learner is None
+    if is_assumed:
+        package: Any = importlib.import_module("ydf")
+        learner = package.RandomForestLearner(label=model.label(), num_trees=model.num_trees())
+    if not hasattr(learner, "in_bag_example_indices"):
+        raise TypeError(
+            f"learner is a {type(learner).__name__}, which tells no bags; pass the RandomForestLearner of YDF 0.14 or "
+            "later that trained the model."
+        )
+    try:
+        drawn = [learner.in_bag_example_indices(num_examples=n, tree_idx=t) for t in range(model.num_trees())]
+    except (ValueError, RuntimeError) as error:
+        raise ValueError(f"YDF's learner does not tell the bags of this model: {error}") from error
+    bags = [np.asarray(bag, np.int64) for bag in drawn]
+    if X is None:
+        _check_evaluations(model, bags, n)
+        if is_assumed:
+            warn(
+                "YDF's models keep no seed: these are the bags of its default one, and without X and y little tells "
+                "whether they are the model's. Pass X and y, or the learner."
+            )
+    else:
+        _check_leaves(model, bags, X, y)
+    return bags
+
+
+_REMEDY = (
+    "Pass the learner that trained the model, if its random_seed or its bootstrap is not YDF's default: "
+    "forest.with_counting('oob', recount(forest, X, y, tree_mask=oob_mask(model, n, X=X, y=y, learner=learner))). "
+    "For rows that were held out take 'held_out'."
+)
+
+
+def _check_evaluations(model: Any, bags: list[np.ndarray], n: int) -> None:
+    """Raise a ValueError if YDF's evaluations count other instances out of the bags: of one tree, and of all.
+
+    Trees are evaluated in the order in which they were ready.
+    """
+    told = [int(entry.evaluation.num_examples) for entry in model.out_of_bag_evaluations()]
+    if not told:
+        raise ValueError("the model has no out-of-bag evaluations that its bags could be compared with; pass X and y.")
+    drawn = [np.bincount(bag, minlength=n) > 0 for bag in bags]
+    if told[0] not in [int(np.sum(~one)) for one in drawn] or told[-1] != np.sum(~np.all(drawn, axis=0)):
+        raise ValueError(f"the learner's bags are not those that the model was grown on. {_REMEDY}")
+
+
+def _check_leaves(model: Any, bags: list[np.ndarray], X: InstancesLike, y: LabelsLike | None) -> None:
+    """Raise a ValueError unless the instances, put into the leaves of all trees by the bags, give their counts."""
+    labels = tuple(model.label_classes())
+    position = class_positions(labels, np.asarray(y).astype(str))
+    try:
+        leaves = np.asarray(model.predict_leaves(_dataset(model, X, len(position))))
+    except (ValueError, TypeError, RuntimeError, KeyError, AttributeError) as error:
+        raise ValueError(f"YDF cannot read X as the columns {model.input_feature_names()}: {error}") from error
+    for t, (bag, tree) in enumerate(zip(bags, model.iter_trees(), strict=True)):
+        values = _leaf_values(tree.root)
+        cell = leaves[bag, t] * len(labels) + position[bag]
+        counts = np.bincount(cell, minlength=len(values) * len(labels)).reshape(-1, len(labels))
+        told = np.array([np.multiply(value.probability, value.num_examples) for value in values])
+        if counts.shape != told.shape or not np.allclose(counts, told, rtol=1e-5, atol=1e-3):
+            raise ValueError(
+                f"with X and y in their order the bag of tree {t} does not give the counts in its leaves: these are "
+                f"not the rows that this {_KIND} was grown on, or it was grown with weights. {_REMEDY}"
+            )
+
+
+def _leaf_values(root: Any) -> list:
+    """What leaves hold, in the order of YDF's numbers: those of the negative child first."""
+    found, waiting = [], [root]
+    while waiting:
+        node = waiting.pop()
+        if node.is_leaf:
+            found.append(node.value)
+        else:
+            waiting += [node.pos_child, node.neg_child]
+    return found
+
+
+def _dataset(model: Any, X: Any, n: int) -> Any:
+    """Return X as YDF reads it, with a column of labels, which it asks for and does not read."""
+    features, label = model.input_features(), np.full(n, model.label_classes()[0], object)
+    if hasattr(X, "columns") or isinstance(X, dict):
+        return {**{one.name: np.asarray(X[one.name]) for one in features}, model.label(): label}
+    values = X.toarray() if is_sparse(X) else np.asarray(X)
+    columns = {one.name: values[:, j] for j, one in enumerate(features)}
+    for one in features:
+        if one.semantic.name == "BOOLEAN":
+            columns[one.name] = np.asarray(columns[one.name], np.float64) > 0
+    return {**columns, model.label(): label}

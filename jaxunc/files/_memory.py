@@ -1,0 +1,86 @@
+"""Data in memory as tables of Arrow: frames of any kind, columns by name, arrays, and iterables of such."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from jaxunc._checks import as_native
+from jaxunc.tables import Frame, as_floats, as_frame, is_pandas, is_sparse, plain_table
+
+_FAULTS = (pa.ArrowException, TypeError, ValueError, OverflowError)
+
+
+def tables_of(source: Any) -> Iterator[pa.Table]:
+    """Yield tables of Arrow; a TypeError or a ValueError for what is no table, or holds what Arrow has no type for."""
+    if isinstance(source, pa.Table):
+        yield source
+    elif isinstance(source, pa.RecordBatch):
+        yield pa.Table.from_batches([source])
+    elif is_sparse(source):
+        raise TypeError("source is a sparse matrix, which is not streamed; pass source.toarray(), in parts if large.")
+    elif hasattr(source, "to_batches") and not hasattr(source, "columns"):  # a dataset of Arrow
+        for batch in source.to_batches():
+            yield pa.Table.from_batches([batch])
+    elif hasattr(source, "dtype"):
+        yield _of_array(source)
+    elif not isinstance(source, pa.RecordBatchReader) and (frame := as_frame(source, "source")) is not None:
+        yield table_of_columns(source) if isinstance(source, Mapping) else _of_frame(source, frame)
+    elif isinstance(source, Iterable) and not isinstance(source, str | bytes):
+        for part in source:
+            yield from tables_of(part)
+    else:
+        raise TypeError(
+            f"source is a {type(source).__name__}; pass a file, a folder, a list of files, an Arrow table, reader or "
+            "dataset, a frame, a dictionary of columns, an array, or an iterable of such."
+        )
+
+
+def table_of_columns(columns: Mapping[Any, Any]) -> pa.Table:
+    """Return columns by name as a table; raises a TypeError for one that holds what Arrow has no type for."""
+    return pa.table({str(name): _column(column, str(name)) for name, column in columns.items()})
+
+
+def table_of_pandas(frame: Any) -> pa.Table:
+    """Return a frame of pandas as a table, without its index; raises as `table_of_columns`."""
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except _FAULTS:
+        every = [_column(frame.iloc[:, j], str(name)) for j, name in enumerate(frame.columns)]
+        return pa.Table.from_arrays(every, names=list(map(str, frame.columns)))
+
+
+def _of_frame(source: Any, frame: Any) -> pa.Table:
+    if is_pandas(frame):
+        return table_of_pandas(frame)
+    try:
+        table = pa.table(source)  # in types of its own
+    except _FAULTS:
+        table = None
+    # Python's objects have none: Polars hands out where they lie in memory.
+    if table is None or any(pa.types.is_fixed_size_binary(kind) for kind in table.schema.types):
+        return table_of_columns(dict(zip(frame.columns, frame.parts, strict=True)))
+    return table
+
+
+def _of_array(source: Any) -> pa.Table:
+    table = plain_table(source, "source")
+    if isinstance(table, Frame):  # of a structured array
+        return table_of_columns(dict(zip(table.columns, table.parts, strict=True)))
+    if len(table.shape) != 2:
+        raise ValueError(f"an array of shape {table.shape} is no table; pass (instances, features).")
+    array = np.asarray(table)  # of JAX's, too, which Arrow does not read
+    return table_of_columns({str(j): array[:, j] for j in range(array.shape[1])})
+
+
+def _column(column: Any, name: str) -> Any:
+    if isinstance(column, np.ndarray) and not isinstance(column, np.ma.MaskedArray):
+        column = as_native(column)  # Arrow reads no bytes in another order than the machine's
+    try:
+        return column if isinstance(column, pa.Array | pa.ChunkedArray) else pa.array(column, from_pandas=True)
+    except _FAULTS as error:
+        try:  # fractions, large integers and narrow floats are numbers, though no type of Arrow
+            return pa.array(as_floats(column), from_pandas=True)
+        except (AttributeError, TypeError, ValueError):
+            raise TypeError(f"column {name!r} holds values that Arrow has no type for: {error}") from error

@@ -1,0 +1,52 @@
+"""What is given as a file: its path, its bytes, or its text, to the bytes that it holds."""
+
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+GIVEN = str | PathLike | bytes | bytearray | memoryview
+"""What `content_of` takes."""
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""What some editors write before text in UTF-8."""
+_LONGEST_PATH = 4096
+
+
+def content_of(source: Any) -> bytes:
+    """Return what a model file holds, given by its path, its bytes or its text; without a byte order mark.
+
+    A text that begins as models do is a model, any other a path.
+
+    Raises
+    ------
+    FileNotFoundError, IsADirectoryError
+        If there is no such file, or the path is that of a folder.
+    ValueError
+        If a text is neither.
+    """
+    if isinstance(source, str) and _is_model(source):
+        content = source.encode(errors="surrogatepass")
+    elif isinstance(source, str | PathLike):
+        content = _read(source)
+    else:
+        content = bytes(source)
+    return content.removeprefix(BYTE_ORDER_MARK)
+
+
+def _is_model(text: str) -> bool:
+    """Whether a text is a model: a document in braces, or the lines of LightGBM."""
+    start = text[:64].removeprefix("\ufeff")
+    return start.startswith(("tree\n", "tree\r\n")) or start.lstrip().startswith("{")
+
+
+def _read(path: str | PathLike) -> bytes:
+    if isinstance(path, str) and ("\n" in path or "\0" in path or len(path) > _LONGEST_PATH):
+        raise ValueError(
+            f"model is a text of {len(path)} characters that begins with {path[:20]!r}: no path, and no model of "
+            "LightGBM (text), XGBoost or CatBoost (JSON). Is it whole? Of other formats pass bytes or the path."
+        )
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; pass a file. A model of YDF: from_ydf(ydf.load_model(path)).")
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist; pass the file of a model.")
+    return path.read_bytes()

@@ -1,0 +1,164 @@
+"""The columns of a LightGBM model: their names, which hold categories, and for which of them pandas knew the levels."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from jaxunc.tables import FALSE_WORDS, MISSING_WORDS, TRUE_WORDS, Columns, Levels
+
+from ._lightgbm_text import ModelText, integer, row, text
+
+_NOT_WORDS = {*MISSING_WORDS, *TRUE_WORDS, *FALSE_WORDS}
+
+
+def columns_of(found: ModelText, given: Sequence[int | str] | None) -> Columns:
+    """Return the columns of a model; ``given`` are those that had pandas' category type, where that is known.
+
+    Raises a ValueError if the file does not tell them, and none are given or others than it says.
+    """
+    names = tuple(text(found.header, "feature_names").split(" "))
+    n_features = integer(found.header, "max_feature_idx") + 1
+    if len(names) != n_features:
+        raise ValueError(f"the model has {len(names)} feature_names for {n_features} columns.")
+    is_default = all(name == f"Column_{j}" for j, name in enumerate(names))
+    ranges = text(found.header, "feature_infos").split(" ")
+    if len(ranges) != n_features:
+        raise ValueError(f"the model has {len(ranges)} feature_infos for {n_features} columns.")
+    # A range is one of numbers, "none" is a column that was of no use, the rest are categories.
+    categorical = {j for j, known in enumerate(ranges) if known != "none" and not known.startswith("[")}
+    words = found.parameters.get("categorical_feature", "").split(",")
+    told = {int(word) for word in words if word.isdecimal() and int(word) < n_features} | categorical
+    levels: list[Levels | None] = [None] * n_features
+    if found.pandas_categorical:
+        facts = _Facts(names, ranges, sorted(told), _tested(found, n_features), found.pandas_categorical)
+        places = _found(facts) if given is None else _checked(facts, given)
+        for j, values in zip(places, found.pandas_categorical, strict=True):
+            levels[j] = Levels(tuple(values), has_missing=False)
+    elif given:
+        raise ValueError(f"category_columns={given!r:.60}, but the model was not fitted to a frame with categories.")
+    return Columns(
+        n_features,
+        None if is_default else names,
+        tuple(j in told or levels[j] is not None for j in range(n_features)),
+        tuple(levels) if any(own is not None for own in levels) else None,
+        spaces_are_underlines=not is_default,
+    )
+
+
+class _Facts(NamedTuple):
+    """What a file says of the columns of its frame."""
+
+    names: tuple[str, ...]
+    ranges: list[str]
+    """What values each column had in training."""
+    told: list[int]
+    """The categorical features: by default the category columns without an order, else what the user named."""
+    tested: Bool[np.ndarray, " features"]
+    categories: list[list[Any]]
+    """Those of pandas' category columns, in the order of columns."""
+
+
+def _tested(found: ModelText, n_features: int) -> Bool[np.ndarray, " features"]:
+    tested = np.zeros(n_features, bool)
+    for tree in found.trees:
+        if integer(tree, "num_leaves") > 1:
+            own = row(tree, "split_feature", np.int64)
+            tested[own[(own >= 0) & (own < n_features)]] = True
+    return tested
+
+
+def _checked(facts: _Facts, given: Sequence[int | str]) -> list[int]:
+    """The places of the columns that the user names."""
+    names, n_expected = facts.names, len(facts.categories)
+    listed = [given] if isinstance(given, str) else list(given)
+    known = [one.replace(" ", "_") if isinstance(one, str) and one not in names else one for one in listed]
+    unknown = [one for one in known if (one not in names if isinstance(one, str) else not 0 <= one < len(names))]
+    places = set() if unknown else {names.index(one) if isinstance(one, str) else int(one) for one in known}
+    if unknown or isinstance(given, str) or not len(listed) == len(places) == n_expected:
+        raise ValueError(
+            f"category_columns={listed!r:.60} must be the names or positions of the {n_expected} columns that had "
+            "pandas' category type."
+        )
+    for j, values in zip(sorted(places), facts.categories, strict=True):
+        if not _fits(facts.ranges[j], len(values)):
+            raise ValueError(
+                f"column {names[j]!r} has categories beyond the {len(values)} that pandas knew; pass the columns of "
+                "pandas' category type as category_columns."
+            )
+    return sorted(places)
+
+
+def _found(facts: _Facts) -> list[int]:
+    """The category columns where the file tells them, or any other choice would refuse its frame."""
+    lengths = {len(values): np.array([]) for values in facts.categories}
+    by_length = {n: np.array([_fits(known, n) for known in facts.ranges], bool) for n in lengths}
+    fits = np.stack([by_length[len(values)] for values in facts.categories])
+    told = np.array(facts.told, np.int64)
+    if len(told) == len(fits) and fits[np.arange(len(told)), told].all():
+        # Were it another column, it would hold words where numbers are expected, and they are refused.
+        is_word = np.array([_are_words(values) for values in facts.categories])
+        is_told = np.isin(np.arange(len(facts.names)), told)
+        places, fits = told, fits & (is_told | ~is_word[:, None])
+    else:
+        places = _first(fits)
+    if places is None or _has_other(fits, places, facts.tested):
+        names = [facts.names[j] for j in facts.told]
+        raise ValueError(
+            f"the model's frame had {len(fits)} columns of pandas' category type, and its file does not tell which: "
+            f"{len(names)} features are categorical, {names[:5]}, which may be others. Pass the former: "
+            "jaxunc.from_lightgbm(model, category_columns=[...])."
+        )
+    return places.tolist()
+
+
+def _fits(known: str, n_categories: int) -> bool:
+    """Whether the values of a column may be the codes of so many categories."""
+    if known == "none":
+        return True
+    try:
+        values = [float(word) for word in known.strip("[]").split(":")]
+    except ValueError:
+        return False
+    return all(value.is_integer() and -1 <= value < n_categories for value in values)
+
+
+def _are_words(values: list) -> bool:
+    """Whether categories are refused where numbers are expected, in frames and in text files."""
+    return all(isinstance(value, str) and value not in _NOT_WORDS and not _is_number(value) for value in values)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        return float(word) == float(word)
+    except ValueError:
+        return False
+
+
+def _first(fits: Bool[np.ndarray, "lists features"]) -> Int[np.ndarray, " lists"] | None:
+    """The first columns that take all lists in their order, None if there are none."""
+    places, start = [], 0
+    for own in fits:
+        free = np.flatnonzero(own[start:])
+        if not len(free):
+            return None
+        places.append(start + int(free[0]))
+        start = places[-1] + 1
+    return np.array(places)
+
+
+def _has_other(
+    fits: Bool[np.ndarray, "lists features"], places: Int[np.ndarray, " lists"], tested: Bool[np.ndarray, " features"]
+) -> bool:
+    """Whether the lists may stand, in their order, at other columns too, so that a test reads another list."""
+    n_lists, n_features = fits.shape
+    first, mirrored = _first(fits), _first(fits[::-1, ::-1])
+    assert first is not None and mirrored is not None
+    last = n_features - 1 - mirrored[::-1]
+    # A list may stand where those before it and those behind it still find a place.
+    begin, end = np.append(-1, first[:-1]), np.append(last[1:], n_features)
+    column = np.arange(n_features)
+    possible = fits & (column > begin[:, None]) & (column < end[:, None])
+    possible[np.arange(n_lists), places] = False
+    return bool(np.any(possible & (tested | tested[places][:, None])))

@@ -1,0 +1,99 @@
+"""Python values in the cells of a table: which are numbers, which are words, and which no tree can test."""
+
+import datetime
+import decimal
+import fractions
+import functools
+import numbers
+from collections.abc import Collection, Iterable
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float64
+
+Kind = Literal["missing", "bool", "number", "word", "quantity", "several"]
+"""What values of a type are; of a quantity (dates, times, complex numbers) no tree knows the scale."""
+
+_MISSING = ("NoneType", "NAType", "NaTType", "MaskedConstant")
+_QUANTITIES = (
+    *(np.datetime64, np.timedelta64, datetime.date, datetime.time, datetime.timedelta),
+    *(complex, np.complexfloating),
+)
+_NAMED_QUANTITIES = ("Period", "Interval", "DateOffset", "MonthDayNano")
+"""Of pandas and Arrow, which are not imported for it."""
+_NUMBERS = (numbers.Real, decimal.Decimal)
+_LARGEST_WRITTEN = 1e300
+"""Largest number that is written out in digits."""
+BYTES = (bytes, bytearray, memoryview)
+
+
+@functools.cache
+def kind_of_type(kind: type) -> Kind:
+    """Return what the values of a type are. A float that is NaN is missing all the same: see `is_missing`."""
+    if kind.__name__ in _MISSING:
+        return "missing"
+    # First, since NumPy takes a span of time for an integer.
+    if issubclass(kind, _QUANTITIES) or kind.__name__ in _NAMED_QUANTITIES:
+        return "quantity"
+    if issubclass(kind, bool | np.bool_):
+        return "bool"
+    if issubclass(kind, str | BYTES[0] | BYTES[1] | BYTES[2]):
+        return "word"
+    if issubclass(kind, list | dict | set | np.ndarray):
+        return "several"
+    return "number" if issubclass(kind, _NUMBERS) or hasattr(kind, "__float__") else "word"
+
+
+def kinds_of(values: Iterable[Any]) -> set[Kind]:
+    """Return what the values are, each kind once."""
+    return {kind_of_type(kind) for kind in set(map(type, values))}
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a value is None, NaN, NaT, masked or pandas' NA (which answers no comparison)."""
+    if kind_of_type(type(value)) == "missing":
+        return True
+    return value.is_nan() if isinstance(value, decimal.Decimal) else bool(value != value)
+
+
+def floats_of(values: Collection[Any]) -> Float64[np.ndarray, " values"]:
+    """Return numbers among Python values as float64; NaN for what is missing.
+
+    Texts that read as numbers are taken for them. Raises a TypeError or a ValueError for anything else.
+    """
+    if kinds_of(values) & {"quantity", "several"}:
+        odd = next(value for value in values if kind_of_type(type(value)) in ("quantity", "several"))
+        raise TypeError(f"a {type(odd).__name__} is no number")
+    return np.array([np.nan if is_missing(value) else _as_float(value) for value in values], np.float64)
+
+
+def _as_float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # a number that no float64 reaches, and no float32
+        return np.inf if value > 0 else -np.inf
+
+
+def as_word(value: Any) -> str:
+    """Return a value as a string; equal numbers as the same one, 1.0 as 1. A TypeError for bytes that are no UTF-8."""
+    if isinstance(value, BYTES):
+        try:
+            return bytes(value).decode()
+        except UnicodeDecodeError as error:
+            raise TypeError(f"{bytes(value)!r:.60} is no UTF-8 text; decode the column first") from error
+    if isinstance(value, decimal.Decimal | fractions.Fraction):
+        value = _plain_number(value)
+    # Of NumPy's narrow floats, too, as they are written.
+    return str(int(value) if isinstance(value, float | np.floating) and value.is_integer() else value)
+
+
+def _plain_number(value: decimal.Decimal | fractions.Fraction) -> Any:
+    """Return the integer or the float that is written like an exact number; the number itself if there is none."""
+    near = _as_float(value)
+    if not abs(near) < _LARGEST_WRITTEN:
+        return value
+    if value == (whole := round(near)):
+        return whole
+    # A float's shortest writing is what people mean by a decimal: 0.1 is the float 0.1, though not to the last digit.
+    exact = fractions.Fraction(value)
+    return near if exact in (fractions.Fraction(repr(near)), fractions.Fraction(near)) else value

@@ -1,0 +1,231 @@
+"""Frames of all kinds as one: names, and columns that NumPy or pandas holds.
+
+pandas' own frames stay as they are. Polars, Arrow and whatever else narwhals knows, dictionaries of columns and
+structured arrays become a `Frame`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ._cells import kinds_of
+
+
+class Frame:
+    """A table of columns with names: each an array of NumPy, of objects where it holds no numbers, or a pandas series.
+
+    Slices and lists of positions take rows, as an array does.
+    """
+
+    __slots__ = ("categorical", "columns", "parts", "shape")
+
+    def __init__(self, columns: Iterable[Any], parts: Sequence[Any], n_rows: int, categorical: Sequence[bool] = ()):
+        self.columns: tuple[str, ...] = tuple(map(str, columns))
+        self.parts: tuple[Any, ...] = tuple(parts)
+        self.categorical: tuple[bool, ...] = tuple(categorical) or (False,) * len(self.parts)
+        """Whether each column came as one of categories, which are names of things even if they are numbers."""
+        self.shape: tuple[int, int] = (n_rows, len(self.parts))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> "Frame":
+        rows = np.arange(len(self))[rows]
+        parts = [part.iloc[rows] if hasattr(part, "iloc") else part[rows] for part in self.parts]
+        return Frame(self.columns, parts, len(rows), self.categorical)
+
+    def __repr__(self) -> str:
+        return f"Frame(shape={self.shape}, columns={self.columns[:5]})"
+
+
+def is_pandas(data: Any) -> bool:
+    """Return whether data are a pandas frame, or one of its kin whose rows are at hand."""
+    return hasattr(data, "columns") and hasattr(data, "iloc") and not hasattr(data, "compute")
+
+
+def is_frame(data: Any) -> bool:
+    """Return whether data are a pandas frame or a `Frame`."""
+    return isinstance(data, Frame) or is_pandas(data)
+
+
+def as_frame(data: Any, name: str = "X") -> Any:
+    """Return a frame of whatever kind as pandas' or a `Frame`; None if the data are none.
+
+    Raises a TypeError or a ValueError if they are one that cannot be read: without rows at hand, with a name twice.
+    """
+    if is_frame(data):
+        return data
+    if isinstance(data, Mapping):
+        return _of_columns(data, name)
+    if isinstance(data, np.ndarray):
+        return None if data.dtype.names is None else _of_columns({n: data[n] for n in data.dtype.names}, name)
+    if isinstance(data, list | tuple) or not _may_be_frame(data):
+        return None
+    import narwhals as nw  # slow to import, and not needed for arrays
+
+    try:
+        frame = nw.from_native(data, pass_through=True)
+        if frame is data and (frame := _of_arrow(data, name)) is None:
+            return None
+    except nw.exceptions.DuplicateError:
+        check_distinct_names(getattr(data, "column_names", ()), name)
+        raise
+    if not isinstance(frame, nw.DataFrame):
+        how = "collect" if hasattr(data, "collect") else "compute"
+        raise TypeError(f"{name} is a {type(data).__name__}, whose rows are yet to come; pass {name}.{how}().")
+    if is_pandas(native := nw.to_native(frame)):
+        return native
+    every = [frame.get_column(column) for column in frame.columns]
+    categorical = [series.dtype in (nw.Categorical, nw.Enum) for series in every]
+    parts = [_of_series(series, is_nominal) for series, is_nominal in zip(every, categorical, strict=True)]
+    return Frame(frame.columns, parts, len(frame), categorical)
+
+
+def as_column(data: Any, what: str) -> Any:
+    """Return a column of whatever kind as an array of one axis, or a pandas series; raises a ValueError if it is none.
+
+    Missing values of a masked array are NaN, or None among what is no number.
+    """
+    if hasattr(data, "iloc") and hasattr(data, "dtype"):
+        column = data
+    elif isinstance(data, np.ndarray | list | tuple) or not may_be_series(data):
+        column = plain_array(data, what)
+    else:
+        import narwhals as nw
+
+        chunked = _chunked(data)
+        series = nw.from_native(chunked, allow_series=True, pass_through=True)
+        is_nominal = isinstance(series, nw.Series) and series.dtype in (nw.Categorical, nw.Enum)
+        column = _of_series(series, is_nominal) if isinstance(series, nw.Series) else plain_array(data, what)
+    if np.ndim(column) != 1:
+        raise ValueError(f"{what} has shape {np.shape(column)}; pass one value for each row.")
+    return column
+
+
+def plain_array(data: Any, name: str) -> np.ndarray:
+    """Return an array, or lists, as an array of numbers, texts or objects.
+
+    What is masked is missing. Bytes are texts, and numbers of types that NumPy does not know by itself (bfloat16)
+    become float32.
+    """
+    array = data if isinstance(data, np.ndarray) else _listed(data, name)
+    if isinstance(array, np.ma.MaskedArray):
+        array = _unmasked(array)
+    kind = array.dtype.kind
+    if kind in "SUT":
+        if kind == "S":
+            array = np.array([_decoded(cell, name) for cell in array.ravel().tolist()], object).reshape(array.shape)
+        return array if kind == "U" and isinstance(data, np.ndarray) else array.astype(object)
+    if kind == "V" and array.dtype.names is None and array.dtype.itemsize <= 2:
+        try:
+            return array.astype(np.float32)
+        except (TypeError, ValueError):
+            return array
+    return array
+
+
+def _listed(data: Any, name: str) -> np.ndarray:
+    try:
+        array = np.asarray(data)
+        # Numbers among texts would become texts.
+        return np.asarray(data, dtype=object) if array.dtype.kind in "US" and not hasattr(data, "dtype") else array
+    except ValueError as error:
+        raise ValueError(f"{name} has rows of several lengths: {error}") from error
+
+
+def _unmasked(array: np.ma.MaskedArray) -> np.ndarray:
+    mask = np.ma.getmaskarray(array)
+    if not mask.any():
+        return array.data
+    if array.dtype.kind in "iub":
+        return np.where(mask, np.nan, array.data.astype(np.float64))
+    if array.dtype.kind == "f":
+        return np.where(mask, array.dtype.type(np.nan), array.data)
+    filled = array.data.astype(object)
+    filled[mask] = None
+    return filled
+
+
+def _decoded(cell: bytes, name: str) -> str:
+    try:
+        return cell.decode()
+    except UnicodeDecodeError as error:
+        raise TypeError(f"{name} holds {cell!r:.60}, which is no UTF-8 text; decode it first.") from error
+
+
+def _of_columns(columns: Mapping[Any, Any], name: str) -> Frame:
+    parts = [as_column(column, f"{name}[{key!r}]") for key, column in columns.items()]
+    lengths = {str(key): len(part) for key, part in zip(columns, parts, strict=True)}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"{name} is a dictionary of columns of several lengths: {dict(list(lengths.items())[:5])}.")
+    check_distinct_names(lengths if len(lengths) == len(parts) else list(map(str, columns)), name)
+    return Frame(columns, parts, next(iter(lengths.values()), 0))
+
+
+def check_distinct_names(names: Iterable[str], name: str) -> None:
+    """Raise a ValueError if two columns have the same name."""
+    seen: set[str] = set()
+    twice = [column for column in names if column in seen or seen.add(column)]
+    if twice:
+        raise ValueError(f"{name} has several columns of the name {twice[0]!r}; give each its own.")
+
+
+def _may_be_frame(data: Any) -> bool:
+    """Return whether data have something of a frame: what is no frame should not cost an import."""
+    names = ("columns", "__narwhals_dataframe__", "__dataframe__", "__arrow_c_stream__", "__arrow_c_array__")
+    return any(hasattr(type(data), member) for member in (*names, "column_names"))
+
+
+def may_be_series(data: Any) -> bool:
+    """Return whether data have something of a column that narwhals knows, and are not of pandas."""
+    members = ("to_list", "to_pylist", "__narwhals_series__")
+    return not hasattr(data, "iloc") and any(hasattr(type(data), member) for member in members)
+
+
+def _chunked(data: Any) -> Any:
+    """Return an array of Arrow as narwhals knows them."""
+    if hasattr(data, "dictionary_encode") and not hasattr(data, "chunks"):
+        import pyarrow as pa
+
+        return pa.chunked_array([data])
+    return data
+
+
+def _of_arrow(data: Any, name: str) -> Any:
+    """Return what follows one of the protocols of frames as narwhals' frame; None if it is a single column."""
+    import narwhals as nw
+
+    try:
+        import pyarrow as pa
+
+        if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
+            table = pa.table(data) if hasattr(data, "__arrow_c_stream__") else pa.table(pa.record_batch(data))
+        elif hasattr(data, "__dataframe__"):
+            from pyarrow.interchange import from_dataframe
+
+            table = from_dataframe(data)
+        else:
+            return None
+    except ImportError as error:
+        raise TypeError(
+            f"{name} is a {type(data).__name__}, which is read by the package pyarrow: pip install pyarrow. Or pass a "
+            "frame of pandas or Polars, or an array."
+        ) from error
+    except (TypeError, ValueError, RuntimeError):
+        return None
+    return nw.from_native(table)
+
+
+def _of_series(series: Any, is_nominal: bool) -> np.ndarray:
+    """Return a column of narwhals as an array: of numbers, or of Python values."""
+    dtype = series.dtype
+    if dtype.is_float() or (dtype.is_integer() and "128" not in str(dtype)):
+        return series.to_numpy()
+    values = series.to_list()
+    if kinds_of(values) == {"bool"} or (is_nominal and kinds_of(values) <= {"number", "missing"}):
+        # Categories that are numbers are read as numbers are, whatever holds them.
+        return np.array(values, float if None in values else None)
+    objects = np.empty(len(values), object)
+    objects[:] = values
+    return objects

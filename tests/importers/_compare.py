@@ -1,0 +1,112 @@
+"""What an imported model answers, against what its own library does."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import jaxunc as ju
+from jaxunc.ensembles import TreeEnsemble
+
+ULP = float(np.finfo(np.float32).eps)
+
+
+class Way(NamedTuple):
+    """One way in, and what the library itself answers there."""
+
+    name: str
+    """The kind of way, by which answers are counted."""
+    load: Callable[[], Any]
+    """Imports the model."""
+    rows: Any
+    """What both are asked about."""
+    raw: np.ndarray | None = None
+    """The library's sums before the link."""
+    answer: np.ndarray | None = None
+    """Its probabilities, or what its regressor predicts."""
+    leaves: np.ndarray | None = None
+    """Its leaves ``[rows trees]``, whatever their numbers."""
+    labels: list | None = None
+    """The labels of its classes."""
+    steps: float = 4
+    """Float32 roundings of its sum, each of at most half an ulp of the sum of the leaves' sizes."""
+    slack: float = 0.0
+    """What its own arithmetic of the answer (not of sums) may be off by, where that is more than a few ulps."""
+
+
+class Mismatch(Exception):
+    """An answer is another one than the library's."""
+
+
+def check(way: Way, model: Any, rows: Any) -> None:
+    """Raise a `Mismatch` unless the model answers as its library does."""
+    leaves = np.asarray(ju.leaf_index(model.trees if isinstance(model, TreeEnsemble) else model, rows))
+    if way.leaves is not None:
+        _same_leaves(leaves, np.asarray(way.leaves).reshape(len(leaves), -1))
+    if isinstance(model, TreeEnsemble):
+        allowed = _sums(way, model, rows, leaves)
+        answer = None if way.answer is None else np.asarray(model.predict(rows), np.float64)
+    else:
+        allowed = np.zeros((len(leaves), 1))
+        answer = None if way.answer is None else np.asarray(ju.bind(model, ju.Mean()).probability(rows), np.float64)
+    if way.labels is not None and list(model.class_labels or ()) != way.labels:
+        raise Mismatch(f"class labels {model.class_labels} for {way.labels}")
+    if answer is not None:
+        _answers(way, answer, allowed)
+
+
+def _same_leaves(ours: np.ndarray, theirs: np.ndarray) -> None:
+    """Each of our leaves is one of theirs, and the other way round."""
+    if ours.shape != theirs.shape:
+        raise Mismatch(f"leaves of {ours.shape[1]} trees for {theirs.shape[1]}")
+    for t in range(ours.shape[1]):
+        pairs = {*zip(ours[:, t].tolist(), theirs[:, t].tolist(), strict=True)}
+        if not len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs}):
+            raise Mismatch(f"other leaves in tree {t}")
+
+
+def _sums(way: Way, model: TreeEnsemble, rows: Any, leaves: np.ndarray) -> np.ndarray:
+    """Compare sums; return what they may be off by, for each row and output."""
+    values, base = np.asarray(model.values, np.float64), np.asarray(model.base, np.float64)
+    reached = values[np.arange(leaves.shape[1]), leaves]
+    exact, size = np.tile(base, (len(leaves), 1)), np.tile(np.abs(base), (len(leaves), 1))
+    if reached.shape[2] == model.n_outputs:
+        exact, size = exact + reached.sum(axis=1), size + np.abs(reached).sum(axis=1)
+    else:
+        for t, output in enumerate(model.outputs_of_trees):
+            exact[:, output] += reached[:, t, 0]
+            size[:, output] += np.abs(reached[:, t, 0])
+    own = np.asarray(model.raw(rows), np.float64)
+    _near("own sums", own, exact, ULP * (np.abs(exact) + ULP * size) + 1e-38)
+    allowed = 0.5 * way.steps * ULP * size + 1e-38
+    if way.raw is not None:
+        theirs = np.asarray(way.raw, np.float64)
+        if theirs.size != own.size:
+            raise Mismatch(f"{own.shape} sums for {theirs.shape}")
+        _near("sums", own, theirs.reshape(own.shape), allowed)
+    return allowed
+
+
+def _answers(way: Way, own: np.ndarray, allowed: np.ndarray) -> None:
+    theirs = np.asarray(way.answer, np.float64)
+    if own.ndim == 2 and own.shape[1] == 2 and theirs.size == len(own):
+        own = own[:, 1]  # of two classes some libraries tell the second alone
+    if theirs.size != own.size:
+        raise Mismatch(f"{own.shape} answers for {theirs.shape}")
+    own, theirs = own.reshape(len(own), -1), theirs.reshape(len(own), -1)
+    # Links have slopes of their own answer at most (exp), or 1.
+    slope = np.maximum(1, np.abs(theirs))
+    largest = allowed.max(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore", over="ignore"):
+        _near("answers", own, theirs, slope * (2 * largest + 8 * ULP + way.slack))
+
+
+def _near(what: str, own: np.ndarray, theirs: np.ndarray, allowed: np.ndarray) -> None:
+    with np.errstate(invalid="ignore"):
+        same = (own == theirs) | (np.isnan(own) & np.isnan(theirs)) | (np.abs(own - theirs) <= allowed)
+    if not same.all():
+        row, place = map(int, np.argwhere(~same)[0])
+        raise Mismatch(
+            f"{what}: {np.count_nonzero(~same.all(axis=1))} of {len(own)} rows, such as row {row}: "
+            f"{own[row, place]!r} for {theirs[row, place]!r} (allowed {np.broadcast_to(allowed, own.shape)[row, place]:.2g})"
+        )

@@ -1,0 +1,209 @@
+"""LightGBM's models, and the ways in which people hand them over."""
+
+import pickle
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import lightgbm
+import numpy as np
+import scipy.sparse
+
+import jaxunc as ju
+
+from ._compare import Way
+from ._tables import PLAIN_NAMES, Menu, Table, ask, draw_table, draw_target
+from ._thresholds import of_lightgbm
+from ._treelite import ways_of_treelite
+
+FLOOR = 0.8
+"""The share of models that are answered, at least."""
+_MENU = Menu(
+    words=("category", "category", "ordered"),
+    infinite=True,
+    nullable=False,
+    names=(*PLAIN_NAMES, "mean radius", "größe", "x=1", "a.b", "%", "0", "a/b", "日本", "tab\tname", "ü é"),
+)
+_CLASSES = {"binary": 2, "cross_entropy": 2, "multiclass": 3, "multiclassova": 3}
+_NUMBERS = ("regression", "regression_l1", "huber", "fair", "quantile", "mape", "poisson", "gamma", "tweedie")
+_POSITIVE = ("poisson", "gamma", "tweedie", "mape")
+
+
+def make(rng: np.random.Generator) -> Iterator[Way]:
+    """Train one model, and tell the ways in."""
+    table = draw_table(rng, _MENU)
+    objective = str(rng.choice([*_CLASSES, "binary", "multiclass", *_NUMBERS, "lambdarank", "cross_entropy_lambda"]))
+    y = draw_target(rng, table, _CLASSES.get(objective, 0)).astype(np.float64)
+    if objective == "lambdarank":
+        y = np.clip(np.floor(np.abs(y) * 3), 0, 5)
+    elif objective in _POSITIVE:
+        y = np.abs(y) * 3 + 0.1
+    elif objective == "cross_entropy_lambda":
+        y = 1 / (1 + np.exp(-y))
+    params = _params(rng, objective)
+    if objective not in ("lambdarank", "cross_entropy", "cross_entropy_lambda") and rng.random() < 0.45:
+        yield from _of_estimator(rng, table, y, params)
+    else:
+        yield from _of_booster(rng, table, y, params)
+
+
+def _params(rng: np.random.Generator, objective: str) -> dict[str, Any]:
+    params: dict[str, Any] = {"objective": objective, "verbosity": -1, "num_threads": 1, "deterministic": True}
+    choices: dict[str, list] = {
+        "num_leaves": [2, 4, 8, 15],
+        "max_depth": [-1, 1, 2, 4],
+        "learning_rate": [0.1, 0.3, 1.0],
+        "min_gain_to_split": [0, 0, 0.5, 30.0],
+        "min_sum_hessian_in_leaf": [0, 1e-3, 1.0],
+        "lambda_l2": [0, 0, 1.0],
+        "lambda_l1": [0, 0, 0.5],
+        "max_bin": [3, 15, 255],
+        "zero_as_missing": [False, True],
+        "use_missing": [True, True, False],
+        "max_cat_to_onehot": [1, 4, 30],
+        "cat_smooth": [1.0, 10.0],
+        "min_data_per_group": [1, 20],
+        "path_smooth": [0.0, 0.5],
+        "extra_trees": [False, False, True],
+        "linear_tree": [False] * 19 + [True],
+        "boost_from_average": [True, True, False],
+        "feature_pre_filter": [False],
+        "min_data_in_bin": [1, 3],
+        "bin_construct_sample_cnt": [200000, 40],
+        "enable_bundle": [True, False],
+    }
+    for name, values in choices.items():
+        if rng.random() < 0.5:
+            params[name] = values[rng.integers(len(values))]
+    params["min_data_in_leaf"] = int(rng.choice([1, 3, 10]))
+    params["boosting"] = str(rng.choice(["gbdt", "gbdt", "gbdt", "dart", "rf", "goss"]))
+    if params["boosting"] == "rf" or (params["boosting"] != "goss" and rng.random() < 0.2):
+        params |= {"bagging_freq": 1, "bagging_fraction": 0.7}
+    if objective in ("binary", "multiclassova") and rng.random() < 0.3:
+        params["sigmoid"] = float(rng.choice([0.5, 2.0, 0.7]))
+    if objective == "regression" and rng.random() < 0.1:
+        params["reg_sqrt"] = True
+    if objective == "binary" and rng.random() < 0.2:
+        params["is_unbalance"] = True
+    if _CLASSES.get(objective) == 3:
+        params["num_class"] = 3
+    return params
+
+
+def _rows(table: Table, form: str) -> Any:
+    """The rows as both are handed them."""
+    if form == "frame":
+        return table.frame()
+    dense = table.matrix(np.float32 if form == "array32" else np.float64)
+    if form != "sparse":
+        return dense
+    # What is stored and counts as 0 is told apart from it by LightGBM at one number alone.
+    return scipy.sparse.csr_matrix(np.where(np.abs(dense) < 2e-35, 0, dense))
+
+
+def _form(rng: np.random.Generator, table: Table) -> tuple[str, Any]:
+    """What holds the rows, and what LightGBM is told of categories."""
+    form = str(rng.choice(["frame", "frame", "frame", "array", "array32", "sparse"]))
+    if form != "frame":
+        return form, table.words or "auto"
+    whole = [column.name for column in table.columns if column.carrier.startswith("int")]
+    named = [table.columns[j].name for j in table.words]
+    if whole and rng.random() < 0.2:
+        return form, [*named, *whole] if rng.random() < 0.7 else whole
+    return form, "auto"
+
+
+def _of_booster(rng: np.random.Generator, table: Table, y: np.ndarray, params: dict) -> Iterator[Way]:
+    form, categories = _form(rng, table)
+    weight = rng.integers(1, 4, len(y)).astype(float) if rng.random() < 0.2 else None
+    group = [len(y)] if params["objective"] == "lambdarank" else None
+    rows = _rows(table, form)
+    made = lambda target, reference=None: lightgbm.Dataset(
+        rows, target, reference=reference, weight=weight, group=group, categorical_feature=categories,
+        params=params, free_raw_data=False,
+    )  # fmt: skip
+    data, more = made(y), {}
+    if rng.random() < 0.25 and params["boosting"] != "dart" and group is None:
+        more = {"valid_sets": [made(rng.permutation(y), data)], "callbacks": [lightgbm.early_stopping(2, verbose=False)]}
+    booster = lightgbm.train(params, data, int(rng.choice([1, 3, 6])), **more)
+    if rng.random() < 0.1 and params["boosting"] == "gbdt":
+        booster = lightgbm.train(params, made(y), 2, init_model=booster, keep_training_booster=bool(rng.random() < 0.5))
+    chance = rng.random()
+    if chance < 0.15:
+        booster = pickle.loads(pickle.dumps(booster))
+    elif chance < 0.3:
+        booster = lightgbm.Booster(model_str=booster.model_to_string())
+    elif chance < 0.35:
+        booster.refit(rows, y) if form != "frame" else None
+    elif chance < 0.4:
+        booster.shuffle_models()
+    elif chance < 0.45:
+        booster.rollback_one_iter() if booster.current_iteration() > 1 else None
+    yield from _ways_of_booster(rng, table, booster, form, params)
+
+
+def _ways_of_booster(
+    rng: np.random.Generator, table: Table, booster: lightgbm.Booster, form: str, params: dict
+) -> Iterator[Way]:
+    asked = ask(rng, table, _MENU, of_lightgbm(booster, len(table.columns)), unseen=True)
+    rows = _rows(asked, form)
+    own = _reference(booster, rows, params, booster.num_model_per_iteration())
+    kind = str(rng.choice(["live", "file", "text", "bytes"]))
+    if kind == "live":
+        yield Way("booster", lambda: ju.from_any(booster), rows, **own)
+    elif kind == "text":
+        content = booster.model_to_string()
+        yield Way("text", lambda: ju.from_lightgbm(content), rows, **own)
+    elif kind == "bytes":
+        content = booster.model_to_string().encode()
+        yield Way("bytes", lambda: ju.from_any(content), rows, **own)
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "model.txt")
+            booster.save_model(path)
+            yield Way("file.txt", lambda: ju.from_any(path), rows, **own)
+    if rng.random() < 0.3:
+        yield from ways_of_treelite(rng, "lightgbm", booster, asked)
+
+
+def _reference(booster: lightgbm.Booster, rows: Any, params: dict, each: int) -> dict[str, Any]:
+    """What LightGBM answers: float64 sums of float64 leaves, of which ours are rounded to float32 each."""
+    raw = booster.predict(rows, raw_score=True)
+    scale = params.get("sigmoid", 1.0) if params["objective"] in ("binary", "multiclassova") else 1.0
+    if params["boosting"] == "rf":
+        scale /= max(1, booster.num_trees() // each)
+    return {
+        "raw": raw * scale,
+        "answer": booster.predict(rows),
+        "leaves": booster.predict(rows, pred_leaf=True),
+        "steps": 4,
+    }
+
+
+def _of_estimator(rng: np.random.Generator, table: Table, y: np.ndarray, params: dict) -> Iterator[Way]:
+    form, categories = _form(rng, table)
+    settings = {name: value for name, value in params.items() if name not in ("num_class", "num_threads", "boosting")}
+    settings |= {"boosting_type": params["boosting"], "n_estimators": int(rng.choice([1, 3, 6])), "n_jobs": 1}
+    classifies = params["objective"] in _CLASSES
+    rows = _rows(table, form)
+    labels = [[0, 1, 2], ["a", "b", "c"], [-1, 1, 5]][rng.integers(3)][: _CLASSES.get(params["objective"], 0)]
+    target = np.array(labels)[y.astype(int)] if classifies else y
+    more: dict[str, Any] = {}
+    if rng.random() < 0.2 and params["boosting"] != "dart":
+        more = {"eval_set": [(rows, rng.permutation(target))], "callbacks": [lightgbm.early_stopping(2, verbose=False)]}
+    if rng.random() < 0.2:
+        more["sample_weight"] = rng.integers(1, 4, len(y)).astype(float)
+    model = (lightgbm.LGBMClassifier if classifies else lightgbm.LGBMRegressor)(**settings)
+    model.fit(rows, target, categorical_feature=categories, **more)
+    if rng.random() < 0.25:
+        model = pickle.loads(pickle.dumps(model))
+    booster = model.booster_
+    asked = ask(rng, table, _MENU, of_lightgbm(booster, len(table.columns)), unseen=True)
+    theirs = _rows(asked, form)
+    own = _reference(booster, theirs, params, booster.num_model_per_iteration())
+    own["answer"] = model.predict_proba(theirs) if classifies else model.predict(theirs)
+    own["labels"] = labels if classifies else None
+    yield Way("estimator", lambda: ju.from_any(model), theirs, **own)
+    if rng.random() < 0.2:
+        yield from _ways_of_booster(rng, table, booster, form, params)

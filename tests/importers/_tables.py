@@ -1,0 +1,250 @@
+"""Random tables: what people's data hold, in whatever holds it, and rows that decide at a model's thresholds."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+ASKED = 64
+"""Rows that models are asked about: one number, so that programs are compiled once."""
+_TRAINED = (60, 90, 150)
+_WIDTHS, _SHARES = (1, 3, 5), (0.15, 0.5, 0.35)
+PLAIN_NAMES = ("a", "b1", "c_2", "Column_1", "f3", "x", "Y")
+ODD_NAMES = ("mean radius", "größe", "x=1", "a.b", "%", "0", "ü é", "tab\tname", "a/b", "日本")
+_LEVELS = (
+    ("red", "green", "blue"),
+    ("süd", "nord", "Łódź", "日本", "öst"),
+    ("1", "2", "10", "01", "1.0"),
+    ("a b", "x=1", "c,d", 'q"t', "e|f", " lead"),
+    ("nan", "None", "NA", "true", "false", ""),
+    ("True", "False"),
+    ("yes", "no"),
+    tuple(f"w{i:02d}" for i in range(12)),
+    tuple(f"{chr(97 + i % 26)}{i}" for i in range(40)),
+)
+_NUMBER_LEVELS = ((0, 1, 2), (3, 7, 100, 5), (-1, 0, 4), (0.5, 1.5, 2.0), tuple(range(10, 80, 3)), (2**24, 2**24 + 2, 5))
+
+
+class Menu(NamedTuple):
+    """What a library takes."""
+
+    words: tuple[str, ...] = ()
+    """The carriers of columns of words."""
+    numbers_as_words: bool = True
+    gaps: bool = True
+    word_gaps: bool = True
+    infinite: bool = False
+    names: tuple[str, ...] = PLAIN_NAMES + ODD_NAMES
+    nullable: bool = True
+    """Whether frames may hold pandas' nullable types and Arrow's."""
+
+
+class Column(NamedTuple):
+    """One column: float64 numbers with NaN, or objects with None for gaps."""
+
+    name: str
+    kind: str
+    """"number", "bool" or "word"."""
+    values: np.ndarray
+    carrier: str
+    levels: tuple = ()
+    """The words that are declared, in the order of their codes, those that no row has with them."""
+
+    @property
+    def is_number(self) -> bool:
+        """Whether thresholds are compared with it."""
+        return self.kind == "number"
+
+    def series(self) -> pd.Series:
+        """The column as its carrier holds it."""
+        if self.kind == "number":
+            return pd.Series(self.values).astype(self.carrier)
+        if self.carrier in ("category", "ordered"):
+            categories = pd.CategoricalDtype(list(self.levels), ordered=self.carrier == "ordered")
+            return pd.Series(pd.Categorical(self.values, dtype=categories))
+        return pd.Series(self.values, dtype=self.carrier)
+
+    def codes(self) -> np.ndarray:
+        """The column as numbers: a word's position among the levels, NaN for gaps and unknown words."""
+        if self.kind == "number":
+            return self.values
+        if self.kind == "bool":
+            return np.array([np.nan if value is None else float(value) for value in self.values])
+        place = {level: code for code, level in enumerate(self.levels)}
+        return np.array([place.get(value, np.nan) for value in self.values], np.float64)
+
+
+class Table(NamedTuple):
+    """Columns of one length."""
+
+    columns: tuple[Column, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return [column.name for column in self.columns]
+
+    @property
+    def words(self) -> list[int]:
+        """The places of columns of words."""
+        return [j for j, column in enumerate(self.columns) if column.kind == "word"]
+
+    def __len__(self) -> int:
+        return len(self.columns[0].values)
+
+    def frame(self) -> pd.DataFrame:
+        """The table as a frame of pandas."""
+        return pd.DataFrame({column.name: column.series() for column in self.columns})
+
+    def matrix(self, dtype: type = np.float32) -> np.ndarray:
+        """The table as an array of numbers, words as their codes."""
+        with np.errstate(over="ignore"):
+            return np.stack([column.codes() for column in self.columns], axis=1).astype(dtype)
+
+
+def draw_table(rng: np.random.Generator, menu: Menu) -> Table:
+    """Return a table of training."""
+    number, rows = int(rng.choice(_WIDTHS, p=_SHARES)), int(rng.choice(_TRAINED))
+    pool = menu.names if rng.random() < 0.4 else PLAIN_NAMES
+    names = rng.choice(pool, number, replace=False).tolist()
+    return Table(tuple(_draw_column(rng, name, rows, menu) for name in names))
+
+
+def _draw_column(rng: np.random.Generator, name: str, rows: int, menu: Menu) -> Column:
+    chance = rng.random()
+    if menu.words and chance < 0.35:
+        return _draw_words(rng, name, rows, menu)
+    if chance < 0.45:
+        flags = np.array((rng.random(rows) < rng.choice([0.1, 0.5])).tolist(), object)
+        return Column(name, "bool", flags, "bool")
+    values = _draw_numbers(rng, rows)
+    if menu.infinite and rng.random() < 0.1:
+        values[rng.random(rows) < 0.1] = rng.choice([np.inf, -np.inf])
+    if menu.gaps and rng.random() < 0.4:
+        values[rng.random(rows) < rng.choice([0.05, 0.4])] = np.nan
+    return Column(name, "number", values, _number_carrier(rng, values, menu))
+
+
+def _draw_numbers(rng: np.random.Generator, rows: int) -> np.ndarray:
+    """Float64 numbers of one of the kinds that data have."""
+    normal = rng.standard_normal(rows)
+    made = [
+        lambda: normal.astype(np.float32).astype(np.float64),
+        lambda: normal * rng.choice([1, 1, 1e-6, 1e6, 1e20]),
+        lambda: np.round(normal, 1),
+        lambda: rng.integers(-3, 8, rows).astype(np.float64),
+        lambda: (rng.integers(0, 9, rows) + rng.choice([0, 2**24, 2**31, 2**53 - 20])).astype(np.float64),
+        lambda: rng.choice([0.0, -0.0, 1e-40, -1e-40, 1e-36, -1e-36, 1.0, -1.0], rows),
+        lambda: 1 + rng.integers(0, 9, rows) * rng.choice([2.0**-23, 2.0**-24, 2.0**-30]),
+        lambda: np.where(rng.random(rows) < 0.6, 0.0, np.round(normal, 2)),
+        lambda: rng.integers(0, 2, rows).astype(np.float64),
+    ]
+    return made[rng.integers(len(made))]()
+
+
+def _number_carrier(rng: np.random.Generator, values: np.ndarray, menu: Menu) -> str:
+    known = values[~np.isnan(values)]
+    fits = ["float64", "float32"]
+    if menu.nullable:
+        fits += ["Float64", "double[pyarrow]"]
+    if np.isfinite(known).all() and np.array_equal(known, np.round(known)) and np.abs(known).max(initial=0) < 2**53:
+        if len(known) == len(values):
+            fits += ["int64"] * 2 + ["int32"] * bool(np.abs(known).max(initial=0) < 2**31)
+            fits += ["int8"] * bool(np.abs(known).max(initial=0) < 128)
+        if menu.nullable:
+            fits += ["Int64"]
+    return str(rng.choice(fits))
+
+
+def _draw_words(rng: np.random.Generator, name: str, rows: int, menu: Menu) -> Column:
+    of_numbers = menu.numbers_as_words and rng.random() < 0.25
+    pool = _NUMBER_LEVELS if of_numbers else _LEVELS
+    levels = list(pool[rng.integers(len(pool))])
+    carrier = str(rng.choice(menu.words))
+    if of_numbers and carrier not in ("category", "ordered"):
+        carrier = "object"
+    if rng.random() < 0.5:
+        rng.shuffle(levels)
+    used = levels[: len(levels) - int(rng.integers(0, 3))] if len(levels) > 3 and rng.random() < 0.4 else levels
+    values = np.array([used[i] for i in rng.integers(0, len(used), rows)], object)
+    if menu.word_gaps and rng.random() < 0.4:
+        values[rng.random(rows) < rng.choice([0.05, 0.3])] = None
+    return Column(name, "word", values, carrier, tuple(levels))
+
+
+def ask(
+    rng: np.random.Generator,
+    table: Table,
+    menu: Menu,
+    thresholds: Sequence[np.ndarray] | None = None,
+    *,
+    unseen: bool = False,
+) -> Table:
+    """Return the rows that a model is asked about: of training, at its thresholds, and beyond both."""
+    return Table(
+        tuple(
+            _asked(rng, column, menu, None if thresholds is None else thresholds[j], unseen)
+            for j, column in enumerate(table.columns)
+        )
+    )
+
+
+def _asked(
+    rng: np.random.Generator, column: Column, menu: Menu, thresholds: np.ndarray | None, unseen: bool
+) -> Column:
+    values = rng.choice(column.values, ASKED)
+    if column.kind == "word":
+        if menu.word_gaps and rng.random() < 0.4:
+            values[rng.random(ASKED) < 0.15] = None
+        if unseen and rng.random() < 0.4:
+            other = "some other word" if isinstance(column.levels[0], str) else 999
+            values[rng.random(ASKED) < 0.15] = other
+            levels = (*column.levels, other)
+            return column._replace(values=values, levels=levels)
+        return column._replace(values=values)
+    if column.kind == "bool":
+        return column._replace(values=values)
+    pool = _near(column.values, thresholds, "float32" if column.carrier == "float32" else "float64")
+    values = np.where(rng.random(ASKED) < 0.7, rng.choice(pool, ASKED), values)
+    if not menu.infinite:
+        values = np.where(np.isinf(values), 0.0, values)
+    carrier = column.carrier
+    if "int" in carrier.lower():
+        if rng.random() < 0.5:
+            values = np.where(np.isnan(values), np.nan, np.clip(np.round(values), -120, 120))
+            values = np.where(rng.random(ASKED) < 0.7, rng.choice(column.values, ASKED), values)
+        else:
+            carrier = "float64"
+    if menu.gaps and rng.random() < 0.4 and "int" not in carrier:
+        values[rng.random(ASKED) < 0.15] = np.nan
+    return column._replace(values=values, carrier=carrier)
+
+
+def _near(values: np.ndarray, thresholds: np.ndarray | None, dtype: str) -> np.ndarray:
+    """Numbers at values and thresholds, in the middle of neighbours, and next to all of them in both precisions."""
+    known = np.unique(values[np.isfinite(values)])
+    with np.errstate(over="ignore"):
+        at = [known[:1], known[-1:]]
+        at.append(known if thresholds is None else np.asarray(thresholds, np.float64))
+        at.append((known[1:] + known[:-1]) / 2)
+        around = np.concatenate([*at, [0.0]])
+        small = around.astype(np.float32)
+        steps = [around, small, *(np.nextafter(small, np.float32(end)) for end in (-np.inf, np.inf))]
+        if dtype == "float64":
+            steps += [np.nextafter(around, end) for end in (-np.inf, np.inf)]
+        pool = np.concatenate([np.asarray(step, np.float64) for step in steps])
+    odd = np.array([-0.0, 1e-45, -1e-45, 1e-40, 2.0**24 + 1, -1.0, 1e30, -1e30])
+    return np.concatenate([pool[np.isfinite(pool)], odd if len(known) else np.append(odd, 0.0)])
+
+
+def draw_target(rng: np.random.Generator, table: Table, n_classes: int) -> np.ndarray:
+    """Return classes 0, 1, … that follow from the table with noise, or for 0 classes a number that does."""
+    codes = table.matrix(np.float64)
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        ranks = np.argsort(np.argsort(np.nan_to_num(codes), axis=0), axis=0) / len(codes)
+    told = np.sin(rng.uniform(2, 9) * ranks[:, 0]) + ranks.sum(axis=1) * rng.choice([-1, 1])
+    told += np.isnan(codes).any(axis=1) + 0.2 * rng.standard_normal(len(codes))
+    if n_classes == 0:
+        return told
+    return np.digitize(told, np.quantile(told, np.arange(1, n_classes) / n_classes))

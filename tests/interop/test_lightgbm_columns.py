@@ -1,0 +1,175 @@
+"""LightGBM's columns: sets of categories, names with spaces, and which columns pandas' categories are for."""
+
+import numpy as np
+import pytest
+
+import jaxunc as ju
+from jaxunc.interop import from_lightgbm
+from jaxunc.streaming import predict_files
+from tests._refusal import refuses
+
+lgb = pytest.importorskip("lightgbm")
+pd = pytest.importorskip("pandas")
+pytestmark = pytest.mark.once
+
+SETTINGS = {"verbose": -1, "n_jobs": 1, "min_child_samples": 5, "min_data_per_group": 1, "cat_smooth": 0.1}
+
+
+def fitted(frame, y, categorical="auto", **settings):
+    model = lgb.LGBMRegressor(n_estimators=6, **SETTINGS | settings)
+    return model.fit(frame, y, categorical_feature=categorical)
+
+
+def answers(model, frame):
+    return np.asarray(model.predict(frame))
+
+
+@pytest.mark.parametrize("n_levels", [3, 12, 60, 150, 400])
+@pytest.mark.parametrize("one_hot", [1, 1000])
+def test_words_of_many_levels(rng, n_levels, one_hot):
+    code = rng.integers(0, n_levels, 2500)
+    frame = pd.DataFrame({"kind": pd.Categorical.from_codes(code, [f"w{i:03d}" for i in range(n_levels)])})
+    frame["x"] = rng.normal(size=2500)
+    frame.loc[::31, "kind"] = None
+    known = fitted(frame, (code >= 0.7 * n_levels) + (code % 3) * frame["x"], max_cat_to_onehot=one_hot)
+    np.testing.assert_allclose(answers(from_lightgbm(known), frame), known.predict(frame), atol=1e-5)
+
+
+@pytest.mark.parametrize("start", [0, 1, 5, 31, 4000, 2**24 - 25])
+def test_codes_small_and_large(rng, start):
+    code = start + rng.integers(0, 30, 900)
+    X = np.stack([code, rng.normal(size=900)], axis=1).astype(float)
+    X[rng.random(900) < 0.1, 0] = np.nan
+    known = fitted(X, (code % 3) + X[:, 1], categorical=[0], max_cat_to_onehot=1)
+    odd = [3.7, -0.5, -1, -1.5, np.nan, np.inf, -np.inf, 1e10, 2.0**31, 2.0**32 + 3, start + 2.99, -0.0, -start, 1e300]
+    rows = np.concatenate([X, [[one, 0.0] for one in odd]])
+    np.testing.assert_allclose(answers(from_lightgbm(known), rows), known.predict(rows), atol=1e-5)
+
+
+NAMES = ["mean radius", "a=b", "é ü", " x  y ", "x_y", "tab\tx", "end of trees", "Tree=0", "名 前"]
+
+
+def test_names_with_spaces_and_other_signs(rng, tmp_path):
+    frame = pd.DataFrame(rng.normal(size=(300, len(NAMES))), columns=NAMES)
+    known = fitted(frame, frame.sum(axis=1))
+    known.booster_.save_model(path := tmp_path / "model.txt")
+    written = frame.rename(columns=lambda name: name.replace(" ", "_"))
+    for model in (from_lightgbm(known), from_lightgbm(path)):
+        assert model.columns.names == tuple(written.columns)
+        for one in (frame, written, frame.rename(columns={"mean radius": "mean_radius"})):
+            np.testing.assert_allclose(answers(model, one), known.predict(frame), atol=1e-5)
+        for other in (frame[NAMES[::-1]], written[list(written)[::-1]]):
+            with refuses(ValueError, "in another order"):
+                model.predict(other)
+        with refuses(ValueError, "missing .'mean_radius'., unexpected .'mean-radius'."):
+            model.predict(frame.rename(columns={"mean radius": "mean-radius"}))
+    ju.save(tmp_path / "own", model)
+    np.testing.assert_array_equal(answers(ju.load(tmp_path / "own"), frame), answers(model, frame))
+
+
+def test_names_of_files(rng, tmp_path):
+    frame = pd.DataFrame(rng.normal(size=(200, 3)), columns=["mean radius", "b", "c d e"])
+    known = lgb.LGBMClassifier(n_estimators=3, **SETTINGS).fit(frame, frame["b"] > 0)
+    known.booster_.save_model(path := tmp_path / "model.txt")
+    wanted = known.predict_proba(frame)
+    for name, table in (("spaces", frame), ("underlines", frame.rename(columns=lambda one: one.replace(" ", "_")))):
+        table = table.assign(more=1)[["c d e" if name == "spaces" else "c_d_e", "more", *table.columns[:2]]]
+        table.to_csv(file := tmp_path / f"{name}.csv", index=False)
+        predict_files(path, file, out := tmp_path / name)
+        found = pd.concat(map(pd.read_parquet, sorted(out.glob("part-*"))))
+        np.testing.assert_allclose(found.filter(like="probability").iloc[:, -1], wanted[:, 1], atol=1e-5)
+    both = frame.rename(columns={"c d e": "c_d e"}).assign(**{"c d_e": 0.0})
+    both.to_csv(tmp_path / "both.csv", index=False)
+    with refuses(ValueError, "columns .'c_d e', 'c d_e'., which the model calls alike"):
+        predict_files(path, tmp_path / "both.csv", tmp_path / "both")
+
+
+def of_integers(rng):
+    """A pandas category of integers, and plain integers that could be its codes."""
+    code, plain = rng.integers(0, 12, 900), rng.integers(0, 12, 900)
+    frame = pd.DataFrame({"group": pd.Categorical.from_codes(code, rng.permutation(12) * 10), "plain code": plain})
+    frame["x"] = rng.normal(size=900)
+    return frame, (code % 3) * 2.0 + (plain % 4) + frame["x"]
+
+
+@pytest.mark.parametrize("categorical", ["auto", ["plain code"], ["group"], ["group", "plain code"], []], ids=str)
+def test_levels_are_no_other_columns(rng, categorical):
+    """LightGBM writes equal files for a category column and for a plain column that is named as categorical."""
+    frame, y = of_integers(rng)
+    known = fitted(frame, y, categorical, max_cat_to_onehot=1)
+    with refuses(ValueError, r"does not tell which.*from_lightgbm\(model, category_columns=\[...\]\)"):
+        from_lightgbm(known)
+    for given in (["group"], [0]):
+        model = from_lightgbm(known, category_columns=given)
+        np.testing.assert_allclose(answers(model, frame), known.predict(frame), atol=1e-5)
+    with refuses(ValueError, "category_columns=.'group'. must be"):
+        from_lightgbm(known, category_columns="group")
+    if categorical == "auto":
+        assert from_lightgbm(known, category_columns=["plain code"]).columns.levels[1] is not None
+
+
+@pytest.mark.parametrize("categorical", ["auto", ["plain code"], [], ["group", "plain code"]], ids=str)
+def test_columns_are_told_by_their_values(rng, categorical):
+    """Only one column can hold the codes: in others there are numbers that are none."""
+    frame, y = of_integers(rng)
+    frame["plain code"] += 12
+    known = fitted(frame, y, categorical, max_cat_to_onehot=1)
+    np.testing.assert_allclose(answers(from_lightgbm(known), frame), known.predict(frame), atol=1e-5)
+
+
+def test_words_need_no_more_than_the_file(rng):
+    """Were the words another column's, they would be refused where numbers are expected."""
+    frame, y = of_integers(rng)
+    frame["group"] = frame["group"].cat.rename_categories([f"w{i}" for i in range(12)])
+    known = fitted(frame, y, max_cat_to_onehot=1)
+    np.testing.assert_allclose(answers(from_lightgbm(known), frame), known.predict(frame), atol=1e-5)
+    other = from_lightgbm(fitted(frame, y, ["plain code"], max_cat_to_onehot=1))
+    with refuses(TypeError, "group.* hold no numbers"):
+        other.predict(frame)
+
+
+@pytest.mark.exhaustive(keep=5)
+@pytest.mark.parametrize("seed", range(60))
+def test_random_frames(seed):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({f"{'a b'[: seed % 4]}{j}": column(rng) for j in range(rng.integers(2, 6))})
+    is_category = [str(kind) == "category" for kind in frame.dtypes]
+    codes = [
+        np.asarray(frame.iloc[:, j].cat.codes if own else frame.iloc[:, j].astype(float))
+        for j, own in enumerate(is_category)
+    ]
+    y = sum(rng.normal(size=60)[(np.nan_to_num(own).round().astype(int) + 9) % 60] for own in codes)
+    able = [name for name, own in zip(frame, codes, strict=True) if np.array_equal(own, own.round())]
+    chosen = "auto" if rng.random() < 0.4 else [name for name in able if rng.random() < 0.5]
+    known = fitted(frame, y, chosen, max_cat_to_onehot=int(rng.choice([1, 4])))
+    wanted = known.predict(frame)
+    categories = list(frame.columns[is_category])
+    model = from_lightgbm(known, category_columns=categories or None)
+    np.testing.assert_allclose(answers(model, frame), wanted, atol=1e-4)
+    try:
+        found = answers(from_lightgbm(known), frame)
+    except (ValueError, TypeError) as error:
+        assert "does not tell which" in str(error) or "hold no numbers" in str(error)
+    else:
+        np.testing.assert_allclose(found, wanted, atol=1e-4)
+
+
+def column(rng, n=300):
+    """A column of numbers, or one of pandas' category type: words, numbers, bools, with an order, with gaps."""
+    m = int(rng.integers(2, 30))
+    code = rng.integers(0, m, n)
+    kind = rng.choice(["numbers", "integers", "bools", "words", "digits", "tens", "codes", "halves", "category bools"])
+    if kind == "numbers":
+        return rng.normal(size=n)
+    if kind in ("integers", "bools"):
+        return code.astype(rng.choice(["int32", "int64", "float64"])) if kind == "integers" else code % 2 == 0
+    levels = {
+        "words": [f"w{i}" for i in range(m)],
+        "digits": [str(i) for i in range(m)],
+        "tens": rng.permutation(m) * 10,
+        "codes": np.arange(m),
+        "halves": rng.permutation(m) / 2,
+        "category bools": [True, False],
+    }[kind]
+    code = np.where(rng.random(n) < 0.1 * (m % 2), -1, code % len(levels))
+    return pd.Categorical.from_codes(code, levels, ordered=bool(rng.random() < 0.3))
