@@ -12,9 +12,11 @@ import threading
 import warnings
 from collections.abc import Collection, Iterable
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import jax
 import jax.core
+import jax.monitoring
 import jax.numpy as jnp
 import jaxlib
 import numpy as np
@@ -57,31 +59,34 @@ class _Process:
     """State of this process, as far as the library needs it."""
 
     has_begun = False
-    """Whether this library has put arrays on a device here, or in a process that this one was forked from."""
-    is_forked = False
-    """Whether this process was forked from one where the library had put arrays on a device."""
+    """Whether JAX has compiled programs here, or in a process that this one was forked from."""
 
 
-def note_begin() -> None:
-    """Remember that JAX computes in this process: called where forests are made and programs are run."""
-    _Process.has_begun = True
+def _note_begin(event: str, *_: Any, **__: Any) -> None:
+    _Process.has_begun = _Process.has_begun or event.startswith("/jax/core/compile")
 
 
-def refuse_after_fork() -> None:
-    """Raise a RuntimeError in a process that was forked after JAX had begun to compute, where a program would hang."""
-    if _Process.is_forked:
-        raise RuntimeError(
-            "this process was forked from one in which JAX had begun to compute. JAX's threads stayed there, and a "
-            "program here would wait for them without end. Start workers by multiprocessing.get_context('spawn') or "
-            "'forkserver', or with joblib's backend 'loky'; or fork before a forest is made, loaded or bound."
-        )
-    _Process.has_begun = True
+def _refuse(event: str, *_: Any, **__: Any) -> None:
+    """Raise a RuntimeError in place of the hang, if this package asks for a program."""
+    frame = sys._getframe(1)
+    while frame is not None and event.startswith("/jax/core/compile"):
+        if str(frame.f_globals.get("__name__")).partition(".")[0] == "jaxunc":
+            raise RuntimeError(
+                "this process was forked from one in which JAX had begun to compute. JAX's threads stayed there, and a "
+                "program here would wait for them without end. Start workers by multiprocessing.get_context('spawn') "
+                "or 'forkserver', or with joblib's backend 'loky'; or fork before a forest is made, loaded or bound."
+            )
+        frame = frame.f_back
 
 
 def _after_fork() -> None:
-    _Process.is_forked = _Process.has_begun
+    """See to it that no program of this package runs in a forked process: one that is compiled before could hang."""
+    if _Process.has_begun:
+        jax.clear_caches()  # so that each call asks for its program again, which is an event
+        jax.monitoring.register_event_duration_secs_listener(_refuse)
 
 
+jax.monitoring.register_event_duration_secs_listener(_note_begin)
 # The hook runs in the child alone, before any of its code.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
@@ -210,6 +215,12 @@ def check_within(name: str, value, within: str, why: str = "", *, shape: tuple[i
         values = np.asarray(value, float)
         if not np.all(above(values, low) & below(values, high)):
             raise ValueError(_outside(name, value, within, why))
+
+
+def check_is_one(name: str, value) -> None:
+    """Raise a ValueError unless there is one number, in an array of any shape."""
+    if np.size(value) != 1:
+        raise ValueError(f"{name} has shape {np.shape(value)}; pass one number for all classes and leaves.")
 
 
 def check_confidence(confidence) -> None:

@@ -3,6 +3,7 @@
 from ._counts import as_counts, checked_counts, counts_dtype, less_own
 from ._digamma import digamma_gaps, log_gamma_gap
 from ._distinct import distinct_counts, distinct_rows, narrowest_counts, narrowest_dtype, padded_table
+from ._in_order import add_up, is_sum_in_order, log_average, log_softmax, softmax, sum_in_order
 from ._order_keys import NAN_FIRST, NAN_LAST, order_key, order_key_at_or_below, order_key_below
 from ._ranks import same_rank
 from ._running import count_before, sum_before
@@ -10,12 +11,13 @@ from ._sizes import ceil_div, cores, multiple_of, padded_rows, power_of_two
 from ._special import divide_by_shared, floored_log, lambert_w_of_exp, log1p_minus, safe_divide, shares_of
 from ._stirling import entropy_gap, stirling_error
 from ._two_float import TwoFloat, float_dtype, two_float_from_limbs, two_sum
-from ._words import bits_are_no_numbers, pair_words, split_words, take
+from ._words import as_bits, bits_are_no_numbers, of_bits, pair_bits, pair_words, split_bits, split_words, take
 
 __all__ = [
     "NAN_FIRST",
     "NAN_LAST",
     "TwoFloat",
+    "add_up",
     "as_counts",
     "bits_are_no_numbers",
     "ceil_div",
@@ -30,10 +32,13 @@ __all__ = [
     "entropy_gap",
     "float_dtype",
     "floored_log",
+    "is_sum_in_order",
     "lambert_w_of_exp",
     "less_own",
     "log1p_minus",
+    "log_average",
     "log_gamma_gap",
+    "log_softmax",
     "multiple_of",
     "narrowest_counts",
     "narrowest_dtype",
@@ -47,9 +52,11 @@ __all__ = [
     "safe_divide",
     "same_rank",
     "shares_of",
+    "softmax",
     "split_words",
     "stirling_error",
     "sum_before",
+    "sum_in_order",
     "take",
     "two_float_from_limbs",
     "two_sum",

@@ -8,6 +8,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
+from ._in_order import sum_in_order
+
 
 def log1p_minus(x: Float[Array | np.ndarray, "..."], xp: ModuleType = jnp) -> Float[Array | np.ndarray, "..."]:
     """Return ``log(1 + x) - x`` without cancellation near zero, for x > -1; on the host with ``xp=numpy``.
@@ -56,7 +58,7 @@ def divide_by_shared(numerator: Array, denominator: Array, otherwise: float | Ar
 
 def shares_of(counts: Float[Array, "... classes"]) -> Float[Array, "... classes"]:
     """Return counts divided by their sum; equal shares where it is zero, with gradient 0 there."""
-    return divide_by_shared(counts, jnp.sum(counts, axis=-1, keepdims=True), 1 / counts.shape[-1])
+    return divide_by_shared(counts, sum_in_order(counts, keepdims=True), 1 / counts.shape[-1])
 
 
 @jax.custom_jvp

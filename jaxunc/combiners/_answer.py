@@ -2,13 +2,12 @@
 
 from typing import NamedTuple, TypeVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxunc._checks import check_numbers
-from jaxunc._numerics import floored_log
+from jaxunc._numerics import floored_log, log_softmax
 
 Scores = TypeVar("Scores", Array, np.ndarray)
 
@@ -62,7 +61,7 @@ class Answer(NamedTuple):
     def from_log_evidence(cls, log_evidence: Array) -> "Answer":
         """Answer with unnormalised log probabilities as class scores; the score is their difference, the logit."""
         score = margin(log_evidence) if log_evidence.shape[-1] == 2 else None
-        log_probability = jax.nn.log_softmax(log_evidence, axis=-1)
+        log_probability = log_softmax(log_evidence)
         return cls(log_evidence, score, jnp.exp(log_probability), log_probability)
 
 

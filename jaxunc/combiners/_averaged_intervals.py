@@ -5,9 +5,9 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Num
 
-from jaxunc._numerics import divide_by_shared, float_dtype, safe_divide
+from jaxunc._numerics import divide_by_shared, float_dtype, safe_divide, sum_in_order
 from jaxunc._types import PyTree
-from jaxunc.imprecise import Interval, checked_strength, idm_interval
+from jaxunc.imprecise import Interval, idm_interval, one_strength
 from jaxunc.tables import NumbersLike
 
 from ._combiner import Combiner
@@ -27,7 +27,7 @@ class AveragedIntervals(Combiner[Interval]):
     Raises
     ------
     ValueError
-        If s is not positive and finite.
+        If s is not one number, positive and finite.
 
     Warns
     -----
@@ -61,14 +61,14 @@ class AveragedIntervals(Combiner[Interval]):
     reads_sizes: ClassVar[bool] = True
 
     def __init__(self, s: NumbersLike):
-        self.s = checked_strength(s)
+        self.s = one_strength(s)
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
         """The lower bounds; for more than two classes the width, which is the same for all; 1 for the tree."""
         stat = {"lower": idm_interval(counts, self.s).lower, "trees": jnp.ones(())}
         if counts.shape[-1] == 2:
             return stat
-        size = jnp.sum(counts.astype(float_dtype(counts, self.s)), axis=-1)
+        size = sum_in_order(counts.astype(float_dtype(counts, self.s)))
         return {**stat, "width": self.s / (size + self.s)}
 
     def finish(self, stat: PyTree) -> Interval:

@@ -12,6 +12,7 @@ leaf. The slopes there are the means of both sides, which makes that of their di
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Num
 
@@ -52,6 +53,11 @@ class BeliefRule(Combiner[Answer]):
                 raise ValueError(
                     f"reliability has shape {reliability.shape}; pass one number, or one per tree, shape (trees,)."
                 )
+        if np.shape(prior) not in ((), (2,)):
+            raise ValueError(
+                f"prior has shape {np.shape(prior)}; pass the probability of class 1, or those of both classes. For "
+                "other priors by class: OneVsRest of a list of rules."
+            )
         self.eps = jnp.asarray(eps, float_dtype(eps))
         self.prior = class_one(0.5 if prior is None else prior, jnp.result_type(float))
         self.reliability = reliability

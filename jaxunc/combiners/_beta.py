@@ -9,6 +9,7 @@ from jaxtyping import Array, Num
 
 from jaxunc import scorers
 from jaxunc._checks import check_one_of
+from jaxunc._numerics import sum_in_order
 from jaxunc._types import PyTree
 
 from ._answer import Answer, margin
@@ -71,7 +72,7 @@ class BetaAggregation(Combiner[Answer]):
         if self.statistic == "max":
             return density
         half = GRID_SIZE // 2
-        return jnp.stack([jnp.sum(density[..., :half], -1), jnp.sum(density[..., half + 1 :], -1)], axis=-1)
+        return jnp.stack([sum_in_order(density[..., :half]), sum_in_order(density[..., half + 1 :])], axis=-1)
 
     def finish(self, stat: PyTree) -> Answer:
         """The share beyond 1/2, or where the mean density is largest."""
@@ -82,7 +83,7 @@ class BetaAggregation(Combiner[Answer]):
             seen = jnp.max(stat, axis=-1) > 0
             return answer_of_scores(jnp.where(seen, mode / (GRID_SIZE - 1) - 0.5, 0.0)[..., None], 1.0)
         tiny = jnp.finfo(stat.dtype).tiny
-        total = jnp.sum(stat, axis=-1, keepdims=True)
+        total = sum_in_order(stat, keepdims=True)
         seen = total > math.sqrt(tiny)  # of less no slope could be represented
         stat, total = jnp.where(seen, stat, 0.5), jnp.where(seen, total, 1.0)
         shares = stat / total

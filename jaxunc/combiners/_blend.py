@@ -5,12 +5,10 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jax.nn import log_softmax
-from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import is_concrete
-from jaxunc._numerics import float_dtype
+from jaxunc._numerics import float_dtype, log_average, log_softmax
 from jaxunc._types import PyTree
 
 from ._answer import Answer, margin
@@ -102,7 +100,7 @@ class Blend(Combiner[Answer]):
             logs.append(answer.log_probability)
         stacked = jnp.stack(logs, axis=-1)
         # Averaged as logarithms, so that probabilities below the smallest float count, too.
-        log_share = logsumexp(stacked, axis=-1, b=self.weights.astype(stacked.dtype))
-        log_share = log_softmax(log_share, axis=-1)  # which adds to 1 but for rounding
+        log_share = log_average(stacked, self.weights.astype(stacked.dtype))
+        log_share = log_softmax(log_share)  # which adds to 1 but for rounding
         score = margin(log_share) if log_share.shape[-1] == 2 else None
         return Answer(log_share, score, jnp.exp(log_share), log_share)

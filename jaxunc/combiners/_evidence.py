@@ -4,13 +4,12 @@ import math
 from typing import ClassVar, Literal
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_bool, check_numbers, check_one_of, check_probability_vector, check_within, is_concrete
-from jaxunc._numerics import float_dtype
+from jaxunc._numerics import float_dtype, log_softmax, sum_in_order
 from jaxunc._types import PyTree
 from jaxunc.imprecise import differences
 from jaxunc.tables import NumbersLike
@@ -111,9 +110,9 @@ class EvidenceAccumulation(Combiner[Answer]):
             )
         dtype = float_dtype(counts, self.log_prior)
         # C w_c - N as a sum of differences, which are exact for integers.
-        lead = jnp.sum(differences(counts).astype(dtype), axis=-1)
+        lead = sum_in_order(differences(counts).astype(dtype))
         share = n_classes * self.prior if self.smooth_to_prior else jnp.ones(n_classes, dtype)
-        total = jnp.sum(counts.astype(dtype), axis=-1, keepdims=True) + n_classes * self.smoothing
+        total = sum_in_order(counts.astype(dtype), keepdims=True) + n_classes * self.smoothing
         above = counts.astype(dtype) + self.smoothing * share
         silent, vetoed = total == 0, above == 0
         # log(C P(c|w)), from its difference to 1 where that is small: a lead of one in 10⁹ is evidence.
@@ -131,7 +130,7 @@ class EvidenceAccumulation(Combiner[Answer]):
         conflict = contradicted(class_scores)
         # Where all classes are vetoed a softmax of -inf would be NaN; the prior is what is left to answer with.
         admissible = jnp.where(conflict[..., None], self.log_prior, class_scores)
-        log_probability = jax.nn.log_softmax(admissible, axis=-1)
+        log_probability = log_softmax(admissible)
         score = None
         if class_scores.shape[-1] == 2:
             both = jnp.where(conflict[..., None], 0.0, class_scores)

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Num
 
 from jaxunc import scorers
 from jaxunc._checks import check_one_of
-from jaxunc._numerics import safe_divide
+from jaxunc._numerics import safe_divide, sum_in_order
 from jaxunc._types import PyTree
 from jaxunc.scorers import as_partial, score_width
 
@@ -70,13 +70,15 @@ class GeneralizedMixture(Combiner[Answer]):
         present = ~jnp.isnan(stat)
         scores = jnp.where(present, stat, 0.0)
         number = jnp.sum(present, axis=-2).astype(scores.dtype)
-        mean = safe_divide(jnp.sum(scores, axis=-2), number)
+        total = sum_in_order(scores, -2)
+        mean = safe_divide(total, number)
         reference = {"mean": lambda: mean, "median": lambda: median_of_trees(stat), "maximum": lambda: _extreme(stat)}
         distance = jnp.where(present, jnp.abs(scores - reference[self.reference]()[..., None, :]), 0.0)
-        spread = jnp.sum(distance, axis=-2)
-        weighted = jnp.sum(scores * distance, axis=-2)
+        spread = sum_in_order(distance, -2)
+        # Chosen, so that no compiler fuses the product with the sum, which would then be rounded once and not twice.
+        weighted = sum_in_order(jnp.where(present, scores * distance, 0.0), -2)
         # The weights (1 - d_i/Σd)/(K - 1) without forming them: the plain sum less the sum weighted by distance.
-        mixture = safe_divide(jnp.sum(scores, axis=-2) - safe_divide(weighted, spread), number - 1)
+        mixture = safe_divide(total - safe_divide(weighted, spread), number - 1)
         # Without any spread all scores are equal, and the mean is that score.
         return answer_of_scores(jnp.where(spread > 0, mixture, mean), score_width(self.scorer))
 

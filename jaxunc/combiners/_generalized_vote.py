@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Num, Shaped
 
 from jaxunc._numerics import TwoFloat, float_dtype
 from jaxunc._types import PyTree
-from jaxunc.imprecise import checked_strength, dominance
+from jaxunc.imprecise import dominance, one_strength
 from jaxunc.tables import NumbersLike
 
 from ._combiner import Combiner
@@ -42,7 +42,7 @@ class GeneralizedVote(Combiner[Preference]):
     Raises
     ------
     ValueError
-        If s is not positive and finite, or the mass is unknown.
+        If s is not one number, positive and finite, or the mass is unknown.
 
     Warns
     -----
@@ -85,7 +85,7 @@ class GeneralizedVote(Combiner[Preference]):
 
     def __init__(self, s: NumbersLike, mass: Mass = "equal"):
         check_mass(mass)
-        self.s, self.mass = checked_strength(s), mass
+        self.s, self.mass = one_strength(s), mass
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
         """Mass of the tree, and the same for each pair of which the leaf prefers the first."""

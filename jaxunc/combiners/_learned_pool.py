@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_collection, check_numbers, check_probability_vector, check_within
-from jaxunc._numerics import float_dtype, safe_divide
+from jaxunc._numerics import float_dtype, safe_divide, sum_in_order
 from jaxunc._types import PyTree
 from jaxunc.forest import OWN
 from jaxunc.tables import NumbersLike
@@ -165,7 +165,7 @@ class LearnedPool(Combiner[Answer]):
             counts = self.inbag_weight.astype(dtype) * counts[:n_classes] + counts[n_classes:]
         strength, prior = self.strength.astype(dtype), self.prior.astype(dtype)
         prior = prior.reshape(n_classes, *[1] * (counts.ndim - 1))
-        size = jnp.sum(counts, axis=0, keepdims=True) + strength
+        size = sum_in_order(counts, 0, keepdims=True) + strength
         empty = size == 0
         share = jnp.where(empty, prior, (counts + strength * prior) / jnp.where(empty, jnp.ones_like(size), size))
         # Not log(0), whose slope is infinite: classes may have neither instances nor a prior.

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_within
-from jaxunc._numerics import float_dtype
+from jaxunc._numerics import float_dtype, sum_in_order
 from jaxunc._types import PyTree
 from jaxunc.imprecise import checked_strength
 from jaxunc.tables import NumbersLike
@@ -40,7 +40,7 @@ class LearnedVote(Combiner[Preference]):
     Raises
     ------
     ValueError
-        If s is not positive and finite, or κ or τ is negative or not finite.
+        If s is not one number, positive and finite, or κ or τ is negative or not finite.
 
     Notes
     -----
@@ -67,6 +67,7 @@ class LearnedVote(Combiner[Preference]):
         half_size: NumbersLike = 0.0,
         softness: NumbersLike = 0.5,
     ):
+        check_within("s", s, "(0, inf)", ": a vote has one strength for all classes, trees and instances")
         check_within("size_power", size_power, "(-inf, inf)")
         check_within("half_size", half_size, "[0, inf)")
         check_within("softness", softness, "[0, inf)")
@@ -84,7 +85,7 @@ class LearnedVote(Combiner[Preference]):
         dtype = float_dtype(counts, self.s)
         counts = counts.astype(dtype)
         number = lambda value: value.astype(dtype)  # noqa: E731
-        size = jnp.sum(counts, axis=-1)
+        size = sum_in_order(counts)
         # A harmless size in empty leaves: their logarithm would make gradients NaN, even where it is not used.
         some = jnp.where(size > 0, size, jnp.ones_like(size))
         mass = jnp.exp(number(self.size_power) * jnp.log(some)) * some / (some + number(self.half_size))

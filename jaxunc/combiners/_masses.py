@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Num
 
 from jaxunc._checks import check_one_of
-from jaxunc._numerics import TwoFloat, float_dtype
+from jaxunc._numerics import TwoFloat, float_dtype, sum_in_order
 
 Mass: TypeAlias = Literal["equal", "leaf_size", "certainty"]
 """Mass of a tree's vote: 1, the size of its leaf, or how certain its interval is."""
@@ -32,7 +32,7 @@ def tree_mass(counts: Num[Array, "... classes"], s: Array, mass: Mass) -> dict[s
         counts = counts.astype(jnp.int32) if counts.dtype.itemsize < 4 else counts
         low, high = counts & ((1 << _LIMB) - 1), counts >> _LIMB
         return {name: jnp.sum(limb, axis=-1, dtype=jnp.uint32) for name, limb in (("low", low), ("high", high))}
-    size = jnp.sum(counts.astype(float_dtype(counts)), axis=-1)
+    size = sum_in_order(counts.astype(float_dtype(counts)))
     return {"units": size if mass == "leaf_size" else size / (size + s)}
 
 

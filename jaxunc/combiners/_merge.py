@@ -197,9 +197,10 @@ class Merging(NamedTuple):
         """The carry with all trees of an axis at once: for accelerators, by a single reduction."""
         closed = [(acc, v) for acc, v in zip(self.planes, values, strict=True) if not acc.collects]
         entered, start = [acc.enter(v) for acc, v in closed], [acc.start((), v.dtype) for acc, v in closed]
+        sums = [acc for acc, _ in closed]  # `join` outlives this call: it must not hold the values
 
         def join(a, b):
-            return [acc.join(x, y) for (acc, _), x, y in zip(closed, a, b, strict=True)]
+            return [acc.join(x, y) for acc, x, y in zip(sums, a, b, strict=True)]
 
         reduced = iter(_reduce(entered, start, join, axis) if closed else [])
         more = [(v,) if acc.collects else next(reduced) for acc, v in zip(self.planes, values, strict=True)]

@@ -1,5 +1,6 @@
 """Methods of rules that can be used as functions: under `jax.jit`, `jax.checkpoint` and the like."""
 
+import copyreg
 from types import MethodType
 from typing import Any, no_type_check
 
@@ -16,6 +17,14 @@ class _Module(eqx.Module):
 _ModuleMethod: Any = type(_Module().method)
 
 
+def _by_name(method: Any) -> tuple[Any, ...]:
+    """A method for pickles, by its object and name: equinox would write the function's annotations, types of JAX's."""
+    return getattr, (method.__self__, method.__func__.__name__)
+
+
+copyreg.pickle(_ModuleMethod, _by_name)
+
+
 class Method(_ModuleMethod):
     """A method of a rule: a pytree, as methods of all modules, but equal to itself alone, as methods of all objects.
 
@@ -27,6 +36,9 @@ class Method(_ModuleMethod):
     # arrays would be an error inside a trace, and hashing them an error everywhere.
     def __hash__(self) -> int:
         return hash((self.__func__, id(self.__self__)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _by_name(self)
 
     def __eq__(self, other) -> bool:
         return isinstance(other, Method) and self.__func__ is other.__func__ and self.__self__ is other.__self__

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Num
 
-from jaxunc._numerics import TwoFloat, float_dtype
+from jaxunc._numerics import TwoFloat, float_dtype, log_softmax
 from jaxunc._types import PyTree
 
 from ._answer import Answer, margin
@@ -118,7 +118,7 @@ class OneVsRest(Combiner[Answer]):
         if log_probability is None:
             return Answer(scores, None, None, None)
         # Each binary rule answers for its own class, so that the probabilities do not add to 1 yet.
-        log_probability = jax.nn.log_softmax(log_probability, axis=-1)
+        log_probability = log_softmax(log_probability)
         return Answer(scores, None, jnp.exp(log_probability), log_probability)
 
     def _check_number(self, n_classes: int) -> None:

@@ -4,9 +4,10 @@ from functools import reduce
 from typing import ClassVar
 
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Num
 
-from jaxunc._numerics import TwoFloat, safe_divide
+from jaxunc._numerics import TwoFloat, divide_by_shared
 from jaxunc._types import PyTree
 
 from ._answer import Answer
@@ -40,9 +41,32 @@ class Pooling(Combiner[Answer]):
 
     def finish(self, stat: tuple[TwoFloat, ...]) -> Answer:
         """Shares of the total."""
-        total = reduce(TwoFloat.plus, stat)
-        equal = total.divided_by(len(stat))
-        # Subtracted as pairs of floats, before anything is divided: a lead of one instance survives at any size.
-        scores = jnp.stack([safe_divide(own.minus(equal).value, total.value) for own in stat], axis=-1)
-        shares = jnp.stack([safe_divide(own.value, total.value, 1 / len(stat)) for own in stat], axis=-1)
+        if len(stat) <= UNROLLED:
+            total = reduce(TwoFloat.plus, stat)
+            found = [_score_and_share(own, total, len(stat)) for own in stat]
+            scores, shares = (jnp.stack(part, axis=-1) for part in zip(*found, strict=True))
+        else:
+            own, total = _stacked(stat), _total(stat)
+            scores, shares = _score_and_share(own, TwoFloat(*(part[..., None] for part in total)), len(stat))
         return Answer.from_shares(shares, scores, scores[..., 1] if len(stat) == 2 else None)
+
+
+UNROLLED = 8
+"""Classes up to which each is an expression of its own, which takes a kernel less on a GPU. The compiler repeats the
+total for every one of them: its time grows with their square."""
+
+
+def _score_and_share(own: TwoFloat, total: TwoFloat, n_classes: int) -> tuple[Array, Array]:
+    # Subtracted as pairs of floats, before anything is divided: a lead of one instance survives at any size.
+    lead = own.minus(total.divided_by(n_classes)).value
+    return divide_by_shared(lead, total.value), divide_by_shared(own.value, total.value, 1 / n_classes)
+
+
+def _total(stat: tuple[TwoFloat, ...]) -> TwoFloat:
+    """Add classes up in their order, by a loop."""
+    others = TwoFloat(*(jnp.stack(part) for part in zip(*stat[1:], strict=True)))
+    return lax.scan(lambda total, own: (total.plus(own), None), stat[0], others)[0]
+
+
+def _stacked(stat: tuple[TwoFloat, ...]) -> TwoFloat:
+    return TwoFloat(*(jnp.stack(part, axis=-1) for part in zip(*stat, strict=True)))

@@ -9,9 +9,9 @@ from jax import lax
 from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_one_of
-from jaxunc._numerics import divide_by_shared, float_dtype, safe_divide, shares_of
+from jaxunc._numerics import divide_by_shared, float_dtype, safe_divide, shares_of, sum_in_order
 from jaxunc._types import PyTree
-from jaxunc.imprecise import checked_strength, idm_interval
+from jaxunc.imprecise import idm_interval, one_strength
 from jaxunc.scorers import support
 from jaxunc.tables import NumbersLike
 
@@ -65,8 +65,8 @@ class UncertaintyDecomposition(Combiner[Uncertainty]):
     Raises
     ------
     ValueError
-        If the kind is unknown, s is not positive and finite or is given to another kind, or ``"plausibility"`` meets
-        more than two classes.
+        If the kind is unknown, s is not one number, positive and finite, or is given to another kind, or
+        ``"plausibility"`` meets more than two classes.
 
     Warns
     -----
@@ -106,7 +106,7 @@ class UncertaintyDecomposition(Combiner[Uncertainty]):
         if kind != "interval" and s is not None:
             raise ValueError(f"s={s!r} is the strength of intervals, but kind={kind!r}; leave it out.")
         self.kind = kind
-        self.s = checked_strength(1.0 if s is None else s) if kind == "interval" else None
+        self.s = one_strength(1.0 if s is None else s) if kind == "interval" else None
 
     @property
     def reads_sizes(self) -> bool:
@@ -117,7 +117,7 @@ class UncertaintyDecomposition(Combiner[Uncertainty]):
         """Return shares and entropy, both uncertainties of the leaf, or lower bounds and width; and 1 for the tree."""
         trees = jnp.ones(())
         if self.s is not None:
-            size = jnp.sum(counts.astype(float_dtype(counts, self.s)), axis=-1)
+            size = sum_in_order(counts.astype(float_dtype(counts, self.s)))
             return {"lower": idm_interval(counts, self.s).lower, "width": self.s / (size + self.s), "trees": trees}
         if self.kind == "plausibility":
             log_degrees = support(counts).log_degrees
@@ -149,7 +149,7 @@ class UncertaintyDecomposition(Combiner[Uncertainty]):
 def entropy(probs: Float[Array, "... classes"]) -> Float[Array, "..."]:
     """Shannon entropy in bits, 0 log 0 = 0."""
     safe = jnp.where(probs > 0, probs, 1.0)
-    return -jnp.sum(probs * jnp.log2(safe), axis=-1)
+    return -sum_in_order(probs * jnp.log2(safe))
 
 
 def _surprise(probs: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -173,5 +173,5 @@ def extreme_entropies(
     first = jnp.argmax(lower, axis=-1, keepdims=True)
     leads = (lower == jnp.take_along_axis(lower, first, axis=-1)) | (jnp.arange(lower.shape[-1]) == first)
     gains = jnp.where(leads, _surprise(lower + width[..., None]) - _surprise(lower), 0.0)
-    gain = jnp.sum(gains, axis=-1) / jnp.sum(leads.astype(lower.dtype), axis=-1)
-    return largest, jnp.sum(_surprise(lower), axis=-1) + gain
+    gain = sum_in_order(gains) / sum_in_order(leads.astype(lower.dtype))
+    return largest, sum_in_order(_surprise(lower)) + gain

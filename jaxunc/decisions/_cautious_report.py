@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, Num
 
+from jaxunc._numerics import sum_in_order
 from jaxunc._types import PyTree
 from jaxunc.combiners import AveragedIntervals, Combiner, ExplainedVote, GeneralizedVote, Preference
 from jaxunc.imprecise import Interval
@@ -54,7 +55,7 @@ class CautiousReport(Combiner[CautiousAnswer]):
     Raises
     ------
     ValueError
-        If s is not positive and finite, or the mass is unknown.
+        If s is not one number, positive and finite, or the mass is unknown.
 
     Warns
     -----
@@ -105,7 +106,7 @@ class CautiousReport(Combiner[CautiousAnswer]):
         """Finish the vote and the intervals, and decide by them."""
         preference, interval = self.vote.finish(stat["vote"]), self.averaged.finish(stat["averaged"])
         membership = nondominated(preference)
-        unknown = 1 - jnp.sum(interval.lower, axis=-1, keepdims=True)
+        unknown = 1 - sum_in_order(interval.lower, keepdims=True)
         probability = interval.lower + unknown / interval.lower.shape[-1]
         predicted = jnp.argmax(jnp.where(membership, probability, -1.0), axis=-1).astype(jnp.int32)
         return CautiousAnswer(membership, predicted, probability, interval, preference)

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Bool, Float, Real
 
 from jaxunc._checks import check_class_axis, check_numbers, is_concrete
@@ -50,8 +52,11 @@ def expected_utility_set(
 
     Notes
     -----
-    Exact: with a utility by size the best set of each size holds the most probable classes. With u₆₅ two classes are
-    answered together if the larger probability is below .65. Utility 50 never does so: it decides. No gradient.
+    With a utility by size the best set of each size holds the most probable classes, or the least probable ones where
+    that utility is negative: all sets are considered, though not listed. Utilities within rounding tie.
+
+    With u₆₅ two classes are answered together if the larger probability is below .65. Utility 50 never does so: it
+    decides. No gradient.
 
     References
     ----------
@@ -80,12 +85,21 @@ def expected_utility_set(
         raise ValueError("sets belong to a matrix of utilities; of a utility by size all sets are considered.")
     by_size = utility_of_sizes(utility, n_classes).astype(share.dtype)
     # The best set of a size holds the most probable classes, so C sets are compared and not 2^C - 1.
-    order = jnp.argsort(-share, axis=-1, stable=True)
+    # Where even a right answer of that size costs, it holds the least probable ones: those are likely to be wrong.
+    by_size = jnp.broadcast_to(by_size, share.shape)
+    (of_most, place_among_most), (of_least, place_among_least) = _ranked(share, -share), _ranked(share, share)
+    expected = by_size * jnp.where(by_size < 0, of_least, of_most)
+    size = jnp.argmax(_not_by_rounding(expected, jnp.abs(expected)), axis=-1)[..., None]
+    costs = jnp.take_along_axis(by_size, size, axis=-1) < 0
+    place = jnp.where(jnp.broadcast_to(costs, share.shape), place_among_least, place_among_most)
+    return place <= jnp.broadcast_to(size, place.shape)
+
+
+def _ranked(share: Float[Array, "... classes"], key: Float[Array, "... classes"]) -> tuple[Array, Array]:
+    """Return the probability of the first 1, 2, … classes in the order of a key, and each class's place in it."""
+    order = jnp.argsort(key, axis=-1, stable=True)  # stable, so that equal classes keep their order
     within = jnp.cumsum(jnp.take_along_axis(share, order, axis=-1), axis=-1)
-    size = jnp.argmax(_not_by_rounding(jnp.broadcast_to(by_size, within.shape) * within), axis=-1)
-    # The place of each class among the sorted ones; stable, so that equal classes keep their order.
-    rank = jnp.argsort(order, axis=-1, stable=True)
-    return rank <= jnp.broadcast_to(size[..., None], rank.shape)
+    return within, jnp.argsort(order, axis=-1, stable=True)
 
 
 def utility_of_sizes(utility: Any, n_classes: int) -> Float[Array, "classes"]:
@@ -118,12 +132,30 @@ def _of_matrix(share: Float[Array, "... classes"], utility, sets) -> Bool[Array,
             f"utility has shape {values.shape}; pass a finite number for each of {len(sets)} sets and {n_classes} "
             f"classes, shape {sets.shape}."
         )
-    expected = share @ jnp.asarray(values.T, share.dtype)
-    return jnp.asarray(sets)[jnp.argmax(_not_by_rounding(expected), axis=-1)]
+    by_class = jnp.asarray(values.T, share.dtype)
+    expected, gross = _expected(share, by_class), _expected(share, jnp.abs(by_class))
+    return jnp.asarray(sets)[jnp.argmax(_not_by_rounding(expected, gross), axis=-1)]
 
 
-def _not_by_rounding(expected: Float[Array, "... sets"]) -> Float[Array, "... sets"]:
-    """Raise expected utilities within rounding of the best to the best, so that they tie."""
-    best = jnp.broadcast_to(jnp.max(expected, axis=-1, keepdims=True), expected.shape)
-    near = expected >= best - 8 * jnp.finfo(expected.dtype).eps * jnp.abs(best)
+@jax.jit
+def _expected(share: Float[Array, "... classes"], by_class: Float[Array, "classes sets"]) -> Float[Array, "... sets"]:
+    """Return Σ P(c) u(A, c), class by class: a product of matrices would round by the number of rows."""
+
+    def one(total, of_class):
+        probability, utility = of_class
+        shape = total.shape
+        return total + jnp.broadcast_to(probability[..., None], shape) * jnp.broadcast_to(utility, shape), None
+
+    none = jnp.zeros((*share.shape[:-1], by_class.shape[1]), share.dtype)
+    return lax.scan(one, none, (jnp.moveaxis(share, -1, 0), by_class))[0]
+
+
+def _not_by_rounding(expected: Float[Array, "... sets"], gross: Float[Array, "... sets"]) -> Float[Array, "... sets"]:
+    """Raise expected utilities within rounding of the best to the best, so that they tie.
+
+    ``gross``: the sums of what they are sums of, without the signs. Gains and costs that cancel leave its rounding.
+    """
+    first = jnp.argmax(expected, axis=-1, keepdims=True)
+    best, of_best = (jnp.broadcast_to(jnp.take_along_axis(x, first, axis=-1), x.shape) for x in (expected, gross))
+    near = expected >= best - 4 * jnp.finfo(expected.dtype).eps * (gross + of_best)
     return jnp.where(near, best, expected)

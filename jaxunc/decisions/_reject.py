@@ -41,7 +41,7 @@ def reject(
     ------
     ValueError
         If there are fewer than two classes or, outside a trace, a row is no distribution (within 0.001) or the cost
-        lies outside [0, 1].
+        lies outside [0, 1] or is neither one number nor one for each row.
 
     Notes
     -----
@@ -73,6 +73,11 @@ def reject(
                 f"probs must be probabilities, >= 0 and adding to 1 in each row; the smallest is {values.min():.6g}, "
                 f"and a row's sum is off by {off.max():.6g}. Use a rule's probability, not its class scores."
             )
+    if np.shape(cost) not in ((), probs.shape[:-1]):
+        raise ValueError(
+            f"cost has shape {np.shape(cost)}, probs {probs.shape}; pass one number, or one for each row, shape "
+            f"{probs.shape[:-1]}."
+        )
     dtype = float_dtype(probs)
     return _reject(probs.astype(dtype), jnp.asarray(cost, dtype))
 

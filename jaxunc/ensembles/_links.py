@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from jaxunc._numerics import softmax, sum_in_order
+
 Link = Literal["identity", "logistic", "softmax", "one-vs-rest", "exp"]
 LINKS: tuple[str, ...] = get_args(Link)
 """``"identity"``: the sums themselves; ``"exp"``: their exponentials; ``"logistic"``: each is the log-odds of a
@@ -15,14 +17,14 @@ probability; ``"softmax"``: the probabilities of all; ``"one-vs-rest"``: logisti
 
 def _one_vs_rest(raw: Float[Array, "... outputs"]) -> Float[Array, "... outputs"]:
     own = jax.nn.sigmoid(raw)
-    return own / own.sum(axis=-1, keepdims=True)
+    return own / sum_in_order(own, keepdims=True)
 
 
 _APPLY: dict[str, Callable[[Array], Array]] = {
     "identity": lambda raw: raw,
     "exp": jnp.exp,
     "logistic": jax.nn.sigmoid,
-    "softmax": lambda raw: jax.nn.softmax(raw, axis=-1),
+    "softmax": softmax,
     "one-vs-rest": _one_vs_rest,
 }
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxunc._checks import check_integer, check_kind
+from jaxunc._numerics import sum_in_order
 from jaxunc.tables import InstancesLike
 
 from ._links import apply_link
@@ -90,4 +91,4 @@ def uncertainty(model: TreeEnsemble, X: InstancesLike, *, n_members: int = 10) -
 
 
 def _entropy(shares: Float[Array, "... classes"]) -> Float[Array, "..."]:
-    return -jnp.sum(jax.scipy.special.xlogy(shares, shares), axis=-1)
+    return -sum_in_order(jax.scipy.special.xlogy(shares, shares))

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int32, Num, Shaped
 
-from jaxunc._checks import check_counts, check_numbers, check_one_of, is_concrete, note_begin
+from jaxunc._checks import check_counts, check_numbers, check_one_of, is_concrete
 from jaxunc._numerics import as_counts, counts_dtype, padded_table
 from jaxunc.tables import NumbersLike
 
@@ -52,9 +52,6 @@ class Forest(eqx.Module):
     """Answer for an instance in an empty leaf: see `with_empty_leaves`."""
     further: dict[str, Counting] = eqx.field(default_factory=dict)
     """Further counts of the same leaves, by name."""
-
-    def __check_init__(self) -> None:
-        note_begin()  # its arrays lie on a device
 
     @property
     def n_trees(self) -> int:

@@ -7,7 +7,7 @@ from jax import lax
 from jaxtyping import Array, Float, Shaped
 
 from jaxunc._checks import check_class_axis, check_counts, warn_of_fractions
-from jaxunc._numerics import as_counts, float_dtype, same_rank
+from jaxunc._numerics import as_counts, float_dtype, same_rank, sum_in_order
 
 from ._interval import Interval
 from ._strength import checked_strength
@@ -75,7 +75,7 @@ def idm_interval(
 def _idm_interval(counts, s):
     counts = counts.astype(float_dtype(counts, s))
     counts, s = same_rank(counts, s[..., None].astype(counts.dtype))
-    total = jnp.broadcast_to(jnp.sum(counts, axis=-1, keepdims=True) + s, counts.shape)
+    total = jnp.broadcast_to(sum_in_order(counts, keepdims=True) + s, counts.shape)
     # Materialised, or the compiler multiplies by its reciprocal, and (n + s)/(n + s) is no longer 1.
     total = lax.optimization_barrier(total)
     return Interval(counts / total, (counts + s) / total)

@@ -15,6 +15,17 @@ def checked_strength(s: NumbersLike) -> Float[Array, "..."]:
     return jnp.asarray(s, float_dtype(s))
 
 
+def one_strength(s: NumbersLike) -> Float[Array, "..."]:
+    """Return the one strength of a rule, as `checked_strength` does; a ValueError for several."""
+    checked = checked_strength(s)
+    if checked.size != 1:
+        raise ValueError(
+            f"s has shape {checked.shape}; a rule has one strength for all classes, trees and instances: pass one "
+            "number. To compare several, bind several rules by name."
+        )
+    return checked
+
+
 def check_strength(s: NumbersLike) -> None:
     """Raise a ValueError unless s is positive and finite, without a device."""
     if is_concrete(s):

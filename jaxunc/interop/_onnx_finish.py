@@ -12,6 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
+from jaxunc._numerics import is_sum_in_order
+
 from ._onnx_graph import TYPES, Graph
 
 
@@ -55,8 +57,10 @@ _ALIKE = {
 _REDUCING = {
     "reduce_sum": "ReduceSum", "reduce_max": "ReduceMax", "reduce_min": "ReduceMin", "reduce_prod": "ReduceProd",
     "reduce_and": "ReduceMin", "reduce_or": "ReduceMax", "argmax": "ArgMax", "argmin": "ArgMin",
+    "reduce": "ReduceSum",
 }  # fmt: skip
 _LOGICAL = ("and", "or", "not", "xor")
+_LOOPS = ("scan", "while", "reduce")
 
 
 def translate(graph: Graph, program: ClosedJaxpr, values: Sequence[Value]) -> list[Value]:
@@ -82,7 +86,7 @@ def _apply(graph: Graph, equation: Any, operands: list[Any]) -> list[Value]:
     inner = equation.params.get("jaxpr", equation.params.get("call_jaxpr"))
     if lost := next((one for one in operands if isinstance(one, Unknown)), None):
         return [lost] * len(outputs)
-    if isinstance(inner, ClosedJaxpr) and len(inner.jaxpr.invars) == len(operands) and name not in ("scan", "while"):
+    if isinstance(inner, ClosedJaxpr) and len(inner.jaxpr.invars) == len(operands) and name not in _LOOPS:
         return translate(graph, inner, operands)
     if all(isinstance(one, np.ndarray) for one in operands):
         return _evaluate(equation, operands)
@@ -91,7 +95,7 @@ def _apply(graph: Graph, equation: Any, operands: list[Any]) -> list[Value]:
     found = None
     if name in _MOVING:
         found = _move(graph, equation, operands)
-    elif name in _REDUCING:
+    elif name in _REDUCING and (name != "reduce" or is_sum_in_order(equation.params)):
         found = _reduce(graph, equation, operands[0], outputs[0])
     elif name in ("sort", "cumsum"):
         found = _along(graph, equation, operands)
@@ -167,7 +171,7 @@ def _look_up(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | 
 
 
 def _reduce(graph: Graph, equation: Any, operand: Rows, output: Any) -> list[Value] | None:
-    name, axes = equation.primitive.name, equation.params["axes"]
+    name, axes = equation.primitive.name, equation.params.get("axes", equation.params.get("dimensions"))
     if not operand.size or str(output.dtype) not in TYPES:
         return None
     source = graph.cast(operand.name, np.int32) if operand.dtype == bool else operand.name

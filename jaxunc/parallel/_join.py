@@ -47,7 +47,8 @@ def _joined(merging: Merging, carries: list, n_trees: int) -> list:
     sums = [c for m, c in zip(merging.planes, carries, strict=True) if not m.collects]
     first, others = (jax.tree.map(lambda a, part=part: a[part], sums) for part in (0, slice(1, None)))
     # Shard after shard, in the order of their trees: the same sums on every device, whatever the collective's order.
-    joined = iter(lax.scan(lambda carry, shard: (closed.join(carry, shard), None), first, others)[0])
+    more = jax.tree.leaves(carries)[0].shape[0] - 1  # said, since there may be no sums
+    joined = iter(lax.scan(lambda carry, shard: (closed.join(carry, shard), None), first, others, length=more)[0])
     both = zip(merging.planes, carries, strict=True)
     return [_side_by_side(c[0], n_trees) if m.collects else next(joined) for m, c in both]
 

@@ -9,7 +9,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import PyTree
 
-from jaxunc._checks import is_concrete, refuse_after_fork
+from jaxunc._checks import is_concrete
 from jaxunc._numerics import ceil_div
 from jaxunc._types import AnswerT
 from jaxunc.combiners import Combiner
@@ -95,7 +95,6 @@ class ShardedForest(ReadOuts[AnswerT]):
         return merge_chunk.lower(self._program(placed, part), placed.arrays, placed.totals, x, None, number)
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
-        refuse_after_fork()
         values, mask, calls = self._agreed(X, tree_mask, readout)
         grid, placed = self._grid, self._for(any(call.missing for call in calls.values()))
         deal = Deal(grid, len(values))

@@ -30,8 +30,9 @@ def place(grid: Grid, stream: PackedTrees) -> Placed:
     and only those of this process's devices are cut: the whole is read where it lies.
     """
     per_shard = trees_per_shard(grid, stream.n_trees)
-    # Cut where the trees lie: slices of a forest that is larger than a device must not pass through one.
-    with jax.default_device(next(iter(stream.plan.depth.devices()))):
+    # Cut where the trees lie: slices of a forest that is larger than a device must not pass through one. Nodes are
+    # 64-bit integers, which JAX takes from the host in its 64-bit mode alone.
+    with jax.default_device(next(iter(stream.plan.depth.devices()))), jax.enable_x64(True):
 
         @lru_cache
         def shard_of(number: int) -> list[np.ndarray]:

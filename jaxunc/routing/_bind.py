@@ -8,7 +8,7 @@ import jax
 import jax.export
 import numpy as np
 
-from jaxunc._checks import check_integer, check_one_of, is_concrete, refuse_after_fork
+from jaxunc._checks import check_integer, check_one_of, is_concrete
 from jaxunc._numerics import cores
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Combiner, as_rule, read_answer
@@ -94,7 +94,6 @@ def bind(
     >>> bound.probability(X[:5]).shape
     (5, 3)
     """
-    refuse_after_fork()
     combiner = as_rule(combiner)
     check_is_forest(forest)
     if threads is not None:
@@ -118,8 +117,9 @@ class BoundForest(ReadOuts[AnswerT]):
     Or on a sparse matrix of SciPy, CSR best: what is not stored is 0. It is made dense chunk by chunk, and of it the
     columns alone that some tree tests.
 
-    The answer for an instance does not depend on the others, on the size of the batch, or on the number of threads:
-    class scores bit for bit, probabilities but for the last bit of an exponential.
+    On a CPU the answer for an instance does not depend on the others, on the size of the batch, or on the number of
+    threads: bit for bit under JAX 0.10. The compilers of later ones may round the last bit of an exponential by its
+    place.
 
     A pytree of an engine and a rule: it may be passed to programs. There it has no gradient; to differentiate in the
     rule's settings or the forest's counts, bind inside the program, and it is the pure `fold`.

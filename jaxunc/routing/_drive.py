@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from jaxunc._checks import outside_traces, refuse_after_fork
+from jaxunc._checks import outside_traces
 from jaxunc.tables import SparseRows
 
 
@@ -108,15 +108,12 @@ def drive(score: Callable[[Part], PyTree], parts: list[Part], threads: int, *, a
     accelerators.
     """
     if len(parts) == 1 and parts[0].is_full:
-        refuse_after_fork()
         return _answer(score, parts[0])
     return jax.device_put(drive_on_host(score, parts, threads, ahead=ahead))
 
 
 def drive_on_host(score: Callable[[Part], PyTree], parts: list[Part], threads: int, *, ahead: bool = False) -> PyTree:
     """Return what `drive` does, as NumPy arrays."""
-    refuse_after_fork()
-
     if ahead:
         answers = [_trimmed(one, part) for one, part in [(_answer(score, part), part) for part in parts]]
     else:
@@ -133,7 +130,6 @@ def _answer(score: Callable[[Part], PyTree], part: Part) -> PyTree:
 
 def drive_on_device(score: Callable[[Part], PyTree], parts: list[Part]) -> PyTree:
     """Join answers where they lie, by programs that depend on the number of instances: for data that lie there."""
-    refuse_after_fork()
     answers = [_cut_off(score(part), part) for part in parts]
     return answers[0] if len(answers) == 1 else jax.tree.map(_joined, *answers)
 

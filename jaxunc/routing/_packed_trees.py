@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int32
 
@@ -43,6 +44,9 @@ from ._walk import (
 
 STEPS = 5
 """Trees whose values a step of a loop merges where few instances have walked: it costs less than its beginning."""
+
+
+_ARRAYS = ("plan", "tables", "scalars", "totals")
 
 
 class Spec(NamedTuple):
@@ -109,6 +113,17 @@ class PackedTrees(eqx.Module):
         plan = make_plan(trees, missing=False, top=tall_top(trees))
         tables = _spread_by_place(columns, code, plan, layout)
         return cls(plan, tables, scalars, merge_scalars(layout.scalars, scalars), spec)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for copies and pickles. JAX takes 64-bit integers anew in its 64-bit mode alone."""
+        return {name: jax.tree.map(np.asarray, part) for name, part in zip(_ARRAYS, self.arrays, strict=True)} | {
+            "spec": self.spec
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        with jax.enable_x64(True):
+            arrays = {name: jax.tree.map(jnp.asarray, state[name]) for name in _ARRAYS}
+        vars(self).update(state | arrays)
 
     @property
     def arrays(self) -> tuple[Any, ...]:

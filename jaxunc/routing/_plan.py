@@ -12,10 +12,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Complex64, Float, Int32, Shaped
+from jaxtyping import Array, Float, Int32, Int64, Shaped
 
-from jaxunc._checks import is_concrete, outside_traces, refuse_after_fork
-from jaxunc._numerics import NAN_FIRST, NAN_LAST, bits_are_no_numbers, order_key, pair_words, split_words, take
+from jaxunc._checks import is_concrete, outside_traces
+from jaxunc._numerics import NAN_FIRST, NAN_LAST, order_key, pair_bits, split_bits, take
 from jaxunc.forest import Trees
 
 from ._treelets import Top, tallest
@@ -24,7 +24,7 @@ from ._treelets import Top, tallest
 class Plan(NamedTuple):
     """Arrays that a walk reads, trees along the leading axis of each: a slice of it is a plan of fewer trees."""
 
-    nodes: Complex64[Array, "trees places"]
+    nodes: Int64[Array, "trees places"]
     """Two 32-bit patterns per place in one element, so that a level costs one gather: the threshold's key, and
     ``feature << log2(places) | place of the left child``."""
     feature: Int32[Array, "trees places"] | None
@@ -62,9 +62,7 @@ def make_plan(trees: Trees, *, missing: bool, top: Top | None = None) -> Plan:
 
     The top is the first two levels, if no other is given.
     """
-    refuse_after_fork()  # the first program that most ways to an answer run
-    with bits_are_no_numbers():
-        return _make_plan(*_arrays(trees), top, n_features=trees.n_features, missing=missing)
+    return _make_plan(*_arrays(trees), top, n_features=trees.n_features, missing=missing)
 
 
 def known_plan(trees: Trees) -> Plan:
@@ -128,7 +126,7 @@ def _make_plan(feature, threshold, child, missing_right, depth, top: Top | None,
     if narrow:
         word |= column.astype(jnp.uint32) << jnp.uint32(place_bits)
     return Plan(
-        nodes=_by_place(top.entry, pair_words(threshold, word)),
+        nodes=_by_place(top.entry, pair_bits(threshold, word)),
         feature=None if narrow else _by_place(top.entry, column),
         depth=depth,
         top=top,
@@ -147,8 +145,9 @@ def padded_plan(plan: Plan, more: int) -> Plan:
     feature = None if plan.feature is None else none
     # Nothing is larger than the largest key, so every test goes left, to node 0: the tree is its root, a leaf.
     top = Top(none, jnp.int32(-1), none, none)
-    leaf = Plan(pair_words(beyond, jnp.uint32(0)), feature, none, top, none, beyond)
-    longer = lambda array, value: jnp.concatenate([array, jnp.full((more, *array.shape[1:]), value)])  # noqa: E731
+    leaf = Plan(pair_bits(beyond, jnp.uint32(0)), feature, none, top, none, beyond)
+    spread = lambda array, value: jnp.broadcast_to(value, (more, *array.shape[1:]))  # noqa: E731
+    longer = lambda array, value: jnp.concatenate([array, spread(array, value)])  # noqa: E731
     return jax.tree.map(longer, plan, leaf)
 
 
@@ -163,12 +162,12 @@ def column_keys(x: Float[Array, "instances features"], *, missing: bool) -> Int3
 
 
 def descend(
-    nodes: Complex64[Array, "places"],
+    nodes: Int64[Array, "places"],
     feature: Int32[Array, "places"] | None,
     n_places: int,
     place: Int32[Array, "..."],
     key_of: Callable[[Int32[Array, "..."]], Int32[Array, "..."]],
-    again: Complex64[Array, "places"] | None = None,
+    again: Int64[Array, "places"] | None = None,
 ) -> Int32[Array, "..."]:
     """One test: the place, within its tree of ``n_places``, that follows the one stored at ``place``.
 
@@ -176,9 +175,9 @@ def descend(
     is then read (`walk_levels` says why).
     """
     child_bits = (n_places - 1).bit_length()
-    threshold, word = split_words(take(nodes, place), jnp.int32, jnp.uint32)
+    threshold, word = split_bits(take(nodes, place), jnp.int32, jnp.uint32)
     if feature is None:
-        upper = word if again is None else split_words(take(again, place), jnp.int32, jnp.uint32)[1]
+        upper = word if again is None else split_bits(take(again, place), jnp.int32, jnp.uint32)[1]
         column, child = (upper >> child_bits).astype(jnp.int32), word & jnp.uint32(2**child_bits - 1)
     else:
         column, child = take(feature, place), word

@@ -1,4 +1,7 @@
-"""Leaf tables as planes ``[trees nodes]``, two of a size packed into one element, so that one gather reads both."""
+"""Leaf tables as planes ``[trees nodes]``, two of 32 bits packed into one element, so that one gather reads both.
+
+Elements are integers that hold bits: what computes with all floats of a bound forest does not meet them.
+"""
 
 import math
 from typing import Any, NamedTuple
@@ -6,10 +9,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jaxtyping import Array, PyTree
 
-from jaxunc._numerics import pair_words, split_words
+from jaxunc._numerics import as_bits, of_bits, pair_bits, split_bits
 from jaxunc.combiners import Merging, merge_kinds
 
 from ._columns import Source, StoredColumns, is_short, told_by, values_of
@@ -105,25 +107,16 @@ def _merging(kinds_and_dtypes: list[tuple[str, str]]) -> Merging:
 
 
 def _groups(dtypes: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
-    """Which columns share an element: 32-bit numbers of any kind two by two, and float64s; others are alone."""
+    """Which columns share an element: 32-bit numbers of any kind two by two; others are alone."""
     words = [i for i, dtype in enumerate(dtypes) if jnp.dtype(dtype).itemsize == 4]
-    doubles = [i for i, dtype in enumerate(dtypes) if dtype == "float64"]
-    pairs = [tuple(kind[i : i + 2]) for kind in (words, doubles) for i in range(0, len(kind), 2)]
-    return (*pairs, *((i,) for i in range(len(dtypes)) if i not in words and i not in doubles))
+    pairs = [tuple(words[i : i + 2]) for i in range(0, len(words), 2)]
+    return (*pairs, *((i,) for i in range(len(dtypes)) if i not in words))
 
 
 def pack(columns: list[Array], layout: Layout) -> list[Array]:
     """One array per group."""
-    packed = []
-    for group in layout.groups:
-        members = [columns[i] for i in group]
-        if len(members) == 1:
-            packed.append(members[0])
-        elif members[0].dtype.itemsize == 4:
-            packed.append(pair_words(*members))
-        else:
-            packed.append(lax.complex(*members))
-    return packed
+    members = [[jnp.asarray(columns[i]) for i in group] for group in layout.groups]
+    return [pair_bits(*both) if len(both) == 2 else as_bits(*both) for both in members]
 
 
 def unpack(packed: list[Array], layout: Layout) -> list[Array]:
@@ -131,12 +124,7 @@ def unpack(packed: list[Array], layout: Layout) -> list[Array]:
     columns: dict[int, Array] = {}
     for group, elements in zip(layout.groups, packed, strict=True):
         dtypes = [jnp.dtype(layout.columns[i]) for i in group]
-        if len(group) == 1:
-            halves = (elements,)
-        elif dtypes[0].itemsize == 4:
-            halves = split_words(elements, *dtypes)
-        else:
-            halves = (lax.real(elements), lax.imag(elements))
+        halves = split_bits(elements, *dtypes) if len(group) == 2 else (of_bits(elements, *dtypes),)
         columns.update(zip(group, halves, strict=True))
     return [columns[i] for i in range(len(layout.columns))]
 

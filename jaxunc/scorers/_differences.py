@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Num
 
-from jaxunc._numerics import as_counts, float_dtype
+from jaxunc._numerics import as_counts, float_dtype, sum_in_order
 
 
 def excess(counts: Num[Array, "... classes"]) -> Float[Array, "... classes"]:
@@ -12,7 +12,7 @@ def excess(counts: Num[Array, "... classes"]) -> Float[Array, "... classes"]:
     counts = as_counts(counts)
     # Above the least count nothing is negative, so unsigned counts do not wrap. It cancels: so does its gradient.
     above = (counts - lax.stop_gradient(jnp.min(counts, axis=-1, keepdims=True))).astype(float_dtype(counts))
-    return counts.shape[-1] * above - jnp.sum(above, axis=-1, keepdims=True)
+    return counts.shape[-1] * above - sum_in_order(above, keepdims=True)
 
 
 def lead(counts: Num[Array, "... 2"]) -> Float[Array, "..."]:

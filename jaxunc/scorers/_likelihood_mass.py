@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float, Shaped
 
 from jaxunc._checks import check_two_classes, warn_of_fractions
-from jaxunc._numerics import checked_counts, float_dtype, log1p_minus
+from jaxunc._numerics import checked_counts, float_dtype, log1p_minus, sum_in_order
 
 _NODES = 64
 
@@ -55,8 +55,9 @@ def likelihood_mass(counts: Shaped[Array | np.ndarray, "... 2"]) -> Float[Array,
     -----
     Empty leaf: m(Ω) = 1. Pure leaf of n instances: n/(n+1) on its class, 1/(n+1) on Ω. The ignorance falls like
     √(2π p̂(1-p̂)/n). It is another reading of L than `mass`, whose degrees of support compare θ with 1/2. By quadrature
-    of positive terms: relative error about 1e-12 in float64 and 1e-6 in float32 for whole counts up to 10⁹; about
-    1e-6 where a count lies between 0 and 1. To bet, read it by `jaxunc.belief.pignistic`.
+    of positive terms: relative error about 1e-12 in float64 and 1e-6 in float32 for whole counts up to 10⁹. Where a
+    count lies between 0 and 1, L has a root that no node resolves: m(Ω) is within 3e-4 of its value, and all masses
+    within 2e-6. To bet, read it by `jaxunc.belief.pignistic`.
 
     Gradient: of the quadrature. One-sided where a count is zero, where the true slope along the count of the absent
     class is infinite; a finite one is given there, that of the other terms.
@@ -107,8 +108,8 @@ def _half(w, v):
     small = ratio < 0.4
     high = jnp.where(small, log1p_minus(jnp.where(small, ratio, 0.0)), jnp.log1p(jnp.where(small, 1.0, ratio)) - ratio)
     log_l = jnp.where(other, w * low + v * high, w * jnp.where(near, jnp.log1p(-jnp.where(near, x, 0.0)), log_rest))
-    doubt = jnp.sum(slopes * jnp.exp(log_l), axis=-1)
-    sure = jnp.sum(slopes * -jnp.expm1(log_l), axis=-1) + (1 - end[..., 0])
+    doubt = sum_in_order(slopes * jnp.exp(log_l))
+    sure = sum_in_order(slopes * -jnp.expm1(log_l)) + (1 - end[..., 0])
     return share * sure, share * doubt
 
 

@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Shaped
 
-from jaxunc._checks import check_within, warn_of_fractions
-from jaxunc._numerics import checked_counts, float_dtype
+from jaxunc._checks import check_is_one, check_within, warn_of_fractions
+from jaxunc._numerics import checked_counts, float_dtype, sum_in_order
 from jaxunc.tables import NumbersLike
 
 from ._declaration import scorer
@@ -80,8 +80,8 @@ def ucb(counts: Shaped[Array | np.ndarray, "... classes"], *, n_samples: Numbers
     Raises
     ------
     ValueError
-        If counts are negative or not finite, the last axis holds fewer than two classes, or n_samples < 2 (values are
-        checked outside of `jax.jit` only).
+        If counts are negative or not finite, the last axis holds fewer than two classes, or n_samples is not one
+        number, ≥ 2 (values are checked outside of `jax.jit` only).
 
     Notes
     -----
@@ -102,9 +102,10 @@ def ucb(counts: Shaped[Array | np.ndarray, "... classes"], *, n_samples: Numbers
     warn_of_fractions(counts)
     why = ": the number of instances that the tree was grown on (Forest.n_samples), whose logarithm scales the bound"
     check_within("n_samples", n_samples, "[2, inf)", why, shape=None)
+    check_is_one("n_samples", n_samples)
     dtype = float_dtype(counts)
     n_classes = counts.shape[-1]
-    total = jnp.sum(counts.astype(dtype), axis=-1, keepdims=True)
+    total = sum_in_order(counts.astype(dtype), keepdims=True)
     safe = jnp.where(total > 0, total, 1)
     scale = n_classes * jnp.sqrt(safe) * jnp.sqrt(jnp.log(jnp.asarray(n_samples, dtype)))
     score = jnp.where(total > 0, excess(counts) / scale, 0.0)

@@ -144,7 +144,10 @@ def support(counts: Shaped[Array | np.ndarray, "... 2"], prior: Any = 0.5) -> Su
     warn_of_fractions(counts)
     dtype = float_dtype(counts)
     negative, positive, lead = (part.astype(dtype) for part in (counts[..., 0], counts[..., 1], lead_of(counts)))
-    values = _support_jitted(negative, positive, lead, class_one(prior, dtype))
+    prior = class_one(prior, dtype)
+    if prior.shape not in ((), (1,)) and prior.shape != lead.shape[lead.ndim - prior.ndim :]:
+        raise ValueError(f"prior is of {prior.shape} leaves, counts of {lead.shape}; pass one prior, or one per leaf.")
+    values = _support_jitted(negative, positive, lead, prior)
     return Support(jnp.stack(values[:2], axis=-1), values[2], values[3])
 
 

@@ -1,10 +1,9 @@
 """Relative frequency: the score that nearly every forest answers with."""
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Shaped
 
-from jaxunc._numerics import checked_counts, float_dtype, safe_divide, shares_of
+from jaxunc._numerics import checked_counts, float_dtype, safe_divide, shares_of, sum_in_order
 
 from ._declaration import scorer
 from ._differences import lead
@@ -50,5 +49,5 @@ def probability(counts: Shaped[Array | np.ndarray, "... classes"]) -> Array:
     counts = checked_counts(counts)
     dtype = float_dtype(counts)
     if counts.shape[-1] == 2:
-        return safe_divide(lead(counts), 2 * jnp.sum(counts.astype(dtype), axis=-1))
+        return safe_divide(lead(counts), 2 * sum_in_order(counts.astype(dtype)))
     return shares_of(counts.astype(dtype)) - 1 / counts.shape[-1]

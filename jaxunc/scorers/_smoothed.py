@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
-from jaxunc._checks import check_numbers, check_within, is_concrete, warn_of_fractions
-from jaxunc._numerics import checked_counts, float_dtype, safe_divide
+from jaxunc._checks import check_is_one, check_numbers, check_within, is_concrete, warn_of_fractions
+from jaxunc._numerics import checked_counts, float_dtype, safe_divide, sum_in_order
 
 from ._declaration import scorer
 from ._differences import excess
@@ -51,7 +51,7 @@ def laplace(counts: Shaped[Array | np.ndarray, "... classes"]) -> Array:
     counts = checked_counts(counts)
     warn_of_fractions(counts)
     n_classes = counts.shape[-1]
-    total = jnp.sum(counts.astype(float_dtype(counts)), axis=-1, keepdims=True)
+    total = sum_in_order(counts.astype(float_dtype(counts)), keepdims=True)
     score = excess(counts) / (n_classes * (total + n_classes))
     return score[..., 1] if n_classes == 2 else score
 
@@ -86,9 +86,9 @@ def m_estimate(
     Raises
     ------
     ValueError
-        If counts are negative or not finite, the last axis holds fewer than two classes, or m is negative. If the prior
-        has the wrong shape, an entry outside [0, 1] or a sum other than 1. Values are checked outside of `jax.jit`
-        only.
+        If counts are negative or not finite, the last axis holds fewer than two classes, or m is not one number, ≥ 0.
+        If the prior has the wrong shape, an entry outside [0, 1] or a sum other than 1. Values are checked outside of
+        `jax.jit` only.
 
     Notes
     -----
@@ -112,9 +112,10 @@ def m_estimate(
     n_classes = counts.shape[-1]
     dtype = float_dtype(counts)
     check_within("m", m, "[0, inf)", ": the prior's weight, a number of instances", shape=None)
+    check_is_one("m", m)
     share = _class_prior(prior, n_classes).astype(dtype)
     weight = jnp.asarray(m, dtype)
-    total = jnp.sum(counts.astype(dtype), axis=-1, keepdims=True) + weight
+    total = sum_in_order(counts.astype(dtype), keepdims=True) + weight
     beyond = excess(counts) + weight * (n_classes * share - 1)
     score = safe_divide(beyond, n_classes * total, share - 1 / n_classes)
     return score[..., 1] if n_classes == 2 else score

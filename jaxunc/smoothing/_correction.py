@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Array, Float, Shaped
 
 from jaxunc._checks import warn_of_fractions
-from jaxunc._numerics import checked_counts, float_dtype, shares_of
+from jaxunc._numerics import checked_counts, float_dtype, shares_of, sum_in_order
 from jaxunc.imprecise import Interval
 
 from ._prior import BetaPrior, DirichletPrior, checked_concentration
@@ -162,7 +162,7 @@ def _smooth(counts, alpha):
 @jax.jit
 def _correction(counts, alpha):
     share, moved = shares_of(counts), _moved(counts, alpha)
-    total = jnp.sum(counts, axis=-1, keepdims=True)
+    total = sum_in_order(counts, keepdims=True)
     # A pure leaf touches the end of [0, 1] exactly, also where the other class's half rounds.
     lower = jnp.where(total > 0, jnp.maximum(share - moved / 2, 0.0), 0.0)
     upper = jnp.where(total > 0, jnp.minimum(share + moved / 2, 1.0), 1.0)
@@ -173,14 +173,14 @@ def _correction(counts, alpha):
 def _mass(counts, alpha):
     lower, _ = _correction(counts, alpha)
     # Not 1 less the masses: what is taken from large leaves is less than the last digit of 1.
-    taken = jnp.sum(jnp.minimum(_moved(counts, alpha) / 2, shares_of(counts)), axis=-1, keepdims=True)
-    rest = jnp.where(jnp.sum(counts, axis=-1, keepdims=True) > 0, taken, 1.0)
+    taken = sum_in_order(jnp.minimum(_moved(counts, alpha) / 2, shares_of(counts)), keepdims=True)
+    rest = jnp.where(sum_in_order(counts, keepdims=True) > 0, taken, 1.0)
     return jnp.concatenate([jnp.zeros_like(rest), lower, rest], axis=-1)
 
 
 def _moved(counts, alpha):
     """Return how far smoothing moves the relative frequencies."""
-    total, weight = jnp.sum(counts, axis=-1, keepdims=True), jnp.sum(alpha, axis=-1, keepdims=True)
+    total, weight = sum_in_order(counts, keepdims=True), sum_in_order(alpha, keepdims=True)
     shrunk = weight / jnp.where(total + weight > 0, total + weight, 1.0)
     return shrunk * jnp.abs(shares_of(alpha) - shares_of(counts))
 

@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxunc._numerics import add_up
+
 from ._root import HIGHEST, LOWEST
 
 _BINS = 12
@@ -42,7 +44,7 @@ def find_crossings(tables: Callable[..., Any], ends: tuple[Any, Any], mean, fall
         table = lax.optimization_barrier(table)  # not anew for every use
     # On the grid r_c is where S(n_c, μ_c κ e^r) = S(n, κ): a look-up in the table of S(n_c, ·), no search.
     r = _looked_up(*table, step[..., None], xp)  # pyright: ignore[reportCallIssue]
-    excess = xp.log1p((mean * xp.expm1(r)).sum(axis=-1))
+    excess = xp.log1p(add_up(mean * xp.expm1(r), -1))
     if xp is jnp:
         r, excess = lax.optimization_barrier((r, excess))
     # For large κ the sum tends to 0 and its sign to that of rounding errors.
@@ -57,7 +59,7 @@ def find_crossings(tables: Callable[..., Any], ends: tuple[Any, Any], mean, fall
     begin_r = r[:-1] + between[..., None] * (r[1:] - r[:-1])
     low, high = t[:-1] - step, t[1:] + step
     # One crossing alone has the widest bracket, whose ends are certain.
-    alone = falls & (present.sum(axis=0) == 1) & ~above[-1]
+    alone = falls & (add_up(present, 0) == 1) & ~above[-1]
     low, high = xp.where(alone, LOWEST, low), xp.where(alone, HIGHEST, high)
     beyond = falls & above[-1]
     widest = [xp.full_like(start, end)[None] for end in (LOWEST, HIGHEST)]
@@ -70,8 +72,8 @@ def search_range(counts, times, xp: ModuleType):
 
     At the lower end only leaves with two classes count, at the upper one κ is that many times the squares of counts.
     """
-    size = counts.sum(axis=-1)
-    leaves = xp.maximum(xp.where(size > 0, times, 0).sum(axis=-1), 1)
+    size = add_up(counts, -1)
+    leaves = xp.maximum(add_up(xp.where(size > 0, times, 0), -1), 1)
     largest = xp.log(xp.maximum(size.max(axis=-1), 2))
     low = -xp.log(leaves) - xp.log(largest * counts.shape[-1]) - 3
     return xp.clip(low, LOWEST, -1), xp.clip(xp.log(leaves) + 2 * largest + 2, 1, HIGHEST)
@@ -117,7 +119,7 @@ def _looked_up(of_sizes, of_classes, classes_slope, step, xp: ModuleType):
     wanted, values, slopes = xp.log(of_sizes)[..., None], xp.log(of_classes), classes_slope / of_classes
     n_steps = of_classes.shape[0]
     # log S falls along the grid: the values above the wanted one tell the cell.
-    passed = (values[:, None] > wanted[None]).sum(axis=0)
+    passed = add_up(values[:, None] > wanted[None], 0)
     cell = xp.clip(passed - 1, 0, n_steps - 2)
     v0, v1, d0, d1 = (xp.take_along_axis(table, cell + i, axis=0) for table in (values, slopes) for i in (0, 1))
     fall = v0 - v1

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Shaped
 
 from jaxunc._checks import check_class_axis, check_counts, check_one_of, is_concrete, warn_of_fractions
-from jaxunc._numerics import distinct_rows, float_dtype
+from jaxunc._numerics import add_up, distinct_rows, float_dtype
 
 from ._likelihood import fit_likelihood
 from ._marginal import fit_marginal, overdispersed
@@ -227,8 +227,8 @@ def _fitted(counts, times, method: Method, clip: float, xp: ModuleType):
 
 def _moments(leaves: Leaves, active, xp: ModuleType):
     """Return κ from the mean and the variance; 1 where there is none."""
-    spread = variance(leaves, xp).sum(axis=-1)
-    apart = (leaves.mean * (1 - leaves.mean)).sum(axis=-1)
+    spread = add_up(variance(leaves, xp), -1)
+    apart = add_up(leaves.mean * (1 - leaves.mean), -1)
     tiny = math.exp(-18)
     return xp.where(active, xp.maximum(apart / xp.where(active & (spread > 0), spread, 1.0) - 1, tiny), 1.0)
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxunc._numerics import digamma_gaps, log1p_minus, log_gamma_gap
+from jaxunc._numerics import add_up, digamma_gaps, log1p_minus, log_gamma_gap
 
 from ._crossings import find_crossings, put_together, search_range
 from ._proportions import Leaves
@@ -37,12 +37,12 @@ class Tally(NamedTuple):
     def of(cls, counts, times, xp: ModuleType) -> "Tally":
         """Tally leaves ``[... leaves classes]``, each as often as ``times`` says; values of one tree are joined."""
         if xp is not np or counts.ndim != 2:
-            return cls(xp.swapaxes(counts, -1, -2), times[..., None, :], counts.sum(axis=-1), times)
+            return cls(xp.swapaxes(counts, -1, -2), times[..., None, :], add_up(counts, -1), times)
         columns = [_together(column, times) for column in counts.T]
         longest = max(len(values) for values, _ in columns)
         padded = [[np.pad(part, (0, longest - len(part))) for part in column] for column in columns]
         values, value_times = (np.stack(part) for part in zip(*padded, strict=True))
-        return cls(values, value_times, *_together(counts.sum(axis=-1), times))
+        return cls(values, value_times, *_together(add_up(counts, -1), times))
 
 
 def _together(values, times):
@@ -57,12 +57,12 @@ def overdispersed(counts, times, leaves: Leaves, xp: ModuleType):
     The coefficient of 1/κ at κ = ∞ is half of Σ_leaves (Σ_c n_c (n_c - 1)/μ_c - n (n - 1)), here without cancellation:
     Σ_leaves n² Σ_c (p_c - μ_c)²/μ_c less (classes - 1) Σ_leaves n.
     """
-    size = counts.sum(axis=-1)
+    size = add_up(counts, -1)
     mean = leaves.mean[..., None, :]
     apart = xp.where(size[..., None] > 0, leaves.proportions - mean, 0)
-    distance = (apart * apart / xp.where(mean > 0, mean, 1)).sum(axis=-1)
-    by_chance = ((leaves.mean > 0).sum(axis=-1) - 1).astype(counts.dtype) * (times * size).sum(axis=-1)
-    return (times * size * size * distance).sum(axis=-1) > by_chance * (1 + 64 * xp.finfo(counts.dtype).eps)
+    distance = add_up(apart * apart / xp.where(mean > 0, mean, 1), -1)
+    by_chance = (add_up(leaves.mean > 0, -1) - 1).astype(counts.dtype) * add_up(times * size, -1)
+    return add_up(times * size * size * distance, -1) > by_chance * (1 + 64 * xp.finfo(counts.dtype).eps)
 
 
 def fit_marginal(counts, times, mean, start, active, falls, xp: ModuleType):
@@ -91,7 +91,7 @@ def _found(counts, times, mean, start, active, falls, xp: ModuleType):
     n_steps = _STEPS if is_large or xp is np else _FEW_STEPS
     crossings = find_crossings(partial(_tables, few, mean, xp), ends, mean, falls, start, n_steps, xp)
     present = crossings.present & active
-    order, n_crossings = xp.cumsum(present, axis=0), present.sum(axis=0)
+    order, n_crossings = xp.cumsum(present, axis=0), add_up(present, 0)
     # Of one maximum that is certain nobody asks how good it is.
     # The gain costs a look at every leaf, so it is computed only where something depends on it.
     is_open = (active & ~(falls & (n_crossings == 1))).any()
@@ -101,8 +101,8 @@ def _found(counts, times, mean, start, active, falls, xp: ModuleType):
         # The crossing of this number, for each tree its own; trees that have fewer take no part.
         here = present & (order == best.number + 1)
         one = here.any(axis=0)
-        t, low, high = (xp.where(here, end, 0).sum(axis=0) for end in (crossings.start, *crossings[3:]))
-        r = xp.where(here[..., None], crossings.r, 0).sum(axis=0)
+        t, low, high = (add_up(xp.where(here, end, 0), 0) for end in (crossings.start, *crossings[3:]))
+        r = add_up(xp.where(here[..., None], crossings.r, 0), 0)
         # Many distinct counts: first on the few values put together, then the last steps with all of them.
         if is_large:
             r, t, _ = find_root(beforehand, mean, t, one, xp, r, (low, high))
@@ -118,8 +118,8 @@ def _found(counts, times, mean, start, active, falls, xp: ModuleType):
         return _Best(best.number + 1, alpha, *(xp.where(better, *pair) for pair in pairs))
 
     # A gain that is no more than rounding is none.
-    size = counts.sum(axis=-1)
-    none = xp.where(falls, -xp.inf, xp.finfo(mean.dtype).eps * (times * size).sum(axis=-1))
+    size = add_up(counts, -1)
+    none = xp.where(falls, -xp.inf, xp.finfo(mean.dtype).eps * add_up(times * size, -1))
     first = _Best(xp.zeros((), "int32"), xp.zeros_like(mean) + mean, none, xp.ones_like(falls))
     best = loop(improve, lambda best: best.number < n_crossings.max(initial=0), first, len(present), xp)
     return best.alpha, best.converged, best.gain > none
@@ -148,7 +148,7 @@ def _gain(counts, times, mean, alpha, xp: ModuleType):
     """
     seen = mean > 0
     alpha = xp.where(seen, alpha, 0.0)
-    total, size = alpha.sum(axis=-1), counts.sum(axis=-1)
+    total, size = add_up(alpha, -1), add_up(counts, -1)
     safe, safe_total = xp.where(seen, alpha, 1.0)[..., None, :], xp.where(total > 0, total, 1.0)[..., None]
 
     def remainder(n, a):
@@ -156,8 +156,8 @@ def _gain(counts, times, mean, alpha, xp: ModuleType):
 
     share = (counts + safe) / (size + safe_total)[..., None] / xp.where(seen, mean, 1.0)[..., None, :]
     of_class = counts * xp.log(share) + remainder(counts, safe)
-    gain = xp.where(seen[..., None, :], of_class, 0.0).sum(axis=-1) - remainder(size, safe_total)
-    return (times * gain).sum(axis=-1)
+    gain = add_up(xp.where(seen[..., None, :], of_class, 0.0), -1) - remainder(size, safe_total)
+    return add_up(times * gain, -1)
 
 
 def _equations(tally: Tally, mean, xp: ModuleType) -> Equations:
@@ -186,7 +186,7 @@ def _score(n, times, a, xp: ModuleType):
     further_gap, further_slope = digamma_gaps(n + a, xp)
     value = xp.log1p(n / a) + (gap - further_gap)
     slope = a / (n + a) * further_slope - gap_slope - n / (n + a)
-    return (times * value).sum(axis=-1), (times * slope).sum(axis=-1)
+    return add_up(times * value, -1), add_up(times * slope, -1)
 
 
 @jax.custom_jvp
@@ -202,12 +202,12 @@ def _solve_jvp(primals, tangents):
     active = active & finite
     seen = (mean > 0) & active[..., None]
     safe = jnp.where(seen, alpha, 1.0)
-    total = jnp.sum(jnp.where(seen, alpha, 0.0), axis=-1)
+    total = add_up(jnp.where(seen, alpha, 0.0), -1)
     total = jnp.where(active, total, 1.0)
 
     # Only S of the counts moves with them; κ and α answer through the equations' slopes, which are at hand.
     def scores(counts):
-        by_class, by_size = jnp.swapaxes(counts, -1, -2), jnp.sum(counts, axis=-1)
+        by_class, by_size = jnp.swapaxes(counts, -1, -2), add_up(counts, -1)
         of_classes, classes_slope = _score(by_class, times[..., None, :], safe[..., None], jnp)
         of_sizes, sizes_slope = _score(by_size, times, total[..., None], jnp)
         return of_classes - of_sizes[..., None], (of_sizes, classes_slope, sizes_slope)
@@ -217,8 +217,8 @@ def _solve_jvp(primals, tangents):
     b, b_sizes = jnp.where(seen, -classes_slope / of_sizes, 1.0), -sizes_slope[..., None] / of_sizes
     share = jnp.where(seen, alpha, 0.0) / total[..., None]
     push = jnp.where(seen, d_score / of_sizes, 0.0)
-    fall = jnp.sum(share * (b - b_sizes) / b, axis=-1)
-    d_total = jnp.where(active, jnp.sum(share * push / b, axis=-1) / jnp.where(active, fall, 1.0), 0.0)
+    fall = add_up(share * (b - b_sizes) / b, -1)
+    d_total = jnp.where(active, add_up(share * push / b, -1) / jnp.where(active, fall, 1.0), 0.0)
     d_log = jnp.where(seen, (push + b_sizes * d_total[..., None]) / b, 0.0)
     no_tangent = jnp.zeros(converged.shape, jax.dtypes.float0)
     return (alpha, converged, finite), (alpha * d_log, no_tangent, no_tangent)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import lax
 
-from jaxunc._numerics import log1p_minus
+from jaxunc._numerics import add_up, log1p_minus
 
 
 class Leaves(NamedTuple):
@@ -35,11 +35,11 @@ def leaves_of(counts, times, *, by_size: bool, clip: float | None, xp: ModuleTyp
 
     ``clip`` takes the place of 0, at the cost of the other classes.
     """
-    size = counts.sum(axis=-1)
+    size = add_up(counts, -1)
     filled = size > 0
     raw = counts / xp.where(filled, size, 1)[..., None]
     weight = xp.where(filled, times * (size if by_size else 1.0), 0.0)
-    total = weight.sum(axis=-1, keepdims=True)
+    total = add_up(weight, -1, keepdims=True)
     weight = weight / xp.where(total > 0, total, 1)
     if xp is jnp:
         # Fused into all that reads them, they would be compiled many times over.
@@ -48,7 +48,7 @@ def leaves_of(counts, times, *, by_size: bool, clip: float | None, xp: ModuleTyp
     proportions = raw
     if clip is not None:
         # What clip adds is taken from the others in proportion, so that shares still add to 1.
-        proportions = xp.where(absent, clip, raw * (1 - clip * absent.sum(axis=-1, keepdims=True).astype(raw.dtype)))
+        proportions = xp.where(absent, clip, raw * (1 - clip * add_up(absent, -1, keepdims=True).astype(raw.dtype)))
     largest = xp.where(filled[..., None], proportions, -1).max(axis=-2)
     smallest = xp.where(filled[..., None], proportions, 2).min(axis=-2)
     return Leaves(
@@ -57,7 +57,7 @@ def leaves_of(counts, times, *, by_size: bool, clip: float | None, xp: ModuleTyp
         _mean(weight, proportions),
         _mean(weight, raw),
         equal=(largest - smallest <= 4 * xp.finfo(counts.dtype).eps).all(axis=-1),
-        pure=(absent.sum(axis=-1) == counts.shape[-1] - 1).all(axis=-1, where=filled),
+        pure=(add_up(absent, -1) == counts.shape[-1] - 1).all(axis=-1, where=filled),
         empty=~filled.any(axis=-1),
     )
 
@@ -79,4 +79,4 @@ def mean_log_gap(leaves: Leaves, xp: ModuleType):
 
 
 def _mean(weight, values):
-    return (weight[..., None] * values).sum(axis=-2)
+    return add_up(weight[..., None] * values, -2)

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax import lax
 
+from jaxunc._numerics import add_up
+
 Equations = Callable[[Any, Any], tuple[Any, Any, Any]]
 """Equations: (r [... classes], log κ [...]) → F, its slope along r (positive) and its slope along log κ."""
 
@@ -64,9 +66,9 @@ def find_root(equations: Equations, mean, start, active, xp: ModuleType, r=0.0, 
     def improve(state):
         r = settle(state.r, state.t)
         _, slope, by_total = equations(r, state.t)
-        excess = xp.log1p((mean * xp.expm1(r)).sum(axis=-1))
+        excess = xp.log1p(add_up(mean * xp.expm1(r), -1))
         share = mean * xp.exp(r)
-        fall = (share * by_total / slope).sum(axis=-1) / share.sum(axis=-1)
+        fall = add_up(share * by_total / slope, -1) / add_up(share, -1)
         # The sum falls with κ, so its sign says on which side of the root κ is: the bracket only shrinks.
         low = xp.where(excess > 0, state.t, state.low)
         high = xp.where(excess > 0, state.high, state.t)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Num
 
 from jaxunc._checks import check_one_of
-from jaxunc._numerics import divide_by_shared, float_dtype, shares_of
+from jaxunc._numerics import divide_by_shared, float_dtype, shares_of, sum_in_order
 from jaxunc._types import PyTree
 from jaxunc.combiners import Answer, Combiner, learned_field, tree_field
 
@@ -124,7 +124,7 @@ class MemberSmoothing(Combiner[Answer]):
         counts = jnp.where(present[..., None], stat, 0.0)
         prior = fit_dirichlet_prior(counts, self.method, self.clip)
         share = shares_of(counts + prior.alpha[..., None, :])
-        total = jnp.sum(jnp.where(present[..., None], share, 0.0), axis=-2)
+        total = sum_in_order(jnp.where(present[..., None], share, 0.0), -2)
         n_trees = jnp.sum(present, axis=-1, dtype=jnp.int32)[..., None].astype(total.dtype)
         return _of_shares(divide_by_shared(total, n_trees, 1 / total.shape[-1]))
 

@@ -56,7 +56,8 @@ def optimal_votes(
         The share of instances, in (0, .5).
     population
         ``"infinite"``: the class is that of an ensemble without end; a poll that reaches ``max_trees`` is not settled,
-        and counts for nothing. ``"finite"``: of ``n_trees`` trees; of a tie, class 0.
+        and counts for nothing. ``"finite"``: of ``n_trees`` trees; of a tie, class 0. With ``max_trees`` below those
+        the promise is of settled polls alone there, too.
     prior
         α of the Dirichlet prior, one number or one for each of two classes (`fit_vote_prior` learns it). Of a finite
         population also the weights of its final counts, from 0 to n_trees votes for class 1 ``[n_trees + 1]``.

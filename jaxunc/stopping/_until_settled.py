@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int32
 
-from jaxunc._checks import check_integer, check_one_of, is_concrete, refuse_after_fork
+from jaxunc._checks import check_integer, check_one_of, is_concrete
 from jaxunc._numerics import ceil_div, cores, padded_rows
 from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest, Trees, check_is_forest
@@ -115,7 +115,7 @@ def predict_until_settled(
     confidence, disagreement
         See `stop_after`; by default a confidence of .99, and a disagreement of .01.
     max_trees
-        Trees that are polled at most; by default all.
+        Trees that are polled at most; by default all. With fewer a promise is of settled answers alone.
     criterion, population, prior
         See `stop_after`. The finite population, and ``"certain"``, are about the vote of all trees of the forest,
         also if fewer are polled.
@@ -190,7 +190,6 @@ def bind_vote(
     BoundVote
         Call it on instances; each call answers with a `VoteResult`.
     """
-    refuse_after_fork()
     check_votes(forest)
     if threads is not None:
         check_integer("threads", threads, 1, " (or None for one per core)")
@@ -239,7 +238,6 @@ class BoundVote(OfForest):
         """Return the votes for instances; X as for `predict_until_settled`."""
         if not is_concrete(X):
             raise TypeError("votes are dropped as they settle, on the host: call this outside of jit, or stop_after.")
-        refuse_after_fork()
         values, missing = as_rows(X, self.forest.trees.columns)
         n_trees = self.forest.n_trees
         trees, values = on_tested(self.forest.trees, values)

@@ -59,3 +59,20 @@ def forest_of_four_classes():
     X, y = make_classification(400, 8, n_informative=6, n_classes=4, class_sep=2.0, random_state=0)
     X = X.astype(np.float32)
     return RandomForestClassifier(41, random_state=0).fit(X[:200], y[:200]), X[200:]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 10, 40])
+def test_how_far_a_mean_is_from_the_true_one(n_classes, rng):
+    """Four eps, for any number of trees; a vote between two classes is the nearest float."""
+    eps = np.finfo(jnp.result_type(float)).eps
+    for n_trees in (1, 3, 41, 500):
+        counts = rng.integers(0, 30, (100, n_trees, n_classes)) * (rng.random((100, n_trees, n_classes)) < 0.6)
+        counts[..., 0] += counts.sum(axis=-1) == 0
+        true = (counts / counts.sum(axis=-1, keepdims=True)).mean(axis=1, dtype=np.longdouble)
+        assert np.abs(np.asarray(ju.Mean().probability(counts.astype(np.int32))) - true).max() < 4 * eps
+        best = counts == counts.max(axis=-1, keepdims=True)
+        voted = (best / best.sum(axis=-1, keepdims=True)).mean(axis=1)
+        found = np.asarray(ju.Vote().probability(counts.astype(np.int32)))
+        assert np.abs(found - voted).max() < 4 * eps
+        if n_classes == 2:
+            np.testing.assert_array_equal(found, voted.astype(found.dtype))

@@ -1,5 +1,6 @@
 """Sets of the highest expected utility, against all sets."""
 
+from fractions import Fraction
 from itertools import chain, combinations
 
 import jax
@@ -35,6 +36,36 @@ def test_a_matrix_of_the_same_utilities_says_the_same(kind, rng):
     sets = (np.arange(1, 16)[:, None] >> np.arange(4)) & 1 == 1
     matrix = np.where(sets, [[utility(s.sum(), kind)] for s in sets], 0.0)
     np.testing.assert_array_equal(expected_utility_set(probs, matrix), expected_utility_set(probs, kind))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 4])
+@pytest.mark.parametrize("signs", ["costs", "gains and costs", "few values"])
+def test_no_set_is_better_whatever_the_signs(n_classes, signs, rng):
+    """Sixteenths, so that sums are exact and ties are ties; costs have the least probable classes named."""
+    low, high = {"costs": (-16, 0), "gains and costs": (-16, 17), "few values": (-1, 2)}[signs]
+    probs = rng.multinomial(16, np.ones(n_classes) / n_classes, 50) / 16
+    sets = [s for k in range(1, n_classes + 1) for s in combinations(range(n_classes), k)]
+    listed = (np.arange(1, 2**n_classes)[:, None] >> np.arange(n_classes)) & 1 == 1
+    for _ in range(5):
+        gains, matrix = (rng.integers(low, high, shape) / 16 for shape in (n_classes, listed.shape))
+        for p, by_size, of_all in zip(
+            probs, *(np.asarray(expected_utility_set(probs, u)) for u in (gains, matrix)), strict=True
+        ):
+            share = [Fraction(float(one)) for one in p]
+            worth = {s: Fraction(float(gains[len(s) - 1])) * sum(share[c] for c in s) for s in sets}
+            best = max(worth.values())
+            found = tuple(np.flatnonzero(by_size).tolist())
+            assert worth[found] == best, (p, gains)
+            assert len(found) == min(len(s) for s in sets if worth[s] == best), (p, gains)
+            worths = [sum(q * Fraction(float(u)) for q, u in zip(share, row, strict=True)) for row in matrix]
+            np.testing.assert_array_equal(of_all, listed[worths.index(max(worths))])
+
+
+def test_gains_and_costs_that_cancel():
+    """.1 + .2 - .3 is nothing, whatever rounding makes of it: of equal sets the first is taken."""
+    probs, sets = np.array([[0.1, 0.2, 0.7]], np.float32), np.eye(3, dtype=bool)
+    matrix = np.array([[0, 0, 0], [3e4, 3e4, -9e4 / 7], [-1, -1, -1]])
+    np.testing.assert_array_equal(expected_utility_set(probs, matrix, sets=sets), [[True, False, False]])
 
 
 def test_half_and_half():

@@ -92,7 +92,13 @@ def compiled_chunk(platform: str, device, case: tuple, rows: int | None = None):
     placed = lambda shape, dtype: jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
     rule, arrays = jax.tree.map(lambda a: placed(a.shape, a.dtype), (rule, engine.stream.arrays))
     x, in_mask = placed((rows, N_COLUMNS), jnp.float32), placed((rows, N_TREES), bool) if mask else None
-    traced = merge_and_finish.jitted.trace(engine.stream.spec, rule, readout, arrays, x, in_mask)
+
+    def program(rule, *given):
+        with jax.enable_x64(False):
+            return merge_and_finish.function(engine.stream.spec, rule, readout, *given)
+
+    with jax.enable_x64(True):  # shapes of 64 bits, which nodes have, are taken in this mode alone
+        traced = jax.jit(program).trace(rule, arrays, x, in_mask)
     return traced.lower(lowering_platforms=(platform,)).compile(), rows
 
 

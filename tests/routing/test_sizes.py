@@ -1,9 +1,5 @@
 """No program depends on how many instances are asked about: after a few sizes any other compiles nothing."""
 
-import subprocess
-import sys
-import textwrap
-
 import jax
 import numpy as np
 import pytest
@@ -148,48 +144,3 @@ def test_functions_of_rows(forest):
     some = lambda n: jax.tree.map(lambda part: part[:n] if part.ndim else part, preference)
     assert later_programs(lambda n: over_rows(nondominated, some(n))) == []
     np.testing.assert_array_equal(over_rows(nondominated, preference), nondominated(preference))
-
-
-FORKED = """
-    import os, sys, warnings
-    import numpy as np
-    warnings.simplefilter("ignore")
-    import jaxunc as ju
-    from sklearn.ensemble import RandomForestClassifier
-
-    X = np.arange(40.0).reshape(20, 2)
-    model = RandomForestClassifier(3, random_state=0).fit(X, X[:, 0] > 20)
-
-    def in_child(work):
-        child = os.fork()
-        if child:
-            return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        code = 1
-        try:
-            work()
-            code = 0
-        except RuntimeError as error:
-            code = 3 if "forked" in str(error) and "spawn" in str(error) else 2
-        finally:
-            os._exit(code)
-
-    before = in_child(lambda: ju.bind(ju.from_sklearn(model), ju.Mean())(X))
-    forest = ju.from_sklearn(model)
-    bound, vote = ju.bind(forest, ju.Mean()), ju.stopping.bind_vote(forest)
-    late = [in_child(work) for work in (
-        lambda: bound(X), lambda: ju.bind(forest, ju.Mean()), lambda: vote(X), lambda: ju.leaf_index(forest, X),
-        lambda: ju.stopping.bind_vote(forest),
-    )]
-    bound(X)
-    print(before, late)
-"""
-
-
-@pytest.mark.exhaustive
-@pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="there is no fork here")
-def test_forked_processes_refuse_instead_of_hanging():
-    """A child of a process that has a forest is told what to do; one that was forked before computes."""
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(FORKED)], capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.stdout.strip() == "0 [3, 3, 3, 3, 3]", done.stderr

@@ -41,6 +41,12 @@ def test_two_classes_are_a_majority():
     assert even[1] == pytest.approx(float(majority_probability(0.7, 40)), abs=1e-6)  # the first class wins ties
 
 
+@pytest.mark.parametrize("n_trees", [1, 101, pytest.param(5001, marks=pytest.mark.exhaustive)])
+def test_they_add_to_one(n_trees, rng):
+    found = ensemble_vote_probability(np.stack([[0.5, 0.5], rng.dirichlet(np.ones(2))]), n_trees)
+    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=0, atol=2e-15 * n_trees)
+
+
 def test_many_classes_and_trees(rng, monkeypatch):
     p = rng.dirichlet(np.ones(7))
     found = ensemble_vote_probability(p, 301)

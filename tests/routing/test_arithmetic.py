@@ -1,0 +1,91 @@
+"""What programs do to all arrays of a tree of arrays changes nothing of a bound forest, or is refused."""
+
+import copy
+import pickle
+import warnings
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import RandomForestClassifier
+
+import jaxunc as ju
+from tests._refusal import refuses
+
+X, y = load_breast_cancer(return_X_y=True)
+RULES = {
+    "mean": ju.Mean(),
+    "vote": ju.Vote(),
+    "pooling": ju.Pooling(),
+    "evidence": ju.EvidenceAccumulation(np.array([0.4, 0.6])),
+    "dempster": ju.DempsterRule(),
+    "median": ju.Median(),
+}
+
+
+@pytest.fixture(scope="module")
+def forest():
+    return ju.from_sklearn(RandomForestClassifier(10, random_state=0).fit(X, y))
+
+
+def is_float(leaf) -> bool:
+    return eqx.is_array(leaf) and jnp.issubdtype(leaf.dtype, jnp.inexact)
+
+
+def updated(tree):
+    """After a step of an optimiser whose gradients are zero."""
+    params, static = eqx.partition(tree, eqx.is_inexact_array)
+    optimizer = optax.sgd(0.1)
+    updates, _ = optimizer.update(jax.tree.map(jnp.zeros_like, params), optimizer.init(params), params)
+    return eqx.combine(optax.apply_updates(params, updates), static)
+
+
+def of_floats(function):
+    return lambda tree: jax.tree.map(lambda leaf: function(leaf) if is_float(leaf) else leaf, tree)
+
+
+KEEP = {
+    "identity": lambda tree: jax.tree.map(lambda leaf: leaf, tree),
+    "jit": lambda tree: jax.jit(lambda same: same)(tree),
+    "nothing added": of_floats(lambda leaf: leaf + 0),
+    "zero update": updated,
+    "zero update, compiled": lambda tree: eqx.filter_jit(updated)(tree),
+    "copy": copy.deepcopy,
+    "pickle": lambda tree: pickle.loads(pickle.dumps(tree)),
+    "on the host and back": lambda tree: jax.tree.unflatten(
+        jax.tree.structure(tree), [jax.device_put(leaf) for leaf in jax.tree.leaves(tree)]
+    ),
+}
+
+
+@pytest.mark.parametrize("operation", KEEP)
+@pytest.mark.parametrize("name", RULES)
+def test_kept(forest, name, operation):
+    bound = ju.bind(forest, RULES[name])
+    expected = np.asarray(bound.probability(X[:70]))
+    np.testing.assert_array_equal(KEEP[operation](bound).probability(X[:70]), expected)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_what_was_packed_is_no_float(forest, name):
+    """A moving average, or half precision and back, rounds a rule's own numbers; nodes and leaf tables it leaves."""
+    engine = ju.bind(forest, RULES[name]).engine
+    assert not [leaf for leaf in jax.tree.leaves((engine.stream.plan, engine.stream.tables)) if is_float(leaf)]
+
+
+@pytest.mark.parametrize("operation", [lambda a: a + 0, lambda a: a.astype(jnp.bfloat16), lambda a: a.astype(jnp.int32)])
+def test_arithmetic_with_bits_is_refused(forest, operation):
+    bound = ju.bind(forest, ju.Mean())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # JAX says that integers of 64 bits are cut
+        nodes = operation(bound.engine.stream.plan.nodes)
+    broken = eqx.tree_at(lambda bound: bound.engine.stream.plan.nodes, bound, nodes)
+    if nodes.dtype == jnp.int64:  # nothing added, in the 64-bit mode
+        np.testing.assert_array_equal(broken.probability(X[:9]), bound.probability(X[:9]))
+    else:
+        with refuses(TypeError, "bits"):
+            broken.probability(X[:9])

@@ -1,0 +1,177 @@
+"""The same answer, bit for bit, whatever stands beside it: every rule, every counting, every way in.
+
+Sizes, trees, classes and the cells of the table that the quick suite tries are drawn; `JAXUNC_TEST_SEED` repeats them.
+"""
+
+import os
+import random
+from functools import lru_cache
+from itertools import pairwise
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+
+import jaxunc as ju
+from jaxunc import scorers
+from jaxunc._numerics import shares_of
+from tests._forests import forest_of_leaves, random_counts
+from tests._rules import RULES
+
+SEED = int(os.environ.get("JAXUNC_TEST_SEED", random.SystemRandom().randrange(10**6)))
+FURTHER = {
+    "mixture, median": lambda prior: ju.GeneralizedMixture(reference="median"),
+    "mixture, maximum": lambda prior: ju.GeneralizedMixture(scorers.laplace, "maximum"),
+    "mixture, one vs rest": lambda prior: ju.OneVsRest(ju.GeneralizedMixture(scorers.plausibility)),
+    "median of laplace": lambda prior: ju.Median(scorers.laplace),
+    "uncertainty": lambda prior: ju.UncertaintyDecomposition(),
+    "uncertainty, plausibility": lambda prior: ju.UncertaintyDecomposition("plausibility"),
+    "uncertainty, interval": lambda prior: ju.UncertaintyDecomposition("interval", s=1.5),
+    "averaged intervals": lambda prior: ju.AveragedIntervals(1.3),
+    "vote of intervals": lambda prior: ju.GeneralizedVote(1.0, "leaf_size"),
+    "explained vote": lambda prior: ju.ExplainedVote(1.0, "certainty"),
+    "cautious report": lambda prior: ju.decisions.CautiousReport(2.0, "certainty"),
+    "learned vote": lambda prior: ju.LearnedVote(1.5, 0.5, 2.0),
+    "calibrated median": lambda prior: ju.Calibrated(ju.Median(), 1.3, np.linspace(0, 1, len(prior))),
+    "blend of collected": lambda prior: ju.Blend([ju.GeneralizedMixture(), ju.Median(), ju.Mean()], [0.5, 0.25, 0.25]),
+    "one vs rest, a list": lambda prior: ju.OneVsRest([ju.DempsterRule(prior=p) for p in prior]),
+}
+NEWER = jax.__version_info__ >= (0, 11)
+COUNTS = ("own", "oob", "weighted", "held out")
+WAYS = ("whole", "one by one", "ragged", "threads", "jax", "traced", "mapped", "counts", "shard", "export", "many")
+
+
+def size_of(*key, low: int, high: int) -> int:
+    """A number that belongs to the seed and a key."""
+    return random.Random(f"{SEED} {key}").randint(low, high)
+
+
+N = size_of("rows", low=300, high=700)
+CLASSES = (2, 3, size_of("classes", low=4, high=9), size_of("many", low=33, high=40))
+TREES = {n: size_of("trees", n, low=3, high=40) for n in CLASSES}
+
+
+@lru_cache
+def leaves(n_classes: int, counts: str) -> tuple[ju.Forest, np.ndarray, np.ndarray]:
+    """A forest, its data, and the counts of the leaves that each row falls into."""
+    rng = np.random.default_rng([SEED, n_classes])
+    if counts in ("own", "weighted"):
+        drawn = random_counts(rng, (N, TREES[n_classes]), n_classes).astype(float)
+        drawn = drawn * rng.uniform(0.1, 3, drawn.shape) if counts == "weighted" else drawn
+        return *forest_of_leaves(drawn), drawn.astype(np.float32 if counts == "weighted" else np.int32)
+    X = rng.normal(size=(N, 6)).astype(np.float32)
+    y = np.argmax(X[:, :2] @ rng.normal(size=(2, n_classes)) + rng.normal(size=(N, n_classes)), axis=1)
+    y[:n_classes] = np.arange(n_classes)
+    model = RandomForestClassifier(TREES[n_classes], min_samples_leaf=2, random_state=SEED).fit(X, y)
+    forest, held = ju.from_sklearn(model), rng.normal(size=(N, 6)).astype(np.float32)
+    out_of_bag = counts == "oob"
+    mask = ju.counting.oob_mask(model, len(X)) if out_of_bag else None
+    forest = ju.recount(forest, X if out_of_bag else held, y, tree_mask=mask)
+    return forest, X, np.asarray(ju.leaf_counts(forest, X))
+
+
+def rule_of(name: str, n_classes: int) -> ju.Combiner:
+    """The rule for so many classes; a rule of more classes than `make` knows has the prior of its own."""
+    prior = np.arange(1, n_classes + 1) / np.arange(1, n_classes + 1).sum()
+    trees = np.arange(TREES[n_classes])
+    return FURTHER[name](prior) if name in FURTHER else RULES[name].make(prior, trees)
+
+
+def parts_of(answer) -> dict[str, np.ndarray]:
+    """The arrays of an answer by their names."""
+    paths = jax.tree_util.tree_leaves_with_path(answer)
+    return {jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(part) for path, part in paths}
+
+
+def batches(ask, X: np.ndarray, sizes: list[int]) -> dict[str, np.ndarray]:
+    """Answers for parts of the rows, one after the other, joined."""
+    ends = np.cumsum([0, *sizes])
+    found = [parts_of(ask(X[a:b])) for a, b in pairwise(ends) if a < len(X)]
+    joined = lambda parts: np.concatenate(parts) if parts[0].ndim else parts[0]
+    return {name: joined([one[name] for one in found]) for name in found[0]}
+
+
+def asked(way: str, bound: ju.BoundForest, X: np.ndarray, counts: np.ndarray) -> dict[str, np.ndarray]:
+    """Answers for the rows X, or for the first of them."""
+    many = np.resize(X, (size_of("many rows", low=2100, high=9000), X.shape[1]))
+    if way == "one by one":
+        return batches(bound.answer, X[:9], [1] * 9)
+    if way == "ragged":
+        sizes = [size_of(way, i, low=1, high=99) for i in range(N)]
+        return batches(bound.answer, X, sizes)
+    if way == "threads":
+        return parts_of(ju.bind(bound.forest, bound.combiner, threads=3).answer(many))
+    if way == "jax":
+        return parts_of(bound.answer(jnp.asarray(X)))
+    if way == "traced":
+        return parts_of(jax.jit(bound.answer)(X))
+    if way == "mapped":
+        return {name: part[:, 0] for name, part in parts_of(jax.vmap(lambda x: bound.answer(x[None]))(X)).items()}
+    if way == "counts":
+        return parts_of(bound.combiner.answer(counts))
+    if way == "shard":
+        return parts_of(ju.shard(bound, jax.make_mesh((1, 1), ("data", "tree"))).answer(X))
+    if way == "export":
+        program = jax.export.deserialize(bound.export(None).serialize())
+        answer = jax.jit(program.call)(X)
+        return parts_of(answer if isinstance(answer, dict) else {"": answer})
+    return parts_of(bound.answer(many))
+
+
+def check(name: str, n_classes: int, counts: str, ways: list[str]) -> None:
+    """Whatever way rows come, the first of them have the bits of the whole."""
+    forest, X, of_rows = leaves(n_classes, counts)
+    bound = ju.bind(forest, rule_of(name, n_classes), threads=1)
+    expected = parts_of(bound.answer(X))
+    for way in ways:
+        found = asked(way, bound, X, of_rows)
+        assert set(found) == set(expected) or len(expected) == 1
+        for part, whole in expected.items():
+            one = found.get(part, found.get(""))
+            rows = slice(min(len(whole), len(one))) if whole.ndim else ()
+            message = f"JAXUNC_TEST_SEED={SEED}: {name}, {n_classes} classes, {counts}, {way}: {part}"
+            # What leaves say is compiled for the shape of counts, and rounds otherwise. Compilers from JAX 0.11 on
+            # round exponentials by their place.
+            if way == "counts" or (NEWER and not part.endswith("class_scores")):
+                eps = 64 * np.finfo(whole.dtype).eps if whole.dtype.kind == "f" else 0
+                np.testing.assert_allclose(one[rows], whole[rows], rtol=eps, atol=eps, err_msg=message)
+            else:
+                np.testing.assert_array_equal(one[rows], whole[rows], message)
+
+
+def suits(name: str, n_classes: int) -> bool:
+    """Whether the rule takes so many classes."""
+    return n_classes == 2 or not (RULES[name].binary_only if name in RULES else name == "uncertainty, plausibility")
+
+
+@pytest.mark.parametrize("name", [*RULES, *FURTHER])
+@pytest.mark.exhaustive(keep=3)
+def test_an_answer_stands_alone(name):
+    """A drawn forest, counting and four ways of each rule."""
+    draw = random.Random(f"{SEED} {name}")
+    n_classes = draw.choice([n for n in CLASSES if suits(name, n)])
+    check(name, n_classes, draw.choice(COUNTS), draw.sample(WAYS, 4))
+
+
+@pytest.mark.parametrize("reference", ["mean", "median", "maximum"])
+def test_a_mixture_stands_alone(reference):
+    """Sums over trees, and products in them."""
+    forest, X, _ = leaves(2, "own")
+    bound = ju.bind(forest, ju.GeneralizedMixture(reference=reference))
+    whole = bound.probability(X)
+    for size in (1, 3, 64):
+        parts = [bound.probability(X[start : start + size]) for start in range(0, 128, size)]
+        np.testing.assert_array_equal(np.concatenate(parts)[:128], whole[:128], f"JAXUNC_TEST_SEED={SEED}, {size} rows")
+
+
+@pytest.mark.parametrize("n_classes", [4, 10, 33])
+def test_shares_of_many_classes_stand_alone(n_classes, rng):
+    """Sums over classes, which a compiler reorders from 32768 numbers on."""
+    stat = rng.uniform(size=(8192, n_classes)).astype(jnp.result_type(float))
+    finish = jax.jit(lambda stat: ju.combiners.Answer.from_log_evidence(stat).probability + shares_of(stat))
+    whole = np.asarray(finish(stat))
+    for rows in (2, 64, 2048):
+        np.testing.assert_array_equal(finish(stat[:rows]), whole[:rows])

@@ -1,0 +1,87 @@
+"""After a fork no program runs: whatever is called answers without one, or refuses instead of hanging."""
+
+import ast
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
+
+PROGRAM = """
+import os, signal, sys, time
+import numpy as np
+import jaxunc as ju
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier, RandomDecisionTreesClassifier
+
+X = np.random.default_rng(0).normal(size=(200, 3))
+y = (X[:, 0] > 0).astype(int)
+model = RandomForestClassifier(50, min_samples_leaf=3, random_state=0).fit(X, y)
+if (child := os.fork()) == 0:  # before anything is compiled
+    ju.bind(ju.from_sklearn(model), ju.Mean())(X)
+    os._exit(7)
+words = {"before": os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}
+boosted = ju.from_any(HistGradientBoostingClassifier(max_iter=3).fit(X, y))
+forest = ju.from_sklearn(model)
+bound = ju.bind(forest, ju.Mean())
+counts = np.array([[1.0, 2.0]])
+JOBS = {
+    "bound": lambda: bound(X),
+    "one row": lambda: bound(X[:1]),
+    "bind": lambda: ju.bind(forest, ju.Mean())(X),
+    "import": lambda: ju.bind(ju.from_sklearn(model), ju.Mean())(X),
+    "boosted": lambda: boosted.predict(X),
+    "leaves": lambda: ju.leaf_index(forest, X),
+    "recount": lambda: ju.recount(forest, X, y),
+    "settled": lambda: ju.predict_until_settled(forest, X),
+    "certainty": lambda: ju.transductive_certainty(X, y, X[:3]),
+    "auc": lambda: ju.metrics.auc(np.array([0.1, 0.9]), np.array([0, 1])),
+    "scorer": lambda: ju.scorers.plausibility(counts),
+    "rule": lambda: ju.Mean()(counts[None]),
+    "decision": lambda: ju.decisions.expected_utility_set(np.array([0.3, 0.7])),
+    "smoothing": lambda: ju.smoothing.smooth_forest(forest),
+    "combined": lambda: CombinedForestClassifier(RandomForestClassifier(50)).fit(X, y),
+    "cautious": lambda: CautiousForestClassifier(RandomForestClassifier(5)).fit(X, y),
+    "random trees": lambda: RandomDecisionTreesClassifier(5).fit(X, y),
+    "export": lambda: bound.export("probability"),
+}
+for name, job in JOBS.items():
+    job()  # compiled here: a program that is ready must not run there either
+    reader, writer = os.pipe()
+    if (child := os.fork()) == 0:
+        try:
+            job()
+            word = "answered"
+        except RuntimeError as error:
+            word = "refused" if "forked" in str(error) and "spawn" in str(error) else repr(error)
+        except BaseException as error:
+            word = repr(error)
+        os.write(writer, word.encode())
+        os._exit(0)
+    end = time.monotonic() + 60
+    while not os.waitpid(child, os.WNOHANG)[0]:
+        if time.monotonic() > end:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            os.write(writer, b"hung")
+            break
+        time.sleep(0.01)
+    words[name] = os.read(reader, 1000).decode()
+print(words)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_everything_answers_or_refuses():
+    code = textwrap.dedent(PROGRAM)
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=900, check=False
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+    words = ast.literal_eval(run.stdout)
+    assert words.pop("before") == 7
+    assert {name: word for name, word in words.items() if word not in ("answered", "refused")} == {}
+    assert words["bound"] == words["boosted"] == words["auc"] == "refused"
