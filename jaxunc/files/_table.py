@@ -14,7 +14,7 @@ from jaxunc._checks import nearest
 
 from ._chunks import FAULTS, reason_of
 from ._csv import csv_table
-from ._formats import FORMATS, UnreadableError, data_file, format_of
+from ._formats import FORMATS, UnreadableError, data_file, format_of, unchanged
 from ._names import listed
 from ._wanted import check_distinct, is_index
 
@@ -39,7 +39,10 @@ def read_table(path: Path) -> pa.Table:
     try:
         if path.stat().st_size == 0:
             raise UnreadableError("it is empty")
-        table = _without_index({"CSV": csv_table, "Parquet": _parquet_table, "Arrow": _arrow_table}[str(form)](path))
+        with unchanged(path):
+            read = {"CSV": csv_table, "Parquet": _parquet_table, "Arrow": _arrow_table}[str(form)]
+            table = _without_index(read(path))
+        table.validate(full=True)
         check_distinct(table.schema.names)
         if not table.num_rows or not table.num_columns:
             raise UnreadableError(f"it has {table.num_rows} rows and {table.num_columns} columns")
@@ -166,8 +169,11 @@ def check_float32(values: Float[np.ndarray, " rows"], name: str, where: str | Pa
 
 
 def _parquet_table(path: Path) -> pa.Table:
-    with parquet.ParquetFile(path) as opened:
-        return opened.read()
+    with parquet.ParquetFile(path, page_checksum_verification=True) as opened:
+        table = opened.read()
+        if table.num_rows != opened.metadata.num_rows:
+            raise UnreadableError(f"{table.num_rows} of its {opened.metadata.num_rows} rows could be read")
+        return table
 
 
 def _arrow_table(path: Path) -> pa.Table:
