@@ -7,7 +7,7 @@ missing value. Nothing is guessed again.
 
 from ._arrays import labels as arrow_labels
 from ._arrays import numbers as arrow_numbers
-from ._chunks import chunks_of, file_chunks, laid_out, no_rows, split
+from ._chunks import chunks_of, file_chunks, laid_out, no_rows, rows_in, split
 from ._formats import (
     ARROW,
     CSV,
@@ -49,5 +49,6 @@ __all__ = [
     "listed",
     "no_rows",
     "read_table",
+    "rows_in",
     "split",
 ]

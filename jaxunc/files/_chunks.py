@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from ._csv import csv_rows
+from ._csv import count_csv_rows, csv_rows
 from ._formats import UnreadableError, data_files, format_of, unchanged
 from ._wanted import DataChunk, Wanted
 
@@ -74,6 +74,12 @@ def file_chunks(file: Path, wanted: Wanted, chunk_rows: int, skip: int = 0) -> I
     with reading(file):
         for table in rechunked(read(file, wanted, skip=skip), chunk_rows):
             yield split(table, wanted, str(file), are_cells=form == "CSV")
+
+
+def rows_in(file: Path) -> int:
+    """Return how many rows a file has: of text counted by its lines; raises a ValueError if it cannot be read."""
+    with reading(file):
+        return count_csv_rows(file) if format_of(file) == "CSV" else parquet.read_metadata(file).num_rows
 
 
 def no_rows(file: Path, wanted: Wanted) -> DataChunk:

@@ -65,3 +65,10 @@ def _without_lists(table: pa.Table) -> pa.Table:
             words = table.column(i).cast(pa.list_(pa.string()))
             table = table.set_column(i, field.name, compute.call_function("binary_join", [words, pa.scalar("|")]))
     return table
+
+
+def types_as_written(schema: pa.Schema) -> dict[str, str]:
+    """Return the types, in words, that columns have in a Parquet file, by name: some are not those in memory."""
+    sink = pa.BufferOutputStream()
+    parquet.ParquetWriter(sink, schema.remove_metadata()).close()
+    return {field.name: str(field.type) for field in parquet.read_schema(pa.BufferReader(sink.getvalue()))}

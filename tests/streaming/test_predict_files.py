@@ -160,9 +160,26 @@ def test_a_file_that_is_replaced_is_scored_anew(saved, data, frame, tmp_path):
     predict_files(saved, folder, tmp_path / "out", **OPTIONS)
     assert before == {file: file.stat().st_mtime_ns for file in before}
     assert list(answers(tmp_path / "out")["id"]) == [*range(5000, 5150), *range(430, 1000)]
-    (folder / "d.parquet").write_bytes((folder / "a.parquet").read_bytes())
-    with pytest.raises(ValueError, match="another run: it differs in inputs"):
+    (folder / "a.parquet").unlink()
+    with pytest.raises(ValueError, match=r"another run: it differs in inputs \(a\.parquet is gone\)"):
         predict_files(saved, folder, tmp_path / "out", **OPTIONS)
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_files_that_come_later_are_scored_alone(form, saved, data, frame, tmp_path):
+    folder = tmp_path / "data"
+    shutil.copytree(data, folder)
+    predict_files(saved, folder, tmp_path / "out", file_format=form, **OPTIONS)
+    before = contents(tmp_path / "out")
+    frame[:20].assign(id=range(5000, 5020)).to_parquet(folder / "a0.parquet")
+    manifest = predict_files(saved, folder, tmp_path / "out", file_format=form, **OPTIONS)
+    assert [one["name"] for one in manifest["inputs"]] == ["a.parquet", "b.parquet", "c.parquet", "a0.parquet"]
+    after = contents(tmp_path / "out")
+    assert set(after) - set(before) == {f"part-00003-{i:05d}.{form}" for i in range(1)}
+    assert {name: after[name] for name in before if name != "_manifest.json"} == {
+        name: before[name] for name in before if name != "_manifest.json"
+    }
+    assert list(answers(tmp_path / "out", form)["id"]) == [*range(1000), *range(5000, 5020)]
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "arrow"])
