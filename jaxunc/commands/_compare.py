@@ -3,6 +3,8 @@
 import argparse
 from typing import TYPE_CHECKING
 
+from jaxunc._checks import shown
+
 from ._arguments import integer
 
 if TYPE_CHECKING:
@@ -125,4 +127,4 @@ def _show(results: "Results", folder: str | None) -> None:
     console = Console(highlight=False)
     report.show(console, results)
     if folder is not None:
-        console.print(f"\nThe page: {report.write_page(folder, results)}", soft_wrap=True, markup=False)
+        console.print(shown(f"\nThe page: {report.write_page(folder, results)}"), soft_wrap=True, markup=False)

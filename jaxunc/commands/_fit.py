@@ -4,6 +4,8 @@ import argparse
 import sys
 from typing import Any
 
+from jaxunc._checks import shown
+
 from ._arguments import integer_from, number
 
 ABOUT = "fit a forest and a rule on a table of data, and save them"
@@ -61,8 +63,10 @@ def run(args: argparse.Namespace) -> None:
     found = describe(args.output)
     rule = f", {found.combiner}" if found.combiner else ""
     Console(highlight=False).print(
-        f"{args.output}: {found.kind}{rule}; {found.columns} columns, classes "
-        f"{', '.join(map(str, model.classes_[:10]))}; {found.n_bytes / 1e6:.1f} MB",
+        shown(
+            f"{args.output}: {found.kind}{rule}; {found.columns} columns, classes "
+            f"{', '.join(map(str, model.classes_[:10]))}; {found.n_bytes / 1e6:.1f} MB"
+        ),
         soft_wrap=True,
         markup=False,
     )
@@ -117,7 +121,7 @@ def _fitted(args: argparse.Namespace) -> Any:
     numbers_only = args.estimator in ("combined", "cautious")
     X, y, said = training_data(args.data, args.target, args.drop, numbers_only=numbers_only)
     if said:
-        print(f"jaxunc: {args.data}: {said}", file=sys.stderr)
+        print(shown(f"jaxunc: {args.data}: {said}"), file=sys.stderr)
     if args.combiner is not None:
         check_rule(args.combiner, len(set(y.tolist())), learns=args.estimator == "combined")
     return _model(args).fit(X, y)

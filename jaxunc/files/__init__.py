@@ -19,6 +19,7 @@ from ._formats import (
     format_of,
     is_same_file,
     is_within,
+    state_of,
 )
 from ._names import columns, listed
 from ._table import as_frame, check_float32, labelled_table, read_table
@@ -51,4 +52,5 @@ __all__ = [
     "read_table",
     "rows_in",
     "split",
+    "state_of",
 ]

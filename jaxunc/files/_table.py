@@ -123,8 +123,13 @@ def known_rows(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:
     column = table.column(target)
     if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
         values = column.cast(pa.float64()).to_numpy()
+        if np.abs(values).max() >= 2**53:
+            raise ValueError(
+                f"--target={target!r} holds numbers beyond 2^53, of which floats merge some: classes would be lost. "
+                "Write them as text, such as 'c123'."
+            )
         # A gap makes floats of integer classes: without the gap they are what they were, 0 and not 0.0.
-        if np.all(values == np.rint(values)) and np.abs(values).max() < 2**53:
+        if np.all(values == np.rint(values)):
             table = table.set_column(table.schema.get_field_index(target), target, pa.array(values.astype(np.int64)))
     return table, said
 
