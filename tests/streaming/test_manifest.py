@@ -98,6 +98,40 @@ def _is_refused(saved, data, out):
     assert (out.parent / "victim.txt").read_text() == "precious"
 
 
+def _places(node, path=()):
+    """The paths of all entries of a document."""
+    for key in node if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ():
+        yield (*path, key)
+        yield from _places(node[key], (*path, key))
+
+
+ODD = [None, True, -1, 0, 10**30, 0.5, "", "../victim.txt", "part-00000-00000.parquet", [], {}, [[]], {"name": 1}]
+
+
+@pytest.mark.parametrize("seed", [pytest.param(s, marks=[pytest.mark.exhaustive] * (s > 0)) for s in range(10)])
+def test_entries_at_random(seed, saved, data, out, made):
+    """Each entry is another thing: refused in words, or the run ends as it would have without."""
+    rng = np.random.default_rng([int(os.environ.get("JAXUNC_TEST_SEED", "0")), seed])
+    whole, text = {file.name: file.read_bytes() for file in made.iterdir()}, (made / "_manifest.json").read_text()
+    for _ in range(12):
+        manifest = json.loads(text)
+        places = list(_places(manifest))
+        *path, last = places[rng.integers(len(places))]
+        node = manifest
+        for key in path:
+            node = node[key]
+        node[last] = ODD[rng.integers(len(ODD))]
+        (out / "_manifest.json").write_text(json.dumps(manifest))
+        try:
+            predict_files(saved, data, out, **OPTIONS)
+        except ValueError:
+            found = {file.name: file.read_bytes() for file in out.iterdir() if file.name != "_manifest.json"}
+            assert found == {name: own for name, own in whole.items() if name != "_manifest.json"}
+        else:
+            assert {file.name: file.read_bytes() for file in out.iterdir()} == whole
+        assert (out.parent / "victim.txt").read_text() == "precious"
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="the system has no such device")
 def test_a_link_to_a_device(saved, data, out):
     (out / "_manifest.json").unlink()

@@ -73,9 +73,15 @@ class Killed(BaseException):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("moments", [(1,), (3, 9, 2), (8, 8, 8), (40, 20)])
-def test_a_run_that_is_cut_short_goes_on(moments, saved, data, tmp_path):
-    predict_files(saved, data, tmp_path / "whole", **OPTIONS)
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+@pytest.mark.parametrize("moments", [(1,), (3, 9, 2), (8, 8, 8), (40, 20), None])
+def test_a_run_that_is_cut_short_goes_on(moments, form, saved, data, tmp_path):
+    settings = OPTIONS | {"file_format": form}
+    if moments is None:  # at random
+        seed = int(os.environ.get("JAXUNC_TEST_SEED", "0"))
+        print("seed", seed)
+        moments = tuple(np.random.default_rng(seed).integers(1, 12, 5).tolist())
+    predict_files(saved, data, tmp_path / "whole", **settings)
     for moment in moments:
         calls = []
 
@@ -85,12 +91,12 @@ def test_a_run_that_is_cut_short_goes_on(moments, saved, data, tmp_path):
                 raise Killed
 
         with pytest.raises(Killed):
-            predict_files(saved, data, tmp_path / "again", **OPTIONS, progress=cut)
-    (tmp_path / "again" / ".part-00000-00001.parquet.77").write_bytes(b"left behind")
-    predict_files(saved, data, tmp_path / "again", **OPTIONS)
+            predict_files(saved, data, tmp_path / "again", **settings, progress=cut)
+    (tmp_path / "again" / f".part-00000-00001.{form}.77").write_bytes(b"left behind")
+    predict_files(saved, data, tmp_path / "again", **settings)
     assert contents(tmp_path / "again") == contents(tmp_path / "whole")
     before = {file: file.stat().st_mtime_ns for file in (tmp_path / "again").glob("part-*")}
-    predict_files(saved, data, tmp_path / "again", **OPTIONS)
+    predict_files(saved, data, tmp_path / "again", **settings)
     assert before == {file: file.stat().st_mtime_ns for file in before}, "what is finished is not scored again"
 
 
