@@ -37,8 +37,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         With code 2 and one line on standard error if an argument or the data are at fault.
     """
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # names of classes and files may lie outside of the terminal's encoding
-            stream.reconfigure(errors="backslashreplace")
+        # Names of classes and files may lie outside of the terminal's encoding.
+        if (change := getattr(stream, "reconfigure", None)) is not None:
+            change(errors="backslashreplace")
     parser = _parser()
     args = parser.parse_args(argv)
     if args.command is None:

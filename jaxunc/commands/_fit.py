@@ -6,7 +6,7 @@ from typing import Any
 
 from jaxunc._checks import shown
 
-from ._arguments import integer_from, number
+from ._arguments import integer_from, number, printed
 
 ABOUT = "fit a forest and a rule on a table of data, and save them"
 DETAILS = (
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> None:
     found = describe(args.output)
     rule = f", {found.combiner}" if found.combiner else ""
     Console(highlight=False).print(
-        shown(
+        printed(
             f"{args.output}: {found.kind}{rule}; {found.columns} columns, classes "
             f"{', '.join(map(str, model.classes_[:10]))}; {found.n_bytes / 1e6:.1f} MB"
         ),

@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
-from jaxunc._checks import shown
-
-from ._arguments import integer, number
+from ._arguments import integer, number, printed
 
 if TYPE_CHECKING:
     from jaxunc.streaming import RunProgress
@@ -69,7 +67,7 @@ def run(args: argparse.Namespace) -> None:
             progress=show,
             **{name: value for name, value in given.items() if value is not None},
         )
-    print(shown(f"{args.output}: {manifest['rows']:,} rows in {len(manifest['parts'])} files"))
+    print(printed(f"{args.output}: {manifest['rows']:,} rows in {len(manifest['parts'])} files"))
 
 
 @contextmanager

@@ -106,7 +106,7 @@ def _check_words(X: pd.DataFrame, words: list[str], path: str) -> None:
     texts = [name for name in X.columns if X[name].dtype.kind not in "iufb"]
     if others := [name for name in words if name not in texts]:
         raise ValueError(f"--words names {listed(others)}, which of {path} are no texts: {columns(texts)} are.")
-    sizes = {name: int(X[name].nunique()) for name in texts if name not in words}
+    sizes = {name: int(cast(Any, X[name]).nunique()) for name in texts if name not in words}
     if many := {name: size for name, size in sizes.items() if size > MOST_LEVELS}:
         name, size = next(iter(many.items()))
         raise ValueError(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -53,7 +53,7 @@ def is_compressed(file: Path) -> bool:
 
 
 @contextmanager
-def opened(file: Path) -> Iterator[IO[bytes]]:
+def opened(file: Path) -> Iterator[Any]:
     """Open the bytes of a file, decompressed if its name ends with ``.gz``."""
     with open(file, "rb") as raw:
         if is_compressed(file):
