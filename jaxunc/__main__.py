@@ -11,6 +11,7 @@ from typing import NoReturn
 import jax
 
 from jaxunc import __version__, use_compilation_cache
+from jaxunc._checks import shown
 from jaxunc.commands import COMMANDS, in_options
 
 _CLI_PACKAGES = {"jinja2", "matplotlib", "pandas", "pyarrow", "rich"}
@@ -24,7 +25,7 @@ class _Parser(argparse.ArgumentParser):
         self.fail(f"{message}. See: {self.prog} --help")
 
     def fail(self, message: str) -> NoReturn:
-        self.exit(2, f"jaxunc: error: {message}\n")
+        self.exit(2, f"jaxunc: error: {shown(message)}\n")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -35,6 +36,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     SystemExit
         With code 2 and one line on standard error if an argument or the data are at fault.
     """
+    for stream in (sys.stdout, sys.stderr):
+        # Names of classes and files may lie outside of the terminal's encoding.
+        if (change := getattr(stream, "reconfigure", None)) is not None:
+            change(errors="backslashreplace")
     parser = _parser()
     args = parser.parse_args(argv)
     if args.command is None:
@@ -89,7 +94,7 @@ def _quieten_loading() -> None:
 
 
 def _show(line: str) -> None:
-    print(f"jaxunc: {line}", file=sys.stderr)
+    print(f"jaxunc: {shown(line)}", file=sys.stderr)
 
 
 def _parser() -> _Parser:

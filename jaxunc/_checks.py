@@ -7,6 +7,7 @@ import difflib
 import functools
 import operator
 import os
+import re
 import sys
 import threading
 import warnings
@@ -117,6 +118,15 @@ def _no_trace() -> object:
     thread.start()
     thread.join()
     return found[0]
+
+
+_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""What terminals obey and nobody sees: control characters, ends of lines, marks that turn the direction of text."""
+
+
+def shown(text: str) -> str:
+    """Return a text for a terminal or a page, with what would act there written as escapes."""
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def nearest(name, known: Iterable, cutoff: float = 0.6) -> str:

@@ -2,7 +2,10 @@
 
 import argparse
 import re
+import sys
 from collections.abc import Callable
+
+from jaxunc._checks import shown
 
 _LARGEST = 2**31 - 1
 
@@ -32,6 +35,16 @@ def number(text: str) -> float:
         return float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+
+
+def printed(text: str) -> str:
+    """Return a line for standard output, in ASCII with escapes where its encoding lacks a letter of it."""
+    text = shown(text)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return text.encode("ascii", "backslashreplace").decode()
+    return text
 
 
 _OPTIONS = {

@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from ._arguments import integer
+from ._arguments import integer, printed
 
 if TYPE_CHECKING:
     from jaxunc.report import Results
@@ -125,4 +125,4 @@ def _show(results: "Results", folder: str | None) -> None:
     console = Console(highlight=False)
     report.show(console, results)
     if folder is not None:
-        console.print(f"\nThe page: {report.write_page(folder, results)}", soft_wrap=True, markup=False)
+        console.print(printed(f"\nThe page: {report.write_page(folder, results)}"), soft_wrap=True, markup=False)

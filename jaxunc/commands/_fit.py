@@ -4,7 +4,9 @@ import argparse
 import sys
 from typing import Any
 
-from ._arguments import integer_from, number
+from jaxunc._checks import shown
+
+from ._arguments import integer_from, number, printed
 
 ABOUT = "fit a forest and a rule on a table of data, and save them"
 DETAILS = (
@@ -29,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("data", nargs="?", metavar="DATA", help="CSV or Parquet file to fit on")
     add("--target", metavar="COLUMN", help="the column of DATA that holds the classes")
     add("--drop", nargs="+", default=[], metavar="COLUMN", help="columns of DATA that are left out, such as ids")
+    add("--words", nargs="+", default=[], metavar="COLUMN", help="columns of texts of more than 100 values to use")
     add("--output", required=True, metavar="MODEL", help="the file to save to, such as model.safetensors")
     add("--estimator", choices=ESTIMATORS, default="combined", help="the classifier (default: combined)")
     add("--forest", choices=FORESTS, help="the forest of combined and cautious (default: random-forest)")
@@ -61,8 +64,10 @@ def run(args: argparse.Namespace) -> None:
     found = describe(args.output)
     rule = f", {found.combiner}" if found.combiner else ""
     Console(highlight=False).print(
-        f"{args.output}: {found.kind}{rule}; {found.columns} columns, classes "
-        f"{', '.join(map(str, model.classes_[:10]))}; {found.n_bytes / 1e6:.1f} MB",
+        printed(
+            f"{args.output}: {found.kind}{rule}; {found.columns} columns, classes "
+            f"{', '.join(map(str, model.classes_[:10]))}; {found.n_bytes / 1e6:.1f} MB"
+        ),
         soft_wrap=True,
         markup=False,
     )
@@ -76,10 +81,10 @@ def interrupted(args: argparse.Namespace) -> str:
 def _check_options(args: argparse.Namespace) -> None:
     """Raise a ValueError for an option that would change nothing, and for what is missing."""
     imports = args.pickled is not None
-    if imports and (args.data is not None or args.target is not None or args.drop):
+    if imports and (args.data is not None or args.target is not None or args.drop or args.words):
         raise ValueError(
-            "--import takes over a forest that is fitted: it reads no DATA, --target or --drop. Leave these out, or "
-            "--import."
+            "--import takes over a forest that is fitted: it reads no DATA, --target, --drop or --words. Leave these "
+            "out, or --import."
         )
     if not imports and (args.data is None or args.target is None):
         raise ValueError("fit needs DATA and --target COLUMN (or --import FILE, a fitted scikit-learn forest).")
@@ -112,15 +117,24 @@ def _option(name: str) -> str:
 
 
 def _fitted(args: argparse.Namespace) -> Any:
-    from ._training import check_rule, training_data
+    import pandas as pd
 
-    numbers_only = args.estimator in ("combined", "cautious")
-    X, y, said = training_data(args.data, args.target, args.drop, numbers_only=numbers_only)
-    if said:
-        print(f"jaxunc: {args.data}: {said}", file=sys.stderr)
+    from jaxunc.tables import as_instances, fit_columns
+
+    from ._training import check_rule, training_data, with_levels
+
+    of_sklearn = args.estimator in ("combined", "cautious")
+    X, y, said = training_data(args.data, args.target, args.drop, args.words, with_booleans=of_sklearn)
+    for line in said:
+        print(shown(f"jaxunc: {args.data}: {line}"), file=sys.stderr)
     if args.combiner is not None:
         check_rule(args.combiner, len(set(y.tolist())), learns=args.estimator == "combined")
-    return _model(args).fit(X, y)
+    known = fit_columns(X)
+    if not of_sklearn or known.levels is None:
+        return _model(args).fit(X, y)
+    # scikit-learn's trees compare the places of words in their sorted order, as those of jaxunc compare do.
+    codes = pd.DataFrame(as_instances(X, known).values, columns=X.columns)
+    return with_levels(_model(args).fit(codes, y), known)
 
 
 def _model(args: argparse.Namespace) -> Any:

@@ -2,6 +2,8 @@
 
 import argparse
 
+from ._arguments import printed
+
 ABOUT = "say what a saved file holds"
 DETAILS = (
     "Read the header of a file that jaxunc saved, check the rest, and say what it holds; or read a model of XGBoost, "
@@ -40,9 +42,9 @@ def run(args: argparse.Namespace) -> None:
     console = Console(highlight=False)
     for name, line in lines.items():
         if line is not None:
-            console.print(f"{name:12}{line}", soft_wrap=True, markup=False)
+            console.print(printed(f"{name:12}{line}"), soft_wrap=True, markup=False)
     for name, (shape, dtype) in sorted(found.arrays.items()) if args.arrays else ():
-        console.print(f"{'':12}{name} {dtype} {list(shape)}", soft_wrap=True, markup=False)
+        console.print(printed(f"{'':12}{name} {dtype} {list(shape)}"), soft_wrap=True, markup=False)
 
 
 def interrupted(args: argparse.Namespace) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
-from ._arguments import integer, number
+from ._arguments import integer, number, printed
 
 if TYPE_CHECKING:
     from jaxunc.streaming import RunProgress
@@ -37,11 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--outputs",
         nargs="+",
         metavar="ANSWER",
-        help="class, probability, score, uncertainty, interval, set, trees_polled (default: what the model answers)",
+        help="class, probability, score, uncertainty, interval, set, idm_interval, cautious_set, trees_polled "
+        "(default: what the model answers)",
     )
     add("--features", nargs="+", metavar="COLUMN", help="columns that the model reads, in the order of training")
     add("--keep", nargs="+", default=[], metavar="COLUMN", help="columns that are carried along as they stand")
-    add("--s", type=number, metavar="S", help="how cautious intervals and sets are (default: 1)")
+    add("--s", type=number, metavar="S", help="how cautious intervals and cautious sets are (default: 1)")
     add("--confidence", type=number, metavar="P", help="at which votes are settled (default: .99)")
     add("--format", choices=("parquet", "csv"), default="parquet", help="of the answers (default: parquet)")
     add("--chunk-rows", type=integer, metavar="N", help="rows that are scored together (default: 131072)")
@@ -66,7 +67,7 @@ def run(args: argparse.Namespace) -> None:
             progress=show,
             **{name: value for name, value in given.items() if value is not None},
         )
-    print(f"{args.output}: {manifest['rows']:,} rows in {len(manifest['parts'])} files")
+    print(printed(f"{args.output}: {manifest['rows']:,} rows in {len(manifest['parts'])} files"))
 
 
 @contextmanager
@@ -100,9 +101,9 @@ def _check_options(args: argparse.Namespace) -> None:
     found = describe_model(args.model)
     asked = set(args.outputs or ())
     own = _OWN.get(found.combiner or "", set())
-    if args.s is not None and not (asked & {"interval", "set"}) - own:
+    if args.s is not None and not (asked & {"interval", "idm_interval", "cautious_set"}) - own:
         why = f"; the model answers {' and '.join(sorted(own))} with its own s" if own else ""
-        raise ValueError(f"--s would change nothing: add --outputs interval or set, or leave it out{why}.")
+        raise ValueError(f"--s would change nothing: add --outputs interval or cautious_set, or leave it out{why}.")
     if args.confidence is not None and ("trees_polled" not in asked or found.kind == "bound vote"):
         why = "the vote has its own" if found.kind == "bound vote" else "add --outputs trees_polled"
         raise ValueError(f"--confidence would change nothing: {why}, or leave it out.")

@@ -1,5 +1,6 @@
 """Training data of ``jaxunc fit`` and where it saves, checked before hours are spent on it."""
 
+import dataclasses
 import os
 from pathlib import Path
 from typing import Any, cast
@@ -12,10 +13,14 @@ from pandas.api import types
 from sklearn.base import ClassifierMixin
 
 from jaxunc.combiners import CONFIGURED, RULES, Answer, check_name, rule_by_name
-from jaxunc.files import as_frame, check_float32, columns, labelled_table
+from jaxunc.files import as_frame, check_float32, columns, labelled_table, listed
+from jaxunc.routing import bind
+from jaxunc.tables import Columns, as_instances, fit_columns
 
 _OTHER_ANSWERS = {"generalized_vote", "averaged_intervals"}
 """Rules that answer with something else than class scores."""
+MOST_LEVELS = 100
+"""Different values of a text column that is used without being named."""
 
 
 def check_output(path: str) -> None:
@@ -32,18 +37,29 @@ def check_output(path: str) -> None:
 
 
 def training_data(
-    path: str, target: str, drop: list[str], *, numbers_only: bool
-) -> tuple[pd.DataFrame, np.ndarray, str | None]:
-    """Return features and classes of the rows that have a class, and a note of how many have none.
+    path: str, target: str, drop: list[str], words: list[str], *, with_booleans: bool
+) -> tuple[pd.DataFrame, np.ndarray, list[str]]:
+    """Return features and classes of the rows that have a class, and what there is to say of them.
 
-    Raises a ValueError that says what is wrong with them: dates and nested values, with ``numbers_only`` words, too.
+    Raises a ValueError that says what is wrong with them: dates and nested values, texts of many values that ``words``
+    does not name.
     """
-    table, said = labelled_table(path, target, drop)
+    table, left_out = labelled_table(path, target, drop)
     _check_types(table.schema, path, target)
     frame = as_frame(table)
-    X = _as_floats(cast(pd.DataFrame, frame.drop(columns=target)), with_booleans=numbers_only)
-    _check_numbers(X, path, numbers_only)
-    return X, _classes(cast(pd.Series, frame[target]), path), said
+    X = _as_floats(cast(pd.DataFrame, frame.drop(columns=target)), with_booleans=with_booleans)
+    y = _classes(cast(pd.Series, frame[target]), path)
+    _check_numbers(X, path)
+    _check_words(X, words, path)
+    return X, y, [*([left_out] if left_out else []), *_doubts(X, y)]
+
+
+def _doubts(X: pd.DataFrame, y: np.ndarray) -> tuple[str, ...]:
+    """The warnings of `jaxunc compare`."""
+    from jaxunc.report import find_counters, find_leaks, texts_like_numbers
+
+    values = dict(zip(X.columns, as_instances(X, fit_columns(X)).values.T, strict=True))
+    return *find_leaks(values, np.unique(y, return_inverse=True)[1]), *find_counters(values), *texts_like_numbers(X)
 
 
 def _check_types(schema: pa.Schema, path: str, target: str) -> None:
@@ -80,15 +96,32 @@ def _classes(column: pd.Series, path: str) -> np.ndarray:
     return column.to_numpy()
 
 
-def _check_numbers(X: pd.DataFrame, path: str, numbers_only: bool) -> None:
-    words = [name for name in X.columns if X[name].dtype.kind not in "iufb"]
-    if words and numbers_only:
-        raise ValueError(
-            f"{path} has words in {columns(words)}, which scikit-learn's forests do not take: encode them, leave them "
-            "out with --drop, or take --estimator random-trees, which reads them as names."
-        )
+def _check_numbers(X: pd.DataFrame, path: str) -> None:
     for name in [name for name in X.columns if X[name].dtype.kind == "f"]:
         check_float32(X[name].to_numpy(np.float64, na_value=np.nan), name, path)
+
+
+def _check_words(X: pd.DataFrame, words: list[str], path: str) -> None:
+    """Raise a ValueError for texts that are rather names of rows, dates or numbers than names of kinds."""
+    texts = [name for name in X.columns if X[name].dtype.kind not in "iufb"]
+    if others := [name for name in words if name not in texts]:
+        raise ValueError(f"--words names {listed(others)}, which of {path} are no texts: {columns(texts)} are.")
+    sizes = {name: int(cast(Any, X[name]).nunique()) for name in texts if name not in words}
+    if many := {name: size for name, size in sizes.items() if size > MOST_LEVELS}:
+        name, size = next(iter(many.items()))
+        raise ValueError(
+            f"{path} has texts of many values in {columns(list(many))}: {size} different ones in {name!r}. Names of "
+            f"rows, leave them out with --drop {name}; dates and numbers, write them plainly (1234.5, days since the "
+            f"first one); kinds of things, say so with --words {name}."
+        )
+
+
+def with_levels(model: Any, known: Columns) -> Any:
+    """Return a classifier of a forest, which was fitted to codes, that looks values up among its levels."""
+    trees = dataclasses.replace(model.forest_.trees, columns=known)
+    model.forest_ = dataclasses.replace(model.forest_, trees=trees)
+    model.bound_ = bind(model.forest_, model.combiner_)
+    return model
 
 
 def check_rule(name: str, n_classes: int, *, learns: bool) -> None:

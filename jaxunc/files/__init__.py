@@ -7,7 +7,7 @@ missing value. Nothing is guessed again.
 
 from ._arrays import labels as arrow_labels
 from ._arrays import numbers as arrow_numbers
-from ._chunks import chunks_of, file_chunks, laid_out, no_rows, split
+from ._chunks import chunks_of, file_chunks, laid_out, no_rows, rows_in, split
 from ._formats import (
     ARROW,
     CSV,
@@ -19,6 +19,7 @@ from ._formats import (
     format_of,
     is_same_file,
     is_within,
+    state_of,
 )
 from ._memory import table_of_columns, table_of_pandas
 from ._names import columns, listed
@@ -50,7 +51,9 @@ __all__ = [
     "listed",
     "no_rows",
     "read_table",
+    "rows_in",
     "split",
+    "state_of",
     "table_of_columns",
     "table_of_pandas",
 ]

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,17 @@ def texts(words: Sequence[str]) -> pa.Array:
 
 
 def labels(values: Sequence[Any]) -> pa.Array:
-    """Return an array of class labels."""
+    """Return an array of class labels; raises a ValueError for labels that one column cannot tell apart."""
     if all(type(value) is str for value in values):
         return texts(values)
     if all(type(value) is int and abs(value) < 2**63 for value in values):
         return numbers(np.array(values, np.int64))
-    return pa.array(list(values))
+    if all(type(value) is int and 0 <= value < 2**64 for value in values):
+        return numbers(np.array(values, np.uint64))
+    with suppress(pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return pa.array(list(values))
+    # Of several kinds, or beyond 64 bits: what they read.
+    words = [str(value) for value in values]
+    if len(set(words)) < len(words):
+        raise ValueError(f"the class labels {list(values)[:10]!r:.200} are of kinds that one column cannot tell apart.")
+    return texts(words)

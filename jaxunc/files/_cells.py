@@ -18,7 +18,7 @@ Kind = Literal["number", "boolean", "either"]
 
 EXPECTED = {"number": "numbers", "boolean": "true and false", "either": "numbers, true and false"}
 _TEXT = pa.string()
-_WHOLE = r"^(0|-?[1-9][0-9]{0,18})$"
+_WHOLE = r"^(0|-?[1-9][0-9]{0,19})$"
 """Pattern of integers; -0 is a float."""
 
 
@@ -83,8 +83,9 @@ def typed(cells: Any, missing_words: Sequence[str], *, may_have_commas: bool) ->
         true = compute.is_in(known, value_set=_words(TRUE_WORDS))
         return compute.if_else(compute.is_null(known), pa.scalar(None, pa.bool_()), true)
     if len(distinct) and _all(compute.match_substring_regex(distinct, _WHOLE)):
-        with suppress(pa.ArrowInvalid):  # more than 64 bits
-            return known.cast(pa.int64())
+        for whole in (pa.int64(), pa.uint64()):
+            with suppress(pa.ArrowInvalid):  # more than 64 bits
+                return known.cast(whole)
     with suppress(UnreadableError):
         numbers = NumberReader("", "number", missing_words, may_have_commas=may_have_commas).floats(known)
         if numbers is not None:

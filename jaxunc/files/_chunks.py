@@ -2,7 +2,6 @@
 
 import mmap
 import os
-import re
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -13,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from ._csv import csv_rows
-from ._formats import UnreadableError, data_files, format_of
+from ._csv import count_csv_rows, csv_rows
+from ._formats import UnreadableError, data_files, format_of, unchanged
 from ._memory import tables_of
 from ._wanted import DataChunk, Wanted
 
@@ -22,7 +21,6 @@ FAULTS = (UnreadableError, pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError
 """Errors that reading a file may raise."""
 BUFFER_BYTES = 2**18
 """Bytes of each column of a Parquet file that are read at a time."""
-_RAGGED = re.compile(r"Expected (\d+) columns?, got (\d+)")
 
 
 def chunks_of(source: Any, wanted: Wanted, chunk_rows: int) -> Iterator[DataChunk]:
@@ -78,6 +76,12 @@ def file_chunks(file: Path, wanted: Wanted, chunk_rows: int, skip: int = 0) -> I
             yield split(table, wanted, str(file), are_cells=form == "CSV")
 
 
+def rows_in(file: Path) -> int:
+    """Return how many rows a file has: of text counted by its lines; raises a ValueError if it cannot be read."""
+    with reading(file):
+        return count_csv_rows(file) if format_of(file) == "CSV" else parquet.read_metadata(file).num_rows
+
+
 def no_rows(file: Path, wanted: Wanted) -> DataChunk:
     """Return a chunk without rows, with the columns and types of a file."""
     if format_of(file) == "CSV":
@@ -90,9 +94,10 @@ def no_rows(file: Path, wanted: Wanted) -> DataChunk:
 
 @contextmanager
 def reading(file: Path) -> Iterator[None]:
-    """Turn any error of reading a file into a ValueError that names it."""
+    """Turn any error of reading a file into a ValueError that names it, also where it was changed meanwhile."""
     try:
-        yield
+        with unchanged(file):
+            yield
     except FAULTS as error:
         raise ValueError(f"{file} cannot be read: {reason_of(error)}") from error
 
@@ -100,13 +105,14 @@ def reading(file: Path) -> Iterator[None]:
 def reason_of(error: BaseException) -> str:
     """Say in a line why a file could not be read."""
     reason = " ".join(str(error).split()).rstrip(".")[:300]
-    if ragged := _RAGGED.search(reason):
-        return f"a row has {ragged[2]} cells, but the first line has {ragged[1]} names ({reason})"
     return "it is not UTF-8 text; save it as UTF-8" if "UTF8" in reason else reason
 
 
 def laid_out(table: pa.Table, wanted: Wanted, where: str) -> pa.Table:
     """Return a table's columns by their places: those of the model, then those that are carried along.
+
+    Raises a ValueError if they are not what they claim: offsets, lengths, codes and texts of a damaged file could lead
+    anywhere.
 
     Parameters
     ----------
@@ -119,7 +125,12 @@ def laid_out(table: pa.Table, wanted: Wanted, where: str) -> pa.Table:
     """
     names = table.schema.names
     places = [names.index(name) for name in (*wanted.names(names, where), *wanted.keep)]
-    return table.select(places)
+    table = table.select(places)
+    try:
+        table.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"{where} is damaged: {reason_of(error)}.") from error
+    return table
 
 
 def split(table: pa.Table, wanted: Wanted, where: str, *, are_cells: bool = False) -> DataChunk:
@@ -161,7 +172,9 @@ def rechunked(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
 def _parquet_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[pa.Table]:
     # Without a buffer all that a row group has of a column is read at once. What Arrow reads ahead (`pre_buffer`, its
     # default) it keeps until the file is closed: in the end the whole file.
-    with parquet.ParquetFile(file, buffer_size=BUFFER_BYTES, pre_buffer=False) as opened:
+    with parquet.ParquetFile(
+        file, buffer_size=BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True
+    ) as opened:
         names = [*wanted.names(opened.schema_arrow.names, str(file)), *wanted.keep]
         sizes = [opened.metadata.row_group(i).num_rows for i in range(opened.metadata.num_row_groups)]
         first = 0
@@ -169,10 +182,14 @@ def _parquet_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterato
             skip -= sizes[first]
             first += 1
         groups = list(range(first, len(sizes)))
+        left = sum(sizes[first:])
         for batch in opened.iter_batches(n_rows, row_groups=groups, columns=list(dict.fromkeys(names))):
+            left -= batch.num_rows
             skipped = min(skip, batch.num_rows)
             skip -= skipped
             yield laid_out(pa.Table.from_batches([batch.slice(skipped)]), wanted, str(file))
+        if left:
+            raise UnreadableError(f"{left} rows are missing of the {sum(sizes)} that it claims")
 
 
 def _arrow_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[pa.Table]:
@@ -184,6 +201,7 @@ def _arrow_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[
     seen = 0
     for i in range(opened.num_record_batches):
         batch = opened.get_batch(i)
+        batch.validate()
         skipped = min(skip, batch.num_rows)
         skip -= skipped
         for start in range(skipped, batch.num_rows, n_rows):

@@ -1,6 +1,8 @@
 """Text files as Arrow tables: each column as the model knows it, or as what all its cells are."""
 
+import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,28 +12,30 @@ import pyarrow.csv as arrow_csv
 
 from jaxunc.tables import MISSING_WORDS
 
+from ._blocks import Block, blocks_of
 from ._cells import Kind, NumberReader, typed
-from ._dialect import Dialect, opened_by_arrow, read_dialect
+from ._dialect import Dialect, read_dialect
+from ._formats import UnreadableError
 from ._wanted import Wanted, check_distinct
 
 compute: Any = pyarrow.compute
 BLOCK_BYTES = 2**22
-"""Bytes read at a time. Arrow holds several blocks, and their numbers: eight times as much for short cells."""
-LONGER = 4
-"""Factor by which more is read at a time where cells may be long: Arrow reads no row that exceeds a block."""
+"""Bytes read at a time. Their numbers take eight times as much for short cells."""
 PEEK_BYTES = 2**20
 """Bytes that are read to see how columns may be read quickly."""
+
+_RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns?, got (\d+)")
 
 
 def csv_table(file: Path) -> pa.Table:
     """Read a whole file, each column as what all its cells are; raises a ValueError or an error of Arrow."""
     dialect = read_dialect(file)
     check_distinct(dialect.names)
-    if not dialect.has_rows:
-        return pa.table({name: pa.array([], pa.float64()) for name in dialect.names})
     types = dict.fromkeys(dialect.names, pa.string())
-    with opened_by_arrow(file) as stream:
-        texts = arrow_csv.read_csv(stream, **_options(dialect, dialect.names, types, has_long_cells=True))
+    blocks = [_parsed(block, dialect, types, ()) for block in _blocks_of(file, dialect)]
+    if not blocks:
+        return pa.table({name: pa.array([], pa.float64()) for name in dialect.names})
+    texts = pa.concat_tables(blocks)
     commas = dialect.may_have_decimal_commas
     return pa.table({name: typed(texts[name], MISSING_WORDS, may_have_commas=commas) for name in dialect.names})
 
@@ -40,8 +44,8 @@ def csv_rows(file: Path, wanted: Wanted, skip: int) -> Iterator[pa.Table]:
     """Yield the rows after the first ``skip`` by blocks: columns as the model knows them, carried ones as they stand.
 
     Arrow makes numbers while it reads, which is quick. Some cells are understood by `NumberReader` alone: bools,
-    decimal commas, spaces. From the first of them, or from line ends within quotes, the rest of the file is read as
-    text and converted here. Numbers are the same either way.
+    decimal commas, spaces. From the first of them the rest of the file is read as text and converted here. Numbers are
+    the same either way.
     """
     reader = _RowReader(file, wanted)
     done = 0
@@ -57,6 +61,11 @@ def csv_rows(file: Path, wanted: Wanted, skip: int) -> Iterator[pa.Table]:
     for rows in reader.carefully():
         done += rows.num_rows
         yield rows.slice(max(0, rows.num_rows - max(0, done - skip)))
+
+
+def count_csv_rows(file: Path) -> int:
+    """Return how many rows a text file has, by its lines."""
+    return sum(len(block.starts()) for block in _blocks_of(file, read_dialect(file)))
 
 
 class _RowReader:
@@ -76,15 +85,16 @@ class _RowReader:
             is_boolean = self._kind(j) == "boolean" or name in seem_boolean
             types[name] = pa.string() if self._are_words[j] else pa.bool_() if is_boolean else pa.float64()
         types |= dict.fromkeys(self._wanted.keep, pa.string())
-        return self._laid_out(types, self._readers(), has_long_cells=False)
+        return self._laid_out(types, self._readers())
 
     def carefully(self) -> Iterator[pa.Table]:
         """Yield blocks that are read as text; numbers are made here."""
         types = dict.fromkeys([*self._features, *self._wanted.keep], pa.string())
-        return self._laid_out(types, self._readers(), has_long_cells=True)
+        return self._laid_out(types, self._readers())
 
-    def _laid_out(self, types: dict, readers: list[NumberReader], *, has_long_cells: bool) -> Iterator[pa.Table]:
-        for block in self._blocks(types, has_long_cells=has_long_cells):
+    def _laid_out(self, types: dict, readers: list[NumberReader]) -> Iterator[pa.Table]:
+        for text in _blocks_of(self._file, self._dialect):
+            block = _parsed(text, self._dialect, types, self._missing_words)
             columns = []
             for j, name in enumerate(self._features):
                 column = block.column(name)
@@ -95,14 +105,6 @@ class _RowReader:
                 columns.append(column)
             columns += [_without_empty_cells(block.column(name)) for name in self._wanted.keep]
             yield pa.table(columns, names=[*self._features, *self._wanted.keep])
-
-    def _blocks(self, types: dict, *, has_long_cells: bool) -> Iterator[pa.RecordBatch]:
-        if not self._dialect.has_rows:
-            yield pa.RecordBatch.from_pylist([], schema=pa.schema(types))
-            return
-        options = _options(self._dialect, list(types), types, self._missing_words, has_long_cells=has_long_cells)
-        with opened_by_arrow(self._file) as stream, arrow_csv.open_csv(stream, **options) as reader:
-            yield from reader
 
     def _readers(self) -> list[NumberReader]:
         commas = self._dialect.may_have_decimal_commas
@@ -124,36 +126,49 @@ class _RowReader:
     def _that_seem_boolean(self) -> set[str]:
         """Names of columns that may hold both and hold bools in the first rows. It changes the speed, no answer."""
         names = [name for j, name in enumerate(self._features) if self._kind(j) == "either" and not self._are_words[j]]
-        if not names or not self._dialect.has_rows:
+        if not names:
             return set()
-        options = _options(self._dialect, names, {}, self._missing_words, has_long_cells=False, block=PEEK_BYTES)
-        try:
-            with opened_by_arrow(self._file) as stream, arrow_csv.open_csv(stream, **options) as reader:
-                return {field.name for field in reader.schema if pa.types.is_boolean(field.type)}
-        except pa.ArrowInvalid:
-            return set()
+        for block in _blocks_of(self._file, self._dialect, PEEK_BYTES):
+            with suppress(pa.ArrowInvalid):
+                schema = _parsed(block, self._dialect, {}, self._missing_words, names).schema
+                return {field.name for field in schema if pa.types.is_boolean(field.type)}
+            break
+        return set()
 
 
-def _options(
-    dialect: Dialect,
-    names: Sequence[str],
-    types: dict,
-    missing_words: Sequence[str] = (),
-    *,
-    has_long_cells: bool,
-    block: int | None = None,
-) -> dict[str, Any]:
-    # Quoted line ends cost Arrow its parallel reading, so they are allowed on the careful way alone.
-    block = block or BLOCK_BYTES * (LONGER if has_long_cells else 1)
-    return {
-        "read_options": arrow_csv.ReadOptions(
-            block_size=block, column_names=list(dialect.names), skip_rows=dialect.skipped_lines
-        ),
-        "parse_options": arrow_csv.ParseOptions(delimiter=dialect.separator, newlines_in_values=has_long_cells),
-        "convert_options": arrow_csv.ConvertOptions(
-            column_types=types, include_columns=list(names), null_values=list(missing_words), strings_can_be_null=False
-        ),
-    }
+def _blocks_of(file: Path, dialect: Dialect, size: int | None = None) -> Iterator[Block]:
+    one = len(dialect.names) == 1
+    return blocks_of(file, dialect.head, dialect.line, dialect.separator, size or BLOCK_BYTES, one_column=one)
+
+
+def _parsed(
+    block: Block, dialect: Dialect, types: dict, missing_words: Sequence[str], names: Sequence[str] | None = None
+) -> pa.Table:
+    """The rows of a block, all of them; raises an error of Arrow, or an UnreadableError for a row of other length."""
+    try:
+        table = arrow_csv.read_csv(
+            pa.BufferReader(pa.py_buffer(block.text)),
+            # No threads: Arrow then says which row is wrong, and a reader of files beside scorers takes one core.
+            read_options=arrow_csv.ReadOptions(
+                block_size=len(block.text) + 1, column_names=list(dialect.names), use_threads=False
+            ),
+            parse_options=arrow_csv.ParseOptions(delimiter=dialect.separator, newlines_in_values=True),
+            convert_options=arrow_csv.ConvertOptions(
+                column_types=types,
+                include_columns=list(names or types),
+                null_values=list(missing_words),
+                strings_can_be_null=False,
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        if ragged := _RAGGED.search(str(error)):
+            line, (expected, found) = block.line_of(int(ragged[1]) - 1), ragged.groups()[1:]
+            raise UnreadableError(
+                f"a row has {found} cells, but the first line has {expected} names (line {line})"
+            ) from error
+        raise
+    block.check(table.num_rows)
+    return table
 
 
 def _without_empty_cells(column: Any) -> Any:

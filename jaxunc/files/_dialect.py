@@ -1,21 +1,20 @@
 """Dialect of a text file: its separator, and the names in its first line."""
 
 import csv
-import gzip
+import io
 import itertools
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-import pyarrow as pa
-
+from ._blocks import opened
 from ._formats import UnreadableError
 
 SEPARATORS = ",;\t"
 LONGEST_HEADER = 2**22
-"""Largest number of characters in the line of names: a quote that never ends would swallow the file."""
+"""Largest number of bytes before the first row."""
+BYTE_ORDER_MARK = "\ufeff"
 _QUOTED = re.compile(r'"(?:[^"]|"")*("|$)')
 
 
@@ -26,9 +25,10 @@ class Dialect(NamedTuple):
     """Comma, semicolon or tab: whichever stands in the first line most often, outside of quotes."""
     names: tuple[str, ...]
     """Names of the columns. An empty one is called ``Unnamed: 0`` by its position, as pandas does."""
-    skipped_lines: int
-    """Number of lines before the first row: empty ones, and those of the names."""
-    has_rows: bool
+    head: int
+    """Bytes before the first row: empty lines, and those of the names."""
+    line: int
+    """Number of the line of the first row."""
 
     @property
     def may_have_decimal_commas(self) -> bool:
@@ -38,43 +38,50 @@ class Dialect(NamedTuple):
 
 def read_dialect(file: Path) -> Dialect:
     """Find out how a text file is written; raises an UnreadableError that says why it cannot be told."""
-    with _opened(file, "rb") as stream:
-        if b"\0" in stream.read(2**16):
+    with opened(file) as stream:
+        start = stream.read(2**16)
+        if b"\0" in start:
             raise UnreadableError("it holds binary data, not UTF-8 text")
-    # Rows are decoded by Arrow; here only the names must be whole.
-    with _opened(file, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as lines:
-        n_empty, first = 0, ""
+        stream.seek(0)
+        # Rows are decoded by Arrow; here only the names must be whole.
+        text = io.TextIOWrapper(cast(Any, stream), encoding="utf-8", errors="surrogateescape", newline="")
+        lines = _Counted(text)
         for first in lines:
+            first = first.removeprefix(BYTE_ORDER_MARK)
             if first.strip():
                 break
-            n_empty += 1
         else:
             raise UnreadableError("it is empty; expected the names of columns in its first line")
         # Outside of quotes, and in the first line alone: decimal commas and free text stand in the rows.
         separator = max(SEPARATORS, key=_QUOTED.sub("", first).count)
-        reader = csv.reader(_bounded(itertools.chain([first], lines)), delimiter=separator)
+        reader = csv.reader(itertools.chain([first], lines), delimiter=separator)
         try:
             names = [_checked(name) for name in next(reader)]
         except csv.Error as error:
             raise UnreadableError(f"its first line cannot be read: {error}") from error
-        has_rows = any(line.strip() for line in lines)
+        text.detach()  # which would close the stream
     named = tuple(name or f"Unnamed: {i}" for i, name in enumerate(names))
-    return Dialect(separator, named, n_empty + reader.line_num, has_rows)
+    return Dialect(separator, named, lines.n_bytes, lines.number + 1)
 
 
-def _opened(file: Path, mode: str, **options: Any) -> IO[Any]:
-    open_file: Any = gzip.open if _is_compressed(file) else open
-    return open_file(file, mode, **options)
+class _Counted:
+    """Lines of a text, of which the number and the bytes are counted."""
 
+    def __init__(self, lines: Iterable[str]):
+        self._lines = iter(lines)
+        self.number = self.n_bytes = 0
 
-def _bounded(lines: Iterable[str]) -> Iterator[str]:
-    # A quote that is never closed would make one line of the whole file.
-    size = 0
-    for line in lines:
-        size += len(line)
-        if size > LONGEST_HEADER:
+    def __iter__(self) -> "_Counted":
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        self.number += 1
+        self.n_bytes += len(line.encode("utf-8", "surrogateescape"))
+        # A quote that is never closed would make one line of the whole file.
+        if self.n_bytes > LONGEST_HEADER:
             raise UnreadableError("its first line never ends; is a quotation mark left open?")
-        yield line
+        return line
 
 
 def _checked(name: str) -> str:
@@ -83,18 +90,3 @@ def _checked(name: str) -> str:
     except UnicodeEncodeError:
         raise UnreadableError("it is not UTF-8 text; save it as UTF-8") from None
     return name
-
-
-@contextmanager
-def opened_by_arrow(file: Path) -> Iterator[Any]:
-    """Open the bytes of a file for Arrow, decompressed if its name ends with ``.gz``."""
-    with pa.OSFile(str(file)) as stream:
-        if not _is_compressed(file):
-            yield stream
-            return
-        with pa.CompressedInputStream(stream, "gzip") as text:
-            yield text
-
-
-def _is_compressed(file: Path) -> bool:
-    return file.name.lower().endswith(".gz")

@@ -1,10 +1,13 @@
 """Formats of data files, and comparison of paths."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from jaxunc._checks import nearest
+from jaxunc._checks import nearest, warn
+
+from ._names import listed
 
 PARQUET = (".parquet", ".pq")
 """Endings of Parquet files."""
@@ -17,6 +20,10 @@ FORMATS = (
     "Arrow file (.arrow, .feather)"
 )
 """What can be read, in words, for messages."""
+
+
+_OTHERS = ".7z .avro .bz2 .dta .gz .jsonl .lz4 .ndjson .ods .orc .rar .sas7bdat .sav .tar .tgz .xls .xlsx .xz .zip .zst"
+"""Endings of data in forms that are not read."""
 
 
 class UnreadableError(ValueError):
@@ -33,8 +40,9 @@ def format_of(path: Path) -> str | None:
 def data_files(source: str | Path | Sequence[str | Path]) -> list[Path]:
     """Return the files of a path, a folder (in the order of names, folders within it too), or a list of paths.
 
-    Raises a FileNotFoundError for a path that does not exist, a ValueError for files of other formats and folders
-    without data.
+    Names that start with a dot or an underscore are passed over. Raises a FileNotFoundError for a path that does not
+    exist; a ValueError for files of other formats, also among those of a folder, and for folders without data. Warns of
+    other files in a folder.
 
     Parameters
     ----------
@@ -49,8 +57,19 @@ def data_files(source: str | Path | Sequence[str | Path]) -> list[Path]:
     if not path.is_dir():
         if format_of(path) is None:
             raise ValueError(f"{path} has the ending {path.suffix!r}; expected {FORMATS}.")
+        if not path.is_file():
+            raise ValueError(f"{path} is no file but a device or a pipe; write what it says to a file first.")
         return [path]
-    files = [file for file in sorted(path.rglob("*")) if _is_data(file.relative_to(path)) and file.is_file()]
+    shown = [file for file in sorted(path.rglob("*")) if not _is_hidden(file.relative_to(path)) and file.is_file()]
+    files = [file for file in shown if format_of(file) is not None]
+    passed_over = [str(file.relative_to(path)) for file in shown if format_of(file) is None]
+    if unread := [name for name in passed_over if name.lower().endswith(tuple(_OTHERS.split()))]:
+        raise ValueError(
+            f"the folder {path} holds data that are not read: {listed(unread)}. Make each {FORMATS}; or pass a list of "
+            "the files to read."
+        )
+    if files and passed_over:
+        warn(f"of the folder {path}, {listed(passed_over)} {'is' if len(passed_over) == 1 else 'are'} passed over.")
     if not files:
         raise ValueError(f"the folder {path} holds no data: expected {FORMATS}.")
     return files
@@ -61,8 +80,10 @@ def data_file(path: str | Path) -> Path:
     path = Path(path)
     if not path.exists():
         raise ValueError(f"DATA={str(path)!r} does not exist.{_sibling(path)} Pass {FORMATS}.")
-    if path.is_dir() or format_of(path) is None:
-        found = "is a folder" if path.is_dir() else f"has the ending {path.suffix!r}"
+    if not path.is_file() or format_of(path) is None:
+        found = (
+            f"has the ending {path.suffix!r}" if path.is_file() else "is a folder" if path.is_dir() else "is a device"
+        )
         raise ValueError(f"DATA={str(path)!r} {found}; expected {FORMATS}. Export the data as one of these.")
     return path
 
@@ -73,9 +94,23 @@ def _sibling(path: Path) -> str:
     return nearest(path.name, siblings, 0.75)
 
 
-def _is_data(path: Path) -> bool:
-    hidden = any(part.startswith((".", "_")) for part in path.parts)
-    return not hidden and format_of(path) is not None
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith((".", "_")) for part in path.parts)
+
+
+@contextmanager
+def unchanged(path: Path) -> Iterator[None]:
+    """Raise an UnreadableError if a file is another one afterwards, or was written to."""
+    before = state_of(path)
+    yield
+    if state_of(path) != before:
+        raise UnreadableError("it was changed while it was read; run again once it is whole")
+
+
+def state_of(path: str | Path) -> tuple[int, ...]:
+    """Return what tells whether a file was replaced or written to: device, number, size and time."""
+    found = os.stat(path)
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def is_same_file(one: str | Path, other: str | Path) -> bool:

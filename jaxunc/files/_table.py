@@ -14,7 +14,7 @@ from jaxunc._checks import nearest
 
 from ._chunks import FAULTS, reason_of
 from ._csv import csv_table
-from ._formats import FORMATS, UnreadableError, data_file, format_of
+from ._formats import FORMATS, UnreadableError, data_file, format_of, unchanged
 from ._names import listed
 from ._wanted import check_distinct, is_index
 
@@ -39,7 +39,10 @@ def read_table(path: Path) -> pa.Table:
     try:
         if path.stat().st_size == 0:
             raise UnreadableError("it is empty")
-        table = _without_index({"CSV": csv_table, "Parquet": _parquet_table, "Arrow": _arrow_table}[str(form)](path))
+        with unchanged(path):
+            read = {"CSV": csv_table, "Parquet": _parquet_table, "Arrow": _arrow_table}[str(form)]
+            table = _without_index(read(path))
+        table.validate(full=True)
         check_distinct(table.schema.names)
         if not table.num_rows or not table.num_columns:
             raise UnreadableError(f"it has {table.num_rows} rows and {table.num_columns} columns")
@@ -120,8 +123,13 @@ def known_rows(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:
     column = table.column(target)
     if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
         values = column.cast(pa.float64()).to_numpy()
+        if np.abs(values).max() >= 2**53:
+            raise ValueError(
+                f"--target={target!r} holds numbers beyond 2^53, of which floats merge some: classes would be lost. "
+                "Write them as text, such as 'c123'."
+            )
         # A gap makes floats of integer classes: without the gap they are what they were, 0 and not 0.0.
-        if np.all(values == np.rint(values)) and np.abs(values).max() < 2**53:
+        if np.all(values == np.rint(values)):
             table = table.set_column(table.schema.get_field_index(target), target, pa.array(values.astype(np.int64)))
     return table, said
 
@@ -166,8 +174,11 @@ def check_float32(values: Float[np.ndarray, " rows"], name: str, where: str | Pa
 
 
 def _parquet_table(path: Path) -> pa.Table:
-    with parquet.ParquetFile(path) as opened:
-        return opened.read()
+    with parquet.ParquetFile(path, page_checksum_verification=True) as opened:
+        table = opened.read()
+        if table.num_rows != opened.metadata.num_rows:
+            raise UnreadableError(f"{table.num_rows} of its {opened.metadata.num_rows} rows could be read")
+        return table
 
 
 def _arrow_table(path: Path) -> pa.Table:

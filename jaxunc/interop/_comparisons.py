@@ -147,9 +147,8 @@ def _codes(bounds: _Bounds, n_features: int) -> tuple[np.ndarray, tuple[tuple[fl
     rank = np.zeros(len(number), np.int64)
     cuts: list[tuple[float, ...] | None] = [None] * n_features
     order = np.argsort(bounds.feature, kind="stable")
-    starts = np.searchsorted(bounds.feature[order], np.arange(n_features + 1))
-    for j in np.flatnonzero(np.diff(starts)).tolist():
-        own = order[starts[j] : starts[j + 1]]
+    tested, starts = np.unique(bounds.feature[order], return_index=True)
+    for j, own in zip(tested.tolist(), np.split(order, starts[1:]), strict=True):
         own = own[finite[own]]
         distinct, rank[own] = np.unique(number[own], return_inverse=True)
         if len(distinct) >= _MOST_CUTS:

@@ -160,7 +160,9 @@ def _as_written(properties: dict[str, str], sums: _Sums) -> tuple[_Sums, tuple[s
     try:
         labels, names = (json.loads(properties.get(key, "null")) for key in ("class_labels", "feature_names"))
         labels, names = (None if own is None else tuple(own) for own in (labels, names))
-    except (ValueError, TypeError) as error:
+        if not all(isinstance(one, str | int | float) for own in (labels, names) for one in own or ()):
+            raise ValueError("they hold other things than texts and numbers")
+    except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"the model's metadata are damaged: {error}. Is the file whole?") from error
     return sums._replace(link=properties.get("jaxunc.link", "?"), class_labels=labels), names
 

@@ -78,6 +78,11 @@ class Attributes:
 def _array(name: str, tensor: Any) -> np.ndarray:
     from onnx import numpy_helper  # pyright: ignore[reportMissingImports]
 
+    if tensor.data_location == tensor.EXTERNAL or tensor.external_data:
+        raise ValueError(
+            f"the model keeps its attribute {name} in another file, which is not read; write it into one file by "
+            "onnx.save(onnx.load(path), path)."
+        )
     try:
         found = np.asarray(numpy_helper.to_array(tensor))
     except Exception as error:

@@ -35,6 +35,8 @@ class _UbjsonReader:
     def __init__(self, content: bytes):
         self._content = content
         self.at = 0
+        # Entries that take no bytes could be as many as a few bytes say, in each of many containers.
+        self._left = len(content)
 
     def _take(self, size: int) -> bytes:
         start, self.at = self.at, self.at + size
@@ -85,9 +87,12 @@ class _UbjsonReader:
         size = self._size() if self._next_is(b"#") else None
         if kind is not None and size is None:
             raise ValueError(f"a container before {self.at} has a type without a number")
-        # Entries that take no bytes could be as many as a few bytes say, without end.
         if size is not None and not 0 <= size <= len(self._content) - self.at:
             raise ValueError(f"{size} entries are claimed before {self.at} of {len(self._content)}")
+        if size is not None and kind not in _NUMBERS:
+            self._left -= size
+            if self._left < 0:
+                raise ValueError(f"more entries are claimed before {self.at} than there are bytes")
         return kind, size
 
     def _array(self, depth: int) -> Any:

@@ -234,11 +234,14 @@ def _columns(learner: dict, model: dict, n_features: int, version: tuple[int, ..
     if not 0 < n_features <= _LARGEST_CATEGORY:
         raise ValueError(f"the model claims {n_features} columns.")
     names = learner.get("feature_names") or None
-    kinds = learner.get("feature_types") or ["float"] * n_features
-    for name, given in (("feature_names", names or [""] * n_features), ("feature_types", kinds)):
+    kinds = learner.get("feature_types") or None
+    # Nothing is made of columns that a few bytes claim.
+    for name, given in (("feature_names", names), ("feature_types", kinds)):
+        if given is None:
+            continue
         if not isinstance(given, list) or len(given) != n_features or not all(isinstance(one, str) for one in given):
             raise ValueError(f"the model's {name} are {given!r:.60}; expected {n_features} strings.")
-    nominal = tuple(kind == "c" for kind in kinds)
+    nominal = tuple(kind == "c" for kind in kinds or ())
     if not any(nominal):
         return Columns(n_features, None if names is None else tuple(names), absent_is_missing=True)
     levels = _levels(model, nominal, cut=_CUT_WORDS[0] <= version < _CUT_WORDS[1])

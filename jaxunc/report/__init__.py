@@ -2,6 +2,7 @@
 
 from ._compared_rules import RULES, Rule
 from ._data import Table, breast_cancer, read_table
+from ._doubts import find_counters, find_leaks, texts_like_numbers
 from ._evaluate import Outcome, evaluate
 from ._given_model import GivenModel, read_given_model
 from ._page import write_page

@@ -9,6 +9,8 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
+from jaxunc._checks import shown
+
 from ._compared_rules import RULES
 from ._evaluate import INTERVAL_STRENGTH, METRICS
 from ._figures import Picture, curve_pictures, highlighted, leaf_size_pictures, rank_pictures, uncertainty_pictures
@@ -65,7 +67,12 @@ def page(results: Results) -> str:
         "intervals": interval_pictures(results, records),
     }
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("jaxunc.report", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.PackageLoader("jaxunc.report", "."),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        # Names of the data may hold marks that turn the text around them.
+        finalize=lambda value: shown(value) if type(value) is str else value,
     )
     environment.filters |= {"data_uri": _data_uri, "code": _with_code}
     return environment.get_template("page.html.jinja").render(
@@ -163,7 +170,7 @@ def _larger(measure: str) -> bool:
 
 def _with_code(sentence: str) -> Markup:
     """Return a sentence as HTML, with names between backticks as code."""
-    return Markup(re.sub("`([^`]*)`", r"<code>\1</code>", str(escape(sentence))))
+    return Markup(re.sub("`([^`]*)`", r"<code>\1</code>", str(escape(shown(sentence)))))
 
 
 def _data_uri(picture: Picture) -> str:

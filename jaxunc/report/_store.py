@@ -159,7 +159,7 @@ class Store:
         """Turn errors of reading into one that says what is wrong with the file."""
         try:
             yield
-        except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError) as error:
             raise ValueError(
                 f"--report={str(self.folder)!r}: its {RESULTS} is not one of jaxunc compare ({error}). "
                 "Choose another folder, or move the file away."
@@ -175,14 +175,14 @@ class Store:
         try:
             # A first line that was cut off is that of a run which has kept nothing yet: it may begin anew.
             about = json.loads(lines[0]) if lines and lines[0].endswith(b"\n") else self.about
-        except ValueError:
+        except (ValueError, RecursionError):
             about = None
         self._check_same(about if isinstance(about, dict) else {}, UNFINISHED)
         sound = [_line(self.about).encode()]
         for line in lines[1:]:
             try:
                 cell, outcome = self._parsed(json.loads(line))
-            except (ValueError, KeyError, TypeError, AttributeError):
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 break
             if not line.endswith(b"\n"):
                 break

@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from jaxunc._checks import shown
+
 from ._compared_rules import RULES
 from ._evaluate import METRICS
 from ._polling import CONFIDENCE
@@ -58,7 +60,7 @@ def _speaker(console: Console) -> Callable[..., None]:
     width = min(console.width, _WIDEST)
 
     def say(line: str, style: str = "") -> None:
-        console.print(Text(line, style=style), width=width)
+        console.print(Text(shown(line), style=style), width=width)
 
     return say
 

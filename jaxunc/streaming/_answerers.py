@@ -8,7 +8,19 @@ from jaxunc.decisions import CautiousReport
 from jaxunc.forest import Forest
 from jaxunc.routing import Answering, bind
 
-OUTPUTS = ("class", "probability", "score", "uncertainty", "interval", "set", "trees_polled")
+from ._consistent import Consistent, Reported
+
+OUTPUTS = (
+    "class",
+    "probability",
+    "score",
+    "uncertainty",
+    "interval",
+    "set",
+    "idm_interval",
+    "cautious_set",
+    "trees_polled",
+)
 """Names of the outputs that `stream` and `predict_files` write."""
 
 Parts = dict[str | None, tuple[str, ...]]
@@ -24,10 +36,23 @@ class Answerer(NamedTuple):
     """The name of the rule whose answer it is, where several rules answer together."""
     prefix: str = ""
     """Put before the names of columns."""
+    beside: "Answerer | None" = None
+    """Who answers the intervals that are to hold the model's probabilities."""
+    is_report: bool = False
+    """Whether it is a cautious report beside the model's own answer."""
 
-    def read(self, answer: Any) -> Any:
-        """The part of the model's answer that is answerers for."""
-        return answer if self.part is None else answer[self.part]
+    @property
+    def models(self) -> tuple[Answering, ...]:
+        """Those that it reads from."""
+        return (self.model,) if self.beside is None else (self.model, self.beside.model)
+
+    def read(self, answers: dict[int, Any]) -> Any:
+        """What it reads from the models' answers, by their identity."""
+        answer = answers[id(self.model)]
+        answer = answer if self.part is None else answer[self.part]
+        if self.is_report:
+            return Reported(answer)
+        return Consistent(answer, None if self.beside is None else self.beside.read(answers).answer.interval)
 
 
 def answering(model: Any) -> Answering:
@@ -45,16 +70,22 @@ def answerers_of(model: Answering, outputs: Sequence[str] | None, s: float, conf
     """Who answers each of the outputs; raises a ValueError for those that nobody can answer."""
     parts = _parts(model.blank_answer())
     outputs = _default(parts, model) if outputs is None else tuple(dict.fromkeys(outputs))
-    own = [(part, tuple(name for name in outputs if name in names)) for part, names in parts.items()]
+    derived = _derived(parts, has_counts=model.forest is not None)
+    own = [
+        (part, tuple(name for name in outputs if name in (*names, *derived * ("probability" in names))))
+        for part, names in parts.items()
+    ]
     own = [(part, names) for part, names in own if names]
     left = [name for name in outputs if not any(name in names for _, names in own)]
-    further = _further(left, s) if model.forest is not None else {}
+    # An interval of the model's probability is made of the report's, which has it beside nobody's probability, too.
+    needed = left + ["interval"] * ("interval" in derived and "interval" in outputs)
+    further = _further(needed, s) if model.forest is not None else {}
     voted = tuple(name for name in left if name == "trees_polled" and model.forest is not None)
     if unanswered := set(left) - {name for _, names in further.values() for name in names} - set(voted):
         who = type(model if model.combiner is None else model.combiner).__name__
         can = sorted({name for names in parts.values() for name in names})
         raise ValueError(f"outputs {sorted(unanswered)} are not what {who} answers; it has {can}.")
-    answerers = _routed(model, own, further)
+    answerers = _routed(model, own, further, left)
     if voted and model.forest is not None:
         # Here, since the room's tables of votes take SciPy.
         from jaxunc.stopping import bind_vote
@@ -68,12 +99,20 @@ def _further(left: Sequence[str], s: float) -> dict[str, tuple[Combiner, tuple[s
     rules: dict[str, tuple[Combiner, tuple[str, ...]]] = {}
     if "uncertainty" in left:
         rules["uncertainty"] = UncertaintyDecomposition(), ("uncertainty",)
-    if cautious := tuple(name for name in ("interval", "set") if name in left):
+    if cautious := tuple(name for name in ("interval", "set", "idm_interval", "cautious_set") if name in left):
         rules["cautious"] = CautiousReport(s), cautious
     return rules
 
 
-def _routed(model: Answering, own: list, further: dict[str, tuple[Combiner, tuple[str, ...]]]) -> list[Answerer]:
+def _derived(parts: Parts, *, has_counts: bool) -> tuple[str, ...]:
+    """Outputs that no part answers by itself, and that are made of its probabilities: so they agree with these."""
+    can = {name for names in parts.values() for name in names}
+    return tuple(name for name in ("interval", "set") if name not in can and (name == "set" or has_counts))
+
+
+def _routed(
+    model: Answering, own: list, further: dict[str, tuple[Combiner, tuple[str, ...]]], left: list[str]
+) -> list[Answerer]:
     rules = {name: rule for name, (rule, _) in further.items()}
     answerers = [Answerer(model, names, part, f"{part}_" if part else "") for part, names in own]
     if not rules:
@@ -83,7 +122,13 @@ def _routed(model: Answering, own: list, further: dict[str, tuple[Combiner, tupl
         answerers = [Answerer(model, own[0][1], "own")]
     else:
         model = model.with_rule(Together(**rules))
-    return answerers + [Answerer(model, names, part) for part, (_, names) in further.items()]
+    report = Answerer(model, (), "cautious", is_report=True)
+    made = "interval" in further.get("cautious", (None, ()))[1] and "interval" not in left
+    answerers = [one._replace(beside=report) if made and "interval" in one.outputs else one for one in answerers]
+    shown = {part: tuple(name for name in names if name in left) for part, (_, names) in further.items()}
+    return answerers + [
+        Answerer(model, names, part, is_report=part == "cautious") for part, names in shown.items() if names
+    ]
 
 
 def _parts(answer: Any) -> Parts:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from jaxunc._checks import check_collection
-from jaxunc.files import laid_out, split, table_of_columns, table_of_pandas
+from jaxunc.files import laid_out, split, state_of, table_of_columns, table_of_pandas
 
 from ._scoring import Scoring, check_lists, check_outputs
 from ._stream import answered, checked_wanted, encoded_rows
@@ -19,7 +19,7 @@ class BatchPredictor:
     """A picklable function from batches to batches with answers: Ray Data, Dask and Spark take it as it is.
 
     What is pickled is the path of the model and what is asked: a worker loads the model when it gets its first batch,
-    once for all its scorers, and keeps it. JAX starts no device before that.
+    once for all its scorers, and keeps it until the file is another one. JAX starts no device before that.
 
     Parameters
     ----------
@@ -128,10 +128,19 @@ class BatchPredictor:
 
 
 @lru_cache(8)
+def _places(*settings: Any) -> dict[str, tuple[tuple[int, ...], Scoring]]:
+    """Where the scorer of the settings is kept, with the state of the file that it was read from."""
+    return {}
+
+
 def _loaded(path: str, outputs: tuple[str, ...] | None, s: float, confidence: float, known: tuple) -> Scoring:
     from ._model_file import load_model
 
-    return Scoring(load_model(path, known=known), outputs, s=s, confidence=confidence)
+    place, state = _places(path, outputs, s, confidence, known), state_of(path)
+    if "loaded" not in place or place["loaded"][0] != state:
+        place.pop("loaded", None)  # two large models need not be in memory at once
+        place["loaded"] = state, Scoring(load_model(path, known=known), outputs, s=s, confidence=confidence)
+    return place["loaded"][1]
 
 
 def _spark_type(kind: pa.DataType) -> str:

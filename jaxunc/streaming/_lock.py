@@ -29,7 +29,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 def _acquired(path: Path) -> int:
     while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
         try:
             _lock(handle)
         except BlockingIOError as error:

@@ -14,6 +14,7 @@ from jaxunc.files import Wanted, data_files, file_chunks, format_of, no_rows
 from jaxunc.tables import Encoded
 
 from ._lock import locked
+from ._manifest import part_name
 from ._model_file import load_model
 from ._run import Run, identity_of, refuse_overlap
 from ._scoring import Scoring
@@ -73,9 +74,9 @@ def predict_files(
         A file, a folder, or a list of files: see `stream`.
     output
         The folder. It holds ``part-FILE-PART`` for every 8 chunks of every file, and ``_manifest.json``, which says
-        what was scored by what into which part. Where it is the folder of the same run, cut short, that goes on: files
-        of the data that have changed since then are scored anew, and the parts of all others are kept. A run without
-        rows leaves one part, which has the columns and their types.
+        what was scored by what into which part. Where it is the folder of the same run, that goes on: files of the
+        data that have changed since then are scored anew, those that have come since then are scored, too, and the
+        parts of all others are kept. A run without rows leaves one part, which has the columns and their types.
     outputs, features, keep, s, confidence
         As for `stream`.
     file_format
@@ -95,8 +96,9 @@ def predict_files(
     Raises
     ------
     TypeError, ValueError
-        As `jaxunc.load`, `jaxunc.from_any` and `stream`; if the folder holds something else, or was made from data of
-        other names, by another model or other settings, or if one of the folder and the data's lies within the other.
+        As `jaxunc.load`, `jaxunc.from_any` and `stream`; if the folder holds something else, or was made from files
+        of which some are gone, by another model or other settings, or if one of the folder and the data's lies within
+        the other; if a file is changed during the run, or carries a column of another type than the others.
     OSError
         If the folder cannot be written, another run is writing to it, or the disk is full.
 
@@ -132,29 +134,28 @@ def predict_files(
         "file_format": file_format,
         "chunk_rows": chunk_rows,
     }
-    run = Run(Path(output), identity_of(model, source, files, settings))
-    run.make_folder(files)
+    run = Run(Path(output), identity_of(model, source, files, settings), files, PART_CHUNKS * chunk_rows)
+    run.make_folder()
     with locked(run.folder):
         run.open()
         write = PartWriter(run.folder, file_format, run.finish)
-        _score(scoring, wanted, files, run, write, chunk_rows, progress)
+        _score(scoring, wanted, run, write, chunk_rows, progress)
         return run.complete()
 
 
 def _score(
     scoring: Scoring,
     wanted: Wanted,
-    files: list[Path],
     run: Run,
     write: PartWriter,
     chunk_rows: int,
     progress: Callable[[RunProgress], None] | None,
 ) -> None:
-    total, rows, started = _rows_of(files), run.rows, time.perf_counter()
+    total, rows, started = _rows_of(run.files), run.rows, time.perf_counter()
     before = rows
     with behind(write) as writer:
-        for piece in ahead(_pieces(scoring, wanted, files, run, chunk_rows)):
-            name = f"part-{piece.file:05d}-{piece.part:05d}"
+        for piece in ahead(_pieces(scoring, wanted, run, chunk_rows)):
+            name = part_name(piece.file, piece.part)
             if piece.kept is None or piece.rows is None:
                 writer(name, piece.file, None)
                 continue
@@ -164,8 +165,8 @@ def _score(
                 seconds = time.perf_counter() - started
                 progress(RunProgress(rows, total, seconds, (rows - before) / max(seconds, 1e-9)))
         if not rows and not run.n_parts:  # no rows anywhere: a part that shows the columns and their types
-            writer("part-00000-00000", 0, partial(_no_answers, scoring, no_rows(files[0], wanted).kept))
-            writer("part-00000-00000", 0, None)
+            writer(part_name(0, 0), 0, partial(_no_answers, scoring, no_rows(run.files[0], wanted).kept))
+            writer(part_name(0, 0), 0, None)
 
 
 def _answers(scoring: Scoring, kept: pa.Table, rows: Encoded) -> Callable[[], pa.Table]:
@@ -178,20 +179,24 @@ def _no_answers(scoring: Scoring, kept: pa.Table) -> pa.Table:
     return answered(kept, {name: column[:0] for name, column in scoring.blank.items()})
 
 
-def _pieces(scoring: Scoring, wanted: Wanted, files: list[Path], run: Run, chunk_rows: int) -> Iterator[_Piece]:
+def _pieces(scoring: Scoring, wanted: Wanted, run: Run, chunk_rows: int) -> Iterator[_Piece]:
     most = PART_CHUNKS * chunk_rows
-    for i, file in enumerate(files):
-        done = run.done(i)
+    before = run.done()
+    for i, file in enumerate(run.files):
+        done = before.get(i, [])
         if done and done[-1] < most:
             continue
-        part, number, is_open = len(done), 0, False
+        part, number = len(done), 0
         for chunk in file_chunks(file, wanted, chunk_rows, sum(done)):
-            yield _Piece(i, part, chunk.kept, encoded_rows(scoring, wanted, chunk))
-            number, is_open = number + chunk.n_rows, True
-            if number == most:
+            if number == 0:
+                run.check_kept(i, chunk.kept.schema)
+            elif number % most == 0:
                 yield _Piece(i, part, None, None)
-                part, number, is_open = part + 1, 0, False
-        if is_open:
+                part += 1
+            yield _Piece(i, part, chunk.kept, encoded_rows(scoring, wanted, chunk))
+            number += chunk.n_rows
+        run.check_input(i)
+        if number:
             yield _Piece(i, part, None, None)
 
 

@@ -3,15 +3,19 @@
 import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
 
 from jaxunc._version import __version__
-from jaxunc.files import is_same_file, is_within
+from jaxunc.files import is_same_file, is_within, rows_in
 
-MANIFEST = "_manifest.json"
-"""Readers of folders pass over names that start so."""
+from ._manifest import MANIFEST, DamagedError, is_plain_file, part_of, read_manifest
+from ._write import types_as_written
 
 
 def refuse_overlap(output: Path, source: str | Path | Sequence[str | Path], model: str | Path) -> None:
@@ -29,21 +33,35 @@ def refuse_overlap(output: Path, source: str | Path | Sequence[str | Path], mode
 
 
 class Run:
-    """The folder of a run: what it is made of, and which parts are finished."""
+    """The folder of a run: what it is made of, and which parts are finished.
 
-    def __init__(self, folder: Path, identity: dict[str, Any]):
-        self.folder, self._identity = folder, identity
+    Parameters
+    ----------
+    folder
+        Where the parts are.
+    identity
+        What `identity_of` returns; parts belong to another run if the model or the settings differ.
+    files
+        The data, in the order of the identity's inputs.
+    part_rows
+        Rows of every part but the last of a file.
+    """
+
+    def __init__(self, folder: Path, identity: dict[str, Any], files: list[Path], part_rows: int):
+        self.folder, self.files, self._part_rows = folder, files, part_rows
+        self._identity = identity
         self._parts: list[dict[str, Any]] = []
+        self._kept: dict[str, tuple[str, Path]] = {}
 
-    def make_folder(self, files: list[Path]) -> None:
+    def make_folder(self) -> None:
         """Make the folder, if it may be one of a run."""
-        if any(is_within(file, self.folder) for file in files):
+        if any(is_within(file, self.folder) for file in self.files):
             raise ValueError(f"the output {self.folder} holds data that are to be scored; choose another folder.")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError) as error:
             raise ValueError(f"the output {self.folder} is no folder, or lies in a file; choose a folder.") from error
-        if not (self.folder / MANIFEST).exists():
+        if not os.path.lexists(self.folder / MANIFEST):
             found = sorted(file.name for file in self.folder.iterdir() if not file.name.startswith("."))
             if found:
                 raise ValueError(
@@ -52,51 +70,80 @@ class Run:
                 )
 
     def open(self) -> None:
-        """Find what is finished; take away what a run that was cut short has left, and parts of other data."""
+        """Find what is finished; take away what a run that was cut short has left, and parts of other data.
+
+        Files that the manifest does not know come after those that it knows, which keep their places.
+        """
         path = self.folder / MANIFEST
-        if path.exists():
-            manifest, changed = self._checked(path)
-            for part in manifest["parts"]:
-                if part["file"] in changed:
-                    (self.folder / part["name"]).unlink(missing_ok=True)
-                elif self._is_there(part):
-                    self._parts.append(part)
-        for left in self.folder.glob(".part-*"):
-            left.unlink()
+        if os.path.lexists(path):
+            try:
+                manifest = read_manifest(path, len(self.files))
+                changed = self._compared(manifest)
+                there = [part for part in manifest["parts"] if part["file"] not in changed and self._is_there(part)]
+                self._parts = _without_gaps(there)
+                self._check_parts()
+            except DamagedError as error:
+                raise ValueError(f"{path} is no manifest of jaxunc: {error}. Choose another folder.") from error
+            own = {part["name"] for part in self._parts}
+            for left in self.folder.iterdir():
+                if part_of(left.name) is not None and left.name not in own:
+                    left.unlink()
+        for pattern in (".part-*", f".{MANIFEST}.*"):
+            for left in self.folder.glob(pattern):
+                left.unlink()
         self._write(False)
 
-    def _checked(self, path: Path) -> tuple[dict[str, Any], set[int]]:
-        """The manifest, and the files of the data that are not what they were."""
-        try:
-            manifest = json.loads(path.read_text(encoding="utf-8"))
-            other = {key for key in self._identity if manifest.get(key) != self._identity[key]}
-            list(manifest["parts"])
-            then, now = manifest["inputs"], self._identity["inputs"]
-            changed: set[int] = set()
-            if [file["name"] for file in then] == [file["name"] for file in now]:
-                other.discard("inputs")
-                changed = {i for i in range(len(now)) if then[i] != now[i]}
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"{path} is no manifest of jaxunc ({error}); choose another folder.") from error
-        if other and manifest["parts"]:  # a run that ended before its first part left nothing to keep
+    def _compared(self, manifest: dict[str, Any]) -> set[int]:
+        """Put the files in the manifest's order; return the places of those that are not what they were."""
+        then, now = manifest["inputs"], self._identity["inputs"]
+        old, new = [one["name"] for one in then], [one["name"] for one in now]
+        other = {key for key in ("jaxunc", "model", "settings") if manifest[key] != self._identity[key]}
+        gone = sorted(set(old) - set(new))
+        if old != new and (gone or len(set(old)) < len(old) or len(set(new)) < len(new)):
+            other.add("inputs" + f" ({', '.join(gone[:3])} {'is' if len(gone) == 1 else 'are'} gone)" * bool(gone))
+        if other:
+            if not manifest["parts"]:  # a run that ended before its first part left nothing to keep
+                return set()
             raise ValueError(
                 f"the output {self.folder} is of another run: it differs in {', '.join(sorted(other))}. Choose another "
                 "folder, or delete this one."
             )
-        return manifest, changed
+        if old != new:
+            place = {name: i for i, name in enumerate(new)}
+            order = [place[name] for name in old] + [i for i, name in enumerate(new) if name not in set(old)]
+            self.files = [self.files[i] for i in order]
+            now = self._identity["inputs"] = [now[i] for i in order]
+        return {i for i, one in enumerate(then) if one != now[i]}
 
     def _is_there(self, part: dict[str, Any]) -> bool:
         path = self.folder / part["name"]
-        return path.exists() and path.stat().st_size == part["bytes"]
+        return is_plain_file(path) and path.stat().st_size == part["bytes"]
 
-    def done(self, file: int) -> list[int]:
-        """The rows of the first parts of a file that are finished without a gap."""
-        parts = {part["name"]: part["rows"] for part in self._parts if part["file"] == file}
-        rows = []
-        for name in sorted(parts):
-            if not name.startswith(f"part-{file:05d}-{len(rows):05d}."):
-                break
-            rows.append(parts[name])
+    def _check_parts(self) -> None:
+        """Raise a DamagedError unless parts have the rows that the manifest says, and all but a file's last are full.
+
+        The next run goes on behind so many rows.
+        """
+        for part in self._parts:
+            path = self.folder / part["name"]
+            try:
+                found = rows_in(path)
+            except ValueError as error:
+                raise DamagedError(f"its part {part['name']!r} is damaged; delete that, and it is made anew") from error
+            if found != part["rows"]:
+                raise DamagedError(f"its part {part['name']!r} has {found} rows, and not {part['rows']}")
+            if path.suffix == ".parquet" and not self._kept:
+                types = types_as_written(parquet.read_schema(path))
+                self._kept = {name: (types[name], path) for name in self._identity["settings"]["keep"]}
+        for file, (*whole, last) in self.done().items():
+            if any(rows != self._part_rows for rows in whole) or last > self._part_rows:
+                raise DamagedError(f"its parts of file {file} are not of {self._part_rows} rows each")
+
+    def done(self) -> dict[int, list[int]]:
+        """The rows of the parts that are finished, by files."""
+        rows: dict[int, list[int]] = {}
+        for part in sorted(self._parts, key=lambda part: cast(tuple[int, int], part_of(part["name"]))):
+            rows.setdefault(part["file"], []).append(part["rows"])
         return rows
 
     @property
@@ -116,8 +163,29 @@ class Run:
         self._parts.append({"name": name, "file": file, "rows": rows, "bytes": size})
         self._write(False)
 
+    def check_input(self, place: int) -> None:
+        """Raise a ValueError if a file is not what it was when the run began."""
+        known = self._identity["inputs"][place]
+        if {"name": known["name"], **description_of(self.files[place])} != known:
+            raise ValueError(f"{self.files[place]} was changed since the run began; run again once it is whole.")
+
+    def check_kept(self, place: int, kept: pa.Schema) -> None:
+        """Raise a ValueError if a file carries columns along of other types than the others do."""
+        if self._identity["settings"]["file_format"] != "parquet":
+            return
+        path = self.files[place]
+        for name, own in types_as_written(kept).items():
+            first, where = self._kept.setdefault(name, (own, path))
+            if own != first:
+                raise ValueError(
+                    f"{path} keeps {name!r} as {own}, and {where} as {first}: the parts would not fit together. Make "
+                    "the types of that column the same in all files, or write file_format='csv'."
+                )
+
     def complete(self) -> dict[str, Any]:
-        """All parts are in their places."""
+        """All parts are in their places; raises an OSError if one is not."""
+        if gone := [part["name"] for part in self._parts if not self._is_there(part)]:
+            raise OSError(f"{gone[:3]} of {self.folder} were taken away or changed meanwhile; run again.")
         return self._write(True)
 
     def _write(self, complete: bool) -> dict[str, Any]:
@@ -125,9 +193,20 @@ class Run:
         manifest = {**self._identity, "rows": self.rows, "complete": complete, "parts": parts}
         text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
         temporary = self.folder / f".{MANIFEST}.{os.getpid()}"
-        temporary.write_text(text, encoding="utf-8")
+        # Names of files may hold bytes that are no text; escaped, they are JSON.
+        temporary.write_bytes(text.encode("utf-8", "backslashreplace"))
         os.replace(temporary, self.folder / MANIFEST)
         return manifest
+
+
+def _without_gaps(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those before which no part of their file is missing."""
+    found, expected = [], Counter()
+    for part in sorted(parts, key=lambda part: cast(tuple[int, int], part_of(part["name"]))):
+        if part_of(part["name"]) == (part["file"], expected[part["file"]]):
+            expected[part["file"]] += 1
+            found.append(part)
+    return found
 
 
 def identity_of(model: str | Path, source: Any, files: list[Path], settings: dict[str, Any]) -> dict[str, Any]:
@@ -137,7 +216,12 @@ def identity_of(model: str | Path, source: Any, files: list[Path], settings: dic
     root = Path(source) if isinstance(source, str | Path) else None
     inputs = []
     for path in files:
-        status = path.stat()
         name = str(path.relative_to(root)) if root is not None and root.is_dir() else path.name
-        inputs.append({"name": name, "bytes": status.st_size, "modified": status.st_mtime_ns})
+        inputs.append({"name": name, **description_of(path)})
     return {"jaxunc": __version__, "model": digest, "settings": settings, "inputs": inputs}
+
+
+def description_of(path: Path) -> dict[str, int]:
+    """Return what tells whether a file of the data was changed."""
+    status = path.stat()
+    return {"bytes": status.st_size, "modified": status.st_mtime_ns}

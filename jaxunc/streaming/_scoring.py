@@ -31,7 +31,9 @@ class Scoring:
         self.labels = answering_model.class_labels
         self._model = model
         self.answerers = answerers_of(answering_model, outputs, s, confidence)
-        self.blank = self.columns([one.read(one.model.blank_answer()) for one in self.answerers])
+        self._models = {id(model): model for one in self.answerers for model in one.models}
+        blank = {place: model.blank_answer() for place, model in self._models.items()}
+        self.blank = self.columns([one.read(blank) for one in self.answerers])
 
     @cached_property
     def takes_missing(self) -> bool:
@@ -51,9 +53,8 @@ class Scoring:
 
     def ask(self, rows: Encoded) -> list[Any]:
         """The answers for instances: one routing for each bound model."""
-        models = {id(one.model): one.model for one in self.answerers}
-        answers = {place: _on_host(model.answer(rows)) for place, model in models.items()}
-        return [one.read(answers[id(one.model)]) for one in self.answerers]
+        answers = {place: _on_host(model.answer(rows)) for place, model in self._models.items()}
+        return [one.read(answers) for one in self.answerers]
 
     def columns(self, answers: list[Any]) -> Named:
         """The columns of answers, in the order in which outputs are listed."""

@@ -44,8 +44,11 @@ def stream(
     outputs
         Which answers: ``"class"``; ``"probability"``, a column per class; ``"score"``, the number to rank by;
         ``"uncertainty"``, total, aleatoric and epistemic, by entropy; ``"interval"``, lower and upper probabilities;
-        ``"set"``, the classes that a cautious forest does not rule out; ``"trees_polled"``, how many trees a vote takes
-        to settle. Default: what the model's rule answers. Others are answered by rules of their own, in one routing.
+        ``"set"``, classes that are answered together; ``"idm_interval"`` and ``"cautious_set"``, what a
+        `jaxunc.decisions.CautiousReport` says; ``"trees_polled"``, how many trees a vote takes to settle. Default: what
+        the model's rule answers. Where that has no sets, they are the best of its probabilities
+        (`jaxunc.decisions.expected_utility_set`); where it has no intervals, they are those of the report, widened to
+        hold its probability. So the columns of a row agree. Others are answered by rules of their own, in one routing.
     features
         The data's columns that the model reads, in the order of training. Default: those whose names the model knows
         (others are passed over, their order does not matter), else all that are not kept.
@@ -53,7 +56,7 @@ def stream(
         Columns of the data that are carried along as they stand, by name: of text files the text, with null for empty
         cells; of others in their own type.
     s
-        How cautious intervals and sets are, where the model's rule has none: see `jaxunc.decisions.CautiousReport`.
+        How cautious the report is that answers intervals and cautious sets: see `jaxunc.decisions.CautiousReport`.
     confidence
         At which votes are settled, where the model is none.
     chunk_rows

@@ -28,7 +28,7 @@ class PartWriter:
         temporary = self._folder / f".{whole}.{os.getpid()}"
         try:
             if make is not None:
-                table = make() if self._form == "parquet" else _without_lists(make())
+                table = _plain(make(), self._form)
                 if self._writer is None:
                     self._writer, self._rows = self._opened(temporary, table.schema), 0
                 self._writer.write_table(table)
@@ -37,6 +37,8 @@ class PartWriter:
             self._writer.close()
             self._writer = None
             os.replace(temporary, self._folder / whole)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            raise ValueError(f"the answers cannot be written as {self._form}: {error}.") from error
         except OSError as error:
             raise OSError(
                 error.errno,
@@ -58,10 +60,29 @@ def _leaves(names: list[str], schema: pa.Schema) -> list[str]:
     return [f"{name}.list.element" if pa.types.is_list(schema.field(name).type) else name for name in names]
 
 
-def _without_lists(table: pa.Table) -> pa.Table:
-    """Lists as texts, ``a|b``, which is what CSV can hold."""
+def _plain(table: pa.Table, form: str) -> pa.Table:
+    """Columns as the form can hold them, in CSV lists as texts, ``a|b``; raises a ValueError for others."""
     for i, field in enumerate(table.schema):
-        if pa.types.is_list(field.type):
+        kind = field.type
+        if pa.types.is_run_end_encoded(kind):
+            table = table.set_column(i, field.name, compute.call_function("run_end_decode", [table.column(i)]))
+            kind = table.schema.field(i).type
+        if form == "parquet":
+            continue
+        if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+            table = table.set_column(i, field.name, table.column(i).cast(pa.string()))
+        elif pa.types.is_list(kind) and not pa.types.is_nested(kind.value_type):
             words = table.column(i).cast(pa.list_(pa.string()))
             table = table.set_column(i, field.name, compute.call_function("binary_join", [words, pa.scalar("|")]))
+        elif pa.types.is_nested(kind):
+            raise ValueError(
+                f"the column {field.name!r} holds {kind}, which CSV cannot; write Parquet, or leave it out."
+            )
     return table
+
+
+def types_as_written(schema: pa.Schema) -> dict[str, str]:
+    """Return the types, in words, that columns have in a Parquet file, by name: some are not those in memory."""
+    sink = pa.BufferOutputStream()
+    parquet.ParquetWriter(sink, schema.remove_metadata()).close()
+    return {field.name: str(field.type) for field in parquet.read_schema(pa.BufferReader(sink.getvalue()))}

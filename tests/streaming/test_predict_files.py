@@ -73,9 +73,15 @@ class Killed(BaseException):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("moments", [(1,), (3, 9, 2), (8, 8, 8), (40, 20)])
-def test_a_run_that_is_cut_short_goes_on(moments, saved, data, tmp_path):
-    predict_files(saved, data, tmp_path / "whole", **OPTIONS)
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+@pytest.mark.parametrize("moments", [(1,), (3, 9, 2), (8, 8, 8), (40, 20), None])
+def test_a_run_that_is_cut_short_goes_on(moments, form, saved, data, tmp_path):
+    settings = OPTIONS | {"file_format": form}
+    if moments is None:  # at random
+        seed = int(os.environ.get("JAXUNC_TEST_SEED", "0"))
+        print("seed", seed)
+        moments = tuple(np.random.default_rng(seed).integers(1, 12, 5).tolist())
+    predict_files(saved, data, tmp_path / "whole", **settings)
     for moment in moments:
         calls = []
 
@@ -85,12 +91,12 @@ def test_a_run_that_is_cut_short_goes_on(moments, saved, data, tmp_path):
                 raise Killed
 
         with pytest.raises(Killed):
-            predict_files(saved, data, tmp_path / "again", **OPTIONS, progress=cut)
-    (tmp_path / "again" / ".part-00000-00001.parquet.77").write_bytes(b"left behind")
-    predict_files(saved, data, tmp_path / "again", **OPTIONS)
+            predict_files(saved, data, tmp_path / "again", **settings, progress=cut)
+    (tmp_path / "again" / f".part-00000-00001.{form}.77").write_bytes(b"left behind")
+    predict_files(saved, data, tmp_path / "again", **settings)
     assert contents(tmp_path / "again") == contents(tmp_path / "whole")
     before = {file: file.stat().st_mtime_ns for file in (tmp_path / "again").glob("part-*")}
-    predict_files(saved, data, tmp_path / "again", **OPTIONS)
+    predict_files(saved, data, tmp_path / "again", **settings)
     assert before == {file: file.stat().st_mtime_ns for file in before}, "what is finished is not scored again"
 
 
@@ -160,9 +166,26 @@ def test_a_file_that_is_replaced_is_scored_anew(saved, data, frame, tmp_path):
     predict_files(saved, folder, tmp_path / "out", **OPTIONS)
     assert before == {file: file.stat().st_mtime_ns for file in before}
     assert list(answers(tmp_path / "out")["id"]) == [*range(5000, 5150), *range(430, 1000)]
-    (folder / "d.parquet").write_bytes((folder / "a.parquet").read_bytes())
-    with pytest.raises(ValueError, match="another run: it differs in inputs"):
+    (folder / "a.parquet").unlink()
+    with pytest.raises(ValueError, match=r"another run: it differs in inputs \(a\.parquet is gone\)"):
         predict_files(saved, folder, tmp_path / "out", **OPTIONS)
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_files_that_come_later_are_scored_alone(form, saved, data, frame, tmp_path):
+    folder = tmp_path / "data"
+    shutil.copytree(data, folder)
+    predict_files(saved, folder, tmp_path / "out", file_format=form, **OPTIONS)
+    before = contents(tmp_path / "out")
+    frame[:20].assign(id=range(5000, 5020)).to_parquet(folder / "a0.parquet")
+    manifest = predict_files(saved, folder, tmp_path / "out", file_format=form, **OPTIONS)
+    assert [one["name"] for one in manifest["inputs"]] == ["a.parquet", "b.parquet", "c.parquet", "a0.parquet"]
+    after = contents(tmp_path / "out")
+    assert set(after) - set(before) == {f"part-00003-{i:05d}.{form}" for i in range(1)}
+    assert {name: after[name] for name in before if name != "_manifest.json"} == {
+        name: before[name] for name in before if name != "_manifest.json"
+    }
+    assert list(answers(tmp_path / "out", form)["id"]) == [*range(1000), *range(5000, 5020)]
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "arrow"])

@@ -129,6 +129,26 @@ def test_every_rule(name):
         assert set(found["class"]) <= {0, 1}
 
 
+def agree(found: pd.DataFrame, labels):
+    """The columns of each row say nothing against each other."""
+    for label in labels:
+        assert (found[f"lower_{label}"] <= found[f"probability_{label}"]).all()
+        assert (found[f"probability_{label}"] <= found[f"upper_{label}"]).all()
+    assert all(named in together for named, together in zip(found["class"], found["set"], strict=True))
+
+
+@pytest.mark.parametrize("name", a_few_of(["evidence", "mean", "vote", "dempster", "pooling"], ["evidence"]))
+def test_outputs_of_one_row_agree(name, frame):
+    y = np.array(["no", "yes"])[((frame.length > 0) ^ (frame.colour == "red")).astype(int)]
+    X = frame[["length", "count"]]
+    forest = ju.from_sklearn(RandomForestClassifier(20, min_samples_leaf=2, random_state=0).fit(X, y))
+    bound = ju.bind(forest, RULES[name].make(np.asarray(forest.prior), np.arange(20)))
+    alone = whole(ju.stream(bound, X, outputs=["interval"], chunk_rows=333))
+    found = whole(ju.stream(bound, X, outputs=["class", "probability", "interval", "set"], chunk_rows=77))
+    agree(found, ("no", "yes"))
+    np.testing.assert_array_equal(alone["lower_yes"], found["lower_yes"])
+
+
 @pytest.mark.exhaustive
 def test_all_outputs_at_once():
     X, y = load_iris(return_X_y=True)
@@ -138,9 +158,12 @@ def test_all_outputs_at_once():
     np.testing.assert_array_equal(found["class"], model.predict(X))
     np.testing.assert_allclose(found["uncertainty_total"], model.predict_uncertainty(X).total, atol=1e-6)
     report = ju.bind(model.forest_, ju.decisions.CautiousReport(2.0))(X)
-    np.testing.assert_allclose(found["lower_virginica"], report.interval.lower[:, 2], rtol=3e-7)
+    np.testing.assert_allclose(found["idm_lower_virginica"], report.interval.lower[:, 2], rtol=3e-7)
     sets = [set(names[row]) for row in np.asarray(report.membership)]
+    assert [set(row) for row in found["cautious_set"]] == sets
+    sets = [set(names[row]) for row in np.asarray(ju.decisions.expected_utility_set(model.predict_proba(X)))]
     assert [set(row) for row in found["set"]] == sets
+    agree(found, names)
     heard = ju.predict_until_settled(model.forest_, X)
     np.testing.assert_array_equal(found["trees_polled"], heard.n_polled)
     np.testing.assert_array_equal(found["settled"], heard.settled)
@@ -224,7 +247,7 @@ def test_transduction(frame):
     np.testing.assert_array_equal(found["class"], model.predict(frame[200:300]))
     np.testing.assert_array_equal(found["probability_True"], model.predict_proba(frame[200:300])[:, 1])
     with pytest.raises(ValueError, match="not what Pooling answers"):
-        ju.stream(model, frame, outputs=["class", "set"])
+        ju.stream(model, frame, outputs=["class", "interval"])
     published = TransductiveTreeClassifier(combiner=None).fit(frame[:200], y[:200])
     with pytest.raises(ValueError, match="not what BoundSample answers"):
-        ju.stream(published, frame, outputs=["class", "set"])
+        ju.stream(published, frame, outputs=["class", "interval"])

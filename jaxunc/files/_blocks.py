@@ -1,0 +1,251 @@
+"""Blocks of whole rows of a text file, and how many rows they hold: no row may be lost on the way through a parser."""
+
+import gzip
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ._formats import UnreadableError
+
+LONGEST = 16
+"""Blocks that one row may take: a quotation mark that is left open would make one row of the rest of the file."""
+_PIECE = 2**17
+"""Bytes that are looked at together, which fit in a processor's cache."""
+_END, _RETURN, _QUOTE = ord("\n"), ord("\r"), ord('"')
+
+
+class Block(NamedTuple):
+    """Whole rows of a text file."""
+
+    text: memoryview
+    line: int
+    """Number of its first line in the file, from 1."""
+    n_lines: int
+    """How many lines end in it."""
+    starts: Callable[[], np.ndarray]
+    """Returns where rows start: behind line ends outside of quotation marks, empty lines passed over."""
+
+    def check(self, n_rows: int) -> None:
+        """Raise an UnreadableError unless a parser found all rows."""
+        whole_lines = self.n_lines + (self.text[-1] not in b"\r\n")
+        if n_rows != whole_lines and n_rows != (own := len(self.starts())):
+            raise UnreadableError(f"{n_rows} rows were read of the {own} in lines {self.line} to {self._last}")
+
+    def line_of(self, row: int) -> int:
+        """Return the number of the line in which a row starts."""
+        starts = self.starts()
+        return self.line + _n_lines(bytes(self.text[: starts[min(row, len(starts) - 1)]]))
+
+    @property
+    def _last(self) -> int:
+        return self.line + self.n_lines
+
+
+def is_compressed(file: Path) -> bool:
+    """Return whether a file is compressed, by its name."""
+    return file.name.lower().endswith(".gz")
+
+
+@contextmanager
+def opened(file: Path) -> Iterator[Any]:
+    """Open the bytes of a file, decompressed if its name ends with ``.gz``."""
+    with open(file, "rb") as raw:
+        if is_compressed(file):
+            with gzip.open(raw) as text:
+                yield text
+        else:
+            yield raw
+
+
+def blocks_of(file: Path, head: int, line: int, separator: str, size: int, *, one_column: bool) -> Iterator[Block]:
+    """Yield all rows of a file, so many bytes at a time.
+
+    The bytes are read here and not by the parser, whose threads read ahead: one of them could outlive the file. Raises
+    an UnreadableError, with the number of the line, for rows that a parser would swallow; or if the file ends before
+    its size says so.
+
+    Parameters
+    ----------
+    file
+        Path of the file.
+    head
+        Bytes before the first row.
+    line
+        Number of the line of the first row.
+    separator
+        What stands between cells.
+    size
+        Bytes of a block.
+    one_column
+        Whether rows have one cell, so that an empty line may be one.
+    """
+    with open(file, "rb") as raw:
+        stream: Any = gzip.GzipFile(fileobj=raw) if is_compressed(file) else raw
+        if len(_with_more(b"", stream, head)) < head:
+            raise UnreadableError("it became shorter while it was read")
+        rest = b""
+        while True:
+            text = _with_more(rest, stream, size)
+            if text.endswith(b"\r"):
+                text += stream.read(1)  # the other half of a line end
+            is_last = len(text) < len(rest) + size
+            if is_last:
+                _check_size(raw)
+            if not text:
+                return
+            block, end = _block_of(text, line, separator, is_last=is_last, one_column=one_column)
+            rest = bytes(memoryview(text)[end:])
+            if not end and len(rest) > LONGEST * size:
+                raise UnreadableError(
+                    f"the row in line {line} is longer than {len(rest)} bytes; is a quotation mark left open?"
+                )
+            if end:
+                yield block
+                line += block.n_lines
+            if is_last:
+                return
+
+
+def _with_more(text: bytes, stream: Any, size: int) -> bytearray:
+    """A text and so many bytes behind it, or all that are left: one read may return fewer."""
+    at = len(text)
+    found = bytearray(at + size)
+    found[:at] = text
+    with memoryview(found) as view:
+        while at < len(found) and (number := stream.readinto(view[at:])):
+            at += number
+    del found[at:]
+    return found
+
+
+def _check_size(raw: Any) -> None:
+    """Raise an UnreadableError unless the file was read to its end."""
+    if raw.tell() != (size := os.fstat(raw.fileno()).st_size):
+        raise UnreadableError(f"{raw.tell()} of its {size} bytes could be read")
+
+
+def _block_of(text: bytearray, line: int, separator: str, *, is_last: bool, one_column: bool) -> tuple[Block, int]:
+    """The whole rows at the beginning of a text, and where they end; raises an UnreadableError for a row at fault."""
+    if (at := text.find(b"\0")) >= 0:
+        raise UnreadableError(f"line {line + _n_lines(text, at)} holds binary data, not UTF-8 text")
+    if b'"' in text:
+        codes = np.frombuffer(text, np.uint8)
+        quoted = _strictly_quoted(codes, separator, is_last=is_last) or _quoted(
+            text, codes, line, separator, is_last=is_last
+        )
+        ends = _line_ends(codes, quoted)
+    else:
+        quoted = ends = None
+    if is_last:
+        end = len(text)
+    elif ends is None:
+        end = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
+    else:
+        end = int(ends[-1]) + 1 if len(ends) else 0
+    starts = lru_cache(1)(lambda: _row_starts(text, end, quoted))
+    if one_column and end:
+        _check_no_empty_line(text, end, quoted, line)
+    return Block(memoryview(text)[:end], line, _n_lines(text, end), starts), end
+
+
+Intervals = tuple[np.ndarray, np.ndarray]
+"""Where quoted cells begin, and where their closing marks stand."""
+
+
+def _strictly_quoted(codes: np.ndarray, separator: str, *, is_last: bool) -> Intervals | None:
+    """Quoted cells where every mark opens a cell, closes one or is doubled within one; None if any does not."""
+    marks = np.flatnonzero(codes == _QUOTE)
+    if len(marks) % 2:
+        if is_last:
+            return None
+        marks = np.append(marks, len(codes))  # of a cell that is cut: no line ends behind it
+    between = np.zeros(256, bool)
+    between[[_END, _RETURN, ord(separator)]] = True
+    opening, closing = marks[0::2], marks[1::2]
+    doubled = opening[1:] == closing[:-1] + 1
+    may_open = between[codes[opening - 1]]
+    may_open[0] |= opening[0] == 0
+    may_open[1:] |= doubled
+    may_close = between[codes[np.minimum(closing + 1, len(codes) - 1)]]
+    may_close[-1] |= closing[-1] >= len(codes) - 1
+    may_close[:-1] |= doubled
+    return (opening, closing) if may_open.all() and may_close.all() else None
+
+
+def _quoted(text: bytearray, codes: np.ndarray, line: int, separator: str, *, is_last: bool) -> Intervals:
+    """Quoted cells as parsers find them; raises an UnreadableError where these swallow rows."""
+    between = b"\r\n" + separator.encode()
+    cell = re.compile(b'(?<![^%b])"(?:[^"]+|"")*("|\\Z)' % re.escape(between))
+    found = [(match.start(), match.end(), match.end(1) - match.start(1)) for match in cell.finditer(text)]
+    starts, behind, is_closed = np.array(found, np.int64).reshape(-1, 3).T
+    if is_last and not np.all(is_closed):
+        raise _left_open(text, int(starts[-1]), line)
+    closing = np.where(is_closed, behind - 1, len(text))
+    ends = _line_ends(codes, (starts, closing))
+    # A cell over several lines is one only if its row is written by the rules: else its mark was left open, and what
+    # closes it is a mark of another row.
+    all_ends = np.flatnonzero((codes == _END) | (codes == _RETURN))
+    over_lines = np.searchsorted(all_ends, starts) != np.searchsorted(all_ends, closing)
+    followers = codes[np.minimum(behind, len(codes) - 1)]
+    is_loose = (is_closed == 1) & (behind < len(codes)) & ~np.isin(followers, np.frombuffer(between, np.uint8))
+    marks = np.flatnonzero(codes == _QUOTE)
+    place = np.searchsorted(starts, marks, side="right") - 1
+    stray = marks[(place < 0) | (marks > np.append(closing, -1)[place])]
+    rows_at_fault = np.searchsorted(ends, np.concatenate([starts[is_loose], stray]))
+    at_fault = over_lines & np.isin(np.searchsorted(ends, starts), rows_at_fault)
+    if at_fault.any() and (is_last or is_closed[at_fault.argmax()]):
+        raise _left_open(text, int(starts[at_fault.argmax()]), line)
+    return starts, closing
+
+
+def _left_open(text: bytearray, at: int, line: int) -> UnreadableError:
+    return UnreadableError(
+        f"line {line + _n_lines(text, at)} opens a quotation mark that is not closed where its cell ends; close it, or "
+        "double the marks within the cell"
+    )
+
+
+def _line_ends(codes: np.ndarray, quoted: Intervals | None) -> np.ndarray:
+    """Where lines end outside of quoted cells."""
+    ends = np.flatnonzero((codes == _END) | (codes == _RETURN))
+    if quoted is None or not len(quoted[0]):
+        return ends
+    place = np.searchsorted(quoted[0], ends) - 1
+    return ends[(place < 0) | (ends > quoted[1][place])]
+
+
+def _row_starts(text: bytearray, end: int, quoted: Intervals | None) -> np.ndarray:
+    codes = np.frombuffer(text, np.uint8)[:end]
+    is_end = np.zeros(end + 1, bool)
+    is_end[_line_ends(codes, quoted)] = True
+    is_end[-1] = True
+    return np.flatnonzero(~is_end[:-1] & np.roll(is_end, 1)[:-1])
+
+
+def _check_no_empty_line(text: bytearray, end: int, quoted: Intervals | None, line: int) -> None:
+    codes = np.frombuffer(text, np.uint8)[:end]
+    ends = _line_ends(codes, quoted)
+    before = np.concatenate([[-1], ends[:-1]])
+    is_second_half = (codes[ends] == _END) & (before == ends - 1) & (codes[before] == _RETURN) & (before >= 0)
+    is_empty = (before == ends - 1) & ~is_second_half
+    if is_empty.any():
+        at = line + _n_lines(text, int(ends[is_empty.argmax()]))
+        raise UnreadableError(
+            f'line {at} is empty, which in a file of one column may be a missing value or no row; write "" or take it '
+            "away"
+        )
+
+
+def _n_lines(text: bytes | bytearray, end: int | None = None) -> int:
+    """How many lines end before a place."""
+    codes = np.frombuffer(text, np.uint8)[:end]
+    number = sum(int(np.count_nonzero(codes[i : i + _PIECE] == _END)) for i in range(0, len(codes), _PIECE))
+    if b"\r" in text:
+        number += text.count(b"\r", 0, end) - text.count(b"\r\n", 0, end)
+    return number

@@ -1,0 +1,218 @@
+"""What a manifest may say, and what a folder may hold: what no run writes is refused, and nothing is touched."""
+
+import copy
+import json
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from jaxunc.streaming import predict_files
+from tests._refusal import refuses
+
+pytestmark = pytest.mark.once
+OPTIONS = {"keep": ["id"], "outputs": ["class"], "chunk_rows": 16}
+
+
+@pytest.fixture(scope="module")
+def made(saved, data, tmp_path_factory):
+    """A folder that a run has made."""
+    folder = tmp_path_factory.mktemp("made") / "out"
+    predict_files(saved, data, folder, **OPTIONS)
+    return folder
+
+
+@pytest.fixture
+def out(made, tmp_path):
+    """A copy of it, beside a file that nobody may touch."""
+    (tmp_path / "victim.txt").write_text("precious")
+    (tmp_path / "out").mkdir()
+    for file in made.iterdir():
+        (tmp_path / "out" / file.name).write_bytes(file.read_bytes())
+    return tmp_path / "out"
+
+
+def part(name="part-00000-00000.parquet", file=0, rows=128, size=1):
+    return {"name": name, "file": file, "rows": rows, "bytes": size}
+
+
+BELIEFS = {
+    "a path": lambda m: m["parts"].append(part("../victim.txt")),
+    "an absolute path": lambda m: m["parts"].append(part("/etc/hostname")),
+    "a path that ends as a part": lambda m: m["parts"].append(part("../part-00000-00000.parquet")),
+    "a part of another file": lambda m: m["parts"][0].update(file=1),
+    "a part of no file": lambda m: m["parts"].append(part("part-00009-00000.parquet", 9)),
+    "a number in other digits": lambda m: m["parts"].append(part("part-00000-0000४.parquet")),
+    "too many zeros": lambda m: m["parts"].append(part("part-000000-00000.parquet")),
+    "another ending": lambda m: m["parts"].append(part("part-00000-00009.csv")),
+    "parts twice": lambda m: m["parts"].extend(m["parts"]),
+    "negative rows": lambda m: m["parts"][0].update(rows=-5),
+    "rows of another number": lambda m: m["parts"][0].update(rows=127),
+    "more rows": lambda m: m["parts"][3].update(rows=47),
+    "rows that are bools": lambda m: m["parts"][0].update(rows=True),
+    "rows that are floats": lambda m: m["parts"][0].update(rows=128.0),
+    "rows beyond all integers": lambda m: m["parts"][0].update(rows=2**80),
+    "a file that is a text": lambda m: m["parts"][0].update(file="0"),
+    "a name that is a list": lambda m: m["parts"][0].update(name=["part-00000-00000.parquet"]),
+    "a part without entries": lambda m: m.update(parts=[{}]),
+    "parts that are texts": lambda m: m.update(parts=["part-00000-00000.parquet"]),
+    "no parts": lambda m: m.pop("parts"),
+    "parts by name": lambda m: m.update(parts={}),
+    "no inputs": lambda m: m.pop("inputs"),
+    "inputs that are texts": lambda m: m.update(inputs=["a.parquet"]),
+    "an input without a size": lambda m: m["inputs"][0].pop("bytes"),
+    "settings that are a list": lambda m: m.update(settings=[]),
+}
+TEXTS = {
+    "nothing": b"",
+    "a list": b"[]",
+    "a number": b"3",
+    "brackets": b"[" * 100_000,
+    "objects": b'{"a":' * 100_000,
+    "other bytes": b"\xff\xfe\x00",
+    "a number of many digits": b'{"parts": ' + b"9" * 100_000 + b"}",
+}
+
+
+@pytest.mark.parametrize("name", BELIEFS)
+def test_entries_that_no_run_writes(name, saved, data, out):
+    manifest = json.loads((out / "_manifest.json").read_text())
+    BELIEFS[name](manifest)
+    manifest["inputs"] = copy.deepcopy(manifest.get("inputs", [])) if name != "no inputs" else None
+    (out / "_manifest.json").write_text(json.dumps(manifest))
+    _is_refused(saved, data, out)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_what_is_no_manifest(name, saved, data, out):
+    (out / "_manifest.json").write_bytes(TEXTS[name])
+    _is_refused(saved, data, out)
+
+
+def _is_refused(saved, data, out):
+    before = {file: file.read_bytes() for file in out.iterdir()}
+    with refuses(ValueError, "is no manifest of jaxunc: .*Choose another folder"):
+        predict_files(saved, data, out, **OPTIONS)
+    assert {file: file.read_bytes() for file in out.iterdir()} == before
+    assert (out.parent / "victim.txt").read_text() == "precious"
+
+
+def _places(node, path=()):
+    """The paths of all entries of a document."""
+    for key in node if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ():
+        yield (*path, key)
+        yield from _places(node[key], (*path, key))
+
+
+ODD = [None, True, -1, 0, 10**30, 0.5, "", "../victim.txt", "part-00000-00000.parquet", [], {}, [[]], {"name": 1}]
+
+
+@pytest.mark.parametrize("seed", [pytest.param(s, marks=[pytest.mark.exhaustive] * (s > 0)) for s in range(10)])
+def test_entries_at_random(seed, saved, data, out, made):
+    """Each entry is another thing: refused in words, or the run ends as it would have without."""
+    rng = np.random.default_rng([int(os.environ.get("JAXUNC_TEST_SEED", "0")), seed])
+    whole, text = {file.name: file.read_bytes() for file in made.iterdir()}, (made / "_manifest.json").read_text()
+    for _ in range(12):
+        manifest = json.loads(text)
+        places = list(_places(manifest))
+        *path, last = places[rng.integers(len(places))]
+        node = manifest
+        for key in path:
+            node = node[key]
+        node[last] = ODD[rng.integers(len(ODD))]
+        (out / "_manifest.json").write_text(json.dumps(manifest))
+        try:
+            predict_files(saved, data, out, **OPTIONS)
+        except ValueError:
+            found = {file.name: file.read_bytes() for file in out.iterdir() if file.name != "_manifest.json"}
+            assert found == {name: own for name, own in whole.items() if name != "_manifest.json"}
+        else:
+            assert {file.name: file.read_bytes() for file in out.iterdir()} == whole
+        assert (out.parent / "victim.txt").read_text() == "precious"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="the system has no such device")
+def test_a_link_to_a_device(saved, data, out):
+    (out / "_manifest.json").unlink()
+    (out / "_manifest.json").symlink_to("/dev/zero")
+    with refuses(ValueError, "is no manifest of jaxunc: it is no file, but a link"):
+        predict_files(saved, data, out, **OPTIONS)
+
+
+def test_a_manifest_larger_than_its_files(saved, data, out):
+    with open(out / "_manifest.json", "r+b") as file:
+        file.truncate(2**31)  # of holes
+    with refuses(ValueError, "has 2147483648 bytes, more than its files explain"):
+        predict_files(saved, data, out, **OPTIONS)
+
+
+def test_what_killed_runs_leave_is_taken_away(saved, data, out):
+    before = {file: file.read_bytes() for file in out.iterdir()}
+    (out / "._manifest.json.77").write_text("half of one")
+    (out / ".part-00000-00000.parquet.78").write_text("half of one")
+    (out / "part-00002-00007.parquet").write_text("of a file that was longer")
+    predict_files(saved, data, out, **OPTIONS)
+    assert {file: file.read_bytes() for file in out.iterdir()} == before
+
+
+def test_parts_that_are_links_are_made_anew(saved, data, out):
+    own = (out / "part-00000-00001.parquet").read_bytes()
+    (out.parent / "victim.txt").write_bytes(own)
+    (out / "part-00000-00001.parquet").unlink()
+    (out / "part-00000-00001.parquet").symlink_to(out.parent / "victim.txt")
+    predict_files(saved, data, out, **OPTIONS)
+    assert not (out / "part-00000-00001.parquet").is_symlink()
+    assert (out / "part-00000-00001.parquet").read_bytes() == (out.parent / "victim.txt").read_bytes() == own
+
+
+def test_a_part_that_goes_during_the_run(saved, data, out):
+    def take_away(_):
+        (out / "part-00000-00000.parquet").unlink(missing_ok=True)
+
+    (out / "part-00002-00004.parquet").unlink()
+    with pytest.raises(OSError, match=r"part-00000-00000\.parquet.* were taken away"):
+        predict_files(saved, data, out, **OPTIONS, progress=take_away)
+    assert not json.loads((out / "_manifest.json").read_text())["complete"]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "arrow"])
+def test_files_that_are_written_to_during_the_run(ending, saved, frame, tmp_path):
+    path = tmp_path / f"x.{ending}"
+    save = {
+        "csv": lambda f, p: f.to_csv(p, index=False),
+        "parquet": pd.DataFrame.to_parquet,
+        "arrow": pd.DataFrame.to_feather,
+    }
+    save[ending](frame.assign(id=np.arange(len(frame))), path)
+
+    def touch(_):
+        os.utime(path, ns=(1, 1))
+
+    with refuses(ValueError, "was changed (while it was read|since the run began)"):
+        predict_files(saved, path, tmp_path / "out", **OPTIONS, progress=touch)
+
+
+def test_kept_columns_of_other_types(saved, frame, tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    frame[:9].assign(id=np.arange(9)).to_parquet(folder / "a.parquet")
+    predict_files(saved, folder, tmp_path / "out", **OPTIONS)
+    frame[:9].assign(id=[str(i) for i in range(9)]).to_parquet(folder / "b.parquet")
+    for output in ("out", "new"):
+        with refuses(ValueError, r"b\.parquet keeps 'id' as .*string, and .* as int64: the parts would not fit"):
+            predict_files(saved, folder, tmp_path / output, **OPTIONS)
+    predict_files(saved, folder, tmp_path / "csv", file_format="csv", **OPTIONS)
+
+
+@pytest.mark.parametrize("name", ["b.csv.bz2", "b.zip", "B.XLSX", "deep/b.csv.zst"])
+def test_data_that_are_not_read(name, saved, frame, tmp_path):
+    folder = tmp_path / "data"
+    (folder / "deep").mkdir(parents=True)
+    frame[:9].to_parquet(folder / "a.parquet")
+    (folder / name).write_bytes(b"data")
+    with refuses(ValueError, "holds data that are not read: .*(?i:b)"):
+        predict_files(saved, folder, tmp_path / "out", outputs=["class"])
+    (folder / name).rename(folder / "notes.txt")
+    with pytest.warns(UserWarning, match=r"'notes\.txt' is passed over"):
+        predict_files(saved, folder, tmp_path / "out", outputs=["class"])
