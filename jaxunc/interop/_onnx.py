@@ -184,7 +184,7 @@ def _regressor(attributes: Attributes, read: OnnxTrees, base: np.ndarray, aggreg
     if len(base) not in (0, n_outputs):
         raise ValueError(f"the model has {len(base)} base values for {n_outputs} targets.")
     values, outputs = _values(read, n_outputs)
-    if (bare := [k for k in _outputs_without_weights(read, n_outputs) if len(base) and base[k] != 0]):
+    if bare := [k for k in _outputs_without_weights(read, n_outputs) if len(base) and base[k] != 0]:
         raise ValueError(
             f"the model has base values for the targets {bare[:5]}, for which some leaves have no weights; ONNX Runtime "
             "then leaves the base value out. Give these leaves weights of 0."

@@ -125,7 +125,10 @@ def _of_booster(rng: np.random.Generator, table: Table, y: np.ndarray, params: d
     )  # fmt: skip
     data, more = made(y), {}
     if rng.random() < 0.25 and params["boosting"] != "dart" and group is None:
-        more = {"valid_sets": [made(rng.permutation(y), data)], "callbacks": [lightgbm.early_stopping(2, verbose=False)]}
+        more = {
+            "valid_sets": [made(rng.permutation(y), data)],
+            "callbacks": [lightgbm.early_stopping(2, verbose=False)],
+        }
     booster = lightgbm.train(params, data, int(rng.choice([1, 3, 3, 3, 6])), **more)
     if rng.random() < 0.1 and params["boosting"] == "gbdt":
         booster = lightgbm.train(params, made(y), 2, init_model=booster, keep_training_booster=bool(rng.random() < 0.5))

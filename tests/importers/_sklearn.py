@@ -143,7 +143,9 @@ def _regressor(rng: np.random.Generator) -> Iterator[Way]:
         y = np.stack([y, -(y**2)], axis=1)
     settings = _tree_settings(rng)
     settings["criterion"] = str(rng.choice(["squared_error", "friedman_mse", "absolute_error"]))
-    if settings["criterion"] == "absolute_error" and any(np.isnan(c.values).any() for c in table.columns if c.is_number):
+    if settings["criterion"] == "absolute_error" and any(
+        np.isnan(c.values).any() for c in table.columns if c.is_number
+    ):
         settings["criterion"] = "squared_error"
     if issubclass(kind, ensemble.BaseEnsemble):
         settings["n_estimators"] = int(rng.choice([1, 3, 3, 3, 6]))
@@ -168,7 +170,9 @@ def _boosted(rng: np.random.Generator) -> Iterator[Way]:
     if rng.random() < 0.2:
         settings["init"] = "zero"
     elif rng.random() < 0.1:
-        settings["init"] = tree.DecisionTreeClassifier(max_depth=1) if classes else tree.DecisionTreeRegressor(max_depth=1)
+        settings["init"] = (
+            tree.DecisionTreeClassifier(max_depth=1) if classes else tree.DecisionTreeRegressor(max_depth=1)
+        )
     if rng.random() < 0.2:
         settings |= {"n_iter_no_change": 2, "n_estimators": 9}
     y, labels = draw_target(rng, table, classes), None
@@ -185,7 +189,14 @@ def _boosted(rng: np.random.Generator) -> Iterator[Way]:
     if classes:
         raw = model.decision_function(rows) * (2 if settings["loss"] == "exponential" else 1)
         yield Way(
-            "gradient boosting", lambda: ju.from_any(model), rows, raw, model.predict_proba(rows), leaves, labels, steps=8
+            "gradient boosting",
+            lambda: ju.from_any(model),
+            rows,
+            raw,
+            model.predict_proba(rows),
+            leaves,
+            labels,
+            steps=8,
         )
     else:
         answer = model.predict(rows)

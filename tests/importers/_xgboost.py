@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import scipy.sparse
 import xgboost
 
@@ -262,7 +261,7 @@ def _of_estimator(rng: np.random.Generator, table: Table, y: np.ndarray, params:
         (xgboost.XGBRFClassifier, xgboost.XGBRFRegressor) if forest else (xgboost.XGBClassifier, xgboost.XGBRegressor)
     )
     if not classifies and rng.random() < 0.1 and params["objective"] in ("reg:squarederror", "reg:absoluteerror"):
-        y = np.stack([y, -y**2, np.abs(y)], axis=1)
+        y = np.stack([y, -(y**2), np.abs(y)], axis=1)
         more = {}
         params.pop("early_stopping_rounds", None)
         params.pop("callbacks", None)

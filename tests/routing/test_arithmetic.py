@@ -77,7 +77,9 @@ def test_what_was_packed_is_no_float(forest, name):
     assert not [leaf for leaf in jax.tree.leaves((engine.stream.plan, engine.stream.tables)) if is_float(leaf)]
 
 
-@pytest.mark.parametrize("operation", [lambda a: a + 0, lambda a: a.astype(jnp.bfloat16), lambda a: a.astype(jnp.int32)])
+@pytest.mark.parametrize(
+    "operation", [lambda a: a + 0, lambda a: a.astype(jnp.bfloat16), lambda a: a.astype(jnp.int32)]
+)
 def test_arithmetic_with_bits_is_refused(forest, operation):
     bound = ju.bind(forest, ju.Mean())
     with warnings.catch_warnings():
