@@ -8,7 +8,6 @@ from typing import Any
 
 import catboost
 import numpy as np
-import pandas as pd
 
 import jaxunc as ju
 
@@ -18,10 +17,25 @@ from ._thresholds import of_catboost
 
 FLOOR = 0.7
 """The share of models that are answered, at least."""
+WAYS = ("live", "live with pool", "file.json")
+"""The ways in that some models must go."""
 _MENU = Menu(words=("category", "object", "str"), word_gaps=False)
-_CLASSES = {"Logloss": 2, "CrossEntropy": 2, "MultiClass": 3, "MultiClassOneVsAll": 3, "Focal:focal_alpha=0.4;focal_gamma=2": 2}
+_CLASSES = {
+    "Logloss": 2,
+    "CrossEntropy": 2,
+    "MultiClass": 3,
+    "MultiClassOneVsAll": 3,
+    "Focal:focal_alpha=0.4;focal_gamma=2": 2,
+}
 _NUMBERS = ("RMSE", "MAE", "Quantile:alpha=0.3", "Huber:delta=1", "Poisson", "Tweedie:variance_power=1.5", "LogCosh")
-_NUMBERS += ("MultiRMSE", "MultiQuantile:alpha=0.2,0.5,0.8", "Expectile:alpha=0.3", "RMSEWithUncertainty", "MAPE", "Lq:q=3")
+_NUMBERS += (
+    "MultiRMSE",
+    "MultiQuantile:alpha=0.2,0.5,0.8",
+    "Expectile:alpha=0.3",
+    "RMSEWithUncertainty",
+    "MAPE",
+    "Lq:q=3",
+)
 
 
 def make(rng: np.random.Generator) -> Iterator[Way]:
@@ -48,9 +62,15 @@ def make(rng: np.random.Generator) -> Iterator[Way]:
     if loss in _CLASSES and loss != "CrossEntropy" and is_estimator:
         labels = [[0, 1, 2], ["a", "b", "c"], [-1, 1, 5], [0.5, 1.5, 2.5]][rng.integers(4)][: _CLASSES[loss]]
         pool = catboost.Pool(rows, np.array(labels)[y], cat_features=features, weight=_weights(rng, len(y)))
-    kinds = (catboost.CatBoostClassifier if loss in _CLASSES else catboost.CatBoostRegressor) if is_estimator else catboost.CatBoost
+    kinds = (
+        (catboost.CatBoostClassifier if loss in _CLASSES else catboost.CatBoostRegressor)
+        if is_estimator
+        else catboost.CatBoost
+    )
     model: Any = kinds(**params) if is_estimator else kinds(params)
-    held = catboost.Pool(rows, rng.permutation(pool.get_label()), cat_features=features) if rng.random() < 0.15 else None
+    held = (
+        catboost.Pool(rows, rng.permutation(pool.get_label()), cat_features=features) if rng.random() < 0.15 else None
+    )
     model.fit(pool, eval_set=held, early_stopping_rounds=2 if held is not None else None)
     model = _lived(rng, model)
     yield from _ways(rng, table, model, pool, form, features, objects, labels)
@@ -111,7 +131,7 @@ def _rows(table: Table, form: str, features: list[int], objects: bool) -> Any:
     if form == "array" and not features:
         return table.matrix(np.float64 if objects else np.float32)
     frame = table.frame()
-    for j, column in enumerate(table.columns):
+    for column in table.columns:
         if objects and column.kind == "bool":
             frame[column.name] = frame[column.name].astype(object)
     return frame
@@ -157,11 +177,18 @@ def _ways(
     rows = _rows(asked, form, features, objects)
     theirs = catboost.Pool(rows, cat_features=features)
     loss = str(model.get_all_params().get("loss_function", "RMSE"))
-    kind = {"Logloss": "Probability", "CrossEntropy": "Probability", "Focal": "Probability", "MultiClass": "Probability"}
+    kind = {
+        "Logloss": "Probability",
+        "CrossEntropy": "Probability",
+        "Focal": "Probability",
+        "MultiClass": "Probability",
+    }
     kind |= {"MultiClassOneVsAll": "Probability", "Poisson": "Exponent", "Tweedie": "Exponent"}
     own = {
         "raw": model.predict(theirs, prediction_type="RawFormulaVal", thread_count=1),
-        "answer": model.predict(theirs, prediction_type=kind.get(loss.partition(":")[0], "RawFormulaVal"), thread_count=1),
+        "answer": model.predict(
+            theirs, prediction_type=kind.get(loss.partition(":")[0], "RawFormulaVal"), thread_count=1
+        ),
         "leaves": model.calc_leaf_indexes(theirs, thread_count=1),
         "labels": labels,
         "steps": 6,

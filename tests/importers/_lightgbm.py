@@ -19,6 +19,8 @@ from ._treelite import ways_of_treelite
 
 FLOOR = 0.8
 """The share of models that are answered, at least."""
+WAYS = ("estimator", "booster", "bytes", "text", "file.txt", "treelite of lightgbm")
+"""The ways in that some models must go."""
 _MENU = Menu(
     words=("category", "category", "ordered"),
     infinite=True,
@@ -125,7 +127,10 @@ def _of_booster(rng: np.random.Generator, table: Table, y: np.ndarray, params: d
     )  # fmt: skip
     data, more = made(y), {}
     if rng.random() < 0.25 and params["boosting"] != "dart" and group is None:
-        more = {"valid_sets": [made(rng.permutation(y), data)], "callbacks": [lightgbm.early_stopping(2, verbose=False)]}
+        more = {
+            "valid_sets": [made(rng.permutation(y), data)],
+            "callbacks": [lightgbm.early_stopping(2, verbose=False)],
+        }
     booster = lightgbm.train(params, data, int(rng.choice([1, 3, 3, 3, 6])), **more)
     if rng.random() < 0.1 and params["boosting"] == "gbdt":
         booster = lightgbm.train(params, made(y), 2, init_model=booster, keep_training_booster=bool(rng.random() < 0.5))

@@ -15,6 +15,8 @@ from ._tables import ASKED
 
 FLOOR = 0.6
 """The share of models that are answered, at least."""
+WAYS = ("TreeEnsembleClassifier", "TreeEnsembleRegressor", "TreeEnsemble")
+"""The ways in that some models must go."""
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 _TYPES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE, "int64": TensorProto.INT64}
 _THRESHOLDS = (0.0, -0.0, 0.25, 1.0, 3.0, 1e-40, 2.0**24, -1e30, 0.1, -1.0, 1 + 2.0**-23, 7.0)
@@ -108,7 +110,10 @@ def _written(rng: np.random.Generator, operator: str, trees: list, dtype: str) -
         labels = [{"classlabels_int64s": [0, 1, 2]}, {"classlabels_strings": ["no", "ja", "öst"]}][rng.integers(2)]
         attributes |= {name: own[:classes] for name, own in labels.items()}
     else:
-        attributes |= {"n_targets": classes, "aggregate_function": str(rng.choice(["SUM", "AVERAGE", "MIN", "MAX"], p=[0.7, 0.2, 0.05, 0.05]))}
+        attributes |= {
+            "n_targets": classes,
+            "aggregate_function": str(rng.choice(["SUM", "AVERAGE", "MIN", "MAX"], p=[0.7, 0.2, 0.05, 0.05])),
+        }
     return classes, attributes
 
 
@@ -137,7 +142,12 @@ def _new_form(rng: np.random.Generator, trees: list, dtype: str) -> tuple[int, d
                 leaves.append(i)
         trees[t] = tree
     classes = int(rng.choice([1, 2, 3]))
-    mode = [("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER").index(n["mode"]) for n in inner]
+    mode = [
+        ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER").index(
+            n["mode"]
+        )
+        for n in inner
+    ]
     members: list[float] = []
     for node in inner:
         members += [*map(float, node["set"]), np.nan] if node["mode"] == "BRANCH_MEMBER" else []
@@ -199,4 +209,8 @@ def _rows(rng: np.random.Generator, trees: list, columns: int, dtype: str) -> np
         # ONNX Runtime truncates what is no whole number before it looks for it in some sets, the standard in none.
         made.append(np.round(values) if any("set" in node for node in own) else values)
     rows = np.stack(made, axis=1)
-    return np.nan_to_num(rows, nan=3, posinf=2.0**24, neginf=-5).clip(-(2**40), 2**40).astype(np.int64) if dtype == "int64" else rows
+    return (
+        np.nan_to_num(rows, nan=3, posinf=2.0**24, neginf=-5).clip(-(2**40), 2**40).astype(np.int64)
+        if dtype == "int64"
+        else rows
+    )

@@ -23,7 +23,14 @@ _LEVELS = (
     tuple(f"w{i:02d}" for i in range(12)),
     tuple(f"{chr(97 + i % 26)}{i}" for i in range(40)),
 )
-_NUMBER_LEVELS = ((0, 1, 2), (3, 7, 100, 5), (-1, 0, 4), (0.5, 1.5, 2.0), tuple(range(10, 80, 3)), (2**24, 2**24 + 2, 5))
+_NUMBER_LEVELS = (
+    (0, 1, 2),
+    (3, 7, 100, 5),
+    (-1, 0, 4),
+    (0.5, 1.5, 2.0),
+    tuple(range(10, 80, 3)),
+    (2**24, 2**24 + 2, 5),
+)
 
 
 class Menu(NamedTuple):
@@ -190,9 +197,7 @@ def ask(
     )
 
 
-def _asked(
-    rng: np.random.Generator, column: Column, menu: Menu, thresholds: np.ndarray | None, unseen: bool
-) -> Column:
+def _asked(rng: np.random.Generator, column: Column, menu: Menu, thresholds: np.ndarray | None, unseen: bool) -> Column:
     values = rng.choice(column.values, ASKED)
     if column.kind == "word":
         if menu.word_gaps and rng.random() < 0.4:

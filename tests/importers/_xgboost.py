@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import scipy.sparse
 import xgboost
 
@@ -21,6 +20,8 @@ from ._treelite import ways_of_treelite
 
 FLOOR = 0.8
 """The share of models that are answered, at least."""
+WAYS = ("estimator", "booster", "bytes", "file.json", "file.ubj", "treelite of xgboost")
+"""The ways in that some models must go."""
 _MENU = Menu(words=("category", "category", "ordered"), names=(*PLAIN_NAMES, *ODD_NAMES))
 _CLASSES = {"binary:logistic": 2, "binary:logitraw": 2, "binary:hinge": 2, "multi:softprob": 3, "multi:softmax": 3}
 _NUMBERS = (
@@ -262,7 +263,7 @@ def _of_estimator(rng: np.random.Generator, table: Table, y: np.ndarray, params:
         (xgboost.XGBRFClassifier, xgboost.XGBRFRegressor) if forest else (xgboost.XGBClassifier, xgboost.XGBRegressor)
     )
     if not classifies and rng.random() < 0.1 and params["objective"] in ("reg:squarederror", "reg:absoluteerror"):
-        y = np.stack([y, -y**2, np.abs(y)], axis=1)
+        y = np.stack([y, -(y**2), np.abs(y)], axis=1)
         more = {}
         params.pop("early_stopping_rounds", None)
         params.pop("callbacks", None)
