@@ -8,7 +8,7 @@ import numpy as np
 from ._content import content_of
 from ._ubjson import read_ubjson
 
-BINARY_XGBOOST = "a binary file of XGBoost before 2.1; write it there by booster.save_model('model.json')"
+BINARY_XGBOOST = "a binary file of an old XGBoost; write it by booster.save_model('model.json') there"
 """What such a file is, and what to do about it."""
 _MOST, _LARGEST_FLOAT = 2**53, 2**1023
 

@@ -61,7 +61,8 @@ def from_onnx(model: Any) -> TreeEnsemble:
         where ONNX Runtime and the standard differ: two classes with weights for both and base values, or with weights
         for the second alone; one regression target with a transform; one weight for two classes that is never
         negative and goes through ``LOGISTIC``; a transform of the operator ``TreeEnsemble``; one of two classes, or a
-        target with a base value, for which some leaves have no weights. Also for what `to_onnx` made of a forest, which `jaxunc.save` keeps.
+        target with a base value, for which some leaves have no weights. Also for what `to_onnx` made of a forest, which
+        `jaxunc.save` keeps.
 
     Warns
     -----
@@ -186,8 +187,8 @@ def _regressor(attributes: Attributes, read: OnnxTrees, base: np.ndarray, aggreg
     values, outputs = _values(read, n_outputs)
     if bare := [k for k in _outputs_without_weights(read, n_outputs) if len(base) and base[k] != 0]:
         raise ValueError(
-            f"the model has base values for the targets {bare[:5]}, for which some leaves have no weights; ONNX Runtime "
-            "then leaves the base value out. Give these leaves weights of 0."
+            f"the model has base values for the targets {bare[:5]}, and leaves without weights for them; ONNX Runtime "
+            "leaves the base value out there. Give these leaves weights of 0."
         )
     if aggregate == "AVERAGE":
         values = [own / len(values) for own in values]

@@ -1,17 +1,16 @@
 """The command line: ``python -m tests.importers --models N --seed S``."""
 
+import argparse
 import os
+import sys
+from pathlib import Path
 
 # Compiling is most of the time: nothing is optimised, and programs are kept for the next process.
 os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0"
 for name, value in {"JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}.items():
     os.environ.setdefault(name, value)
 
-import argparse
-import sys
-from pathlib import Path
-
-from ._run import LIBRARIES, installed, run, run_one
+from ._run import LIBRARIES, installed, run, run_one  # noqa: E402
 
 
 def main() -> int:

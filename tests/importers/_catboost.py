@@ -17,6 +17,8 @@ from ._thresholds import of_catboost
 
 FLOOR = 0.7
 """The share of models that are answered, at least."""
+WAYS = ("live", "live with pool", "file.json")
+"""The ways in that some models must go."""
 _MENU = Menu(words=("category", "object", "str"), word_gaps=False)
 _CLASSES = {
     "Logloss": 2,
@@ -129,7 +131,7 @@ def _rows(table: Table, form: str, features: list[int], objects: bool) -> Any:
     if form == "array" and not features:
         return table.matrix(np.float64 if objects else np.float32)
     frame = table.frame()
-    for j, column in enumerate(table.columns):
+    for column in table.columns:
         if objects and column.kind == "bool":
             frame[column.name] = frame[column.name].astype(object)
     return frame

@@ -106,7 +106,8 @@ def _near(what: str, own: np.ndarray, theirs: np.ndarray, allowed: np.ndarray) -
         same = (own == theirs) | (np.isnan(own) & np.isnan(theirs)) | (np.abs(own - theirs) <= allowed)
     if not same.all():
         row, place = map(int, np.argwhere(~same)[0])
+        most = np.broadcast_to(allowed, own.shape)[row, place]
         raise Mismatch(
             f"{what}: {np.count_nonzero(~same.all(axis=1))} of {len(own)} rows, such as row {row}: "
-            f"{own[row, place]!r} for {theirs[row, place]!r} (allowed {np.broadcast_to(allowed, own.shape)[row, place]:.2g})"
+            f"{own[row, place]} for {theirs[row, place]} (allowed {most:.2g})"
         )

@@ -19,6 +19,8 @@ from ._treelite import ways_of_treelite
 
 FLOOR = 0.8
 """The share of models that are answered, at least."""
+WAYS = ("estimator", "booster", "bytes", "text", "file.txt", "treelite of lightgbm")
+"""The ways in that some models must go."""
 _MENU = Menu(
     words=("category", "category", "ordered"),
     infinite=True,

@@ -15,6 +15,8 @@ from ._tables import ASKED
 
 FLOOR = 0.6
 """The share of models that are answered, at least."""
+WAYS = ("TreeEnsembleClassifier", "TreeEnsembleRegressor", "TreeEnsemble")
+"""The ways in that some models must go."""
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 _TYPES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE, "int64": TensorProto.INT64}
 _THRESHOLDS = (0.0, -0.0, 0.25, 1.0, 3.0, 1e-40, 2.0**24, -1e30, 0.1, -1.0, 1 + 2.0**-23, 7.0)

@@ -17,6 +17,8 @@ from ._treelite import ways_of_treelite
 
 FLOOR = 0.9
 """The share of models that are answered, at least."""
+WAYS = ("classifier", "regressor", "gradient boosting", "histogram boosting")
+"""The ways in that some models must go."""
 _PLAIN = Menu(nullable=False)
 _HISTOGRAM = Menu(words=("category", "category", "ordered", "object", "str"), infinite=False)
 _CLASSIFIERS = (
@@ -164,7 +166,7 @@ def _boosted(rng: np.random.Generator) -> Iterator[Way]:
     menu = menu._replace(gaps=False)
     table = Table(tuple(c._replace(values=np.nan_to_num(c.values)) if c.is_number else c for c in table.columns))
     classes = int(rng.choice([0, 2, 3]))
-    settings = {name: value for name, value in _tree_settings(rng).items()}
+    settings = _tree_settings(rng)
     settings |= {"n_estimators": int(rng.choice([1, 3, 3, 3, 6])), "learning_rate": float(rng.choice([0.1, 1.0]))}
     settings["subsample"] = float(rng.choice([1.0, 0.6]))
     if rng.random() < 0.2:
@@ -228,7 +230,7 @@ def _histogram(rng: np.random.Generator) -> Iterator[Way]:
     if form == "frame":
         settings["categorical_features"] = "from_dtype"
         if any(c.kind == "word" and c.carrier in ("object", "str") for c in table.columns) or rng.random() < 0.2:
-            settings["categorical_features"] = [j for j in table.words + whole]
+            settings["categorical_features"] = [*table.words, *whole]
     elif table.words:
         settings["categorical_features"] = table.words
     y, labels = draw_target(rng, table, classes), None

@@ -20,6 +20,8 @@ from ._treelite import ways_of_treelite
 
 FLOOR = 0.8
 """The share of models that are answered, at least."""
+WAYS = ("estimator", "booster", "bytes", "file.json", "file.ubj", "treelite of xgboost")
+"""The ways in that some models must go."""
 _MENU = Menu(words=("category", "category", "ordered"), names=(*PLAIN_NAMES, *ODD_NAMES))
 _CLASSES = {"binary:logistic": 2, "binary:logitraw": 2, "binary:hinge": 2, "multi:softprob": 3, "multi:softmax": 3}
 _NUMBERS = (

@@ -16,6 +16,8 @@ from ._tables import ASKED, Menu, Table, ask, draw_table, draw_target
 
 FLOOR = 0.8
 """The share of models that are answered, at least."""
+WAYS = ("boosted", "forest")
+"""The ways in that some models must go."""
 _MENU = Menu(words=("object", "str", "category"), numbers_as_words=False, nullable=False)
 ydf.verbose(0)
 

@@ -171,7 +171,7 @@ def _newer_xgboost(content):
 
 
 NEWER = {
-    "xgboost.json": (_newer_xgboost, r"XGBoost 9\.1\.0; jaxunc was tested up to 3\.2"),
+    "xgboost.json": (_newer_xgboost, r"XGBoost 9\.1\.0; jaxunc was tested up to 3\.4"),
     "lightgbm.txt": (lambda c: c.replace(b"version=v4", b"version=v11"), "LightGBM 11; jaxunc was tested up to 4"),
     "catboost.json": (lambda c: c.replace(b"tags/v1.2.10", b"tags/v2.0"), r"CatBoost 2\.0; .* up to 1\.2"),
     "treelite.bin": (lambda c: struct.pack("<ii", 4, 11) + c[8:], r"treelite 4\.11\.\d; .* up to 4\.8"),

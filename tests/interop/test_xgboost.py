@@ -336,9 +336,9 @@ def test_old_files(rng):
     # Their plain files: a base score, the number of columns, …, the version, and what is not used.
     binary = np.array([0.5], "<f4").tobytes() + np.array([3, 0, 1, 1, 1, 0] + [0] * 40, "<i4").tobytes()
     for content in (binary, b"binf" + binary):
-        with refuses(ValueError, "binary file of XGBoost before 2.1; write it there by booster.save_model"):
+        with refuses(ValueError, "binary file of an old XGBoost; write it by booster.save_model"):
             from_xgboost(content)
-        with refuses(ValueError, "binary file of XGBoost before 2.1; write it there by booster.save_model"):
+        with refuses(ValueError, "binary file of an old XGBoost; write it by booster.save_model"):
             ju.from_any(content)
 
 
