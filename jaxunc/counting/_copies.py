@@ -1,7 +1,7 @@
 """Rows that were copied before the fit (by oversampling, a join, a repetition): found, and kept together."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,18 +43,32 @@ def copies_of(values: np.ndarray | SparseRows, position: np.ndarray) -> np.ndarr
     return np.unique(group * len(group) + rank // repeated, return_inverse=True)[1]
 
 
-def told_copies(values: np.ndarray | SparseRows, position: np.ndarray) -> np.ndarray | None:
-    """Return `copies_of` the rows, and warn of them."""
-    groups = copies_of(values, position)
+def rows_together(values: Any, position: np.ndarray, groups: Any = None) -> np.ndarray | None:
+    """Return a number for each row, the same for those of a group; None if each row is on its own.
+
+    Without ``groups``, which say so, these are `copies_of` the rows, and it is warned of them.
+    """
+    if groups is not None:
+        return as_groups(groups, len(position))
+    groups = copies_of(values if isinstance(values, SparseRows) else np.asarray(values), position)
     if groups is not None and (many := len(groups) - int(groups.max()) - 1) >= TOLD * len(groups):
         warn(
             f"{many} of {len(groups)} rows repeat others, values and label: copies that were made before the fit, it "
-            "seems (oversampling, a join). Trees that have seen a copy know its label, so copies are out of bag only "
-            "together, are held out together, and learn as one row that weighs as many. Few trees are left for rows "
-            "with many copies. Fit to the rows without copies; to weigh classes take "
-            "class_weight='balanced_subsample'.",
+            "seems (oversampling, a join). A tree that has seen one of them knows the label of all, so equal rows are "
+            "out of bag, and held out, only together: few trees are left for rows with many copies. Pass each row "
+            "once; to weigh classes take class_weight='balanced_subsample'. (groups= says which rows belong together; "
+            "groups=range(len(y)) that none do.)",
         )
     return groups
+
+
+def as_groups(groups: Any, n: int) -> np.ndarray | None:
+    """Return a number for each group, None if each row is on its own; a ValueError unless there are n labels."""
+    given = np.asarray(groups)
+    if given.shape != (n,) or given.dtype.kind == "O" and any(one is None for one in given):
+        raise ValueError(f"groups has shape {given.shape}; pass one label of a group for each of the {n} instances.")
+    distinct, group = np.unique(given, return_inverse=True)
+    return None if len(distinct) == n else group
 
 
 def together(mask: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
@@ -66,14 +80,32 @@ def together(mask: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
     return np.logical_and.reduceat(mask[order], first, axis=0)[groups]
 
 
-def weight_of_group(weights: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
-    """Return for each row the weight of its group together; without groups its own."""
-    return weights if groups is None else np.bincount(groups, weights)[groups]
-
-
 def first_of_each(groups: np.ndarray) -> np.ndarray:
     """Return the position of the first row of each group, in the order of the rows."""
     return np.sort(np.unique(groups, return_index=True)[1])
+
+
+class OwnCounts(NamedTuple):
+    """Counts that the rows of a group have in the leaves that they reach."""
+
+    table: np.ndarray
+    """Counts by class, ``[distinct classes]``."""
+    code: np.ndarray
+    """Row of the table for each row and tree, ``[rows trees]``."""
+
+    @classmethod
+    def of(cls, groups, leaves, position, weights, n_classes: int, mask=None) -> "OwnCounts":
+        """Return what all rows of each row's group count in its leaf, in each tree: where the mask says, if any."""
+        tables, code, start = [], np.empty(leaves.shape, np.int64), 0
+        for t, leaf in enumerate(leaves.T):
+            place = np.unique(groups.astype(np.int64) * (int(leaf.max(initial=0)) + 1) + leaf, return_inverse=True)[1]
+            counted = weights if mask is None else weights * mask[:, t]
+            n_places = int(place.max(initial=-1)) + 1
+            own = np.bincount(place * n_classes + position, counted, n_places * n_classes)
+            tables.append(own.reshape(n_places, n_classes))
+            code[:, t] = place + start
+            start += n_places
+        return cls(np.concatenate(tables), code)
 
 
 def _is_natural(hashed: Any, n_columns: int, first: np.ndarray, repeated: int) -> bool:

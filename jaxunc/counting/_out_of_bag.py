@@ -7,6 +7,7 @@ import numpy as np
 from jaxunc._checks import check_integer
 from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike
 
+from ._copies import as_groups, rows_together, together
 from ._grown_on import check_grown_on
 
 
@@ -24,6 +25,7 @@ def oob_mask(
     X: InstancesLike | None = None,
     y: LabelsLike | None = None,
     sample_weight: NumbersLike | None = None,
+    groups: LabelsLike | None = None,
 ) -> np.ndarray:
     """Return which instances each tree of a bootstrapped model has not seen.
 
@@ -36,6 +38,9 @@ def oob_mask(
         Number of instances that it was fitted on, in their order.
     X, y, sample_weight
         Those instances, where they are at hand: then it is checked that they are, in their order (see Notes).
+    groups
+        A label for each instance: those of one group are out of a bag only together. Default: copies are, if X and y
+        are given; else each instance is on its own.
 
     Returns
     -------
@@ -51,6 +56,11 @@ def oob_mask(
         If it is not fitted, was fitted without bootstrap, or on another number of instances; or if X and y are not the
         instances that it was fitted on, in their order.
 
+    Warns
+    -----
+    UserWarning
+        If instances repeat others: see Notes.
+
     Notes
     -----
     A bag holds positions. With instances in another order the mask calls unseen what was seen, and labels leak: so
@@ -58,6 +68,12 @@ def oob_mask(
     their bags, have to give the counts that these leaves hold (but for a factor by class: class weights). If the forest
     was grown with sample weights that are not given, the leaves' numbers of instances and their classes are compared.
     What cannot be seen: a few instances that changed places within a leaf, or that none of the three trees drew.
+
+    A tree that has seen a **copy** of an instance knows its label. So instances that are equal in all values and the
+    label are unseen only together, if they look copied: by oversampling, a join. Where few values are possible, new
+    instances are as often equal to old ones, and each is on its own. That is so if hardly fewer rows agree in all
+    columns than in a part of them; unless all are repeated equally often. Copies of one column alone, and some of those
+    in tables of a few levels, look like the latter: pass ``groups``.
     """
     from sklearn.exceptions import NotFittedError  # slow to import
     from sklearn.utils.validation import check_is_fitted
@@ -87,8 +103,11 @@ def oob_mask(
     if X is None and (y is not None or sample_weight is not None):
         raise ValueError("y and sample_weight are compared with the model only if X is given; pass X too.")
     if X is not None:
-        check_grown_on(model, bags, X, y, sample_weight=sample_weight)
+        values, position = check_grown_on(model, bags, X, y, sample_weight=sample_weight)
+        groups = rows_together(values, position, groups)
+    else:
+        groups = None if groups is None else as_groups(groups, n)
     mask = np.ones((n, len(bags)), dtype=bool)
     for tree, bag in enumerate(bags):
         mask[bag, tree] = False
-    return mask
+    return together(mask, groups)

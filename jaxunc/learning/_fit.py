@@ -55,7 +55,7 @@ class _Problem(NamedTuple):
     n_trees: Array
     loss: Any
     effective: Array
-    """Number of rows, by weight: the prior of the numbers counts as one of them."""
+    """Weight of all rows: the prior of the numbers weighs 1."""
 
 
 def fit_combiner(
@@ -127,7 +127,7 @@ def fit_combiner(
     Notes
     -----
     Minimised is the loss plus 1/n times half the squared distance from the start, in the spreads that fields declare:
-    a prior that is worth one row. Deterministic given the key. Rules with numbers per tree route the rows at each step;
+    a prior that is worth one row. Weights are repeats (n is their sum): a row of weight 2 is two rows. Deterministic given the key. Rules with numbers per tree route the rows at each step;
     all others learn from histograms. With more than 4096 rows a random part leads most of the way, and all of them the
     rest. This holds for losses that are means over rows, given by name; steps are counted from there.
     """
@@ -228,7 +228,7 @@ def problem_of(rows: OutOfSampleRows, rule: Combiner, leaves: list, start: list,
     """Return the problem of minimising the loss of a rule on these rows."""
     weight = rows.weight
     made = as_loss(loss, rows.y, weight, len(rows.class_labels), key)
-    effective = jnp.sum(weight > 0).astype(weight.dtype)
+    effective = jnp.sum(weight)  # weights are repeats
     n_trees = jnp.asarray(float(rows.n_trees))
     return _Problem(leaves, start, rows.data_for(rule), rows.y, weight, n_trees, made, effective)
 

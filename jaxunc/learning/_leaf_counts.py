@@ -160,5 +160,5 @@ def _loss_of(shape: tuple, moved: Array, problem: _CountsProblem) -> Array:
 
 def _objective(shape: tuple, moved: Array, problem: _CountsProblem) -> Array:
     # The losses are means over rows, so that the prior is divided by their number, too.
-    held = 0.5 * jnp.sum((moved / problem.spread) ** 2) / jnp.sum(problem.weight > 0).astype(moved.dtype)
+    held = 0.5 * jnp.sum((moved / problem.spread) ** 2) / jnp.sum(problem.weight).astype(moved.dtype)
     return _loss_of(shape, moved, problem) + held
