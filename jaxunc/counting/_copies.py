@@ -65,10 +65,17 @@ def rows_together(values: Any, position: np.ndarray, groups: Any = None) -> np.n
 def as_groups(groups: Any, n: int) -> np.ndarray | None:
     """Return a number for each group, None if each row is on its own; a ValueError unless there are n labels."""
     given = np.asarray(groups)
-    if given.shape != (n,) or given.dtype.kind == "O" and any(one is None for one in given):
+    if given.shape != (n,) or (given.dtype.kind == "O" and any(one is None for one in given)):
         raise ValueError(f"groups has shape {given.shape}; pass one label of a group for each of the {n} instances.")
     distinct, group = np.unique(given, return_inverse=True)
     return None if len(distinct) == n else group
+
+
+def first_of_equals(values: Any, position: np.ndarray) -> np.ndarray:
+    """Return the position of the first of all rows that are equal, in values and label, in the order of the rows."""
+    values = values if isinstance(values, SparseRows) else np.asarray(values)
+    whole = _hashes(values, position)(np.ones((1, values.shape[1]), bool))[0]
+    return np.sort(np.unique(whole, return_index=True)[1])
 
 
 def together(mask: np.ndarray, groups: np.ndarray | None) -> np.ndarray:

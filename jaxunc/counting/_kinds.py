@@ -54,8 +54,8 @@ def check_counts_mode(counts: str, model, *, has_data: bool = True) -> None:
         )
 
 
-def calibration_split(X, y, sample_weight, size, random_state, groups=None):
-    """Split into (fitting part, calibration part), each of X, y and weights, with every class in both.
+def calibration_split(y, size, random_state, groups=None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions of a fitting part and of a calibration part, with every class in both.
 
     Rows of one group (a number for each row) go into the same part.
     """
@@ -63,6 +63,7 @@ def calibration_split(X, y, sample_weight, size, random_state, groups=None):
     from sklearn.model_selection import train_test_split  # slow to import, and rarely needed
 
     parts = np.arange(len(y)) if groups is None else first_of_each(groups)
+    y = np.asarray(y)
     classes, numbers = np.unique(y[parts], return_counts=True)
     # scikit-learn refuses to stratify a class of one instance; such a class is told below, with a remedy.
     stratify = y[parts] if numbers.min(initial=2) >= 2 else None
@@ -78,8 +79,7 @@ def calibration_split(X, y, sample_weight, size, random_state, groups=None):
                 f"counts='held_out' leaves no instance of class {absent[0]} {what}: y holds "
                 f"{numbers[classes == absent[0]][0]} of {len(y)}. Change held_out_size={size}, or take counts='oob'."
             )
-    take = lambda rows: (X[rows], y[rows], None if sample_weight is None else sample_weight[rows])  # noqa: E731
-    return take(fitted), take(counted)
+    return fitted, counted
 
 
 def counted_forest(

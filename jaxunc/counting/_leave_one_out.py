@@ -103,10 +103,10 @@ def leave_one_out(
             raise ValueError("groups are found on the host: leave them out under a trace, or call outside of it.")
         values, labels = as_traceable(X, forest.trees.columns), jnp.asarray(y)
     else:
-        trees, values = on_tested(forest.trees, as_rows(X, forest.trees.columns).values)
+        whole, labels = as_rows(X, forest.trees.columns).values, class_positions(forest.class_labels, y)
+        trees, values = on_tested(forest.trees, whole)
         forest = dataclasses.replace(forest, trees=trees)
         values = values if isinstance(values, SparseRows) else np.asarray(values)
-        labels = class_positions(forest.class_labels, y)
     plan = make_plan(forest.trees, missing=True)
     n = values.shape[0]
     if labels.shape != (n,):
@@ -115,7 +115,7 @@ def leave_one_out(
     if traced:
         weights = jnp.ones(n, jnp.int32) if sample_weight is None else jnp.asarray(sample_weight)
         return _answer_without_own(forest, plan, combiner, values, labels, weights, mask)
-    groups = rows_together(values, labels, groups)
+    groups = rows_together(whole, labels, groups)
     weights = as_weights(sample_weight, n)
     # Float weights would make floats of all counts, and ties of integers would be decided by rounding.
     if np.all(weights == np.rint(weights)) and weights.max(initial=0) < 2**31:

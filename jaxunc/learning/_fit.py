@@ -196,7 +196,7 @@ def _with_validation(rows: OutOfSampleRows, validation, key) -> tuple[OutOfSampl
         return rows, validation
     check_within("validation", validation, "(0, 1)", ", a share; or pass rows")
     # Rows are not cut out but weigh 0: both sides keep their shape, and one program serves both.
-    apart = np.asarray(jax.random.uniform(key, (rows.n,))) < validation
+    apart = rows.as_groups(np.asarray(jax.random.uniform(key, (rows.n,))) < validation)
     weight = np.asarray(rows.weight)[: rows.n]
     if not weight[apart].any() or not weight[~apart].any():
         raise ValueError(f"validation={validation} of {rows.n} rows leaves none on one side; pass more rows.")

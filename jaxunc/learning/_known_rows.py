@@ -44,6 +44,17 @@ def how_known(model: Any, forest: Forest, given: Given) -> str | None:
     return None
 
 
+def same_counts(forest: Forest, other: Forest) -> bool:
+    """Return whether leaves of the same trees count the same, but for a factor by class: of weights, or of repeats."""
+    one, two = (np.asarray(forest.counts, float).reshape(-1, forest.n_classes) for forest in (forest, other))
+    if np.allclose(two, one, rtol=1e-6):
+        return True
+    # A few leaves with many rows have such counts by chance.
+    if np.min(np.sum(two > 0, axis=0)) < FEW:
+        return False
+    return np.allclose(two * (one.sum(axis=0) / two.sum(axis=0)), one, rtol=1e-6)
+
+
 def _halfway_tests(forest: Forest, values: np.ndarray | SparseRows) -> tuple[int, int] | None:
     """Count the tests that lie halfway between two of the rows, and those with rows on both sides.
 

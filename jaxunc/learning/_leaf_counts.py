@@ -121,7 +121,7 @@ def fit_leaf_counts(
     # Rows are set apart by their weights, not taken out: both problems have the same shapes and share programs.
     weight, apart = np.asarray(rows.weight), np.zeros(len(rows.weight), bool)
     if validation is not None:
-        apart = np.asarray(jax.random.uniform(for_rows, (len(weight),))) < validation
+        apart = rows.as_groups(np.asarray(jax.random.uniform(for_rows, (len(weight),))) < validation)
     common = {"forest": forest, "counts": counts, "rule": combiner, "X": rows.routed.X, "mask": rows.routed.tree_mask}
     common |= {"y": rows.y, "spread": jnp.asarray(spread, dtype), "n_trees": jnp.asarray(float(rows.n_trees))}
 

@@ -198,12 +198,13 @@ def rows_of(
         seen = calibration(model, forest, data, counts, allow_leaks)
     else:
         seen = left_out(model, data, counts, tree_mask)
+    seen = seen._replace(groups=None if together is None else together[rows])
     return _made(seen, source, position[rows], weight[rows])
 
 
 def _made(seen: Seen, source: str, y: np.ndarray, weight: np.ndarray) -> OutOfSampleRows:
     """Make rows of those that see a tree at least, as padded histograms."""
-    code, mask, X = seen.code, seen.mask, seen.X
+    code, mask, X, groups = seen.code, seen.mask, seen.X, seen.groups
     if mask is not None and not (kept := np.any(mask, axis=1)).all():
         if not kept.any():
             raise ValueError("every row is in every tree's bag; grow more trees, or take source='cross_fit'.")
@@ -212,6 +213,7 @@ def _made(seen: Seen, source: str, y: np.ndarray, weight: np.ndarray) -> OutOfSa
             f"{of_classes(kept, y, seen.forest.class_labels)}. Use more trees."
         )
         code, mask, X, y, weight = code[kept], mask[kept], None if X is None else X[kept], y[kept], weight[kept]
+        groups = None if groups is None else groups[kept]
     found = histograms(seen.table, code, mask)
     # The histograms are padded to a rounded number of rows; everything beside them gets as many.
     padded = lambda array: jnp.asarray(padded_rows(np.asarray(array), len(found.code)))  # noqa: E731
@@ -226,6 +228,7 @@ def _made(seen: Seen, source: str, y: np.ndarray, weight: np.ndarray) -> OutOfSa
         source=source,
         prior=np.asarray(forest.prior, float),
         learned_for=forest,
+        groups=groups,
         routed=None if X is None else RoutedRows(forest, padded(X), None if mask is None else padded(mask)),
     )
 

@@ -12,6 +12,7 @@ from jaxunc.counting import (
     check_unseen,
     counted_forest,
     first_of_each,
+    first_of_equals,
     has_bags,
     oob_mask,
     recount,
@@ -23,7 +24,7 @@ from jaxunc.interop import from_sklearn
 from jaxunc.routing import as_mask, leaf_index, on_tested
 from jaxunc.tables import Encoded, SparseRows, as_csr, as_rows, class_positions, is_sparse
 
-from ._known_rows import Given, how_known
+from ._known_rows import Given, how_known, same_counts
 
 BOTH = (OWN, "oob")
 """Names of the counts of the sample that grew the trees, and of those out of bag."""
@@ -67,6 +68,8 @@ class Seen(NamedTuple):
     """Whether a tree counts for a row; None if all do."""
     X: np.ndarray | None = None
     """Values of the rows, where routing them through the forest again leads to the same."""
+    groups: np.ndarray | None = None
+    """A number for each row, the same within a group."""
 
 
 def out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str) -> Seen:
@@ -129,14 +132,14 @@ def calibration(model: Any, forest: Forest, data: LabelledData, counts: str, all
     return Seen(forest, countings, table, code, X=_routable(forest, data) if countings == (OWN,) else None)
 
 
-def check_held_out(forest: Forest, X: Any, y: Any, sample_weight: Any = None) -> None:
+def check_held_out(model: Any, forest: Forest, X: Any, y: Any, sample_weight: Any = None) -> None:
     """Raise a ValueError if rows look like those that a forest was grown on, whose counts it holds."""
     y = np.asarray(y)
     weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
     position = class_positions(forest.class_labels, y)
     data = LabelledData(X, y, position, weight, sample_weight is not None, np.arange(len(y)))
     leaves = _leaves(forest, data)
-    if reason := _how_known(forest, forest, data, *_codes(forest, leaves), leaves):
+    if reason := _how_known(model, forest, data, *_codes(forest, leaves), leaves):
         raise ValueError(
             f"these rows are the sample that the forest was grown on, or hold many of its rows: {reason}. Counted in "
             "its leaves they would say that it is always right. Pass rows that were held out; or take counts='inbag'."
@@ -274,11 +277,17 @@ def _without_group(
 
 def _how_known(model: Any, forest: Forest, data: LabelledData, table, code, leaves) -> str | None:
     """Say why the forest seems to have been grown on these rows; None if nothing says so."""
-    own = table[code, data.position[data.rows][:, None]]
+    own, values = table[code, data.position[data.rows][:, None]], _values(forest, data)
+    # Rows that come more than once say no more than one of them, and would look like values that repeat.
+    once = first_of_equals(values, data.position[data.rows])
     if not forest.further:
-        again = recount(forest, data.X, data.y, sample_weight=data.weights)
+        every = Encoded(_values(forest, data._replace(rows=np.arange(len(data.y)))), missing=True)
+        again = recount(forest, every, data.y, sample_weight=data.weights)
+        each_once = None
+        if len(once) < len(data.rows) == len(data.y):
+            each_once = recount(forest, Encoded(values[once], missing=True), data.y[once])
         # Rows that give every leaf just its counts are the sample, in whatever order.
-        if np.allclose(np.asarray(again.counts), np.asarray(forest.counts), rtol=1e-6):
+        if any(same_counts(forest, other) for other in (again, each_once) if other is not None):
             return "they give the leaves just their counts"
     bags = not isinstance(model, Forest) and has_bags(model)
     if bags and getattr(model, "_n_samples", None) == len(data.y):
@@ -288,6 +297,6 @@ def _how_known(model: Any, forest: Forest, data: LabelledData, table, code, leav
         gap = right[~outside].mean() - right[outside].mean()
         if gap > max(0.02, 1.5 / np.sqrt(len(data.rows))):
             return "the trees whose bags hold them answer them best"
-    trees, values = on_tested(forest.trees, _values(forest, data))
+    trees, values = on_tested(forest.trees, values[once])
     forest = dataclasses.replace(forest, trees=trees)
-    return how_known(model if bags else None, forest, Given(values, leaves, own))
+    return how_known(model if bags else None, forest, Given(values, leaves[once], own[once]))
