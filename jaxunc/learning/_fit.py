@@ -126,10 +126,11 @@ def fit_combiner(
 
     Notes
     -----
-    Minimised is the loss plus 1/n times half the squared distance from the start, in the spreads that fields declare:
-    a prior that is worth one row. Weights are repeats (n is their sum): a row of weight 2 is two rows. Deterministic given the key. Rules with numbers per tree route the rows at each step;
-    all others learn from histograms. With more than 4096 rows a random part leads most of the way, and all of them the
-    rest. This holds for losses that are means over rows, given by name; steps are counted from there.
+    Minimised is the loss plus 1/n times half the squared distance from the start, in the spreads that fields declare: a
+    prior that is worth one row. Weights are repeats (n is their sum): a row of weight 2 is two rows. Deterministic
+    given the key. Rules with numbers per tree route the rows at each step; all others learn from histograms. With more
+    than 4096 rows a random part leads most of the way, and all of them the rest. This holds for losses that are means
+    over rows, given by name; steps are counted from there.
     """
     _check(combiner, rows, n_steps, patience, optimizer)
     check_told(progress)

@@ -25,7 +25,8 @@ def learn(
     """Learn those of "learned", "calibrated" and "isotonic" that are named.
 
     ``model`` is what grew the forest on these instances, or the forest itself if its tests do not depend on labels.
-    ``groups`` holds a number for each instance, the same for copies. Where a class has fewer instances than there are folds nothing is learned, and all three are the mean.
+    ``groups`` holds a number for each instance, the same for copies. Where a class has fewer instances than there are
+    folds nothing is learned, and all three are the mean.
     """
     if not names:
         return {}
