@@ -270,7 +270,7 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
             )
         if (counts := vars(self).get("_counted", self.counts)) != "inbag":
             raise ValueError(
-                f"prior='fitted' reads votes of trees that have not seen an instance, but with counts={counts!r} at fit "
+                f"prior='fitted' reads votes of trees that have not seen an instance, but with counts={counts!r} "
                 "leaves count others than their bags. Fit with counts='inbag', or fit the prior to votes for held-out "
                 "instances (jaxunc.stopping.fit_vote_prior) and pass it."
             )

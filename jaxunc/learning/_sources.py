@@ -24,7 +24,7 @@ from jaxunc.interop import from_sklearn
 from jaxunc.routing import as_mask, leaf_index, on_tested
 from jaxunc.tables import Encoded, SparseRows, as_csr, as_rows, class_positions, is_sparse
 
-from ._known_rows import Given, how_known, same_counts
+from ._known_rows import Given, fit_leaves, how_known, same_counts
 
 BOTH = (OWN, "oob")
 """Names of the counts of the sample that grew the trees, and of those out of bag."""
@@ -291,12 +291,15 @@ def _how_known(model: Any, forest: Forest, data: LabelledData, table, code, leav
             return "they give the leaves just their counts"
     bags = not isinstance(model, Forest) and has_bags(model)
     if bags and getattr(model, "_n_samples", None) == len(data.y):
-        right = np.argmax(table[:, : forest.n_classes], axis=1)[code] == data.position[data.rows][:, None]
+        size = table[:, : forest.n_classes].sum(axis=1)[code]
+        right = own / np.maximum(size, np.finfo(float).tiny)
         outside = oob_mask(model, len(data.y))[data.rows]
         # Without order bags mean nothing for these rows, and trees inside and outside of them answer equally well.
-        gap = right[~outside].mean() - right[outside].mean()
-        if gap > max(0.02, 1.5 / np.sqrt(len(data.rows))):
+        gap, share = right[~outside].mean() - right[outside].mean(), outside.mean()
+        if gap > 7 * right.std() / np.sqrt(right.size * share * (1 - share)):
             return "the trees whose bags hold them answer them best"
+    if said := fit_leaves(model, values[once], data.position[data.rows][once]):
+        return said
     trees, values = on_tested(forest.trees, values[once])
     forest = dataclasses.replace(forest, trees=trees)
     return how_known(model if bags else None, forest, Given(values, leaves[once], own[once]))
