@@ -16,10 +16,8 @@ MOST_DENSE = 2**24
 """Number of values that are made dense of a sparse matrix."""
 CHANCE = 8
 """Factor by which new rows may agree with a forest more often than two halves of the rows do with each other."""
-DRAWS = 20
-"""Number of samples that are drawn of given rows, to see how many leaves they miss."""
-MISSED, SPREADS = 30, 5.0
-"""Number of leaves that drawn rows miss, and that number in standard deviations, from which on none is no chance."""
+DRAWS, RARE = 40, 10.0
+"""Number of samples that are drawn of given rows, to see how many leaves they miss; e^-RARE is too rare for chance."""
 FEW = 10
 """Number of tests halfway between rows (twice: of rows that fit a bag) that says nothing yet."""
 SURE = 15.0
@@ -186,7 +184,10 @@ def _never(wrong: Any, found: list[tuple], draw: np.random.Generator) -> bool:
         return False
     n = len(found[0][0])
     others = [number(np.bincount(draw.integers(0, n, n), minlength=n)) for _ in range(DRAWS)]
-    return np.mean(others) >= MISSED and np.mean(others) >= SPREADS * np.std(others)
+    mean, variance = np.mean(others), np.var(others)
+    # Trees that are alike miss leaves together: their number is as of a negative binomial distribution.
+    size = mean**2 / (variance - mean) if variance > mean else np.inf
+    return bool(mean >= RARE and (np.isinf(size) or size * np.log1p(mean / size) >= RARE))
 
 
 def _rows_of_bags(model: Any, given: Given) -> int:
