@@ -115,7 +115,7 @@ def leave_one_out(
     if traced:
         weights = jnp.ones(n, jnp.int32) if sample_weight is None else jnp.asarray(sample_weight)
         return _answer_without_own(forest, plan, combiner, values, labels, weights, mask)
-    groups = rows_together(whole, labels, groups)
+    groups = rows_together(whole, np.asarray(labels), groups)
     weights = as_weights(sample_weight, n)
     # Float weights would make floats of all counts, and ties of integers would be decided by rounding.
     if np.all(weights == np.rint(weights)) and weights.max(initial=0) < 2**31:

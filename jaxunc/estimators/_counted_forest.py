@@ -90,7 +90,7 @@ class CountedForest:
             counted_on = self._training_data(X, y, sample_weight)
             looked_for = learns or self.counts in ("oob", "held_out")
             apart = self._apart(*counted_on[:2], groups, looked_for=looked_for)
-            self.estimator_, *counted_on, apart = self._grow(model, *counted_on, apart, rule_for)
+            self.estimator_, counted_on, apart = self._grow(model, *counted_on, apart, rule_for)
             grown = taken_forest(self.estimator_)  # which refuses what is no forest of classifiers
         self._chosen, self._counted = self._choices(), self.counts
         self.classes_ = classes_of(self.estimator_, grown)
@@ -195,7 +195,7 @@ class CountedForest:
         if self.random_state is not None and "random_state" in model.get_params():
             model.set_params(random_state=random_state.randint(np.iinfo(np.int32).max))
         weights = {} if grown_on[2] is None else {"sample_weight": grown_on[2]}
-        return model.fit(*grown_on[:2], **weights), *counted_on, apart
+        return model.fit(*grown_on[:2], **weights), counted_on, apart
 
     def _check_prior(self) -> None:
         unseen = self.classes_[np.asarray(self.forest_.prior) <= 0]

@@ -108,8 +108,12 @@ def out_of_sample_rows(
     **Weights** are repeats: a row of weight two is two rows to what is learned. The weak prior of the numbers is worth
     a row of weight 1.
 
-    **Calibration rows** are refused if they give the leaves just their counts; if in their order the trees whose bags
-    hold them answer best; or if, in any order, a part of them or mixed with others,
+    **Calibration rows** are refused if they give the leaves just their counts (but for a factor by class), also if each
+    counts once only; if in their order the trees whose bags hold them answer best; or if, in any order, more than once,
+    a part of them or mixed with others,
+
+    * every leaf of a model of scikit-learn gets as many of them as grew it, or (without bags) none gets more. New rows
+      miss leaves as often as rows drawn of the given ones with replacement do.
 
     * thresholds lie just halfway between two of the rows, as those of best tests do between two rows of the sample: ten
       and 1 % of the tests, in half of the features or more. Features whose values repeat in over 1 % of the rows say
@@ -121,7 +125,8 @@ def out_of_sample_rows(
       independent rows do so with a probability below 1e-6.
 
     What cannot be seen: where values repeat, rows mixed with new ones, and rows whose classes are never in doubt (they
-    do little harm); a small part of a large sample; bags of random tests (extra trees with a bootstrap) as a `Forest`;
+    do little harm); a small part of a large sample; bags of random tests (extra trees with a bootstrap) as a `Forest`,
+    or a part of their sample;
     a part of the sample with trees that are not grown out, if values repeat. New rows that copy rows of the sample
     are taken for these.
     """

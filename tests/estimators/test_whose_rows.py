@@ -19,7 +19,7 @@ from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier
 
 pytestmark = pytest.mark.once
 
-SEED = int(os.environ.get("JAXUNC_TEST_SEED", np.random.SeedSequence().generate_state(1)[0]))
+SEED = int(os.environ.get("JAXUNC_TEST_SEED") or np.random.SeedSequence().generate_state(1)[0])
 N, LEAF, TREES, RARE = 400, 10, 50, 0.15
 CLOSE = 0.02
 """Log loss above that of the classes' shares, or of the forest itself, that is honest."""
@@ -177,4 +177,5 @@ def test_some_rows_of_noise():
     draw = np.random.default_rng(SEED)
     faulty = [one for one in CELLS if one[2] not in RIGHT]
     for place in draw.choice(len(faulty), 2, replace=False):
-        check(*faulty[place], SEED)
+        forest, weights, fault = faulty[place]
+        check(forest, weights, fault, SEED)
