@@ -126,7 +126,7 @@ def out_of_sample_rows(
 
     What cannot be seen: where values repeat, rows mixed with new ones, and rows whose classes are never in doubt (they
     do little harm); a small part of a large sample; bags of random tests (extra trees with a bootstrap) as a `Forest`,
-    or a part of their sample;
+    or a part of their sample, or in another order with large leaves;
     a part of the sample with trees that are not grown out, if values repeat. New rows that copy rows of the sample
     are taken for these.
     """

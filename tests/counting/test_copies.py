@@ -1,5 +1,7 @@
 """Rows that repeat others: which are copies, and what is kept together."""
 
+from typing import Any
+
 import jax
 import numpy as np
 import pytest
@@ -71,7 +73,8 @@ def test_sparse_rows_missing_values_and_zeros_of_both_signs():
     np.testing.assert_array_equal(mask[:60], mask[60:])
     assert 0.08 < mask.mean() < 0.2
     with pytest.warns(UserWarning, match="repeat others"):
-        np.testing.assert_array_equal(oob_mask(model, 120, X=scipy.sparse.csr_matrix(twice), y=labels), mask)
+        sparse: Any = scipy.sparse.csr_matrix(twice)
+        np.testing.assert_array_equal(oob_mask(model, 120, X=sparse, y=labels), mask)
     np.testing.assert_array_equal(oob_mask(model, 120, groups=np.tile(np.arange(60), 2)), mask)
     alone = oob_mask(model, 120, X=twice, y=labels, groups=range(120))
     np.testing.assert_array_equal(alone, oob_mask(model, 120))

@@ -1,6 +1,7 @@
 """What was fitted stays: no answer depends on parameters, or on the given forest, of now."""
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,7 +50,7 @@ def test_the_prior_of_votes_belongs_to_the_fit(tmp_path):
 
 
 def test_sparse_training_rows():
-    thin = scipy.sparse.csr_matrix(np.where(np.abs(X) < 0.5, 0, X))
+    thin: Any = scipy.sparse.csr_matrix(np.where(np.abs(X) < 0.5, 0, X))
     model = CombinedForestClassifier(forest(), "mean").fit(thin, Y)
     with refuses(TypeError, "toarray"):
         model.predict_polled(thin, prior="fitted", training=(thin, Y))
@@ -81,7 +82,7 @@ def test_weights_of_one_are_no_weights():
     np.testing.assert_array_equal(sets[None], sets[2.0])
     default = CombinedForestClassifier(FrozenEstimator(forest().fit(X, Y)))
     learned = [default.fit(X, Y, sample_weight=weight).predict_proba(X) for weight in (None, np.ones(200))]
-    np.testing.assert_array_equal(*learned)
+    np.testing.assert_array_equal(learned[0], learned[1])
 
 
 def test_weights_are_repeats_for_what_is_learned():
@@ -90,7 +91,8 @@ def test_weights_are_repeats_for_what_is_learned():
     once = ju.learning.rows_from_counts(counts, Y[100:], sample_weight=np.full(100, 3))
     often = ju.learning.rows_from_counts(np.repeat(counts, 3, 0), np.repeat(Y[100:], 3))
     learned = [ju.learning.fit_combiner(ju.LearnedPool(one.prior), one) for one in (once, often)]
-    np.testing.assert_allclose(*(one.combiner.probability(counts) for one in learned), atol=2e-3)
+    found = [np.asarray(one.combiner.probability(counts)) for one in learned]
+    np.testing.assert_allclose(found[0], found[1], atol=2e-3)
 
 
 def test_rows_of_a_class_that_is_in_every_bag():

@@ -71,8 +71,8 @@ HELD_OUT: dict[str, Any] = {
 """Rows that are given as held out: of the sample, and of as many others."""
 RIGHT = ("nothing", "nothing, rare", "others")
 FAULTS = ("nothing", "nothing, rare", *COPIES, *HELD_OUT)
-UNSEEN = ("extra trees with bags", "half of the sample")
-"""What cannot be seen, as `out_of_sample_rows` says: a part of the sample, where tests are random and have bags."""
+UNSEEN = {("extra trees with bags", fault) for fault in ("half of the sample", "the sample, shuffled")}
+"""What cannot always be seen, as `out_of_sample_rows` says: where tests are random, and trees have bags."""
 
 NAMED = ("repeat others", "in every tree's bag", "rows of class", "Pass rows that were held out", "not the rows")
 """Words of which a refusal or a warning has some that names what is wrong with the rows."""
@@ -156,7 +156,7 @@ def cell(forest: str, weights: str, fault: str, rng: np.random.Generator) -> dic
 
 def check(forest: str, weights: str, fault: str, seed: int) -> None:
     found = cell(forest, weights, fault, np.random.default_rng(seed))
-    if (forest, fault) == UNSEEN:
+    if (forest, fault) in UNSEEN:
         found = {}
     wrong = {name: end for name, end in found.items() if end.how == "wrong"}
     assert not wrong, f"JAXUNC_TEST_SEED={seed}: {wrong}"
