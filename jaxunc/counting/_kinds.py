@@ -79,7 +79,7 @@ def calibration_split(y, size, random_state, groups=None) -> tuple[np.ndarray, n
                 f"counts='held_out' leaves no instance of class {absent[0]} {what}: y holds "
                 f"{numbers[classes == absent[0]][0]} of {len(y)}. Change held_out_size={size}, or take counts='oob'."
             )
-    return fitted, counted
+    return np.asarray(fitted), np.asarray(counted)
 
 
 def counted_forest(

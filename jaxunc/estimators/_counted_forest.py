@@ -87,7 +87,7 @@ class CountedForest:
             apart = self._apart(*counted_on[:2], groups, grown.trees.columns, looked_for=looked_for)
         else:
             check_own_counts(self.counts, model)
-            counted_on = self._training_data(X, y, sample_weight)
+            counted_on: Any = self._training_data(X, y, sample_weight)
             looked_for = learns or self.counts in ("oob", "held_out")
             apart = self._apart(*counted_on[:2], groups, looked_for=looked_for)
             self.estimator_, counted_on, apart = self._grow(model, *counted_on, apart, rule_for)
