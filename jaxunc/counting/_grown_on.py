@@ -24,8 +24,10 @@ class _Bag(NamedTuple):
 
 def check_grown_on(
     model: Any, bags: list[np.ndarray], X: InstancesLike, y: Any, *, sample_weight: NumbersLike | None = None
-) -> None:
-    """Raise a ValueError unless the given rows, put into a model's leaves by its bags, give the trees' own counts.
+) -> tuple[np.ndarray | SparseRows, np.ndarray]:
+    """Return the given rows and their classes' positions, which by a model's bags give its leaves' own counts.
+
+    Raises a ValueError unless they do.
 
     Sample weights that the model was grown with need not be given: then the leaves' sizes and classes have to agree.
     """
@@ -57,6 +59,7 @@ def check_grown_on(
                 "went into model.fit (and its sample_weight). Rows in another order, or others, cannot be used out of "
                 "bag: for rows that were held out take 'held_out'."
             )
+    return values, position
 
 
 def _agrees(tree: Any, leaves: np.ndarray, bag: _Bag) -> bool:

@@ -7,9 +7,12 @@ import numpy as np
 from jaxunc._checks import check_one_of, check_within, warn
 from jaxunc.forest import Forest
 from jaxunc.routing import leaf_index
+from jaxunc.tables import class_positions
 
+from ._copies import first_of_each
 from ._out_of_bag import has_bags, oob_mask, samples_anew
 from ._recount import recount
+from ._unseen import check_unseen, shares_of_classes
 from ._ydf_bags import is_ydf_forest
 
 COUNTS = ("inbag", "train", "oob", "held_out")
@@ -55,45 +58,56 @@ def check_counts_mode(counts: str, model, *, has_data: bool = True) -> None:
         )
 
 
-def calibration_split(X, y, sample_weight, size, random_state):
-    """Split into (fitting part, calibration part), each of X, y and weights, with every class in both."""
+def calibration_split(y, size, random_state, groups=None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions of a fitting part and of a calibration part, with every class in both.
+
+    Rows of one group (a number for each row) go into the same part.
+    """
     check_within("held_out_size", size, "(0, 1)", ": the share that is only counted")
     from sklearn.model_selection import train_test_split  # slow to import, and rarely needed
 
-    classes, numbers = np.unique(y, return_counts=True)
+    parts = np.arange(len(y)) if groups is None else first_of_each(groups)
+    y = np.asarray(y)
+    classes, numbers = np.unique(y[parts], return_counts=True)
     # scikit-learn refuses to stratify a class of one instance; such a class is told below, with a remedy.
-    stratify = y if numbers.min(initial=2) >= 2 else None
-    parts = np.arange(len(y))
+    stratify = y[parts] if numbers.min(initial=2) >= 2 else None
     try:
         fitted, counted = train_test_split(parts, test_size=size, stratify=stratify, random_state=random_state)
     except ValueError:  # too few instances for one of every class in both parts
         fitted, counted = train_test_split(parts, test_size=size, random_state=random_state)
+    if groups is not None:
+        fitted, counted = (np.flatnonzero(np.isin(groups, groups[part])) for part in (fitted, counted))
     for part, what in ((fitted, "to fit the forest"), (counted, "to be counted")):
         if len(absent := np.setdiff1d(classes, y[part])):
             raise ValueError(
                 f"counts='held_out' leaves no instance of class {absent[0]} {what}: y holds "
                 f"{numbers[classes == absent[0]][0]} of {len(y)}. Change held_out_size={size}, or take counts='oob'."
             )
-    take = lambda rows: (X[rows], y[rows], None if sample_weight is None else sample_weight[rows])  # noqa: E731
-    return take(fitted), take(counted)
+    return np.asarray(fitted), np.asarray(counted)
 
 
-def counted_forest(forest: Forest, model, counts: str, X, y, sample_weight, *, mask=None, leaves=None) -> Counted:
+def counted_forest(
+    forest: Forest, model, counts: str, X, y, sample_weight, *, mask=None, leaves=None, groups=None
+) -> Counted:
     """Return the forest of a fitted scikit-learn model with counts of these instances (of none of them: in-bag).
 
     ``mask`` and ``leaves`` are what `oob_mask` (which then has checked them) and `leaf_index` say of them, where that
-    is known.
+    is known; ``groups`` are for `oob_mask`.
     """
     if counts == "inbag":
         return Counted(forest, None, sample_weight)
     weights = _as_the_forest_weighs(model, y, sample_weight)
     if counts != "oob":
         return Counted(recount(forest, X, y, sample_weight=weights), None, weights)
-    mask = oob_mask(model, len(y), X=X, y=y, sample_weight=sample_weight) if mask is None else mask
+    mask = oob_mask(model, len(y), X=X, y=y, sample_weight=sample_weight, groups=groups) if mask is None else mask
+    alone = oob_mask(model, len(y))
+    position, together = class_positions(forest.class_labels, y), not np.array_equal(mask, alone)
+    check_unseen(mask, position, forest.class_labels, np.nanmax(shares_of_classes(alone, position, forest.n_classes)))
     leaves = leaf_index(forest, X) if leaves is None else leaves
-    if weights is None:
-        return Counted(recount(forest, X, y, tree_mask=mask, leaves=leaves), mask, None)
+    if not together and (weights is None or np.all(weights == weights[0])):
+        return Counted(recount(forest, X, y, sample_weight=weights, tree_mask=mask, leaves=leaves), mask, weights)
     # The prior of all instances: that of the out-of-bag ones would weigh classes by how often they are left out.
+    weights = np.ones(len(y)) if weights is None else weights
     prior = recount(forest, X, y, sample_weight=weights, leaves=leaves).prior
     weights = _as_often_out_of_bag(weights, y, mask)
     counted = recount(forest, X, y, sample_weight=weights, tree_mask=mask, leaves=leaves)

@@ -17,6 +17,7 @@ from jaxunc.routing import (
     as_mask,
     cut,
     drive,
+    leaf_index,
     make_plan,
     on_tested,
     planned_leaf_counts,
@@ -24,6 +25,7 @@ from jaxunc.routing import (
     refuse_average,
 )
 from jaxunc.tables import (
+    Encoded,
     InstancesLike,
     LabelsLike,
     MaskLike,
@@ -33,6 +35,8 @@ from jaxunc.tables import (
     as_traceable,
     class_positions,
 )
+
+from ._copies import OwnCounts, rows_together, together
 
 ENTRIES = 2**21
 """Number of counts that are held at a time."""
@@ -46,6 +50,7 @@ def leave_one_out(
     *,
     sample_weight: NumbersLike | None = None,
     tree_mask: MaskLike | None = None,
+    groups: LabelsLike | None = None,
 ) -> AnswerT:
     """Answer for the very instances that a forest's counts were taken from (by `recount`), each without its own label.
 
@@ -61,6 +66,9 @@ def leave_one_out(
         The rule.
     X, y, sample_weight, tree_mask
         The arguments that `recount` was given. Under a trace y holds positions in ``forest.class_labels``.
+    groups
+        A label for each instance: each is answered without all of its group. Default: without its copies, as
+        `jaxunc.counting.oob_mask` finds them, of which a warning tells; under a trace without itself alone.
 
     Returns
     -------
@@ -70,7 +78,7 @@ def leave_one_out(
     Raises
     ------
     ValueError, TypeError
-        As `recount` does.
+        As `recount` does. If groups are given under a trace.
 
     Notes
     -----
@@ -91,12 +99,14 @@ def leave_one_out(
         )
     refuse_average(forest)
     if traced:
+        if groups is not None:
+            raise ValueError("groups are found on the host: leave them out under a trace, or call outside of it.")
         values, labels = as_traceable(X, forest.trees.columns), jnp.asarray(y)
     else:
-        trees, values = on_tested(forest.trees, as_rows(X, forest.trees.columns).values)
+        whole, labels = as_rows(X, forest.trees.columns).values, class_positions(forest.class_labels, y)
+        trees, values = on_tested(forest.trees, whole)
         forest = dataclasses.replace(forest, trees=trees)
         values = values if isinstance(values, SparseRows) else np.asarray(values)
-        labels = class_positions(forest.class_labels, y)
     plan = make_plan(forest.trees, missing=True)
     n = values.shape[0]
     if labels.shape != (n,):
@@ -105,27 +115,38 @@ def leave_one_out(
     if traced:
         weights = jnp.ones(n, jnp.int32) if sample_weight is None else jnp.asarray(sample_weight)
         return _answer_without_own(forest, plan, combiner, values, labels, weights, mask)
+    groups = rows_together(whole, np.asarray(labels), groups)
     weights = as_weights(sample_weight, n)
     # Float weights would make floats of all counts, and ties of integers would be decided by rounding.
     if np.all(weights == np.rint(weights)) and weights.max(initial=0) < 2**31:
         weights = weights.astype(np.int32)  # as the counts are
     mask = np.ones((n, forest.n_trees), bool) if mask is None else np.asarray(mask)
     size = int(np.clip(ENTRIES // (forest.n_trees * forest.n_classes), 16, 1024))
+    if groups is not None:
+        leaves = np.asarray(leaf_index(forest, Encoded(values, missing=True)))
+        together_own = OwnCounts.of(groups, leaves, labels, weights, forest.n_classes, mask)
+        mask = together(mask, groups)
 
     def score(part: Part) -> PyTree:
         own, weight = (np.asarray(part.of(one)) for one in (labels, weights))
+        if groups is not None:
+            own, weight = together_own.table[np.asarray(part.of(together_own.code))].astype(weight.dtype), None
         return _answer_without_own(forest, plan, combiner, part.of(values), own, weight, part.of(mask))
 
     return drive(score, cut(n, Shapes(Chunk(size, size)), 1), 1)
 
 
 def _answer_without_own(forest, plan, combiner, values, labels, weights, mask) -> PyTree:
-    values, weights = jnp.asarray(values), jnp.asarray(weights)
+    """Answer without what each row counts in its leaves: its weight, or without weights what ``labels`` hold."""
+    values = jnp.asarray(values)
     leaves = planned_leaf_index(forest.trees, plan, values)
     counts = planned_leaf_counts(forest, plan, values, leaves)
-    # Integer weights stay integers, so that integer counts less them do, too.
-    own = jnp.eye(forest.n_classes, dtype=weights.dtype)[labels] * weights[:, None]
-    own = jnp.broadcast_to(own[:, None], (*leaves.shape, forest.n_classes))
+    if weights is None:
+        own = jnp.asarray(labels)
+    else:  # integer weights stay integers, so that integer counts less them do, too
+        weights = jnp.asarray(weights)
+        own = jnp.eye(forest.n_classes, dtype=weights.dtype)[labels] * weights[:, None]
+        own = jnp.broadcast_to(own[:, None], (*leaves.shape, forest.n_classes))
     if forest.follows_forks:  # what was counted in an empty leaf is not among the counts of its siblings
         empty = forest.trees.feature[jnp.arange(forest.n_trees), leaves] < 0
         own = jnp.where(empty[..., None], jnp.zeros_like(own), own)

@@ -7,8 +7,9 @@ import numpy as np
 from jaxunc._checks import check_integer
 from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike
 
+from ._copies import as_groups, rows_together, together
 from ._grown_on import check_grown_on
-from ._ydf_bags import is_ydf_forest, ydf_bags
+from ._ydf_bags import is_ydf_forest, ydf_bags, ydf_cells
 
 
 def has_bags(model: Any) -> bool:
@@ -42,6 +43,7 @@ def oob_mask(
     y: LabelsLike | None = None,
     sample_weight: NumbersLike | None = None,
     learner: Any = None,
+    groups: LabelsLike | None = None,
 ) -> np.ndarray:
     """Return which instances each tree of a bootstrapped model has not seen.
 
@@ -57,6 +59,9 @@ def oob_mask(
     learner
         Of YDF: the ``RandomForestLearner`` that trained the model. Default: one with YDF's own ``random_seed`` and
         bootstrap.
+    groups
+        A label for each instance: those of one group are out of a bag only together. Default: copies are, if X and y
+        are given; else each instance is on its own.
 
     Returns
     -------
@@ -77,6 +82,11 @@ def oob_mask(
     UserWarning
         If the bags of a YDF model are those of its default seed, and X and y are not given.
 
+    Warns
+    -----
+    UserWarning
+        If instances repeat others: see Notes.
+
     Notes
     -----
     A bag holds positions. With instances in another order the mask calls unseen what was seen, and labels leak: so
@@ -87,6 +97,12 @@ def oob_mask(
 
     YDF's models keep no seed; a learner of the same settings draws the same bags, by the same build of YDF. With X and
     y the counts in the leaves of all trees have to agree. Without them hardly anything tells another seed.
+
+    A tree that has seen a **copy** of an instance knows its label. So instances that are equal in all values and the
+    label are unseen only together, if they look copied: by oversampling, a join. Where few values are possible, new
+    instances are as often equal to old ones, and each is on its own. That is so if hardly fewer rows agree in all
+    columns than in a part of them; unless all are repeated equally often. Copies of one column alone, and some of those
+    in tables of a few levels, look like the latter: pass ``groups``.
     """
     from sklearn.exceptions import NotFittedError  # slow to import
     from sklearn.utils.validation import check_is_fitted
@@ -96,7 +112,10 @@ def oob_mask(
         check_integer("n", n, 1, ": the number of training instances")
         if sample_weight is not None:
             raise ValueError("YDF's bags are compared with leaves that count instances; leave sample_weight out.")
-        return _outside(ydf_bags(model, n, learner=learner, X=X, y=y), n)
+        bags = ydf_bags(model, n, learner=learner, X=X, y=y)
+        if groups is None and X is not None:
+            return _outside(bags, n, rows_together(*ydf_cells(model, X, y)))
+        return _outside(bags, n, None if groups is None else as_groups(groups, n))
     if learner is not None:
         raise TypeError(f"learner is for random forests of YDF, and model is a {name}; leave it out.")
     if not hasattr(type(model), "estimators_samples_"):
@@ -125,12 +144,15 @@ def oob_mask(
     if X is None and (y is not None or sample_weight is not None):
         raise ValueError("y and sample_weight are compared with the model only if X is given; pass X too.")
     if X is not None:
-        check_grown_on(model, bags, X, y, sample_weight=sample_weight)
-    return _outside(bags, n)
+        values, position = check_grown_on(model, bags, X, y, sample_weight=sample_weight)
+        groups = rows_together(values, position, groups)
+    else:
+        groups = None if groups is None else as_groups(groups, n)
+    return _outside(bags, n, groups)
 
 
-def _outside(bags: list[np.ndarray], n: int) -> np.ndarray:
+def _outside(bags: list[np.ndarray], n: int, groups: np.ndarray | None) -> np.ndarray:
     mask = np.ones((n, len(bags)), dtype=bool)
     for tree, bag in enumerate(bags):
         mask[bag, tree] = False
-    return mask
+    return together(mask, groups)

@@ -95,6 +95,14 @@ def _check_leaves(model: Any, bags: list[np.ndarray], X: InstancesLike, y: Label
             )
 
 
+def ydf_cells(model: Any, X: InstancesLike, y: LabelsLike | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return a number for each value of each column, ``[instances features]``, and each instance's class."""
+    position = class_positions(tuple(model.label_classes()), np.asarray(y).astype(str))
+    columns = _dataset(model, X, len(position))
+    values = [np.unique(columns[one.name].astype(str), return_inverse=True)[1] for one in model.input_features()]
+    return np.stack(values, axis=1).astype(np.float32), position
+
+
 def _leaf_values(root: Any) -> list:
     """What leaves hold, in the order of YDF's numbers: those of the negative child first."""
     found, waiting = [], [root]

@@ -120,6 +120,7 @@ class CautiousForestClassifier(LogProbabilities, CountedForest, ClassifierMixin,
         X: InstancesLike | None = None,
         y: LabelsLike | None = None,
         sample_weight: NumbersLike | None = None,
+        groups: LabelsLike | None = None,
     ) -> "CautiousForestClassifier":
         """Fit the forest, count, and bind the rule.
 
@@ -132,6 +133,8 @@ class CautiousForestClassifier(LogProbabilities, CountedForest, ClassifierMixin,
             Their labels.
         sample_weight
             Weights of the instances, for growing and for counting; ≥ 0.
+        groups
+            Which instances belong together: see `CombinedForestClassifier.fit`.
 
         Returns
         -------
@@ -140,7 +143,7 @@ class CautiousForestClassifier(LogProbabilities, CountedForest, ClassifierMixin,
         """
         self._check_parameters()
         rule = self._rule()
-        sample = self._fit_forest(X, y, sample_weight, lambda *_, **__: rule)
+        sample = self._fit_forest(X, y, sample_weight, lambda *_, **__: rule, groups)
         warn_of_pure_leaves(self.forest_, self.counts)
         self._bind(rule)
         if (own := self._keep_out_of_bag(sample)) is not None:

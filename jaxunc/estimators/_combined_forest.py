@@ -6,8 +6,9 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from jaxunc._checks import warn
 from jaxunc.combiners import LearnedPool
-from jaxunc.counting import has_bags, oob_mask, warn_of_pure_leaves
+from jaxunc.counting import TooFewUnseenError, check_unseen, has_bags, oob_mask, shares_of_classes, warn_of_pure_leaves
 from jaxunc.forest import Forest
 from jaxunc.learning import FEW_TREES, fit_combiner, rows_of
 from jaxunc.stopping import (
@@ -18,12 +19,15 @@ from jaxunc.stopping import (
     out_of_bag_votes,
     predict_until_settled,
 )
-from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike
+from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike, class_positions
 
 from ._counted_forest import CountedForest, CountedSample, n_trees_of
 from ._parameters import check_rule
 from ._rule_classifier import RuleClassifier, rule_for
-from ._taken_models import has_own_counts, is_from_elsewhere
+from ._taken_models import has_own_counts, is_from_elsewhere, same_trees, taken_forest
+
+_UNLEARNED = "mixture"
+"""The default rule where nothing is learned."""
 
 
 class CombinedForestClassifier(CountedForest, RuleClassifier):
@@ -141,7 +145,11 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         self.random_state = random_state
 
     def fit(
-        self, X: InstancesLike | None = None, y: LabelsLike | None = None, sample_weight: NumbersLike | None = None
+        self,
+        X: InstancesLike | None = None,
+        y: LabelsLike | None = None,
+        sample_weight: NumbersLike | None = None,
+        groups: LabelsLike | None = None,
     ) -> "CombinedForestClassifier":
         """Fit the forest, count, learn what is to be learned, and bind the rule.
 
@@ -153,7 +161,12 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         y
             Their labels.
         sample_weight
-            Weights of the instances ``[instances]``, for growing, counting and learning; ≥ 0.
+            Weights of the instances ``[instances]``, for growing, counting and learning; ≥ 0. Weights of one are no
+            weights, others are repeats.
+        groups
+            A label for each instance, such as the patient that it is of: those of one group are out of bag, held out
+            and left out of counts only together. Default: copies are, as `jaxunc.counting.oob_mask` finds them, of
+            which a warning tells; ``groups=range(len(y))`` leaves each on its own.
 
         Returns
         -------
@@ -165,16 +178,25 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         name = self._default_name(X, y, sample_weight) if self.combiner is None else self.combiner
         if isinstance(name, str) and name == "learned":
             self._check_learning(X)
-            sample = self._fit_forest(X, y, sample_weight, _pool_for)
-            self._learn(sample)
+            sample = self._fit_forest(X, y, sample_weight, _pool_for, groups, learns=True)
+            try:
+                self._learn(sample)
+            except TooFewUnseenError as error:
+                if self.combiner is not None:
+                    raise
+                warn(f"{error} Nothing is learned, and the rule is {_UNLEARNED!r}.")
+                self._take(_UNLEARNED)
         else:
-            make = partial(rule_for, name, self.combiner_options)
-            sample = self._fit_forest(X, y, sample_weight, make)
-            warn_of_pure_leaves(self.forest_, self.counts)
-            forest = self.forest_
-            self._bind(make(forest.prior, n_samples=forest.n_samples, n_trees=forest.n_trees))
+            sample = self._fit_forest(X, y, sample_weight, partial(rule_for, name, self.combiner_options), groups)
+            self._take(name)
         self._keep_out_of_bag(sample)
         return self
+
+    def _take(self, name: Any) -> None:
+        """Bind a rule that is not learned."""
+        warn_of_pure_leaves(self.forest_, self.counts)
+        forest, how = self.forest_, {"n_samples": self.forest_.n_samples, "n_trees": self.forest_.n_trees}
+        self._bind(rule_for(name, self.combiner_options, forest.prior, **how))
 
     def predict_polled(
         self,
@@ -241,14 +263,28 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
                 "prior='fitted' learns from the out-of-bag votes for the instances that the forest was fitted on, but "
                 f"{given}: pass training=(X, y), as they went into fit."
             )
-        if self.counts != "inbag":
+        if not hasattr(self, "estimator_"):
             raise ValueError(
-                f"prior='fitted' reads votes of trees that have not seen an instance, but with counts={self.counts!r} "
-                "leaves count others than their bags. Take counts='inbag', or fit the prior to votes for held-out "
+                "prior='fitted' reads the bags of the forest that was fitted, and this classifier came from a file, "
+                "which keeps none. Fit the prior where the forest is: jaxunc.stopping.fit_vote_prior(votes), of "
+                "jaxunc.stopping.out_of_bag_votes; and pass its numbers as prior=."
+            )
+        if (counts := vars(self).get("_counted", self.counts)) != "inbag":
+            raise ValueError(
+                f"prior='fitted' reads votes of trees that have not seen an instance, but with counts={counts!r} "
+                "leaves count others than their bags. Fit with counts='inbag', or fit the prior to votes for held-out "
                 "instances (jaxunc.stopping.fit_vote_prior) and pass it."
             )
+        if not same_trees(taken_forest(self.estimator_), self.forest_):
+            raise ValueError(
+                "prior='fitted' reads the bags of estimator_, which was fitted again since: its trees are not those "
+                "that this classifier asks. Call fit again."
+            )
         X, y = self._instances(training[0]), training[1]
-        unseen = oob_mask(self.estimator_, len(X), X=X, y=y)
+        unseen = oob_mask(self.estimator_, X.shape[0], X=X, y=y)
+        position, labels = class_positions(self.forest_.class_labels, y), self.forest_.class_labels
+        alone = shares_of_classes(oob_mask(self.estimator_, len(position)), position, len(labels))
+        check_unseen(unseen, position, labels, np.nanmax(alone))
         votes = out_of_bag_votes(self.forest_, X, unseen)
         return fit_vote_prior(votes, symmetric=len(self.classes_) > 2)
 
@@ -259,7 +295,8 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
             raise ValueError("combiner_options need a rule: name one by combiner, such as combiner='evidence'.")
         enough = X is not None and self.counts == "inbag" and n_trees_of(model) >= FEW_TREES
         told = has_bags(model) and not is_from_elsewhere(model)  # other libraries' bags may not be told
-        return "learned" if told and enough and sample_weight is None else "mixture"
+        alike = sample_weight is None or len(np.unique(np.asarray(sample_weight))) == 1
+        return "learned" if told and enough and alike else _UNLEARNED
 
     def _check_parameters(self) -> None:
         self._check_forest_parameters()
@@ -299,7 +336,7 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         else:
             how = {"counts": "both" if has_bags(model) else "inbag"}
         forest = model if isinstance(model, Forest) else sample.grown
-        rows = rows_of(model, forest, sample.X, sample.y, sample_weight=weight, **how)
+        rows = rows_of(model, forest, sample.X, sample.y, sample_weight=weight, groups=sample.groups, **how)
         self.forest_ = rows.forest
         self.learned_ = fit_combiner(LearnedPool(rows.prior, reads=rows.countings), rows)
         self.combiner_, self.bound_ = self.learned_.combiner, rows.bind(self.learned_.combiner)

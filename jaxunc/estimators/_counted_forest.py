@@ -13,11 +13,20 @@ from sklearn.utils.validation import column_or_1d
 
 from jaxunc._checks import check_integer, check_one_of, check_seed, check_within, warn
 from jaxunc.combiners import Combiner
-from jaxunc.counting import COUNTS, calibration_split, check_counts_mode, counted_forest, leave_one_out
+from jaxunc.counting import (
+    COUNTS,
+    as_groups,
+    calibration_split,
+    check_counts_mode,
+    counted_forest,
+    leave_one_out,
+    of_classes,
+    rows_together,
+)
 from jaxunc.forest import Forest
 from jaxunc.learning import check_held_out
 from jaxunc.routing import BoundForest, bind
-from jaxunc.tables import Columns, as_csr, as_labels, is_sparse, plain_table
+from jaxunc.tables import Columns, as_csr, as_labels, as_rows, class_positions, is_sparse, plain_table
 
 from ._parameters import checked_weights
 from ._tables import validated
@@ -36,6 +45,8 @@ class CountedSample(NamedTuple):
     """What each instance counts, if not 1."""
     mask: np.ndarray | None
     """Which trees count an instance, if not all: ``[instances trees]``."""
+    groups: np.ndarray
+    """A number for each instance, the same for those that are answered without each other; each its own for none."""
 
 
 def n_trees_of(model: Any) -> int:
@@ -58,8 +69,14 @@ class CountedForest:
     combiner_: Any
     bound_: BoundForest
 
-    def _fit_forest(self, X, y, sample_weight, rule_for: Callable[..., Combiner]) -> CountedSample:
-        """Fit the forest, or take a fitted one, and count; ``rule_for`` says early what is wrong with the rule."""
+    def _fit_forest(
+        self, X, y, sample_weight, rule_for: Callable[..., Combiner], groups: Any = None, *, learns: bool = False
+    ) -> CountedSample:
+        """Fit the forest, or take a fitted one, and count; ``rule_for`` says early what is wrong with the rule.
+
+        ``groups`` says which instances belong together, and is looked for where labels are left out of counts: which
+        they are to learn, too.
+        """
         for name in ("oob_decision_function_", "oob_score_", "oob_set_"):
             vars(self).pop(name, None)
         model, fitted = self._model()
@@ -67,16 +84,31 @@ class CountedForest:
         if fitted:
             grown = taken_forest(model)
             self.estimator_, counted_on = model, self._of_fitted(model, grown, X, y, sample_weight)
+            looked_for = learns or self.counts == "oob"
+            apart = self._apart(*counted_on[:2], groups, grown.trees.columns, looked_for=looked_for)
         else:
             check_own_counts(self.counts, model)
-            counted_on = self._training_data(X, y, sample_weight)
-            self.estimator_, counted_on = self._grow(model, *counted_on, rule_for)
+            counted_on: Any = self._training_data(X, y, sample_weight)
+            looked_for = learns or self.counts in ("oob", "held_out")
+            apart = self._apart(*counted_on[:2], groups, looked_for=looked_for)
+            self.estimator_, counted_on, apart = self._grow(model, *counted_on, apart, rule_for)
             grown = taken_forest(self.estimator_)  # which refuses what is no forest of classifiers
-        self._chosen = self._choices()
+        self._chosen, self._counted = self._choices(), self.counts
         self.classes_ = classes_of(self.estimator_, grown)
-        self.forest_, mask, weights = counted_forest(grown, self.estimator_, self.counts, *counted_on)
+        counted = counted_forest(grown, self.estimator_, self.counts, *counted_on, groups=apart)
+        self.forest_, mask, weights = counted
         self._check_prior()
-        return CountedSample(grown, *counted_on, weights, mask)
+        return CountedSample(grown, *counted_on, weights, mask, apart)
+
+    def _apart(self, X, y, groups, known: Columns | None = None, *, looked_for: bool) -> Any:
+        """A number for each instance, the same for those of a group: as given, or copies where they are looked for."""
+        if X is None:
+            return None
+        together = None
+        if groups is not None or looked_for:
+            values = as_rows(X, Columns(X.shape[1]) if known is None else known).values
+            together = rows_together(values, np.unique(y, return_inverse=True)[1], groups)
+        return np.arange(len(y)) if together is None else together
 
     def _bind(self, combiner: Combiner) -> None:
         """Hold the rule, and the forest bound to it."""
@@ -95,8 +127,8 @@ class CountedForest:
         if X is None:
             return None, None, None
         counted_on = self._training_data(X, y, sample_weight, grown.trees.columns)
-        if self.counts == "held_out" and is_from_elsewhere(model) and has_own_counts(grown):
-            check_held_out(grown, *counted_on)
+        if self.counts == "held_out" and has_own_counts(grown):
+            check_held_out(model, grown, *counted_on)
         return counted_on
 
     def _take_names(self, columns: Columns, model: Any) -> None:
@@ -147,8 +179,8 @@ class CountedForest:
         model, _ = self._model()
         return get_tags(model).input_tags.allow_nan if isinstance(model, BaseEstimator) else True
 
-    def _grow(self, model, X, y, sample_weight, rule_for: Callable[..., Combiner]):
-        """A fitted copy of the model, and what its leaves are to count."""
+    def _grow(self, model, X, y, sample_weight, apart, rule_for: Callable[..., Combiner]):
+        """A fitted copy of the model, and what its leaves are to count; ``apart`` is a number for each group."""
         if len(classes := np.unique(y)) < 2:
             raise ValueError(f"y has 1 class, {classes.tolist()}; combining leaves needs two or more.")
         # What is wrong with the rule is said before the work of growing.
@@ -157,12 +189,14 @@ class CountedForest:
         grown_on = counted_on = (X, y, sample_weight)
         random_state = check_random_state(self.random_state)
         if self.counts == "held_out":
-            grown_on, counted_on = calibration_split(*grown_on, self.held_out_size, random_state)
+            take = lambda part: tuple(None if one is None else one[part] for one in (X, y, sample_weight))  # noqa: E731
+            grown, counted = calibration_split(y, self.held_out_size, random_state, as_groups(apart, len(y)))
+            grown_on, counted_on, apart = take(grown), take(counted), apart[counted]
         model = cast(Any, clone(model))
         if self.random_state is not None and "random_state" in model.get_params():
             model.set_params(random_state=random_state.randint(np.iinfo(np.int32).max))
         weights = {} if grown_on[2] is None else {"sample_weight": grown_on[2]}
-        return model.fit(*grown_on[:2], **weights), counted_on
+        return model.fit(*grown_on[:2], **weights), counted_on, apart
 
     def _check_prior(self) -> None:
         unseen = self.classes_[np.asarray(self.forest_.prior) <= 0]
@@ -176,13 +210,14 @@ class CountedForest:
         """Keep what the rule says of a sample that is counted out of bag, and return its answer; else None."""
         if sample.mask is None:
             return None
-        how = {"sample_weight": sample.counted_weight, "tree_mask": sample.mask}
+        how = {"sample_weight": sample.counted_weight, "tree_mask": sample.mask, "groups": sample.groups}
         own = leave_one_out(self.forest_, self.combiner_, sample.X, sample.y, **how)
         seen = np.any(sample.mask, axis=1)
         if not seen.all():
             warn(
-                f"{np.sum(~seen)} of {len(seen)} training instances are in every tree's bag: their row of "
-                "oob_decision_function_ is NaN, and oob_score_ leaves them out. Use more trees.",
+                f"{np.sum(~seen)} of {len(seen)} training instances are in every tree's bag"
+                f"{of_classes(seen, class_positions(self.forest_.class_labels, sample.y), self.forest_.class_labels)}: "
+                "their row of oob_decision_function_ is NaN, and oob_score_ leaves them out. Use more trees.",
             )
         if own.probability is not None:
             self.oob_decision_function_ = np.where(seen[:, None], own.probability, np.nan)
@@ -199,7 +234,8 @@ class CountedForest:
 
     def __sklearn_tags__(self):
         tags = cast(Any, super()).__sklearn_tags__()
-        tags.input_tags.allow_nan = self._allows_nan()
+        chosen = vars(self).get("_chosen")  # what was fitted stays, whatever the parameters are now
+        tags.input_tags.allow_nan = self._allows_nan() if chosen is None else chosen["allows_nan"]
         model, _ = self._model()
         tags.input_tags.sparse = get_tags(model).input_tags.sparse if isinstance(model, BaseEstimator) else True
         return tags

@@ -47,9 +47,9 @@ def check_nominal(nominal: Any) -> None:
 
 
 def checked_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
-    """A number ≥ 0 for each instance; None stays None. Raises a ValueError for others."""
+    """A number ≥ 0 for each instance; None stays None, as weights of one are. Raises a ValueError for others."""
     if sample_weight is None:
         return None
     weights = _check_sample_weight(sample_weight, X)
     as_weights(weights, len(weights))
-    return weights
+    return None if np.all(weights == 1) else weights

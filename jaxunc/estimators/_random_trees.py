@@ -247,7 +247,8 @@ class RandomDecisionTreesClassifier(RuleClassifier):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.missing == "random"
+        # What was fitted stays, whatever the parameters are now.
+        tags.input_tags.allow_nan = vars(self).get("_chosen", vars(self))["missing"] == "random"
         tags.input_tags.categorical = tags.input_tags.string = True
         return tags
 

@@ -59,6 +59,12 @@ def has_own_counts(forest: Forest) -> bool:
     return bool(np.asarray(forest.count_table).any())
 
 
+def same_trees(one: Forest, other: Forest) -> bool:
+    """Return whether two forests have the same tests."""
+    parts = ("feature", "threshold", "child")
+    return all(np.array_equal(getattr(one.trees, part), getattr(other.trees, part)) for part in parts)
+
+
 def check_own_counts(counts: str, model: Any, forest: Forest | None = None) -> None:
     """Raise a ValueError if a model's own counts are asked for, and it has none; also before it is fitted."""
     holds_none = library_of(model) in _VALUES_ALONE if forest is None else not has_own_counts(forest)

@@ -111,7 +111,7 @@ def cross_fits(
     check_integer("n_folds", n_folds, 2)
     if n_folds > rows.n:
         raise ValueError(f"n_folds={n_folds} is more than there are rows, {rows.n}; pass fewer folds.")
-    fold = _folds(np.asarray(rows.y)[: rows.n], n_folds, of_folds)
+    fold = rows.as_groups(_folds(np.asarray(rows.y)[: rows.n], n_folds, of_folds))
     weight = np.asarray(rows.weight, float)[: rows.n]
 
     def learn(

@@ -55,7 +55,7 @@ class _Problem(NamedTuple):
     n_trees: Array
     loss: Any
     effective: Array
-    """Number of rows, by weight: the prior of the numbers counts as one of them."""
+    """Weight of all rows: the prior of the numbers weighs 1."""
 
 
 def fit_combiner(
@@ -126,10 +126,11 @@ def fit_combiner(
 
     Notes
     -----
-    Minimised is the loss plus 1/n times half the squared distance from the start, in the spreads that fields declare:
-    a prior that is worth one row. Deterministic given the key. Rules with numbers per tree route the rows at each step;
-    all others learn from histograms. With more than 4096 rows a random part leads most of the way, and all of them the
-    rest. This holds for losses that are means over rows, given by name; steps are counted from there.
+    Minimised is the loss plus 1/n times half the squared distance from the start, in the spreads that fields declare: a
+    prior that is worth one row. Weights are repeats (n is their sum): a row of weight 2 is two rows. Deterministic
+    given the key. Rules with numbers per tree route the rows at each step; all others learn from histograms. With more
+    than 4096 rows a random part leads most of the way, and all of them the rest. This holds for losses that are means
+    over rows, given by name; steps are counted from there.
     """
     _check(combiner, rows, n_steps, patience, optimizer)
     check_told(progress)
@@ -196,7 +197,7 @@ def _with_validation(rows: OutOfSampleRows, validation, key) -> tuple[OutOfSampl
         return rows, validation
     check_within("validation", validation, "(0, 1)", ", a share; or pass rows")
     # Rows are not cut out but weigh 0: both sides keep their shape, and one program serves both.
-    apart = np.asarray(jax.random.uniform(key, (rows.n,))) < validation
+    apart = rows.as_groups(np.asarray(jax.random.uniform(key, (rows.n,))) < validation)
     weight = np.asarray(rows.weight)[: rows.n]
     if not weight[apart].any() or not weight[~apart].any():
         raise ValueError(f"validation={validation} of {rows.n} rows leaves none on one side; pass more rows.")
@@ -228,7 +229,7 @@ def problem_of(rows: OutOfSampleRows, rule: Combiner, leaves: list, start: list,
     """Return the problem of minimising the loss of a rule on these rows."""
     weight = rows.weight
     made = as_loss(loss, rows.y, weight, len(rows.class_labels), key)
-    effective = jnp.sum(weight > 0).astype(weight.dtype)
+    effective = jnp.sum(weight)  # weights are repeats
     n_trees = jnp.asarray(float(rows.n_trees))
     return _Problem(leaves, start, rows.data_for(rule), rows.y, weight, n_trees, made, effective)
 

@@ -39,7 +39,7 @@ def rows_from_counts(
     y
         The label of each row.
     sample_weight
-        The weight of each row, in the loss and in the prior.
+        The weight of each row, in the loss and in the prior: 2 is the same as the row twice.
     tree_mask
         Whether a tree counts for a row ``[rows trees]``, such as one that lacks it in its bag. At least one tree must
         count for each row. Sums over trees are scaled to all of them.

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxunc._numerics import NAN_FIRST, order_key_at_or_below
-from jaxunc.counting import oob_mask
+from jaxunc.counting import has_bags, oob_mask
 from jaxunc.forest import Forest
 from jaxunc.tables import SparseRows
 
@@ -16,6 +16,8 @@ MOST_DENSE = 2**24
 """Number of values that are made dense of a sparse matrix."""
 CHANCE = 8
 """Factor by which new rows may agree with a forest more often than two halves of the rows do with each other."""
+DRAWS, RARE = 40, 10.0
+"""Number of samples that are drawn of given rows, to see how many leaves they miss; e^-RARE is too rare for chance."""
 FEW = 10
 """Number of tests halfway between rows (twice: of rows that fit a bag) that says nothing yet."""
 SURE = 15.0
@@ -42,6 +44,17 @@ def how_known(model: Any, forest: Forest, given: Given) -> str | None:
     if _never_share(forest, given):
         return "all find their class in every leaf, and no two share a leaf that holds one"
     return None
+
+
+def same_counts(forest: Forest, other: Forest) -> bool:
+    """Return whether leaves of the same trees count the same, but for a factor by class: of weights, or of repeats."""
+    one, two = (np.asarray(forest.counts, float).reshape(-1, forest.n_classes) for forest in (forest, other))
+    if np.allclose(two, one, rtol=1e-6):
+        return True
+    # A few leaves with many rows have such counts by chance.
+    if np.min(np.sum(two > 0, axis=0)) < FEW:
+        return False
+    return np.allclose(two * (one.sum(axis=0) / two.sum(axis=0)), one, rtol=1e-6)
 
 
 def _halfway_tests(forest: Forest, values: np.ndarray | SparseRows) -> tuple[int, int] | None:
@@ -128,6 +141,53 @@ def _hardly_repeat(keys: np.ndarray) -> np.ndarray:
     present = np.sum(keys > NAN_FIRST, axis=0)
     distinct = np.array([len(np.unique(column[column > NAN_FIRST])) for column in keys.T])
     return distinct >= 0.99 * present
+
+
+def fit_leaves(model: Any, values: np.ndarray | SparseRows, position: np.ndarray) -> str | None:
+    """Say so if leaves of a model of scikit-learn get all rows that grew them, or none but such; else None.
+
+    The sample, and whatever holds it, brings each leaf at least the rows that grew it. A part of the sample brings no
+    leaf more, where trees have no bags. New rows do neither. How many leaves they would miss is seen from rows that are
+    drawn of the given ones with replacement.
+    """
+    trees = [getattr(one, "tree_", None) for one in getattr(model, "estimators_", [model])]
+    if isinstance(model, Forest) or any(tree is None for tree in trees):
+        return None
+    draw, by_class, found = np.random.default_rng(0), not has_bags(model), []
+    rows: Any = values.matrix() if isinstance(values, SparseRows) else np.ascontiguousarray(values, np.float32)
+    for t in draw.permutation(len(trees))[: max(WORK // len(position), 1)]:
+        own = rows[:, model.estimators_features_[t]] if hasattr(model, "estimators_features_") else rows
+        leaf = trees[t].apply(own if isinstance(values, SparseRows) else np.ascontiguousarray(own))
+        found.append(_cells(trees[t], leaf, position, len(model.classes_), by_class=by_class))
+    fewer = lambda came, grown: np.sum(came < grown)  # noqa: E731
+    more = lambda came, grown: np.sum(came > grown)  # noqa: E731
+    if _never(fewer, found, draw):
+        return "every leaf gets at least as many of them as it was grown on"
+    return "no leaf gets more of them than it was grown on" if by_class and _never(more, found, draw) else None
+
+
+def _cells(tree: Any, leaf: np.ndarray, position: np.ndarray, n_classes: int, *, by_class: bool) -> tuple:
+    """Return the cell of each row in a tree, and how many rows grew each: leaves, by class where weights allow."""
+    grown = np.where(tree.children_left < 0, tree.n_node_samples, 0)
+    counts = tree.value[:, 0] * grown[:, None]
+    if by_class and counts.shape[1] == n_classes and np.allclose(counts, np.rint(counts), atol=1e-6 * grown.max()):
+        return leaf * n_classes + position, np.rint(counts).ravel()
+    return leaf, grown.astype(float)
+
+
+def _never(wrong: Any, found: list[tuple], draw: np.random.Generator) -> bool:
+    """Return whether no cell is wrong, and that is no chance: of rows drawn with replacement many always are."""
+    number = lambda weight: sum(  # noqa: E731
+        wrong(np.bincount(cell, weight, minlength=len(grown)), grown) for cell, grown in found
+    )
+    if number(None):
+        return False
+    n = len(found[0][0])
+    others = [number(np.bincount(draw.integers(0, n, n), minlength=n)) for _ in range(DRAWS)]
+    mean, variance = np.mean(others), np.var(others)
+    # Trees that are alike miss leaves together: their number is as of a negative binomial distribution.
+    size = mean**2 / (variance - mean) if variance > mean else np.inf
+    return bool(mean >= RARE and (np.isinf(size) or size * np.log1p(mean / size) >= RARE))
 
 
 def _rows_of_bags(model: Any, given: Given) -> int:

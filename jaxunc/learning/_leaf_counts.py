@@ -121,7 +121,7 @@ def fit_leaf_counts(
     # Rows are set apart by their weights, not taken out: both problems have the same shapes and share programs.
     weight, apart = np.asarray(rows.weight), np.zeros(len(rows.weight), bool)
     if validation is not None:
-        apart = np.asarray(jax.random.uniform(for_rows, (len(weight),))) < validation
+        apart = rows.as_groups(np.asarray(jax.random.uniform(for_rows, (len(weight),))) < validation)
     common = {"forest": forest, "counts": counts, "rule": combiner, "X": rows.routed.X, "mask": rows.routed.tree_mask}
     common |= {"y": rows.y, "spread": jnp.asarray(spread, dtype), "n_trees": jnp.asarray(float(rows.n_trees))}
 
@@ -160,5 +160,5 @@ def _loss_of(shape: tuple, moved: Array, problem: _CountsProblem) -> Array:
 
 def _objective(shape: tuple, moved: Array, problem: _CountsProblem) -> Array:
     # The losses are means over rows, so that the prior is divided by their number, too.
-    held = 0.5 * jnp.sum((moved / problem.spread) ** 2) / jnp.sum(problem.weight > 0).astype(moved.dtype)
+    held = 0.5 * jnp.sum((moved / problem.spread) ** 2) / jnp.sum(problem.weight).astype(moved.dtype)
     return _loss_of(shape, moved, problem) + held

@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxunc._checks import as_weights, check_bool, check_integer, check_one_of, check_seed, warn
 from jaxunc._numerics import padded_rows
-from jaxunc.counting import has_bags
+from jaxunc.counting import has_bags, of_classes, rows_together
 from jaxunc.forest import Forest
 from jaxunc.interop import from_sklearn
 from jaxunc.tables import (
@@ -44,6 +44,7 @@ def out_of_sample_rows(
     max_rows: int = 100_000,
     random_state: Any = 0,
     allow_leaks: bool = False,
+    groups: LabelsLike | None = None,
 ) -> OutOfSampleRows:
     """Make labelled rows for `fit_combiner`, each with counts of trees that do not know its label.
 
@@ -80,6 +81,10 @@ def out_of_sample_rows(
         Seed of the folds and the draw.
     allow_leaks
         Do not refuse ``"held_out"`` rows that look like those that the forest was grown on.
+    groups
+        A label for each row: those of one group are out of a bag, and left out of counts and folds, only together.
+        Default: copies are, as `jaxunc.counting.oob_mask` finds them; ``range(len(y))``: each row is on its own.
+        Held-out rows need none.
 
     Returns
     -------
@@ -91,13 +96,13 @@ def out_of_sample_rows(
     ValueError, TypeError
         If X, y, weights or mask do not fit each other, a label is unknown, or a class of the model has no row. If the
         source cannot be had (without a bootstrap; the message says what to do), or no row has an out-of-bag tree. Where
-        bags are read, if rows are not those that the model was fitted on, in their order; else, if calibration rows
-        are.
+        bags are read, if rows are not those that the model was fitted on, in their order, or those of some class are in
+        nearly every bag; else, if calibration rows are those that the model was fitted on.
 
     Warns
     -----
     UserWarning
-        If some rows are in every tree's bag: they are left out.
+        If some rows are in every tree's bag: they are left out. If rows repeat others.
 
     Notes
     -----
@@ -105,10 +110,20 @@ def out_of_sample_rows(
     of that on new rows from about 50 trees on; below, cross-fitting is nearer.
 
     **Rows out of bag** are those that the model was fitted on if they give the leaves of some trees their own counts:
-    see `jaxunc.counting.oob_mask`.
+    see `jaxunc.counting.oob_mask`. Where bags are drawn by weight (``class_weight="balanced"`` or ``sample_weight``,
+    since scikit-learn 1.9), rows of a rare class are in most of them. Then the others are shown as few trees, drawn at
+    random: were there more, rules would read the class from their number. Below five trees for a row of some class,
+    where more are usual, the rows are refused. ``class_weight="balanced_subsample"`` draws all rows alike.
 
-    **Calibration rows** are refused if they give the leaves just their counts; if in their order the trees whose bags
-    hold them answer best; or if, in any order, a part of them or mixed with others,
+    **Weights** are repeats: a row of weight two is two rows to what is learned. The weak prior of the numbers is worth
+    a row of weight 1.
+
+    **Calibration rows** are refused if they give the leaves just their counts (but for a factor by class), also if each
+    counts once only; if in their order the trees whose bags hold them answer best; or if, in any order, more than once,
+    a part of them or mixed with others,
+
+    * every leaf of a model of scikit-learn gets as many of them as grew it, or (without bags) none gets more. New rows
+      miss leaves as often as rows drawn of the given ones with replacement do.
 
     * thresholds lie just halfway between two of the rows, as those of best tests do between two rows of the sample: ten
       and 1 % of the tests, in half of the features or more. Features whose values repeat in over 1 % of the rows say
@@ -120,7 +135,8 @@ def out_of_sample_rows(
       independent rows do so with a probability below 1e-6.
 
     What cannot be seen: where values repeat, rows mixed with new ones, and rows whose classes are never in doubt (they
-    do little harm); a small part of a large sample; bags of random tests (extra trees with a bootstrap) as a `Forest`;
+    do little harm); a small part of a large sample; bags of random tests (extra trees with a bootstrap) as a `Forest`,
+    or a part of their sample, or in another order with large leaves;
     a part of the sample with trees that are not grown out, if values repeat. New rows that copy rows of the sample
     are taken for these.
     """
@@ -143,6 +159,7 @@ def out_of_sample_rows(
         max_rows=max_rows,
         random_state=random_state,
         allow_leaks=allow_leaks,
+        groups=groups,
     )
 
 
@@ -160,6 +177,7 @@ def rows_of(
     max_rows: int = 100_000,
     random_state: Any = 0,
     allow_leaks: bool = False,
+    groups: LabelsLike | None = None,
 ) -> OutOfSampleRows:
     """Make `out_of_sample_rows` where the model is imported already."""
     check_integer("max_rows", max_rows, 1)
@@ -183,9 +201,12 @@ def rows_of(
     rows = np.arange(len(position))
     if len(rows) > max_rows:
         rows = np.sort(np.random.default_rng(random_state).permutation(len(rows))[:max_rows])
-    data = LabelledData(X, as_labels(y), position, weight, sample_weight is not None, rows)
+    together = None
+    if source != "held_out":  # whose labels no leaf counts
+        # What scikit-learn would refuse without saying whose it is, too.
+        together = rows_together(as_rows(X, forest.trees.columns).values, position, groups)
+    data = LabelledData(X, as_labels(y), position, weight, sample_weight is not None, rows, together)
     if source == "cross_fit":
-        as_rows(X, forest.trees.columns)  # what scikit-learn would refuse without saying whose it is
         seen = cross_fitted(model, forest, data, counts, n_folds, random_state)
     elif source == "oob":
         seen = out_of_bag(model, forest, data, counts)
@@ -193,17 +214,22 @@ def rows_of(
         seen = calibration(model, forest, data, counts, allow_leaks)
     else:
         seen = left_out(model, data, counts, tree_mask)
+    seen = seen._replace(groups=None if together is None else together[rows])
     return _made(seen, source, position[rows], weight[rows])
 
 
 def _made(seen: Seen, source: str, y: np.ndarray, weight: np.ndarray) -> OutOfSampleRows:
     """Make rows of those that see a tree at least, as padded histograms."""
-    code, mask, X = seen.code, seen.mask, seen.X
+    code, mask, X, groups = seen.code, seen.mask, seen.X, seen.groups
     if mask is not None and not (kept := np.any(mask, axis=1)).all():
         if not kept.any():
             raise ValueError("every row is in every tree's bag; grow more trees, or take source='cross_fit'.")
-        warn(f"{np.sum(~kept)} of {len(y)} rows are in every tree's bag and are left out. Use more trees.")
+        warn(
+            f"{np.sum(~kept)} of {len(y)} rows are in every tree's bag and are left out"
+            f"{of_classes(kept, y, seen.forest.class_labels)}. Use more trees."
+        )
         code, mask, X, y, weight = code[kept], mask[kept], None if X is None else X[kept], y[kept], weight[kept]
+        groups = None if groups is None else groups[kept]
     found = histograms(seen.table, code, mask)
     # The histograms are padded to a rounded number of rows; everything beside them gets as many.
     padded = lambda array: jnp.asarray(padded_rows(np.asarray(array), len(found.code)))  # noqa: E731
@@ -218,6 +244,7 @@ def _made(seen: Seen, source: str, y: np.ndarray, weight: np.ndarray) -> OutOfSa
         source=source,
         prior=np.asarray(forest.prior, float),
         learned_for=forest,
+        groups=groups,
         routed=None if X is None else RoutedRows(forest, padded(X), None if mask is None else padded(mask)),
     )
 

@@ -138,6 +138,8 @@ class OutOfSampleRows:
     """Forest that what is learned is for, with all these counts; None if the rows were made of counts alone."""
     routed: RoutedRows | None = None
     """Rows to be routed, for rules with numbers per tree; None where the rows come from several forests."""
+    groups: np.ndarray | None = None
+    """A number for each row, the same for those that are set apart only together; None if each row is on its own."""
 
     @property
     def forest(self) -> Forest:
@@ -205,6 +207,19 @@ class OutOfSampleRows:
         padded = padded_rows(as_weights(weight, self.n, "weight"), len(self.y))
         weight = jnp.asarray(padded, self.weight.dtype)
         return OutOfSampleRows(**{**vars(self), "weight": weight})
+
+    def as_groups(self, drawn: np.ndarray) -> np.ndarray:
+        """Return what was drawn for each row, such as its fold, the same for all rows of a group.
+
+        Parameters
+        ----------
+        drawn
+            An entry for each row ``[n]``, or more, of which those behind are kept.
+        """
+        if self.groups is None:
+            return drawn
+        _, first, group = np.unique(self.groups, return_index=True, return_inverse=True)
+        return np.concatenate([drawn[first[group]], drawn[self.n :]])
 
     def __len__(self) -> int:
         return self.n

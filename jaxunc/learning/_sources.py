@@ -6,7 +6,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxunc._numerics import distinct_rows, less_own
-from jaxunc.counting import counted_forest, has_bags, oob_mask, recount
+from jaxunc.counting import (
+    OwnCounts,
+    as_many_trees,
+    check_unseen,
+    counted_forest,
+    first_of_each,
+    first_of_equals,
+    has_bags,
+    oob_mask,
+    recount,
+    shares_of_classes,
+    together,
+)
 from jaxunc.forest import OWN, Forest
 from jaxunc.interop import from_sklearn
 from jaxunc.routing import as_mask, leaf_index, on_tested
@@ -23,7 +35,7 @@ from jaxunc.tables import (
     plain_pandas,
 )
 
-from ._known_rows import Given, how_known
+from ._known_rows import Given, fit_leaves, how_known, same_counts
 
 BOTH = (OWN, "oob")
 """Names of the counts of the sample that grew the trees, and of those out of bag."""
@@ -40,6 +52,13 @@ class LabelledData(NamedTuple):
     weighted: bool
     rows: np.ndarray
     """Positions of the rows that are learned from."""
+    groups: np.ndarray | None = None
+    """A number for each row, the same for those that are out of bag, and left out, only together; None for none."""
+
+    @property
+    def alone(self) -> np.ndarray:
+        """A number for each row, the same within a group: for what would look for copies again."""
+        return np.arange(len(self.y)) if self.groups is None else self.groups
 
     @property
     def weights(self) -> np.ndarray | None:
@@ -60,12 +79,16 @@ class Seen(NamedTuple):
     """Whether a tree counts for a row; None if all do."""
     X: np.ndarray | None = None
     """Values of the rows, where routing them through the forest again leads to the same."""
+    groups: np.ndarray | None = None
+    """A number for each row, the same within a group."""
 
 
 def out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str) -> Seen:
     """Show each row the trees that were grown without it."""
-    mask = oob_mask(model, len(data.y), X=data.X, y=data.y, sample_weight=data.weights)
-    own_mask = mask[data.rows]
+    mask = oob_mask(model, len(data.y), X=data.X, y=data.y, sample_weight=data.weights, groups=data.alone)
+    usual = shares_of_classes(oob_mask(model, len(data.y)), data.position, forest.n_classes)
+    check_unseen(mask, data.position, forest.class_labels, np.nanmax(usual))
+    own_mask = as_many_trees(mask, data.position, forest.n_classes)[data.rows]
     if counts == "inbag":
         return Seen(forest, (OWN,), *_codes(forest, _leaves(forest, data)), own_mask, _routable(forest, data))
     # Out-of-bag counts need the leaves of all rows, whichever are learned from; so they are looked up once.
@@ -73,8 +96,11 @@ def out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str) -> S
     counted = counted_forest(forest, model, "oob", data.X, data.y, data.weights, mask=mask, leaves=every)
     leaves = every if len(data.rows) == len(every) else every[data.rows]
     forest = forest.with_counting("oob", counted.forest)
-    weight = None if counted.sample_weight is None else np.asarray(counted.sample_weight)[data.rows]
+    weight = None if counted.sample_weight is None else np.asarray(counted.sample_weight)
     seen = Seen(forest, BOTH, *_codes(forest.reading(BOTH), leaves), own_mask)
+    if data.groups is not None:
+        return _without_group(seen, data, every, weight, forest.n_classes, mask)
+    weight = None if weight is None else weight[data.rows]
     return _without_own(seen, data.position[data.rows], weight, forest.n_classes)
 
 
@@ -84,7 +110,8 @@ def left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) -> Seen
         raise ValueError("a Forest has one kind of counts; counts='both' needs a model with a bootstrap.")
     leaves = _leaves(forest, data)
     mask = as_mask(tree_mask, len(data.y), forest.n_trees)
-    mask = None if mask is None else np.asarray(mask)[data.rows]
+    whole = None if mask is None else np.asarray(mask)
+    mask = None if whole is None else together(whole, data.groups)[data.rows]
     if (np.asarray(forest.trees.feature) < 0)[np.arange(forest.n_trees), leaves].any():
         raise ValueError("the forest does not count these rows: some end in empty leaves. Call recount(forest, X, y).")
     seen, own = Seen(forest, (OWN,), *_codes(forest, leaves), mask), data.position[data.rows]
@@ -95,6 +122,9 @@ def left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) -> Seen
             "some row's own label is not among the counts of its leaves: leave_one_out needs a forest that counts "
             "exactly these rows. Call recount(forest, X, y, sample_weight=..., tree_mask=...) first."
         )
+    if data.groups is not None:
+        every = leaves if len(data.rows) == len(data.y) else _leaves(forest, data._replace(rows=np.arange(len(data.y))))
+        return _without_group(seen, data, every, data.weights, 0, whole)
     return _without_own(seen, own, data.weight[data.rows] if data.weighted else None, 0)
 
 
@@ -113,14 +143,14 @@ def calibration(model: Any, forest: Forest, data: LabelledData, counts: str, all
     return Seen(forest, countings, table, code, X=_routable(forest, data) if countings == (OWN,) else None)
 
 
-def check_held_out(forest: Forest, X: Any, y: Any, sample_weight: Any = None) -> None:
+def check_held_out(model: Any, forest: Forest, X: Any, y: Any, sample_weight: Any = None) -> None:
     """Raise a ValueError if rows look like those that a forest was grown on, whose counts it holds."""
     y = as_labels(y)
     weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
     position = class_positions(forest.class_labels, y)
     data = LabelledData(X, y, position, weight, sample_weight is not None, np.arange(len(y)))
     leaves = _leaves(forest, data)
-    if reason := _how_known(forest, forest, data, *_codes(forest, leaves), leaves):
+    if reason := _how_known(model, forest, data, *_codes(forest, leaves), leaves):
         raise ValueError(
             f"these rows are the sample that the forest was grown on, or hold many of its rows: {reason}. Counted in "
             "its leaves they would say that it is always right. Pass rows that were held out; or take counts='inbag'."
@@ -139,11 +169,15 @@ def cross_fitted(model: Any, forest: Forest, data: LabelledData, counts: str, n_
     if len(data.y) < n_folds:
         raise ValueError(f"{len(data.y)} rows do not make {n_folds} folds.")
     X, countings = _by_rows(data.X), BOTH if counts == "both" else (OWN,)
+    apart = np.arange(len(data.y)) if data.groups is None else first_of_each(data.groups)
     # Stratified where every class has a row for each fold; else a warning of scikit-learn would say that it cannot be.
-    smallest = np.bincount(data.position).min()
+    smallest = np.bincount(data.position[apart]).min()
     folds: Any = (StratifiedKFold if smallest >= n_folds else KFold)(n_folds, shuffle=True, random_state=random_state)
     tables, codes, start = [], np.zeros((len(data.y), forest.n_trees), np.int64), 0
-    for k, (inside, held_out) in enumerate(folds.split(np.zeros(len(data.y)), data.position)):
+    for k, (inside, held_out) in enumerate(folds.split(np.zeros(len(apart)), data.position[apart])):
+        inside, held_out = apart[inside], apart[held_out]
+        if data.groups is not None:
+            inside, held_out = (np.flatnonzero(np.isin(data.groups, data.groups[one])) for one in (inside, held_out))
         weights = None if data.weights is None else data.weights[inside]
         again: Any = clone(model)
         # A fixed seed for each fold: the same call learns the same numbers.
@@ -154,7 +188,8 @@ def cross_fitted(model: Any, forest: Forest, data: LabelledData, counts: str, n_
         if other.class_labels != forest.class_labels:
             raise ValueError("a class is in one fold alone; pass more rows of it, or fewer folds (n_folds).")
         if counts == "both":
-            counted = counted_forest(other, again, "oob", X(inside), data.y[inside], weights)
+            how = {"groups": data.alone[inside]}
+            counted = counted_forest(other, again, "oob", X(inside), data.y[inside], weights, **how)
             other = other.with_counting("oob", counted.forest)
         leaves = _leaves(other, data._replace(X=X(held_out), rows=np.arange(len(held_out))))
         table, code = _codes(other.reading(countings), leaves)
@@ -164,7 +199,7 @@ def cross_fitted(model: Any, forest: Forest, data: LabelledData, counts: str, n_
         start += len(table)
     rows, place = distinct_rows(np.concatenate(tables))
     if counts == "both":
-        counted = counted_forest(forest, model, "oob", data.X, data.y, data.weights)
+        counted = counted_forest(forest, model, "oob", data.X, data.y, data.weights, groups=data.alone)
         forest = forest.with_counting("oob", counted.forest)
     return Seen(forest, countings, rows, np.asarray(place)[codes[data.rows]])
 
@@ -232,22 +267,53 @@ def _without_own(seen: Seen, own: np.ndarray, weight: np.ndarray | None, first: 
     return seen._replace(table=rows, code=np.asarray(again)[place])
 
 
+def _without_group(
+    seen: Seen, data: LabelledData, every: np.ndarray, weight: np.ndarray | None, first: int, counted: np.ndarray | None
+) -> Seen:
+    """Return the view less what the rows of each row's group count, in the columns from ``first`` on.
+
+    ``every`` are the leaves of all rows, ``weight`` what they count, and ``counted`` the trees that count them.
+    """
+    n_classes = seen.table.shape[1] - first
+    weight = np.ones(len(data.y)) if weight is None else weight
+    own = OwnCounts.of(data.groups, every, data.position, weight, n_classes, counted)
+    tables, codes, start = [], np.empty(seen.code.shape, np.int64), 0
+    for t in range(seen.code.shape[1]):
+        rows = seen.table[seen.code[:, t]]
+        rows[:, first:] = less_own(rows[:, first:], own.table[own.code[data.rows, t]])
+        distinct, place = distinct_rows(rows)
+        tables.append(np.asarray(distinct))
+        codes[:, t] = np.asarray(place) + start
+        start += len(tables[-1])
+    table, place = distinct_rows(np.concatenate(tables))
+    return seen._replace(table=table, code=np.asarray(place)[codes])
+
+
 def _how_known(model: Any, forest: Forest, data: LabelledData, table, code, leaves) -> str | None:
     """Say why the forest seems to have been grown on these rows; None if nothing says so."""
-    own = table[code, data.position[data.rows][:, None]]
+    own, values = table[code, data.position[data.rows][:, None]], _values(forest, data)
+    # Rows that come more than once say no more than one of them, and would look like values that repeat.
+    once = first_of_equals(values, data.position[data.rows])
     if not forest.further:
-        again = recount(forest, data.X, data.y, sample_weight=data.weights)
+        every = Encoded(_values(forest, data._replace(rows=np.arange(len(data.y)))), missing=True)
+        again = recount(forest, every, data.y, sample_weight=data.weights)
+        each_once = None
+        if len(once) < len(data.rows) == len(data.y):
+            each_once = recount(forest, Encoded(values[once], missing=True), data.y[once])
         # Rows that give every leaf just its counts are the sample, in whatever order.
-        if np.allclose(np.asarray(again.counts), np.asarray(forest.counts), rtol=1e-6):
+        if any(same_counts(forest, other) for other in (again, each_once) if other is not None):
             return "they give the leaves just their counts"
     bags = not isinstance(model, Forest) and has_bags(model)
     if bags and getattr(model, "_n_samples", None) == len(data.y):
-        right = np.argmax(table[:, : forest.n_classes], axis=1)[code] == data.position[data.rows][:, None]
+        size = table[:, : forest.n_classes].sum(axis=1)[code]
+        right = own / np.maximum(size, np.finfo(float).tiny)
         outside = oob_mask(model, len(data.y))[data.rows]
         # Without order bags mean nothing for these rows, and trees inside and outside of them answer equally well.
-        gap = right[~outside].mean() - right[outside].mean()
-        if gap > max(0.02, 1.5 / np.sqrt(len(data.rows))):
+        gap, share = right[~outside].mean() - right[outside].mean(), outside.mean()
+        if gap > 7 * right.std() / np.sqrt(right.size * share * (1 - share)):
             return "the trees whose bags hold them answer them best"
-    trees, values = on_tested(forest.trees, _values(forest, data))
+    if said := fit_leaves(model, values[once], data.position[data.rows][once]):
+        return said
+    trees, values = on_tested(forest.trees, values[once])
     forest = dataclasses.replace(forest, trees=trees)
-    return how_known(model if bags else None, forest, Given(values, leaves, own))
+    return how_known(model if bags else None, forest, Given(values, leaves[once], own[once]))

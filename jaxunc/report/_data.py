@@ -11,7 +11,7 @@ from sklearn.datasets import load_breast_cancer
 
 from jaxunc.files import as_frame, check_float32, columns, labelled_table, listed
 
-from ._doubts import find_counters, find_leaks, texts_like_numbers
+from ._doubts import find_copies, find_counters, find_leaks, texts_like_numbers
 
 # A numeric target with more distinct values than this, fractions among them, is no set of classes.
 _MOST_NUMERIC_CLASSES = 20
@@ -73,7 +73,7 @@ def read_table(path: str | Path, target: str | None) -> Table:
     features = frame.drop(columns=str(target))
     values, notes, nominal = _features(features, path)
     X = np.column_stack(list(values.values()))
-    doubts = (*find_leaks(values, y), *find_counters(values), *texts_like_numbers(features))
+    doubts = (*find_leaks(values, y), *find_counters(values), *texts_like_numbers(features), *find_copies(X, y))
     return Table(Path(path).name, X, y, labels, (*((left_out,) if left_out else ()), *notes), doubts, nominal)
 
 

@@ -7,6 +7,7 @@ import pandas as pd
 from jaxtyping import Int
 from pandas.api import types
 
+from jaxunc.counting import copies_of
 from jaxunc.files import columns, listed
 
 
@@ -61,3 +62,15 @@ def texts_like_numbers(frame: pd.DataFrame) -> tuple[str, ...]:
             "(1234.5) and dates as 2024-12-31."
         )
     return tuple(said)
+
+
+def find_copies(X: np.ndarray, y: Int[np.ndarray, "instances"]) -> tuple[str, ...]:
+    """Return a sentence of warning if rows look like copies of others, values and class."""
+    groups = copies_of(X.astype(np.float32), y)
+    if groups is None:
+        return ()
+    distinct = int(groups.max()) + 1
+    return (
+        f"{len(y) - distinct} of {len(y)} rows repeat others, values and class: copies, it seems (oversampling, a "
+        f"join). They are kept in one fold, and out of bag only together, as {distinct} rows. Better leave them out.",
+    )

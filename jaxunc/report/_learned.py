@@ -19,18 +19,23 @@ Answers = Callable[[np.ndarray], Answer]
 """Function from instances to their answers."""
 
 
-def learn(names: Sequence[str], model: Any, forest: Forest, X: np.ndarray, y: np.ndarray) -> dict[str, Answers]:
+def learn(
+    names: Sequence[str], model: Any, forest: Forest, X: np.ndarray, y: np.ndarray, groups: np.ndarray
+) -> dict[str, Answers]:
     """Learn those of "learned", "calibrated" and "isotonic" that are named.
 
     ``model`` is what grew the forest on these instances, or the forest itself if its tests do not depend on labels.
-    Where a class has fewer instances than there are folds nothing is learned, and all three are the mean.
+    ``groups`` holds a number for each instance, the same for copies. Where a class has fewer instances than there are
+    folds nothing is learned, and all three are the mean.
     """
     if not names:
         return {}
     # Too few rows of a class for folds: the mean stands in for all that learn, so that tables have no gaps.
-    if np.bincount(y, minlength=forest.n_classes).min() < N_FOLDS:
+    apart = np.unique(groups, return_index=True)[1]
+    if np.bincount(y[apart], minlength=forest.n_classes).min() < N_FOLDS:
         return dict.fromkeys(names, bind(forest, Mean()).answer)
-    rows = out_of_sample_rows(model, X, y, counts="both" if has_bags(model) else "inbag", n_folds=N_FOLDS)
+    how = {"counts": "both" if has_bags(model) else "inbag", "n_folds": N_FOLDS, "groups": groups}
+    rows = out_of_sample_rows(model, X, y, **how)
     makers = {"learned": _pool, "calibrated": _calibrated, "isotonic": _isotonic}
     return {name: makers[name](rows) for name in names}
 

@@ -10,7 +10,7 @@ from jaxtyping import Int
 from sklearn.model_selection import RepeatedStratifiedKFold
 
 from jaxunc._numerics import cores
-from jaxunc.counting import calibration_split, counted_forest, recount
+from jaxunc.counting import as_groups, calibration_split, copies_of, counted_forest, first_of_each, recount
 from jaxunc.estimators import RandomDecisionTreesClassifier
 from jaxunc.forest import Forest
 from jaxunc.interop import from_sklearn
@@ -61,22 +61,28 @@ def study(
         If a class has fewer instances than there are folds, or is in no sample that the trees were grown on; or if no
         rule suits the number of classes.
     """
-    check_folds(table, settings.n_folds)
+    together = copies_of(np.asarray(table.X, np.float32), table.y)
+    # A copy of a row in another fold would tell its label.
+    apart = np.arange(len(table.y)) if together is None else first_of_each(together)
+    check_folds(table._replace(X=table.X[apart], y=table.y[apart]), settings.n_folds)
     rules = settings.rules_for(len(table.class_labels))
     folds = RepeatedStratifiedKFold(n_splits=settings.n_folds, n_repeats=settings.n_repeats, random_state=settings.seed)
-    splits = dict(enumerate(folds.split(table.X, table.y)))
+    splits = dict(enumerate(folds.split(table.X[apart], table.y[apart])))
+    groups = apart if together is None else together
 
     def run(cell: Cell) -> tuple[Cell, Outcome]:
         i = cell.repeat * settings.n_folds + cell.fold
-        train, test = splits[i]
+        train, test = (apart[part] for part in splits[i])
+        if together is not None:
+            train, test = (np.flatnonzero(np.isin(together, together[part])) for part in (train, test))
         # The seed depends on the split alone: forests of all kinds and leaf sizes on a split are compared on equal
         # terms.
         if given is None:
-            model, forest = _grow(cell, settings, settings.seed + i, table, train)
+            model, forest = _grow(cell, settings, settings.seed + i, table, train, groups[train])
         else:
             model = forest = recount(given.trees, table.X[train], table.y[train])
         names = [name for name in rules if RULES[name].learns]
-        learned = learn(names, model, forest, table.X[train], table.y[train])
+        learned = learn(names, model, forest, table.X[train], table.y[train], groups[train])
         if given is not None:
             learned |= given.answers(table.X[train], table.y[train])
         return cell, evaluate(forest, rules, table.X[test], table.y[test], learned)
@@ -103,6 +109,7 @@ def _grow(
     seed: int,
     table: Table,
     train: Int[np.ndarray, "train"],
+    groups: Int[np.ndarray, "train"],
 ) -> tuple[Any, Forest]:
     """Grow the forest of a cell.
 
@@ -112,7 +119,9 @@ def _grow(
     grown_on = counted_on = (X, y, None)
     if settings.counts == "held_out":
         try:
-            grown_on, counted_on = calibration_split(X, y, None, 0.2, seed)
+            grown_on, counted_on = (
+                (X[part], y[part], None) for part in calibration_split(y, 0.2, seed, as_groups(groups, len(y)))
+            )
         except ValueError as error:
             raise ValueError(
                 "--counts='held_out' holds out a fifth of each training part, and the smallest class has "
@@ -127,7 +136,7 @@ def _grow(
             forest = recount(forest, *counted_on[:2])
     else:
         model.fit(*grown_on[:2])
-        forest = counted_forest(from_sklearn(model), model, settings.counts, *counted_on).forest
+        forest = counted_forest(from_sklearn(model), model, settings.counts, *counted_on, groups=groups).forest
     if np.any(np.asarray(forest.prior) <= 0):
         raise ValueError(
             f"a class is in none of the samples that the {forest.n_trees} trees count, so evidence for it is "

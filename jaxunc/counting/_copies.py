@@ -1,0 +1,166 @@
+"""Rows that were copied before the fit (by oversampling, a join, a repetition): found, and kept together."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxunc._checks import warn
+from jaxunc.tables import SparseRows
+
+CHUNK = 2**22
+"""Number of values that are hashed at a time."""
+SURE = 10
+"""Number of rows whose multiplicities have a common factor: by chance all do once in 2^10 cases at most."""
+AGREE = 0.25
+"""Share of the distinct rows that agree with another in a part of the columns, where values are few."""
+TOLD = 0.01
+"""Share of the rows that are copies, from which on it is told."""
+
+
+def copies_of(values: np.ndarray | SparseRows, position: np.ndarray) -> np.ndarray | None:
+    """Return a number for each row, the same for those that are copies of each other; None if nothing is copied.
+
+    Copies are equal in all values and in the label. Where values are few (answers to questions, levels), so are rows,
+    and new ones equal those of the sample as often as these equal each other: such rows are no copies. What tells them
+    apart: there many rows agree in a part of the columns, too. Rows whose multiplicities all have a common factor were
+    repeated so often, whatever they hold.
+    """
+    hashed = _hashes(values, position)
+    whole = hashed(np.ones((1, values.shape[1]), bool))[0]
+    _, first, group, times = np.unique(whole, return_index=True, return_inverse=True, return_counts=True)
+    if len(first) == len(group):
+        return None
+    repeated = math.gcd(*times.tolist()) if len(first) >= SURE else 1
+    if not _is_natural(hashed, values.shape[1], first, int(times.sum()) // repeated - len(first)):
+        return group
+    if repeated == 1:
+        return None
+    # Equal rows are exchangeable: any ``repeated`` of them are one row and its copies.
+    order = np.argsort(group, kind="stable")
+    rank = np.empty(len(group), np.int64)
+    rank[order] = np.arange(len(group)) - np.repeat(np.cumsum(times) - times, times)
+    return np.unique(group * len(group) + rank // repeated, return_inverse=True)[1]
+
+
+def rows_together(values: Any, position: np.ndarray, groups: Any = None) -> np.ndarray | None:
+    """Return a number for each row, the same for those of a group; None if each row is on its own.
+
+    Without ``groups``, which say so, these are `copies_of` the rows, and it is warned of them.
+    """
+    if groups is not None:
+        return as_groups(groups, len(position))
+    groups = copies_of(values if isinstance(values, SparseRows) else np.asarray(values), position)
+    if groups is not None and (many := len(groups) - int(groups.max()) - 1) >= TOLD * len(groups):
+        warn(
+            f"{many} of {len(groups)} rows repeat others, values and label: copies that were made before the fit, it "
+            "seems (oversampling, a join). A tree that has seen one of them knows the label of all, so equal rows are "
+            "out of bag, and held out, only together: few trees are left for rows with many copies. Pass each row "
+            "once; to weigh classes take class_weight='balanced_subsample'. (groups= says which rows belong together; "
+            "groups=range(len(y)) that none do.)",
+        )
+    return groups
+
+
+def as_groups(groups: Any, n: int) -> np.ndarray | None:
+    """Return a number for each group, None if each row is on its own; a ValueError unless there are n labels."""
+    given = np.asarray(groups)
+    if given.shape != (n,) or (given.dtype.kind == "O" and any(one is None for one in given)):
+        raise ValueError(f"groups has shape {given.shape}; pass one label of a group for each of the {n} instances.")
+    distinct, group = np.unique(given, return_inverse=True)
+    return None if len(distinct) == n else group
+
+
+def first_of_equals(values: Any, position: np.ndarray) -> np.ndarray:
+    """Return the position of the first of all rows that are equal, in values and label, in the order of the rows."""
+    values = values if isinstance(values, SparseRows) else np.asarray(values)
+    whole = _hashes(values, position)(np.ones((1, values.shape[1]), bool))[0]
+    return np.sort(np.unique(whole, return_index=True)[1])
+
+
+def together(mask: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
+    """Return a mask ``[instances trees]`` that holds for a row where it holds for all rows of its group."""
+    if groups is None:
+        return mask
+    order = np.argsort(groups, kind="stable")
+    first = np.flatnonzero(np.r_[True, np.diff(groups[order]) > 0])
+    return np.logical_and.reduceat(mask[order], first, axis=0)[groups]
+
+
+def first_of_each(groups: np.ndarray) -> np.ndarray:
+    """Return the position of the first row of each group, in the order of the rows."""
+    return np.sort(np.unique(groups, return_index=True)[1])
+
+
+class OwnCounts(NamedTuple):
+    """Counts that the rows of a group have in the leaves that they reach."""
+
+    table: np.ndarray
+    """Counts by class, ``[distinct classes]``."""
+    code: np.ndarray
+    """Row of the table for each row and tree, ``[rows trees]``."""
+
+    @classmethod
+    def of(cls, groups, leaves, position, weights, n_classes: int, mask=None) -> "OwnCounts":
+        """Return what all rows of each row's group count in its leaf, in each tree: where the mask says, if any."""
+        tables, code, start = [], np.empty(leaves.shape, np.int64), 0
+        for t, leaf in enumerate(leaves.T):
+            place = np.unique(groups.astype(np.int64) * (int(leaf.max(initial=0)) + 1) + leaf, return_inverse=True)[1]
+            counted = weights if mask is None else weights * mask[:, t]
+            n_places = int(place.max(initial=-1)) + 1
+            own = np.bincount(place * n_classes + position, counted, n_places * n_classes)
+            tables.append(own.reshape(n_places, n_classes))
+            code[:, t] = place + start
+            start += n_places
+        return cls(np.concatenate(tables), code)
+
+
+def _is_natural(hashed: Any, n_columns: int, first: np.ndarray, repeated: int) -> bool:
+    """Return whether equal rows are what one expects of such columns, ``repeated`` rows more than distinct ones."""
+    if repeated == 0 or n_columns == 1:  # one column says nothing of how often rows should be equal
+        return True
+    for part in hashed(_without_parts(n_columns), label=False)[:, first]:
+        _, at, times = np.unique(part, return_inverse=True, return_counts=True)
+        if np.sum(times[at] > 1) < min(AGREE * len(first), repeated):
+            return False
+    return True
+
+
+def _without_parts(n_columns: int) -> np.ndarray:
+    """Return sets of columns ``[sets columns]`` that lack a half, or a quarter, each column in one of its parts."""
+    draw, found = np.random.default_rng(0), []
+    for n_parts in (2, 2, 2, 4):
+        part = draw.permutation(n_columns) % min(n_parts, n_columns)
+        found += [part != k for k in range(part.max() + 1)]
+    return np.array(found)
+
+
+def _hashes(values: Any, position: np.ndarray) -> Any:
+    """Return a function from sets of columns ``[sets columns]`` to hashes of all rows in them, ``[sets rows]``."""
+    n_rows, n_columns = values.shape
+    *factors, of_label = np.random.default_rng(1).integers(1, 2**63, n_columns + 1, np.uint64) | np.uint64(1)
+    factor, size = np.array(factors, np.uint64), max(CHUNK // max(n_columns, 1), 1)
+
+    def hashed(kept: np.ndarray, *, label: bool = True) -> np.ndarray:
+        factors, found = kept * factor, np.zeros((len(kept), n_rows), np.uint64)
+        if isinstance(values, SparseRows):
+            stored = values.matrix()
+            cells, ends = _bits(stored.data), stored.indptr
+            for k, own in enumerate(factors):
+                sums = np.r_[np.uint64(0), np.cumsum(cells * own[stored.indices], dtype=np.uint64)]
+                found[k] = sums[ends[1:]] - sums[ends[:-1]]
+        else:
+            for start in range(0, n_rows, size):
+                found[:, start : start + size] = factors @ _bits(values[start : start + size]).T
+        return found + position.astype(np.uint64) * of_label if label else found
+
+    return hashed
+
+
+def _bits(cells: np.ndarray) -> np.ndarray:
+    """Return numbers as integers, equal for equal ones (and for NaN of all kinds), 0 for both zeros."""
+    cells = np.ascontiguousarray(cells, np.float32) + np.float32(0)
+    if np.isnan(cells).any():
+        cells[np.isnan(cells)] = np.nan
+    bits = cells.view(np.uint32)
+    return (bits ^ (bits >> np.uint32(16))).astype(np.uint64)  # round numbers end in zeros, which products keep

@@ -1,0 +1,63 @@
+"""Whether rows of every class are out of bag often enough to speak for it, and as often as those of the others."""
+
+import numpy as np
+
+FEWEST = 5
+"""Number of trees without a row, in the mean over the rows of a class, below which they say too little of it."""
+UNEQUAL = 0.8
+"""Share of the trees without a row of the class that is out of bag most often, below which classes differ."""
+
+
+class TooFewUnseenError(ValueError):
+    """Rows of some class are in nearly every bag."""
+
+
+def shares_of_classes(mask: np.ndarray, position: np.ndarray, n_classes: int) -> np.ndarray:
+    """Return how often rows of each class are out of bag, ``[classes]``; NaN for classes without rows."""
+    numbers = np.bincount(position, minlength=n_classes)
+    return np.bincount(position, mask.mean(axis=1), n_classes) / np.where(numbers > 0, numbers, np.nan)
+
+
+def check_unseen(mask: np.ndarray, position: np.ndarray, labels: tuple, usual: float) -> None:
+    """Raise a ValueError if rows of some class are in nearly every bag, and rows as such are not.
+
+    ``usual`` is how often rows are out of bag that are not kept together with copies.
+    """
+    shares, n_trees = shares_of_classes(mask, position, len(labels)), mask.shape[1]
+    usual = max(usual, np.nanmax(shares))
+    few = [c for c, share in enumerate(shares) if share < usual / 2 and share * n_trees < FEWEST]
+    if not few:
+        return
+    never, own = ~mask.any(axis=1), position == few[0]
+    raise TooFewUnseenError(
+        f"rows of class {labels[few[0]]!r} are out of {shares[few[0]] * n_trees:.2g} of {n_trees} bags in the mean "
+        f"({np.sum(never & own)} of {np.sum(own)} of none), where {usual * n_trees:.2g} are usual: too few to say how "
+        "its rows are answered by trees that have not seen them. Bags are drawn by weight (class_weight='balanced' or "
+        "sample_weight, since scikit-learn 1.9), or rows repeat others, which are out of bag only together. Take "
+        "class_weight='balanced_subsample', which draws all rows alike; or no weights, and each row once; or "
+        "counts='held_out'."
+    )
+
+
+def as_many_trees(mask: np.ndarray, position: np.ndarray, n_classes: int) -> np.ndarray:
+    """Return the mask with fewer trees for rows of classes that are out of bag more often: as many as for the others.
+
+    Where their number tells the class, rules learn to read it: the largest of many probabilities is larger.
+    """
+    shares = shares_of_classes(mask, position, n_classes)
+    numbers = np.bincount(position, minlength=n_classes)
+    # Beyond chance: five standard deviations of a class's share.
+    chance = 5 * np.sqrt(shares * (1 - shares) / np.maximum(numbers * mask.shape[1], 1))
+    least, most = np.nanargmin(shares), np.nanargmax(shares)
+    if shares[least] + chance[least] >= UNEQUAL * shares[most]:
+        return mask
+    kept = shares[least] / shares
+    return mask & (np.random.default_rng(0).random(mask.shape) < kept[position, None])
+
+
+def of_classes(kept: np.ndarray, position: np.ndarray, labels: tuple) -> str:
+    """Return how many rows of each class are not kept, in brackets; nothing if classes differ by chance alone."""
+    sizes, lost = (np.bincount(which, minlength=len(labels)) for which in (position, position[~kept]))
+    if lost.max() < 3 or np.all(lost <= 2 * sizes * lost.sum() / sizes.sum()):
+        return ""
+    return f" ({', '.join(f'{lost[c]} of {sizes[c]} of class {labels[c]!r}' for c in np.argsort(-lost)[:5])})"

@@ -1,0 +1,112 @@
+"""Rows that repeat others: which are copies, and what is kept together."""
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.datasets import load_iris
+from sklearn.ensemble import RandomForestClassifier
+
+import jaxunc as ju
+from jaxunc.counting import copies_of, leave_one_out, oob_mask
+from jaxunc.counting._unseen import as_many_trees
+from tests._refusal import refuses
+
+pytestmark = pytest.mark.once
+
+
+def numbers(n: int = 300) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(n, 5)).astype(np.float32), rng.integers(0, 2, n)
+
+
+def bits(n: int, columns: int, share: float) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(1)
+    return (rng.random((n, columns)) < share).astype(np.float32), rng.integers(0, 2, n)
+
+
+def n_groups(X: Any, y: Any) -> int:
+    groups = copies_of(X, y)
+    return len(y) if groups is None else len(np.unique(groups))
+
+
+def test_copies_of_numbers_are_found():
+    X, y = numbers()
+    assert copies_of(X, y) is None
+    drawn = np.random.default_rng(2).integers(0, 300, 400)
+    for rows in (np.tile(np.arange(300), 2), np.repeat(np.arange(300), 3), drawn, np.r_[:300, 7]):
+        groups = copies_of(X[rows], y[rows])
+        assert groups is not None
+        np.testing.assert_array_equal(groups[:, None] == groups, rows[:, None] == rows)
+    assert copies_of(X[np.r_[:300, 7]], np.r_[y, 1 - y[7]]) is None  # equal values of another class
+    one_number = np.concatenate([X[:, :1], X[:, 1:] > 0], axis=1)
+    assert n_groups(one_number[drawn], y[drawn]) == len(np.unique(drawn))
+
+
+@pytest.mark.parametrize("columns", [2, 5, 8, 12])
+@pytest.mark.parametrize("share", [0.5, 0.1])
+def test_equal_rows_of_few_values_are_no_copies_unless_all_come_as_often(columns, share):
+    X, y = bits(400, columns, share)
+    assert copies_of(X, y) is None
+    if columns > 2:
+        assert n_groups(np.tile(X, (2, 1)), np.tile(y, 2)) == 400
+
+
+def test_rounded_numbers():
+    X, y = load_iris(return_X_y=True)
+    values = X.astype(np.float32)
+    assert len(np.unique(np.c_[values, y], axis=0)) == 149
+    assert copies_of(values, y) is None
+    assert n_groups(np.repeat(values, 2, axis=0), np.repeat(y, 2)) == 150
+
+
+def test_sparse_rows_missing_values_and_zeros_of_both_signs():
+    X, y = numbers(60)
+    X = np.where(np.abs(X) < 0.3, 0, X)
+    model = RandomForestClassifier(20, random_state=0)
+    twice, labels = np.tile(X, (2, 1)), np.tile(y, 2)
+    model.fit(twice, labels)
+    with pytest.warns(UserWarning, match="60 of 120 rows repeat others"):
+        mask = oob_mask(model, 120, X=twice, y=labels)
+    np.testing.assert_array_equal(mask[:60], mask[60:])
+    assert 0.08 < mask.mean() < 0.2
+    sparse: Any = scipy.sparse.csr_matrix(twice)
+    with pytest.warns(UserWarning, match="repeat others"):
+        np.testing.assert_array_equal(oob_mask(model, 120, X=sparse, y=labels), mask)
+    np.testing.assert_array_equal(oob_mask(model, 120, groups=np.tile(np.arange(60), 2)), mask)
+    alone = oob_mask(model, 120, X=twice, y=labels, groups=range(120))
+    np.testing.assert_array_equal(alone, oob_mask(model, 120))
+    with refuses(ValueError, r"groups has shape \(3,\)"):
+        oob_mask(model, 120, groups=[1, 2, 3])
+    odd = X.copy()
+    odd[:, 0] = np.where(odd[:, 0] == 0, np.nan, odd[:, 0])
+    again = np.where(odd == 0, np.float32(-0.0), odd)
+    assert n_groups(np.concatenate([odd, again]), labels) == 60
+
+
+def test_answers_without_a_group_are_those_of_a_count_without_it():
+    X, y = numbers(80)
+    rng = np.random.default_rng(3)
+    groups, weight = rng.integers(0, 25, 80), rng.integers(1, 4, 80)
+    forest = ju.grow_random_trees(jax.random.key(0), X, y, n_trees=6, min_samples_leaf=5)
+    counted = ju.recount(forest, X, y, sample_weight=weight)
+    found = leave_one_out(counted, ju.Pooling(), X, y, sample_weight=weight, groups=groups)
+    for row in (0, 11, 42):
+        rest = groups != groups[row]
+        without = ju.recount(forest, X[rest], y[rest], sample_weight=weight[rest]).with_prior(counted.prior)
+        expected = np.asarray(ju.bind(without, ju.Pooling()).probability(X[[row]]))[0]
+        np.testing.assert_allclose(np.asarray(found.probability)[row], expected, rtol=1e-6)
+
+
+def test_classes_show_as_many_trees():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], [300, 60])
+    even = rng.random((360, 50)) < 0.37
+    assert as_many_trees(even, y, 2) is even
+    uneven = rng.random((360, 50)) < np.where(y == 1, 0.15, 0.5)[:, None]
+    shown = as_many_trees(uneven, y, 2)
+    assert (shown <= uneven).all()
+    np.testing.assert_array_equal(shown[y == 1], uneven[y == 1])
+    assert abs(shown[y == 0].mean() - shown[y == 1].mean()) < 0.02
