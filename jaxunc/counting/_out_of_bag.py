@@ -80,12 +80,8 @@ def oob_mask(
     Warns
     -----
     UserWarning
-        If the bags of a YDF model are those of its default seed, and X and y are not given.
-
-    Warns
-    -----
-    UserWarning
-        If instances repeat others: see Notes.
+        If instances repeat others: see Notes. If the bags of a YDF model are those of its default seed, and X and y are
+        not given.
 
     Notes
     -----

@@ -30,7 +30,7 @@ from jaxunc.tables import Columns, as_csr, as_labels, as_rows, class_positions, 
 
 from ._parameters import checked_weights
 from ._tables import validated
-from ._taken_models import check_own_counts, classes_of, has_own_counts, is_from_elsewhere, is_taken, taken_forest
+from ._taken_models import check_own_counts, classes_of, has_own_counts, is_taken, taken_forest
 
 
 class CountedSample(NamedTuple):
