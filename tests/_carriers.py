@@ -1,6 +1,5 @@
 """One table in many carriers: frames, columns by name, arrays and sparse matrices that hold the same values."""
 
-import os
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -16,8 +15,7 @@ import pyarrow as pa
 import pyarrow.compute
 from scipy import sparse
 
-SEED = int(os.environ.get("JAXUNC_TEST_SEED", "0"))
-"""What is drawn at random in tests of tables follows from it; messages name it."""
+from tests._exhaustive import SEED
 
 compute: Any = pyarrow.compute
 Carry = Callable[[pd.DataFrame], Any]

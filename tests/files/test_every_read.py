@@ -16,10 +16,10 @@ import pytest
 
 from jaxunc.files import Wanted, _blocks, _csv, file_chunks, read_table
 from jaxunc.tables import Columns
+from tests._exhaustive import SEED
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
-SEED = int(os.environ.get("JAXUNC_TEST_SEED", "0"))
 WANTED = Wanted(Columns(2, ("a", "b")), None, ("text",))
 N = 40
 

@@ -8,10 +8,10 @@ import os
 
 import pytest
 
+from tests._exhaustive import SEED
 from tests.importers import _run
 
 pytestmark = pytest.mark.once
-SEED = int(os.environ.get("JAXUNC_TEST_SEED", "0"))
 MODELS = int(os.environ.get("JAXUNC_TEST_MODELS", "8"))
 FEW = 2
 """Models by which a small sample may lie below its library's floor."""

@@ -3,7 +3,6 @@
 Sizes, trees, classes and the cells of the table that the quick suite tries are drawn; `JAXUNC_TEST_SEED` repeats them.
 """
 
-import os
 import random
 from functools import lru_cache
 from itertools import pairwise
@@ -18,10 +17,10 @@ from sklearn.ensemble import RandomForestClassifier
 import jaxunc as ju
 from jaxunc import scorers
 from jaxunc._numerics import shares_of
+from tests._exhaustive import SEED
 from tests._forests import forest_of_leaves, random_counts
 from tests._rules import RULES
 
-SEED = int(os.environ.get("JAXUNC_TEST_SEED", random.SystemRandom().randrange(10**6)))
 FURTHER = {
     "mixture, median": lambda prior: ju.GeneralizedMixture(reference="median"),
     "mixture, maximum": lambda prior: ju.GeneralizedMixture(scorers.laplace, "maximum"),

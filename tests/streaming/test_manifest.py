@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from jaxunc.streaming import predict_files
+from tests._exhaustive import SEED
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
@@ -111,7 +112,7 @@ ODD = [None, True, -1, 0, 10**30, 0.5, "", "../victim.txt", "part-00000-00000.pa
 @pytest.mark.parametrize("seed", [pytest.param(s, marks=[pytest.mark.exhaustive] * (s > 0)) for s in range(10)])
 def test_entries_at_random(seed, saved, data, out, made):
     """Each entry is another thing: refused in words, or the run ends as it would have without."""
-    rng = np.random.default_rng([int(os.environ.get("JAXUNC_TEST_SEED", "0")), seed])
+    rng = np.random.default_rng([SEED, seed])
     whole, text = {file.name: file.read_bytes() for file in made.iterdir()}, (made / "_manifest.json").read_text()
     for _ in range(12):
         manifest = json.loads(text)

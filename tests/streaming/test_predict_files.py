@@ -18,6 +18,7 @@ import pytest
 import jaxunc as ju
 from jaxunc.streaming import _lock, _predict, _stream, predict_files
 from jaxunc.streaming._stream import encoded_rows
+from tests._exhaustive import SEED
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
@@ -78,7 +79,7 @@ class Killed(BaseException):
 def test_a_run_that_is_cut_short_goes_on(moments, form, saved, data, tmp_path):
     settings = OPTIONS | {"file_format": form}
     if moments is None:  # at random
-        seed = int(os.environ.get("JAXUNC_TEST_SEED", "0"))
+        seed = SEED
         print("seed", seed)
         moments = tuple(np.random.default_rng(seed).integers(1, 12, 5).tolist())
     predict_files(saved, data, tmp_path / "whole", **settings)
