@@ -161,7 +161,7 @@ def test_damaged_metadata(said):
 
 def of_library(name, rows, target):
     if name == "scikit-learn":
-        model = HistGradientBoostingRegressor(max_iter=3, categorical_features=[1, 2], min_samples_leaf=5)
+        model = HistGradientBoostingRegressor(max_iter=3, min_samples_leaf=5).set_params(categorical_features=[1, 2])
         return ju.from_sklearn_values(model.fit(rows, target))
     library = pytest.importorskip(name)
     if name == "xgboost":
