@@ -19,7 +19,7 @@ FLOOR = 0.7
 """The share of models that are answered, at least."""
 WAYS = ("live", "live with pool", "file.json")
 """The ways in that some models must go."""
-_MENU = Menu(words=("category", "object", "str"), word_gaps=False)
+_MENU = Menu(words=("category", "object", "str"), word_gaps=False, floats_as_words=False)
 _CLASSES = {
     "Logloss": 2,
     "CrossEntropy": 2,

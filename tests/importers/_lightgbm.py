@@ -155,7 +155,10 @@ def _ways_of_booster(
     rows = _rows(asked, form)
     own = _reference(booster, rows, params, booster.num_model_per_iteration())
     kind = str(rng.choice(["live", "file", "text", "bytes"]))
-    if kind == "live":
+    named = [column.name for column in table.columns if column.carrier in ("category", "ordered")]
+    if form == "frame" and named and rng.random() < 0.4:
+        yield Way("columns named", lambda: ju.from_lightgbm(booster, category_columns=named), rows, **own)
+    elif kind == "live":
         yield Way("booster", lambda: ju.from_any(booster), rows, **own)
     elif kind == "text":
         content = booster.model_to_string()

@@ -39,6 +39,7 @@ class Menu(NamedTuple):
     words: tuple[str, ...] = ()
     """The carriers of columns of words."""
     numbers_as_words: bool = True
+    floats_as_words: bool = True
     gaps: bool = True
     word_gaps: bool = True
     infinite: bool = False
@@ -168,6 +169,8 @@ def _draw_words(rng: np.random.Generator, name: str, rows: int, menu: Menu) -> C
     of_numbers = menu.numbers_as_words and rng.random() < 0.25
     pool = _NUMBER_LEVELS if of_numbers else _LEVELS
     levels = list(pool[rng.integers(len(pool))])
+    if not menu.floats_as_words:
+        levels = [int(2 * level) if isinstance(level, float) else level for level in levels]
     carrier = str(rng.choice(menu.words))
     if of_numbers and carrier not in ("category", "ordered"):
         carrier = "object"

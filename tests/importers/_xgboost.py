@@ -22,7 +22,7 @@ FLOOR = 0.8
 """The share of models that are answered, at least."""
 WAYS = ("estimator", "booster", "bytes", "file.json", "file.ubj", "treelite of xgboost")
 """The ways in that some models must go."""
-_MENU = Menu(words=("category", "category", "ordered"), names=(*PLAIN_NAMES, *ODD_NAMES))
+_MENU = Menu(words=("category", "category", "ordered"), floats_as_words=False, names=(*PLAIN_NAMES, *ODD_NAMES))
 _CLASSES = {"binary:logistic": 2, "binary:logitraw": 2, "binary:hinge": 2, "multi:softprob": 3, "multi:softmax": 3}
 _NUMBERS = (
     "reg:squarederror",
@@ -78,6 +78,8 @@ def _target(rng: np.random.Generator, table: Table, objective: str) -> np.ndarra
 def _params(rng: np.random.Generator, objective: str, table: Table) -> dict[str, Any]:
     params: dict[str, Any] = {"objective": objective, "nthread": 1, "seed": int(rng.integers(1000))}
     params["booster"] = str(rng.choice(["gbtree", "dart", "gblinear"], p=[0.94, 0.04, 0.02]))
+    if params["booster"] == "gblinear" and table.words:
+        params["booster"] = "dart"
     if params["booster"] == "gblinear":
         return {**params, "num_class": 3} if objective.startswith("multi") else params
     params["tree_method"] = str(rng.choice(["hist", "approx"] if table.words else ["hist", "approx", "exact", "exact"]))
@@ -235,10 +237,11 @@ _LABELS = ([0, 1, 2], [0, 1, 2], [0, 1, 2])
 
 def _of_estimator(rng: np.random.Generator, table: Table, y: np.ndarray, params: dict) -> Iterator[Way]:
     params = {name: value for name, value in params.items() if name not in ("nthread", "seed")}
-    params |= {"n_jobs": 1, "n_estimators": int(rng.choice([1, 3, 3, 3, 6])), "enable_categorical": True}
+    params |= {"n_jobs": 1, "n_estimators": int(rng.choice([1, 3, 3, 3, 6])), "enable_categorical": bool(table.words)}
     classifies = params["objective"] in _CLASSES
     forest = rng.random() < 0.15
     if forest:
+        params |= {"colsample_bynode": 1.0} if params["tree_method"] == "exact" else {}
         params.pop("num_parallel_tree", None)
         params.pop("learning_rate", None)
     if params["objective"] in ("rank:pairwise", "survival:cox"):
