@@ -17,7 +17,8 @@ from jaxtyping import Array, Float, Num, Shaped
 def sum_in_order(x: Shaped[Array, "..."], axis: int = -1, *, keepdims: bool = False) -> Num[Array, "..."]:
     """Return the sum along an axis, whose rounding depends on the numbers and the length of the axis alone.
 
-    Up to 32 numbers are added from the first to the last.
+    Up to 32 numbers are added from the first to the last. In a rule of differentiation tangents are summed plainly:
+    this sum has a derivative, and no transpose.
     """
     axis = axis % x.ndim
     total = _sum(x, axis) if jnp.issubdtype(x.dtype, jnp.floating) else jnp.sum(x, axis=axis)

@@ -53,9 +53,10 @@ class BeliefRule(Combiner[Answer]):
                 raise ValueError(
                     f"reliability has shape {reliability.shape}; pass one number, or one per tree, shape (trees,)."
                 )
-        if np.shape(prior) not in ((), (2,)):
+        shape = () if prior is None else np.shape(prior)
+        if shape not in ((), (2,)):
             raise ValueError(
-                f"prior has shape {np.shape(prior)}; pass the probability of class 1, or those of both classes. For "
+                f"prior has shape {shape}; pass the probability of class 1, or those of both classes. For "
                 "other priors by class: OneVsRest of a list of rules."
             )
         self.eps = jnp.asarray(eps, float_dtype(eps))

@@ -106,7 +106,7 @@ class CautiousReport(Combiner[CautiousAnswer]):
         """Finish the vote and the intervals, and decide by them."""
         preference, interval = self.vote.finish(stat["vote"]), self.averaged.finish(stat["averaged"])
         membership = nondominated(preference)
-        unknown = 1 - sum_in_order(interval.lower, keepdims=True)
+        unknown = 1 - sum_in_order(jnp.asarray(interval.lower), keepdims=True)
         probability = interval.lower + unknown / interval.lower.shape[-1]
         predicted = jnp.argmax(jnp.where(membership, probability, -1.0), axis=-1).astype(jnp.int32)
         return CautiousAnswer(membership, predicted, probability, interval, preference)

@@ -46,7 +46,7 @@ def _solve_jvp(primals, tangents):
     share = mean * jnp.exp(r)
     # The mean stands in the equations and in the scale of α: both ways it moves the root.
     d_value = d_gap - (slope - 1) * d_mean / mean
-    missing = sum_in_order(share * d_value / slope) + sum_in_order(d_mean * jnp.expm1(r))
+    missing = jnp.sum(share * d_value / slope, axis=-1) + jnp.sum(d_mean * jnp.expm1(r), axis=-1)
     fall = sum_in_order(share * by_total / slope)
     dt = jnp.where(active, missing / jnp.where(active, fall, 1.0), 0.0)
     dr = jnp.where(active[..., None], (d_value - by_total * dt[..., None]) / slope, 0.0)

@@ -218,7 +218,7 @@ def _solve_jvp(primals, tangents):
     share = jnp.where(seen, alpha, 0.0) / total[..., None]
     push = jnp.where(seen, d_score / of_sizes, 0.0)
     fall = add_up(share * (b - b_sizes) / b, -1)
-    d_total = jnp.where(active, add_up(share * push / b, -1) / jnp.where(active, fall, 1.0), 0.0)
+    d_total = jnp.where(active, jnp.sum(share * push / b, axis=-1) / jnp.where(active, fall, 1.0), 0.0)
     d_log = jnp.where(seen, (push + b_sizes * d_total[..., None]) / b, 0.0)
     no_tangent = jnp.zeros(converged.shape, jax.dtypes.float0)
     return (alpha, converged, finite), (alpha * d_log, no_tangent, no_tangent)

@@ -155,10 +155,12 @@ def test_an_answer_stands_alone(name):
     check(name, n_classes, draw.choice(COUNTS), draw.sample(WAYS, 4))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("reference", ["mean", "median", "maximum"])
 def test_a_mixture_stands_alone(reference):
-    """Sums over trees, and products in them."""
-    forest, X, _ = leaves(2, "own")
+    """Sums over trees, and products in them: a compiler that optimises sums those of 30 trees by the batch."""
+    counts = random_counts(np.random.default_rng(SEED), (333, 30), 2)
+    forest, X = forest_of_leaves(counts)
     bound = ju.bind(forest, ju.GeneralizedMixture(reference=reference))
     whole = bound.probability(X)
     for size in (1, 3, 64):
