@@ -75,23 +75,25 @@ ENTRIES: dict[str, Callable[[], Any]] = {
     **{f"bind {name}": lambda name=name: _bound(name) for name in RULES},
     **{
         f"scorer {name}": lambda name=name: getattr(scorers, name)(COUNTS)
-        for name in ("plausibility", "probability", "laplace", "m_estimate", "mass", "ucb", "linear", "likelihood_mass")
+        for name in ("plausibility", "probability", "laplace", "mass", "linear", "likelihood_mass")
     },
     "scorer degrees": lambda: (scorers.degrees_of_preference(COUNTS), scorers.log_support_degrees(COUNTS)),
     "scorer densities": lambda: (scorers.beta_densities(COUNTS), scorers.confidence_bounds(COUNTS)),
     "scorer uncertainty": lambda: scorers.uncertainty(COUNTS),
-    "gradient": lambda: jax.grad(lambda c: ju.Pooling()(c).class_scores.sum())(jnp.asarray(COUNTS, jnp.float32)),
+    "gradient": lambda: jax.grad(lambda c: ju.Pooling()(c).sum())(jnp.asarray(COUNTS, jnp.float32)),
     "export": lambda: ju.bind(forest(), ju.Mean()).export("probability"),
     "leaves": lambda: (ju.leaf_index(forest(), X), ju.leaf_counts(forest(), X)),
     "leaf table": lambda: ju.routing.leaf_table(forest(), ju.Mean()),
-    "fold": lambda: ju.routing.fold(forest(), X, ju.Mean()),
+    "fold": lambda: ju.routing.fold(forest(), ju.routing.leaf_table(forest(), ju.Vote()), X, merge=ju.Vote().merge),
+    "gradient of rows": lambda: jax.grad(
+        lambda s: ju.bind(forest(), ju.EvidenceAccumulation([0.5, 0.5], smoothing=s)).log_probability(X).sum()
+    )(0.5),
     "recount": lambda: ju.recount(forest(), X, y),
     "margin": lambda: ju.margin(ju.Mean()(COUNTS)),
     "settled": lambda: ju.predict_until_settled(forest(60), X),
-    "settled vote": lambda: stopping.bind_vote(forest(60)).predict(X),
+    "settled vote": lambda: stopping.bind_vote(forest(60))(X),
     "boosted": lambda: (boosted().predict(X), boosted().predict(X[:1])),
-    "onnx": lambda: ju.to_onnx(forest(), ju.Mean()),
-    "shard": lambda: ju.shard(ju.bind(forest(), ju.Mean()), jax.make_mesh((1,), ("data",))).probability(X),
+    "shard": lambda: ju.shard(ju.bind(forest(), ju.Mean()), jax.make_mesh((1, 1), ("data", "tree"))).probability(X),
     "random trees": lambda: RandomDecisionTreesClassifier(3, random_state=0).fit(X, y).predict_proba(X),
     "combined": lambda: CombinedForestClassifier(RandomForestClassifier(60, random_state=0)).fit(X, y).predict_proba(X),
     "cautious": lambda: CautiousForestClassifier(RandomForestClassifier(6, random_state=0)).fit(X, y).predict(X),

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxunc._checks import check_bool, check_numbers, check_one_of
-from jaxunc._numerics import jit
+from jaxunc._numerics import jit, own_settings
 from jaxunc._types import PyTree
 from jaxunc.forest import Forest, Trees, check_is_forest
 from jaxunc.tables import InstancesLike, MaskLike, as_traceable
@@ -104,6 +104,7 @@ def _forward(spec, plan, planes, scalars, x, mask):
     return merged, (plan, planes, scalars, x, mask, merged)
 
 
+@own_settings()
 def _backward(spec, saved, cotangents):
     plan, planes, scalars, x, mask, (merged, merged_scalars) = saved
     n, n_trees = x.shape[0], plan.nodes.shape[0]
