@@ -5,13 +5,14 @@ from ._digamma import digamma_gaps, log_gamma_gap
 from ._distinct import distinct_counts, distinct_rows, narrowest_counts, narrowest_dtype, padded_table
 from ._in_order import add_up, is_sum_in_order, log_average, log_softmax, softmax, sum_in_order
 from ._order_keys import NAN_FIRST, NAN_LAST, order_key, order_key_at_or_below, order_key_below
+from ._programs import jit, own_settings
 from ._ranks import same_rank
 from ._running import count_before, sum_before
 from ._sizes import ceil_div, cores, multiple_of, padded_rows, power_of_two
 from ._special import divide_by_shared, floored_log, lambert_w_of_exp, log1p_minus, safe_divide, shares_of
 from ._stirling import entropy_gap, stirling_error
 from ._two_float import TwoFloat, float_dtype, two_float_from_limbs, two_sum
-from ._words import as_bits, bits_are_no_numbers, of_bits, pair_bits, pair_words, split_bits, split_words, take
+from ._words import as_bits, of_bits, pair_bits, pair_words, split_bits, split_words, take
 
 __all__ = [
     "NAN_FIRST",
@@ -19,7 +20,6 @@ __all__ = [
     "TwoFloat",
     "add_up",
     "as_counts",
-    "bits_are_no_numbers",
     "ceil_div",
     "checked_counts",
     "cores",
@@ -33,6 +33,7 @@ __all__ = [
     "float_dtype",
     "floored_log",
     "is_sum_in_order",
+    "jit",
     "lambert_w_of_exp",
     "less_own",
     "log1p_minus",
@@ -45,6 +46,7 @@ __all__ = [
     "order_key",
     "order_key_at_or_below",
     "order_key_below",
+    "own_settings",
     "padded_rows",
     "padded_table",
     "pair_words",

@@ -1,8 +1,5 @@
 """Two 32-bit numbers in one 8-byte element, so that one gather reads both."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -67,13 +64,6 @@ def _check_bits(bits: Array, expected: DTypeLike) -> None:
             f"an array that holds bits has the dtype {bits.dtype}; expected {jnp.dtype(expected)}: something computed "
             "with the arrays of a bound forest. Change the rule or the forest, and bind them again; or map floats."
         )
-
-
-@contextmanager
-def bits_are_no_numbers() -> Iterator[None]:
-    """A context for programs that return `pair_words`, for users who have JAX look for NaN or infinity in results."""
-    with jax.debug_nans(False), jax.debug_infs(False):
-        yield
 
 
 _TAKE = lax.GatherDimensionNumbers(offset_dims=(), collapsed_slice_dims=(0,), start_index_map=(0,))

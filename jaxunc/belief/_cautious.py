@@ -1,14 +1,12 @@
 """The cautious rule of combination, through canonical weights."""
 
-from functools import partial
-
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
 from jaxunc._checks import check_bool, is_concrete
+from jaxunc._numerics import jit
 
 from ._masses import checked, not_negative
 
@@ -73,7 +71,7 @@ def cautious_fold(masses: Float[Array, "... trees sets"], *, normalized: bool = 
     return _cautious_fold(masses, bool(normalized))
 
 
-@partial(jax.jit, static_argnames="normalized")
+@jit(static_argnames="normalized")
 def _cautious_fold(masses, normalized):
     def keep_smaller(smallest, mass):
         return jnp.minimum(smallest, _log_weights(mass)), None

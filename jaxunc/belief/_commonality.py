@@ -1,8 +1,9 @@
 """Commonalities: the form of a mass function that the conjunctive rule multiplies."""
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+
+from jaxunc._numerics import jit
 
 from ._masses import checked
 
@@ -45,6 +46,6 @@ def commonality(masses: Float[Array, "... sets"]) -> Float[Array, "... supersets
     return _commonality(checked(masses))
 
 
-@jax.jit
+@jit
 def _commonality(masses):
     return jnp.concatenate([masses[..., 1:-1] + masses[..., -1:], masses[..., -1:]], axis=-1)

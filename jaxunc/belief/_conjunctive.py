@@ -1,15 +1,13 @@
 """The conjunctive rule of combination, set by set."""
 
-from functools import partial
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int32
 
 from jaxunc._checks import check_bool
-from jaxunc._numerics import safe_divide
+from jaxunc._numerics import jit, safe_divide
 
 from ._masses import checked, not_negative
 
@@ -63,7 +61,7 @@ def conjunctive_fold(masses: Float[Array, "... trees sets"], *, normalized: bool
     return _conjunctive_fold(checked(masses, trees=True), bool(normalized))
 
 
-@partial(jax.jit, static_argnames="normalized")
+@jit(static_argnames="normalized")
 def _conjunctive_fold(masses, normalized):
     by_tree = jnp.moveaxis(masses, -2, 0)
     if normalized:

@@ -1,12 +1,11 @@
 """Discounting: a source that is not wholly reliable."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from jaxunc._checks import check_within
-from jaxunc._numerics import same_rank
+from jaxunc._numerics import jit, same_rank
 
 from ._masses import checked
 
@@ -63,7 +62,7 @@ def discount(masses: Float[Array, "... sets"], reliability: Float[Array, "..."] 
     return _discount(*same_rank(masses, reliability[..., None]))
 
 
-@jax.jit
+@jit
 def _discount(masses, reliability):
     omega = (1 - reliability) + reliability * masses[..., -1:]
     return jnp.concatenate([reliability * masses[..., :-1], omega], axis=-1)

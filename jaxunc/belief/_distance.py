@@ -1,11 +1,10 @@
 """Jousselme's distance: how far two mass functions lie apart, where sets that overlap are near each other."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxunc._numerics import same_rank
+from jaxunc._numerics import jit, same_rank
 
 from ._masses import checked
 
@@ -80,7 +79,7 @@ def jousselme_distance(
     return _distance(*same_rank(masses, other))
 
 
-@jax.jit
+@jit
 def _distance(masses, other):
     apart = masses - other
     n_classes = apart.shape[-1] - 2

@@ -1,9 +1,8 @@
 """The pignistic transform: from masses to probabilities to bet with."""
 
-import jax
 from jaxtyping import Array, Float
 
-from jaxunc._numerics import safe_divide
+from jaxunc._numerics import jit, safe_divide
 
 from ._masses import checked
 
@@ -48,7 +47,7 @@ def pignistic(masses: Float[Array, "... sets"]) -> Float[Array, "... classes"]:
     return _pignistic(checked(masses))
 
 
-@jax.jit
+@jit
 def _pignistic(masses):
     n_classes = masses.shape[-1] - 2
     agreed = masses[..., 1:].sum(axis=-1, keepdims=True)

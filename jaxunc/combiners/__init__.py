@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from jaxunc._numerics import TwoFloat
 from jaxunc._renamed import renamed_in
 
-from ._answer import Answer, margin
+from ._answer import Answer, kind_of, margin
 from ._averaged_intervals import AveragedIntervals
 from ._beta import BetaAggregation
 from ._blend import Blend
@@ -38,6 +38,7 @@ from ._median import Median
 from ._merge import Merging, merge_kinds
 from ._names import CONFIGURED, RULES, SCORERS, check_name, rule_by_name
 from ._one_vs_rest import OneVsRest
+from ._own_scorers import check_own_scorers
 from ._pooling import Pooling
 from ._preference import Preference
 from ._together import Together

@@ -1,7 +1,8 @@
 """The answer of a rule: class scores and their read-outs."""
 
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
@@ -10,6 +11,11 @@ from jaxunc._checks import check_numbers
 from jaxunc._numerics import floored_log, log_softmax
 
 Scores = TypeVar("Scores", Array, np.ndarray)
+
+
+def kind_of(answer: Any) -> str:
+    """What a rule answers with, in words; an array that is traced has a type of JAX's own."""
+    return "an array" if isinstance(answer, jax.Array | np.ndarray) else type(answer).__name__
 
 
 class Answer(NamedTuple):

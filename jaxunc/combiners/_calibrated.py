@@ -11,7 +11,7 @@ from jaxunc._checks import check_bool, check_kind, check_within
 from jaxunc._numerics import float_dtype
 from jaxunc._types import PyTree
 
-from ._answer import Answer
+from ._answer import Answer, kind_of
 from ._combiner import Combiner
 from ._fields import learned_field
 
@@ -97,7 +97,7 @@ class Calibrated(Combiner[Answer]):
         """Calibrate the rule's answer."""
         answer, name = self.rule.finish(stat), type(self.rule).__name__
         if not isinstance(answer, Answer):
-            raise TypeError(f"{name} answers with {type(answer).__name__}, not with probabilities to calibrate.")
+            raise TypeError(f"{name} answers with {kind_of(answer)}, not with probabilities to calibrate.")
         if answer.log_probability is None:
             raise ValueError(f"{name} has no probabilities to calibrate: its scores have no bound.")
         log_share = answer.log_probability

@@ -1,15 +1,15 @@
 """The merge of what the leaves of all trees contribute, and the reading of the answer."""
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Num
 
+from jaxunc._numerics import jit
 from jaxunc._types import PyTree
 
-from ._answer import Answer
+from ._answer import Answer, kind_of
 from ._lift import check_tree_fields, lift_tree, tree_axes
 from ._merge import Merging
 
@@ -24,7 +24,9 @@ def read_answer(answer: PyTree, readout: str | None) -> PyTree:
     is_answer = lambda node: isinstance(node, Answer)  # noqa: E731
     answers = [node for node in jax.tree.leaves(answer, is_leaf=is_answer) if is_answer(node)]
     if readout != "class_scores" and not answers:
-        raise ValueError(f"this rule has no {readout}: it answers with {type(answer).__name__}. Call it directly.")
+        raise ValueError(
+            f"this rule has no {readout}: it answers with {kind_of(answer)}, not with an Answer. Call it directly."
+        )
     if readout == "score" and any(node.score is None for node in answers):
         raise ValueError(
             "score is defined for two classes only; for more use the class scores (call the rule) or .probability."
@@ -53,7 +55,7 @@ def merged(fold: "Combiner", stat: PyTree, passing: Bool[Array, "trees rows"] | 
     return jax.tree.unflatten(structure, merging.result(carry))
 
 
-@partial(jax.jit, static_argnames="readout")
+@jit(static_argnames="readout")
 def combine_counts(
     fold: "Combiner",
     counts: Num[Array, "... trees classes"],

@@ -19,6 +19,7 @@ from ._answer import Answer
 from ._combine import combine_counts
 from ._lift import warn_if_sizes_are_lost
 from ._methods import attribute
+from ._own_scorers import check_own_scorers
 
 Counts: TypeAlias = Shaped[Array | np.ndarray, "... trees classes"]
 TwoClassCounts: TypeAlias = Shaped[Array | np.ndarray, "... trees 2"]
@@ -149,6 +150,7 @@ class Combiner(eqx.Module, Generic[AnswerT]):
             )
         check_counts(counts)
         warn_if_sizes_are_lost(self, counts)
+        check_own_scorers(self, counts)
         return combine_counts(self, counts, readout)
 
 

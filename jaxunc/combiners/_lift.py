@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Num
 
 from jaxunc._checks import warn_of_fractions
-from jaxunc._numerics import float_dtype
+from jaxunc._numerics import float_dtype, jit
 from jaxunc._types import PyTree
 
 from ._merge import merge_kinds
@@ -82,7 +82,7 @@ def lift_tree(fold: "Combiner", counts: Num[Array, "rows classes"]) -> PyTree:
     return jax.tree.unflatten(structure, parts)
 
 
-_lift_rows_once = jax.jit(lift_tree)
+_lift_rows_once = jit(lift_tree)
 
 
 def lift_rows(fold: "Combiner", counts: Num[Array, "distinct classes"]) -> PyTree:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Num
 from jaxunc._numerics import TwoFloat, float_dtype, log_softmax
 from jaxunc._types import PyTree
 
-from ._answer import Answer, margin
+from ._answer import Answer, kind_of, margin
 from ._combiner import Combiner
 from ._lift import tree_axes
 from ._merge import merge_kinds
@@ -135,7 +135,7 @@ def _read(rule: Combiner, stat) -> tuple[Array, Array | None]:
     if not isinstance(answer, Answer):
         raise TypeError(
             f"OneVsRest compares the class scores of binary answers, but {type(rule).__name__} answers with "
-            f"{type(answer).__name__}. Pass a rule with class scores, such as DempsterRule(); for several rules, "
+            f"{kind_of(answer)}. Pass a rule with class scores, such as DempsterRule(); for several rules, "
             "Together(a=OneVsRest(...), b=OneVsRest(...))."
         )
     log_probability = answer.log_probability

@@ -1,10 +1,10 @@
 """Led: the ten digits on a display whose segments fail."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from jaxunc._numerics import jit
 
 from ._generator import Drawn, Generator, checked_size
 
@@ -69,7 +69,7 @@ def led(key: jax.Array, n: int) -> Drawn:
     return _drawn(key, checked_size(key, n))
 
 
-@partial(jax.jit, static_argnums=1)
+@jit(static_argnums=1)
 def _drawn(key, n):
     of_class, of_flips = jax.random.split(key)
     y = jax.random.randint(of_class, (n,), 0, N_CLASSES, jnp.int32)

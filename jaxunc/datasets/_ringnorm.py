@@ -1,12 +1,11 @@
 """Ringnorm: a narrow normal distribution inside a wide one."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._checks import check_within
+from jaxunc._numerics import jit
 
 from ._generator import Drawn, Generator, checked_size, log_normal
 
@@ -64,7 +63,7 @@ def ringnorm(key: jax.Array, n: int, *, shift: float = SHIFT) -> Drawn:
     return _drawn(key, checked_size(key, n), shift)
 
 
-@partial(jax.jit, static_argnums=1)
+@jit(static_argnums=1)
 def _drawn(key, n, shift):
     of_class, of_noise = jax.random.split(key)
     y = jax.random.bernoulli(of_class, shape=(n,)).astype(jnp.int32)

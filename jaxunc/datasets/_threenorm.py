@@ -1,10 +1,10 @@
 """Threenorm: one normal distribution between the two halves of another class."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from jaxunc._numerics import jit
 
 from ._generator import Drawn, Generator, checked_size, log_normal
 
@@ -59,7 +59,7 @@ def threenorm(key: jax.Array, n: int) -> Drawn:
     return _drawn(key, checked_size(key, n))
 
 
-@partial(jax.jit, static_argnums=1)
+@jit(static_argnums=1)
 def _drawn(key, n):
     of_class, of_half, of_noise = jax.random.split(key, 3)
     y = jax.random.bernoulli(of_class, shape=(n,)).astype(jnp.int32)

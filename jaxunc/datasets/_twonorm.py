@@ -1,10 +1,10 @@
 """Twonorm: two normal distributions whose centres lie opposite to each other."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from jaxunc._numerics import jit
 
 from ._generator import Drawn, Generator, checked_size, log_normal
 
@@ -58,7 +58,7 @@ def twonorm(key: jax.Array, n: int) -> Drawn:
     return _drawn(key, checked_size(key, n))
 
 
-@partial(jax.jit, static_argnums=1)
+@jit(static_argnums=1)
 def _drawn(key, n):
     of_class, of_noise = jax.random.split(key)
     y = jax.random.bernoulli(of_class, shape=(n,)).astype(jnp.int32)

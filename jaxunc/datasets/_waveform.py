@@ -1,11 +1,11 @@
 """Waveform: noisy mixtures of two of three triangular waves."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import log_ndtr
+
+from jaxunc._numerics import jit
 
 from ._generator import Drawn, Generator, checked_size
 
@@ -65,7 +65,7 @@ def waveform(key: jax.Array, n: int) -> Drawn:
     return _drawn(key, checked_size(key, n))
 
 
-@partial(jax.jit, static_argnums=1)
+@jit(static_argnums=1)
 def _drawn(key, n):
     of_class, of_share, of_noise = jax.random.split(key, 3)
     y = jax.random.randint(of_class, (n,), 0, len(PAIRS), jnp.int32)

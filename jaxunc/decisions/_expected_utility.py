@@ -2,14 +2,13 @@
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Real
 
 from jaxunc._checks import check_class_axis, check_numbers, is_concrete
-from jaxunc._numerics import float_dtype
+from jaxunc._numerics import float_dtype, jit
 from jaxunc.tables import NumbersLike
 
 MOST_SETS = 12
@@ -137,7 +136,7 @@ def _of_matrix(share: Float[Array, "... classes"], utility, sets) -> Bool[Array,
     return jnp.asarray(sets)[jnp.argmax(_not_by_rounding(expected, gross), axis=-1)]
 
 
-@jax.jit
+@jit
 def _expected(share: Float[Array, "... classes"], by_class: Float[Array, "classes sets"]) -> Float[Array, "... sets"]:
     """Return Σ P(c) u(A, c), class by class: a product of matrices would round by the number of rows."""
 

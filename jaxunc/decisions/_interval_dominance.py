@@ -1,12 +1,11 @@
 """Sets of classes from intervals of their probabilities."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
 
 from jaxunc._checks import check_class_axis, check_kind, is_concrete
-from jaxunc._numerics import same_rank
+from jaxunc._numerics import jit, same_rank
 from jaxunc.imprecise import Interval, undominated
 
 
@@ -67,7 +66,7 @@ def interval_dominance(interval: Interval) -> Bool[Array, "... classes"]:
     return _interval_dominance(lower, upper)
 
 
-@jax.jit
+@jit
 def _interval_dominance(lower, upper):
     low, high = lower[..., :, None], upper[..., None, :]
     low, high, beside = same_rank(low, high, ~jnp.eye(lower.shape[-1], dtype=bool))

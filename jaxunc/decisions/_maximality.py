@@ -1,9 +1,9 @@
 """The set of classes that a single leaf leaves open."""
 
-import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Shaped
 
+from jaxunc._numerics import jit
 from jaxunc.imprecise import dominance, undominated
 
 
@@ -56,4 +56,4 @@ def maximality(
     return _maximal(dominance(counts, s))
 
 
-_maximal = jax.jit(undominated)
+_maximal = jit(undominated)

@@ -1,9 +1,9 @@
 """The decision of a cautious forest."""
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
+from jaxunc._numerics import jit
 from jaxunc.combiners import Preference
 
 
@@ -67,6 +67,6 @@ def nondominated(preference: Preference) -> Bool[Array, "... classes"]:
     return _remaining(*(None if part is None else jnp.asarray(part) for part in preference))
 
 
-@jax.jit
+@jit
 def _remaining(mass, total, excess):
     return Preference(mass, total, excess).remaining

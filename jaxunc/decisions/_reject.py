@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Real
 
 from jaxunc._checks import check_class_axis, check_numbers, check_within, is_concrete
-from jaxunc._numerics import float_dtype
+from jaxunc._numerics import float_dtype, jit
 
 _SLACK = 1e-3
 """Tolerance for the sum of probabilities, which may miss 1: room for sums over many trees in float32."""
@@ -82,7 +82,7 @@ def reject(
     return _reject(probs.astype(dtype), jnp.asarray(cost, dtype))
 
 
-@jax.jit
+@jit
 def _reject(probs, cost):
     n_classes = probs.shape[-1]
     # 0.9 and 1 - 0.1 are rounded apart: without the slack a probability that is exactly enough would be rejected.

@@ -2,7 +2,6 @@
 
 import weakref
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, NoReturn
 
 import equinox as eqx
@@ -12,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxunc._checks import check_bool, check_one_of, is_concrete
-from jaxunc._numerics import TwoFloat
+from jaxunc._numerics import TwoFloat, jit
 from jaxunc.combiners import Answer, Combiner
 from jaxunc.forest import Forest, Trees
 from jaxunc.routing import BoundForest, bind, fold, leaf_index
@@ -283,18 +282,18 @@ def check_ensemble(model: TreeEnsemble) -> None:
             raise ValueError(f"the model's {name} holds numbers that are not finite in {array.dtype}.")
 
 
-@jax.jit
+@jit
 def _with_base(base: Array, sums: list[TwoFloat]) -> Array:
     together = TwoFloat(*(jnp.concatenate(parts, axis=-1) for parts in zip(*sums, strict=True)))
     return together.plus(TwoFloat(base, jnp.zeros_like(base))).value
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@jit(static_argnums=(0, 1))
 def _linked(link: str, n_classes: int | None, raw: Array) -> Array:
     return apply_link(link, raw, n_classes)
 
 
-@partial(jax.jit, static_argnums=(2, 3))
+@jit(static_argnums=(2, 3))
 def _add_tree(total: TwoFloat, values: Array, output: int, has_all: bool) -> TwoFloat:
     more = values if has_all else jnp.zeros_like(total.high).at[:, output].set(values[:, 0])
     return TwoFloat(*jnp.broadcast_arrays(*total)).plus(TwoFloat(more, jnp.zeros_like(more)))

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import _check_sample_weight
 
 from jaxunc._checks import as_weights
-from jaxunc.combiners import CONFIGURED, RULES, Answer, Combiner, check_name
+from jaxunc.combiners import CONFIGURED, RULES, Answer, Combiner, check_name, kind_of
 
 
 def check_rule(combiner: Any, options: Any = None, *, further: Iterable[str] = ()) -> None:
@@ -32,7 +32,7 @@ def check_class_scores(rule: Combiner, n_trees: int, n_classes: int, advice: str
     answer = jax.eval_shape(rule.answer, jax.ShapeDtypeStruct((1, n_trees, n_classes), jnp.result_type(float)))
     if not isinstance(answer, Answer):
         raise TypeError(
-            f"combiner {type(rule).__name__} answers with {type(answer).__name__}, not with class scores; {advice}"
+            f"combiner {type(rule).__name__} answers with {kind_of(answer)}, not with class scores; {advice}"
         )
     return answer
 

@@ -77,7 +77,7 @@ class Trees(eqx.Module):
     @property
     def is_leaf(self) -> Bool[Array, "trees nodes"]:
         """Whether a node is a leaf that a path leads to, empty ones among them; neither inner nodes nor padding."""
-        trees, index = jnp.arange(self.n_trees)[:, None], jnp.arange(self.n_nodes, dtype=jnp.int32)
+        trees, index = jnp.arange(self.n_trees)[:, None], jnp.arange(self.n_nodes, dtype=jnp.int32)[None]
         inner = self.child != index
         # A node is in use if it is the root or somebody's child; the rest is padding. What is no inner node marks
         # nothing.

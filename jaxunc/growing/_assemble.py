@@ -1,13 +1,12 @@
 """Assembly of a forest's arrays from the flat nodes of grown blocks (on the host)."""
 
 from dataclasses import dataclass
-from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxunc._numerics import NAN_LAST, distinct_rows, multiple_of, padded_table, power_of_two, split_words
+from jaxunc._numerics import NAN_LAST, distinct_rows, jit, multiple_of, padded_table, power_of_two, split_words
 from jaxunc.forest import Forest, Forks, Trees
 
 from ._decide import MISSING_LEFT
@@ -90,7 +89,7 @@ def _families(feature: np.ndarray, top: np.ndarray, empty: np.ndarray):
     return feature, (tree, np.bincount(test), (member % n_nodes).astype(np.int32)[np.argsort(test, kind="stable")])
 
 
-@partial(jax.jit, static_argnums=0)
+@jit(static_argnums=0)
 def _arrays(shape: Shape, grown: Grown, order, boundaries, n_numeric) -> dict[str, jax.Array]:
     """Return the nodes in a forest's terms, ``[trees nodes]``."""
     node_number = jnp.arange(shape.n_trees * shape.n_nodes, dtype=jnp.int32) % shape.n_nodes

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Int32, PyTree, UInt32
 
-from jaxunc._numerics import NAN_LAST, pair_words
+from jaxunc._numerics import NAN_LAST, jit, pair_words
 
 from ._decide import decide
 from ._move import count_leaves, leaf_lanes, move_lanes
@@ -20,7 +20,7 @@ from ._sides import find_sides
 from ._state import EncodedData, Grown, Limits, Open, OpenCuts, Scratch, Shape, State
 
 
-@partial(jax.jit, static_argnums=0)
+@jit(static_argnums=0)
 def grow_block(
     shape: Shape,
     data: EncodedData,

@@ -6,6 +6,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Int32, UInt32
 
+from jaxunc._numerics import jit
+
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
 
@@ -15,7 +17,7 @@ def tree_keys(key: jax.Array, first: int, n_trees: int) -> UInt32[Array, "trees 
     return _tree_keys(key, trees)
 
 
-@jax.jit
+@jit
 def _tree_keys(key, trees):
     return jax.vmap(lambda tree: jax.random.bits(jax.random.fold_in(key, tree), (2,), jnp.uint32))(trees)
 

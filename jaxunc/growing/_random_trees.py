@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._checks import check_integer, check_key, check_one_of
-from jaxunc._numerics import bits_are_no_numbers, ceil_div, cores, power_of_two
+from jaxunc._numerics import ceil_div, cores, own_settings, power_of_two
 from jaxunc.forest import Forest
 from jaxunc.tables import InstancesLike, LabelsLike, NominalLike, NumbersLike
 
@@ -154,7 +154,7 @@ def grow_random_trees(
     def grow(first: int) -> GrownPart:
         live = min(block, n_trees - first)
         words = tree_keys(key, first, shape.n_trees)
-        with bits_are_no_numbers():
+        with own_settings():
             grown, leaves = grow_block(shape, sample.data, limits, words, present, jnp.int32(n), jnp.int32(live))
         return read_block(shape, grown, leaves, live, sample)
 

@@ -1,12 +1,11 @@
 """Preferences of a leaf that hold whatever the s instances may be that the model imagines."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Num, Shaped
 
 from jaxunc._checks import check_class_axis, check_counts, warn_of_fractions
-from jaxunc._numerics import as_counts, float_dtype, same_rank, two_sum
+from jaxunc._numerics import as_counts, float_dtype, jit, same_rank, two_sum
 
 from ._strength import checked_strength
 
@@ -68,7 +67,7 @@ def dominance(
     return _dominance(counts, checked_strength(s))
 
 
-@jax.jit
+@jit
 def _dominance(counts, s):
     own, other, s = same_rank(counts[..., :, None], counts[..., None, :], s[..., None, None])
     if not jnp.issubdtype(counts.dtype, jnp.integer):

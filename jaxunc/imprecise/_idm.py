@@ -1,13 +1,12 @@
 """The imprecise Dirichlet model."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Shaped
 
 from jaxunc._checks import check_class_axis, check_counts, warn_of_fractions
-from jaxunc._numerics import as_counts, float_dtype, same_rank, sum_in_order
+from jaxunc._numerics import as_counts, float_dtype, jit, same_rank, sum_in_order
 
 from ._interval import Interval
 from ._strength import checked_strength
@@ -71,7 +70,7 @@ def idm_interval(
     return _idm_interval(counts, checked_strength(s))
 
 
-@jax.jit
+@jit
 def _idm_interval(counts, s):
     counts = counts.astype(float_dtype(counts, s))
     counts, s = same_rank(counts, s[..., None].astype(counts.dtype))

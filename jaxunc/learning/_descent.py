@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from jaxunc._numerics import jit
+
 MEMORY = 30
 """Number of steps that L-BFGS remembers."""
 SHORTEST = 2.0**-20
@@ -38,7 +40,7 @@ class WeighedPart(NamedTuple):
     problem: Any
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
+@jit(static_argnums=(0, 1, 2))
 def _value_and_slope(objective: Callable[..., Any], shape: tuple, layout: tuple, flat, problem):
     return jax.value_and_grad(lambda at: objective(shape, _unravelled(layout, at), problem))(flat)
 
@@ -148,7 +150,7 @@ def _preconditioned(slope: np.ndarray, pairs: Sequence[tuple[np.ndarray, np.ndar
     return left
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
+@jit(static_argnums=(0, 1, 2))
 def _update(objective: Callable[..., Any], shape: tuple, optimizer, numbers, state, problem):
     value_of = lambda at: objective(shape, at, problem)  # noqa: E731
     value, slope = jax.value_and_grad(value_of)(numbers)

@@ -12,6 +12,7 @@ from jaxtyping import Array
 from typing_extensions import TypeVar
 
 from jaxunc._checks import check_integer, check_within, checked_key
+from jaxunc._numerics import jit
 from jaxunc.combiners import Combiner, check_is_rule
 
 from ._descent import WeighedPart, follow, value_at
@@ -220,7 +221,7 @@ def loss_on(
     return float(_loss_as_it_is(combiner, rows.data_for(combiner), rows.y, rows.weight, float(rows.n_trees), made))
 
 
-@jax.jit
+@jit
 def _loss_as_it_is(rule: Combiner, data, y, weight, n_trees, loss) -> Array:
     return loss(rule.finish(data.merged(rule, n_trees)), y, weight)
 
@@ -246,4 +247,4 @@ def objective(shape: tuple, free: list[Array], problem: _Problem) -> Array:
     return loss_of(shape, free, problem) + penalty(shape[0], free, problem.start) / problem.effective
 
 
-_loss = jax.jit(loss_of, static_argnums=0)
+_loss = jit(loss_of, static_argnums=0)

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array
 
 from jaxunc._checks import check_integer, check_within, checked_key
+from jaxunc._numerics import jit
 from jaxunc.combiners import Combiner, check_is_rule
 from jaxunc.forest import Forest
 
@@ -134,7 +135,7 @@ def fit_leaf_counts(
 
     train, judge = problem(~apart), problem(apart) if validation is not None else None
     start = jnp.zeros_like(counts)
-    evaluate = jax.jit(partial(_loss_of, ()))
+    evaluate = jit(partial(_loss_of, ()))
     steps = descend(_objective, (), start, [WeighedPart(1.0, train)])
     tell = Teller(progress, "leaf counts", rows.n, n_steps)
     last, status, history = Watch(n_steps, patience, tell).over(

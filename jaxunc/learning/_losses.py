@@ -11,7 +11,7 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Float, Int32, PyTree
 
 from jaxunc._checks import check_numbers, check_one_of, check_within
-from jaxunc.combiners import Answer, Preference
+from jaxunc.combiners import Answer, Preference, kind_of
 from jaxunc.decisions import utility_of_sizes
 from jaxunc.tables import NumbersLike
 
@@ -193,7 +193,7 @@ def _check_rows_of(y, weight, n: int) -> None:
 
 def _of_answer(answer: PyTree, readout: str) -> Array:
     if not isinstance(answer, Answer):
-        raise TypeError(f"answer is a {type(answer).__name__}; this loss needs an Answer, with probabilities.")
+        raise TypeError(f"answer is {kind_of(answer)}; this loss needs an Answer, with probabilities.")
     value = getattr(answer, readout)
     if value is None:
         raise ValueError("answer has no probabilities, which this loss needs: the rule's scores have no bound.")

@@ -10,7 +10,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int32, Num
 
 from jaxunc._checks import as_weights
-from jaxunc._numerics import TwoFloat, float_dtype, multiple_of, narrowest_counts, padded_rows, power_of_two
+from jaxunc._numerics import TwoFloat, float_dtype, jit, multiple_of, narrowest_counts, padded_rows, power_of_two
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Calibrated, Combiner, Merging, check_tree_fields, columns_of, has_tree_fields, lift_tree
 from jaxunc.forest import Forest
@@ -233,12 +233,12 @@ class OutOfSampleRows:
         )
 
 
-@jax.jit
+@jit
 def _merged(rule: Combiner, data: Histograms | RoutedRows | Merged, n_trees) -> PyTree:
     return data.merged(rule, n_trees)
 
 
-@jax.jit
+@jit
 def _answers(rule: Combiner, data: Histograms | RoutedRows | Merged, n_trees) -> PyTree:
     return rule.finish(data.merged(rule, n_trees))
 

@@ -8,6 +8,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from jaxunc._checks import checked_key
+from jaxunc._numerics import jit
 from jaxunc.combiners import Combiner, check_is_rule
 
 from ._domains import from_free, learnable, split
@@ -72,7 +73,7 @@ def standard_errors(
         raise ValueError(f"{len(flat)} numbers were learned; a matrix of their second derivatives is made of {MOST}.")
     problem = problem_of(rows, combiner, leaves, free, loss, checked_key(key))
     value_of = lambda numbers: objective((spec, structure), unravel(numbers), problem)  # noqa: E731
-    curvature = np.asarray(jax.jit(jax.hessian(value_of))(flat), float) * float(problem.effective)
+    curvature = np.asarray(jit(jax.hessian(value_of))(flat), float) * float(problem.effective)
     try:
         # Not positive definite: no optimum, or rows that do not tell the numbers. Then errors are NaN, not made up.
         np.linalg.cholesky(curvature)

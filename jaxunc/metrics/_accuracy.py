@@ -1,10 +1,11 @@
 """Accuracy."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Real
+
+from jaxunc._numerics import jit
 
 from ._instances import Labels, as_array, as_floats, check_columns, checked_labels, nan_unless_classes
 from ._ranking import checked_scores
@@ -58,7 +59,7 @@ def accuracy(
     return _accuracy(checked_scores(class_scores, name="class_scores"), y)
 
 
-@jax.jit
+@jit
 def _accuracy(class_scores, y):
     n, n_classes = class_scores.shape
     hits = jnp.sum(lax.argmax(class_scores, axis=1, index_dtype=jnp.int32) == y, dtype=jnp.int32)

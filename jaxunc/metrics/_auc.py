@@ -6,6 +6,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Real
 
+from jaxunc._numerics import jit
+
 from ._instances import (
     Labels,
     as_array,
@@ -128,12 +130,12 @@ def auc_reliability(
     return _auc(checked_scores(reliability, name="reliability"), correct)
 
 
-@jax.jit
+@jit
 def _auc(score, y):
     return nan_unless_classes(_area(score, y == 1), y, 2)
 
 
-@jax.jit
+@jit
 def _auc_one_vs_rest(score, y):
     n_classes = score.shape[-1]
     areas = jax.vmap(lambda column, c: _area(column, y == c))(score.T, jnp.arange(n_classes, dtype=y.dtype))

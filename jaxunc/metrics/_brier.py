@@ -1,11 +1,11 @@
 """The Brier score."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Real
 
 from jaxunc._checks import check_bool
+from jaxunc._numerics import jit
 
 from ._instances import Labels, checked_labels, checked_probabilities, nan_unless_classes, one_hot
 from ._total import mean
@@ -64,7 +64,7 @@ def brier_score(
     return _brier_score(probs, checked_labels(y, *probs.shape), 0.5 if scale_by_half else 1.0)
 
 
-@jax.jit
+@jit
 def _brier_score(probs, y, scale):
     n_classes = probs.shape[-1]
     distance = jnp.sum((probs - one_hot(y, n_classes).astype(probs.dtype)) ** 2, axis=-1)

@@ -1,15 +1,14 @@
 """Calibration: predictions made with confidence p should be right in a share p of cases."""
 
-from functools import partial
 from typing import Literal
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Real
 
 from jaxunc._checks import check_one_of
+from jaxunc._numerics import jit
 
 from ._confidence_bins import Strategy, binned, checked_bins
 from ._instances import Labels, checked_labels, checked_probabilities, nan_unless_classes
@@ -85,7 +84,7 @@ def calibration_error(
     return _calibration_error(probs, checked_labels(y, *probs.shape), n_bins, norm, strategy)
 
 
-@partial(jax.jit, static_argnames=("n_bins", "norm", "strategy"))
+@jit(static_argnames=("n_bins", "norm", "strategy"))
 def _calibration_error(probs, y, n_bins, norm, strategy):
     n, n_classes = probs.shape
     confidence, correct, bin_of = binned(probs, y, n_bins, strategy)

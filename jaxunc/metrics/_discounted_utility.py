@@ -1,13 +1,12 @@
 """Discounted utility: the worth of sets of classes."""
 
-from functools import partial
 from typing import Literal
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxunc._checks import check_one_of
+from jaxunc._numerics import jit
 
 from ._instances import Labels, checked_labels, nan_unless_classes, one_hot
 from ._sets import Sets, checked_sets, nan_unless_sets, sizes_of
@@ -74,7 +73,7 @@ def discounted_utility(membership: Sets, y: Labels, *, kind: Literal[65, 80, 50]
     return _discounted_utility(membership, checked_labels(y, *membership.shape), kind)
 
 
-@partial(jax.jit, static_argnames="kind")
+@jit(static_argnames="kind")
 def _discounted_utility(membership, y, kind):
     n_classes = membership.shape[1]
     sizes = sizes_of(membership)

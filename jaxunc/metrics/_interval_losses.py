@@ -1,14 +1,12 @@
 """Brier score and log loss of probabilities that are known as intervals: their bounds, in closed form."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Integer
 
 from jaxunc._checks import check_within
-from jaxunc._numerics import floored_log
+from jaxunc._numerics import floored_log, jit
 from jaxunc.imprecise import Interval
 
 from ._instances import Labels, nan_unless_classes
@@ -156,7 +154,7 @@ def _log_of_rest(p):
     return jnp.where(p < 0.5, jnp.log1p(-jnp.where(p < 0.5, p, 0.0)), floored_log(1 - p))
 
 
-@partial(jax.jit, static_argnames=("loss", "clip"))
+@jit(static_argnames=("loss", "clip"))
 def _each_its_own(interval: Interval, y, clip, loss) -> Interval:
     def of(p):
         if_one, if_zero = loss(p, clip)
@@ -166,7 +164,7 @@ def _each_its_own(interval: Interval, y, clip, loss) -> Interval:
     return Interval(of(jnp.where(y == 1, upper, lower)), of(jnp.where(y == 1, lower, upper)))
 
 
-@partial(jax.jit, static_argnames=("loss", "clip"))
+@jit(static_argnames=("loss", "clip"))
 def _by_leaf(interval: Interval, y, leaf, clip, loss) -> Interval:
     n = y.shape[0]
     order = jnp.argsort(leaf)

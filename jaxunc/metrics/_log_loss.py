@@ -1,11 +1,10 @@
 """The logarithmic score, from probabilities or from their logarithms."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Real
 
-from jaxunc._numerics import floored_log
+from jaxunc._numerics import floored_log, jit
 
 from ._instances import Labels, checked_labels, checked_probabilities, nan_unless_classes, one_hot
 from ._total import mean
@@ -110,7 +109,7 @@ def log_loss_from_logs(
     return _log_loss_from_logs(log_probs, checked_labels(y, *log_probs.shape))
 
 
-@jax.jit
+@jit
 def _log_loss(probs, y):
     occurred = _of_the_class(probs, y)
     # The floored logarithm has the gradient; where it was floored the value is infinite.
@@ -118,7 +117,7 @@ def _log_loss(probs, y):
     return nan_unless_classes(mean(loss), y, probs.shape[-1])
 
 
-@jax.jit
+@jit
 def _log_loss_from_logs(log_probs, y):
     return nan_unless_classes(-mean(_of_the_class(log_probs, y)), y, log_probs.shape[-1])
 

@@ -2,13 +2,13 @@
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Real
 
 from jaxunc._checks import check_integer
+from jaxunc._numerics import jit
 
 from ._instances import Labels, as_array, as_floats, check_column, checked_labels, nan_unless_classes
 from ._ranking import checked_scores, group_edges, sort_key
@@ -210,7 +210,7 @@ def _share_by_coverage(certainty, correct, n_points, counted):
     return _share_among_kept(certainty, correct, counted, jnp.asarray(last, jnp.int32), jnp.asarray(part, dtype))
 
 
-@jax.jit
+@jit
 def _share_among_kept(certainty, correct, counted, last, part):
     n = certainty.shape[0]
     # The complement turns integers round without overflow.
@@ -232,4 +232,4 @@ def _share_among_kept(certainty, correct, counted, last, part):
     return nan_unless_classes(share, correct, 2)
 
 
-_mean = jax.jit(mean)
+_mean = jit(mean)

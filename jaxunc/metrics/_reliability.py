@@ -1,13 +1,13 @@
 """The reliability curve: how often predictions of each confidence are right."""
 
-from functools import partial
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int32, Real
+
+from jaxunc._numerics import jit
 
 from ._confidence_bins import Strategy, binned, checked_bins
 from ._instances import Labels, checked_labels, checked_probabilities, nan_unless_classes
@@ -89,7 +89,7 @@ def reliability_curve(
     return _reliability_curve(probs, checked_labels(y, *probs.shape), n_bins, strategy)
 
 
-@partial(jax.jit, static_argnames=("n_bins", "strategy"))
+@jit(static_argnames=("n_bins", "strategy"))
 def _reliability_curve(probs, y, n_bins, strategy):
     confidence, correct, bin_of = binned(probs, y, n_bins, strategy)
 

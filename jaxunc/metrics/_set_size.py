@@ -1,10 +1,10 @@
 """Set sizes: how often sets hold a single class, how large they are, and how often single classes are right."""
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxunc._checks import check_bool
+from jaxunc._numerics import jit
 
 from ._instances import Labels, checked_labels, nan_unless_classes, one_hot
 from ._sets import Sets, checked_sets, nan_unless_sets, sizes_of
@@ -52,7 +52,7 @@ def determinacy(membership: Sets, y: Labels | None = None) -> Float[Array, ""]:
     return _determinacy(checked_sets(membership))
 
 
-@jax.jit
+@jit
 def _determinacy(membership):
     sizes = sizes_of(membership)
     return nan_unless_sets(_ratio(sizes == 1, jnp.ones_like(sizes, bool)), sizes)
@@ -102,7 +102,7 @@ def single_set_accuracy(membership: Sets, y: Labels) -> Float[Array, ""]:
     return _single_set_accuracy(membership, checked_labels(y, *membership.shape))
 
 
-@jax.jit
+@jit
 def _single_set_accuracy(membership, y):
     n_classes = membership.shape[1]
     sizes = sizes_of(membership)
@@ -158,13 +158,13 @@ def set_size(membership: Sets, y: Labels | None = None, *, indeterminate_only: b
     return (_indeterminate_size if indeterminate_only else _size)(checked_sets(membership))
 
 
-@jax.jit
+@jit
 def _size(membership):
     sizes = sizes_of(membership)
     return nan_unless_sets(_ratio(sizes, jnp.ones_like(sizes)), sizes)
 
 
-@jax.jit
+@jit
 def _indeterminate_size(membership):
     sizes = sizes_of(membership)
     several = sizes > 1

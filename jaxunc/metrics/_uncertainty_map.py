@@ -3,12 +3,12 @@
 from functools import partial
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int32, Real
 
 from jaxunc._checks import check_integer, check_within
+from jaxunc._numerics import jit
 
 from ._instances import Labels, as_array, as_floats, check_column, check_no_nan, checked_labels
 
@@ -106,7 +106,7 @@ def uncertainty_map(
     return UncertaintyMap(*_counts(*axes.values(), correct, *edges), *edges)
 
 
-@jax.jit
+@jit
 def _counts(aleatoric, epistemic, correct, aleatoric_edges, epistemic_edges):
     n_bins = aleatoric_edges.shape[0] - 1
     row, column = _bin_of(aleatoric, aleatoric_edges), _bin_of(epistemic, epistemic_edges)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from jaxunc._numerics import jit
 from jaxunc.routing import READOUTS
 
 from ._grid import AXES, Grid
@@ -58,7 +59,7 @@ def calls_of_all(grid: Grid, own: Call) -> dict[int, Call]:
 @lru_cache
 def _to_all(grid: Grid):
     """Return the program by which all processes hear what each has told."""
-    return jax.jit(lambda rows: rows, out_shardings=grid.sharding())
+    return jit(lambda rows: rows, out_shardings=grid.sharding())
 
 
 def _check(grid: Grid, calls: dict[int, Call]) -> None:

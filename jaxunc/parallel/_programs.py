@@ -1,12 +1,12 @@
 """Compiled programs: every device routes its instances through its trees, carries are joined, answers finished."""
 
-from functools import partial
 from typing import NamedTuple
 
 import jax
 from jax.sharding import PartitionSpec as P
 from jaxtyping import PyTree
 
+from jaxunc._numerics import jit
 from jaxunc.combiners import Combiner, read_answer
 from jaxunc.routing import Carry, PackedTrees, Spec, rejoin
 
@@ -25,7 +25,7 @@ class Program(NamedTuple):
     """Number of instances in a block, where it is traced."""
 
 
-@partial(jax.jit, static_argnums=0)
+@jit(static_argnums=0)
 def merge_chunk(program: Program, arrays: tuple, totals: list, x, mask, n_blocks) -> PyTree:
     """Return the merged statistic ``[data rows ...]`` of ``x [data rows features]``, as `Grid.of_answers` has it."""
     grid, spec, answers = program.grid, program.spec, program.grid.of_answers
@@ -49,7 +49,7 @@ def merge_chunk(program: Program, arrays: tuple, totals: list, x, mask, n_blocks
     return rejoin(spec.layout, *merged(arrays, totals, x, mask, n_blocks))
 
 
-@partial(jax.jit, static_argnums=(0, 2))
+@jit(static_argnums=(0, 2))
 def finish_chunk(grid: Grid, combiner: Combiner, readout: str | None, merged: PyTree) -> PyTree:
     """Return the answers ``[data rows ...]`` of a merged statistic; every device finishes its own."""
 
@@ -65,7 +65,7 @@ def finish_chunk(grid: Grid, combiner: Combiner, readout: str | None, merged: Py
     return _shard_map(of_device, grid, (P(), axes(merged)), axes(found))(combiner, merged)
 
 
-@partial(jax.jit, static_argnums=(0, 2))
+@jit(static_argnums=(0, 2))
 def merge_and_finish(program: Program, combiner: Combiner, readout: str | None, *inputs) -> PyTree:
     """Merge and finish in one program, for accelerators."""
     return finish_chunk(program.grid, combiner, readout, merge_chunk(program, *inputs))

@@ -11,6 +11,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Int32, Num
 
 from jaxunc import metrics
+from jaxunc._numerics import jit
 from jaxunc.combiners import AveragedIntervals, Combiner, GeneralizedVote, Together, UncertaintyDecomposition
 from jaxunc.decisions import nondominated
 from jaxunc.forest import Forest
@@ -173,7 +174,7 @@ class _Answers(NamedTuple):
     log_probability: Float[Array | np.ndarray, "... instances classes"]
 
 
-@jax.jit
+@jit
 def _measure(answers: _Answers, y: Int[Array, "instances"]):
     """Return measures, reliability curve and rejection curve of each rule; the answers' leading axis is the rules'."""
     return jax.vmap(lambda answer: _measure_one(answer, y))(answers)
@@ -192,7 +193,7 @@ def _of_sets(
     )
 
 
-@jax.jit
+@jit
 def _measure_sets(
     leaves: Float[Array, "instances trees classes"], y: Int[Array, "instances"]
 ) -> tuple[dict[str, Float[Array, "strengths"]], Int32[Array, "strengths classes"]]:

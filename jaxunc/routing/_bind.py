@@ -9,7 +9,7 @@ import jax.export
 import numpy as np
 
 from jaxunc._checks import check_integer, check_one_of, is_concrete
-from jaxunc._numerics import cores
+from jaxunc._numerics import cores, own_settings
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Combiner, as_rule, read_answer
 from jaxunc.forest import Forest, check_is_forest
@@ -220,9 +220,10 @@ class BoundForest(ReadOuts[AnswerT]):
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
         columns, n_trees = self._expected
         if not (self._is_concrete and is_concrete(X, tree_mask)):
-            X = as_traceable(X, columns)
-            merged = self._engine(True).merge(self.combiner, X, as_mask(tree_mask, X.shape[0], n_trees))
-            return read_answer(self.combiner.finish(merged), readout)
+            with own_settings():
+                X = as_traceable(X, columns)
+                merged = self._engine(True).merge(self.combiner, X, as_mask(tree_mask, X.shape[0], n_trees))
+                return read_answer(self.combiner.finish(merged), readout)
         values, missing = as_rows(X, columns)
         if isinstance(values, SparseRows):
             narrow, kept = self._on_tested

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, PyTree
 
-from jaxunc._numerics import counts_dtype, distinct_rows, padded_table
+from jaxunc._numerics import counts_dtype, distinct_rows, jit, padded_table
 from jaxunc.combiners import Combiner, combine_counts, has_tree_fields, lift_rows, merged, read_answer
 from jaxunc.forest import Forest, Trees
 from jaxunc.tables import SparseRows
@@ -158,7 +158,7 @@ class ByRows(Engine):
         return answer
 
 
-@partial(jax.jit, static_argnames=("readout", "is_plane"))
+@jit(static_argnames=("readout", "is_plane"))
 def _merge_rows(
     combiner: Combiner,
     stat: PyTree,

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import export, lax
 from jaxtyping import PyTree
 
+from jaxunc._numerics import own_settings
 from jaxunc.combiners import Combiner, read_answer
 
 from ._engine import Engine
@@ -36,7 +37,8 @@ def exported(
 
     (n,) = export.symbolic_shape("instances")
     rows = jax.ShapeDtypeStruct((n, engine.forest.n_features), jnp.float32)
-    return export.export(jax.jit(answer), platforms=platforms)(rows)
+    with own_settings():
+        return export.export(jax.jit(answer), platforms=platforms)(rows)
 
 
 def _in_blocks(answer_block, size: int, x: jax.Array) -> PyTree:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxunc._checks import check_bool, check_numbers, check_one_of
+from jaxunc._numerics import jit, own_settings
 from jaxunc._types import PyTree
 from jaxunc.forest import Forest, Trees, check_is_forest
 from jaxunc.tables import InstancesLike, MaskLike, as_traceable
@@ -103,6 +104,7 @@ def _forward(spec, plan, planes, scalars, x, mask):
     return merged, (plan, planes, scalars, x, mask, merged)
 
 
+@own_settings()
 def _backward(spec, saved, cotangents):
     plan, planes, scalars, x, mask, (merged, merged_scalars) = saved
     n, n_trees = x.shape[0], plan.nodes.shape[0]
@@ -168,4 +170,4 @@ def _scalar_gradients(spec, scalars, merged, cotangents, mask):
 
 
 _fold.defvjp(_forward, _backward)
-_fold_jitted = jax.jit(_fold, static_argnums=0)
+_fold_jitted = jit(_fold, static_argnums=0)

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
-import jax
 import numpy as np
 from jaxtyping import Array, Int32
 
+from jaxunc._numerics import jit
 from jaxunc.forest import Forest, Trees
 
 from ._plan import Plan, column_keys
@@ -107,5 +107,5 @@ def _walk_on(plan: Plan, keys, instance: np.ndarray, tree: np.ndarray, start: np
     return np.asarray(_walk_padded(plan, keys, *parts))[:n]
 
 
-_walk_padded = jax.jit(walk_pairs)
-_keys = jax.jit(partial(column_keys, missing=True))
+_walk_padded = jit(walk_pairs)
+_keys = jit(partial(column_keys, missing=True))

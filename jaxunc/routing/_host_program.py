@@ -6,6 +6,8 @@ from typing import Any
 
 import jax
 
+from jaxunc._numerics import jit
+
 OPTIONS = {"xla_cpu_prefer_vector_width": "512"}
 """Walking takes a sixth less time; cores with shorter vectors split them. Values are the same."""
 
@@ -23,7 +25,7 @@ class HostProgram:
     @cached_property
     def jitted(self) -> Any:
         """The function jitted, with the compiler's options where the backend is a CPU and its version knows them."""
-        return jax.jit(self.function, compiler_options=OPTIONS if _are_known() else None, **self.static)
+        return jit(self.function, compiler_options=OPTIONS if _are_known() else None, **self.static)
 
 
 @cache

@@ -1,7 +1,6 @@
 """Which leaf an instance falls into, tree by tree."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import get_args
 
 import jax
@@ -11,6 +10,7 @@ from jax import lax
 from jaxtyping import Array, Float32, Int32, Num, Shaped
 
 from jaxunc._checks import check_one_of, is_concrete
+from jaxunc._numerics import jit
 from jaxunc.forest import Forest, Trees, check_is_forest
 from jaxunc.tables import InstancesLike, SparseRows, as_rows, as_traceable
 
@@ -118,7 +118,7 @@ def _shapes(trees: Trees, walk: Walk) -> Shapes:
     return Shapes(Chunk(CHUNK, size), Chunk(8 * CHUNK, size), small)
 
 
-@partial(jax.jit, static_argnames=("block", "walk", "depth"))
+@jit(static_argnames=("block", "walk", "depth"))
 def _leaf_index(plan: Plan, x, number, *, block: int | None, walk: Walk, depth: int):
     """Find the leaves of all blocks, or of so many of this size."""
     n, n_trees = x.shape[0], plan.nodes.shape[0]

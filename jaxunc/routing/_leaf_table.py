@@ -8,11 +8,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int32, Num
 
 from jaxunc._checks import is_concrete
+from jaxunc._numerics import jit
 from jaxunc._types import PyTree
 from jaxunc.combiners import (
     Combiner,
     Together,
     as_rule,
+    check_own_scorers,
     check_tree_fields,
     columns_of,
     has_tree_fields,
@@ -45,6 +47,7 @@ def leaf_table(forest: Forest, combiner: Combiner) -> PyTree:
     table, code = _checked_rows(forest, combiner)
     warn_if_sizes_are_lost(combiner, table)
     if not _is_by_rows(combiner, table):
+        check_own_scorers(combiner, table)
         return _lift_table(combiner, table, code)
     return _spread(_lift(combiner, table), code)
 
@@ -67,6 +70,7 @@ def lifted_rows(forest: Forest, combiner: Combiner) -> tuple[PyTree, Int32[Array
 def _lift(combiner: Combiner, table: Num[Array, "distinct classes"]) -> PyTree:
     """Lift the rows. Rules of one kind share a program, also where they stand side by side."""
     if not isinstance(combiner, Together):
+        check_own_scorers(combiner, table)
         return lift_rows(combiner, table)
     rules, given = combiner.rules, combiner.countings
     return {name: _lift(rule, columns_of(table, given, rule.countings)) for name, rule in rules.items()}
@@ -97,14 +101,14 @@ def _bytes(lifted: PyTree) -> int:
     return sum(math.prod(part.shape) * part.dtype.itemsize for part in jax.tree.leaves(lifted) if part.ndim)
 
 
-@jax.jit
+@jit
 def _lift_table(combiner: Combiner, table: Num[Array, "distinct classes"], code: Int32[Array, "trees nodes"]) -> PyTree:
     if has_tree_fields(combiner):
         return jax.vmap(lift_tree, in_axes=(tree_axes(combiner), 0))(combiner, table[code])
     return _spread(lift_tree(combiner, table), code)
 
 
-@jax.jit
+@jit
 def _spread(stat: PyTree, code: Int32[Array, "trees nodes"]) -> PyTree:
     """Spread values of distinct count vectors over the nodes that have them."""
     return jax.tree.map(lambda part: part[code] if part.ndim else jnp.broadcast_to(part, code.shape[:1]), stat)

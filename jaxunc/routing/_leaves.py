@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Num
 
 from jaxunc._checks import is_concrete
-from jaxunc._numerics import counts_dtype, narrowest_dtype
+from jaxunc._numerics import counts_dtype, jit, narrowest_dtype
 from jaxunc.forest import Forest, check_is_forest
 from jaxunc.tables import InstancesLike, SparseRows, as_traceable
 
@@ -55,7 +55,7 @@ def leaf_counts(forest: Forest, X: InstancesLike) -> Num[Array, "instances trees
     return jax.device_put(leaf_index_on_host(forest.trees, plan, values, then=partial(_rows_of, table, code)))
 
 
-@jax.jit
+@jit
 def _rows_of(table, code, leaves):
     """The counts in each tree's leaf, where all numbers are in bounds."""
     row = code.at[jnp.arange(len(code)), leaves].get(mode="promise_in_bounds")

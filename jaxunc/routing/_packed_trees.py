@@ -12,7 +12,6 @@ accelerators, round float sums in another order; all other merges are exact.
 """
 
 import dataclasses
-from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -22,7 +21,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int32
 
-from jaxunc._numerics import take
+from jaxunc._numerics import jit, take
 from jaxunc._types import PyTree
 from jaxunc.combiners import Merging
 from jaxunc.forest import Trees
@@ -322,20 +321,20 @@ class PackedTrees(eqx.Module):
         return merging.reduce(carry, values, axis=1)
 
 
-@partial(jax.jit, static_argnums=2)
+@jit(static_argnums=2)
 def pack_by_place(planes: list[Array], plan: Plan, layout: Layout) -> list[Array]:
     """Planes ``[trees nodes]`` by the places of a plan, two of a size in one element."""
     return [plan.by_place(packed) for packed in pack(planes, layout)]
 
 
-@partial(jax.jit, static_argnums=3)
+@jit(static_argnums=3)
 def _spread_by_place(columns: list[Array], code: Int32[Array, "trees nodes"], plan: Plan, layout: Layout):
     """Return the columns ``[distinct]`` in elements, those of the row that the node at each place has."""
     rows = plan.by_place(code)
     return [take(packed, rows) for packed in pack(columns, layout)]
 
 
-@partial(jax.jit, static_argnums=0)
+@jit(static_argnums=0)
 def merge_scalars(merging: Merging, scalars: list[Float[Array, "trees"]]) -> list[Any]:
     """Return the carry of numbers per tree over all trees."""
     return merging.reduce(merging.start([()] * len(scalars)), scalars, axis=0)

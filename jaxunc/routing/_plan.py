@@ -6,7 +6,6 @@ exit's number is its place, so that nothing is looked up between the top and the
 
 import weakref
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -15,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int32, Int64, Shaped
 
 from jaxunc._checks import is_concrete, outside_traces
-from jaxunc._numerics import NAN_FIRST, NAN_LAST, order_key, pair_bits, split_bits, take
+from jaxunc._numerics import NAN_FIRST, NAN_LAST, jit, order_key, pair_bits, split_bits, take
 from jaxunc.forest import Trees
 
 from ._treelets import Top, tallest
@@ -114,7 +113,7 @@ def _two_levels(child, depth) -> Top:
     return Top(jnp.concatenate([root, first], axis=1), exits, below(first), jnp.maximum(depth - 2, 0))
 
 
-@partial(jax.jit, static_argnames=("n_features", "missing"))
+@jit(static_argnames=("n_features", "missing"))
 def _make_plan(feature, threshold, child, missing_right, depth, top: Top | None, *, n_features, missing) -> Plan:
     top = top or _two_levels(child, depth)
     feature = jnp.maximum(feature, 0)  # an empty leaf's is the number of its fork

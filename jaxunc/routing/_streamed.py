@@ -9,6 +9,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import PyTree
 
+from jaxunc._numerics import jit
 from jaxunc.combiners import Combiner, read_answer
 from jaxunc.forest import Forest, Trees
 
@@ -135,6 +136,6 @@ def merge_and_finish(spec: Spec, combiner: Combiner, readout: str | None, arrays
     return jax.tree.map(lambda array: array[:1] if array.ndim else array, answer)
 
 
-@partial(jax.jit, static_argnums=1)
+@jit(static_argnums=1)
 def _finish_chunk(combiner: Combiner, readout: str | None, merged: PyTree) -> PyTree:
     return read_answer(combiner.finish(merged), readout)

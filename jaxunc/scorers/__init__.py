@@ -1,7 +1,7 @@
 """Scores of one leaf, read from its counts: plain functions, any leading axes, differentiable."""
 
 from ._confidence import confidence_bounds
-from ._declaration import declared, reads_sizes, score_width, scorer
+from ._declaration import declared, reads_sizes, score_bound, score_width, scorer
 from ._density import beta_densities
 from ._grid import grid_support_degrees
 from ._likelihood_mass import likelihood_mass

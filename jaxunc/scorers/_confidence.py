@@ -1,14 +1,11 @@
 """Confidence bounds: how far a leaf's distribution stands apart from its mirror image."""
 
-from functools import partial
-
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
 from jaxunc._checks import check_bool, check_one_of, check_two_classes, warn_of_fractions
-from jaxunc._numerics import checked_counts, float_dtype
+from jaxunc._numerics import checked_counts, float_dtype, jit
 
 from ._areas import beta_binomial_lead, beta_lead, binomial_lead, in_blocks
 from ._declaration import scorer
@@ -29,7 +26,7 @@ def _one_minus_exp(x):
     return jnp.where(near, 0.0 - jnp.expm1(jnp.where(near, x, 0.0)), 1 - jnp.exp(jnp.where(near, -1.0, x)))
 
 
-@partial(jax.jit, static_argnames=("family", "statistic"))
+@jit(static_argnames=("family", "statistic"))
 def _confidence_bounds(counts, weighted, between, family, statistic):
     # The lead is taken before the counts are rounded to floats; half precision is lifted, since Stirling's
     # formula needs more digits.

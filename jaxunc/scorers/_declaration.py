@@ -99,6 +99,13 @@ def score_width(scorer: Callable[..., Any]) -> float:
     return float(width) if width > 0 else math.inf
 
 
+def score_bound(scorer: Callable[..., Any], n_classes: int) -> float:
+    """Return how far from 0 the scores of leaves may lie; 1 where no width is declared."""
+    if declared(scorer) == Declaration():
+        return 1.0
+    return score_width(scorer) * max(0.5, 1 - 1 / n_classes)
+
+
 def reads_sizes(scorer: Callable[..., Any]) -> bool:
     """Return whether a scorer, through any ``Partial`` around it, is declared to read leaf sizes."""
     return declared(scorer).reads_sizes

@@ -1,12 +1,11 @@
 """The posterior density of a leaf's probability on a grid: Beta(w⁺+1, w⁻+1), from a uniform prior."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
 from jaxunc._checks import check_integer, check_two_classes, warn_of_fractions
-from jaxunc._numerics import checked_counts, float_dtype
+from jaxunc._numerics import checked_counts, float_dtype, jit
 
 from ._differences import lead
 from ._grid import log_likelihood_at
@@ -59,7 +58,7 @@ def beta_densities(counts: Shaped[Array | np.ndarray, "... 2"], *, grid_size: in
     return _beta_densities(counts, jnp.arange(int(grid_size))[::-1])
 
 
-@jax.jit
+@jit
 def _beta_densities(counts, from_one):
     dtype = np.promote_types(float_dtype(counts), np.float32)
     leading = lead(counts).astype(dtype)

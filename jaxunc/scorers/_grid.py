@@ -1,13 +1,12 @@
 """Degrees of support by their definition on a grid of θ: the form to compare the exact one with."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, Shaped
 
 from jaxunc._checks import check_bool, check_integer, check_two_classes, warn_of_fractions
-from jaxunc._numerics import checked_counts, float_dtype
+from jaxunc._numerics import checked_counts, float_dtype, jit
 
 from ._differences import lead
 from ._likelihood import count_or_nothing, log_likelihood
@@ -76,7 +75,7 @@ def _degree(w, v, leading, intervals, halvings, mle_node):
     return jnp.where(mle_node & (at_peak > best), at_peak, best)
 
 
-@jax.jit
+@jit
 def _grid_degrees(counts, intervals, halvings, mle_node):
     dtype = np.promote_types(float_dtype(counts), np.float32)
     leading = lead(counts).astype(dtype)

@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float, Shaped
 
 from jaxunc._checks import check_two_classes, warn_of_fractions
-from jaxunc._numerics import checked_counts, float_dtype, log1p_minus, sum_in_order
+from jaxunc._numerics import checked_counts, float_dtype, jit, log1p_minus, sum_in_order
 
 _NODES = 64
 
@@ -82,7 +82,7 @@ def likelihood_mass(counts: Shaped[Array | np.ndarray, "... 2"]) -> Float[Array,
     return _mass(counts.astype(float_dtype(counts)))
 
 
-@jax.jit
+@jit
 def _mass(counts):
     belief, doubt = _half(counts, counts[..., ::-1])
     empty = jnp.sum(counts, axis=-1, keepdims=True) == 0

@@ -29,7 +29,7 @@ from jaxunc._checks import (
     is_concrete,
     warn_of_fractions,
 )
-from jaxunc._numerics import checked_counts, float_dtype
+from jaxunc._numerics import checked_counts, float_dtype, jit
 from jaxunc.tables import NumbersLike
 
 from ._declaration import scorer
@@ -118,7 +118,7 @@ def _support_jvp(primals, tangents):
     return values, (d_log_neg, d_log_pos, d_preference, d_log_ignorance)
 
 
-_support_jitted = jax.jit(_support)  # so that an eager call compiles its loops once
+_support_jitted = jit(_support)  # so that an eager call compiles its loops once
 
 
 def class_one(prior: NumbersLike, dtype) -> Array:

@@ -1,12 +1,11 @@
 """Leaves corrected by a prior: their probabilities, and how far they were corrected."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
 from jaxunc._checks import warn_of_fractions
-from jaxunc._numerics import checked_counts, float_dtype, shares_of, sum_in_order
+from jaxunc._numerics import checked_counts, float_dtype, jit, shares_of, sum_in_order
 from jaxunc.imprecise import Interval
 
 from ._prior import BetaPrior, DirichletPrior, checked_concentration
@@ -154,12 +153,12 @@ def predictive_mass(
     return _mass(counts, alpha)
 
 
-@jax.jit
+@jit
 def _smooth(counts, alpha):
     return shares_of(counts + alpha)
 
 
-@jax.jit
+@jit
 def _correction(counts, alpha):
     share, moved = shares_of(counts), _moved(counts, alpha)
     total = sum_in_order(counts, keepdims=True)
@@ -169,7 +168,7 @@ def _correction(counts, alpha):
     return lower, upper
 
 
-@jax.jit
+@jit
 def _mass(counts, alpha):
     lower, _ = _correction(counts, alpha)
     # Not 1 less the masses: what is taken from large leaves is less than the last digit of 1.

@@ -1,7 +1,6 @@
 """Fitting a prior to the leaves of a tree."""
 
 import math
-from functools import partial
 from types import ModuleType
 from typing import Literal, TypeAlias
 
@@ -11,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Shaped
 
 from jaxunc._checks import check_class_axis, check_counts, check_one_of, is_concrete, warn_of_fractions
-from jaxunc._numerics import add_up, distinct_rows, float_dtype
+from jaxunc._numerics import add_up, distinct_rows, float_dtype, jit
 
 from ._likelihood import fit_likelihood
 from ._marginal import fit_marginal, overdispersed
@@ -185,7 +184,7 @@ def _fit(counts, method: Method, clip: float):
     return jnp.asarray(alpha, dtype), jnp.asarray(status, jnp.int32)
 
 
-@partial(jax.jit, static_argnames=("method", "clip"))
+@jit(static_argnames=("method", "clip"))
 def _fit_traced(counts, method: Method, clip: float):
     return _fitted(counts, jnp.ones(counts.shape[:-1], counts.dtype), method, clip, jnp)
 

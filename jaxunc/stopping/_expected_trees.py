@@ -1,6 +1,5 @@
 """Expected numbers of trees that a vote takes: for known probabilities, and for a sample of instances."""
 
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -17,6 +16,7 @@ from jaxunc._checks import (
     check_within,
     checked_key,
 )
+from jaxunc._numerics import jit
 from jaxunc.tables import NumbersLike
 
 from ._leader import Criterion, Population
@@ -228,7 +228,7 @@ def _left_open(
     return np.asarray(_open_votes(rule, jnp.log(jnp.asarray(p)), key, max_trees, draws), float)
 
 
-@partial(jax.jit, static_argnames="widest")
+@jit(static_argnames="widest")
 def _open_walks(p: Float[Array, "n"], low: Int[Array, "polled"], high: Int[Array, "polled"], widest: int):
     """Return the probability, after each tree, that the lead has stayed below ``high`` and above ``low``.
 
@@ -248,7 +248,7 @@ def _open_walks(p: Float[Array, "n"], low: Int[Array, "polled"], high: Int[Array
     return lax.scan(step, start, (low[1:], high[1:]))[1]
 
 
-@partial(jax.jit, static_argnames=("max_trees", "draws"))
+@jit(static_argnames=("max_trees", "draws"))
 def _open_votes(rule: StoppingRule, log_p: Float[Array, "n classes"], key, max_trees: int, draws: int):
     """Return the share of simulated votes that are open after each tree."""
     n = log_p.shape[0]

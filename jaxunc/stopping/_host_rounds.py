@@ -4,14 +4,12 @@ A round walks some trees for the instances that are left, padded to one of few s
 which each is settled: the answer is the sequential rule's, whatever rounds and sizes are.
 """
 
-from functools import partial
-
 import jax
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, UInt
 
-from jaxunc._numerics import padded_rows, take
+from jaxunc._numerics import jit, padded_rows, take
 from jaxunc.routing import Plan, Walk, by_column, column_keys, walk_levels, walk_tree
 
 from ._judge import Judge
@@ -62,7 +60,7 @@ def _padded(rows: np.ndarray) -> np.ndarray:
     return padded_rows(rows, size)
 
 
-@partial(jax.jit, static_argnames=("length", "missing", "walk", "depth"))
+@jit(static_argnames=("length", "missing", "walk", "depth"))
 def _votes(plan, classes, x, start, *, length: int, missing: bool, walk: Walk, depth: int):
     """Return the votes of ``length`` trees from ``start`` on, ``[instances trees]``: a slice of a plan is a plan."""
     some_trees, of_leaves = jax.tree.map(lambda array: lax.dynamic_slice_in_dim(array, start, length), (plan, classes))

@@ -1,14 +1,11 @@
 """Majorities of finitely many trees, if one knew how a tree votes."""
 
-from functools import partial
-
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from jaxunc._checks import check_integer, check_within
-from jaxunc._numerics import float_dtype
+from jaxunc._numerics import float_dtype, jit
 
 from ._incomplete_beta import incomplete_beta
 
@@ -35,7 +32,7 @@ def majority_probability(p: Float[Array | np.ndarray, "..."] | float, n_trees: i
     return _majority_probability(jnp.asarray(p, float_dtype(p)), int(n_trees))
 
 
-@partial(jax.jit, static_argnames="n_trees")
+@jit(static_argnames="n_trees")
 def _majority_probability(p, n_trees: int):
     a, b = n_trees // 2 + 1, n_trees - n_trees // 2
     full = lambda value: jnp.full_like(p, value)  # noqa: E731

@@ -2,13 +2,13 @@
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Int, Int32
 
 from jaxunc._checks import check_integer, is_concrete
+from jaxunc._numerics import jit
 from jaxunc.tables import NumbersLike
 
 from ._judge import Judge, make_judge
@@ -129,7 +129,7 @@ def _coded(xp, votes, n_classes: int):
     return xp.where(votes < 0, n_classes, votes)
 
 
-@jax.jit
+@jit
 def poll(
     rule: StoppingRule,
     votes: Int[Array, "instances trees"],

@@ -1,15 +1,13 @@
 """Probability that the class that leads a vote wins it when infinitely many trees have voted."""
 
-from functools import partial
 from typing import Literal, get_args
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_class_axis, check_counts, check_one_of
-from jaxunc._numerics import float_dtype
+from jaxunc._numerics import float_dtype, jit
 from jaxunc.tables import NumbersLike
 
 from ._gamma_race import race_probability
@@ -76,7 +74,7 @@ def win_probability(
     return _win_probability(counts.astype(dtype), alpha, method)
 
 
-@partial(jax.jit, static_argnames="method")
+@jit(static_argnames="method")
 def _win_probability(counts, alpha, method: Method):
     shape = counts + alpha
     if method == "exact":

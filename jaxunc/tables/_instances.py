@@ -39,7 +39,8 @@ def as_traceable(data: Any, columns: Columns, name: str = "X") -> Float32[jax.Ar
     Raises
     ------
     TypeError, ValueError
-        As `as_instances`; under a trace a ValueError if the shape is another one.
+        As `as_instances`; under a trace a ValueError if the shape is another one, or if a mesh of explicit axes deals
+        the data out.
 
     Notes
     -----
@@ -52,11 +53,27 @@ def as_traceable(data: Any, columns: Columns, name: str = "X") -> Float32[jax.Ar
         data, _ = as_instances(data, columns, name, infinite=True)
         return jnp.asarray(data, jnp.float32)
     check_shape(np.shape(data), columns, name)
+    _check_sharding(data, name)
     if columns.cuts is not None:
         lookups = enumerate(columns.lookups)
         parts = [own.traced_codes(data[:, j]) if isinstance(own, CutLookup) else data[:, j] for j, own in lookups]
         data = jnp.stack([jnp.asarray(part, jnp.float32) for part in parts], axis=1)
     return jnp.asarray(data, jnp.float32)
+
+
+def _check_sharding(data: Any, name: str) -> None:
+    """Refuse traced data whose type names a sharding: all that is computed of them would have to name one, too."""
+    sharding: Any = jax.typeof(data).sharding
+    explicit = [axis for axis, kind in zip(sharding.mesh.axis_names, sharding.mesh.axis_types) if kind == _EXPLICIT]
+    if any(axis in np.ravel(part) for part in sharding.spec if part is not None for axis in explicit):
+        raise ValueError(
+            f"{name} is dealt out by a mesh with explicit axes ({jax.typeof(data)}), in which no tree can be walked under "
+            "jax.jit. Make the mesh with axis_types=(jax.sharding.AxisType.Auto,) for each axis, wrap the call in "
+            "jax.sharding.auto_axes, or call it outside of jax.jit; jaxunc.shard deals instances out itself."
+        )
+
+
+_EXPLICIT = jax.sharding.AxisType.Explicit
 
 
 def as_instances(data: Any, columns: Columns, name: str = "X", *, infinite: bool = False) -> Encoded:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Int64
 
-from jaxunc._numerics import multiple_of
+from jaxunc._numerics import jit, multiple_of
 from jaxunc.greedy import LOWEST
 
 from ._pairs import Pairs
@@ -115,7 +115,7 @@ def _follow_on_device(pairs: Pairs, block: np.ndarray, dense: Dense, inserted: D
     pairs.end(block, counts[: len(block)])
 
 
-@partial(jax.jit, static_argnames="boundaries")
+@jit(static_argnames="boundaries")
 def _leaves(dense: Dense, inserted: DensePairs, min_samples_leaf, boundaries: bool) -> Int[Array, "pairs classes"]:
     """Return the class counts of the leaves."""
     # Sums of ones are exact in float32 up to 2²⁴, if no unit of the device rounds them.

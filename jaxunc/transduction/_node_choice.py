@@ -22,6 +22,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Int64
 
+from jaxunc._numerics import jit
 from jaxunc.greedy import LOWEST, halfway
 
 from ._node_tables import Known, NumericTable, Rules, ScoreTable
@@ -49,7 +50,7 @@ class _Cuts(NamedTuple):
     cut: Int[Array, "pairs numeric"]
 
 
-@partial(jax.jit, static_argnames="rules")
+@jit(static_argnames="rules")
 def choose(
     known: Known, table: ScoreTable, item: Int[Array, " pairs"], instance: Int[Array, " pairs"], rules: Rules
 ) -> Chosen:

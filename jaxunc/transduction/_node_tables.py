@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float64, Int, Int64
 
+from jaxunc._numerics import jit
 from jaxunc.greedy import LOWEST, parts_classes
 
 from ._scores import Change, parts_a_value, side_scores
@@ -83,7 +84,7 @@ class ScoreTable(NamedTuple):
     """Score of no test: that of the sample itself."""
 
 
-@partial(jax.jit, static_argnames="rules")
+@jit(static_argnames="rules")
 def tables(
     known: Known,
     members: Int[Array, "items size"],
