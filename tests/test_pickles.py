@@ -19,7 +19,9 @@ pytestmark = pytest.mark.once
 def model():
     X, y = toy_data(2)
     rule = ju.EvidenceAccumulation(jnp.array([0.5, 0.5]))
-    return CombinedForestClassifier(RandomForestClassifier(4, random_state=0), combiner=rule).fit(X, y), X
+    return CombinedForestClassifier(RandomForestClassifier(4, min_samples_leaf=5, random_state=0), combiner=rule).fit(
+        X, y
+    ), X
 
 
 @pytest.mark.parametrize("protocol", [0, 2, 5])
