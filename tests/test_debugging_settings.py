@@ -26,7 +26,7 @@ y = (X[:, 0] + 0.3 * X[:, 1] > 0).astype(int)
 COUNTS = np.array([[[3, 1], [0, 4], [2, 2]], [[5, 0], [4, 0], [0, 0]]])
 PROBABILITIES = np.array([[0.9, 0.1], [1.0, 0.0], [0.3, 0.7], [0.5, 0.5]])
 LABELS = np.array([0, 0, 1, 1])
-MASSES = np.array([[0.2, 0.3, 0.5], [0.0, 1.0, 0.0], [0.1, 0.1, 0.8]])
+MASSES = np.array([[0.0, 0.2, 0.3, 0.5], [0.0, 0.0, 0.9, 0.1], [0.0, 0.1, 0.1, 0.8]])
 RULES = [
     name
     for name in ju.__all__
@@ -99,13 +99,13 @@ ENTRIES: dict[str, Callable[[], Any]] = {
     "cautious": lambda: CautiousForestClassifier(RandomForestClassifier(6, random_state=0)).fit(X, y).predict(X),
     "transductive": lambda: TransductiveTreeClassifier().fit(X[:40], y[:40]).predict_proba(X[:5]),
     "smoothed": lambda: smoothing.smooth_forest(forest()),
-    "smoothing": lambda: ju.bind(forest(), smoothing.SmoothedMean(smoothing.DirichletPrior(jnp.ones(2))))(X),
+    "smoothing": lambda: ju.bind(forest(), smoothing.SmoothedMean(smoothing.fit_forest_prior(forest())))(X),
     "prior": lambda: smoothing.fit_forest_prior(forest()),
-    "learned": lambda: learning.fit_combiner(ju.Pooling(), learning.rows_from_counts(COUNTS, [0, 1])),
+    "learned": lambda: learning.fit_combiner(ju.LearnedPool([0.5, 0.5]), learning.rows_from_counts(COUNTS, [0, 1])),
     "conjunctive": lambda: (belief.conjunctive_fold(MASSES), belief.cautious_fold(MASSES)),
     "belief": lambda: (belief.commonality(MASSES), belief.pignistic(MASSES), belief.discount(MASSES, 0.5)),
     "distance": lambda: belief.jousselme_distance(MASSES[0], MASSES[1]),
-    "intervals": lambda: imprecise.dominance(imprecise.idm_interval(COUNTS[:, 0], s=1.0)),
+    "intervals": lambda: (imprecise.dominance(COUNTS[:, 0], s=1.0), imprecise.idm_interval(COUNTS[:, 0], s=1.0)),
     "decisions": lambda: decisions.interval_dominance(imprecise.idm_interval(COUNTS[:, 0], s=1.0)),
     "metrics": lambda: [
         getattr(metrics, name)(PROBABILITIES, LABELS) for name in ("accuracy", "brier_score", "log_loss")

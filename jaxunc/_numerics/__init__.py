@@ -5,6 +5,7 @@ from ._digamma import digamma_gaps, log_gamma_gap
 from ._distinct import distinct_counts, distinct_rows, narrowest_counts, narrowest_dtype, padded_table
 from ._in_order import add_up, is_sum_in_order, log_average, log_softmax, softmax, sum_in_order
 from ._order_keys import NAN_FIRST, NAN_LAST, order_key, order_key_at_or_below, order_key_below
+from ._pickles import pickled, refused_without_pickle
 from ._programs import jit, own_settings
 from ._ranks import same_rank
 from ._running import count_before, sum_before
@@ -50,7 +51,9 @@ __all__ = [
     "padded_rows",
     "padded_table",
     "pair_words",
+    "pickled",
     "power_of_two",
+    "refused_without_pickle",
     "safe_divide",
     "same_rank",
     "shares_of",

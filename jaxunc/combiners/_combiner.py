@@ -10,7 +10,7 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Num, Shaped
 
 from jaxunc._checks import check_class_axis, check_counts
-from jaxunc._numerics import as_counts
+from jaxunc._numerics import as_counts, pickled, refused_without_pickle
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.forest import OWN
 from jaxunc.scorers import reads_sizes
@@ -48,6 +48,8 @@ class Combiner(eqx.Module, Generic[AnswerT]):
     else:
         merge: eqx.AbstractVar[PyTree]
     """Kind of the merge: a name, or a pytree prefix of the statistic with names as leaves."""
+
+    __reduce_ex__, __reduce__ = pickled, refused_without_pickle
 
     if not TYPE_CHECKING:  # so that they still report names that do not exist
         # A rule is one function, whatever its arrays hold: see `Method`. (`equinox.tree_equal` compares what rules

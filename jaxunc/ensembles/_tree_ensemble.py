@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxunc._checks import check_bool, check_one_of, is_concrete
-from jaxunc._numerics import TwoFloat, jit
+from jaxunc._numerics import TwoFloat, jit, pickled, refused_without_pickle
 from jaxunc.combiners import Answer, Combiner
 from jaxunc.forest import Forest, Trees
 from jaxunc.routing import BoundForest, bind, fold, leaf_index
@@ -229,6 +229,8 @@ class TreeEnsemble(eqx.Module):
     def _traced_raw(self, X: Array) -> Array:
         sums = [fold(group.trees, group.values, Encoded(X, True), merge="exact_sum") for group in self._groups()]
         return _with_base(self.base, sums)
+
+    __reduce_ex__, __reduce__ = pickled, refused_without_pickle
 
     def __repr__(self) -> str:
         return (

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int32, Num, Shaped
 
 from jaxunc._checks import check_counts, check_numbers, check_one_of, is_concrete
-from jaxunc._numerics import as_counts, counts_dtype, padded_table
+from jaxunc._numerics import as_counts, counts_dtype, padded_table, pickled, refused_without_pickle
 from jaxunc.tables import NumbersLike
 
 from ._counting import OWN, Counting, side_by_side
@@ -255,6 +255,8 @@ class Forest(eqx.Module):
         if mode == self.empty_leaves:
             return self
         return dataclasses.replace(self, empty_leaves=mode)._with_counts_of_forks()
+
+    __reduce_ex__, __reduce__ = pickled, refused_without_pickle
 
     def __repr__(self) -> str:
         return (

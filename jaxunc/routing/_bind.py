@@ -9,7 +9,7 @@ import jax.export
 import numpy as np
 
 from jaxunc._checks import check_integer, check_one_of, is_concrete
-from jaxunc._numerics import cores, own_settings
+from jaxunc._numerics import cores, own_settings, pickled, refused_without_pickle
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Combiner, as_rule, read_answer
 from jaxunc.forest import Forest, check_is_forest
@@ -279,6 +279,8 @@ class BoundForest(ReadOuts[AnswerT]):
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for copies and pickles, without drivers and what is for sparse data: they are made anew."""
         return {name: value for name, value in vars(self).items() if name != "_on_tested"} | {"_drivers": {}}
+
+    __reduce_ex__, __reduce__ = pickled, refused_without_pickle
 
     def __repr__(self) -> str:
         return f"BoundForest({self.engine.forest!r}, {type(self.combiner).__name__}, threads={self.threads})"

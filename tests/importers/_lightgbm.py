@@ -64,8 +64,8 @@ def _params(rng: np.random.Generator, objective: str) -> dict[str, Any]:
         "zero_as_missing": [False, True],
         "use_missing": [True, True, False],
         "max_cat_to_onehot": [1, 4, 30],
-        "cat_smooth": [1.0, 10.0],
-        "min_data_per_group": [1, 20],
+        "cat_smooth": [0.0, 1.0, 10.0],
+        "cat_l2": [0.0, 10.0],
         "path_smooth": [0.0, 0.5],
         "extra_trees": [False, False, True],
         "linear_tree": [False] * 19 + [True],
@@ -79,6 +79,7 @@ def _params(rng: np.random.Generator, objective: str) -> dict[str, Any]:
         if rng.random() < 0.5:
             params[name] = values[rng.integers(len(values))]
     params["min_data_in_leaf"] = int(rng.choice([1, 3, 10]))
+    params["min_data_per_group"] = int(rng.choice([1, 1, 1, 20]))  # of 100 no table here has a set
     params["boosting"] = str(rng.choice(["gbdt", "gbdt", "gbdt", "dart", "rf", "goss"]))
     if params["boosting"] == "rf" or (params["boosting"] != "goss" and rng.random() < 0.2):
         params |= {"bagging_freq": 1, "bagging_fraction": 0.7}
@@ -139,9 +140,7 @@ def _of_booster(rng: np.random.Generator, table: Table, y: np.ndarray, params: d
         booster = pickle.loads(pickle.dumps(booster))
     elif chance < 0.3:
         booster = lightgbm.Booster(model_str=booster.model_to_string())
-    elif chance < 0.35:
-        booster.refit(rows, y) if form != "frame" else None
-    elif chance < 0.4:
+    elif chance < 0.38:
         booster.shuffle_models()
     elif chance < 0.45:
         booster.rollback_one_iter() if booster.current_iteration() > 1 else None

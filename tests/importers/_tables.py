@@ -168,7 +168,7 @@ def _number_carrier(rng: np.random.Generator, values: np.ndarray, menu: Menu) ->
 def _draw_words(rng: np.random.Generator, name: str, rows: int, menu: Menu) -> Column:
     of_numbers = menu.numbers_as_words and rng.random() < 0.25
     pool = _NUMBER_LEVELS if of_numbers else _LEVELS
-    levels = list(pool[rng.integers(len(pool))])
+    levels = list(pool[-1 if rng.random() < 0.15 else rng.integers(len(pool))])
     if not menu.floats_as_words:
         levels = [int(2 * level) if isinstance(level, float) else level for level in levels]
     carrier = str(rng.choice(menu.words))
@@ -252,6 +252,8 @@ def draw_target(rng: np.random.Generator, table: Table, n_classes: int) -> np.nd
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         ranks = np.argsort(np.argsort(np.nan_to_num(codes), axis=0), axis=0) / len(codes)
     told = np.sin(rng.uniform(2, 9) * ranks[:, 0]) + ranks.sum(axis=1) * rng.choice([-1, 1])
+    for j in table.words:  # effects without an order, which sets tell apart
+        told += rng.standard_normal(64)[np.nan_to_num(codes[:, j]).astype(int)]
     told += np.isnan(codes).any(axis=1) + 0.2 * rng.standard_normal(len(codes))
     if n_classes == 0:
         return told
