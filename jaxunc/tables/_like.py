@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ._instances import Encoded
 
-    class Frame(Protocol):
+    class OfFrame(Protocol):
         """Members of a pandas frame that are read."""
 
         @property
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
             ...
 
     InstancesLike: TypeAlias = (
-        np.ndarray | jax.Array | Frame | OfArrow | Mapping[str, Any] | SparseMatrix | Sequence[Sequence[Any]] | Encoded
+        np.ndarray | jax.Array | OfFrame | OfArrow | Mapping[str, Any] | SparseMatrix | Sequence[Sequence[Any]] | Encoded
     )
     """Data ``[instances features]``: NumPy, JAX, frames, columns by name, a sparse matrix of SciPy, a list of rows."""
     LabelsLike: TypeAlias = np.ndarray | jax.Array | Column | Sequence[Any]
