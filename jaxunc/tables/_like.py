@@ -67,7 +67,14 @@ if TYPE_CHECKING:
             ...
 
     InstancesLike: TypeAlias = (
-        np.ndarray | jax.Array | OfFrame | OfArrow | Mapping[str, Any] | SparseMatrix | Sequence[Sequence[Any]] | Encoded
+        np.ndarray
+        | jax.Array
+        | OfFrame
+        | OfArrow
+        | Mapping[str, Any]
+        | SparseMatrix
+        | Sequence[Sequence[Any]]
+        | Encoded
     )
     """Data ``[instances features]``: NumPy, JAX, frames, columns by name, a sparse matrix of SciPy, a list of rows."""
     LabelsLike: TypeAlias = np.ndarray | jax.Array | Column | Sequence[Any]
