@@ -3,7 +3,7 @@
 from ._counts import as_counts, checked_counts, counts_dtype, less_own
 from ._digamma import digamma_gaps, log_gamma_gap
 from ._distinct import distinct_counts, distinct_rows, narrowest_counts, narrowest_dtype, padded_table
-from ._in_order import add_up, is_sum_in_order, log_average, log_softmax, softmax, sum_in_order
+from ._in_order import add_up, is_sum_in_order, log_average, log_softmax, scale_and_move, softmax, sum_in_order
 from ._order_keys import NAN_FIRST, NAN_LAST, order_key, order_key_at_or_below, order_key_below
 from ._pickles import pickled, refused_without_pickle
 from ._programs import jit, own_settings
@@ -56,6 +56,7 @@ __all__ = [
     "refused_without_pickle",
     "safe_divide",
     "same_rank",
+    "scale_and_move",
     "shares_of",
     "softmax",
     "split_words",

@@ -53,6 +53,12 @@ def _sum_jvp(axis, primals, tangents):
     return _sum(*primals, axis), jnp.sum(*tangents, axis=axis)
 
 
+def scale_and_move(x: Float[Array, "..."], scale: Array, move: Array) -> Float[Array, "..."]:
+    """Return ``scale x + move``, rounded twice: fused or not by the shape of the program, it would be once or twice."""
+    product = scale * x
+    return jnp.where(jnp.isnan(product), jnp.asarray(jnp.nan, product.dtype), product) + move
+
+
 def log_softmax(x: Float[Array, "... classes"]) -> Float[Array, "... classes"]:
     """Return what `jax.nn.log_softmax` does along the last axis, by a sum in order."""
     shifted = x - lax.stop_gradient(jnp.max(x, axis=-1, keepdims=True))

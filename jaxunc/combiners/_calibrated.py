@@ -8,7 +8,7 @@ from jax.nn import log_sigmoid
 from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_bool, check_kind, check_within
-from jaxunc._numerics import float_dtype
+from jaxunc._numerics import float_dtype, scale_and_move
 from jaxunc._types import PyTree
 
 from ._answer import Answer, kind_of
@@ -109,7 +109,9 @@ class Calibrated(Combiner[Answer]):
             # Each class against the rest is a logistic model of its own; their answers are evidence, which is
             # normalised.
             share = jnp.clip(jnp.exp(log_share), clip, 1 - clip)
-            return Answer.from_log_evidence(log_sigmoid(scale * (jnp.log(share) - jnp.log1p(-share)) + bias))
+            return Answer.from_log_evidence(
+                log_sigmoid(scale_and_move(jnp.log(share) - jnp.log1p(-share), scale, bias))
+            )
         # The inner `where` keeps log(0) out of the gradient when nothing is clipped.
         floor = jnp.where(clip > 0, jnp.log(jnp.where(clip > 0, clip, jnp.ones_like(clip))), -jnp.inf)
-        return Answer.from_log_evidence(scale * jnp.maximum(log_share, floor) + bias)
+        return Answer.from_log_evidence(scale_and_move(jnp.maximum(log_share, floor), scale, bias))

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_collection, check_numbers, check_probability_vector, check_within
-from jaxunc._numerics import float_dtype, safe_divide, sum_in_order
+from jaxunc._numerics import divide_by_shared, float_dtype, scale_and_move, sum_in_order
 from jaxunc._types import PyTree
 from jaxunc.forest import OWN
 from jaxunc.tables import NumbersLike
@@ -177,10 +177,10 @@ class LearnedPool(Combiner[Answer]):
     def finish(self, stat: PyTree) -> Answer:
         """Return the mean, and its logarithm scaled and moved."""
         weight, prior = stat["weight"][..., None], self.prior.astype(stat["power"].dtype)
-        mean = safe_divide(stat["power"], weight, prior**self.mean_power)
+        mean = divide_by_shared(stat["power"], weight, prior**self.mean_power)
         # The mean is one of powers p^q: its q-th root is a probability again.
-        log_share = jnp.log(jnp.maximum(mean, jnp.finfo(mean.dtype).tiny)) / self.mean_power
-        certain = Answer.from_log_evidence(self.scale * log_share + self.bias)
+        log_share = divide_by_shared(jnp.log(jnp.maximum(mean, jnp.finfo(mean.dtype).tiny)), self.mean_power)
+        certain = Answer.from_log_evidence(scale_and_move(log_share, self.scale, self.bias))
         # Scores are those before the noise: they have the same order, and do not saturate.
         return certain._replace(**_with_noise(certain, self.noise))
 
@@ -219,6 +219,6 @@ def _with_noise(certain: Answer, noise: Array) -> dict[str, Array]:
     """Mix into an answer's probabilities the share of labels that say nothing."""
     log_share = jnp.asarray(certain.log_probability)
     noise = noise.astype(log_share.dtype)
-    share = (1 - noise) * jnp.exp(log_share) + noise / log_share.shape[-1]
+    share = scale_and_move(jnp.exp(log_share), 1 - noise, noise / log_share.shape[-1])
     some = noise > 0
     return {"probability": share, "log_probability": jnp.where(some, jnp.log(jnp.where(some, share, 1)), log_share)}
