@@ -64,12 +64,13 @@ def as_traceable(data: Any, columns: Columns, name: str = "X") -> Float32[jax.Ar
 def _check_sharding(data: Any, name: str) -> None:
     """Refuse traced data whose type names a sharding: all that is computed of them would have to name one, too."""
     sharding: Any = jax.typeof(data).sharding
-    explicit = [axis for axis, kind in zip(sharding.mesh.axis_names, sharding.mesh.axis_types) if kind == _EXPLICIT]
+    kinds = zip(sharding.mesh.axis_names, sharding.mesh.axis_types, strict=True)
+    explicit = [axis for axis, kind in kinds if kind == _EXPLICIT]
     if any(axis in np.ravel(part) for part in sharding.spec if part is not None for axis in explicit):
         raise ValueError(
             f"{name} is dealt out by a mesh with explicit axes ({jax.typeof(data)}), in which no tree can be walked under "
-            "jax.jit. Make the mesh with axis_types=(jax.sharding.AxisType.Auto,) for each axis, wrap the call in "
-            "jax.sharding.auto_axes, or call it outside of jax.jit; jaxunc.shard deals instances out itself."
+            "jax.jit. Make the mesh with axis_types=(jax.sharding.AxisType.Auto,) for each axis, wrap the call "
+            "in jax.sharding.auto_axes, or call it outside of jax.jit; jaxunc.shard deals instances out itself."
         )
 
 
