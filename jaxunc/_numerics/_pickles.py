@@ -5,10 +5,12 @@ from typing import Any
 
 import jax
 
+_NEW: Any = vars(copyreg)["__newobj__"]
+
 
 def pickled(self: Any, protocol: Any) -> tuple[Any, ...]:
     """Return the state for pickles and copies, as Python does by itself (``__reduce_ex__``)."""
-    return copyreg.__newobj__, (type(self),), self.__getstate__()
+    return _NEW, (type(self),), self.__getstate__()
 
 
 def refused_without_pickle(self: Any) -> tuple[Any, ...]:

@@ -35,7 +35,7 @@ def jit(function: Any = None, **options: Any) -> Any:
 
     @wraps(function)
     def traced(*args: Any, **settings: Any) -> Any:
-        if jax.config.jax_disable_jit:  # JAX calls the function itself, whose intermediate arrays may not fit
+        if _settings.jax_disable_jit:  # JAX calls the function itself, whose intermediate arrays may not fit
             with own_settings():
                 return jitted(*args, **settings)
         with own_settings():
@@ -56,6 +56,7 @@ def jit(function: Any = None, **options: Any) -> Any:
 
 
 # JAX's settings are objects, whose value is read in a thirtieth of the time that a context takes.
+_settings: Any = jax.config  # its names are made when it is read
 _debug_infs: Any = jax.debug_infs
 _debug_nans: Any = jax.debug_nans
 _check_tracer_leaks: Any = jax.check_tracer_leaks
