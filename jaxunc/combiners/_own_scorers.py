@@ -22,13 +22,8 @@ def check_own_scorers(rule: "Combiner", counts: Num[Array, "... classes"]) -> No
         return
     for scorer in scorers:
         scores, bound = np.asarray(scorer(counts)), score_bound(scorer, counts.shape[-1])
-<<<<<<< HEAD
-        if scores.shape not in (counts.shape, counts.shape[:-1]):
-            continue  # which is refused where its scores are taken
-=======
         if scores.shape not in (counts.shape, counts.shape[:-1]):  # lifting says what is wrong
             continue
->>>>>>> w-jax
         if scores.size and np.abs(scores).max(initial=0, where=~np.isnan(scores)) > bound * (1 + 1e-4):
             place = np.unravel_index(np.nanargmax(np.abs(scores)), scores.shape)
             raise ValueError(

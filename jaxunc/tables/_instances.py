@@ -68,13 +68,8 @@ def _check_sharding(data: Any, name: str) -> None:
     explicit = [axis for axis, kind in kinds if kind == _EXPLICIT]
     if any(axis in np.ravel(part) for part in sharding.spec if part is not None for axis in explicit):
         raise ValueError(
-<<<<<<< HEAD
-            f"{name} is dealt out by a mesh with explicit axes ({jax.typeof(data)}), in which no tree can be walked "
-            "under jax.jit. Make the mesh with axis_types=(jax.sharding.AxisType.Auto,) for each axis, wrap the call "
-=======
             f"{name} is dealt out by a mesh with explicit axes ({jax.typeof(data)}): no tree can be walked there under "
             "jax.jit. Make the mesh with axis_types=(jax.sharding.AxisType.Auto,) for each axis, wrap the call "
->>>>>>> w-jax
             "in jax.sharding.auto_axes, or call it outside of jax.jit; jaxunc.shard deals instances out itself."
         )
 
