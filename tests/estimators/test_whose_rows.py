@@ -127,7 +127,8 @@ def ended(classifier: Any, data: tuple, weight: Any, fresh: np.ndarray, own: np.
         return Ended("warned", said)
     probs, y = fitted.predict_proba(fresh), data[1]
     # A rule answers for the classes' shares among the rows, as they are, or as rows and classes are weighed.
-    shares = [np.bincount(y, one, 2) for one in (None, weight, np.where(y == 1, 3.0, 1.0))] + [np.ones(2)]
+    shares = [np.bincount(y, one, 2) for one in (None, weight, np.where(y == 1, 3.0, 1.0))]
+    shares += [np.ones(2), np.array([1.0, 3.0])]  # of balanced classes, and of those that weights weigh once more
     shares = [one / one.sum() for one in shares]
     above = min(loss(one, probs) - max(loss(one, one), loss(one, own)) for one in shares)
     return Ended("honest" if above <= CLOSE else "wrong", f"log loss {above:.3f} above; {said}")
