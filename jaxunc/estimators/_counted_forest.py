@@ -83,22 +83,22 @@ class CountedForest:
         check_counts_mode(self.counts, model, has_data=X is not None or not fitted)
         if fitted:
             grown = taken_forest(model)
-            self.estimator_, counted_on = model, self._of_fitted(model, grown, X, y, sample_weight)
+            self.estimator_, (X, y, sample_weight) = model, self._of_fitted(model, grown, X, y, sample_weight)
             looked_for = learns or self.counts == "oob"
-            apart = self._apart(*counted_on[:2], groups, grown.trees.columns, looked_for=looked_for)
+            apart = self._apart(X, y, groups, grown.trees.columns, looked_for=looked_for)
         else:
             check_own_counts(self.counts, model)
-            counted_on: Any = self._training_data(X, y, sample_weight)
+            X, y, sample_weight = self._training_data(X, y, sample_weight)
             looked_for = learns or self.counts in ("oob", "held_out")
-            apart = self._apart(*counted_on[:2], groups, looked_for=looked_for)
-            self.estimator_, counted_on, apart = self._grow(model, *counted_on, apart, rule_for)
+            apart = self._apart(X, y, groups, looked_for=looked_for)
+            self.estimator_, (X, y, sample_weight), apart = self._grow(model, X, y, sample_weight, apart, rule_for)
             grown = taken_forest(self.estimator_)  # which refuses what is no forest of classifiers
         self._chosen, self._counted = self._choices(), self.counts
         self.classes_ = classes_of(self.estimator_, grown)
-        counted = counted_forest(grown, self.estimator_, self.counts, *counted_on, groups=apart)
+        counted = counted_forest(grown, self.estimator_, self.counts, X, y, sample_weight, groups=apart)
         self.forest_, mask, weights = counted
         self._check_prior()
-        return CountedSample(grown, *counted_on, weights, mask, apart)
+        return CountedSample(grown, X, y, sample_weight, weights, mask, apart)
 
     def _apart(self, X, y, groups, known: Columns | None = None, *, looked_for: bool) -> Any:
         """A number for each instance, the same for those of a group: as given, or copies where they are looked for."""
