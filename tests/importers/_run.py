@@ -28,6 +28,8 @@ LIBRARIES = {
 }
 """Libraries by their modules, and the distributions whose versions are told."""
 _CHUNK = 100
+_CHUNKS = 24
+"""Chunks of one process."""
 _CODES = {library: code for code, library in enumerate(LIBRARIES)}
 
 
@@ -139,11 +141,14 @@ def _counted(chunks: list[tuple], processes: int) -> Iterator[tuple[tuple, dict]
         return
     left = list(chunks)
     while left:
-        for chunk, counts in _in_a_pool(left, processes):
+        # Processes are given up after some chunks: compiled programs stay in them.
+        now = left[: _CHUNKS * processes]
+        for chunk, counts in _in_a_pool(now, processes):
             left.remove(chunk)
+            now.remove(chunk)
             yield chunk, counts
         # A library ended a process: what was under way is tried alone.
-        for chunk in left[: 2 * processes]:
+        for chunk in now[: 2 * processes]:
             left.remove(chunk)
             alone = [counts for _, counts in _in_a_pool([chunk], 1)]
             ended = {"models": {}, "faults": [f"a process ended within {chunk}"], "seconds": 0.0}
@@ -153,8 +158,7 @@ def _counted(chunks: list[tuple], processes: int) -> Iterator[tuple[tuple, dict]
 def _in_a_pool(chunks: list[tuple], processes: int) -> Iterator[tuple[tuple, dict]]:
     """The counts of chunks as they come, until all are done or a process has ended."""
     context = multiprocessing.get_context("spawn")
-    # A process is given up after some chunks: compiled programs stay in it.
-    with ProcessPoolExecutor(processes, context, max_tasks_per_child=24) as pool:
+    with ProcessPoolExecutor(processes, context) as pool:
         futures = {pool.submit(counts_of, *chunk): chunk for chunk in chunks}
         for future in as_completed(futures):
             try:
