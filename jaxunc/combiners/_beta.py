@@ -9,7 +9,7 @@ from jaxtyping import Array, Num
 
 from jaxunc import scorers
 from jaxunc._checks import check_one_of
-from jaxunc._numerics import sum_in_order
+from jaxunc._numerics import divide_by_shared, sum_in_order
 from jaxunc._types import PyTree
 
 from ._answer import Answer, margin
@@ -81,11 +81,11 @@ class BetaAggregation(Combiner[Answer]):
         if self.statistic == "max":
             mode = jnp.argmax(stat, axis=-1).astype(stat.dtype)
             seen = jnp.max(stat, axis=-1) > 0
-            return answer_of_scores(jnp.where(seen, mode / (GRID_SIZE - 1) - 0.5, 0.0)[..., None], 1.0)
+            return answer_of_scores(jnp.where(seen, (mode - GRID_SIZE // 2) / (GRID_SIZE - 1), 0.0)[..., None], 1.0)
         tiny = jnp.finfo(stat.dtype).tiny
         total = sum_in_order(stat, keepdims=True)
         seen = total > math.sqrt(tiny)  # of less no slope could be represented
         stat, total = jnp.where(seen, stat, 0.5), jnp.where(seen, total, 1.0)
-        shares = stat / total
+        shares = divide_by_shared(stat, total)
         logs = jnp.log(jnp.maximum(stat, tiny)) - jnp.log(total)
         return Answer(logs, margin(shares) / 2, shares, logs)
