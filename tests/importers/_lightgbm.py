@@ -17,7 +17,7 @@ from ._tables import PLAIN_NAMES, Menu, Table, ask, draw_table, draw_target
 from ._thresholds import of_lightgbm
 from ._treelite import ways_of_treelite
 
-FLOOR = 0.8
+FLOOR = 0.75
 """The share of models that are answered, at least."""
 WAYS = ("estimator", "booster", "bytes", "text", "file.txt", "treelite of lightgbm")
 """The ways in that some models must go."""

@@ -18,7 +18,7 @@ from ._tables import ODD_NAMES, PLAIN_NAMES, Menu, Table, ask, draw_table, draw_
 from ._thresholds import of_xgboost
 from ._treelite import ways_of_treelite
 
-FLOOR = 0.8
+FLOOR = 0.75
 """The share of models that are answered, at least."""
 WAYS = ("estimator", "booster", "bytes", "file.json", "file.ubj", "treelite of xgboost")
 """The ways in that some models must go."""

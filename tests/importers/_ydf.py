@@ -14,7 +14,7 @@ import jaxunc as ju
 from ._compare import Way
 from ._tables import ASKED, Menu, Table, ask, draw_table, draw_target
 
-FLOOR = 0.8
+FLOOR = 0.9
 """The share of models that are answered, at least."""
 WAYS = ("boosted", "forest")
 """The ways in that some models must go."""
