@@ -6,7 +6,7 @@ exit's number is its place, so that nothing is looked up between the top and the
 
 import weakref
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -37,6 +37,10 @@ class Plan(NamedTuple):
     top_key: Int32[Array, "trees tests"]
     """Their thresholds."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what copies and pickles are made of. JAX takes 64-bit integers anew in its 64-bit mode alone."""
+        return _restored, (jax.tree.map(np.asarray, tuple(self)),)
+
     @property
     def n_exits(self) -> int:
         """Places in front of the nodes: the root is at this place."""
@@ -45,6 +49,11 @@ class Plan(NamedTuple):
     def by_place(self, table: Shaped[Array, "trees nodes"]) -> Shaped[Array, "trees places"]:
         """Return a table of nodes by places."""
         return _by_place(self.top.entry, table)
+
+
+def _restored(parts: tuple[Any, ...]) -> Plan:
+    with jax.enable_x64(True):
+        return Plan(*jax.tree.map(jnp.asarray, parts))
 
 
 def node_at(plan: Plan, place: Int32[Array, "..."]) -> Int32[Array, "..."]:

@@ -132,6 +132,7 @@ def test_copies_that_are_too_many(monkeypatch):
 
 def test_shared_nodes_that_are_no_intervals():
     """Two tests of different columns that share children are refused in words."""
+    pytest.importorskip("onnx")
     nodes = TreeNodes(
         np.array([0, 1, 0, 0, 0]), np.zeros(5, np.int32), np.array([1, 3, 3, -1, -1]), np.array([2, 4, 4, -1, -1]),
         np.zeros(5, bool),
