@@ -148,7 +148,8 @@ def _codes(bounds: _Bounds, n_features: int) -> tuple[np.ndarray, tuple[tuple[fl
     cuts: list[tuple[float, ...] | None] = [None] * n_features
     order = np.argsort(bounds.feature, kind="stable")
     tested, starts = np.unique(bounds.feature[order], return_index=True)
-    for j, own in zip(tested.tolist(), np.split(order, starts[1:]), strict=True):
+    for j, (start, end) in zip(tested.tolist(), pairwise([*starts, len(order)]), strict=True):
+        own = order[start:end]
         own = own[finite[own]]
         distinct, rank[own] = np.unique(number[own], return_inverse=True)
         if len(distinct) >= _MOST_CUTS:
