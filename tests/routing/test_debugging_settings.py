@@ -60,6 +60,11 @@ def boosted() -> Any:
     return ju.from_any(_known["boosted"])
 
 
+def masses() -> jax.Array:
+    """Mass functions of two classes."""
+    return jnp.asarray(MASSES, jnp.float32)
+
+
 def _of_rule(name: str) -> Any:
     made = MADE.get(name, getattr(ju, name))()
     return made(COUNTS) if name != "Weighted" else made(np.repeat(COUNTS, 2, axis=1))
@@ -75,11 +80,9 @@ ENTRIES: dict[str, Callable[[], Any]] = {
     **{f"bind {name}": lambda name=name: _bound(name) for name in RULES},
     **{
         f"scorer {name}": lambda name=name: getattr(scorers, name)(COUNTS)
-        for name in ("plausibility", "probability", "laplace", "mass", "linear", "likelihood_mass")
+        for name in ("plausibility", "probability", "laplace", "linear", "likelihood_mass")
     },
-    "scorer degrees": lambda: (scorers.degrees_of_preference(COUNTS), scorers.log_support_degrees(COUNTS)),
     "scorer densities": lambda: (scorers.beta_densities(COUNTS), scorers.confidence_bounds(COUNTS)),
-    "scorer uncertainty": lambda: scorers.uncertainty(COUNTS),
     "gradient": lambda: jax.grad(lambda c: ju.Pooling()(c).sum())(jnp.asarray(COUNTS, jnp.float32)),
     "export": lambda: ju.bind(forest(), ju.Mean()).export("probability"),
     "leaves": lambda: (ju.leaf_index(forest(), X), ju.leaf_counts(forest(), X)),
@@ -102,9 +105,9 @@ ENTRIES: dict[str, Callable[[], Any]] = {
     "smoothing": lambda: ju.bind(forest(), smoothing.SmoothedMean(smoothing.fit_forest_prior(forest())))(X),
     "prior": lambda: smoothing.fit_forest_prior(forest()),
     "learned": lambda: learning.fit_combiner(ju.LearnedPool([0.5, 0.5]), learning.rows_from_counts(COUNTS, [0, 1])),
-    "conjunctive": lambda: (belief.conjunctive_fold(MASSES), belief.cautious_fold(MASSES)),
-    "belief": lambda: (belief.commonality(MASSES), belief.pignistic(MASSES), belief.discount(MASSES, 0.5)),
-    "distance": lambda: belief.jousselme_distance(MASSES[0], MASSES[1]),
+    "conjunctive": lambda: (belief.conjunctive_fold(masses()), belief.cautious_fold(masses())),
+    "belief": lambda: (belief.commonality(masses()), belief.pignistic(masses()), belief.discount(masses(), 0.5)),
+    "distance": lambda: belief.jousselme_distance(masses()[0], masses()[1]),
     "intervals": lambda: (imprecise.dominance(COUNTS[:, 0], s=1.0), imprecise.idm_interval(COUNTS[:, 0], s=1.0)),
     "decisions": lambda: decisions.interval_dominance(imprecise.idm_interval(COUNTS[:, 0], s=1.0)),
     "metrics": lambda: [
