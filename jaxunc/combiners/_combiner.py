@@ -49,7 +49,11 @@ class Combiner(eqx.Module, Generic[AnswerT]):
         merge: eqx.AbstractVar[PyTree]
     """Kind of the merge: a name, or a pytree prefix of the statistic with names as leaves."""
 
-    __reduce_ex__, __reduce__ = pickled, refused_without_pickle
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return pickled(self, protocol)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return refused_without_pickle(self)
 
     if not TYPE_CHECKING:  # so that they still report names that do not exist
         # A rule is one function, whatever its arrays hold: see `Method`. (`equinox.tree_equal` compares what rules

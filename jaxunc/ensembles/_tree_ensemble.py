@@ -230,7 +230,11 @@ class TreeEnsemble(eqx.Module):
         sums = [fold(group.trees, group.values, Encoded(X, True), merge="exact_sum") for group in self._groups()]
         return _with_base(self.base, sums)
 
-    __reduce_ex__, __reduce__ = pickled, refused_without_pickle
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return pickled(self, protocol)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return refused_without_pickle(self)
 
     def __repr__(self) -> str:
         return (

@@ -256,7 +256,11 @@ class Forest(eqx.Module):
             return self
         return dataclasses.replace(self, empty_leaves=mode)._with_counts_of_forks()
 
-    __reduce_ex__, __reduce__ = pickled, refused_without_pickle
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return pickled(self, protocol)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return refused_without_pickle(self)
 
     def __repr__(self) -> str:
         return (

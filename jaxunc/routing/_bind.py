@@ -280,7 +280,11 @@ class BoundForest(ReadOuts[AnswerT]):
         """Return the state for copies and pickles, without drivers and what is for sparse data: they are made anew."""
         return {name: value for name, value in vars(self).items() if name != "_on_tested"} | {"_drivers": {}}
 
-    __reduce_ex__, __reduce__ = pickled, refused_without_pickle
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return pickled(self, protocol)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return refused_without_pickle(self)
 
     def __repr__(self) -> str:
         return f"BoundForest({self.engine.forest!r}, {type(self.combiner).__name__}, threads={self.threads})"
