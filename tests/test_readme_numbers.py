@@ -124,3 +124,11 @@ def test_little_is_gained_by_the_choice():
 
 def test_it_is_short():
     assert README.count("\n") < 250
+
+
+def test_random_models_of_other_libraries():
+    libraries = results("importers-fuzz")["libraries"].values()
+    assert not [fault for own in libraries for fault in own["faults"]]
+    answered, refused = (sum(own["models"].get(name, 0) for own in libraries) for name in ("answered", "refused"))
+    assert claimed("Of # random ones none answers otherwise") == [answered + refused]
+    assert claimed("and # are refused in words") == [refused]

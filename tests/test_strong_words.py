@@ -15,7 +15,6 @@ STRONG = re.compile(
 )
 NO_CLAIM = "says nothing of answers"
 TOLD = {
-    "are imported exactly, too": "interop/test_visits.py::test_xgboost",
     "jaxunc imports the forest exactly": "routing/test_exact.py::test_leaves",
     "tensor never exists": "routing/test_compiled.py::test_a_fold_needs_twenty_megabytes_at_most",
     "trees and classes never exists": "routing/test_compiled.py::test_a_fold_needs_twenty_megabytes_at_most",

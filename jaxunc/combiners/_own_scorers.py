@@ -35,6 +35,11 @@ def check_own_scorers(rule: "Combiner", counts: Num[Array, "... classes"]) -> No
 
 
 def _own_scorers(rule: Any) -> Iterator[Partial]:
+    """The scorers that see the counts as they are: those of each class against the others see counts of two."""
+    from ._one_vs_rest import OneVsRest  # which is a rule itself
+
+    if isinstance(rule, OneVsRest):
+        return
     is_part = lambda part: part is not rule and hasattr(part, "lift")  # noqa: E731
     scorer = vars(rule).get("scorer")
     if isinstance(scorer, Partial) and not _module(scorer).startswith("jaxunc."):

@@ -25,7 +25,10 @@ def check_unseen(mask: np.ndarray, position: np.ndarray, labels: tuple, usual: f
     """
     shares, n_trees = shares_of_classes(mask, position, len(labels)), mask.shape[1]
     usual = max(usual, np.nanmax(shares))
-    few = [c for c, share in enumerate(shares) if share < usual / 2 and share * n_trees < FEWEST]
+    numbers = np.bincount(position, minlength=len(labels))
+    # Beyond chance, which is large for few rows and few trees: five standard deviations of a class's share.
+    least = usual / 2 - 5 * np.sqrt(usual * (1 - usual) / np.maximum(numbers * n_trees, 1))
+    few = [c for c, share in enumerate(shares) if share < least[c] and share * n_trees < FEWEST]
     if not few:
         return
     never, own = ~mask.any(axis=1), position == few[0]
