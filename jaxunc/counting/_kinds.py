@@ -10,7 +10,7 @@ from jaxunc.routing import leaf_index
 from jaxunc.tables import class_positions
 
 from ._copies import first_of_each
-from ._out_of_bag import has_bags, oob_mask, samples_anew
+from ._out_of_bag import has_bags, mask_of_each, oob_mask, samples_anew
 from ._recount import recount
 from ._unseen import check_unseen, shares_of_classes
 from ._ydf_bags import is_ydf_forest
@@ -100,7 +100,7 @@ def counted_forest(
     if counts != "oob":
         return Counted(recount(forest, X, y, sample_weight=weights), None, weights)
     mask = oob_mask(model, len(y), X=X, y=y, sample_weight=sample_weight, groups=groups) if mask is None else mask
-    alone = oob_mask(model, len(y))
+    alone = mask_of_each(model, len(y), X, y)
     position, together = class_positions(forest.class_labels, y), not np.array_equal(mask, alone)
     check_unseen(mask, position, forest.class_labels, np.nanmax(shares_of_classes(alone, position, forest.n_classes)))
     leaves = leaf_index(forest, X) if leaves is None else leaves

@@ -152,3 +152,9 @@ def _outside(bags: list[np.ndarray], n: int, groups: np.ndarray | None) -> np.nd
     for tree, bag in enumerate(bags):
         mask[bag, tree] = False
     return together(mask, groups)
+
+
+def mask_of_each(model: Any, n: int, X: InstancesLike, y: LabelsLike) -> np.ndarray:
+    """Return the mask of instances that are each on its own, where `oob_mask` has compared X and y with the model."""
+    # YDF's bags are known by comparing alone.
+    return oob_mask(model, n, X=X, y=y, groups=np.arange(n)) if is_ydf_forest(model) else oob_mask(model, n)

@@ -8,7 +8,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from jaxunc._checks import warn
 from jaxunc.combiners import LearnedPool
-from jaxunc.counting import TooFewUnseenError, check_unseen, has_bags, oob_mask, shares_of_classes, warn_of_pure_leaves
+from jaxunc.counting import (
+    TooFewUnseenError,
+    check_unseen,
+    has_bags,
+    mask_of_each,
+    oob_mask,
+    shares_of_classes,
+    warn_of_pure_leaves,
+)
 from jaxunc.forest import Forest
 from jaxunc.learning import FEW_TREES, fit_combiner, rows_of
 from jaxunc.stopping import (
@@ -283,7 +291,8 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         X, y = self._instances(training[0]), training[1]
         unseen = oob_mask(self.estimator_, X.shape[0], X=X, y=y)
         position, labels = class_positions(self.forest_.class_labels, y), self.forest_.class_labels
-        alone = shares_of_classes(oob_mask(self.estimator_, len(position)), position, len(labels))
+        each = mask_of_each(self.estimator_, len(position), X, y)
+        alone = shares_of_classes(each, position, len(labels))
         check_unseen(unseen, position, labels, np.nanmax(alone))
         votes = out_of_bag_votes(self.forest_, X, unseen)
         return fit_vote_prior(votes, symmetric=len(self.classes_) > 2)

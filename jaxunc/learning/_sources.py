@@ -14,6 +14,7 @@ from jaxunc.counting import (
     first_of_each,
     first_of_equals,
     has_bags,
+    mask_of_each,
     oob_mask,
     recount,
     shares_of_classes,
@@ -86,7 +87,8 @@ class Seen(NamedTuple):
 def out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str) -> Seen:
     """Show each row the trees that were grown without it."""
     mask = oob_mask(model, len(data.y), X=data.X, y=data.y, sample_weight=data.weights, groups=data.alone)
-    usual = shares_of_classes(oob_mask(model, len(data.y)), data.position, forest.n_classes)
+    alone = mask_of_each(model, len(data.y), data.X, data.y)
+    usual = shares_of_classes(alone, data.position, forest.n_classes)
     check_unseen(mask, data.position, forest.class_labels, np.nanmax(usual))
     own_mask = as_many_trees(mask, data.position, forest.n_classes)[data.rows]
     if counts == "inbag":
