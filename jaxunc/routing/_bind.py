@@ -1,6 +1,6 @@
 """A forest and a rule bound together: the fast way to score data."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar, get_args, overload
 
@@ -9,7 +9,7 @@ import jax.export
 import numpy as np
 
 from jaxunc._checks import check_integer, check_one_of, is_concrete
-from jaxunc._numerics import cores, own_settings, pickled, refused_without_pickle
+from jaxunc._numerics import cores, jit, own_settings, pickled, refused_without_pickle
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Combiner, as_rule, read_answer
 from jaxunc.forest import Forest, check_is_forest
@@ -222,8 +222,7 @@ class BoundForest(ReadOuts[AnswerT]):
         if not (self._is_concrete and is_concrete(X, tree_mask)):
             with own_settings():
                 X = as_traceable(X, columns)
-                merged = self._engine(True).merge(self.combiner, X, as_mask(tree_mask, X.shape[0], n_trees))
-                return read_answer(self.combiner.finish(merged), readout)
+                return self._traceable(X, as_mask(tree_mask, X.shape[0], n_trees), readout)
         values, missing = as_rows(X, columns)
         if isinstance(values, SparseRows):
             narrow, kept = self._on_tested
@@ -237,6 +236,18 @@ class BoundForest(ReadOuts[AnswerT]):
     def _expected(self) -> tuple[Columns, int]:
         """The columns of data, and the trees of masks; kept, since a module is slow to name its parts."""
         return self.engine.forest.trees.columns, self.engine.forest.n_trees
+
+    @cached_property
+    def _traceable(self) -> Callable[[Any, Any, str | None], PyTree]:
+        """The function for someone's program: one program of its own where that is `vmap` or `grad` without `jit`.
+
+        Run operation by operation, rules would round otherwise than in one program.
+        """
+
+        def answer(X: Any, mask: Any, readout: str | None) -> PyTree:
+            return read_answer(self.combiner.finish(self._engine(True).merge(self.combiner, X, mask)), readout)
+
+        return jit(answer, static_argnums=2) if self._is_concrete else answer
 
     @cached_property
     def _on_tested(self) -> tuple["BoundForest[AnswerT]", np.ndarray | None]:
@@ -277,8 +288,8 @@ class BoundForest(ReadOuts[AnswerT]):
         return cls(engine, combiner, threads)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for copies and pickles, without drivers and what is for sparse data: they are made anew."""
-        return {name: value for name, value in vars(self).items() if name != "_on_tested"} | {"_drivers": {}}
+        """Return the state for copies and pickles, without programs and what is for sparse data: they are made anew."""
+        return {name: value for name, value in vars(self).items() if name not in ("_on_tested", "_traceable")} | {"_drivers": {}}
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         return pickled(self, protocol)

@@ -73,13 +73,12 @@ def test_arrays_in_other_files(given, tmp_path, monkeypatch):
     onnx = pytest.importorskip("onnx")
     model = onnx.ModelProto.FromString(_of_ours("none", ""))
     (node,) = [node for node in model.graph.node if "TreeEnsemble" in node.op_type]
-    floats = next(one for one in node.attribute if one.name == "base_values")
-    (tmp_path / "secret").write_bytes(np.ones(len(floats.floats), np.float32).tobytes())
-    tensor = onnx.TensorProto(data_type=1, dims=[len(floats.floats)], data_location=onnx.TensorProto.EXTERNAL)
-    tensor.external_data.add(key="location", value="secret")
-    moved = onnx.AttributeProto(name="base_values_as_tensor", type=onnx.AttributeProto.TENSOR, t=tensor)
-    node.attribute.remove(floats)
-    node.attribute.append(moved)
+    base = next(one for one in node.attribute if one.name == "base_values_as_tensor")
+    (tmp_path / "secret").write_bytes(np.ones(base.t.dims[0]).tobytes())
+    base.t.ClearField("raw_data")
+    base.t.ClearField("double_data")
+    base.t.data_location = onnx.TensorProto.EXTERNAL
+    base.t.external_data.add(key="location", value="secret")
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
     monkeypatch.chdir(tmp_path)
     with refuses(ValueError, "keeps its attribute .* in another file, which is not read"):

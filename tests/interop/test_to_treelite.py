@@ -122,7 +122,7 @@ def test_refusals(monkeypatch):
     with pytest.raises(ValueError, match="veto a class"):
         to_treelite(ju.bind(forest, ju.EvidenceAccumulation(forest.prior, smoothing=0)))
     with pytest.raises(ValueError, match="clipped"):
-        to_treelite(ju.bind(forest, ju.Mean(lambda counts: 3.0 * ju.scorers.probability(counts))))
+        to_treelite(ju.bind(forest, ju.Mean(lambda counts: 1.5 * ju.scorers.probability(counts))))
     with pytest.raises(TypeError, match="model is a Forest; pass a bound forest"):
         to_treelite(forest)
     ensemble = TreeEnsemble(forest.trees, forest.counts.astype(float), jnp.zeros(2), "one-vs-rest", 1, (0, 1))
