@@ -1,4 +1,6 @@
-"""Two runs make the suite: float32 under the type hook, and (JAXUNC_TEST_X64=1) float64 without it.
+"""Two runs make the suite: float32, and (JAXUNC_TEST_X64=1) float64.
+
+JAXUNC_TEST_TYPES=1 checks the annotated shapes and types of every call, which takes a quarter more time.
 
 JAXUNC_TEST_OPTIMIZED=1 lets the compiler optimise as it does for users: slower, for continuous integration.
 """
@@ -8,6 +10,7 @@ import gc
 import os
 import sys
 import zlib
+from pathlib import Path
 
 import hypothesis
 import jax
@@ -19,6 +22,9 @@ from tests._exhaustive import SEED, drawn, keep_some
 from tests._tolerance import Tolerance
 
 X64 = os.environ.get("JAXUNC_TEST_X64", "0") == "1"
+TYPED = os.environ.get("JAXUNC_TEST_TYPES", "0") == "1"
+MANY_BYTES = 1_400_000_000
+"""Memory of a worker from which on it drops the programs that it has compiled."""
 if os.environ.get("JAXUNC_TEST_OPTIMIZED", "0") != "1":
     # Compiling is most of the time; the machine code need not be fast here.
     os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0"
@@ -33,7 +39,7 @@ jax.config.update("jax_debug_key_reuse", True)
 EXACT_RANKS = {"_numerics", "belief", "comparison", "datasets", "decisions", "imprecise", "metrics"}
 """Folders in which a missing axis is an error. Elsewhere settings, priors and nodes of a grid meet arrays of more axes
 on purpose, as in NumPy."""
-if not X64:
+if TYPED:
     # Before anything imports jaxunc: every call then checks the annotated shapes and dtypes.
     jaxtyping.install_import_hook("jaxunc", "beartype.beartype")
 
@@ -82,12 +88,15 @@ def no_silent_promotion(request):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def programs_of_one_file():
-    """Drop the compiled programs after each file: few are met again, and kept they take gigabytes."""
+def programs_of_few_files():
+    """Drop the compiled programs after a file that leaves many: small ones are met again, large ones take gigabytes."""
     yield
-    jax.clear_caches()
-    gc.collect()
-    if sys.platform == "linux":  # what was freed lies scattered, and glibc keeps it
+    if sys.platform != "linux":
+        jax.clear_caches()
+    elif int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") > MANY_BYTES:
+        jax.clear_caches()
+        gc.collect()
+        # What was freed lies scattered, and glibc keeps it.
         getattr(ctypes.CDLL(None), "malloc_trim", lambda _: 0)(0)
 
 

@@ -53,7 +53,7 @@ def test_the_next_process_compiles_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("start", [["-m", "jaxunc"], ["-c", "from jaxunc.__main__ import main; main()"]])
-@pytest.mark.exhaustive(keep=1)
+@pytest.mark.exhaustive
 def test_commands_say_nothing_of_programs_that_they_load(start, tmp_path):
     """On some processors XLA prints lines of error for each program that it finds: as a module and as a script."""
     X = np.random.default_rng(0).normal(size=(40, 3))

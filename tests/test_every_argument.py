@@ -16,9 +16,12 @@ from sklearn.naive_bayes import GaussianNB
 import jaxunc as ju
 from jaxunc import learning, tables
 from jaxunc.forest import TreeNodes
-from tests.conftest import X64
+from tests.conftest import TYPED
 
-pytestmark = pytest.mark.skipif(not X64, reason="the type hook, which users do not have, would speak first")
+pytestmark = [
+    pytest.mark.once,
+    pytest.mark.skipif(TYPED, reason="the type hook, which users do not have, would speak first"),
+]
 
 ROOMS = (
     *("belief", "combiners", "comparison", "counting", "datasets", "decisions", "estimators", "forest", "growing"),

@@ -8,6 +8,7 @@ import pytest
 
 import jaxunc as ju
 from tests._rooms import AT_ONCE, ROOMS, ROOT
+from tests.conftest import TYPED
 
 pytestmark = pytest.mark.once
 
@@ -106,9 +107,8 @@ def test_unknown_names_are_refused_as_everywhere():
         from jaxunc import forrest  # noqa: F401
 
 
-def test_types_are_checked_in_rooms_that_are_read_late(x64):
-    if x64:
-        pytest.skip("this run has no type hook")
+@pytest.mark.skipif(not TYPED, reason="JAXUNC_TEST_TYPES=1 checks types")
+def test_types_are_checked_in_rooms_that_are_read_late():
     with pytest.raises(jaxtyping.TypeCheckError):
         ju.counting.oob_mask(None, "twelve")
     with pytest.raises(jaxtyping.TypeCheckError):

@@ -30,9 +30,12 @@ from jaxunc import (
     tables,
     transduction,
 )
-from tests.conftest import X64
+from tests.conftest import TYPED
 
-pytestmark = pytest.mark.skipif(not X64, reason="the type hook, which users do not have, would speak first")
+pytestmark = [
+    pytest.mark.once,
+    pytest.mark.skipif(TYPED, reason="the type hook, which users do not have, would speak first"),
+]
 
 X = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
 y = np.digitize(X[:, 0], [-0.5, 0.5])

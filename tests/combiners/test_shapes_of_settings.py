@@ -69,6 +69,7 @@ def in_words(error: Exception) -> None:
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.exhaustive(keep=12)
 def test_refused_or_kept(setting, tmp_path):
     """What is made comes back from a file; it may be for other classes or trees than there are, which is said then."""
     taken = []

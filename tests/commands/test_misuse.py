@@ -18,9 +18,12 @@ import jaxunc as ju
 from jaxunc.__main__ import main
 from jaxunc.commands import _training
 from tests._model_files import FOLDER, N_TRAIN, table
-from tests.conftest import X64
+from tests.conftest import TYPED
 
-pytestmark = pytest.mark.skipif(not X64, reason="the type hook, which users do not have, would speak first")
+pytestmark = [
+    pytest.mark.once,
+    pytest.mark.skipif(TYPED, reason="the type hook, which users do not have, would speak first"),
+]
 
 # A row is a command line and a pattern of what must be said. FIT and TAKE stand for what is right about the rest.
 SHORT = {

@@ -74,6 +74,7 @@ def compare(folder, tmp_path, name, *more):
     return json.loads((tmp_path / "results.json").read_text())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore:.*matplotlib")
 def test_compare(folder, tmp_path, capsys):
     results = compare(folder, tmp_path, "xgboost.json", "--rules", "probability", "learned", "evidence")

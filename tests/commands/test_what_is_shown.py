@@ -54,6 +54,7 @@ def test_what_acts_is_escaped(tmp_path, capsys):
     assert r"one\x1b[31mred" in printed.out
 
 
+@pytest.mark.exhaustive
 def test_a_terminal_of_few_letters(tmp_path):
     table(tmp_path / "Ł.csv", "Łódź", "Ź")
     run = lambda *words: subprocess.run(

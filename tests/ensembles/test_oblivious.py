@@ -41,6 +41,7 @@ def rows(n: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("each", [1, 3])
+@pytest.mark.exhaustive(keep=1)
 def test_sums_are_those_of_a_walk(each, monkeypatch):
     made, X = model(each=each), rows(2600)
     assert all(isinstance(one, _oblivious.ObliviousSums) for one in made._bound())

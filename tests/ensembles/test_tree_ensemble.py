@@ -52,7 +52,7 @@ MODELS = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.exhaustive(keep=2)
+@pytest.mark.exhaustive(keep=1)
 def test_sums(name):
     made = model(**MODELS[name])
     wanted = exact(made, X)

@@ -25,6 +25,7 @@ FOREST = RandomForestClassifier(20, min_samples_leaf=4, random_state=0)
     ],
     ids=lambda model: type(model).__name__,
 )
+@pytest.mark.exhaustive(keep=3)
 def test_are_those_of_its_probabilities(model):
     model.fit(X[:100], y[:100])
     probs, logs = model.predict_proba(X[100:]), model.predict_log_proba(X[100:])

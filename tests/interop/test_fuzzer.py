@@ -12,7 +12,7 @@ from tests._exhaustive import SEED
 from tests.importers import _run
 
 pytestmark = pytest.mark.once
-MODELS = int(os.environ.get("JAXUNC_TEST_MODELS", "8"))
+MODELS = int(os.environ.get("JAXUNC_TEST_MODELS", "5"))
 FEW = 2
 """Models by which a small sample may lie below its library's floor."""
 

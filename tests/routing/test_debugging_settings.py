@@ -17,7 +17,6 @@ from jaxunc.estimators import (
     RandomDecisionTreesClassifier,
     TransductiveTreeClassifier,
 )
-from tests._exhaustive import a_few_of
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore")]
 
@@ -84,6 +83,7 @@ ENTRIES: dict[str, Callable[[], Any]] = {
     },
     "scorer densities": lambda: (scorers.beta_densities(COUNTS), scorers.confidence_bounds(COUNTS)),
     "gradient": lambda: jax.grad(lambda c: ju.Pooling()(c).sum())(jnp.asarray(COUNTS, jnp.float32)),
+    "bind inside": lambda: jax.jit(lambda rows: ju.bind(forest(), ju.Pooling()).probability(rows))(X[:5]),
     "export": lambda: ju.bind(forest(), ju.Mean()).export("probability"),
     "leaves": lambda: (ju.leaf_index(forest(), X), ju.leaf_counts(forest(), X)),
     "leaf table": lambda: ju.routing.leaf_table(forest(), ju.Mean()),
@@ -145,7 +145,8 @@ def setting(request):
 
 
 @pytest.mark.parametrize("setting", SETTINGS, indirect=True)
-@pytest.mark.parametrize("name", a_few_of(ENTRIES, ["bind CautiousRule", "settled"]))
+@pytest.mark.parametrize("name", ENTRIES)
+@pytest.mark.exhaustive(keep=5)
 def test_answers_are_as_without(setting, name):
     answer = ENTRIES[name]()
     found = _arrays(answer)
@@ -154,3 +155,9 @@ def test_answers_are_as_without(setting, name):
     )
     for own, plain in zip(found, _arrays(ENTRIES[name]()), strict=True):
         np.testing.assert_array_equal(own, plain)
+
+
+def test_nan_of_ones_own_is_still_found():
+    with jax.debug_nans(True), pytest.raises(FloatingPointError, match="nan"):
+        ju.bind(forest(), ju.Mean()).probability(X)
+        jax.jit(jnp.sqrt)(-1.0).block_until_ready()

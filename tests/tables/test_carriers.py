@@ -172,7 +172,7 @@ def _answers(ask: Ask, X: Any, missing: bool, want: np.ndarray, what: str) -> bo
 
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("entry", ASKED)
-@pytest.mark.exhaustive(keep=5)
+@pytest.mark.exhaustive(keep=3)
 def test_carriers_of_numbers(entry, missing):
     frame, plain, _ = _setting(missing)
     want = np.asarray(ASKED[entry](plain, missing))
