@@ -29,8 +29,9 @@ if os.environ.get("JAXUNC_TEST_OPTIMIZED", "0") != "1":
     # Compiling is most of the time; the machine code need not be fast here.
     os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0"
     if jax.__version_info__ < (0, 11):  # XLA ends a process that names a flag which it does not know
-        # The older emitters of fused loops: a third of the time, for the same loops.
-        os.environ["XLA_FLAGS"] += " --xla_cpu_use_fusion_emitters=false"
+        # The older emitters of fused loops: a third of the time, for the same loops. And a program as one part, where
+        # each core has a worker: a seventh.
+        os.environ["XLA_FLAGS"] += " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 # Programs of the suite stay out of the user's folder of caches, those of its subprocesses, too.
 os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
 jax.config.update("jax_enable_compilation_cache", False)
