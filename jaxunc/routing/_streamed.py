@@ -79,7 +79,8 @@ class Streamed(Engine):
                     return _finish_chunk(combiner, readout, merged)
                 return merge_and_finish(spec, combiner, readout, arrays, *rows)
 
-            parts = cut(len(values), bounded(shapes, values), threads)
+            # An accelerator takes parts one after the other, and threads share none: the larger, the better.
+            parts = cut(len(values), bounded(shapes, values), threads if on_host else 1)
             if isinstance(values, jax.Array) and not on_host:
                 return drive_on_device(score, parts)
             return drive(score, parts, threads, ahead=not on_host)

@@ -69,7 +69,8 @@ def sources(quick: bool, walk: str | None) -> tuple[dict[str, Callable[[], np.nd
 
 
 def _scores(forest: ju.Forest, rule: ju.Combiner, X: np.ndarray, walk) -> np.ndarray:
-    return np.asarray(ju.bind(forest, rule, walk=walk)(X))
+    scores = ju.bind(forest, rule, walk=walk)(X)
+    return np.asarray(scores) if hasattr(scores, "ndim") else np.stack(jax.tree.leaves(scores), axis=-1)
 
 
 def _merged(forest: ju.Forest, rule: ju.Combiner, X: np.ndarray, walk) -> np.ndarray:
