@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxunc._checks import check_bool, check_one_of, is_concrete
-from jaxunc._numerics import Pickled, TwoFloat, jit
+from jaxunc._numerics import Pickled, TwoFloat, along_instances, jit
 from jaxunc.combiners import Answer, Combiner
 from jaxunc.forest import Forest, Trees
 from jaxunc.routing import BoundForest, bind, fold, leaf_index
@@ -111,7 +111,7 @@ class TreeEnsemble(Pickled, eqx.Module):
             As a bound forest does, where columns are not the model's or hold no numbers.
         """
         if not is_concrete(self, X):
-            return self._traced_raw(as_traceable(X, self.columns))
+            return along_instances(self._traced_raw, as_traceable(X, self.columns))
         encoded = as_rows(X, self.columns, infinite=True)
         return _with_base(self.base, [bound.answer(encoded) for bound in self._bound()])
 

@@ -9,7 +9,7 @@ import jax.export
 import numpy as np
 
 from jaxunc._checks import check_integer, check_one_of, is_concrete
-from jaxunc._numerics import Pickled, cores, jit, own_settings
+from jaxunc._numerics import Pickled, along_instances, cores, jit, own_settings
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Combiner, as_rule, read_answer
 from jaxunc.forest import Forest, check_is_forest
@@ -222,7 +222,8 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         if not (self._is_concrete and is_concrete(X, tree_mask)):
             with own_settings():
                 X = as_traceable(X, columns)
-                return self._traceable(X, as_mask(tree_mask, X.shape[0], n_trees), readout)
+                mask = as_mask(tree_mask, X.shape[0], n_trees)
+                return along_instances(lambda x, mask: self._traceable(x, mask, readout), X, mask)
         values, missing = as_rows(X, columns)
         if isinstance(values, SparseRows):
             narrow, kept = self._on_tested
