@@ -22,6 +22,11 @@ def along_instances(function: Callable[..., Any], *arrays: Any) -> Any:
         What answers for each instance alone. It may close over traced arrays; every device has them whole.
     arrays
         Arrays of as many instances each, or None for one that is not there.
+
+    Raises
+    ------
+    ValueError
+        If `jax.vmap` maps over the instances.
     """
     mesh, axes = _dealt_out(arrays)
     given = [array for array in arrays if array is not None]
@@ -29,7 +34,7 @@ def along_instances(function: Callable[..., Any], *arrays: Any) -> Any:
         return function(*arrays)
     spec = PartitionSpec(axes)
     # Other axes than that of instances are brought together: a tree may test any column.
-    placed = [array if array is None else whole_but(array, mesh, spec) for array in arrays]
+    placed = [array if array is None else _placed(array, mesh, spec) for array in arrays]
     share = NamedSharding(mesh, spec).shard_shape((given[0].shape[0],))[0]
     own, all_of_them = (
         jax.eval_shape(function, *(_like(array, rows) for array in arrays)) for rows in (share, given[0].shape[0])
@@ -41,17 +46,26 @@ def along_instances(function: Callable[..., Any], *arrays: Any) -> Any:
     if len(explicit) < len(kinds):  # under `vmap` along an axis of the mesh all are fewer
         settings["axis_names"] = explicit
     mapped: Any = jax.shard_map(function, check_vma=False, **settings)
-    return mapped(*placed)
+    try:
+        return mapped(*placed)
+    except Exception as error:
+        if type(error).__name__ != "ShardingTypeError":  # which has no public name
+            raise
+        # `vmap` along an axis of the mesh keeps it explicit within, where no function can see it.
+        raise ValueError(
+            "the rows that jax.vmap maps over are dealt out by a mesh with explicit axes: JAX takes them for explicit "
+            "within each row, too, where no tree can be walked. Pass all rows in one call instead of mapping over them."
+        ) from error
 
 
 def whole(array: Any) -> Any:
     """Return the array with all of it on every device, if a mesh of explicit axes deals it out; else as it is."""
     mesh, _ = _dealt_out([array], concrete=True)
-    return array if mesh is None else whole_but(array, mesh, PartitionSpec())
+    return array if mesh is None else _placed(array, mesh, PartitionSpec())
 
 
-def whole_but(array: Any, mesh: Any, spec: PartitionSpec) -> Any:
-    """Return the array dealt out along some axes of a mesh alone."""
+def _placed(array: Any, mesh: Any, spec: PartitionSpec) -> Any:
+    """Return the array dealt out along these axes of a mesh alone."""
     return jax.sharding.reshard(array, NamedSharding(mesh, spec))
 
 

@@ -10,7 +10,7 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Num, Shaped
 
 from jaxunc._checks import check_class_axis, check_counts
-from jaxunc._numerics import Pickled, along_instances, as_counts
+from jaxunc._numerics import Pickled, as_counts
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.forest import OWN
 from jaxunc.scorers import reads_sizes
@@ -151,9 +151,7 @@ class Combiner(Pickled, eqx.Module, Generic[AnswerT]):
         check_counts(counts)
         warn_if_sizes_are_lost(self, counts)
         check_own_scorers(self, counts)
-        if counts.ndim < 3:
-            return combine_counts(self, counts, readout)
-        return along_instances(lambda rows: combine_counts(self, rows, readout), counts)
+        return combine_counts(self, counts, readout)
 
 
 def _is_rule(part) -> bool:
