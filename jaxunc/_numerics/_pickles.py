@@ -37,7 +37,7 @@ class Pickled:
         return self.__reduce_ex__(2)
 
     def __getstate__(self) -> Any:
-        return self._attributes() if _FOR_PICKLES.get() else _STORAGE[0]().state_of(self)
+        return self._attributes() if _FOR_PICKLES.get() else self._plain_state()
 
     def __setstate__(self, state: Any) -> None:
         if isinstance(state, dict) and IN_FILES in state:
@@ -50,3 +50,7 @@ class Pickled:
     def _attributes(self) -> Any:
         """Return the state for pickles and copies."""
         return super().__getstate__()
+
+    def _plain_state(self) -> dict[str, Any]:
+        """Return the state of arrays and texts; raises a TypeError if something has no place there."""
+        return _STORAGE[0]().state_of(self)

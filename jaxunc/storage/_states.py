@@ -14,7 +14,7 @@ from ._fitted import KEPT
 from ._names import ESTIMATORS
 
 RULES = ("combiner", "combiner_options", "mass")
-"""Parameters that name or hold rules and scorers."""
+"""Parameters that name or hold rules and scorers: they go into the file, as what holds arrays of JAX does."""
 MADE_ANEW = ("bound_", "_chosen", "learned_")
 """Attributes that are made of others, or that no answer reads."""
 
@@ -75,25 +75,24 @@ def _state_of_estimator(model: Any) -> dict[str, Any]:
     from ._estimators import state_of as parts_of
 
     state = {name: None if name == "progress" else part for name, part in model._attributes().items()}
-    kept: dict[str, Any] = {"params": {name: state.pop(name) for name in RULES if name in state}, "fitted": None}
+    params = {name: state.pop(name) for name in list(state) if name in RULES or _holds_jax(state[name])}
+    kept: dict[str, Any] = {"params": params, "fitted": None}
     if hasattr(model, "bound_"):
         kept["fitted"] = parts_of(model)["fitted"]
         state = {name: part for name, part in state.items() if name not in (*KEPT, *MADE_ANEW)}
-    for name, part in state.items():
-        # What has a state of its own may hold arrays of JAX.
-        leaves = jax.tree.leaves(part, is_leaf=lambda one: isinstance(one, Pickled))
-        if any(isinstance(leaf, jax.Array) for leaf in leaves):
-            raise TypeError(
-                f"{name} of this {type(model).__name__} holds arrays of JAX, which skops and its like cannot write; "
-                "take NumPy's."
-            )
     return state | {IN_FILES: _written(kept)}
+
+
+def _holds_jax(part: Any) -> bool:
+    # What has a state of its own may hold arrays of JAX.
+    leaves = jax.tree.leaves(part, is_leaf=lambda one: isinstance(one, Pickled))
+    return any(isinstance(leaf, jax.Array) for leaf in leaves)
 
 
 def _set_estimator(model: Any, name: str, state: dict[str, Any], kept: Any) -> None:
     from ._estimators import refit
 
-    if not isinstance(kept, dict) or set(kept) != {"params", "fitted"} or not set(kept["params"]) <= set(RULES):
+    if not isinstance(kept, dict) or set(kept) != {"params", "fitted"} or not isinstance(kept["params"], dict):
         raise ValueError("it holds no parameters and attributes.")
     vars(model).update(state | kept["params"])
     if kept["fitted"] is not None:
