@@ -91,7 +91,8 @@ class TransductiveClassifier(Pickled, LogProbabilities, MetaEstimatorMixin, Clas
     became worse by every measure. ``"pnml"`` did worse than the mean in most places.
 
     Parameters set after ``fit`` change nothing before the next one, but for ``n_jobs``. `jaxunc.save` and
-    `jaxunc.stream` do not take it: its training set and its estimator are Python objects, which pickle keeps.
+    `jaxunc.stream` do not take it: its training set and its estimator are Python objects, which pickle keeps, and
+    `skops`, unless it was fitted on a frame.
 
     References
     ----------

@@ -290,9 +290,8 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
     def _attributes(self) -> dict[str, Any]:
         """Return the state for copies and pickles, without programs and what is for sparse data: they are made anew."""
-        return {name: value for name, value in vars(self).items() if name not in ("_on_tested", "_traceable")} | {
-            "_drivers": {}
-        }
+        kept = {name: value for name, value in vars(self).items() if name not in ("_on_tested", "_traceable")}
+        return kept | {"_drivers": {}}
 
     def __repr__(self) -> str:
         return f"BoundForest({self.engine.forest!r}, {type(self.combiner).__name__}, threads={self.threads})"
