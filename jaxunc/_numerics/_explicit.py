@@ -36,14 +36,13 @@ def along_instances(function: Callable[..., Any], *arrays: Any) -> Any:
     # Other axes than that of instances are brought together: a tree may test any column.
     placed = [array if array is None else _placed(array, mesh, spec) for array in arrays]
     share = NamedSharding(mesh, spec).shard_shape((given[0].shape[0],))[0]
-    own, all_of_them = (
-        jax.eval_shape(function, *(_like(array, rows) for array in arrays)) for rows in (share, given[0].shape[0])
-    )
-    results = jax.tree.map(lambda a, b: PartitionSpec() if a.shape == b.shape else spec, own, all_of_them)
+    # What has another shape for one instance more has the instances as its first axis.
+    own, more = (jax.eval_shape(function, *(_like(array, rows) for array in arrays)) for rows in (share, share + 1))
+    results = jax.tree.map(lambda a, b: PartitionSpec() if a.shape == b.shape else spec, own, more)
     settings: dict[str, Any] = {"mesh": mesh, "in_specs": tuple(spec for _ in arrays), "out_specs": results}
     kinds = dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
     explicit = {name for name, kind in kinds.items() if kind == AxisType.Explicit}
-    if len(explicit) < len(kinds):  # under `vmap` along an axis of the mesh all are fewer
+    if len(explicit) < len(kinds):  # else unnamed: under `vmap` along an axis JAX takes that one away, and none is named
         settings["axis_names"] = explicit
     mapped: Any = jax.shard_map(function, check_vma=False, **settings)
     try:
