@@ -42,7 +42,7 @@ def along_instances(function: Callable[..., Any], *arrays: Any) -> Any:
     settings: dict[str, Any] = {"mesh": mesh, "in_specs": tuple(spec for _ in arrays), "out_specs": results}
     kinds = dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
     explicit = {name for name, kind in kinds.items() if kind == AxisType.Explicit}
-    if len(explicit) < len(kinds):  # else unnamed: under `vmap` along an axis JAX takes that one away, and none is named
+    if len(explicit) < len(kinds):  # else none is named: under `vmap` along an axis JAX takes that one away
         settings["axis_names"] = explicit
     mapped: Any = jax.shard_map(function, check_vma=False, **settings)
     try:
