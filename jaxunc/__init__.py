@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from jaxunc import belief, combiners, counting, forest, imprecise, routing, scorers, tables
 from jaxunc._checks import warn_of_wrong_jax
 from jaxunc._compilation_cache import use_compilation_cache
+from jaxunc._numerics import states_by
 from jaxunc._renamed import missing
 from jaxunc._version import __version__ as __version__
 from jaxunc.combiners import (
@@ -192,6 +193,8 @@ if not TYPE_CHECKING:  # so that they still report names that do not exist
 
 
 warn_of_wrong_jax()
+# Not before they are asked for: what makes states knows the estimators, and they scikit-learn.
+states_by(lambda: import_module("jaxunc.storage"))
 
 
 def __dir__() -> list[str]:

@@ -1,46 +1,247 @@
-"""What holds arrays of JAX is pickled and copied as ever, and refuses writers that would lose them."""
+"""States of models: for pickles and copies as ever, for writers such as skops of arrays and texts alone."""
 
 import copy
 import pickle
+from functools import lru_cache
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
-from sklearn.ensemble import RandomForestClassifier
+import scipy.sparse
+from jax.tree_util import Partial
+from sklearn.base import clone
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import jaxunc as ju
-from jaxunc.estimators import CombinedForestClassifier
+from jaxunc.estimators import (
+    CautiousForestClassifier,
+    CombinedForestClassifier,
+    RandomDecisionTreesClassifier,
+    TransductiveClassifier,
+    TransductiveTreeClassifier,
+)
 from tests._forests import toy_data
+from tests._rules import GiniWeighted, tempered
 
 pytestmark = pytest.mark.once
 
+X, Y = toy_data(2)
+TEXT = np.array(["no", "yes"])[Y]
+FRAME = pd.DataFrame({"a": X[:, 0], "word": np.array(["red", "green", "blue"])[np.arange(len(X)) % 3]})
+FOREST = RandomForestClassifier(6, min_samples_leaf=5, random_state=0)
+SPARSE = scipy.sparse.csr_matrix(np.where(X > 0, X, 0))
 
-@pytest.fixture(scope="module")
-def model():
-    X, y = toy_data(2)
+
+class Own(CombinedForestClassifier):
+    """A class of one's own with a further attribute in its state."""
+
+    def __init__(self, estimator=None, further=3):
+        super().__init__(estimator)
+        self.further = further
+
+    def __getstate__(self):
+        return super().__getstate__() | {"seen": True}
+
+
+@lru_cache(1)
+def models() -> dict[str, tuple[Any, Any]]:
+    """What is written, and the instances that it is asked about."""
+    forest = ju.from_sklearn(fitted := clone(FOREST).fit(X, TEXT))
     rule = ju.EvidenceAccumulation(jnp.array([0.5, 0.5]))
-    return CombinedForestClassifier(RandomForestClassifier(4, min_samples_leaf=5, random_state=0), combiner=rule).fit(
-        X, y
-    ), X
+    scorer = {"scorer": ju.scorers.plausibility}
+    ensemble = ju.from_any(GradientBoostingClassifier(n_estimators=4, random_state=0).fit(X, Y))
+    return {
+        "a rule": (CombinedForestClassifier(FOREST, rule).fit(X, Y), X),
+        "an option": (CombinedForestClassifier(FOREST, "mean", scorer, random_state=3).fit(X, Y > 0), X),
+        "an array of JAX": (CombinedForestClassifier(FOREST, "evidence", {"smoothing": jnp.array(0.5)}).fit(X, Y), X),
+        "sparse": (CombinedForestClassifier(FOREST).fit(SPARSE, TEXT), SPARSE),
+        "of one's own": (Own(FOREST, 4).fit(X, TEXT), X),
+        "a frozen forest": (CombinedForestClassifier(FrozenEstimator(fitted)).fit(), X),
+        "a frozen Forest": (CombinedForestClassifier(FrozenEstimator(forest)).fit(), X),
+        "cautious": (CautiousForestClassifier(clone(FOREST).set_params(n_estimators=40), s=2.0).fit(X, TEXT), X),
+        "random trees": (RandomDecisionTreesClassifier(5, random_state=0).fit(FRAME, TEXT), FRAME),
+        "transduction": (TransductiveTreeClassifier(progress=print).fit(FRAME[:40], TEXT[:40]), FRAME[:4]),
+        "any transduction": (TransductiveClassifier(FOREST).fit(X[:30], TEXT[:30]), X[:2]),
+        "a pipeline": (make_pipeline(StandardScaler(), CombinedForestClassifier(FOREST)).fit(X, Y), X),
+        "frozen": (FrozenEstimator(CombinedForestClassifier(FOREST).fit(X, Y)), X),
+        "unfitted": (CombinedForestClassifier(None, rule), None),
+        "forest": (forest, None),
+        "trees": (forest.trees, None),
+        "rule": (ju.Calibrated(ju.Mean(ju.scorers.plausibility), scale=1.5, bias=np.array([0.0, 0.5])), None),
+        "bound": (ju.bind(forest, {"mean": ju.Mean(), "median": ju.Median()}), X),
+        "vote": (ju.stopping.bind_vote(forest, confidence=0.9), X),
+        "ensemble": (ensemble, X),
+    }
+
+
+NAMES = (
+    "a rule",
+    "an option",
+    "an array of JAX",
+    "sparse",
+    "of one's own",
+    "a frozen forest",
+    "a frozen Forest",
+    "cautious",
+    "random trees",
+    "transduction",
+    "any transduction",
+    "a pipeline",
+    "frozen",
+    "unfitted",
+    "forest",
+    "trees",
+    "rule",
+    "bound",
+    "vote",
+    "ensemble",
+)
+
+
+def answers(model: Any, rows: Any) -> list[np.ndarray]:
+    if rows is None:  # what it holds
+        held = model.combiner if isinstance(model, CombinedForestClassifier) else model
+        return list(map(np.asarray, jax.tree.leaves(held)))
+    if hasattr(model, "predict_proba"):
+        return [model.predict_proba(rows), model.predict(rows)]
+    return list(map(np.asarray, jax.tree.leaves(model.answer(rows))))
+
+
+def check_identical(again: Any, model: Any, rows: Any) -> None:
+    for own, other in zip(answers(again, rows), answers(model, rows), strict=True):
+        assert own.dtype == other.dtype
+        np.testing.assert_array_equal(own, other)
+    if hasattr(model, "get_params"):
+        was, now = model.get_params(), again.get_params()
+        assert list(now) == list(was)
+        plain = [name for name, value in was.items() if isinstance(value, str | int | float | None)]
+        assert {name: now[name] for name in plain} == {name: was[name] for name in plain}
+        assert type(clone(again)) is type(clone(model))
+
+
+def state_of(part: Any) -> Any:
+    """What a writer without pickles takes of an object: arrays, texts and numbers, and objects by their state.
+
+    Models of scikit-learn are copied, which such a writer knows.
+    """
+    if isinstance(part, np.ndarray | np.generic | str | int | float | None):
+        return part
+    if type(part) in (list, tuple):
+        return type(part)(map(state_of, part))
+    if type(part) is dict:
+        assert all(type(key) is str for key in part)
+        return {key: state_of(value) for key, value in part.items()}
+    if type(part).__module__.startswith(("sklearn.ensemble", "sklearn.tree", "sklearn.preprocessing", "scipy")):
+        return copy.deepcopy(part)
+    assert part.__reduce__()[0] is not type(part)
+    return type(part), state_of(part.__getstate__())
+
+
+def from_state(state: Any) -> Any:
+    """What such a writer makes of a state."""
+    if type(state) is tuple and len(state) == 2 and isinstance(state[0], type):
+        made = state[0].__new__(state[0])
+        attributes = from_state(state[1])
+        made.__setstate__(attributes) if hasattr(made, "__setstate__") else vars(made).update(attributes)
+        return made
+    if type(state) in (list, tuple):
+        return type(state)(map(from_state, state))
+    return {key: from_state(value) for key, value in state.items()} if type(state) is dict else state
+
+
+@pytest.mark.exhaustive(keep=10)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_state_of_arrays_and_texts_answers_the_same(name):
+    model, rows = models()[name]
+    again = from_state(state_of(model))
+    check_identical(again, model, rows)
+    check_identical(pickle.loads(pickle.dumps(from_state(state_of(again)))), model, rows)
+
+
+@pytest.mark.exhaustive(keep=5)
+@pytest.mark.parametrize("name", NAMES)
+def test_skops(name):
+    io = pytest.importorskip("skops.io")
+    model, rows = models()[name]
+    content = io.dumps(model)
+    trusted = io.get_untrusted_types(data=content)
+    check_identical(io.loads(content, trusted=trusted), model, rows)
+    own = [kind for kind in trusted if kind.startswith("jaxunc.")]
+    assert len(own) <= 1 + (name == "a frozen Forest")
 
 
 @pytest.mark.parametrize("protocol", [2, 5])
-def test_pickles_and_copies_answer_the_same(model, protocol):
-    model, X = model
-    for part in (model, model.bound_):
-        for kept in (pickle.loads(pickle.dumps(part, protocol)), copy.copy(part), copy.deepcopy(part)):
-            own, other = (getattr(m, "bound_", m).probability(X) for m in (part, kept))
-            np.testing.assert_array_equal(own, other)
+def test_pickles_and_copies_answer_the_same(protocol):
+    for name in ("a rule", "of one's own", "random trees", "bound", "forest", "ensemble"):
+        model, rows = models()[name]
+        for kept in (pickle.loads(pickle.dumps(model, protocol)), copy.copy(model), copy.deepcopy(model)):
+            check_identical(kept, model, rows)
+            assert vars(kept).keys() - {"seen"} == vars(model).keys() - {"_on_tested", "_traceable"}
+            assert not isinstance(model, Own) or kept.seen
 
 
-@pytest.mark.parametrize("name", ["forest_", "combiner_", "bound_"])
-def test_a_state_without_pickles_is_refused(model, name):
-    part = getattr(model[0], name)
-    with pytest.raises(TypeError, match=rf"{type(part).__name__} holds arrays of JAX.*jaxunc\.save"):
-        part.__reduce__()
+def test_pickles_hold_attributes_alone():
+    """As those of before did: they load."""
+    model = models()["a rule"][0]
+    for part in (model, model.bound_, model.forest_, model.combiner_):
+        made, arguments, state = part.__reduce_ex__(2)
+        assert arguments == (type(part),)
+        assert set(state) <= set(vars(part))
+        again = made(*arguments)
+        again.__setstate__(dict(state))
+        assert set(vars(again)) == set(state)
 
 
-def test_skops_is_told_what_to_do(model):
-    io = pytest.importorskip("skops.io")
-    with pytest.raises(TypeError, match=r"jaxunc\.save"):
-        io.dumps(model[0])
+def test_settings_of_before_and_after_a_fit():
+    model = CombinedForestClassifier(clone(FOREST)).fit(X, Y).set_params(combiner="evidence", estimator__n_estimators=9)
+    again = from_state(state_of(model))
+    check_identical(again, model, X)
+    np.testing.assert_array_equal(again.fit(X, Y).predict_proba(X), clone(model).fit(X, Y).predict_proba(X))
+    assert again.forest_.n_trees == 9
+
+
+def refused() -> dict[str, tuple[Any, str]]:
+    forest = models()["forest"][0]
+    half = CombinedForestClassifier(FOREST)
+    half.classes_ = np.array([0, 1])
+    return {
+        "a rule of one's own": (GiniWeighted(), r"GiniWeighted is your own.*jaxunc\.save keeps it"),
+        "a scorer of one's own": (ju.Mean(Partial(tempered, power=0.5)), "tempered is your own"),
+        "one within": (ju.bind(forest, {"a": ju.Mean(), "b": GiniWeighted()}), "GiniWeighted is your own"),
+        "a parameter": (CombinedForestClassifier(FOREST, GiniWeighted()), "GiniWeighted is your own"),
+        "over devices": (ju.shard(ju.bind(forest, ju.Mean()), jax.make_mesh((1, 1), ("data", "tree"))), "no place"),
+        "a frame": (TransductiveClassifier(FOREST).fit(pd.DataFrame(X[:30]), Y[:30]), "frame of pandas.*pickle"),
+    }
+
+
+def test_what_no_state_holds_is_refused():
+    for model, words in refused().values():
+        with pytest.raises(TypeError, match=words):
+            model.__getstate__()
+    with pytest.raises(TypeError, match="is traced; save it outside of jit"):
+        jax.eval_shape(lambda prior: ju.EvidenceAccumulation(prior).__getstate__() and prior, jnp.array([0.5, 0.5]))
+
+
+def test_states_are_checked():
+    forest, model = models()["forest"][0], models()["a rule"][0]
+    state = forest.__getstate__()["jaxunc.storage"]
+    child = state["arrays"]["trees.child"]
+    for wrong, words in [
+        ({"arrays": {**state["arrays"], "trees.child": child + 10**6}}, "child"),
+        ({"arrays": {**state["arrays"], "trees.child": child.astype(object)}}, "is of type object"),
+        ({"arrays": {**state["arrays"], "trees.child": "text"}}, "arrays are none"),
+        ({"document": state["document"][:-9]}, "no JSON"),
+        ({"document": None}, "cannot be loaded"),
+        (ju.Mean().__getstate__()["jaxunc.storage"], "it holds a Mean"),
+    ]:
+        with pytest.raises(ValueError, match=rf"the state of a Forest .*{words}"):
+            ju.Forest.__new__(ju.Forest).__setstate__({"jaxunc.storage": {**state, **wrong}})
+    other = CombinedForestClassifier.__new__(CombinedForestClassifier)
+    with pytest.raises(ValueError, match="the state of a CombinedForestClassifier cannot be loaded"):
+        other.__setstate__({**model.__getstate__(), "jaxunc.storage": state})

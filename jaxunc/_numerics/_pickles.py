@@ -1,23 +1,56 @@
-"""What a writer that knows no arrays of JAX is told, where pickles are written as ever."""
+"""States of what holds arrays of JAX: for pickles and copies as ever, for other writers what a file of it holds."""
 
 import copyreg
+from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
-import jax
+IN_FILES = "jaxunc.storage"
+"""Key of a state that holds what a file would; no attribute has such a name."""
 
 _NEW: Any = vars(copyreg)["__newobj__"]
+_FOR_PICKLES = ContextVar("for pickles", default=False)
+_STORAGE: list[Callable[[], Any]] = []
 
 
-def pickled(self: Any, protocol: Any) -> tuple[Any, ...]:
-    """Return the state for pickles and copies, as Python does by itself (``__reduce_ex__``)."""
-    return _NEW, (type(self),), self.__getstate__()
+def states_by(storage: Callable[[], Any]) -> None:
+    """Say how the room is found that makes states of arrays and texts, and takes them: it stands below most rooms."""
+    _STORAGE[:] = [storage]
 
 
-def refused_without_pickle(self: Any) -> tuple[Any, ...]:
-    """Refuse writers that ask for a state without pickles (``__reduce__``): they would lose the arrays in silence."""
-    if any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(self)):
-        raise TypeError(
-            f"a {type(self).__name__} holds arrays of JAX, which skops and its like cannot write. jaxunc.save writes "
-            "models to files that hold no code, and jaxunc.load reads them; pickle and joblib write everything."
-        )
-    return pickled(self, 2)
+class Pickled:
+    """What is pickled and copied by its attributes, and has a state of arrays and texts for writers such as skops.
+
+    Pickles and copies ask ``__reduce_ex__``. Writers without pickles ask ``__reduce__``, for what they may make anew by
+    a call of its class, which is nothing here, and then ``__getstate__``. They know no arrays of JAX.
+    """
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        token = _FOR_PICKLES.set(True)
+        try:
+            # By its name: a class of one's own may add to the state.
+            return _NEW, (type(self),), self.__getstate__()
+        finally:
+            _FOR_PICKLES.reset(token)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.__reduce_ex__(2)
+
+    def __getstate__(self) -> Any:
+        return self._attributes() if _FOR_PICKLES.get() else self._plain_state()
+
+    def __setstate__(self, state: Any) -> None:
+        if isinstance(state, dict) and IN_FILES in state:
+            _STORAGE[0]().set_state(self, state)
+        elif (set_state := getattr(super(), "__setstate__", None)) is not None:
+            set_state(state)
+        else:
+            vars(self).update(state)
+
+    def _attributes(self) -> Any:
+        """Return the state for pickles and copies."""
+        return super().__getstate__()
+
+    def _plain_state(self) -> dict[str, Any]:
+        """Return the state of arrays and texts; raises a TypeError if something has no place there."""
+        return _STORAGE[0]().state_of(self)

@@ -10,7 +10,7 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Num, Shaped
 
 from jaxunc._checks import check_class_axis, check_counts
-from jaxunc._numerics import as_counts, pickled, refused_without_pickle
+from jaxunc._numerics import Pickled, as_counts
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.forest import OWN
 from jaxunc.scorers import reads_sizes
@@ -25,7 +25,7 @@ Counts: TypeAlias = Shaped[Array | np.ndarray, "... trees classes"]
 TwoClassCounts: TypeAlias = Shaped[Array | np.ndarray, "... trees 2"]
 
 
-class Combiner(eqx.Module, Generic[AnswerT]):
+class Combiner(Pickled, eqx.Module, Generic[AnswerT]):
     """A rule that combines the leaves of many trees by a merge that can be streamed.
 
     Subclass it, declare settings as fields, and write three things (an example in twenty lines: ``docs/rules.md``):
@@ -48,12 +48,6 @@ class Combiner(eqx.Module, Generic[AnswerT]):
     else:
         merge: eqx.AbstractVar[PyTree]
     """Kind of the merge: a name, or a pytree prefix of the statistic with names as leaves."""
-
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return pickled(self, protocol)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return refused_without_pickle(self)
 
     if not TYPE_CHECKING:  # so that they still report names that do not exist
         # A rule is one function, whatever its arrays hold: see `Method`. (`equinox.tree_equal` compares what rules

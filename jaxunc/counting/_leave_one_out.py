@@ -1,12 +1,13 @@
 """Answers for the instances that were counted, each from counts without itself."""
 
 import dataclasses
+from functools import partial
 
 import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._checks import as_weights, is_concrete
-from jaxunc._numerics import counts_dtype, less_own
+from jaxunc._numerics import along_instances, counts_dtype, less_own
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Combiner, as_rule, combine_counts
 from jaxunc.forest import OWN, Forest, check_is_forest
@@ -114,7 +115,8 @@ def leave_one_out(
     mask = as_mask(tree_mask, n, forest.n_trees)
     if traced:
         weights = jnp.ones(n, jnp.int32) if sample_weight is None else jnp.asarray(sample_weight)
-        return _answer_without_own(forest, plan, combiner, values, labels, weights, mask)
+        each = partial(_answer_without_own, forest, plan, combiner)
+        return along_instances(each, values, labels, weights, mask)
     groups = rows_together(whole, np.asarray(labels), groups)
     weights = as_weights(sample_weight, n)
     # Float weights would make floats of all counts, and ties of integers would be decided by rounding.

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxunc._checks import check_bool, check_one_of, is_concrete
-from jaxunc._numerics import TwoFloat, jit, pickled, refused_without_pickle
+from jaxunc._numerics import Pickled, TwoFloat, along_instances, jit
 from jaxunc.combiners import Answer, Combiner
 from jaxunc.forest import Forest, Trees
 from jaxunc.routing import BoundForest, bind, fold, leaf_index
@@ -25,7 +25,7 @@ STAGED_ROWS = 4096
 """Instances whose leaf values are held at a time, one for each tree."""
 
 
-class TreeEnsemble(eqx.Module):
+class TreeEnsemble(Pickled, eqx.Module):
     r"""Trees whose leaves hold values that are added: f(x) = base + Σ value of the leaf of x in each tree.
 
     Boosted trees and forests of regression trees, imported by ``from_xgboost`` and its kin. `leaf_index` and `recount`
@@ -111,7 +111,7 @@ class TreeEnsemble(eqx.Module):
             As a bound forest does, where columns are not the model's or hold no numbers.
         """
         if not is_concrete(self, X):
-            return self._traced_raw(as_traceable(X, self.columns))
+            return along_instances(self._traced_raw, as_traceable(X, self.columns))
         encoded = as_rows(X, self.columns, infinite=True)
         return _with_base(self.base, [bound.answer(encoded) for bound in self._bound()])
 
@@ -229,12 +229,6 @@ class TreeEnsemble(eqx.Module):
     def _traced_raw(self, X: Array) -> Array:
         sums = [fold(group.trees, group.values, Encoded(X, True), merge="exact_sum") for group in self._groups()]
         return _with_base(self.base, sums)
-
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return pickled(self, protocol)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return refused_without_pickle(self)
 
     def __repr__(self) -> str:
         return (

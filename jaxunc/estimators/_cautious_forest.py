@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from jaxunc._numerics import Pickled
 from jaxunc.combiners import Explanation
 from jaxunc.counting import warn_of_pure_leaves
 from jaxunc.decisions import CautiousAnswer, CautiousReport
@@ -17,7 +18,7 @@ from ._counted_forest import CountedForest
 from ._log_probabilities import LogProbabilities
 
 
-class CautiousForestClassifier(LogProbabilities, CountedForest, ClassifierMixin, BaseEstimator):
+class CautiousForestClassifier(Pickled, LogProbabilities, CountedForest, ClassifierMixin, BaseEstimator):
     """A forest that predicts a set of classes: one where its trees are sure, several where they are not.
 
     A tree is sure where the counts n of its leaf would prefer the same class if s more instances were of any other:

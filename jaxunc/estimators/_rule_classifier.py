@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from jaxunc._numerics import Pickled
 from jaxunc.combiners import Combiner, Uncertainty, UncertaintyDecomposition, margin, rule_by_name
 from jaxunc.forest import Forest
 from jaxunc.routing import BoundForest, bind
@@ -23,7 +24,7 @@ def rule_for(combiner: Any, options: Any, prior, *, n_samples, n_trees: int) -> 
     return rule
 
 
-class RuleClassifier(LogProbabilities, ClassifierMixin, BaseEstimator):
+class RuleClassifier(Pickled, LogProbabilities, ClassifierMixin, BaseEstimator):
     """Predictions from ``forest_`` and ``combiner_``, bound as ``bound_``, for what ``_instances`` makes of X."""
 
     combiner: Any

@@ -16,6 +16,7 @@ from sklearn.utils.validation import (
 )
 
 from jaxunc._checks import as_weights, check_integer, check_one_of, check_seed
+from jaxunc._numerics import Pickled
 from jaxunc.tables import (
     Frame,
     InstancesLike,
@@ -34,7 +35,7 @@ COMBINE = ("mean", "pnml")
 """How the answers of the models become one."""
 
 
-class TransductiveClassifier(LogProbabilities, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class TransductiveClassifier(Pickled, LogProbabilities, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     r"""A classifier is fitted anew with each instance under each label, and the answers of these models are combined.
 
     With p_i the probabilities that x has in a copy fitted on the training set and (x, c_i):
@@ -90,7 +91,8 @@ class TransductiveClassifier(LogProbabilities, MetaEstimatorMixin, ClassifierMix
     became worse by every measure. ``"pnml"`` did worse than the mean in most places.
 
     Parameters set after ``fit`` change nothing before the next one, but for ``n_jobs``. `jaxunc.save` and
-    `jaxunc.stream` do not take it: its training set and its estimator are Python objects, which pickle keeps.
+    `jaxunc.stream` do not take it: its training set and its estimator are Python objects, which pickle keeps, and
+    `skops`, unless it was fitted on a frame.
 
     References
     ----------
@@ -171,6 +173,17 @@ class TransductiveClassifier(LogProbabilities, MetaEstimatorMixin, ClassifierMix
         """The most probable class, ``[instances]``; its probability is the prediction's reliability."""
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
+
+    def _plain_state(self) -> dict[str, Any]:
+        """Return the attributes, which hold no arrays of JAX; the estimator is the writer's to know."""
+        state = self._attributes()
+        if hasattr(state.get("_sample", (None, None))[1], "iloc"):
+            raise TypeError(
+                "this TransductiveClassifier was fitted on a frame of pandas, which skops and its like cannot write. "
+                "Fit it on an array, or put what reads columns by name before it in a pipeline; pickle and joblib "
+                "write everything."
+            )
+        return state
 
     def _check_parameters(self, *, weighted: bool) -> None:
         """Raise a TypeError or a ValueError unless the parameters are of the kinds and ranges that they may have."""

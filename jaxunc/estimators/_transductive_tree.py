@@ -9,6 +9,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jaxunc._checks import check_integer
+from jaxunc._numerics import Pickled
 from jaxunc._progress import check_progress
 from jaxunc.combiners import Combiner, rule_by_name
 from jaxunc.forest import OWN
@@ -25,7 +26,7 @@ from ._parameters import check_class_scores, check_nominal, check_rule
 from ._tables import take_names
 
 
-class TransductiveTreeClassifier(LogProbabilities, ClassifierMixin, BaseEstimator):
+class TransductiveTreeClassifier(Pickled, LogProbabilities, ClassifierMixin, BaseEstimator):
     """Every instance is inserted into the training set with each label; the leaves of the trees that follow answer.
 
     Parameters

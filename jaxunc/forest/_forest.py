@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int32, Num, Shaped
 
 from jaxunc._checks import check_counts, check_numbers, check_one_of, is_concrete
-from jaxunc._numerics import as_counts, counts_dtype, padded_table, pickled, refused_without_pickle
+from jaxunc._numerics import Pickled, as_counts, counts_dtype, padded_table
 from jaxunc.tables import NumbersLike
 
 from ._counting import OWN, Counting, side_by_side
@@ -19,7 +19,7 @@ from ._forks import MODES, counts_of_forks
 from ._trees import Trees
 
 
-class Forest(eqx.Module):
+class Forest(Pickled, eqx.Module):
     """A forest: trees, and the counts in their leaves.
 
     A leaf's class counts are row ``code`` of ``count_table``, which holds each distinct count vector once (row 0 is
@@ -255,12 +255,6 @@ class Forest(eqx.Module):
         if mode == self.empty_leaves:
             return self
         return dataclasses.replace(self, empty_leaves=mode)._with_counts_of_forks()
-
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return pickled(self, protocol)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return refused_without_pickle(self)
 
     def __repr__(self) -> str:
         return (

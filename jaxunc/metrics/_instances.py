@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, Integer
 
 from jaxunc._checks import as_native, check_numbers, is_concrete, refuse_masked
-from jaxunc._numerics import float_dtype
+from jaxunc._numerics import float_dtype, whole
 
 Labels: TypeAlias = Integer[Array | np.ndarray, "instances"] | Bool[Array | np.ndarray, "instances"]
 """A class index per instance."""
@@ -23,7 +23,7 @@ def as_array(values, *, name: str | None = None) -> Array | np.ndarray:
     With a name, raises a TypeError unless they are numbers.
     """
     if isinstance(values, jax.Array):
-        return values
+        return whole(values)  # a mean over instances asks all of them, and what is sorted has to be in one place
     if name is not None:
         check_numbers(name, values)
     refuse_masked(name or "y", values)

@@ -10,7 +10,7 @@ from jax.sharding import Mesh
 from jaxtyping import PyTree
 
 from jaxunc._checks import is_concrete
-from jaxunc._numerics import ceil_div
+from jaxunc._numerics import Pickled, ceil_div
 from jaxunc._types import AnswerT
 from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest
@@ -36,7 +36,7 @@ from ._programs import Program, finish_chunk, merge_and_finish, merge_chunk
 from ._tree_shards import Placed, on_every_device, place, trees_per_shard
 
 
-class ShardedForest(ReadOuts[AnswerT]):
+class ShardedForest(Pickled, ReadOuts[AnswerT]):
     """A bound forest dealt out by `shard`: call it, or its read-outs, as a `BoundForest` on ``[instances features]``.
 
     Each process passes its own instances and gets their answers; all processes of the mesh make the same calls. The

@@ -9,7 +9,7 @@ import jax.export
 import numpy as np
 
 from jaxunc._checks import check_integer, check_one_of, is_concrete
-from jaxunc._numerics import cores, jit, own_settings, pickled, refused_without_pickle
+from jaxunc._numerics import Pickled, along_instances, cores, jit, own_settings
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Combiner, as_rule, read_answer
 from jaxunc.forest import Forest, check_is_forest
@@ -111,7 +111,7 @@ def _engine(forest: Forest, combiner: Combiner, walk: Walk) -> Engine:
 
 
 @jax.tree_util.register_pytree_with_keys_class
-class BoundForest(ReadOuts[AnswerT]):
+class BoundForest(Pickled, ReadOuts[AnswerT]):
     """A forest bound to a rule: call it, or its read-outs, on NumPy, JAX or pandas data ``[instances features]``.
 
     Or on a sparse matrix of SciPy, CSR best: what is not stored is 0. It is made dense chunk by chunk, and of it the
@@ -222,7 +222,8 @@ class BoundForest(ReadOuts[AnswerT]):
         if not (self._is_concrete and is_concrete(X, tree_mask)):
             with own_settings():
                 X = as_traceable(X, columns)
-                return self._traceable(X, as_mask(tree_mask, X.shape[0], n_trees), readout)
+                mask = as_mask(tree_mask, X.shape[0], n_trees)
+                return along_instances(lambda x, mask: self._traceable(x, mask, readout), X, mask)
         values, missing = as_rows(X, columns)
         if isinstance(values, SparseRows):
             narrow, kept = self._on_tested
@@ -287,17 +288,10 @@ class BoundForest(ReadOuts[AnswerT]):
         engine, combiner = children
         return cls(engine, combiner, threads)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def _attributes(self) -> dict[str, Any]:
         """Return the state for copies and pickles, without programs and what is for sparse data: they are made anew."""
-        return {name: value for name, value in vars(self).items() if name not in ("_on_tested", "_traceable")} | {
-            "_drivers": {}
-        }
-
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return pickled(self, protocol)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return refused_without_pickle(self)
+        kept = {name: value for name, value in vars(self).items() if name not in ("_on_tested", "_traceable")}
+        return kept | {"_drivers": {}}
 
     def __repr__(self) -> str:
         return f"BoundForest({self.engine.forest!r}, {type(self.combiner).__name__}, threads={self.threads})"

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxunc._checks import check_bool, check_numbers, check_one_of
-from jaxunc._numerics import jit, own_settings
+from jaxunc._numerics import along_instances, jit, own_settings
 from jaxunc._types import PyTree
 from jaxunc.forest import Forest, Trees, check_is_forest
 from jaxunc.tables import InstancesLike, MaskLike, as_traceable
@@ -89,7 +89,8 @@ def fold(
         check_one_of("walk", walk, get_args(Walk))
     walk = walk or default_walk()
     spec = Spec(layout, missing, walk, unrolled_depth(walk, trees))
-    merged = _fold_jitted(spec, make_plan(trees, missing=missing), planes, scalars, X, tree_mask)
+    plan = make_plan(trees, missing=missing)
+    merged = along_instances(lambda x, mask: _fold_jitted(spec, plan, planes, scalars, x, mask), X, tree_mask)
     return rejoin(layout, *merged)
 
 

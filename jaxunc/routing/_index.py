@@ -10,7 +10,7 @@ from jax import lax
 from jaxtyping import Array, Float32, Int32, Num, Shaped
 
 from jaxunc._checks import check_one_of, is_concrete
-from jaxunc._numerics import jit
+from jaxunc._numerics import along_instances, jit
 from jaxunc.forest import Forest, Trees, check_is_forest
 from jaxunc.tables import InstancesLike, SparseRows, as_rows, as_traceable
 
@@ -63,7 +63,8 @@ def leaf_index(trees: Trees | Forest, X: InstancesLike, *, walk: Walk | None = N
     if (values := on_host(trees, X)) is not None:
         trees, values = on_tested(trees, values)
         return jax.device_put(leaf_index_on_host(trees, known_plan(trees), values, walk))
-    return planned_leaf_index(trees, make_plan(trees, missing=True), as_traceable(X, trees.columns), walk)
+    plan = make_plan(trees, missing=True)
+    return along_instances(lambda x: planned_leaf_index(trees, plan, x, walk), as_traceable(X, trees.columns))
 
 
 def on_host(trees: Trees, X: InstancesLike) -> Float32[np.ndarray, "instances features"] | SparseRows | None:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Num
 
 from jaxunc._checks import is_concrete
-from jaxunc._numerics import counts_dtype, jit, narrowest_dtype
+from jaxunc._numerics import along_instances, counts_dtype, jit, narrowest_dtype
 from jaxunc.forest import Forest, check_is_forest
 from jaxunc.tables import InstancesLike, SparseRows, as_traceable
 
@@ -47,8 +47,8 @@ def leaf_counts(forest: Forest, X: InstancesLike) -> Num[Array, "instances trees
         forest = dataclasses.replace(forest, trees=trees)
     plan = make_plan(forest.trees, missing=True) if values is None else known_plan(forest.trees)
     if values is None:
-        X = as_traceable(X, forest.trees.columns)
-        return planned_leaf_counts(forest, plan, X, planned_leaf_index(forest.trees, plan, X))
+        in_each = lambda x: planned_leaf_counts(forest, plan, x, planned_leaf_index(forest.trees, plan, x))  # noqa: E731
+        return along_instances(in_each, as_traceable(X, forest.trees.columns))
     if forest.follows_forks or not is_concrete(forest.count_table, forest.code):
         return planned_leaf_counts(forest, plan, values, leaf_index_on_host(forest.trees, plan, values))
     table, code = forest.leaf_rows()

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int32
 
 from jaxunc._checks import check_integer, check_one_of, is_concrete
-from jaxunc._numerics import ceil_div, cores, padded_rows
+from jaxunc._numerics import Pickled, ceil_div, cores, padded_rows
 from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest, Trees, check_is_forest
 from jaxunc.routing import (
@@ -213,7 +213,7 @@ def bind_vote(
     return BoundVote(forest, votes, rule, kept, threads, walk or default_walk())
 
 
-class BoundVote(OfForest):
+class BoundVote(Pickled, OfForest):
     """A forest prepared for votes, as `bind_vote` returns it: call it on instances."""
 
     combiner: None = None

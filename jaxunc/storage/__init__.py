@@ -13,7 +13,7 @@ A NODE is a number, a string, true, false or null as it is. Any other is an obje
     {"json": NAME}                             a long tuple of strings and numbers, as JSON in an array of bytes
     {"labels": NODE, "dtype": TEXT}            a NumPy array of strings or objects
     {"class": NAME, "fields": {FIELD: NODE}}   trees, forests, columns, rules; an own class as "module:Name"
-    {"scorer": NAME, "args": …, "settings": …} a function of `jaxunc.scorers`, or an own one
+    {"scorer": NAME, "args": …, "settings": …} a function of `jaxunc.scorers`, or an own one; {"scorer": NAME} as it is
     {"bound": NODE, "combiner": NODE}          what `bind` returns; {"vote": NODE, "settings": NODE} of `bind_vote`
     {"estimator": NAME, "params": {…}, "fitted": {…}}
 
@@ -27,6 +27,7 @@ from jaxunc._renamed import renamed_in
 from ._describe import Description, describe
 from ._file import FORMAT_VERSION
 from ._fitted import StoredClassifier
+from ._states import set_state, state_of
 from ._storage import load, load_answering, save
 
 __all__ = ["FORMAT_VERSION", "Description", "describe", "load", "save"]

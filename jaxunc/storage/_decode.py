@@ -69,6 +69,7 @@ class Decoder:
             ("json",): self._json,
             ("labels", "dtype"): self._labels,
             ("class", "fields"): self._module,
+            ("scorer",): lambda node, depth: find(node["scorer"], scorer_names(), (), "scorer"),
             ("scorer", "args", "settings"): self._scorer,
             ("bound", "combiner"): self._bound,
             ("vote", "settings"): self._vote,

@@ -1,6 +1,7 @@
 """Encoding: from an object to a document, and the arrays that it names."""
 
 import dataclasses
+import inspect
 import json
 import math
 from typing import Any
@@ -28,9 +29,13 @@ LONG = 64
 
 
 class Encoder:
-    """A maker of nodes that gathers arrays: each once, by the name of the place where it is met first."""
+    """A maker of nodes that gathers arrays: each once, by the name of the place where it is met first.
 
-    def __init__(self) -> None:
+    ``owns`` says whether classes and functions of the user's own may be named.
+    """
+
+    def __init__(self, *, owns: bool = True) -> None:
+        self._owns = owns
         self.arrays: dict[str, np.ndarray] = {}
         self._names: dict[int, str] = {}
         self._kept: list[Any] = []
@@ -52,6 +57,8 @@ class Encoder:
             return self._module(value, place)
         if isinstance(value, Partial):
             return self._scorer(value, place)
+        if inspect.isfunction(value) and scorer_names().get(value.__name__) is value:
+            return {"scorer": value.__name__}
         if isinstance(value, BoundForest):
             parts = {"bound": value.forest, "combiner": value.combiner}
             return {key: self.node(part, _within(place, key)) for key, part in parts.items()}
@@ -85,7 +92,7 @@ class Encoder:
     def _module(self, value: Any, place: str) -> Any:
         names = value._fields if isinstance(value, Levels) else [f.name for f in dataclasses.fields(value)]
         fields = {name: self.node(getattr(value, name), _within(place, name)) for name in names}
-        return {"class": name_of(type(value), classes()), "fields": fields}
+        return {"class": self._name_of(type(value), classes()), "fields": fields}
 
     def _scorer(self, value: Partial, place: str) -> Any:
         function, choices = value.func, {}
@@ -93,10 +100,20 @@ class Encoder:
             function, choices = function.func, function.keywords
         settings = {**choices, **value.keywords}
         return {
-            "scorer": name_of(function, scorer_names()),
+            "scorer": self._name_of(function, scorer_names()),
             "args": [self.node(part, _within(place, str(i))) for i, part in enumerate(value.args)],
             "settings": {name: self.node(part, _within(place, name)) for name, part in settings.items()},
         }
+
+    def _name_of(self, part: Any, known: dict[str, Any]) -> str:
+        name = name_of(part, known)
+        if not self._owns and ":" in name:
+            raise TypeError(
+                f"{name} is your own: a state of arrays and texts, which skops and its like write, cannot hold it. "
+                f"jaxunc.save keeps it by its name, for jaxunc.load(path, known=[{name.rpartition(':')[2]}]); pickle "
+                "and joblib write everything."
+            )
+        return name
 
     def _array(self, value: Any, place: str) -> Any:
         if not is_concrete(value):

@@ -37,7 +37,7 @@ def state_of(value: Any) -> dict[str, dict[str, Any]]:
     params = {name: _param(part) for name, part in value.get_params(deep=False).items()}
     if is_model(value):
         return {"params": params, "fitted": {}}
-    check_is_fitted(value, "classes_")
+    check_is_fitted(value, ("classes_", "bound_"))  # the first alone where `fit` broke off
     value._check_parameters()  # else they would be refused where the file is read
     fitted = {name: getattr(value, name) for name in KEPT if getattr(value, name, None) is not None}
     fitted["chosen"] = value._chosen
@@ -71,6 +71,12 @@ def restored(name: Any, params: dict[str, Any], fitted: dict[str, Any]) -> Any:
     model = make(**params)
     if name not in ESTIMATORS:
         return model
+    refit(model, name, fitted)
+    return model
+
+
+def refit(model: Any, name: str, fitted: dict[str, Any]) -> None:
+    """Give the estimator what was fitted; raises a ValueError if that does not belong together, or to it."""
     sample, chosen = (fitted.pop(part, None) for part in ("sample", "chosen"))
     if isinstance(chosen, dict):
         chosen = {RENAMED_PARAMETERS.get(key, key): part for key, part in chosen.items()}
@@ -82,7 +88,6 @@ def restored(name: Any, params: dict[str, Any], fitted: dict[str, Any]) -> Any:
         model._chosen = chosen
     else:
         model._hold(_sample_of(name, sample, fitted["classes_"]), fitted.get("combiner_"), chosen)
-    return model
 
 
 def _chosen_of(name: str, model: Any, chosen: Any) -> dict[str, Any]:

@@ -39,9 +39,7 @@ class Header(NamedTuple):
 def write(path: str | Path, document: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
     """Write a file in one step: whoever reads the path sees the old file or the new one, whole."""
     path = Path(path)
-    text = json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-    if len(text) > LARGEST_DOCUMENT:
-        raise ValueError(f"the description of this object takes {len(text)} characters; a file has {LARGEST_DOCUMENT}.")
+    text = text_of(document)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; add the name of a file.")
     if not path.parent.is_dir():
@@ -63,28 +61,41 @@ def write(path: str | Path, document: dict[str, Any], arrays: Mapping[str, np.nd
         Path(name).unlink(missing_ok=True)
 
 
+def text_of(document: dict[str, Any]) -> str:
+    """Return the document as JSON; a ValueError if it is too long."""
+    text = json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    if len(text) > LARGEST_DOCUMENT:
+        raise ValueError(f"the description of this object takes {len(text)} characters; a file has {LARGEST_DOCUMENT}.")
+    return text
+
+
 def read(path: str | Path) -> Content:
     """Read the document and the arrays; a ValueError if the file is no whole file of safetensors."""
     try:
         with _opened(path) as file:
-            document = _document(path, file.metadata())
+            document = document_of(path, (file.metadata() or {}).get(KEY))
             arrays = {name: file.get_tensor(name) for name in list(file.keys())}
     except (SafetensorError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise _damaged(path, str(error)) from error
+    check_arrays(path, arrays)
+    return Content(document, arrays)
+
+
+def check_arrays(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Raise a ValueError unless the arrays are such as files hold."""
     for name, array in arrays.items():
         if array.dtype.name not in PLAIN:
             raise _damaged(path, f"{name} is of type {array.dtype}")
         # NumPy would take any byte for a bool, and later computations would disagree about what it is.
         if array.dtype == bool and array.size and array.view(np.uint8).max() > 1:
             raise _damaged(path, f"{name} holds bytes that are neither true nor false")
-    return Content(document, arrays)
 
 
 def read_header(path: str | Path) -> Header:
     """Read the document and which arrays there are; none of these is read."""
     try:
         with _opened(path) as file:
-            document = _document(path, file.metadata())
+            document = document_of(path, (file.metadata() or {}).get(KEY))
             parts = {name: file.get_slice(name) for name in list(file.keys())}
             return Header(document, {name: (tuple(p.get_shape()), p.get_dtype()) for name, p in parts.items()})
     except (SafetensorError, KeyError, TypeError, AttributeError, OverflowError) as error:
@@ -103,8 +114,8 @@ def _opened(path: str | Path):
         return safe_open(os.fspath(path), framework="numpy")
 
 
-def _document(path: str | Path, metadata: Mapping[str, str] | None) -> dict[str, Any]:
-    text = (metadata or {}).get(KEY)
+def document_of(path: str | Path, text: str | None) -> dict[str, Any]:
+    """Return the document of a text; a ValueError if it is none of this form."""
     if text is None:
         raise ValueError(f"{path} is a file of safetensors, but none of jaxunc: its header has no entry {KEY!r}.")
     if len(text) > LARGEST_DOCUMENT:

@@ -1,5 +1,6 @@
 """Data from the host: checked, as C-contiguous float32, nominal values as their codes."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -8,6 +9,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from jaxunc._checks import check_bool, check_kind, is_concrete
+from jaxunc._numerics import along_instances
 
 from ._columns import Columns
 from ._cuts import CutLookup
@@ -39,8 +41,7 @@ def as_traceable(data: Any, columns: Columns, name: str = "X") -> Float32[jax.Ar
     Raises
     ------
     TypeError, ValueError
-        As `as_instances`; under a trace a ValueError if the shape is another one, or if a mesh of explicit axes deals
-        the data out.
+        As `as_instances`; under a trace a ValueError if the shape is another one.
 
     Notes
     -----
@@ -53,28 +54,13 @@ def as_traceable(data: Any, columns: Columns, name: str = "X") -> Float32[jax.Ar
         data, _ = as_instances(data, columns, name, infinite=True)
         return jnp.asarray(data, jnp.float32)
     check_shape(np.shape(data), columns, name)
-    _check_sharding(data, name)
-    if columns.cuts is not None:
-        lookups = enumerate(columns.lookups)
-        parts = [own.traced_codes(data[:, j]) if isinstance(own, CutLookup) else data[:, j] for j, own in lookups]
-        data = jnp.stack([jnp.asarray(part, jnp.float32) for part in parts], axis=1)
-    return jnp.asarray(data, jnp.float32)
+    return jnp.asarray(data if columns.cuts is None else along_instances(partial(_coded, columns), data), jnp.float32)
 
 
-def _check_sharding(data: Any, name: str) -> None:
-    """Refuse traced data whose type names a sharding: all that is computed of them would have to name one, too."""
-    sharding: Any = jax.typeof(data).sharding
-    kinds = zip(sharding.mesh.axis_names, sharding.mesh.axis_types, strict=True)
-    explicit = [axis for axis, kind in kinds if kind == _EXPLICIT]
-    if any(axis in np.ravel(part) for part in sharding.spec if part is not None for axis in explicit):
-        raise ValueError(
-            f"{name} is dealt out by a mesh with explicit axes ({jax.typeof(data)}): no tree can be walked there under "
-            "jax.jit. Make the mesh with axis_types=(jax.sharding.AxisType.Auto,) for each axis, wrap the call "
-            "in jax.sharding.auto_axes, or call it outside of jax.jit; jaxunc.shard deals instances out itself."
-        )
-
-
-_EXPLICIT = jax.sharding.AxisType.Explicit
+def _coded(columns: Columns, data: Any) -> Any:
+    lookups = enumerate(columns.lookups)
+    parts = [own.traced_codes(data[:, j]) if isinstance(own, CutLookup) else data[:, j] for j, own in lookups]
+    return jnp.stack([jnp.asarray(part, jnp.float32) for part in parts], axis=1)
 
 
 def as_instances(data: Any, columns: Columns, name: str = "X", *, infinite: bool = False) -> Encoded:

@@ -223,3 +223,92 @@ def test_a_forest_on_another_device_is_dealt_out_from_there():
     sharded, X = ju.shard(one, mesh), data(30, missing=True)
     assert {part.device for array in sharded.arrays for part in array.addressable_shards} == set(jax.devices()[4:])
     check_close(sharded(X), one(X))
+
+
+def explicit(shape=(4, 2), kinds=("Explicit", "Explicit")):
+    axes = tuple(jax.sharding.AxisType[kind] for kind in kinds)
+    return jax.make_mesh(shape, ("data", "other"), axis_types=axes)
+
+
+def dealt_out(array, mesh, *axes):
+    return jax.device_put(array, jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes)))
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("walk", ["blocks", "levels"])
+def test_rows_of_explicit_axes_under_jit(walk):
+    """What a mesh deals out is answered where it lies, bit for bit, and stays dealt out."""
+    program, mesh = jax.jit(lambda x, mask: bound(walk).answer(x, tree_mask=mask)), explicit()
+    X, mask = data(368, missing=True), mask_of(368)
+    expected = bound(walk).answer(X, tree_mask=mask)
+    placed = dealt_out(X, mesh, "data")
+    answer = program(placed, dealt_out(mask, mesh, "data"))
+    check_identical(answer, expected)
+    assert {leaf.sharding.spec[0] for leaf in jax.tree.leaves(answer)} == {"data"}
+    if walk == "blocks":
+        assert not COLLECTIVE.search(program.lower(placed, mask).compile().as_text())
+        check_identical(program(X, dealt_out(mask, mesh, "data")), expected)
+
+
+@pytest.mark.once
+def test_meshes_of_explicit_axes_of_any_form():
+    X = data(368)
+    both, half = explicit(), explicit(kinds=("Explicit", "Auto"))
+    places = ["data", "other"], [("data", "other")], [None, "other"], []
+    placed = [*(dealt_out(X, both, *axes) for axes in places), dealt_out(X, half, "data")]
+    program = jax.jit(mean().answer)
+    for one in placed:
+        check_identical(program(one), mean().answer(X))
+    with jax.set_mesh(both):
+        check_identical(program(X), mean().answer(X))
+    inside = jax.jit(lambda forest, x: ju.bind(forest, ju.Mean()).answer(x))
+    check_identical(inside(forest_with_all_leaves(), placed[0]), inside(forest_with_all_leaves(), X))
+
+
+@pytest.mark.once
+def test_functions_of_explicit_rows():
+    forest, mesh, X = forest_with_all_leaves(), explicit(), data(368)
+    y = toy_data(2)[1][:368]
+    rows, labels = dealt_out(X, mesh, "data"), dealt_out(y, mesh, "data")
+    table, number = np.asarray(forest.counts[..., 0], np.float32), np.ones(TREES, np.float32)
+    functions = [
+        lambda x, y: ju.leaf_index(forest, x),
+        lambda x, y: ju.leaf_counts(forest, x),
+        lambda x, y: ju.routing.fold(forest, {"a": table, "b": number}, x, merge="sum"),
+        lambda x, y: ju.counting.leave_one_out(forest, ju.Mean(), x, y).class_scores,
+    ]
+    for function in functions:
+        program = jax.jit(function)
+        check_identical(program(rows, labels), program(X, y))
+    slope = jax.jit(jax.grad(lambda table, x: (ju.routing.fold(forest, table, x, merge="sum") ** 2).mean()))
+    check_close(slope(table, rows), slope(table, X))
+
+
+@pytest.mark.once
+def test_metrics_of_explicit_rows():
+    """Each has its arrays whole: it gives the bits that it gives without a mesh, under jit and outside."""
+    mesh, X, y = explicit(), data(368), toy_data(2)[1][:368]
+    probs, logs = np.asarray(mean().probability(X)), np.asarray(mean().log_probability(X))
+    sets = probs >= probs.max(axis=1, keepdims=True) - 0.2
+    m = ju.metrics
+    for metric, given in {
+        m.accuracy: (probs, y),
+        m.auc: (probs[:, 1], y),
+        m.brier_score: (probs, y),
+        m.log_loss_from_logs: (logs, y),
+        m.reliability_curve: (probs, y),
+        m.risk_coverage_curve: (probs[:, 1], y == 1),
+        m.discounted_utility: (sets, y),
+        m.interval_auc: (ju.imprecise.Interval(probs - 0.1, probs + 0.1), y),
+    }.items():
+        placed = jax.tree.map(lambda array: dealt_out(array, mesh, "data"), given)
+        check_identical(metric(*placed), metric(*given))
+        program = jax.jit(lambda *given, metric=metric: metric(*given))
+        check_identical(program(*placed), program(*given))
+
+
+@pytest.mark.once
+def test_rows_of_explicit_axes_that_are_mapped_over_are_refused():
+    program = jax.jit(jax.vmap(lambda x: mean()(x[None])))
+    with pytest.raises(ValueError, match=r"jax\.vmap maps over.*all rows in one call"):
+        program(dealt_out(data(368), explicit(), "data"))

@@ -174,3 +174,15 @@ def test_shapes_are_enough_to_lower(large):
 
 def shapes_of_forest(forest):
     return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), forest)
+
+
+def test_rows_that_a_mesh_of_explicit_axes_deals_out_are_answered():
+    """On one device; `eight_devices` has more."""
+    mesh = jax.make_mesh((1,), ("data",), axis_types=(jax.sharding.AxisType.Explicit,))
+    X, bound = toy_data(2)[0][:64], ju.bind(toy_forest(2, 5), ju.Mean())
+    rows = jax.device_put(X, jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data")))
+    answer = jax.jit(bound.probability)(rows)
+    np.testing.assert_array_equal(answer, bound.probability(X))
+    assert answer.sharding.spec[0] == "data"
+    y = jnp.zeros(64, int)
+    assert jax.jit(ju.metrics.accuracy)(answer, y) == ju.metrics.accuracy(np.asarray(answer), y)
