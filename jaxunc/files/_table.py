@@ -182,7 +182,7 @@ def _parquet_table(path: Path) -> pa.Table:
 
 
 def _arrow_table(path: Path) -> pa.Table:
-    with pa.memory_map(str(path)) as stream:
+    with pa.OSFile(str(path)) as stream:  # not mapped: pages that are cut off would end the process
         return pa.ipc.open_file(stream).read_all()
 
 
