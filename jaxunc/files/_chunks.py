@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from ._csv import count_csv_rows, csv_rows
-from ._formats import UnreadableError, data_files, format_of, unchanged
+from ._formats import UnreadableError, WholeReads, data_files, format_of, unchanged
 from ._memory import tables_of
 from ._wanted import DataChunk, Wanted
 
@@ -198,7 +198,8 @@ def _arrow_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[
     size = file.stat().st_size
     if not size:
         raise UnreadableError("it is empty")
-    with pa.OSFile(str(file)) as stream:
+    with WholeReads(file) as raw:
+        stream = pa.PythonFile(raw, "r")
         opened = pa.ipc.open_file(stream)
         names = opened.schema.names
         places = sorted({names.index(name) for name in (*wanted.names(names, str(file)), *wanted.keep)})
@@ -260,8 +261,8 @@ def _let_go(mapped: mmap.mmap) -> None:
 
 
 def _arrow_schema(file: Path) -> pa.Schema:
-    with pa.OSFile(str(file)) as stream:
-        return pa.ipc.open_file(stream).schema
+    with WholeReads(file) as raw:
+        return pa.ipc.open_file(pa.PythonFile(raw, "r")).schema
 
 
 def _are_paths(source: Any) -> bool:
