@@ -289,7 +289,9 @@ class BoundForest(ReadOuts[AnswerT]):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for copies and pickles, without programs and what is for sparse data: they are made anew."""
-        return {name: value for name, value in vars(self).items() if name not in ("_on_tested", "_traceable")} | {"_drivers": {}}
+        return {name: value for name, value in vars(self).items() if name not in ("_on_tested", "_traceable")} | {
+            "_drivers": {}
+        }
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         return pickled(self, protocol)

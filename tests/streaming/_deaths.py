@@ -84,7 +84,7 @@ for ats in moments or [[n] for n in range(1, 10_000)]:
     code, _ = run(0, 0)
     assert code == 0, ats
     found = contents(again)
-    assert found == expected, (ats, sorted(set(found) ^ set(expected)), [n for n in found if found[n] != expected.get(n)])
+    assert found == expected, (ats, [name for name in found | expected if found.get(name) != expected.get(name)])
     print(ats, deaths, flush=True)
     if not moments and not deaths:
         break
