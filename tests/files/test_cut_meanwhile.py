@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.feather
+import pyarrow.feather as feather
 import pytest
 
 import jaxunc as ju
@@ -67,7 +67,7 @@ def _write(folder: Path) -> None:
         with pa.OSFile(str(folder / name), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
             writer.write_table(table)
     for name, compression in (("lz4", "lz4"), ("plain", "uncompressed"), ("plain-mapped", "uncompressed")):
-        pa.feather.write_feather(table, folder / f"x-{name}.feather", compression=compression, chunksize=5000)
+        feather.write_feather(table, folder / f"x-{name}.feather", compression=compression, chunksize=5000)
     ju.save(folder / "model", ju.Weighted(ju.Mean(), np.ones(10_000, np.float32)))
 
 

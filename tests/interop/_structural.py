@@ -39,7 +39,7 @@ def change_part(document: Any, rng: np.random.Generator) -> None:
         kind = "number" if isinstance(value, int | float) else "text" if isinstance(value, str) else "list"
         if kind == "number" and not isinstance(value, bool):
             node[key] = float(rng.choice([1e308, -1e308, 3e38, 1e39])) if rng.random() < 0.1 else _huge(rng)
-        elif kind == "text" and re.fullmatch(r"-?\d+(\.\d*)?(E-?\d+)?", value):
+        elif kind == "text" and re.fullmatch(r"-?\d+(\.\d*)?(E-?\d+)?", str(value)):
             node[key] = str(_huge(rng))
         elif kind == "text" and rng.random() < 0.3:
             node[key] = value * int(rng.choice([0, 2, 10_000]))
@@ -135,7 +135,7 @@ def other_attributes(content: bytes, rng: np.random.Generator) -> bytes:
     for _ in range(rng.integers(1, 3)):
         node = nodes[rng.integers(len(nodes))]
         one = node.attribute[rng.integers(len(node.attribute))]
-        held = next((own for own in (one.ints, one.floats, one.strings) if len(own)), None)
+        held: Any = next((own for own in (one.ints, one.floats, one.strings) if len(own)), None)
         if held is None:
             if one.HasField("t") and len(one.t.dims):
                 one.t.dims[0] = min(2**63 - 1, abs(_huge(rng)))

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.feather
+import pyarrow.feather as feather
 import pyarrow.parquet as parquet
 import pytest
 
@@ -36,7 +36,7 @@ def few(frame, tmp_path_factory):
     rows[:150].to_csv(folder / "a.csv", index=False)
     parquet.write_table(table[:0], folder / "b.parquet")
     parquet.write_table(table[150:200], folder / "b2.parquet")
-    pa.feather.write_feather(table[200:278], folder / "c.feather")
+    feather.write_feather(table[200:278], folder / "c.feather")
     rows[278:].to_csv(folder / "d.csv.gz", index=False)
     return folder
 
