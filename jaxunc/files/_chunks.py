@@ -204,7 +204,7 @@ def _arrow_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[
         names = opened.schema.names
         places = sorted({names.index(name) for name in (*wanted.names(names, str(file)), *wanted.keep)})
         number = opened.num_record_batches
-        if size <= LARGEST_BATCH * number:
+        if size <= LARGEST_BATCH * max(number, 1):
             # Of a file that is mapped, pages that another process cuts off would end this one by a signal.
             opened = pa.ipc.open_file(stream, options=pa.ipc.IpcReadOptions(included_fields=places))
             pieces = (batch.slice(at, n_rows) for batch in _batches(opened, number) for at in _starts(batch, n_rows))

@@ -69,17 +69,17 @@ def test_a_run_that_dies_at_a_step_goes_on(every, form, saved, few, tmp_path, mo
 
 @pytest.mark.skipif(sys.platform != "linux" or not shutil.which("gcc"), reason="needs a compiler of C, and Linux")
 @pytest.mark.parametrize("form", ["parquet", "csv"])
-@pytest.mark.parametrize("moments", ["every call", "at random"])
+@pytest.mark.parametrize("moments", ["at random", *range(1, 9)])
 @pytest.mark.exhaustive
 def test_a_process_that_is_killed_at_a_call_goes_on(moments, form, saved, few, tmp_path):
-    """By SIGKILL or SIGTERM, a write half done: at each call of the system in turn, or at several."""
+    """By SIGKILL or SIGTERM, a write half done: at each eighth call of the system in turn, or at several."""
     settings = OPTIONS | {"file_format": form, "chunk_rows": 32}
     predict_files(saved, few, tmp_path / "whole", **settings)
     (tmp_path / "shim.c").write_text(SHIM)
     built = ["gcc", "-shared", "-fPIC", "-O1", "-o", tmp_path / "shim.so", tmp_path / "shim.c", "-ldl"]
     subprocess.run(built, check=True)
     places = [saved, few, tmp_path / "whole", tmp_path / "shimmed"]
-    drawn = np.random.default_rng(SEED).integers(1, 40, (4, 2)).tolist() if moments == "at random" else []
+    drawn = np.random.default_rng(SEED).integers(1, 40, (4, 2)).tolist() if moments == "at random" else moments
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *map(str, places), json.dumps(settings), json.dumps(drawn)],
         env={**os.environ, "LD_PRELOAD": str(tmp_path / "shim.so"), "PYTHONPATH": os.getcwd()},
@@ -88,4 +88,4 @@ def test_a_process_that_is_killed_at_a_call_goes_on(moments, form, saved, few, t
         check=False,
     )
     assert done.returncode == 0, f"seed {SEED}: {done.stdout[-500:]} {done.stderr[-2000:]}"
-    assert sum(int(line.split()[-1]) for line in done.stdout.splitlines()) > 10
+    assert sum(int(line.split()[-1]) for line in done.stdout.splitlines()) > 3
