@@ -60,7 +60,8 @@ def _other_list(value: list, rng: np.random.Generator) -> list:
     kind = rng.integers(5)
     if kind == 0:
         most = max(2, LARGEST // max(len(json.dumps(value)), 1))
-        return value * int(min(most, rng.choice([2, 3, 100, 100_000])))
+        # Each part a copy of its own: what is changed next is changed once.
+        return json.loads(json.dumps(value * int(min(most, rng.choice([2, 3, 100, 100_000])))))
     if kind == 1:
         return value[: rng.integers(len(value) + 1)]
     if kind == 2:
