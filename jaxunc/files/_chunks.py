@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from ._csv import count_csv_rows, csv_rows
-from ._formats import UnreadableError, data_files, format_of, unchanged
+from ._formats import UnreadableError, WholeReads, data_files, format_of, unchanged
 from ._memory import tables_of
 from ._wanted import DataChunk, Wanted
 
@@ -21,6 +21,8 @@ FAULTS = (UnreadableError, pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError
 """Errors that reading a file may raise."""
 BUFFER_BYTES = 2**18
 """Bytes of each column of a Parquet file that are read at a time."""
+LARGEST_BATCH = 2**28
+"""Bytes of a batch of an Arrow file that is read at once; files of larger ones are mapped."""
 
 
 def chunks_of(source: Any, wanted: Wanted, chunk_rows: int) -> Iterator[DataChunk]:
@@ -193,24 +195,63 @@ def _parquet_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterato
 
 
 def _arrow_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[pa.Table]:
-    with open(file, "rb") as stream:
-        if not stream.seek(0, os.SEEK_END):
-            raise UnreadableError("it is empty")
-        mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)  # closed with the last array that lies in it
-    opened = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(mapped)))
-    seen = 0
-    for i in range(opened.num_record_batches):
+    size = file.stat().st_size
+    if not size:
+        raise UnreadableError("it is empty")
+    with WholeReads(file) as raw:
+        stream = pa.PythonFile(raw, "r")
+        opened = pa.ipc.open_file(stream)
+        names = opened.schema.names
+        places = sorted({names.index(name) for name in (*wanted.names(names, str(file)), *wanted.keep)})
+        number = opened.num_record_batches
+        if size <= LARGEST_BATCH * max(number, 1):
+            # Of a file that is mapped, pages that another process cuts off would end this one by a signal.
+            opened = pa.ipc.open_file(stream, options=pa.ipc.IpcReadOptions(included_fields=places))
+            pieces = (batch.slice(at, n_rows) for batch in _batches(opened, number) for at in _starts(batch, n_rows))
+        else:
+            pieces = _mapped_pieces(file, size, places, n_rows)
+        for piece in pieces:
+            skipped = min(skip, piece.num_rows)
+            skip -= skipped
+            if skipped < piece.num_rows:
+                yield laid_out(pa.Table.from_batches([piece.slice(skipped)]), wanted, str(file))
+
+
+def _batches(opened: Any, number: int) -> Iterator[pa.RecordBatch]:
+    for i in range(number):
         batch = opened.get_batch(i)
         batch.validate()
-        skipped = min(skip, batch.num_rows)
-        skip -= skipped
-        for start in range(skipped, batch.num_rows, n_rows):
-            piece = batch.slice(start, n_rows)
-            yield laid_out(pa.Table.from_batches([piece]), wanted, str(file))
-            seen += piece.num_rows
-            if seen >= n_rows:
+        yield batch
+
+
+def _starts(batch: pa.RecordBatch, n_rows: int) -> range:
+    return range(0, batch.num_rows, n_rows)
+
+
+def _mapped_pieces(file: Path, size: int, places: list[int], n_rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield copies of so many rows each of a file whose batches are too large to be read at once."""
+    with open(file, "rb") as stream:
+        mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)  # closed with the last array that lies in it
+        _check_whole(stream, size)
+        opened = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(mapped)))
+        for batch in _batches(opened, opened.num_record_batches):
+            for at in _starts(batch, n_rows):
+                _check_whole(stream, size)  # and copied at once, before another process can do much
+                copied = _copied(batch.select(places).slice(at, n_rows))
                 _let_go(mapped)
-                seen = 0
+                yield copied
+
+
+def _copied(rows: pa.RecordBatch) -> pa.RecordBatch:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_batch(rows)
+    return pa.ipc.open_stream(sink.getvalue()).read_next_batch()
+
+
+def _check_whole(stream: Any, size: int) -> None:
+    if os.fstat(stream.fileno()).st_size < size:
+        raise UnreadableError("it became shorter while it was read")
 
 
 def _let_go(mapped: mmap.mmap) -> None:
@@ -220,8 +261,8 @@ def _let_go(mapped: mmap.mmap) -> None:
 
 
 def _arrow_schema(file: Path) -> pa.Schema:
-    with pa.memory_map(str(file)) as stream:
-        return pa.ipc.open_file(stream).schema
+    with WholeReads(file) as raw:
+        return pa.ipc.open_file(pa.PythonFile(raw, "r")).schema
 
 
 def _are_paths(source: Any) -> bool:

@@ -1,5 +1,6 @@
 """Formats of data files, and comparison of paths."""
 
+import io
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -96,6 +97,22 @@ def _sibling(path: Path) -> str:
 
 def _is_hidden(path: Path) -> bool:
     return any(part.startswith((".", "_")) for part in path.parts)
+
+
+class WholeReads(io.FileIO):
+    """A file for Arrow, which takes zeros for what a read leaves out where it reads some columns alone."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Return so many bytes, over as many reads as that takes; raises an UnreadableError if the file ends before."""
+        first = super().read(size)
+        if size is None or size < 0 or len(first) == size:
+            return first
+        pieces = [first]
+        while (missing := size - sum(map(len, pieces))) and pieces[-1]:
+            pieces.append(super().read(missing))
+        if missing:
+            raise UnreadableError(f"it ends before the {size} bytes at {self.tell() - size + missing} that it claims")
+        return b"".join(pieces)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from jaxunc._checks import nearest
 
 from ._chunks import FAULTS, reason_of
 from ._csv import csv_table
-from ._formats import FORMATS, UnreadableError, data_file, format_of, unchanged
+from ._formats import FORMATS, UnreadableError, WholeReads, data_file, format_of, unchanged
 from ._names import listed
 from ._wanted import check_distinct, is_index
 
@@ -182,8 +182,8 @@ def _parquet_table(path: Path) -> pa.Table:
 
 
 def _arrow_table(path: Path) -> pa.Table:
-    with pa.memory_map(str(path)) as stream:
-        return pa.ipc.open_file(stream).read_all()
+    with WholeReads(path) as raw:  # not mapped: pages that are cut off would end the process
+        return pa.ipc.open_file(pa.PythonFile(raw, "r")).read_all()
 
 
 def _without_index(table: pa.Table) -> pa.Table:

@@ -108,7 +108,7 @@ def from_catboost_document(document: dict) -> TreeEnsemble:
     info = part(document, "model_info")
     loss = part(info, "params", "loss_function", "type", kind=str)
     if loss not in _LINKS:
-        raise ValueError(f"the model's loss function is {loss!r}; from_catboost imports {', '.join(sorted(_LINKS))}.")
+        raise ValueError(f"the loss function is {loss!r:.60}; from_catboost imports {', '.join(sorted(_LINKS))}.")
     # Files say "Branch: tags/v1.2.10" among much else; those of other builds tell no version.
     _, _, version = str(info.get("catboost_version_info")).partition("tags/v")
     warn_if_newer("CatBoost", version_in(version[:20]))
@@ -165,7 +165,7 @@ def _labels(info: dict, loss: str, n_outputs: int) -> tuple | None:
     if kind not in _LABELS or len(set(map(str, labels))) != number or len(labels) != number or not as_expected:
         raise ValueError(f"the model has classes {labels!r:.60} of type {kind!r:.20} for {n_outputs} outputs.")
     if any(not isinstance(label, _LABEL_KINDS[kind]) or label != label for label in labels):
-        raise ValueError(f"the model's classes {labels!r:.60} are not of the type {kind!r}.")
+        raise ValueError(f"the model's classes {labels!r:.60} are not of the type {kind!r:.60}.")
     return tuple(_LABELS[kind](label) for label in labels)
 
 

@@ -148,9 +148,9 @@ def _objective(header: dict[str, str], n_outputs: int) -> tuple[str, float]:
         )
     expected = int(row(known, "num_class", np.int64, 1)[0]) if "num_class" in known else n_outputs
     if (name.startswith("multiclass") and "num_class" not in known) or expected != n_outputs:
-        raise ValueError(f"the model's objective {name!r} has another number of classes than the {n_outputs} outputs.")
+        raise ValueError(f"the model's objective {name!r:.60} has other classes than the {n_outputs} outputs.")
     if name and not name.startswith("multiclass") and n_outputs != 1:
-        raise ValueError(f"the model's objective {name!r} has {n_outputs} trees in each iteration; expected one.")
+        raise ValueError(f"the model's objective {name!r:.60} has {n_outputs} trees in each iteration; expected one.")
     scale = float(row(known, "sigmoid", np.float64, 1)[0]) if "sigmoid" in known else 1.0
     if not 0 < scale < np.inf:
         raise ValueError(f"the model's sigmoid is {scale}; expected a positive number.")
@@ -160,7 +160,7 @@ def _objective(header: dict[str, str], n_outputs: int) -> tuple[str, float]:
 def _labels(name: str, n_outputs: int, classes: tuple | None, is_classifier: bool) -> tuple | None:
     if name not in ("binary", "multiclass", "multiclassova") and not (is_classifier and name == "cross_entropy"):
         if is_classifier and name:
-            raise ValueError(f"model is a classifier with the objective {name!r}, which has no classes; pass booster_.")
+            raise ValueError(f"model is a classifier with the objective {name!r:.60}, without classes; pass booster_.")
         return None
     expected = max(2, n_outputs)
     if classes is not None and len(classes) != expected:

@@ -84,8 +84,8 @@ def _checked(facts: _Facts, given: Sequence[int | str]) -> list[int]:
     for j, values in zip(sorted(places), facts.categories, strict=True):
         if not _fits(facts.ranges[j], len(values)):
             raise ValueError(
-                f"column {names[j]!r} has categories beyond the {len(values)} that pandas knew; pass the columns of "
-                "pandas' category type as category_columns."
+                f"column {names[j]!r:.60} has categories beyond the {len(values)} that pandas knew; pass the columns "
+                "of pandas' category type as category_columns."
             )
     return sorted(places)
 

@@ -170,14 +170,14 @@ def _as_written(properties: dict[str, str], sums: _Sums) -> tuple[_Sums, tuple[s
 
 def _link(transform: str) -> str:
     if transform not in _LINKS:
-        raise ValueError(f"the model's post_transform is {transform!r}; from_onnx imports {', '.join(_LINKS)}.")
+        raise ValueError(f"the model's post_transform is {transform!r:.60}; from_onnx imports {', '.join(_LINKS)}.")
     return _LINKS[transform]
 
 
 def _regressor(attributes: Attributes, read: OnnxTrees, base: np.ndarray, aggregate: str, transform: str) -> _Sums:
     n_outputs, link = attributes.integer("n_targets", 1), _link(transform)
     if aggregate not in ("SUM", "AVERAGE"):
-        raise ValueError(f"the model's aggregate_function is {aggregate!r}; from_onnx imports SUM and AVERAGE.")
+        raise ValueError(f"the model's aggregate_function is {aggregate!r:.60}; from_onnx imports SUM and AVERAGE.")
     if not 0 < n_outputs <= len(read.weight):
         raise ValueError(f"the model has {n_outputs} targets for {len(read.weight)} weights of leaves.")
     if n_outputs == 1 and link != "identity":
@@ -213,8 +213,8 @@ def _classifier(attributes: Attributes, read: OnnxTrees) -> _Sums:
     values, outputs = _values(read, len(labels))
     if len(labels) == 2 and (bare := _outputs_without_weights(read, 2)):
         raise ValueError(
-            f"the model has two classes, and leaves without weights for {labels[bare[0]]!r}; ONNX Runtime takes the "
-            "other one's for both then. Give these leaves weights of 0."
+            f"the model has two classes, and leaves without weights for {labels[bare[0]]!r:.60}; ONNX Runtime takes "
+            "the other one's for both then. Give these leaves weights of 0."
         )
     return _Sums(values, outputs, base if len(base) else np.zeros(len(labels)), link, labels)
 

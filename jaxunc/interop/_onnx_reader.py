@@ -155,7 +155,7 @@ def _input(graph: Any, node: Any, passed: tuple[str, ...]) -> tuple[bool, int | 
         name = before.input[0]
     given = [one for one in graph.input if one.name == name]
     if not given:
-        raise ValueError(f"the ONNX graph's trees read {name!r}, which is no input of it. Is the file whole?")
+        raise ValueError(f"the ONNX graph's trees read {name!r:.60}, which is no input of it. Is the file whole?")
     tensor = given[0].type.tensor_type
     kind = tensor.elem_type
     if kind not in (_FLOAT, _DOUBLE, *_INTS) or any(one not in (_FLOAT, _DOUBLE) for one in casts):

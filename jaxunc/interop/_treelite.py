@@ -245,7 +245,7 @@ def _link(read: TreeliteModel) -> tuple[str, float]:
     """What sums mean, and what they are multiplied by before."""
     name = read.postprocessor
     if name not in _LINKS:
-        raise ValueError(f"the model's postprocessor is {name!r}; from_treelite imports {', '.join(sorted(_LINKS))}.")
+        raise ValueError(f"the postprocessor is {name!r:.60}; from_treelite imports {', '.join(sorted(_LINKS))}.")
     scale = {"sigmoid": read.sigmoid_alpha, "multiclass_ova": read.sigmoid_alpha}.get(name, 1.0)
     if name == "exponential_standard_ratio":
         scale = -np.log(2) / read.ratio_c if read.ratio_c else np.nan

@@ -146,9 +146,9 @@ def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) 
     booster, objective = part(learner, "gradient_booster"), part(learner, "objective", "name", kind=str)
     name = part(booster, "name", kind=str)
     if name != "gbtree":
-        raise ValueError(f"the model's booster is {name!r}; from_xgboost imports 'gbtree', whose trees add up.")
+        raise ValueError(f"the model's booster is {name!r:.60}; from_xgboost imports 'gbtree', whose trees add up.")
     if objective not in _LINKS:
-        raise ValueError(f"the model's objective is {objective!r}; from_xgboost imports {', '.join(sorted(_LINKS))}.")
+        raise ValueError(f"the objective is {objective!r:.60}; from_xgboost imports {', '.join(sorted(_LINKS))}.")
     params = part(learner, "learner_model_param")
     n_features = integer(params, "num_feature")
     n_classes, n_targets = integer(params, "num_class"), integer(params, "num_target") if "num_target" in params else 1

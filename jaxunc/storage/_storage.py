@@ -116,4 +116,4 @@ def _decoded(path: str | Path, known: Sequence[Any], classifier: Callable[[], An
     try:
         return Decoder(content.arrays, known, classifier).whole(content.document["object"])
     except (ValueError, TypeError, OverflowError, IndexError, KeyError, AttributeError) as error:
-        raise ValueError(f"{path} cannot be loaded: {error}") from error
+        raise ValueError(f"{path} cannot be loaded: {str(error)[:500]}") from error

@@ -84,7 +84,7 @@ def _check_parts(manifest: dict[str, Any]) -> None:
         name = part["name"]
         own = part_of(name) if isinstance(name, str) and name.endswith(ending) else None
         if own is None or type(part["file"]) is not int or own[0] != part["file"]:
-            raise DamagedError(f"its part {name!r:.80} has no name that a run gives to parts of file {part['file']!r}")
+            raise DamagedError(f"its part {name!r:.80} has no name of a part of file {part['file']!r:.30}")
         if name in seen or part["file"] >= len(manifest["inputs"]):
             raise DamagedError(f"its part {name!r} is there twice, or of a file that is not among its inputs")
         if not _is_count(part["rows"]) or not _is_count(part["bytes"]):

@@ -158,6 +158,7 @@ def test_answers_are_as_without(setting, name):
 
 
 def test_nan_of_ones_own_is_still_found():
-    with jax.debug_nans(True), pytest.raises(FloatingPointError, match="nan"):
+    with jax.debug_nans(True):
         ju.bind(forest(), ju.Mean()).probability(X)
-        jax.jit(jnp.sqrt)(-1.0).block_until_ready()
+        with pytest.raises(FloatingPointError, match="nan"):
+            jax.jit(jnp.sqrt)(-1.0).block_until_ready()

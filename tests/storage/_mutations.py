@@ -117,3 +117,39 @@ def claim(content: bytes, rng: np.random.Generator) -> bytes:
 
 
 MUTATIONS: tuple[Mutation, ...] = (flip_bits, flip_header, truncate, splice, change_values, claim)
+
+
+def other_structure(content: bytes, rng: np.random.Generator) -> bytes:
+    """A document with huge numbers and repeated lists; arrays that are longer, shorter or of another shape, soundly."""
+    from tests.interop._structural import change_part
+
+    header, arrays = split(content)
+    names = [name for name in header if name != "__metadata__"]
+    pieces = {name: arrays[slice(*header[name]["data_offsets"])] for name in names}
+    for _ in range(rng.integers(1, 3)):
+        if rng.random() < 0.5 or not names:
+            document = json.loads(header["__metadata__"]["jaxunc"])
+            change_part(document, rng)
+            header["__metadata__"]["jaxunc"] = json.dumps(document)
+            continue
+        name = str(rng.choice(names))
+        shape, piece = header[name]["shape"], pieces[name]
+        kind = rng.integers(5)
+        if kind == 0 and shape:
+            times = int(rng.choice([0, 2, 3, 1000]))
+            shape, piece = [times * shape[0], *shape[1:]], piece * times
+        elif kind == 1 and shape and shape[0] > 0:
+            size = len(piece) // shape[0]
+            shape, piece = [shape[0] - 1, *shape[1:]], piece[size:]
+        elif kind == 2:
+            shape = shape[::-1]
+        elif kind == 3:
+            shape = [1, *shape] if rng.random() < 0.5 else [*shape, 1]
+        else:
+            shape, piece = [0, *shape], b""
+        header[name]["shape"], pieces[name] = shape, piece
+    at = 0
+    for name in names:
+        header[name]["data_offsets"] = [at, at + len(pieces[name])]
+        at += len(pieces[name])
+    return joined(header, b"".join(pieces[name] for name in names))

@@ -1,0 +1,162 @@
+"""Runs that die at one of their steps on the disk: of the process, as the system sees it, or in it, as a stand-in."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from jaxunc.streaming import _lock, _run, _write
+
+SHIM = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <unistd.h>
+static int number, left, calls;
+void shim_set(int with, int at) { number = with; left = at; calls = 0; }
+int shim_calls(void) { return calls; }
+static int ours(const char* path) { return path && strstr(path, "shimmed") != 0; }
+static int is_ours(int fd) {
+  char link[64], path[512]; snprintf(link, 64, "/proc/self/fd/%d", fd);
+  ssize_t k = readlink(link, path, 511); if (k < 1) return 0; path[k] = 0; return ours(path); }
+static int dies(void) { __sync_fetch_and_add(&calls, 1); return __sync_sub_and_fetch(&left, 1) == 0; }
+static void die(void) { kill(getpid(), number); pause(); }
+#define REAL(name, ...) static __typeof__(&name) real; if (!real) real = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
+ssize_t write(int fd, const void* b, size_t n) {
+  REAL(write);
+  if (is_ours(fd) && dies()) { if (n > 1) real(fd, b, n / 2); die(); }
+  return real(fd, b, n); }
+int rename(const char* a, const char* b) { REAL(rename); if (ours(a) && dies()) die(); return real(a, b); }
+int unlink(const char* a) { REAL(unlink); if (ours(a) && dies()) die(); return real(a); }
+int mkdir(const char* a, mode_t m) { REAL(mkdir); if (ours(a) && dies()) die(); return real(a, m); }
+static int made(const char* a, int f, mode_t m, int (*real)(const char*, int, ...)) {
+  if (ours(a) && (f & O_CREAT) && dies()) die(); return real(a, f, m); }
+#define OPEN(name) int name(const char* a, int f, ...) { REAL(name); va_list l; va_start(l, f); \
+  mode_t m = (f & O_CREAT) ? va_arg(l, mode_t) : 0; va_end(l); return made(a, f, m, real); }
+OPEN(open)
+OPEN(open64)
+"""
+PROGRAM = """
+import ctypes, json, os, shutil, signal, sys
+from pathlib import Path
+import numpy, pandas, pyarrow.csv, pyarrow.parquet, sklearn.ensemble  # imported once, before any fork
+import jaxunc.estimators, jaxunc.streaming, jaxunc.storage._decode, jaxunc.decisions
+from jaxunc.streaming import predict_files
+
+shim = ctypes.CDLL(None)
+model, data, whole, again, given = sys.argv[1:6]
+settings, moments = json.loads(given), json.loads(sys.argv[6])
+
+def run(number, at):
+    # JAX computes in children alone.
+    reader, writer = os.pipe()
+    if (child := os.fork()) == 0:
+        try:
+            shim.shim_set(int(number), at)
+            predict_files(model, data, again, **settings)
+            os.write(writer, str(shim.shim_calls()).encode())
+            os._exit(0)
+        finally:
+            os._exit(1)
+    os.close(writer)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    calls = os.read(reader, 99)
+    os.close(reader)
+    return code, calls.decode()
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+expected = contents(whole)
+for ats in moments if type(moments) is list else [[n] for n in range(moments, 10_000, 8)]:
+    shutil.rmtree(again, ignore_errors=True)
+    deaths = 0
+    for i, at in enumerate(ats):
+        number = (signal.SIGKILL, signal.SIGTERM)[(at + i) % 2]
+        code, calls = run(number, at)
+        assert code in (0, -number), (ats, code)
+        deaths += code != 0
+    code, _ = run(0, 0)
+    assert code == 0, ats
+    found = contents(again)
+    assert found == expected, (ats, [name for name in found | expected if found.get(name) != expected.get(name)])
+    print(ats, deaths, flush=True)
+    if type(moments) is int and not deaths:  # behind the last call
+        break
+"""
+
+
+class Death(BaseException):
+    """What no handler of errors catches."""
+
+
+class Steps:
+    """Counts the steps of a run on the disk; at one it dies, and no later step is taken, as if none were left to."""
+
+    def __init__(self, monkeypatch):
+        self.taken, self._last = 0, 0
+        for owner, name in (
+            (os, "replace"),
+            (os, "open"),
+            (Path, "write_bytes"),
+            (Path, "unlink"),
+            (Path, "mkdir"),
+            (_run.Run, "finish"),
+        ):
+            monkeypatch.setattr(owner, name, self._counted(getattr(owner, name)))
+        release = _lock._release
+
+        def let_go(handle, path):
+            try:
+                release(handle, path)
+            except Death:
+                os.close(handle)  # as the system does of a process that is dead
+                raise
+
+        monkeypatch.setattr(_lock, "_release", let_go)
+        opened = _write.PartWriter._opened
+        monkeypatch.setattr(_write.PartWriter, "_opened", self._counted(lambda *own: _Writer(opened(*own), self)))
+
+    def begin(self, last: int) -> None:
+        """From now on, die at this step; 0: never."""
+        self.taken, self._last = 0, last
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether the last step was taken."""
+        return 0 < self._last <= self.taken
+
+    def _counted(self, step):
+        def taken(*args, **options):
+            self.take()
+            return step(*args, **options)
+
+        return taken
+
+    def take(self) -> None:
+        """Take a step, or die."""
+        self.taken += 1
+        if self.is_dead:
+            raise Death
+
+
+class _Writer:
+    """A writer of Arrow whose tables and ends are steps."""
+
+    def __init__(self, own: Any, steps: Steps):
+        self._own, self._steps = own, steps
+
+    def write_table(self, table) -> None:
+        """Write a table."""
+        self._steps.take()
+        self._own.write_table(table)
+
+    def close(self) -> None:
+        """Write the end."""
+        self._steps.take()
+        self._own.close()

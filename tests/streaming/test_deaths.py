@@ -1,0 +1,91 @@
+"""Runs that are killed at every step on the disk in turn, and go on: the bytes of a run that nobody disturbed."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as parquet
+import pytest
+
+from jaxunc.streaming import predict_files
+from tests._exhaustive import SEED
+
+from ._deaths import PROGRAM, SHIM, Death, Steps
+
+pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore")]
+OPTIONS = {"keep": ["id"], "outputs": ["class", "set"], "chunk_rows": 16}
+
+
+def contents(folder):
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def few(frame, tmp_path_factory):
+    """Files of all formats with a few parts, one without rows."""
+    folder = tmp_path_factory.mktemp("few")
+    rows = frame[:400].assign(id=[f"row {i}" for i in range(400)])
+    table = pa.Table.from_pandas(rows, preserve_index=False)
+    at = table.schema.get_field_index("id")
+    table = table.set_column(at, "id", table["id"].cast(pa.string()))
+    rows[:150].to_csv(folder / "a.csv", index=False)
+    parquet.write_table(table[:0], folder / "b.parquet")
+    parquet.write_table(table[150:200], folder / "b2.parquet")
+    feather.write_feather(table[200:278], folder / "c.feather")
+    rows[278:].to_csv(folder / "d.csv.gz", index=False)
+    return folder
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+@pytest.mark.parametrize("every", [pytest.param(True, marks=pytest.mark.exhaustive), False])
+def test_a_run_that_dies_at_a_step_goes_on(every, form, saved, few, tmp_path, monkeypatch):
+    settings = OPTIONS | {"file_format": form}
+    steps = Steps(monkeypatch)
+    steps.begin(0)
+    predict_files(saved, few, tmp_path / "whole", **settings)
+    expected, number = contents(tmp_path / "whole"), steps.taken
+    assert number > 30
+    rng = np.random.default_rng(SEED)
+    moments = [(n,) for n in range(1, number + 1)] if every else rng.integers(1, number + 1, (2, 2)).tolist()
+    for moment in moments:
+        shutil.rmtree(tmp_path / "again", ignore_errors=True)
+        for last in moment:
+            steps.begin(last)
+            try:
+                predict_files(saved, few, tmp_path / "again", **settings)
+            except Death:
+                pass
+            else:
+                assert steps.taken < last or len(moment) > 1
+        steps.begin(0)
+        predict_files(saved, few, tmp_path / "again", **settings)
+        assert contents(tmp_path / "again") == expected, f"{moment}, seed {SEED}"
+
+
+@pytest.mark.skipif(sys.platform != "linux" or not shutil.which("gcc"), reason="needs a compiler of C, and Linux")
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+@pytest.mark.parametrize("moments", ["at random", *range(1, 9)])
+@pytest.mark.exhaustive
+def test_a_process_that_is_killed_at_a_call_goes_on(moments, form, saved, few, tmp_path):
+    """By SIGKILL or SIGTERM, a write half done: at each eighth call of the system in turn, or at several."""
+    settings = OPTIONS | {"file_format": form, "chunk_rows": 32}
+    predict_files(saved, few, tmp_path / "whole", **settings)
+    (tmp_path / "shim.c").write_text(SHIM)
+    built = ["gcc", "-shared", "-fPIC", "-O1", "-o", tmp_path / "shim.so", tmp_path / "shim.c", "-ldl"]
+    subprocess.run(built, check=True)
+    places = [saved, few, tmp_path / "whole", tmp_path / "shimmed"]
+    drawn = np.random.default_rng(SEED).integers(1, 40, (4, 2)).tolist() if moments == "at random" else moments
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *map(str, places), json.dumps(settings), json.dumps(drawn)],
+        env={**os.environ, "LD_PRELOAD": str(tmp_path / "shim.so"), "PYTHONPATH": os.getcwd()},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"seed {SEED}: {done.stdout[-500:]} {done.stderr[-2000:]}"
+    assert sum(int(line.split()[-1]) for line in done.stdout.splitlines()) > 3
