@@ -57,6 +57,44 @@ def test_times_of_other_rules():
         assert rounded(cell.split(" to "), [min(values), max(values)][: len(values)])
 
 
+def test_a_gpu():
+    parts = {name: part["rows"] for name, part in results("accelerator-h200")["parts"].items()}
+
+    def speed(part: str, depth: str, rows: str, place: str) -> list[float]:
+        asked = (int(depth), 100, numbers([rows])[0], place)
+        of = [one for one in parts[part] if (one["depth"], one["trees"], one["rows"], one["from"]) == asked]
+        return [one["million_rows_per_s"] for one in of][:1]
+
+    table = SPEED.table("depth")
+    assert len(table) == 6
+    for depth, rows, *cells in table:
+        of = [speed("routing", depth, rows, place) for place in ("device", "host")]
+        of.append(speed("routing on the host", depth, rows, "host"))
+        assert rounded([cell for cell in cells if cell], [one for (one,) in filter(None, of)]), (depth, rows)
+    cost = {one["rule"]: one["ratio_to_mean"]["median"] for one in parts["rules"] + parts["reports"]}
+    beyond = {"mean, mask of trees", "beta aggregation, maximum", "certainty", "leaf_size", "equal"}
+    SPEED.spread([cost[name] for name in cost if name not in beyond], "Rules cost # to # times the mean", 2)
+    reports = [cost[name] for name in ("certainty", "leaf_size", "equal")]
+    told = SPEED.claimed("cautious reports #, a mask of trees #, and the maximum of beta aggregation #.")
+    for said, measured in zip(told, ([*reports], [cost["mean, mask of trees"]], [cost["beta aggregation, maximum"]])):
+        assert all(same(said, one, 1) for one in measured)
+    slower = {
+        kind: [one["ratio_to_full_vote"]["median"] for one in parts["votes"] if one.get("votes") == kind]
+        for kind in ("settled", "certain")
+    }
+    SPEED.spread(slower["certain"], '`"certain"` # to #, since', 0)
+    least, most = SPEED.claimed('`"settled"` takes # to # times the time of all 500')
+    assert same(least, min(slower["settled"]), 1)
+    assert same(most, max(slower["settled"]), 0)
+    answers = parts["correctness"]
+    assert all(one["holds"] for one in answers)
+    assert sum(one["most"] > 1e-6 for one in answers) == 1
+    (alone,) = [
+        one for one in parts["routing"] if one["rows"] == 16_000_000 and one["threads"] > 1 and one["depth"] == 8
+    ][:1]
+    assert same(Page("README.md").claimed("that lie there take # ms")[0], 1e3 * alone["steady_s"]["median"], 0)
+
+
 def test_first_predictions():
     first = results("speed-cpu")["sections"]["first-calls"]
     SPEED.spread([one["first_call_s"] for one in first], "compiles for # to # seconds", 2)
