@@ -155,7 +155,7 @@ def from_state(state: Any) -> Any:
     return {key: from_state(value) for key, value in state.items()} if type(state) is dict else state
 
 
-@pytest.mark.exhaustive(keep=10)
+@pytest.mark.exhaustive(keep=4)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_state_of_arrays_and_texts_answers_the_same(name):
     model, rows = models()[name]
@@ -164,7 +164,7 @@ def test_a_state_of_arrays_and_texts_answers_the_same(name):
     check_identical(pickle.loads(pickle.dumps(from_state(state_of(again)))), model, rows)
 
 
-@pytest.mark.exhaustive(keep=5)
+@pytest.mark.exhaustive(keep=2)
 @pytest.mark.parametrize("name", NAMES)
 def test_skops(name):
     io = pytest.importorskip("skops.io")
