@@ -17,7 +17,15 @@ from ._formats import UnreadableError, WholeReads, data_files, format_of, unchan
 from ._memory import tables_of
 from ._wanted import DataChunk, Wanted
 
-FAULTS = (UnreadableError, pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, EOFError, zlib.error)
+FAULTS = (
+    UnreadableError,
+    pa.ArrowInvalid,
+    pa.ArrowNotImplementedError,
+    pa.ArrowMemoryError,
+    OSError,
+    EOFError,
+    zlib.error,
+)
 """Errors that reading a file may raise."""
 BUFFER_BYTES = 2**18
 """Bytes of each column of a Parquet file that are read at a time."""
