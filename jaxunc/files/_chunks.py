@@ -2,6 +2,7 @@
 
 import mmap
 import os
+import struct
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -187,6 +188,8 @@ def _parquet_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterato
     ) as opened:
         names = [*wanted.names(opened.schema_arrow.names, str(file)), *wanted.keep]
         sizes = [opened.metadata.row_group(i).num_rows for i in range(opened.metadata.num_row_groups)]
+        if sum(sizes) != opened.metadata.num_rows:
+            raise UnreadableError(f"it says that it has {opened.metadata.num_rows} rows, and its groups {sum(sizes)}")
         first = 0
         while first < len(sizes) and sizes[first] <= skip:
             skip -= sizes[first]
@@ -212,6 +215,8 @@ def _arrow_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[
         names = opened.schema.names
         places = sorted({names.index(name) for name in (*wanted.names(names, str(file)), *wanted.keep)})
         number = opened.num_record_batches
+        if (found := _written_batches(raw, size)) not in (number, None):
+            raise UnreadableError(f"its end names {number} batches of rows, and there are {found}")
         if size <= LARGEST_BATCH * max(number, 1):
             # Of a file that is mapped, pages that another process cuts off would end this one by a signal.
             opened = pa.ipc.open_file(stream, options=pa.ipc.IpcReadOptions(included_fields=places))
@@ -223,6 +228,48 @@ def _arrow_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[
             skip -= skipped
             if skipped < piece.num_rows:
                 yield laid_out(pa.Table.from_batches([piece.slice(skipped)]), wanted, str(file))
+
+
+def _written_batches(raw: WholeReads, size: int) -> int | None:
+    """Number of batches that stand one behind the other in an Arrow file; its end, which lists them, is not asked.
+
+    None for files that begin otherwise than Arrow's own do, such as those of Polars: there the end alone tells.
+    """
+    at, number = 8, None
+    while at + 8 <= size:
+        raw.seek(at)
+        head = raw.read(8)
+        marked = head[:4] == b"\xff" * 4  # files before Arrow 0.15 have the length alone
+        length = int.from_bytes(head[4:] if marked else head[:4], "little", signed=True)
+        start = at + (8 if marked else 4)
+        if not 8 <= length <= size - start:
+            break
+        raw.seek(start)
+        kind, body = _kind_and_body(raw.read(length))
+        if not 0 <= body <= size - start - length:
+            break
+        if number is None and kind != _SCHEMA:
+            break
+        number = (number or 0) + (kind == _BATCH)
+        at = start + length + body
+    return number
+
+
+_SCHEMA, _BATCH = 1, 3
+"""Kinds of Arrow messages."""
+
+
+def _kind_and_body(message: bytes) -> tuple[int, int]:
+    """What an Arrow message holds, and how many bytes stand behind it: fields 1 and 3 of its FlatBuffers table."""
+    try:
+        (table,) = struct.unpack_from("<I", message)
+        fields = table - struct.unpack_from("<i", message, table)[0]
+        n_fields = (struct.unpack_from("<H", message, fields)[0] - 4) // 2
+        places = struct.unpack_from(f"<{n_fields}H", message, fields + 4) + (0,) * 4
+        kind = message[table + places[1]] if places[1] else 0
+        return kind, struct.unpack_from("<q", message, table + places[3])[0] if places[3] else 0
+    except (struct.error, IndexError):
+        return 0, -1
 
 
 def _batches(opened: Any, number: int) -> Iterator[pa.RecordBatch]:

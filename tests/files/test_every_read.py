@@ -11,8 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import polars
 import pyarrow as pa
 import pytest
+from pyarrow import feather
 
 from jaxunc.files import Wanted, _blocks, _csv, file_chunks, read_table
 from jaxunc.tables import Columns
@@ -187,20 +189,49 @@ def test_other_rows_that_parsers_pass_over(block, tmp_path, monkeypatch):
         rows(path)
 
 
-def test_damaged_arrow_files(tmp_path):
-    """Any byte changed: an error, or as many rows; nothing that ends the process."""
-    content = written(tmp_path, "arrow").read_bytes()
+@pytest.mark.parametrize("form", ["arrow", "parquet"])
+def test_damaged_files(form, tmp_path):
+    """Any bit changed: an error, or as many rows; nothing that ends the process."""
+    content = written(tmp_path, form).read_bytes()
     rng = np.random.default_rng(SEED)
     refused = 0
     for at in rng.choice(len(content), 300, replace=False):
         changed = bytearray(content)
         changed[at] ^= 1 << rng.integers(8)
-        (tmp_path / "y.arrow").write_bytes(changed)
+        (tmp_path / f"y.{form}").write_bytes(changed)
         try:
-            assert len(rows(tmp_path / "y.arrow")[0]) == N, f"byte {at}, seed {SEED}"
+            assert len(rows(tmp_path / f"y.{form}")[0]) == N, f"byte {at}, seed {SEED}"
         except ValueError:
             refused += 1
     assert refused
+
+
+@pytest.mark.parametrize("form", ["arrow", "parquet"])
+def test_every_bit_of_what_counts_rows(form, tmp_path):
+    """Of an Arrow file's list of batches, and of a Parquet file's row groups."""
+    content = written(tmp_path, form).read_bytes()
+    number = (4).to_bytes(4, "little") if form == "arrow" else None  # four batches; 40 and 11 rows as zigzag numbers
+    places = [
+        at for at in range(8, len(content)) if content[at : at + 4] == number or (not number and content[at] == 22)
+    ]
+    assert places
+    for at, bit in itertools.product(places, range(8)):
+        changed = bytearray(content)
+        changed[at] ^= 1 << bit
+        (tmp_path / f"y.{form}").write_bytes(changed)
+        try:
+            assert len(rows(tmp_path / f"y.{form}")[0]) == N, f"byte {at}, bit {bit}"
+        except ValueError as error:
+            assert str(tmp_path) in str(error)  # noqa: PT017
+
+
+def test_arrow_files_of_others(tmp_path):
+    """Those of Polars begin otherwise than Arrow's own; files may be compressed, or have no rows."""
+    polars.from_pandas(frame()).write_ipc(tmp_path / "x.arrow", compression="zstd")
+    assert rows(tmp_path / "x.arrow") == rows(written(tmp_path, "parquet"))
+    for of, compression in ((frame(), "lz4"), (frame(), "uncompressed"), (frame()[:0], "zstd")):
+        feather.write_feather(of, tmp_path / "x.feather", compression=compression, chunksize=9)
+        assert len(rows(tmp_path / "x.feather")[0]) == len(of)
 
 
 SHIM = r"""
