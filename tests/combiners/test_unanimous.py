@@ -62,6 +62,7 @@ def forest_of_four_classes():
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 10, 40])
+@pytest.mark.exhaustive(keep=1)
 def test_how_far_a_mean_is_from_the_true_one(n_classes, rng):
     """Four eps, for any number of trees; a vote between two classes is the nearest float."""
     eps = np.finfo(jnp.result_type(float)).eps

@@ -48,6 +48,7 @@ def test_predict_and_inspect(name, folder, tmp_path, capsys):
     np.testing.assert_array_equal(found["class"], (found.probability_1 > 0.5).astype(int))
 
 
+@pytest.mark.exhaustive
 def test_predict_starts_without_scikit_learn(folder, tmp_path):
     line = [
         "predict",

@@ -423,6 +423,7 @@ def test_polling_trees():
 
 
 @pytest.mark.once
+@pytest.mark.exhaustive
 def test_polling_by_a_prior_fitted_out_of_bag():
     X, y = load_breast_cancer(return_X_y=True)
     names, half = np.array(["malignant", "benign"])[y], slice(None, None, 2)

@@ -55,6 +55,7 @@ def test_what_is_learned():
     np.testing.assert_array_equal(parts.total, sparse.predict_uncertainty(X.toarray()).total)
 
 
+@pytest.mark.exhaustive
 def test_sets_of_classes():
     sparse, dense = fitted(CautiousForestClassifier, FORESTS["forest"])
     for ask in ("predict_set", "predict", "predict_proba"):

@@ -29,6 +29,7 @@ def polled(model) -> np.ndarray:
     return model.predict_polled(X[:30], confidence=0.9, prior="fitted", training=(X, Y)).n_polled
 
 
+@pytest.mark.exhaustive
 def test_the_prior_of_votes_belongs_to_the_fit(tmp_path):
     given = forest().fit(X, Y)
     model = CombinedForestClassifier(FrozenEstimator(given), "mean").fit(X, Y)
@@ -71,6 +72,7 @@ def test_missing_values_are_those_of_the_fit():
             assert len(model.predict(holes)) == 200
 
 
+@pytest.mark.exhaustive
 def test_weights_of_one_are_no_weights():
     sets = {}
     for weight in (None, np.ones(200), np.full(200, 2.0)):

@@ -30,6 +30,7 @@ def test_rows_of_the_sample(source, counts):
     assert_same_rows(sparse_model(3, 30), X.tocsc(), X.toarray(), Y, source=source, counts=counts)
 
 
+@pytest.mark.exhaustive
 def test_rows_that_were_held_out(monkeypatch):
     new, labels = sparse_data(200, seed=7), sparse_labels(3, 200, seed=7)
     rows = assert_same_rows(sparse_model(3), new, new.toarray(), labels, source="held_out")

@@ -155,6 +155,7 @@ def test_no_program_depends_on_the_number_of_rows():
 
 
 @pytest.mark.once
+@pytest.mark.exhaustive
 def test_eight_threads_at_once():
     bound, X = ju.bind(sparse_forest(3), ju.Mean(), threads=2), sparse_data(900, seed=1)
     expected = np.asarray(bound.probability(X.toarray()))
@@ -166,6 +167,7 @@ def test_eight_threads_at_once():
 
 
 @pytest.mark.once
+@pytest.mark.exhaustive
 def test_memory_of_many_columns():
     """20 000 instances of 100 000 columns would be 8 GB; the forest tests some two hundred of them."""
     rng = np.random.default_rng(0)

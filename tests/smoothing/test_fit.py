@@ -136,6 +136,7 @@ OUTWEIGHED = [[1_550_000, 450_000], [43, 77], [0, 6]]
 OF_MORE_CLASSES = [[52920, 340733, 514778, 126787], [3, 27, 55, 22], [87, 4, 403, 212]]
 
 
+@pytest.mark.exhaustive
 def test_the_better_of_two_maxima(x64):
     """By a search that knows nothing, on the host and under a trace; and slopes are those of the maximum found."""
     exact = reference.best(partial(reference.marginal, counts=OUTWEIGHED), 2)
