@@ -14,7 +14,6 @@ from jaxunc.counting import (
     has_bags,
     mask_of_each,
     oob_mask,
-    shares_of_classes,
     warn_of_pure_leaves,
 )
 from jaxunc.forest import Forest
@@ -292,8 +291,7 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         unseen = oob_mask(self.estimator_, X.shape[0], X=X, y=y)
         position, labels = class_positions(self.forest_.class_labels, y), self.forest_.class_labels
         each = mask_of_each(self.estimator_, len(position), X, y)
-        alone = shares_of_classes(each, position, len(labels))
-        check_unseen(unseen, position, labels, np.nanmax(alone))
+        check_unseen(unseen, each, position, labels)
         votes = out_of_bag_votes(self.forest_, X, unseen)
         return fit_vote_prior(votes, symmetric=len(self.classes_) > 2)
 

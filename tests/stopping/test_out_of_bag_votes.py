@@ -58,3 +58,13 @@ MASK = np.ones((4, 3), bool)
 def test_refusals(call, error, message):
     with refuses(error, message):
         call()
+
+
+def test_levels_are_looked_up_once():
+    rng = np.random.default_rng(0)
+    X = np.stack([rng.normal(size=60), rng.choice([3.0, 5.0, 7.0], 60)], axis=1)
+    y = ((X[:, 0] > 0) ^ (X[:, 1] == 5)).astype(int)
+    forest = ju.grow_random_trees(jax.random.key(0), X, y, n_trees=5, nominal=[1]).with_empty_leaves("parent")
+    votes = out_of_bag_votes(forest, X, np.ones((60, 5), bool))
+    expected = ju.stopping.predict_until_settled(forest, X, confidence=0.999999).votes  # so sure five trees never are
+    np.testing.assert_array_equal(votes, expected)
