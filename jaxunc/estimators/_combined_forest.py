@@ -171,9 +171,9 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
             Weights of the instances ``[instances]``, for growing, counting and learning; ≥ 0. Weights of one are no
             weights, others are repeats.
         groups
-            A label for each instance, such as the patient that it is of: those of one group are out of bag, held out
-            and left out of counts only together. Default: copies are, as `jaxunc.counting.oob_mask` finds them, of
-            which a warning tells; ``groups=range(len(y))`` leaves each on its own.
+            A label for each instance, none of them missing, such as the patient that it is of: those of one group are
+            out of bag, held out and left out of counts only together. Default: copies are, as
+            `jaxunc.counting.oob_mask` finds them, of which a warning tells; ``groups=range(len(y))`` leaves each alone.
 
         Returns
         -------

@@ -1,5 +1,6 @@
 """A model as a function of batches, for engines that run functions on many machines."""
 
+import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -141,7 +142,7 @@ def _loaded(path: str, outputs: tuple[str, ...] | None, s: float, confidence: fl
     place = _places(path, outputs, s, confidence, known)
     if (kept := _kept(place, path)) is not None:
         return kept
-    with _LOADING:
+    with _Loading.lock:
         if (kept := _kept(place, path)) is not None:  # another thread has loaded it meanwhile
             return kept
         place.pop("loaded", None)  # two large models need not be in memory at once
@@ -157,8 +158,19 @@ def _loaded(path: str, outputs: tuple[str, ...] | None, s: float, confidence: fl
         return scoring
 
 
-_LOADING = threading.Lock()
-"""Held by the thread that loads a model."""
+class _Loading:
+    """What is held by the thread that loads a model."""
+
+    lock = threading.Lock()
+
+    @classmethod
+    def free(cls) -> None:
+        """Forget, in a forked process, the thread that held it: that stayed in the other."""
+        cls.lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Loading.free)
 
 
 def _kept(place: dict[str, tuple[tuple[int, ...], Scoring]], path: str) -> Scoring | None:
