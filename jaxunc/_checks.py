@@ -376,7 +376,7 @@ def as_weights(sample_weight, n: int, name: str = "sample_weight") -> np.ndarray
     return weights
 
 
-def distinct_labels(y) -> tuple[np.ndarray, np.ndarray]:
+def distinct_labels(y, name: str = "y") -> tuple[np.ndarray, np.ndarray]:
     """Return the distinct labels, sorted, and the place of each instance's; a TypeError if they have no order."""
     labels = np.asarray(y)
     try:
@@ -384,6 +384,6 @@ def distinct_labels(y) -> tuple[np.ndarray, np.ndarray]:
     except TypeError as error:
         kinds = sorted({type(label).__name__ for label in labels.tolist()})
         raise TypeError(
-            f"y holds labels of the types {', '.join(kinds)}, which have no order; make them all texts or all numbers, "
-            "and leave out instances without a label."
+            f"{name} holds labels of the types {', '.join(kinds)}, which have no order; make them all texts or all "
+            "numbers, and leave out instances without a label."
         ) from error

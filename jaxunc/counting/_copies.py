@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxunc._checks import warn
-from jaxunc.tables import SparseRows
+from jaxunc._checks import distinct_labels, warn
+from jaxunc.tables import SparseRows, are_missing, as_column
 
 CHUNK = 2**22
 """Number of values that are hashed at a time."""
@@ -63,11 +63,19 @@ def rows_together(values: Any, position: np.ndarray, groups: Any = None) -> np.n
 
 
 def as_groups(groups: Any, n: int) -> np.ndarray | None:
-    """Return a number for each group, None if each row is on its own; a ValueError unless there are n labels."""
-    given = np.asarray(groups)
-    if given.shape != (n,) or (given.dtype.kind == "O" and any(one is None for one in given)):
+    """Return a number for each group, None if each row is on its own.
+
+    Raises a ValueError unless there are n labels and none is missing, a TypeError if they have no order.
+    """
+    given = np.asarray(as_column(groups, "groups"))
+    if given.shape != (n,):
         raise ValueError(f"groups has shape {given.shape}; pass one label of a group for each of the {n} instances.")
-    distinct, group = np.unique(given, return_inverse=True)
+    if (missing := are_missing(given)).any():
+        raise ValueError(
+            f"groups has no label for {missing.sum()} of the {n} instances (missing, NaN or masked), the first at "
+            f"position {missing.argmax()}. Give each such row a group of its own: a label that no other row has."
+        )
+    distinct, group = distinct_labels(given, "groups")
     return None if len(distinct) == n else group
 
 

@@ -12,7 +12,7 @@ from jaxunc.tables import class_positions
 from ._copies import first_of_each
 from ._out_of_bag import has_bags, mask_of_each, oob_mask, samples_anew
 from ._recount import recount
-from ._unseen import check_unseen, shares_of_classes
+from ._unseen import check_unseen
 from ._ydf_bags import is_ydf_forest
 
 COUNTS = ("inbag", "train", "oob", "held_out")
@@ -68,20 +68,27 @@ def calibration_split(y, size, random_state, groups=None) -> tuple[np.ndarray, n
 
     parts = np.arange(len(y)) if groups is None else first_of_each(groups)
     y = np.asarray(y)
+    what = f"{len(y)} rows" if len(parts) == len(y) else f"{len(parts)} groups (groups=, or equal rows)"
     classes, numbers = np.unique(y[parts], return_counts=True)
     # scikit-learn refuses to stratify a class of one instance; such a class is told below, with a remedy.
     stratify = y[parts] if numbers.min(initial=2) >= 2 else None
     try:
         fitted, counted = train_test_split(parts, test_size=size, stratify=stratify, random_state=random_state)
     except ValueError:  # too few instances for one of every class in both parts
-        fitted, counted = train_test_split(parts, test_size=size, random_state=random_state)
+        try:
+            fitted, counted = train_test_split(parts, test_size=size, random_state=random_state)
+        except ValueError as error:
+            raise ValueError(
+                f"counts='held_out' needs rows to fit the forest and others to be counted, but held_out_size={size} "
+                f"puts all of {what} into one part. Pass more of them, change held_out_size, or take counts='oob'."
+            ) from error
     if groups is not None:
         fitted, counted = (np.flatnonzero(np.isin(groups, groups[part])) for part in (fitted, counted))
-    for part, what in ((fitted, "to fit the forest"), (counted, "to be counted")):
+    for part, use in ((fitted, "to fit the forest"), (counted, "to be counted")):
         if len(absent := np.setdiff1d(classes, y[part])):
             raise ValueError(
-                f"counts='held_out' leaves no instance of class {absent[0]} {what}: y holds "
-                f"{numbers[classes == absent[0]][0]} of {len(y)}. Change held_out_size={size}, or take counts='oob'."
+                f"counts='held_out' leaves no instance of class {absent[0]} {use}: y holds it "
+                f"in {numbers[classes == absent[0]][0]} of {what}. Change held_out_size={size}, or take counts='oob'."
             )
     return np.asarray(fitted), np.asarray(counted)
 
@@ -102,7 +109,7 @@ def counted_forest(
     mask = oob_mask(model, len(y), X=X, y=y, sample_weight=sample_weight, groups=groups) if mask is None else mask
     alone = mask_of_each(model, len(y), X, y)
     position, together = class_positions(forest.class_labels, y), not np.array_equal(mask, alone)
-    check_unseen(mask, position, forest.class_labels, np.nanmax(shares_of_classes(alone, position, forest.n_classes)))
+    check_unseen(mask, alone, position, forest.class_labels)
     leaves = leaf_index(forest, X) if leaves is None else leaves
     if not together and (weights is None or np.all(weights == weights[0])):
         return Counted(recount(forest, X, y, sample_weight=weights, tree_mask=mask, leaves=leaves), mask, weights)

@@ -60,8 +60,8 @@ def oob_mask(
         Of YDF: the ``RandomForestLearner`` that trained the model. Default: one with YDF's own ``random_seed`` and
         bootstrap.
     groups
-        A label for each instance: those of one group are out of a bag only together. Default: copies are, if X and y
-        are given; else each instance is on its own.
+        A label for each instance, none of them missing: those of one group are out of a bag only together. Default:
+        copies are, if X and y are given; else each instance is on its own.
 
     Returns
     -------
@@ -72,10 +72,11 @@ def oob_mask(
     Raises
     ------
     TypeError
-        If the model has no bags.
+        If the model has no bags, or labels of groups have no order.
     ValueError
-        If it is one of imbalanced-learn, is not fitted, was fitted without bootstrap, or on another number of
-        instances; or if X and y are not the instances that it was fitted on, in their order.
+        If a label of a group is missing: give such an instance a group of its own. If the model is one of
+        imbalanced-learn, is not fitted, was fitted without bootstrap, or on another number of instances; or if X
+        and y are not the instances that it was fitted on, in their order.
 
     Warns
     -----

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from jaxunc._checks import warn
-from jaxunc.tables import InstancesLike, LabelsLike, class_positions, is_sparse
+from jaxunc.tables import Frame, InstancesLike, LabelsLike, as_frame, as_labels, class_positions, is_sparse, plain_table
 
 _KIND = "RandomForestModel"
 
@@ -51,7 +51,7 @@ def ydf_bags(
                 "whether they are the model's. Pass X and y, or the learner."
             )
     else:
-        _check_leaves(model, bags, X, y)
+        _check_leaves(model, bags, X, y, n)
     return bags
 
 
@@ -75,10 +75,14 @@ def _check_evaluations(model: Any, bags: list[np.ndarray], n: int) -> None:
         raise ValueError(f"the learner's bags are not those that the model was grown on. {_REMEDY}")
 
 
-def _check_leaves(model: Any, bags: list[np.ndarray], X: InstancesLike, y: LabelsLike | None) -> None:
+def _check_leaves(model: Any, bags: list[np.ndarray], X: InstancesLike, y: LabelsLike | None, n: int) -> None:
     """Raise a ValueError unless the instances, put into the leaves of all trees by the bags, give their counts."""
     labels = tuple(model.label_classes())
-    position = class_positions(labels, np.asarray(y).astype(str))
+    position = _positions(model, y)
+    if len(position) != n:
+        raise ValueError(
+            f"y has {len(position)} labels, but model was fitted on {n} instances; pass all, in their order."
+        )
     try:
         leaves = np.asarray(model.predict_leaves(_dataset(model, X, len(position))))
     except (ValueError, TypeError, RuntimeError, KeyError, AttributeError) as error:
@@ -97,10 +101,17 @@ def _check_leaves(model: Any, bags: list[np.ndarray], X: InstancesLike, y: Label
 
 def ydf_cells(model: Any, X: InstancesLike, y: LabelsLike | None) -> tuple[np.ndarray, np.ndarray]:
     """Return a number for each value of each column, ``[instances features]``, and each instance's class."""
-    position = class_positions(tuple(model.label_classes()), np.asarray(y).astype(str))
+    position = _positions(model, y)
     columns = _dataset(model, X, len(position))
     values = [np.unique(columns[one.name].astype(str), return_inverse=True)[1] for one in model.input_features()]
     return np.stack(values, axis=1).astype(np.float32), position
+
+
+def _positions(model: Any, y: LabelsLike | None) -> np.ndarray:
+    """Return each instance's class; the labels of YDF's models are texts."""
+    if y is None:
+        raise ValueError("y is None, but X is given; pass the labels, too.")
+    return class_positions(tuple(model.label_classes()), np.asarray(as_labels(y)).astype(str))
 
 
 def _leaf_values(root: Any) -> list:
@@ -118,11 +129,33 @@ def _leaf_values(root: Any) -> list:
 def _dataset(model: Any, X: Any, n: int) -> Any:
     """Return X as YDF reads it, with a column of labels, which it asks for and does not read."""
     features, label = model.input_features(), np.full(n, model.label_classes()[0], object)
-    if hasattr(X, "columns") or isinstance(X, dict):
-        return {**{one.name: np.asarray(X[one.name]) for one in features}, model.label(): label}
-    values = X.toarray() if is_sparse(X) else np.asarray(X)
+    table = X.toarray() if is_sparse(X) else plain_table(X)
+    if (frame := as_frame(table)) is not None:
+        _check_columns(list(frame.columns), [one.name for one in features])
+        _check_rows(frame.shape[0], n)
+        # What has columns of its own kind keeps their types.
+        is_plain = isinstance(frame, Frame) and (frame is X or not hasattr(X, "columns"))
+        kept = dict(zip(frame.columns, frame.parts, strict=True)) if is_plain else X
+        return {**{one.name: np.asarray(kept[one.name]) for one in features}, model.label(): label}
+    values = np.asarray(table)
+    if values.ndim != 2 or values.shape[1] != len(features):
+        raise ValueError(
+            f"X has shape {values.shape}; pass instances [instances features], of {len(features)} features."
+        )
+    _check_rows(len(values), n)
     columns = {one.name: values[:, j] for j, one in enumerate(features)}
     for one in features:
         if one.semantic.name == "BOOLEAN":
             columns[one.name] = np.asarray(columns[one.name], np.float64) > 0
     return {**columns, model.label(): label}
+
+
+def _check_columns(given: list, known: list[str]) -> None:
+    for many, said in ((0, "lacks"), (2, "has several times")):
+        if wrong := [name for name in known if min(given.count(name), 2) == many]:
+            raise ValueError(f"X {said} {wrong[:5]} ({len(wrong)} in all); its columns are {given[:10]}.")
+
+
+def _check_rows(given: int, n: int) -> None:
+    if given != n:
+        raise ValueError(f"X has {given} instances and y {n} labels; pass one label for each.")

@@ -14,7 +14,6 @@ from jaxunc.counting import (
     has_bags,
     mask_of_each,
     oob_mask,
-    shares_of_classes,
     warn_of_pure_leaves,
 )
 from jaxunc.forest import Forest
@@ -172,9 +171,9 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
             Weights of the instances ``[instances]``, for growing, counting and learning; ≥ 0. Weights of one are no
             weights, others are repeats.
         groups
-            A label for each instance, such as the patient that it is of: those of one group are out of bag, held out
-            and left out of counts only together. Default: copies are, as `jaxunc.counting.oob_mask` finds them, of
-            which a warning tells; ``groups=range(len(y))`` leaves each on its own.
+            A label for each instance, none of them missing, such as the patient that it is of: those of one group are
+            out of bag, held out and left out of counts only together. Default: copies are, as
+            `jaxunc.counting.oob_mask` finds them, of which a warning tells; ``groups=range(len(y))`` leaves each alone.
 
         Returns
         -------
@@ -292,8 +291,7 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         unseen = oob_mask(self.estimator_, X.shape[0], X=X, y=y)
         position, labels = class_positions(self.forest_.class_labels, y), self.forest_.class_labels
         each = mask_of_each(self.estimator_, len(position), X, y)
-        alone = shares_of_classes(each, position, len(labels))
-        check_unseen(unseen, position, labels, np.nanmax(alone))
+        check_unseen(unseen, each, position, labels)
         votes = out_of_bag_votes(self.forest_, X, unseen)
         return fit_vote_prior(votes, symmetric=len(self.classes_) > 2)
 

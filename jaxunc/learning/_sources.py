@@ -17,7 +17,6 @@ from jaxunc.counting import (
     mask_of_each,
     oob_mask,
     recount,
-    shares_of_classes,
     together,
 )
 from jaxunc.forest import OWN, Forest
@@ -88,8 +87,7 @@ def out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str) -> S
     """Show each row the trees that were grown without it."""
     mask = oob_mask(model, len(data.y), X=data.X, y=data.y, sample_weight=data.weights, groups=data.alone)
     alone = mask_of_each(model, len(data.y), data.X, data.y)
-    usual = shares_of_classes(alone, data.position, forest.n_classes)
-    check_unseen(mask, data.position, forest.class_labels, np.nanmax(usual))
+    check_unseen(mask, alone, data.position, forest.class_labels)
     own_mask = as_many_trees(mask, data.position, forest.n_classes)[data.rows]
     if counts == "inbag":
         return Seen(forest, (OWN,), *_codes(forest, _leaves(forest, data)), own_mask, _routable(forest, data))
@@ -172,6 +170,12 @@ def cross_fitted(model: Any, forest: Forest, data: LabelledData, counts: str, n_
         raise ValueError(f"{len(data.y)} rows do not make {n_folds} folds.")
     X, countings = _by_rows(data.X), BOTH if counts == "both" else (OWN,)
     apart = np.arange(len(data.y)) if data.groups is None else first_of_each(data.groups)
+    if len(apart) < n_folds:
+        raise ValueError(
+            f"{len(data.y)} rows in {len(apart)} groups do not make {n_folds} folds, since rows of one group (of "
+            "groups=; without it, rows that repeat others) are left out together. Pass n_folds of at most the number "
+            "of groups, and two groups at least."
+        )
     # Stratified where every class has a row for each fold; else a warning of scikit-learn would say that it cannot be.
     smallest = np.bincount(data.position[apart]).min()
     folds: Any = (StratifiedKFold if smallest >= n_folds else KFold)(n_folds, shuffle=True, random_state=random_state)
@@ -188,7 +192,7 @@ def cross_fitted(model: Any, forest: Forest, data: LabelledData, counts: str, n_
         again.fit(X(inside), data.y[inside], **({} if weights is None else {"sample_weight": weights}))
         other = from_sklearn(again)
         if other.class_labels != forest.class_labels:
-            raise ValueError("a class is in one fold alone; pass more rows of it, or fewer folds (n_folds).")
+            raise ValueError("a class is in one fold alone; pass more rows or groups of it, or fewer folds (n_folds).")
         if counts == "both":
             how = {"groups": data.alone[inside]}
             counted = counted_forest(other, again, "oob", X(inside), data.y[inside], weights, **how)

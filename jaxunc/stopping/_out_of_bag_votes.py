@@ -7,7 +7,7 @@ from jaxunc._checks import is_concrete
 from jaxunc._numerics import ceil_div
 from jaxunc.forest import Forest
 from jaxunc.routing import as_mask, leaf_index
-from jaxunc.tables import InstancesLike, MaskLike, as_instances
+from jaxunc.tables import Encoded, InstancesLike, MaskLike, SparseRows, as_rows
 
 from ._leaf_votes import leaf_votes
 from ._until_settled import check_votes
@@ -61,13 +61,15 @@ def out_of_bag_votes(forest: Forest, X: InstancesLike, tree_mask: MaskLike) -> I
         raise TypeError("votes are counted on the host: call this outside of jit.")
     if tree_mask is None:
         raise TypeError("tree_mask is None; pass which trees have not seen an instance (jaxunc.counting.oob_mask).")
-    values = np.asarray(as_instances(X, forest.trees.columns)[0])
+    values = as_rows(X, forest.trees.columns).values
+    values = values if isinstance(values, SparseRows) else np.asarray(values)
     n, n_trees, n_classes = len(values), forest.n_trees, forest.n_classes
     mask, of_leaves = np.asarray(as_mask(tree_mask, n, n_trees)), leaf_votes(forest)
     found = np.zeros((n, n_classes), np.int64)
     step = max(1, ENTRIES // n_trees)
     for part in (slice(step * i, step * (i + 1)) for i in range(ceil_div(n, step))):
-        votes = of_leaves[np.arange(n_trees), np.asarray(leaf_index(forest.trees, values[part]))]
+        known = Encoded(values[part], missing=True)  # looked up already
+        votes = of_leaves[np.arange(n_trees), np.asarray(leaf_index(forest.trees, known))]
         instance, tree = np.nonzero(mask[part] & (votes < n_classes))
         np.add.at(found[part], (instance, votes[instance, tree]), 1)
     return found

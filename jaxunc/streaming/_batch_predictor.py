@@ -1,5 +1,7 @@
 """A model as a function of batches, for engines that run functions on many machines."""
 
+import os
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -19,7 +21,8 @@ class BatchPredictor:
     """A picklable function from batches to batches with answers: Ray Data, Dask and Spark take it as it is.
 
     What is pickled is the path of the model and what is asked: a worker loads the model when it gets its first batch,
-    once for all its scorers, and keeps it until the file is another one. JAX starts no device before that.
+    once for all its scorers and threads, and keeps it until the file is another one. JAX starts no device before that.
+    A file that is gone while the model is loaded is no reason to stop: the loaded model goes on answering.
 
     Parameters
     ----------
@@ -33,7 +36,7 @@ class BatchPredictor:
     Raises
     ------
     TypeError, ValueError, OSError
-        On the first batch: as `jaxunc.load` and `jaxunc.stream`.
+        On the first batch, or the first after the file was replaced: as `jaxunc.load` and `jaxunc.stream`.
 
     Notes
     -----
@@ -136,11 +139,49 @@ def _places(*settings: Any) -> dict[str, tuple[tuple[int, ...], Scoring]]:
 def _loaded(path: str, outputs: tuple[str, ...] | None, s: float, confidence: float, known: tuple) -> Scoring:
     from ._model_file import load_model
 
-    place, state = _places(path, outputs, s, confidence, known), state_of(path)
-    if "loaded" not in place or place["loaded"][0] != state:
+    place = _places(path, outputs, s, confidence, known)
+    if (kept := _kept(place, path)) is not None:
+        return kept
+    with _Loading.lock:
+        if (kept := _kept(place, path)) is not None:  # another thread has loaded it meanwhile
+            return kept
         place.pop("loaded", None)  # two large models need not be in memory at once
-        place["loaded"] = state, Scoring(load_model(path, known=known), outputs, s=s, confidence=confidence)
-    return place["loaded"][1]
+        try:
+            state = state_of(path)
+            scoring = Scoring(load_model(path, known=known), outputs, s=s, confidence=confidence)
+        except FileNotFoundError as error:
+            raise FileNotFoundError(
+                f"{path} does not exist any more, and its model is not loaded; save the model there, where all workers "
+                "can read it."
+            ) from error
+        place["loaded"] = state, scoring
+        return scoring
+
+
+class _Loading:
+    """What is held by the thread that loads a model."""
+
+    lock = threading.Lock()
+
+    @classmethod
+    def free(cls) -> None:
+        """Forget, in a forked process, the thread that held it: that stayed in the other."""
+        cls.lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Loading.free)
+
+
+def _kept(place: dict[str, tuple[tuple[int, ...], Scoring]], path: str) -> Scoring | None:
+    """Return the scorer that was loaded, if its file is still the same or gone; else None."""
+    # Read once: another thread may replace it.
+    if (loaded := place.get("loaded")) is None:
+        return None
+    try:
+        return loaded[1] if loaded[0] == state_of(path) else None
+    except OSError:  # gone, or out of reach
+        return loaded[1]
 
 
 def _spark_type(kind: pa.DataType) -> str:

@@ -5,9 +5,10 @@ data the float32 array that trees test, the values of such columns as positions 
 """
 
 from ._arrow import encode_arrow
+from ._cells import are_missing
 from ._columns import Columns
 from ._fit import fit_columns, holds_numbers
-from ._frames import Frame, as_frame, is_pandas
+from ._frames import Frame, as_column, as_frame, is_pandas
 from ._instances import Encoded, as_instances, as_rows, as_traceable, check_names
 from ._labels import as_labels, class_positions, training_labels
 from ._levels import LARGEST_CODE, Levels, LevelsOfCatBoost, LevelsOfYdf

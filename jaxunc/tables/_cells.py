@@ -56,6 +56,15 @@ def is_missing(value: Any) -> bool:
     return value.is_nan() if isinstance(value, decimal.Decimal) else bool(value != value)
 
 
+def are_missing(values: np.ndarray) -> np.ndarray:
+    """Return which values of an array are missing, as `is_missing` says of objects; texts never are."""
+    if values.dtype.kind == "O":
+        return np.array([is_missing(value) for value in values.ravel().tolist()], bool).reshape(values.shape)
+    if values.dtype.kind in "mM":
+        return np.isnat(values)
+    return np.isnan(values) if values.dtype.kind in "fc" else np.zeros(values.shape, bool)
+
+
 def floats_of(values: Collection[Any]) -> Float64[np.ndarray, " values"]:
     """Return numbers among Python values as float64; NaN for what is missing.
 

@@ -4,14 +4,16 @@ from typing import Any
 
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
-from jaxunc.counting import copies_of, leave_one_out, oob_mask
+from jaxunc.counting import as_groups, calibration_split, check_unseen, copies_of, leave_one_out, oob_mask, together
 from jaxunc.counting._unseen import as_many_trees
+from jaxunc.learning import out_of_sample_rows
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
@@ -84,6 +86,65 @@ def test_sparse_rows_missing_values_and_zeros_of_both_signs():
     odd[:, 0] = np.where(odd[:, 0] == 0, np.nan, odd[:, 0])
     again = np.where(odd == 0, np.float32(-0.0), odd)
     assert n_groups(np.concatenate([odd, again]), labels) == 60
+
+
+def polars_column(labels: list) -> Any:
+    return pytest.importorskip("polars").Series(labels)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (lambda labels: np.where(labels < 2, np.nan, labels), ValueError),
+        (lambda labels: np.ma.masked_less(labels, 2), ValueError),
+        (lambda labels: np.ma.array(labels.astype(str), mask=labels < 2), ValueError),
+        (lambda labels: [None if one < 2 else int(one) for one in labels], ValueError),
+        (lambda labels: [np.nan if one < 2 else str(one) for one in labels], ValueError),
+        (lambda labels: pd.Series(labels).where(labels > 1), ValueError),
+        (lambda labels: pd.Series(labels, dtype="Int64").where(labels > 1), ValueError),
+        (lambda labels: pd.Series(labels.astype(str), dtype="string").where(labels > 1), ValueError),
+        (lambda labels: pd.Series(labels.astype(str), dtype="category").where(labels > 1), ValueError),
+        (lambda labels: np.where(labels < 2, np.datetime64("NaT"), np.datetime64("2020-01-01") + labels), ValueError),
+        (lambda labels: polars_column([None if one < 2 else int(one) for one in labels]), ValueError),
+        (lambda labels: polars_column([None if one < 2 else str(one) for one in labels]), ValueError),
+        (lambda labels: [str(one) if one < 2 else int(one) for one in labels], TypeError),
+    ],
+)
+def test_every_row_has_its_group(kind, said):
+    words = {ValueError: "no label for 2 of the 9 .*group of its own", TypeError: "groups holds labels of the types"}
+    with refuses(said, words[said]):
+        as_groups(kind(np.arange(9)), 9)
+
+
+def test_groups_of_any_kind_are_the_same():
+    labels = np.arange(9) // 2
+    for given in (labels, labels.astype(str).tolist(), pd.Series(labels, dtype="Int64"), np.ma.array(labels), range(8)):
+        found = as_groups(given, len(given))
+        assert (found is None) if isinstance(given, range) else np.array_equal(found, labels)
+
+
+def test_few_trees_without_a_row_have_their_cause_named():
+    rng = np.random.default_rng(0)
+    position, groups = np.arange(300) % 2, np.arange(300) // 4
+    alone = rng.random((300, 100)) < 0.37
+    with refuses(ValueError, r"groups=.*smaller groups.*more trees: about \d+0\.") as caught:
+        check_unseen(together(alone, groups), alone, position, ("no", "yes"))
+    assert "weight" not in str(caught.value)
+    with refuses(ValueError, "More trees would hardly"):
+        check_unseen(together(alone, groups // 25), alone, position, ("no", "yes"))
+    drawn = rng.random((300, 100)) < np.where(position == 1, 0.01, 0.6)[:, None]
+    with refuses(ValueError, "class_weight='balanced_subsample'.*more trees") as caught:
+        check_unseen(drawn, drawn, position, ("no", "yes"))
+    assert "group" not in str(caught.value)
+
+
+def test_too_few_groups_are_counted_as_groups():
+    X, y = numbers(30)
+    model = RandomForestClassifier(2, random_state=0).fit(X, y)
+    with refuses(ValueError, "30 rows in 3 groups do not make 5 folds"):
+        out_of_sample_rows(model, X, y, source="cross_fit", groups=np.arange(30) // 10)
+    with refuses(ValueError, "puts all of 1 groups"):
+        calibration_split(y, 0.2, 0, np.zeros(30, int))
 
 
 def test_answers_without_a_group_are_those_of_a_count_without_it():

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import log_loss
 
@@ -12,6 +13,7 @@ import jaxunc as ju
 from jaxunc.counting import oob_mask
 from jaxunc.estimators import CombinedForestClassifier
 from jaxunc.interop import from_ydf
+from jaxunc.tables import plain_table
 from tests._refusal import refuses
 
 ydf: Any = pytest.importorskip("ydf", minversion="0.14")
@@ -86,6 +88,42 @@ def test_what_is_refused():
     trees, _ = grown(X, (y == "up").astype(float), task=ydf.Task.REGRESSION)
     with refuses(TypeError, "has no bags"):
         oob_mask(trees, len(X))
+
+
+def test_tables_that_are_not_those_of_the_fit():
+    X, y = FRAME[["a", "b"]], (FRAME.a > 0).to_numpy().astype(int)
+    model, _ = grown(X, y, num_trees=10)
+    numbers, polars = X.to_numpy(), pytest.importorskip("polars")
+    named = np.rec.fromarrays(numbers.T, names="a,b")
+    columns = {"a": np.ma.array(numbers[:, 0]), "b": numbers[:, 1]}
+    expected = oob_mask(model, 500, X=X, y=y)
+    for same in (numbers, named, columns, polars.DataFrame(X.to_dict("list")), X[["b", "a"]]):
+        np.testing.assert_array_equal(oob_mask(model, 500, X=same, y=y), expected)
+    for other, labels, said in (
+        (numbers[:, :1], y, r"X has shape \(500, 1\)"),
+        (np.c_[numbers, y], y, r"X has shape \(500, 3\)"),
+        (numbers[:, 0], y, r"X has shape \(500,\)"),
+        (scipy.sparse.csr_matrix(numbers[:, :1]), y, r"X has shape \(500, 1\)"),
+        (numbers[:50], y, "X has 50 instances"),
+        (numbers, y[:50], "y has 50 labels"),
+        (numbers[:50], y[:50], "y has 50 labels"),
+        (X[:50], y[:50], "y has 50 labels"),
+        (named[["a"]], y, r"X lacks \['b'\]"),
+        (polars.DataFrame({"a": numbers[:, 0]}), y, r"X lacks \['b'\]"),
+        (pd.DataFrame(np.c_[numbers, y], columns=list("aab")), y, r"several times \['a'\]"),
+        (columns | {"a": np.ma.masked_less(numbers[:, 0], 0)}, y, "not the rows that this"),
+        (numbers, None, "y is None"),
+    ):
+        with refuses(ValueError, said):
+            oob_mask(model, 500, X=other, y=labels)
+
+
+def test_frames_of_any_kind_are_counted():
+    X, polars = FRAME[["a", "word", "flag"]], pytest.importorskip("polars")
+    model, _ = grown(X, Y, num_trees=10)
+    expected, frame = oob_mask(model, 500, X=X, y=Y), polars.DataFrame(X.to_dict("list"))
+    for given in (frame, frame.to_arrow(), plain_table(frame), X.to_dict("list")):
+        np.testing.assert_array_equal(oob_mask(model, 500, X=given, y=Y), expected)
 
 
 def test_counts_learning_and_votes():

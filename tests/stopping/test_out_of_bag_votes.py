@@ -1,5 +1,7 @@
 """Votes of trees that have not seen an instance."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 from jaxunc.stopping import _out_of_bag_votes, out_of_bag_votes
+from jaxunc.tables import fit_columns
 from tests._refusal import refuses
 from tests.stopping._votes import drawn_votes, forest_of_votes
 
@@ -58,3 +61,15 @@ MASK = np.ones((4, 3), bool)
 def test_refusals(call, error, message):
     with refuses(error, message):
         call()
+
+
+def test_levels_are_looked_up_once():
+    X = np.array([[3.0], [5.0], [7.0]] * 4, np.float32)
+    codes = np.array([[0], [1], [2]] * 4, np.float32)
+    model = RandomForestClassifier(3, bootstrap=False, random_state=0).fit(codes, (X[:, 0] == 5).astype(int))
+    forest = ju.from_sklearn(model)
+    mask = np.ones((12, 3), bool)
+    known = dataclasses.replace(forest.trees, columns=fit_columns(X, nominal=[0]))
+    votes = out_of_bag_votes(dataclasses.replace(forest, trees=known), X, mask)
+    np.testing.assert_array_equal(votes, out_of_bag_votes(forest, codes, mask))
+    np.testing.assert_array_equal(votes, np.where(X == 5, [0, 3], [3, 0]))
