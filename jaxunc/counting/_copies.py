@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxunc._checks import warn
+from jaxunc._checks import refuse_masked, warn
 from jaxunc.tables import SparseRows
 
 CHUNK = 2**22
@@ -63,7 +63,11 @@ def rows_together(values: Any, position: np.ndarray, groups: Any = None) -> np.n
 
 
 def as_groups(groups: Any, n: int) -> np.ndarray | None:
-    """Return a number for each group, None if each row is on its own; a ValueError unless there are n labels."""
+    """Return a number for each group, None if each row is on its own.
+
+    Raises a ValueError unless there are n labels, and a TypeError if some are masked.
+    """
+    refuse_masked("groups", groups)
     given = np.asarray(groups)
     if given.shape != (n,) or (given.dtype.kind == "O" and any(one is None for one in given)):
         raise ValueError(f"groups has shape {given.shape}; pass one label of a group for each of the {n} instances.")
