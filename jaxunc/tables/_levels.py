@@ -1,6 +1,5 @@
 """The levels of one nominal column, and the codes of its values."""
 
-import datetime
 import itertools
 import math
 from collections.abc import Container
@@ -11,7 +10,7 @@ import numpy as np
 from jaxtyping import Int
 
 from ._cells import as_word, is_missing, kind_of_type
-from ._moments import MomentWord, moment_word, same_moment
+from ._moments import MOMENTS, MomentWord, moment_word, same_moment, same_time
 from ._table import NUMBERS, QUANTITIES
 from ._words import FALSE_WORDS, TRUE_WORDS
 
@@ -81,7 +80,7 @@ def _distinct_words(values: list[str]) -> list[str]:
     moments = sorted({str(word) for word in values if type(word) is MomentWord})
     first: dict[Any, str] = {}
     for word in moments:
-        if first.setdefault(same_moment(word) or word, word) != word:
+        if first.setdefault(same_time(word) or word, word) != word:
             words.discard(word)
     return sorted(words)
 
@@ -166,17 +165,18 @@ class Lookup:
 
     @cached_property
     def _moments(self) -> dict[Any, int]:
-        """Levels that are moments: how one is written depends on what carries it."""
+        """Levels that are moments or spans of time: how one is written depends on what carries it."""
         found: dict[Any, int] = {}
         for word, code in self._index.items():
-            if (moment := same_moment(word)) is not None:
+            if (moment := same_time(word)) is not None:
                 found.setdefault(moment, code)
         return found
 
     def _of_moment(self, word: str) -> int:
-        """The level of the same moment; of texts only whole days, since other ways of writing may be other levels."""
-        may_be = type(word) is MomentWord or (word[10:] in ("", " 00:00:00") and len(word) >= 10)
-        return self._moments.get(same_moment(word), UNSEEN) if may_be else UNSEEN
+        """The level of the same time; of texts only whole days, since other ways of writing may be other levels."""
+        if type(word) is MomentWord:
+            return self._moments.get(same_time(word), UNSEEN)
+        return self._moments.get(same_moment(word), UNSEEN) if word[10:] in ("", " 00:00:00") else UNSEEN
 
     @cached_property
     def _sorted(self) -> tuple[np.ndarray, np.ndarray]:
@@ -233,7 +233,7 @@ class _BoolWord(str):
 
 
 def _word_of(value: Any) -> str:
-    if isinstance(value, datetime.date | np.datetime64):
+    if isinstance(value, MOMENTS):
         return moment_word(value)
     return (_BoolWord if isinstance(value, bool | np.bool_) else str)(as_word(value))
 

@@ -1,4 +1,4 @@
-"""Dates and moments as words: one moment alike, whatever carries it."""
+"""Dates, moments and spans of time as words: one of them alike, whatever carries it."""
 
 import datetime
 import re
@@ -11,14 +11,32 @@ _TEXT = re.compile(
 )
 
 
+_SPAN = re.compile(r"(?=.)(?:(-?\d+) days?(?:,? \+?(?=\d)|$))?(?:(\d+):(\d\d):(\d\d)(?:\.(\d{1,9}))?)?")
+"""As pandas and Python write one."""
+_COUNT = re.compile(r"(-?\d+) (weeks|days|hours|minutes|seconds|milliseconds|microseconds|nanoseconds)")
+"""As NumPy writes one."""
+_NANOSECONDS = {
+    "weeks": 604_800 * 10**9,
+    "days": 86_400 * 10**9,
+    "hours": 3_600 * 10**9,
+    "minutes": 60 * 10**9,
+    "seconds": 10**9,
+    "milliseconds": 10**6,
+    "microseconds": 10**3,
+    "nanoseconds": 1,
+}
+MOMENTS = (datetime.date, np.datetime64, datetime.timedelta, np.timedelta64)
+"""Types of what `moment_word` takes."""
+
+
 class MomentWord(str):
-    """A date or a moment as a word: equal moments are one level, which texts are only if they are equal."""
+    """A date, a moment or a span of time as a word: equal ones are one level, unlike texts."""
 
     __slots__ = ()
 
 
-def moment_word(value: datetime.date | np.datetime64) -> MomentWord:
-    """Return a date or a moment as Python and pandas write it, a moment of NumPy too."""
+def moment_word(value: Any) -> MomentWord:
+    """Return a date, a moment or a span as its carrier writes it; a moment of NumPy as Python and pandas do."""
     return MomentWord(_as_python_writes(value) if isinstance(value, np.datetime64) else value)
 
 
@@ -49,6 +67,20 @@ def same_moment(word: str) -> Any:
         moment = datetime.datetime.fromisoformat(f"{day} {hour or '00'}:{minute or '00'}:{second or '00'}")
         if offset is None:
             return moment, fraction
-        return moment - datetime.datetime.fromisoformat(f"2000-01-01T00:00:00{offset}").utcoffset(), fraction, "UTC"
+        zone = datetime.datetime.fromisoformat(f"2000-01-01T00:00:00{offset}").tzinfo
+        return moment.replace(tzinfo=zone).astimezone(datetime.UTC), fraction
     except (ValueError, OverflowError):
         return None
+
+
+def same_time(word: str) -> Any:
+    """Return what words of one moment, or of one span of time, have in common; None for any other word."""
+    if (moment := same_moment(word)) is not None:
+        return moment
+    if found := _COUNT.fullmatch(word):
+        return int(found[1]) * _NANOSECONDS[found[2]]
+    if not (found := _SPAN.fullmatch(word)):
+        return None
+    days, *time, fraction = found.groups()
+    whole = sum(int(part or 0) * size for part, size in zip((days, *time), (86_400, 3_600, 60, 1), strict=True))
+    return whole * 10**9 + int((fraction or "").ljust(9, "0"))

@@ -123,7 +123,8 @@ def test_levels_are_no_other_columns(rng, categorical):
         np.testing.assert_allclose(answers(model, frame), known.predict(frame), atol=1e-5)
     with refuses(ValueError, "category_columns=.'group'. must be"):
         from_lightgbm(known, category_columns="group")
-    for given in ([None], 3, [[2]], [0.0], {"group": None}.values()):
+    odd: list[Any] = [[None], 3, [[2]], [0.0], [True]]
+    for given in odd:
         with refuses(TypeError, "category_columns=.*pass names or positions of columns"):
             from_lightgbm(known, category_columns=given)
 

@@ -17,6 +17,7 @@ from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
 
+NAMED: Any = ["d"]
 MOMENTS = {
     "days": ("Dhms", ["2020-01-02", "2020-01-01", "2020-01-02", "2019-12-31"]),
     "hours": ("hms", ["2020-01-02T10", "2020-01-01T09", "2020-01-01T00"]),
@@ -107,6 +108,22 @@ def test_zones():
         table_of_columns({"d": mixed})
 
 
+def test_spans_of_time():
+    spans = np.array([2 * 86_400, 5 * 3_600 + 1, -60, 0], "m8[s]")
+    every = [{"d": spans.astype(f"m8[{unit}]")} for unit in ("s", "ms", "us", "ns")]
+    every += [pd.DataFrame(every[0]), pl.DataFrame({"d": every[2]["d"]}), pl.DataFrame({"d": every[3]["d"]})]
+    every += [{"d": every[2]["d"].tolist()}, pa.table(every[0]), pa.table(every[3])]
+    for known in every:
+        columns = fit_columns(known, ["d"])
+        wanted = as_instances(known, columns).values[:, 0].tolist()
+        assert sorted(wanted) == [0, 1, 2, 3]
+        for data in every:
+            assert as_instances(data, columns).values[:, 0].tolist() == wanted
+            assert encode_arrow(in_arrow(data), columns).values[:, 0].tolist() == wanted
+        for text in ("1 days", "10 seconds", "0:00:00.0"):
+            assert as_instances(pd.DataFrame({"d": [text]}), columns).values[0, 0] == -1
+
+
 def test_texts_that_look_like_moments_stay_texts():
     words = pd.DataFrame({"d": ["2020-01-01", "2020-01-01 00:00:00", "2020-01-01T00:00"]})
     columns = fit_columns(words, ["d"])
@@ -121,7 +138,7 @@ def test_masked_moments_are_missing():
 
 def test_a_classifier_of_dates():
     day = np.array(["2020-01-01", "2020-01-02"], "M8[D]").repeat(10)
-    model = RandomDecisionTreesClassifier(5, nominal=["d"], random_state=0).fit(
+    model = RandomDecisionTreesClassifier(5, nominal=NAMED, random_state=0).fit(
         pd.DataFrame({"d": day}), day.astype(int) % 2
     )
     wanted = model.predict(pd.DataFrame({"d": day}))
