@@ -223,7 +223,10 @@ def _of_categories(column: Any) -> Entries:
 
 
 _ALIKE = {str, int, float, bytes, type(None)}
-"""Types whose equal values are the same word: 1 and 1.0, but not True."""
+"""Types whose equal values are the same word: 1 and 1.0, but not True.
+
+So are dates, NumPy's moments and pandas'. Python's moments are not: an hour that comes twice is equal to itself.
+"""
 
 
 class _BoolWord(str):
@@ -239,7 +242,8 @@ def _word_of(value: Any) -> str:
 
 
 def _of_objects(values: list) -> Entries:
-    if all(kind in _ALIKE or kind_of_type(kind) == "missing" for kind in set(map(type, values))):
+    kinds = {kind for kind in set(map(type, values)) if kind_of_type(kind) != "missing"}
+    if kinds <= _ALIKE or all(kind in MOMENTS[:2] or kind.__name__ == "Timestamp" for kind in kinds):
         # Equal values of these types are the same word, so a dict may merge them. True and 1 are equal too, but not the
         # same.
         index = {value: i for i, value in enumerate(dict.fromkeys(values))}
