@@ -26,10 +26,10 @@ from jaxunc.counting import (
 from jaxunc.forest import Forest
 from jaxunc.learning import check_held_out
 from jaxunc.routing import BoundForest, bind
-from jaxunc.tables import Columns, as_csr, as_labels, as_rows, class_positions, is_sparse, plain_table
+from jaxunc.tables import Columns, as_csr, as_rows, class_positions, is_sparse, plain_table
 
 from ._parameters import checked_weights
-from ._tables import validated
+from ._tables import labels_given, validated
 from ._taken_models import check_own_counts, classes_of, has_own_counts, is_taken, taken_forest
 
 
@@ -143,7 +143,7 @@ class CountedForest:
         """Checked data; what a fitted forest that looks values up is given stays as it is."""
         if known is not None and known.looks_up:
             X = as_csr(X, for_sklearn=True) if is_sparse(X) else plain_table(X)
-            y = column_or_1d(as_labels(y))
+            y = column_or_1d(labels_given(self, y))
         else:
             X, y = validated(self, X, y, reset=known is None, **self._data_checks(self._allows_nan()))
         check_classification_targets(y)

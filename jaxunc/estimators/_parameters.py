@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight
 
-from jaxunc._checks import as_weights
+from jaxunc._checks import as_weights, refuse_masked
 from jaxunc.combiners import CONFIGURED, RULES, Answer, Combiner, check_name, kind_of
 
 
@@ -50,6 +50,7 @@ def checked_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
     """A number ≥ 0 for each instance; None stays None, as weights of one are. Raises a ValueError for others."""
     if sample_weight is None:
         return None
+    refuse_masked("sample_weight", sample_weight)  # first, since scikit-learn takes what lies under a mask
     weights = _check_sample_weight(sample_weight, X)
     as_weights(weights, len(weights))
     return None if np.all(weights == 1) else weights

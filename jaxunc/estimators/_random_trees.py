@@ -20,7 +20,6 @@ from jaxunc.tables import (
     NumbersLike,
     array_of,
     as_instances,
-    as_labels,
     fit_columns,
     is_sparse,
     plain_table,
@@ -29,7 +28,7 @@ from jaxunc.tables import (
 
 from ._parameters import check_nominal, check_rule, checked_weights
 from ._rule_classifier import RuleClassifier, rule_for
-from ._tables import take_names
+from ._tables import labels_given, take_names
 
 
 class RandomDecisionTreesClassifier(RuleClassifier):
@@ -217,7 +216,7 @@ class RandomDecisionTreesClassifier(RuleClassifier):
 
     def _data(self, X, *y, reset: bool) -> Any:
         """X checked: as a frame if it came as one, else as an array; and its labels."""
-        X, y = X if is_sparse(X) else plain_table(X), tuple(map(as_labels, y))
+        X, y = X if is_sparse(X) else plain_table(X), [labels_given(self, labels) for labels in y]
         if not (hasattr(X, "iloc") or isinstance(X, Frame)):
             checks = {"dtype": None, "ensure_all_finite": "allow-nan", "ensure_min_samples": int(reset)}
             return validate_data(self, X, *y, reset=reset, **checks)

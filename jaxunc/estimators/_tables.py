@@ -27,13 +27,21 @@ def validated(estimator: Any, X: Any, *y: Any, reset: bool, **checks: Any) -> An
     Raises what that does, and a TypeError for dates, which scikit-learn takes for numbers.
     """
     X = as_csr(X, for_sklearn=True) if is_sparse(X) else numbers_among_objects(plain_table(X))
-    y = tuple(map(as_labels, y))
+    y = tuple(labels_given(estimator, labels) for labels in y)
     if isinstance(X, Frame):
         take_names(estimator, X, reset=reset)
         checks = {"estimator": estimator, **checks}
         values: Any = array_of(X, "X")
         return check_X_y(values, *y, **checks) if y else check_array(values, input_name="X", **checks)
     return validate_data(estimator, X, *y, reset=reset, **checks)
+
+
+def labels_given(estimator: Any, y: Any) -> Any:
+    """Return labels as `as_labels` does; a ValueError in scikit-learn's words if there are none."""
+    if y is None:
+        name = type(estimator).__name__
+        raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
+    return as_labels(y)
 
 
 def numbers_among_objects(X: Any) -> Any:

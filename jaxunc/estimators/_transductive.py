@@ -23,13 +23,12 @@ from jaxunc.tables import (
     LabelsLike,
     NumbersLike,
     array_of,
-    as_labels,
     is_sparse,
     plain_table,
 )
 
 from ._log_probabilities import LogProbabilities
-from ._tables import numbers_among_objects, take_names
+from ._tables import labels_given, numbers_among_objects, take_names
 
 COMBINE = ("mean", "pnml")
 """How the answers of the models become one."""
@@ -137,7 +136,7 @@ class TransductiveClassifier(Pickled, LogProbabilities, MetaEstimatorMixin, Clas
             The fitted classifier.
         """
         self._check_parameters(weighted=sample_weight is not None)
-        y = np.asarray(validate_data(self, y=as_labels(y)))  # first, since it forgets the names of columns
+        y = np.asarray(validate_data(self, y=labels_given(self, y)))  # first, since it forgets the names of columns
         X = self._data(X, reset=True)
         check_consistent_length(X, y)
         check_classification_targets(y)

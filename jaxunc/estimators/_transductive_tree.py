@@ -14,7 +14,7 @@ from jaxunc._progress import check_progress
 from jaxunc.combiners import Combiner, rule_by_name
 from jaxunc.forest import OWN
 from jaxunc.greedy import Presorted, checked_limits, presort
-from jaxunc.tables import Frame, InstancesLike, LabelsLike, array_of, as_labels, holds_numbers, is_sparse, plain_table
+from jaxunc.tables import Frame, InstancesLike, LabelsLike, array_of, holds_numbers, is_sparse, plain_table
 from jaxunc.transduction import (
     BoundSample,
     check_algorithm,
@@ -23,7 +23,7 @@ from jaxunc.transduction import (
 
 from ._log_probabilities import LogProbabilities
 from ._parameters import check_class_scores, check_nominal, check_rule
-from ._tables import take_names
+from ._tables import labels_given, take_names
 
 
 class TransductiveTreeClassifier(Pickled, LogProbabilities, ClassifierMixin, BaseEstimator):
@@ -193,7 +193,7 @@ class TransductiveTreeClassifier(Pickled, LogProbabilities, ClassifierMixin, Bas
 
     def _data(self, X, *y, reset: bool) -> Any:
         """X checked: as a frame if it came as one, else as an array; and its labels."""
-        X, y = X if is_sparse(X) else plain_table(X), tuple(map(as_labels, y))
+        X, y = X if is_sparse(X) else plain_table(X), [labels_given(self, labels) for labels in y]
         if not (hasattr(X, "iloc") or isinstance(X, Frame)):
             checks = {"dtype": None, "ensure_all_finite": "allow-nan", "ensure_min_samples": int(reset)}
             return validate_data(self, X, *y, reset=reset, **checks)

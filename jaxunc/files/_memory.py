@@ -1,5 +1,6 @@
 """Data in memory as tables of Arrow: frames of any kind, columns by name, arrays, and iterables of such."""
 
+import datetime
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from jaxunc._checks import as_native
-from jaxunc.tables import Frame, as_floats, as_frame, is_pandas, is_sparse, plain_table
+from jaxunc.tables import Frame, as_floats, as_frame, is_missing, is_pandas, is_sparse, moment_word, plain_table
 
 _FAULTS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
@@ -45,7 +46,11 @@ def table_of_columns(columns: Mapping[Any, Any]) -> pa.Table:
 def table_of_pandas(frame: Any) -> pa.Table:
     """Return a frame of pandas as a table, without its index; raises as `table_of_columns`."""
     try:
-        return pa.Table.from_pandas(frame, preserve_index=False)
+        whole = pa.Table.from_pandas(frame, preserve_index=False)
+        for j, kind in enumerate(whole.schema.types):
+            if pa.types.is_temporal(kind) and _is_of_objects(frame.iloc[:, j]):
+                whole = whole.set_column(j, whole.schema.names[j], _column(frame.iloc[:, j], whole.schema.names[j]))
+        return whole
     except _FAULTS:
         every = [_column(frame.iloc[:, j], str(name)) for j, name in enumerate(frame.columns)]
         return pa.Table.from_arrays(every, names=list(map(str, frame.columns)))
@@ -76,11 +81,43 @@ def _of_array(source: Any) -> pa.Table:
 
 def _column(column: Any, name: str) -> Any:
     if isinstance(column, np.ndarray) and not isinstance(column, np.ma.MaskedArray):
+        if column.dtype.kind == "M" and (unit := np.datetime_data(column.dtype)[0]) in "YMWhm":
+            column = column.astype("M8[s]" if unit in "hm" else "M8[D]")  # units that Arrow does not know
         column = as_native(column)  # Arrow reads no bytes in another order than the machine's
     try:
-        return column if isinstance(column, pa.Array | pa.ChunkedArray) else pa.array(column, from_pandas=True)
+        if isinstance(column, pa.Array | pa.ChunkedArray):
+            return column
+        return _of_objects(column, name) if _is_of_objects(column) else pa.array(column, from_pandas=True)
     except _FAULTS as error:
         try:  # fractions, large integers and narrow floats are numbers, though no type of Arrow
             return pa.array(as_floats(column), from_pandas=True)
         except (AttributeError, TypeError, ValueError):
             raise TypeError(f"column {name!r} holds values that Arrow has no type for: {error}") from error
+
+
+def _is_of_objects(column: Any) -> bool:
+    return getattr(getattr(column, "dtype", None), "kind", "O") == "O"
+
+
+def _of_objects(column: Any, name: str) -> pa.Array:
+    """Return Python values as a column of Arrow, moments among them whole: Arrow would cut some."""
+    try:
+        plain = pa.array(column, from_pandas=True)
+        if not pa.types.is_temporal(plain.type):
+            return plain
+    except _FAULTS:
+        plain = None
+    values = list(column)
+    kinds = {kind for kind in set(map(type, values)) if issubclass(kind, datetime.date | np.datetime64)}
+    moments = [None if is_missing(value) else value for value in values]
+    zones = {getattr(value, "tzinfo", None) is not None for value in moments if value is not None}
+    cuts = len(kinds) > 1 or len(zones) > 1 or any(hasattr(kind, "nanosecond") for kind in kinds)
+    if not kinds or not cuts or not all(type(value) in kinds or value is None for value in moments):
+        return pa.array(column, from_pandas=True) if plain is None else plain
+    if len(zones) > 1:
+        raise TypeError(f"column {name!r} holds moments with a time zone and others without one; give all of them one.")
+    if zones == {True}:
+        moments = [None if value is None else value.astimezone(datetime.UTC).replace(tzinfo=None) for value in moments]
+    words = ["NaT" if value is None else moment_word(value) for value in moments]
+    unit = "ns" if any(len(word.partition(".")[2]) > 6 for word in words) else "us"
+    return pa.array(np.array(words, f"M8[{unit}]"), pa.timestamp(unit, "UTC" if zones == {True} else None))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from jaxunc._checks import nearest
-from jaxunc.tables import Columns
+from jaxunc.tables import Columns, spelled
 
 from ._formats import UnreadableError
 
@@ -66,13 +66,8 @@ class Wanted(NamedTuple):
         known = self.columns.names
         if known is None or not self.columns.spaces_are_underlines:
             return known
-        written: dict[str, list[str]] = {}
-        for name in found:
-            written.setdefault(self.columns.as_known(name), []).append(name)
-        names = {name: [name] for name in found} | {name: own for name, own in written.items() if name not in found}
-        if several := [own for name, own in names.items() if len(own) > 1 and name in known]:
-            raise ValueError(f"{where} has the columns {several[0]}, which the model calls alike; keep one of them.")
-        return tuple(names.get(name, [name])[0] for name in known)
+        names = spelled(found, self.columns, where)
+        return tuple(names.get(name, name) for name in known)
 
 
 def check_distinct(names: Sequence[str]) -> None:

@@ -54,7 +54,7 @@ def from_lightgbm(model: Any, *, category_columns: Sequence[int | str] | None = 
     Raises
     ------
     TypeError
-        If ``model`` is of another kind.
+        If ``model`` is of another kind, or ``category_columns`` are no names and positions.
     ValueError
         If the estimator is not fitted, the file is damaged, or the model has parts that are not imported: linear
         trees, ``reg_sqrt``, the objective ``cross_entropy_lambda``. They are named. Also if the frame of training had

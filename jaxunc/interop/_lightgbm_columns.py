@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int
 
+from jaxunc._checks import check_collection
 from jaxunc.tables import FALSE_WORDS, MISSING_WORDS, TRUE_WORDS, Columns, Levels
 
 from ._lightgbm_text import ModelText, integer, row, text
@@ -17,7 +18,9 @@ def columns_of(found: ModelText, given: Sequence[int | str] | None) -> Columns:
     """Return the columns of a model; ``given`` are those that had pandas' category type, where that is known.
 
     Raises a ValueError if the file does not tell them, and none are given or others than it says.
+    A TypeError if what is given are no names and positions.
     """
+    given = _listed(given)
     names = tuple(text(found.header, "feature_names").split(" "))
     n_features = integer(found.header, "max_feature_idx") + 1
     if len(names) != n_features:
@@ -47,6 +50,21 @@ def columns_of(found: ModelText, given: Sequence[int | str] | None) -> Columns:
     )
 
 
+def _listed(given: Any) -> list[int | str] | None:
+    """The names and positions that the user gives; a ValueError for a single name, a TypeError for anything else."""
+    if given is None:
+        return None
+    if isinstance(given, str):
+        raise ValueError(f"category_columns=({given!r:.60}) must be a list; pass [{given!r:.60}].")
+    check_collection("category_columns", given, "names or positions of columns in a list")
+    if odd := [one for one in given if isinstance(one, bool) or not isinstance(one, str | int | np.integer)]:
+        raise TypeError(
+            f"category_columns={given!r:.60} holds {odd[0]!r:.60}, a {type(odd[0]).__name__}; pass names or positions "
+            "of columns."
+        )
+    return list(given)
+
+
 class _Facts(NamedTuple):
     """What a file says of the columns of its frame."""
 
@@ -72,13 +90,12 @@ def _tested(found: ModelText, n_features: int) -> Bool[np.ndarray, " features"]:
 def _checked(facts: _Facts, given: Sequence[int | str]) -> list[int]:
     """The places of the columns that the user names."""
     names, n_expected = facts.names, len(facts.categories)
-    listed = [given] if isinstance(given, str) else list(given)
-    known = [one.replace(" ", "_") if isinstance(one, str) and one not in names else one for one in listed]
+    known = [one.replace(" ", "_") if isinstance(one, str) and one not in names else one for one in given]
     unknown = [one for one in known if (one not in names if isinstance(one, str) else not 0 <= one < len(names))]
     places = set() if unknown else {names.index(one) if isinstance(one, str) else int(one) for one in known}
-    if unknown or isinstance(given, str) or not len(listed) == len(places) == n_expected:
+    if unknown or not len(given) == len(places) == n_expected:
         raise ValueError(
-            f"category_columns={listed!r:.60} must be the names or positions of the {n_expected} columns that had "
+            f"category_columns={given!r:.60} must be the names or positions of the {n_expected} columns that had "
             "pandas' category type."
         )
     for j, values in zip(sorted(places), facts.categories, strict=True):

@@ -142,6 +142,8 @@ def _unmasked(array: np.ma.MaskedArray) -> np.ndarray:
         return np.where(mask, np.nan, array.data.astype(np.float64))
     if array.dtype.kind == "f":
         return np.where(mask, array.dtype.type(np.nan), array.data)
+    if array.dtype.kind in "mM":  # as objects they may be bare integers
+        return np.where(mask, array.dtype.type("NaT"), array.data)
     filled = array.data.astype(object)
     filled[mask] = None
     return filled
@@ -222,6 +224,8 @@ def _of_series(series: Any, is_nominal: bool) -> np.ndarray:
     dtype = series.dtype
     if dtype.is_float() or (dtype.is_integer() and "128" not in str(dtype)):
         return series.to_numpy()
+    if getattr(dtype, "time_unit", "us") == "ns":
+        return _of_nanoseconds(series)
     values = series.to_list()
     if kinds_of(values) == {"bool"} or (is_nominal and kinds_of(values) <= {"number", "missing"}):
         # Categories that are numbers are read as numbers are, whatever holds them.
@@ -229,3 +233,13 @@ def _of_series(series: Any, is_nominal: bool) -> np.ndarray:
     objects = np.empty(len(values), object)
     objects[:] = values
     return objects
+
+
+def _of_nanoseconds(series: Any) -> Any:
+    """Return moments or spans of nanoseconds, which Python's own would cut, as NumPy or pandas hold them."""
+    if (zone := getattr(series.dtype, "time_zone", None)) is None:
+        return series.to_numpy()
+    import pandas as pd
+
+    naive = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None).to_numpy()
+    return pd.Series(naive).dt.tz_localize("UTC").dt.tz_convert(zone)

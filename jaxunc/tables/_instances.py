@@ -1,5 +1,6 @@
 """Data from the host: checked, as C-contiguous float32, nominal values as their codes."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -183,6 +184,7 @@ def check_names(found: tuple[str, ...], columns: Columns, name: str) -> None:
     check_distinct_names(found, name)
     if found == known or tuple(map(columns.as_known, found)) == known:
         return
+    names = spelled(found, columns, name)
     given = {columns.as_known(c) for c in found}
     absent, unknown = [c for c in known if c not in given], [c for c in found if columns.as_known(c) not in set(known)]
     if absent or unknown:
@@ -190,7 +192,24 @@ def check_names(found: tuple[str, ...], columns: Columns, name: str) -> None:
             f"{name}'s columns are not those of the training data: missing {absent[:5]}, unexpected "
             f"{unknown[:5]} ({len(absent)} and {len(unknown)} in all)."
         )
+    own = [names[known_name] for known_name in known]
+    # The data's own names where they have spaces for the model's underlines.
+    order = "list(columns.names)" if tuple(own) == known else f"{own[:10]}{', …' * (len(own) > 10)}"
     raise ValueError(
-        f"{name}'s columns are in another order than the training data's; pass {name}[list(columns.names)], with the "
-        "columns that are known."
+        f"{name}'s columns are in another order than the training data's; pass {name}[{order}], with the columns that "
+        "are known."
     )
+
+
+def spelled(found: Sequence[str], columns: Columns, where: str) -> dict[str, str]:
+    """Return how the data write each name that the model knows.
+
+    Raises a ValueError if they have several columns that the model calls alike: which of them it knows is not told.
+    """
+    written: dict[str, list[str]] = {}
+    for name in found:
+        written.setdefault(columns.as_known(name), []).append(name)
+    names = {name: written[name] for name in columns.names or () if name in written}
+    if several := [own for own in names.values() if len(own) > 1]:
+        raise ValueError(f"{where} has the columns {several[0]}, which the model calls alike; keep one of them.")
+    return {name: own[0] for name, own in names.items()}

@@ -7,14 +7,15 @@ from jaxtyping import Int
 
 from jaxunc._checks import distinct_labels
 
-from ._frames import as_column, may_be_series
+from ._frames import as_column, may_be_series, plain_array
 from ._like import LabelsLike
 
 
 def as_labels(y: LabelsLike, name: str = "y") -> Any:
     """Return labels as an array, whatever holds them: also a column of Polars or Arrow; masked ones are missing."""
-    is_column = isinstance(y, np.ma.MaskedArray) or may_be_series(y)
-    return as_column(y, name) if is_column and np.ndim(y) == 1 else np.asarray(y)
+    if isinstance(y, np.ma.MaskedArray):
+        return plain_array(y, name)  # of whatever shape: NumPy would take what lies under the mask
+    return as_column(y, name) if may_be_series(y) and np.ndim(y) == 1 else np.asarray(y)
 
 
 def training_labels(y: LabelsLike, n: int, name: str = "y") -> tuple[tuple[Any, ...], Int[np.ndarray, " instances"]]:

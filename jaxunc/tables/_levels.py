@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import re
 from collections.abc import Container
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ import numpy as np
 from jaxtyping import Int
 
 from ._cells import as_word, is_missing, kind_of_type
+from ._moments import MOMENTS, MomentWord, moment_word, same_moment, same_time
 from ._table import NUMBERS, QUANTITIES
 from ._words import FALSE_WORDS, TRUE_WORDS
 
@@ -19,11 +19,6 @@ UNSEEN = -1
 
 LARGEST_CODE = 2**24
 """Largest number of levels: integers up to here are exact in float32."""
-
-
-_MIDNIGHT = " 00:00:00"
-_DAY = re.compile(rf"\d{{4}}-\d\d-\d\d(?:{_MIDNIGHT})?")
-"""A date as a word, and a moment that is one."""
 
 
 class Levels(NamedTuple):
@@ -74,11 +69,20 @@ def fit_levels(column: Any) -> Levels:
     """
     entries = read_entries(column)
     distinct = (
-        sorted(set(map(str, entries.values)))
-        if isinstance(entries.values, list)
-        else np.unique(entries.values).tolist()
+        _distinct_words(entries.values) if isinstance(entries.values, list) else np.unique(entries.values).tolist()
     )
     return Levels(tuple(distinct), bool(np.any(entries.place < 0)))
+
+
+def _distinct_words(values: list[str]) -> list[str]:
+    """Return the words, sorted, each once; of the words of one moment that which comes first."""
+    words = set(map(str, values))
+    moments = sorted({str(word) for word in values if type(word) is MomentWord})
+    first: dict[Any, str] = {}
+    for word in moments:
+        if first.setdefault(same_time(word) or word, word) != word:
+            words.discard(word)
+    return sorted(words)
 
 
 def level_codes(column: Any, levels: Levels) -> Int[np.ndarray, " instances"]:
@@ -116,6 +120,9 @@ class Lookup:
             # vice versa.
             words = values if isinstance(values, list) else list(map(_word_of, values.tolist()))
             found = np.fromiter((self._index.get(word, UNSEEN) for word in words), np.int64, len(values))
+            if self._moments and (unseen := np.flatnonzero(found == UNSEEN).tolist()):
+                known = {word: self._of_moment(word) for word in {words[i] for i in unseen}}
+                found[unseen] = [known[words[i]] for i in unseen]
             if self._bools is not None and _BoolWord in set(map(type, words)):
                 false, true = (self._index.get(word, UNSEEN) for word in self._bools)
                 is_bool = np.fromiter((type(word) is _BoolWord for word in words), bool, len(words))
@@ -132,6 +139,8 @@ class Lookup:
         """
         if cell in self._index:
             return cell
+        if self._moments and (code := self._moments.get(same_moment(cell.strip()))) is not None:
+            return as_word(self._values[code])
         stripped = cell.strip()
         if stripped in missing_words:
             return None
@@ -152,12 +161,22 @@ class Lookup:
 
     @cached_property
     def _index(self) -> dict[str, int]:
-        index = {as_word(value): code for code, value in enumerate(self._values)}
-        # A date is the moment at which it begins: which of them a column holds depends on what carries it.
-        days = {word: code for word, code in index.items() if _DAY.fullmatch(word)}
-        for word, code in days.items():
-            index.setdefault(word.removesuffix(_MIDNIGHT) if word.endswith(_MIDNIGHT) else word + _MIDNIGHT, code)
-        return index
+        return {as_word(value): code for code, value in enumerate(self._values)}
+
+    @cached_property
+    def _moments(self) -> dict[Any, int]:
+        """Levels that are moments or spans of time: how one is written depends on what carries it."""
+        found: dict[Any, int] = {}
+        for word, code in self._index.items():
+            if (moment := same_time(word)) is not None:
+                found.setdefault(moment, code)
+        return found
+
+    def _of_moment(self, word: str) -> int:
+        """The level of the same time; of texts only whole days, since other ways of writing may be other levels."""
+        if type(word) is MomentWord:
+            return self._moments.get(same_time(word), UNSEEN)
+        return self._moments.get(same_moment(word), UNSEEN) if word[10:] in ("", " 00:00:00") else UNSEEN
 
     @cached_property
     def _sorted(self) -> tuple[np.ndarray, np.ndarray]:
@@ -204,7 +223,10 @@ def _of_categories(column: Any) -> Entries:
 
 
 _ALIKE = {str, int, float, bytes, type(None)}
-"""Types whose equal values are the same word: 1 and 1.0, but not True."""
+"""Types whose equal values are the same word: 1 and 1.0, but not True.
+
+So are dates, NumPy's moments and pandas'. Python's moments are not: an hour that comes twice is equal to itself.
+"""
 
 
 class _BoolWord(str):
@@ -214,11 +236,14 @@ class _BoolWord(str):
 
 
 def _word_of(value: Any) -> str:
+    if isinstance(value, MOMENTS):
+        return moment_word(value)
     return (_BoolWord if isinstance(value, bool | np.bool_) else str)(as_word(value))
 
 
 def _of_objects(values: list) -> Entries:
-    if all(kind in _ALIKE or kind_of_type(kind) == "missing" for kind in set(map(type, values))):
+    kinds = {kind for kind in set(map(type, values)) if kind_of_type(kind) != "missing"}
+    if kinds <= _ALIKE or all(kind in MOMENTS[:2] or kind.__name__ == "Timestamp" for kind in kinds):
         # Equal values of these types are the same word, so a dict may merge them. True and 1 are equal too, but not the
         # same.
         index = {value: i for i, value in enumerate(dict.fromkeys(values))}

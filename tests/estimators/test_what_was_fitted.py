@@ -1,9 +1,12 @@
 """What was fitted stays: no answer depends on parameters, or on the given forest, of now."""
 
+import inspect
 import pickle
+import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 from sklearn.ensemble import RandomForestClassifier
@@ -11,7 +14,13 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
 
 import jaxunc as ju
-from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier, RandomDecisionTreesClassifier
+from jaxunc.estimators import (
+    CautiousForestClassifier,
+    CombinedForestClassifier,
+    RandomDecisionTreesClassifier,
+    TransductiveClassifier,
+    TransductiveTreeClassifier,
+)
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
@@ -112,6 +121,37 @@ def test_rows_of_a_class_that_is_in_every_bag():
     for refused in (CombinedForestClassifier(balanced, "learned"), CautiousForestClassifier(balanced)):
         with refuses(ValueError, "class_weight='balanced_subsample'"):
             refused.fit(rows, rare)
+
+
+ESTIMATORS = [
+    RandomDecisionTreesClassifier(2),
+    CombinedForestClassifier(RandomForestClassifier(2)),
+    CautiousForestClassifier(RandomForestClassifier(2)),
+    TransductiveClassifier(RandomForestClassifier(2)),
+    TransductiveTreeClassifier(),
+]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda one: type(one).__name__)
+def test_what_is_masked_or_absent_is_refused(estimator):
+    X, masked = np.arange(24.0).reshape(12, 2), np.arange(12) < 3
+    y, weight = np.arange(12) % 2, np.ma.array(np.where(masked, 1e6, 1.0), mask=masked)
+    given = inspect.signature(estimator.fit).parameters
+    if "sample_weight" in given:
+        with refuses(TypeError, "sample_weight is a masked array"):
+            estimator.fit(X, y, sample_weight=weight)
+    if "groups" in given:
+        with refuses(TypeError, "groups is a masked array"):
+            estimator.fit(X, y, groups=np.ma.array(np.arange(12) // 2, mask=masked))
+    labels = np.ma.array(y, mask=masked)
+    for odd in (labels, labels[:, None]):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with refuses(ValueError, "NaN"):
+                estimator.fit(X, odd)
+    for data in (X, pd.DataFrame(X), {"a": X[:, 0]}):
+        with refuses(ValueError, "requires y to be passed, but the target y is None"):
+            estimator.fit(data, None)
 
 
 def test_groups_of_the_fit():

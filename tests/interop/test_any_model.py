@@ -101,11 +101,20 @@ def test_texts_are_models(name):
 
 def test_texts_that_are_neither_models_nor_paths():
     text = (FOLDER / "lightgbm.txt").read_text()
-    for given in ("\n" + text, text[5:], "a" * 5000, "a\0b"):
+    for given in ("\n" + text, text[5:], "a" * 5000, "a\0b", "x" * 300, "[" + "1, " * 300 + "1]"):
         with refuses(ValueError, "characters that begins with .*: no path, and no model"):
             from_any(given)
     with open(FOLDER / "lightgbm.txt", "rb") as file, refuses(TypeError, "an open file; pass its path, or what"):
         from_any(file)
+
+
+def test_paths_that_look_like_documents(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("{m}.json").write_bytes((FOLDER / "catboost.json").read_bytes())
+    wanted = from_any(FOLDER / "catboost.json").answer(rest("catboost.json")).probability
+    np.testing.assert_array_equal(from_any("{m}.json").answer(rest("catboost.json")).probability, wanted)
+    with refuses(FileNotFoundError, "no name that a file can have"):
+        from_any(Path("x" * 300))
 
 
 OTHERS = {

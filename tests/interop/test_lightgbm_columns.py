@@ -86,6 +86,23 @@ def test_names_of_files(rng, tmp_path):
         predict_files(path, tmp_path / "both.csv", tmp_path / "both")
 
 
+def test_columns_that_the_model_calls_alike(rng):
+    """One of the same name as the model's is not taken for that of training, in memory or in a stream."""
+    frame = pd.DataFrame(rng.normal(size=(200, 2)), columns=["my col", "b"])
+    model = from_lightgbm(lgb.LGBMClassifier(n_estimators=2, **SETTINGS).fit(frame, frame["b"] > 0))
+    both = frame.assign(my_col=-frame["my col"])
+    for call in (model.raw, lambda data: list(ju.stream(model, data, outputs=["class"]))):
+        for data in (both, both[["my_col", "b", "my col"]]):
+            with refuses(ValueError, "has the columns .*'my[ _]col', 'my[ _]col'., which the model calls alike"):
+                call(data)
+    for data in (frame[["b", "my col"]], frame.rename(columns={"my col": "my_col"})[["b", "my_col"]]):
+        with pytest.raises(ValueError, match="in another order") as caught:
+            model.raw(data)
+        advice = str(caught.value).partition("pass X")[2].partition("], with")[0] + "]"
+        found = model.raw(eval(f"X{advice}", {"X": data, "columns": model.columns}))
+        np.testing.assert_array_equal(found, model.raw(frame))
+
+
 def of_integers(rng):
     """A pandas category of integers, and plain integers that could be its codes."""
     code, plain = rng.integers(0, 12, 900), rng.integers(0, 12, 900)
@@ -106,6 +123,10 @@ def test_levels_are_no_other_columns(rng, categorical):
         np.testing.assert_allclose(answers(model, frame), known.predict(frame), atol=1e-5)
     with refuses(ValueError, "category_columns=.'group'. must be"):
         from_lightgbm(known, category_columns="group")
+    odd: list[Any] = [[None], 3, [[2]], [0.0], [True]]
+    for given in odd:
+        with refuses(TypeError, "category_columns=.*pass names or positions of columns"):
+            from_lightgbm(known, category_columns=given)
 
 
 @pytest.mark.parametrize("categorical", ["auto", ["plain code"], [], ["group", "plain code"]], ids=str)
