@@ -5,13 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-<<<<<<< HEAD
-from jaxunc._checks import distinct_labels, warn
+from jaxunc._checks import distinct_labels, refuse_masked, warn
 from jaxunc.tables import SparseRows, are_missing, as_column
-=======
-from jaxunc._checks import refuse_masked, warn
-from jaxunc.tables import SparseRows
->>>>>>> w-one
 
 CHUNK = 2**22
 """Number of values that are hashed at a time."""
@@ -70,18 +65,12 @@ def rows_together(values: Any, position: np.ndarray, groups: Any = None) -> np.n
 def as_groups(groups: Any, n: int) -> np.ndarray | None:
     """Return a number for each group, None if each row is on its own.
 
-<<<<<<< HEAD
-    Raises a ValueError unless there are n labels and none is missing, a TypeError if they have no order.
-    """
-    given = np.asarray(as_column(groups, "groups"))
-    if given.shape != (n,):
-=======
-    Raises a ValueError unless there are n labels, and a TypeError if some are masked.
+    Raises a ValueError unless there are n labels and none is missing, a TypeError if they have no order or some are
+    masked.
     """
     refuse_masked("groups", groups)
-    given = np.asarray(groups)
-    if given.shape != (n,) or (given.dtype.kind == "O" and any(one is None for one in given)):
->>>>>>> w-one
+    given = np.asarray(as_column(groups, "groups"))
+    if given.shape != (n,):
         raise ValueError(f"groups has shape {given.shape}; pass one label of a group for each of the {n} instances.")
     if (missing := are_missing(given)).any():
         raise ValueError(

@@ -5,19 +5,11 @@ data the float32 array that trees test, the values of such columns as positions 
 """
 
 from ._arrow import encode_arrow
-<<<<<<< HEAD
-from ._cells import are_missing
+from ._cells import are_missing, is_missing
 from ._columns import Columns
 from ._fit import fit_columns, holds_numbers
 from ._frames import Frame, as_column, as_frame, is_pandas
-from ._instances import Encoded, as_instances, as_rows, as_traceable, check_names
-=======
-from ._cells import is_missing
-from ._columns import Columns
-from ._fit import fit_columns, holds_numbers
-from ._frames import Frame, as_frame, is_pandas
 from ._instances import Encoded, as_instances, as_rows, as_traceable, check_names, spelled
->>>>>>> w-one
 from ._labels import as_labels, class_positions, training_labels
 from ._levels import LARGEST_CODE, Levels, LevelsOfCatBoost, LevelsOfYdf
 from ._like import ArrowTable, InstancesLike, LabelsLike, MaskLike, NominalLike, NumbersLike
