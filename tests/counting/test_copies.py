@@ -96,8 +96,6 @@ def polars_column(labels: list) -> Any:
     ("kind", "said"),
     [
         (lambda labels: np.where(labels < 2, np.nan, labels), ValueError),
-        (lambda labels: np.ma.masked_less(labels, 2), ValueError),
-        (lambda labels: np.ma.array(labels.astype(str), mask=labels < 2), ValueError),
         (lambda labels: [None if one < 2 else int(one) for one in labels], ValueError),
         (lambda labels: [np.nan if one < 2 else str(one) for one in labels], ValueError),
         (lambda labels: pd.Series(labels).where(labels > 1), ValueError),
