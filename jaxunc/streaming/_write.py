@@ -69,7 +69,12 @@ def _plain(table: pa.Table, form: str) -> pa.Table:
             kind = table.schema.field(i).type
         if form == "parquet":
             continue
-        if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        if pa.types.is_dictionary(kind) and _is_view(kind.value_type):  # Arrow does not decode it
+            words = table.column(i).chunks
+            words = [one.dictionary.cast(pa.string()).take(one.indices) for one in words]
+            table = table.set_column(i, field.name, pa.chunked_array(words, pa.string()))
+            continue
+        if _is_view(kind):
             table = table.set_column(i, field.name, table.column(i).cast(pa.string()))
         elif pa.types.is_list(kind) and not pa.types.is_nested(kind.value_type):
             words = table.column(i).cast(pa.list_(pa.string()))
@@ -79,6 +84,10 @@ def _plain(table: pa.Table, form: str) -> pa.Table:
                 f"the column {field.name!r} holds {kind}, which CSV cannot; write Parquet, or leave it out."
             )
     return table
+
+
+def _is_view(kind: pa.DataType) -> bool:
+    return pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)
 
 
 def types_as_written(schema: pa.Schema) -> dict[str, str]:
