@@ -21,6 +21,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int32
 
+from jaxunc._checks import outside_traces
 from jaxunc._numerics import jit, take
 from jaxunc._types import PyTree
 from jaxunc.combiners import Merging
@@ -338,3 +339,18 @@ def _spread_by_place(columns: list[Array], code: Int32[Array, "trees nodes"], pl
 def merge_scalars(merging: Merging, scalars: list[Float[Array, "trees"]]) -> list[Any]:
     """Return the carry of numbers per tree over all trees."""
     return merging.reduce(merging.start([()] * len(scalars)), scalars, axis=0)
+
+
+def of_jax(tree: PyTree) -> PyTree:
+    """Return a tree of arrays whose packed trees are of JAX again, where NumPy's are, as after `jax.device_get`.
+
+    In its 32-bit mode JAX would cut each of their elements in half.
+    """
+    is_packed = lambda node: isinstance(node, Plan | PackedTrees)  # noqa: E731
+    is_cut = lambda leaf: isinstance(leaf, np.ndarray | np.generic) and leaf.dtype == np.int64  # noqa: E731
+    nodes = [node for node in jax.tree.leaves(tree, is_leaf=is_packed) if is_packed(node)]
+    if not any(map(is_cut, jax.tree.leaves(nodes))):
+        return tree
+    whole = lambda node: jax.tree.map(lambda leaf: jnp.asarray(leaf) if is_cut(leaf) else leaf, node)  # noqa: E731
+    with outside_traces(), jax.enable_x64(True):
+        return jax.tree.map(lambda node: whole(node) if is_packed(node) else node, tree, is_leaf=is_packed)
