@@ -342,15 +342,17 @@ def merge_scalars(merging: Merging, scalars: list[Float[Array, "trees"]]) -> lis
 
 
 def of_jax(tree: PyTree) -> PyTree:
-    """Return a tree of arrays whose packed trees are of JAX again, where NumPy's are, as after `jax.device_get`.
+    """Return a tree of arrays as JAX's, if packed trees in it are NumPy's, as after `jax.device_get`.
 
     In its 32-bit mode JAX would cut each of their elements in half.
     """
     is_packed = lambda node: isinstance(node, Plan | PackedTrees)  # noqa: E731
-    is_cut = lambda leaf: isinstance(leaf, np.ndarray | np.generic) and leaf.dtype == np.int64  # noqa: E731
-    nodes = [node for node in jax.tree.leaves(tree, is_leaf=is_packed) if is_packed(node)]
-    if not any(map(is_cut, jax.tree.leaves(nodes))):
+    packed = [node for node in jax.tree.leaves(tree, is_leaf=is_packed) if is_packed(node)]
+    if not any(_is_wide(leaf) for leaf in jax.tree.leaves(packed)):
         return tree
-    whole = lambda node: jax.tree.map(lambda leaf: jnp.asarray(leaf) if is_cut(leaf) else leaf, node)  # noqa: E731
     with outside_traces(), jax.enable_x64(True):
-        return jax.tree.map(lambda node: whole(node) if is_packed(node) else node, tree, is_leaf=is_packed)
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf, tree)
+
+
+def _is_wide(leaf: Any) -> bool:
+    return isinstance(leaf, np.ndarray) and leaf.dtype == np.int64

@@ -75,6 +75,13 @@ def test_kept(forest, name, operation):
     np.testing.assert_array_equal(KEEP[operation](bound).probability(X[:70]), expected)
 
 
+@pytest.mark.parametrize("name", RULES)
+def test_saved_from_the_host(forest, name, tmp_path):
+    bound = ju.bind(forest, RULES[name])
+    ju.save(tmp_path / "model", jax.device_get(bound))
+    np.testing.assert_array_equal(ju.load(tmp_path / "model").probability(X[:70]), bound.probability(X[:70]))
+
+
 @pytest.mark.parametrize("walk", ["levels", "blocks"])
 def test_on_the_host(forest, walk):
     """In programs, by missing values, and in files of Equinox, which are read in the 64-bit mode."""
