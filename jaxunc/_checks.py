@@ -13,6 +13,7 @@ import threading
 import warnings
 from collections.abc import Collection, Iterable
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -60,11 +61,20 @@ class _Process:
     """State of this process, as far as the library needs it."""
 
     has_begun = False
-    """Whether JAX has compiled programs here, or in a process that this one was forked from."""
+    """Whether JAX has compiled programs or started its threads here, or in a process that this was forked from."""
 
 
 def _note_begin(event: str, *_: Any, **__: Any) -> None:
     _Process.has_begun = _Process.has_begun or event.startswith("/jax/core/compile")
+
+
+def _before_fork() -> None:
+    """See whether JAX's threads run, which start before anything is compiled; where Linux names threads."""
+    for task in () if _Process.has_begun else Path("/proc/self/task").glob("*/comm"):
+        try:
+            _Process.has_begun |= task.read_bytes().lower().startswith(b"tf_xla")
+        except OSError:
+            continue  # the thread has ended
 
 
 def _refuse(event: str, *_: Any, **__: Any) -> None:
@@ -88,9 +98,9 @@ def _after_fork() -> None:
 
 
 jax.monitoring.register_event_duration_secs_listener(_note_begin)
-# The hook runs in the child alone, before any of its code.
+# The second hook runs in the child alone, before any of its code.
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
 
 
 def is_concrete(*arrays) -> bool:

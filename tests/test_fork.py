@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
+pytestmark = pytest.mark.once
 
 PROGRAM = """
 import os, signal, sys, time
@@ -73,7 +73,36 @@ for name, job in JOBS.items():
 print(words)
 """
 
+STARTED = """
+import os, signal
+import jax, numpy as np
+from jaxunc.metrics import auc
 
+BEGIN
+if (child := os.fork()) == 0:
+    signal.alarm(25)
+    try:
+        auc(np.array([0.1, 0.9]), np.array([0, 1]))
+    except RuntimeError as error:
+        os._exit(7 if "forked" in str(error) else 8)
+    os._exit(9)
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="threads have no names here")
+@pytest.mark.exhaustive(keep=1)
+@pytest.mark.parametrize(
+    ("begin", "expected"),
+    [("jax.devices()", 7), ("jax.device_put(np.ones(3))", 7), ("jax.local_devices()", 7), ("", 9)],
+)
+def test_threads_that_run_before_anything_is_compiled(begin, expected):
+    code = STARTED.replace("BEGIN", begin)
+    run = subprocess.run([sys.executable, "-W", "ignore", "-c", code], timeout=100, check=False)
+    assert run.returncode == expected
+
+
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_everything_answers_or_refuses():
     code = textwrap.dedent(PROGRAM)

@@ -62,7 +62,8 @@ def _check_bits(bits: Array, expected: DTypeLike) -> None:
     if bits.dtype != expected:
         raise TypeError(
             f"an array that holds bits has the dtype {bits.dtype}; expected {jnp.dtype(expected)}: something computed "
-            "with the arrays of a bound forest. Change the rule or the forest, and bind them again; or map floats."
+            "with the arrays of a bound forest, or made them anew in JAX's 32-bit mode, which cuts 64-bit integers. "
+            "Change the rule or the forest, and bind them again; map floats; make arrays within jax.enable_x64(True)."
         )
 
 

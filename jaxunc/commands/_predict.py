@@ -42,7 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--features", nargs="+", metavar="COLUMN", help="columns that the model reads, in the order of training")
     add("--keep", nargs="+", default=[], metavar="COLUMN", help="columns that are carried along as they stand")
-    add("--s", type=number, metavar="S", help="how cautious intervals and cautious sets are (default: 1)")
+    add(
+        "--s",
+        type=number,
+        metavar="S",
+        help="how cautious intervals, cautious sets and sets of votes are (default: 1)",
+    )
     add("--confidence", type=number, metavar="P", help="at which votes are settled (default: .99)")
     add("--format", choices=("parquet", "csv"), default="parquet", help="of the answers (default: parquet)")
     add("--chunk-rows", type=integer, metavar="N", help="rows that are scored together (default: 131072)")
@@ -96,12 +101,15 @@ def _check_options(args: argparse.Namespace) -> None:
     """Raise a ValueError for an option that would change nothing."""
     if args.s is None and args.confidence is None:
         return  # a model of another library is described by reading it all
-    from jaxunc.streaming import describe_model
+    from jaxunc.streaming import describe_model, load_model, reads_s
 
     found = describe_model(args.model)
     asked = set(args.outputs or ())
     own = _OWN.get(found.combiner or "", set())
-    if args.s is not None and not (asked & {"interval", "idm_interval", "cautious_set"}) - own:
+    needed = (asked & {"interval", "set", "idm_interval", "cautious_set"}) - own
+    if needed == {"set"} and args.s is not None and not reads_s(load_model(args.model), args.outputs):
+        needed = set()  # it is made of probabilities; else of the report, as of a vote
+    if args.s is not None and not needed:
         why = f"; the model answers {' and '.join(sorted(own))} with its own s" if own else ""
         raise ValueError(f"--s would change nothing: add --outputs interval or cautious_set, or leave it out{why}.")
     if args.confidence is not None and ("trees_polled" not in asked or found.kind == "bound vote"):

@@ -19,6 +19,7 @@ from ._by_rows import ByRows
 from ._engine import Driver, Engine, Traced
 from ._export import exported
 from ._mask import as_mask
+from ._packed_trees import of_jax
 from ._read_outs import READOUTS, ReadOuts
 from ._streamed import Streamed
 from ._tested import tested
@@ -110,6 +111,9 @@ def _engine(forest: Forest, combiner: Combiner, walk: Walk) -> Engine:
     return engine.of(forest, combiner, walk)
 
 
+_MADE_ANEW = {"_given", "_on_tested", "_traceable"}
+
+
 @jax.tree_util.register_pytree_with_keys_class
 class BoundForest(Pickled, ReadOuts[AnswerT]):
     """A forest bound to a rule: call it, or its read-outs, on NumPy, JAX or pandas data ``[instances features]``.
@@ -126,7 +130,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
     """
 
     def __init__(self, engine: Engine, combiner: Combiner[AnswerT], threads: int):
-        self.engine: Engine = engine
+        self._given: Engine = engine
         self.combiner: Combiner[AnswerT] = combiner
         self.threads: int = threads
         self._engine_for_missing: Engine | None = None
@@ -207,6 +211,14 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         if not self._is_concrete:
             raise TypeError("The bound forest is traced: its values are not known. Export it outside of jit and vmap.")
         return exported(self._engine(True), self.combiner, readout, platforms)
+
+    @cached_property
+    def engine(self) -> Engine:
+        """How the leaves are found, and what the rule lifts from them; on the host (`jax.device_get`) till it is used.
+
+        JAX is handed this one, also where it takes the bound forest apart.
+        """
+        return of_jax(self._given)
 
     @property
     def forest(self) -> Forest:
@@ -290,8 +302,8 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
     def _attributes(self) -> dict[str, Any]:
         """Return the state for copies and pickles, without programs and what is for sparse data: they are made anew."""
-        kept = {name: value for name, value in vars(self).items() if name not in ("_on_tested", "_traceable")}
-        return kept | {"_drivers": {}}
+        kept = {name: value for name, value in vars(self).items() if name not in _MADE_ANEW}
+        return kept | {"engine": self.engine, "_drivers": {}}
 
     def __repr__(self) -> str:
         return f"BoundForest({self.engine.forest!r}, {type(self.combiner).__name__}, threads={self.threads})"

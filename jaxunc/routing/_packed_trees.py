@@ -21,6 +21,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int32
 
+from jaxunc._checks import outside_traces
 from jaxunc._numerics import jit, take
 from jaxunc._types import PyTree
 from jaxunc.combiners import Merging
@@ -338,3 +339,20 @@ def _spread_by_place(columns: list[Array], code: Int32[Array, "trees nodes"], pl
 def merge_scalars(merging: Merging, scalars: list[Float[Array, "trees"]]) -> list[Any]:
     """Return the carry of numbers per tree over all trees."""
     return merging.reduce(merging.start([()] * len(scalars)), scalars, axis=0)
+
+
+def of_jax(tree: PyTree) -> PyTree:
+    """Return a tree of arrays as JAX's, if packed trees in it are NumPy's, as after `jax.device_get`.
+
+    In its 32-bit mode JAX would cut each of their elements in half.
+    """
+    is_packed = lambda node: isinstance(node, Plan | PackedTrees)  # noqa: E731
+    packed = [node for node in jax.tree.leaves(tree, is_leaf=is_packed) if is_packed(node)]
+    if not any(_is_wide(leaf) for leaf in jax.tree.leaves(packed)):
+        return tree
+    with outside_traces(), jax.enable_x64(True):
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf, tree)
+
+
+def _is_wide(leaf: Any) -> bool:
+    return isinstance(leaf, np.ndarray) and leaf.dtype == np.int64

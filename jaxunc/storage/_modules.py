@@ -49,6 +49,7 @@ def module_of(made: type, fields: dict[str, Any]) -> Any:
             "by a version in which the class was another?"
         )
     for name, hint in typing.get_type_hints(made).items() if made.__module__.startswith("jaxunc") else ():
+        fields |= {name: _of_jax(fields[name], hint)} if name in fields else {}
         if name in fields and not _suits(fields[name], hint):
             raise ValueError(f"the file's {made.__name__} has a {name} that is {_said(fields[name])}, not {hint}.")
     if made is Columns:
@@ -64,6 +65,13 @@ def module_of(made: type, fields: dict[str, Any]) -> Any:
     if isinstance(value, TreeEnsemble):
         check_ensemble(value)
     return value
+
+
+def _of_jax(part: Any, hint: Any) -> Any:
+    """Return NumPy's array as JAX's where the field holds such: what was saved after `jax.device_get` is loaded."""
+    if not isinstance(part, np.ndarray) or part.dtype.kind not in "biuf" or _suits(part, hint):
+        return part
+    return jnp.asarray(part)
 
 
 def _own_and_further(fields: dict[str, Any]) -> dict[str, Any]:

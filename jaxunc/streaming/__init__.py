@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from jaxunc._renamed import renamed_in
 
-from ._answerers import OUTPUTS, answering
+from ._answerers import OUTPUTS, answering, reads_s
 from ._batch_predictor import BatchPredictor
 from ._model_file import describe_model, load_model
 from ._predict import RunProgress, predict_files

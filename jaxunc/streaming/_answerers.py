@@ -37,7 +37,7 @@ class Answerer(NamedTuple):
     prefix: str = ""
     """Put before the names of columns."""
     beside: "Answerer | None" = None
-    """Who answers the intervals that are to hold the model's probabilities."""
+    """Who answers the intervals that are to hold the model's probabilities, or the class that a report's set holds."""
     is_report: bool = False
     """Whether it is a cautious report beside the model's own answer."""
 
@@ -51,7 +51,7 @@ class Answerer(NamedTuple):
         answer = answers[id(self.model)]
         answer = answer if self.part is None else answer[self.part]
         if self.is_report:
-            return Reported(answer)
+            return Reported(answer, None if self.beside is None else self.beside.read(answers).answer)
         return Consistent(answer, None if self.beside is None else self.beside.read(answers).answer.interval)
 
 
@@ -86,6 +86,8 @@ def answerers_of(model: Answering, outputs: Sequence[str] | None, s: float, conf
         can = sorted({name for names in parts.values() for name in names})
         raise ValueError(f"outputs {sorted(unanswered)} are not what {who} answers; it has {can}.")
     answerers = _routed(model, own, further, left)
+    if "set" in left:
+        answerers = _with_class(answerers, model, parts)
     if voted and model.forest is not None:
         # Here, since the room's tables of votes take SciPy.
         from jaxunc.stopping import bind_vote
@@ -129,6 +131,20 @@ def _routed(
     return answerers + [
         Answerer(model, names, part, is_report=part == "cautious") for part, names in shown.items() if names
     ]
+
+
+def _with_class(answerers: list[Answerer], model: Answering, parts: Parts) -> list[Answerer]:
+    """Have the report's sets hold the class that the model names without probabilities, as a vote does."""
+    naming = [Answerer(model, ("class",), part) for part, names in parts.items() if "class" in names]
+    if len(naming) != 1:
+        return answerers
+    return [one._replace(beside=naming[0]) if one.is_report and "set" in one.outputs else one for one in answerers]
+
+
+def reads_s(model: Any, outputs: Sequence[str] | None) -> bool:
+    """Whether the setting ``s`` of `stream` changes the outputs: where a cautious report is made for them."""
+    answerers = answerers_of(answering(model), outputs, 1.0, 0.99)
+    return any(one.is_report or one.beside is not None for one in answerers)
 
 
 def _parts(answer: Any) -> Parts:

@@ -187,6 +187,8 @@ def _kept(place: dict[str, tuple[tuple[int, ...], Scoring]], path: str) -> Scori
 def _spark_type(kind: pa.DataType) -> str:
     if pa.types.is_list(kind):  # a set, of labels of any type
         return f"array<{_spark_type(kind.value_type)}>"
+    if pa.types.is_unsigned_integer(kind):  # Spark has none
+        return {8: "smallint", 16: "int", 32: "bigint"}.get(kind.bit_width, "decimal(20,0)")
     names = {"int64": "bigint", "int32": "int", "bool": "boolean"}
     return names.get(str(kind), str(kind))
 

@@ -31,9 +31,14 @@ class Reported(NamedTuple):
     """A cautious report beside another rule's answer, whose columns have names of their own."""
 
     answer: CautiousAnswer
+    own: Any = None
+    """The other rule's answer, whose class is to be in the set; None if it has none."""
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
         """The columns of an output."""
+        if output == "set" and self.own is not None:
+            sets, chosen = self.answer.columns("set")["set"], self.own.columns("class")["class"]
+            return {output: np.asarray(sets) | (np.arange(sets.shape[1]) == np.asarray(chosen)[:, None])}
         if output == "idm_interval":
             return {f"idm_{name}": array for name, array in self.answer.columns("interval").items()}
         if output == "cautious_set":

@@ -48,7 +48,8 @@ def stream(
         `jaxunc.decisions.CautiousReport` says; ``"trees_polled"``, how many trees a vote takes to settle. Default: what
         the model's rule answers. Where that has no sets, they are the best of its probabilities
         (`jaxunc.decisions.expected_utility_set`); where it has no intervals, they are those of the report, widened to
-        hold its probability. So the columns of a row agree. Others are answered by rules of their own, in one routing.
+        hold its probability. Without probabilities, as of votes, sets are the report's and the class of the row. So the
+        columns of a row agree. Others are answered by rules of their own, in one routing.
     features
         The data's columns that the model reads, in the order of training. Default: those whose names the model knows
         (others are passed over, their order does not matter), else all that are not kept.
@@ -56,7 +57,8 @@ def stream(
         Columns of the data that are carried along as they stand, by name: of text files the text, with null for empty
         cells; of others in their own type.
     s
-        How cautious the report is that answers intervals and cautious sets: see `jaxunc.decisions.CautiousReport`.
+        How cautious the report is that answers intervals and cautious sets, and the sets of a model without
+        probabilities: see `jaxunc.decisions.CautiousReport`.
     confidence
         At which votes are settled, where the model is none.
     chunk_rows

@@ -67,9 +67,11 @@ def _plain(table: pa.Table, form: str) -> pa.Table:
         if pa.types.is_run_end_encoded(kind):
             table = table.set_column(i, field.name, compute.call_function("run_end_decode", [table.column(i)]))
             kind = table.schema.field(i).type
+        if pa.types.is_dictionary(kind) and _is_view(kind.value_type):
+            table = table.set_column(i, field.name, _without_views(table.column(i)))
         if form == "parquet":
             continue
-        if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        if _is_view(kind):
             table = table.set_column(i, field.name, table.column(i).cast(pa.string()))
         elif pa.types.is_list(kind) and not pa.types.is_nested(kind.value_type):
             words = table.column(i).cast(pa.list_(pa.string()))
@@ -79,6 +81,21 @@ def _plain(table: pa.Table, form: str) -> pa.Table:
                 f"the column {field.name!r} holds {kind}, which CSV cannot; write Parquet, or leave it out."
             )
     return table
+
+
+def _is_view(kind: pa.DataType) -> bool:
+    return pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)
+
+
+def _without_views(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A dictionary of views as one of the usual type, which Arrow decodes and writes."""
+    kind = column.type
+    words = pa.string() if pa.types.is_string_view(kind.value_type) else pa.binary()
+    chunks = [
+        pa.DictionaryArray.from_arrays(one.indices, one.dictionary.cast(words), ordered=kind.ordered)
+        for one in column.chunks
+    ]
+    return pa.chunked_array(chunks, pa.dictionary(kind.index_type, words, kind.ordered))
 
 
 def types_as_written(schema: pa.Schema) -> dict[str, str]:

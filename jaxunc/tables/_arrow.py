@@ -94,19 +94,20 @@ def _numbers(column: Any, what: str) -> np.ndarray:
     """Return the numbers of a column; NaN where it is null."""
     import pyarrow as pa
 
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        column = column.dictionary_decode() if isinstance(column, pa.Array) else column.cast(kind.value_type)
-        kind = column.type
-    if pa.types.is_decimal(kind):
-        return floats_of(column.to_pylist())  # rounded once, which Arrow's own cast is not
-    if pa.types.is_boolean(kind) or pa.types.is_null(kind):
-        column = column.cast(pa.float64())
-    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+    is_coded = pa.types.is_dictionary(column.type)
+    kind = column.type.value_type if is_coded else column.type
+    is_other = pa.types.is_boolean(kind) or pa.types.is_null(kind)
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or is_other):
         raise TypeError(
             f"{what} holds {kind}, no numbers. Encode it as the forest's data were; dates: make them numbers, for "
             "instance days since the first one."
         )
+    if is_coded:  # of what Arrow can decode: not of views or lists
+        column = column.dictionary_decode() if isinstance(column, pa.Array) else column.cast(kind)
+    if pa.types.is_decimal(kind):
+        return floats_of(column.to_pylist())  # rounded once, which Arrow's own cast is not
+    if is_other:
+        column = column.cast(pa.float64())
     if column.null_count:
         if pa.types.is_integer(column.type):
             column = column.cast(pa.float64(), safe=False)

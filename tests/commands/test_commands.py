@@ -155,3 +155,27 @@ def test_rows_without_a_class_are_left_out_and_counted(kind, tmp_path, capsys):
     found = pd.read_parquet(tmp_path / "out")
     np.testing.assert_array_equal(found["class"], ju.load(model).predict(frame))
     assert found["class"].dtype == np.int64
+
+
+def test_s_is_taken_where_it_counts(tmp_path, capsys):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    forest = ju.from_sklearn(RandomForestClassifier(5, min_samples_leaf=5, random_state=0).fit(X, X[:, 0] > 0))
+    pd.DataFrame(X, columns=["a", "b"]).to_csv(tmp_path / "x.csv", index=False)
+    ju.save(tmp_path / "vote", ju.stopping.bind_vote(forest))
+    ju.save(tmp_path / "mean", ju.bind(forest, ju.Mean()))
+    asked = [
+        str(tmp_path / "x.csv"),
+        "--output",
+        str(tmp_path / "out"),
+        "--outputs",
+        "class",
+        "set",
+        "--s",
+        "3",
+        "--quiet",
+    ]
+    main(["predict", str(tmp_path / "vote"), *asked])
+    assert "60 rows" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["predict", str(tmp_path / "mean"), *asked])
+    assert "--s would change nothing" in capsys.readouterr().err

@@ -1,6 +1,7 @@
 """What programs do to all arrays of a tree of arrays changes nothing of a bound forest, or is refused."""
 
 import copy
+import io
 import pickle
 import warnings
 
@@ -56,6 +57,10 @@ KEEP = {
     "zero update, compiled": lambda tree: eqx.filter_jit(updated)(tree),
     "copy": copy.deepcopy,
     "pickle": lambda tree: pickle.loads(pickle.dumps(tree)),
+    "on the host": jax.device_get,
+    "NumPy's": lambda tree: jax.tree.map(np.asarray, tree),
+    "by JAX on the host and back": lambda tree: jax.device_put(jax.device_get(tree)),
+    "on the host, pickle": lambda tree: pickle.loads(pickle.dumps(jax.device_get(tree))),
     "on the host and back": lambda tree: jax.tree.unflatten(
         jax.tree.structure(tree), [jax.device_put(leaf) for leaf in jax.tree.leaves(tree)]
     ),
@@ -68,6 +73,32 @@ def test_kept(forest, name, operation):
     bound = ju.bind(forest, RULES[name])
     expected = np.asarray(bound.probability(X[:70]))
     np.testing.assert_array_equal(KEEP[operation](bound).probability(X[:70]), expected)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_saved_from_the_host(forest, name, tmp_path):
+    bound = ju.bind(forest, RULES[name])
+    ju.save(tmp_path / "model", jax.device_get(bound))
+    np.testing.assert_array_equal(ju.load(tmp_path / "model").probability(X[:70]), bound.probability(X[:70]))
+
+
+@pytest.mark.parametrize("walk", ["levels", "blocks"])
+def test_on_the_host(forest, walk):
+    """In programs, by missing values, and in files of Equinox, which are read in the 64-bit mode."""
+    bound = ju.bind(forest, ju.Mean(), walk=walk)
+    host, gaps = jax.device_get(bound), np.where(X[:40] > 20, np.nan, X[:40])
+    np.testing.assert_array_equal(host.probability(gaps), bound.probability(gaps))
+    program = jax.jit(lambda bound, X: bound.probability(X))
+    np.testing.assert_array_equal(program(jax.device_get(bound), X[:40]), program(bound, X[:40]))
+    inside = jax.device_get(bound)
+    np.testing.assert_array_equal(jax.jit(lambda X: inside.probability(X))(X[:40]), program(bound, X[:40]))
+    np.testing.assert_array_equal(inside.probability(X[:40]), bound.probability(X[:40]))
+    file = io.BytesIO()
+    eqx.tree_serialise_leaves(file, bound)
+    file.seek(0)
+    with jax.enable_x64(True):
+        again = eqx.tree_deserialise_leaves(file, bound)
+    np.testing.assert_array_equal(again.probability(X[:40]), bound.probability(X[:40]))
 
 
 @pytest.mark.parametrize("name", RULES)

@@ -55,9 +55,19 @@ def test_schemas(scorer, frame):
     assert scorer.meta["probability_no"].dtype == found["probability_no"].dtype
 
 
-@pytest.mark.parametrize(("kind", "spark"), [(bool, "boolean"), (float, "double"), (int, "bigint"), (str, "string")])
-def test_schemas_of_all_labels(tmp_path, kind, spark):
-    forest = ju.from_sklearn(DecisionTreeClassifier().fit([[0.0], [1.0]], np.array([0, 1]).astype(kind)))
+_SPARK = [
+    ([False, True], "boolean"),
+    ([0.0, 1.0], "double"),
+    ([0, 1], "bigint"),
+    (["0", "1"], "string"),
+    ([1, 2**64 - 1], "decimal(20,0)"),
+]
+
+
+@pytest.mark.parametrize(("labels", "spark"), _SPARK)
+def test_schemas_of_all_labels(tmp_path, labels, spark):
+    labels = np.array(labels, np.uint64 if 2**64 - 1 in labels else None)
+    forest = ju.from_sklearn(DecisionTreeClassifier().fit([[0.0], [1.0]], labels))
     ju.save(tmp_path / "model", ju.bind(forest, ju.Mean()))
     assert BatchPredictor(tmp_path / "model", outputs=["class", "set"]).ddl == f"`class` {spark}, `set` array<{spark}>"
 

@@ -11,7 +11,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 from jaxunc.estimators import CombinedForestClassifier, TransductiveTreeClassifier
-from jaxunc.streaming import OUTPUTS
+from jaxunc.streaming import OUTPUTS, reads_s
 from jaxunc.tables import as_instances, encode_arrow
 from tests._exhaustive import a_few_of
 from tests._rules import RULES
@@ -251,3 +251,29 @@ def test_transduction(frame):
     published = TransductiveTreeClassifier(combiner=None).fit(frame[:200], y[:200])
     with pytest.raises(ValueError, match="not what BoundSample answers"):
         ju.stream(published, frame, outputs=["class", "interval"])
+
+
+def test_sets_without_probabilities_hold_the_class(rng):
+    X = rng.normal(size=(150, 3)).astype(np.float32)
+    y = (X[:, 0] + rng.normal(size=150) > 0) + (X[:, 1] + rng.normal(size=150) > 0.5).astype(int)
+    vote = ju.stopping.bind_vote(
+        ju.from_sklearn(RandomForestClassifier(9, min_samples_leaf=10, random_state=0).fit(X, y))
+    )
+    X = rng.normal(size=(300, 3)).astype(np.float32)
+    found = whole(ju.stream(vote, X, outputs=["class", "set", "cautious_set"]))
+    assert all(named in together for named, together in zip(found["class"], found["set"], strict=True))
+    report = [{*row} for row in found["cautious_set"]]
+    assert any(named not in row for named, row in zip(found["class"], report, strict=True))
+    assert [{*row} for row in found["set"]] == [row | {c} for row, c in zip(report, found["class"], strict=True)]
+    alone = whole(ju.stream(vote, X, outputs=["set"]))
+    assert [[*row] for row in alone["set"]] == [[*row] for row in found["set"]]
+
+
+def test_what_reads_s(rng):
+    X = rng.normal(size=(40, 2)).astype(np.float32)
+    forest = ju.from_sklearn(RandomForestClassifier(3, random_state=0).fit(X, X[:, 0] > 0))
+    vote, mean = ju.stopping.bind_vote(forest), ju.bind(forest, ju.Mean())
+    spread = ju.bind(forest, ju.combiners.UncertaintyDecomposition())
+    assert [reads_s(model, ["set"]) for model in (vote, spread, mean)] == [True, True, False]
+    assert [reads_s(model, ["interval"]) for model in (vote, spread, mean)] == [True, True, True]
+    assert not reads_s(vote, ["class"])

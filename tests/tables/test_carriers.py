@@ -26,7 +26,7 @@ from jaxunc.estimators import (
     TransductiveTreeClassifier,
 )
 from jaxunc.learning import out_of_sample_rows
-from jaxunc.tables import as_instances, fit_columns
+from jaxunc.tables import as_instances, encode_arrow, fit_columns
 from tests._carriers import NAMED, SEED, UNNAMED, WORDS, numbers, words
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore")]
@@ -433,3 +433,22 @@ def test_masked_numbers_are_no_numbers():
     ):
         with pytest.raises(TypeError, match="masked"):
             ask()
+
+
+@pytest.mark.parametrize("chunks", [1, 2])
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array(["a", "b"]),
+        pa.array(["a", "b"], pa.string_view()),
+        pa.array([b"a", b"b"], pa.binary_view()),
+        pa.array([[1], [2]]),
+        pa.array([{"part": 1}, {"part": 2}]),
+    ],
+    ids=lambda values: str(values.type),
+)
+def test_categories_are_no_numbers(values, chunks):
+    codes = pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 0], pa.uint32()), values)
+    table = pa.table({"x": pa.chunked_array([codes] * chunks)})
+    with pytest.raises(TypeError, match=f"'x' holds {values.type}.*, no numbers"):
+        encode_arrow(table, fit_columns(np.zeros((2, 1))))
