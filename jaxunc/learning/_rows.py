@@ -90,10 +90,11 @@ class RoutedRows(NamedTuple):
         merged = fold(forest.trees, leaf_table(forest, rule), X, merge=rule.merge, tree_mask=self.tree_mask)
         if self.tree_mask is None:
             return merged
-        ratio = n_trees / jnp.maximum(jnp.sum(self.tree_mask, axis=1), 1)
+        known = jnp.maximum(jnp.sum(self.tree_mask, axis=1), 1).astype(jnp.result_type(float))
         kinds = jax.tree.leaves(rule.merge)
         if set(kinds) <= {"min", "max"}:
             return merged
+        ratio = n_trees / known
         scale = lambda part: part * ratio.astype(part.dtype).reshape(-1, *[1] * (part.ndim - 1))  # noqa: E731
         return jax.tree.map(scale, merged)
 
