@@ -27,6 +27,8 @@ _LINKS = {
 _LARGEST_CATEGORY = 2**24
 _MARGINS = (1, 3)
 """The first version whose base score of ``binary:logitraw`` is a margin; before it was a probability."""
+_SORTED = (3, 4)
+"""The first version that sorts several quantiles of a row, and of their sums."""
 _CUT_WORDS = (3, 1), (3, 4)
 """Versions from the first on, and before the second, cut as many bytes off words as these have beyond ASCII."""
 
@@ -54,7 +56,7 @@ def from_xgboost(model: Any) -> TreeEnsemble:
         If ``model`` is of another kind.
     ValueError
         If the estimator is not fitted, the file is damaged, or the model has parts that are not imported: linear
-        boosters, DART, vector leaves, objectives of ranking and survival. They are named. Also if the estimator's
+        boosters, DART, vector leaves, several quantiles of XGBoost 3.4, objectives of ranking and survival. They are named. Also if the estimator's
         ``missing`` is a number, or if categories are words outside of ASCII, of which XGBoost 3.1 to 3.3 keep a part.
 
     Warns
@@ -162,6 +164,8 @@ def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) 
         raise ValueError("the model's trees have weights (DART: rate_drop, one_drop); from_xgboost imports none.")
     if objective == "reg:expectileerror" and n_outputs > 1:
         raise ValueError("the model has several expectiles, whose trees add differences; fit a model for each.")
+    if objective == "reg:quantileerror" and n_outputs > 1 and version >= _SORTED:
+        raise ValueError("the model has several quantiles, which XGBoost sorts from 3.4 on; fit a model for each.")
     trees = [_tree(f"tree {t}", tree, columns) for t, tree in enumerate(given)]
     parallel = _parallel_trees(learner, model, n_outputs)
     if objective not in ("binary:logistic", "multi:softprob", "multi:softmax") or n_targets > 1:
