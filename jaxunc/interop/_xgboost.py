@@ -56,8 +56,9 @@ def from_xgboost(model: Any) -> TreeEnsemble:
         If ``model`` is of another kind.
     ValueError
         If the estimator is not fitted, the file is damaged, or the model has parts that are not imported: linear
-        boosters, DART, vector leaves, several quantiles of XGBoost 3.4, objectives of ranking and survival. They are named. Also if the estimator's
-        ``missing`` is a number, or if categories are words outside of ASCII, of which XGBoost 3.1 to 3.3 keep a part.
+        boosters, DART, vector leaves, several quantiles of XGBoost 3.4, objectives of ranking and survival. They are
+        named. Also if the estimator's ``missing`` is a number, or if categories are words outside of ASCII, of which
+        XGBoost 3.1 to 3.3 keep a part.
 
     Warns
     -----
