@@ -156,8 +156,8 @@ def cell(forest: str, weights: str, fault: str, rng: np.random.Generator) -> dic
 
 
 def check(forest: str, weights: str, fault: str) -> None:
-    # The same noise whenever a cell is tried. With few rows of a class a loss is beyond its bound by chance in one of some
-    # hundred draws; what has seen its own rows is so in all.
+    # The same noise whenever a cell is tried. With few rows of a class a loss is beyond its bound by chance in one of
+    # some hundred draws; what has seen its own rows is so in all.
     seed = zlib.crc32(f"{forest}, {weights}, {fault}".encode())
     for draw in range(3):
         found = cell(forest, weights, fault, np.random.default_rng(seed + draw))
