@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.learning_methods import PLAIN_MEASURES
-from jaxunc import comparison
+from jaxunc import compare
 
 MEANINGS = {
     "own": "the model's own probability, boosted on three quarters of the training rows",
@@ -111,7 +111,7 @@ def compared(frame: pd.DataFrame, first: str, second: str, measure: str) -> tupl
     gains = a - b if measure in LARGER else b - a
     with np.errstate(invalid="ignore"):  # no loss at all on either side is no gain
         shown = gains if measure in LARGER else np.nan_to_num(gains / b)
-    test = comparison.pairwise_wilcoxon(means.to_numpy(), larger_is_better=measure in LARGER)
+    test = compare.pairwise_wilcoxon(means.to_numpy(), larger_is_better=measure in LARGER)
     return int((gains > 0).sum()), int((gains < 0).sum()), float(np.median(shown)), test.p_values[0, 1], len(means)
 
 

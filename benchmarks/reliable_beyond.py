@@ -34,8 +34,8 @@ from benchmarks.reliable_beyond_page import NATIVE
 from benchmarks.reliable_evidence_page import MEASURES
 from benchmarks.reliable_rules import MEANINGS, rules_of
 from benchmarks.rules import SETS, table
-from jaxunc import report
-from jaxunc.report._settings import FORESTS
+from jaxunc import compare
+from jaxunc.compare._settings import FORESTS
 
 MORE_CLASSES = (
     "autos", "balance-scale", "car", "cmc", "dermatology", "glass", "libras", "vehicle-statlog", "vowel",
@@ -73,7 +73,7 @@ def sets_of(part: str) -> tuple[str, ...]:
     return tuple(sorted(names, key=lambda name: KNOWN[name]["n"] if name in KNOWN else 10_000))
 
 
-def run_cell(cell: Cell, data: report.Table, part: str) -> dict:
+def run_cell(cell: Cell, data: compare.Table, part: str) -> dict:
     """{"rules": {rule: `MEASURES`}}."""
     folds = RepeatedStratifiedKFold(n_splits=N_FOLDS, n_repeats=1, random_state=0).split(data.X, data.y)
     train, test = list(folds)[cell.fold]

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.reliable_rules import MEANINGS
-from jaxunc import comparison
+from jaxunc import compare
 
 PARTS = {
     "classes": (
@@ -83,10 +83,10 @@ def _duels(pairs: Mapping[str, tuple[pd.Series, pd.Series]], *, larger: bool) ->
     for first, second in pairs.values():
         pair = np.column_stack([first, second]).round(6)
         gains = np.round(sign * (pair[:, 0] - pair[:, 1]), 6)
-        p = comparison.pairwise_wilcoxon(pair, larger_is_better=larger).p_values[0, 1] if gains.any() else 1.0
+        p = compare.pairwise_wilcoxon(pair, larger_is_better=larger).p_values[0, 1] if gains.any() else 1.0
         rows.append([int((gains > 0).sum()), int((gains < 0).sum()), float(np.median(gains)), float(p)])
     found = pd.DataFrame(rows, columns=["won", "lost", "gain", "p"], index=list(pairs))
-    return found.assign(p=comparison.holm(found["p"].to_numpy()))
+    return found.assign(p=compare.holm(found["p"].to_numpy()))
 
 
 def told(frame: pd.DataFrame, name: str, other: str, measures: tuple[str, ...]) -> dict[str, list[str]]:

@@ -22,8 +22,8 @@ from benchmarks.reliable_beyond import Cell
 from benchmarks.reliable_evidence_page import MEASURES, REJECTED_BY, write_page
 from benchmarks.reliable_rules import MEANINGS, rules_of
 from benchmarks.rules import table
-from jaxunc import report
-from jaxunc.report._settings import FORESTS
+from jaxunc import compare
+from jaxunc.compare._settings import FORESTS
 
 # The smallest first.
 SETS = (
@@ -35,7 +35,7 @@ KINDS, LEAF_SIZES, N_FOLDS, N_TREES = ("random-forest", "extra-trees"), (1, 4, 1
 RESULTS = Path(__file__).parent / "results" / "reliable_evidence"
 
 
-def run_cell(cell: Cell, data: report.Table) -> dict:
+def run_cell(cell: Cell, data: compare.Table) -> dict:
     """{"rules": {rule: `MEASURES`}}, of the forest that `benchmarks.rules` grows there."""
     folds = RepeatedStratifiedKFold(n_splits=N_FOLDS, n_repeats=1, random_state=0).split(data.X, data.y)
     train, test = list(folds)[cell.fold]

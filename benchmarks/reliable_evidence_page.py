@@ -9,7 +9,7 @@ import pandas as pd
 
 from benchmarks.reliable_beyond_page import beyond_sections, frame_of
 from benchmarks.reliable_rules import MEANINGS
-from jaxunc import comparison
+from jaxunc import compare
 
 MEASURES = ("auc", "accuracy", "brier", "score", "epistemic", "aleatoric", "total")
 """What a cell holds of each rule: three measures, then the area under the accuracy-rejection curve by `REJECTED_BY`."""
@@ -82,10 +82,10 @@ def against(values: pd.DataFrame, other: str | pd.Series, *, larger: bool = True
     names = [name for name in values if not (isinstance(other, str) and name == other)]
     pairs = [np.column_stack([values[name], base]).round(6) for name in names]
     gains = [(pair[:, 0] - pair[:, 1]) * (1 if larger else -1) for pair in pairs]
-    tests = [comparison.pairwise_wilcoxon(pair, larger_is_better=larger).p_values[0, 1] for pair in pairs]
+    tests = [compare.pairwise_wilcoxon(pair, larger_is_better=larger).p_values[0, 1] for pair in pairs]
     won, lost = ([int((sign * np.round(g, 6) > 0).sum()) for g in gains] for sign in (1, -1))
     columns = {"won": won, "lost": lost, "gain": [float(np.median(g)) for g in gains]}
-    return pd.DataFrame({**columns, "p": comparison.holm(np.array(tests))}, index=names)
+    return pd.DataFrame({**columns, "p": compare.holm(np.array(tests))}, index=names)
 
 
 def _cell(row: pd.Series) -> str:
@@ -113,7 +113,7 @@ def _rejection(frame: pd.DataFrame) -> list[str]:
             doubted = by_set(frame, part, leaf_size)
             rows = [against(doubted[[name]], own[name]) for name in MEANINGS]
             found = pd.concat(rows)
-            duels[part] = found.assign(p=comparison.holm(found["p"].to_numpy()))
+            duels[part] = found.assign(p=compare.holm(found["p"].to_numpy()))
         for name in MEANINGS:
             body.append([str(leaf_size), f"`{name}`", *(_cell(duels[part].loc[name]) for part in duels)])
     return [

@@ -2,7 +2,7 @@
 
     python -m benchmarks.rules [--data FOLDER] [--sets NAME ...] [--work FOLDER]
 
-Each (set, counts) is a study of `jaxunc.report`, kept in the work folder as it goes: an interrupted run goes on where
+Each (set, counts) is a study of `jaxunc.compare`, kept in the work folder as it goes: an interrupted run goes on where
 it stopped. At the end the means over folds go to ``benchmarks/results/rules.json`` and what they say to ``rules.md``.
 """
 
@@ -17,7 +17,7 @@ import pandas as pd
 
 from benchmarks.data import DataSet, load
 from benchmarks.rules_page import rules_page, write_pictures
-from jaxunc import report
+from jaxunc import compare
 
 # heart-statlog is not among them: its patients are those of heart-c, and blocks of a test must be independent.
 SETS = (
@@ -30,18 +30,18 @@ SETS = (
     "waveform-5000", "wine", "yeast",
 )  # fmt: skip
 COUNTS = ("inbag", "oob", "held_out")
-FIXED = tuple(name for name, rule in report.RULES.items() if not (rule.learns or rule.own))
+FIXED = tuple(name for name, rule in compare.RULES.items() if not (rule.learns or rule.own))
 """Learned rules have a study of their own: `benchmarks.learning`."""
 RESULTS = Path(__file__).parent / "results"
 
 
-def settings(counts: str) -> report.Settings:
+def settings(counts: str) -> compare.Settings:
     """What is run on each set."""
-    return report.Settings(leaf_sizes=(1, 4, 16), n_repeats=1, n_folds=5, counts=counts, rules=FIXED)
+    return compare.Settings(leaf_sizes=(1, 4, 16), n_repeats=1, n_folds=5, counts=counts, rules=FIXED)
 
 
-def table(data: DataSet) -> report.Table:
-    """A data set for `jaxunc.report`: nominal values as ranks of their levels, as in `jaxunc compare`."""
+def table(data: DataSet) -> compare.Table:
+    """A data set for `jaxunc.compare`: nominal values as ranks of their levels, as in `jaxunc compare`."""
     sizes = np.bincount(data.y)
     kept = sizes >= 5
     rows = kept[data.y]
@@ -49,14 +49,14 @@ def table(data: DataSet) -> report.Table:
     labels = tuple(label for label, keep in zip(data.class_labels, kept, strict=True) if keep)
     X = data.X[rows]
     varying = np.array([len(np.unique(column)) > 1 for column in X.T])
-    return report.Table(data.name, X[:, varying], y, labels)
+    return compare.Table(data.name, X[:, varying], y, labels)
 
 
-def means(results: report.Results) -> pd.DataFrame:
+def means(results: compare.Results) -> pd.DataFrame:
     """A row per forest kind, leaf size and rule: the mean of each measure over folds."""
-    records = report.frame(results)
+    records = compare.frame(results)
     groups = records.groupby(["forest", "leaf_size", "rule"], sort=False)
-    return groups[list(report.MEASURES)].mean().round(5).reset_index()
+    return groups[list(compare.MEASURES)].mean().round(5).reset_index()
 
 
 def main() -> None:
@@ -72,7 +72,7 @@ def main() -> None:
         data = table(load(name, args.data))
         for counts in COUNTS:
             start = time.perf_counter()
-            results = report.run(data, settings(counts), Path(args.work) / name / counts, quiet=True)
+            results = compare.run(data, settings(counts), Path(args.work) / name / counts, quiet=True)
             found.append(means(results).assign(set=name, counts=counts, n_classes=len(data.class_labels)))
             seconds = time.perf_counter() - start
             print(f"{i + 1}/{len(args.sets)} {name}, {counts}: {seconds:.0f} s", file=sys.stderr, flush=True)
@@ -83,11 +83,11 @@ def main() -> None:
 def write(everything: pd.DataFrame, folder: Path) -> None:
     """The numbers, compactly, the page that reads them, and its pictures."""
     keys = ["set", "n_classes", "counts", "forest", "leaf_size", "rule"]
-    rows = [list(row) for row in everything[[*keys, *report.MEASURES]].itertuples(index=False)]
+    rows = [list(row) for row in everything[[*keys, *compare.MEASURES]].itertuples(index=False)]
     head = {
         "command": "python -m benchmarks.rules",
         "settings": "random forests and extremely randomised trees, 100 trees, 5-fold cross-validation, seed 0",
-        "columns": [*keys, *report.MEASURES],
+        "columns": [*keys, *compare.MEASURES],
     }
     lines = ",\n".join(json.dumps(row) for row in rows)
     folder.mkdir(parents=True, exist_ok=True)

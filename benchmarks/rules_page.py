@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from jaxunc import comparison, plotting, report
+from jaxunc import compare
 
 BASELINE = "probability"
 AIMS = {
@@ -41,7 +41,7 @@ def rules_page(everything: pd.DataFrame) -> str:
     if len(more):
         parts += ["## More than two classes", "Rules that compare two classes have no form here.", _winners(more)]
     for measure in ("auc", "brier"):
-        title = report.TITLES[measure]
+        title = compare.TITLES[measure]
         parts += [f"## Two classes: average ranks by {title}", _ranks(two, measure)]
         parts += [f"![average ranks by {title}, in-bag counts, leaves of at least one instance](rules-{measure}.svg)"]
         parts += [
@@ -61,7 +61,7 @@ def write_pictures(everything: pd.DataFrame, folder: Path) -> None:
     for measure in ("auc", "brier"):
         values = by_set(everything[everything["n_classes"] == 2], measure, "inbag", 1)
         figure, ax = plt.subplots(figsize=(8, 5.5), layout="constrained")
-        plotting.CriticalDifferenceDisplay.from_values(
+        compare.CriticalDifferenceDisplay.from_values(
             values.to_numpy(), values.columns, larger_is_better=_larger(measure), ax=ax, highlight=(BASELINE,)
         )
         figure.savefig(folder / f"rules-{measure}.svg", metadata={"Date": None})
@@ -70,7 +70,7 @@ def write_pictures(everything: pd.DataFrame, folder: Path) -> None:
 
 def _who_is_who(two: pd.DataFrame, more: pd.DataFrame) -> str:
     """The names of rules and sets."""
-    shown = {name: rule for name, rule in report.RULES.items() if not (rule.learns or rule.own)}
+    shown = {name: rule for name, rule in compare.RULES.items() if not (rule.learns or rule.own)}
     meanings = "; ".join(f"`{name}`, {rule.meaning}" for name, rule in shown.items())
     sets = [", ".join(sorted(rows["set"].unique())) for rows in (two, more)]
     return (
@@ -116,16 +116,16 @@ def against_the_mean(values: pd.DataFrame, *, larger: bool) -> pd.DataFrame:
     array, base = values.to_numpy(), values.columns.get_loc(BASELINE)
     gains = np.round((array - array[:, [base]]) * (1 if larger else -1), 6)
     others = [i for i in range(array.shape[1]) if i != base]
-    tests = [comparison.pairwise_wilcoxon(array[:, [base, i]], larger_is_better=larger).p_values[0, 1] for i in others]
+    tests = [compare.pairwise_wilcoxon(array[:, [base, i]], larger_is_better=larger).p_values[0, 1] for i in others]
     p_values = np.ones(array.shape[1])
-    p_values[others] = comparison.holm(np.array(tests))
+    p_values[others] = compare.holm(np.array(tests))
     columns = {"better": (gains > 0).sum(0), "worse": (gains < 0).sum(0), "gain": np.median(gains, 0), "p": p_values}
     return pd.DataFrame(columns, index=values.columns)
 
 
 def winner(values: pd.DataFrame, *, larger: bool) -> pd.Series:
     """The best of ``values [sets rules]`` by average rank: its row of `against_the_mean`."""
-    ranks = comparison.average_ranks(values.to_numpy(), larger_is_better=larger, decimals=6)
+    ranks = compare.average_ranks(values.to_numpy(), larger_is_better=larger, decimals=6)
     return against_the_mean(values, larger=larger).iloc[int(np.argmin(ranks))]
 
 
@@ -168,14 +168,14 @@ def _ranks(rows: pd.DataFrame, measure: str) -> str:
     for counts, words in COUNTS.items():
         for leaf_size in sorted(rows["leaf_size"].unique()):
             values = by_set(rows, measure, counts, leaf_size)
-            ranks = comparison.average_ranks(values.to_numpy(), larger_is_better=_larger(measure), decimals=6)
+            ranks = compare.average_ranks(values.to_numpy(), larger_is_better=_larger(measure), decimals=6)
             columns[f"{words}, {leaf_size}"] = pd.Series(ranks, values.columns)
-            notes[f"{words}, {leaf_size}"] = comparison.friedman(values.to_numpy(), decimals=6).p_value
+            notes[f"{words}, {leaf_size}"] = compare.friedman(values.to_numpy(), decimals=6).p_value
             last = values
     table = pd.DataFrame(columns).sort_values("in-bag, 1", kind="stable")
     body = [[f"`{rule}`", *(f"{rank:.1f}" for rank in ranks)] for rule, ranks in table.iterrows()]
     body.append(["Friedman's p", *(f"{p:.1g}" for p in notes.values())])
-    difference = comparison.nemenyi_difference(last.shape[1], last.shape[0])
+    difference = compare.nemenyi_difference(last.shape[1], last.shape[0])
     return _table(["rule", *columns], body) + f"\n\nNemenyi's critical difference at .05: {difference:.2f}."
 
 
@@ -185,7 +185,7 @@ def _together(rows: pd.DataFrame) -> str:
     for measure, aim in AIMS.items():
         sign = 1 if _larger(measure) else -1
         values = rows.pivot_table(index="set", columns=["counts", "leaf_size", "rule"], values=measure, aggfunc="mean")
-        ranks = comparison.average_ranks(values.to_numpy(), larger_is_better=_larger(measure), decimals=6)
+        ranks = compare.average_ranks(values.to_numpy(), larger_is_better=_larger(measure), decimals=6)
         usual = values[("inbag", 1, BASELINE)]
         for i in np.argsort(ranks, kind="stable")[:5]:
             counts, leaf_size, rule = values.columns[i]

@@ -5,7 +5,7 @@ import pandas as pd
 
 from benchmarks.sets_likelihood import CHOICES, KINDS, NAMES
 from benchmarks.sets_measures import COLUMNS, LEVEL, WORTH, compared, digits, duel, text_rows
-from jaxunc import comparison
+from jaxunc import compare
 
 MEANINGS = {
     "likelihood, …": "a leaf's interval of a class holds the probabilities whose likelihood by its counts is alpha "
@@ -78,7 +78,7 @@ def _better(frame: pd.DataFrame, pairs: dict[str, tuple[str, str]]) -> list[str]
     found = {name: compared(frame, name, *pair) for name, pair in pairs.items()}
     if not found:
         return []
-    p_values = comparison.holm(np.array([one[3] for one in found.values()]))
+    p_values = compare.holm(np.array([one[3] for one in found.values()]))
     return [name for (name, one), p in zip(found.items(), p_values, strict=True) if p < LEVEL and one[0] > one[1]]
 
 

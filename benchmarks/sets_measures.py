@@ -9,7 +9,7 @@ import pandas as pd
 from scipy.stats import binom
 
 from benchmarks.sets_methods import PROMISE
-from jaxunc import comparison
+from jaxunc import compare
 
 COLUMNS = {
     "coverage": "coverage",
@@ -86,7 +86,7 @@ def compared(frame: pd.DataFrame, first: str, second: str, measure: str) -> tupl
     """Sets won and lost by the first, its median gain and the p-value, over the sets that both have."""
     values = frame.pivot_table(index="set", columns="method", values=measure)[[first, second]].dropna().to_numpy()
     gains = np.round(values[:, 0] - values[:, 1], 9)
-    p_value = comparison.pairwise_wilcoxon(values, larger_is_better=True).p_values[0, 1] if np.any(gains) else 1.0
+    p_value = compare.pairwise_wilcoxon(values, larger_is_better=True).p_values[0, 1] if np.any(gains) else 1.0
     return int((gains > 0).sum()), int((gains < 0).sum()), float(np.median(gains)), float(p_value)
 
 

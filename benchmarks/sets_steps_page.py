@@ -8,7 +8,7 @@ import pandas as pd
 
 from benchmarks.sets_measures import LEVEL, compared, digits, duel, table, text_rows
 from benchmarks.sets_vote import COUNTS, KINDS, STEP_KINDS, UTILITIES
-from jaxunc import comparison
+from jaxunc import compare
 
 LADDER = (KINDS[0], *STEP_KINDS, KINDS[2])
 """Kinds of methods, each with one thing more than the one before."""
@@ -74,7 +74,7 @@ def told_better(frame: pd.DataFrame) -> dict[tuple[str, int], list[str]]:
     found = [
         compared(frame, _name(at + 1, *where), _name(at, *where), f"u{where[1]}") for where in WHERE for at in range(3)
     ]
-    p_values = comparison.holm(np.array([one[3] for one in found]))
+    p_values = compare.holm(np.array([one[3] for one in found]))
     said = [
         "no" if p >= LEVEL or won == lost else "yes" if won > lost else "worse"
         for (won, lost, _, _), p in zip(found, p_values, strict=True)

@@ -10,7 +10,7 @@ import pandas as pd
 from benchmarks.sets_measures import LEVEL, compared, digits, duel, measures, table, text_rows
 from benchmarks.sets_steps_page import steps_section
 from benchmarks.sets_vote import COUNTS, KINDS, UTILITIES, VOTE_NAMES
-from jaxunc import comparison
+from jaxunc import compare
 
 MEANINGS = {
     "cautious, …": "the cautious forest with equal masses, its s chosen out of bag among 1, 2, 3, 4, 5, 7, 10, 15, 20",
@@ -91,7 +91,7 @@ def rivals(name: str) -> tuple[str, str, str]:
 def helping(frame: pd.DataFrame, against: int) -> list[str]:
     """Learned votes that are told better than their first (0) or second (1) rival, after Holm's correction."""
     found = [compared(frame, name, rivals(name)[against], rivals(name)[2]) for name in LEARNED_VOTES]
-    p_values = comparison.holm(np.array([one[3] for one in found]))
+    p_values = compare.holm(np.array([one[3] for one in found]))
     better = [p < LEVEL and won > lost for (won, lost, _, _), p in zip(found, p_values, strict=True)]
     return [name for name, is_better in zip(LEARNED_VOTES, better, strict=True) if is_better]
 

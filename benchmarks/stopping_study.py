@@ -24,7 +24,7 @@ from benchmarks.data import load
 from benchmarks.papers.hernandez_lobato2011_problems import PROBLEMS, Problem, Split, problem
 from benchmarks.papers.journal import Journal, run_missing, study_options
 from benchmarks.stopping_page import CONFIDENCES, study_page
-from jaxunc import stopping
+from jaxunc import voting
 
 TREES, ORDERS, MOST = 500, 20, 3000
 """Trees of a forest, orders in which each instance polls them, and the largest number of instances of a part."""
@@ -79,18 +79,16 @@ def run_cell(cell: Cell, of: Problem) -> dict:
     model = RandomForestClassifier(TREES, random_state=cell.repeat).fit(split.X_train, split.y_train)
     forest, n = ju.from_sklearn(model), len(split.X_train)
     unseen = ju.counting.oob_mask(model, n, X=split.X_train, y=split.y_train)
-    prior = stopping.fit_vote_prior(
-        stopping.out_of_bag_votes(forest, split.X_train, unseen), symmetric=of.n_classes > 2
-    )
+    prior = voting.fit_vote_prior(voting.out_of_bag_votes(forest, split.X_train, unseen), symmetric=of.n_classes > 2)
     votes = forest_votes(forest, split.X_test)
     orders = np.random.default_rng([cell.repeat, TREES])
     polls = np.concatenate([votes[:, orders.permutation(TREES)] for _ in range(ORDERS)])
-    whole = stopping.stop_after(votes, of.n_classes, criterion="certain").predicted
+    whole = voting.stop_after(votes, of.n_classes, criterion="certain").predicted
 
     def polled(**settings) -> list[float]:
         if "prior" in settings:
             settings["prior"] = prior if of.n_classes == 2 else float(prior[0])
-        stopped = stopping.stop_after(polls, of.n_classes, **settings)
+        stopped = voting.stop_after(polls, of.n_classes, **settings)
         differs = np.asarray(stopped.predicted).reshape(ORDERS, -1) != np.asarray(whole)
         return sums(np.asarray(stopped.n_polled).reshape(ORDERS, -1)) + sums(differs)
 
@@ -111,9 +109,7 @@ def run_cell(cell: Cell, of: Problem) -> dict:
 
 def forest_votes(forest: ju.Forest, X: np.ndarray) -> np.ndarray:
     """Return the votes ``[instances trees]``, -1 for abstention."""
-    counts = np.concatenate(
-        [stopping.votes_of_counts(np.asarray(part), np.arange(TREES)) for part in _parts(forest, X)]
-    )
+    counts = np.concatenate([voting.votes_of_counts(np.asarray(part), np.arange(TREES)) for part in _parts(forest, X)])
     return counts.astype(np.int32)
 
 

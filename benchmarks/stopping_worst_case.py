@@ -20,7 +20,7 @@ from scipy.sparse import coo_matrix
 from scipy.special import gammaln
 from scipy.stats import betabinom
 
-from jaxunc.stopping import optimal_votes
+from jaxunc.voting import optimal_votes
 
 RESULTS = Path(__file__).parent / "results" / "stopping" / "worst-case.json"
 PRIORS = {"uniform": (1.0, 1.0), "Beta(.2, .3)": (0.2, 0.3)}

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.true_problems import LOGISTIC
-from jaxunc import comparison
+from jaxunc import compare
 
 MEAN, POOL, CHOSEN, BOTH = (
     "mean, leaves of 1",
@@ -74,7 +74,7 @@ def page(found: Mapping[Any, dict]) -> str:
         "A logistic problem is called by its number of predictors, whether they are correlated (.4), whether their",
         "coefficients are equal or a quarter of them four times as large, the share of events in per cent, and the AUC",
         f"of the truth, in hundredths. Of the 32 combinations {len(LOGISTIC)} were run. The other problems are the",
-        "generators of `jaxunc.datasets`. Every (problem, size, repetition) is a line of `cells/`: "
+        "generators of `benchmarks.problems`. Every (problem, size, repetition) is a line of `cells/`: "
         f"{few if few == many else f'{few} to {many}'}",
         "repetitions of each problem and size; the last table says how many.",
         "",
@@ -115,7 +115,7 @@ def page(found: Mapping[Any, dict]) -> str:
 def _says(groups: dict[str, pd.DataFrame]) -> list[str]:
     """What helps and what does not, by the numbers of the cells; the page's test holds the words to them."""
     small, large = (groups[f"Logistic problems, n = {size}"] for size in (200, 4000))
-    other = [groups[f"Problems of `jaxunc.datasets`, n = {size}"] for size in (200, 4000)]
+    other = [groups[f"Problems of `benchmarks.problems`, n = {size}"] for size in (200, 4000)]
 
     def both(first: str, second: str = MEAN, measure: str = "mae") -> str:
         return " and ".join(duel(rows, first, second, measure) for rows in (small, large))
@@ -146,7 +146,7 @@ def _says(groups: dict[str, pd.DataFrame]) -> list[str]:
         f"  Nor is the calibrated mean: {both(CALIBRATED)}. Its excess log loss is smaller:",
         f"  {both(CALIBRATED, measure='excess')}.",
         f"  Pooling is far too sure: {both('pooling')}.",
-        "* **On the problems of `jaxunc.datasets`**, whose classes lie further apart, much is the other way round.",
+        "* **On the problems of `benchmarks.problems`**, whose classes lie further apart, much is the other way round.",
         f"  The mean is not sure enough (slope {there}), and errs less at training instances than at others.",
         f"  Leaves of 20 make it worse, {elsewhere('mean, leaves of 20')}; calibration helps,",
         f"  {elsewhere(CALIBRATED)}. The learned pool helps here, too: {elsewhere(POOL)}.",
@@ -185,7 +185,7 @@ def compared(frame: pd.DataFrame, first: str, second: str, measure: str) -> tupl
     """Problems where the first is nearer to the truth and farther, its median gain in per cent, and the p-value."""
     means = by_problem(frame, measure)[[first, second]].dropna()
     a, b = means.to_numpy().T
-    test = comparison.pairwise_wilcoxon(means.to_numpy(), larger_is_better=False)
+    test = compare.pairwise_wilcoxon(means.to_numpy(), larger_is_better=False)
     return int((a < b).sum()), int((a > b).sum()), float(np.median(100 * (1 - a / b))), float(test.p_values[0, 1])
 
 
@@ -198,7 +198,7 @@ def duel(frame: pd.DataFrame, first: str, second: str, measure: str = "mae", *, 
 
 def _groups(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """The problems, by kind and size."""
-    kinds = (("Logistic problems", True), ("Problems of `jaxunc.datasets`", False))
+    kinds = (("Logistic problems", True), ("Problems of `benchmarks.problems`", False))
     cut: dict[str, pd.DataFrame] = {
         f"{title}, n = {size}": frame.loc[(frame["logistic"] == kind) & (frame["size"] == size)]
         for title, kind in kinds

@@ -3,7 +3,7 @@
     python -m benchmarks.true_probabilities [--sets NAME ...] [--sizes 200 4000] [--repetitions 10]
 
 Logistic models of normal predictors, after the simulations of Barreñada, Dhiman, Timmerman, Boulesteix and Van Calster
-2024, "Understanding overfitting in random forest for probability estimation", and the problems of `jaxunc.datasets`.
+2024, "Understanding overfitting in random forest for probability estimation", and the problems of `benchmarks.problems`.
 Forests of 100 trees are fitted to 200 or 4000 instances, and asked about 5000 others and about those same ones.
 
 Every (problem, size, repetition) is a line of ``cells/PROBLEM-SIZE.jsonl`` in ``benchmarks/results/true_probabilities``

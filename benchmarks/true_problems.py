@@ -1,4 +1,4 @@
-"""Problems whose probabilities are known: logistic models of normal predictors, and those of `jaxunc.datasets`."""
+"""Problems whose probabilities are known: logistic models of normal predictors, and those of `benchmarks.problems`."""
 
 from collections.abc import Callable
 from functools import cache
@@ -11,7 +11,7 @@ from scipy.optimize import root_scalar
 from scipy.special import expit
 from scipy.stats import norm
 
-from jaxunc.datasets import GENERATORS
+from benchmarks.problems import GENERATORS
 
 CORRELATION, TIMES_AS_STRONG = 0.4, 4.0
 N_QUANTILES = 2000
@@ -87,7 +87,7 @@ def spread_and_intercept(true_auc: float, events: float) -> tuple[float, float]:
 
 
 def draw_generated(name: str, seed: int, n: int) -> Drawn:
-    """Draw n instances of a generator of `jaxunc.datasets`."""
+    """Draw n instances of a generator of `benchmarks.problems`."""
     generator = GENERATORS[name]
     X, y = generator.draw(jax.random.fold_in(jax.random.key(seed), n), n)
     truth = np.asarray(generator.posterior(X), float)

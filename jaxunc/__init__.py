@@ -7,7 +7,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from jaxunc import belief, combiners, counting, forest, imprecise, routing, scorers, tables
+from jaxunc import belief, combiners, counting, forest, inference, intervals, scorers, tables
 from jaxunc._checks import warn_of_wrong_jax
 from jaxunc._compilation_cache import use_compilation_cache
 from jaxunc._numerics import states_by
@@ -40,29 +40,25 @@ from jaxunc.combiners import (
 )
 from jaxunc.counting import recount
 from jaxunc.forest import Forest
-from jaxunc.routing import BoundForest, bind, leaf_counts, leaf_index
+from jaxunc.inference import BoundForest, bind, leaf_counts, leaf_index
 
 if TYPE_CHECKING:
     from jaxunc import (
-        comparison,
-        datasets,
+        additive,
+        compare,
         decisions,
-        ensembles,
         estimators,
-        greedy,
-        growing,
         interop,
         learning,
         metrics,
         parallel,
-        plotting,
+        random_trees,
         smoothing,
-        stopping,
         storage,
         streaming,
         transduction,
+        voting,
     )
-    from jaxunc.growing import grow_random_trees
     from jaxunc.interop import (
         from_any,
         from_catboost,
@@ -77,10 +73,11 @@ if TYPE_CHECKING:
         to_treelite,
     )
     from jaxunc.parallel import shard
-    from jaxunc.stopping import predict_until_settled
+    from jaxunc.random_trees import grow_random_trees
     from jaxunc.storage import load, save
     from jaxunc.streaming import stream
     from jaxunc.transduction import transductive_certainty
+    from jaxunc.voting import predict_until_settled
 
 __all__ = [
     "AveragedIntervals",
@@ -107,14 +104,13 @@ __all__ = [
     "UncertaintyDecomposition",
     "Vote",
     "Weighted",
+    "additive",
     "belief",
     "bind",
     "combiners",
-    "comparison",
+    "compare",
     "counting",
-    "datasets",
     "decisions",
-    "ensembles",
     "estimators",
     "forest",
     "from_any",
@@ -126,11 +122,10 @@ __all__ = [
     "from_treelite",
     "from_xgboost",
     "from_ydf",
-    "greedy",
     "grow_random_trees",
-    "growing",
-    "imprecise",
+    "inference",
     "interop",
+    "intervals",
     "leaf_counts",
     "leaf_index",
     "learning",
@@ -138,15 +133,13 @@ __all__ = [
     "margin",
     "metrics",
     "parallel",
-    "plotting",
     "predict_until_settled",
+    "random_trees",
     "recount",
-    "routing",
     "save",
     "scorers",
     "shard",
     "smoothing",
-    "stopping",
     "storage",
     "stream",
     "streaming",
@@ -156,12 +149,13 @@ __all__ = [
     "transduction",
     "transductive_certainty",
     "use_compilation_cache",
+    "voting",
 ]
 
 # Rooms of `__all__` that were not imported above, and these names of theirs, are read at their first use: scikit-learn
 # and SciPy's statistics take longer to import than JAX does, and who binds a rule needs neither.
 _ROOM_OF = {
-    "grow_random_trees": "growing",
+    "grow_random_trees": "random_trees",
     "transductive_certainty": "transduction",
     **dict.fromkeys(("load", "save"), "storage"),
     "stream": "streaming",
@@ -169,7 +163,7 @@ _ROOM_OF = {
     **dict.fromkeys(("from_any", "from_catboost", "from_lightgbm", "from_onnx", "from_sklearn"), "interop"),
     **dict.fromkeys(("from_sklearn_values", "from_treelite", "from_xgboost", "from_ydf"), "interop"),
     **dict.fromkeys(("to_onnx", "to_treelite"), "interop"),
-    "predict_until_settled": "stopping",
+    "predict_until_settled": "voting",
 }
 
 if not TYPE_CHECKING:  # so that they still report names that do not exist

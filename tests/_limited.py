@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import jaxunc as ju
-from jaxunc.ensembles import TreeEnsemble
+from jaxunc.additive import TreeEnsemble
 from tests._model_files import FOLDER
 from tests.interop import _mutations, _structural
 from tests.storage import _mutations as stored

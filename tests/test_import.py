@@ -60,12 +60,12 @@ assert "sklearn" not in sys.modules
 import sklearn.tree  # a library that comes later than jaxunc
 
 rooms = [getattr(ju, name) for name in ju.__all__]
-import jaxunc.report
+import jaxunc.compare
 
 assert ju.from_sklearn is ju.interop.from_sklearn is ju.__dict__["from_sklearn"]
 assert ju.counting.oob_mask is ju.counting.oob_mask
-assert ju.grow_random_trees is ju.growing.grow_random_trees
-assert ju.greedy.bagging is ju.greedy.bagging
+assert ju.grow_random_trees is ju.random_trees.grow_random_trees
+assert ju.transduction.bagging is ju.transduction.bagging
 
 for statement in (
     "from jaxunc import estimators",

@@ -75,7 +75,7 @@ def models() -> dict[str, tuple[Any, Any]]:
         "trees": (forest.trees, None),
         "rule": (ju.Calibrated(ju.Mean(ju.scorers.plausibility), scale=1.5, bias=np.array([0.0, 0.5])), None),
         "bound": (ju.bind(forest, {"mean": ju.Mean(), "median": ju.Median()}), X),
-        "vote": (ju.stopping.bind_vote(forest, confidence=0.9), X),
+        "vote": (ju.voting.bind_vote(forest, confidence=0.9), X),
         "ensemble": (ensemble, X),
     }
 

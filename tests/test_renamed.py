@@ -16,8 +16,8 @@ def test_the_new_name_is_said_and_is_there(old):
     room = new.rsplit(".", 1)[0] if new.count(".") > 1 else "jaxunc"
     room = {
         "jaxunc.Forest": "jaxunc.counting",
-        "jaxunc.imprecise": "jaxunc.metrics",
-        "jaxunc.greedy": "jaxunc.growing",
+        "jaxunc.intervals": "jaxunc.metrics",
+        "jaxunc.transduction": "jaxunc.random_trees",
     }.get(room, room)  # where it was
     room = old.rpartition(".")[0] or room
     with refuses(AttributeError, f"it is {new} now"):

@@ -144,7 +144,7 @@ def tree_accuracies(forest: Forest, X: np.ndarray, y: np.ndarray) -> list[float]
 def grow(cell: Cell, data: DataSet, train: np.ndarray) -> Forest:
     """Random decision trees as the paper grows them; a node of fewer than twice the leaf size is not split."""
     key = jax.random.key(N_FOLDS * cell.repeat + cell.fold)
-    return ju.growing.grow_random_trees(
+    return ju.random_trees.grow_random_trees(
         jax.random.fold_in(key, cell.leaf_size),
         known(data.X, data.nominal)[train],
         data.y[train],

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.papers.busch2021_methods import METHODS, PAPER
-from jaxunc import comparison
+from jaxunc import compare
 
 BALANCED, IMBALANCED = (0.4, 0.6), (0.3, 0.7)
 BASELINE, LEVEL = "probability", 0.05
@@ -40,7 +40,7 @@ class Results:
         best = {}
         for leaf_size in self.leaf_sizes:
             values = self.values(measure, leaf_size)[list(methods)]
-            ranks = comparison.average_ranks(values.to_numpy(), larger_is_better=True, decimals=DECIMALS)
+            ranks = compare.average_ranks(values.to_numpy(), larger_is_better=True, decimals=DECIMALS)
             best[leaf_size] = list(methods)[int(np.argmin(ranks))]
         return best
 
@@ -95,7 +95,7 @@ class Duel(NamedTuple):
 
 def _told_apart(pairs: Mapping[int, pd.DataFrame], first: str, second: str) -> dict[int, Duel]:
     """Duels of two columns for each leaf size; p is Holm's over the leaf sizes."""
-    p_values = comparison.holm(np.array([signed_rank(pair[[first, second]]) for pair in pairs.values()]))
+    p_values = compare.holm(np.array([signed_rank(pair[[first, second]]) for pair in pairs.values()]))
     return {
         n: Duel.of(pair[first] - pair[second], float(p)) for (n, pair), p in zip(pairs.items(), p_values, strict=True)
     }
@@ -112,14 +112,14 @@ def signed_rank(pair: pd.DataFrame) -> float:
     """p of the signed-rank test of two columns; 1 where there are no two rows to test."""
     if len(pair) < 2:
         return 1.0
-    tests = comparison.pairwise_wilcoxon(pair.to_numpy(), larger_is_better=True, decimals=DECIMALS)
+    tests = compare.pairwise_wilcoxon(pair.to_numpy(), larger_is_better=True, decimals=DECIMALS)
     return float(tests.p_values[0, 1])
 
 
 def against_the_mean(values: pd.DataFrame) -> dict[str, Duel]:
     """Every method of ``values [sets methods]`` against the mean of probabilities; p is Holm's over the methods."""
     others = [name for name in values if name != BASELINE]
-    p_values = comparison.holm(np.array([signed_rank(values[[name, BASELINE]]) for name in others]))
+    p_values = compare.holm(np.array([signed_rank(values[[name, BASELINE]]) for name in others]))
     return {name: Duel.of(values[name] - values[BASELINE], float(p)) for name, p in zip(others, p_values, strict=True)}
 
 

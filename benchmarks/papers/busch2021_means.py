@@ -6,7 +6,7 @@ import pandas as pd
 
 from benchmarks.papers.busch2021_duels import BALANCED, DECIMALS, IMBALANCED
 from benchmarks.papers.busch2021_methods import PAPER
-from jaxunc import comparison
+from jaxunc import compare
 
 MEASURES = {"auc": "AUC", "accuracy": "accuracy"}
 REFERENCES = {"random-forest-mean": "random forest", "single-tree-mean": "single tree"}
@@ -76,5 +76,5 @@ def with_references(everything: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 def rank_table(rows: pd.DataFrame, measure: str, methods: Sequence[str]) -> pd.DataFrame:
     """``[methods leaf sizes]``: average ranks among all pairs of a method and a leaf size, as in Figures 3 and 6."""
     values = rows[rows["method"].isin(methods)].pivot(index="set", columns=["method", "leaf_size"], values=measure)
-    ranks = comparison.average_ranks(values.to_numpy(), larger_is_better=True, decimals=DECIMALS)
+    ranks = compare.average_ranks(values.to_numpy(), larger_is_better=True, decimals=DECIMALS)
     return pd.Series(ranks, values.columns).unstack("leaf_size").loc[list(methods)]

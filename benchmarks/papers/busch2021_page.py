@@ -19,7 +19,7 @@ from benchmarks.papers.busch2021_figures import NEAR
 from benchmarks.papers.busch2021_means import MEASURES, balance, by_set, rank_tables, with_references
 from benchmarks.papers.busch2021_methods import METHODS
 from benchmarks.papers.busch2021_reading import NOT_SIGNIFICANT, best_of_all, findings, webdata_accuracies
-from jaxunc import comparison
+from jaxunc import compare
 
 DARK = "Darker is better."
 SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -193,7 +193,7 @@ def _against(rows: pd.DataFrame, measure: str, leaf_sizes: Sequence[int]) -> str
 
 def _pairs(trees: pd.DataFrame, leaf_size: int) -> str:
     values = by_set(trees, "auc", leaf_size, PAIRS)
-    tests = comparison.pairwise_wilcoxon(
+    tests = compare.pairwise_wilcoxon(
         values.to_numpy(), larger_is_better=True, correction="bonferroni", decimals=DECIMALS
     )
     # tests.wins[i, j] counts the blocks where i is better than j.

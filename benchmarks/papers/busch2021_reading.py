@@ -8,7 +8,7 @@ import pandas as pd
 
 from benchmarks.papers.busch2021_duels import BALANCED, DECIMALS, IMBALANCED, Duel, Results, listed, signed
 from benchmarks.papers.busch2021_methods import METHODS, PAPER
-from jaxunc import comparison
+from jaxunc import compare
 
 HOLDS, IN_PART, FAILS = "holds", "in part", "does not hold"
 NOT_SIGNIFICANT = "not significant"
@@ -286,6 +286,6 @@ def best_of_all(results: Results) -> pd.DataFrame:
     ranks = {}
     for measure in ("auc", "accuracy"):
         table = [results.values(measure, n)[list(METHODS)].to_numpy() for n in results.leaf_sizes]
-        ranks[measure] = comparison.average_ranks(np.concatenate(table), larger_is_better=True, decimals=DECIMALS)
+        ranks[measure] = compare.average_ranks(np.concatenate(table), larger_is_better=True, decimals=DECIMALS)
     frame = pd.DataFrame(ranks, index=list(METHODS))
     return frame.assign(both=frame.mean(axis=1)).sort_values("both")

@@ -27,7 +27,7 @@ def left_out_counts(data: DataSet, n_trees: int) -> np.ndarray:
     n = len(data.y)
     rows = drawn_outside(np.random.default_rng(0), n, n_trees)
     outside = np.stack([np.bincount(row, minlength=n) == 0 for row in rows], axis=1)
-    forest = ju.greedy.grow_greedy_trees(data.X, data.y, samples=rows, nominal=data.nominal)
+    forest = ju.transduction.grow_greedy_trees(data.X, data.y, samples=rows, nominal=data.nominal)
     chosen = np.argsort(~outside, axis=1, kind="stable")[:, :n_trees]
     return np.take_along_axis(np.asarray(ju.leaf_counts(forest, data.X)), chosen[..., None], axis=1)
 
@@ -35,5 +35,5 @@ def left_out_counts(data: DataSet, n_trees: int) -> np.ndarray:
 def counts_of_test(data: DataSet, train: np.ndarray, test: np.ndarray, n_trees: int, seed: int) -> np.ndarray:
     """Leaf counts ``[test trees classes]`` of a bag of the training instances."""
     rows = np.random.default_rng(seed).integers(len(train), size=(n_trees, len(train)))
-    forest = ju.greedy.grow_greedy_trees(data.X[train], data.y[train], samples=rows, nominal=data.nominal)
+    forest = ju.transduction.grow_greedy_trees(data.X[train], data.y[train], samples=rows, nominal=data.nominal)
     return np.asarray(ju.leaf_counts(forest, data.X[test]))

@@ -4,10 +4,9 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from jaxunc.greedy import checked_limits, forest_of, grow_greedy_tree, presort
-from jaxunc.routing import leaf_counts
+from jaxunc.inference import leaf_counts
 from jaxunc.tables import InstancesLike, LabelsLike, NominalLike, as_instances
-from jaxunc.transduction import label_average
+from jaxunc.transduction import checked_limits, forest_of, grow_greedy_tree, label_average, presort
 
 
 def batch_certainty(

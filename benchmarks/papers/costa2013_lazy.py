@@ -11,7 +11,7 @@ and a missing number lies below all others, as in the library's trees. A branch 
 
 import numpy as np
 
-from jaxunc.greedy import Presorted, Queries, as_queries, find_cuts, presort, value_counts
+from jaxunc.transduction import Presorted, Queries, as_queries, find_cuts, presort, value_counts
 
 LEAST = 2
 """Instances of a branch, the inserted one among them: the setting of the other trees of the study."""

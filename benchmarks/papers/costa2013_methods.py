@@ -81,7 +81,7 @@ def _of_fold(data: DataSet, train, test, fold: int) -> tuple[Probabilities, Reli
     X, y, kinds = data.X[train], data.y[train], {"nominal": data.nominal}
     classes = np.unique(y)
     counts = transduction.transductive_leaf_counts(X, y, data.X[test], **kinds, inductive=True)
-    tree = ju.greedy.grow_greedy_trees(X, y, **kinds)
+    tree = ju.transduction.grow_greedy_trees(X, y, **kinds)
     bag = counts_of_test(data, train, test, len(classes), fold)
     batch = batch_certainty(jax.random.key(fold), X, y, data.X[test], **kinds)
     probs = {

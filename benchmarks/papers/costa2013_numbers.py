@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.papers.costa2013_methods import MEASURES
-from jaxunc.comparison import pairwise_wilcoxon
+from jaxunc.compare import pairwise_wilcoxon
 
 Finished = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """{set: {protocol: record}}."""

@@ -4,8 +4,8 @@ import numpy as np
 
 import jaxunc as ju
 from benchmarks.data import DataSet
-from jaxunc.greedy._one_tree import SplitLimits, best_test
-from jaxunc.greedy._presorted import Presorted, presort
+from jaxunc.transduction._one_tree import SplitLimits, best_test
+from jaxunc.transduction._presorted import Presorted, presort
 
 
 def own_threshold_counts(data: DataSet) -> np.ndarray:
@@ -17,7 +17,7 @@ def own_threshold_counts(data: DataSet) -> np.ndarray:
     sample, y = presort(data.X, data.y, data.nominal), data.y
     if tuple(sample.class_labels) != tuple(range(len(data.class_labels))):
         raise ValueError(f"{data.name}: a class without an instance.")
-    tree = ju.greedy.grow_greedy_trees(data.X, y, nominal=data.nominal)
+    tree = ju.transduction.grow_greedy_trees(data.X, y, nominal=data.nominal)
     plain = np.asarray(ju.leaf_counts(tree, data.X))[:, 0]
     counts = np.empty((len(y), sample.n_classes, sample.n_classes), int)
     for i in range(len(y)):

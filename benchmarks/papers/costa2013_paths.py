@@ -23,8 +23,7 @@ from benchmarks.papers.costa2013_pools import N_FOLDS, POOL_MEASURES, Measures, 
 from benchmarks.papers.costa2013_pools_cells import SMALL
 from benchmarks.papers.costa2013_sets import fold_of
 from benchmarks.papers.journal import Journal, run_missing, study_options
-from jaxunc.greedy import as_queries, presort
-from jaxunc.transduction import counts_of, settings_of
+from jaxunc.transduction import as_queries, counts_of, presort, settings_of
 from jaxunc.transduction._pairs import Pairs
 
 RESULTS = Path(__file__).parents[1] / "results" / "costa2013"
@@ -175,7 +174,7 @@ def _of_fold(data: DataSet, train: np.ndarray, test: np.ndarray) -> Probabilitie
     told, plain = NodePath(*(of[:, :-1] for of in path)), NodePath(*(of[:, -1] for of in path))
     counts, tree = _leaves(told), _leaves(plain)[:, None]
     size = counts.sum(axis=-1, keepdims=True) + len(classes)
-    forest = ju.greedy.grow_greedy_trees(data.X[train], y, nominal=data.nominal)
+    forest = ju.transduction.grow_greedy_trees(data.X[train], y, nominal=data.nominal)
     probs = {
         "tree_laplace": laplace(tree),
         "tree_alike": alike(plain),

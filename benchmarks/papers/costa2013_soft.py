@@ -7,7 +7,7 @@ missing values stay as they are.
 
 import numpy as np
 
-from jaxunc.greedy import Presorted, Queries, as_queries, checked_limits, grow_greedy_tree, own_queries, presort
+from jaxunc.transduction import Presorted, Queries, as_queries, checked_limits, grow_greedy_tree, own_queries, presort
 
 
 def soft_readings(X, y, X_test, nominal, width: float) -> tuple[np.ndarray, np.ndarray]:

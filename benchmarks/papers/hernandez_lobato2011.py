@@ -29,7 +29,7 @@ from benchmarks.papers.hernandez_lobato2011_page import study_page
 from benchmarks.papers.hernandez_lobato2011_problems import PROBLEMS, Problem, problem
 from benchmarks.papers.hernandez_lobato2011_votes import KINDS, Votes, counted, vote
 from benchmarks.papers.journal import Journal, run_missing, study_options
-from jaxunc import stopping
+from jaxunc import voting
 
 CIRCLE = "circle"
 SETS = (*PROBLEMS, CIRCLE)
@@ -65,13 +65,13 @@ def run_cell(cell: Cell, of: Problem, settings: Settings) -> dict:
     split, seed = of.split(cell.repeat), [cell.repeat, list(KINDS).index(cell.kind)]
     votes = vote(split, of.n_classes, cell.kind, settings.trees, settings.infinite, seed)
     priors = {
-        "fitted": _rounded(stopping.fit_vote_prior(votes.outside)),
-        "symmetric": _rounded(stopping.fit_vote_prior(votes.outside, symmetric=True)),
+        "fitted": _rounded(voting.fit_vote_prior(votes.outside)),
+        "symmetric": _rounded(voting.fit_vote_prior(votes.outside, symmetric=True)),
     }
     found: dict = {"n": len(split.y_test), "prior": priors, "doubt": {}}
     for rule, (criterion, prior) in RULES.items():
         alpha = 1.0 if prior is None else np.array(priors[prior])
-        stopped = stopping.stop_after(
+        stopped = voting.stop_after(
             votes.polled, of.n_classes, confidence=settings.confidence, criterion=criterion, prior=alpha
         )
         found[rule] = measures(stopped, votes, split.y_test)
@@ -82,7 +82,7 @@ def run_cell(cell: Cell, of: Problem, settings: Settings) -> dict:
     return found
 
 
-def measures(stopped: stopping.StoppingResult, votes: Votes, y: np.ndarray) -> list[int]:
+def measures(stopped: voting.StoppingResult, votes: Votes, y: np.ndarray) -> list[int]:
     """`MEASURES` of the instances that were settled: how many, trees polled in all, size of FS, and what went wrong."""
     settled, polled = np.asarray(stopped.settled), np.asarray(stopped.n_polled)
     n, n_polled = int(settled.sum()), int(polled[settled].sum())
@@ -94,7 +94,7 @@ def measures(stopped: stopping.StoppingResult, votes: Votes, y: np.ndarray) -> l
     return [n, n_polled, size, *(int(of[settled].sum()) for of in (*apart, *wrong))]
 
 
-def beside(stopped: stopping.StoppingResult, votes: Votes, y: np.ndarray) -> dict:
+def beside(stopped: voting.StoppingResult, votes: Votes, y: np.ndarray) -> dict:
     """Errors of the large ensemble on all instances, how many trees the settled ones took, and margins."""
     n_polled = np.asarray(stopped.n_polled)[np.asarray(stopped.settled)]
     top = np.sort(votes.reference, axis=1)
@@ -106,15 +106,15 @@ def beside(stopped: stopping.StoppingResult, votes: Votes, y: np.ndarray) -> dic
     }
 
 
-def doubt(stopped: stopping.StoppingResult, votes: Votes) -> float:
+def doubt(stopped: voting.StoppingResult, votes: Votes) -> float:
     """In how many of the settled instances the large ensemble is expected, at most, to differ from the infinite one."""
-    sure = np.asarray(stopping.win_probability(jnp.asarray(votes.reference))).max(axis=1)
+    sure = np.asarray(voting.win_probability(jnp.asarray(votes.reference))).max(axis=1)
     return _rounded([(1 - sure)[np.asarray(stopped.settled)].sum()])[0]
 
 
 def settled_at(votes: Votes, n_classes: int, confidence: float) -> list[int]:
     """How many instances are settled at that confidence, and how many of them disagree with the large ensemble."""
-    stopped = stopping.stop_after(votes.polled, n_classes, confidence=confidence)
+    stopped = voting.stop_after(votes.polled, n_classes, confidence=confidence)
     settled = np.asarray(stopped.settled)
     apart = np.asarray(stopped.predicted) != votes.reference.argmax(axis=1)
     return [int(settled.sum()), int(apart[settled].sum())]

@@ -7,7 +7,7 @@ import numpy as np
 
 from benchmarks.papers.hernandez_lobato2011_problems import Split
 from benchmarks.papers.hernandez_lobato2011_votes import CHUNK, large_ensemble, tree_votes
-from jaxunc import stopping
+from jaxunc import voting
 
 N_TRAIN, N_GRID, NOISE = 300, 51, 0.05
 RADIUS = (2 / np.pi) ** 0.5
@@ -33,5 +33,5 @@ def trees_needed(repeat: int, n_trees: int, confidence: float) -> list[int]:
     split = circle(repeat)
     seeds = np.random.SeedSequence([repeat]).generate_state(-(-n_trees // CHUNK))
     votes = [tree_votes(forest, split.X_test) for forest in large_ensemble(split, "bagging", n_trees, seeds)]
-    stopped = stopping.stop_after(np.concatenate(votes, axis=1), 2, confidence=confidence)
+    stopped = voting.stop_after(np.concatenate(votes, axis=1), 2, confidence=confidence)
     return np.where(np.asarray(stopped.settled), np.asarray(stopped.n_polled), -1).tolist()

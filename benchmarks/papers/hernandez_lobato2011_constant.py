@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.papers import hernandez_lobato2011 as study
 from benchmarks.papers.hernandez_lobato2011_problems import Split, problem
 from benchmarks.papers.hernandez_lobato2011_votes import Votes, counted
-from jaxunc import stopping
+from jaxunc import voting
 
 NAME = "led-constant.jsonl"
 
@@ -56,7 +56,7 @@ def measured(repeat: int, settings: study.Settings) -> dict:
     n_tries = int(split.X_train.shape[1] ** 0.5)
     grown = lambda n: np.stack([tree_votes(split, of.n_classes, n_tries, rng) for _ in range(n)], axis=1)  # noqa: E731
     polled, reference = grown(settings.trees).astype(np.int32), counted(grown(settings.infinite), of.n_classes)
-    stopped = stopping.stop_after(polled, of.n_classes, confidence=settings.confidence)
+    stopped = voting.stop_after(polled, of.n_classes, confidence=settings.confidence)
     votes = Votes(polled, np.zeros((0, of.n_classes), int), reference)
     return {"n": len(split.y_test), "bound": study.measures(stopped, votes, split.y_test)}
 

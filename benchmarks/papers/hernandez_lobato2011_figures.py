@@ -9,15 +9,17 @@ import numpy as np
 
 from benchmarks.papers.hernandez_lobato2011_circle import AXIS, N_GRID, RADIUS
 from benchmarks.papers.hernandez_lobato2011_measures import CONFIDENCES, KINDS, of_kind
-from jaxunc import stopping
-from jaxunc.comparison import average_ranks, cliques, nemenyi_difference
-from jaxunc.plotting import (
+from jaxunc import voting
+from jaxunc.compare import (
     CriticalDifferenceDisplay,
     PolledDisplay,
     SettledDisplay,
     TreesNeededDisplay,
     VotePathsDisplay,
+    average_ranks,
+    cliques,
     lines_for,
+    nemenyi_difference,
 )
 
 SIZES = (1, 5, 25, 100, 10_000)
@@ -49,7 +51,7 @@ def draw_majority(path: Path) -> None:
     looks = lines_for([f"t = {t}" for t in SIZES])
     ax = _axes(path, (4.2, 3.0))
     for t, (name, look) in zip(SIZES, looks.items(), strict=True):
-        chance = np.asarray(stopping.majority_probability(jnp.asarray(p), t))
+        chance = np.asarray(voting.majority_probability(jnp.asarray(p), t))
         ax.plot(p, chance, color=look.color, linestyle=look.dashes, label=name)
     ax.set(xlabel="p, the probability that a tree votes for class 1", ylabel="probability of predicting class 1")
     ax.legend(frameon=False)
@@ -62,7 +64,7 @@ def draw_bound(path: Path) -> None:
     counts = np.column_stack([own, np.tile(RIVALS, (len(own), 1))])
     ax = _axes(path, (4.2, 3.0))
     for (name, look), method in zip(lines_for(["exact", "lower bound"]).items(), ("exact", "bound"), strict=True):
-        probability = np.asarray(stopping.win_probability(jnp.asarray(counts), method=method))[:, 0]
+        probability = np.asarray(voting.win_probability(jnp.asarray(counts), method=method))[:, 0]
         ax.plot(own, probability, label=name, **look.keywords())
     ax.set(xlabel="votes for the class", ylabel="probability to win", ylim=(0, 1))
     ax.legend(frameon=False)
@@ -74,10 +76,10 @@ def draw_walks(confidence: float, path: Path) -> None:
     rng = np.random.default_rng(1)
     trees = np.arange(1, N_WALK + 1)
     votes = np.array([rng.random(N_WALK) < p for p in SHARES])
-    stopped = stopping.stop_after((~votes).astype(np.int32), 2, confidence=confidence)
+    stopped = voting.stop_after((~votes).astype(np.int32), 2, confidence=confidence)
     names = [f"p = {p}" for p in SHARES]
     polled, settled = np.asarray(stopped.n_polled).tolist(), np.asarray(stopped.settled).tolist()
-    least = np.asarray(stopping.critical_votes(N_WALK, confidence), float)[1:]
+    least = np.asarray(voting.critical_votes(N_WALK, confidence), float)[1:]
     ax = _axes(path, (5.2, 3.2))
     VotePathsDisplay(
         dict(zip(names, np.cumsum(votes, axis=1) / trees, strict=True)),

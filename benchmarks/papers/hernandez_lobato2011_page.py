@@ -21,7 +21,7 @@ from benchmarks.papers.hernandez_lobato2011_measures import (
 from benchmarks.papers.hernandez_lobato2011_problems import N_TEST, N_TRAIN
 from benchmarks.papers.hernandez_lobato2011_reading import reading
 from benchmarks.papers.hernandez_lobato2011_tables import PAPER
-from jaxunc.comparison import average_ranks, cliques, friedman, nemenyi_difference
+from jaxunc.compare import average_ranks, cliques, friedman, nemenyi_difference
 
 TABLES = {"bagging": "Table 2: bagging", "forest": "Table 3: random forests"}
 METHODS = {"error_fixed": "FS", "error": "IB", "error_infinite": "infinite"}

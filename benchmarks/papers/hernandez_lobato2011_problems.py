@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from benchmarks.data import load
-from jaxunc.datasets import GENERATORS
+from benchmarks.problems import GENERATORS
 
 PROBLEMS = {
     "breast": "breast-w",
@@ -26,7 +26,7 @@ PROBLEMS = {
     "waveform": None,
     "wine": "wine",
 }
-"""The paper's names, and the data set each is; None where instances are drawn (`jaxunc.datasets`)."""
+"""The paper's names, and the data set each is; None where instances are drawn (`benchmarks.problems`)."""
 N_TRAIN, N_TEST = 300, 1000
 """Of the problems that are drawn."""
 

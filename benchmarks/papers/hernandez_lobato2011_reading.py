@@ -15,7 +15,7 @@ from benchmarks.papers.hernandez_lobato2011_measures import (
     shares,
 )
 from benchmarks.papers.hernandez_lobato2011_tables import PAPER
-from jaxunc.comparison import average_ranks, friedman, nemenyi_difference
+from jaxunc.compare import average_ranks, friedman, nemenyi_difference
 
 READING = """
 * **The tables are reproduced.** Of the {n_rows} rows the share settled differs from the paper's by {settled_middle:.1f}

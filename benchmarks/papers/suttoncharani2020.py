@@ -30,7 +30,7 @@ from benchmarks.papers.journal import Journal, run_missing, study_options
 from benchmarks.papers.suttoncharani2020_page import study_page
 from benchmarks.papers.suttoncharani2020_splits import ENTROPY, EVIDENTIAL
 from benchmarks.papers.suttoncharani2020_trees import PrunedTree, best_cp, grow, prune
-from jaxunc.imprecise import Interval
+from jaxunc.intervals import Interval
 from jaxunc.smoothing import BetaPrior
 
 SETS = {

@@ -29,7 +29,7 @@ from benchmarks.papers.journal import Journal, run_missing, study_options
 from benchmarks.papers.suttoncharani2020_open_page import BELIEFS, ESTIMATES
 from benchmarks.papers.suttoncharani2020_splits import ENTROPY, EVIDENTIAL, GROWTHS, grow
 from benchmarks.papers.suttoncharani2020_trees import PrunedTree, best_cp, prune
-from jaxunc.imprecise import Interval
+from jaxunc.intervals import Interval
 
 SETS = tuple(name for name, printed in study.SETS.items() if printed)
 """The six sets of the paper."""

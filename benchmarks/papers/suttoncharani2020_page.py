@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jaxunc.plotting import ComplexityDisplay
+from jaxunc.compare import ComplexityDisplay
 
 TREES = ("0", "0.001", "0.005", "0.01", "0.05", "pruned")
 MEASURES = ("log_loss", "brier", "auc")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxunc.plotting import SetSizeDisplay, StrengthDisplay
+from jaxunc.compare import SetSizeDisplay, StrengthDisplay
 
 LEAF_SIZES = (1, 5)
 COUNTS = ("inbag", "oob")

@@ -52,7 +52,7 @@ def interval_auc(n_instances: int, repeats: int) -> dict:
     rng = np.random.default_rng(0)
     ends = np.sort(rng.random((n_instances, 2)), axis=1).astype(np.float32)
     interval, y = (
-        ju.imprecise.Interval(jnp.asarray(ends[:, 0]), jnp.asarray(ends[:, 1])),
+        ju.intervals.Interval(jnp.asarray(ends[:, 0]), jnp.asarray(ends[:, 1])),
         rng.integers(0, 2, n_instances),
     )
     times = interleaved({"auc": lambda: jax.block_until_ready(ju.metrics.interval_auc(interval, y))}, repeats)

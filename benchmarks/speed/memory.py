@@ -53,7 +53,7 @@ def _fold_bytes(forest: ju.Forest, combiner: ju.Combiner, *, missing: bool) -> i
     merge = combiner.merge
 
     def fold(forest, leaf_table, X):
-        return ju.routing.fold(forest, leaf_table, X, merge=merge, missing=missing)
+        return ju.inference.fold(forest, leaf_table, X, merge=merge, missing=missing)
 
     return _temp_bytes(fold, forest, combiner)
 
@@ -63,7 +63,7 @@ def _gradient_bytes(forest: ju.Forest, combiner: ju.Combiner) -> int:
     merge = combiner.merge
 
     def total(forest, leaf_table, X):
-        merged = ju.routing.fold(forest, leaf_table, X, merge=merge, missing=False)
+        merged = ju.inference.fold(forest, leaf_table, X, merge=merge, missing=False)
         return sum(jnp.sum(part**2) for part in jax.tree.leaves(merged))
 
     return _temp_bytes(jax.grad(total, argnums=1), forest, combiner)
@@ -72,7 +72,7 @@ def _gradient_bytes(forest: ju.Forest, combiner: ju.Combiner) -> int:
 def _temp_bytes(function: Callable, forest: ju.Forest, combiner: ju.Combiner) -> int:
     """Of a function of a forest, its leaf table and instances."""
     X = jax.ShapeDtypeStruct((FOLD_INSTANCES, forest.n_features), jnp.float32)
-    table = ju.routing.leaf_table(forest, combiner)
+    table = ju.inference.leaf_table(forest, combiner)
     if jax.default_backend() == "cpu":
         lowered = jax.jit(function).lower(forest, table, X)
     else:

@@ -79,7 +79,7 @@ def _score_fold(model, test: np.ndarray, compiled: list[float]) -> dict:
 
 def _chunk_programs() -> int | None:
     """Programs in the cache of the scoring core, a private name: None where it is gone."""
-    from jaxunc.routing import _streamed
+    from jaxunc.inference import _streamed
 
     run = getattr(getattr(_streamed, "merge_chunk", None), "jitted", None)
     return run._cache_size() if hasattr(run, "_cache_size") else None

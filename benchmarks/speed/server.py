@@ -79,7 +79,7 @@ def _bound(rule, **how) -> Ask:
 def _leaves() -> Ask:
     X, y = data()
     forest = ju.from_sklearn(_forest().fit(X[:N_TRAINING], y[:N_TRAINING]))
-    vote = ju.stopping.bind_vote(forest)
+    vote = ju.voting.bind_vote(forest)
     return _asking([lambda x: ju.leaf_index(forest, x), lambda x: ju.leaf_counts(forest, x), vote], X)
 
 

@@ -13,9 +13,9 @@ import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 import jaxunc as ju
-from jaxunc.routing import _walk
-from jaxunc.stopping import BoundVote, bind_vote
-from jaxunc.stopping._stopping_rules import NEVER
+from jaxunc.inference import _walk
+from jaxunc.voting import BoundVote, bind_vote
+from jaxunc.voting._stopping_rules import NEVER
 
 from .machine import about, publish
 from .measure import Times, interleaved, ratio, spread, summary

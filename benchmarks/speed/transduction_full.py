@@ -1,6 +1,6 @@
 """What transduction saves: for each instance and label one whole greedy tree, and its leaf; and that nothing is lost.
 
-The tree is the library's (`jaxunc.greedy`), node by node; only where the inserted instance goes are the tests judged
+The tree is the library's (`jaxunc.transduction`), node by node; only where the inserted instance goes are the tests judged
 with it, while its values make no thresholds. Nothing is shared between pairs, and no branch is left out.
 
     python -m benchmarks.speed.transduction_full --data FOLDER --work FOLDER
@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.data import load
-from jaxunc.greedy._cuts import LOWEST, find_cuts, value_counts
-from jaxunc.greedy._entropy_table import entropy_table
-from jaxunc.greedy._one_tree import SplitLimits, _scores, best_test, split
-from jaxunc.greedy._presorted import Presorted, Queries, as_queries, own_queries, presort
 from jaxunc.transduction import leave_one_out_leaf_counts, transductive_leaf_counts
+from jaxunc.transduction._cuts import LOWEST, find_cuts, value_counts
+from jaxunc.transduction._entropy_table import entropy_table
+from jaxunc.transduction._one_tree import SplitLimits, _scores, best_test, split
+from jaxunc.transduction._presorted import Presorted, Queries, as_queries, own_queries, presort
 
 LIMITS = SplitLimits(boundaries=True, min_samples_leaf=2, max_depth=None)
 SETS = {

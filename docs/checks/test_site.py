@@ -98,7 +98,7 @@ def test_formulas_are_drawn(elements):
 def test_figures_stand_beside_their_code(elements):
     page = elements[SITE / "docs" / "how_to" / "figures.html"]
     drawn = [given for tag, given in page.found if tag == "img" and "code draws" in (given.get("alt") or "")]
-    displays = [name for name in importlib.import_module("jaxunc.plotting").__all__ if name.endswith("Display")]
+    displays = [name for name in importlib.import_module("jaxunc.compare").__all__ if name.endswith("Display")]
     assert len(drawn) == len(displays)
     text = (ROOT / "docs" / "how_to" / "figures.md").read_text(encoding="utf-8")
     assert not [name for name in displays if name not in text]

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float, Num
 
 from jaxunc._numerics import divide_by_shared, float_dtype, safe_divide, sum_in_order
 from jaxunc._types import PyTree
-from jaxunc.imprecise import Interval, idm_interval, one_strength
+from jaxunc.intervals import Interval, idm_interval, one_strength
 from jaxunc.tables import NumbersLike
 
 from ._combiner import Combiner

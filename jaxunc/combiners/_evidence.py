@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Num
 from jaxunc._checks import check_bool, check_numbers, check_one_of, check_probability_vector, check_within, is_concrete
 from jaxunc._numerics import float_dtype, log_softmax, sum_in_order
 from jaxunc._types import PyTree
-from jaxunc.imprecise import differences
+from jaxunc.intervals import differences
 from jaxunc.tables import NumbersLike
 
 from ._answer import Answer, contradicted, margin

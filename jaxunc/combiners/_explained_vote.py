@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Num
 
 from jaxunc._numerics import TwoFloat, divide_by_shared, float_dtype, safe_divide
 from jaxunc._types import PyTree
-from jaxunc.imprecise import differences, dominance, one_strength
+from jaxunc.intervals import differences, dominance, one_strength
 from jaxunc.tables import NumbersLike
 
 from ._combiner import Combiner

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Num, Shaped
 
 from jaxunc._numerics import TwoFloat, float_dtype
 from jaxunc._types import PyTree
-from jaxunc.imprecise import dominance, one_strength
+from jaxunc.intervals import dominance, one_strength
 from jaxunc.tables import NumbersLike
 
 from ._combiner import Combiner

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Num
 from jaxunc._checks import check_within
 from jaxunc._numerics import float_dtype, sum_in_order
 from jaxunc._types import PyTree
-from jaxunc.imprecise import checked_strength
+from jaxunc.intervals import checked_strength
 from jaxunc.tables import NumbersLike
 
 from ._combiner import Combiner

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jaxunc._numerics import safe_divide
-from jaxunc.imprecise import undominated
+from jaxunc.intervals import undominated
 
 
 class Preference(NamedTuple):

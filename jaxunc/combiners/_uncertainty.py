@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Num
 from jaxunc._checks import check_one_of
 from jaxunc._numerics import divide_by_shared, float_dtype, safe_divide, shares_of, sum_in_order
 from jaxunc._types import PyTree
-from jaxunc.imprecise import idm_interval, one_strength
+from jaxunc.intervals import idm_interval, one_strength
 from jaxunc.scorers import support
 from jaxunc.tables import NumbersLike
 

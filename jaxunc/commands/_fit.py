@@ -51,8 +51,8 @@ def run(args: argparse.Namespace) -> None:
     from rich.console import Console
 
     import jaxunc as ju
-    from jaxunc.files import check_overwrites_nothing
     from jaxunc.storage import describe
+    from jaxunc.streaming import check_overwrites_nothing
 
     from ._training import check_output
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from jaxunc._checks import check_one_of, check_within, warn
 from jaxunc.forest import Forest
-from jaxunc.routing import leaf_index
+from jaxunc.inference import leaf_index
 from jaxunc.tables import class_positions
 
 from ._copies import first_of_each

@@ -11,7 +11,7 @@ from jaxunc._numerics import along_instances, counts_dtype, less_own
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Combiner, as_rule, combine_counts
 from jaxunc.forest import OWN, Forest, check_is_forest
-from jaxunc.routing import (
+from jaxunc.inference import (
     Chunk,
     Part,
     Shapes,

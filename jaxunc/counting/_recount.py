@@ -8,7 +8,7 @@ import numpy as np
 from jaxunc._checks import as_weights, distinct_labels
 from jaxunc._numerics import distinct_counts, narrowest_counts, padded_table
 from jaxunc.forest import Forest, Trees, check_is_forest, counts_of_forks
-from jaxunc.routing import as_mask, known_plan, leaf_index_on_host, on_tested
+from jaxunc.inference import as_mask, known_plan, leaf_index_on_host, on_tested
 from jaxunc.tables import (
     InstancesLike,
     LabelsLike,

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int32, Num
 from jaxunc._numerics import sum_in_order
 from jaxunc._types import PyTree
 from jaxunc.combiners import AveragedIntervals, Combiner, ExplainedVote, GeneralizedVote, Preference
-from jaxunc.imprecise import Interval
+from jaxunc.intervals import Interval
 from jaxunc.tables import NumbersLike
 
 from ._nondominated import nondominated

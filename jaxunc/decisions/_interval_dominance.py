@@ -6,7 +6,7 @@ from jaxtyping import Array, Bool
 
 from jaxunc._checks import check_class_axis, check_kind, is_concrete
 from jaxunc._numerics import jit, same_rank
-from jaxunc.imprecise import Interval, undominated
+from jaxunc.intervals import Interval, undominated
 
 
 def interval_dominance(interval: Interval) -> Bool[Array, "... classes"]:
@@ -43,7 +43,7 @@ def interval_dominance(interval: Interval) -> Bool[Array, "... classes"]:
     Examples
     --------
     >>> import jax.numpy as jnp
-    >>> from jaxunc.imprecise import Interval
+    >>> from jaxunc.intervals import Interval
     >>> lower, upper = jnp.array([[0.5, 0.1, 0.0], [0.3, 0.2, 0.1]]), jnp.array([[0.8, 0.4, 0.3], [0.6, 0.4, 0.3]])
     >>> print(interval_dominance(Interval(lower, upper)))
     [[ True False False]

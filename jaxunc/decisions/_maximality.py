@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Shaped
 
 from jaxunc._numerics import jit
-from jaxunc.imprecise import dominance, undominated
+from jaxunc.intervals import dominance, undominated
 
 
 def maximality(

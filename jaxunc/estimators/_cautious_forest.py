@@ -10,8 +10,8 @@ from jaxunc._numerics import Pickled
 from jaxunc.combiners import Explanation
 from jaxunc.counting import warn_of_pure_leaves
 from jaxunc.decisions import CautiousAnswer, CautiousReport
-from jaxunc.imprecise import Interval
-from jaxunc.routing import BoundForest, bind
+from jaxunc.inference import BoundForest, bind
+from jaxunc.intervals import Interval
 from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike
 
 from ._counted_forest import CountedForest

@@ -18,7 +18,8 @@ from jaxunc.counting import (
 )
 from jaxunc.forest import Forest
 from jaxunc.learning import FEW_TREES, fit_combiner, rows_of
-from jaxunc.stopping import (
+from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike, class_positions
+from jaxunc.voting import (
     Criterion,
     Population,
     VoteResult,
@@ -26,7 +27,6 @@ from jaxunc.stopping import (
     out_of_bag_votes,
     predict_until_settled,
 )
-from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike, class_positions
 
 from ._counted_forest import CountedForest, CountedSample, n_trees_of
 from ._parameters import check_rule
@@ -228,10 +228,10 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         X
             Instances, as for `predict`.
         confidence, disagreement, max_trees, criterion, population
-            See `jaxunc.stopping.predict_until_settled`. With two classes ``criterion="optimal"`` takes the fewest trees
+            See `jaxunc.voting.predict_until_settled`. With two classes ``criterion="optimal"`` takes the fewest trees
             for a ``disagreement`` with the whole vote (``population="finite"``) or an endless one.
         prior
-            As there; or ``"fitted"``: `jaxunc.stopping.fit_vote_prior` of the votes that the training instances get out
+            As there; or ``"fitted"``: `jaxunc.voting.fit_vote_prior` of the votes that the training instances get out
             of bag, with one α for all if there are three classes or more.
         training
             With ``prior="fitted"`` the instances and labels that the forest was fitted on ``(X, y)``, in their order:
@@ -273,14 +273,14 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         if not hasattr(self, "estimator_"):
             raise ValueError(
                 "prior='fitted' reads the bags of the forest that was fitted, and this classifier came from a file, "
-                "which keeps none. Fit the prior where the forest is: jaxunc.stopping.fit_vote_prior(votes), of "
-                "jaxunc.stopping.out_of_bag_votes; and pass its numbers as prior=."
+                "which keeps none. Fit the prior where the forest is: jaxunc.voting.fit_vote_prior(votes), of "
+                "jaxunc.voting.out_of_bag_votes; and pass its numbers as prior=."
             )
         if (counts := vars(self).get("_counted", self.counts)) != "inbag":
             raise ValueError(
                 f"prior='fitted' reads votes of trees that have not seen an instance, but with counts={counts!r} "
                 "leaves count others than their bags. Fit with counts='inbag', or fit the prior to votes for held-out "
-                "instances (jaxunc.stopping.fit_vote_prior) and pass it."
+                "instances (jaxunc.voting.fit_vote_prior) and pass it."
             )
         if not same_trees(taken_forest(self.estimator_), self.forest_):
             raise ValueError(

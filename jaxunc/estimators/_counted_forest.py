@@ -24,8 +24,8 @@ from jaxunc.counting import (
     rows_together,
 )
 from jaxunc.forest import Forest
+from jaxunc.inference import BoundForest, bind
 from jaxunc.learning import check_held_out
-from jaxunc.routing import BoundForest, bind
 from jaxunc.tables import Columns, as_csr, as_rows, class_positions, is_sparse, plain_table
 
 from ._parameters import checked_weights

@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jaxunc._checks import check_integer, check_one_of, check_seed
 from jaxunc.combiners import Combiner
-from jaxunc.growing import grow_random_trees
-from jaxunc.routing import bind
+from jaxunc.inference import bind
+from jaxunc.random_trees import grow_random_trees
 from jaxunc.tables import (
     Frame,
     InstancesLike,
@@ -43,7 +43,7 @@ class RandomDecisionTreesClassifier(RuleClassifier):
         of Busch et al. finds best, smoothed toward the prior. As published (``"evidence"``) it smooths toward one half,
         so that in leaves of one instance and with a rare class its answers can be the wrong way round.
     min_samples_leaf, min_samples_split, max_depth
-        When a node stays a leaf: see `jaxunc.growing.grow_random_trees`.
+        When a node stays a leaf: see `jaxunc.random_trees.grow_random_trees`.
     nominal
         Which columns are nominal, tested at most once on a path with a child for each value: ``"auto"`` (in a frame
         the columns that hold no numbers and no dates, in an array of objects those with a text), None for no column, or

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from jaxunc._numerics import Pickled
 from jaxunc.combiners import Combiner, Uncertainty, UncertaintyDecomposition, margin, rule_by_name
 from jaxunc.forest import Forest
-from jaxunc.routing import BoundForest, bind
+from jaxunc.inference import BoundForest, bind
 from jaxunc.tables import InstancesLike
 
 from ._log_probabilities import LogProbabilities

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from jaxunc.ensembles import TreeEnsemble, uncounted_forest
+from jaxunc.additive import TreeEnsemble, uncounted_forest
 from jaxunc.forest import Forest
 from jaxunc.interop import from_any, library_of
 

@@ -13,12 +13,14 @@ from jaxunc._numerics import Pickled
 from jaxunc._progress import check_progress
 from jaxunc.combiners import Combiner, rule_by_name
 from jaxunc.forest import OWN
-from jaxunc.greedy import Presorted, checked_limits, presort
 from jaxunc.tables import Frame, InstancesLike, LabelsLike, array_of, holds_numbers, is_sparse, plain_table
 from jaxunc.transduction import (
     BoundSample,
+    Presorted,
     check_algorithm,
+    checked_limits,
     label_average,
+    presort,
 )
 
 from ._log_probabilities import LogProbabilities

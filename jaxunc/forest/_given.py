@@ -18,7 +18,7 @@ def _advice(given: Any) -> str:
     kind = type(given)
     if kind.__module__.partition(".")[0] == "sklearn":
         return "It is scikit-learn's: pass jaxunc.from_sklearn(model), the fitted model imported."
-    if kind.__module__.startswith("jaxunc.ensembles"):
+    if kind.__module__.startswith("jaxunc.additive"):
         return (
             "Its leaves hold values, and its trees correct each other: they are no witnesses of one question, as rules "
             "take them. Ask its raw and predict; or count instances that it was not fitted to: jaxunc.recount("

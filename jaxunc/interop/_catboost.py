@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxunc.ensembles import TreeEnsemble
+from jaxunc.additive import TreeEnsemble
 from jaxunc.forest import TreeNodes
 
 from ._catboost_features import Features, Test

@@ -3,8 +3,8 @@
 from typing import Any
 
 from jaxunc._checks import is_concrete
-from jaxunc.ensembles import TreeEnsemble
-from jaxunc.routing import ReadOuts
+from jaxunc.additive import TreeEnsemble
+from jaxunc.inference import ReadOuts
 from jaxunc.tables import Columns
 
 

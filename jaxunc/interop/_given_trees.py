@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from jaxunc.ensembles import TreeEnsemble
+from jaxunc.additive import TreeEnsemble
 from jaxunc.forest import Intervals, TreeNodes, Trees, lay_out, with_interval_tests
 from jaxunc.tables import Columns
 

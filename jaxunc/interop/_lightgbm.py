@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxunc.ensembles import TreeEnsemble
+from jaxunc.additive import TreeEnsemble
 from jaxunc.forest import TreeNodes
 
 from ._content import GIVEN

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxunc._checks import warn
-from jaxunc.ensembles import TreeEnsemble
+from jaxunc.additive import TreeEnsemble
 
 from ._comparisons import compared_in
 from ._content import GIVEN, content_of

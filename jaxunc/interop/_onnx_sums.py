@@ -10,7 +10,7 @@ from jaxunc._numerics import TwoFloat, two_sum
 from jaxunc._types import PyTree
 from jaxunc.combiners import Combiner, merge_kinds
 from jaxunc.forest import Forest
-from jaxunc.routing import leaf_table
+from jaxunc.inference import leaf_table
 
 from ._onnx_finish import Rows, Value
 from ._onnx_graph import Graph

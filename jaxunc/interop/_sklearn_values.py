@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.validation import check_is_fitted
 
-from jaxunc.ensembles import TreeEnsemble
+from jaxunc.additive import TreeEnsemble
 from jaxunc.tables import Columns
 
 from ._given_trees import GivenTree, check_tree, ensemble_of

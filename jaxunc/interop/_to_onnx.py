@@ -11,12 +11,12 @@ from jax.extend.core import ClosedJaxpr
 
 from jaxunc._types import PyTree
 from jaxunc._version import __version__
+from jaxunc.additive import TreeEnsemble, apply_link
 from jaxunc.combiners import Answer, Preference
 from jaxunc.decisions import CautiousAnswer, interval_dominance
-from jaxunc.ensembles import TreeEnsemble, apply_link
 from jaxunc.forest import Trees
-from jaxunc.imprecise import Interval
-from jaxunc.routing import ReadOuts
+from jaxunc.inference import ReadOuts
+from jaxunc.intervals import Interval
 from jaxunc.tables import Columns
 
 from ._exported import about, asked_model

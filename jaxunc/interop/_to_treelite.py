@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from jaxunc.additive import TreeEnsemble
 from jaxunc.combiners import Combiner, EvidenceAccumulation, Mean, Vote, Weighted
-from jaxunc.ensembles import TreeEnsemble
 from jaxunc.forest import Forest, Trees
-from jaxunc.routing import leaf_table
+from jaxunc.inference import leaf_table
 from jaxunc.scorers import score_width
 from jaxunc.smoothing import SmoothedMean
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from jaxunc._checks import check_counts
-from jaxunc.ensembles import TreeEnsemble
+from jaxunc.additive import TreeEnsemble
 from jaxunc.forest import Forest, assemble, snap_to_integers, with_interval_tests
 from jaxunc.tables import Columns
 

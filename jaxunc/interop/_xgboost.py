@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxunc._checks import warn
 from jaxunc._numerics import order_key_below
-from jaxunc.ensembles import TreeEnsemble
+from jaxunc.additive import TreeEnsemble
 from jaxunc.forest import Intervals, TreeNodes, intervals_of_codes
 from jaxunc.tables import Columns, Levels
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxunc._checks import check_counts
 from jaxunc._numerics import order_key_at_or_below, order_key_below
-from jaxunc.ensembles import TreeEnsemble
+from jaxunc.additive import TreeEnsemble
 from jaxunc.forest import (
     Forest,
     Intervals,

@@ -10,7 +10,7 @@ from jaxtyping import Num
 from jaxunc._checks import as_weights, check_class_axis, check_collection, check_counts, check_numbers, distinct_labels
 from jaxunc._numerics import distinct_rows, padded_rows
 from jaxunc.forest import OWN
-from jaxunc.routing import as_mask
+from jaxunc.inference import as_mask
 from jaxunc.tables import LabelsLike, MaskLike, NumbersLike, as_labels, class_positions
 
 from ._rows import Histograms, OutOfSampleRows, RoutedRows, histograms

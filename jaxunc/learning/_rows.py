@@ -14,7 +14,7 @@ from jaxunc._numerics import TwoFloat, float_dtype, jit, multiple_of, narrowest_
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Calibrated, Combiner, Merging, check_tree_fields, columns_of, has_tree_fields, lift_tree
 from jaxunc.forest import Forest
-from jaxunc.routing import BoundForest, bind, fold, leaf_table
+from jaxunc.inference import BoundForest, bind, fold, leaf_table
 from jaxunc.tables import Encoded, NumbersLike
 
 from ._domains import parameters_of

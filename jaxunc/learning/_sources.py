@@ -20,8 +20,8 @@ from jaxunc.counting import (
     together,
 )
 from jaxunc.forest import OWN, Forest
+from jaxunc.inference import as_mask, leaf_index, on_tested
 from jaxunc.interop import from_sklearn
-from jaxunc.routing import as_mask, leaf_index, on_tested
 from jaxunc.tables import (
     Encoded,
     Frame,

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._checks import check_one_of, is_concrete
-from jaxunc.imprecise import Interval
+from jaxunc.intervals import Interval
 
 from ._auc import auc
 from ._instances import Labels

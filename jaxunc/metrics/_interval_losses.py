@@ -7,7 +7,7 @@ from jaxtyping import Array, Integer
 
 from jaxunc._checks import check_within
 from jaxunc._numerics import floored_log, jit
-from jaxunc.imprecise import Interval
+from jaxunc.intervals import Interval
 
 from ._instances import Labels, nan_unless_classes
 from ._intervals import checked_binary, checked_interval, checked_leaf

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._checks import is_concrete
-from jaxunc.imprecise import Interval
+from jaxunc.intervals import Interval
 
 from ._instances import as_array, as_floats, checked_labels
 
@@ -18,7 +18,7 @@ def checked_interval(interval: Interval, *, floats: bool = True) -> Interval:
     """
     if not (hasattr(interval, "lower") and hasattr(interval, "upper")):
         raise TypeError(
-            f"interval is a {type(interval).__name__}; pass jaxunc.imprecise.Interval(lower, upper), such as "
+            f"interval is a {type(interval).__name__}; pass jaxunc.intervals.Interval(lower, upper), such as "
             "smoothing.correction_interval gives."
         )
     lower, upper = as_array(interval.lower, name="interval.lower"), as_array(interval.upper, name="interval.upper")

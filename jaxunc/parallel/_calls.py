@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from jaxunc._numerics import jit
-from jaxunc.routing import READOUTS
+from jaxunc.inference import READOUTS
 
 from ._grid import AXES, Grid
 

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from jaxunc._numerics import ceil_div
-from jaxunc.routing import Part
+from jaxunc.inference import Part
 
 from ._grid import Grid
 from ._tree_shards import first_of

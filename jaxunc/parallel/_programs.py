@@ -8,7 +8,7 @@ from jaxtyping import PyTree
 
 from jaxunc._numerics import jit
 from jaxunc.combiners import Combiner, read_answer
-from jaxunc.routing import Carry, PackedTrees, Spec, rejoin
+from jaxunc.inference import Carry, PackedTrees, Spec, rejoin
 
 from ._grid import Grid
 from ._join import join_shards

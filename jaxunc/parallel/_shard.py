@@ -4,7 +4,7 @@ from jax.sharding import Mesh
 
 from jaxunc._checks import is_concrete
 from jaxunc._types import AnswerT
-from jaxunc.routing import BoundForest
+from jaxunc.inference import BoundForest
 
 from ._grid import as_grid
 from ._sharded_forest import ShardedForest
@@ -80,7 +80,7 @@ def shard(bound: BoundForest[AnswerT], mesh: Mesh) -> ShardedForest[AnswerT]:
     if not is_concrete(bound.engine, bound.combiner):
         raise ValueError(
             "the forest or its rule is traced, so its trees cannot be placed: shard outside of jit, grad and vmap, or "
-            "use jaxunc.routing.PackedTrees in a shard_map of your own."
+            "use jaxunc.inference.PackedTrees in a shard_map of your own."
         )
     n_trees = bound.forest.n_trees
     if grid.n_tree > n_trees:

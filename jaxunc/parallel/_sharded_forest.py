@@ -14,7 +14,7 @@ from jaxunc._numerics import Pickled, ceil_div
 from jaxunc._types import AnswerT
 from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest
-from jaxunc.routing import (
+from jaxunc.inference import (
     READOUTS,
     BoundForest,
     ByRows,
@@ -136,7 +136,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         if not is_concrete(X, tree_mask):
             raise TypeError(
                 "X or tree_mask is traced: a sharded forest runs programs of its own. Inside jit, grad or vmap use the "
-                "bound forest, or jaxunc.routing.PackedTrees in a shard_map of your own."
+                "bound forest, or jaxunc.inference.PackedTrees in a shard_map of your own."
             )
         forest, place_of, error = self.bound.forest, READOUTS.index(readout), None
         values, mask, missing = np.zeros((0, forest.n_features), np.float32), None, False

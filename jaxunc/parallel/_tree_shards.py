@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from jaxunc._numerics import ceil_div
-from jaxunc.routing import PackedTrees, Spec
+from jaxunc.inference import PackedTrees, Spec
 
 from ._grid import Grid
 

@@ -6,7 +6,7 @@ from jaxtyping import Array, Float, Shaped
 
 from jaxunc._checks import warn_of_fractions
 from jaxunc._numerics import checked_counts, float_dtype, jit, shares_of, sum_in_order
-from jaxunc.imprecise import Interval
+from jaxunc.intervals import Interval
 
 from ._prior import BetaPrior, DirichletPrior, checked_concentration
 

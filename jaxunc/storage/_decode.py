@@ -11,7 +11,7 @@ from jax.tree_util import Partial
 
 from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest, Trees, check_forest, check_trees
-from jaxunc.routing import bind
+from jaxunc.inference import bind
 from jaxunc.scorers import as_partial
 
 from ._fitted import StoredClassifier, has_forest
@@ -155,7 +155,7 @@ class Decoder:
         if not isinstance(settings, dict) or set(settings) not in (known | {"confidence"}, known | {"disagreement"}):
             raise _no_node(node)
         # Here, since the room's tables of votes take SciPy.
-        from jaxunc.stopping import bind_vote
+        from jaxunc.voting import bind_vote
 
         return bind_vote(self._forest(node["vote"], depth), **settings)
 

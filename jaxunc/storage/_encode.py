@@ -12,13 +12,13 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxunc._checks import is_concrete
+from jaxunc.additive import TreeEnsemble
 from jaxunc.combiners import Combiner
-from jaxunc.ensembles import TreeEnsemble
 from jaxunc.forest import Counting, Forest, Forks, Trees
-from jaxunc.routing import BoundForest
+from jaxunc.inference import BoundForest
 from jaxunc.scorers import ChosenScorer
-from jaxunc.stopping import BoundVote
 from jaxunc.tables import Columns, Levels
+from jaxunc.voting import BoundVote
 
 from ._estimators import is_estimator, is_model, state_of
 from ._file import PLAIN

@@ -10,13 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from jaxunc import estimators
 from jaxunc._renamed import RENAMED_PARAMETERS, RENAMED_VALUES
+from jaxunc.additive import TreeEnsemble
 from jaxunc.combiners import Combiner
-from jaxunc.ensembles import TreeEnsemble
 from jaxunc.forest import Forest
-from jaxunc.greedy import Presorted, sorted_sample, values_of
+from jaxunc.inference import bind
 from jaxunc.interop import library_of
-from jaxunc.routing import bind
-from jaxunc.transduction import BoundSample
+from jaxunc.transduction import BoundSample, Presorted, sorted_sample, values_of
 
 from ._fitted import KEPT, broken, checked
 from ._names import ESTIMATORS, SKLEARN, sklearn_class

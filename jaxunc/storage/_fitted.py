@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest
-from jaxunc.routing import BoundForest, bind
+from jaxunc.inference import BoundForest, bind
 from jaxunc.tables import Columns
 
 ARRAYS = ("classes_", "feature_names_in_", "nominal_", "oob_set_", "oob_decision_function_")

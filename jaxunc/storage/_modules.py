@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import AbstractArray
 
+from jaxunc.additive import TreeEnsemble, check_ensemble
 from jaxunc.combiners import Combiner, LearnedPool
-from jaxunc.ensembles import TreeEnsemble, check_ensemble
 from jaxunc.forest import OWN, Counting, Forest, Trees
 from jaxunc.tables import Columns, Levels
 

@@ -9,8 +9,8 @@ from typing import Any
 import equinox as eqx
 
 from jaxunc import combiners, decisions, scorers, smoothing
+from jaxunc.additive import TreeEnsemble
 from jaxunc.combiners import Combiner
-from jaxunc.ensembles import TreeEnsemble
 from jaxunc.forest import Counting, Forest, Forks, Trees
 from jaxunc.tables import Columns, Levels, LevelsOfCatBoost, LevelsOfYdf
 

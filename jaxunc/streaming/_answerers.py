@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from jaxunc.combiners import Combiner, Mean, Together, UncertaintyDecomposition
 from jaxunc.decisions import CautiousReport
 from jaxunc.forest import Forest
-from jaxunc.routing import Answering, bind
+from jaxunc.inference import Answering, bind
 
 from ._consistent import Consistent, Reported
 
@@ -90,7 +90,7 @@ def answerers_of(model: Answering, outputs: Sequence[str] | None, s: float, conf
         answerers = _with_class(answerers, model, parts)
     if voted and model.forest is not None:
         # Here, since the room's tables of votes take SciPy.
-        from jaxunc.stopping import bind_vote
+        from jaxunc.voting import bind_vote
 
         answerers.append(Answerer(bind_vote(model.forest, confidence=confidence), voted))
     return tuple(answerers)

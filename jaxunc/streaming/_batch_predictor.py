@@ -11,8 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from jaxunc._checks import check_collection
-from jaxunc.files import laid_out, split, state_of, table_of_columns, table_of_pandas
 
+from ._chunks import laid_out, split
+from ._formats import state_of
+from ._memory import table_of_columns, table_of_pandas
 from ._scoring import Scoring, check_lists, check_outputs
 from ._stream import answered, checked_wanted, encoded_rows
 

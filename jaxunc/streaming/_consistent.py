@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxunc.decisions import CautiousAnswer, expected_utility_set
-from jaxunc.imprecise import Interval
+from jaxunc.intervals import Interval
 
 
 class Consistent(NamedTuple):

@@ -10,15 +10,17 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from jaxunc._checks import check_collection, check_integer, check_kind, check_one_of
-from jaxunc.files import Wanted, data_files, file_chunks, format_of, no_rows
 from jaxunc.tables import Encoded
 
+from ._chunks import file_chunks, no_rows
+from ._formats import data_files, format_of
 from ._lock import locked
 from ._manifest import part_name
 from ._model_file import load_model
 from ._run import Run, identity_of, refuse_overlap
 from ._scoring import Scoring
 from ._stream import CHUNK_ROWS, ahead, answered, behind, checked_wanted, encoded_rows
+from ._wanted import Wanted
 from ._write import FORMATS, PartWriter
 
 PART_CHUNKS = 8

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from jaxunc._version import __version__
-from jaxunc.files import is_same_file, is_within, rows_in
 
+from ._chunks import rows_in
+from ._formats import is_same_file, is_within
 from ._manifest import MANIFEST, DamagedError, is_plain_file, part_of, read_manifest
 from ._write import types_as_written
 

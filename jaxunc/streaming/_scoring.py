@@ -10,12 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from jaxunc._checks import check_confidence, check_one_of
-from jaxunc.files import arrow_labels, arrow_numbers
-from jaxunc.imprecise import check_strength
+from jaxunc.intervals import check_strength
 from jaxunc.storage import StoredClassifier
 from jaxunc.tables import Columns, Encoded
 
 from ._answerers import OUTPUTS, answerers_of, answering
+from ._arrays import labels as arrow_labels
+from ._arrays import numbers as arrow_numbers
 
 Named = dict[str, Any]
 """Arrays by the names of their columns."""

@@ -8,10 +8,11 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from jaxunc._checks import check_integer
-from jaxunc.files import DataChunk, Wanted, chunks_of
 from jaxunc.tables import ArrowTable, Columns, Encoded, encode_arrow
 
+from ._chunks import chunks_of
 from ._scoring import Named, Scoring, check_lists
+from ._wanted import DataChunk, Wanted
 
 CHUNK_ROWS = 2**17
 """Rows that are read, scored and written together."""

@@ -33,7 +33,7 @@ class Columns:
     Numbers of a column that has ``cuts`` are compared as float64, whatever holds them: what trees test is how many of
     the cuts are below.
 
-    ``boolean`` and ``missing_words`` say how the cells of text files are read (`jaxunc.files`). Frames and arrays have
+    ``boolean`` and ``missing_words`` say how the cells of text files are read (`jaxunc.streaming`). Frames and arrays have
     types of their own, and pass them by.
     """
 

@@ -55,7 +55,7 @@ def fit_columns(X: Any, nominal: Any = "auto", *, name: str = "X") -> Columns:
     names = frame_names(table) if is_frame(table) else None
     check_distinct_names(names or (), name)
     kinds = _kinds(table, nominal, names or ())
-    # Text files hold bools as words: these columns are read as bools there (`jaxunc.files`).
+    # Text files hold bools as words: these columns are read as bools there (`jaxunc.streaming`).
     boolean = tuple(holds_bools(table, j) for j in range(number)) if is_frame(table) else None
     if not kinds.any():
         return Columns(number, names, boolean=boolean)

@@ -11,8 +11,13 @@ from ._certainty import (
     transductive_certainty,
     transductive_leaf_counts,
 )
+from ._cuts import LOWEST, Cuts, find_cuts, halfway, parts_classes, value_counts
+from ._entropy_table import entropy_table
 from ._grouped import KeptNodes
+from ._grow import bagging, checked_limits, forest_of, grow_greedy_trees
+from ._one_tree import grow_greedy_tree
 from ._pairs import Pairs, PairsProgress
+from ._presorted import Presorted, Queries, as_queries, own_queries, presort, sorted_sample, values_of
 from ._reliability import (
     Reliability,
     Threshold,
@@ -31,6 +36,8 @@ __all__ = [
     "Reliability",
     "Threshold",
     "ThresholdStatus",
+    "bagging",
+    "grow_greedy_trees",
     "j_divergence",
     "kukar_kononenko",
     "label_average",

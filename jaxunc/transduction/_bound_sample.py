@@ -9,12 +9,12 @@ from jaxtyping import Float, Int32
 
 from jaxunc._progress import check_progress
 from jaxunc.combiners import Combiner
-from jaxunc.greedy import Presorted, as_queries
 from jaxunc.tables import Columns
 
 from ._certainty import counts_of, label_average, settings_of
 from ._grouped import KeptNodes
 from ._pairs import Pairs, PairsProgress
+from ._presorted import Presorted, as_queries
 
 
 class LabelAverage(NamedTuple):

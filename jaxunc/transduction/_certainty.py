@@ -8,13 +8,15 @@ from jaxtyping import Float, Int32, Num
 from jaxunc._checks import check_bool, check_class_axis, check_counts
 from jaxunc._progress import check_progress
 from jaxunc.combiners import Combiner
-from jaxunc.greedy import Presorted, as_queries, checked_limits, entropy_table, presort
-from jaxunc.routing import over_rows
+from jaxunc.inference import over_rows
 from jaxunc.tables import InstancesLike, LabelsLike, NominalLike
 
 from ._algorithms import check_algorithm, descend
+from ._entropy_table import entropy_table
 from ._grouped import KeptNodes
+from ._grow import checked_limits
 from ._pairs import Pairs, PairsProgress
+from ._presorted import Presorted, as_queries, presort
 from ._settings import InductionSettings
 
 
@@ -39,7 +41,7 @@ def transductive_certainty(
     Parameters
     ----------
     X_train, y_train
-        The training set, as for `jaxunc.greedy.grow_greedy_trees`: labels of two classes or more, of which the sorted
+        The training set, as for `jaxunc.transduction.grow_greedy_trees`: labels of two classes or more, of which the sorted
         ones are the columns of the answer.
     X
         Instances ``[instances features]``; none is an answer without rows.
@@ -74,7 +76,7 @@ def transductive_certainty(
     Raises
     ------
     TypeError, ValueError
-        As `jaxunc.greedy.grow_greedy_trees`. If X has other columns, or there are more than 2²⁶ instances. If the
+        As `jaxunc.transduction.grow_greedy_trees`. If X has other columns, or there are more than 2²⁶ instances. If the
         algorithm is dense and a feature is numeric, or ``combiner`` is no rule or ``progress`` no function.
 
     Warns
@@ -94,7 +96,7 @@ def transductive_certainty(
 
     References
     ----------
-    Costa, Verwer and Blockeel 2013, equation 1; with the tests of `jaxunc.greedy.grow_greedy_trees`.
+    Costa, Verwer and Blockeel 2013, equation 1; with the tests of `jaxunc.transduction.grow_greedy_trees`.
 
     Examples
     --------

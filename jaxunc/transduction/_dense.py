@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Int64
 
 from jaxunc._numerics import jit, multiple_of
-from jaxunc.greedy import LOWEST
 
+from ._cuts import LOWEST
 from ._pairs import Pairs
 from ._scores import is_leaf, parts_a_value, scores_with
 

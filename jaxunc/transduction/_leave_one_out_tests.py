@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int, Int64
 
-from jaxunc.greedy import LOWEST, Presorted, Queries, find_cuts, halfway
-
+from ._cuts import LOWEST, find_cuts, halfway
 from ._numeric_tests import CutsOfRows, Running
+from ._presorted import Presorted, Queries
 from ._scores import Beside, Change, cuts_beside, side_scores
 from ._settings import InductionSettings
 

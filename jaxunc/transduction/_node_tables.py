@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float64, Int, Int64
 
 from jaxunc._numerics import jit
-from jaxunc.greedy import LOWEST, parts_classes
 
+from ._cuts import LOWEST, parts_classes
 from ._scores import Change, parts_a_value, side_scores
 
 

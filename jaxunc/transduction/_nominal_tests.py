@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Array, Bool, Int, Int64
 
-from jaxunc.greedy import LOWEST, Presorted, value_counts
-
+from ._cuts import LOWEST, value_counts
+from ._presorted import Presorted
 from ._scores import Change, parts_a_value, side_scores
 from ._settings import InductionSettings
 

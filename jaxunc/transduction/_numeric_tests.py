@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int, Int64
 
-from jaxunc.greedy import LOWEST, Cuts, Presorted, Queries, find_cuts
-
+from ._cuts import LOWEST, Cuts, find_cuts
+from ._presorted import Presorted, Queries
 from ._scores import Change, scores_with, side_scores
 from ._settings import InductionSettings
 

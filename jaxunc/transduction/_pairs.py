@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int, Int32
 
-from jaxunc.greedy import Presorted, Queries, own_queries
-
+from ._presorted import Presorted, Queries, own_queries
 from ._scores import Change, is_leaf
 from ._settings import InductionSettings
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Array, Bool, Int, Int64
 
-from jaxunc.greedy import LOWEST, parts_classes
+from ._cuts import LOWEST, parts_classes
 
 
 class Change(NamedTuple):

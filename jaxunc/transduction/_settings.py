@@ -14,4 +14,4 @@ class InductionSettings(NamedTuple):
     min_samples_leaf: int
     """Least number of instances on each side of a test, the inserted one among them."""
     entropy: Int64[np.ndarray, " sizes"]
-    """Entropies as integers: `jaxunc.greedy.entropy_table`."""
+    """Entropies as integers: `jaxunc.transduction.entropy_table`."""

@@ -7,7 +7,7 @@ import pytest
 
 import jaxunc as ju
 from jaxunc._numerics import as_counts
-from jaxunc.imprecise import dominance, idm_interval
+from jaxunc.intervals import dominance, idm_interval
 from jaxunc.smoothing import BetaPrior, smooth
 
 HUGE = np.array([[5 * 10**9, 10**9], [2**33, 2**33]])

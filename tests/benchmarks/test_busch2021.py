@@ -17,7 +17,7 @@ from benchmarks.papers.busch2021_means import means, rank_table, rank_tables, si
 from benchmarks.papers.busch2021_methods import METHODS, PAPER
 from benchmarks.papers.busch2021_page import study_page
 from benchmarks.papers.busch2021_reading import NOT_SIGNIFICANT, _tested, findings
-from jaxunc import comparison
+from jaxunc import compare
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 
@@ -183,7 +183,7 @@ def test_one_rule_for_ties():
     """A millionth counts in duels, in their test and in the wins of Figure 4; less does not."""
     steps = np.array([1e-6, 1.5e-6, -0.9e-6, 0.0, 2e-6, -3e-6])
     values = pd.DataFrame({"probability": np.zeros(6), "laplace": steps, "vote": -steps})
-    tests = comparison.pairwise_wilcoxon(values.to_numpy(), larger_is_better=True, decimals=6)
+    tests = compare.pairwise_wilcoxon(values.to_numpy(), larger_is_better=True, decimals=6)
     for place, name in ((1, "laplace"), (2, "vote")):
         duel = against_the_mean(values)[name]
         assert (duel.better, duel.worse) == (tests.wins[place, 0], tests.wins[0, place])

@@ -54,7 +54,7 @@ def test_bags_are_grown_without_their_instance(small):
     counts = bags.left_out_counts(small, 4)
     assert counts.shape == (n, 4, 3)
     chosen = np.flatnonzero(outside[:, 7])[:4]
-    forest = ju.greedy.grow_greedy_trees(small.X, small.y, samples=rows[chosen], nominal=small.nominal)
+    forest = ju.transduction.grow_greedy_trees(small.X, small.y, samples=rows[chosen], nominal=small.nominal)
     np.testing.assert_array_equal(counts[7], np.asarray(ju.leaf_counts(forest, small.X[7:8]))[0])
 
 
@@ -64,7 +64,7 @@ def test_own_thresholds_are_those_of_whole_trees(small):
         for label in range(3):
             y = small.y.copy()
             y[i] = label
-            tree = ju.greedy.grow_greedy_trees(small.X, y, nominal=small.nominal)
+            tree = ju.transduction.grow_greedy_trees(small.X, y, nominal=small.nominal)
             np.testing.assert_array_equal(counts[i, label], np.asarray(ju.leaf_counts(tree, small.X[i : i + 1]))[0, 0])
     without = transduction.leave_one_out_leaf_counts(small.X, small.y, nominal=small.nominal)
     assert own.agreeing(counts) > own.agreeing(without)

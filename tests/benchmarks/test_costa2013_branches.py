@@ -13,7 +13,7 @@ from benchmarks.papers import costa2013_branches_section
 from benchmarks.papers.costa2013_lazy import lazy_leaf_counts
 from benchmarks.papers.costa2013_paths import finished_paths
 from benchmarks.papers.costa2013_soft import soft_readings
-from jaxunc.greedy import as_queries, checked_limits, grow_greedy_tree, presort
+from jaxunc.transduction import as_queries, checked_limits, grow_greedy_tree, presort
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 NOMINAL = np.array([False, True, False])
@@ -121,7 +121,7 @@ def test_soft_counts_are_the_shares_of_training_instances():
 
 def test_no_width_is_the_tree_itself():
     X, y = tiny(3, 3)
-    forest = ju.greedy.grow_greedy_trees(X, y, nominal=NOMINAL)
+    forest = ju.transduction.grow_greedy_trees(X, y, nominal=NOMINAL)
     counts = np.asarray(ju.leaf_counts(forest, X))[:, 0]
     for found in soft_readings(X, y, X, NOMINAL, 0.0):
         np.testing.assert_allclose(found, (counts + 1) / (counts.sum(axis=1, keepdims=True) + 3), rtol=1e-6)

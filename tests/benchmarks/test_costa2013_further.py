@@ -44,7 +44,7 @@ def test_paths_end_in_the_leaves_and_shrink(small):
 
 def test_paths_of_no_label_are_those_of_the_grown_tree(small):
     found = paths.transductive_paths(small.X[:30], small.y[:30], small.X[30:], small.nominal)
-    forest = ju.greedy.grow_greedy_trees(small.X[:30], small.y[:30], nominal=small.nominal)
+    forest = ju.transduction.grow_greedy_trees(small.X[:30], small.y[:30], nominal=small.nominal)
     counts, _ = paths.node_counts(forest)
     for depth, (node, there) in enumerate(paths.walked(forest, small.X[30:])):
         np.testing.assert_array_equal(found.is_there[:, -1, depth], there)
@@ -59,7 +59,7 @@ def test_mixtures_of_nodes():
 
 def test_an_average_over_the_prunings_of_a_stump():
     X, y = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]]), np.array([0, 0, 0, 1, 1])
-    forest = ju.greedy.grow_greedy_trees(X, y)
+    forest = ju.transduction.grow_greedy_trees(X, y)
     whole, parts = beta(4, 3), beta(4, 1) * beta(1, 3)
     stump = parts / (whole + parts)
     expected = stump * 4 / 5 + (1 - stump) * 4 / 7

@@ -71,7 +71,7 @@ def test_bags_are_means_over_bootstrap_samples(small, monkeypatch):
         X, y = small.X[rows], small.y[rows]
         counts = ju.transduction.transductive_leaf_counts(X, y, small.X[test], nominal=small.nominal).sum(axis=1)
         expected.append(counts / counts.sum(axis=1, keepdims=True))
-        tree = ju.greedy.grow_greedy_trees(X, y, nominal=small.nominal)
+        tree = ju.transduction.grow_greedy_trees(X, y, nominal=small.nominal)
         leaves = np.asarray(ju.leaf_counts(tree, small.X[test]))[:, 0] + 1
         plain.append(leaves / leaves.sum(axis=1, keepdims=True))
     np.testing.assert_allclose(found["bag_tpce_pool"], np.mean(expected, axis=0), atol=1e-9)

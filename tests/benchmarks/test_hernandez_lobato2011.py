@@ -13,7 +13,7 @@ from benchmarks.papers import hernandez_lobato2011_page as page
 from benchmarks.papers import hernandez_lobato2011_problems as problems
 from benchmarks.papers import hernandez_lobato2011_tables as tables
 from benchmarks.papers import hernandez_lobato2011_votes as votes_of
-from jaxunc import stopping
+from jaxunc import voting
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 
@@ -84,7 +84,7 @@ def test_measures_from_their_definition():
         rng.choice(3, (50, 15), p=[0.7, 0.2, 0.1]), np.zeros((4, 3)), rng.multinomial(40, [0.5, 0.4, 0.1], 50)
     )
     y = rng.integers(0, 3, 50)
-    stopped = stopping.stop_after(votes.polled, 3, confidence=0.9)
+    stopped = voting.stop_after(votes.polled, 3, confidence=0.9)
     got = dict(zip(of_cells.MEASURES, study.measures(stopped, votes, y), strict=True))
     settled = np.flatnonzero(np.asarray(stopped.settled))
     polled, predicted = np.asarray(stopped.n_polled), np.asarray(stopped.predicted)

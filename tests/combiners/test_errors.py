@@ -187,7 +187,7 @@ def test_lifts_of_wrong_shape(lift):
     with refuses(ValueError, r"Crooked.lift returned an array of shape"):
         Crooked()(COUNTS)
     with refuses(ValueError, r"Crooked.lift returned an array of shape"):
-        ju.routing.leaf_table(toy_forest(2), Crooked())
+        ju.inference.leaf_table(toy_forest(2), Crooked())
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import jaxunc as ju
 from jaxunc.combiners import rule_by_name
 from jaxunc.combiners._lift import warn_if_sizes_are_lost
 from jaxunc.decisions import CautiousReport, interval_dominance, nondominated
-from jaxunc.imprecise import FractionsWarning
+from jaxunc.intervals import FractionsWarning
 from tests._forests import forest_of_leaves, positive_counts, random_counts
 from tests._golden import golden
 from tests._refusal import refuses
@@ -295,7 +295,7 @@ def test_inside_a_program(rng, tolerance):
     @jax.jit
     def score(s):
         rule = ju.combiners.Together(vote=ju.GeneralizedVote(s, "leaf_size"), interval=ju.AveragedIntervals(s))
-        stat = ju.routing.fold(forest, ju.routing.leaf_table(forest, rule), jnp.asarray(X), merge=rule.merge)
+        stat = ju.inference.fold(forest, ju.inference.leaf_table(forest, rule), jnp.asarray(X), merge=rule.merge)
         return rule.finish(stat)
 
     for s in (1.0, 3.0):

@@ -8,7 +8,7 @@ import pytest
 from jax.tree_util import Partial
 
 import jaxunc as ju
-from jaxunc.imprecise import FractionsWarning
+from jaxunc.intervals import FractionsWarning
 from tests._forests import forest_of_leaves
 from tests._rules import BINARY, RULES, make
 

@@ -7,7 +7,7 @@ import pytest
 
 import jaxunc as ju
 from jaxunc.combiners._combine import combine_counts
-from jaxunc.imprecise import FractionsWarning
+from jaxunc.intervals import FractionsWarning
 from tests import _reference as reference
 from tests._forests import forest_of_leaves, random_counts
 from tests._refusal import refuses

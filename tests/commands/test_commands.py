@@ -161,7 +161,7 @@ def test_s_is_taken_where_it_counts(tmp_path, capsys):
     X = np.random.default_rng(0).normal(size=(60, 2))
     forest = ju.from_sklearn(RandomForestClassifier(5, min_samples_leaf=5, random_state=0).fit(X, X[:, 0] > 0))
     pd.DataFrame(X, columns=["a", "b"]).to_csv(tmp_path / "x.csv", index=False)
-    ju.save(tmp_path / "vote", ju.stopping.bind_vote(forest))
+    ju.save(tmp_path / "vote", ju.voting.bind_vote(forest))
     ju.save(tmp_path / "mean", ju.bind(forest, ju.Mean()))
     asked = [
         str(tmp_path / "x.csv"),

@@ -379,7 +379,7 @@ def _models(here, good, X, y):
     saved = {
         "m": ju.bind(named, ju.Mean()),
         "sets": ju.bind(named, ju.decisions.CautiousReport(1.0)),
-        "votes": ju.stopping.bind_vote(named),
+        "votes": ju.voting.bind_vote(named),
         "nameless": ju.bind(nameless, ju.Mean()),
         "rule": ju.Mean(),
     }

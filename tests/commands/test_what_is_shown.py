@@ -13,7 +13,7 @@ import pytest
 import jaxunc as ju
 from jaxunc.__main__ import main
 from jaxunc._checks import shown
-from jaxunc.files import arrow_labels
+from jaxunc.streaming import arrow_labels
 from tests._refusal import refuses
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore:every leaf of this forest")]

@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 
 import jaxunc as ju
 from jaxunc.decisions import interval_dominance, maximality, nondominated, reject
-from jaxunc.imprecise import Interval
+from jaxunc.intervals import Interval
 from tests._refusal import refuses
 
 
@@ -127,7 +127,7 @@ def test_transformations(rng):
         vote = ju.GeneralizedVote(1.0)(own[:, None])
         eager = nondominated(vote)
         np.testing.assert_array_equal(jax.jit(jax.vmap(nondominated))(vote), eager)
-        interval = ju.imprecise.idm_interval(own, 1.0)
+        interval = ju.intervals.idm_interval(own, 1.0)
         eager = interval_dominance(interval)
         np.testing.assert_array_equal(jax.jit(interval_dominance)(interval), eager)
         probs = (interval.lower + 0.1) / jnp.sum(interval.lower + 0.1, axis=-1, keepdims=True)

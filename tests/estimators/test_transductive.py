@@ -38,7 +38,7 @@ class GreedyTree(ClassifierMixin, BaseEstimator):
 
     def fit(self, X, y):
         how = {"nominal": self.nominal, "candidates": "all", "min_samples_leaf": self.min_samples_leaf}
-        self.forest_ = ju.greedy.grow_greedy_trees(X, y, **how)
+        self.forest_ = ju.transduction.grow_greedy_trees(X, y, **how)
         self.classes_ = np.array(self.forest_.class_labels)
         return self
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import jaxunc as ju
-from jaxunc.ensembles import TreeEnsemble
+from jaxunc.additive import TreeEnsemble
 
 ULP = float(np.finfo(np.float32).eps)
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from jaxunc._numerics import order_key_at_or_below, order_key_below
-from jaxunc.ensembles import TreeEnsemble
+from jaxunc.additive import TreeEnsemble
 from jaxunc.forest import Intervals, TreeNodes
 from jaxunc.interop._given_trees import GivenTree, ensemble_of
 from jaxunc.interop._wide_tests import WideTest, WideTree, with_cuts

@@ -12,7 +12,7 @@ from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingCla
 from sklearn.linear_model import LogisticRegression
 
 import jaxunc as ju
-from jaxunc.ensembles import TreeEnsemble
+from jaxunc.additive import TreeEnsemble
 from jaxunc.interop import UntestedVersionWarning, from_any
 from tests._model_files import FOLDER, N_TRAIN, NAMED, NAMELESS, NUMBERS, expected, table
 from tests._refusal import refuses

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jaxunc as ju
-from jaxunc.ensembles import TreeEnsemble, check_ensemble
+from jaxunc.additive import TreeEnsemble, check_ensemble
 from jaxunc.forest import check_forest, check_trees
 from tests._model_files import FOLDER
 

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from jaxunc.ensembles import TreeEnsemble
+from jaxunc.additive import TreeEnsemble
 from jaxunc.interop import from_any, from_lightgbm
 from tests._refusal import refuses
 

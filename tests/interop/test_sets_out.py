@@ -6,7 +6,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 import jaxunc as ju
-from jaxunc.ensembles import TreeEnsemble
+from jaxunc.additive import TreeEnsemble
 from jaxunc.forest import Intervals, TreeNodes, lay_out
 from jaxunc.interop import _treelite_tests, from_onnx, from_treelite, to_onnx, to_treelite
 from jaxunc.interop._given_trees import GivenTree, ensemble_of

@@ -20,12 +20,12 @@ import jaxunc as ju
 from jaxunc.combiners import Answer, Preference, UncertaintyDecomposition
 from jaxunc.decisions import CautiousReport, interval_dominance, nondominated
 from jaxunc.estimators import CombinedForestClassifier
-from jaxunc.imprecise import Interval
 from jaxunc.interop import _onnx_writer, from_onnx, to_onnx
 from jaxunc.interop._onnx_finish import Rows, Unknown, spread, translate
 from jaxunc.interop._onnx_graph import Graph
 from jaxunc.interop._onnx_writer import pieces_of
 from jaxunc.interop._plain_tests import largest_rounding_to, plain_nodes
+from jaxunc.intervals import Interval
 from tests._rules import CASES, RULES, make
 
 from ._near_thresholds import near

@@ -8,7 +8,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier, RandomForestRegressor
 
 import jaxunc as ju
-from jaxunc.ensembles import TreeEnsemble
+from jaxunc.additive import TreeEnsemble
 from jaxunc.interop import from_treelite, to_treelite
 from jaxunc.interop._plain_tests import plain_nodes
 from tests._rules import make

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import jaxunc as ju
-from jaxunc.ensembles import TreeEnsemble
+from jaxunc.additive import TreeEnsemble
 from jaxunc.interop import from_xgboost
 from tests._refusal import refuses
 

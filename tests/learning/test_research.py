@@ -75,7 +75,7 @@ def test_a_loop_of_ones_own(forest):
 
     def loss(log_weights):
         rule = ju.Weighted(ju.Mean(), jnp.exp(log_weights))
-        merged = ju.routing.fold(trees, ju.routing.leaf_table(trees, rule), data, merge=rule.merge)
+        merged = ju.inference.fold(trees, ju.inference.leaf_table(trees, rule), data, merge=rule.merge)
         return -jnp.mean(jnp.take_along_axis(rule.finish(merged).log_probability, labels[:, None], axis=1))
 
     optimizer, weights = optax.adam(0.1), jnp.zeros(trees.n_trees)

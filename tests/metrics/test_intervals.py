@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from jaxunc import metrics
-from jaxunc.imprecise import Interval
+from jaxunc.intervals import Interval
 from tests._golden import golden
 from tests._refusal import refuses
 

@@ -15,8 +15,8 @@ import pytest
 import jaxunc as ju
 from jaxunc.combiners._lift import has_tree_fields
 from jaxunc.combiners._merge import merge_kinds
-from jaxunc.routing import _leaf_table
-from jaxunc.routing._by_rows import ByRows
+from jaxunc.inference import _leaf_table
+from jaxunc.inference._by_rows import ByRows
 from tests._compilations import compilations
 from tests._forests import leaf_nodes, random_counts, toy_data, toy_forest, toy_model
 from tests._rules import RULES, make
@@ -115,7 +115,7 @@ def test_the_same_answers_as_on_one_device(shape):
 
 def kind_of(rule: ju.Combiner):
     """All that shards see of a rule: the merges, types and axes of its planes, and whether it differs by tree."""
-    table = jax.eval_shape(lambda: ju.routing.leaf_table(forest_with_all_leaves(), rule))
+    table = jax.eval_shape(lambda: ju.inference.leaf_table(forest_with_all_leaves(), rule))
     parts = zip(merge_kinds(rule.merge, table), jax.tree.leaves(table), strict=True)
     return frozenset((merge, part.dtype.name, part.ndim) for merge, part in parts), has_tree_fields(rule)
 
@@ -274,13 +274,13 @@ def test_functions_of_explicit_rows():
     functions = [
         lambda x, y: ju.leaf_index(forest, x),
         lambda x, y: ju.leaf_counts(forest, x),
-        lambda x, y: ju.routing.fold(forest, {"a": table, "b": number}, x, merge="sum"),
+        lambda x, y: ju.inference.fold(forest, {"a": table, "b": number}, x, merge="sum"),
         lambda x, y: ju.counting.leave_one_out(forest, ju.Mean(), x, y).class_scores,
     ]
     for function in functions:
         program = jax.jit(function)
         check_identical(program(rows, labels), program(X, y))
-    slope = jax.jit(jax.grad(lambda table, x: (ju.routing.fold(forest, table, x, merge="sum") ** 2).mean()))
+    slope = jax.jit(jax.grad(lambda table, x: (ju.inference.fold(forest, table, x, merge="sum") ** 2).mean()))
     check_close(slope(table, rows), slope(table, X))
 
 
@@ -299,7 +299,7 @@ def test_metrics_of_explicit_rows():
         m.reliability_curve: (probs, y),
         m.risk_coverage_curve: (probs[:, 1], y == 1),
         m.discounted_utility: (sets, y),
-        m.interval_auc: (ju.imprecise.Interval(probs - 0.1, probs + 0.1), y),
+        m.interval_auc: (ju.intervals.Interval(probs - 0.1, probs + 0.1), y),
     }.items():
         placed = jax.tree.map(lambda array: dealt_out(array, mesh, "data"), given)
         check_identical(metric(*placed), metric(*given))

@@ -43,7 +43,7 @@ def test_a_mesh_without_devices(bound):
 
 
 def test_what_is_no_bound_forest(bound):
-    vote = ju.stopping.bind_vote(toy_forest(2))
+    vote = ju.voting.bind_vote(toy_forest(2))
     for other, match in ((toy_forest(2), "is a Forest; pass a bound forest"), (vote, "BoundVote.*stops early")):
         with refuses(TypeError, match):
             ju.shard(other, mesh_of_one())

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jaxunc import scorers
-from jaxunc.imprecise import FractionsWarning
+from jaxunc.intervals import FractionsWarning
 from jaxunc.scorers._plausibility import support
 from tests._refusal import refuses
 

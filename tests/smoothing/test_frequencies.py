@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from jaxunc import smoothing
-from jaxunc.imprecise import FractionsWarning
+from jaxunc.intervals import FractionsWarning
 from tests._forests import forest_of_leaves
 
 FREQUENCIES = np.array([[0.25, 0.75], [0.5, 0.5], [1.0, 0.0]])

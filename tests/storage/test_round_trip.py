@@ -82,7 +82,7 @@ def test_the_cautious_report_and_settled_votes(forest, tmp_path):
         {"confidence": 0.9, "max_trees": 5},
         {"criterion": "optimal", "disagreement": 0.05, "population": "finite"},
     ):
-        vote = ju.stopping.bind_vote(forest, **settings)
+        vote = ju.voting.bind_vote(forest, **settings)
         loaded = round_trip(vote, tmp_path)
         assert loaded.settings == vote.settings
         chex.assert_trees_all_equal(loaded(X), vote(X))

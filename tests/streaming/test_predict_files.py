@@ -290,7 +290,7 @@ def test_outputs_of_other_runs(saved, data, tmp_path):
     with pytest.raises(ValueError, match="another run: it differs in settings"):
         predict_files(saved, data, tmp_path / "out", **{**OPTIONS, "keep": []})
     other = tmp_path / "other.safetensors"
-    ju.save(other, ju.stopping.bind_vote(ju.load(saved).forest_))
+    ju.save(other, ju.voting.bind_vote(ju.load(saved).forest_))
     with pytest.raises(ValueError, match="differs in model"):
         predict_files(other, data, tmp_path / "out", **{**OPTIONS, "outputs": ["class"]})
     (tmp_path / "full").mkdir()

@@ -175,7 +175,7 @@ def test_the_cautious_report_and_votes(frame, model):
     found = whole(ju.stream(report, frame))
     assert {"class", "probability_yes", "lower_no", "upper_no", "set"} <= set(found.columns)
     for settings in ({}, {"criterion": "optimal", "disagreement": 0.02}):
-        vote = ju.stopping.bind_vote(model.forest_, **settings)
+        vote = ju.voting.bind_vote(model.forest_, **settings)
         heard = vote(frame)
         found = whole(ju.stream(vote, frame))
         np.testing.assert_array_equal(found["class"], model.classes_[heard.predicted])
@@ -256,7 +256,7 @@ def test_transduction(frame):
 def test_sets_without_probabilities_hold_the_class(rng):
     X = rng.normal(size=(150, 3)).astype(np.float32)
     y = (X[:, 0] + rng.normal(size=150) > 0) + (X[:, 1] + rng.normal(size=150) > 0.5).astype(int)
-    vote = ju.stopping.bind_vote(
+    vote = ju.voting.bind_vote(
         ju.from_sklearn(RandomForestClassifier(9, min_samples_leaf=10, random_state=0).fit(X, y))
     )
     X = rng.normal(size=(300, 3)).astype(np.float32)
@@ -272,7 +272,7 @@ def test_sets_without_probabilities_hold_the_class(rng):
 def test_what_reads_s(rng):
     X = rng.normal(size=(40, 2)).astype(np.float32)
     forest = ju.from_sklearn(RandomForestClassifier(3, random_state=0).fit(X, X[:, 0] > 0))
-    vote, mean = ju.stopping.bind_vote(forest), ju.bind(forest, ju.Mean())
+    vote, mean = ju.voting.bind_vote(forest), ju.bind(forest, ju.Mean())
     spread = ju.bind(forest, ju.combiners.UncertaintyDecomposition())
     assert [reads_s(model, ["set"]) for model in (vote, spread, mean)] == [True, True, False]
     assert [reads_s(model, ["interval"]) for model in (vote, spread, mean)] == [True, True, True]

@@ -76,7 +76,7 @@ def _left_out(X: Any, missing: bool) -> Any:
 
 def _unseen_votes(X: Any, missing: bool) -> Any:
     model, forest, _ = _fitted(missing)
-    return ju.stopping.out_of_bag_votes(forest, X, oob_mask(model, len(_setting(missing)[2])))
+    return ju.voting.out_of_bag_votes(forest, X, oob_mask(model, len(_setting(missing)[2])))
 
 
 def _masked(X: Any, missing: bool) -> Any:
@@ -404,7 +404,7 @@ def test_carriers_of_counts(kind):
         ju.Vote().answer,
         ju.scorers.laplace,
         ju.scorers.linear,
-        lambda counts: ju.imprecise.idm_interval(counts, 1.0),
+        lambda counts: ju.intervals.idm_interval(counts, 1.0),
     ):
         jax.tree.map(np.testing.assert_array_equal, ask(given), ask(counts.astype(np.float32)))
 

@@ -24,8 +24,8 @@ CALLS = {
     "transductive_certainty": lambda X: ju.transductive_certainty(X, Y, X[:1]),
     "leave_one_out_certainty": lambda X: ju.transduction.leave_one_out_certainty(X, Y),
     "kukar_kononenko": lambda X: ju.transduction.kukar_kononenko(X, Y, X[:1]),
-    "grow_greedy_trees": lambda X: ju.greedy.grow_greedy_trees(X, Y),
-    "bagging": lambda X: ju.greedy.bagging(KEY, X, Y, n_trees=1),
+    "grow_greedy_trees": lambda X: ju.transduction.grow_greedy_trees(X, Y),
+    "bagging": lambda X: ju.transduction.bagging(KEY, X, Y, n_trees=1),
     "grow_random_trees": lambda X: ju.grow_random_trees(KEY, X, Y, n_trees=2, min_samples_leaf=4),
     "transductive classifier": lambda X: TransductiveTreeClassifier().fit(X, Y),
     "random trees": lambda X: RandomDecisionTreesClassifier(2, min_samples_leaf=4, random_state=0).fit(X, Y),
@@ -52,14 +52,14 @@ def test_who_grows_trees_says_which_column_is_merged(name):
 def test_nothing_is_said_where_nothing_is_merged(data):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        ju.greedy.grow_greedy_trees(data, Y)
+        ju.transduction.grow_greedy_trees(data, Y)
 
 
 def test_frames_integers_and_objects():
     numbers = pd.array([*(2**24 + np.arange(N - 1)), None], dtype="Int64")
     frame = pd.DataFrame({"kind": ["a", "b"] * (N // 2), "number": numbers, "time": FINE.astype(object)})
     with pytest.warns(MergedValuesWarning, match=r"'number' \(40 of 79 .*'time' \(14 of 80"):
-        ju.greedy.grow_greedy_trees(frame, Y, nominal=["kind"])
+        ju.transduction.grow_greedy_trees(frame, Y, nominal=["kind"])
 
 
 def test_a_frame_is_judged_by_some_of_many_rows():

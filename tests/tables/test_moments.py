@@ -11,7 +11,7 @@ import pytest
 
 import jaxunc as ju
 from jaxunc.estimators import RandomDecisionTreesClassifier
-from jaxunc.files._memory import table_of_columns, table_of_pandas
+from jaxunc.streaming._memory import table_of_columns, table_of_pandas
 from jaxunc.tables import Columns, Levels, as_instances, encode_arrow, fit_columns
 from tests._refusal import refuses
 

@@ -10,7 +10,6 @@ from sklearn.datasets import load_iris
 
 import jaxunc as ju
 from jaxunc.estimators import TransductiveTreeClassifier
-from jaxunc.greedy._presorted import presort
 from jaxunc.transduction import (
     _algorithms,
     _dense,
@@ -22,6 +21,7 @@ from jaxunc.transduction import (
 )
 from jaxunc.transduction._certainty import settings_of
 from jaxunc.transduction._pairs import Pairs
+from jaxunc.transduction._presorted import presort
 from tests._exhaustive import a_few_of
 from tests._refusal import refuses
 from tests.transduction._slow import drawn_set

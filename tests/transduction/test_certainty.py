@@ -24,7 +24,7 @@ def test_the_equation():
 @pytest.mark.exhaustive
 def test_other_rules():
     counts = leave_one_out_leaf_counts(X, Y)
-    tree = ju.greedy.grow_greedy_trees(X, Y)
+    tree = ju.transduction.grow_greedy_trees(X, Y)
     leaves = np.asarray(tree.counts[0])[np.asarray(tree.trees.is_leaf[0])]
     for rule in (ju.Mean(), ju.Pooling(), SmoothedMean(fit_dirichlet_prior(leaves))):
         probs = ju.transduction.leave_one_out_certainty(X, Y, combiner=rule)

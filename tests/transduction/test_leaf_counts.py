@@ -37,7 +37,7 @@ def test_reference_cases(case, key):
 def test_the_tree_without_the_instance(case, key):
     settings = settings_of(key)
     settings["min_samples_leaf"] = settings.pop("min_samples_leaf")
-    tree = ju.greedy.grow_greedy_trees(case["X"], case["y"], **settings)
+    tree = ju.transduction.grow_greedy_trees(case["X"], case["y"], **settings)
     results = case["results"][key]
     found = ju.leaf_counts(tree, np.array([one["x"] for one in results], np.float32))[:, 0]
     np.testing.assert_array_equal(found, [one["base_tree_leaf"] for one in results])

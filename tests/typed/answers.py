@@ -14,7 +14,7 @@ import jaxunc as ju
 from jaxunc.combiners import Blend, Calibrated, LearnedPool
 from jaxunc.decisions import CautiousAnswer, CautiousReport
 from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier
-from jaxunc.imprecise import Interval
+from jaxunc.intervals import Interval
 from jaxunc.learning import BlendResult, ChoiceResult, FitResult
 from jaxunc.tables import InstancesLike, LabelsLike
 

@@ -75,13 +75,13 @@ def _scores(forest: ju.Forest, rule: ju.Combiner, X: np.ndarray, walk) -> np.nda
 
 def _merged(forest: ju.Forest, rule: ju.Combiner, X: np.ndarray, walk) -> np.ndarray:
     """The statistic of all trees, before the rule divides: whole numbers, and halves for ties of two classes."""
-    table = ju.routing.leaf_table(forest, rule)
-    merged = ju.routing.fold(forest, table, X, merge=rule.merge, missing=False, walk=walk)
+    table = ju.inference.leaf_table(forest, rule)
+    merged = ju.inference.fold(forest, table, X, merge=rule.merge, missing=False, walk=walk)
     return np.concatenate([np.ravel(array) for array in jax.tree.leaves(merged)])
 
 
 def _votes(forest: ju.Forest, X: np.ndarray, walk) -> np.ndarray:
-    heard = ju.stopping.bind_vote(forest, confidence=CONFIDENCE, walk=walk)(X)
+    heard = ju.voting.bind_vote(forest, confidence=CONFIDENCE, walk=walk)(X)
     return np.column_stack([heard.predicted, heard.n_polled, heard.settled, heard.votes])
 
 

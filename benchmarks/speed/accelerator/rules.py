@@ -71,7 +71,7 @@ def votes(quick: bool) -> Cases:
         kinds = {"settled": {"confidence": CONFIDENCE}, "certain": {"criterion": "certain"}}
         for n in sizes:
             for name, settings in kinds.items():
-                stopped = ju.stopping.bind_vote(forest, **settings, walk=WALK)
+                stopped = ju.voting.bind_vote(forest, **settings, walk=WALK)
                 labels = {"votes": name, "share": share, "trees": n_trees, "rows": n}
                 yield labels, lambda n=n, whole=whole, stopped=stopped: _polled(whole, stopped, n, quick)
 

@@ -1,0 +1,76 @@
+"""Reasons in a table to doubt the results, in sentences."""
+
+from typing import cast
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Int
+from pandas.api import types
+
+from jaxunc.counting import copies_of
+from jaxunc.streaming import columns, listed
+
+
+def find_leaks(values: dict[str, np.ndarray], y: Int[np.ndarray, "instances"]) -> tuple[str, ...]:
+    """Return a sentence of warning if columns tell the classes apart one for one, as the target itself would."""
+    n_classes = len(np.unique(y))
+    leaks = []
+    for name, numbers in values.items():
+        levels, codes = np.unique(numbers, return_inverse=True)
+        # As many values as classes, and as many pairs of value and class: each value stands for one class.
+        if len(levels) == n_classes and len(np.unique(codes * n_classes + y)) == n_classes:
+            leaks.append(name)
+    if not leaks:
+        return ()
+    return (
+        f"{columns(leaks)} tell{'s' * (len(leaks) == 1)} the classes apart one for one: is the target among the "
+        "features? Scores will be perfect, and say nothing.",
+    )
+
+
+def find_counters(values: dict[str, np.ndarray]) -> tuple[str, ...]:
+    """Return a sentence of warning if columns number the rows."""
+    counters = [name for name, numbers in values.items() if len(numbers) > 2 and np.all(np.diff(numbers) == 1)]
+    if not counters:
+        return ()
+    return (
+        f"{columns(counters)} number{'s' * (len(counters) == 1)} the rows: if rows are in the order of their classes "
+        "it gives them away, and new rows will have other numbers. Leave it out.",
+    )
+
+
+def texts_like_numbers(frame: pd.DataFrame) -> tuple[str, ...]:
+    """Return warnings of strings that are numbers or dates with something in the way.
+
+    As strings they are ordered letter by letter.
+    """
+    said = []
+    for name in frame.columns:
+        column = cast(pd.Series, frame[name]).dropna()
+        if not len(column) or not (types.is_object_dtype(column.dtype) or types.is_string_dtype(column.dtype)):
+            continue
+        words = column.astype(str).str.strip()
+        plain = cast(pd.Series, pd.to_numeric(words, errors="coerce")).notna()
+        like = words.str.fullmatch(r"[-+]?[$€£]?\d[\d.,' ]*[%$€£]?|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}")
+        # Below nine tenths these are strings of which some look like numbers, and letters may be the right order.
+        if (plain | like).mean() < 0.9:
+            continue
+        odd = words[~plain].unique().tolist()
+        said.append(
+            f"{columns([name])} holds numbers or dates but for values such as {listed(odd, 3)}, so it was read as "
+            "text and ordered letter by letter. Leave cells empty where a value is missing, and write numbers plainly "
+            "(1234.5) and dates as 2024-12-31."
+        )
+    return tuple(said)
+
+
+def find_copies(X: np.ndarray, y: Int[np.ndarray, "instances"]) -> tuple[str, ...]:
+    """Return a sentence of warning if rows look like copies of others, values and class."""
+    groups = copies_of(X.astype(np.float32), y)
+    if groups is None:
+        return ()
+    distinct = int(groups.max()) + 1
+    return (
+        f"{len(y) - distinct} of {len(y)} rows repeat others, values and class: copies, it seems (oversampling, a "
+        f"join). They are kept in one fold, and out of bag only together, as {distinct} rows. Better leave them out.",
+    )

@@ -1,0 +1,235 @@
+"""Summary of outcomes: averages, ranks, and tests of the differences."""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float
+
+from ._compared_rules import OWN
+from ._corrected_t import pairwise_corrected_t
+from ._evaluate import BRIER_RANGE, MEASURES, METRICS, MOST_CLASSES, SET_MEASURES, Outcome
+from ._polling import POLL_MEASURES
+from ._ranks import average_ranks
+from ._store import Results
+
+TITLES = {
+    "accuracy": "accuracy",
+    "auc": "AUC",
+    "brier": "Brier",
+    "log_loss": "log loss",
+    "calibration_error": "calibration error",
+    "risk_coverage": "risk-coverage",
+}
+"""Titles of the measures in tables and on axes."""
+
+SET_TITLES = {
+    "determinacy": "decided",
+    "single_set_accuracy": "right of those",
+    "u65": "u65",
+    "u80": "u80",
+    "set_size": "set size",
+}
+"""Titles of the measures of sets in tables."""
+
+POLL_TITLES = {
+    "n_polled": "trees",
+    "settled": "settled",
+    "accuracy": "accuracy",
+    "whole_accuracy": "of all trees",
+    "same": "same class",
+}
+"""Titles of the measures of votes that stop when they are settled."""
+
+TABLE_STRENGTHS = (1, 2, 5)
+"""Values of s that tables show."""
+
+BASELINE = "probability"
+"""Name of the rule that forests use by default."""
+
+# Differences below this are rounding, and count as ties.
+DECIMALS = 6
+
+
+class Ranking(NamedTuple):
+    """The rules by one measure, over the test parts of the cross-validation."""
+
+    rules: tuple[str, ...]
+    """Names of the rules, best first."""
+    ranks: Float[np.ndarray, "rules"]
+    """Average ranks, 1 is best."""
+    different: Bool[np.ndarray, "rules rules"]
+    """Whether a corrected test tells two rules apart."""
+    from_best: Float[np.ndarray, "rules"]
+    """Corrected p-value against the first rule."""
+
+
+def baseline_of(rules: Iterable[str]) -> str | None:
+    """Return what others are compared with: a given model itself, else the default of forests; None if neither ran."""
+    return next((name for name in (OWN, BASELINE) if name in rules), None)
+
+
+def forest_name(forest: Any, leaf_size: Any) -> str:
+    """Return the name of a kind of forest at a leaf size; a model that came fitted has none."""
+    return f"{forest}, leaf size {leaf_size}" if leaf_size else str(forest)
+
+
+def frame(results: Results) -> pd.DataFrame:
+    """Return a frame of a row per forest and rule: forest, leaf_size, repeat, fold, rule, and the measures."""
+    rows = [
+        {**cell._asdict(), "rule": rule, **values}
+        for cell, outcome in results.outcomes.items()
+        for rule, values in outcome.measures.items()
+    ]
+    return pd.DataFrame(rows)
+
+
+def averages(records: Any) -> pd.DataFrame:
+    """Return mean and standard deviation over test folds, for each forest and rule.
+
+    The leaf sizes are averaged first, within each fold. Rows: (forest, rule); columns: (measure, "mean" | "std").
+
+    Parameters
+    ----------
+    records
+        What `frame` returns.
+    """
+    measures = [name for name in MEASURES if name in records]
+    # Over leaf sizes first: the spread is then that between test folds, not between leaf sizes.
+    per_fold = records.groupby(["forest", "rule", "repeat", "fold"], sort=False)[measures].mean()
+    return per_fold.groupby(["forest", "rule"], sort=False).agg(["mean", "std"])
+
+
+def best_leaf_sizes(records: Any) -> pd.Series:
+    """Return the leaf size with the least mean Brier score (the smallest of equals), for each forest and rule."""
+    brier = records.groupby(["forest", "rule", "leaf_size"], sort=False)["brier"].mean().round(DECIMALS)
+    return brier.unstack("leaf_size").sort_index(axis=1).idxmin(axis=1)
+
+
+def shown_leaf_sizes(results: Results, records: Any) -> dict[str, int]:
+    """Return the leaf size at which to show what does not depend on the rule.
+
+    For each kind of forest it is the best one of the mean.
+
+    Leaves of one instance are pure, and would leave nothing to be unsure of: they are shown only if there are no other.
+    """
+    leaves: Any = best_leaf_sizes(records[records["leaf_size"] > 1] if results.settings.leaf_sizes[-1] > 1 else records)
+    rule = BASELINE if BASELINE in results.about["rules"] else next(iter(results.about["rules"]))
+    return {forest: int(leaves[forest, rule]) for forest in results.settings.forests}
+
+
+def outcomes_of(results: Results, forest: str, leaf_size: int) -> list[Outcome]:
+    """Return the outcomes of a kind of forest and a leaf size, one for each test fold."""
+    return [outcome for cell, outcome in results.outcomes.items() if cell[:2] == (forest, leaf_size)]
+
+
+def has_sets(results: Results) -> bool:
+    """Return whether there are few enough classes that forests answered with sets and intervals."""
+    return len(results.about["data"]["classes"]) <= MOST_CLASSES
+
+
+def set_averages(results: Results, records: Any) -> Any:
+    """Return means over test folds of the measures of sets, at one leaf size for each kind of forest.
+
+    Rows: (forest, s), none where there are too many classes; columns: `SET_MEASURES`. The accuracy of single classes is
+    that of all folds together, NaN if there is none.
+    """
+    chosen = shown_leaf_sizes(results, records).items()
+    rows = [
+        {"forest": cell.forest, "s": int(s), **{name: np.nan if v is None else v for name, v in values.items()}}
+        for cell, outcome in results.outcomes.items()
+        for s, values in outcome.sets.items()
+        if cell[:2] in chosen
+    ]
+    table = pd.DataFrame(rows, columns=pd.Index(["forest", "s", *SET_MEASURES]))
+    # Hits over decided instances of all folds together: the mean of shares would count folds alike that decide on few.
+    right = (table["single_set_accuracy"] * table["determinacy"]).fillna(0.0)
+    mean: Any = table.assign(single_set_accuracy=right).groupby(["forest", "s"], sort=False).mean()
+    decided = mean["determinacy"].where(mean["determinacy"] > 0)
+    return mean.assign(single_set_accuracy=mean["single_set_accuracy"] / decided)
+
+
+def poll_averages(results: Results) -> Any:
+    """Return means over test folds of `POLL_MEASURES`, a row for each kind of forest and leaf size."""
+    rows = [{**cell._asdict(), **outcome.polling} for cell, outcome in results.outcomes.items() if outcome.polling]
+    table: Any = pd.DataFrame(rows, columns=pd.Index(["forest", "leaf_size", *POLL_MEASURES]))
+    return table.groupby(["forest", "leaf_size"], sort=False).mean()
+
+
+def baseline_accuracy(results: Results, records: Any) -> dict[str, float]:
+    """Return the accuracy of the default rule at the leaf sizes of `set_averages`; empty if it was not run."""
+    part = records[records["rule"] == BASELINE].groupby(["forest", "leaf_size"])["accuracy"].mean()
+    return {cell[0]: float(part[cell]) for cell in shown_leaf_sizes(results, records).items() if cell in part}
+
+
+def interval_means(outcomes: list[Outcome]) -> dict[str, list]:
+    """Return the size of each bin that is not empty, over several test folds, and the means of its other parts."""
+    sums = {name: np.sum([o.intervals[name] for o in outcomes], axis=0) for name in outcomes[0].intervals}
+    filled = sums["size"] > 0
+    means = {name: (of[filled] / sums["size"][filled]).tolist() for name, of in sums.items()}
+    return {**means, "size": sums["size"][filled].tolist()}
+
+
+def brier_ranges(results: Results, forest: str) -> dict[str, list[float]]:
+    """Return {`BRIER_RANGE`: the mean over test folds for each leaf size}."""
+    folds = [[o.brier_range for o in outcomes_of(results, forest, size)] for size in results.settings.leaf_sizes]
+    return {name: [float(np.mean([found[name] for found in of])) for of in folds] for name in BRIER_RANGE}
+
+
+def table_of_ranks(records: Any) -> pd.DataFrame:
+    """Return the mean rank of each rule by each measure over all forests grown; 1 is best, equals share their ranks.
+
+    Rows: rules, best first; columns: the measures, and "all", their mean.
+
+    Parameters
+    ----------
+    records
+        What `frame` returns.
+    """
+    columns = {}
+    for name, larger in METRICS.items():
+        values = _by_forest(records, name)
+        columns[name] = average_ranks(values.to_numpy(), larger_is_better=larger, decimals=DECIMALS)
+        rules = values.columns
+    mean = pd.DataFrame(columns, index=rules)
+    return mean.assign(all=mean.mean(axis=1)).sort_values("all", kind="stable")
+
+
+def ranking(records: Any, measure: str, *, n_folds: int) -> Ranking:
+    """Rank the rules by one measure, and test which of them differ.
+
+    The values of a test part are averaged over forests and leaf sizes; two rules are compared by the corrected
+    resampled t-test over the parts (they share training data), p-values corrected by Holm over all pairs.
+
+    Parameters
+    ----------
+    records
+        What `frame` returns.
+    measure
+        A key of `METRICS`.
+    n_folds
+        Folds of the cross-validation, by which the test is corrected.
+
+    Returns
+    -------
+    Ranking
+        The rules, best first, and which a test tells apart.
+    """
+    per_forest = _by_forest(records, measure)
+    larger = METRICS[measure]
+    ranks = average_ranks(per_forest.to_numpy(), larger_is_better=larger, decimals=DECIMALS)
+    order = np.argsort(ranks, kind="stable")
+    values = per_forest.groupby(["repeat", "fold"], sort=True).mean().round(DECIMALS).to_numpy()[:, order]
+    if len(order) > 1:
+        p_values = pairwise_corrected_t(values, larger_is_better=larger, test_share=1 / n_folds).p_values
+    else:
+        p_values = np.ones((1, 1))
+    rules = tuple(str(per_forest.columns[i]) for i in order)
+    return Ranking(rules, ranks[order], p_values < 0.05, p_values[0])
+
+
+def _by_forest(records: Any, measure: str) -> Any:
+    """Return the values of a measure ``[forests rules]``, rules in the order in which they come."""
+    rows = records.pivot(index=["forest", "leaf_size", "repeat", "fold"], columns="rule", values=measure)
+    return rows[list(dict.fromkeys(records["rule"]))]

@@ -1,0 +1,190 @@
+"""Votes polled tree by tree in one compiled program, in rounds after which settled instances are dropped.
+
+Few instances go through many trees at once instead. Every instance is asked after every tree, so the answer is the
+sequential rule's, whatever rounds and blocks are.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int32, UInt
+
+from jaxunc._numerics import count_before, take
+from jaxunc.inference import HostProgram, Plan, by_column, column_keys, walk_pairs, walk_tree
+
+from ._stopping_rules import StoppingRule
+
+SHORTEST, LONGEST = 8, 128
+"""Number of trees in a round."""
+
+FEW, TOGETHER = 8, 128
+"""Number of instances that go without rounds, and of trees that are walked at once for them: a step of a loop costs as
+much as hundreds of lanes."""
+
+
+class Polled(NamedTuple):
+    """Results of the instances of a part."""
+
+    n_polled: Int32[Array, "n"]
+    settled: Bool[Array, "n"]
+    votes: Int32[Array, "rows n"]
+
+
+class _Round(NamedTuple):
+    """State of a part between two rounds: the instances that are not settled come first, in their order."""
+
+    order: Int32[Array, "n"]
+    votes: Int32[Array, "rows n"]
+    live: Int32[Array, ""]
+    t: Int32[Array, ""]
+    length: Int32[Array, ""]
+    outcome: Polled
+
+
+class _Kept(NamedTuple):
+    """Output of a round: the instances that go on, and what became of all."""
+
+    order: Int32[Array, "n"]
+    votes: Int32[Array, "rows n"]
+    live: Int32[Array, ""]
+    outcome: Polled
+
+
+@partial(HostProgram, static_argnames=("missing", "blocks"))
+def poll_part(
+    plan: Plan,
+    classes: UInt[Array, "trees places"],
+    rule: StoppingRule,
+    x: Float[Array, "n features"],
+    n: Int32[Array, ""],
+    max_trees: Int32[Array, ""],
+    *,
+    missing: bool,
+    blocks: tuple[int, ...],
+) -> Polled:
+    """Poll at most ``max_trees`` trees for the first ``n`` instances of ``x``.
+
+    ``blocks``: instances that are walked at a time, descending: as many of a size as there are, the last for the rest.
+    The number of rows of ``x`` is a multiple of each.
+    """
+    rows, n_columns = x.shape[0], x.shape[1] * (1 + missing)
+    if rows <= FEW:
+        return _poll_few(plan, classes, rule, column_keys(x, missing=missing), n, max_trees)
+    # What an instance costs in a round, in trees (measured): its keys are gathered anew, so columns count.
+    cost_of_round = 0.8 + n_columns / 25
+
+    def one_round(state: _Round) -> _Round:
+        end = jnp.minimum(state.t + state.length, max_trees)
+        # Two buffers for order and votes: reading and scattering the same array in a loop would copy it for every
+        # block.
+        kept = _Kept(jnp.zeros_like(state.order), jnp.zeros_like(state.votes), jnp.int32(0), state.outcome)
+        start = jnp.int32(0)
+        for size in blocks:
+            left = state.live - start
+            # A block that is more than half full is cheaper than several smaller ones: each takes the time of some two
+            # hundred instances for itself (measured). The smallest have all that is left.
+            number = (left + (size - 1) // (1 if size == blocks[-1] else 2)) // size
+            number = jnp.maximum(number, 0)
+
+            def block(i, kept, start=start, size=size):
+                # Beyond ``live`` lie rows without meaning: they are walked with the block, but ``real`` keeps them out
+                # of results.
+                index = lax.dynamic_slice_in_dim(state.order, start + i * size, size)
+                votes = lax.dynamic_slice_in_dim(state.votes, start + i * size, size, axis=1)
+                real = start + i * size + jnp.arange(size, dtype=jnp.int32) < state.live
+                keys = by_column(column_keys(x.at[index].get(mode="promise_in_bounds"), missing=missing))
+                found = _poll_block(plan, classes, rule, keys, votes, real, state.t, end)
+                return _keep(kept, index, real, *found)
+
+            kept = lax.fori_loop(0, number, block, kept)
+            start = start + number * size
+        # Where nothing settles the rounds grow longer; the first, which ends when votes first can, says little.
+        trees = jnp.where(state.t == 0, 1, end - state.t)
+        share = (state.live - kept.live) / (state.live * trees)
+        # A round of L trees wastes about share · L² / 2 walks on settled instances, and costs a round: this L is the
+        # best.
+        length = jnp.sqrt(2 * cost_of_round / jnp.maximum(share, 1e-9))
+        length = jnp.clip(length, SHORTEST, LONGEST).astype(jnp.int32)
+        return _Round(kept.order, kept.votes, kept.live, end, length, kept.outcome)
+
+    nothing = Polled(jnp.zeros(rows, jnp.int32), jnp.zeros(rows, bool), jnp.zeros((rule.n_rows, rows), jnp.int32))
+    first = jnp.clip(rule.first, 1, max_trees)
+    start = _Round(jnp.arange(rows, dtype=jnp.int32), nothing.votes, n, jnp.int32(0), first, nothing)
+    return lax.while_loop(lambda state: (state.live > 0) & (state.t < max_trees), one_round, start).outcome
+
+
+def _keep(kept: _Kept, index, real, votes, polled, done) -> _Kept:
+    """Write down what became of a block, and put those that go on behind the others that do."""
+    rows = kept.order.shape[0]
+    # An index beyond the end is dropped by the scatter: the mask costs no branch.
+    place = jnp.where(real, index, rows)
+    outcome = Polled(
+        kept.outcome.n_polled.at[place].set(polled, mode="drop"),
+        kept.outcome.settled.at[place].set(done, mode="drop"),
+        kept.outcome.votes.at[:, place].set(votes, mode="drop"),
+    )
+    on = real & ~done
+    behind = jnp.where(on, kept.live + count_before(on), rows)
+    return _Kept(
+        kept.order.at[behind].set(index, mode="drop"),
+        kept.votes.at[:, behind].set(votes, mode="drop"),
+        kept.live + jnp.sum(on, dtype=jnp.int32),
+        outcome,
+    )
+
+
+def _poll_block(plan: Plan, classes, rule: StoppingRule, keys, votes, real, t, end):
+    """Hear the votes of a block from tree ``t`` to ``end``, or until all of it is settled."""
+
+    def vote_of(t):
+        tree = jax.tree.map(lambda array: lax.dynamic_index_in_dim(array, t, keepdims=False), plan)
+        return take(lax.dynamic_index_in_dim(classes, t, keepdims=False), walk_tree(tree, keys))
+
+    _, votes, polled, done = _hear(rule, vote_of, (t, votes, jnp.full(real.shape, t), ~real), end)
+    return votes, polled, done & real
+
+
+def _poll_few(plan: Plan, classes, rule: StoppingRule, keys, n, max_trees) -> Polled:
+    """`poll_part` of few instances: many trees are walked at once, and then heard one by one."""
+    rows, (n_trees, n_places) = len(keys), classes.shape
+    number = min(TOGETHER, n_trees)
+    instance = jnp.tile(jnp.arange(rows, dtype=jnp.int32), number)
+
+    def some(carry):
+        start = carry[0]
+        # Beyond the last tree that one is walked again, and not heard.
+        trees = jnp.minimum(start + jnp.arange(number, dtype=jnp.int32), n_trees - 1)
+        tree = jnp.repeat(trees, rows)
+        leaf = walk_pairs(plan, keys, instance, tree, jnp.zeros_like(tree))
+        cast = take(classes.reshape(-1), tree * n_places + plan.n_exits + leaf).reshape(number, rows)
+        vote_of = lambda t: lax.dynamic_index_in_dim(cast, t - start, keepdims=False)  # noqa: E731
+        return _hear(rule, vote_of, carry, jnp.minimum(start + number, max_trees))
+
+    none = jnp.zeros(rows, jnp.int32)
+    real = jnp.arange(rows, dtype=jnp.int32) < n
+    carry = jnp.int32(0), jnp.zeros((rule.n_rows, rows), jnp.int32), none, ~real
+    _, votes, polled, done = lax.while_loop(partial(_goes_on, max_trees), some, carry)
+    return Polled(polled, done & real, votes)
+
+
+def _hear(rule: StoppingRule, vote_of: Callable[[Array], Array], carry, end):
+    """Add one tree's votes after the other to (trees heard, votes, polled, settled), and ask the rule after each."""
+
+    def one(carry):
+        t, votes, polled, done = carry
+        # Settled instances are walked on with the others; only ``add`` and ``polled`` leave them alone.
+        votes = rule.add(votes, vote_of(t), ~done)
+        polled = jnp.where(done, polled, t + 1)
+        return t + 1, votes, polled, done | rule.holds(votes, t + 1)
+
+    return lax.while_loop(partial(_goes_on, end), one, carry)
+
+
+def _goes_on(end, carry) -> Bool[Array, ""]:
+    """Whether trees are left, and someone who is not settled."""
+    t, _, _, done = carry
+    return (t < end) & ~jnp.all(done)

@@ -1,0 +1,337 @@
+"""Classes of instances by as many trees of a forest as each of them needs."""
+
+from typing import Any, NamedTuple, get_args
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int32
+
+from jaxunc._checks import check_integer, check_one_of, is_concrete
+from jaxunc._numerics import Pickled, ceil_div, cores, padded_rows
+from jaxunc.combiners import Combiner
+from jaxunc.forest import Forest, Trees, check_is_forest
+from jaxunc.inference import (
+    BoundForest,
+    OfForest,
+    Plan,
+    Walk,
+    bind,
+    block_size,
+    default_walk,
+    make_plan,
+    on_tested,
+    spread,
+    tall_top,
+    unrolled_depth,
+)
+from jaxunc.tables import NumbersLike, SparseRows, as_rows
+
+from ._compiled_rounds import FEW, poll_part
+from ._final_weights import checked_weights, is_final_weights
+from ._host_rounds import poll_by_rounds
+from ._judge import make_judge
+from ._leader import Criterion, Population, leader_probability
+from ._leaf_votes import leaf_votes
+from ._prior import checked_prior
+from ._promise import checked_promise
+from ._stop_after import StoppingResult
+from ._stopping_rules import StoppingRule, make_rule
+
+SIZES = (1024, 4096, 16384, 65536)
+"""Number of instances of a compiled call; one, and `FEW`, have their own."""
+
+MOST_VALUES = 2**21
+"""Number of values (instances times columns) of a compiled call."""
+
+SMALL_BLOCKS = (256, 64)
+"""Number of instances that are walked at a time where few are left."""
+ONE_THREAD = 512
+"""Number of instances that one thread polls alone."""
+
+
+class VoteResult(NamedTuple):
+    """The vote for each instance, as far as trees were polled."""
+
+    predicted: Int32[np.ndarray, "instances"]
+    """The class with most votes (its place in ``forest.class_labels``), the first of several; the first class of all
+    where every tree abstained."""
+    n_polled: Int32[np.ndarray, "instances"]
+    """Number of trees polled, those that abstained among them."""
+    settled: Bool[np.ndarray, "instances"]
+    """Whether the vote was settled; else ``max_trees`` were polled."""
+    probability: Float[np.ndarray, "instances"]
+    """Probability of the class to win, by the criterion, given the votes polled, settled or not; in [0, 1].
+
+    For an infinite population "bound" is a lower bound, exact for two classes. Of a finite one, and by "certain", it is
+    the probability that the class is that of all trees: exact for two classes, else 1 less a sum over rivals, or 0
+    where that is more than 1. So it is 1 where nothing can change any more, and where all trees were polled. "optimal"
+    has the probability of "bound"; NaN where its prior weighs final counts and excludes the votes polled."""
+    votes: Int32[np.ndarray, "instances classes"]
+    """Votes polled."""
+    n_trees: int
+    """Number of trees that might have been polled."""
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names that `columns` knows."""
+        return ("class", "trees_polled")
+
+    def columns(self, output: str) -> dict[str, np.ndarray]:
+        """The class; or how many trees were polled, and whether that settled the vote."""
+        return {output: self.predicted} if output == "class" else {output: self.n_polled, "settled": self.settled}
+
+    @property
+    def saved(self) -> float:
+        """Share of the trees that were not polled; NaN without instances."""
+        return 1 - float(np.mean(self.n_polled)) / self.n_trees if len(self.n_polled) else float("nan")
+
+
+def predict_until_settled(
+    forest: Forest,
+    X: Any,
+    *,
+    confidence: float | None = None,
+    disagreement: float | None = None,
+    max_trees: int | None = None,
+    criterion: Criterion = "bound",
+    population: Population = "infinite",
+    prior: NumbersLike = 1.0,
+) -> VoteResult:
+    r"""Let the trees of a forest vote on each instance until the winner is settled, and walk no tree after that.
+
+    A vote is settled once :math:`L(y^*|t) > \pi` for the class in the lead, as `stop_after` says it; the answer is that
+    of `stop_after` on the trees' votes, bit for bit, whatever the number of instances. The error of the vote then
+    differs from that of an ensemble without end by 1 - π at most, if the prior is right. With two classes the criterion
+    ``"optimal"`` takes fewer trees for a ``disagreement`` that holds in the mean.
+
+    Parameters
+    ----------
+    forest
+        Trees grown independently of each other given the sample: bagging, random forests, extra-trees, random decision
+        trees. A leaf votes for its largest class. In tree number t (from 0) a leaf in which k classes are tied votes
+        for the one at place t mod k among these. It abstains if all classes are tied, or it is empty.
+    X
+        Instances, as for `bind`.
+    confidence, disagreement
+        See `stop_after`; by default a confidence of .99, and a disagreement of .01.
+    max_trees
+        Trees that are polled at most; by default all. With fewer a promise is of settled answers alone.
+    criterion, population, prior
+        See `stop_after`. The finite population, and ``"certain"``, are about the vote of all trees of the forest,
+        also if fewer are polled.
+
+    Returns
+    -------
+    VoteResult
+        Class, trees polled, whether settled, probability, votes; ``.saved`` is the work saved.
+
+    Raises
+    ------
+    TypeError
+        If ``forest`` is no `Forest`; boosted models are refused, since their trees correct each other and do not vote.
+    ValueError
+        As `stop_after` and `bind`; if ``max_trees`` exceeds the forest's, or empty leaves are followed.
+
+    Notes
+    -----
+    All trees' vote is that of ``criterion="certain"``. It is not the forest's own ``predict``, which of scikit-learn's
+    is the largest mean of probabilities. With two classes it is the class of the rule `Vote` exactly, in which tied
+    classes share a tree's vote. With more both differ where that share is decisive, and have the same winner in an
+    ensemble without end: over the trees each tied class has the same number of votes, whatever the order of rows.
+
+    A tree that abstains is polled, and says nothing of who wins; see `stop_after`.
+
+    On CPU the votes are polled, the rule asked and settled instances dropped in one compiled program; on accelerators,
+    and for the criteria that `stop_after` judges on the host, in rounds. Up to eight instances are walked through many
+    trees at once. Not traceable. `bind_vote` prepares a forest once for many calls.
+
+    References
+    ----------
+    Hernández-Lobato, Martínez-Muñoz and Suárez 2011.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> import jaxunc as ju
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> forest = ju.from_sklearn(RandomForestClassifier(200, random_state=0).fit(X[::2], y[::2]))
+    >>> result = predict_until_settled(forest, X[1::2], confidence=0.99)
+    >>> bool(result.settled.mean() > 0.95), bool(result.saved > 0.8)
+    (True, True)
+    """
+    settings: dict[str, Any] = {"confidence": confidence, "disagreement": disagreement, "max_trees": max_trees}
+    return bind_vote(forest, **settings, criterion=criterion, population=population, prior=prior)(X)
+
+
+def bind_vote(
+    forest: Forest,
+    *,
+    confidence: float | None = None,
+    disagreement: float | None = None,
+    max_trees: int | None = None,
+    criterion: Criterion = "bound",
+    population: Population = "infinite",
+    prior: NumbersLike = 1.0,
+    threads: int | None = None,
+    walk: Walk | None = None,
+) -> "BoundVote":
+    """Prepare a forest for `predict_until_settled`: tables made, trees packed.
+
+    Parameters
+    ----------
+    forest, confidence, disagreement, max_trees, criterion, population, prior
+        See `predict_until_settled`.
+    threads, walk
+        See `bind`.
+
+    Returns
+    -------
+    BoundVote
+        Call it on instances; each call answers with a `VoteResult`.
+    """
+    check_votes(forest)
+    if threads is not None:
+        check_integer("threads", threads, 1, " (or None for one per core)")
+    if walk is not None:
+        check_one_of("walk", walk, get_args(Walk))
+    max_trees = forest.n_trees if max_trees is None else max_trees
+    check_integer("max_trees", max_trees, 1)
+    if max_trees > forest.n_trees:
+        raise ValueError(f"max_trees={max_trees}, but the forest has {forest.n_trees} trees.")
+    # Of a finite population the winner is that of all trees, also where only some of them may be polled.
+    whole = population == "finite" or criterion == "certain"
+    n_trees = forest.n_trees if whole else int(max_trees)
+    promise = checked_promise(criterion, confidence, disagreement)
+    settings = (forest.n_classes, n_trees, promise, criterion, population, prior)
+    votes = leaf_votes(forest)
+    abstaining = bool(np.any(votes == forest.n_classes))
+    rule = make_rule(*settings, max_trees=int(max_trees), abstaining=abstaining)
+    kept = {"disagreement" if criterion == "optimal" else "confidence": promise}
+    kept |= {"max_trees": int(max_trees), "criterion": criterion, "population": population, "prior": prior}
+    rule = rule or make_judge(*settings, max_trees=int(max_trees))
+    return BoundVote(forest, votes, rule, kept, threads, walk or default_walk())
+
+
+class BoundVote(Pickled, OfForest):
+    """A forest prepared for votes, as `bind_vote` returns it: call it on instances."""
+
+    combiner: None = None
+    """No rule of counts: the leaves' classes are counted as they are polled."""
+
+    def __init__(
+        self, forest: Forest, votes: Any, rule: Any, settings: dict[str, Any], threads: int | None, walk: Walk
+    ):
+        self.forest: Forest = forest
+        self.rule: Any = rule
+        self.settings: dict[str, Any] = settings
+        self.max_trees: int = settings["max_trees"]
+        self.threads: int = threads or cores()
+        self.walk: Walk = walk
+        population, prior = settings["population"], settings["prior"]
+        of_counts = settings["criterion"] == "optimal" and is_final_weights(prior, population, forest.n_trees)
+        prior = checked_weights(prior) if of_counts else checked_prior(prior, forest.n_classes)
+        self._asked = settings["criterion"], population, prior
+        self._votes_of_nodes, self._plans = votes, {}
+
+    def __call__(self, X: Any) -> VoteResult:
+        """Return the votes for instances; X as for `predict_until_settled`."""
+        if not is_concrete(X):
+            raise TypeError("votes are dropped as they settle, on the host: call this outside of jit, or stop_after.")
+        values, missing = as_rows(X, self.forest.trees.columns)
+        n_trees = self.forest.n_trees
+        trees, values = on_tested(self.forest.trees, values)
+        values = values if isinstance(values, SparseRows) else np.asarray(values)
+        polled, predicted, settled, votes = map(np.asarray, self._poll(trees, values, missing))
+        probability = np.ones(len(polled), np.float32)
+        # A certain winner has the probability 1 by definition: only the others are computed.
+        certain = self._asked[0] == "certain"
+        rows = ~settled if certain else slice(None)
+        if not (certain and settled.all()):
+            probability[rows] = leader_probability(votes[rows], polled[rows], n_trees, *self._asked)
+        return VoteResult(predicted, polled, settled, probability, votes, self.max_trees)
+
+    answer = __call__
+
+    def blank_answer(self) -> VoteResult:
+        """An answer for one instance that says nothing: zeros of the right shapes and types."""
+        zero = np.zeros(1, np.int32)
+        votes = np.zeros((1, self.forest.n_classes), np.int32)
+        return VoteResult(zero, zero, zero > 0, np.zeros(1, np.float32), votes, self.max_trees)
+
+    def with_rule(self, combiner: Combiner[Any]) -> BoundForest[Any]:
+        """Return the forest bound to a rule."""
+        return bind(self.forest, combiner, threads=self.threads, walk=self.walk)
+
+    def _poll(self, trees: Trees, x: np.ndarray | SparseRows, missing: bool) -> StoppingResult:
+        plan, classes = self._plan(trees, missing)
+        if self.walk == "levels" or not isinstance(self.rule, StoppingRule):
+            how = {"missing": missing, "walk": self.walk, "depth": unrolled_depth(self.walk, trees)}
+            asked = plan, classes, self.forest.n_classes, self.rule
+            if not isinstance(x, SparseRows):
+                return poll_by_rounds(*asked, x, self.max_trees, **how)
+            parts = _parts(len(x), x.shape[1], 1)
+            found = [poll_by_rounds(*asked, x[part].dense(), self.max_trees, **how) for part in parts]
+            return StoppingResult(*map(np.concatenate, zip(*found, strict=True)))
+        # From here on one compiled program for each part: the rule can be traced, and trees come one by one.
+        columns = x.shape[1] * (1 + missing)
+        blocks = block_size("blocks", self.max_trees, columns)
+        parts = _parts(len(x), columns, self.threads)
+
+        def poll(rows_of_part: slice) -> tuple:
+            rows = x[rows_of_part]
+            rows = rows.dense() if isinstance(rows, SparseRows) else rows
+            # Few sizes, so that batches of any length share a few programs; ``n`` tells padding from rows.
+            size = next(size for size in (1, FEW, *SIZES) if size >= len(rows))
+            padded = padded_rows(rows, size)
+            how = {"missing": missing, "blocks": tuple(b for b in (blocks, *SMALL_BLOCKS) if b <= min(size, blocks))}
+            limits = np.int32(len(rows)), np.int32(self.max_trees)
+            results = poll_part(plan, classes, self.rule, padded, *limits, **how)
+            polled, settled, votes = (np.asarray(array)[..., : len(rows)] for array in results)
+            return polled, settled, votes
+
+        results = list(spread(self.threads if len(parts) > 1 else 1)(poll, parts))
+        polled, settled, votes = (np.concatenate(arrays, axis=-1) for arrays in zip(*results, strict=True))
+        # With two classes and no tree that abstains only votes for class 1 are counted; class 0 has the rest.
+        votes = np.stack([polled - votes[0], votes[0]], axis=1) if len(votes) == 1 else votes.T
+        return StoppingResult(polled, votes.argmax(axis=1).astype(np.int32), settled, votes)
+
+    def _plan(self, trees: Trees, missing: bool) -> tuple[Plan, Array]:
+        """The packed trees, by all columns or by those that are tested, and the classes that places vote for."""
+        known = missing, trees is self.forest.trees
+        if known not in self._plans:
+            plan = make_plan(trees, missing=missing, top=tall_top(trees))
+            self._plans[known] = plan, plan.by_place(jnp.asarray(self._votes_of_nodes))
+        return self._plans[known]
+
+    def __repr__(self) -> str:
+        return f"BoundVote({self.forest!r}, max_trees={self.max_trees}, criterion={self._asked[0]!r})"
+
+
+def _parts(n: int, columns: int, threads: int) -> list[slice]:
+    """Return equal parts, several for each thread if they would be too large."""
+    # A part fits the largest compiled size of bounded memory; few rows are not worth a second thread.
+    largest = max((size for size in SIZES if size * columns <= MOST_VALUES), default=SIZES[0])
+    number = 1 if n <= ONE_THREAD else threads
+    number *= max(1, ceil_div(n, number * largest))
+    size = max(1, ceil_div(n, number))
+    return [slice(start, min(start + size, n)) for start in range(0, max(n, 1), size)]
+
+
+def check_votes(forest: Any) -> None:
+    """Raise a TypeError or a ValueError unless it is a forest whose trees vote, with known arrays."""
+    if not isinstance(forest, Forest):
+        name = type(forest).__name__
+        if any(word in name for word in ("Boost", "XGB", "LGBM", "Booster")):
+            raise TypeError(
+                f"forest is a {name}. The trees of a boosted model correct each other: they are not exchangeable and "
+                "do not vote, so no number of them settles the answer of the rest."
+            )
+        check_is_forest(forest)
+    if not is_concrete(forest):
+        raise TypeError("the forest is traced; votes are dropped on the host: call this outside of jit.")
+    if forest.follows_forks:
+        raise ValueError(
+            f"empty leaves of the mode {forest.empty_leaves!r} lead to several leaves, which have no one vote; choose "
+            "forest.with_empty_leaves('parent') or 'zeros'."
+        )

@@ -1,0 +1,81 @@
+"""Oblivious trees: the sums of the leaves that a walk finds, to the last bit."""
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxunc as ju
+from jaxunc._numerics import NAN_LAST, order_key_at_or_below
+from jaxunc.additive import TreeEnsemble, _oblivious
+from jaxunc.forest import TreeNodes, lay_out
+from jaxunc.tables import Columns
+
+from .test_tree_ensemble import X as OTHERS
+from .test_tree_ensemble import model as of_other_trees
+
+N_FEATURES = 5
+
+
+def model(depths=(3, 0, 1, 3, 2), each: int = 1, seed: int = 0) -> TreeEnsemble:
+    """Trees of several depths, whose missing values go either way."""
+    rng, nodes = np.random.default_rng(seed), []
+    for depth in depths:
+        place = np.arange(2 ** (depth + 1) - 1)
+        level = np.floor(np.log2(place + 1)).astype(int)
+        inner = level < depth
+        feature, right = rng.integers(0, N_FEATURES, depth + 1), rng.random(depth + 1) < 0.5
+        threshold = order_key_at_or_below(rng.choice([-0.5, 0.0, 0.25, 1e-40], depth + 1))
+        children = (np.where(inner, 2 * place + side, -1) for side in (1, 2))
+        nodes.append(TreeNodes(feature[level], threshold[level], *children, right[level]))
+    trees, _ = lay_out(nodes, Columns(N_FEATURES))
+    values = rng.standard_normal((len(depths), trees.n_nodes, each)) * 10.0 ** rng.integers(-3, 3, (len(depths), 1, 1))
+    base = jnp.zeros(each, jnp.result_type(float))
+    return TreeEnsemble(trees, jnp.asarray(values, base.dtype), base, "identity")
+
+
+def rows(n: int) -> np.ndarray:
+    values = [-0.5, 0.0, 0.25, 1e-40, -1e-40, np.inf, -np.inf, np.nan, np.nextafter(np.float32(0.25), 1), 3.0]
+    return np.random.default_rng(1).choice(np.array(values, np.float32), (n, N_FEATURES))
+
+
+@pytest.mark.parametrize("each", [1, 3])
+@pytest.mark.exhaustive(keep=1)
+def test_sums_are_those_of_a_walk(each, monkeypatch):
+    made, X = model(each=each), rows(2600)
+    assert all(isinstance(one, _oblivious.ObliviousSums) for one in made._bound())
+    batches = (X, X[:1], X[:70], np.nan_to_num(X), X[:0])
+    found = [np.asarray(made.raw(batch)) for batch in batches]
+    monkeypatch.setattr("jaxunc.additive._tree_ensemble.levels_of", lambda *_: None)
+    walked = dataclasses.replace(made, values=made.values + 0)
+    assert isinstance(walked._bound()[0], ju.BoundForest)
+    for own, batch in zip(found, batches, strict=True):
+        np.testing.assert_array_equal(own, walked.raw(batch))
+
+
+def test_outputs_of_their_own():
+    one = model((2, 1, 3, 3))
+    made = dataclasses.replace(one, base=jnp.zeros(2, one.base.dtype), trees_per_stage=2)
+    X = rows(50)
+    values = np.asarray(one.leaf_values(X))[:, :, 0]
+    wanted = np.stack([values[:, ::2].sum(axis=1), values[:, 1::2].sum(axis=1)], axis=1)
+    np.testing.assert_allclose(made.raw(X), wanted, atol=1e-5 * np.abs(wanted).max())
+
+
+@pytest.mark.once
+def test_other_trees_are_walked():
+    assert isinstance(of_other_trees()._bound()[0], ju.BoundForest)
+    assert of_other_trees().raw(OTHERS).shape == (len(OTHERS), 3)
+    made = model((2, 2))
+    for name, change in (
+        ("feature", lambda part: part.at[1, 1].set((part[1, 1] + 1) % N_FEATURES)),
+        ("threshold", lambda part: part.at[1, 1].add(1)),
+        ("missing_right", lambda part: part.at[1, 1].set(~part[1, 1])),
+    ):
+        trees = dataclasses.replace(made.trees, **{name: change(getattr(made.trees, name))})
+        assert _oblivious.levels_of(trees, made.values) is None, name
+    assert _oblivious.levels_of(made.trees, jnp.zeros((2, made.trees.n_nodes, 33))) is None
+    levels = _oblivious.levels_of(model((0, 1)).trees, model((0, 1)).values)
+    assert levels is not None
+    assert levels.threshold[0, 0] == NAN_LAST

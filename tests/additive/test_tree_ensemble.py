@@ -1,0 +1,254 @@
+"""Models whose leaves hold values: their sums, programs, gradients, files and streams."""
+
+import dataclasses
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import entr
+
+import jaxunc as ju
+from jaxunc.additive import TreeEnsemble, uncounted_forest
+from jaxunc.forest import check_forest
+from jaxunc.inference import Answering
+from tests._forests import toy_data, toy_forest
+from tests._model_files import FOLDER, table
+from tests._refusal import refuses
+from tests.storage._mutations import joined, split
+
+TREES, OUTPUTS = 12, 3
+X, Y = toy_data(3)
+X = np.where(np.random.default_rng(1).random(X.shape) < 0.05, np.nan, X).astype(np.float32)
+
+
+def model(each: int = 1, outputs: int = OUTPUTS, **settings) -> TreeEnsemble:
+    """Values of many sizes in the leaves of a forest."""
+    trees, rng = toy_forest(3).trees, np.random.default_rng(each)
+    values = rng.standard_normal((trees.n_trees, trees.n_nodes, each)) * 10.0 ** rng.integers(-4, 3, (TREES, 1, 1))
+    base = np.linspace(-1, 1, outputs)
+    labels = tuple("abc"[: max(2, outputs)])
+    given = {"link": "softmax", "trees_per_stage": outputs if each == 1 else 1, "class_labels": labels} | settings
+    return TreeEnsemble(trees, jnp.asarray(values, jnp.result_type(float)), jnp.asarray(base), **given)
+
+
+def exact(model: TreeEnsemble, X) -> np.ndarray:
+    """Sums in float64."""
+    values = np.asarray(model.values, np.float64)[np.arange(TREES), np.asarray(ju.leaf_index(model.trees, X))]
+    if model.values.shape[2] == 1:
+        own = model.outputs_of_trees == np.arange(model.n_outputs)[:, None]
+        values = values * own.T[None]
+    return np.asarray(model.base, np.float64) + values.sum(axis=1)
+
+
+MODELS = {
+    "an output for each tree": {},
+    "all outputs in each leaf": {"each": 3},
+    "two classes": {"outputs": 1, "link": "logistic"},
+    "forests of each output": {"trees_per_stage": 6},
+    "one value": {"outputs": 1, "link": "identity", "class_labels": None},
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.exhaustive(keep=1)
+def test_sums(name):
+    made = model(**MODELS[name])
+    wanted = exact(made, X)
+    tiny = np.finfo(made.values.dtype).eps * np.abs(wanted).max()
+    for n in (1, 70, len(X)):
+        np.testing.assert_allclose(made.raw(X[:n]), wanted[:n], atol=2 * tiny)
+    np.testing.assert_array_equal(jax.jit(lambda model, X: model.raw(X))(made, X), made.raw(X))
+    stages = list(made.staged(X[:50]))
+    assert len(stages) == TREES // made.trees_per_stage
+    np.testing.assert_allclose(stages[-1], wanted[:50], atol=4 * tiny)
+    for n in {1, 2, len(stages)}:
+        np.testing.assert_allclose(made.first_stages(n).raw(X[:50]), stages[n - 1], atol=4 * tiny)
+    assert made.leaf_values(X[:5]).shape == (5, TREES, made.values.shape[2])
+
+
+def test_links():
+    raw = exact(model(outputs=1, link="logistic"), X)[:, 0]
+    with np.errstate(over="ignore"):
+        share = 1 / (1 + np.exp(-raw))
+    np.testing.assert_allclose(model(outputs=1, link="logistic").predict(X)[:, 1], share, atol=1e-6)
+    shares = np.asarray(model().predict(X))
+    np.testing.assert_allclose(shares.sum(axis=1), 1, atol=1e-6)
+    np.testing.assert_array_equal(shares.argmax(axis=1), exact(model(), X).argmax(axis=1))
+    rest = np.asarray(model(link="one-vs-rest").predict(X))
+    with np.errstate(over="ignore"):
+        own = 1 / (1 + np.exp(-exact(model(), X)))
+    np.testing.assert_allclose(rest, own / own.sum(axis=1, keepdims=True), atol=1e-5)
+    one = model(outputs=1, link="identity", class_labels=None)
+    assert one.predict(X).shape == (len(X),)
+    np.testing.assert_array_equal(one.predict(X), one.raw(X)[:, 0])
+    small = dataclasses.replace(one, values=one.values / 1e3, link="exp")
+    np.testing.assert_allclose(small.predict(X), np.exp(np.asarray(small.raw(X)))[:, 0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["an output for each tree", "all outputs in each leaf"])
+@pytest.mark.exhaustive(keep=1)
+def test_gradients_of_values(name):
+    """That of a sum is how many instances reach the leaf; of the base, how many there are."""
+    made = model(**MODELS[name])
+
+    def total(values, base):
+        return dataclasses.replace(made, values=values, base=base).raw(X)[:, 1].sum()
+
+    values, base = jax.jit(jax.grad(total, argnums=(0, 1)))(made.values, made.base)
+    leaves = np.asarray(ju.leaf_index(made.trees, X))
+    reached = np.stack([np.bincount(leaves[:, t], minlength=made.trees.n_nodes) for t in range(TREES)])
+    if values.shape[2] == 1:
+        np.testing.assert_array_equal(values[:, :, 0], reached * (made.outputs_of_trees == 1)[:, None])
+    else:
+        np.testing.assert_array_equal(values, reached[..., None] * (np.arange(3) == 1))
+    np.testing.assert_array_equal(base, [0, len(X), 0])
+
+
+@pytest.mark.once
+def test_columns_compared_as_float64(rng):
+    trees = toy_forest(3).trees
+    cuts = tuple(1.7e9 + np.arange(40) / 16)
+    columns = dataclasses.replace(trees.columns, cuts=(cuts, *[None] * 5))
+    threshold = np.where(np.asarray(trees.feature) == 0, order_keys(rng, trees.feature.shape), trees.threshold)
+    threshold = np.where(np.asarray(trees.child) == np.arange(trees.n_nodes), trees.threshold, threshold)
+    trees = dataclasses.replace(trees, columns=columns, threshold=jnp.asarray(threshold))
+    made = dataclasses.replace(model(), trees=trees)
+    wide = X.astype(np.float64)
+    wide[:, 0] = rng.choice(np.concatenate([cuts, np.nextafter(cuts, np.inf)]), len(X))
+    codes = wide.copy()
+    codes[:, 0] = np.searchsorted(cuts, wide[:, 0])
+    known = dataclasses.replace(made, trees=dataclasses.replace(trees, columns=columns.of_codes()))
+    np.testing.assert_array_equal(made.raw(wide), known.raw(codes))
+    assert (np.asarray(made.raw(wide)) != np.asarray(made.raw(wide.astype(np.float32)))).any()
+    traced = jax.jit(lambda model, X: model.raw(X))
+    narrow = wide.astype(np.float32)
+    np.testing.assert_array_equal(traced(made, narrow), made.raw(narrow))
+    np.testing.assert_array_equal(jax.jit(lambda model: model.raw(wide))(made), made.raw(wide))
+    forest = ju.recount(trees, wide, Y)
+    np.testing.assert_array_equal(ju.bind(forest, ju.Mean()).probability(wide[:9]), _means(forest, wide[:9]))
+    folded = jax.jit(lambda counts, X: ju.bind(forest.with_counts(counts), ju.Mean()).probability(X))
+    found = folded(forest.counts, narrow[:9])
+    np.testing.assert_allclose(found, ju.bind(forest, ju.Mean()).probability(narrow[:9]), atol=1e-6)
+
+
+def order_keys(rng, shape) -> np.ndarray:
+    return rng.integers(0, 40, shape).astype(np.float32).view(np.int32)
+
+
+def _means(forest, X):
+    return ju.Mean().probability(ju.leaf_counts(forest, X))
+
+
+@pytest.mark.once
+def test_files_and_streams(tmp_path):
+    made = model(outputs=1, link="logistic")
+    ju.save(tmp_path / "model.ju", made)
+    again = ju.load(tmp_path / "model.ju")
+    assert jax.tree.structure(again) == jax.tree.structure(made)
+    np.testing.assert_array_equal(again.predict(X), made.predict(X))
+    assert isinstance(made, Answering)
+    blocks = list(ju.stream(again, [X[:100], X[100:150]]))
+    probability = np.concatenate([np.asarray(block["probability_b"]) for block in blocks])
+    np.testing.assert_allclose(probability, made.predict(X[:150])[:, 1], atol=1e-6)
+    with refuses(TypeError, "regressor"):
+        list(ju.stream(model(outputs=1, link="identity", class_labels=None), [X]))
+
+
+@pytest.mark.once
+def test_misuse():
+    with refuses(TypeError, "witnesses"):
+        ju.bind(model(), ju.Mean())
+    with refuses(TypeError, "recount"):
+        model().with_rule(ju.Mean())
+    for settings, said in (
+        ({"link": "probit"}, "link"),
+        ({"trees_per_stage": 5}, "trees_per_stage"),
+        ({"trees_per_stage": 4}, "shared out"),
+        ({"class_labels": ("a", "b")}, "class_labels"),
+        ({"each": 2}, "values has shape"),
+    ):
+        with refuses(ValueError, said):
+            model(**settings)
+    with refuses(ValueError, "not finite"):
+        dataclasses.replace(model(), base=jnp.array([0, jnp.nan, 0]))
+    for n in (0, 5):
+        with refuses(ValueError, "n_stages"):
+            model().first_stages(n)
+    with refuses(ValueError, "features"):
+        model().raw(X[:, :3])
+
+
+@pytest.mark.once
+def test_other_thresholds_are_other_models():
+    made = model()
+    first = np.asarray(made.raw(X))
+    left = dataclasses.replace(made.trees, threshold=jnp.full_like(made.trees.threshold, 2**31 - 1))
+    other = np.asarray(dataclasses.replace(made, trees=left).raw(X))
+    assert (first != other).any()
+    np.testing.assert_array_equal(made.raw(X), first)
+
+
+@pytest.mark.once
+def test_virtual_ensembles():
+    made = model(outputs=1, link="logistic")
+    members = np.asarray(ju.additive.virtual_ensemble(made, X, n_members=3))
+    stages = [np.asarray(sums) for sums in made.staged(X)]
+    np.testing.assert_array_equal(members, np.stack([stages[7], stages[9], stages[11]], axis=1))
+    found = ju.additive.uncertainty(made, X, n_members=3)
+    share = 1 / (1 + np.exp(-members[..., 0].astype(float)))
+    entropy = lambda p: entr(p) + entr(1 - p)
+    np.testing.assert_allclose(found.data, entropy(share).mean(axis=1), atol=1e-5)
+    np.testing.assert_allclose(found.knowledge, entropy(share.mean(axis=1)) - entropy(share).mean(axis=1), atol=1e-5)
+    numbers = model(outputs=1, link="identity", class_labels=None)
+    spread = ju.additive.uncertainty(numbers, X, n_members=2)
+    assert spread.data is None
+    both = np.stack([np.asarray(sums)[:, 0] for sums in numbers.staged(X)], axis=1)[:, [8, 11]]
+    np.testing.assert_allclose(spread.knowledge, both.var(axis=1), rtol=1e-4, atol=1e-6)
+    with refuses(ValueError, "stages"):
+        ju.additive.uncertainty(made, X, n_members=7)
+
+
+@pytest.mark.once
+def test_forests_and_boosted_models(tmp_path):
+    boosted, averaged, one_stage = (
+        ju.from_any(FOLDER / name) for name in ("lightgbm.txt", "lightgbm_forest.txt", "xgboost_forest.json")
+    )
+    assert not boosted.is_forest
+    assert boosted.first_stages(1).is_forest
+    assert averaged.is_forest
+    assert averaged.averaged
+    assert one_stage.is_forest
+    assert not one_stage.averaged
+    ju.save(tmp_path / "x", averaged)
+    assert ju.load(tmp_path / "x").averaged
+    with pytest.raises(ValueError, match="the model averages its trees"):
+        ju.additive.uncertainty(averaged, np.zeros((1, 5)), n_members=2)
+    with refuses(TypeError, "averaged='yes'"):
+        dataclasses.replace(averaged, averaged="yes")
+
+
+@pytest.mark.once
+def test_files_of_before_knew_no_averages(tmp_path):
+    model = ju.from_any(FOLDER / "xgboost.json")
+    ju.save(tmp_path / "x", model)
+    header, arrays = split((tmp_path / "x").read_bytes())
+    document = json.loads(header["__metadata__"]["jaxunc"])
+    del document["object"]["fields"]["averaged"]
+    header["__metadata__"]["jaxunc"] = json.dumps(document)
+    (tmp_path / "x").write_bytes(joined(header, arrays))
+    assert ju.load(tmp_path / "x").averaged is False
+
+
+@pytest.mark.once
+def test_a_forest_that_counts_nothing_yet():
+    model = ju.from_any(FOLDER / "xgboost_forest.json")
+    forest = uncounted_forest(model)
+    check_forest(forest)
+    assert not np.asarray(forest.counts).any()
+    frame, y = table()
+    counted = ju.recount(forest, frame, y)
+    np.testing.assert_array_equal(counted.counts, ju.recount(model.trees, frame, y).counts)
+    with pytest.raises(TypeError, match="regressor, which has no classes to count"):
+        uncounted_forest(dataclasses.replace(model, class_labels=None))

@@ -1,0 +1,358 @@
+"""Ranks and tests: values of SciPy, of Demšar's paper and by hand; what must hold for any values; refusals."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from jaxunc import compare
+from tests._refusal import refuses
+
+pytestmark = pytest.mark.once
+
+AREAS = np.array(
+    [
+        [0.763, 0.768, 0.771, 0.798],
+        [0.599, 0.591, 0.590, 0.569],
+        [0.954, 0.971, 0.968, 0.967],
+        [0.628, 0.661, 0.654, 0.657],
+        [0.882, 0.888, 0.886, 0.898],
+        [0.936, 0.931, 0.916, 0.931],
+        [0.661, 0.668, 0.609, 0.685],
+        [0.583, 0.583, 0.563, 0.625],
+        [0.775, 0.838, 0.866, 0.875],
+        [1.000, 1.000, 1.000, 1.000],
+        [0.940, 0.962, 0.965, 0.962],
+        [0.619, 0.666, 0.614, 0.669],
+        [0.972, 0.981, 0.976, 0.975],
+        [0.957, 0.978, 0.946, 0.970],
+    ]
+)
+"""Areas under the curve of four variants of C4.5 on 14 data sets: Demšar 2006, table 6. (On "voting" the third is
+printed as .975 with the rank 2: it was larger before rounding.)"""
+
+tables = hnp.arrays(np.float64, (7, 4), elements=st.integers(0, 5).map(lambda i: i / 10))
+
+
+def test_ranks_of_the_paper():
+    average = compare.average_ranks(AREAS, larger_is_better=True)
+    np.testing.assert_allclose(average, [3.143, 2.000, 2.893, 1.964], atol=5e-4)
+    assert compare.ranks(AREAS, larger_is_better=True)[5].tolist() == [1, 2.5, 4, 2.5]
+
+
+def test_friedman_of_the_paper():
+    """It prints the forms without ties, 9.28 and 3.69."""
+    result = compare.friedman(AREAS)
+    n_ties = 3 * (2**3 - 2) + (4**3 - 4)
+    plain = result.statistic * (1 - n_ties / (14 * 4 * (4**2 - 1)))
+    assert plain == pytest.approx(9.28, abs=5e-3)
+    assert 13 * plain / (14 * 3 - plain) == pytest.approx(3.69, abs=5e-3)
+    assert result.f_statistic == pytest.approx(13 * result.statistic / (14 * 3 - result.statistic))
+    assert result.f_p_value == pytest.approx(scipy.stats.f.sf(result.f_statistic, 3, 39))
+
+
+def test_nemenyi_of_the_paper():
+    """Table 5(a), and the two examples of section 3.2.4."""
+    table = {
+        0.05: [1.960, 2.343, 2.569, 2.728, 2.850, 2.949, 3.031, 3.102, 3.164],
+        0.10: [1.645, 2.052, 2.291, 2.459, 2.589, 2.693, 2.780, 2.855, 2.920],
+    }
+    for alpha, quantiles in table.items():
+        for k, quantile in enumerate(quantiles, start=2):
+            difference = compare.nemenyi_difference(k, 14, alpha=alpha)
+            # The paper's table is off by one in the last digit in places.
+            assert difference / (k * (k + 1) / (6 * 14)) ** 0.5 == pytest.approx(quantile, abs=1.1e-3)
+    assert compare.nemenyi_difference(4, 14) == pytest.approx(1.25, abs=5e-3)
+    assert compare.nemenyi_difference(4, 14, alpha=0.1) == pytest.approx(1.12, abs=5e-3)
+    average = compare.average_ranks(AREAS, larger_is_better=True)
+    # "C4.5 is worse than C4.5+m and C4.5+m+cf" at 10 %.
+    different = np.abs(average[:, None] - average[None, :]) > compare.nemenyi_difference(4, 14, alpha=0.1)
+    assert compare.cliques(average, different) == [(3, 1, 2), (2, 0)]
+
+
+def test_wilcoxon_of_the_paper():
+    """Section 3.1.3: the sums of ranks are 93 and 12, with the two zeros' 1.5 for each; here p is counted out."""
+    tests = compare.pairwise_wilcoxon(AREAS, larger_is_better=True, correction="none")
+    assert tests.wins[1, 0] == 10
+    assert tests.wins[0, 1] == 2
+    ranked = np.array([3.5, 7, 9, 12, 5, 3.5, 6, 14, 11, 13, 8, 10])
+    negative = np.array([False, True, False, False, False, True] + 6 * [False])
+    assert (ranked[~negative].sum() + 1.5, ranked[negative].sum() + 1.5) == (93, 12)
+    splits = np.array(list(itertools.product([0, 1], repeat=12))) @ ranked
+    assert tests.p_values[0, 1] == pytest.approx(2 * np.mean(splits <= ranked[negative].sum()), rel=1e-12)
+
+
+def test_differences_that_are_ties():
+    noisy = np.array([[0.3, 0.1 + 0.2], [977 / 1024 - 1e-17, 977 / 1024 + 1e-16], [0.5, 0.5 + 2e-9]])
+    assert compare.ranks(noisy, larger_is_better=False).tolist() == [[1.5, 1.5], [1.5, 1.5], [1, 2]]
+    assert compare.ranks(noisy, larger_is_better=False, decimals=8)[2].tolist() == [1.5, 1.5]
+    tests = compare.pairwise_wilcoxon(noisy, larger_is_better=False, correction="none")
+    assert tests.wins.tolist() == [[0, 1], [0, 0]]
+    # Absolute differences that only noise parts have equal ranks: with 2, 2, 2 there are but four sums.
+    tests = compare.pairwise_wilcoxon(
+        np.array([[0.3, 0.2], [0.2, 0.1], [0.4, 0.5]]), larger_is_better=True, correction="none"
+    )
+    assert tests.p_values[0, 1] == 1
+
+
+@given(tables, st.booleans())
+def test_ranks_of_scipy(values, larger_is_better):
+    ranks = compare.ranks(values, larger_is_better=larger_is_better)
+    expected = scipy.stats.rankdata(np.rint(10 * values) * (-1 if larger_is_better else 1), axis=1)
+    np.testing.assert_array_equal(ranks, expected)
+    np.testing.assert_array_equal(compare.average_ranks(values, larger_is_better=larger_is_better), ranks.mean(0))
+
+
+@given(tables)
+def test_friedman_of_scipy(values):
+    result = compare.friedman(values)
+    assert result == compare.friedman(-values)
+    np.testing.assert_allclose(result, compare.friedman(values[:, [2, 0, 3, 1]]), rtol=1e-12)
+    if np.any(np.ptp(values, axis=1) > 0):
+        expected = scipy.stats.friedmanchisquare(*np.rint(10 * values).T)
+        np.testing.assert_allclose(result[:2], [expected.statistic, expected.pvalue], rtol=1e-9, atol=1e-9)
+
+
+def test_friedman_of_the_edges():
+    assert compare.friedman(np.ones((5, 3))) == (0, 1, 0, 1)
+    assert compare.friedman(np.array([[1.0, 2.0], [2.0, 1.0]])) == (0, 1, 0, 1)
+    agreed = compare.friedman(np.tile([0.1, 0.2, 0.3], (5, 1)))
+    assert agreed.statistic == 10
+    assert agreed.p_value == pytest.approx(np.exp(-5))
+    assert (agreed.f_statistic, agreed.f_p_value) == (np.inf, 0)
+    two = compare.friedman(np.array([[1.0, 2.0], [1.0, 2.0], [1.0, 2.0], [2.0, 1.0]]))
+    assert two.statistic == pytest.approx(1)  # (3 - 1)² / 4, the sign test
+
+
+@pytest.mark.parametrize("n_blocks", [8, 50, 51])
+def test_wilcoxon_of_scipy(n_blocks, rng):
+    """Without ties SciPy is exact up to 50 pairs."""
+    values = rng.normal(size=(n_blocks, 3)) + np.array([0, 0.3, 0.6])
+    tests = compare.pairwise_wilcoxon(values, larger_is_better=True, correction="none")
+    for i, j in itertools.combinations(range(3), 2):
+        expected = scipy.stats.wilcoxon(values[:, i], values[:, j]).pvalue
+        assert tests.p_values[i, j] == pytest.approx(expected, rel=1e-9)
+        assert tests.wins[i, j] == np.sum(values[:, i] > values[:, j])
+
+
+@given(hnp.arrays(np.int64, 7, elements=st.integers(-3, 3)))
+def test_wilcoxon_of_all_signs(differences):
+    """With ties and zeros: every assignment of signs to the ranks, one by one."""
+    values = np.stack([differences / 10, np.zeros(7)], axis=1)
+    ranked = scipy.stats.rankdata(np.abs(differences))[differences != 0]
+    sums = np.array(list(itertools.product([0, 1], repeat=len(ranked)))).reshape(2 ** len(ranked), -1) @ ranked
+    smaller = min(ranked[differences[differences != 0] > 0].sum(), ranked[differences[differences != 0] < 0].sum())
+    expected = min(1, 2 * np.mean(sums <= smaller))
+    tests = compare.pairwise_wilcoxon(values, larger_is_better=True, correction="none")
+    assert tests.p_values[0, 1] == pytest.approx(expected, rel=1e-12)
+
+
+def test_exact_and_normal_meet(rng):
+    """Across the limit of 50 blocks, with ties and zeros."""
+    differences = rng.integers(-3, 5, size=50)
+    exact, normal = (
+        compare.pairwise_wilcoxon(np.stack([d, 0 * d], axis=1), larger_is_better=True).p_values[0, 1]
+        for d in (differences, np.append(differences, 0))
+    )
+    assert exact == pytest.approx(normal, rel=0.1)
+    all_tied = compare.pairwise_wilcoxon(np.ones((60, 2)), larger_is_better=True)
+    np.testing.assert_array_equal(all_tied.p_values, 1)
+    np.testing.assert_array_equal(all_tied.wins, 0)
+
+
+def test_corrected_t_by_hand():
+    """Mean 2, variance 2.5, and 1/5 + 1/4 = 9/20: t = 2 / √1.125."""
+    result = compare.corrected_t_test(np.array([0, 1, 2, 3, 4]), test_share=0.2)
+    assert result.statistic == pytest.approx(2 / 1.125**0.5)
+    assert result.p_value == pytest.approx(2 * scipy.stats.t.sf(2 / 1.125**0.5, 4))
+
+
+def test_corrected_t_of_scipy(rng):
+    """With hardly anything tested on, it is the plain t-test."""
+    differences = rng.normal(0.5, size=(2, 3, 20))
+    result = compare.corrected_t_test(differences, test_share=1e-12)
+    expected = scipy.stats.ttest_1samp(differences, 0, axis=-1)
+    np.testing.assert_allclose(result.statistic, expected.statistic, rtol=1e-9)
+    np.testing.assert_allclose(result.p_value, expected.pvalue, rtol=1e-9)
+    cautious = compare.corrected_t_test(differences, test_share=0.1)
+    np.testing.assert_allclose(cautious.statistic, result.statistic / (1 + 20 / 9) ** 0.5)
+
+
+def test_corrected_t_without_variance():
+    differences = np.array([[0.0, 0.0, 0.0], [0.1, 0.1, 0.1], [-0.1, -0.1, -0.1]])
+    result = compare.corrected_t_test(differences, test_share=0.1)
+    assert result.statistic.tolist() == [0, np.inf, -np.inf]
+    assert result.p_value.tolist() == [1, 0, 0]
+    values = np.array([[0.3, 0.1 + 0.2, 0.5], [0.4, 0.4, 0.6], [0.1, 0.1, 0.3]])
+    tests = compare.pairwise_corrected_t(values, larger_is_better=True, test_share=0.1, correction="none")
+    assert tests.p_values[0, 1] == 1
+    assert tests.wins.tolist() == [[0, 0, 0], [0, 0, 0], [3, 3, 0]]
+
+
+def wilcoxon(values, **options):
+    return compare.pairwise_wilcoxon(values, larger_is_better=True, **options)
+
+
+def corrected_t(values, **options):
+    return compare.pairwise_corrected_t(values, larger_is_better=True, test_share=0.1, **options)
+
+
+@pytest.mark.parametrize("test", [wilcoxon, corrected_t])
+def test_pairwise_properties(test, rng):
+    values = rng.normal(size=(9, 4)) + np.arange(4) / 2
+    tests = test(values)
+    np.testing.assert_array_equal(tests.p_values, tests.p_values.T)
+    np.testing.assert_array_equal(np.diag(tests.p_values), 1)
+    np.testing.assert_array_equal(tests.wins + tests.wins.T, 9 * (1 - np.eye(4, dtype=int)))
+    order = np.array([2, 0, 3, 1])
+    permuted = test(values[:, order])
+    np.testing.assert_allclose(permuted.p_values, tests.p_values[np.ix_(order, order)], rtol=1e-12)
+    np.testing.assert_array_equal(permuted.wins, tests.wins[np.ix_(order, order)])
+    # The family is the six pairs, each once.
+    plain, upper = test(values, correction="none").p_values, np.triu_indices(4, 1)
+    for correction in (compare.holm, compare.bonferroni):
+        adjusted = test(values, correction=correction.__name__).p_values
+        np.testing.assert_array_equal(adjusted[upper], correction(plain[upper]))
+
+
+def test_direction():
+    values = np.array([[0.1, 0.2], [0.3, 0.5], [0.6, 0.4]])
+    wilcoxon = [compare.pairwise_wilcoxon(values, larger_is_better=larger) for larger in (True, False)]
+    t = [compare.pairwise_corrected_t(values, larger_is_better=larger, test_share=0.5) for larger in (True, False)]
+    for up, down in (wilcoxon, t):
+        assert up.wins.tolist() == [[0, 1], [2, 0]]
+        np.testing.assert_array_equal(up.wins, down.wins.T)
+        np.testing.assert_array_equal(up.p_values, down.p_values)
+
+
+def test_holm_by_hand():
+    p_values = np.array([0.01, 0.04, 0.03, 0.005])
+    np.testing.assert_allclose(compare.holm(p_values), [0.03, 0.06, 0.06, 0.02])
+    np.testing.assert_allclose(compare.bonferroni(p_values), [0.04, 0.16, 0.12, 0.02])
+    assert compare.holm(np.zeros(0)).shape == compare.bonferroni(np.zeros(0)).shape == (0,)
+
+
+@given(hnp.arrays(np.float64, 6, elements=st.floats(0, 1)), st.permutations(range(6)))
+def test_holm_properties(p_values, order):
+    holm, bonferroni = compare.holm(p_values), compare.bonferroni(p_values)
+    assert np.all(p_values <= holm)
+    assert np.all(holm <= bonferroni)
+    assert np.all(bonferroni <= 1)
+    assert np.all(np.diff(holm[np.argsort(p_values)]) >= 0)
+    np.testing.assert_array_equal(compare.holm(p_values[order]), holm[order])
+
+
+def test_cliques_by_hand():
+    different = np.zeros((4, 4), bool)
+    average = np.array([4.0, 1.0, 3.0, 2.0])
+    assert compare.cliques(average, different) == [(1, 3, 2, 0)]
+    assert compare.cliques(average, ~different) == []
+    # Methods 1 and 2 differ, with method 3 between them.
+    different[1, 2] = different[2, 1] = True
+    assert compare.cliques(average, different) == [(1, 3), (3, 2, 0)]
+    different[3, :] = different[:, 3] = True
+    assert compare.cliques(average, different) == [(2, 0)]
+
+
+@given(hnp.arrays(np.float64, 6, elements=st.integers(0, 12).map(float)), hnp.arrays(bool, (6, 6)))
+def test_cliques_are_the_maximal_runs(average, half):
+    different = np.triu(half, 1) | np.triu(half, 1).T
+    order = np.argsort(average, kind="stable").tolist()
+    runs = [
+        tuple(order[a:b])
+        for a in range(6)
+        for b in range(a + 2, 7)
+        if not different[np.ix_(order[a:b], order[a:b])].any()
+    ]
+    maximal = [run for run in runs if not any(set(run) < set(other) for other in runs)]
+    assert compare.cliques(average, different) == maximal
+
+
+OF_VALUES = {
+    "ranks": lambda values: compare.ranks(values, larger_is_better=True),
+    "average_ranks": lambda values: compare.average_ranks(values, larger_is_better=True),
+    "friedman": compare.friedman,
+    "pairwise_wilcoxon": wilcoxon,
+    "pairwise_corrected_t": corrected_t,
+}
+
+
+@pytest.mark.parametrize("name", OF_VALUES)
+def test_values_that_are_refused(name):
+    test, values = OF_VALUES[name], np.arange(6.0).reshape(3, 2)
+    too_few = ((1, 6), (6, 1)) * (not name.endswith("ranks"))
+    for shape in (*too_few, (6,), (1, 3, 2)):
+        with refuses(ValueError, r"values has shape .*; expected \[blocks methods\]"):
+            test(values.reshape(shape))
+    with refuses(ValueError, r"values has shape \(0, 2\)"):
+        test(values[:0])
+    for broken in (np.nan, np.inf, -np.inf):
+        holes = values.copy()
+        holes[2, 1] = broken
+        with refuses(ValueError, f"values holds {broken} at block 2, method 1 .1 such in all.*Leave out"):
+            test(holes)
+    with refuses(TypeError, "values has dtype <U1; expected numbers"):
+        test(np.array([["a", "b"], ["c", "d"]]))
+
+
+def test_options_that_are_refused():
+    values = np.arange(6.0).reshape(3, 2)
+    for test in (wilcoxon, corrected_t):
+        with refuses(ValueError, "correction='sidak' is unknown. Choose one of 'holm', 'bonferroni', 'none'"):
+            test(values, correction="sidak")
+    for test in (wilcoxon, corrected_t, compare.friedman):
+        with refuses(TypeError, "integer"):
+            test(values, decimals=2.5)
+    for ranked in (compare.ranks, compare.average_ranks):
+        with refuses(TypeError, "integer"):
+            ranked(values, larger_is_better=True, decimals=2.5)
+    for share in (0.0, 1.0, np.nan):
+        with refuses(ValueError, r"test_share=.* must lie in \(0, 1\)"):
+            compare.corrected_t_test(values, test_share=share)
+        with refuses(ValueError, r"test_share=.* must lie in \(0, 1\)"):
+            compare.pairwise_corrected_t(values, larger_is_better=True, test_share=share)
+
+
+def test_other_refusals():
+    for alpha in (0.0, 1.0, -0.1, np.nan):
+        with refuses(ValueError, r"alpha=.* must lie in \(0, 1\)"):
+            compare.nemenyi_difference(3, 10, alpha=alpha)
+    with refuses(ValueError, "n_methods=1 must be at least 2"):
+        compare.nemenyi_difference(1, 10)
+    with refuses(ValueError, "n_blocks=1 must be at least 2"):
+        compare.nemenyi_difference(3, 1)
+    with refuses(TypeError, "integer"):
+        compare.nemenyi_difference(3.5, 10)
+
+    with refuses(ValueError, r"differences has shape \(4, 1\).*two splits"):
+        compare.corrected_t_test(np.zeros((4, 1)), test_share=0.1)
+    with refuses(ValueError, r"differences holds nan at \(1, 0\)"):
+        compare.corrected_t_test(np.array([[0, 0], [np.nan, 0]]), test_share=0.1)
+    with refuses(TypeError, "differences has dtype <U1"):
+        compare.corrected_t_test(np.array(["a", "b"]), test_share=0.1)
+
+    for correction in (compare.holm, compare.bonferroni):
+        with refuses(ValueError, r"p_values has shape \(2, 2\)"):
+            correction(np.zeros((2, 2)))
+        for wrong in (-0.1, 1.1, np.nan):
+            with refuses(ValueError, r"must lie in \[0, 1\]"):
+                correction(np.array([0.5, wrong]))
+        with refuses(TypeError, "p_values has dtype <U1"):
+            correction(np.array(["a", "b"]))
+
+    average, different = np.array([1.0, 2.0]), np.zeros((2, 2), bool)
+    for wrong in (average[:1], np.array([1.0, np.nan]), average[None]):
+        with refuses(ValueError, "order_values=.*finite numbers"):
+            compare.cliques(wrong, different)
+    with refuses(TypeError, "order_values has dtype <U1"):
+        compare.cliques(np.array(["a", "b"]), different)
+    with refuses(TypeError, "different has dtype float64; expected bool"):
+        compare.cliques(average, different.astype(float))
+    with refuses(ValueError, r"different has shape \(3, 3\); expected \(2, 2\)"):
+        compare.cliques(average, np.zeros((3, 3), bool))
+    with refuses(ValueError, "symmetric"):
+        compare.cliques(average, np.array([[False, True], [False, False]]))

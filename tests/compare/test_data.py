@@ -1,0 +1,211 @@
+"""Reading a table: what becomes of its columns, and what is refused."""
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from jaxunc import compare
+
+pytestmark = pytest.mark.once
+
+CSV = "size,colour,y\n1.5,red,no\n,blue,yes\n2.5,,yes\n"
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write bytes or text to a file of that name and return its path."""
+
+    def write(name: str, content: str | bytes):
+        path = tmp_path / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    return write
+
+
+def test_columns_of_a_csv_file(write):
+    table = compare.read_table(write("t.csv", CSV), "y")
+    np.testing.assert_array_equal(table.X, [[1.5, 1], [np.nan, 0], [2.5, np.nan]])
+    np.testing.assert_array_equal(table.y, [0, 1, 1])
+    assert table.class_labels == ("no", "yes")
+    encoded, missing = table.notes
+    assert "'colour'" in encoded
+    assert "size" not in encoded
+    assert missing.startswith("2 missing values in 2 columns")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("t.CSV", CSV),
+        ("t.csv", CSV.replace(",", ";")),
+        ("t.tsv", CSV.replace(",", "\t")),
+        ("t.csv", "\ufeff" + CSV),
+        ("t.csv", CSV.replace("\n", "\r\n")),
+        ("t.csv", CSV.replace(",,", ",?,")),
+        ("t.csv.gz", gzip.compress(CSV.encode())),
+    ],
+    ids=["capitals", "semicolon", "tab", "byte order mark", "carriage returns", "question mark", "gzip"],
+)
+def test_dialects_agree(write, name, content):
+    expected = compare.read_table(write("plain.csv", CSV), "y")
+    found = compare.read_table(write(name, content), "y")
+    np.testing.assert_array_equal(found.X, expected.X)
+    np.testing.assert_array_equal(found.y, expected.y)
+    assert found.notes == expected.notes
+
+
+def test_columns_of_a_parquet_file(tmp_path):
+    frame = pd.DataFrame(
+        {
+            "float": [0.5, np.nan, 2.0, 3.0],
+            "integer": pd.array([3, None, 1, 2], dtype="Int64"),
+            "logical": [True, False, True, True],
+            "ordered": pd.Categorical(["low", "high", "mid", "low"], categories=["low", "mid", "high"], ordered=True),
+            "mixed": ["b", 1, None, "a"],
+            "date": pd.to_datetime(["2024-05-01", "2023-01-01", "2025-01-01", "2023-06-01"]),
+            "constant": 7,
+            "nothing": [None] * 4,
+            "y": [10, 9, 10, 9],
+        }
+    ).astype({"mixed": "string"})
+    frame.to_parquet(tmp_path / "t.parquet")
+    table = compare.read_table(tmp_path / "t.parquet", "y")
+    expected = {
+        "float": [0.5, np.nan, 2, 3],
+        "integer": [3, np.nan, 1, 2],
+        "logical": [1, 0, 1, 1],
+        "ordered": [0, 2, 1, 0],
+        "mixed": [2, 0, np.nan, 1],
+        "date": [2, 0, 3, 1],
+    }
+    np.testing.assert_array_equal(table.X, np.column_stack(list(expected.values())))
+    assert table.class_labels == ("9", "10"), "numbers sort as numbers"
+    notes = " ".join(table.notes)
+    assert "constant: 'constant'; all missing: 'nothing'" in notes
+    assert all(name in notes.split("Left out")[0] for name in ("logical", "ordered", "mixed", "date"))
+
+
+def test_labels_of_whole_numbers_have_no_decimals(write):
+    table = compare.read_table(write("t.csv", "a,y\n1,2.0\n2,1.0\n"), "y")
+    assert table.class_labels == ("1", "2")
+
+
+def test_rows_without_a_class_are_left_out_and_counted(write):
+    table = compare.read_table(write("t.csv", ROWS + "1,2,\n3,4,NA\n"), "y")
+    assert len(table.y) == 40
+    assert table.class_labels == ("0", "1"), "integers with a gap stay integers"
+    assert "2 of 42 rows have no 'y' (first in row 41)" in table.notes[0]
+
+
+def test_many_whole_numbers_may_be_classes(write):
+    rows = "".join(f"{i},{i % 25}\n" for i in range(500))
+    assert len(compare.read_table(write("t.csv", "a,y\n" + rows), "y").class_labels) == 25
+
+
+ROWS = "a,b,y\n" + "".join(f"{i},{i % 7},{i % 2}\n" for i in range(40))
+REFUSED = {
+    "empty": ("t.csv", b"", "y", ["DATA=", "it is empty", "Pass a CSV file"]),
+    "blank": ("t.csv", b"\n\n", "y", ["it is empty"]),
+    "no rows": ("t.csv", b"a,b,y\n", "y", ["it has 0 rows and 3 columns"]),
+    "binary": ("t.csv", b"PAR1\x00\x01\x02", "y", ["cannot be read as CSV", "binary data"]),
+    "latin": ("t.csv", b"a,y\n\xe9,1\nb,2\n", "y", ["not UTF-8", "save it as UTF-8"]),
+    "ragged": ("t.csv", b"a,y\n1,2,3,4\n2,1\n", "y", ["cannot be read as CSV", "cells"]),
+    "not gzip": ("t.csv.gz", b"a,y\n1,2\n", "y", ["cannot be read as CSV", "gzip"]),
+    "not Parquet": ("t.parquet", ROWS.encode(), "y", ["cannot be read as Parquet", "Pass a CSV file"]),
+    "spreadsheet": ("t.xlsx", b"PK", "y", ["has the ending '.xlsx'", ".parquet"]),
+    "no target": ("t.csv", ROWS, None, ["--target is missing", "'a', 'b', 'y'", "add --target 'y'"]),
+    "unknown target": ("t.csv", ROWS, "Y", ["has no column 'Y'", "Did you mean 'y'?", "'a', 'b', 'y'"]),
+    "target all missing": ("t.csv", "a,b,y\n1,2,\n3,4,NA\n", "y", ["missing in all 2 rows", "another column"]),
+    "constant target": ("t.csv", "a,y\n1,x\n2,x\n", "y", ["one class alone, 'x'", "two or more"]),
+    "quantity": (
+        "t.csv",
+        "a,y\n" + "".join(f"{i},{i / 7:.3f}\n" for i in range(40)),
+        "y",
+        ["40 different numbers in 40 rows", "regression"],
+    ),
+    "infinite": (
+        "t.csv",
+        ROWS + "1,inf,0\n-inf,1e39,0\n",
+        "y",
+        ["column 'a' of", "1 infinite", "first in row 42"],
+    ),
+    "only the target": ("t.csv", "y\n0\n1\n", "y", ["no column besides the target"]),
+    "nothing varies": ("t.csv", "a,b,y\n1,,0\n1,,1\n", "y", ["no feature to learn from", "all 2 columns"]),
+}
+
+
+@pytest.mark.parametrize(("name", "content", "target", "said"), REFUSED.values(), ids=REFUSED)
+def test_refused(write, name, content, target, said):
+    with pytest.raises(ValueError, match=r"DATA|--target|the column|no column") as caught:
+        compare.read_table(write(name, content), target)
+    for words in said:
+        assert words in str(caught.value)
+
+
+def test_a_missing_file_has_neighbours(write):
+    path = write("vowels.csv", ROWS)
+    with pytest.raises(ValueError, match=r"vowel.csv' does not exist. Did you mean 'vowels.csv'\?"):
+        compare.read_table(path.parent / "vowel.csv", "y")
+    with pytest.raises(ValueError, match="is a folder"):
+        compare.read_table(path.parent, "y")
+
+
+def test_decimal_commas(write):
+    dots = "a;b;y\n1000.5;x;0\n20.1;2,5;1\n-0.7;;0\n;1,0;1\n"
+    found = compare.read_table(write("t.csv", dots.replace(".", ",")), "y")
+    np.testing.assert_array_equal(found.X[:, 0], [1000.5, 20.1, -0.7, np.nan])
+    assert "'b'" in found.notes[0], "a column with words stays text"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["-0.5", "-0.7", "12", "3.5"] * 9 + ["-"] * 4,
+        ["1,234", "999"] * 20,
+        ["45%", "7%"] * 20,
+        ["13/01/2024", "2/2/23"] * 20,
+    ],
+    ids=["dash", "thousands", "percent", "dates"],
+)
+def test_numbers_that_read_as_text_are_doubted(tmp_path, words):
+    frame = pd.DataFrame({"a": words, "name": ["x1", "y", "2", "3"] * 10, "y": [0, 1, 1, 0, 1] * 8})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    (said,) = compare.read_table(tmp_path / "t.csv", "y").warnings
+    assert "'a'" in said
+    assert "ordered letter by letter" in said
+
+
+def test_a_column_that_numbers_the_rows_is_doubted(tmp_path):
+    pd.DataFrame({"a": [3, 1, 4, 1], "y": [0, 0, 1, 1]}).to_csv(tmp_path / "t.csv")
+    (said,) = compare.read_table(tmp_path / "t.csv", "y").warnings
+    assert "'Unnamed: 0'" in said
+    assert "numbers the rows" in said
+
+
+def test_classes_that_read_alike_are_refused(tmp_path):
+    frame = pd.DataFrame(
+        {"a": [1, 2, 3, 4], "y": [2**62, 2**62 + 1] * 2, "z": pd.Series(["1", 1, "1", 1], dtype=object)}
+    )
+    frame[["a", "y"]].to_csv(tmp_path / "t.csv", index=False)
+    assert compare.read_table(tmp_path / "t.csv", "y").class_labels == (str(2**62), str(2**62 + 1))
+
+
+def test_an_index_with_a_name_is_a_column(tmp_path):
+    frame = pd.DataFrame({"a": [3, 1, 4, 1], "y": [0, 0, 1, 1]}, index=pd.Index([5, 7, 1, 2], name="who"))
+    frame.to_parquet(tmp_path / "t.parquet")
+    assert compare.read_table(tmp_path / "t.parquet", "y").X.shape == (4, 2)
+
+
+def test_columns_of_one_name_are_refused(tmp_path, write):
+    for header in ("a,a,y", "a,y,y"):
+        with pytest.raises(ValueError, match=r"cannot be read as CSV: several columns are named '[ay]'"):
+            compare.read_table(write("t.csv", f"{header}\n1,2,0\n3,4,1\n"), "y")
+    twice = pyarrow.table([[1, 2], [3, 4], [0, 1]], names=["a", "a", "y"])
+    parquet.write_table(twice, tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match=r"several columns named 'a'|cannot be read as Parquet"):
+        compare.read_table(tmp_path / "t.parquet", "y")

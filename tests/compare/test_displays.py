@@ -1,0 +1,162 @@
+"""Displays: what they draw is what they were given."""
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from jaxunc import compare, metrics
+from jaxunc.compare._style import PALETTE
+
+matplotlib.use("Agg")
+pytestmark = pytest.mark.once
+
+
+@pytest.fixture
+def ax():
+    """Axes of a figure that nobody shows."""
+    return Figure().add_subplot()
+
+
+@pytest.fixture(scope="module")
+def many():
+    """A million predictions: confidences, hits, two uncertainties."""
+    rng = np.random.default_rng(0)
+    confidence = rng.uniform(0.5, 1, 1_000_000).astype(np.float32)
+    probs = np.stack([1 - confidence, confidence], axis=1)
+    right = rng.random(len(confidence)) < confidence
+    return probs, right, rng.random((2, len(confidence)), dtype=np.float32) / 2
+
+
+@pytest.mark.exhaustive
+def test_reliability(ax, many):
+    probs, right, _ = many
+    display = compare.ReliabilityDisplay.from_predictions(probs, right.astype(int), name="honest", ax=ax, color="k")
+    curve = metrics.reliability_curve(probs, right.astype(int))
+    filled = np.asarray(curve.size) > 0
+    np.testing.assert_allclose(display.line_.get_xdata(), np.asarray(curve.confidence)[filled], rtol=1e-6)
+    np.testing.assert_allclose(display.line_.get_ydata(), np.asarray(curve.accuracy)[filled], rtol=1e-6)
+    assert display.ax_ is ax
+    assert display.line_.get_label() == "honest"
+    assert len(ax.lines) == 2, "the diagonal, and one point per filled bin"
+    empty = compare.ReliabilityDisplay(metrics.ReliabilityCurve(*np.zeros((3, 2)))).plot(ax, reference=False)
+    assert len(empty.line_.get_xdata()) == 0
+
+
+@pytest.mark.exhaustive
+def test_rejection_and_risk(ax, many):
+    probs, right, _ = many
+    certainty = probs[:, 1]
+    kept = compare.RejectionDisplay.from_predictions(certainty, right, ax=ax)
+    assert len(kept.line_.get_xdata()) == 200, "however many instances"
+    assert kept.line_.get_ydata()[0] == pytest.approx(right.mean(), abs=1e-6)
+    risk = compare.RiskCoverageDisplay.from_predictions(certainty, right, n_points=10, ax=ax)
+    assert risk.line_.get_ydata()[-1] == pytest.approx(1 - right.mean(), abs=1e-6)
+    assert risk.line_.get_xdata()[0] == pytest.approx(0.1)
+
+
+def test_uncertainty(ax, many):
+    _, right, (aleatoric, epistemic) = many
+    display = compare.UncertaintyDisplay.from_predictions(aleatoric, epistemic, right, n_bins=8, ax=ax)
+    assert len(display.squares_.get_paths()) == 16, "half of each axis is filled"
+    counted = metrics.uncertainty_map(aleatoric, epistemic, right, n_bins=8)
+    size, errors = np.asarray(counted.size), np.asarray(counted.errors)
+    np.testing.assert_allclose(display.squares_.get_array(), (errors / np.maximum(size, 1))[size > 0])
+    assert display.colorbar_ is not None
+    nothing = metrics.UncertaintyMap(*np.zeros((2, 8, 8), int), *np.tile(np.linspace(0, 1, 9), (2, 1)))
+    assert compare.UncertaintyDisplay(nothing).plot(ax, colorbar=False).colorbar_ is None
+
+
+def test_leaf_sizes(ax):
+    values = {f"rule {i}": [0.1 * i, 0.2 * i] for i in range(9)}
+    display = compare.LeafSizeDisplay.from_values((1, 8), values, measure="accuracy", ax=ax)
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["1", "8"]
+    for rule, line in display.lines_.items():
+        np.testing.assert_allclose(line.get_ydata(), values[rule])
+    colours = {line.get_color() for line in display.lines_.values()}
+    assert len(colours) == len(PALETTE) + 1, "seven stand out, the others are grey"
+    looks = {(line.get_marker(), line.get_linestyle()) for line in list(display.lines_.values())[-7:]}
+    assert len(looks) > 3, "without colours too"
+
+
+def test_critical_difference(ax):
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(30, 4)) + np.array([0, 0.1, 3, 3.1])
+    names = ["a", "b", "c", "d"]
+    display = compare.CriticalDifferenceDisplay.from_values(values, names, larger_is_better=True, ax=ax)
+    assert display.critical_difference == pytest.approx(compare.nemenyi_difference(4, 30))
+    assert sorted(map(sorted, display.groups)) == [[0, 1], [2, 3]]
+    texts = " ".join(text.get_text() for text in ax.texts)
+    assert all(name in texts for name in names)
+    assert "critical difference" in texts
+    assert all(isinstance(rank, float) for rank in display.ranks)
+
+
+def test_new_axes_without_any():
+    from matplotlib import pyplot as plt
+
+    display = compare.LeafSizeDisplay((1, 2), {"vote": [1.0, 2.0]}, measure="AUC").plot()
+    assert display.figure_ is display.ax_.figure
+    plt.close(display.figure_)
+
+
+def test_names_and_ranks_of_different_lengths():
+    with pytest.raises(ValueError, match="2 and 1"):
+        compare.CriticalDifferenceDisplay(["a", "b"], [1.0])
+
+
+def test_complexity(ax):
+    values = {"before": [0.5, 0.4], "after": [0.3, 0.35]}
+    display = compare.ComplexityDisplay.from_values(("0", "pruned"), values, [0.2, 0.3], [0.6, 0.5], measure="x", ax=ax)
+    for name, line in display.lines_.items():
+        np.testing.assert_allclose(line.get_ydata(), values[name])
+    ends = display.band_.get_paths()[0].vertices[:, 1]
+    assert (ends.min(), ends.max()) == (0.2, 0.6)
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["0", "pruned"]
+    assert ax.get_xlabel() == "trees, the largest on the left (cp)"
+    leaves = compare.ComplexityDisplay(("1", "8"), values, [0.2, 0.3], [0.6, 0.5], measure="x", axis="leaf").plot(ax)
+    assert leaves.ax_.get_xlabel() == "leaf"
+    with pytest.raises(ValueError, match="each of 3 trees"):
+        compare.ComplexityDisplay(("0", "1", "2"), values, [0.2, 0.3], [0.6, 0.5], measure="x")
+
+
+def test_interval_reliability(ax):
+    display = compare.IntervalReliabilityDisplay.from_values(
+        [0.2, 0.7], [0.1, 0.8], [0.1, 0.6], [0.3, 0.8], name="tree", ax=ax
+    )
+    np.testing.assert_allclose(display.line_.get_xdata(), [0.2, 0.7])
+    assert [segment.tolist() for segment in display.bars_.get_segments()] == [
+        [[0.1, 0.1], [0.3, 0.1]],
+        [[0.6, 0.8], [0.8, 0.8]],
+    ]
+    assert len(ax.lines) == 2
+    sized = compare.IntervalReliabilityDisplay.from_values(
+        [0.2, 0.7], [0.1, 0.8], [0.1, 0.6], [0.3, 0.8], size=[30, 90], ax=ax, band=False
+    )
+    assert sized.band_ is None
+    assert ax.collections[-1].get_sizes().tolist() == [30, 90], "dots grow with the bins"
+    with pytest.raises(ValueError, match="2, 2, 1, 2 bins"):
+        compare.IntervalReliabilityDisplay([0.2, 0.7], [0.1, 0.8], [0.1], [0.3, 0.8])
+
+
+def test_strength(ax):
+    values = {"equal": [0.8, 0.7], "averaged": [0.75, 0.6]}
+    display = compare.StrengthDisplay.from_values((0.5, 10), values, measure="u65", reference={"mean": 0.72}, ax=ax)
+    for name, line in display.lines_.items():
+        np.testing.assert_allclose(line.get_ydata(), values[name])
+    assert set(display.references_["mean"].get_ydata()) == {0.72}
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["0.5", "10"]
+    with pytest.raises(ValueError, match="averaged has 1 values; expected one for each of 2"):
+        compare.StrengthDisplay((1, 2), {**values, "averaged": [0.5]}, measure="u65")
+
+
+def test_set_sizes(ax):
+    shares = [[0.9, 0.1, 0.0], [0.5, 0.3, 0.2]]
+    display = compare.SetSizeDisplay.from_values((1, 5), shares, ax=ax)
+    np.testing.assert_allclose([[bar.get_height() for bar in bars] for bars in display.bars_], np.transpose(shares))
+    assert [round(bar.get_y(), 9) for bar in display.bars_[2]] == [1.0, 0.8], "each on top of the smaller ones"
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["1", "2", "3"]
+    with pytest.raises(ValueError, match=r"\[strengths sizes\] with 3 rows"):
+        compare.SetSizeDisplay((1, 2, 3), shares)
+    with pytest.raises(ValueError, match="do not add to 1"):
+        compare.SetSizeDisplay((1, 2), np.asarray(shares) * 10)

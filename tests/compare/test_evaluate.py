@@ -1,0 +1,174 @@
+"""One forest on one test fold, against plain NumPy and scikit-learn."""
+
+import json
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.metrics import log_loss, roc_auc_score
+
+import jaxunc as ju
+from jaxunc import compare
+from jaxunc.compare._evaluate import _Answers, _measure
+from tests.voting._votes import lower_bound, naive
+
+pytestmark = pytest.mark.once
+
+
+@pytest.fixture(scope="module")
+def fold():
+    """A forest, test instances, and how two rules did on them."""
+    X, y = make_classification(700, 8, flip_y=0.2, random_state=3)
+    forest = ju.from_sklearn(RandomForestClassifier(7, min_samples_leaf=5, random_state=0).fit(X[:500], y[:500]))
+    return forest, X[500:], y[500:], compare.evaluate(forest, ("probability", "evidence"), X[500:], y[500:])
+
+
+@pytest.mark.exhaustive
+def test_measures_and_curves(fold):
+    forest, X, y, outcome = fold
+    for rule, combiner in (("probability", ju.Mean()), ("evidence", ju.EvidenceAccumulation(forest.prior))):
+        bound = ju.bind(forest, combiner)
+        probs, scores = np.asarray(bound.probability(X), float), np.asarray(bound(X), float)
+        certainty, right = np.abs(scores[:, 1] - scores[:, 0]), scores.argmax(1) == y
+        found = outcome.measures[rule]
+        assert found["accuracy"] == pytest.approx(right.mean(), abs=1e-6)
+        assert found["auc"] == pytest.approx(roc_auc_score(y, scores[:, 1] - scores[:, 0]), abs=1e-6)
+        assert found["brier"] == pytest.approx(np.mean((probs[:, 1] - y) ** 2), abs=1e-6)
+        assert found["log_loss"] == pytest.approx(log_loss(y, probs / probs.sum(1, keepdims=True)), rel=1e-5)
+        bins = outcome.reliability[rule]
+        assert sum(bins["size"]) == len(y)
+        assert sum(bins["hits"]) == right.sum()
+        assert sum(bins["confidence"]) == pytest.approx(probs.max(1).sum(), rel=1e-5)
+        error = np.abs(np.array(bins["hits"]) - bins["confidence"]).sum() / len(y)
+        assert found["calibration_error"] == pytest.approx(error, abs=1e-5)
+        curve = outcome.rejection[rule]
+        assert curve[-1] == pytest.approx(right.mean(), abs=1e-6), "nothing rejected"
+        if rule == "evidence":  # whose certainties do not tie
+            half = np.argsort(-certainty, kind="stable")[:100]
+            assert curve[9] == pytest.approx(right[half].mean(), abs=1e-6)
+
+
+@pytest.mark.exhaustive
+def test_the_map_of_uncertainties_counts_everyone(fold):
+    forest, X, y, outcome = fold
+    wrong = np.asarray(ju.bind(forest, ju.Mean())(X)).argmax(1) != y
+    assert sum(n for *_, n, _ in outcome.uncertainty) == len(y)
+    assert sum(errors for *_, errors in outcome.uncertainty) == wrong.sum()
+
+
+@pytest.mark.exhaustive
+def test_certain_answers_keep_their_order():
+    log_odds = np.array([[-200.0, 0, -300], [-150, 0, -300], [0, -120, -300], [0, -180, -300], [-300, -300, 0]])
+    probs = np.exp(log_odds).astype(np.float32)
+    probs /= probs.sum(axis=1, keepdims=True)
+    logs = log_odds.astype(np.float32)
+    measures, *_ = _measure(_Answers(logs[None], probs[None], logs[None]), np.array([0, 1, 0, 0, 2]))
+    assert float(measures["auc"][0]) == pytest.approx((5 / 6 + 3 / 4 + 1) / 3)
+
+
+@pytest.fixture(scope="module", params=[2, 3])
+def leaves(request):
+    """The leaves' counts of a forest, the classes of the instances in them, and the outcome."""
+    X, y = make_classification(600, 8, n_informative=4, n_classes=request.param, flip_y=0.3, random_state=1)
+    forest = ju.from_sklearn(RandomForestClassifier(9, min_samples_leaf=3, random_state=0).fit(X[:400], y[:400]))
+    outcome = compare.evaluate(forest, ("probability",), X[400:], y[400:])
+    return np.asarray(ju.leaf_counts(forest, X[400:])), y[400:], outcome
+
+
+@pytest.mark.exhaustive
+def test_sets(leaves):
+    counts, y, outcome = leaves
+    n_classes = counts.shape[2]
+    assert list(outcome.sets) == list(outcome.set_sizes) == ["1", "2", "3", "5", "10", "20"]
+    for s, measured in outcome.sets.items():
+        leads = counts[:, :, :, None] - counts[:, :, None, :] >= int(s)
+        share = leads.mean(axis=1)  # [instances, preferred, other]
+        rejected = share >= 0.5
+        if n_classes == 2:
+            rejected[:, 0, 1] = share[:, 0, 1] > 0.5
+        sets = ~rejected.any(axis=1)
+        sets |= ~sets.any(axis=1, keepdims=True)
+        sizes, right = sets.sum(axis=1), sets[np.arange(len(y)), y]
+        x = right / sizes
+        assert measured["determinacy"] == pytest.approx(np.mean(sizes == 1), abs=1e-6)
+        accuracy = pytest.approx(right[sizes == 1].mean(), abs=1e-6) if 1 in sizes else None
+        assert measured["single_set_accuracy"] == accuracy
+        assert measured["u65"] == pytest.approx(np.mean(1.6 * x - 0.6 * x**2), abs=1e-6)
+        assert measured["u80"] == pytest.approx(np.mean(2.2 * x - 1.2 * x**2), abs=1e-6)
+        assert measured["set_size"] == pytest.approx(sizes.mean(), abs=1e-6)
+        assert outcome.set_sizes[s] == [int(np.sum(sizes == size)) for size in range(1, n_classes + 1)]
+
+
+@pytest.mark.exhaustive
+def test_intervals(leaves):
+    counts, y, outcome = leaves
+    n_classes = counts.shape[2]
+    size = counts.sum(axis=2, keepdims=True)
+    # Where a bin ends is a matter of rounding; what is in it is not.
+    edges, rounded = np.arange(1, 10, dtype=np.float32) / 10, np.asarray(ju.Mean().probability(jnp.asarray(counts)))
+    lower, mean, upper = (part.mean(axis=1) for part in (counts / (size + 1), counts / size, (counts + 1) / (size + 1)))
+    bins = {name: [0.0] * 10 for name in ("size", "hits", "probability", "lower", "upper")}
+    for i, c in np.ndindex(len(y), n_classes):
+        if n_classes > 2 or c == 1:
+            sums = (1, y[i] == c, mean[i, c], lower[i, c], upper[i, c])
+            for part, value in zip(bins.values(), sums, strict=True):
+                part[int(np.sum(rounded[i, c] > edges))] += value
+    assert list(outcome.intervals) == list(bins)
+    for name, found in outcome.intervals.items():
+        np.testing.assert_allclose(found, bins[name], rtol=1e-5, err_msg=name)
+    assert all(isinstance(n, int) for name in ("size", "hits") for n in outcome.intervals[name])
+    if n_classes == 2:
+        near, far = np.where(y == 1, upper[:, 1], lower[:, 1]), np.where(y == 1, lower[:, 1], upper[:, 1])
+        losses = {"lower": near, "mean": mean[:, 1], "upper": far}
+        assert outcome.brier_range == pytest.approx({k: np.mean((p - y) ** 2) for k, p in losses.items()}, rel=1e-5)
+    else:
+        assert outcome.brier_range == {}
+
+
+@pytest.mark.exhaustive
+def test_polling(leaves):
+    counts, y, outcome = leaves
+    votes = np.array([[vote_of(leaf, t) for t, leaf in enumerate(row)] for row in counts])
+    whole = np.array([np.bincount(row[row >= 0], minlength=counts.shape[2]).argmax() for row in votes])
+    heard = [lower_bound_stop(row, counts.shape[2]) for row in votes]
+    n_polled, settled, predicted = (np.array(column) for column in zip(*heard, strict=True))
+    assert outcome.polling == pytest.approx(
+        {
+            "n_polled": n_polled.mean(),
+            "settled": settled.mean(),
+            "accuracy": np.mean(predicted == y),
+            "whole_accuracy": np.mean(whole == y),
+            "same": np.mean(predicted == whole),
+        },
+        abs=1e-6,
+    )
+
+
+def vote_of(leaf, t):
+    """The largest class, tied ones in turns; none if all are tied."""
+    tied = np.flatnonzero(leaf == leaf.max())
+    return -1 if len(tied) == len(leaf) else tied[t % len(tied)]
+
+
+def lower_bound_stop(votes, n_classes):
+    """Trees heard, whether settled, and the class, by the paper's rule."""
+    polled, predicted, settled, _ = naive(votes[None], n_classes, 0.99, lambda counts, _: lower_bound(counts) > 0.99)
+    return polled[0], settled[0], predicted[0]
+
+
+@pytest.mark.exhaustive
+def test_no_sets_of_many_classes_and_no_accuracy_of_none():
+    X, y = make_classification(400, 8, n_informative=6, n_classes=11, n_clusters_per_class=1, random_state=1)
+    rules = ("probability",)
+    forest = ju.from_sklearn(RandomForestClassifier(2, random_state=0).fit(X, y))
+    many = compare.evaluate(forest, rules, X, y)
+    assert many.sets == many.set_sizes == many.intervals == many.brier_range == many.polling == {}
+    two = compare.evaluate(
+        ju.from_sklearn(RandomForestClassifier(2, random_state=0).fit(X[:6], y[:6] % 2)), rules, X, y % 2
+    )
+    at_ten = two.sets["10"]
+    assert (at_ten["determinacy"], at_ten["single_set_accuracy"], at_ten["u65"]) == (0.0, None, 0.65)
+    assert two.set_sizes["10"] == [0, 400]
+    json.dumps(two, allow_nan=False)

@@ -1,0 +1,212 @@
+"""The page: what it says, that it carries all it needs, and how a browser takes it."""
+
+import re
+import shutil
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from jaxunc import compare
+from tests.compare._made_up import made_up_results
+
+pytestmark = pytest.mark.once
+
+SETTINGS = compare.Settings(leaf_sizes=(1, 4), n_repeats=1, n_folds=3, n_trees=3)
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+QUIET = ("no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking", "disable-sync")
+
+
+class Elements(HTMLParser):
+    """All elements and their attributes."""
+
+    def __init__(self, page: str):
+        super().__init__()
+        self.found: list[tuple[str, dict]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with the page of a small real study."""
+    folder = tmp_path_factory.mktemp("page")
+    rules = ("probability", "vote", "pooling")
+    settings = compare.Settings(("random-forest",), rules, (2, 9), n_trees=3, n_repeats=1, n_folds=3)
+    table = compare.breast_cancer()._replace(name="<b>cancer</b> & co", warnings=("a <i>warning</i>",))
+    compare.write_page(folder, compare.run(table, settings, quiet=True))
+    return folder
+
+
+@pytest.mark.exhaustive
+def test_the_page_carries_all_it_needs(folder):
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    assert len(text.encode()) < 3e6
+    elements = Elements(text).found
+    assert not {tag for tag, _ in elements} & {"script", "iframe", "object", "base"}
+    for _, attributes in elements:
+        for name in ("src", "href"):
+            assert attributes.get(name, "data:").startswith("data:")
+    assert "@import" not in text
+    assert "url(" not in text
+    images = [attributes for tag, attributes in elements if tag == "img"]
+    assert len(images) == 4 + 2 + 3 + 1 + 3 + 2, "ranks, leaf sizes, three curves, uncertainty, sets, intervals"
+    assert all(len(image["alt"]) > 20 for image in images)
+
+
+@pytest.mark.exhaustive
+def test_what_comes_from_the_data_is_escaped(folder):
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    assert "&lt;b&gt;cancer&lt;/b&gt; &amp; co" in text
+    assert "<b>cancer" not in text
+    assert "a &lt;i&gt;warning&lt;/i&gt;" in text
+
+
+@pytest.mark.exhaustive
+def test_the_same_results_make_the_same_page(folder):
+    results = made_up_results(compare.breast_cancer(), SETTINGS, ("probability", "vote"))
+    assert (
+        compare.write_page(folder / "..", results).read_bytes()
+        == compare.write_page(folder / "..", results).read_bytes()
+    )
+
+
+@pytest.mark.exhaustive
+def test_all_rules_alike_and_one_rule_alone(tmp_path):
+    """Nothing is told apart, nothing is divided by zero."""
+    alike = compare.write_page(tmp_path, made_up_results(compare.breast_cancer(), SETTINGS)).read_text(encoding="utf-8")
+    assert alike.count("No test tells another rule apart from it.") == 4
+    assert not re.search(r"\bnan\b", re.sub(r'"data:[^"]*"', "", alike), re.IGNORECASE)
+    one = made_up_results(compare.breast_cancer(), compare.Settings(leaf_sizes=(4,), n_repeats=1), ("vote",))
+    said = compare.write_page(tmp_path, one).read_text(encoding="utf-8")
+    assert "alone was run" in said
+    assert "Over leaf sizes" not in said
+
+
+@pytest.mark.exhaustive
+def test_a_perfect_score_is_doubted(tmp_path):
+    results = made_up_results(compare.breast_cancer(), SETTINGS, ("probability", "vote"))
+    assert "A score is perfect." not in compare.write_page(tmp_path, results).read_text(encoding="utf-8")
+    for cell, outcome in results.outcomes.items():
+        if cell.forest == "extra-trees" and cell.leaf_size == 1:
+            outcome.measures["vote"]["accuracy"] = 1.0
+    assert "A score is perfect." in compare.write_page(tmp_path, results).read_text(encoding="utf-8")
+
+
+@pytest.mark.exhaustive
+def test_rules_that_share_the_first_rank_are_all_marked(tmp_path):
+    said = compare.write_page(tmp_path, made_up_results(compare.breast_cancer(), SETTINGS, ("vote", "pooling")))
+    text = said.read_text(encoding="utf-8")
+    assert "as does 1 other" in text
+    assert text.count('<td class="best">1.5</td>') == 2 * 4
+
+
+@pytest.fixture(scope="module")
+def long_names(tmp_path_factory):
+    """A folder with the page of all rules on data with a long name and long labels."""
+    folder = tmp_path_factory.mktemp("long")
+    table = compare.breast_cancer()._replace(name="customer_churn_" * 6 + ".csv", class_labels=("no" * 60, "yes" * 50))
+    compare.write_page(folder, made_up_results(table, SETTINGS))
+    return folder
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; continuous integration installs one")
+@pytest.mark.parametrize(
+    ("width", "media", "which"),
+    [
+        (390, "screen", "folder"),
+        (1100, "screen", "folder"),
+        (1280, "screen", "folder"),
+        (390, "screen", "long_names"),
+        (718, "print", "long_names"),
+    ],
+)
+def test_a_browser_shows_it_without_errors(width, media, which, request):
+    folder = request.getfixturevalue(which)
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright drives the browser; it is not installed")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=[f"--{option}" for option in QUIET])
+        page = browser.new_page(viewport={"width": width, "height": 800})
+        complaints = []
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("requestfailed", lambda request: complaints.append(request.url[:100]))
+        page.emulate_media(media=media)
+        page.goto((folder / "report.html").as_uri())
+        assert complaints == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing is wider than the screen"
+        cut = page.evaluate("[...document.querySelectorAll('.scroll')].map(x => x.scrollWidth > x.clientWidth)")
+        assert width < 1100 or not any(cut), "no table is cut at its last column"
+        shown = page.evaluate("[...document.images].map(image => image.complete && image.naturalWidth > 100)")
+        assert len(shown) >= 10
+        assert all(shown)
+        browser.close()
+
+
+@pytest.mark.exhaustive
+def test_sets_are_shown_beside_the_forest_that_always_decides(tmp_path):
+    results = made_up_results(compare.breast_cancer(), SETTINGS, ("probability", "vote"))
+    text = compare.write_page(tmp_path, results).read_text(encoding="utf-8")
+    section = text.partition("Sets of classes")[2].partition("</table>")[0]
+    rows = [re.findall(r"<td>(.*?)</td>", row) for row in section.split("</tr>") if "<td>" in row]
+    assert rows[:4] == [
+        ["one class", "1.000", "0.500", "0.500", "0.500", "1.000"],
+        ["1", "0.750", "0.900", "0.700", "0.800", "1.250"],
+        ["2", "0.500", "0.900", "0.700", "0.800", "1.500"],
+        ["5", "0.000", "–", "0.700", "0.800", "2.000"],
+    ]
+    assert len(rows) == 2 * 4
+
+
+def of_classes(n_classes):
+    """Made-up results of two kinds of forest on data of as many classes."""
+    table = compare.breast_cancer()
+    y, labels = np.arange(len(table.y)) % n_classes, tuple(f"<{c}> $^$" for c in range(n_classes))
+    return made_up_results(table._replace(y=y, class_labels=labels), SETTINGS, ("probability", "vote"))
+
+
+def described(page, start):
+    """The descriptions of the images whose title begins so."""
+    images = [attributes["alt"] for tag, attributes in Elements(page).found if tag == "img"]
+    return [alt.partition(start)[2] for alt in images if alt.startswith(start)]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_pictures_of_sets_and_intervals(n_classes, tmp_path):
+    text = compare.write_page(tmp_path, of_classes(n_classes)).read_text(encoding="utf-8")
+    (decided,) = described(text, "extra-trees, leaf size 4: decided and right. ")
+    assert decided == (
+        "For s = 1, 2, 3, 5, 10, 20: decided 0.750, 0.500, 0.250, 0.000, 0.000, 0.000; "
+        "right of those 0.900, 0.900, 0.900, none, none, none."
+    )
+    (utility,) = described(text, "extra-trees, leaf size 4: utility of sets. ")
+    assert utility.endswith("one class (probability) 0.500.")
+    (sizes,) = described(text, "extra-trees, leaf size 4: set sizes. ")
+    assert sizes.endswith(
+        "1 class 0.750, 0.500, 0.250, 0.000, 0.000, 0.000; 2 classes 0.250, 0.500, 0.750, 1.000, 1.000, 1.000."
+    )
+    (bins,) = described(text, "extra-trees, leaf size 4: reliability. ")
+    assert "0.05 [0.00, 0.10] came true in 0.50 of 30; 0.15 [0.10, 0.20]" in bins
+    assert bins.count("came true") == 9, "the empty bin is left out"
+    ranges = described(text, "extra-trees: range of the Brier score. ")
+    expected = ["1: 0.250 [0.100, 0.500]; 4: 0.250 [0.025, 0.500]."] if n_classes == 2 else []
+    assert [said.rpartition("range: ")[2] for said in ranges] == expected
+    assert ("counts 3 times" in text) == (n_classes == 3)
+    assert "the shaded range" in text or n_classes == 3
+
+
+@pytest.mark.exhaustive
+def test_nothing_of_sets_and_intervals_for_many_classes(tmp_path):
+    results = of_classes(11)
+    for outcome in results.outcomes.values():
+        for part in outcome[4:]:
+            part.clear()
+    text = compare.write_page(tmp_path, results).read_text(encoding="utf-8")
+    assert "Sets of classes, where" not in text
+    assert "Probabilities as intervals" not in text
+    assert not described(text, "extra-trees, leaf size 4: set sizes")
+    assert "Sets of classes and intervals are left out: they compare all pairs" in text

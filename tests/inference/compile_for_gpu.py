@@ -1,0 +1,119 @@
+"""Compile the chunk program for an NVIDIA H200 without one, and print what it launches (run by test_gpu_compile.py)."""
+
+import json
+import re
+import sys
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import topologies
+
+import jaxunc as ju
+from jaxunc.inference._streamed import merge_and_finish
+from jaxunc.tables import Columns
+
+H200 = """
+gpu_device_info {
+  threads_per_block_limit: 1024  threads_per_warp: 32  shared_memory_per_block: 49152
+  shared_memory_per_core: 233472  threads_per_core_limit: 2048  core_count: 132  fpus_per_core: 128
+  block_dim_limit_x: 2147483647  block_dim_limit_y: 65535  block_dim_limit_z: 65535
+  memory_bandwidth: 4800000000000  l2_cache_size: 52428800  clock_rate_ghz: 1.98
+  device_memory_size: 151397597184  shared_memory_per_block_optin: 232448
+  cuda_compute_capability { major: 9 }  registers_per_core_limit: 65536  registers_per_block_limit: 65536
+}
+platform_name: "CUDA"
+dnn_version_info { major: 9 minor: 10 patch: 0 }
+runtime_version { major: 12 minor: 8 patch: 0 }
+device_description_str: "NVIDIA H200 141GB HBM3e"
+"""
+N_TREES, N_COLUMNS = 100, 32
+FREE = {"parameter", "constant", "bitcast", "get-tuple-element", "tuple"}
+
+
+def launches(compiled) -> list[str]:
+    """Operations of the optimised entry computation that launch a kernel."""
+    body = re.search(r"^ENTRY [^\n]*\{\n(.*?)^\}", compiled.as_text(), re.S | re.M).group(1)
+    operations = []
+    for line in body.splitlines():
+        match = re.match(r"\s*(?:ROOT )?%?([\w.-]+) = (?:\(.*?\)|\S+) ([a-z][\w-]*)\(", line)
+        if match and match.group(2) not in FREE:
+            operations.append(match.group(2))
+    return operations
+
+
+def shapes_of_forest(n_trees: int, n_nodes: int, n_features: int, depth: int) -> ju.Forest:
+    """A forest of the given shape whose values do not matter: only shapes are compiled."""
+    nodes = jnp.zeros((n_trees, n_nodes), jnp.int32)
+    trees = ju.forest.Trees(
+        feature=nodes,
+        threshold=nodes,
+        child=nodes,
+        missing_right=nodes.astype(bool),
+        tree_depth=jnp.full(n_trees, depth, jnp.int32),
+        columns=Columns(n_features),
+    )
+    return ju.Forest(
+        trees=trees,
+        count_table=jnp.ones((1024, 2), jnp.int32),
+        code=nodes,
+        prior=jnp.array([0.4, 0.6]),
+        n_samples=jnp.array(100.0),
+        class_labels=(0, 1),
+    )
+
+
+def cases():
+    """(name, depth, rule, with missing values, with a mask, read-out): the usual rules by depth, others by form."""
+    evidence = ju.EvidenceAccumulation(jnp.array([0.4, 0.6]))
+    rules = {
+        "mean": ju.Mean(),
+        "vote": ju.Vote(),
+        "pooling": ju.Pooling(),
+        "evidence": evidence,
+        "dempster": ju.DempsterRule(),
+    }
+    for depth in (8, 16):
+        for name, rule in rules.items():
+            yield name, depth, rule, False, False, "class_scores"
+    yield "missing values", 8, ju.Mean(), True, False, "class_scores"
+    yield "mask", 8, ju.Mean(), False, True, "class_scores"
+    yield "median", 8, ju.Median(), False, False, "class_scores"
+    yield "report", 8, ju.decisions.CautiousReport(2.0, mass="certainty"), False, False, None
+
+
+def compiled_chunk(platform: str, device, case: tuple, rows: int | None = None):
+    """The chunk program compiled for a device that need not be there, and its number of instances."""
+    _, depth, rule, missing, mask, readout = case
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    forest = shapes_of_forest(N_TREES, 2 ** (depth + 1), N_COLUMNS, depth)
+    engine = ju.bind(forest, rule, walk="levels").engine
+    engine = engine.for_missing() if missing else engine
+    rows = rows or engine.shapes().large.rows
+    placed = lambda shape, dtype: jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
+    rule, arrays = jax.tree.map(lambda a: placed(a.shape, a.dtype), (rule, engine.stream.arrays))
+    x, in_mask = placed((rows, N_COLUMNS), jnp.float32), placed((rows, N_TREES), bool) if mask else None
+
+    def program(rule, *given):
+        with jax.enable_x64(False):
+            return merge_and_finish.function(engine.stream.spec, rule, readout, *given)
+
+    with jax.enable_x64(True):  # shapes of 64 bits, which nodes have, are taken in this mode alone
+        traced = jax.jit(program).trace(rule, arrays, x, in_mask)
+    return traced.lower(lowering_platforms=(platform,)).compile(), rows
+
+
+def main() -> None:
+    topology = topologies.get_topology_desc(platform="cuda", topology="1x1x1", target_config=H200)
+    found = []
+    for case in cases():
+        compiled, rows = compiled_chunk("cuda", topology.devices[0], case)
+        names = dict(zip(("rule", "depth"), case, strict=False))
+        # What `block_size` counts on: 12 bytes a tree, and 4 for each key.
+        promised = rows * (12 * N_TREES + 4 * N_COLUMNS * (1 + case[3]))
+        memory = {"bytes": compiled.memory_analysis().temp_size_in_bytes, "promised": promised}
+        found.append({**names, "rows": rows, "kernels": launches(compiled), **memory})
+    json.dump(found, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""What the compiled programs take: memory and number, never the clock."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import KFold
+
+import jaxunc as ju
+from tests._compilations import compilations
+from tests._forests import padded, toy_data, toy_forest
+
+pytestmark = pytest.mark.once
+
+INSTANCES, TREES = 100_000, 100
+
+
+@pytest.fixture(scope="module")
+def large():
+    """Shapes of a forest of 100 trees with 2048 nodes and of 100 000 instances; nothing of it is computed."""
+    forest = jax.eval_shape(lambda f: padded(f, 2048), toy_forest(2, TREES))
+    return forest, jax.ShapeDtypeStruct((INSTANCES, forest.n_features), jnp.float32)
+
+
+def compiled(function, *shapes):
+    return jax.jit(function).lower(*shapes).compile()
+
+
+def leaf_table(rule, forest):
+    return jax.eval_shape(lambda f: ju.inference.leaf_table(f, rule), forest)
+
+
+@pytest.mark.parametrize(
+    "rule", [ju.Mean(), ju.Pooling(), ju.EvidenceAccumulation(0.375)], ids=lambda r: type(r).__name__
+)
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.exhaustive(keep=1)
+def test_a_fold_needs_twenty_megabytes_at_most(rule, missing, large):
+    forest, X = large
+
+    def fold(forest, table, X):
+        return ju.inference.fold(forest, table, X, merge=rule.merge, missing=missing)
+
+    memory = compiled(fold, forest, leaf_table(rule, forest), X).memory_analysis()
+    assert memory.temp_size_in_bytes <= 20e6
+
+
+def test_a_masked_fold_needs_little_more(large):
+    forest, X = large
+    mask = jax.ShapeDtypeStruct((INSTANCES, TREES), bool)
+
+    def fold(forest, table, X, mask):
+        return ju.inference.fold(forest, table, X, tree_mask=mask)
+
+    memory = compiled(fold, forest, leaf_table(ju.Mean(), forest), X, mask).memory_analysis()
+    assert memory.temp_size_in_bytes <= 20e6
+
+
+def test_the_gradient_stores_no_index_for_each_visit(large):
+    forest, X = large
+
+    def loss(table, forest, X):
+        stat = ju.inference.fold(forest, table, X)
+        return sum(jnp.sum(part**2) for part in jax.tree.leaves(stat))
+
+    table = leaf_table(ju.Mean(), forest)
+    memory = compiled(jax.grad(loss), table, forest, X).memory_analysis()
+    # 40 MB would be one number for every instance and tree.
+    assert memory.temp_size_in_bytes < INSTANCES * TREES * 4 / 2
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="only on a CPU a program may run in the caller's thread")
+@pytest.mark.parametrize("missing", [False, True])
+def test_the_program_of_one_row_counts_as_cheap(missing, rng):
+    """So that it runs in the caller's thread, whatever the number of trees and columns."""
+    X = rng.normal(size=(300, 200))
+    forest = ju.from_sklearn(RandomForestClassifier(300, max_depth=3, random_state=0).fit(X, X[:, 0] > 0))
+    bound = ju.bind(forest, ju.EvidenceAccumulation(0.5))
+    operations = bound.lower(1, missing=missing).compile().cost_analysis()
+    assert isinstance(operations, dict)
+    assert 0 < operations["flops"] < 1000
+    given = np.where(rng.random(X.shape) < 0.2, np.nan, X) if missing else X
+    together = np.asarray(bound(given[:9]))
+    np.testing.assert_array_equal(together[:1], bound(given[:1]))
+    np.testing.assert_array_equal(together[8:], bound(given[8:9]))
+
+
+@pytest.mark.exhaustive
+def test_several_rules_together_stay_small(large):
+    forest, X = large
+    rules = ju.combiners.Together(
+        mean=ju.Mean(), vote=ju.Vote(), pooling=ju.Pooling(), evidence=ju.EvidenceAccumulation(0.375)
+    )
+
+    def fold(forest, table, X):
+        return rules.finish(ju.inference.fold(forest, table, X, merge=rules.merge))
+
+    memory = compiled(fold, forest, leaf_table(rules, forest), X).memory_analysis()
+    assert memory.temp_size_in_bytes <= 20e6
+
+
+@pytest.mark.exhaustive
+def test_ten_forests_of_a_cross_validation_compile_once():
+    """Every fold has its own number of nodes and of instances; the chunk program is one."""
+    X, y = load_breast_cancer(return_X_y=True)
+    X = X[:, :13]  # a shape that no other test has
+    forests, parts = [], []
+    for train, test in KFold(10, shuffle=True, random_state=0).split(X):
+        forests.append(ju.from_sklearn(RandomForestClassifier(11, random_state=0).fit(X[train], y[train])))
+        parts.append(X[test])
+    assert len({len(part) for part in parts}) > 1
+    assert len({forest.n_nodes for forest in forests}) == 1, "node counts pad to one power of two here"
+    rule = ju.EvidenceAccumulation(forests[0].prior)
+    with compilations() as first:
+        ju.bind(forests[0], rule).probability(parts[0])
+    assert any("merge_" in name for name in first)
+    with compilations() as rest:
+        for forest, part in zip(forests[1:], parts[1:], strict=True):
+            ju.bind(forest, ju.EvidenceAccumulation(forest.prior)).probability(part)
+    # JAX's own copy of the result to the device is a program for each length.
+    assert set(rest) <= {"jit(stage)"}
+
+
+@pytest.mark.exhaustive
+def test_batches_of_any_size_share_few_programs():
+    X = toy_data(2)[0]
+    bound = ju.bind(toy_forest(2, 7), ju.Mean(), threads=2)
+    large = np.tile(X, (100, 1))
+    with compilations() as names:
+        for n in (1, 2, 30, 100, 255, 256, 257, 1000, 2048, 2049, 5000, 8191, 8192, 16_384, 20_000, 40_000):
+            assert bound.probability(large[:n]).shape == (n, 2)
+    # One row, 8, 64; 256, 512, 2048, 8192.
+    assert sum("merge_" in name for name in names) <= 7
+    with compilations() as again:
+        for n in (3, 33, 300, 3000, 20_001):
+            bound.probability(large[:n])
+    assert not any("merge_" in name for name in again)
+
+
+@pytest.mark.exhaustive
+def test_settings_do_not_recompile():
+    """Hyperparameters are arrays: a sweep compiles nothing new."""
+    X, forest = toy_data(2)[0], toy_forest(2)
+    score = lambda smoothing: ju.bind(forest, ju.EvidenceAccumulation(0.375, smoothing)).score(X)
+    score(0.1)
+    with compilations() as names:
+        for smoothing in (0.2, 0.5, 1.0):
+            score(smoothing)
+    assert names == []
+
+
+@pytest.mark.exhaustive
+def test_calls_on_counts_do_not_recompile(rng):
+    counts = jnp.asarray(rng.integers(0, 9, size=(17, 5, 2)), jnp.int32)
+    rules = [ju.Mean(), ju.Vote(), ju.Pooling(), ju.EvidenceAccumulation(0.375), ju.DempsterRule()]
+    for rule in rules:
+        rule(counts)
+    with compilations() as names:
+        for rule in rules:
+            rule(counts + 0)
+    assert not any("combine" in name for name in names)
+
+
+@pytest.mark.exhaustive
+def test_shapes_are_enough_to_lower(large):
+    """Binding inside a program needs no values: the forest may be a tracer."""
+    forest, _ = large
+    X = jax.ShapeDtypeStruct((300, forest.n_features), jnp.float32)
+    lowered = jax.jit(lambda forest, X: ju.bind(forest, ju.Mean()).probability(X)).lower(shapes_of_forest(forest), X)
+    assert lowered.out_info.shape == (300, 2)
+
+
+def shapes_of_forest(forest):
+    return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), forest)
+
+
+def test_rows_that_a_mesh_of_explicit_axes_deals_out_are_answered():
+    """On one device; `eight_devices` has more."""
+    mesh = jax.make_mesh((1,), ("data",), axis_types=(jax.sharding.AxisType.Explicit,))
+    X, bound = toy_data(2)[0][:64], ju.bind(toy_forest(2, 5), ju.Mean())
+    rows = jax.device_put(X, jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data")))
+    answer = jax.jit(bound.probability)(rows)
+    np.testing.assert_array_equal(answer, bound.probability(X))
+    assert answer.sharding.spec[0] == "data"
+    y = jnp.zeros(64, int)
+    assert jax.jit(ju.metrics.accuracy)(answer, y) == ju.metrics.accuracy(np.asarray(answer), y)

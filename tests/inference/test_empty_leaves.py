@@ -1,0 +1,202 @@
+"""Empty leaves of multi-way tests: the four modes, on every way, and what they commute with."""
+
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxunc as ju
+from jaxunc.inference import _following, _leaf_table
+from jaxunc.inference._by_rows import ByRows
+from tests._exhaustive import a_few_of
+from tests._refusal import refuses
+from tests.random_trees._multiway import reached_leaves
+from tests.random_trees.test_random_trees import mixed
+
+pytestmark = pytest.mark.once
+
+
+@pytest.mark.parametrize("mode", a_few_of(ju.forest.MODES, ["sum"]))
+@pytest.mark.exhaustive
+def test_empty_leaves(mode):
+    """Every mode, against a walk by the definition; values that were not seen among them."""
+    X, y, nominal = mixed(60)
+    forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=7, nominal=nominal).with_empty_leaves(mode)
+    queries = mixed(40, seed=1)[0]
+    queries[::7, 1], queries[1::7, 3], queries[2::7, 1], queries[3::7, 3] = 9, 3, np.nan, -100
+    counts = np.asarray(forest.with_empty_leaves("sum").counts, float)
+    expected, shares, met_any = np.zeros((40, 7, 3)), np.zeros((40, 3)), 0
+    first, members = np.asarray(forest.trees.forks.first), np.asarray(forest.trees.forks.node)
+    for i, x in enumerate(queries):
+        for t in range(7):
+            leaves, met = reached_leaves(forest, t, x)
+            met_any += met is not None
+            each = counts[t, leaves]
+            if met is not None and mode == "zeros":
+                each = np.zeros((1, 3))
+            if met is not None and mode == "parent":
+                each = sum(below(forest, counts, t, node) for node in members[first[met] : first[met + 1]])[None]
+            expected[i, t] = each.sum(0)
+            scores = (each + 1) / (each.sum(-1, keepdims=True) + 3)
+            shares[i] += (scores.mean(0) if mode == "average" else (each.sum(0) + 1) / (each.sum() + 3)) / 7
+    assert 20 < met_any < 200
+    if mode == "average":
+        with refuses(ValueError, "'average' have no counts"):
+            ju.leaf_counts(forest, queries)
+    else:
+        np.testing.assert_array_equal(ju.leaf_counts(forest, queries), expected)
+    bound = ju.bind(forest, ju.Mean(ju.scorers.laplace))
+    np.testing.assert_allclose(bound.probability(queries), shares, atol=1e-6)
+    mask = np.arange(280).reshape(40, 7) % 3 > 0
+    masked = bound.probability(queries, tree_mask=mask)
+    np.testing.assert_array_equal(bound.probability(queries[5:9], tree_mask=mask[5:9]), masked[5:9])
+    if mode in ("sum", "average"):
+        with refuses(ValueError, "cannot be traced|followed on the host"):
+            jax.jit(lambda x: bound(x))(jnp.asarray(queries))
+    else:
+        np.testing.assert_allclose(jax.jit(lambda x: bound(x))(jnp.asarray(queries)), bound(queries), atol=1e-5)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("mode", ["sum", "average"])
+def test_leaves_are_followed_in_parts(mode, monkeypatch):
+    """What is under way at a time changes no bit."""
+    X, y, nominal = mixed(60)
+    weight = np.linspace(0.1, 2, 60)
+    forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=7, nominal=nominal, sample_weight=weight)
+    forest = forest.with_empty_leaves(mode)
+    queries = mixed(40, seed=1)[0]
+    queries[::2, 1], queries[::3, 3] = 9, 3
+    bound = ju.bind(forest, ju.Mean(ju.scorers.laplace))
+    whole = bound(queries), ju.leaf_counts(forest.with_empty_leaves("sum"), queries)
+    walks = mock.Mock(wraps=_following._walk_on)
+    monkeypatch.setattr(_following, "_walk_on", walks)
+    monkeypatch.setattr(_following, "UNDER_WAY", 5)
+    np.testing.assert_array_equal(bound(queries), whole[0])
+    np.testing.assert_array_equal(ju.leaf_counts(forest.with_empty_leaves("sum"), queries), whole[1])
+    members = np.diff(forest.trees.forks.first).max()
+    assert max(len(call.args[-1]) for call in walks.call_args_list) <= max(5, members)
+
+
+@pytest.mark.exhaustive
+def test_sums_are_differentiable_and_do_not_overflow():
+    X, y, nominal = mixed(60)
+    forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=7, nominal=nominal, max_depth=2)
+    queries = np.where(nominal, 9, X[:5])
+    counts = ju.leaf_counts(forest, queries)
+    heavy = ju.recount(forest, X, y, sample_weight=np.full(60, 2.0**26))
+    assert heavy.count_table.dtype == jnp.int32
+    np.testing.assert_array_equal(ju.leaf_counts(heavy, queries), 2.0**26 * np.asarray(counts, float))
+    own = forest.counts.astype(float)
+    slope = jax.grad(lambda counts: jnp.sum(ju.leaf_counts(forest.with_counts(counts), queries) ** 2))(own)
+    assert float(jnp.sum(slope * own)) == 2 * np.sum(np.square(counts))
+
+
+@pytest.mark.exhaustive
+def test_modes_of_empty_leaves_and_counting_commute():
+    """Instances in empty leaves count in the parent, whenever that is chosen."""
+    X, y, nominal = mixed(60)
+    forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=7, nominal=nominal)
+    other, labels, _ = mixed(200, seed=1)
+    for weight in (None, np.linspace(0.1, 2, 200)):
+        first = {
+            mode: ju.recount(forest.with_empty_leaves(mode), other, labels, sample_weight=weight)
+            for mode in ju.forest.MODES
+        }
+        assert not np.array_equal(first["parent"].counts, ju.recount(forest, X, y).with_empty_leaves("parent").counts)
+        for mode in ju.forest.MODES:
+            assert first[mode].with_empty_leaves(mode) is first[mode]
+            for target in ju.forest.MODES:
+                changed = first[mode].with_empty_leaves(target).counts
+                np.testing.assert_allclose(changed, first[target].counts, rtol=0 if weight is None else 1e-6)
+
+
+@pytest.mark.exhaustive
+def test_counts_of_parents_are_traceable_where_trees_are_known():
+    X, y, nominal = mixed(60)
+    forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=2, nominal=nominal)
+    parents = lambda counts: forest.with_counts(counts).with_empty_leaves("parent").counts
+    np.testing.assert_array_equal(jax.jit(parents)(forest.counts), forest.with_empty_leaves("parent").counts)
+    own = forest.counts.astype(float)
+    slope = jax.grad(lambda counts: jnp.sum(parents(counts) ** 2))(own)
+    assert float(jnp.sum(slope * own)) == 2 * float(jnp.sum(parents(own) ** 2))
+    with refuses(ValueError, "before jit"):
+        jax.jit(lambda forest: forest.with_empty_leaves("parent").counts)(forest)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("prior", ["tree", "forest"])
+def test_modes_and_smoothing_commute(prior):
+    """A prior's instances are added once to what an empty leaf is given, whenever its mode is chosen."""
+    X, y, nominal = mixed(60)
+    forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=3, nominal=nominal)
+    alpha = ju.smoothing.fit_forest_prior(forest, level=prior)
+    queries = np.where(nominal, 9, X[:20])
+    by_tree = np.broadcast_to(alpha.alpha, (3, 3))
+    for mode in ("parent", "zeros"):
+        before = ju.smoothing.smooth_forest(forest.with_empty_leaves(mode), alpha)
+        after = ju.smoothing.smooth_forest(forest, alpha).with_empty_leaves(mode)
+        np.testing.assert_array_equal(before.counts, after.counts)
+        plain = np.asarray(ju.leaf_counts(forest.with_empty_leaves(mode), queries))
+        np.testing.assert_allclose(ju.leaf_counts(after, queries), plain + by_tree, rtol=1e-6)
+        np.testing.assert_array_equal(after.count_table[0], 0)
+        np.testing.assert_allclose(
+            ju.bind(after, ju.Mean()).probability(queries),
+            ju.bind(forest.with_empty_leaves(mode), ju.smoothing.SmoothedMean(alpha)).probability(queries),
+            atol=1e-6,
+        )
+
+
+@pytest.mark.exhaustive
+def test_a_large_leaf_table_is_not_made_for_nominal_features_either(monkeypatch):
+    X, y, nominal = mixed(60)
+    grown = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=3, nominal=nominal)
+    queries = np.where(nominal, 9, X[:20])
+    for mode in ju.forest.MODES:
+        forest = grown.with_empty_leaves(mode)
+        expected = ju.bind(forest, ju.Pooling()).answer(queries)
+        monkeypatch.setattr(_leaf_table, "LARGEST_LEAF_TABLE", 0)
+        bound = ju.bind(forest, ju.Pooling())
+        assert isinstance(bound.engine, ByRows)
+        for a, b in zip(jax.tree.leaves(bound.answer(queries)), jax.tree.leaves(expected), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-6)
+        monkeypatch.undo()
+
+
+def below(forest, counts, tree: int, node: int) -> np.ndarray:
+    child = int(forest.trees.child[tree, node])
+    return counts[tree, node] if child == node else sum(below(forest, counts, tree, c) for c in (child, child + 1))
+
+
+@pytest.mark.exhaustive
+def test_leave_one_out_with_empty_leaves():
+    """An instance that was counted in an empty leaf is not taken out of the leaves of its siblings."""
+    X, y, nominal = mixed(60)
+    forest = ju.grow_random_trees(jax.random.key(6), X, y, n_trees=7, nominal=nominal)
+    other, labels, _ = mixed(40, seed=1)
+    counted = ju.recount(forest, other, labels)
+    answer = ju.counting.leave_one_out(counted, ju.Pooling(), other, labels)
+    counts = np.array(ju.leaf_counts(counted, other))
+    for i, x in enumerate(other):
+        for t in range(7):
+            counts[i, t, labels[i]] -= reached_leaves(forest, t, x)[1] is None
+    np.testing.assert_allclose(answer.class_scores, ju.Pooling()(jnp.asarray(counts)), atol=1e-6)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("unseen", [False, True])
+@pytest.mark.parametrize("weight", [0.3, 1.0])
+def test_leaf_sizes_as_masses(weight, unseen):
+    """Of integers they are other planes than of fractions, whose sums may be integers, or none."""
+    X, y, _ = mixed(60)
+    X, nominal = X[:, :2], np.array([False, True])
+    forest = ju.grow_random_trees(
+        jax.random.key(5), X, y, n_trees=7, nominal=nominal, max_depth=2, sample_weight=np.full(60, weight)
+    )
+    queries = np.where(unseen & nominal, 9, X[:16])
+    rule = ju.GeneralizedVote(1.5 * weight, "leaf_size")
+    found, expected = ju.bind(forest, rule)(queries), rule(ju.leaf_counts(forest, queries))
+    np.testing.assert_allclose(found.total, expected.total, rtol=1e-6)
+    np.testing.assert_allclose(found.mass, expected.mass, rtol=1e-6)

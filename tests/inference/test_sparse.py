@@ -1,0 +1,234 @@
+"""Sparse instances are answered as the same dense ones, to the bit, and only what trees test is made dense."""
+
+import copy
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas
+import pytest
+import scipy.sparse
+from sklearn.ensemble import RandomForestClassifier
+
+import jaxunc as ju
+from jaxunc.inference import BoundForest, _tested
+from jaxunc.inference._by_rows import ByRows
+from jaxunc.inference._drive import Chunk, Shapes
+from jaxunc.inference._streamed import Streamed
+from tests import _rules
+from tests._compilations import compilations
+from tests._exhaustive import a_few_of
+from tests._refusal import refuses
+from tests._sparse import N_COLUMNS, sparse_data, sparse_forest, sparse_labels, widened
+from tests.random_trees.test_random_trees import mixed
+
+FORMS = [scipy.sparse.csr_array, scipy.sparse.csr_matrix, scipy.sparse.csc_array, scipy.sparse.coo_array]
+
+
+def assert_equal(found, expected):
+    """Bit for bit, every array of an answer."""
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("name", a_few_of(_rules.RULES, ["mean", "vote", "evidence", "median"]))
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.exhaustive
+def test_every_rule(name, missing):
+    forest = sparse_forest(2 if _rules.RULES[name].binary_only else 3)
+    X = sparse_data(missing=missing)
+    rule = _rules.make(name, forest.n_classes, np.arange(forest.n_trees))
+    bound = ju.bind(forest, rule)
+    assert_equal(bound(X), bound(X.toarray()))
+    assert_equal(bound(X[5:8]), bound(X[5:8].toarray()))
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
+@pytest.mark.once
+def test_formats_and_readouts(form):
+    forest, X = sparse_forest(3), sparse_data(missing=True)
+    bound, data, dense = ju.bind(forest, ju.Mean()), form(X), X.toarray()
+    for ask in (bound, bound.probability, bound.log_probability, bound.answer):
+        assert_equal(ask(data), ask(dense))
+    mask = np.random.default_rng(0).random((len(dense), forest.n_trees)) < 0.7
+    assert_equal(bound(data, tree_mask=mask), bound(dense, tree_mask=mask))
+    np.testing.assert_array_equal(ju.leaf_index(forest, data), ju.leaf_index(forest, dense))
+    np.testing.assert_array_equal(ju.leaf_index(forest.trees, data), ju.leaf_index(forest, dense))
+    np.testing.assert_array_equal(ju.leaf_counts(forest, data), ju.leaf_counts(forest, dense))
+
+
+SIZES = (0, 1, 7, 64, 65, 300)
+
+
+@pytest.mark.parametrize("walk", ["blocks", "levels"])
+@pytest.mark.parametrize("by_rows", [False, True])
+@pytest.mark.once
+def test_numbers_of_rows_and_engines(walk, by_rows):
+    forest, X = sparse_forest(3), sparse_data()
+    rule = ju.EvidenceAccumulation(forest.prior)
+    bound = BoundForest(ByRows.of(forest, rule, walk), rule, 2) if by_rows else ju.bind(forest, rule, walk=walk)
+    assert isinstance(bound.engine, ByRows if by_rows else Streamed)
+    for n in SIZES:
+        assert_equal(bound(X[:n]), bound(X[:n].toarray()))
+    missing = sparse_data(missing=True)
+    assert_equal(bound(missing), bound(missing.toarray()))
+
+
+@pytest.mark.once
+def test_an_absent_entry_is_zero_and_not_missing():
+    """A tree that sends 0 left and missing values right, and the other way round."""
+    X = np.array([[0.0], [np.nan], [1.0], [0.0], [np.nan], [1.0]] * 4)
+    y = np.array([0, 1, 1] * 8)
+    for sign, labels in ((1, y), (-1, 1 - y)):
+        model = RandomForestClassifier(1, bootstrap=False, random_state=0).fit(sign * X, labels)
+        bound = ju.bind(ju.from_sklearn(model), ju.Mean())
+        found = bound.probability(scipy.sparse.csr_array(sign * X))
+        np.testing.assert_array_equal(found, model.predict_proba(sign * X))
+
+
+@pytest.mark.once
+def test_chunks_are_bounded_by_what_is_dense(monkeypatch):
+    """However many columns are tested; what is left of a batch goes through smaller calls."""
+    forest, X = sparse_forest(3), sparse_data()
+    dense = {n: np.asarray(ju.bind(forest, ju.Mean()).probability(X[:n].toarray())) for n in (1, 65, 300)}
+    leaves = np.asarray(ju.leaf_index(forest, X.toarray()))
+    for most in (1, 10 * N_COLUMNS, 70 * N_COLUMNS):
+        monkeypatch.setattr(_tested, "MOST_DENSE", most)
+        bound = ju.bind(forest, ju.Mean())
+        for n, expected in dense.items():
+            np.testing.assert_array_equal(bound.probability(X[:n]), expected)
+        np.testing.assert_array_equal(ju.leaf_index(forest, X), leaves)
+
+
+@pytest.mark.once
+def test_shapes_that_are_bounded():
+    rows = ju.tables.as_rows(scipy.sparse.csr_array((5, 2**13)), ju.tables.Columns(2**13)).values
+    chunk = lambda n: Chunk(n, 64)
+    shapes = Shapes(chunk(2048), chunk(8192), (chunk(1), chunk(64), chunk(512)))
+    assert _tested.bounded(shapes, np.zeros((5, 2**13))) == shapes
+    assert _tested.bounded(shapes, rows) == Shapes(chunk(512), None, (chunk(1), chunk(64)))
+    assert _tested.bounded(shapes, rows.of(np.arange(2**10), ju.tables.Columns(2**10))) == shapes
+    assert _tested.bounded(shapes, rows.of(np.arange(2**11), ju.tables.Columns(2**11))) == shapes._replace(large=None)
+    assert _tested.bounded(Shapes(chunk(2048), chunk(8192)), rows) == Shapes(chunk(2048))
+
+
+@pytest.mark.once
+def test_forests_that_test_every_column_or_none():
+    X, y = sparse_data(), sparse_labels(2)
+    some = X[:, :3].tocsr()
+    every = ju.from_sklearn(RandomForestClassifier(20, random_state=0).fit(some, y))
+    bound = ju.bind(every, ju.Mean())
+    assert_equal(bound(some), bound(some.toarray()))
+    assert bound._on_tested[0] is bound
+    none = ju.from_sklearn(RandomForestClassifier(3, min_samples_leaf=len(y)).fit(X, y))
+    assert_equal(ju.bind(none, ju.Mean())(X), ju.bind(none, ju.Mean())(X.toarray()))
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("mode", a_few_of(ju.forest.MODES, ["sum", "average"]))
+@pytest.mark.exhaustive
+def test_random_trees_with_nominal_columns(mode):
+    """Grown on dense codes: empty leaves are followed for sparse instances, too."""
+    X, y, nominal = mixed(60)
+    X = np.where(np.isnan(X) | (np.abs(X) < 0.7), 0, X)
+    forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=7, nominal=nominal).with_empty_leaves(mode)
+    queries = np.where(np.abs(mixed(40, seed=1)[0]) < 1, 0, mixed(40, seed=1)[0])
+    bound, data = ju.bind(forest, ju.Mean(ju.scorers.laplace)), scipy.sparse.csr_array(queries)
+    assert_equal(bound(data), bound(queries))
+    if mode != "average":
+        np.testing.assert_array_equal(ju.leaf_counts(forest, data), ju.leaf_counts(forest, queries))
+
+
+@pytest.mark.once
+def test_no_program_depends_on_the_number_of_rows():
+    bound, X = ju.bind(sparse_forest(3), ju.Mean()), sparse_data(900, seed=1)
+    for n in (1, 5, 60, 200, 300, 500, 900):
+        bound.probability(X[:n])
+        ju.leaf_index(bound.forest, X[:n])
+    with compilations() as names:
+        for n in (2, 33, 77, 260, 499, 700, 899):
+            bound.probability(X[:n])
+            ju.leaf_index(bound.forest, X[:n])
+    assert names == []
+
+
+@pytest.mark.once
+@pytest.mark.exhaustive
+def test_eight_threads_at_once():
+    bound, X = ju.bind(sparse_forest(3), ju.Mean(), threads=2), sparse_data(900, seed=1)
+    expected = np.asarray(bound.probability(X.toarray()))
+    fresh = ju.bind(sparse_forest(3), ju.Mean(), threads=2)
+    starts = np.arange(0, 800, 25)
+    with ThreadPoolExecutor(8) as pool:
+        for start, found in zip(starts, pool.map(lambda i: fresh.probability(X[i : i + 100]), starts), strict=True):
+            np.testing.assert_array_equal(found, expected[start : start + 100])
+
+
+@pytest.mark.once
+@pytest.mark.exhaustive
+def test_memory_of_many_columns():
+    """20 000 instances of 100 000 columns would be 8 GB; the forest tests some two hundred of them."""
+    rng = np.random.default_rng(0)
+    places = np.sort(rng.permutation(100_000)[:N_COLUMNS])
+    forest = widened(sparse_forest(2), places, 100_000)
+    n, stored = 20_000, 200_000
+    where = rng.integers(0, n, stored), np.where(rng.random(stored) < 0.5, rng.choice(places, stored), 0)
+    where[1][where[1] == 0] = rng.integers(0, 100_000, np.sum(where[1] == 0))
+    X = scipy.sparse.coo_array((rng.normal(size=stored), where), shape=(n, 100_000)).tocsr()
+    narrow = X[:, places].toarray()
+    y = rng.integers(0, 2, n)
+    bound, expected = ju.bind(forest, ju.Mean()), np.asarray(ju.bind(sparse_forest(2), ju.Mean()).probability(narrow))
+    leaves = np.asarray(ju.leaf_index(sparse_forest(2), narrow))
+    counts = np.asarray(ju.recount(sparse_forest(2), narrow, y).counts)
+    tracemalloc.start()
+    try:
+        found = bound.probability(X), ju.leaf_index(forest, X), ju.recount(forest, X, y).counts
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 60e6, f"{peak / 1e6:.0f} MB"
+    assert_equal(found, (expected, leaves, counts))
+
+
+@pytest.mark.once
+def test_frames_of_sparse_columns():
+    """Made dense as a whole: a frame says nothing of rows by themselves."""
+    forest, X = sparse_forest(2), sparse_data()
+    frame = pandas.DataFrame.sparse.from_spmatrix(scipy.sparse.csr_matrix(X))
+    bound = ju.bind(forest, ju.Mean())
+    np.testing.assert_array_equal(bound.probability(frame), bound.probability(X))
+    np.testing.assert_array_equal(bound.probability(frame.sparse.to_coo()), bound.probability(X))
+
+
+@pytest.mark.once
+def test_a_bound_forest_can_be_copied_after_it_was_asked():
+    bound, X = ju.bind(sparse_forest(3), ju.Mean()), sparse_data()
+    expected = np.asarray(bound.probability(X))
+    assert "_on_tested" not in vars(copy.copy(bound))
+    np.testing.assert_array_equal(copy.deepcopy(bound).probability(X), expected)
+
+
+@pytest.mark.once
+def test_what_takes_no_sparse_data():
+    forest, X = sparse_forest(2), sparse_data()
+    traced = lambda prior: ju.bind(forest, ju.EvidenceAccumulation(prior)).probability(X)
+    table = jnp.ones((forest.n_trees, forest.n_nodes))
+    for ask in (
+        lambda: ju.inference.fold(forest, table, X),
+        lambda: jax.jit(traced)(0.5),
+        lambda: ju.grow_random_trees(jax.random.key(0), X, sparse_labels(2), n_trees=2),
+        lambda: ju.transduction.grow_greedy_trees(X, sparse_labels(2)),
+        lambda: ju.tables.fit_columns(X),
+        lambda: ju.shard(ju.bind(forest, ju.Mean()), jax.make_mesh((1, 1), ("data", "tree")))(X),
+        lambda: ju.transductive_certainty(X, sparse_labels(2), X[:2]),
+    ):
+        with refuses(TypeError, r"sparse matrix, but this takes dense data alone; pass X(_train)?\.toarray\(\)"):
+            ask()
+    with refuses(ValueError, r"X\[0, .*is infinite"):
+        infinite = X.copy()
+        infinite.data[0] = np.inf
+        ju.bind(forest, ju.Mean())(infinite)
+    with refuses(ValueError, r"X has 5 features.*data had 90"):
+        ju.bind(forest, ju.Mean())(X[:, :5])

@@ -1,0 +1,134 @@
+"""The top of trees against a walk in Python, node by node."""
+
+import dataclasses
+import gc
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+
+import jaxunc as ju
+from jaxunc.inference import _plan
+from jaxunc.inference._treelets import MOST_TESTS, Top, tallest
+from tests._forests import toy_data, toy_forest
+
+TREES, WALKS = 5, 10
+
+
+def random_trees(rng, lean: float, shared: float = 0.0) -> np.ndarray:
+    """Children of trees of up to 200 forks, bushy or (``lean`` near 1) like a chain; behind them nodes of no tree.
+
+    The right child of some (``shared``) is the left one of another: so a category is tested against its neighbours.
+    """
+    n_forks = [0, *rng.integers(1, 200, TREES - 1)]
+    child = np.tile(np.arange(3 * max(n_forks) + 1 + rng.integers(0, 5), dtype=np.int32), (TREES, 1))
+    for t, forks in enumerate(n_forks):
+        leaves, behind = [0], 1
+        for _ in range(forks):
+            leaf = leaves.pop(-1 if rng.random() < lean else rng.integers(len(leaves)))
+            child[t, leaf] = behind
+            leaves += [behind, behind + 1]
+            behind += 2
+            if len(leaves) > 2 and rng.random() < shared:
+                child[t, leaves.pop(rng.integers(len(leaves) - 2))] = behind - 1
+                leaves.append(behind)
+                behind += 1
+    return child
+
+
+def heights_and_paths(child: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Tests on the longest path below each node of one tree; paths from its root to each node."""
+    height, paths = np.zeros((2, len(child)), int)
+
+    def walk(node: int):
+        paths[node] += 1
+        if child[node] != node:
+            walk(child[node])
+            walk(child[node] + 1)
+            height[node] = 1 + max(height[child[node]], height[child[node] + 1])
+
+    walk(0)
+    return height, paths
+
+
+def exit_of(top: Top, t: int, child: np.ndarray, right: np.ndarray) -> int:
+    """The node that the bits lead to, if every fork says whether to go right."""
+    left = np.uint32(2**32 - 1)
+    for node, exits in zip(top.tests[t], top.exits[t], strict=True):
+        if child[node] != node and right[node]:
+            left &= np.uint32(exits.view(np.uint32))
+    return int(top.entry[t][32 - int(left).bit_length()])
+
+
+@pytest.mark.parametrize("lean", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("shared", [0.0, 0.1])
+@pytest.mark.once
+def test_every_walk_leaves_the_top_at_its_exit(rng, lean, shared):
+    n_shared = 0
+    for _ in range(20):
+        trees = random_trees(rng, lean, shared)
+        top = Top(*tallest(trees))
+        for t, child in enumerate(trees):
+            tests, (height, paths) = set(top.tests[t].tolist()), heights_and_paths(child)
+            n_shared += (paths > 1).sum()
+            left_out = ~np.isin(np.arange(len(child)), top.tests[t])
+            inner = [h for node in tests if (h := height[node])]
+            assert not inner or min(inner) >= height[left_out & (paths == 1)].max(initial=0)
+            assert paths[top.tests[t]].max() == 1
+            assert top.rest[t] == height[left_out].max(initial=0)
+            for _ in range(WALKS):
+                right, node = rng.random(len(child)) < 0.5, 0
+                while child[node] != node and node in tests:
+                    node = child[node] + int(right[node])
+                assert exit_of(top, t, child, right) == node
+    assert (n_shared > 0) == (shared > 0)
+
+
+@pytest.mark.once
+def test_a_forest_bound_outside_may_be_passed_to_a_program():
+    """Its plan for missing values, made inside, has the same places."""
+    X = toy_data(2)[0]
+    bound = ju.bind(toy_forest(2), ju.Mean())
+    assert bound.engine.stream.plan.top.tests.shape[1] == min(MOST_TESTS, toy_forest(2).n_nodes // 2)
+    with_missing = np.where(np.arange(X.shape[1]) == 1, np.nan, X)
+    found = jax.jit(lambda bound, X: bound(X))
+    np.testing.assert_array_equal(found(bound, with_missing), bound(with_missing))
+
+
+@pytest.mark.once
+def test_tops_are_kept_while_their_trees_are():
+    gc.collect()
+    before = len(_plan._TOPS)
+    X, y = toy_data(2)
+    forest = ju.from_sklearn(RandomForestClassifier(3, random_state=0).fit(X, y))
+    ju.bind(forest, ju.Mean())
+    assert len(_plan._TOPS) == before + 1
+    ju.bind(forest.with_counts(2 * forest.counts), ju.Vote())
+    assert len(_plan._TOPS) == before + 1
+    del forest
+    gc.collect()
+    assert len(_plan._TOPS) == before
+
+
+@pytest.mark.once
+def test_plans_of_leaf_indices_are_kept_while_their_trees_are():
+    gc.collect()
+    before = len(_plan._PLANS)
+    X, y = toy_data(2)
+    forest = ju.from_sklearn(RandomForestClassifier(3, random_state=0).fit(X, y))
+    reached = np.asarray(ju.leaf_index(forest, X))
+    kept = _plan.known_plan(forest.trees)
+    assert len(_plan._PLANS) == before + 1
+    ju.leaf_counts(forest.with_counts(2 * forest.counts), X)
+    assert _plan.known_plan(forest.trees) is kept
+    left = dataclasses.replace(forest.trees, threshold=jnp.full_like(forest.trees.threshold, 2**31 - 1))
+    assert (np.asarray(ju.leaf_index(left, X)) != reached).any()
+    assert len(_plan._PLANS) == before + 2
+    del left
+    gc.collect()
+    assert len(_plan._PLANS) == before + 1
+    del forest
+    gc.collect()
+    assert len(_plan._PLANS) == before

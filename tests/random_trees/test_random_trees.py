@@ -1,0 +1,389 @@
+"""Random decision trees: their distribution, what they do not depend on, and what is refused."""
+
+from collections import Counter
+from functools import lru_cache
+from unittest import mock
+
+import jax
+import numpy as np
+import pandas
+import pytest
+import scipy.sparse
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import jaxunc as ju
+from jaxunc.random_trees import _random_trees
+from jaxunc.random_trees._sample import encode
+from jaxunc.tables import Columns, Levels
+from tests._forests import leaf_nodes, order_key
+from tests._refusal import refuses
+from tests.random_trees._exact import exact_roots, exact_trees, of_sizes
+
+pytestmark = pytest.mark.once
+
+SMALL = np.array([[0.5, 1, 0], [2, 1, 1], [-3, 0, 1], [2, 4, 4], [7, 2, 4], [1e-40, 2, 7.0]])
+LABELS = np.array([0, 1, 0, 1, 1, 0])
+N_TREES = 2048
+
+
+def mixed(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Two numeric and two nominal features (one with gaps between its codes), three classes."""
+    rng = np.random.default_rng(seed)
+    codes = np.array([-2, 1, 4, 5, 6, 30])
+    X = [rng.normal(size=n), rng.integers(0, 4, n), np.round(rng.normal(size=n), 1), codes[rng.integers(0, 6, n)]]
+    return np.column_stack(X).astype(np.float32), rng.integers(0, 3, n), np.array([False, True, False, True])
+
+
+def leaf_sizes(forest: ju.Forest) -> list[tuple[int, ...]]:
+    sizes = np.asarray(forest.counts).sum(-1)
+    return [tuple(sorted(row[row > 0].tolist())) for row in sizes]
+
+
+def assert_distributed(found: list, expected: dict) -> None:
+    """Chi-square, rare outcomes together; the key is fixed, so a right grower passes always."""
+    counts = Counter(found)
+    assert set(counts) <= set(expected), set(counts) - set(expected)
+    common = [outcome for outcome, p in expected.items() if p * len(found) >= 8]
+    rest = 1 - sum(expected[outcome] for outcome in common)
+    observed, wanted = [counts[o] for o in common], [expected[o] * len(found) for o in common]
+    if rest * len(found) > 1:
+        observed, wanted = [*observed, len(found) - sum(observed)], [*wanted, rest * len(found)]
+    assert len(observed) > 1
+    wanted = np.array(wanted) * sum(observed) / sum(wanted)
+    assert scipy.stats.chisquare(observed, wanted).pvalue > 1e-3
+
+
+@lru_cache
+def small_forest(nominal, min_samples_leaf: int) -> tuple[ju.Forest, dict]:
+    """Many trees of a few instances, and their exact distribution."""
+    kinds = np.array(nominal, bool)
+    X = np.where(kinds, np.rint(SMALL), SMALL)
+    forest = ju.grow_random_trees(
+        jax.random.key(1), X, LABELS, n_trees=N_TREES, min_samples_leaf=min_samples_leaf, nominal=kinds
+    )
+    return ju.forest.check_forest(forest), exact_trees(X, kinds, min_samples_leaf)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("nominal", [(0, 0, 0), (0, 1, 1)], ids=str)
+@pytest.mark.parametrize("min_samples_leaf", [1, 2])
+def test_leaf_sizes(nominal, min_samples_leaf):
+    forest, exact = small_forest(nominal, min_samples_leaf)
+    assert_distributed(leaf_sizes(forest), of_sizes(exact))
+
+
+def depths(forest: ju.Forest) -> np.ndarray:
+    """How many binary tests deep each node is, ``[trees nodes]``; -1 for padding."""
+    child, leaf = np.asarray(forest.trees.child), leaf_nodes(forest)
+    depth = np.full(child.shape, -1)
+    depth[:, 0] = 0
+    for level in range(child.shape[1]):
+        tree, node = np.nonzero((depth == level) & ~leaf)
+        if not tree.size:
+            return depth
+        for side in (0, 1):
+            depth[tree, child[tree, node] + side] = level + 1
+    raise AssertionError("a node is its own descendant")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("min_samples_leaf", [1, 2])
+def test_depths(min_samples_leaf):
+    """How deep leaves of which size lie, together for each tree."""
+    forest, exact = small_forest((0, 0, 0), min_samples_leaf)
+    sizes, deep = np.asarray(forest.counts).sum(-1), depths(forest)
+    found = [
+        tuple(sorted(zip(d[n > 0].tolist(), n[n > 0].astype(int).tolist(), strict=True)))
+        for d, n in zip(deep, sizes, strict=True)
+    ]
+    assert_distributed(found, exact)
+    expected = Counter()
+    for leaves, p in exact.items():
+        expected[max(depth for depth, _ in leaves)] += p
+    assert_distributed([max(depth for depth, _ in leaves) for leaves in found], expected)
+    assert forest.depth == max(expected)
+
+
+ROWS, TREES = 12, 8
+
+
+@pytest.mark.exhaustive
+@settings(max_examples=8)
+@given(
+    hnp.arrays(
+        np.float32,
+        (ROWS, 3),
+        elements=st.one_of(st.integers(-2, 2), st.floats(-1024.0, 1024.0, width=32, allow_subnormal=False)),
+    ),
+    hnp.arrays(np.int64, ROWS, elements=st.integers(0, 1)),
+    st.integers(0, 2**31 - 1),
+    st.integers(1, 4),
+    st.one_of(st.none(), st.integers(0, 4)),
+)
+def test_any_sample(X, y, seed, min_samples_leaf, max_depth):
+    """Leaves are parts of the sample, large enough and not too deep, whatever the blocks."""
+    y[:2] = 0, 1
+    grow = lambda: ju.grow_random_trees(
+        jax.random.key(seed), X, y, n_trees=TREES, min_samples_leaf=min_samples_leaf, max_depth=max_depth
+    )
+    forest = ju.forest.check_forest(grow())
+    counts, deep = np.asarray(forest.counts), depths(forest)
+    np.testing.assert_array_equal(counts.sum(axis=1), np.tile(np.bincount(y), (TREES, 1)))
+    sizes = counts.sum(axis=-1)[(deep >= 0) & leaf_nodes(forest)]
+    assert sizes.min() >= min_samples_leaf
+    assert deep.max() == forest.depth <= (ROWS - 1 if max_depth is None else max_depth)
+    with mock.patch.object(_random_trees, "BLOCK_LANES", 3 * ROWS):
+        for a, b in zip(jax.tree.leaves(forest), jax.tree.leaves(grow()), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("min_samples_leaf", [1, 2])
+@pytest.mark.exhaustive
+def test_first_test(min_samples_leaf):
+    """Features, thresholds and operators: of the root, since every node is drawn for alike."""
+    forest = ju.grow_random_trees(
+        jax.random.key(2), SMALL, LABELS, n_trees=N_TREES, min_samples_leaf=min_samples_leaf, max_depth=1
+    )
+    named = {}
+    for feature, value, strict in [test for test in exact_roots(SMALL, min_samples_leaf) if test]:
+        named[feature, int(order_key([value])[0]) - strict] = (feature, value, strict)
+    inner = np.asarray(forest.trees.child)[:, 0] != 0
+    roots = zip(
+        np.asarray(forest.trees.feature)[:, 0].tolist(), np.asarray(forest.trees.threshold)[:, 0].tolist(), strict=True
+    )
+    found = [named[root] if split else None for root, split in zip(roots, inner, strict=True)]
+    assert_distributed(found, exact_roots(SMALL, min_samples_leaf))
+    assert forest.depth == 1
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("min_samples_leaf", [1, 3])
+def test_trees_do_not_depend_on_blocks_and_chunks(monkeypatch, min_samples_leaf):
+    X, y, nominal = mixed(60)
+    grow = lambda n: ju.grow_random_trees(
+        jax.random.key(3), X, y, n_trees=n, min_samples_leaf=min_samples_leaf, nominal=nominal
+    )
+    whole = grow(11)
+    monkeypatch.setattr(_random_trees, "BLOCK_LANES", 61 if min_samples_leaf == 1 else 130)
+    monkeypatch.setattr(_random_trees, "LANE_CHUNK", 64)
+    monkeypatch.setattr(_random_trees, "NODE_CHUNK", 64)
+    for a, b in zip(jax.tree.leaves(whole), jax.tree.leaves(grow(11)), strict=True):
+        np.testing.assert_array_equal(a, b)
+    few = grow(5)
+    width = min(few.n_nodes, whole.n_nodes)
+    np.testing.assert_array_equal(few.trees.threshold[:, :width], whole.trees.threshold[:5, :width])
+
+
+@pytest.mark.exhaustive
+def test_counts_are_those_of_the_sample():
+    X, y, nominal = mixed(60)
+    weight = np.arange(60) % 4
+    forest = ju.grow_random_trees(
+        jax.random.key(4), X, y, n_trees=11, min_samples_leaf=3, nominal=nominal, sample_weight=weight
+    )
+    again = ju.recount(ju.forest.check_forest(forest), X, y, sample_weight=weight)
+    # Instances of weight 0 were left out, and may be in empty leaves.
+    np.testing.assert_array_equal(again.counts, forest.counts)
+    np.testing.assert_allclose(again.prior, forest.prior)
+    assert float(forest.n_samples) == weight.sum()
+
+
+@pytest.mark.exhaustive
+def test_missing_numbers_go_where_their_node_sends_them():
+    X, y, nominal = mixed(60)
+    rng = np.random.default_rng(0)
+    X = np.where((rng.random(X.shape) < 0.3) & ~np.array(nominal, bool), np.nan, X)
+    forest = ju.grow_random_trees(jax.random.key(4), X, y, n_trees=7, nominal=nominal, missing="random")
+    np.testing.assert_array_equal(ju.recount(ju.forest.check_forest(forest), X, y).counts, forest.counts)
+    inner = np.asarray(forest.trees.child) != np.arange(forest.n_nodes)
+    numeric = inner & ~np.array(nominal, bool)[np.maximum(forest.trees.feature, 0)]
+    right = np.asarray(forest.trees.missing_right)[numeric]
+    assert abs(right.mean() - 0.5) < 4 * 0.5 / np.sqrt(right.size)
+    known = np.where(np.isnan(X), 0, X).astype(np.float32)
+    grow = lambda missing: ju.grow_random_trees(
+        jax.random.key(4), known, y, n_trees=7, nominal=nominal, missing=missing
+    )
+    grown = grow("error"), grow("random")
+    np.testing.assert_array_equal(grown[0].trees.threshold, grown[1].trees.threshold)
+
+
+@pytest.mark.parametrize(
+    ("X", "change"),
+    [
+        (np.ones((9, 2)), {}),
+        (np.ones((9, 2)), {"nominal": np.array([True, False])}),
+        (np.arange(18.0).reshape(9, 2), {"min_samples_split": 10}),
+        (np.arange(18.0).reshape(9, 2), {"min_samples_leaf": 5}),
+        (np.arange(18.0).reshape(9, 2), {"max_depth": 0}),
+    ],
+    ids=["constant", "constant nominal", "few instances", "large leaves", "no depth"],
+)
+@pytest.mark.exhaustive
+def test_single_leaves(X, change):
+    y = np.arange(9) % 2
+    forest = ju.grow_random_trees(jax.random.key(7), X, y, n_trees=3, **change)
+    assert forest.depth == 0
+    assert forest.trees.forks is None
+    np.testing.assert_array_equal(ju.leaf_counts(forest, X), np.broadcast_to([5, 4], (9, 3, 2)))
+
+
+@pytest.mark.exhaustive
+def test_labels_are_not_looked_at():
+    """Other labels, the same tests: pure nodes are split like any other."""
+    X, y, nominal = mixed(60)
+    forests = [
+        ju.grow_random_trees(jax.random.key(8), X, labels, n_trees=7, nominal=nominal) for labels in (y, y[::-1])
+    ]
+    for name in ("feature", "threshold", "child"):
+        np.testing.assert_array_equal(*(getattr(forest.trees, name) for forest in forests))
+    assert not np.array_equal(forests[0].counts, forests[1].counts)
+
+
+@pytest.mark.exhaustive
+def test_depth():
+    """A multi-way test counts once."""
+    X, y, nominal = mixed(60)
+    forest = ju.grow_random_trees(jax.random.key(8), X, y, n_trees=7, max_depth=1, nominal=nominal)
+    for t, root in enumerate(np.asarray(forest.trees.feature)[:, 0]):
+        assert set(np.asarray(forest.trees.feature)[t][~leaf_nodes(forest)[t]].tolist()) == {int(root)}
+    assert forest.depth > 1
+
+
+@pytest.mark.exhaustive
+def test_thresholds_of_subnormals_and_signed_zeros():
+    """x < t and x <= t are told apart at the smallest steps of float32."""
+    tiny = np.float32(1e-45)
+    X = np.array([[-tiny], [-0.0], [0.0], [tiny]], np.float32)
+    forest = ju.grow_random_trees(jax.random.key(9), X, [0, 1, 1, 0], n_trees=30)
+    assert set(leaf_sizes(forest)) <= {(1, 1, 2), (1, 3), (4,)}
+    np.testing.assert_array_equal(ju.recount(forest, X, [0, 1, 1, 0]).counts, forest.counts)
+
+
+@pytest.mark.exhaustive
+def test_data_frames_are_named():
+    frame = pandas.DataFrame({"a": [1.0, 2, 3, 4], "b": [0, 1, 0, 1]})
+    forest = ju.grow_random_trees(
+        jax.random.key(0), frame, ["x", "y", "x", "y"], n_trees=1, nominal=np.array([False, True])
+    )
+    assert forest.trees.columns.names == ("a", "b")
+    assert forest.class_labels == ("x", "y")
+    with refuses(ValueError, "mode='none' is unknown"):
+        forest.with_empty_leaves("none")
+
+
+def same_trees(a: ju.Forest, b: ju.Forest) -> None:
+    for mine, other in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+@pytest.mark.exhaustive
+def test_words_grow_the_trees_of_their_codes():
+    """However the nominal columns are named; missing words are a level of their own."""
+    X, y, nominal = mixed(60)
+    X[:, 3] = np.searchsorted(np.unique(X[:, 3]), X[:, 3])
+    X[:, 1] += X[:, 1] == 3  # a gap between codes is none between levels
+    frame = pandas.DataFrame(X, columns=list("abcd"))
+    words = frame.assign(
+        b=frame["b"].map(dict(zip([0, 1, 2, 4], ["one", "two", "z", None], strict=True))),
+        d=pandas.Categorical.from_codes(X[:, 3].astype(int), list("tuvwxz")),
+    )
+    grow = lambda data, nominal: ju.grow_random_trees(
+        jax.random.key(8), data, y, n_trees=5, min_samples_leaf=2, nominal=nominal
+    )
+    codes = frame.assign(b=frame["b"].replace(4, 3))
+    expected = grow(codes, nominal)
+    for named in ("auto", ["b", "d"], [1, 3], nominal):
+        same_trees(grow(words, named), expected)
+    same_trees(grow(words.to_numpy(dtype=object), "auto"), grow(codes.to_numpy(), nominal))
+    same_trees(grow(frame.to_numpy(), [1, 3]), grow(codes.to_numpy(), nominal))
+    with refuses(TypeError, r"columns \['d'\].*no numbers"):
+        grow(words, ["b"])
+
+
+def test_booleans_say_of_numbers_that_they_are_codes():
+    """In a frame with words too; a gap between codes is a place for unseen values."""
+    X, y, nominal = mixed(60)
+    frame = pandas.DataFrame(X, columns=list("abcd")).assign(b=np.array(list("pqrs"))[X[:, 1].astype(int)])
+    sample = encode(frame, y, nominal, None, "error")
+    levels = Levels(("p", "q", "r", "s"), False)
+    assert sample.columns == Columns(
+        4, ("a", "b", "c", "d"), tuple(nominal.tolist()), (None, levels, None, None), (False,) * 4
+    )
+    same = encode(X, y, nominal, None, "error")
+    np.testing.assert_array_equal(sample.boundaries, same.boundaries)
+    np.testing.assert_array_equal(sample.data.keys, same.data.keys)
+    assert same.columns == Columns(4, nominal=tuple(nominal.tolist()))
+    assert encode(X, y, np.zeros(4, bool), None, "error").columns == Columns(4)
+
+
+GOOD = {"key": jax.random.key(0), "X": np.arange(8.0).reshape(4, 2), "y": [0, 1, 0, 1]}
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "match"),
+    [
+        ({"key": 0}, TypeError, "typed key"),
+        ({"key": np.zeros(2, np.uint32)}, TypeError, "typed key"),
+        ({"key": jax.random.split(jax.random.key(0))}, TypeError, "one typed key"),
+        ({"X": np.full((4, 2), np.nan)}, ValueError, r"X\[0, 0\] is NaN.*impute"),
+        ({"X": np.full((4, 2), 1e39)}, ValueError, "infinite or too large"),
+        ({"X": np.arange(4.0)}, ValueError, "X has shape"),
+        ({"X": np.zeros((4, 0))}, ValueError, "X has shape"),
+        ({"X": np.full((4, 2), "a")}, TypeError, "X has dtype"),
+        ({"X": scipy.sparse.csr_matrix(np.eye(4))}, TypeError, "sparse"),
+        ({"X": pandas.DataFrame({"a": [1.0] * 4, "b": list("abab")})}, TypeError, r"X's columns \['b'\].*no numbers"),
+        ({"y": np.array([1, "a", 1, 1], object)}, TypeError, "labels of the types int, str"),
+        ({"y": np.array([1, 0, 1, None], object)}, TypeError, "labels of the types NoneType, int"),
+        ({"y": [1, 1, 1, 1]}, ValueError, "one class only"),
+        ({"y": [0, 1]}, ValueError, "y has shape"),
+        ({"y": [0, 1, np.nan, 0]}, ValueError, "y holds NaN"),
+        ({"n_trees": 0}, ValueError, "n_trees=0 must be at least 1"),
+        ({"n_trees": 2.0}, TypeError, "n_trees"),
+        ({"min_samples_leaf": 0}, ValueError, "need not end"),
+        ({"min_samples_split": 0}, ValueError, "min_samples_split=0"),
+        ({"max_depth": -1}, ValueError, "max_depth=-1"),
+        ({"nominal": np.ones(3, bool)}, ValueError, "nominal=.* does not fit X"),
+        ({"nominal": np.array([1, 1])}, ValueError, "positions .each once. or one boolean"),
+        ({"X": np.full((4, 2), 0.5), "nominal": np.ones(2, bool)}, ValueError, "nominal feature 0.*integers"),
+        ({"X": np.full((4, 2), 2.0**25), "nominal": np.ones(2, bool)}, ValueError, "nominal feature 0.*integers"),
+        ({"sample_weight": np.zeros(4)}, ValueError, "0 for every instance"),
+        ({"sample_weight": [1, 1, 1, -1]}, ValueError, "sample_weight holds"),
+    ],
+    ids=lambda value: None if isinstance(value, str | type) else "-".join(value),
+)
+def test_refusals(change, error, match):
+    with refuses(error, match):
+        ju.grow_random_trees(**{**GOOD, **change})
+
+
+def test_too_many_values(monkeypatch):
+    monkeypatch.setattr(_random_trees, "MOST_CELLS", 100)
+    with refuses(ValueError, "too many to count"):
+        ju.grow_random_trees(**GOOD, nominal=np.ones(2, bool), min_samples_leaf=2)
+
+
+@pytest.mark.exhaustive
+def test_many_values_are_counted_in_few_trees_at_a_time(monkeypatch):
+    X, y, nominal = mixed(60)
+    grow = lambda: ju.grow_random_trees(jax.random.key(3), X, y, n_trees=11, min_samples_leaf=3, nominal=nominal)
+    whole = grow()
+    monkeypatch.setattr(_random_trees, "MOST_CELLS", 1024)
+    monkeypatch.setattr(_random_trees, "LANE_CHUNK", 64)
+    blocks = mock.Mock(wraps=_random_trees.grow_block)
+    monkeypatch.setattr(_random_trees, "grow_block", blocks)
+    for a, b in zip(jax.tree.leaves(whole), jax.tree.leaves(grow()), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert blocks.call_count > 2
+
+
+@pytest.mark.parametrize("max_depth", [0, 1])
+@pytest.mark.exhaustive
+def test_fractions_do_not_drift(max_depth):
+    X = np.arange(2**18, dtype=np.float32)[:, None]
+    forest = ju.grow_random_trees(
+        jax.random.key(0), X, np.arange(2**18) % 2, n_trees=2, max_depth=max_depth, sample_weight=np.full(2**18, 0.1)
+    )
+    np.testing.assert_allclose(forest.counts.sum(1, dtype=float), 2**17 * 0.1, rtol=2e-7)

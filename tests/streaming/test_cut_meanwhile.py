@@ -1,0 +1,121 @@
+"""Files that another process cuts off while they are read: an error in words, no signal that ends this process."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.feather as feather
+import pytest
+
+import jaxunc as ju
+from jaxunc.streaming import _chunks
+
+pytestmark = pytest.mark.once
+ROWS = 60_000
+PROGRAM = """
+import json, os, sys
+from pathlib import Path
+from jaxunc.streaming import _chunks, Wanted, file_chunks, read_table
+from jaxunc.storage import _file
+from jaxunc.tables import Columns
+
+folder, wanted = Path(sys.argv[1]), Wanted(Columns(1, ("a",)), ("a",), ("text",))
+
+def said(path, large):
+    _chunks.LARGEST_BATCH = large
+    number = 0
+    try:
+        for chunk in file_chunks(path, wanted, 1000):
+            number += chunk.n_rows
+            if number == 1000:
+                os.truncate(path, path.stat().st_size // 3)
+            str(chunk.kept[-1:]), str(chunk.features[-1:])
+    except ValueError as error:
+        return str(error)
+
+for path in sorted(folder.glob("x*")):
+    print(path.name, "|", said(path, 0 if "mapped" in path.name else 2**28))
+
+whole = (folder / "model").read_bytes()
+for after in range(9):
+    path, calls = folder / f"model{after}", []
+    path.write_bytes(whole)
+
+    def loads(*args, own=json.loads, **options):
+        calls.append(args)
+        os.truncate(path, 4096 // (1 + after % 3))
+        return own(*args, **options)
+
+    _file.json = type("Json", (), {"loads": staticmethod(loads)})
+    found = _file.read(path)
+    print("model |", len(calls), sum(array.nbytes for array in found.arrays.values()))
+    _file.json = json
+print("done | alive")
+"""
+
+
+def _write(folder: Path) -> None:
+    texts = [f"row {i}" for i in range(ROWS)]
+    frame = pd.DataFrame({"a": np.random.default_rng(0).normal(size=ROWS), "text": texts})
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    frame.to_csv(folder / "x.csv", index=False)
+    frame.to_parquet(folder / "x.parquet", row_group_size=ROWS // 4)
+    for name in ("x-one.arrow", "x-one-mapped.arrow"):
+        with pa.OSFile(str(folder / name), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+    for name, compression in (("lz4", "lz4"), ("plain", "uncompressed"), ("plain-mapped", "uncompressed")):
+        feather.write_feather(table, folder / f"x-{name}.feather", compression=compression, chunksize=5000)
+    ju.save(folder / "model", ju.Weighted(ju.Mean(), np.ones(10_000, np.float32)))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files that are open cannot be cut there")
+def test_files_that_are_cut_while_they_are_read(tmp_path):
+    _write(tmp_path)
+    done = subprocess.run([sys.executable, "-c", PROGRAM, tmp_path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.returncode}: {done.stdout[-500:]} {done.stderr[-500:]}"
+    *said, last = [line.split(" | ") for line in done.stdout.splitlines()]
+    assert last == ["done", "alive"]
+    models = [line[1] for line in said if line[0] == "model"]
+    assert len(models) == 9
+    assert set(models) == {models[0]}, "what was read of the model is whole"
+    files = [line for line in said if line[0] != "model"]
+    assert len(files) == 7
+    for name, message in files:
+        assert name in message, f"{name}: {message}"
+        assert "cannot be read" in message or "is damaged" in message, f"{name}: {message}"
+
+
+def test_large_batches_are_read_alike(tmp_path, monkeypatch):
+    """Of every type: mapped and copied they are what they are when a batch is read at once."""
+    columns = {
+        "a": pa.array([0.5, None, 2.0, -1.0] * 5),
+        "words": pa.array(["x", None, "long" * 9, ""] * 5),
+        "coded": pa.array(["x", None, "y", "x"] * 5).dictionary_encode(),
+        "lists": pa.array([[1, 2], [], None, [3]] * 5),
+        "bools": pa.array([True, None, False, True] * 5),
+        "views": pa.array(["x", "a text of more than twelve letters", None, ""] * 5, pa.string_view()),
+        "runs": pa.RunEndEncodedArray.from_arrays(pa.array([5, 20], pa.int32()), pa.array([1, 2])),
+    }
+    table = pa.table(columns)
+    path = tmp_path / "x.arrow"
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=13)
+    wanted = _chunks.Wanted(ju.tables.Columns(1, ("a",)), ("a",), tuple(columns)[1:])
+    for skip in (0, 3, 13, 17):
+        found = []
+        for largest in (2**28, 0):
+            monkeypatch.setattr(_chunks, "LARGEST_BATCH", largest)
+            tables = [
+                pa.table({**_columns(one.features), **_columns(one.kept)})
+                for one in _chunks.file_chunks(path, wanted, 3, skip)
+            ]
+            found.append([one.to_pylist() for one in tables])
+        assert found[0] == found[1]
+        assert [row for rows in found[0] for row in rows] == table.to_pylist()[skip:]
+
+
+def _columns(table: pa.Table) -> dict:
+    return dict(zip(table.schema.names, table.columns, strict=True))

@@ -1,0 +1,309 @@
+"""Files whose reads come late, short or failing, and files that are cut: all rows come out, or an error."""
+
+import gzip
+import io
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars
+import pyarrow as pa
+import pytest
+from pyarrow import feather
+
+from jaxunc.streaming import Wanted, _blocks, _csv, file_chunks, read_table
+from jaxunc.tables import Columns
+from tests._exhaustive import SEED, a_few_of
+from tests._refusal import refuses
+
+pytestmark = pytest.mark.once
+WANTED = Wanted(Columns(2, ("a", "b")), None, ("text",))
+N = 40
+
+
+def frame() -> pd.DataFrame:
+    words = [f'word {i}, "of" {i % 7}' if i % 3 else f"line {i}\nend" for i in range(N)]
+    return pd.DataFrame({"a": np.arange(N) * 1.25, "text": words, "b": np.arange(N) % 5})
+
+
+def written(folder: Path, form: str) -> Path:
+    path = folder / f"x.{form}"
+    match form:
+        case "csv" | "tsv":
+            frame().to_csv(path, index=False, sep="," if form == "csv" else "\t")
+        case "csv.gz":
+            path.write_bytes(gzip.compress(frame().to_csv(index=False).encode(), mtime=0))
+        case "parquet":
+            frame().to_parquet(path, row_group_size=11)
+        case "arrow":
+            table = pa.Table.from_pandas(frame(), preserve_index=False)
+            with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+                writer.write_table(table, max_chunksize=11)
+    return path
+
+
+def rows(path: Path) -> tuple:
+    found = list(file_chunks(path, WANTED, 7))
+    cells = [[str(cell) for cell in chunk.kept["text"].to_pylist()] for chunk in found]
+    numbers = [np.column_stack([chunk.features[name].to_numpy() for name in ("a", "b")]) for chunk in found]
+    return list(itertools.chain(*cells)), np.concatenate(numbers).astype(float).tolist() if numbers else []
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(_csv, "BLOCK_BYTES", 150)
+    monkeypatch.setattr(_csv, "PEEK_BYTES", 90)
+
+
+class Reads(io.RawIOBase):
+    """An open file of which one read is another than one would like."""
+
+    def __init__(self, path, mode, fault, at):
+        self._file, self._fault, self._left = io.FileIO(path, mode), fault, at
+
+    def readable(self):
+        return True
+
+    def seekable(self):
+        return True
+
+    def seek(self, *place):
+        return self._file.seek(*place)
+
+    def tell(self):
+        return self._file.tell()
+
+    def fileno(self):
+        return self._file.fileno()
+
+    def close(self):
+        self._file.close()
+        super().close()
+
+    def readinto(self, room):
+        self._left -= 1
+        if self._left == 0 and self._fault == "failing":
+            raise OSError(5, "Input/output error")
+        if self._left == 0 and self._fault == "ends":
+            return 0
+        is_short = self._fault == "all short" or (self._fault == "short" and self._left == 0)
+        return self._file.readinto(memoryview(room)[: max(1, len(room) // 3)] if is_short else room)
+
+
+@pytest.mark.parametrize("fault", ["short", "all short", "failing", "ends"])
+@pytest.mark.parametrize("form", ["csv", "csv.gz"])
+def test_reads_of_texts(form, fault, small_blocks, tmp_path, monkeypatch):
+    path = written(tmp_path, form)
+    expected, refused = rows(path), 0
+    for at in range(1, 60):
+
+        def changed(path, mode, at=at):
+            return io.BufferedReader(Reads(path, mode, fault, at), 100)
+
+        monkeypatch.setattr(_blocks, "open", changed, raising=False)
+        if (found := rows_or_refusal(path)) is None:
+            refused += 1
+        else:
+            assert found == expected, f"read {at}"
+    assert (refused > 0) == (fault in ("failing", "ends"))
+
+
+def rows_or_refusal(path):
+    """None where it is said in words that a file cannot be read."""
+    try:
+        return rows(path)
+    except ValueError as error:
+        if "cannot be read" not in str(error):
+            raise
+        return None
+
+
+@pytest.mark.parametrize("form", a_few_of(["csv", "tsv", "csv.gz", "parquet", "arrow"], ["csv", "parquet"]))
+def test_files_that_are_cut(form, small_blocks, tmp_path):
+    """Of texts what stands before the cut is there, up to a whole line; of other forms nothing."""
+    content, (texts, _) = written(tmp_path, form).read_bytes(), rows(written(tmp_path, form))
+    whole_lines = {0}
+    if form in ("csv", "tsv"):
+        frames = frame().to_csv(index=False, sep="," if form == "csv" else "\t")
+        assert frames.encode() == content
+        at = [0]
+        for i in range(N + 1):
+            at.append(len(frame()[:i].to_csv(index=False, sep="," if form == "csv" else "\t").encode()))
+        whole_lines = set(at)
+    step = 1 if len(content) < 2500 else 7
+    for cut in range(SEED % step, len(content), step):
+        (tmp_path / f"y.{form}").write_bytes(content[:cut])
+        try:
+            found, _ = rows(tmp_path / f"y.{form}")
+        except ValueError:
+            continue
+        assert form in ("csv", "tsv"), f"{len(found)} rows of a file that is cut at {cut}"
+        assert found == texts[: len(found)]
+        # The last line may lack its end, or some of its last cell: nobody can tell.
+        assert any(0 <= end - cut <= 2 or end == cut for end in whole_lines), f"cut at {cut}: {len(found)} rows"
+
+
+LINES = {
+    "in the last column": ('1,2,"by hand', 4),
+    "in the first column": ('"1,2,x', 4),
+    "twice": ('1,2,"by hand\n1,2,x\n1,2,"by phone', 4),
+    "closed by another row's mark": ('1,2,"by hand\n1,2,"x",', 4),
+    "beside a doubled mark": ('1,2,"by ""hand', 4),
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("block", [2**22, 64])
+def test_marks_that_are_left_open(name, block, tmp_path, monkeypatch):
+    monkeypatch.setattr(_csv, "BLOCK_BYTES", block)
+    line, number = LINES[name]
+    path = tmp_path / "x.csv"
+    path.write_text("\n".join(["a,b,text", "1,2,x", "1,2,x", line, *["1,2,fine"] * 100]) + "\n")
+    with refuses(ValueError, f"line {number} opens a quotation mark|row in line {number} is longer"):
+        rows(path)
+    with refuses(ValueError, f"line {number} opens a quotation mark|row in line {number} is longer"):
+        read_table(path)
+
+
+@pytest.mark.parametrize("block", [2**22, 40])
+def test_other_rows_that_parsers_pass_over(block, tmp_path, monkeypatch):
+    monkeypatch.setattr(_csv, "BLOCK_BYTES", block)
+    path = tmp_path / "x.csv"
+    path.write_text("a\n" + "1\n" * 30 + "\n" + "2\n" * 9)
+    with refuses(ValueError, "line 32 is empty, which in a file of one column may be a missing value"):
+        read_table(path)
+    path.write_text('a\r\n1\r\n""\r\n2\r\n')
+    assert read_table(path)["a"].to_pylist() == [1, None, 2]
+    path.write_bytes(b"a,b,text\n1,2,x\n1,2,y" + b"\0" * 90 + b"\n1,2,z\n" * 9)
+    with refuses(ValueError, "binary data"):
+        rows(path)
+    path.write_text('a,b,text\n1,2,5" pipe\n1,2,a "b" c\n')
+    assert rows(path)[0] == ['5" pipe', 'a "b" c'], "marks within a cell are letters"
+    path.write_text("a,b,text\n" + "1,2,x\n" * 30 + "1,2\n")
+    with refuses(ValueError, r"a row has 2 cells, but the first line has 3 names \(line 32\)"):
+        rows(path)
+
+
+@pytest.mark.parametrize("form", ["arrow", "parquet"])
+def test_damaged_files(form, tmp_path):
+    """Any bit changed: an error, or as many rows; nothing that ends the process."""
+    content = written(tmp_path, form).read_bytes()
+    rng = np.random.default_rng(SEED)
+    refused = 0
+    for at in rng.choice(len(content), 300, replace=False):
+        changed = bytearray(content)
+        changed[at] ^= 1 << rng.integers(8)
+        (tmp_path / f"y.{form}").write_bytes(changed)
+        try:
+            assert len(rows(tmp_path / f"y.{form}")[0]) == N, f"byte {at}, seed {SEED}"
+        except ValueError:
+            refused += 1
+    assert refused
+
+
+@pytest.mark.parametrize("form", ["arrow", "parquet"])
+def test_every_bit_of_what_counts_rows(form, tmp_path):
+    """Of an Arrow file's list of batches, and of a Parquet file's row groups."""
+    content = written(tmp_path, form).read_bytes()
+    number = (4).to_bytes(4, "little") if form == "arrow" else None  # four batches; 40 and 11 rows as zigzag numbers
+    places = [
+        at for at in range(8, len(content)) if content[at : at + 4] == number or (not number and content[at] == 22)
+    ]
+    assert places
+    for at, bit in itertools.product(places, range(8)):
+        changed = bytearray(content)
+        changed[at] ^= 1 << bit
+        (tmp_path / f"y.{form}").write_bytes(changed)
+        try:
+            assert len(rows(tmp_path / f"y.{form}")[0]) == N, f"byte {at}, bit {bit}"
+        except ValueError as error:
+            assert str(tmp_path) in str(error)  # noqa: PT017
+
+
+def test_arrow_files_of_others(tmp_path):
+    """Those of Polars begin otherwise than Arrow's own; files may be compressed, or have no rows."""
+    polars.from_pandas(frame()).write_ipc(tmp_path / "x.arrow", compression="zstd")
+    assert rows(tmp_path / "x.arrow") == rows(written(tmp_path, "parquet"))
+    for of, compression in ((frame(), "lz4"), (frame(), "uncompressed"), (frame()[:0], "zstd")):
+        feather.write_feather(of, tmp_path / "x.feather", compression=compression, chunksize=9)
+        assert len(rows(tmp_path / "x.feather")[0]) == len(of)
+
+
+SHIM = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+static int fault, left, calls;
+void shim_set(int kind, int at) { fault = kind; left = at; calls = 0; }
+int shim_calls(void) { return calls; }
+static int is_ours(int fd) {
+  char link[64], path[512]; snprintf(link, 64, "/proc/self/fd/%d", fd);
+  ssize_t k = readlink(link, path, 511); if (k < 1) return 0; path[k] = 0;
+  return strstr(path, "shimmed") != 0; }
+static int now(int fd, size_t* n) {
+  if (!is_ours(fd)) return 0;
+  calls++;
+  if (--left != 0) return 0;
+  if (fault == 1 && *n > 1) *n = *n / 2;
+  if (fault == 2) usleep(20000);
+  if (fault == 3) { errno = EINTR; return -1; }
+  if (fault == 4) { errno = EIO; return -1; }
+  if (fault == 5) *n = 0;
+  return 0; }
+ssize_t read(int fd, void* b, size_t n) {
+  static ssize_t (*real)(int, void*, size_t); if (!real) real = dlsym(RTLD_NEXT, "read");
+  return now(fd, &n) ? -1 : real(fd, b, n); }
+ssize_t pread(int fd, void* b, size_t n, off_t o) {
+  static ssize_t (*real)(int, void*, size_t, off_t); if (!real) real = dlsym(RTLD_NEXT, "pread");
+  return now(fd, &n) ? -1 : real(fd, b, n, o); }
+ssize_t pread64(int fd, void* b, size_t n, off_t o) { return pread(fd, b, n, o); }
+"""
+PROGRAM = """
+import ctypes, sys
+from pathlib import Path
+from tests.streaming.test_every_read import rows
+shim = ctypes.CDLL(None)
+for name in sys.argv[1:]:
+    path = Path(name)
+    shim.shim_set(0, 0)
+    expected, number = rows(path), shim.shim_calls()
+    refused = 0
+    for fault in range(1, 6):
+        for at in range(1, number + 1):
+            shim.shim_set(fault, at)
+            try:
+                assert rows(path) == expected, (name, fault, at)
+            except ValueError as error:
+                assert fault > 2 and "cannot be read" in str(error), (name, fault, at, error)
+                refused += 1
+    print(path.name, number, refused)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux" or not shutil.which("gcc"), reason="needs a compiler of C, and Linux")
+@pytest.mark.exhaustive
+def test_every_read_of_the_system(tmp_path):
+    (tmp_path / "shim.c").write_text(SHIM)
+    built = ["gcc", "-shared", "-fPIC", "-O1", "-o", tmp_path / "shim.so", tmp_path / "shim.c", "-ldl"]
+    subprocess.run(built, check=True)
+    (tmp_path / "shimmed").mkdir()
+    paths = [written(tmp_path / "shimmed", form) for form in ("csv", "csv.gz", "parquet", "arrow")]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *map(str, paths)],
+        env={**os.environ, "LD_PRELOAD": str(tmp_path / "shim.so"), "PYTHONPATH": os.getcwd()},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    reads = {line.split()[0]: int(line.split()[1]) for line in done.stdout.splitlines()}
+    assert min(reads["x.csv"], reads["x.csv.gz"], reads["x.parquet"]) > 3

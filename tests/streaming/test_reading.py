@@ -1,0 +1,153 @@
+"""How later files are read by what a model knows of its columns, and what is said of those that disagree."""
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from jaxunc.streaming import Wanted, _csv, file_chunks, read_table
+from jaxunc.streaming._cells import typed
+from jaxunc.tables import MISSING_WORDS, Columns, Levels, as_instances, encode_arrow, fit_columns
+
+pytestmark = pytest.mark.once
+
+FRAME = pd.DataFrame({"x": [1.5, 2.0, np.nan, 3.0], "flag": [True, False, True, True], "word": ["a", "b", None, "a"]})
+COLUMNS = fit_columns(FRAME)
+
+
+def encoded(path, text: str, columns: Columns = COLUMNS, keep=(), chunk_rows: int = 3) -> np.ndarray:
+    path.write_text(text)
+    wanted = Wanted(columns, None, tuple(keep))
+    parts = [
+        encode_arrow(chunk.features, columns, chunk.where, are_cells=chunk.are_cells).values
+        for chunk in file_chunks(path, wanted, chunk_rows)
+    ]
+    return np.concatenate(parts)
+
+
+def test_what_frames_know_of_their_columns():
+    assert COLUMNS.boolean == (False, True, False)
+    assert COLUMNS.missing_words == MISSING_WORDS
+    assert fit_columns(FRAME.to_numpy(dtype=object)).boolean is None
+
+
+def test_a_file_is_read_as_its_frame(tmp_path):
+    path = tmp_path / "x.csv"
+    FRAME.to_csv(path, index=False)
+    np.testing.assert_array_equal(encoded(path, path.read_text()), as_instances(FRAME, COLUMNS).values)
+    other = "word,x,flag\nb,NULL,TRUE\n?, 7 ,0\nnew,+1e1,false\n"
+    np.testing.assert_array_equal(encoded(path, other), [[np.nan, 1, 1], [7, 0, 2], [10, 0, -1]])
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("true,true,a", r"row 1 of column 'x' holds 'true'; the model's column holds numbers"),
+        ("old,true,a", r"row 1 of column 'x' holds 'old'"),
+        ("1,yes,a", r"row 1 of column 'flag' holds 'yes'; the model's column holds true and false"),
+        ("1,0.5,a", r"row 1 of column 'flag' holds '0.5'"),
+        ('"1,5",true,a', r"row 1 of column 'x' holds '1,5'"),
+        ("1,true", r"a row has 2 cells, but the first line has 3 names"),
+    ],
+)
+@pytest.mark.parametrize("block", [2**24, 40])
+def test_files_that_disagree(row, said, block, tmp_path, monkeypatch):
+    monkeypatch.setattr(_csv, "BLOCK_BYTES", block)
+    with pytest.raises(ValueError, match=r"x\.csv cannot be read: " + said):
+        encoded(tmp_path / "x.csv", f"x,flag,word\n1,true,a\n{row}\n" + "2,false,b\n" * 5)
+
+
+def test_where_nothing_is_known_numbers_may_be_booleans(tmp_path):
+    columns = Columns(2, ("x", "flag"))
+    rows = "x,flag\n1,true\n0,FALSE\n2.5,True\n"
+    np.testing.assert_array_equal(encoded(tmp_path / "x.csv", rows, columns), [[1, 1], [0, 0], [2.5, 1]])
+    late = "x,flag\n" + "1,0\n" * 9 + "true,1\n"
+    assert encoded(tmp_path / "x.csv", late, columns)[-1].tolist() == [1, 1]
+    with pytest.raises(ValueError, match=r"'maybe'; the model's column holds numbers, true and false"):
+        encoded(tmp_path / "x.csv", rows + "1,maybe\n", columns)
+
+
+@pytest.mark.parametrize("block", [2**24, 24])
+def test_decimal_marks_are_those_of_the_column(block, tmp_path, monkeypatch):
+    """Points are read quickly; at the first comma what was read so far is looked at again."""
+    monkeypatch.setattr(_csv, "BLOCK_BYTES", block)
+    path, columns = tmp_path / "x.csv", Columns(2, ("x", "z"))
+    commas = encoded(path, "x;z\n1;1.5\n2;2.5\n" * 1 + "3;3.5\n" * 5 + "4,5;1.5\n", columns)
+    assert commas[-1].tolist() == [4.5, 1.5]
+    assert len(commas) == 8
+    with pytest.raises(ValueError, match="column 'x' holds numbers with decimal commas and with points"):
+        encoded(path, "x;z\n1.5;1\n" + "2.5;1\n" * 5 + "4,5;1\n", columns)
+
+
+def test_levels_are_levels_whatever_else_they_mean(tmp_path):
+    """Frames may hold words that mean a missing value in files, and numbers and booleans among words."""
+    words = pd.DataFrame({"word": pd.Series(["NA", "x", None, 1.0, 2], dtype=object)})
+    flags = pd.DataFrame({"word": pd.Series([True, None, False], dtype=object)})
+    for frame, cells in ((words, ["NA", "x", "NULL", "1.0", "2"]), (flags, ["TRUE", "", "false"])):
+        columns = fit_columns(frame)
+        found = encoded(tmp_path / "x.csv", "word\n" + "".join(f'"{cell}"\n' for cell in cells), columns)
+        np.testing.assert_array_equal(found, as_instances(frame, columns).values)
+    own = dataclasses.replace(fit_columns(flags), missing_words=("-9",))
+    assert encoded(tmp_path / "x.csv", "word\n-9\nNA\ntrue\n", own).ravel().tolist() == [2, -1, 1]
+
+
+def test_levels_that_are_numbers(tmp_path):
+    columns = Columns(2, ("x", "b"), (True, True), (Levels((1, 3), False), Levels((False, True), True)))
+    found = encoded(tmp_path / "x.csv", "x,b\n3,True\n1.0,false\n2,\n", columns)
+    np.testing.assert_array_equal(found, [[1, 1], [0, 0], [-1, 2]])
+
+
+def test_columns_that_the_model_reads_and_keeps(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("x,flag,word,id\n1.50,true,NA,007\n,0,,\n")
+    (chunk,) = file_chunks(path, Wanted(COLUMNS, None, ("id", "x", "flag", "word")), 10)
+    assert chunk.kept.to_pylist() == [
+        {"id": "007", "x": "1.50", "flag": "true", "word": "NA"},
+        {"id": None, "x": None, "flag": "0", "word": None},
+    ]
+    values = encode_arrow(chunk.features, COLUMNS, are_cells=True).values
+    np.testing.assert_array_equal(values, [[1.5, 1, 2], [np.nan, 0, 2]])
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        (["1", "2", ""], pa.int64()),
+        (["1", "-0"], pa.float64()),
+        (["1", str(2**70)], pa.float64()),
+        (["true", "NA"], pa.bool_()),
+        (["", "NA"], pa.float64()),
+        (["1", "x"], pa.string()),
+    ],
+)
+def test_what_a_column_is(cells, kind):
+    found = typed(pa.chunked_array([cells]), MISSING_WORDS, may_have_commas=False)
+    assert found.type == kind
+
+
+def test_an_index_of_pandas_is_no_column(tmp_path):
+    FRAME.set_index(pd.Index([4, 3, 9, 1])).to_parquet(tmp_path / "x.parquet")
+    assert read_table(tmp_path / "x.parquet").schema.names == ["x", "flag", "word"]
+    (chunk,) = file_chunks(tmp_path / "x.parquet", Wanted(Columns(3), None, ()), 10)
+    assert chunk.features.schema.names == ["x", "flag", "word"]
+    FRAME.set_index(pd.Index([4, 3, 9, 1], name="who")).to_parquet(tmp_path / "x.parquet")
+    assert "who" in read_table(tmp_path / "x.parquet").schema.names
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"x,flag,word\n1,true,\xe9\n", "not UTF-8"),
+        (b"x,fl\xe9g,word\n1,true,a\n", "not UTF-8"),
+        (b"\x00\x01,x", "binary data"),
+        (b"\n \n", "it is empty"),
+        (b'x,"flag\n1,true,a\n', r"lacks the columns \['flag', 'word'\]"),
+        (b"x,x,flag,word\n1,1,true,a\n", "several columns are named 'x'"),
+    ],
+)
+def test_files_that_cannot_be_read(content, said, tmp_path):
+    (tmp_path / "x.csv").write_bytes(content)
+    with pytest.raises(ValueError, match=said):
+        list(file_chunks(tmp_path / "x.csv", Wanted(COLUMNS, None, ()), 10))

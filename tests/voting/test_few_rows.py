@@ -1,0 +1,119 @@
+"""Few instances go through many trees at once: the votes are those of the sequential rule."""
+
+import copy
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import jax
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+
+import jaxunc as ju
+from jaxunc import voting
+from jaxunc.voting import _compiled_rounds
+from jaxunc.voting._compiled_rounds import FEW, TOGETHER
+from tests._compilations import compilations
+from tests.voting._votes import drawn_votes, forest_of_votes
+
+ROWS = (1, 3, 8, 9, 64, 65)
+N_TREES = TOGETHER + 22
+FIELDS = ("n_polled", "predicted", "settled", "votes")
+SETTINGS = ({}, {"criterion": "certain"}, {"criterion": "exact"}, {"population": "finite"})
+
+
+def same(found, expected, fields=FIELDS):
+    for name in fields:
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
+
+
+@pytest.fixture(scope="module", params=[(2, 0.0), (2, 0.2), (4, 0.2)], ids=str)
+def voted(request):
+    """A forest of more trees than are walked at once, whose votes are known."""
+    n_classes, abstaining = request.param
+    votes = drawn_votes(np.random.default_rng(n_classes), 65, N_TREES, n_classes, abstaining)
+    votes[:3] = votes[[-1, 20, 30]]
+    votes[3] = np.arange(N_TREES) < 70  # two classes: settled for one, but for a tie nearly at the end
+    return *forest_of_votes(votes, n_classes), votes, n_classes
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.exhaustive(keep=3)
+def test_equal_to_the_sequential_rule(voted, settings):
+    forest, X, votes, n_classes = voted
+    if n_classes > 2 and settings.get("population") == "finite":
+        votes, X = votes[:9], X[:9]
+    bound = voting.bind_vote(forest, confidence=0.95, **settings)
+    expected = voting.stop_after(votes, n_classes, confidence=0.95, **settings)
+    for n in ROWS:
+        same(bound(X[:n]), type(expected)(*(np.asarray(part)[:n] for part in expected)))
+    assert np.any(expected.n_polled < TOGETHER)
+    assert np.any(expected.n_polled > TOGETHER)
+
+
+@pytest.mark.exhaustive(keep=1)
+def test_as_many_trees_as_are_asked_for(voted):
+    forest, X, votes, n_classes = voted
+    for most in (1, TOGETHER - 1, TOGETHER, TOGETHER + 1):
+        bound = voting.bind_vote(forest, confidence=0.99, max_trees=most)
+        same(bound(X[:FEW]), voting.stop_after(votes[:FEW, :most], n_classes, confidence=0.99))
+
+
+@pytest.mark.exhaustive
+def test_however_many_trees_are_walked_at_once(voted, monkeypatch):
+    forest, X, votes, n_classes = voted
+    expected = voting.stop_after(votes[:5], n_classes, confidence=0.99)
+    for together in (1, 7, 1000):
+        monkeypatch.setattr(_compiled_rounds, "TOGETHER", together)
+        jax.clear_caches()
+        same(voting.bind_vote(forest)(X[:5]), expected)
+
+
+@pytest.fixture(scope="module")
+def grown():
+    """A forest on data with missing values."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(700, 5)).astype(np.float32)
+    y = (X[:, 0] + X[:, 1] > rng.normal(size=700) / 3).astype(int) + (X[:, 2] > 1)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    return ju.from_sklearn(RandomForestClassifier(60, random_state=0).fit(X[:500], y[:500])), X[500:]
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.exhaustive(keep=1)
+def test_rows_of_a_batch(grown, missing):
+    forest, X = grown
+    X = X if missing else np.nan_to_num(X)
+    bound = voting.bind_vote(forest)
+    whole, by_number = bound(X), {n: [bound(X[start : start + n]) for start in range(0, 40, n)] for n in (1, 8, 20)}
+    for answers in by_number.values():
+        for name in (*FIELDS, "probability"):
+            joined = np.concatenate([getattr(one, name) for one in answers])
+            np.testing.assert_array_equal(joined, getattr(whole, name)[:40], err_msg=name)
+    assert len(np.unique(whole.n_polled)) > 10
+
+
+def test_no_compilation_for_a_new_number(grown):
+    forest, X = grown
+    bound = voting.bind_vote(forest)
+    for n in (1, FEW):
+        bound(X[:n])
+    with compilations() as names:
+        for n in range(1, FEW + 1):
+            bound(X[n : 2 * n])
+    assert not [name for name in names if "poll" in name], names
+
+
+@pytest.mark.parametrize("settings", [{}, {"criterion": "exact"}], ids=str)
+def test_threads_copies_and_pickles(grown, settings):
+    forest, X = grown
+    bound = voting.bind_vote(forest, **settings)
+    parts = [X[start : start + 5] for start in range(0, 80, 5)]
+    with ThreadPoolExecutor(8) as pool:
+        by_thread = list(pool.map(bound, parts))
+    expected = bound(X[:80])
+    for i, answer in enumerate(by_thread):
+        for name in FIELDS:
+            np.testing.assert_array_equal(getattr(answer, name), getattr(expected, name)[5 * i : 5 * i + 5])
+    for other in (copy.copy(bound), copy.deepcopy(bound), pickle.loads(pickle.dumps(bound))):
+        same(other(X[:80]), expected, (*FIELDS, "probability"))

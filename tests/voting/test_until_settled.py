@@ -1,0 +1,271 @@
+"""Predicting until the vote is settled is the sequential rule, whatever is walked together."""
+
+import time
+
+import jax
+import numpy as np
+import pytest
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+
+import jaxunc as ju
+from jaxunc import voting
+from jaxunc.inference import _walk
+from jaxunc.voting import _compiled_rounds, _host_rounds, _until_settled
+from jaxunc.voting._leaf_votes import leaf_votes, votes_of_counts
+from tests._compilations import compilations
+from tests._forests import forest_of_leaves
+from tests._refusal import refuses
+from tests.voting._votes import drawn_votes, finite_loss, forest_of_votes
+
+pytestmark = pytest.mark.once
+LIMITS = [(256, 256, 8, 128), (1024, 128, 1, 3), (512, 64, 50, 60)]
+FIELDS = ("n_polled", "predicted", "settled", "votes")
+
+
+def same(found, expected):
+    for name in FIELDS:
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
+
+
+@pytest.fixture(scope="module", params=[(2, 0.0), (2, 0.2), (5, 0.2)], ids=str)
+def voted(request):
+    """A forest of 60 trees whose votes are known, of which a share abstains, and 700 instances."""
+    n_classes, abstaining = request.param
+    votes = drawn_votes(np.random.default_rng(n_classes), 700, 60, n_classes, abstaining)
+    forest, X = forest_of_votes(votes, n_classes)
+    return forest, X, votes, n_classes
+
+
+@pytest.mark.parametrize("walk", ["blocks", "levels"])
+@pytest.mark.parametrize("criterion", ["bound", "certain"])
+@pytest.mark.exhaustive(keep=2)
+def test_equal_to_the_sequential_rule(voted, walk, criterion):
+    forest, X, votes, n_classes = voted
+    bound = voting.bind_vote(forest, confidence=0.95, criterion=criterion, walk=walk)
+    expected = voting.stop_after(votes, n_classes, confidence=0.95, criterion=criterion)
+    for rows in (slice(None), slice(0, 1), slice(5, 300), slice(0, 0)):
+        same(bound(X[rows]), type(expected)(*(np.asarray(part)[rows] for part in expected)))
+    assert 0 < np.mean(expected.settled) <= 1
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("limits", LIMITS)
+def test_whatever_blocks_rounds_and_threads_are(voted, limits, monkeypatch):
+    forest, X, votes, n_classes = voted
+    expected = voting.stop_after(votes, n_classes, confidence=0.99)
+    block, small, shortest, longest = limits
+    monkeypatch.setattr(_walk, "BLOCKS", (block,))
+    monkeypatch.setattr(_until_settled, "SMALL_BLOCKS", (small,))
+    monkeypatch.setattr(_compiled_rounds, "SHORTEST", shortest)
+    monkeypatch.setattr(_compiled_rounds, "LONGEST", longest)
+    monkeypatch.setattr(_host_rounds, "LENGTHS", (shortest, longest))
+    jax.clear_caches()
+    for threads in (1, 2, 3):
+        same(voting.bind_vote(forest, threads=threads)(X), expected)
+    same(voting.bind_vote(forest, walk="levels")(X), expected)
+
+
+@pytest.mark.exhaustive
+def test_fewer_trees_than_the_forest_has(voted):
+    forest, X, votes, n_classes = voted
+    found = ju.predict_until_settled(forest, X, confidence=0.99, max_trees=17)
+    same(found, voting.stop_after(votes[:, :17], n_classes, confidence=0.99))
+    assert found.n_trees == 17
+    assert found.saved == pytest.approx(1 - found.n_polled.mean() / 17)
+    # What is certain is certain of the whole forest.
+    found = ju.predict_until_settled(forest, X, criterion="certain", max_trees=40)
+    whole = voting.stop_after(votes, n_classes, confidence=0.99, criterion="certain")
+    early = np.asarray(whole.n_polled) <= 40
+    np.testing.assert_array_equal(found.settled, early & np.asarray(whole.settled))
+    np.testing.assert_array_equal(found.predicted[early], np.asarray(whole.predicted)[early])
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "settings"),
+    [
+        (3, {"criterion": "exact"}),
+        (3, {"population": "finite"}),
+        (2, {"population": "finite"}),
+        (3, {"prior": np.linspace(0.5, 2, 3)}),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("abstaining", [0.0, 0.2])
+@pytest.mark.exhaustive(keep=2)
+def test_what_is_judged_on_the_host(n_classes, settings, abstaining):
+    votes = drawn_votes(np.random.default_rng(0), 80, 24, n_classes, abstaining)
+    forest, X = forest_of_votes(votes, n_classes)
+    found = ju.predict_until_settled(forest, X, confidence=0.9, **settings)
+    same(found, voting.stop_after(votes, n_classes, confidence=0.9, **settings))
+    assert np.all(found.probability[found.settled] > 0.9 - 1e-7)  # in float32
+    if settings.get("population") != "finite":  # of which a vote that was heard to its end may be tied
+        assert np.all(found.probability[~found.settled] <= 0.9)
+
+
+@pytest.mark.exhaustive
+def test_a_finite_population_of_many_classes():
+    """1 less a sum over rivals may be far below 0; distinct votes are few, so the host is quick."""
+    votes = drawn_votes(np.random.default_rng(0), 200, 100, 10)
+    forest, X = forest_of_votes(votes, 10)
+    bound = voting.bind_vote(forest, population="finite", max_trees=100)
+    start = time.process_time()
+    found = bound(X)
+    assert time.process_time() - start < 5  # it was 50 seconds, and is less than .2 in a quiet process
+    assert np.all((found.probability >= 0) & (found.probability <= 1))
+    early = voting.bind_vote(forest, population="finite", max_trees=1)(X)
+    assert np.all(early.probability == 0)  # nine rivals, each with nearly one half
+
+
+@pytest.mark.exhaustive
+def test_probabilities(voted):
+    forest, X, _, _ = voted
+    found = ju.predict_until_settled(forest, X, confidence=0.95)
+    expected = np.asarray(voting.win_probability(found.votes)).max(axis=1)
+    np.testing.assert_allclose(found.probability, expected, atol=3e-6)
+    assert np.all((found.probability > 0.95) == found.settled)
+
+
+@pytest.mark.exhaustive
+def test_probabilities_of_what_is_certain(voted):
+    forest, X, _, _ = voted
+    assert np.all(ju.predict_until_settled(forest, X, criterion="certain").probability == 1)  # all trees were heard
+    found = ju.predict_until_settled(forest, X[::20], criterion="certain", max_trees=35)
+    assert np.all(found.probability[found.settled] == 1)
+    open_ = np.flatnonzero(~found.settled)
+    for i in open_[:6]:
+        expected = max(1 - finite_loss(found.votes[i], 35, 60), 0)
+        assert found.probability[i] == pytest.approx(expected, abs=1e-6)
+    assert 0 < np.min(found.probability[open_]) < 0.9
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_small_leaves_vote_as_the_rule_vote_does(n_classes):
+    """Empty and tied leaves, as counts out of bag have them, lean to no class."""
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.full(n_classes, 2), size=200)
+    counts = rng.multinomial(rng.integers(0, 4, size=(200, 120)), p[:, None])
+    forest, X = forest_of_leaves(counts)
+    result = ju.predict_until_settled(forest, X, criterion="certain")
+    votes = votes_of_counts(counts, np.arange(120))
+    same(result, voting.stop_after(votes, n_classes, confidence=0.99, criterion="certain"))
+    shares = np.asarray(ju.bind(forest, ju.Vote())(X))
+    shares = np.stack([1 - shares, shares], axis=1) if shares.ndim == 1 else shares
+    if n_classes == 2:
+        np.testing.assert_array_equal(result.predicted, shares.argmax(axis=1))
+    assert np.mean(result.predicted == shares.argmax(axis=1)) > 0.93
+    assert np.mean(result.predicted == p.argmax(axis=1)) > 0.85
+    cast = np.stack([(votes == c).mean(axis=1) for c in range(n_classes)], axis=1)
+    cast += (votes < 0).mean(axis=1, keepdims=True) / n_classes
+    np.testing.assert_allclose(cast.mean(axis=0), shares.mean(axis=0), atol=0.004)
+    np.testing.assert_allclose(cast, shares, atol=0.1)
+
+
+def test_which_class_a_leaf_votes_for():
+    tied = np.array([1, 0, 1, 1])
+    assert votes_of_counts(np.tile(tied, (6, 1)), np.arange(6)).tolist() == [0, 2, 3, 0, 2, 3]
+    assert votes_of_counts(np.array([[0, 0], [2, 2], [1, 3], [0.5, 0.25]]), 7).tolist() == [-1, -1, 1, 0]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """A forest on data with missing values."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 5)).astype(np.float32)
+    y = (X[:, 0] + X[:, 1] > rng.normal(size=1500) / 3).astype(int)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    model = RandomForestClassifier(80, min_samples_leaf=3, random_state=0).fit(X[:500], y[:500])
+    return ju.from_sklearn(model), X[500:]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_grown_forest(fitted, missing):
+    forest, X = fitted
+    X = X if missing else np.nan_to_num(X)
+    counts, trees = np.asarray(ju.leaf_counts(forest, X)), np.arange(80)
+    votes = votes_of_counts(counts, trees)
+    coded = np.asarray(leaf_votes(forest))[trees, np.asarray(ju.leaf_index(forest, X))]
+    np.testing.assert_array_equal(np.where(coded == 2, -1, coded.astype(int)), votes)
+    assert np.any(votes < 0)  # leaves of four instances that are tied
+    same(ju.predict_until_settled(forest, X), voting.stop_after(votes, 2, confidence=0.99))
+    found = ju.predict_until_settled(forest, X, criterion="certain")
+    np.testing.assert_array_equal(found.predicted, (votes == 1).sum(axis=1) > (votes == 0).sum(axis=1))
+
+
+@pytest.mark.exhaustive
+def test_a_forest_of_several_counts_votes_by_its_own(fitted):
+    forest, X = fitted
+    other = forest.with_counts(forest.counts[..., ::-1])
+    same(ju.predict_until_settled(forest.with_counting("oob", other), X), ju.predict_until_settled(forest, X))
+
+
+@pytest.mark.exhaustive
+def test_empty_leaves(key):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 6, size=(40, 2)).astype(np.float32)
+    forest = ju.grow_random_trees(key, X, (X[:, 0] > 2).astype(int), n_trees=20, nominal=[True, True])
+    with pytest.raises(ValueError, match="no one vote"):
+        ju.predict_until_settled(forest, X)
+    settled = forest.with_empty_leaves("parent")
+    X = X[:, ::-1]
+    votes = votes_of_counts(np.asarray(ju.leaf_counts(settled, X)), np.arange(20))
+    same(ju.predict_until_settled(settled, X), voting.stop_after(votes, 2, confidence=0.99))
+    abstaining = forest.with_empty_leaves("zeros")
+    empty = np.asarray(ju.leaf_counts(abstaining, X)).sum(axis=2) == 0
+    assert empty.any()
+    found = ju.predict_until_settled(abstaining, X, confidence=1 - 1e-15)
+    np.testing.assert_array_equal(found.votes.sum(axis=1), np.sum(~empty, axis=1))
+
+
+@pytest.mark.exhaustive
+def test_nothing_settles(fitted):
+    forest, X = fitted
+    bound = voting.bind_vote(forest, confidence=1 - 1e-15, max_trees=40)
+    found = bound(X)
+    assert not found.settled.any()
+    assert np.all(found.n_polled == 40)
+
+
+def test_no_compilation_follows_the_data(fitted):
+    forest, X = fitted
+    bound = voting.bind_vote(forest)
+    bound(X)
+    bound(X[:70])  # in this thread, where types are strict: another program
+    with compilations() as names:
+        bound(X[:77])
+        bound(X[:9])
+        bound(X[::-1])
+        voting.bind_vote(forest, confidence=0.9)(X[:900])
+    assert not [name for name in names if "poll" in name], names
+
+
+@pytest.mark.parametrize("n_features", [5, 60, 200])
+@pytest.mark.exhaustive
+def test_no_level_is_split_over_threads(fitted, n_features):
+    """XLA on CPU splits what touches half a MiB over its threads, at a loss; only a block's keys may be so large."""
+    bound, x = voting.bind_vote(fitted[0]), np.zeros((4096, n_features), np.float32)
+    blocks = (_walk.block_size("blocks", 80, n_features), *_until_settled.SMALL_BLOCKS)
+    numbers = np.int32(9), np.int32(80)
+    arrays = *bound._plan(bound.forest.trees, False), bound.rule, x
+    text = _compiled_rounds.poll_part.jitted.lower(*arrays, *numbers, missing=False, blocks=blocks).compile().as_text()
+    split = [line for line in text.splitlines() if "outer_dimension_partitions" in line]
+    assert all(f"s32[{n_features}," in line for line in split), split
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda f, X: ju.predict_until_settled(f, X, confidence=1.0), ValueError, r"must lie in \(0.5, 1\)"),
+        (lambda f, X: ju.predict_until_settled(f, X, max_trees=0), ValueError, "at least 1"),
+        (lambda f, X: ju.predict_until_settled(f, X, max_trees=81), ValueError, "the forest has 80 trees"),
+        (lambda f, X: ju.predict_until_settled(f, X[:, :3]), ValueError, "3"),
+        (lambda f, X: voting.bind_vote(f, threads=0), ValueError, "at least 1"),
+        (lambda f, X: ju.predict_until_settled(RandomForestClassifier(), X), TypeError, "from_sklearn"),
+        (lambda f, X: ju.predict_until_settled(GradientBoostingClassifier(), X), TypeError, "not exchangeable"),
+        (lambda f, X: jax.jit(lambda x: ju.predict_until_settled(f, x).votes)(X), TypeError, "outside of jit"),
+    ],
+)
+def test_refusals(fitted, call, error, message):
+    with refuses(error, message):
+        call(*fitted)

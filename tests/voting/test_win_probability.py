@@ -1,0 +1,126 @@
+"""The probability to win the infinite vote."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import betainc, gammainc
+
+from jaxunc.voting import majority_probability, win_probability
+from jaxunc.voting._leader import leader_probability
+from tests._golden import column, golden
+from tests._refusal import refuses
+
+CASES = golden("infinite_ensemble")
+
+
+@pytest.fixture
+def close(x64):
+    """Absolute error: 2e-6 in float32 for any votes to 10⁶, as promised."""
+    return 1e-10 if x64 else 2e-6
+
+
+@pytest.mark.exhaustive
+def test_two_classes(close):
+    rows = CASES["binary_posterior_win"]
+    votes = np.stack([column(rows, "t1"), column(rows, "t2")], axis=1)
+    for method in ("bound", "exact"):
+        found = win_probability(jnp.asarray(votes), method=method)
+        np.testing.assert_allclose(found, np.stack([column(rows, "p_win"), column(rows, "p_lose")], 1), atol=close)
+
+
+@pytest.mark.exhaustive
+def test_more_classes(close):
+    for case in CASES["multiclass"]:
+        votes = jnp.asarray(case["t"], float)
+        assert abs(float(win_probability(votes)[case["i"]]) - case["lower_bound"]) <= close
+        exact = win_probability(votes, method="exact")
+        assert abs(float(exact[case["i"]]) - case["exact"]) <= close
+        assert abs(float(exact.sum()) - 1) <= 2 * close
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("prior", [1.0, 0.05, (0.3, 4.0)])
+def test_any_votes_to_a_million(prior, rng, close):
+    n = 10 ** rng.uniform(0, 6.3, 20_000)
+    ones = np.rint(np.clip(n / 2 + rng.normal(size=20_000) * np.sqrt(n), 0, np.minimum(n, 1e6)))
+    votes = np.stack([np.rint(np.clip(n - ones, 0, 1e6)), ones], axis=1)
+    found = win_probability(jnp.asarray(votes), prior=prior)
+    a, b = np.broadcast_to(prior, 2)
+    np.testing.assert_allclose(found[:, 1], betainc(votes[:, 0] + a, votes[:, 1] + b, 0.5), atol=close)
+
+
+@pytest.mark.exhaustive
+def test_exact_probabilities_of_many_votes(rng, close):
+    totals = (10 ** rng.uniform(0, 6, 100)).astype(int)
+    votes = np.array([rng.multinomial(n, p) for n, p in zip(totals, rng.dirichlet([30, 30, 20, 5], 100), strict=True)])
+    found = np.asarray(win_probability(jnp.asarray(votes), method="exact"))
+    expected = leader_probability(votes, votes.sum(axis=1), 0, "exact", "infinite", np.ones(4))
+    np.testing.assert_allclose(found[np.arange(100), votes.argmax(axis=1)], expected, atol=close)
+    np.testing.assert_allclose(found.sum(axis=1), 1, atol=4 * close)
+
+
+def test_the_exact_probability_is_the_integral():
+    votes = np.array([[3, 9, 1], [0, 0, 0], [40, 38, 7]])
+    g = np.linspace(0, 200, 400_001)
+    for row in votes:
+        own = int(row.argmax())
+        below = np.prod([gammainc(row[j] + 1, g) for j in range(3) if j != own], axis=0)
+        cdf = gammainc(row[own] + 1, g)
+        expected = np.sum(np.diff(cdf) * (below[1:] + below[:-1]) / 2)
+        found = leader_probability(row[None], row.sum(keepdims=True), 0, "exact", "infinite", np.ones(3))
+        np.testing.assert_allclose(found, expected, atol=1e-7)
+
+
+@pytest.mark.exhaustive
+def test_the_bound_is_below(rng):
+    votes = rng.integers(0, 30, size=(200, 5))
+    low, exact = (np.asarray(win_probability(jnp.asarray(votes), method=m)) for m in ("bound", "exact"))
+    assert np.all(low <= exact + 2e-6)
+    assert np.all(exact - low < 0.2)
+
+
+@pytest.mark.exhaustive
+def test_ties_and_no_votes():
+    assert float(win_probability(jnp.array([700, 700]))[0]) == 0.5
+    np.testing.assert_allclose(win_probability(jnp.zeros(4), method="exact"), 0.25, atol=2e-6)
+    np.testing.assert_allclose(win_probability(jnp.zeros(4)), 0.125, atol=1e-6)
+
+
+@pytest.mark.once
+@pytest.mark.exhaustive
+def test_traced_and_mapped():
+    votes = jnp.array([[3, 4, 1], [0, 9, 2]])
+    for method in ("bound", "exact"):
+        eager = win_probability(votes, method=method)
+        np.testing.assert_array_equal(jax.jit(lambda v, m=method: win_probability(v, method=m))(votes), eager)
+        np.testing.assert_allclose(jax.vmap(lambda v, m=method: win_probability(v, method=m))(votes), eager, atol=1e-6)
+
+
+@pytest.mark.exhaustive
+def test_majority(close):
+    for case in CASES["eq4"]:
+        found = majority_probability(jnp.asarray(case["p1"]), case["t"])
+        assert abs(float(found) - case["prob_strict_majority"]) <= 2 * close
+    p = jnp.array([0.0, 0.49, 0.5, 0.51, 1.0])
+    found = np.asarray(majority_probability(p, 10_001))
+    np.testing.assert_allclose(found[[0, 2, 4]], [0, 0.5, 1], atol=3 * close)
+    np.testing.assert_allclose(found[1] + found[3], 1, atol=6 * close)
+    np.testing.assert_allclose(found[3], betainc(5001, 5001, 0.51), atol=3 * close)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: win_probability(jnp.array([1.0])), "two or more"),
+        (lambda: win_probability(jnp.array([1.0, -1.0])), "negative"),
+        (lambda: win_probability(jnp.array([1, 2]), method="sum"), "unknown"),
+        (lambda: win_probability(jnp.array([1, 2]), prior=0.0), "positive"),
+        (lambda: win_probability(jnp.array([1, 2]), prior=np.ones(3)), "each of the 2 classes"),
+        (lambda: majority_probability(jnp.array(0.5), 0), "at least"),
+        (lambda: majority_probability(jnp.array(1.5), 3), "p=1.5 must lie in"),
+    ],
+)
+def test_refusals(call, message):
+    with refuses(ValueError, message):
+        call()
