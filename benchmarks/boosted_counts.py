@@ -83,8 +83,8 @@ class _Counts:
     """Held-out rows counted in the leaves of a boosted model."""
 
     def __init__(self, trees: Any, X: np.ndarray, y: np.ndarray, X_test: np.ndarray):
-        self.forest = ju.recount(trees, X, y)
-        self.rows = ju.learning.out_of_sample_rows(self.forest, X, y, source="leave_one_out")
+        self.forest = ju.count_leaves(trees, X, y)
+        self.rows = ju.learning.oob_dataset(self.forest, X, y, source="leave_one_out")
         self._X_test = X_test
 
     def answers(self, rules: dict[str, ju.Combiner]) -> dict[str, np.ndarray]:

@@ -45,7 +45,7 @@ from benchmarks.learning_page import write_page
 from benchmarks.papers.journal import Journal, run_missing, study_options
 from benchmarks.rules import SETS, table
 from jaxunc.combiners import rule_by_name
-from jaxunc.learning import OutOfSampleRows
+from jaxunc.learning import OobDataset
 
 N_TREES, N_FOLDS, MOST_ROWS = 200, 5, 4000
 PARTS = {"grown-out": 5, "leaves-of-four": 1, "extra-trees": 1, "whole-sample": 1, "random-trees": 1, "other-sets": 2,
@@ -117,7 +117,7 @@ def run_cell(cell: Cell, data: Rows) -> dict:
     own_mean = np.asarray(rows.answer(ju.Mean()).probability, float)
 
     def probability(rule) -> np.ndarray:
-        target = forest if rule.countings == ("own",) else wide.forest
+        target = forest if rule.count_sets == ("own",) else wide.forest
         return np.asarray(ju.bind(target, rule).probability(X_test), float)
 
     found: dict[str, np.ndarray] = {"mean": probability(ju.Mean())}
@@ -129,15 +129,15 @@ def run_cell(cell: Cell, data: Rows) -> dict:
     for name, rule in _learned(forest, wide, cell).items():
         fits[name], seconds[name] = _timed(lambda rule=rule: ju.learning.fit_combiner(rule, wide).combiner)
         found[name] = probability(fits[name])
-    blended, seconds["blend"] = _timed(lambda: ju.learning.blend_combiners(ju.learning.guarded(wide), wide))
+    blended, seconds["blend"] = _timed(lambda: ju.learning.stack_combiners(ju.learning.default_candidates(wide), wide))
     found["blend"] = probability(blended.combiner)
-    chosen = min(blended.losses, key=lambda name: blended.losses[name])  # as choose_combiner does
-    found["guarded"] = probability(blended.combiner.rules[chosen])
+    chosen = min(blended.losses, key=lambda name: blended.losses[name])  # as select_combiner does
+    found["default_candidates"] = probability(blended.combiner.rules[chosen])
     if cell.part in WITH_PEERS and cell.fold == 0:
         found |= _by_tree_and_leaf(rows, forest, X_test, seconds)
     if cell.part in WITH_PEERS and cell.fold < N_PEER_FOLDS:
         found |= _peers(cell, X, y, X_test, seconds)
-    sets = {name: set_utilities(found[name], y_test) for name in ("mean", "P", "pool", "guarded", "blend")}
+    sets = {name: set_utilities(found[name], y_test) for name in ("mean", "P", "pool", "default_candidates", "blend")}
     sets |= _sets(rows, own_mean, own_y, forest, found["mean"], X_test, y_test)
     return {
         "methods": {name: measures(probs, y_test) for name, probs in found.items()},
@@ -160,10 +160,10 @@ def _forest(cell: Cell, X, y):
     if cell.part == "random-trees":
         filled = _filled(X)
         forest = ju.grow_random_trees(jax.random.key(cell.fold), filled, y, n_trees=N_TREES, min_samples_leaf=4)
-        return forest, forest, lambda counts: ju.learning.out_of_sample_rows(forest, filled, y)
+        return forest, forest, lambda counts: ju.learning.oob_dataset(forest, filled, y)
     model = _model(cell.part, cell.fold).fit(X, y)
     source: Any = "cross_fit" if cell.part == "whole-sample" else "oob"
-    rows_of = lambda counts: ju.learning.out_of_sample_rows(model, X, y, source=source, counts=counts)  # noqa: E731
+    rows_of = lambda counts: ju.learning.oob_dataset(model, X, y, source=source, counts=counts)  # noqa: E731
     return model, ju.from_sklearn(model), rows_of
 
 
@@ -178,9 +178,9 @@ def _filled(X: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(X), np.nanmin(X, axis=0) - 1, X).astype(np.float32)
 
 
-def _learned(forest: ju.Forest, rows: OutOfSampleRows, cell: Cell) -> dict[str, ju.Combiner]:
+def _learned(forest: ju.Forest, rows: OobDataset, cell: Cell) -> dict[str, ju.Combiner]:
     prior = np.asarray(forest.prior, float)
-    pool: dict[str, ju.Combiner] = {"pool": ju.LearnedPool(prior, reads=rows.countings)}
+    pool: dict[str, ju.Combiner] = {"pool": ju.LearnedPool(prior, reads=rows.count_sets)}
     if cell.part not in WITH_PEERS or cell.fold >= N_PEER_FOLDS:
         return pool
     ones, zeros = np.ones(len(prior)), np.zeros(len(prior))
@@ -195,14 +195,14 @@ def _learned(forest: ju.Forest, rows: OutOfSampleRows, cell: Cell) -> dict[str, 
     return pool | rules | {"pool, in-bag": ju.LearnedPool(prior)}
 
 
-def _best_fixed(rows: OutOfSampleRows, forest: ju.Forest) -> ju.Combiner:
+def _best_fixed(rows: OobDataset, forest: ju.Forest) -> ju.Combiner:
     """The rule without learned numbers that does best on the out-of-sample rows."""
     names = ("probability", *FIXED, *(FIXED_BINARY if forest.n_classes == 2 else ()))
     rules = {name: rule_by_name(name, prior=forest.prior, n_samples=forest.n_samples) for name in names}
     return min(rules.values(), key=lambda rule: ju.learning.loss_on(rule, rows))
 
 
-def _by_tree_and_leaf(rows: OutOfSampleRows, forest: ju.Forest, X_test, seconds) -> dict[str, np.ndarray]:
+def _by_tree_and_leaf(rows: OobDataset, forest: ju.Forest, X_test, seconds) -> dict[str, np.ndarray]:
     """Numbers per tree, and per leaf."""
     n_classes = forest.n_classes
     weighted = ju.Weighted(ju.Mean(), np.ones(forest.n_trees))
@@ -231,7 +231,7 @@ def _peers(cell: Cell, X, y, X_test, seconds) -> dict[str, np.ndarray]:
     return found
 
 
-def _sets(rows: OutOfSampleRows, own_mean, own_y, forest, mean, X_test, y_test) -> dict[str, list[float]]:
+def _sets(rows: OobDataset, own_mean, own_y, forest, mean, X_test, y_test) -> dict[str, list[float]]:
     """Sets that are not made of probabilities and a utility: cautious forests with a learned s, conformal ones."""
     found = {"conformal 90 %": set_utilities(conformal_sets(own_mean, own_y, mean), y_test)}
     if forest.n_classes > 2:  # of two classes these are the same sets
@@ -263,7 +263,9 @@ def journal(out: Path, part: str, name: str) -> Journal:
 
 
 def _is_sound(record: dict, cell: Cell) -> bool:
-    needed = {"instead": INSTEAD, "noise": NOISE}.get(cell.part, {"mean", "P", "isotonic", "pool", "guarded"})
+    needed = {"instead": INSTEAD, "noise": NOISE}.get(
+        cell.part, {"mean", "P", "isotonic", "pool", "default_candidates"}
+    )
     return set(needed) <= set(record["methods"])
 
 

@@ -81,8 +81,8 @@ def run_instead(X, y, X_test, y_test, fold: int) -> dict:
     joint = min(finalists, key=lambda one: one.calibrated_loss)
     found["tuned and calibrated jointly"] = joint.calibrate(joint.model.predict_proba(X_test))
     start = time.perf_counter()
-    rows = ju.learning.out_of_sample_rows(tuned.model, X, y, counts="both")
-    pool = ju.learning.fit_combiner(ju.LearnedPool(rows.prior, reads=rows.countings), rows).combiner
+    rows = ju.learning.oob_dataset(tuned.model, X, y, counts="both")
+    pool = ju.learning.fit_combiner(ju.LearnedPool(rows.prior, reads=rows.count_sets), rows).combiner
     found["pool, tuned"] = np.asarray(rows.bind(pool).probability(X_test), float)
     seconds["pool, tuned"] = time.perf_counter() - start
     start = time.perf_counter()

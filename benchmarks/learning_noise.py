@@ -28,13 +28,13 @@ NOISE = {
 """Where the share of noisy labels starts (None: where it does by itself; 0: it is none), and what one writes."""
 
 
-def run_noise(rows_of: Callable[[str], ju.learning.OutOfSampleRows], X_test, y_test) -> dict:
+def run_noise(rows_of: Callable[[str], ju.learning.OobDataset], X_test, y_test) -> dict:
     """{"methods": {method: measures}, "noise": {method: ε}, "rows"} of a fold's out-of-bag rows."""
     rows = rows_of("both")
     found, learned = {}, {}
     for name, (start, _) in NOISE.items():
         told = {"noise": start} if start else {}
-        rule = ju.LearnedPool(rows.prior, reads=rows.countings, **told)
+        rule = ju.LearnedPool(rows.prior, reads=rows.count_sets, **told)
         fitted = ju.learning.fit_combiner(rule, rows, freeze=() if start != 0 else ("noise",)).combiner
         found[name] = measures(np.asarray(rows.bind(fitted).probability(X_test), float), y_test)
         learned[name] = float(f"{float(fitted.noise):.4g}")

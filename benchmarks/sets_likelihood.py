@@ -64,9 +64,9 @@ def likelihood_methods(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[dict[st
     """All methods, fitted on the forest of `benchmarks.sets_methods`; and the number of each."""
     model = RandomForestClassifier(N_TREES, random_state=seed).fit(X, y)
     grown = as_arrays(model, X, y)
-    rows = ju.learning.out_of_sample_rows(model, X, y, source="oob", counts="both")
+    rows = ju.learning.oob_dataset(model, X, y, source="oob", counts="both")
     prior = np.asarray(rows.forest.prior)
-    pool = ju.learning.fit_combiner(ju.LearnedPool(prior, reads=rows.countings), rows).combiner
+    pool = ju.learning.fit_combiner(ju.LearnedPool(prior, reads=rows.count_sets), rows).combiner
     kinds: dict[str, Kind] = {}
     for counts in grown.counts:
         kinds[f"intervals, {counts}"] = _of_leaves(grown, counts, dirichlet_lower, STRENGTHS)

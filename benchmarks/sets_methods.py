@@ -33,15 +33,15 @@ class Known(NamedTuple):
 def methods(X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, Sets]:
     """All methods, fitted: one random forest, and a second one where a quarter of the rows is held out."""
     model = RandomForestClassifier(N_TREES, random_state=seed).fit(X, y)
-    rows = ju.learning.out_of_sample_rows(model, X, y, source="oob", counts="both")
+    rows = ju.learning.oob_dataset(model, X, y, source="oob", counts="both")
     inbag = ju.from_sklearn(model)
-    pool = ju.learning.fit_combiner(ju.LearnedPool(np.asarray(inbag.prior), reads=rows.countings), rows).combiner
+    pool = ju.learning.fit_combiner(ju.LearnedPool(np.asarray(inbag.prior), reads=rows.count_sets), rows).combiner
     mean_of = _known(rows, inbag, ju.Mean())
     pool_of = _known(rows, rows.forest, pool)
     found: dict[str, Sets] = {"one class, mean": _most_probable(mean_of), "one class, learned": _most_probable(pool_of)}
     for name, known in (("mean", mean_of), ("learned", pool_of)):
         found |= {f"u{kind}, {name}": _best_by_utility(known, kind) for kind in (65, 80)}
-    counted = {"in-bag": inbag, "oob": ju.recount(inbag, X, y, tree_mask=oob_mask(model, len(y), X=X, y=y))}
+    counted = {"in-bag": inbag, "oob": ju.count_leaves(inbag, X, y, tree_mask=oob_mask(model, len(y), X=X, y=y))}
     for counts, forest in counted.items():
         found |= {f"cautious, {counts}, s = {s}": _cautious(forest, s) for s in VOTE_STRENGTHS}
         found |= {f"intervals, {counts}, s = {s}": _by_intervals(forest, s) for s in INTERVAL_STRENGTHS}

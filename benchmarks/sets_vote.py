@@ -95,17 +95,17 @@ def step_methods(X: np.ndarray, y: np.ndarray, seed: int) -> Learned:
 def _counted(X: np.ndarray, y: np.ndarray, seed: int) -> Iterator[tuple[str, Any, ju.Forest]]:
     """Of each kind of counts its name, the rows that votes learn from, and the forest that they answer from."""
     model = RandomForestClassifier(N_TREES, random_state=seed).fit(X, y)
-    both = ju.learning.out_of_sample_rows(model, X, y, source="oob", counts="both")
+    both = ju.learning.oob_dataset(model, X, y, source="oob", counts="both")
     inbag = ju.from_sklearn(model)
-    forests = {"in-bag": inbag, "oob": ju.recount(inbag, X, y, tree_mask=oob_mask(model, len(y), X=X, y=y))}
-    for counts, place in zip(COUNTS, both.countings, strict=True):
+    forests = {"in-bag": inbag, "oob": ju.count_leaves(inbag, X, y, tree_mask=oob_mask(model, len(y), X=X, y=y))}
+    for counts, place in zip(COUNTS, both.count_sets, strict=True):
         yield counts, reading(both, place), forests[counts]
 
 
 def reading(rows: Any, name: str) -> Any:
     """The rows with one of their countings alone, as the forest's own: what votes read."""
-    table = columns_of(rows.histograms.count_table, rows.countings, (name,))
-    return dataclasses.replace(rows, histograms=rows.histograms._replace(count_table=table), countings=("own",))
+    table = columns_of(rows.histograms.count_table, rows.count_sets, (name,))
+    return dataclasses.replace(rows, histograms=rows.histograms._replace(count_table=table), count_sets=("own",))
 
 
 def chosen_s(rows: Any, utility: int) -> int:

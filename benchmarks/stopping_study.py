@@ -90,7 +90,7 @@ def run_cell(cell: Cell, of: Problem) -> dict:
             settings["prior"] = prior if of.n_classes == 2 else float(prior[0])
         stopped = voting.stop_after(polls, of.n_classes, **settings)
         differs = np.asarray(stopped.predicted).reshape(ORDERS, -1) != np.asarray(whole)
-        return sums(np.asarray(stopped.n_polled).reshape(ORDERS, -1)) + sums(differs)
+        return sums(np.asarray(stopped.n_trees_used).reshape(ORDERS, -1)) + sums(differs)
 
     several = of.n_classes > 2
     rules = {name: own for name, own in RULES.items() if not (several and name.startswith(("optimal", "finite")))}

@@ -86,7 +86,11 @@ def solved(n_trees: int, alpha: tuple[float, float], promise: float) -> dict:
     clock = time.perf_counter()
     table = optimal_votes(n_trees, promise, population="finite", prior=np.array(alpha[::-1]))
     seconds = round(time.perf_counter() - clock, 3)
-    found["table"] = {"trees": round(table.n_polled, 4), "mean": float(f"{table.disagreement:.4g}"), "seconds": seconds}
+    found["table"] = {
+        "trees": round(table.n_trees_used, 4),
+        "mean": float(f"{table.disagreement:.4g}"),
+        "seconds": seconds,
+    }
     return found
 
 

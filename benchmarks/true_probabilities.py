@@ -3,8 +3,9 @@
     python -m benchmarks.true_probabilities [--sets NAME ...] [--sizes 200 4000] [--repetitions 10]
 
 Logistic models of normal predictors, after the simulations of Barreñada, Dhiman, Timmerman, Boulesteix and Van Calster
-2024, "Understanding overfitting in random forest for probability estimation", and the problems of `benchmarks.problems`.
-Forests of 100 trees are fitted to 200 or 4000 instances, and asked about 5000 others and about those same ones.
+2024, "Understanding overfitting in random forest for probability estimation", and the problems of
+`benchmarks.problems`. Forests of 100 trees are fitted to 200 or 4000 instances, and asked about 5000 others and about
+those same ones.
 
 Every (problem, size, repetition) is a line of ``cells/PROBLEM-SIZE.jsonl`` in ``benchmarks/results/true_probabilities``
 (or ``--out``) as soon as it is finished, and what is there is not run again. The page, ``README.md`` there, is made of
@@ -88,12 +89,12 @@ def estimates(train: Drawn, test: Drawn, seed: int) -> tuple[dict[str, tuple[np.
     found["mean, leaf size chosen"] = found[f"mean, leaves of {_size_name(chosen, root)}"]
     model = grown[1]
     own = ju.from_sklearn(model)
-    out_of_bag = ju.recount(own, X, y, tree_mask=ju.counting.oob_mask(model, len(y), X=X, y=y))
+    out_of_bag = ju.count_leaves(own, X, y, tree_mask=ju.counting.oob_mask(model, len(y), X=X, y=y))
     found |= _answers(own, _rules(own), asked)
     some = {"mean, out-of-bag counts": ju.Mean(), "pooling, out-of-bag counts": ju.Pooling()}
     found |= _answers(out_of_bag, some, asked)
     ones = np.ones(own.n_classes)
-    rows = ju.learning.out_of_sample_rows(model, X, y)
+    rows = ju.learning.oob_dataset(model, X, y)
     calibrated = ju.learning.fit_combiner(ju.Calibrated(ju.Mean(), ones, 0 * ones, clip=1e-3), rows).combiner
     found |= _answers(own, {"calibrated mean": calibrated}, asked)
     for name, forest in (("learned pool", model), ("learned pool, leaf size chosen", grown[chosen])):

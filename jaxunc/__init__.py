@@ -11,12 +11,10 @@ from jaxunc import belief, combiners, counting, forest, inference, intervals, sc
 from jaxunc._checks import warn_of_wrong_jax
 from jaxunc._compilation_cache import use_compilation_cache
 from jaxunc._numerics import states_by
-from jaxunc._renamed import missing
 from jaxunc._version import __version__ as __version__
 from jaxunc.combiners import (
     AveragedIntervals,
     BetaAggregation,
-    Blend,
     Calibrated,
     CautiousRule,
     Combiner,
@@ -33,12 +31,13 @@ from jaxunc.combiners import (
     Median,
     OneVsRest,
     Pooling,
+    Stack,
     UncertaintyDecomposition,
     Vote,
     Weighted,
     margin,
 )
-from jaxunc.counting import recount
+from jaxunc.counting import count_leaves
 from jaxunc.forest import Forest
 from jaxunc.inference import BoundForest, bind, leaf_counts, leaf_index
 
@@ -82,7 +81,6 @@ if TYPE_CHECKING:
 __all__ = [
     "AveragedIntervals",
     "BetaAggregation",
-    "Blend",
     "BoundForest",
     "Calibrated",
     "CautiousRule",
@@ -101,6 +99,7 @@ __all__ = [
     "Median",
     "OneVsRest",
     "Pooling",
+    "Stack",
     "UncertaintyDecomposition",
     "Vote",
     "Weighted",
@@ -109,6 +108,7 @@ __all__ = [
     "bind",
     "combiners",
     "compare",
+    "count_leaves",
     "counting",
     "decisions",
     "estimators",
@@ -135,7 +135,6 @@ __all__ = [
     "parallel",
     "predict_until_settled",
     "random_trees",
-    "recount",
     "save",
     "scorers",
     "shard",
@@ -174,7 +173,7 @@ if not TYPE_CHECKING:  # so that they still report names that do not exist
             return value
         if name in __all__:
             return _room(name)
-        raise missing(__name__, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def _room(name: str):
         try:

@@ -24,8 +24,6 @@ import jaxlib
 import numpy as np
 from jax.extend.core import get_opaque_trace_state
 
-from jaxunc._renamed import RENAMED_VALUES
-
 _BETWEEN = {"jaxunc", "beartype", "equinox", "functools", "jax", "jaxtyping", "sklearn"}
 """Modules whose lines are not the caller's: this package, and what may call it on the caller's behalf."""
 
@@ -296,9 +294,7 @@ def check_one_of(name: str, value, allowed: Iterable) -> None:
     """Raise a ValueError, with the nearest, unless ``value`` is one of the names, or numbers, ``allowed``."""
     if not any(isinstance(value, type(one)) and value == one for one in allowed):
         choices = ", ".join(map(repr, allowed))
-        now = RENAMED_VALUES.get(value) if isinstance(value, str) else None
-        instead = f" It is {now!r} now." if now is not None and now in allowed else nearest(value, allowed)
-        raise ValueError(f"{name}={value!r} is unknown.{instead} Choose one of {choices}.")
+        raise ValueError(f"{name}={value!r} is unknown.{nearest(value, allowed)} Choose one of {choices}.")
 
 
 def check_counts(counts, name: str = "counts") -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import jaxunc as ju
-from jaxunc.additive import TreeEnsemble
+from jaxunc.additive import AdditiveTrees
 from tests._model_files import FOLDER
 from tests.interop import _mutations, _structural
 from tests.storage import _mutations as stored
@@ -114,13 +114,13 @@ class Tried:
 
 def _answer(model: Any) -> None:
     """Ask what was read, if it is a model of few columns."""
-    if not isinstance(model, ju.Forest | TreeEnsemble) or model.trees.n_features >= 100:
+    if not isinstance(model, ju.Forest | AdditiveTrees) or model.trees.n_features >= 100:
         return
     X = np.zeros((3, model.trees.n_features), object if model.trees.columns.looks_up else float)
     for j, own in enumerate(model.trees.columns.levels or ()):
         if own is not None:
             X[:, j] = own.values[0]
-    if isinstance(model, TreeEnsemble):
+    if isinstance(model, AdditiveTrees):
         model.predict(X)
     else:
         ju.bind(model, ju.Mean())(X)

@@ -13,7 +13,7 @@ LAYERS = tuple(layer.removeprefix("jaxunc.") for layer in reversed(_CONTRACTS[0]
 ROOMS = tuple(layer for layer in LAYERS if not layer.startswith("_"))
 """The rooms alone, in that order."""
 
-INNER = ("files", "report", "commands")
+INNER = ("commands",)
 """Rooms that are no attributes of ``jaxunc``: the command line and what it reads and writes."""
 
 AT_ONCE = ROOMS[: ROOMS.index("counting") + 1]

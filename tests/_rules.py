@@ -307,7 +307,7 @@ RULES: dict[str, Rule] = {
         probability_from="log evidence",
     ),
     "blend": Rule(
-        lambda prior, trees: ju.Blend(
+        lambda prior, trees: ju.Stack(
             {"evidence": ju.EvidenceAccumulation(prior), "calibrated": _calibrated(prior)}, [0.25, 0.75]
         ),
         _blend_reference,

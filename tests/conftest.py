@@ -37,7 +37,7 @@ os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
 jax.config.update("jax_enable_compilation_cache", False)
 jax.config.update("jax_enable_x64", X64)
 jax.config.update("jax_debug_key_reuse", True)
-EXACT_RANKS = {"_numerics", "belief", "comparison", "datasets", "decisions", "imprecise", "metrics"}
+EXACT_RANKS = {"_numerics", "belief", "decisions", "intervals", "metrics"}
 """Folders in which a missing axis is an error. Elsewhere settings, priors and nodes of a grid meet arrays of more axes
 on purpose, as in NumPy."""
 if TYPED:

@@ -37,12 +37,12 @@ def forests(n_classes: int) -> dict[str, tuple[ju.Forest, np.ndarray, np.ndarray
     found = {
         "plain": (plain, X[:N_INSTANCES], y[:N_INSTANCES]),
         "missing, weighted": (with_missing, missing[:N_INSTANCES], y[:N_INSTANCES]),
-        "recounted": (ju.recount(plain, X[half:], y[half:]), X[:N_INSTANCES], y[:N_INSTANCES]),
+        "recounted": (ju.count_leaves(plain, X[half:], y[half:]), X[:N_INSTANCES], y[:N_INSTANCES]),
     }
     for mode in ("sum", "average", "parent", "zeros"):
         forest = grown.with_empty_leaves(mode)
         found[f"nominal, {mode}"] = (forest, words[half - 50 :], y[half - 50 :])
-        recounted = ju.recount(forest, words, y, sample_weight=weight)
+        recounted = ju.count_leaves(forest, words, y, sample_weight=weight)
         found[f"nominal, {mode}, recounted"] = (recounted, words[half - 50 :], y[half - 50 :])
     return found
 
@@ -72,7 +72,7 @@ def answers(n_classes: int) -> dict[str, np.ndarray]:
                 keep(f"{forest_name}: {name} of counts", make(name, n_classes, N_TREES).answer(counts))
                 keep(f"{forest_name}: {name} traced", jax.jit(bound.answer)(jnp.asarray(X)))
     plain, X, y = forests(n_classes)["plain"]
-    counted = ju.recount(plain, X, y)
+    counted = ju.count_leaves(plain, X, y)
     for name in ("mean", "vote", "evidence", "median", "weighted_mean"):
         rule = make(name, n_classes, N_TREES)
         keep(f"own: {name}", ju.counting.leave_one_out(counted, rule, X, y))

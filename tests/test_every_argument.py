@@ -24,22 +24,26 @@ pytestmark = [
 ]
 
 ROOMS = (
-    *("belief", "combiners", "comparison", "counting", "datasets", "decisions", "estimators", "forest", "growing"),
-    *("imprecise", "interop", "learning", "metrics", "parallel", "routing", "scorers", "smoothing", "stopping"),
-    *("storage", "streaming", "tables", "transduction"),
+    *("belief", "combiners", "compare", "counting", "decisions", "estimators", "forest", "inference", "interop"),
+    *("intervals", "learning", "metrics", "parallel", "random_trees", "scorers", "smoothing", "storage", "streaming"),
+    *("tables", "transduction", "voting"),
+)
+SIGNIFICANCE = (  # the rest of its room has a command and tests of its own
+    *("average_ranks", "bonferroni", "cliques", "corrected_t_test", "friedman", "holm", "nemenyi_difference"),
+    *("pairwise_corrected_t", "pairwise_wilcoxon", "ranks"),
 )
 MADE_BY_OTHERS = {
     *("from_lightgbm", "from_ydf", "with_interval_tests"),  # their arguments are another library's, or an importer's
     *("Answering", "HasColumns", "BoundForest", "ShardedForest", "BoundVote", "PackedTrees", "BoundSample"),
     *(
-        "OutOfSampleRows",
+        "OobDataset",
         "FitResult",
-        "ChoiceResult",
+        "SelectionResult",
         "Together",
         "Forest",
         "Trees",
         "Forks",
-        "Counting",
+        "CountSet",
         "Combiner",
         "scorer",
         "MemberSmoothing",
@@ -49,7 +53,7 @@ MADE_BY_OTHERS = {
 OF_OTHER_LIBRARIES = {"from_catboost", "from_onnx", "from_treelite", "from_xgboost"}
 """Importers whose valid models another library makes: their own tests have them."""
 FREE = {
-    *(("as_instances", "name"), ("fit_columns", "name"), ("encode_arrow", "name")),  # for messages
+    *(("encode_instances", "name"), ("fit_columns", "name"), ("encode_arrow", "name")),  # for messages
     *(("determinacy", "y"), ("set_size", "y")),  # not read, so that metrics are called alike
 }
 """Parameters that may be anything."""
@@ -101,7 +105,7 @@ def arguments(folder: Path) -> dict:
     return {
         "X": X, "y": y, "X_train": X, "y_train": y, "n": 60, "model": model, "forest": forest, "trees": forest.trees,
         "combiner": ju.Mean(), "rule": ju.Mean(), "rules": [ju.Mean()], "prior": np.array([0.5, 0.5]), "s": 1.0,
-        "counts": counts, "rows": learning.out_of_sample_rows(model, X, y, source="oob"),
+        "counts": counts, "rows": learning.oob_dataset(model, X, y, source="oob"),
         "candidates": {"pool": ju.LearnedPool(np.array([0.5, 0.5]))}, "nodes": [STUMP],
         "masses": np.asarray(ju.scorers.mass(counts)), "reliability": np.array([0.5, 0.2]),
         "key": jax.random.key(0), "values": rng.random((6, 3)), "larger_is_better": True,
@@ -113,7 +117,8 @@ def arguments(folder: Path) -> dict:
         "certainty": np.array([0.9, 0.2]), "correct": np.array([True, False]), "score": np.array([0.3, -0.2]),
         "aleatoric": np.array([0.3, 0.2]), "epistemic": np.array([0.3, 0.2]), "weight": np.ones(2),
         "answer": ju.Mean().answer(counts[:, None]), "bound": bound, "mesh": jax.make_mesh((1, 1), ("data", "tree")),
-        "leaf_table": ju.inference.leaf_table(forest, ju.Mean()), "m": 2.0, "n_samples": 60.0, "p": np.array([0.6, 0.7]),
+        "leaf_table": ju.inference.leaf_table(forest, ju.Mean()), "m": 2.0,
+        "n_samples": 60.0, "p": np.array([0.6, 0.7]),
         "q": np.array([0.4, 0.3]), "max_trees": 50, "confidence": 0.9, "disagreement": 0.1,
         "n_trees": 11, "tree_mask": np.ones((60, 30), bool), "n_classes": 2,
         "vote_counts": np.array([[3, 1], [0, 4]]), "votes": np.array([[0, 1, 0], [1, 1, 1]]), "weights": np.ones(2),
@@ -141,7 +146,7 @@ OWN = {
     "rows_from_counts": {"counts": np.array([[[3.0, 1.0], [2.0, 2.0]], [[0.0, 2.0], [1.0, 1.0]]])},
     "standard_errors": {"combiner": ju.LearnedPool(np.array([0.5, 0.5])), "freeze": ("noise", "strength")},
     "oob_mask": {"X": lambda v: v["X"], "y": lambda v: v["y"]},
-    "as_instances": {"name": "data"},
+    "encode_instances": {"name": "data"},
     "AucLoss": {"first": np.array([0]), "second": np.array([1]), "of_class": np.array([1]), "temperature": 0.1},
     "UtilityLoss": {"by_size": np.array([1.0, 0.65]), "temperature": 0.1},
     "SmoothedMean": {"prior": BETA},
@@ -162,7 +167,7 @@ def public():
     seen = set()
     for room in ROOMS:
         module = getattr(ju, room)
-        for name in module.__all__:
+        for name in SIGNIFICANCE if room == "compare" else module.__all__:
             found = getattr(module, name)
             is_tuple = inspect.isclass(found) and (hasattr(found, "_fields") or hasattr(found, "__members__"))
             is_warning = inspect.isclass(found) and issubclass(found, Warning)
@@ -189,7 +194,7 @@ class Call:
 
     def __init__(self, room: str, name: str, valid: dict):
         self.function, self.valid = getattr(getattr(ju, room), name), valid
-        own = valid | ({"y": np.array([0, 1])} if room in LABELLED and name != "out_of_sample_rows" else {})
+        own = valid | ({"y": np.array([0, 1])} if room in LABELLED and name != "oob_dataset" else {})
         of_call = {key: one(own) if inspect.isfunction(one) else one for key, one in OWN.get(name, {}).items()}
         parameters = inspect.signature(self.function).parameters.values()
         named = [p for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]

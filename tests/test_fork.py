@@ -35,7 +35,7 @@ JOBS = {
     "import": lambda: ju.bind(ju.from_sklearn(model), ju.Mean())(X),
     "boosted": lambda: boosted.predict(X),
     "leaves": lambda: ju.leaf_index(forest, X),
-    "recount": lambda: ju.recount(forest, X, y),
+    "count_leaves": lambda: ju.count_leaves(forest, X, y),
     "settled": lambda: ju.predict_until_settled(forest, X),
     "certainty": lambda: ju.transductive_certainty(X, y, X[:3]),
     "auc": lambda: ju.metrics.auc(np.array([0.1, 0.9]), np.array([0, 1])),

@@ -5,7 +5,7 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxunc.inference import leaf_counts
-from jaxunc.tables import InstancesLike, LabelsLike, NominalLike, as_instances
+from jaxunc.tables import InstancesLike, LabelsLike, NominalLike, encode_instances
 from jaxunc.transduction import checked_limits, forest_of, grow_greedy_tree, label_average, presort
 
 
@@ -43,8 +43,8 @@ def batch_certainty(
     limits = checked_limits(candidates, min_samples_leaf)
     train = presort(X_train, y_train, nominal, name="X_train")
     # The batch's own values as the training set knows them: a value that was not seen is one of the others.
-    values = np.asarray(as_instances(X, train.columns)[0])
-    known = np.asarray(as_instances(X_train, train.columns)[0])
+    values = np.asarray(encode_instances(X, train.columns)[0])
+    known = np.asarray(encode_instances(X_train, train.columns)[0])
     n, k = len(values), train.n_classes
     if not n:
         return np.zeros((0, k))

@@ -23,7 +23,7 @@ from benchmarks.papers.costa2013_methods import (
 from benchmarks.papers.costa2013_sets import fold_of
 from benchmarks.venn_abers import merged_pair, venn_abers_pair
 from jaxunc import metrics, transduction
-from jaxunc.learning import OutOfSampleRows, fit_combiner, rows_from_counts
+from jaxunc.learning import OobDataset, fit_combiner, rows_from_counts
 
 POOL_MEASURES = (*MEASURES, "log")
 """``log`` is the log loss in nats."""
@@ -89,7 +89,7 @@ def pooled(counts: np.ndarray) -> np.ndarray:
     return (counts.sum(axis=-2) / counts.sum(axis=(-2, -1))[..., None]).round(DECIMALS)
 
 
-def learned(rows: OutOfSampleRows, freeze: tuple[str, ...] = ()) -> Callable[[np.ndarray], np.ndarray]:
+def learned(rows: OobDataset, freeze: tuple[str, ...] = ()) -> Callable[[np.ndarray], np.ndarray]:
     """A reading by a `LearnedPool` that was fitted to rows by log loss, starting from pooling."""
     start = ju.LearnedPool(rows.prior, size_power=1.0)
     return by_rule(fit_combiner(start, rows, freeze=freeze).combiner)

@@ -84,7 +84,7 @@ def run_cell(cell: Cell, of: Problem, settings: Settings) -> dict:
 
 def measures(stopped: voting.StoppingResult, votes: Votes, y: np.ndarray) -> list[int]:
     """`MEASURES` of the instances that were settled: how many, trees polled in all, size of FS, and what went wrong."""
-    settled, polled = np.asarray(stopped.settled), np.asarray(stopped.n_polled)
+    settled, polled = np.asarray(stopped.settled), np.asarray(stopped.n_trees_used)
     n, n_polled = int(settled.sum()), int(polled[settled].sum())
     size = max(1, -(-n_polled // max(n, 1)))
     fixed = counted(votes.polled[:, :size], votes.reference.shape[1]).argmax(axis=1)
@@ -96,7 +96,7 @@ def measures(stopped: voting.StoppingResult, votes: Votes, y: np.ndarray) -> lis
 
 def beside(stopped: voting.StoppingResult, votes: Votes, y: np.ndarray) -> dict:
     """Errors of the large ensemble on all instances, how many trees the settled ones took, and margins."""
-    n_polled = np.asarray(stopped.n_polled)[np.asarray(stopped.settled)]
+    n_polled = np.asarray(stopped.n_trees_used)[np.asarray(stopped.settled)]
     top = np.sort(votes.reference, axis=1)
     margins = (top[:, -1] - top[:, -2]) / votes.reference.sum(axis=1)
     return {

@@ -34,4 +34,4 @@ def trees_needed(repeat: int, n_trees: int, confidence: float) -> list[int]:
     seeds = np.random.SeedSequence([repeat]).generate_state(-(-n_trees // CHUNK))
     votes = [tree_votes(forest, split.X_test) for forest in large_ensemble(split, "bagging", n_trees, seeds)]
     stopped = voting.stop_after(np.concatenate(votes, axis=1), 2, confidence=confidence)
-    return np.where(np.asarray(stopped.settled), np.asarray(stopped.n_polled), -1).tolist()
+    return np.where(np.asarray(stopped.settled), np.asarray(stopped.n_trees_used), -1).tolist()

@@ -78,7 +78,7 @@ def draw_walks(confidence: float, path: Path) -> None:
     votes = np.array([rng.random(N_WALK) < p for p in SHARES])
     stopped = voting.stop_after((~votes).astype(np.int32), 2, confidence=confidence)
     names = [f"p = {p}" for p in SHARES]
-    polled, settled = np.asarray(stopped.n_polled).tolist(), np.asarray(stopped.settled).tolist()
+    polled, settled = np.asarray(stopped.n_trees_used).tolist(), np.asarray(stopped.settled).tolist()
     least = np.asarray(voting.critical_votes(N_WALK, confidence), float)[1:]
     ax = _axes(path, (5.2, 3.2))
     VotePathsDisplay(

@@ -69,7 +69,7 @@ def forests(X: np.ndarray, y: np.ndarray, X_test: np.ndarray) -> dict[str, np.nd
     """Probabilities of a random forest, by its trees' bags or by all training rows, and corrected."""
     model = RandomForestClassifier(N_TREES, random_state=0).fit(X, y)
     inbag = ju.from_sklearn(model)
-    every = ju.recount(inbag, X, y)
+    every = ju.count_leaves(inbag, X, y)
     ones = DirichletPrior(np.ones(inbag.n_classes), np.int32(0))
 
     def answer(forest: ju.Forest, rule: ju.Combiner) -> np.ndarray:

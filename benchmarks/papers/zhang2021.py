@@ -76,7 +76,7 @@ def run_cell(cell: Cell, data: DataSet) -> dict:
             N_TREES, min_samples_leaf=cell.leaf_size, random_state=N_FOLDS * cell.repeat + fold
         ).fit(X[train], data.y[train])
         forest = ju.from_sklearn(model)
-        outside = ju.recount(forest, X[train], data.y[train], tree_mask=ju.counting.oob_mask(model, len(train)))
+        outside = ju.count_leaves(forest, X[train], data.y[train], tree_mask=ju.counting.oob_mask(model, len(train)))
         for counts, counted in zip(COUNTS, (forest, outside), strict=True):
             mean = np.asarray(ju.bind(counted, ju.Mean()).probability(X[test])).argmax(axis=1)
             found[counts]["mean"] += tally(np.eye(n_classes, dtype=bool)[mean], data.y[test])

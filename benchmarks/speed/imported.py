@@ -90,7 +90,7 @@ def _ours(imported: Any, X: np.ndarray) -> tuple[Engine, float]:
         bound = ju.bind(imported, ju.Mean())
         engine = Engine("jaxunc", lambda: np.asarray(bound.probability(X))[:, 1], "bind(forest, Mean()).probability")
     else:
-        engine = Engine("jaxunc", lambda: np.asarray(imported.predict(X))[:, 1], "TreeEnsemble.predict")
+        engine = Engine("jaxunc", lambda: np.asarray(imported.predict(X))[:, 1], "AdditiveTrees.predict")
     return engine, timed(engine.answer)[0]
 
 

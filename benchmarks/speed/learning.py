@@ -30,11 +30,11 @@ def histograms(n: int, n_trees: int, repeats: int) -> dict:
     growing, _ = timed(lambda: model.fit(X, y).n_features_in_)
     found: dict = {"data": f"{n} x 30", "trees": n_trees, "growing_s": growing}
     for counts in ("inbag", "both"):
-        make = lambda counts=counts: ju.learning.out_of_sample_rows(model, X, y, counts=counts).histograms  # noqa: E731
+        make = lambda counts=counts: ju.learning.oob_dataset(model, X, y, counts=counts).histograms  # noqa: E731
         first_making, rows = timed(make)
         making = float(np.median([timed(make)[0] for _ in range(repeats)]))
-        rows = ju.learning.out_of_sample_rows(model, X, y, counts=counts)
-        rule = ju.LearnedPool(rows.prior, reads=rows.countings)
+        rows = ju.learning.oob_dataset(model, X, y, counts=counts)
+        rule = ju.LearnedPool(rows.prior, reads=rows.count_sets)
         first, _ = timed(lambda r=rule, h=rows: ju.learning.fit_combiner(r, h).combiner.scale)
         runs = [timed(lambda r=rule, h=rows: ju.learning.fit_combiner(r, h).combiner.scale)[0] for _ in range(repeats)]
         fitted = ju.learning.fit_combiner(rule, rows)

@@ -67,10 +67,10 @@ def polled(name: str, rows: int, repeats: int) -> list[dict]:
             {
                 "forest": name,
                 "instances": n,
-                "mean_polled": float(heard.n_polled.mean()),
+                "mean_polled": float(heard.n_trees_used.mean()),
                 "settled": float(heard.settled.mean()),
                 "same_class": float(same.mean()),
-                "certain_polled": float(votes["certain"](X[:n]).n_polled.mean()),
+                "certain_polled": float(votes["certain"](X[:n]).n_trees_used.mean()),
                 "full_vote": summary(times["full vote"]),
                 "speedup": {label: _speedup(times[label], times["full vote"]) for label in votes},
             }

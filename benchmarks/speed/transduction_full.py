@@ -1,7 +1,7 @@
 """What transduction saves: for each instance and label one whole greedy tree, and its leaf; and that nothing is lost.
 
-The tree is the library's (`jaxunc.transduction`), node by node; only where the inserted instance goes are the tests judged
-with it, while its values make no thresholds. Nothing is shared between pairs, and no branch is left out.
+The tree is the library's (`jaxunc.transduction`), node by node; only where the inserted instance goes are the tests
+judged with it, while its values make no thresholds. Nothing is shared between pairs, and no branch is left out.
 
     python -m benchmarks.speed.transduction_full --data FOLDER --work FOLDER
 

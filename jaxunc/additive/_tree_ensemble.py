@@ -15,7 +15,7 @@ from jaxunc._numerics import Pickled, TwoFloat, along_instances, jit
 from jaxunc.combiners import Answer, Combiner
 from jaxunc.forest import Forest, Trees
 from jaxunc.inference import BoundForest, bind, fold, leaf_index
-from jaxunc.tables import Columns, Encoded, InstancesLike, as_rows, as_traceable
+from jaxunc.tables import Columns, Encoded, InstancesLike, encode_rows, encode_traced
 
 from ._leaf_sum import LeafSum
 from ._links import LINKS, apply_link
@@ -25,11 +25,12 @@ STAGED_ROWS = 4096
 """Instances whose leaf values are held at a time, one for each tree."""
 
 
-class TreeEnsemble(Pickled, eqx.Module):
+class AdditiveTrees(Pickled, eqx.Module):
     r"""Trees whose leaves hold values that are added: f(x) = base + Σ value of the leaf of x in each tree.
 
-    Boosted trees and forests of regression trees, imported by ``from_xgboost`` and its kin. `leaf_index` and `recount`
-    take its ``trees``; counted on instances that it was not fitted to, they are a `Forest` for every rule.
+    Boosted trees and forests of regression trees, imported by ``from_xgboost`` and its kin. `leaf_index` and
+    `count_leaves` take its ``trees``; counted on instances that it was not fitted to, they are a `Forest` for every
+    rule.
 
     A pytree, differentiable in ``values`` and ``base``. Instances reach the leaves that they reach in the library that
     the model comes from; sums are rounded once.
@@ -51,11 +52,11 @@ class TreeEnsemble(Pickled, eqx.Module):
     """Whether the sum is an average of trees that were grown for the same target, as in forests."""
 
     def __check_init__(self) -> None:
-        check_ensemble(self)
+        check_additive(self)
 
     @property
     def forest(self) -> None:
-        """None: there are no class counts. ``recount(model.trees, X, y)`` has those of instances of its own."""
+        """None: there are no class counts. ``count_leaves(model.trees, X, y)`` has those of instances of its own."""
 
     @property
     def combiner(self) -> None:
@@ -111,8 +112,8 @@ class TreeEnsemble(Pickled, eqx.Module):
             As a bound forest does, where columns are not the model's or hold no numbers.
         """
         if not is_concrete(self, X):
-            return along_instances(self._traced_raw, as_traceable(X, self.columns))
-        encoded = as_rows(X, self.columns, infinite=True)
+            return along_instances(self._traced_raw, encode_traced(X, self.columns))
+        encoded = encode_rows(X, self.columns, infinite=True)
         return _with_base(self.base, [bound.answer(encoded) for bound in self._bound()])
 
     def predict(self, X: InstancesLike) -> Float[Array, "instances *classes"]:
@@ -147,7 +148,7 @@ class TreeEnsemble(Pickled, eqx.Module):
         """Raise a TypeError: rules ask class counts, which leaves of values do not have."""
         raise TypeError(
             f"{type(combiner).__name__} asks for class counts, which this model's leaves do not hold. Count instances "
-            "that it was not fitted to: ju.bind(ju.recount(model.trees, X, y), rule)."
+            "that it was not fitted to: ju.bind(ju.count_leaves(model.trees, X, y), rule)."
         )
 
     def leaf_values(self, X: InstancesLike) -> Float[Array, "instances trees each"]:
@@ -164,7 +165,7 @@ class TreeEnsemble(Pickled, eqx.Module):
                 total = _add_tree(total, values[:, t], int(self.outputs_of_trees[t]), self.values.shape[2] > 1)
             yield total.value
 
-    def first_stages(self, n_stages: int) -> "TreeEnsemble":
+    def first_stages(self, n_stages: int) -> "AdditiveTrees":
         """Return the model as it was after so many stages, at least one."""
         n_all = self.n_trees // self.trees_per_stage
         if not 1 <= n_stages <= n_all:
@@ -182,13 +183,13 @@ class TreeEnsemble(Pickled, eqx.Module):
         answer = _linked(self.link, None if self.class_labels is None else len(self.class_labels), raw)
         return answer[:, 0] if self.class_labels is None and self.n_outputs == 1 else answer
 
-    def _of_trees(self, chosen: np.ndarray) -> "TreeEnsemble":
+    def _of_trees(self, chosen: np.ndarray) -> "AdditiveTrees":
         trees = self.trees
         parts = (trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth)
         fewer = Trees(*(part[chosen] for part in parts), columns=trees.columns)
         return eqx.tree_at(lambda m: (m.trees, m.values), self, (fewer, self.values[chosen]))
 
-    def _groups(self) -> Iterator["TreeEnsemble"]:
+    def _groups(self) -> Iterator["AdditiveTrees"]:
         """The trees of each output, or all where leaves hold values for each."""
         if self.values.shape[2] > 1 or self.n_outputs == 1:
             yield self
@@ -232,13 +233,13 @@ class TreeEnsemble(Pickled, eqx.Module):
 
     def __repr__(self) -> str:
         return (
-            f"TreeEnsemble(n_trees={self.n_trees}, n_outputs={self.n_outputs}, n_features={self.n_features}, "
+            f"AdditiveTrees(n_trees={self.n_trees}, n_outputs={self.n_outputs}, n_features={self.n_features}, "
             f"link={self.link!r})"
         )
 
 
-def uncounted_forest(model: TreeEnsemble) -> Forest:
-    """Return the trees of a classifier as a forest of its classes whose leaves count nothing yet: for `recount`."""
+def uncounted_forest(model: AdditiveTrees) -> Forest:
+    """Return the trees of a classifier as a forest of its classes whose leaves count nothing yet."""
     labels = model.class_labels
     if labels is None:
         raise TypeError("the model is a regressor, which has no classes to count.")
@@ -257,7 +258,7 @@ _BOUND: dict[tuple[int, ...], tuple[BoundForest | ObliviousSums, ...]] = {}
 """By the arrays of models while those live."""
 
 
-def check_ensemble(model: TreeEnsemble) -> None:
+def check_additive(model: AdditiveTrees) -> None:
     """Raise a ValueError unless values, base, stages and labels suit each other; of traced arrays only the shapes."""
     values, base, labels = np.shape(model.values), np.shape(model.base), model.class_labels
     check_one_of("link", model.link, LINKS)

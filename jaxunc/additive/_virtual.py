@@ -11,10 +11,10 @@ from jaxunc._numerics import sum_in_order
 from jaxunc.tables import InstancesLike
 
 from ._links import apply_link
-from ._tree_ensemble import TreeEnsemble
+from ._tree_ensemble import AdditiveTrees
 
 
-class EnsembleUncertainty(NamedTuple):
+class AdditiveUncertainty(NamedTuple):
     """Uncertainty of each instance: in nats for classes, in squared units of the target for one number."""
 
     data: Float[Array, "instances"] | None
@@ -24,7 +24,7 @@ class EnsembleUncertainty(NamedTuple):
 
 
 def virtual_ensemble(
-    model: TreeEnsemble, X: InstancesLike, *, n_members: int = 10
+    model: AdditiveTrees, X: InstancesLike, *, n_members: int = 10
 ) -> Float[Array, "instances members outputs"]:
     r"""Return the sums of members that are parts of one boosted model: its first stages, up to all of them.
 
@@ -47,14 +47,14 @@ def virtual_ensemble(
     Raises
     ------
     TypeError, ValueError
-        As `TreeEnsemble.raw`; if there are fewer than 2 K stages, K < 1, or trees are averaged, as in forests.
+        As `AdditiveTrees.raw`; if there are fewer than 2 K stages, K < 1, or trees are averaged, as in forests.
 
     References
     ----------
     Malinin, Prokhorenkova and Ustimenko 2021, "Uncertainty in gradient boosting via ensembles", section 4. Models that
     were boosted with noise (SGLB) are sampled from a posterior by it; of others members are alike, and it ranks only.
     """
-    check_kind("model", model, TreeEnsemble, "a TreeEnsemble, such as from_xgboost(model)")
+    check_kind("model", model, AdditiveTrees, "a AdditiveTrees, such as from_xgboost(model)")
     check_integer("n_members", n_members, 1)
     if model.averaged:
         raise ValueError(
@@ -68,7 +68,7 @@ def virtual_ensemble(
     return jnp.stack([sums for stage, sums in enumerate(model.staged(X), start=1) if stage in set(ends)], axis=1)
 
 
-def uncertainty(model: TreeEnsemble, X: InstancesLike, *, n_members: int = 10) -> EnsembleUncertainty:
+def uncertainty(model: AdditiveTrees, X: InstancesLike, *, n_members: int = 10) -> AdditiveUncertainty:
     """Return how uncertain the model is of each instance, and of which kind, by a `virtual_ensemble`.
 
     Of classes: data is (1/K) Σ H(p_i), knowledge H((1/K) Σ p_i) less that, H the entropy in nats. Of one number:
@@ -84,10 +84,10 @@ def uncertainty(model: TreeEnsemble, X: InstancesLike, *, n_members: int = 10) -
     if model.class_labels is None:
         if model.n_outputs > 1:
             raise ValueError(f"the model predicts {model.n_outputs} numbers; ask one at a time.")
-        return EnsembleUncertainty(None, jnp.var(apply_link(model.link, members, None)[..., 0], axis=1))
+        return AdditiveUncertainty(None, jnp.var(apply_link(model.link, members, None)[..., 0], axis=1))
     shares = apply_link(model.link, members, len(model.class_labels))
     data = _entropy(shares).mean(axis=1)
-    return EnsembleUncertainty(data, jnp.maximum(_entropy(shares.mean(axis=1)) - data, 0))
+    return AdditiveUncertainty(data, jnp.maximum(_entropy(shares.mean(axis=1)) - data, 0))
 
 
 def _entropy(shares: Float[Array, "... classes"]) -> Float[Array, "..."]:

@@ -1,14 +1,11 @@
 """Rules that make one answer of many leaves, and the contract that they keep."""
 
-from typing import TYPE_CHECKING
-
 from jaxunc._numerics import TwoFloat
-from jaxunc._renamed import renamed_in
 
 from ._answer import Answer, kind_of, margin
 from ._averaged_intervals import AveragedIntervals
 from ._beta import BetaAggregation
-from ._blend import Blend
+from ._blend import Stack
 from ._calibrated import Calibrated
 from ._cautious import CautiousRule
 from ._combine import combine_counts, merged, read_answer
@@ -54,7 +51,6 @@ __all__ = [
     "Answer",
     "AveragedIntervals",
     "BetaAggregation",
-    "Blend",
     "Calibrated",
     "CautiousRule",
     "Combiner",
@@ -73,6 +69,7 @@ __all__ = [
     "OneVsRest",
     "Pooling",
     "Preference",
+    "Stack",
     "Together",
     "TwoFloat",
     "Uncertainty",
@@ -84,6 +81,3 @@ __all__ = [
     "rule_by_name",
     "tree_field",
 ]
-
-if not TYPE_CHECKING:  # so that they still report names that do not exist
-    __getattr__ = renamed_in(__name__)

@@ -17,7 +17,7 @@ from ._fields import learned_field
 from ._lift import columns_of
 
 
-class Blend(Combiner[Answer]):
+class Stack(Combiner[Answer]):
     r"""Several rules over one routing, their probabilities averaged.
 
     .. math:: P(c) = \sum_i v_i P_i(c)
@@ -29,7 +29,7 @@ class Blend(Combiner[Answer]):
     ----------
     rules
         Rules with probabilities: by name, or a sequence, where names are their places (``"0"``, ``"1"``, …). Each reads
-        its own of the leaves' counts (`Combiner.countings`).
+        its own of the leaves' counts (`Combiner.count_sets`).
     weights
         v, adding to 1, one number per rule ``[rules]`` in their order. Default: all alike.
 
@@ -61,7 +61,7 @@ class Blend(Combiner[Answer]):
         if not isinstance(rules, Mapping) or not all(isinstance(name, str) for name in rules):
             raise TypeError(f"rules={rules!r:.80} are not rules by name; pass a dictionary or a list of rules.")
         if not rules:
-            raise ValueError("rules is empty; pass some by name: Blend({'mean': Mean(), 'vote': Vote()}).")
+            raise ValueError("rules is empty; pass some by name: Stack({'mean': Mean(), 'vote': Vote()}).")
         for name, rule in rules.items():
             if not isinstance(rule, Combiner):
                 raise TypeError(
@@ -87,7 +87,7 @@ class Blend(Combiner[Answer]):
     def lift(self, counts: Num[Array, "... columns"]) -> PyTree:
         """Lift every rule, each from the counts that it reads."""
         return {
-            name: rule.lift(columns_of(counts, self.countings, rule.countings)) for name, rule in self.rules.items()
+            name: rule.lift(columns_of(counts, self.count_sets, rule.count_sets)) for name, rule in self.rules.items()
         }
 
     def finish(self, stat: PyTree) -> Answer:

@@ -69,14 +69,14 @@ class Combiner(Pickled, eqx.Module, Generic[AnswerT]):
         return any(_reads_sizes(part) for part in vars(self).values())
 
     @property
-    def countings(self) -> tuple[str, ...]:
+    def count_sets(self) -> tuple[str, ...]:
         """The names of the counts that the rule reads of a leaf, which stand side by side in what it lifts.
 
         By default those of the rules within it, each once, and else the forest's own alone. A rule of several rules
         hands each its columns: `columns_of`.
         """
         rules = (part for part in jax.tree.leaves(vars(self), is_leaf=_is_rule) if _is_rule(part))
-        return tuple(dict.fromkeys(name for rule in rules for name in rule.countings)) or (OWN,)
+        return tuple(dict.fromkeys(name for rule in rules for name in rule.count_sets)) or (OWN,)
 
     @abc.abstractmethod
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:

@@ -40,7 +40,7 @@ class LearnedPool(Combiner[Answer]):
         π, class probabilities ``[classes]``, all positive: usually ``forest.prior``. Not learned.
     reads
         The names of the counts that are read, one or two: ``("own",)``, or ``("own", "oob")`` for a forest that has
-        out-of-bag counts too (`Forest.with_counting`). Two stand side by side: ``[... 2·classes]``.
+        out-of-bag counts too (`Forest.with_count_set`). Two stand side by side: ``[... 2·classes]``.
     size_power
         α: how much more a leaf counts that holds more instances. 0: all alike.
     mean_power
@@ -55,7 +55,7 @@ class LearnedPool(Combiner[Answer]):
         answers less certain. Learning starts at 1 % where it is 0: some is kept back even if no row is wrong. Another
         start, or ``freeze=("noise",)``, keeps less.
     inbag_weight
-        a ≥ 0: what an in-bag instance counts, where an out-of-bag one counts 1: the first of two countings.
+        a ≥ 0: what an in-bag instance counts, where an out-of-bag one counts 1: the first of two count_sets.
 
     Raises
     ------
@@ -147,7 +147,7 @@ class LearnedPool(Combiner[Answer]):
         return jnp.asarray(value, self.prior.dtype)
 
     @property
-    def countings(self) -> tuple[str, ...]:
+    def count_sets(self) -> tuple[str, ...]:
         """Names of the counts that are read, one or two."""
         return self.reads
 

@@ -43,7 +43,7 @@ class Together(Combiner[dict[str, EachT]]):
     def lift(self, counts: Num[Array, "... columns"]) -> dict[str, PyTree]:
         """Lift every rule, each from the counts that it reads."""
         return {
-            name: rule.lift(columns_of(counts, self.countings, rule.countings)) for name, rule in self.rules.items()
+            name: rule.lift(columns_of(counts, self.count_sets, rule.count_sets)) for name, rule in self.rules.items()
         }
 
     def finish(self, stat: PyTree) -> dict[str, EachT]:

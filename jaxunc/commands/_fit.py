@@ -119,7 +119,7 @@ def _option(name: str) -> str:
 def _fitted(args: argparse.Namespace) -> Any:
     import pandas as pd
 
-    from jaxunc.tables import as_instances, fit_columns
+    from jaxunc.tables import encode_instances, fit_columns
 
     from ._training import check_rule, training_data, with_levels
 
@@ -133,7 +133,7 @@ def _fitted(args: argparse.Namespace) -> Any:
     if not of_sklearn or known.levels is None:
         return _model(args).fit(X, y)
     # scikit-learn's trees compare the places of words in their sorted order, as those of jaxunc compare do.
-    codes = pd.DataFrame(as_instances(X, known).values, columns=X.columns)
+    codes = pd.DataFrame(encode_instances(X, known).values, columns=X.columns)
     return with_levels(_model(args).fit(codes, y), known)
 
 

@@ -16,7 +16,7 @@ class Rule(NamedTuple):
     binary_only: bool = False
     """Whether the rule compares two classes and has no form for more."""
     learns: bool = False
-    """Whether the rule is learned from training instances (`jaxunc.compare._learned`), and unknown to `rule_by_name`."""
+    """Whether the rule is learned from training instances, and unknown to `rule_by_name`."""
     own: bool = False
     """Whether it is no rule, but what a model that was given answers itself."""
 

@@ -9,7 +9,7 @@ import equinox as eqx
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from jaxunc.additive import TreeEnsemble
+from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Answer
 from jaxunc.forest import Trees
 from jaxunc.inference import Answering, BoundForest, bind
@@ -71,15 +71,15 @@ def read_given_model(path: str | Path, data: str | Path, target: str | None) -> 
     found = answering(load_model(path))
     if target is None:
         raise ValueError("--target is missing: it names the column of DATA that holds the classes.")
-    trees = found.trees if isinstance(found, TreeEnsemble) else getattr(found.forest, "trees", None)
-    if not isinstance(found, TreeEnsemble | BoundForest) or not isinstance(trees, Trees):
+    trees = found.trees if isinstance(found, AdditiveTrees) else getattr(found.forest, "trees", None)
+    if not isinstance(found, AdditiveTrees | BoundForest) or not isinstance(trees, Trees):
         raise ValueError(f"--model={str(path)!r} holds a {type(found).__name__}; pass a classifier of trees.")
     if not isinstance(found.blank_answer(), Answer):
         raise ValueError(f"--model={str(path)!r} answers with no probabilities; save it with another rule.")
     labels = tuple(map(_label, found.class_labels))
     X, y, notes = _read(data_file(data), trees.columns, target, labels)
     table = Table(Path(data).name, X, y, labels, notes)
-    boosted = isinstance(found, TreeEnsemble) and not found.is_forest
+    boosted = isinstance(found, AdditiveTrees) and not found.is_forest
     about = {
         "name": Path(path).name,
         "n_trees": trees.n_trees,
@@ -96,7 +96,7 @@ def _evidence(answer: Answer) -> np.ndarray:
     return logs[:, 1:] - logs[:, :1] if logs.shape[1] == 2 else logs
 
 
-def _of_codes(model: TreeEnsemble | BoundForest) -> tuple[Trees, Any]:
+def _of_codes(model: AdditiveTrees | BoundForest) -> tuple[Trees, Any]:
     """The trees and the model for data that hold codes already."""
     columns = model.columns.of_codes()
     if isinstance(model, BoundForest):

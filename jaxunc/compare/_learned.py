@@ -10,7 +10,7 @@ from jaxunc.combiners import Answer, LearnedPool, Mean
 from jaxunc.counting import has_bags
 from jaxunc.forest import Forest
 from jaxunc.inference import bind
-from jaxunc.learning import OutOfSampleRows, fit_combiner, guarded, out_of_sample_rows
+from jaxunc.learning import OobDataset, default_candidates, fit_combiner, oob_dataset
 
 N_FOLDS = 3
 """Number of folds of cross-fitting, where forests have no bootstrap or few trees."""
@@ -35,22 +35,22 @@ def learn(
     if np.bincount(y[apart], minlength=forest.n_classes).min() < N_FOLDS:
         return dict.fromkeys(names, bind(forest, Mean()).answer)
     how = {"counts": "both" if has_bags(model) else "inbag", "n_folds": N_FOLDS, "groups": groups}
-    rows = out_of_sample_rows(model, X, y, **how)
+    rows = oob_dataset(model, X, y, **how)
     makers = {"learned": _pool, "calibrated": _calibrated, "isotonic": _isotonic}
     return {name: makers[name](rows) for name in names}
 
 
-def _pool(rows: OutOfSampleRows) -> Answers:
-    return rows.bind(fit_combiner(LearnedPool(rows.prior, reads=rows.countings), rows).combiner).answer
+def _pool(rows: OobDataset) -> Answers:
+    return rows.bind(fit_combiner(LearnedPool(rows.prior, reads=rows.count_sets), rows).combiner).answer
 
 
-def _calibrated(rows: OutOfSampleRows) -> Answers:
+def _calibrated(rows: OobDataset) -> Answers:
     """Return the calibrated mean with the least loss out of bag."""
-    fits = [fit_combiner(rule, rows) for rule in guarded(rows)["calibrated mean"]]
+    fits = [fit_combiner(rule, rows) for rule in default_candidates(rows)["calibrated mean"]]
     return rows.bind(min(fits, key=lambda fitted: fitted.loss).combiner).answer
 
 
-def _isotonic(rows: OutOfSampleRows) -> Answers:
+def _isotonic(rows: OobDataset) -> Answers:
     """Calibrate each class against the rest by isotonic regression, clipped to 1/(n + 2) where that is too sure."""
     own, y, least = np.asarray(rows.answer(Mean()).probability), np.asarray(rows.y)[: rows.n], 1 / (rows.n + 2)
     fits: list[Any] = [

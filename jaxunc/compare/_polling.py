@@ -19,5 +19,5 @@ def polling(leaves: Num[Array, "instances trees classes"], y: Int[Array, "instan
     votes = votes_of_counts(np.asarray(leaves), np.arange(n_trees)).astype(np.int32)
     result = stop_after(votes, n_classes, confidence=CONFIDENCE)
     whole = np.stack([np.sum(votes == c, axis=1) for c in range(n_classes)], axis=1).argmax(axis=1)
-    values = result.n_polled, result.settled, result.predicted == y, whole == y, result.predicted == whole
+    values = result.n_trees_used, result.settled, result.predicted == y, whole == y, result.predicted == whole
     return {name: round(float(np.mean(of)), 7) for name, of in zip(POLL_MEASURES, map(np.asarray, values), strict=True)}

@@ -10,7 +10,7 @@ from jaxtyping import Int
 from sklearn.model_selection import RepeatedStratifiedKFold
 
 from jaxunc._numerics import cores
-from jaxunc.counting import as_groups, calibration_split, copies_of, counted_forest, first_of_each, recount
+from jaxunc.counting import as_groups, calibration_split, copies_of, count_leaves, counted_forest, first_of_each
 from jaxunc.estimators import RandomDecisionTreesClassifier
 from jaxunc.forest import Forest
 from jaxunc.interop import from_sklearn
@@ -80,7 +80,7 @@ def study(
         if given is None:
             model, forest = _grow(cell, settings, settings.seed + i, table, train, groups[train])
         else:
-            model = forest = recount(given.trees, table.X[train], table.y[train])
+            model = forest = count_leaves(given.trees, table.X[train], table.y[train])
         names = [name for name in rules if RULES[name].learns]
         learned = learn(names, model, forest, table.X[train], table.y[train], groups[train])
         if given is not None:
@@ -133,7 +133,7 @@ def _grow(
         model.set_params(nominal=list(table.nominal)).fit(*grown_on[:2])
         forest = model.forest_
         if settings.counts == "held_out":
-            forest = recount(forest, *counted_on[:2])
+            forest = count_leaves(forest, *counted_on[:2])
     else:
         model.fit(*grown_on[:2])
         forest = counted_forest(from_sklearn(model), model, settings.counts, *counted_on, groups=groups).forest

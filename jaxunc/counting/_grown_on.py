@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxunc._checks import as_weights
-from jaxunc.tables import Columns, InstancesLike, NumbersLike, SparseRows, as_rows, class_positions
+from jaxunc.tables import Columns, InstancesLike, NumbersLike, SparseRows, class_positions, encode_rows
 
 TREES = 3
 """Number of trees that are asked: the first, the last (which another ``fit`` may have grown), and one between."""
@@ -33,7 +33,7 @@ def check_grown_on(
     """
     names = getattr(model, "feature_names_in_", None)
     columns = Columns(int(model.n_features_in_), None if names is None else tuple(map(str, names)))
-    values = as_rows(X, columns).values
+    values = encode_rows(X, columns).values
     values = values if isinstance(values, SparseRows) else np.asarray(values)
     position = class_positions(tuple(np.asarray(model.classes_).tolist()), y)
     if len(position) != len(values):

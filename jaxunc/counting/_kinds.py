@@ -11,7 +11,7 @@ from jaxunc.tables import class_positions
 
 from ._copies import first_of_each
 from ._out_of_bag import has_bags, mask_of_each, oob_mask, samples_anew
-from ._recount import recount
+from ._recount import count_leaves
 from ._unseen import check_unseen
 from ._ydf_bags import is_ydf_forest
 
@@ -105,19 +105,19 @@ def counted_forest(
         return Counted(forest, None, sample_weight)
     weights = _as_the_forest_weighs(model, y, sample_weight)
     if counts != "oob":
-        return Counted(recount(forest, X, y, sample_weight=weights), None, weights)
+        return Counted(count_leaves(forest, X, y, sample_weight=weights), None, weights)
     mask = oob_mask(model, len(y), X=X, y=y, sample_weight=sample_weight, groups=groups) if mask is None else mask
     alone = mask_of_each(model, len(y), X, y)
     position, together = class_positions(forest.class_labels, y), not np.array_equal(mask, alone)
     check_unseen(mask, alone, position, forest.class_labels)
     leaves = leaf_index(forest, X) if leaves is None else leaves
     if not together and (weights is None or np.all(weights == weights[0])):
-        return Counted(recount(forest, X, y, sample_weight=weights, tree_mask=mask, leaves=leaves), mask, weights)
+        return Counted(count_leaves(forest, X, y, sample_weight=weights, tree_mask=mask, leaves=leaves), mask, weights)
     # The prior of all instances: that of the out-of-bag ones would weigh classes by how often they are left out.
     weights = np.ones(len(y)) if weights is None else weights
-    prior = recount(forest, X, y, sample_weight=weights, leaves=leaves).prior
+    prior = count_leaves(forest, X, y, sample_weight=weights, leaves=leaves).prior
     weights = _as_often_out_of_bag(weights, y, mask)
-    counted = recount(forest, X, y, sample_weight=weights, tree_mask=mask, leaves=leaves)
+    counted = count_leaves(forest, X, y, sample_weight=weights, tree_mask=mask, leaves=leaves)
     return Counted(counted.with_prior(prior), mask, weights)
 
 

@@ -32,9 +32,9 @@ from jaxunc.tables import (
     MaskLike,
     NumbersLike,
     SparseRows,
-    as_rows,
-    as_traceable,
     class_positions,
+    encode_rows,
+    encode_traced,
 )
 
 from ._copies import OwnCounts, rows_together, together
@@ -53,7 +53,8 @@ def leave_one_out(
     tree_mask: MaskLike | None = None,
     groups: LabelsLike | None = None,
 ) -> AnswerT:
-    """Answer for the very instances that a forest's counts were taken from (by `recount`), each without its own label.
+    """Answer for the very instances that a forest's counts were taken from (by `count_leaves`), each without its own
+    label.
 
     An instance's own label is among the counts of the leaves that it reaches: scored with them, pure noise looks
     learned (an AUC of .99). Here each instance is answered from counts without itself, and with ``tree_mask`` from the
@@ -66,7 +67,7 @@ def leave_one_out(
     combiner
         The rule.
     X, y, sample_weight, tree_mask
-        The arguments that `recount` was given. Under a trace y holds positions in ``forest.class_labels``.
+        The arguments that `count_leaves` was given. Under a trace y holds positions in ``forest.class_labels``.
     groups
         A label for each instance: each is answered without all of its group. Default: without its copies, as
         `jaxunc.counting.oob_mask` finds them, of which a warning tells; under a trace without itself alone.
@@ -79,7 +80,7 @@ def leave_one_out(
     Raises
     ------
     ValueError, TypeError
-        As `recount` does. If groups are given under a trace.
+        As `count_leaves` does. If groups are given under a trace.
 
     Notes
     -----
@@ -93,18 +94,18 @@ def leave_one_out(
     traced = not is_concrete(X, y, sample_weight, tree_mask, forest, combiner)
     combiner = as_rule(combiner)
     check_is_forest(forest)
-    if combiner.countings != (OWN,):
+    if combiner.count_sets != (OWN,):
         raise ValueError(
-            f"{type(combiner).__name__} reads the counts {combiner.countings}; the own label can be taken out of the "
-            "forest's own counts alone. Rows for such rules are made by jaxunc.learning.out_of_sample_rows."
+            f"{type(combiner).__name__} reads the counts {combiner.count_sets}; the own label can be taken out of the "
+            "forest's own counts alone. Rows for such rules are made by jaxunc.learning.oob_dataset."
         )
     refuse_average(forest)
     if traced:
         if groups is not None:
             raise ValueError("groups are found on the host: leave them out under a trace, or call outside of it.")
-        values, labels = as_traceable(X, forest.trees.columns), jnp.asarray(y)
+        values, labels = encode_traced(X, forest.trees.columns), jnp.asarray(y)
     else:
-        whole, labels = as_rows(X, forest.trees.columns).values, class_positions(forest.class_labels, y)
+        whole, labels = encode_rows(X, forest.trees.columns).values, class_positions(forest.class_labels, y)
         trees, values = on_tested(forest.trees, whole)
         forest = dataclasses.replace(forest, trees=trees)
         values = values if isinstance(values, SparseRows) else np.asarray(values)

@@ -66,7 +66,7 @@ def oob_mask(
     Returns
     -------
     numpy.ndarray
-        Booleans ``[instances trees]``, True where the instance is out of the tree's bag. For `recount`, and as the
+        Booleans ``[instances trees]``, True where the instance is out of the tree's bag. For `count_leaves`, and as the
         ``tree_mask`` of training instances.
 
     Raises

@@ -16,15 +16,15 @@ from jaxunc.tables import (
     NumbersLike,
     SparseRows,
     as_labels,
-    as_rows,
     class_positions,
+    encode_rows,
 )
 
 CHUNK = 16384
 """Number of instances whose leaf indices are held at a time."""
 
 
-def recount(
+def count_leaves(
     forest: Forest | Trees,
     X: InstancesLike,
     y: LabelsLike,
@@ -75,7 +75,7 @@ def recount(
     """
     check_is_forest(forest, or_trees=True)
     trees = forest.trees if isinstance(forest, Forest) else forest
-    values = as_rows(X, trees.columns).values
+    values = encode_rows(X, trees.columns).values
     values = values if isinstance(values, SparseRows) else np.asarray(values)
     class_labels = forest.class_labels if isinstance(forest, Forest) else _labels_of(y)
     labels = class_positions(class_labels, y)

@@ -57,7 +57,8 @@ def ydf_bags(
 
 _REMEDY = (
     "Pass the learner that trained the model, if its random_seed or its bootstrap is not YDF's default: "
-    "forest.with_counting('oob', recount(forest, X, y, tree_mask=oob_mask(model, n, X=X, y=y, learner=learner))). "
+    "forest.with_count_set('oob', "
+    "count_leaves(forest, X, y, tree_mask=oob_mask(model, n, X=X, y=y, learner=learner))). "
     "For rows that were held out take 'held_out'."
 )
 

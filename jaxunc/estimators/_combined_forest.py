@@ -48,7 +48,7 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         ``FrozenEstimator(forest)``: ``fit()`` then needs no data for in-bag counts, the instances that the forest was
         fitted on for ``"train"`` and ``"oob"``, and any others, all of which count, for ``"held_out"``.
         So come fitted forests of other libraries, too: an ``XGBClassifier`` with ``num_parallel_tree`` and one round,
-        an ``LGBMClassifier`` with ``boosting_type="rf"``, a forest of YDF or treelite, a `Forest`, or a `TreeEnsemble`
+        an ``LGBMClassifier`` with ``boosting_type="rf"``, a forest of YDF or treelite, a `Forest`, or a `AdditiveTrees`
         that is a forest. Where leaves hold values, they count with ``"held_out"``; YDF's also out of bag. Unfitted ones
         of the first two are grown.
     combiner
@@ -78,7 +78,7 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         The fitted forest.
     forest_
         The `Forest` with the counts that were asked for; a learned rule's out-of-bag counts are among its
-        ``countings``. ``jaxunc.bind(model.forest_, model.combiner_)`` answers as the model does.
+        ``count_sets``. ``jaxunc.bind(model.forest_, model.combiner_)`` answers as the model does.
     combiner_
         The rule.
     learned_
@@ -116,7 +116,7 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
     pool has a smaller log loss than the mean in grown-out random forests on 23, by 19 % in the median (probabilities
     below 1e-6 taken for 1e-6). It has a smaller Brier score on 23, by 12 %, and a larger AUC on 16 against 7; a smaller
     log loss than isotonic regression on 24, by 7 %. On small sets that a forest answers nearly without error (wine,
-    dermatology) a calibrated mean was better; `jaxunc.learning.blend_combiners` averages both. Where nothing can be
+    dermatology) a calibrated mean was better; `jaxunc.learning.stack_combiners` averages both. Where nothing can be
     learned without growing more forests, the mixture has better Brier scores than the mean in grown-out forests, on 17
     sets of two classes against 5 and on 11 of more against 1 (``benchmarks/results/rules.md``), and decides and ranks
     as it does. ``"probability"`` is the mean.
@@ -240,7 +240,7 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         Returns
         -------
         VoteResult
-            As there, but ``predicted`` holds labels. ``n_polled`` says how many trees each instance took.
+            As there, but ``predicted`` holds labels. ``n_trees_used`` says how many trees each instance took.
 
         Raises
         ------
@@ -345,7 +345,7 @@ class CombinedForestClassifier(CountedForest, RuleClassifier):
         forest = model if isinstance(model, Forest) else sample.grown
         rows = rows_of(model, forest, sample.X, sample.y, sample_weight=weight, groups=sample.groups, **how)
         self.forest_ = rows.forest
-        self.learned_ = fit_combiner(LearnedPool(rows.prior, reads=rows.countings), rows)
+        self.learned_ = fit_combiner(LearnedPool(rows.prior, reads=rows.count_sets), rows)
         self.combiner_, self.bound_ = self.learned_.combiner, rows.bind(self.learned_.combiner)
 
 

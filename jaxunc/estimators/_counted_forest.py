@@ -26,7 +26,7 @@ from jaxunc.counting import (
 from jaxunc.forest import Forest
 from jaxunc.inference import BoundForest, bind
 from jaxunc.learning import check_held_out
-from jaxunc.tables import Columns, as_csr, as_rows, class_positions, is_sparse, plain_table
+from jaxunc.tables import Columns, as_csr, class_positions, encode_rows, is_sparse, plain_table
 
 from ._parameters import checked_weights
 from ._tables import labels_given, validated
@@ -106,7 +106,7 @@ class CountedForest:
             return None
         together = None
         if groups is not None or looked_for:
-            values = as_rows(X, Columns(X.shape[1]) if known is None else known).values
+            values = encode_rows(X, Columns(X.shape[1]) if known is None else known).values
             together = rows_together(values, np.unique(y, return_inverse=True)[1], groups)
         return np.arange(len(y)) if together is None else together
 
@@ -156,7 +156,7 @@ class CountedForest:
             raise TypeError(
                 f"estimator={model!r:.60} is no model of scikit-learn; pass a decision tree, a random forest, extra "
                 "trees or a bagging classifier of trees, or None. A fitted forest of another library, a Forest or a "
-                "TreeEnsemble comes in scikit-learn's FrozenEstimator; a Forest can be bound to a rule instead: "
+                "AdditiveTrees comes in scikit-learn's FrozenEstimator; a Forest can be bound to a rule instead: "
                 "jaxunc.bind(forest, rule)."
             )
         number = getattr(model, "n_estimators", 1)

@@ -19,7 +19,7 @@ from jaxunc.tables import (
     LabelsLike,
     NumbersLike,
     array_of,
-    as_instances,
+    encode_instances,
     fit_columns,
     is_sparse,
     plain_table,
@@ -230,7 +230,7 @@ class RandomDecisionTreesClassifier(RuleClassifier):
         return (X, *y) if y else X
 
     def _encoded(self, X) -> np.ndarray:
-        values, missing = as_instances(self._numbers(X), self._columns)
+        values, missing = encode_instances(self._numbers(X), self._columns)
         if missing and self._chosen["missing"] == "error":
             row, column = map(int, np.argwhere(np.isnan(values))[0])
             raise ValueError(

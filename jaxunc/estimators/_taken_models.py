@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from jaxunc.additive import TreeEnsemble, uncounted_forest
+from jaxunc.additive import AdditiveTrees, uncounted_forest
 from jaxunc.forest import Forest
 from jaxunc.interop import from_any, library_of
 
@@ -19,13 +19,13 @@ def is_taken(model: Any, *, fitted: bool) -> bool:
     if isinstance(model, type):
         return False
     return isinstance(model, BaseEstimator) or (
-        fitted and (isinstance(model, Forest | TreeEnsemble) or library_of(model) is not None)
+        fitted and (isinstance(model, Forest | AdditiveTrees) or library_of(model) is not None)
     )
 
 
 def is_from_elsewhere(model: Any) -> bool:
     """Return whether a model is none of scikit-learn: it tells no bags, and is not grown again on parts of the data."""
-    return isinstance(model, Forest | TreeEnsemble) or library_of(model) not in (None, "sklearn")
+    return isinstance(model, Forest | AdditiveTrees) or library_of(model) not in (None, "sklearn")
 
 
 def taken_forest(model: Any) -> Forest:
@@ -49,7 +49,7 @@ def taken_forest(model: Any) -> Forest:
             f"estimator is a {name} whose {stages} stages of trees correct each other: they are no witnesses of one "
             "question, as rules take them. Random forests are taken (XGBoost's num_parallel_tree with one round, "
             "boosting_type='rf', YDF's). To count held-out instances in boosted leaves nevertheless, say so: "
-            "ensemble = jaxunc.from_any(model), FrozenEstimator(jaxunc.recount(ensemble.trees, X, y)), counts='inbag'."
+            "trees = jaxunc.from_any(model).trees, FrozenEstimator(jaxunc.count_leaves(trees, X, y)), counts='inbag'."
         )
     return uncounted_forest(found)
 

@@ -152,9 +152,9 @@ class TransductiveTreeClassifier(Pickled, LogProbabilities, ClassifierMixin, Bas
             return None
         k, prior = len(classes), np.unique(y, return_counts=True)[1] / len(y)
         rule = rule_by_name(self.combiner, prior=prior, n_samples=len(y))
-        if rule.countings != (OWN,):
+        if rule.count_sets != (OWN,):
             raise ValueError(
-                f"combiner {type(rule).__name__} reads the counts {rule.countings}; here leaves have their own alone."
+                f"combiner {type(rule).__name__} reads the counts {rule.count_sets}; here leaves have their own alone."
             )
         advice = "ask it of the leaves instead: rule.answer(model.leaf_counts(X))."
         if check_class_scores(rule, k, k, advice).probability is None:

@@ -1,7 +1,7 @@
 """Trees and forests as padded arrays, and what must hold of them."""
 
 from ._assemble import TreeNodes, assemble, lay_out, snap_to_integers
-from ._counting import OWN, Counting
+from ._counting import OWN, CountSet
 from ._forest import Forest
 from ._forks import MODES, counts_of_forks
 from ._given import check_is_forest
@@ -19,7 +19,7 @@ from ._validity import check_forest, check_trees, validity
 __all__ = [
     "MODES",
     "OWN",
-    "Counting",
+    "CountSet",
     "Forest",
     "Forks",
     "Intervals",

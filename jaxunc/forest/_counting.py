@@ -15,7 +15,7 @@ LARGEST_SQUARE = 2**24
 """Largest number of pairs of rows that are marked in a table instead of being sorted."""
 
 
-class Counting(eqx.Module):
+class CountSet(eqx.Module):
     """The class counts of all leaves, as a forest keeps them: each distinct count vector once."""
 
     count_table: Num[Array, "distinct columns"]
@@ -26,7 +26,7 @@ class Counting(eqx.Module):
     """Counts of the multi-way tests, where something reads them."""
 
 
-def side_by_side(first: Counting, second: Counting) -> Counting:
+def side_by_side(first: CountSet, second: CountSet) -> CountSet:
     """Join two countings into one with the columns of both (traceable).
 
     Where values are known, each distinct pair of rows is kept once.
@@ -40,10 +40,10 @@ def side_by_side(first: Counting, second: Counting) -> Counting:
     forks = None
     if first.fork_counts is not None and second.fork_counts is not None:
         forks = jnp.concatenate(_of_one_dtype(first.fork_counts, second.fork_counts), axis=1)
-    return Counting(table, code, forks)
+    return CountSet(table, code, forks)
 
 
-def _distinct_pairs(first: Counting, second: Counting) -> tuple[Array, Array]:
+def _distinct_pairs(first: CountSet, second: CountSet) -> tuple[Array, Array]:
     tables = [np.asarray(one.count_table, np.float64) for one in (first, second)]
     a, b = (np.asarray(one.code, np.int64) for one in (first, second))
     n_second = len(tables[1])

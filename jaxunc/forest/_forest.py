@@ -14,7 +14,7 @@ from jaxunc._checks import check_counts, check_numbers, check_one_of, is_concret
 from jaxunc._numerics import Pickled, as_counts, counts_dtype, padded_table
 from jaxunc.tables import NumbersLike
 
-from ._counting import OWN, Counting, side_by_side
+from ._counting import OWN, CountSet, side_by_side
 from ._forks import MODES, counts_of_forks
 from ._trees import Trees
 
@@ -28,8 +28,8 @@ class Forest(Pickled, eqx.Module):
 
     Empty leaves own no counts: what an instance in one is given is said by ``empty_leaves`` (`with_empty_leaves`).
 
-    Beside these, its *own* counts, a forest may hold further ones of other instances by name (`with_counting`), such
-    as those out of bag. A rule says by `Combiner.countings` which it reads.
+    Beside these, its *own* counts, a forest may hold further ones of other instances by name (`with_count_set`), such
+    as those out of bag. A rule says by `Combiner.count_sets` which it reads.
     """
 
     trees: Trees
@@ -50,7 +50,7 @@ class Forest(Pickled, eqx.Module):
     rows; None where they are the sums of the leaves below, and nothing reads them."""
     empty_leaves: str = eqx.field(static=True, default="sum")
     """Answer for an instance in an empty leaf: see `with_empty_leaves`."""
-    further: dict[str, Counting] = eqx.field(default_factory=dict)
+    further: dict[str, CountSet] = eqx.field(default_factory=dict)
     """Further counts of the same leaves, by name."""
 
     @property
@@ -69,7 +69,7 @@ class Forest(Pickled, eqx.Module):
         return len(self.class_labels)
 
     @property
-    def countings(self) -> tuple[str, ...]:
+    def count_sets(self) -> tuple[str, ...]:
         """The names of the counts that a leaf has: ``"own"``, and those of further ones."""
         return (OWN, *self.further)
 
@@ -153,7 +153,7 @@ class Forest(Pickled, eqx.Module):
         sums = counts_of_forks(self.trees, np.asarray(counts) if is_concrete(counts) else counts)
         return dataclasses.replace(self, fork_counts=padded_table(sums) if isinstance(sums, np.ndarray) else sums)
 
-    def with_counting(self, name: str, counted: "Forest") -> "Forest":
+    def with_count_set(self, name: str, counted: "Forest") -> "Forest":
         """Return the same forest with further counts of its leaves, for rules that read several.
 
         Parameters
@@ -161,8 +161,8 @@ class Forest(Pickled, eqx.Module):
         name
             Name of the counts, by which rules ask for them. `LearnedPool` reads ``"oob"`` beside the own ones.
         counted
-            A forest of the same trees, whose own counts are taken: ``recount(forest, X, y, tree_mask=oob_mask(model,
-            len(y), X=X, y=y))``.
+            A forest of the same trees, whose own counts are taken: ``count_leaves(forest, X, y,
+            tree_mask=oob_mask(model, len(y), X=X, y=y))``.
 
         Raises
         ------
@@ -176,7 +176,9 @@ class Forest(Pickled, eqx.Module):
         if not name or name == OWN:
             raise ValueError(f"name={name!r} is not free: the forest's own counts are {OWN!r}. Take another.")
         if not isinstance(counted, Forest):
-            raise TypeError(f"counted is a {type(counted).__name__}; pass a Forest, such as recount(forest, X, y).")
+            raise TypeError(
+                f"counted is a {type(counted).__name__}; pass a Forest, such as count_leaves(forest, X, y)."
+            )
         if self.class_labels != counted.class_labels:
             raise ValueError(f"the forests' labels differ: {self.class_labels} and {counted.class_labels}.")
         if not _same(self.trees, counted.trees) or self.empty_leaves != counted.empty_leaves:
@@ -201,10 +203,10 @@ class Forest(Pickled, eqx.Module):
         """
         if names == (OWN,) and not self.further:
             return self
-        if missing := [name for name in names if name not in self.countings]:
+        if missing := [name for name in names if name not in self.count_sets]:
             raise ValueError(
-                f"counts {missing[0]!r} are asked of a forest that has {', '.join(map(repr, self.countings))}: add "
-                f"them by forest.with_counting({missing[0]!r}, recount(forest, X, y, tree_mask=...))."
+                f"counts {missing[0]!r} are asked of a forest that has {', '.join(map(repr, self.count_sets))}: add "
+                f"them by forest.with_count_set({missing[0]!r}, count_leaves(forest, X, y, tree_mask=...))."
             )
         read = reduce(side_by_side, [self._own() if name == OWN else self.further[name] for name in names])
         forest = dataclasses.replace(
@@ -212,8 +214,8 @@ class Forest(Pickled, eqx.Module):
         )
         return forest._with_counts_of_forks()
 
-    def _own(self) -> Counting:
-        return Counting(self.count_table, self.code, self.fork_counts)
+    def _own(self) -> CountSet:
+        return CountSet(self.count_table, self.code, self.fork_counts)
 
     def with_prior(self, prior: NumbersLike) -> "Forest":
         """Return the same forest with other prior class probabilities, for rules that read ``forest.prior``."""
@@ -240,7 +242,7 @@ class Forest(Pickled, eqx.Module):
             recursively, summed (the published default). ``"average"``: what a rule lifts from each of those leaves,
             averaged. ``"parent"``: the counts of the node with the multi-way test. ``"zeros"``: no counts.
             The last two are statistics of the leaf: they stream, also under `jax.jit`, at no cost. Modes may be changed
-            back and forth, before or after `recount` and smoothing.
+            back and forth, before or after `count_leaves` and smoothing.
 
         Raises
         ------
@@ -260,7 +262,7 @@ class Forest(Pickled, eqx.Module):
         return (
             f"Forest(n_trees={self.n_trees}, n_nodes={self.n_nodes}, n_classes={self.n_classes}, "
             f"n_features={self.n_features}, distinct leaves={self.count_table.shape[0]}"
-            + (f", countings={self.countings})" if self.further else ")")
+            + (f", count_sets={self.count_sets})" if self.further else ")")
         )
 
 

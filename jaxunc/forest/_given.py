@@ -21,7 +21,7 @@ def _advice(given: Any) -> str:
     if kind.__module__.startswith("jaxunc.additive"):
         return (
             "Its leaves hold values, and its trees correct each other: they are no witnesses of one question, as rules "
-            "take them. Ask its raw and predict; or count instances that it was not fitted to: jaxunc.recount("
+            "take them. Ask its raw and predict; or count instances that it was not fitted to: jaxunc.count_leaves("
             "model.trees, X, y)."
         )
     if kind.__module__.startswith("jaxunc.estimators"):

@@ -1,9 +1,5 @@
 """Instances → leaves, and the leaves' statistics merged on the way."""
 
-from typing import TYPE_CHECKING
-
-from jaxunc._renamed import renamed_in
-
 from ._answering import Answering, HasColumns, OfForest
 from ._bind import BoundForest, bind
 from ._by_rows import ByRows
@@ -34,6 +30,3 @@ __all__ = [
     "leaf_index",
     "leaf_table",
 ]
-
-if not TYPE_CHECKING:  # so that they still report names that do not exist
-    __getattr__ = renamed_in(__name__)

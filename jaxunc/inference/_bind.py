@@ -13,7 +13,7 @@ from jaxunc._numerics import Pickled, along_instances, cores, jit, own_settings
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Combiner, as_rule, read_answer
 from jaxunc.forest import Forest, check_is_forest
-from jaxunc.tables import Columns, Encoded, SparseRows, as_rows, as_traceable
+from jaxunc.tables import Columns, Encoded, SparseRows, encode_rows, encode_traced
 
 from ._by_rows import ByRows
 from ._engine import Driver, Engine, Traced
@@ -177,10 +177,10 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         -------
         jax.export.Exported
             A program of float32 ``[instances features]``, for any number of instances from one on, and for missing
-            values (NaN). Columns with levels are given as codes, as `jaxunc.tables.as_instances` makes them. It returns
-            the read-out, or a dictionary of arrays by their names where there are several: what the bound forest
-            answers, class scores to the bit, and probabilities but for the last bit. Its ``serialize()`` holds the
-            forest, and is no larger than a file of `jaxunc.save`.
+            values (NaN). Columns with levels are given as codes, as `jaxunc.tables.encode_instances` makes them. It
+            returns the read-out, or a dictionary of arrays by their names where there are several: what the bound
+            forest answers, class scores to the bit, and probabilities but for the last bit. Its ``serialize()`` holds
+            the forest, and is no larger than a file of `jaxunc.save`.
 
         Raises
         ------
@@ -233,10 +233,10 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         columns, n_trees = self._expected
         if not (self._is_concrete and is_concrete(X, tree_mask)):
             with own_settings():
-                X = as_traceable(X, columns)
+                X = encode_traced(X, columns)
                 mask = as_mask(tree_mask, X.shape[0], n_trees)
                 return along_instances(lambda x, mask: self._traceable(x, mask, readout), X, mask)
-        values, missing = as_rows(X, columns)
+        values, missing = encode_rows(X, columns)
         if isinstance(values, SparseRows):
             narrow, kept = self._on_tested
             if kept is not None:

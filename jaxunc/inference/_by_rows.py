@@ -56,7 +56,7 @@ class ByRows(Engine):
         """Pack; what does not suit the forest is refused here."""
         Traced.of(forest, combiner)
         plan = make_plan(forest.trees, missing=True, top=tall_top(forest.trees))
-        return cls(forest, forest.reading(combiner.countings), plan, walk)
+        return cls(forest, forest.reading(combiner.count_sets), plan, walk)
 
     def for_missing(self) -> "ByRows":
         """It takes them as it is."""

@@ -11,7 +11,7 @@ from jaxunc._checks import check_bool, check_numbers, check_one_of
 from jaxunc._numerics import along_instances, jit, own_settings
 from jaxunc._types import PyTree
 from jaxunc.forest import Forest, Trees, check_is_forest
-from jaxunc.tables import InstancesLike, MaskLike, as_traceable
+from jaxunc.tables import InstancesLike, MaskLike, encode_traced
 
 from ._mask import as_mask
 from ._packed_trees import PackedTrees, Spec, merge_scalars, pack_by_place
@@ -79,7 +79,7 @@ def fold(
             "they sum up to. Pass forest.with_empty_leaves('parent') or 'zeros', which stream."
         )
     trees = forest.trees if isinstance(forest, Forest) else forest
-    X = as_traceable(X, trees.columns)
+    X = encode_traced(X, trees.columns)
     tree_mask = as_mask(tree_mask, X.shape[0], trees.n_trees)
     check_bool("missing", missing)
     for values in jax.tree.leaves(leaf_table):

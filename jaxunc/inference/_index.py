@@ -12,7 +12,7 @@ from jaxtyping import Array, Float32, Int32, Num, Shaped
 from jaxunc._checks import check_one_of, is_concrete
 from jaxunc._numerics import along_instances, jit
 from jaxunc.forest import Forest, Trees, check_is_forest
-from jaxunc.tables import InstancesLike, SparseRows, as_rows, as_traceable
+from jaxunc.tables import InstancesLike, SparseRows, encode_rows, encode_traced
 
 from ._drive import Chunk, Part, Shapes, cut, drive_on_host
 from ._plan import Plan, column_keys, known_plan, make_plan, node_at
@@ -64,7 +64,7 @@ def leaf_index(trees: Trees | Forest, X: InstancesLike, *, walk: Walk | None = N
         trees, values = on_tested(trees, values)
         return jax.device_put(leaf_index_on_host(trees, known_plan(trees), values, walk))
     plan = make_plan(trees, missing=True)
-    return along_instances(lambda x: planned_leaf_index(trees, plan, x, walk), as_traceable(X, trees.columns))
+    return along_instances(lambda x: planned_leaf_index(trees, plan, x, walk), encode_traced(X, trees.columns))
 
 
 def on_host(trees: Trees, X: InstancesLike) -> Float32[np.ndarray, "instances features"] | SparseRows | None:
@@ -74,7 +74,7 @@ def on_host(trees: Trees, X: InstancesLike) -> Float32[np.ndarray, "instances fe
     """
     if not is_concrete(trees, X):
         return None
-    values = as_rows(X, trees.columns, infinite=True).values
+    values = encode_rows(X, trees.columns, infinite=True).values
     if isinstance(values, SparseRows):
         return values
     return None if isinstance(values, jax.Array) and jax.default_backend() != "cpu" else np.asarray(values)

@@ -72,8 +72,8 @@ def _lift(combiner: Combiner, table: Num[Array, "distinct classes"]) -> PyTree:
     if not isinstance(combiner, Together):
         check_own_scorers(combiner, table)
         return lift_rows(combiner, table)
-    rules, given = combiner.rules, combiner.countings
-    return {name: _lift(rule, columns_of(table, given, rule.countings)) for name, rule in rules.items()}
+    rules, given = combiner.rules, combiner.count_sets
+    return {name: _lift(rule, columns_of(table, given, rule.count_sets)) for name, rule in rules.items()}
 
 
 def _is_by_rows(combiner: Combiner, table: Num[Array, "distinct classes"]) -> bool:
@@ -82,7 +82,7 @@ def _is_by_rows(combiner: Combiner, table: Num[Array, "distinct classes"]) -> bo
 
 def _checked_rows(forest: Forest, combiner: Combiner) -> tuple[Num[Array, "distinct classes"], Array]:
     check_is_forest(forest)
-    forest = forest.reading(combiner.countings)
+    forest = forest.reading(combiner.count_sets)
     check_tree_fields(combiner, forest.n_trees)
     # Arrays alone: a forest's labels are no reason to compile again.
     return forest.leaf_rows()

@@ -11,7 +11,7 @@ from jaxtyping import Array, Num
 from jaxunc._checks import is_concrete
 from jaxunc._numerics import along_instances, counts_dtype, jit, narrowest_dtype
 from jaxunc.forest import Forest, check_is_forest
-from jaxunc.tables import InstancesLike, SparseRows, as_traceable
+from jaxunc.tables import InstancesLike, SparseRows, encode_traced
 
 from ._following import counts_reached, empty_pairs, follow, round_up
 from ._index import leaf_index_on_host, on_host, planned_leaf_index
@@ -48,7 +48,7 @@ def leaf_counts(forest: Forest, X: InstancesLike) -> Num[Array, "instances trees
     plan = make_plan(forest.trees, missing=True) if values is None else known_plan(forest.trees)
     if values is None:
         in_each = lambda x: planned_leaf_counts(forest, plan, x, planned_leaf_index(forest.trees, plan, x))  # noqa: E731
-        return along_instances(in_each, as_traceable(X, forest.trees.columns))
+        return along_instances(in_each, encode_traced(X, forest.trees.columns))
     if forest.follows_forks or not is_concrete(forest.count_table, forest.code):
         return planned_leaf_counts(forest, plan, values, leaf_index_on_host(forest.trees, plan, values))
     table, code = forest.leaf_rows()

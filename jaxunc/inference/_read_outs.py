@@ -37,7 +37,7 @@ class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
     @cached_property
     def _answer_of_one(self) -> PyTree:
         """Shapes and types of an answer for one instance, kept since the rule is traced for them."""
-        columns = self.forest.n_classes * len(self.combiner.countings)
+        columns = self.forest.n_classes * len(self.combiner.count_sets)
         counts = jax.ShapeDtypeStruct((1, self.forest.n_trees, columns), self.forest.count_table.dtype)
         return jax.eval_shape(self.combiner.answer, counts)
 

@@ -5,7 +5,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jaxunc.additive import TreeEnsemble
+from jaxunc.additive import AdditiveTrees
 from jaxunc.forest import Forest
 
 from ._catboost import from_catboost, from_catboost_document
@@ -38,10 +38,10 @@ class ModelFile(NamedTuple):
 
     library: str
     """The library whose format it is."""
-    model: Forest | TreeEnsemble
+    model: Forest | AdditiveTrees
 
 
-def from_any(model: Any) -> Forest | TreeEnsemble:
+def from_any(model: Any) -> Forest | AdditiveTrees:
     """Import a model of any library that has an importer, exactly, live or from a file.
 
     Live models are known by the module of their class, files by their content, whatever their name.
@@ -51,12 +51,12 @@ def from_any(model: Any) -> Forest | TreeEnsemble:
     model
         A fitted model of scikit-learn, XGBoost, LightGBM, CatBoost, YDF, treelite or ONNX; the path or the bytes of a
         file of XGBoost (JSON, UBJSON), LightGBM (text), CatBoost (JSON), treelite or ONNX. A text that begins as JSON
-        or LightGBM's models do is the model itself, any other a path. A `Forest` or a `TreeEnsemble` is returned as it
+        or LightGBM's models do is the model itself, any other a path. A `Forest` or a `AdditiveTrees` is returned as it
         is.
 
     Returns
     -------
-    Forest or TreeEnsemble
+    Forest or AdditiveTrees
         What the library's own importer returns: see `from_sklearn`, `from_sklearn_values`, `from_xgboost`,
         `from_lightgbm`, `from_catboost`, `from_ydf`, `from_treelite`, `from_onnx`. These have options besides.
 
@@ -74,7 +74,7 @@ def from_any(model: Any) -> Forest | TreeEnsemble:
     UntestedVersionWarning
         If a newer library made the model than was tested.
     """
-    if isinstance(model, Forest | TreeEnsemble):
+    if isinstance(model, Forest | AdditiveTrees):
         return model
     if isinstance(model, GIVEN):
         name = str(model) if isinstance(model, str | PathLike) else "what was given"
@@ -160,7 +160,7 @@ def _from_document(content: bytes) -> ModelFile:
     )
 
 
-def _from_sklearn(model: Any) -> Forest | TreeEnsemble:
+def _from_sklearn(model: Any) -> Forest | AdditiveTrees:
     # Here, since they take scikit-learn, which is slow to import.
     from ._sklearn import from_sklearn
     from ._sklearn_values import ALL_VALUE_MODELS, from_sklearn_values
@@ -168,7 +168,7 @@ def _from_sklearn(model: Any) -> Forest | TreeEnsemble:
     return (from_sklearn_values if isinstance(model, ALL_VALUE_MODELS) else from_sklearn)(model)
 
 
-_IMPORTERS: dict[str, Callable[[Any], Forest | TreeEnsemble]] = {
+_IMPORTERS: dict[str, Callable[[Any], Forest | AdditiveTrees]] = {
     "sklearn": _from_sklearn,
     "xgboost": from_xgboost,
     "lightgbm": from_lightgbm,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxunc.additive import TreeEnsemble
+from jaxunc.additive import AdditiveTrees
 from jaxunc.forest import TreeNodes
 
 from ._catboost_features import Features, Test
@@ -31,7 +31,7 @@ _LABEL_KINDS = {"Integer": int, "Float": (int, float), "String": str, "Boolean":
 _DEEPEST = 30
 
 
-def from_catboost(model: Any, *, pool: Any = None) -> TreeEnsemble:
+def from_catboost(model: Any, *, pool: Any = None) -> AdditiveTrees:
     """Import a CatBoost model, exactly: every instance reaches the leaf that it reaches there.
 
     Parameters
@@ -46,7 +46,7 @@ def from_catboost(model: Any, *, pool: Any = None) -> TreeEnsemble:
 
     Returns
     -------
-    TreeEnsemble
+    AdditiveTrees
         Its ``raw`` is CatBoost's ``RawFormulaVal``, scale and bias included. Of several targets each is an output.
         Levels of a column of categories are those that trees test; any other word is none of these. Classes that
         training was told of but never met, whose probability is 0, are left out.
@@ -103,7 +103,7 @@ def _saved(model: Any, pool: Any) -> bytes:
         return path.read_bytes()
 
 
-def from_catboost_document(document: dict) -> TreeEnsemble:
+def from_catboost_document(document: dict) -> AdditiveTrees:
     """Return the model of a document that ``save_model`` wrote; errors and warnings are those of `from_catboost`."""
     info = part(document, "model_info")
     loss = part(info, "params", "loss_function", "type", kind=str)

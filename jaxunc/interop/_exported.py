@@ -3,23 +3,23 @@
 from typing import Any
 
 from jaxunc._checks import is_concrete
-from jaxunc.additive import TreeEnsemble
+from jaxunc.additive import AdditiveTrees
 from jaxunc.inference import ReadOuts
 from jaxunc.tables import Columns
 
 
-def asked_model(model: Any) -> ReadOuts | TreeEnsemble:
+def asked_model(model: Any) -> ReadOuts | AdditiveTrees:
     """Return the bound forest of a model, or the ensemble that it is.
 
     Raises a TypeError for others and for traced ones, a ValueError where empty leaves are followed.
     """
     model = getattr(model, "bound_", model)
-    if not isinstance(model, ReadOuts | TreeEnsemble):
+    if not isinstance(model, ReadOuts | AdditiveTrees):
         raise TypeError(
             f"model is a {type(model).__name__}; pass a bound forest (ju.bind(forest, rule)), a fitted estimator of "
-            "jaxunc.estimators, or a TreeEnsemble."
+            "jaxunc.estimators, or a AdditiveTrees."
         )
-    if not is_concrete(model if isinstance(model, TreeEnsemble) else (model.forest, model.combiner)):
+    if not is_concrete(model if isinstance(model, AdditiveTrees) else (model.forest, model.combiner)):
         raise TypeError("model is traced: its values are not known. Export it outside of jit and vmap.")
     if isinstance(model, ReadOuts) and model.forest.follows_forks:
         raise ValueError(

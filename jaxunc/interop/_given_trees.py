@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from jaxunc.additive import TreeEnsemble
+from jaxunc.additive import AdditiveTrees
 from jaxunc.forest import Intervals, TreeNodes, Trees, lay_out, with_interval_tests
 from jaxunc.tables import Columns
 
@@ -60,8 +60,8 @@ def ensemble_of(
     trees_per_stage: int = 1,
     class_labels: tuple[Any, ...] | None = None,
     averaged: bool = False,
-) -> TreeEnsemble:
+) -> AdditiveTrees:
     """Make a model of its trees, in the library's order."""
     trees, values = trees_of(given, columns)
     added = jnp.asarray(base, jnp.result_type(float))
-    return TreeEnsemble(trees, jnp.asarray(values), added, link, trees_per_stage, class_labels, averaged)
+    return AdditiveTrees(trees, jnp.asarray(values), added, link, trees_per_stage, class_labels, averaged)

@@ -6,7 +6,7 @@ import numpy as np
 import sklearn
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-from jaxunc.additive import TreeEnsemble
+from jaxunc.additive import AdditiveTrees
 from jaxunc.forest import TreeNodes
 from jaxunc.tables import Columns, Levels
 
@@ -29,7 +29,7 @@ _FIELDS = (
 _PARTS = ("_predictors", "_baseline_prediction", "_preprocessor", "_loss", "n_features_in_")
 
 
-def from_hist_gradient_boosting(model: Any) -> TreeEnsemble:
+def from_hist_gradient_boosting(model: Any) -> AdditiveTrees:
     """Import a HistGradientBoostingClassifier or -Regressor, exactly.
 
     Parameters
@@ -39,7 +39,7 @@ def from_hist_gradient_boosting(model: Any) -> TreeEnsemble:
 
     Returns
     -------
-    TreeEnsemble
+    AdditiveTrees
         Its ``raw`` is scikit-learn's raw prediction. Categorical columns have their categories as levels.
 
     Raises

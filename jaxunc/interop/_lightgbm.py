@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxunc.additive import TreeEnsemble
+from jaxunc.additive import AdditiveTrees
 from jaxunc.forest import TreeNodes
 
 from ._content import GIVEN
@@ -31,7 +31,7 @@ _CATEGORICAL, _DEFAULT_LEFT = 1, 2
 _MISSING_ZERO, _MISSING_NAN = 1, 2
 
 
-def from_lightgbm(model: Any, *, category_columns: Sequence[int | str] | None = None) -> TreeEnsemble:
+def from_lightgbm(model: Any, *, category_columns: Sequence[int | str] | None = None) -> AdditiveTrees:
     """Import a LightGBM model, exactly: every instance reaches the leaf that it reaches there.
 
     Parameters
@@ -46,7 +46,7 @@ def from_lightgbm(model: Any, *, category_columns: Sequence[int | str] | None = 
 
     Returns
     -------
-    TreeEnsemble
+    AdditiveTrees
         Its ``raw`` is LightGBM's raw score, times the parameter ``sigmoid`` where that is not 1. Columns have the names
         of training, with LightGBM's underlines for spaces; data may have either. Category columns of a frame have their
         levels.
@@ -106,7 +106,7 @@ def _of_estimator(model: Any) -> tuple[tuple | None, bool, Any]:
     return tuple(np.asarray(model.classes_).tolist()) if is_classifier else None, is_classifier, booster
 
 
-def _of_text(found: ModelText, classes: tuple | None, is_classifier: bool, given: Sequence | None) -> TreeEnsemble:
+def _of_text(found: ModelText, classes: tuple | None, is_classifier: bool, given: Sequence | None) -> AdditiveTrees:
     header = found.header
     version = version_in(text(header, "version"))
     if version < (2,):

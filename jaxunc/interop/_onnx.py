@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxunc._checks import warn
-from jaxunc.additive import TreeEnsemble
+from jaxunc.additive import AdditiveTrees
 
 from ._comparisons import compared_in
 from ._content import GIVEN, content_of
@@ -33,19 +33,19 @@ class _Sums(NamedTuple):
     class_labels: tuple[Any, ...] | None
 
 
-def from_onnx(model: Any) -> TreeEnsemble:
+def from_onnx(model: Any) -> AdditiveTrees:
     """Import an ensemble of trees from ONNX, exactly: every instance reaches the leaf that it reaches in ONNX Runtime.
 
     Parameters
     ----------
     model
         A path, the bytes of a file, or a ``ModelProto``. Its graph holds one ``TreeEnsembleClassifier``,
-        ``TreeEnsembleRegressor`` or ``TreeEnsemble``, with casts before it, and after it casts, ``ZipMap``,
+        ``TreeEnsembleRegressor`` or ``AdditiveTrees``, with casts before it, and after it casts, ``ZipMap``,
         ``Normalizer``, ``Sigmoid``, ``Softmax`` or ``Exp``.
 
     Returns
     -------
-    TreeEnsemble
+    AdditiveTrees
         Its ``predict`` is what the graph's scores are. Class labels are those of the file, columns have no names. Of a
         file that `to_onnx` made of an ensemble the same one, names of columns included, but for levels: data are codes.
 
@@ -60,7 +60,7 @@ def from_onnx(model: Any) -> TreeEnsemble:
         of trees, smallest or largest values in place of sums, the transforms ``PROBIT`` and ``SOFTMAX_ZERO``. Also
         where ONNX Runtime and the standard differ: two classes with weights for both and base values, or with weights
         for the second alone; one regression target with a transform; one weight for two classes that is never
-        negative and goes through ``LOGISTIC``; a transform of the operator ``TreeEnsemble``; one of two classes, or a
+        negative and goes through ``LOGISTIC``; a transform of the operator ``AdditiveTrees``; one of two classes, or a
         target with a base value, for which some leaves have no weights. Also for what `to_onnx` made of a forest, which
         `jaxunc.save` keeps.
 
@@ -143,7 +143,7 @@ def _read(found: TreesInGraph) -> tuple[OnnxTrees, _Sums]:
         )
         if transform in ("SOFTMAX", "LOGISTIC"):
             raise ValueError(
-                f"the model's TreeEnsemble has post_transform {codes[1]}, which is {transform} in the standard; ONNX "
+                f"the model's AdditiveTrees has post_transform {codes[1]}, which is {transform} in the standard; ONNX "
                 "Runtime takes 1 for LOGISTIC and 2 for SOFTMAX. Put a node Sigmoid or Softmax behind it."
             )
         base = np.zeros(0)
@@ -153,7 +153,7 @@ def _read(found: TreesInGraph) -> tuple[OnnxTrees, _Sums]:
 def _as_written(properties: dict[str, str], sums: _Sums) -> tuple[_Sums, tuple[str, ...] | None]:
     """What `to_onnx` says of sums, and the names of columns."""
     kind = properties.get("jaxunc.model")
-    if kind != "TreeEnsemble":
+    if kind != "AdditiveTrees":
         raise ValueError(
             f"the file holds a forest bound to {kind}, whose trees add up what the rule lifted: no ensemble, and no "
             "counts. Keep forests by ju.save."

@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.validation import check_is_fitted
 
-from jaxunc.additive import TreeEnsemble
+from jaxunc.additive import AdditiveTrees
 from jaxunc.tables import Columns
 
 from ._given_trees import GivenTree, check_tree, ensemble_of
@@ -38,7 +38,7 @@ ALL_VALUE_MODELS = (*VALUE_MODELS, *HISTOGRAM_MODELS)
 _SUPPORTED = ", ".join(kind.__name__ for kind in ALL_VALUE_MODELS)
 
 
-def from_sklearn_values(model: Any) -> TreeEnsemble:
+def from_sklearn_values(model: Any) -> AdditiveTrees:
     """Import a fitted scikit-learn model whose leaves hold values, exactly: every instance reaches its leaf there.
 
     Parameters
@@ -50,7 +50,7 @@ def from_sklearn_values(model: Any) -> TreeEnsemble:
 
     Returns
     -------
-    TreeEnsemble
+    AdditiveTrees
         Its ``predict`` is scikit-learn's ``predict_proba`` for classifiers, ``predict`` for regressors. Its ``raw`` is
         the ``decision_function``, for the exponential loss twice that.
 
@@ -100,7 +100,7 @@ def _tree(what: str, member: Any, columns: Columns, factor: float) -> GivenTree:
     return GivenTree(nodes, member.tree_.value[:, :, 0] * factor, {})
 
 
-def _boosted(model: Any, columns: Columns) -> TreeEnsemble:
+def _boosted(model: Any, columns: Columns) -> AdditiveTrees:
     is_classifier = isinstance(model, GradientBoostingClassifier)
     known = _CLASSIFIER_LOSSES if is_classifier else _REGRESSOR_LOSSES
     if model.loss not in known:

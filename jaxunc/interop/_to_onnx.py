@@ -11,7 +11,7 @@ from jax.extend.core import ClosedJaxpr
 
 from jaxunc._types import PyTree
 from jaxunc._version import __version__
-from jaxunc.additive import TreeEnsemble, apply_link
+from jaxunc.additive import AdditiveTrees, apply_link
 from jaxunc.combiners import Answer, Preference
 from jaxunc.decisions import CautiousAnswer, interval_dominance
 from jaxunc.forest import Trees
@@ -35,7 +35,7 @@ def to_onnx(model: Any) -> Any:
     ----------
     model
         What `bind` returns, for a rule whose merges are sums; a fitted estimator of `jaxunc.estimators`; or a
-        `TreeEnsemble`.
+        `AdditiveTrees`.
 
     Returns
     -------
@@ -48,7 +48,7 @@ def to_onnx(model: Any) -> Any:
           ``total``; `AveragedIntervals`: ``set`` (as `jaxunc.decisions.interval_dominance`), ``lower``, ``upper``;
         * `jaxunc.decisions.CautiousReport`: ``label``, ``probability``, ``set``, ``lower``, ``upper``;
         * several rules: these with the rule's name in front, as in ``mean.probability``; others: their fields;
-        * a `TreeEnsemble`: ``raw``, and ``prediction`` or, of a classifier, ``label`` and ``probability``.
+        * a `AdditiveTrees`: ``raw``, and ``prediction`` or, of a classifier, ``label`` and ``probability``.
 
     Raises
     ------
@@ -68,8 +68,9 @@ def to_onnx(model: Any) -> Any:
     bits of exponentials, logarithms and powers alone: in ONNX Runtime by less than 1e-6 max(1, abs(answer)). Answers
     are float32, float64 where JAX computes with 64 bits.
 
-    **Columns.** Those with levels are given as codes, positions among the levels, as `jaxunc.tables.as_instances` makes
-    them; the model's metadata list them. If any column is compared as float64 (it has cuts), the whole input is double.
+    **Columns.** Those with levels are given as codes, positions among the levels, as `jaxunc.tables.encode_instances`
+    makes them; the model's metadata list them. If any column is compared as float64 (it has cuts), the whole input is
+    double.
 
     **Sets** of categories, and other tests of intervals, are columns that the graph appends to the instances, one for
     each distinct set: trees of ONNX compare with one number.
@@ -93,7 +94,7 @@ def to_onnx(model: Any) -> Any:
         graph = Graph()
     except ImportError as error:
         raise ImportError('to_onnx makes models by the package onnx: pip install "jaxunc[onnx]".') from error
-    return _of_ensemble(graph, model) if isinstance(model, TreeEnsemble) else _of_rule(graph, model)
+    return _of_ensemble(graph, model) if isinstance(model, AdditiveTrees) else _of_rule(graph, model)
 
 
 def _of_rule(graph: Graph, bound: ReadOuts) -> Any:
@@ -140,7 +141,7 @@ def _named(answer: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield prefix + (jax.tree_util.keystr(path, simple=True, separator=".") or "answer"), leaf
 
 
-def _of_ensemble(graph: Graph, model: TreeEnsemble) -> Any:
+def _of_ensemble(graph: Graph, model: AdditiveTrees) -> Any:
     values, base = (np.asarray(part, np.float64) for part in (model.values, model.base))
     kept = np.ones((model.n_trees, model.n_outputs), bool)
     if values.shape[2] < model.n_outputs:
@@ -159,7 +160,7 @@ def _of_ensemble(graph: Graph, model: TreeEnsemble) -> Any:
     program = jax.make_jaxpr(answer)(jax.ShapeDtypeStruct(raw.shape, raw.dtype))
     names = ("prediction",) if model.class_labels is None else ("label", "probability")
     answers = dict(zip(names, translate(graph, program, [raw]), strict=True))
-    return _model(graph, model.columns, {**answers, "raw": raw}, model.class_labels, "TreeEnsemble", link=model.link)
+    return _model(graph, model.columns, {**answers, "raw": raw}, model.class_labels, "AdditiveTrees", link=model.link)
 
 
 def _instances(graph: Graph, trees: Trees) -> str:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from jaxunc.additive import TreeEnsemble
+from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Combiner, EvidenceAccumulation, Mean, Vote, Weighted
 from jaxunc.forest import Forest, Trees
 from jaxunc.inference import leaf_table
@@ -44,7 +44,7 @@ def to_treelite(model: Any) -> Any:
     model
         What `bind` returns, for `Mean`, `Vote`, `jaxunc.smoothing.SmoothedMean`, `EvidenceAccumulation`, or one of
         these with weights (`Weighted`); a fitted estimator of `jaxunc.estimators` with such a rule; or a
-        `TreeEnsemble`.
+        `AdditiveTrees`.
 
     Returns
     -------
@@ -84,12 +84,12 @@ def to_treelite(model: Any) -> Any:
         import treelite.model_builder  # pyright: ignore[reportMissingImports]  # noqa: F401
     except ImportError as error:
         raise ImportError('to_treelite makes models by treelite: pip install "treelite>=4.8".') from error
-    if isinstance(model, TreeEnsemble):
+    if isinstance(model, AdditiveTrees):
         return _built(model.trees, _of_ensemble(model), about(model.columns, model.class_labels))
     return _built(model.forest.trees, _of_rule(model.forest, model.combiner), about(model.columns, model.class_labels))
 
 
-def _of_ensemble(model: TreeEnsemble) -> _Additive:
+def _of_ensemble(model: AdditiveTrees) -> _Additive:
     labels, values = model.class_labels, np.asarray(model.values, np.float64)
     outputs = model.outputs_of_trees if values.shape[2] < model.n_outputs else None
     n_classes = None if labels is None else model.n_outputs

@@ -21,7 +21,7 @@ def trees_of_stage(outputs: Sequence[np.ndarray], n_outputs: int) -> int | None:
 
 
 def laid_out(values: Sequence[np.ndarray], outputs: Sequence[np.ndarray], n_outputs: int) -> list[np.ndarray]:
-    """Return values ``[nodes each]`` of each tree for a `TreeEnsemble`: one for each node, or one for each output."""
+    """Return values ``[nodes each]`` of each tree for a `AdditiveTrees`: one for each node, or one for each output."""
     if n_outputs == 1 or trees_of_stage(outputs, n_outputs) is not None:
         return list(values)
     wide = [np.zeros((len(own), n_outputs)) for own in values]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from jaxunc._checks import check_counts
-from jaxunc.additive import TreeEnsemble
+from jaxunc.additive import AdditiveTrees
 from jaxunc.forest import Forest, assemble, snap_to_integers, with_interval_tests
 from jaxunc.tables import Columns
 
@@ -29,7 +29,7 @@ _MOST_INSTANCES = 1e30
 _LARGEST_CATEGORY = {4: 2.0**24, 8: 2.0**32 - 1}
 
 
-def from_treelite(model: Any) -> Forest | TreeEnsemble:
+def from_treelite(model: Any) -> Forest | AdditiveTrees:
     """Import a treelite model, exactly: every instance reaches the leaf that it reaches there.
 
     Parameters
@@ -40,9 +40,9 @@ def from_treelite(model: Any) -> Forest | TreeEnsemble:
 
     Returns
     -------
-    Forest or TreeEnsemble
+    Forest or AdditiveTrees
         A `Forest` with its own counts where leaves hold class distributions and say how many instances they rest on,
-        as those of scikit-learn's and cuML's classifiers do. Everything else is a `TreeEnsemble`. Columns have no
+        as those of scikit-learn's and cuML's classifiers do. Everything else is a `AdditiveTrees`. Columns have no
         names, classes the labels 0, 1, …: treelite keeps neither.
 
     Raises
@@ -77,7 +77,7 @@ def from_treelite(model: Any) -> Forest | TreeEnsemble:
         return _of_file(read_treelite(content_of(model)))
 
 
-def _of_file(read: TreeliteModel) -> Forest | TreeEnsemble:
+def _of_file(read: TreeliteModel) -> Forest | AdditiveTrees:
     _check_version(read.version)
     outputs = _outputs(read)
     n_outputs = len(read.base_scores)

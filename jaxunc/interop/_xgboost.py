@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxunc._checks import warn
 from jaxunc._numerics import order_key_below
-from jaxunc.additive import TreeEnsemble
+from jaxunc.additive import AdditiveTrees
 from jaxunc.forest import Intervals, TreeNodes, intervals_of_codes
 from jaxunc.tables import Columns, Levels
 
@@ -33,7 +33,7 @@ _CUT_WORDS = (3, 1), (3, 4)
 """Versions from the first on, and before the second, cut as many bytes off words as these have beyond ASCII."""
 
 
-def from_xgboost(model: Any) -> TreeEnsemble:
+def from_xgboost(model: Any) -> AdditiveTrees:
     """Import an XGBoost model, exactly: every instance reaches the leaf that it reaches there.
 
     Parameters
@@ -46,7 +46,7 @@ def from_xgboost(model: Any) -> TreeEnsemble:
 
     Returns
     -------
-    TreeEnsemble
+    AdditiveTrees
         Its ``raw`` is XGBoost's margin. Of several targets each is an output. Columns have the names of training;
         those of categories have their levels, where the file knows them (XGBoost 3.1 on), and else hold codes.
 
@@ -77,7 +77,7 @@ def from_xgboost(model: Any) -> TreeEnsemble:
     a sparse matrix does not store is missing, as it is there (`Columns.absent_is_missing`).
 
     Trees of a boosted model are no witnesses of one question, so rules for leaf counts do not apply to them as they
-    stand; ``recount(model.trees, X, y)`` counts held-out instances in them.
+    stand; ``count_leaves(model.trees, X, y)`` counts held-out instances in them.
     """
     if isinstance(model, str | PathLike | bytes | bytearray | memoryview):
         return from_xgboost_document(read_document(model, "XGBoost"))
@@ -94,7 +94,7 @@ def from_xgboost(model: Any) -> TreeEnsemble:
     return whole.first_stages(n_best) if is_estimator and n_best else whole
 
 
-def from_xgboost_document(document: dict) -> TreeEnsemble:
+def from_xgboost_document(document: dict) -> AdditiveTrees:
     """Return the model of a document that ``save_model`` wrote; errors and warnings are those of `from_xgboost`."""
     whole, n_best = _of_document(document, None)
     _check_missing(_attributes(document["learner"]).get("missing"), "Load it into a Booster, import that")
@@ -127,7 +127,7 @@ def _check_missing(missing: Any, remedy: str) -> None:
         )
 
 
-def _of_document(document: dict, classes: tuple | None) -> tuple[TreeEnsemble, int | None]:
+def _of_document(document: dict, classes: tuple | None) -> tuple[AdditiveTrees, int | None]:
     """Return the model of a document with all its trees, and the number of its iterations up to the best one."""
     version = tuple(numbers(document, "version", np.int64).tolist()) if "version" in document else ()
     warn_if_newer("XGBoost", version)
@@ -145,7 +145,7 @@ def _of_document(document: dict, classes: tuple | None) -> tuple[TreeEnsemble, i
     return whole, n_best if n_best > 0 else None  # XGBoost takes iterations up to none for all
 
 
-def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) -> TreeEnsemble:
+def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) -> AdditiveTrees:
     booster, objective = part(learner, "gradient_booster"), part(learner, "objective", "name", kind=str)
     name = part(booster, "name", kind=str)
     if name != "gbtree":

@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxunc._checks import check_counts
 from jaxunc._numerics import order_key_at_or_below, order_key_below
-from jaxunc.additive import TreeEnsemble
+from jaxunc.additive import AdditiveTrees
 from jaxunc.forest import (
     Forest,
     Intervals,
@@ -31,7 +31,7 @@ _TESTS = {"NumericalHigherThanCondition", "DiscretizedNumericalHigherThanConditi
 _TESTS |= {"CategoricalIsInCondition", "IsMissingInCondition"}
 
 
-def from_ydf(model: Any, *, prior: NumbersLike | None = None) -> TreeEnsemble | Forest:
+def from_ydf(model: Any, *, prior: NumbersLike | None = None) -> AdditiveTrees | Forest:
     """Import a YDF model, exactly: every instance reaches the leaf that it reaches there.
 
     Parameters
@@ -45,9 +45,9 @@ def from_ydf(model: Any, *, prior: NumbersLike | None = None) -> TreeEnsemble | 
 
     Returns
     -------
-    TreeEnsemble | Forest
+    AdditiveTrees | Forest
         Of a random forest or a CART of classification a `Forest` with its own leaf counts, of all others a
-        `TreeEnsemble`. Columns are ``model.input_feature_names()``, in that order and without the label. Class labels
+        `AdditiveTrees`. Columns are ``model.input_feature_names()``, in that order and without the label. Class labels
         are strings, as YDF has them.
 
     Raises
@@ -225,7 +225,7 @@ def _values(leaves: list, model: Any) -> np.ndarray:
     return np.array(values, np.float64)[:, None]
 
 
-def _boosted(model: Any, given: list[GivenTree], columns: Columns) -> TreeEnsemble:
+def _boosted(model: Any, given: list[GivenTree], columns: Columns) -> AdditiveTrees:
     loss = int(model._model.loss())
     if loss not in _LINKS:
         raise ValueError(f"the model has YDF's loss number {loss}, such as of ranking, survival or one's own.")
@@ -236,7 +236,7 @@ def _boosted(model: Any, given: list[GivenTree], columns: Columns) -> TreeEnsemb
     return ensemble_of(given, columns, base, _LINKS[loss], trees_per_stage=each, class_labels=labels)
 
 
-def _averaged(given: list[GivenTree], columns: Columns) -> TreeEnsemble:
+def _averaged(given: list[GivenTree], columns: Columns) -> AdditiveTrees:
     shares = [tree._replace(values=tree.values / len(given)) for tree in given]
     return ensemble_of(shares, columns, np.zeros(1), "identity", averaged=True)
 

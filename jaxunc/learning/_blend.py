@@ -6,20 +6,20 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from jaxunc.combiners import Blend, Combiner
+from jaxunc.combiners import Combiner, Stack
 
 from ._choose import cross_fits
-from ._rows import OutOfSampleRows
+from ._rows import OobDataset
 from ._watch import Told
 
 HELD = 1.0
 """Prior weight of each candidate, in rows, before any row is seen."""
 
 
-class BlendResult(NamedTuple):
-    """Result of `blend_combiners`: an average of rules that have learned from all rows."""
+class StackResult(NamedTuple):
+    """Result of `stack_combiners`: an average of rules that have learned from all rows."""
 
-    combiner: Blend
+    combiner: Stack
     weights: dict[str, float]
     """Weight of every candidate in the average, adding to 1."""
     losses: dict[str, float]
@@ -28,14 +28,14 @@ class BlendResult(NamedTuple):
     """Log loss of the average."""
 
 
-def blend_combiners(
+def stack_combiners(
     candidates: Mapping[str, Combiner | Sequence[Combiner]],
-    rows: OutOfSampleRows,
+    rows: OobDataset,
     *,
     n_folds: int | None = None,
     key: jax.Array | None = None,
     progress: Told = None,
-) -> BlendResult:
+) -> StackResult:
     r"""Learn several rules, and average their probabilities by how well they do in a cross-validation over the rows.
 
     .. math:: \max_v \; \sum_i \log \sum_k v_k P_k^{(-i)}(y_i) + \sum_k \log v_k
@@ -46,17 +46,17 @@ def blend_combiners(
     Parameters
     ----------
     candidates, rows, n_folds, key, progress
-        See `choose_combiner`. Rules learn by their log loss, and answer with probabilities.
+        See `select_combiner`. Rules learn by their log loss, and answer with probabilities.
 
     Returns
     -------
-    BlendResult
-        The average as a `Blend`, its weights, and the losses.
+    StackResult
+        The average as a `Stack`, its weights, and the losses.
 
     Raises
     ------
     ValueError, TypeError
-        As `choose_combiner` does.
+        As `select_combiner` does.
 
     Notes
     -----
@@ -74,8 +74,8 @@ def blend_combiners(
     mixed = np.logaddexp.reduce(own + np.log(shares)[:, None], axis=0)
     mean = lambda logs: float(-(weight @ logs) / weight.sum())  # noqa: E731
     names = list(crossed.fits)
-    return BlendResult(
-        combiner=Blend({name: crossed.fits[name].combiner for name in names}, shares),
+    return StackResult(
+        combiner=Stack({name: crossed.fits[name].combiner for name in names}, shares),
         weights=dict(zip(names, shares.tolist(), strict=True)),
         losses={name: mean(logs) for name, logs in zip(names, own, strict=True)},
         loss=mean(mixed),

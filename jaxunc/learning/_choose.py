@@ -12,7 +12,7 @@ from jaxunc._checks import check_integer, checked_key
 from jaxunc.combiners import Calibrated, Combiner, LearnedPool, Mean
 
 from ._fit import FitResult, RuleT, fit_combiner, loss_on
-from ._rows import OutOfSampleRows, check_rows
+from ._rows import OobDataset, check_rows
 from ._watch import Told, check_told, end_line, labelled
 
 CLIPS = (1e-2, 1e-3, 1e-5)
@@ -23,8 +23,8 @@ MANY_ROWS = 5000
 
 
 @dataclass(frozen=True)
-class ChoiceResult(Generic[RuleT]):
-    """Result of `choose_combiner`: the rule that won, learned from all rows."""
+class SelectionResult(Generic[RuleT]):
+    """Result of `select_combiner`: the rule that won, learned from all rows."""
 
     name: str
     fitted: FitResult[RuleT]
@@ -42,25 +42,25 @@ class Crossed(NamedTuple):
     """Fold of each row."""
 
 
-def choose_combiner(
+def select_combiner(
     candidates: Mapping[str, RuleT | Sequence[RuleT]],
-    rows: OutOfSampleRows,
+    rows: OobDataset,
     *,
     loss: str | Callable[..., Any] = "log",
     n_folds: int | None = None,
     key: jax.Array | None = None,
     progress: Told = None,
-) -> ChoiceResult[RuleT]:
+) -> SelectionResult[RuleT]:
     """Learn several rules, and keep the one with the least loss in a cross-validation over the rows.
 
-    Where rows are too few to tell candidates apart, an average of them is better: `blend_combiners`.
+    Where rows are too few to tell candidates apart, an average of them is better: `stack_combiners`.
 
     Parameters
     ----------
     candidates
-        Rules by name, such as those of `guarded`; of equal losses the first wins. A candidate may be several rules, of
-        which the one that learns best counts, in each part of the cross-validation anew. Rules without anything to
-        learn cannot be among them.
+        Rules by name, such as those of `default_candidates`; of equal losses the first wins. A candidate may be several
+        rules, of which the one that learns best counts, in each part of the cross-validation anew. Rules without
+        anything to learn cannot be among them.
     rows
         Honest rows.
     loss
@@ -74,7 +74,7 @@ def choose_combiner(
 
     Returns
     -------
-    ChoiceResult
+    SelectionResult
         The name of the rule that won, what it learned from all rows, and the losses.
 
     Raises
@@ -93,18 +93,20 @@ def choose_combiner(
         ]
         losses[name] = sum(lost) / weight.sum()
     best = min(losses, key=lambda name: losses[name])
-    return ChoiceResult(best, cast(FitResult[RuleT], crossed.fits[best]), losses)
+    return SelectionResult(best, cast(FitResult[RuleT], crossed.fits[best]), losses)
 
 
 def cross_fits(
-    candidates, rows: OutOfSampleRows, loss: Any, n_folds: int | None, key: jax.Array | None, progress: Told
+    candidates, rows: OobDataset, loss: Any, n_folds: int | None, key: jax.Array | None, progress: Told
 ) -> Crossed:
     """Learn every candidate from all rows and, starting near there, without each fold."""
     check_rows(rows)
     if not isinstance(candidates, Mapping):
         raise TypeError(f"candidates={candidates!r:.60} must be a dict of rules by names of your own.")
     if not candidates:
-        raise ValueError("candidates is empty; pass rules by name, such as those of jaxunc.learning.guarded(rows).")
+        raise ValueError(
+            "candidates is empty; pass rules by name, such as those of jaxunc.learning.default_candidates(rows)."
+        )
     check_told(progress)
     of_folds, of_fits = jax.random.split(checked_key(key))
     n_folds = (5 if rows.n < MANY_ROWS else 2) if n_folds is None else n_folds
@@ -115,7 +117,7 @@ def cross_fits(
     weight = np.asarray(rows.weight, float)[: rows.n]
 
     def learn(
-        family: tuple[Combiner, ...], part: OutOfSampleRows, starts: Sequence[Combiner | None], what: str
+        family: tuple[Combiner, ...], part: OobDataset, starts: Sequence[Combiner | None], what: str
     ) -> list[FitResult]:
         told = labelled(progress, what)
         return [
@@ -141,8 +143,8 @@ def _best(fits: list[FitResult]) -> FitResult:
     return min(fits, key=lambda fitted: fitted.loss)
 
 
-def guarded(rows: OutOfSampleRows) -> dict[str, tuple[LearnedPool | Calibrated, ...]]:
-    """Return the learned pool and the calibrated means it has to beat: for `blend_combiners` and `choose_combiner`."""
+def default_candidates(rows: OobDataset) -> dict[str, tuple[LearnedPool | Calibrated, ...]]:
+    """Return the learned pool and the calibrated means it has to beat: for `stack_combiners` and `select_combiner`."""
     check_rows(rows)
     prior = rows.prior
     n_classes = len(prior)
@@ -150,7 +152,7 @@ def guarded(rows: OutOfSampleRows) -> dict[str, tuple[LearnedPool | Calibrated, 
     # One slope for all classes, one for each, and with more than two classes also each class against the rest.
     kinds = [(one[0], False), (one, False)] + [(one, True)] * (n_classes > 2)
     return {
-        "pool": (LearnedPool(prior, reads=rows.countings),),
+        "pool": (LearnedPool(prior, reads=rows.count_sets),),
         "calibrated mean": tuple(
             Calibrated(Mean(), scale=scale, bias=0 * one, clip=clip, one_vs_rest=one_vs_rest)
             for scale, one_vs_rest in kinds

@@ -19,7 +19,7 @@ from ._descent import WeighedPart, follow, value_at
 from ._domains import join, learnable, penalty, split
 from ._losses import as_loss
 from ._parts import descend_in_parts, parts_of
-from ._rows import OutOfSampleRows, check_rows
+from ._rows import OobDataset, check_rows
 from ._watch import Teller, Told, Watch, check_told, end_line
 
 RuleT = TypeVar("RuleT", bound=Combiner, covariant=True, default=Combiner)
@@ -61,12 +61,12 @@ class _Problem(NamedTuple):
 
 def fit_combiner(
     combiner: RuleT,
-    rows: OutOfSampleRows,
+    rows: OobDataset,
     *,
     loss: str | Callable[..., Any] = "log",
     optimizer: optax.GradientTransformation | None = None,
     n_steps: int | None = None,
-    validation: float | OutOfSampleRows | None = None,
+    validation: float | OobDataset | None = None,
     patience: int = 20,
     freeze: tuple[str, ...] = (),
     start: Combiner | None = None,
@@ -82,7 +82,7 @@ def fit_combiner(
         with settings (``jax.tree_util.Partial``), one of your own. Where its fields may lie is declared by
         `jaxunc.combiners.learned_field` and `jaxunc.combiners.tree_field`, and kept.
     rows
-        Rows made by `out_of_sample_rows`.
+        Rows made by `oob_dataset`.
     loss
         ``"log"``, ``"brier"``, ``"auc"`` (a smooth bound of 1 - AUC over drawn pairs) or ``"utility"`` (one less the
         softened u65 of sets). Or a function of (answer, y, weight) → a number to minimise.
@@ -114,7 +114,7 @@ def fit_combiner(
     Raises
     ------
     TypeError
-        If ``combiner`` is no `Combiner`, or ``rows`` are no `OutOfSampleRows`: counts by themselves do not say whether
+        If ``combiner`` is no `Combiner`, or ``rows`` are no `OobDataset`: counts by themselves do not say whether
         a forest was grown on them.
     ValueError
         If there is nothing to learn, the rows cannot serve the rule, or ``freeze`` names no field. If the loss is
@@ -189,10 +189,10 @@ def _start(start, spec, structure, leaves: list) -> list[Array]:
     return split(start, spec)[0]
 
 
-def _with_validation(rows: OutOfSampleRows, validation, key) -> tuple[OutOfSampleRows, OutOfSampleRows | None]:
+def _with_validation(rows: OobDataset, validation, key) -> tuple[OobDataset, OobDataset | None]:
     if validation is None:
         return rows, None
-    if isinstance(validation, OutOfSampleRows):
+    if isinstance(validation, OobDataset):
         if validation.class_labels != rows.class_labels:
             raise ValueError(f"validation rows have the classes {validation.class_labels}, rows {rows.class_labels}.")
         return rows, validation
@@ -206,7 +206,7 @@ def _with_validation(rows: OutOfSampleRows, validation, key) -> tuple[OutOfSampl
 
 
 def loss_on(
-    combiner: Combiner, rows: OutOfSampleRows, *, loss: str | Callable[..., Any] = "log", key: jax.Array | None = None
+    combiner: Combiner, rows: OobDataset, *, loss: str | Callable[..., Any] = "log", key: jax.Array | None = None
 ) -> float:
     """Return the loss of a rule as it is, on out-of-sample rows.
 
@@ -226,7 +226,7 @@ def _loss_as_it_is(rule: Combiner, data, y, weight, n_trees, loss) -> Array:
     return loss(rule.finish(data.merged(rule, n_trees)), y, weight)
 
 
-def problem_of(rows: OutOfSampleRows, rule: Combiner, leaves: list, start: list, loss: Any, key: jax.Array) -> _Problem:
+def problem_of(rows: OobDataset, rule: Combiner, leaves: list, start: list, loss: Any, key: jax.Array) -> _Problem:
     """Return the problem of minimising the loss of a rule on these rows."""
     weight = rows.weight
     made = as_loss(loss, rows.y, weight, len(rows.class_labels), key)

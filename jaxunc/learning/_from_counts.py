@@ -13,7 +13,7 @@ from jaxunc.forest import OWN
 from jaxunc.inference import as_mask
 from jaxunc.tables import LabelsLike, MaskLike, NumbersLike, as_labels, class_positions
 
-from ._rows import Histograms, OutOfSampleRows, RoutedRows, histograms
+from ._rows import Histograms, OobDataset, RoutedRows, histograms
 
 
 def rows_from_counts(
@@ -23,13 +23,13 @@ def rows_from_counts(
     sample_weight: NumbersLike | None = None,
     tree_mask: MaskLike | None = None,
     class_labels: Iterable[Any] | None = None,
-) -> OutOfSampleRows:
+) -> OobDataset:
     """Make rows for `fit_combiner` of leaf counts that do not hold the rows' own labels.
 
-    For leaves that `out_of_sample_rows` cannot show: those of `jaxunc.transduction.leave_one_out_leaf_counts`, of
+    For leaves that `oob_dataset` cannot show: those of `jaxunc.transduction.leave_one_out_leaf_counts`, of
     another library's trees, of a leave-one-out or a cross-fitting of your own. **Nothing is checked here but the
     arrays.** Were the counts those that the trees were grown on, what is learned would take the forest to be always
-    right. Where `out_of_sample_rows` serves, take that: it refuses such rows.
+    right. Where `oob_dataset` serves, take that: it refuses such rows.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def rows_from_counts(
 
     Returns
     -------
-    OutOfSampleRows
+    OobDataset
         What `fit_combiner` and its kin take. Its ``prior`` is that of y. It belongs to no forest, so that ``bind`` and
         rules with numbers per tree raise a ValueError: bind what was learned by `jaxunc.bind`, or call it on counts.
 
@@ -101,7 +101,7 @@ def rows_from_counts(
         weight,
         n_trees=n_trees,
         class_labels=labels,
-        countings=(OWN,),
+        count_sets=(OWN,),
         source="counts",
         prior=shares / shares.sum(),
     )
@@ -123,10 +123,10 @@ def _labels(class_labels, y, n_classes: int) -> tuple[Any, ...]:
 
 def made_rows(
     shown: Histograms, y: np.ndarray, weight: np.ndarray, *, routed: RoutedRows | None = None, **rest: Any
-) -> OutOfSampleRows:
+) -> OobDataset:
     """Return rows with these histograms; what stands beside them is padded as they are, with weight 0."""
     n_rows = len(shown.code)
-    return OutOfSampleRows(
+    return OobDataset(
         histograms=shown,
         y=jnp.asarray(padded_rows(y, n_rows), jnp.int32),
         weight=jnp.asarray(padded_rows(weight, n_rows), jnp.result_type(float)),

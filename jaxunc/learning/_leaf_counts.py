@@ -16,7 +16,7 @@ from jaxunc.forest import Forest
 
 from ._descent import WeighedPart, descend
 from ._losses import as_loss
-from ._rows import OutOfSampleRows, RoutedRows, check_rows
+from ._rows import OobDataset, RoutedRows, check_rows
 from ._watch import Teller, Told, Watch, check_told, end_line
 
 
@@ -52,7 +52,7 @@ class _CountsProblem(NamedTuple):
 
 def fit_leaf_counts(
     combiner: Combiner,
-    rows: OutOfSampleRows,
+    rows: OobDataset,
     *,
     loss: str | Callable[..., Any] = "log",
     spread: float = 0.3,
@@ -102,7 +102,7 @@ def fit_leaf_counts(
     check_rows(rows)
     if not isinstance(rows.routed, RoutedRows):
         raise ValueError(
-            "leaf counts are learned on rows that are routed through one forest: out_of_sample_rows(..., "
+            "leaf counts are learned on rows that are routed through one forest: oob_dataset(..., "
             f"source='oob' or 'held_out', counts='inbag'). These are of source={rows.source!r}."
         )
     check_within("spread", spread, "(0, inf)")

@@ -16,14 +16,14 @@ from jaxunc.tables import (
     MaskLike,
     NumbersLike,
     as_labels,
-    as_rows,
     class_positions,
+    encode_rows,
     is_sparse,
     plain_table,
 )
 
 from ._from_counts import check_every_class, made_rows
-from ._rows import OutOfSampleRows, RoutedRows, histograms
+from ._rows import OobDataset, RoutedRows, histograms
 from ._sources import LabelledData, Seen, calibration, cross_fitted, left_out, out_of_bag
 
 Source = Literal["auto", "oob", "cross_fit", "held_out", "leave_one_out"]
@@ -31,7 +31,7 @@ FEW_TREES = 50
 """Number of trees below which the third that has not seen a row is another forest than all of them."""
 
 
-def out_of_sample_rows(
+def oob_dataset(
     model: Any,
     X: InstancesLike,
     y: LabelsLike,
@@ -45,7 +45,7 @@ def out_of_sample_rows(
     random_state: Any = 0,
     allow_leaks: bool = False,
     groups: LabelsLike | None = None,
-) -> OutOfSampleRows:
+) -> OobDataset:
     """Make labelled rows for `fit_combiner`, each with counts of trees that do not know its label.
 
     Learned from the counts that a forest was grown on, a rule would learn that the forest is always right: on new rows
@@ -88,7 +88,7 @@ def out_of_sample_rows(
 
     Returns
     -------
-    OutOfSampleRows
+    OobDataset
         What `fit_combiner` and its kin take.
 
     Raises
@@ -178,8 +178,8 @@ def rows_of(
     random_state: Any = 0,
     allow_leaks: bool = False,
     groups: LabelsLike | None = None,
-) -> OutOfSampleRows:
-    """Make `out_of_sample_rows` where the model is imported already."""
+) -> OobDataset:
+    """Make `oob_dataset` where the model is imported already."""
     check_integer("max_rows", max_rows, 1)
     check_integer("n_folds", n_folds, 2)
     check_seed(random_state)
@@ -204,7 +204,7 @@ def rows_of(
     together = None
     if source != "held_out":  # whose labels no leaf counts
         # What scikit-learn would refuse without saying whose it is, too.
-        together = rows_together(as_rows(X, forest.trees.columns).values, position, groups)
+        together = rows_together(encode_rows(X, forest.trees.columns).values, position, groups)
     data = LabelledData(X, as_labels(y), position, weight, sample_weight is not None, rows, together)
     if source == "cross_fit":
         seen = cross_fitted(model, forest, data, counts, n_folds, random_state)
@@ -218,7 +218,7 @@ def rows_of(
     return _made(seen, source, position[rows], weight[rows])
 
 
-def _made(seen: Seen, source: str, y: np.ndarray, weight: np.ndarray) -> OutOfSampleRows:
+def _made(seen: Seen, source: str, y: np.ndarray, weight: np.ndarray) -> OobDataset:
     """Make rows of those that see a tree at least, as padded histograms."""
     code, mask, X, groups = seen.code, seen.mask, seen.X, seen.groups
     if mask is not None and not (kept := np.any(mask, axis=1)).all():
@@ -240,7 +240,7 @@ def _made(seen: Seen, source: str, y: np.ndarray, weight: np.ndarray) -> OutOfSa
         weight,
         n_trees=forest.n_trees,
         class_labels=forest.class_labels,
-        countings=seen.countings,
+        count_sets=seen.count_sets,
         source=source,
         prior=np.asarray(forest.prior, float),
         learned_for=forest,

@@ -114,8 +114,8 @@ class Merged(NamedTuple):
 
 
 @dataclass(frozen=True)
-class OutOfSampleRows:
-    """Labelled rows whose leaves' counts do not hold their own labels: what `out_of_sample_rows` makes.
+class OobDataset:
+    """Labelled rows whose leaves' counts do not hold their own labels: what `oob_dataset` makes.
 
     ``n`` rows; the arrays are longer (padded, with weight 0), so that programs for one set of rows serve the next.
     """
@@ -129,10 +129,10 @@ class OutOfSampleRows:
     n_trees: int
     """Number of trees of the forest."""
     class_labels: tuple[Any, ...]
-    countings: tuple[str, ...]
+    count_sets: tuple[str, ...]
     """Names of the counts that the histograms hold, side by side."""
     source: str
-    """Source of the rows, how they were made: see `out_of_sample_rows`."""
+    """Source of the rows, how they were made: see `oob_dataset`."""
     prior: np.ndarray
     """Class frequencies of the sample that the forest was grown on."""
     learned_for: Forest | None = None
@@ -165,23 +165,23 @@ class OutOfSampleRows:
         rule
             The rule that learns.
         """
-        if not set(rule.countings) <= set(self.countings):
+        if not set(rule.count_sets) <= set(self.count_sets):
             raise ValueError(
-                f"{type(rule).__name__} reads the counts {rule.countings}, these rows hold {self.countings}: make them "
-                "by out_of_sample_rows(..., counts='both')."
+                f"{type(rule).__name__} reads the counts {rule.count_sets}, these rows hold {self.count_sets}: make "
+                "them by oob_dataset(..., counts='both')."
             )
         # Only scale and bias are learned: the rule below has no parameters, so that its merged statistics are the same
         # in every step and are computed once.
         if isinstance(rule, Calibrated) and not any(parameters_of(rule.rule)) and not has_tree_fields(rule.rule):
             return Merged(_merged(rule.rule, self.data_for(rule.rule), float(self.n_trees)))
         if not has_tree_fields(rule):
-            table = columns_of(self.histograms.count_table, self.countings, rule.countings)
+            table = columns_of(self.histograms.count_table, self.count_sets, rule.count_sets)
             return self.histograms._replace(count_table=table)
         if self.routed is None:
             raise ValueError(
                 f"{type(rule).__name__} has numbers per tree, which need rows that are routed through one forest: "
-                "out_of_sample_rows(..., source='oob' or 'held_out', counts='inbag') of dense rows (X.toarray()). "
-                f"These are of source={self.source!r} with the counts {self.countings}."
+                "oob_dataset(..., source='oob' or 'held_out', counts='inbag') of dense rows (X.toarray()). "
+                f"These are of source={self.source!r} with the counts {self.count_sets}."
             )
         check_tree_fields(rule, self.n_trees)
         return self.routed
@@ -195,7 +195,7 @@ class OutOfSampleRows:
         """Bind a rule to the forest, which holds the counts that it was learned on; as `jaxunc.bind`."""
         return bind(self.forest, rule, threads=threads)
 
-    def with_weight(self, weight: NumbersLike) -> "OutOfSampleRows":
+    def with_weight(self, weight: NumbersLike) -> "OobDataset":
         """Return the same rows with other weights; 0 leaves a row out.
 
         Raises a ValueError unless ``weight`` holds one finite number ≥ 0 for each row, a TypeError for no numbers.
@@ -207,7 +207,7 @@ class OutOfSampleRows:
         """
         padded = padded_rows(as_weights(weight, self.n, "weight"), len(self.y))
         weight = jnp.asarray(padded, self.weight.dtype)
-        return OutOfSampleRows(**{**vars(self), "weight": weight})
+        return OobDataset(**{**vars(self), "weight": weight})
 
     def as_groups(self, drawn: np.ndarray) -> np.ndarray:
         """Return what was drawn for each row, such as its fold, the same for all rows of a group.
@@ -228,7 +228,7 @@ class OutOfSampleRows:
     def __repr__(self) -> str:
         shown = np.asarray(self.histograms.times)[: self.n].sum(axis=1)
         return (
-            f"OutOfSampleRows(n={self.n}, classes={len(self.class_labels)}, source={self.source!r}, "
+            f"OobDataset(n={self.n}, classes={len(self.class_labels)}, source={self.source!r}, "
             f"trees per row={shown.min():.0f} to {shown.max():.0f} of {self.n_trees}, "
             f"distinct count vectors={len(self.histograms.count_table)})"
         )
@@ -293,10 +293,10 @@ def _sorted_out(code: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray, 
 
 
 def check_rows(rows: Any) -> None:
-    """Raise a TypeError unless the rows are `OutOfSampleRows`, whose counts do not hold their labels."""
-    if not isinstance(rows, OutOfSampleRows):
+    """Raise a TypeError unless the rows are `OobDataset`, whose counts do not hold their labels."""
+    if not isinstance(rows, OobDataset):
         raise TypeError(
-            f"rows is a {type(rows).__name__}; pass jaxunc.learning.out_of_sample_rows(model, X, y). Counts by "
+            f"rows is a {type(rows).__name__}; pass jaxunc.learning.oob_dataset(model, X, y). Counts by "
             "themselves do not say whether the forest was grown on these instances, and a rule that is learned on such "
             "counts learns that the forest is always right."
         )

@@ -10,13 +10,13 @@ from jaxunc.counting import (
     OwnCounts,
     as_many_trees,
     check_unseen,
+    count_leaves,
     counted_forest,
     first_of_each,
     first_of_equals,
     has_bags,
     mask_of_each,
     oob_mask,
-    recount,
     together,
 )
 from jaxunc.forest import OWN, Forest
@@ -29,8 +29,8 @@ from jaxunc.tables import (
     array_of,
     as_csr,
     as_labels,
-    as_rows,
     class_positions,
+    encode_rows,
     is_sparse,
     plain_pandas,
 )
@@ -70,7 +70,7 @@ class Seen(NamedTuple):
     """The view that rows have of a forest: their trees' count vectors, as rows of a table."""
 
     forest: Forest
-    countings: tuple[str, ...]
+    count_sets: tuple[str, ...]
     """Names of the counts that the table holds, side by side."""
     table: np.ndarray
     code: np.ndarray
@@ -95,7 +95,7 @@ def out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str) -> S
     every = _leaves(forest, data._replace(rows=np.arange(len(data.y))))
     counted = counted_forest(forest, model, "oob", data.X, data.y, data.weights, mask=mask, leaves=every)
     leaves = every if len(data.rows) == len(every) else every[data.rows]
-    forest = forest.with_counting("oob", counted.forest)
+    forest = forest.with_count_set("oob", counted.forest)
     weight = None if counted.sample_weight is None else np.asarray(counted.sample_weight)
     seen = Seen(forest, BOTH, *_codes(forest.reading(BOTH), leaves), own_mask)
     if data.groups is not None:
@@ -113,14 +113,16 @@ def left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) -> Seen
     whole = None if mask is None else np.asarray(mask)
     mask = None if whole is None else together(whole, data.groups)[data.rows]
     if (np.asarray(forest.trees.feature) < 0)[np.arange(forest.n_trees), leaves].any():
-        raise ValueError("the forest does not count these rows: some end in empty leaves. Call recount(forest, X, y).")
+        raise ValueError(
+            "the forest does not count these rows: some end in empty leaves. Call count_leaves(forest, X, y)."
+        )
     seen, own = Seen(forest, (OWN,), *_codes(forest, leaves), mask), data.position[data.rows]
     # A row's own label must be in every count that it sees, else taking it out would make counts negative.
     sizes, least = seen.table[seen.code, own[:, None]], data.weight[data.rows][:, None]
     if np.any((sizes < least * (1 - 1e-6)) & (True if mask is None else mask)):
         raise ValueError(
             "some row's own label is not among the counts of its leaves: leave_one_out needs a forest that counts "
-            "exactly these rows. Call recount(forest, X, y, sample_weight=..., tree_mask=...) first."
+            "exactly these rows. Call count_leaves(forest, X, y, sample_weight=..., tree_mask=...) first."
         )
     if data.groups is not None:
         every = leaves if len(data.rows) == len(data.y) else _leaves(forest, data._replace(rows=np.arange(len(data.y))))
@@ -130,9 +132,9 @@ def left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) -> Seen
 
 def calibration(model: Any, forest: Forest, data: LabelledData, counts: str, allow_leaks: bool) -> Seen:
     """Show rows that the forest was not grown on all trees."""
-    countings = BOTH if counts == "both" else (OWN,)
+    count_sets = BOTH if counts == "both" else (OWN,)
     leaves = _leaves(forest, data)
-    table, code = _codes(forest.reading(countings), leaves)
+    table, code = _codes(forest.reading(count_sets), leaves)
     if not allow_leaks and (reason := _how_known(model, forest, data, table, code, leaves)):
         raise ValueError(
             f"these rows are the sample that the forest was grown on, or hold many of its rows: {reason}. Its leaves "
@@ -140,7 +142,7 @@ def calibration(model: Any, forest: Forest, data: LabelledData, counts: str, all
             "were held out; or source='oob' or 'cross_fit', with the whole sample in its order. (allow_leaks=True "
             "learns from these rows nevertheless.)"
         )
-    return Seen(forest, countings, table, code, X=_routable(forest, data) if countings == (OWN,) else None)
+    return Seen(forest, count_sets, table, code, X=_routable(forest, data) if count_sets == (OWN,) else None)
 
 
 def check_held_out(model: Any, forest: Forest, X: Any, y: Any, sample_weight: Any = None) -> None:
@@ -168,7 +170,7 @@ def cross_fitted(model: Any, forest: Forest, data: LabelledData, counts: str, n_
         )
     if len(data.y) < n_folds:
         raise ValueError(f"{len(data.y)} rows do not make {n_folds} folds.")
-    X, countings = _by_rows(data.X), BOTH if counts == "both" else (OWN,)
+    X, count_sets = _by_rows(data.X), BOTH if counts == "both" else (OWN,)
     apart = np.arange(len(data.y)) if data.groups is None else first_of_each(data.groups)
     if len(apart) < n_folds:
         raise ValueError(
@@ -196,9 +198,9 @@ def cross_fitted(model: Any, forest: Forest, data: LabelledData, counts: str, n_
         if counts == "both":
             how = {"groups": data.alone[inside]}
             counted = counted_forest(other, again, "oob", X(inside), data.y[inside], weights, **how)
-            other = other.with_counting("oob", counted.forest)
+            other = other.with_count_set("oob", counted.forest)
         leaves = _leaves(other, data._replace(X=X(held_out), rows=np.arange(len(held_out))))
-        table, code = _codes(other.reading(countings), leaves)
+        table, code = _codes(other.reading(count_sets), leaves)
         # Each fold has a table of its own; its codes are moved behind those of the folds before.
         codes[held_out] = code + start
         tables.append(table)
@@ -206,8 +208,8 @@ def cross_fitted(model: Any, forest: Forest, data: LabelledData, counts: str, n_
     rows, place = distinct_rows(np.concatenate(tables))
     if counts == "both":
         counted = counted_forest(forest, model, "oob", data.X, data.y, data.weights, groups=data.alone)
-        forest = forest.with_counting("oob", counted.forest)
-    return Seen(forest, countings, rows, np.asarray(place)[codes[data.rows]])
+        forest = forest.with_count_set("oob", counted.forest)
+    return Seen(forest, count_sets, rows, np.asarray(place)[codes[data.rows]])
 
 
 def _by_rows(X):
@@ -222,7 +224,7 @@ def _by_rows(X):
 
 
 def _values(forest: Forest, data: LabelledData) -> np.ndarray | SparseRows:
-    values = as_rows(data.X, forest.trees.columns).values
+    values = encode_rows(data.X, forest.trees.columns).values
     return (values if isinstance(values, SparseRows) else np.asarray(values))[data.rows]
 
 
@@ -302,10 +304,10 @@ def _how_known(model: Any, forest: Forest, data: LabelledData, table, code, leav
     once = first_of_equals(values, data.position[data.rows])
     if not forest.further:
         every = Encoded(_values(forest, data._replace(rows=np.arange(len(data.y)))), missing=True)
-        again = recount(forest, every, data.y, sample_weight=data.weights)
+        again = count_leaves(forest, every, data.y, sample_weight=data.weights)
         each_once = None
         if len(once) < len(data.rows) == len(data.y):
-            each_once = recount(forest, Encoded(values[once], missing=True), data.y[once])
+            each_once = count_leaves(forest, Encoded(values[once], missing=True), data.y[once])
         # Rows that give every leaf just its counts are the sample, in whatever order.
         if any(same_counts(forest, other) for other in (again, each_once) if other is not None):
             return "they give the leaves just their counts"

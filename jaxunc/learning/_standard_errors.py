@@ -13,7 +13,7 @@ from jaxunc.combiners import Combiner, check_is_rule
 
 from ._domains import from_free, learnable, split
 from ._fit import objective, problem_of
-from ._rows import OutOfSampleRows, check_rows
+from ._rows import OobDataset, check_rows
 
 MOST = 500
 """Largest number of learned numbers for which a matrix of second derivatives is made."""
@@ -28,7 +28,7 @@ class Estimate(NamedTuple):
 
 def standard_errors(
     combiner: Combiner,
-    rows: OutOfSampleRows,
+    rows: OobDataset,
     *,
     loss: str | Callable[..., Any] = "log",
     freeze: tuple[str, ...] = (),

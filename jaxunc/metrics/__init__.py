@@ -1,9 +1,5 @@
 """Proper, ranking and calibration scores, pure functions (prediction, y) → scalar, and the curves behind them."""
 
-from typing import TYPE_CHECKING
-
-from jaxunc._renamed import renamed_in
-
 from ._accuracy import accuracy
 from ._auc import auc, auc_reliability
 from ._brier import brier_score
@@ -48,6 +44,3 @@ __all__ = [
     "single_set_accuracy",
     "uncertainty_map",
 ]
-
-if not TYPE_CHECKING:  # so that they still report names that do not exist
-    __getattr__ = renamed_in(__name__)

@@ -27,7 +27,7 @@ from jaxunc.inference import (
     default_walk,
     shapes_of,
 )
-from jaxunc.tables import as_instances
+from jaxunc.tables import encode_instances
 
 from ._calls import Call, calls_of_all, digest
 from ._grid import Grid
@@ -141,7 +141,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         forest, place_of, error = self.bound.forest, READOUTS.index(readout), None
         values, mask, missing = np.zeros((0, forest.n_features), np.float32), None, False
         try:
-            found, missing = as_instances(X, forest.trees.columns)
+            found, missing = encode_instances(X, forest.trees.columns)
             values = np.asarray(found)
             mask = as_mask(tree_mask, len(values), forest.n_trees)
             mask = None if mask is None else np.asarray(mask)

@@ -11,7 +11,7 @@ from jaxunc._numerics import NAN_LAST, order_key, order_key_at_or_below, padded_
 from jaxunc.tables import (
     LARGEST_CODE,
     Columns,
-    as_instances,
+    encode_instances,
     fit_columns,
     holds_numbers,
     training_labels,
@@ -47,7 +47,7 @@ class EncodedSample(NamedTuple):
 def encode(X, y, nominal, sample_weight, missing: str) -> EncodedSample:
     """Check a training set and encode it; raises what `grow_random_trees` documents."""
     columns = _columns(X, nominal)
-    values = np.asarray(as_instances(X, columns)[0])
+    values = np.asarray(encode_instances(X, columns)[0])
     if 0 in values.shape:
         raise ValueError(f"X has shape {values.shape}; expected (instances, features), at least one of each.")
     n, n_features = values.shape

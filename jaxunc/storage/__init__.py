@@ -20,10 +20,6 @@ A NODE is a number, a string, true, false or null as it is. Any other is an obje
 Whoever reads arrays alone needs nothing of jaxunc: ``safetensors.numpy.load_file(path)``.
 """
 
-from typing import TYPE_CHECKING
-
-from jaxunc._renamed import renamed_in
-
 from ._describe import Description, describe
 from ._file import FORMAT_VERSION
 from ._fitted import StoredClassifier
@@ -31,6 +27,3 @@ from ._states import set_state, state_of
 from ._storage import load, load_answering, save
 
 __all__ = ["FORMAT_VERSION", "Description", "describe", "load", "save"]
-
-if not TYPE_CHECKING:  # so that they still report names that do not exist
-    __getattr__ = renamed_in(__name__)

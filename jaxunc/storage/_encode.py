@@ -12,9 +12,9 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxunc._checks import is_concrete
-from jaxunc.additive import TreeEnsemble
+from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Combiner
-from jaxunc.forest import Counting, Forest, Forks, Trees
+from jaxunc.forest import CountSet, Forest, Forks, Trees
 from jaxunc.inference import BoundForest
 from jaxunc.scorers import ChosenScorer
 from jaxunc.tables import Columns, Levels
@@ -139,7 +139,7 @@ class Encoder:
 
 
 def _is_stored(value: eqx.Module) -> bool:
-    return isinstance(value, Forest | Trees | Forks | Counting | Combiner | TreeEnsemble)
+    return isinstance(value, Forest | Trees | Forks | CountSet | Combiner | AdditiveTrees)
 
 
 def _within(place: str, name: str) -> str:

@@ -9,8 +9,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from jaxunc import estimators
-from jaxunc._renamed import RENAMED_PARAMETERS, RENAMED_VALUES
-from jaxunc.additive import TreeEnsemble
+from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest
 from jaxunc.inference import bind
@@ -18,7 +17,7 @@ from jaxunc.interop import library_of
 from jaxunc.transduction import BoundSample, Presorted, sorted_sample, values_of
 
 from ._fitted import KEPT, broken, checked
-from ._names import ESTIMATORS, SKLEARN, sklearn_class
+from ._names import ESTIMATORS, FORMER_PARAMETERS, FORMER_VALUES, SKLEARN, sklearn_class
 
 
 def is_estimator(value: Any) -> bool:
@@ -51,7 +50,7 @@ def state_of(value: Any) -> dict[str, dict[str, Any]]:
 def _param(part: Any) -> Any:
     while isinstance(part, FrozenEstimator):
         part = part.estimator
-    if isinstance(part, Forest | TreeEnsemble) or library_of(part) not in (None, "sklearn"):
+    if isinstance(part, Forest | AdditiveTrees) or library_of(part) not in (None, "sklearn"):
         return None
     is_callback = callable(part) and not isinstance(part, Combiner)
     return None if is_callback or type(part).__name__ in ("RandomState", "Generator") else part
@@ -59,10 +58,9 @@ def _param(part: Any) -> Any:
 
 def restored(name: Any, params: dict[str, Any], fitted: dict[str, Any]) -> Any:
     """Make the estimator with these parameters and attributes; raises a ValueError if they do not belong together."""
-    # Files of before have the names of before.
-    params = {RENAMED_PARAMETERS.get(key, key): part for key, part in params.items()}
-    if params.get("counts") in list(RENAMED_VALUES):
-        params["counts"] = RENAMED_VALUES[params["counts"]]
+    params = {FORMER_PARAMETERS.get(key, key): part for key, part in params.items()}
+    if params.get("counts") in list(FORMER_VALUES):
+        params["counts"] = FORMER_VALUES[params["counts"]]
     make: Callable = getattr(estimators, name) if name in ESTIMATORS else sklearn_class(name)
     if unknown := sorted(set(params) - set(make().get_params(deep=False))):
         raise ValueError(f"the file gives {name} the parameters {unknown[:5]}, which it does not have.")
@@ -78,7 +76,7 @@ def refit(model: Any, name: str, fitted: dict[str, Any]) -> None:
     """Give the estimator what was fitted; raises a ValueError if that does not belong together, or to it."""
     sample, chosen = (fitted.pop(part, None) for part in ("sample", "chosen"))
     if isinstance(chosen, dict):
-        chosen = {RENAMED_PARAMETERS.get(key, key): part for key, part in chosen.items()}
+        chosen = {FORMER_PARAMETERS.get(key, key): part for key, part in chosen.items()}
     fitted = checked(name, fitted)
     chosen = _chosen_of(name, model, chosen)
     vars(model).update(fitted)

@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import AbstractArray
 
-from jaxunc.additive import TreeEnsemble, check_ensemble
+from jaxunc.additive import AdditiveTrees, check_additive
 from jaxunc.combiners import Combiner, LearnedPool
-from jaxunc.forest import OWN, Counting, Forest, Trees
+from jaxunc.forest import OWN, CountSet, Forest, Trees
 from jaxunc.tables import Columns, Levels
 
 MOST_COLUMNS = 2**24
@@ -26,7 +26,7 @@ LATER_FIELDS: dict[type, dict[str, Any]] = {
         for name in ("boolean", "missing_words", "cuts", "absent_is_missing", "spaces_are_underlines")
     },
     Forest: {"further": {}},
-    TreeEnsemble: {"averaged": False},
+    AdditiveTrees: {"averaged": False},
 }
 """Defaults of fields that files of the first versions lack."""
 
@@ -62,8 +62,8 @@ def module_of(made: type, fields: dict[str, Any]) -> Any:
         _check_rule(value)
     if isinstance(value, Trees | Forest):
         _check_sizes(value)
-    if isinstance(value, TreeEnsemble):
-        check_ensemble(value)
+    if isinstance(value, AdditiveTrees):
+        check_additive(value)
     return value
 
 
@@ -84,7 +84,7 @@ def _own_and_further(fields: dict[str, Any]) -> dict[str, Any]:
         return fields
     own, others = (None, None) if getattr(forks, "ndim", 0) != 2 else (forks[:, :n], forks[:, n:])
     code: Any = fields.get("code")
-    further = {"oob": Counting(table[:, n:], code, others)}
+    further = {"oob": CountSet(table[:, n:], code, others)}
     return fields | {"count_table": table[:, :n], "fork_counts": own, "further": further}
 
 

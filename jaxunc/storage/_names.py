@@ -9,9 +9,9 @@ from typing import Any
 import equinox as eqx
 
 from jaxunc import combiners, decisions, scorers, smoothing
-from jaxunc.additive import TreeEnsemble
+from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Combiner
-from jaxunc.forest import Counting, Forest, Forks, Trees
+from jaxunc.forest import CountSet, Forest, Forks, Trees
 from jaxunc.tables import Columns, Levels, LevelsOfCatBoost, LevelsOfYdf
 
 SKLEARN = {
@@ -31,15 +31,25 @@ ESTIMATORS = (
 )
 
 
+FORMER_CLASSES = {"Blend": "Stack", "Counting": "CountSet", "TreeEnsemble": "AdditiveTrees"}
+FORMER_PARAMETERS = {
+    "calibration_size": "held_out_size",
+    "form": "algorithm",  # of transduction
+    "min_leaf": "min_samples_leaf",
+    "stopped": "settled_after",
+}
+FORMER_VALUES = {"calibration": "held_out"}
+"""Names in files of before, and what they are called now."""
+
+
 @lru_cache(1)
 def classes() -> dict[str, type]:
     """Return the classes of the library that files name."""
     rooms = (combiners, decisions, smoothing)
     rules = {name: part for room in rooms for name, part in vars(room).items() if _is_rule(part)}
-    return {
-        part.__name__: part
-        for part in (Forest, Trees, Forks, Counting, Columns, Levels, LevelsOfYdf, LevelsOfCatBoost, TreeEnsemble)
-    } | rules
+    arrays = (Forest, Trees, Forks, CountSet, Columns, Levels, LevelsOfYdf, LevelsOfCatBoost, AdditiveTrees)
+    known = {part.__name__: part for part in arrays} | rules
+    return known | {former: known[now] for former, now in FORMER_CLASSES.items()}
 
 
 @lru_cache(1)

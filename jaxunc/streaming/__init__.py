@@ -1,9 +1,5 @@
 """Large batches: data of any size through a model, at constant memory, from files to files."""
 
-from typing import TYPE_CHECKING
-
-from jaxunc._renamed import renamed_in
-
 from ._answerers import OUTPUTS, answering, reads_s
 from ._arrays import labels as arrow_labels
 from ._arrays import numbers as arrow_numbers
@@ -31,6 +27,3 @@ from ._table import as_frame, check_float32, labelled_table, read_table
 from ._wanted import DataChunk, Wanted
 
 __all__ = ["OUTPUTS", "BatchPredictor", "RunProgress", "predict_files", "stream"]
-
-if not TYPE_CHECKING:  # so that they still report names that do not exist
-    __getattr__ = renamed_in(__name__)

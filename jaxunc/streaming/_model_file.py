@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxunc.additive import TreeEnsemble
+from jaxunc.additive import AdditiveTrees
 from jaxunc.interop import is_model_file, read_model_file
 from jaxunc.storage import Description, describe, load_answering
 
@@ -17,7 +17,7 @@ def load_model(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
     if not is_model_file(path):
         return load_answering(path, known=known)
     model = read_model_file(path).model
-    if isinstance(model, TreeEnsemble) and model.class_labels is None:
+    if isinstance(model, AdditiveTrees) and model.class_labels is None:
         raise ValueError(
             f"{path} holds a model that predicts numbers, and files are scored by models of classes: ask "
             "jaxunc.from_any(path).predict(X)."
@@ -34,8 +34,8 @@ def describe_model(path: str | Path) -> Description:
         return describe(path)
     library, model = read_model_file(path)
     columns, trees = model.trees.columns, model.trees
-    values = {"outputs": model.n_outputs, "link": model.link} if isinstance(model, TreeEnsemble) else {}
-    boosted = isinstance(model, TreeEnsemble) and not model.is_forest
+    values = {"outputs": model.n_outputs, "link": model.link} if isinstance(model, AdditiveTrees) else {}
+    boosted = isinstance(model, AdditiveTrees) and not model.is_forest
     return Description(
         kind=f"{type(model).__name__}, from {library}",
         version="",

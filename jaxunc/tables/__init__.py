@@ -1,6 +1,6 @@
 """Data frames on their way in; nominal levels and their codes.
 
-`fit_columns` finds which columns of a training set are nominal, and their levels; `as_instances` makes of any later
+`fit_columns` finds which columns of a training set are nominal, and their levels; `encode_instances` makes of any later
 data the float32 array that trees test, the values of such columns as positions among their levels.
 """
 
@@ -9,7 +9,7 @@ from ._cells import are_missing, is_missing
 from ._columns import Columns
 from ._fit import fit_columns, holds_numbers
 from ._frames import Frame, as_column, as_frame, is_pandas
-from ._instances import Encoded, as_instances, as_rows, as_traceable, check_names, spelled
+from ._instances import Encoded, check_names, encode_instances, encode_rows, encode_traced, spelled
 from ._labels import as_labels, class_positions, training_labels
 from ._levels import LARGEST_CODE, Levels, LevelsOfCatBoost, LevelsOfYdf
 from ._like import ArrowTable, InstancesLike, LabelsLike, MaskLike, NominalLike, NumbersLike
@@ -32,7 +32,7 @@ __all__ = [
     "MergedValuesWarning",
     "NominalLike",
     "NumbersLike",
-    "as_instances",
     "encode_arrow",
+    "encode_instances",
     "fit_columns",
 ]

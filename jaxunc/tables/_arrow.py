@@ -34,7 +34,7 @@ def encode_arrow(table: Any, columns: Columns, name: str = "data", *, are_cells:
     Returns
     -------
     Encoded
-        The same as `as_instances` returns for these data in a frame.
+        The same as `encode_instances` returns for these data in a frame.
 
     Raises
     ------

@@ -27,14 +27,14 @@ class Columns:
 
     Notes
     -----
-    Where a column has levels, what people hand in are its values, and `as_instances` looks them up, whatever holds
+    Where a column has levels, what people hand in are its values, and `encode_instances` looks them up, whatever holds
     them. Data that are codes already go with `of_codes`.
 
     Numbers of a column that has ``cuts`` are compared as float64, whatever holds them: what trees test is how many of
     the cuts are below.
 
-    ``boolean`` and ``missing_words`` say how the cells of text files are read (`jaxunc.streaming`). Frames and arrays have
-    types of their own, and pass them by.
+    ``boolean`` and ``missing_words`` say how the cells of text files are read (`jaxunc.streaming`). Frames and arrays
+    have types of their own, and pass them by.
     """
 
     number: int

@@ -45,7 +45,7 @@ def fit_columns(X: Any, nominal: Any = "auto", *, name: str = "X") -> Columns:
     >>> columns = ju.tables.fit_columns(X)
     >>> columns.levels[1]
     Levels(values=('blue', 'red'), has_missing=True)
-    >>> ju.tables.as_instances(np.array([[3.5, "red"], [4.5, "green"]], object), columns)[0].tolist()
+    >>> ju.tables.encode_instances(np.array([[3.5, "red"], [4.5, "green"]], object), columns)[0].tolist()
     [[3.5, 1.0], [4.5, -1.0]]
     """
     table = as_table(X, name)

@@ -23,26 +23,26 @@ Instances = Float32[np.ndarray, "instances features"] | Float32[jax.Array, "inst
 
 
 class Encoded(NamedTuple):
-    """Data as trees test them: what `as_instances` makes of data, and takes as it is."""
+    """Data as trees test them: what `encode_instances` makes of data, and takes as it is."""
 
     values: Any
-    """`Instances`; of a sparse matrix `SparseRows` (see `as_rows`)."""
+    """`Instances`; of a sparse matrix `SparseRows` (see `encode_rows`)."""
     missing: bool
     """Whether any value is NaN."""
 
 
-def as_traceable(data: Any, columns: Columns, name: str = "X") -> Float32[jax.Array, "instances features"]:
-    """Return X for functions that may be traced: checked as `as_instances` does, or the shape alone if X is traced.
+def encode_traced(data: Any, columns: Columns, name: str = "X") -> Float32[jax.Array, "instances features"]:
+    """Return X for functions that may be traced: checked as `encode_instances` does, or the shape alone if X is traced.
 
     Parameters
     ----------
     data, columns, name
-        See `as_instances`. Infinite values are compared like any other.
+        See `encode_instances`. Infinite values are compared like any other.
 
     Raises
     ------
     TypeError, ValueError
-        As `as_instances`; under a trace a ValueError if the shape is another one.
+        As `encode_instances`; under a trace a ValueError if the shape is another one.
 
     Notes
     -----
@@ -52,7 +52,7 @@ def as_traceable(data: Any, columns: Columns, name: str = "X") -> Float32[jax.Ar
         check_shape(data.values.shape, columns, name)
         return jnp.asarray(data.values)
     if is_concrete(data):
-        data, _ = as_instances(data, columns, name, infinite=True)
+        data, _ = encode_instances(data, columns, name, infinite=True)
         return jnp.asarray(data, jnp.float32)
     check_shape(np.shape(data), columns, name)
     return jnp.asarray(data if columns.cuts is None else along_instances(partial(_coded, columns), data), jnp.float32)
@@ -64,7 +64,7 @@ def _coded(columns: Columns, data: Any) -> Any:
     return jnp.stack([jnp.asarray(part, jnp.float32) for part in parts], axis=1)
 
 
-def as_instances(data: Any, columns: Columns, name: str = "X", *, infinite: bool = False) -> Encoded:
+def encode_instances(data: Any, columns: Columns, name: str = "X", *, infinite: bool = False) -> Encoded:
     """Return data as trees test them, and whether values are missing.
 
     Parameters
@@ -101,16 +101,16 @@ def as_instances(data: Any, columns: Columns, name: str = "X", *, infinite: bool
     """
     if is_sparse(data):
         raise dense_alone(name)
-    return as_rows(data, columns, name, infinite=infinite)
+    return encode_rows(data, columns, name, infinite=infinite)
 
 
-def as_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool = False) -> Encoded:
-    """Return what `as_instances` does, but of a sparse matrix its rows, which are made dense part by part.
+def encode_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool = False) -> Encoded:
+    """Return what `encode_instances` does, but of a sparse matrix its rows, which are made dense part by part.
 
     Parameters
     ----------
     data, columns, name, infinite
-        See `as_instances`. Also a sparse matrix or array of SciPy: CSR best, since others are converted to it.
+        See `encode_instances`. Also a sparse matrix or array of SciPy: CSR best, since others are converted to it.
 
     Returns
     -------
@@ -120,7 +120,7 @@ def as_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool = Fa
     Raises
     ------
     TypeError, ValueError
-        As `as_instances`, but not because data are sparse.
+        As `encode_instances`, but not because data are sparse.
     """
     check_kind("columns", columns, Columns, "Columns, such as fit_columns(X)")
     check_bool("infinite", infinite)

@@ -29,9 +29,9 @@ def warn_of_merged_values(X: Any, columns: Columns, name: str = "X") -> None:
     Parameters
     ----------
     X
-        Data that `as_instances` has taken; what is float32 already has nothing to merge.
+        Data that `encode_instances` has taken; what is float32 already has nothing to merge.
     columns, name
-        See `as_instances`.
+        See `encode_instances`.
 
     Warns
     -----

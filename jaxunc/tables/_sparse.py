@@ -11,7 +11,7 @@ from ._table import NUMBERS
 
 
 class SparseRows:
-    """The rows of a sparse matrix, checked: what `as_rows` makes of it.
+    """The rows of a sparse matrix, checked: what `encode_rows` makes of it.
 
     What is not stored is 0, and no missing value (unless the columns say that it is); a stored NaN is missing. Slices
     are rows again, which share memory; ``numpy.asarray`` makes them dense.
@@ -127,7 +127,7 @@ def as_csr(data: Any, name: str = "X", *, for_sklearn: bool = False) -> Any:
 
 
 def rows_of(csr: Any, columns: Columns, name: str, *, infinite: bool) -> tuple[SparseRows, bool]:
-    """Return the rows of what `as_csr` made, and whether values are missing; raises as `as_rows` does."""
+    """Return the rows of what `as_csr` made, and whether values are missing; raises as `encode_rows` does."""
     with np.errstate(over="ignore", invalid="ignore"):
         narrow = csr.data.astype(np.float32, copy=False)
         rows = SparseRows(csr.indptr, csr.indices, csr.data if columns.looks_up else narrow, columns)

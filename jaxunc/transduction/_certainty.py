@@ -41,8 +41,8 @@ def transductive_certainty(
     Parameters
     ----------
     X_train, y_train
-        The training set, as for `jaxunc.transduction.grow_greedy_trees`: labels of two classes or more, of which the sorted
-        ones are the columns of the answer.
+        The training set, as for `jaxunc.transduction.grow_greedy_trees`: labels of two classes or more, of which the
+        sorted ones are the columns of the answer.
     X
         Instances ``[instances features]``; none is an answer without rows.
     nominal

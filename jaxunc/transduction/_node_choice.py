@@ -11,8 +11,8 @@ Which side of cut 2 it takes is for its threshold, halfway between 3 and 7, to s
 numbers of the table: the largest score "x above" of the cuts before a place, and the largest score "x below" of those
 behind it. Leave-one-out (`_beside_itself`) looks at the two cuts beside x by themselves, since these change without x.
 
-All scores are integers (`jaxunc.transduction.entropy_table`), so that equal gains tie exactly, on every machine. Then the
-order decides: the first feature, the lowest cut or code. Every ``argmax`` and ``>=`` here keeps that order.
+All scores are integers (`jaxunc.transduction.entropy_table`), so that equal gains tie exactly, on every machine. Then
+the order decides: the first feature, the lowest cut or code. Every ``argmax`` and ``>=`` here keeps that order.
 """
 
 from functools import partial

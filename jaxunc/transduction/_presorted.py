@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float32, Float64, Int
 
-from jaxunc.tables import Columns, as_instances, fit_columns, training_labels, warn_of_merged_values
+from jaxunc.tables import Columns, encode_instances, fit_columns, training_labels, warn_of_merged_values
 
 
 class Presorted(NamedTuple):
@@ -72,7 +72,7 @@ class Queries(NamedTuple):
 def presort(X, y, nominal, *, name: str = "X") -> Presorted:
     """Check a training set and sort it; raises what `grow_greedy_trees` documents."""
     columns = fit_columns(X, nominal, name=name)
-    values = np.asarray(as_instances(X, columns, name)[0])
+    values = np.asarray(encode_instances(X, columns, name)[0])
     if 0 in values.shape:
         raise ValueError(f"{name} has shape {values.shape}; expected (instances, features), at least one of each.")
     labels, label = training_labels(y, len(values), name.replace("X", "y"))
@@ -117,7 +117,7 @@ def values_of(sample: Presorted) -> Float32[np.ndarray, "instances features"]:
 
 def as_queries(X, sample: Presorted) -> Queries:
     """Return instances in the terms of a training set, by comparison with its values."""
-    values = np.asarray(as_instances(X, sample.columns)[0])
+    values = np.asarray(encode_instances(X, sample.columns)[0])
     value = _numbers(values[:, sample.numeric])
     rank = np.empty(value.shape, np.int32)
     for f, order in enumerate(sample.order):

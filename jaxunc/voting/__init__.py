@@ -1,12 +1,8 @@
 """Votes that stop as soon as enough trees have settled them: inference on ensembles of infinite size."""
 
-from typing import TYPE_CHECKING
-
-from jaxunc._renamed import renamed_in
-
 from ._critical_votes import critical_final_votes, critical_votes
 from ._ensemble_vote import ensemble_vote_probability
-from ._expected_trees import TreePlan, expected_trees, plan_trees
+from ._expected_trees import ForestSize, expected_trees, forest_size_for
 from ._leader import Criterion, Population
 from ._leaf_votes import votes_of_counts
 from ._majority import majority_probability
@@ -19,9 +15,9 @@ from ._win_probability import win_probability
 
 __all__ = [
     "BoundVote",
+    "ForestSize",
     "OptimalVotes",
     "StoppingResult",
-    "TreePlan",
     "VotePriorWarning",
     "VoteResult",
     "bind_vote",
@@ -30,14 +26,11 @@ __all__ = [
     "ensemble_vote_probability",
     "expected_trees",
     "fit_vote_prior",
+    "forest_size_for",
     "majority_probability",
     "optimal_votes",
     "out_of_bag_votes",
-    "plan_trees",
     "predict_until_settled",
     "stop_after",
     "win_probability",
 ]
-
-if not TYPE_CHECKING:  # so that they still report names that do not exist
-    __getattr__ = renamed_in(__name__)

@@ -29,7 +29,7 @@ much as hundreds of lanes."""
 class Polled(NamedTuple):
     """Results of the instances of a part."""
 
-    n_polled: Int32[Array, "n"]
+    n_trees_used: Int32[Array, "n"]
     settled: Bool[Array, "n"]
     votes: Int32[Array, "rows n"]
 
@@ -123,7 +123,7 @@ def _keep(kept: _Kept, index, real, votes, polled, done) -> _Kept:
     # An index beyond the end is dropped by the scatter: the mask costs no branch.
     place = jnp.where(real, index, rows)
     outcome = Polled(
-        kept.outcome.n_polled.at[place].set(polled, mode="drop"),
+        kept.outcome.n_trees_used.at[place].set(polled, mode="drop"),
         kept.outcome.settled.at[place].set(done, mode="drop"),
         kept.outcome.votes.at[:, place].set(votes, mode="drop"),
     )

@@ -34,20 +34,20 @@ LARGEST_SAMPLE = 2000
 class ExpectedTrees(NamedTuple):
     """Expected cost of a vote, and whether it is settled."""
 
-    n_polled: Float[np.ndarray, "..."]
+    n_trees_used: Float[np.ndarray, "..."]
     """Mean number of trees polled; a vote that is not settled polls ``max_trees``."""
     settled: Float[np.ndarray, "..."]
     """Probability that the vote is settled by then."""
 
 
-class TreePlan(NamedTuple):
+class ForestSize(NamedTuple):
     """Plan of how much of a sample forests of several sizes would settle."""
 
     n_trees: Int[np.ndarray, "sizes"]
     """Sizes of forests."""
     settled: Float[np.ndarray, "sizes"]
     """Share of instances that a forest of that size settles."""
-    n_polled: Float[np.ndarray, "sizes"]
+    n_trees_used: Float[np.ndarray, "sizes"]
     """Mean number of trees polled."""
     needed: int | None
     """Smallest forest that settles the share asked for; None if the largest does not."""
@@ -112,7 +112,7 @@ def expected_trees(
 
     Examples
     --------
-    >>> print(expected_trees(np.array([[0.0, 1.0], [0.3, 0.7]]), 0.99, max_trees=101).n_polled.round(1))
+    >>> print(expected_trees(np.array([[0.0, 1.0], [0.3, 0.7]]), 0.99, max_trees=101).n_trees_used.round(1))
     [ 6.  31.4]
     """
     check_class_axis(p, "p")
@@ -128,7 +128,7 @@ def expected_trees(
     return ExpectedTrees(left[:-1].sum(axis=0).reshape(shape), 1 - left[-1].reshape(shape))
 
 
-def plan_trees(
+def forest_size_for(
     vote_counts: Num[Array | np.ndarray, "instances classes"],
     confidence: float,
     *,
@@ -136,7 +136,7 @@ def plan_trees(
     max_trees: int = 2000,
     prior: NumbersLike | None = None,
     key: jax.Array | None = None,
-) -> TreePlan:
+) -> ForestSize:
     """Return how many trees a forest needs to settle a share of such instances, and how many the largest leaves open.
 
     From the votes of a small forest: each instance's probabilities of a vote have a Dirichlet posterior, whose prior is
@@ -162,7 +162,7 @@ def plan_trees(
 
     Returns
     -------
-    TreePlan
+    ForestSize
         For sizes 1 to ``max_trees`` in steps of a tenth; ``needed`` is the answer, ``unsettled`` what the largest
         leaves open.
 
@@ -190,7 +190,7 @@ def plan_trees(
     # A tree is polled by the votes that are still open before it.
     polled = np.cumsum(left)
     enough = np.flatnonzero(1 - left >= share)
-    return TreePlan(sizes, 1 - left[sizes], polled[sizes - 1], int(enough[0]) if len(enough) else None)
+    return ForestSize(sizes, 1 - left[sizes], polled[sizes - 1], int(enough[0]) if len(enough) else None)
 
 
 def _table(

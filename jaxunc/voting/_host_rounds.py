@@ -48,7 +48,7 @@ def poll_by_rounds(
         polled_votes = _votes(plan, classes, rows, start, length=length, missing=missing, walk=walk, depth=depth)
         polled_votes = np.asarray(polled_votes)[: len(live), t - start : end - start].astype(np.int32)
         result = _continue(rule, polled_votes, votes[live], t)
-        votes[live], polled[live], settled[live] = result.votes, result.n_polled, result.settled
+        votes[live], polled[live], settled[live] = result.votes, result.n_trees_used, result.settled
         live, t = live[~result.settled], end
     return StoppingResult(polled, votes.argmax(axis=1).astype(np.int32), settled, votes)
 

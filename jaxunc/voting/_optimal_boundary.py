@@ -34,7 +34,7 @@ class OptimalBoundary(NamedTuple):
     """By n, for the reachable votes for class 1 from ``region.first[n]`` on: whether the poll goes on."""
     region: Region
     horizon: int
-    n_polled: float
+    n_trees_used: float
     disagreement: float
     polled_all: float
 

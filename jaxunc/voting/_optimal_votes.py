@@ -21,7 +21,7 @@ class OptimalVotes(NamedTuple):
 
     least: Int32[np.ndarray, "2 polled"]
     """Least votes with which class 0 and class 1 settle a poll of so many trees; -1 where no number does."""
-    n_polled: float
+    n_trees_used: float
     """Mean number of trees polled."""
     disagreement: float
     """Share of instances that are settled for the wrong class: the promise, or just below."""
@@ -95,7 +95,7 @@ def optimal_votes(
     >>> table.least[:, :8]
     array([[-1, -1, -1, -1, -1, -1,  6,  7],
            [-1, -1, -1, -1, -1, -1,  6,  7]], dtype=int32)
-    >>> f"{table.n_polled:.1f} trees, {table.disagreement:.2%} differ"
+    >>> f"{table.n_trees_used:.1f} trees, {table.disagreement:.2%} differ"
     '24.0 trees, 1.00% differ'
     """
     check_integer("max_trees", max_trees, 1)
@@ -116,7 +116,7 @@ def optimal_votes(
         )
     least = np.concatenate([found.least_votes(), _at_the_end(population, n_trees, max_trees)], axis=1)
     least = np.where(least > np.arange(max_trees + 1), -1, least).astype(np.int32)
-    return OptimalVotes(least, found.n_polled, found.disagreement, found.polled_all)
+    return OptimalVotes(least, found.n_trees_used, found.disagreement, found.polled_all)
 
 
 def check_disagreement(disagreement: Any) -> None:

@@ -7,7 +7,7 @@ from jaxunc._checks import is_concrete
 from jaxunc._numerics import ceil_div
 from jaxunc.forest import Forest
 from jaxunc.inference import as_mask, leaf_index
-from jaxunc.tables import Encoded, InstancesLike, MaskLike, SparseRows, as_rows
+from jaxunc.tables import Encoded, InstancesLike, MaskLike, SparseRows, encode_rows
 
 from ._leaf_votes import leaf_votes
 from ._until_settled import check_votes
@@ -20,7 +20,7 @@ def out_of_bag_votes(forest: Forest, X: InstancesLike, tree_mask: MaskLike) -> I
     """Return how many trees vote for each class, of those that ``tree_mask`` has for an instance.
 
     For training instances and the mask of `jaxunc.counting.oob_mask`, these are votes as new instances would get them:
-    what `fit_vote_prior` and `plan_trees` learn from, without any data set aside.
+    what `fit_vote_prior` and `forest_size_for` learn from, without any data set aside.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def out_of_bag_votes(forest: Forest, X: InstancesLike, tree_mask: MaskLike) -> I
         raise TypeError("votes are counted on the host: call this outside of jit.")
     if tree_mask is None:
         raise TypeError("tree_mask is None; pass which trees have not seen an instance (jaxunc.counting.oob_mask).")
-    values = as_rows(X, forest.trees.columns).values
+    values = encode_rows(X, forest.trees.columns).values
     values = values if isinstance(values, SparseRows) else np.asarray(values)
     n, n_trees, n_classes = len(values), forest.n_trees, forest.n_classes
     mask, of_leaves = np.asarray(as_mask(tree_mask, n, n_trees)), leaf_votes(forest)

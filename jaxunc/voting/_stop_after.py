@@ -20,7 +20,7 @@ from ._stopping_rules import StoppingRule, make_rule
 class StoppingResult(NamedTuple):
     """Result of votes that may have been stopped."""
 
-    n_polled: Int32[Array | np.ndarray, "instances"]
+    n_trees_used: Int32[Array | np.ndarray, "instances"]
     """Trees polled, those that abstained among them: up to the first at which the vote was settled, all if it never
     was."""
     predicted: Int32[Array | np.ndarray, "instances"]
@@ -88,8 +88,8 @@ def stop_after(
 
     Notes
     -----
-    A tree that abstains is polled and counted in ``n_polled``, and is no vote. For an ensemble without end the winner
-    is the class with most votes. So its probability given the votes polled is that of Eq. 7 and 8, whoever else
+    A tree that abstains is polled and counted in ``n_trees_used``, and is no vote. For an ensemble without end the
+    winner is the class with most votes. So its probability given the votes polled is that of Eq. 7 and 8, whoever else
     abstained. Among the remaining trees of a finite population, as many are expected to abstain as did so far. There
     the criterion ``"optimal"`` has a boundary only while no tree has abstained. Afterwards an instance is settled by
     the probability that its class stays, 1 less the disagreement: that keeps the promise, with more trees.
@@ -106,7 +106,7 @@ def stop_after(
     Examples
     --------
     >>> result = stop_after(np.array([[1, 1, 1, 1, 1, 1, 0, 0]]), 2, confidence=0.99)
-    >>> int(result.n_polled[0]), int(result.predicted[0]), bool(result.settled[0])
+    >>> int(result.n_trees_used[0]), int(result.predicted[0]), bool(result.settled[0])
     (6, 1, True)
     """
     _check_votes(votes, n_classes)
@@ -161,14 +161,14 @@ def poll_judged(
     """Hear the votes of further trees with a judge, on the host."""
     n, n_classes = before.shape
     counts, polled, settled = before.copy(), np.full(n, t, np.int32), np.zeros(n, bool)
-    for n_polled, vote in enumerate(votes.T, start=t + 1):
+    for n_trees_used, vote in enumerate(votes.T, start=t + 1):
         open_ = np.flatnonzero(~settled)
         if not len(open_):
             break
         cast = open_[vote[open_] < n_classes]
         counts[cast, vote[cast]] += 1
-        polled[open_] = n_polled
-        settled[open_] = judge(counts[open_], n_polled)
+        polled[open_] = n_trees_used
+        settled[open_] = judge(counts[open_], n_trees_used)
     return StoppingResult(polled, counts.argmax(axis=1).astype(np.int32), settled, counts)
 
 

@@ -24,7 +24,7 @@ from jaxunc.inference import (
     tall_top,
     unrolled_depth,
 )
-from jaxunc.tables import NumbersLike, SparseRows, as_rows
+from jaxunc.tables import NumbersLike, SparseRows, encode_rows
 
 from ._compiled_rounds import FEW, poll_part
 from ._final_weights import checked_weights, is_final_weights
@@ -55,7 +55,7 @@ class VoteResult(NamedTuple):
     predicted: Int32[np.ndarray, "instances"]
     """The class with most votes (its place in ``forest.class_labels``), the first of several; the first class of all
     where every tree abstained."""
-    n_polled: Int32[np.ndarray, "instances"]
+    n_trees_used: Int32[np.ndarray, "instances"]
     """Number of trees polled, those that abstained among them."""
     settled: Bool[np.ndarray, "instances"]
     """Whether the vote was settled; else ``max_trees`` were polled."""
@@ -78,12 +78,12 @@ class VoteResult(NamedTuple):
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
         """The class; or how many trees were polled, and whether that settled the vote."""
-        return {output: self.predicted} if output == "class" else {output: self.n_polled, "settled": self.settled}
+        return {output: self.predicted} if output == "class" else {output: self.n_trees_used, "settled": self.settled}
 
     @property
     def saved(self) -> float:
         """Share of the trees that were not polled; NaN without instances."""
-        return 1 - float(np.mean(self.n_polled)) / self.n_trees if len(self.n_polled) else float("nan")
+        return 1 - float(np.mean(self.n_trees_used)) / self.n_trees if len(self.n_trees_used) else float("nan")
 
 
 def predict_until_settled(
@@ -238,7 +238,7 @@ class BoundVote(Pickled, OfForest):
         """Return the votes for instances; X as for `predict_until_settled`."""
         if not is_concrete(X):
             raise TypeError("votes are dropped as they settle, on the host: call this outside of jit, or stop_after.")
-        values, missing = as_rows(X, self.forest.trees.columns)
+        values, missing = encode_rows(X, self.forest.trees.columns)
         n_trees = self.forest.n_trees
         trees, values = on_tested(self.forest.trees, values)
         values = values if isinstance(values, SparseRows) else np.asarray(values)

@@ -8,7 +8,7 @@ import pytest
 
 import jaxunc as ju
 from jaxunc._numerics import NAN_LAST, order_key_at_or_below
-from jaxunc.additive import TreeEnsemble, _oblivious
+from jaxunc.additive import AdditiveTrees, _oblivious
 from jaxunc.forest import TreeNodes, lay_out
 from jaxunc.tables import Columns
 
@@ -18,7 +18,7 @@ from .test_tree_ensemble import model as of_other_trees
 N_FEATURES = 5
 
 
-def model(depths=(3, 0, 1, 3, 2), each: int = 1, seed: int = 0) -> TreeEnsemble:
+def model(depths=(3, 0, 1, 3, 2), each: int = 1, seed: int = 0) -> AdditiveTrees:
     """Trees of several depths, whose missing values go either way."""
     rng, nodes = np.random.default_rng(seed), []
     for depth in depths:
@@ -32,7 +32,7 @@ def model(depths=(3, 0, 1, 3, 2), each: int = 1, seed: int = 0) -> TreeEnsemble:
     trees, _ = lay_out(nodes, Columns(N_FEATURES))
     values = rng.standard_normal((len(depths), trees.n_nodes, each)) * 10.0 ** rng.integers(-3, 3, (len(depths), 1, 1))
     base = jnp.zeros(each, jnp.result_type(float))
-    return TreeEnsemble(trees, jnp.asarray(values, base.dtype), base, "identity")
+    return AdditiveTrees(trees, jnp.asarray(values, base.dtype), base, "identity")
 
 
 def rows(n: int) -> np.ndarray:

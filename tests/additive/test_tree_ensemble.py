@@ -10,7 +10,7 @@ import pytest
 from scipy.special import entr
 
 import jaxunc as ju
-from jaxunc.additive import TreeEnsemble, uncounted_forest
+from jaxunc.additive import AdditiveTrees, uncounted_forest
 from jaxunc.forest import check_forest
 from jaxunc.inference import Answering
 from tests._forests import toy_data, toy_forest
@@ -23,17 +23,17 @@ X, Y = toy_data(3)
 X = np.where(np.random.default_rng(1).random(X.shape) < 0.05, np.nan, X).astype(np.float32)
 
 
-def model(each: int = 1, outputs: int = OUTPUTS, **settings) -> TreeEnsemble:
+def model(each: int = 1, outputs: int = OUTPUTS, **settings) -> AdditiveTrees:
     """Values of many sizes in the leaves of a forest."""
     trees, rng = toy_forest(3).trees, np.random.default_rng(each)
     values = rng.standard_normal((trees.n_trees, trees.n_nodes, each)) * 10.0 ** rng.integers(-4, 3, (TREES, 1, 1))
     base = np.linspace(-1, 1, outputs)
     labels = tuple("abc"[: max(2, outputs)])
     given = {"link": "softmax", "trees_per_stage": outputs if each == 1 else 1, "class_labels": labels} | settings
-    return TreeEnsemble(trees, jnp.asarray(values, jnp.result_type(float)), jnp.asarray(base), **given)
+    return AdditiveTrees(trees, jnp.asarray(values, jnp.result_type(float)), jnp.asarray(base), **given)
 
 
-def exact(model: TreeEnsemble, X) -> np.ndarray:
+def exact(model: AdditiveTrees, X) -> np.ndarray:
     """Sums in float64."""
     values = np.asarray(model.values, np.float64)[np.arange(TREES), np.asarray(ju.leaf_index(model.trees, X))]
     if model.values.shape[2] == 1:
@@ -126,7 +126,7 @@ def test_columns_compared_as_float64(rng):
     narrow = wide.astype(np.float32)
     np.testing.assert_array_equal(traced(made, narrow), made.raw(narrow))
     np.testing.assert_array_equal(jax.jit(lambda model: model.raw(wide))(made), made.raw(wide))
-    forest = ju.recount(trees, wide, Y)
+    forest = ju.count_leaves(trees, wide, Y)
     np.testing.assert_array_equal(ju.bind(forest, ju.Mean()).probability(wide[:9]), _means(forest, wide[:9]))
     folded = jax.jit(lambda counts, X: ju.bind(forest.with_counts(counts), ju.Mean()).probability(X))
     found = folded(forest.counts, narrow[:9])
@@ -160,7 +160,7 @@ def test_files_and_streams(tmp_path):
 def test_misuse():
     with refuses(TypeError, "witnesses"):
         ju.bind(model(), ju.Mean())
-    with refuses(TypeError, "recount"):
+    with refuses(TypeError, "count_leaves"):
         model().with_rule(ju.Mean())
     for settings, said in (
         ({"link": "probit"}, "link"),
@@ -248,7 +248,7 @@ def test_a_forest_that_counts_nothing_yet():
     check_forest(forest)
     assert not np.asarray(forest.counts).any()
     frame, y = table()
-    counted = ju.recount(forest, frame, y)
-    np.testing.assert_array_equal(counted.counts, ju.recount(model.trees, frame, y).counts)
+    counted = ju.count_leaves(forest, frame, y)
+    np.testing.assert_array_equal(counted.counts, ju.count_leaves(model.trees, frame, y).counts)
     with pytest.raises(TypeError, match="regressor, which has no classes to count"):
         uncounted_forest(dataclasses.replace(model, class_labels=None))

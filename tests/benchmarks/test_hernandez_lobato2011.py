@@ -87,7 +87,7 @@ def test_measures_from_their_definition():
     stopped = voting.stop_after(votes.polled, 3, confidence=0.9)
     got = dict(zip(of_cells.MEASURES, study.measures(stopped, votes, y), strict=True))
     settled = np.flatnonzero(np.asarray(stopped.settled))
-    polled, predicted = np.asarray(stopped.n_polled), np.asarray(stopped.predicted)
+    polled, predicted = np.asarray(stopped.n_trees_used), np.asarray(stopped.predicted)
     size = int(np.ceil(np.mean(polled[settled])))
     expected = dict.fromkeys(of_cells.MEASURES, 0)
     expected |= {"settled": len(settled), "trees": sum(polled[settled]), "size": size}

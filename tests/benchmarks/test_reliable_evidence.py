@@ -190,6 +190,6 @@ def test_counts_are_the_library_s():
     forest = ju.from_sklearn(model)
     found = beyond.leaf_counts(model, X[:150], y[:150], X[150:], 3, is_oob=False)
     np.testing.assert_array_equal(found, ju.leaf_counts(forest, X[150:]))
-    outside = ju.recount(forest, X[:150], y[:150], tree_mask=ju.counting.oob_mask(model, 150))
+    outside = ju.count_leaves(forest, X[:150], y[:150], tree_mask=ju.counting.oob_mask(model, 150))
     found = beyond.leaf_counts(model, X[:150], y[:150], X[150:], 3, is_oob=True)
     np.testing.assert_array_equal(found, ju.leaf_counts(outside, X[150:]))

@@ -245,12 +245,12 @@ def test_rows_do_not_know_their_labels(rows):
     X, y = rows.X[:200], rows.y[:200]
     model = RandomForestClassifier(100, random_state=0).fit(X, y)
     grown = as_arrays(model, X, y)
-    known = ju.learning.out_of_sample_rows(model, X, y, source="oob", counts="both")
+    known = ju.learning.oob_dataset(model, X, y, source="oob", counts="both")
     shares = grown.own["in-bag"] / grown.own["in-bag"].sum(axis=-1, keepdims=True)
     weight = grown.unseen / grown.unseen.sum(axis=1, keepdims=True)
     mean = np.einsum("rtc,rt->rc", shares, weight)
     np.testing.assert_allclose(mean, known.answer(ju.Mean()).probability, atol=1e-5)
-    of_rows = ju.recount(ju.from_sklearn(model), X, y, tree_mask=ju.counting.oob_mask(model, 200))
+    of_rows = ju.count_leaves(ju.from_sklearn(model), X, y, tree_mask=ju.counting.oob_mask(model, 200))
     counts = np.asarray(ju.leaf_counts(of_rows, X))
     expected = np.where(grown.unseen[..., None], counts - np.eye(3)[y][:, None], 0)
     np.testing.assert_array_equal(np.where(grown.unseen[..., None], grown.own["oob"], 0), expected)
@@ -298,8 +298,8 @@ def test_votes_learn_from_rows_that_do_not_know_their_labels(rows):
     X, y = rows.X[:200], rows.y[:200]
     model = RandomForestClassifier(100, random_state=0).fit(X, y)
     grown = as_arrays(model, X, y)
-    both = ju.learning.out_of_sample_rows(model, X, y, source="oob", counts="both")
-    for counts, name in zip(("in-bag", "oob"), both.countings, strict=True):
+    both = ju.learning.oob_dataset(model, X, y, source="oob", counts="both")
+    for counts, name in zip(("in-bag", "oob"), both.count_sets, strict=True):
         of_votes = reading(both, name)
         own, sets = grown.own[counts], {}
         for s in STRENGTHS:
@@ -338,8 +338,8 @@ def test_chosen_cautious_forests_are_those_of_the_first_part():
 def test_steps_hold_masses_equal_and_learn_s(rows):
     X, y = rows.X[:200], rows.y[:200]
     model = RandomForestClassifier(30, random_state=0).fit(X, y)
-    both = ju.learning.out_of_sample_rows(model, X, y, source="oob", counts="both")
-    of_votes = reading(both, both.countings[0])
+    both = ju.learning.oob_dataset(model, X, y, source="oob", counts="both")
+    of_votes = reading(both, both.count_sets[0])
     loss = ju.learning.UtilityLoss.of(3, 65)
     start, rule = sloped(2), learned(of_votes, 2, 65, freeze=MASSES)
     assert (float(rule.size_power), float(rule.half_size), float(rule.softness)) == (0, 0, 0.5)

@@ -21,11 +21,11 @@ def test_it_averages_whatever_the_order_of_names(counts):
     mean, pooling = ju.Mean(), ju.Pooling()
     wanted = 0.25 * mean.probability(counts) + 0.75 * pooling.probability(counts)
     for blend in (
-        ju.Blend({"a": mean, "z": pooling}, [0.25, 0.75]),
-        ju.Blend({"z": pooling, "a": mean}, [0.75, 0.25]),
+        ju.Stack({"a": mean, "z": pooling}, [0.25, 0.75]),
+        ju.Stack({"z": pooling, "a": mean}, [0.75, 0.25]),
     ):
         np.testing.assert_allclose(blend.probability(counts), wanted, atol=1e-6)
-    alike = ju.Blend({"a": mean, "z": pooling}).probability(counts)
+    alike = ju.Stack({"a": mean, "z": pooling}).probability(counts)
     np.testing.assert_allclose(alike, (mean.probability(counts) + pooling.probability(counts)) / 2, atol=1e-6)
 
 
@@ -33,15 +33,15 @@ def test_it_averages_whatever_the_order_of_names(counts):
 def test_rules_of_one_kind_read_the_inbag_counts(counts, rng):
     others = jnp.asarray(rng.integers(0, 5, counts.shape))
     pool = ju.LearnedPool(PRIOR, reads=("own", "oob"), strength=1.0)
-    blend, wide = ju.Blend({"pool": pool, "mean": ju.Mean()}), jnp.concatenate([counts, others], axis=-1)
-    assert blend.countings == ("own", "oob")
+    blend, wide = ju.Stack({"pool": pool, "mean": ju.Mean()}), jnp.concatenate([counts, others], axis=-1)
+    assert blend.count_sets == ("own", "oob")
     wanted = (pool.probability(wide) + ju.Mean().probability(counts)) / 2
     np.testing.assert_allclose(blend.probability(wide), wanted, atol=1e-6)
 
 
 @pytest.mark.exhaustive
 def test_a_rule_that_weighs_nothing_says_nothing(counts):
-    blend = ju.Blend({"pooling": ju.Pooling(), "mean": ju.Mean()}, [0.0, 1.0])
+    blend = ju.Stack({"pooling": ju.Pooling(), "mean": ju.Mean()}, [0.0, 1.0])
     np.testing.assert_allclose(blend.probability(counts), ju.Mean().probability(counts), atol=1e-6)
     slope = jax.grad(lambda rule: rule.log_probability(counts)[0, 0])(blend)
     assert np.all(np.isfinite(slope.weights))
@@ -51,24 +51,24 @@ def test_a_rule_that_weighs_nothing_says_nothing(counts):
 def test_a_sequence_of_rules(counts):
     rules = [ju.Pooling(), ju.Mean()] + [ju.Vote()] * 9
     weights = np.array([0.6, 0.3] + [0.1] + [0] * 8)
-    blend = ju.Blend(rules, weights)
+    blend = ju.Stack(rules, weights)
     assert list(blend.rules) == [f"{i:02}" for i in range(11)]
     wanted = sum(w * np.asarray(r.probability(counts)) for w, r in zip(weights, rules, strict=True))
     np.testing.assert_allclose(blend.probability(counts), wanted, rtol=1e-5)
-    assert list(ju.Blend(tuple(rules[:2])).rules) == ["0", "1"]
+    assert list(ju.Stack(tuple(rules[:2])).rules) == ["0", "1"]
 
 
 @pytest.mark.parametrize(
     ("make", "error", "match"),
     [
-        (lambda: ju.Blend({}), ValueError, "rules is empty"),
-        (lambda: ju.Blend([]), ValueError, "rules is empty"),
-        (lambda: ju.Blend({"mean": "mean"}), TypeError, "is no Combiner"),
-        (lambda: ju.Blend(["mean"]), TypeError, r"rules\['0'\]='mean' is no Combiner"),
-        (lambda: ju.Blend(ju.Mean()), TypeError, "are not rules by name"),
-        (lambda: ju.Blend({0: ju.Mean()}), TypeError, "are not rules by name"),
-        (lambda: ju.Blend({"mean": ju.Mean()}, [0.5, 0.5]), ValueError, "one number for each of 1 rules"),
-        (lambda: ju.Blend({"mean": ju.Mean(), "vote": ju.Vote()}, [0.5, 0.6]), ValueError, "add to 1"),
+        (lambda: ju.Stack({}), ValueError, "rules is empty"),
+        (lambda: ju.Stack([]), ValueError, "rules is empty"),
+        (lambda: ju.Stack({"mean": "mean"}), TypeError, "is no Combiner"),
+        (lambda: ju.Stack(["mean"]), TypeError, r"rules\['0'\]='mean' is no Combiner"),
+        (lambda: ju.Stack(ju.Mean()), TypeError, "are not rules by name"),
+        (lambda: ju.Stack({0: ju.Mean()}), TypeError, "are not rules by name"),
+        (lambda: ju.Stack({"mean": ju.Mean()}, [0.5, 0.5]), ValueError, "one number for each of 1 rules"),
+        (lambda: ju.Stack({"mean": ju.Mean(), "vote": ju.Vote()}, [0.5, 0.6]), ValueError, "add to 1"),
     ],
 )
 def test_bad_settings(make, error, match):
@@ -79,4 +79,4 @@ def test_bad_settings(make, error, match):
 @pytest.mark.exhaustive
 def test_rules_without_probabilities_are_refused(counts):
     with refuses(ValueError, "no probabilities to average"):
-        ju.Blend({"linear": ju.Mean(ju.scorers.linear)})(counts[..., :2])
+        ju.Stack({"linear": ju.Mean(ju.scorers.linear)})(counts[..., :2])

@@ -50,8 +50,8 @@ def test_both_counts_are_weighed(counts, rng, tolerance):
     wide = both.probability(jnp.concatenate([counts, others], axis=-1))
     summed = alone.probability(0.25 * counts.astype(float) + others.astype(float))
     tolerance.check(wide, summed, kind="closed", scale=1.0, what="both counts")
-    assert (both.countings, alone.countings) == (BOTH, ("own",))
-    assert ju.Calibrated(ju.Weighted(both, np.ones(7))).countings == BOTH
+    assert (both.count_sets, alone.count_sets) == (BOTH, ("own",))
+    assert ju.Calibrated(ju.Weighted(both, np.ones(7))).count_sets == BOTH
 
 
 def test_noise_leaves_a_share_to_every_class(counts):
@@ -114,7 +114,7 @@ def test_bad_settings(settings, match):
 def test_counts_of_one_kind_are_refused_where_both_are_read(counts):
     with refuses(ValueError, "expects those of 2 classes for each of"):
         ju.LearnedPool(PRIOR, reads=BOTH)(counts)
-    assert ju.combiners.Together(a=ju.LearnedPool(PRIOR, reads=BOTH), b=ju.Mean()).countings == BOTH
+    assert ju.combiners.Together(a=ju.LearnedPool(PRIOR, reads=BOTH), b=ju.Mean()).count_sets == BOTH
 
 
 @pytest.mark.parametrize(

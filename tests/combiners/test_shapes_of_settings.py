@@ -40,7 +40,7 @@ SETTINGS = {
     "Calibrated scale": lambda v: ju.Calibrated(ju.Mean(), scale=v),
     "Calibrated bias": lambda v: ju.Calibrated(ju.Vote(), bias=v),
     "Calibrated clip": lambda v: ju.Calibrated(ju.Mean(), clip=v / 10),
-    "Blend weights": lambda v: ju.Blend([ju.Mean(), ju.Vote()], v),
+    "Stack weights": lambda v: ju.Stack([ju.Mean(), ju.Vote()], v),
     "Weighted weights": lambda v: ju.Weighted(ju.Mean(), v),
     "LearnedPool prior": lambda v: ju.LearnedPool(v),
     "LearnedPool scale": lambda v: ju.LearnedPool(PRIOR, scale=v),

@@ -13,7 +13,7 @@ from sklearn.ensemble import RandomForestClassifier
 import jaxunc as ju
 from jaxunc.counting import as_groups, calibration_split, check_unseen, copies_of, leave_one_out, oob_mask, together
 from jaxunc.counting._unseen import as_many_trees
-from jaxunc.learning import out_of_sample_rows
+from jaxunc.learning import oob_dataset
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
@@ -140,7 +140,7 @@ def test_too_few_groups_are_counted_as_groups():
     X, y = numbers(30)
     model = RandomForestClassifier(2, random_state=0).fit(X, y)
     with refuses(ValueError, "30 rows in 3 groups do not make 5 folds"):
-        out_of_sample_rows(model, X, y, source="cross_fit", groups=np.arange(30) // 10)
+        oob_dataset(model, X, y, source="cross_fit", groups=np.arange(30) // 10)
     with refuses(ValueError, "puts all of 1 groups"):
         calibration_split(y, 0.2, 0, np.zeros(30, int))
 
@@ -150,11 +150,11 @@ def test_answers_without_a_group_are_those_of_a_count_without_it():
     rng = np.random.default_rng(3)
     groups, weight = rng.integers(0, 25, 80), rng.integers(1, 4, 80)
     forest = ju.grow_random_trees(jax.random.key(0), X, y, n_trees=6, min_samples_leaf=5)
-    counted = ju.recount(forest, X, y, sample_weight=weight)
+    counted = ju.count_leaves(forest, X, y, sample_weight=weight)
     found = leave_one_out(counted, ju.Pooling(), X, y, sample_weight=weight, groups=groups)
     for row in (0, 11, 42):
         rest = groups != groups[row]
-        without = ju.recount(forest, X[rest], y[rest], sample_weight=weight[rest]).with_prior(counted.prior)
+        without = ju.count_leaves(forest, X[rest], y[rest], sample_weight=weight[rest]).with_prior(counted.prior)
         expected = np.asarray(ju.bind(without, ju.Pooling()).probability(X[[row]]))[0]
         np.testing.assert_allclose(np.asarray(found.probability)[row], expected, rtol=1e-6)
 

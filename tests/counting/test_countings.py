@@ -17,28 +17,28 @@ def counted():
     X, y = toy_data(3)
     model = RandomForestClassifier(8, random_state=0).fit(X, y)
     inbag = ju.from_sklearn(model)
-    return X, inbag, ju.recount(inbag, X, y, tree_mask=ju.counting.oob_mask(model, len(y)))
+    return X, inbag, ju.count_leaves(inbag, X, y, tree_mask=ju.counting.oob_mask(model, len(y)))
 
 
 @pytest.mark.exhaustive
 def test_counts_stand_side_by_side(counted):
     X, inbag, out = counted
-    forest = inbag.with_counting("oob", out)
-    assert (forest.n_classes, forest.countings) == (3, BOTH)
+    forest = inbag.with_count_set("oob", out)
+    assert (forest.n_classes, forest.count_sets) == (3, BOTH)
     np.testing.assert_array_equal(forest.counts, inbag.counts)
     np.testing.assert_array_equal(ju.leaf_counts(forest, X[:9]), ju.leaf_counts(inbag, X[:9]))
     np.testing.assert_array_equal(forest.of_counting("oob").counts, out.counts)
-    assert forest.of_counting("oob").countings == ("own",)
+    assert forest.of_counting("oob").count_sets == ("own",)
     side_by_side = forest.reading(BOTH)
     np.testing.assert_array_equal(side_by_side.counts, np.concatenate([inbag.counts, out.counts], axis=-1))
     assert not np.asarray(side_by_side.count_table[0]).any()
-    assert repr(forest).endswith("countings=('own', 'oob'))")
+    assert repr(forest).endswith("count_sets=('own', 'oob'))")
 
 
 @pytest.mark.exhaustive
 def test_each_rule_reads_its_own(counted):
     X, inbag, out = counted
-    forest = inbag.with_counting("oob", out)
+    forest = inbag.with_count_set("oob", out)
     pool = ju.LearnedPool(inbag.prior, reads=BOTH, inbag_weight=1e6)
     mean = ju.bind(inbag, ju.Mean()).probability(X)
     np.testing.assert_allclose(ju.bind(forest, pool).probability(X), mean, atol=1e-4)
@@ -63,7 +63,7 @@ def test_traced_counts_give_the_same_and_have_a_gradient(counted):
     pool = ju.LearnedPool(inbag.prior, reads=BOTH, strength=1.0)
 
     def answer(counts):
-        return ju.bind(inbag.with_counts(counts).with_counting("oob", out), pool).probability(X[:5])
+        return ju.bind(inbag.with_counts(counts).with_count_set("oob", out), pool).probability(X[:5])
 
     counts = inbag.counts.astype(float)
     np.testing.assert_allclose(jax.jit(answer)(counts), answer(counts), atol=1e-6)
@@ -75,9 +75,9 @@ def test_traced_counts_give_the_same_and_have_a_gradient(counted):
 @pytest.mark.exhaustive
 def test_what_changes_the_own_counts_says_what_becomes_of_the_others(counted):
     X, inbag, out = counted
-    forest = inbag.with_counting("oob", out)
-    assert forest.with_counts(forest.counts * 2).countings == BOTH
-    assert ju.recount(forest, X, toy_data(3)[1]).countings == ("own",)
+    forest = inbag.with_count_set("oob", out)
+    assert forest.with_counts(forest.counts * 2).count_sets == BOTH
+    assert ju.count_leaves(forest, X, toy_data(3)[1]).count_sets == ("own",)
 
 
 @pytest.mark.parametrize("mode", ["parent", "zeros", "sum"])
@@ -87,9 +87,9 @@ def test_empty_leaves(mode):
     X = np.round(np.abs(X[:, :3]) * 2).astype(np.float32)
     grow = lambda key: ju.grow_random_trees(jax.random.key(key), X, y, n_trees=4, nominal=[True] * 3)
     forest = grow(0).with_empty_leaves(mode)
-    half = ju.recount(forest, X[::2], y[::2])
+    half = ju.count_leaves(forest, X[::2], y[::2])
     pool = ju.LearnedPool(forest.prior, reads=BOTH, strength=1.0)
-    found = ju.bind(forest.with_counting("oob", half), pool).probability(X)
+    found = ju.bind(forest.with_count_set("oob", half), pool).probability(X)
     summed = ju.LearnedPool(forest.prior, strength=1.0)
     counts = [np.asarray(ju.leaf_counts(one, X)) for one in (forest, half)]
     np.testing.assert_allclose(found, summed.probability(counts[0] + counts[1]), atol=1e-6)
@@ -100,10 +100,10 @@ def test_what_does_not_belong_is_refused(counted):
     _, inbag, out = counted
     other = ju.from_sklearn(RandomForestClassifier(8, random_state=1).fit(*toy_data(3)))
     with refuses(ValueError, "not of the same trees"):
-        inbag.with_counting("oob", other)
+        inbag.with_count_set("oob", other)
     with refuses(ValueError, "is not free"):
-        inbag.with_counting("own", out)
+        inbag.with_count_set("own", out)
     with refuses(TypeError, "must be a string"):
-        inbag.with_counting(1, out)
+        inbag.with_count_set(1, out)
     with refuses(ValueError, "counts 'held-out' are asked"):
         inbag.of_counting("held-out")

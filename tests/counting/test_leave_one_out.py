@@ -26,12 +26,12 @@ def test_counts_without_the_instance(grown, weights, tolerance):
     forest, X, y, mask = grown
     weights = {"none": None, "half": np.full(len(y), 0.5), "own": np.linspace(0.1, 3, len(y))}[weights]
     rule = ju.combiners.Together(evidence=ju.EvidenceAccumulation(np.array([0.25, 0.25, 0.5])), mean=ju.Mean())
-    counted = ju.recount(forest, X, y, sample_weight=weights, tree_mask=mask)
+    counted = ju.count_leaves(forest, X, y, sample_weight=weights, tree_mask=mask)
     own = ju.counting.leave_one_out(counted, rule, X, y, sample_weight=weights, tree_mask=mask)
     for i in range(0, len(y), 7):
         rest = np.ones(len(y)) if weights is None else weights.copy()
         rest[i] = 0
-        without = ju.recount(forest, X, y, sample_weight=rest, tree_mask=mask)
+        without = ju.count_leaves(forest, X, y, sample_weight=rest, tree_mask=mask)
         expected = ju.bind(without, rule).answer(X[i : i + 1], tree_mask=mask[i : i + 1])
         for a, b in zip(jax.tree.leaves(own), jax.tree.leaves(expected), strict=True):
             tolerance.check(np.asarray(a)[i], np.asarray(b)[0], scale=1.0)
@@ -44,7 +44,7 @@ def test_noise_stays_noise():
     X, y = rng.normal(size=(2000, 10)).astype(np.float32), rng.integers(0, 2, 2000)
     model = RandomForestClassifier(100, random_state=0).fit(X, y)
     mask = ju.counting.oob_mask(model, len(y))
-    forest = ju.recount(ju.from_sklearn(model), X, y, tree_mask=mask)
+    forest = ju.count_leaves(ju.from_sklearn(model), X, y, tree_mask=mask)
     rules = ju.combiners.Together(
         mean=ju.Mean(), pooling=ju.Pooling(), evidence=ju.EvidenceAccumulation(forest.prior), dempster=ju.DempsterRule()
     )
@@ -86,8 +86,8 @@ def test_traced_and_shared_routing(grown):
     """Inside a program labels are positions; several countings share one routing."""
     forest, X, y, mask = grown
     leaves = ju.leaf_index(forest, X)
-    counted = ju.recount(forest, X, y, tree_mask=mask, leaves=leaves)
-    np.testing.assert_array_equal(counted.counts, ju.recount(forest, X, y, tree_mask=mask).counts)
+    counted = ju.count_leaves(forest, X, y, tree_mask=mask, leaves=leaves)
+    np.testing.assert_array_equal(counted.counts, ju.count_leaves(forest, X, y, tree_mask=mask).counts)
     rule = ju.EvidenceAccumulation(np.array([0.25, 0.25, 0.5]))
     expected = ju.counting.leave_one_out(counted, rule, X, y, tree_mask=mask)
     traced = jax.jit(lambda X, y: ju.counting.leave_one_out(counted, rule, X, y, tree_mask=mask))(X, y)
@@ -109,11 +109,11 @@ def test_traced_and_shared_routing(grown):
 def test_trees_alone_can_be_counted_in(grown):
     forest, X, y, _ = grown
     words = np.array(["a", "b", "c"])[y]
-    counted = ju.recount(forest.trees, X, words)
+    counted = ju.count_leaves(forest.trees, X, words)
     assert counted.class_labels == ("a", "b", "c")
-    np.testing.assert_array_equal(counted.counts, ju.recount(forest, X, y).counts)
+    np.testing.assert_array_equal(counted.counts, ju.count_leaves(forest, X, y).counts)
     with refuses(ValueError, "counts that tell classes apart need two"):
-        ju.recount(forest.trees, X, np.zeros(60, int))
+        ju.count_leaves(forest.trees, X, np.zeros(60, int))
     for wrong, match in (((0, 0), "leaves is of"), (np.zeros((60, 8), int), "no leaves of these trees")):
         with refuses(ValueError, match):
-            ju.recount(forest, X, y, leaves=np.asarray(wrong))
+            ju.count_leaves(forest, X, y, leaves=np.asarray(wrong))

@@ -20,17 +20,17 @@ def test_recount(form):
     data, mask = form(X), np.arange(300 * 12).reshape(300, 12) % 3 > 0
     weights = 1.0 + np.arange(300) % 4
     for how in ({}, {"tree_mask": mask}, {"sample_weight": weights}, {"leaves": ju.leaf_index(sparse_forest(3), data)}):
-        found, expected = (ju.recount(sparse_forest(3), x, Y, **how) for x in (data, X.toarray()))
+        found, expected = (ju.count_leaves(sparse_forest(3), x, Y, **how) for x in (data, X.toarray()))
         np.testing.assert_array_equal(found.counts, expected.counts)
         np.testing.assert_array_equal(found.prior, expected.prior)
         assert found.trees.columns == sparse_forest(3).trees.columns
     with refuses(ValueError, "y has 299 labels for 300 instances"):
-        ju.recount(sparse_forest(3), data, Y[:-1])
+        ju.count_leaves(sparse_forest(3), data, Y[:-1])
 
 
 def test_leave_one_out():
     mask = ju.counting.oob_mask(sparse_model(3), 300, X=X, y=Y)
-    counted = ju.recount(sparse_forest(3), X, Y, tree_mask=mask)
+    counted = ju.count_leaves(sparse_forest(3), X, Y, tree_mask=mask)
     found, expected = (ju.counting.leave_one_out(counted, ju.Mean(), x, Y, tree_mask=mask) for x in (X, X.toarray()))
     np.testing.assert_array_equal(found.probability, expected.probability)
 

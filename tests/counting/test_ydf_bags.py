@@ -75,7 +75,7 @@ def test_what_is_refused():
         oob_mask(other, len(X))
     mask = oob_mask(other, len(X), X=X, y=y, learner=learner)
     assert 0.4 < mask.mean() < 0.6
-    ju.recount(from_ydf(other), X, y, tree_mask=mask)
+    ju.count_leaves(from_ydf(other), X, y, tree_mask=mask)
     with refuses(TypeError, "learner is a str"):
         oob_mask(other, len(X), X=X, y=y, learner="x")
     whole, _ = grown(X, y, bootstrap_training_dataset=False)
@@ -139,5 +139,5 @@ def test_counts_learning_and_votes():
         losses[counts, rule] = log_loss(coin, made.predict_proba(new))
     assert max(losses["inbag", "learned"], losses["oob", "mean"]) < losses["inbag", "mean"] - 0.02, losses
     made = CombinedForestClassifier(FrozenEstimator(model), combiner="mean").fit(X, y)
-    polled = made.predict_polled(X[:20], prior="fitted", training=(X, y)).n_polled
+    polled = made.predict_polled(X[:20], prior="fitted", training=(X, y)).n_trees_used
     assert polled.shape == (20,)

@@ -333,7 +333,7 @@ def test_a_default_forest_learns(data):
     explicit = CombinedForestClassifier(BAGS, "learned", random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.predict_proba(X_test), explicit.predict_proba(X_test))
     assert isinstance(model.combiner_, ju.LearnedPool)
-    assert model.combiner_.countings == model.forest_.countings == ("own", "oob")
+    assert model.combiner_.count_sets == model.forest_.count_sets == ("own", "oob")
     again = ju.bind(model.forest_, model.combiner_).probability(np.asarray(X, np.float32))
     np.testing.assert_array_equal(again, model.predict_proba(X))
     assert model.learned_.loss < model.learned_.start_loss
@@ -414,7 +414,7 @@ def test_polling_trees():
     np.testing.assert_array_equal(certain.predicted, model.classes_[shares.argmax(axis=1)])
     out = CombinedForestClassifier(FrozenEstimator(model.estimator_), combiner="evidence", counts="oob")
     polled = out.fit(X[::2], names[::2]).predict_polled(X[1::2])
-    assert np.any(polled.votes.sum(axis=1) < polled.n_polled), "trees whose leaf is empty out of bag abstain"
+    assert np.any(polled.votes.sum(axis=1) < polled.n_trees_used), "trees whose leaf is empty out of bag abstain"
     assert np.mean(polled.predicted == names[1::2]) > 0.9
     with pytest.raises(ValueError, match=r"must lie in \(0\.5, 1\)"):
         model.predict_polled(X, confidence=0.5)
@@ -436,10 +436,10 @@ def test_polling_by_a_prior_fitted_out_of_bag():
     settings = {"criterion": "optimal", "disagreement": 0.02, "population": "finite"}
     found = model.predict_polled(X[1::2], prior="fitted", training=training, **settings)
     same = model.predict_polled(X[1::2], prior=prior, **settings)
-    np.testing.assert_array_equal(found.n_polled, same.n_polled)
+    np.testing.assert_array_equal(found.n_trees_used, same.n_trees_used)
     np.testing.assert_array_equal(found.predicted, same.predicted)
     whole = model.predict_polled(X[1::2], criterion="certain")
-    assert found.n_polled.mean() < 0.6 * model.predict_polled(X[1::2], prior=prior).n_polled.mean()
+    assert found.n_trees_used.mean() < 0.6 * model.predict_polled(X[1::2], prior=prior).n_trees_used.mean()
     assert np.mean(found.predicted != whole.predicted) < 0.04
     with refuses(ValueError, "none were given: pass training"):
         model.predict_polled(X, prior="fitted")

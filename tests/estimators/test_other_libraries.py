@@ -30,7 +30,7 @@ def test_forests_of_files(name, tmp_path):
     model = ju.from_any(FOLDER / name)
     X, y, new = held_out(name)
     made = CombinedForestClassifier(FrozenEstimator(model), combiner="mean", counts="held_out").fit(X, y)
-    again = ju.bind(ju.recount(model.trees, X, y), ju.Mean())
+    again = ju.bind(ju.count_leaves(model.trees, X, y), ju.Mean())
     np.testing.assert_array_equal(made.predict_proba(new), again.probability(new))
     assert made.classes_.tolist() == [0, 1]
     assert made.n_features_in_ == model.n_features
@@ -54,7 +54,7 @@ def test_the_learned_pool(name):
     made = CombinedForestClassifier(FrozenEstimator(model), combiner="learned", counts="held_out").fit(X, y)
     # Where leaves hold no counts of their own, the rows are counted, and each is answered without itself.
     own = isinstance(model, ju.Forest)
-    assert made.combiner_.countings == ("own",)
+    assert made.combiner_.count_sets == ("own",)
     assert made.learned_.loss <= made.learned_.start_loss
     assert bool(np.asarray(made.forest_.n_samples) == (N_TRAIN if own else len(y)))
     assert (made.predict(new) == table()[1][450:]).mean() > 0.9
@@ -81,9 +81,11 @@ def test_own_counts():
 def test_boosted_trees_where_one_says_so():
     X, y, new = held_out("xgboost.json")
     ensemble = ju.from_any(FOLDER / "xgboost.json")
-    with refuses(ValueError, r"4 stages of trees correct each other: .*no witnesses.*recount\(ensemble.trees, X, y\)"):
+    with refuses(
+        ValueError, r"4 stages of trees correct each other: .*no witnesses.*count_leaves\(ensemble.trees, X, y\)"
+    ):
         CombinedForestClassifier(FrozenEstimator(ensemble), counts="held_out").fit(X, y)
-    forest = ju.recount(ensemble.trees, X, y)
+    forest = ju.count_leaves(ensemble.trees, X, y)
     made = CombinedForestClassifier(FrozenEstimator(forest), combiner="mean").fit()
     np.testing.assert_array_equal(made.predict_proba(new), ju.bind(forest, ju.Mean()).probability(new))
 
@@ -96,8 +98,8 @@ def test_other_labels_than_the_models():
 
 
 REFUSED = [
-    (lambda: ju.from_any(FOLDER / "xgboost_forest.json"), {}, ValueError, "those of TreeEnsemble hold values. Take"),
-    (lambda: ju.from_any(FOLDER / "xgboost_forest.json"), {"counts": "oob"}, ValueError, "TreeEnsemble has none"),
+    (lambda: ju.from_any(FOLDER / "xgboost_forest.json"), {}, ValueError, "those of AdditiveTrees hold values. Take"),
+    (lambda: ju.from_any(FOLDER / "xgboost_forest.json"), {"counts": "oob"}, ValueError, "AdditiveTrees has none"),
     (lambda: ju.from_any(FOLDER / "lightgbm.txt"), {"counts": "held_out"}, ValueError, "correct each other"),
     (
         lambda: ju.from_any(FOLDER / "treelite_forest.bin"),
@@ -124,7 +126,7 @@ def test_refusals(case):
 
 def test_a_forest_or_an_ensemble_that_is_not_frozen():
     for model in (ju.from_any(FOLDER / "treelite_forest.bin"), ju.from_any(FOLDER / "xgboost_forest.json")):
-        with refuses(TypeError, r"a Forest or a TreeEnsemble comes in scikit-learn's FrozenEstimator.*jaxunc.bind"):
+        with refuses(TypeError, r"a Forest or a AdditiveTrees comes in scikit-learn's FrozenEstimator.*jaxunc.bind"):
             CombinedForestClassifier(model).fit(*SMALL)
 
 

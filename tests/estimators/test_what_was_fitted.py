@@ -35,7 +35,7 @@ def forest(**settings) -> RandomForestClassifier:
 
 
 def polled(model) -> np.ndarray:
-    return model.predict_polled(X[:30], confidence=0.9, prior="fitted", training=(X, Y)).n_polled
+    return model.predict_polled(X[:30], confidence=0.9, prior="fitted", training=(X, Y)).n_trees_used
 
 
 @pytest.mark.exhaustive
@@ -64,11 +64,11 @@ def test_sparse_training_rows():
     model = CombinedForestClassifier(forest(), "mean").fit(thin, Y)
     dense = thin.toarray()
     expected = model.predict_polled(dense, confidence=0.9, prior="fitted", training=(dense, Y))
-    assert expected.n_polled.max() <= 50
+    assert expected.n_trees_used.max() <= 50
     for asked, trained in ((dense, thin), (thin, dense), (thin.tocsc(), thin.tocoo())):
         found = model.predict_polled(asked, confidence=0.9, prior="fitted", training=(trained, Y))
         np.testing.assert_array_equal(found.predicted, expected.predicted)
-        np.testing.assert_array_equal(found.n_polled, expected.n_polled)
+        np.testing.assert_array_equal(found.n_trees_used, expected.n_trees_used)
 
 
 def test_missing_values_are_those_of_the_fit():
@@ -99,7 +99,7 @@ def test_weights_of_one_are_no_weights():
 
 
 def test_weights_are_repeats_for_what_is_learned():
-    rows = ju.learning.out_of_sample_rows(forest().fit(X[:100], Y[:100]), X[100:], Y[100:], source="held_out")
+    rows = ju.learning.oob_dataset(forest().fit(X[:100], Y[:100]), X[100:], Y[100:], source="held_out")
     counts = np.asarray(rows.histograms.count_table)[np.asarray(rows.histograms.code)[:100, :1]]
     once = ju.learning.rows_from_counts(counts, Y[100:], sample_weight=np.full(100, 3))
     often = ju.learning.rows_from_counts(np.repeat(counts, 3, 0), np.repeat(Y[100:], 3))
@@ -162,7 +162,7 @@ def test_groups_of_the_fit():
     np.testing.assert_array_equal(alone.oob_decision_function_, plain.oob_decision_function_)
     assert not np.array_equal(model.oob_decision_function_, plain.oob_decision_function_)
     learned = CombinedForestClassifier(forest(), "learned").fit(X, Y, groups=groups)
-    rows = ju.learning.out_of_sample_rows(learned.estimator_, X, Y, counts="both", groups=groups)
-    again = ju.learning.fit_combiner(ju.LearnedPool(rows.prior, reads=rows.countings), rows)
+    rows = ju.learning.oob_dataset(learned.estimator_, X, Y, counts="both", groups=groups)
+    again = ju.learning.fit_combiner(ju.LearnedPool(rows.prior, reads=rows.count_sets), rows)
     np.testing.assert_array_equal(rows.bind(again.combiner).probability(X), learned.predict_proba(X))
     CautiousForestClassifier(forest(), counts="held_out", random_state=0).fit(X, Y, groups=groups)

@@ -72,7 +72,7 @@ HELD_OUT: dict[str, Any] = {
 RIGHT = ("nothing", "nothing, rare", "others")
 FAULTS = ("nothing", "nothing, rare", *COPIES, *HELD_OUT)
 UNSEEN = {("extra trees with bags", fault) for fault in ("half of the sample", "the sample, shuffled")}
-"""What cannot always be seen, as `out_of_sample_rows` says: where tests are random, and trees have bags."""
+"""What cannot always be seen, as `oob_dataset` says: where tests are random, and trees have bags."""
 
 NAMED = ("repeat others", "in every tree's bag", "rows of class", "Pass rows that were held out", "not the rows")
 """Words of which a refusal or a warning has some that names what is wrong with the rows."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import jaxunc as ju
-from jaxunc.additive import TreeEnsemble
+from jaxunc.additive import AdditiveTrees
 
 ULP = float(np.finfo(np.float32).eps)
 
@@ -40,10 +40,10 @@ class Mismatch(Exception):
 
 def check(way: Way, model: Any, rows: Any) -> None:
     """Raise a `Mismatch` unless the model answers as its library does."""
-    leaves = np.asarray(ju.leaf_index(model.trees if isinstance(model, TreeEnsemble) else model, rows))
+    leaves = np.asarray(ju.leaf_index(model.trees if isinstance(model, AdditiveTrees) else model, rows))
     if way.leaves is not None:
         _same_leaves(leaves, np.asarray(way.leaves).reshape(len(leaves), -1))
-    if isinstance(model, TreeEnsemble):
+    if isinstance(model, AdditiveTrees):
         allowed = _sums(way, model, rows, leaves)
         answer = None if way.answer is None else np.asarray(model.predict(rows), np.float64)
     else:
@@ -65,7 +65,7 @@ def _same_leaves(ours: np.ndarray, theirs: np.ndarray) -> None:
             raise Mismatch(f"other leaves in tree {t}")
 
 
-def _sums(way: Way, model: TreeEnsemble, rows: Any, leaves: np.ndarray) -> np.ndarray:
+def _sums(way: Way, model: AdditiveTrees, rows: Any, leaves: np.ndarray) -> np.ndarray:
     """Compare sums; return what they may be off by, for each row and output."""
     values, base = np.asarray(model.values, np.float64), np.asarray(model.base, np.float64)
     reached = values[np.arange(leaves.shape[1]), leaves]

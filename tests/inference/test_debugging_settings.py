@@ -10,7 +10,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 
 import jaxunc as ju
-from jaxunc import belief, datasets, decisions, intervals, learning, metrics, scorers, smoothing, voting
+from jaxunc import belief, decisions, intervals, learning, metrics, scorers, smoothing, voting
 from jaxunc.estimators import (
     CautiousForestClassifier,
     CombinedForestClassifier,
@@ -37,7 +37,7 @@ MADE = {
     "ExplainedVote": lambda: ju.ExplainedVote(s=1.0),
     "GeneralizedVote": lambda: ju.GeneralizedVote(s=1.0),
     "LearnedPool": lambda: ju.LearnedPool([0.5, 0.5]),
-    "Blend": lambda: ju.Blend([ju.Mean(), ju.Pooling()], [0.5, 0.5]),
+    "Stack": lambda: ju.Stack([ju.Mean(), ju.Pooling()], [0.5, 0.5]),
     "Calibrated": lambda: ju.Calibrated(ju.Mean()),
     "OneVsRest": lambda: ju.OneVsRest(ju.Mean()),
     "Weighted": lambda: ju.Weighted(ju.Mean(), np.linspace(1, 2, 6)),
@@ -91,7 +91,7 @@ ENTRIES: dict[str, Callable[[], Any]] = {
     "gradient of rows": lambda: jax.grad(
         lambda s: ju.bind(forest(), ju.EvidenceAccumulation([0.5, 0.5], smoothing=s)).log_probability(X).sum()
     )(0.5),
-    "recount": lambda: ju.recount(forest(), X, y),
+    "count_leaves": lambda: ju.count_leaves(forest(), X, y),
     "margin": lambda: ju.margin(ju.Mean()(COUNTS)),
     "settled": lambda: ju.predict_until_settled(forest(60), X),
     "settled vote": lambda: voting.bind_vote(forest(60))(X),
@@ -118,7 +118,6 @@ ENTRIES: dict[str, Callable[[], Any]] = {
     ],
     "auc": lambda: (metrics.auc(PROBABILITIES[:, 1], LABELS), metrics.auc(PROBABILITIES[:2, 1], LABELS[:2])),
     "risk": lambda: metrics.risk_coverage_curve(PROBABILITIES[:, 0], LABELS == 0),
-    "datasets": lambda: (datasets.led(jax.random.key(0), 5), datasets.waveform(jax.random.key(0), 5)),
 }
 SETTINGS = {
     "jax_numpy_rank_promotion": "raise",

@@ -86,7 +86,7 @@ def test_sums_are_differentiable_and_do_not_overflow():
     forest = ju.grow_random_trees(jax.random.key(5), X, y, n_trees=7, nominal=nominal, max_depth=2)
     queries = np.where(nominal, 9, X[:5])
     counts = ju.leaf_counts(forest, queries)
-    heavy = ju.recount(forest, X, y, sample_weight=np.full(60, 2.0**26))
+    heavy = ju.count_leaves(forest, X, y, sample_weight=np.full(60, 2.0**26))
     assert heavy.count_table.dtype == jnp.int32
     np.testing.assert_array_equal(ju.leaf_counts(heavy, queries), 2.0**26 * np.asarray(counts, float))
     own = forest.counts.astype(float)
@@ -102,10 +102,12 @@ def test_modes_of_empty_leaves_and_counting_commute():
     other, labels, _ = mixed(200, seed=1)
     for weight in (None, np.linspace(0.1, 2, 200)):
         first = {
-            mode: ju.recount(forest.with_empty_leaves(mode), other, labels, sample_weight=weight)
+            mode: ju.count_leaves(forest.with_empty_leaves(mode), other, labels, sample_weight=weight)
             for mode in ju.forest.MODES
         }
-        assert not np.array_equal(first["parent"].counts, ju.recount(forest, X, y).with_empty_leaves("parent").counts)
+        assert not np.array_equal(
+            first["parent"].counts, ju.count_leaves(forest, X, y).with_empty_leaves("parent").counts
+        )
         for mode in ju.forest.MODES:
             assert first[mode].with_empty_leaves(mode) is first[mode]
             for target in ju.forest.MODES:
@@ -176,7 +178,7 @@ def test_leave_one_out_with_empty_leaves():
     X, y, nominal = mixed(60)
     forest = ju.grow_random_trees(jax.random.key(6), X, y, n_trees=7, nominal=nominal)
     other, labels, _ = mixed(40, seed=1)
-    counted = ju.recount(forest, other, labels)
+    counted = ju.count_leaves(forest, other, labels)
     answer = ju.counting.leave_one_out(counted, ju.Pooling(), other, labels)
     counts = np.array(ju.leaf_counts(counted, other))
     for i, x in enumerate(other):

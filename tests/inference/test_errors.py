@@ -206,8 +206,8 @@ def test_masks_may_be_lists(bound):
         strict=True,
     ):
         np.testing.assert_array_equal(a, b)
-    counted = ju.recount(toy_forest(2), X, y, tree_mask=mask)
-    np.testing.assert_array_equal(ju.recount(toy_forest(2), X, y, tree_mask=mask.tolist()).counts, counted.counts)
+    counted = ju.count_leaves(toy_forest(2), X, y, tree_mask=mask)
+    np.testing.assert_array_equal(ju.count_leaves(toy_forest(2), X, y, tree_mask=mask.tolist()).counts, counted.counts)
 
 
 @pytest.mark.parametrize("function", [ju.leaf_index, ju.leaf_counts])

@@ -35,7 +35,7 @@ FURTHER = {
     "cautious report": lambda prior: ju.decisions.CautiousReport(2.0, "certainty"),
     "learned vote": lambda prior: ju.LearnedVote(1.5, 0.5, 2.0),
     "calibrated median": lambda prior: ju.Calibrated(ju.Median(), 1.3, np.linspace(0, 1, len(prior))),
-    "blend of collected": lambda prior: ju.Blend([ju.GeneralizedMixture(), ju.Median(), ju.Mean()], [0.5, 0.25, 0.25]),
+    "blend of collected": lambda prior: ju.Stack([ju.GeneralizedMixture(), ju.Median(), ju.Mean()], [0.5, 0.25, 0.25]),
     "one vs rest, a list": lambda prior: ju.OneVsRest([ju.DempsterRule(prior=p) for p in prior]),
 }
 NEWER = jax.__version_info__ >= (0, 11)
@@ -68,7 +68,7 @@ def leaves(n_classes: int, counts: str) -> tuple[ju.Forest, np.ndarray, np.ndarr
     forest, held = ju.from_sklearn(model), rng.normal(size=(N, 6)).astype(np.float32)
     out_of_bag = counts == "oob"
     mask = ju.counting.oob_mask(model, len(X)) if out_of_bag else None
-    forest = ju.recount(forest, X if out_of_bag else held, y, tree_mask=mask)
+    forest = ju.count_leaves(forest, X if out_of_bag else held, y, tree_mask=mask)
     return forest, X, np.asarray(ju.leaf_counts(forest, X))
 
 

@@ -96,7 +96,7 @@ def test_leaves_and_counts(forest):
         for walk in ("blocks", "levels"):
             ju.leaf_index(forest, MISSING[:n], walk=walk)
         ju.leaf_counts(forest, X[:n])
-        counted = ju.recount(forest, X[:n], Y[:n], tree_mask=MASK[:n, : forest.n_trees])
+        counted = ju.count_leaves(forest, X[:n], Y[:n], tree_mask=MASK[:n, : forest.n_trees])
         ju.counting.leave_one_out(counted, ju.Mean(), X[:n], Y[:n])
 
     assert later_programs(ask) == []

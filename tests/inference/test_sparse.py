@@ -104,7 +104,7 @@ def test_chunks_are_bounded_by_what_is_dense(monkeypatch):
 
 @pytest.mark.once
 def test_shapes_that_are_bounded():
-    rows = ju.tables.as_rows(scipy.sparse.csr_array((5, 2**13)), ju.tables.Columns(2**13)).values
+    rows = ju.tables.encode_rows(scipy.sparse.csr_array((5, 2**13)), ju.tables.Columns(2**13)).values
     chunk = lambda n: Chunk(n, 64)
     shapes = Shapes(chunk(2048), chunk(8192), (chunk(1), chunk(64), chunk(512)))
     assert _tested.bounded(shapes, np.zeros((5, 2**13))) == shapes
@@ -181,10 +181,10 @@ def test_memory_of_many_columns():
     y = rng.integers(0, 2, n)
     bound, expected = ju.bind(forest, ju.Mean()), np.asarray(ju.bind(sparse_forest(2), ju.Mean()).probability(narrow))
     leaves = np.asarray(ju.leaf_index(sparse_forest(2), narrow))
-    counts = np.asarray(ju.recount(sparse_forest(2), narrow, y).counts)
+    counts = np.asarray(ju.count_leaves(sparse_forest(2), narrow, y).counts)
     tracemalloc.start()
     try:
-        found = bound.probability(X), ju.leaf_index(forest, X), ju.recount(forest, X, y).counts
+        found = bound.probability(X), ju.leaf_index(forest, X), ju.count_leaves(forest, X, y).counts
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -289,7 +289,7 @@ def test_what_is_known_inside_a_traced_program_is_answered_there():
         "bound": lambda: bound("mean", 2).probability(X),
         "leaf_index": lambda: ju.leaf_index(forest, X),
         "leaf_counts": lambda: ju.leaf_counts(forest, X),
-        "recount": lambda: ju.recount(forest, X, toy_data(2)[1]).counts,
+        "count_leaves": lambda: ju.count_leaves(forest, X, toy_data(2)[1]).counts,
     }
     for name, answer in answers.items():
         inside = jax.jit(lambda answer=answer: answer())()

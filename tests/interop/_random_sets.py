@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from jaxunc._numerics import order_key_at_or_below, order_key_below
-from jaxunc.additive import TreeEnsemble
+from jaxunc.additive import AdditiveTrees
 from jaxunc.forest import Intervals, TreeNodes
 from jaxunc.interop._given_trees import GivenTree, ensemble_of
 from jaxunc.interop._wide_tests import WideTest, WideTree, with_cuts
@@ -22,7 +22,7 @@ SHAPES = (
 """Link, labels of classes, and outputs."""
 
 
-def random_sets(rng: np.random.Generator, kind: str, *, n_trees: int = 6, most: int = 12) -> TreeEnsemble:
+def random_sets(rng: np.random.Generator, kind: str, *, n_trees: int = 6, most: int = 12) -> AdditiveTrees:
     """Return an ensemble of a kind: what is compared, float32 or float64, and whether the first columns are codes."""
     link, labels, n_outputs = SHAPES[rng.integers(len(SHAPES))]
     each = int(rng.choice([1, n_outputs]))
@@ -87,7 +87,7 @@ def _wide_test(rng: np.random.Generator) -> WideTest:
 
 
 def rows_of(
-    rng: np.random.Generator, model: TreeEnsemble, number: int, *, finite: bool = False
+    rng: np.random.Generator, model: AdditiveTrees, number: int, *, finite: bool = False
 ) -> tuple[np.ndarray, Any]:
     """Return rows at and beside all bounds, with codes where columns have levels, and the same as the model takes them.
 

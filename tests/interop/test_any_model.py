@@ -12,7 +12,7 @@ from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingCla
 from sklearn.linear_model import LogisticRegression
 
 import jaxunc as ju
-from jaxunc.additive import TreeEnsemble
+from jaxunc.additive import AdditiveTrees
 from jaxunc.interop import UntestedVersionWarning, from_any
 from tests._model_files import FOLDER, N_TRAIN, NAMED, NAMELESS, NUMBERS, expected, table
 from tests._refusal import refuses
@@ -193,7 +193,7 @@ def test_newer_versions_are_warned_of(name):
     content = (FOLDER / name).read_bytes()
     with pytest.warns(UntestedVersionWarning, match=said):
         newer = from_any(change(content))
-    assert isinstance(newer, TreeEnsemble)
+    assert isinstance(newer, AdditiveTrees)
 
 
 def test_newer_operators_are_warned_of():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jaxunc as ju
-from jaxunc.additive import TreeEnsemble, check_ensemble
+from jaxunc.additive import AdditiveTrees, check_additive
 from jaxunc.forest import check_forest, check_trees
 from tests._model_files import FOLDER
 
@@ -92,9 +92,9 @@ class Tried:
 
 
 def _check_well_formed(model) -> None:
-    if isinstance(model, TreeEnsemble):
+    if isinstance(model, AdditiveTrees):
         check_trees(model.trees)
-        check_ensemble(model)
+        check_additive(model)
     else:
         check_forest(model)
 

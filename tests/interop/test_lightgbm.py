@@ -223,7 +223,7 @@ def test_float32_in_a_program_is_compared_as_float64():
 def test_counts_of_its_leaves():
     booster = train("two", objective="binary", boosting="rf", bagging_freq=1, bagging_fraction=0.6)
     model, (X, z) = from_lightgbm(booster), data()
-    counts = ju.leaf_counts(ju.recount(model.trees, X, z > 1.5), X)
+    counts = ju.leaf_counts(ju.count_leaves(model.trees, X, z > 1.5), X)
     leaves = booster.predict(X, pred_leaf=True)
     for t in (0, 11):
         sizes = np.bincount(leaves[:, t])[leaves[:, t]]

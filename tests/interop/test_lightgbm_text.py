@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from jaxunc.additive import TreeEnsemble
+from jaxunc.additive import AdditiveTrees
 from jaxunc.interop import from_any, from_lightgbm
 from tests._refusal import refuses
 
@@ -60,7 +60,7 @@ def test_forms_of_a_file(form, categorical, rng, tmp_path):
     for given in (text, content, bytearray(content), memoryview(content), tmp_path / "model", str(tmp_path / "model")):
         for read in (from_any, from_lightgbm):
             model = read(given)
-            assert isinstance(model, TreeEnsemble)
+            assert isinstance(model, AdditiveTrees)
             found = np.asarray(model.predict(X))
             np.testing.assert_allclose(found if form == "an old name" else found[:, 1], wanted, atol=1e-6)
 

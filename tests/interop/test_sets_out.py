@@ -6,7 +6,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 import jaxunc as ju
-from jaxunc.additive import TreeEnsemble
+from jaxunc.additive import AdditiveTrees
 from jaxunc.forest import Intervals, TreeNodes, lay_out
 from jaxunc.interop import _treelite_tests, from_onnx, from_treelite, to_onnx, to_treelite
 from jaxunc.interop._given_trees import GivenTree, ensemble_of
@@ -50,7 +50,7 @@ def check_treelite(model, X, given):
     again = from_treelite(to_treelite(back))
     leaves = np.asarray(model.leaf_values(given))
     for one in (back, again):
-        assert isinstance(one, TreeEnsemble)
+        assert isinstance(one, AdditiveTrees)
         np.testing.assert_array_equal(one.leaf_values(X.astype(np.float64)), leaves)
 
 
@@ -69,7 +69,7 @@ def forest_of(rng, kind, number=300):
     """A forest whose trees test sets, counted on rows; the rows, and the same as it takes them."""
     model = random_sets(rng, kind)
     X, given = rows_of(rng, model, number, finite=True)
-    return ju.recount(model.trees, given, rng.integers(3, size=number)), X, given
+    return ju.count_leaves(model.trees, given, rng.integers(3, size=number)), X, given
 
 
 RULES = {
@@ -139,7 +139,7 @@ def test_shared_nodes_that_are_no_intervals():
     )  # fmt: skip
     trees, _ = lay_out([nodes], Columns(2))
     values = np.ones((1, trees.n_nodes, 1), np.float32)
-    model = TreeEnsemble(trees, jnp.asarray(values), jnp.zeros(1), "identity")
+    model = AdditiveTrees(trees, jnp.asarray(values), jnp.zeros(1), "identity")
     for write in (to_onnx, to_treelite):
         with pytest.raises(ValueError, match="several parents that are no test of intervals"):
             write(model)

@@ -26,7 +26,7 @@ def test_xgboost(tmp_path):
     again = ju.load(tmp_path / "model")
     assert again.columns.absent_is_missing
     np.testing.assert_array_equal(again.predict(X), ensemble.predict(X))
-    counted = ju.bind(ju.recount(ensemble.trees, X, Y), ju.Mean())
+    counted = ju.bind(ju.count_leaves(ensemble.trees, X, Y), ju.Mean())
     np.testing.assert_array_equal(counted.probability(X), counted.probability(np.where(DENSE == 0, np.nan, DENSE)))
 
 

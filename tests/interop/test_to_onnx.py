@@ -193,7 +193,7 @@ def test_edges_of_tests():
         columns=trees.columns,
     )
     X, y = data(2)
-    forest = ju.recount(many, X, y)
+    forest = ju.count_leaves(many, X, y)
     X = rows(many)
     X[:9, 0] = [3.4028235e38, -3.4028235e38, 0, -0.0, 1e-45, -1e-45, 1, -1, np.nan]
     check(ju.bind(forest, {"mean": ju.Mean(), "evidence": ju.EvidenceAccumulation(0.5)}), X)
@@ -203,7 +203,7 @@ def test_edges_of_tests():
 def test_two_countings():
     X, y = data(2)
     forest = forest_of(2)
-    forest = forest.with_counting("oob", ju.recount(forest, X[::2], y[::2]))
+    forest = forest.with_count_set("oob", ju.count_leaves(forest, X[::2], y[::2]))
     pool = ju.LearnedPool(forest.prior, reads=("own", "oob"), inbag_weight=0.5)
     check(ju.bind(forest, pool), rows(forest.trees))
 

@@ -8,7 +8,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier, RandomForestRegressor
 
 import jaxunc as ju
-from jaxunc.additive import TreeEnsemble
+from jaxunc.additive import AdditiveTrees
 from jaxunc.interop import from_treelite, to_treelite
 from jaxunc.interop._plain_tests import plain_nodes
 from tests._rules import make
@@ -107,7 +107,7 @@ def test_ensembles(name):
     expected = expected[:, 1:] if name == "two classes" else expected.reshape(found.shape)
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
     again = from_treelite(made)
-    assert isinstance(again, TreeEnsemble)
+    assert isinstance(again, AdditiveTrees)
     np.testing.assert_array_equal(again.raw(X), ensemble.raw(X))
 
 
@@ -125,7 +125,7 @@ def test_refusals(monkeypatch):
         to_treelite(ju.bind(forest, ju.Mean(lambda counts: 1.5 * ju.scorers.probability(counts))))
     with pytest.raises(TypeError, match="model is a Forest; pass a bound forest"):
         to_treelite(forest)
-    ensemble = TreeEnsemble(forest.trees, forest.counts.astype(float), jnp.zeros(2), "one-vs-rest", 1, (0, 1))
+    ensemble = AdditiveTrees(forest.trees, forest.counts.astype(float), jnp.zeros(2), "one-vs-rest", 1, (0, 1))
     with pytest.raises(ValueError, match="'one-vs-rest' of 2 sums"):
         to_treelite(ensemble)
     monkeypatch.setitem(sys.modules, "treelite.model_builder", None)

@@ -306,7 +306,7 @@ def test_counts_where_they_are_exact():
         forest_of_counts([[1 / 3, 1 / 3], [1, 0]], count=[9, 4]),
         forest_of_counts([[1.5, -0.5], [1, 0]], count=[2, 4]),
     ):
-        assert isinstance(from_treelite(model), ju.additive.TreeEnsemble)
+        assert isinstance(from_treelite(model), ju.additive.AdditiveTrees)
 
 
 def test_other_libraries():

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import jaxunc as ju
-from jaxunc.additive import TreeEnsemble
+from jaxunc.additive import AdditiveTrees
 from jaxunc.interop import from_xgboost
 from tests._refusal import refuses
 
@@ -30,7 +30,7 @@ def data(rng, n: int = 600) -> tuple[np.ndarray, np.ndarray]:
     return X, y
 
 
-def thresholds(model: TreeEnsemble) -> list[np.ndarray]:
+def thresholds(model: AdditiveTrees) -> list[np.ndarray]:
     """The thresholds of every column; one goes left below the next float."""
     keys, feature, child = (np.asarray(getattr(model.trees, name)) for name in ("threshold", "feature", "child"))
     inner = child != np.arange(child.shape[1])
@@ -39,7 +39,7 @@ def thresholds(model: TreeEnsemble) -> list[np.ndarray]:
     return [np.unique(found[inner & (feature == j)]) for j in range(model.n_features)]
 
 
-def check(model: Any, booster: Any, X: Any, **iterations) -> TreeEnsemble:
+def check(model: Any, booster: Any, X: Any, **iterations) -> AdditiveTrees:
     """Compare leaves and sums."""
     made = from_xgboost(model)
     matrix = xgboost.DMatrix(X, enable_categorical=True)

@@ -17,13 +17,13 @@ from sklearn.ensemble import RandomForestClassifier
 import jaxunc as ju
 from jaxunc.learning import (
     _parts,
-    blend_combiners,
-    choose_combiner,
+    default_candidates,
     fit_combiner,
     fit_leaf_counts,
-    guarded,
     loss_on,
-    out_of_sample_rows,
+    oob_dataset,
+    select_combiner,
+    stack_combiners,
     standard_errors,
 )
 from jaxunc.learning._blend import _weights
@@ -41,12 +41,12 @@ def model():
 
 @pytest.fixture(scope="module")
 def rows(model):
-    return out_of_sample_rows(model[2], *model[:2], source="oob")
+    return oob_dataset(model[2], *model[:2], source="oob")
 
 
 @pytest.fixture(scope="module")
 def wide(model):
-    return out_of_sample_rows(model[2], *model[:2], source="oob", counts="both")
+    return oob_dataset(model[2], *model[:2], source="oob", counts="both")
 
 
 PRIOR = np.array([0.625, 0.375])
@@ -217,7 +217,7 @@ def test_progress_is_told(rows, monkeypatch, capsys):
     line = capsys.readouterr().err
     assert line.endswith("\n")
     assert f"LearnedPool, step {fitted.n_steps}: loss" in line
-    choose_combiner({"pool": ju.LearnedPool(PRIOR)}, rows, n_folds=2, progress=told.append)
+    select_combiner({"pool": ju.LearnedPool(PRIOR)}, rows, n_folds=2, progress=told.append)
     assert told[-1].what == "pool, fold 2 of 2"
 
 
@@ -233,7 +233,7 @@ def test_a_loss_of_ones_own_that_is_no_number(rows):
 @pytest.mark.exhaustive
 @pytest.mark.once
 def test_the_guard_takes_what_is_better(wide):
-    chosen = choose_combiner(guarded(wide), wide, n_folds=3)
+    chosen = select_combiner(default_candidates(wide), wide, n_folds=3)
     assert chosen.losses[chosen.name] == min(chosen.losses.values())
     assert set(chosen.losses) == {"pool", "calibrated mean"}
     assert chosen.fitted.loss == pytest.approx(loss_on(chosen.fitted.combiner, wide), rel=1e-4)
@@ -242,13 +242,13 @@ def test_the_guard_takes_what_is_better(wide):
 @pytest.mark.exhaustive
 @pytest.mark.once
 def test_a_blend_is_no_worse_than_its_candidates(wide):
-    blended = blend_combiners(guarded(wide), wide, n_folds=3)
-    assert blended.losses == pytest.approx(choose_combiner(guarded(wide), wide, n_folds=3).losses, rel=1e-4)
+    blended = stack_combiners(default_candidates(wide), wide, n_folds=3)
+    assert blended.losses == pytest.approx(select_combiner(default_candidates(wide), wide, n_folds=3).losses, rel=1e-4)
     assert sum(blended.weights.values()) == pytest.approx(1)
     assert blended.loss < max(blended.losses.values())
     assert loss_on(blended.combiner, wide) < loss_on(ju.Mean(), wide)
     with refuses(ValueError, "candidates is empty"):
-        blend_combiners({}, wide)
+        stack_combiners({}, wide)
 
 
 @pytest.mark.once
@@ -327,7 +327,7 @@ def test_bad_input(rows):
     with refuses(ValueError, "Median has nothing to learn.*as medians and mixtures do"):
         fit_combiner(ju.Median(), rows)
     with refuses(ValueError, "candidates is empty"):
-        choose_combiner({}, rows)
+        select_combiner({}, rows)
 
 
 @pytest.mark.once

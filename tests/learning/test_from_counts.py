@@ -5,7 +5,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
-from jaxunc.learning import fit_combiner, loss_on, out_of_sample_rows, rows_from_counts
+from jaxunc.learning import fit_combiner, loss_on, oob_dataset, rows_from_counts
 from tests._forests import toy_data
 from tests._refusal import refuses
 
@@ -58,7 +58,7 @@ def test_out_of_bag_leaves_learn_what_rows_of_the_forest_do():
     forest, mask = ju.from_sklearn(model), ju.counting.oob_mask(model, len(y))
     seen = mask.any(axis=1)
     counts = np.asarray(ju.leaf_counts(forest, X))[seen]
-    rows, same = rows_from_counts(counts, y[seen], tree_mask=mask[seen]), out_of_sample_rows(model, X, y, source="oob")
+    rows, same = rows_from_counts(counts, y[seen], tree_mask=mask[seen]), oob_dataset(model, X, y, source="oob")
     rule = ju.LearnedPool(forest.prior)
     found, wanted = fit_combiner(rule, rows), fit_combiner(rule, same)
     assert found.loss == pytest.approx(wanted.loss, rel=1e-4)

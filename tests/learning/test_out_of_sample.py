@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 
 import jaxunc as ju
 from jaxunc.counting._kinds import counted_forest
-from jaxunc.learning import out_of_sample_rows
+from jaxunc.learning import oob_dataset
 from tests._forests import toy_data
 from tests._refusal import refuses
 
@@ -43,9 +43,9 @@ def tallied(vectors) -> dict[tuple, int]:
 def test_rows_see_their_out_of_bag_trees_without_their_label(fitted, counts):
     X, y, model = fitted
     forest, mask = ju.from_sklearn(model), ju.counting.oob_mask(model, len(y))
-    rows = out_of_sample_rows(model, X, y, source="oob", counts=counts)
+    rows = oob_dataset(model, X, y, source="oob", counts=counts)
     inbag = np.asarray(ju.leaf_counts(forest, X), float)
-    out = np.asarray(ju.leaf_counts(ju.recount(forest, X, y, tree_mask=mask), X), float)
+    out = np.asarray(ju.leaf_counts(ju.count_leaves(forest, X, y, tree_mask=mask), X), float)
     kept = np.flatnonzero(mask.any(axis=1))
     assert rows.n == len(kept)
     np.testing.assert_array_equal(np.asarray(rows.y)[: rows.n], y[kept])
@@ -61,7 +61,7 @@ def test_weights_are_taken_out_with_the_label(fitted, rng):
     weight = rng.integers(1, 4, len(y)) / 2
     model = RandomForestClassifier(20, random_state=0).fit(X, y, sample_weight=weight)
     forest, mask = ju.from_sklearn(model), ju.counting.oob_mask(model, len(y))
-    rows = out_of_sample_rows(model, X, y, source="oob", counts="both", sample_weight=weight)
+    rows = oob_dataset(model, X, y, source="oob", counts="both", sample_weight=weight)
     counted = counted_forest(forest, model, "oob", X, y, weight)
     out = np.asarray(ju.leaf_counts(counted.forest, X), float)
     for place, i in enumerate(np.flatnonzero(mask.any(axis=1))):
@@ -76,7 +76,7 @@ def test_weights_are_taken_out_with_the_label(fitted, rng):
 def test_random_trees_leave_the_label_out(fitted):
     X, y, _ = fitted
     forest = ju.grow_random_trees(jax.random.key(0), X, y, n_trees=9)
-    rows = out_of_sample_rows(forest, X, y)
+    rows = oob_dataset(forest, X, y)
     answer, wanted = rows.answer(ju.Pooling()), ju.counting.leave_one_out(forest, ju.Pooling(), X, y)
     np.testing.assert_allclose(answer.probability, wanted.probability, atol=1e-5)
 
@@ -86,7 +86,7 @@ def test_calibration_rows_are_those_of_the_bound_forest(fitted):
     X, y, model = fitted
     others = toy_data(len(model.classes_))
     X, y = others[0][160:260], others[1][160:260]
-    rows = out_of_sample_rows(model, X, y, source="held_out")
+    rows = oob_dataset(model, X, y, source="held_out")
     for rule in (ju.Mean(), ju.EvidenceAccumulation(rows.prior), ju.LearnedPool(rows.prior, size_power=0.3)):
         wanted = ju.bind(ju.from_sklearn(model), rule).probability(X)
         np.testing.assert_allclose(rows.answer(rule).probability, wanted, atol=2e-5)
@@ -96,7 +96,7 @@ def test_calibration_rows_are_those_of_the_bound_forest(fitted):
 @pytest.mark.exhaustive(keep=1)
 def test_cross_fitted_rows(fitted, model):
     X, y, _ = fitted
-    rows = out_of_sample_rows(model.fit(X, y), X, y, n_folds=3)
+    rows = oob_dataset(model.fit(X, y), X, y, n_folds=3)
     assert (rows.source, rows.n) == ("cross_fit", len(y))
     assert np.asarray(rows.histograms.times).sum() == 12 * len(y)
     hits = np.argmax(rows.answer(ju.Mean()).probability, axis=1) == y
@@ -110,8 +110,8 @@ def test_noise_teaches_nothing():
     X_new, y_new = rng.normal(size=(4000, 5)).astype(np.float32), rng.integers(0, 2, 4000)
     model = RandomForestClassifier(100, random_state=0).fit(X, y)
     for counts in ("inbag", "both"):
-        rows = out_of_sample_rows(model, X, y, counts=counts)
-        fitted = ju.learning.fit_combiner(ju.LearnedPool(rows.prior, reads=rows.countings), rows)
+        rows = oob_dataset(model, X, y, counts=counts)
+        fitted = ju.learning.fit_combiner(ju.LearnedPool(rows.prior, reads=rows.count_sets), rows)
         probs = np.asarray(rows.bind(fitted.combiner).probability(X_new))
         assert 0.45 < roc_auc_score(y_new, probs[:, 1]) < 0.55
         assert -np.mean(np.log(probs[np.arange(4000), y_new])) < 0.70
@@ -119,8 +119,8 @@ def test_noise_teaches_nothing():
 
 def test_rows_are_drawn_where_there_are_many(fitted):
     X, y, model = fitted
-    rows = out_of_sample_rows(model, X, y, source="oob", max_rows=50)
-    again = out_of_sample_rows(model, X, y, source="oob", max_rows=50)
+    rows = oob_dataset(model, X, y, source="oob", max_rows=50)
+    again = oob_dataset(model, X, y, source="oob", max_rows=50)
     assert rows.n <= 50
     np.testing.assert_array_equal(rows.y, again.y)
 
@@ -131,7 +131,7 @@ def test_data_frames_are_taken(fitted):
     frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
     labels = np.array(["a", "b", "c"])[y]
     model = RandomForestClassifier(10, random_state=0).fit(frame, labels)
-    assert out_of_sample_rows(model, frame, labels).class_labels == tuple(sorted(set(labels)))
+    assert oob_dataset(model, frame, labels).class_labels == tuple(sorted(set(labels)))
 
 
 @pytest.mark.parametrize("names", [[30, 10, 50, 20], ["d", "b", "a", "c"]])
@@ -141,7 +141,7 @@ def test_levels_are_looked_up_once(names, rng):
     grown, fresh = slice(200), slice(200, None)
     forest = ju.grow_random_trees(jax.random.key(0), frame[grown], y[grown], n_trees=9, nominal=["name"])
     forest = forest.with_empty_leaves("zeros")
-    rows = out_of_sample_rows(forest, frame[fresh], y[fresh], source="held_out")
+    rows = oob_dataset(forest, frame[fresh], y[fresh], source="held_out")
     counts = np.asarray(ju.leaf_counts(forest, frame[fresh]))
     for i in range(rows.n):
         assert seen(rows, i) == tallied(counts[i])
@@ -151,13 +151,13 @@ def test_levels_are_looked_up_once(names, rng):
 def test_what_would_leak_is_refused(fitted):
     X, y, model = fitted
     with refuses(ValueError, "the sample that the forest was grown on"):
-        out_of_sample_rows(model, X, y, source="held_out")
+        oob_dataset(model, X, y, source="held_out")
     whole = ExtraTreesClassifier(5, random_state=0).fit(X, y)
     with refuses(ValueError, "the sample that the forest was grown on"):
-        out_of_sample_rows(whole, X, y, source="held_out")
+        oob_dataset(whole, X, y, source="held_out")
     with refuses(TypeError, "Counts by themselves do not say"):
         ju.learning.fit_combiner(ju.LearnedPool(np.ones(len(model.classes_)) / len(model.classes_)), np.ones((4, 2)))
-    assert out_of_sample_rows(model, X, y, source="held_out", allow_leaks=True).n == len(y)
+    assert oob_dataset(model, X, y, source="held_out", allow_leaks=True).n == len(y)
 
 
 @pytest.mark.parametrize("counts", ["inbag", "both"])
@@ -166,7 +166,7 @@ def test_rows_out_of_bag_in_another_order_are_refused(fitted, counts):
     p = np.random.default_rng(0).permutation(len(y))
     for rows in ((X[p], y[p]), (X, y[p]), (X[::-1], y[::-1])):
         with refuses(ValueError, "not the rows that this RandomForestClassifier was grown on, in their order"):
-            out_of_sample_rows(model, *rows, source="oob", counts=counts, max_rows=50)
+            oob_dataset(model, *rows, source="oob", counts=counts, max_rows=50)
 
 
 def _doubtful(n: int, decimals: int):
@@ -187,10 +187,10 @@ def test_known_rows_are_seen_in_any_order(decimals):
             if decimals == 1 and (name == "mixed" or grown is not model):
                 continue  # cannot be seen
             with refuses(ValueError, "hold many of its rows: .*(halfway|bags of these trees)"):
-                out_of_sample_rows(grown, X[rows], y[rows], source="held_out")
+                oob_dataset(grown, X[rows], y[rows], source="held_out")
     for rows in (np.arange(240, 480), np.arange(240, 300)):
         for grown in (model, ju.from_sklearn(model)):
-            assert out_of_sample_rows(grown, X[rows], y[rows], source="held_out").n == len(rows)
+            assert oob_dataset(grown, X[rows], y[rows], source="held_out").n == len(rows)
 
 
 @pytest.mark.exhaustive
@@ -199,8 +199,8 @@ def test_a_part_of_what_whole_trees_were_grown_on_is_seen():
     forest = ju.from_sklearn(ExtraTreesClassifier(10, random_state=0).fit(X[:600], y[:600]))
     rows = np.random.default_rng(0).permutation(600)[:500]
     with refuses(ValueError, "no two share a leaf"):
-        out_of_sample_rows(forest, X[rows], y[rows], source="held_out")
-    assert out_of_sample_rows(forest, X[600:], y[600:], source="held_out").n == 300
+        oob_dataset(forest, X[rows], y[rows], source="held_out")
+    assert oob_dataset(forest, X[600:], y[600:], source="held_out").n == 300
 
 
 def _easy(name: str, n: int = 300):
@@ -230,7 +230,7 @@ def test_new_rows_are_not_taken_for_known_ones(name):
     X, y = _easy(name)
     for model in (RandomForestClassifier(50, random_state=0), ExtraTreesClassifier(20, random_state=0)):
         model.fit(X[:150], y[:150])
-        assert out_of_sample_rows(model, X[150:], y[150:], source="held_out").n == 150
+        assert oob_dataset(model, X[150:], y[150:], source="held_out").n == 150
 
 
 @pytest.mark.exhaustive
@@ -238,23 +238,23 @@ def test_bad_input(fitted):
     X, y, model = fitted
     whole = ExtraTreesClassifier(5, random_state=0).fit(X, y)
     with refuses(ValueError, "source='cross_fit'"):
-        out_of_sample_rows(whole, X, y, source="oob")
+        oob_dataset(whole, X, y, source="oob")
     with refuses(ValueError, "no bootstrap"):
-        out_of_sample_rows(whole, X, y, counts="both")
+        oob_dataset(whole, X, y, counts="both")
     with refuses(ValueError, "labels"):
-        out_of_sample_rows(model, X, y[:-1], source="oob")
+        oob_dataset(model, X, y[:-1], source="oob")
     with refuses(ValueError, "9"):
-        out_of_sample_rows(model, X, np.where(y == 1, 9, y), source="oob")
+        oob_dataset(model, X, np.where(y == 1, 9, y), source="oob")
     with refuses(ValueError, "no row is of class"):
-        out_of_sample_rows(model, X[y != 0], y[y != 0], source="held_out")
+        oob_dataset(model, X[y != 0], y[y != 0], source="held_out")
     with refuses(ValueError, "chose its tests by the labels"):
-        out_of_sample_rows(model, X, y, source="leave_one_out")
+        oob_dataset(model, X, y, source="leave_one_out")
     with refuses(ValueError, "needs the fitted model"):
-        out_of_sample_rows(ju.from_sklearn(model), X, y, source="oob")
+        oob_dataset(ju.from_sklearn(model), X, y, source="oob")
     with refuses(ValueError, "own label is not among"):
-        out_of_sample_rows(ju.grow_random_trees(jax.random.key(0), X, y, n_trees=3), X, (y + 1) % len(model.classes_))
+        oob_dataset(ju.grow_random_trees(jax.random.key(0), X, y, n_trees=3), X, (y + 1) % len(model.classes_))
     with refuses(ValueError, "tree_mask"):
-        out_of_sample_rows(model, X, y, source="oob", tree_mask=np.ones((len(y), 20), bool))
+        oob_dataset(model, X, y, source="oob", tree_mask=np.ones((len(y), 20), bool))
 
 
 @pytest.mark.exhaustive
@@ -265,9 +265,9 @@ def test_what_is_learned_out_of_bag_is_as_good_as_what_fresh_rows_teach():
         X, y = make_classification(2 * n + 4000, 10, n_informative=5, flip_y=0.1, class_sep=0.8, random_state=seed)
         X = X.astype(np.float32)
         model = RandomForestClassifier(100, random_state=seed).fit(X[:n], y[:n])
-        rows = out_of_sample_rows(model, X[:n], y[:n])
-        fresh = out_of_sample_rows(model, X[n : 2 * n], y[n : 2 * n], source="held_out")
-        judge = out_of_sample_rows(model, X[2 * n :], y[2 * n :], source="held_out")
+        rows = oob_dataset(model, X[:n], y[:n])
+        fresh = oob_dataset(model, X[n : 2 * n], y[n : 2 * n], source="held_out")
+        judge = oob_dataset(model, X[2 * n :], y[2 * n :], source="held_out")
         taught = (ju.learning.fit_combiner(ju.LearnedPool(rows.prior), r).combiner for r in (rows, fresh))
         own, best = (ju.learning.loss_on(rule, judge) for rule in taught)
         excess.append(own / best - 1)

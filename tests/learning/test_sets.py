@@ -7,7 +7,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
-from jaxunc.learning import UtilityLoss, fit_combiner, out_of_sample_rows
+from jaxunc.learning import UtilityLoss, fit_combiner, oob_dataset
 from tests._forests import toy_data
 from tests._refusal import refuses
 
@@ -46,7 +46,7 @@ def test_it_learns_from_utility(n_classes):
     X, y = toy_data(n_classes)
     half = len(y) // 2
     model = RandomForestClassifier(60, min_samples_leaf=8, random_state=0).fit(X[:half], y[:half])
-    rows = out_of_sample_rows(model, X[:half], y[:half], source="oob")
+    rows = oob_dataset(model, X[:half], y[:half], source="oob")
     start = ju.LearnedVote(20.0)
     fitted = fit_combiner(start, rows, loss="utility")
     assert fitted.loss < fitted.start_loss

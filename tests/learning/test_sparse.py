@@ -6,7 +6,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
-from jaxunc.learning import _known_rows, fit_combiner, out_of_sample_rows
+from jaxunc.learning import _known_rows, fit_combiner, oob_dataset
 from tests._refusal import refuses
 from tests._sparse import sparse_data, sparse_labels, sparse_model
 
@@ -16,7 +16,7 @@ X, Y = sparse_data(), sparse_labels(3)
 
 
 def assert_same_rows(model, x, dense, y, **how):
-    found, expected = (out_of_sample_rows(model, data, y, **how) for data in (x, dense))
+    found, expected = (oob_dataset(model, data, y, **how) for data in (x, dense))
     for one, other in zip(jax.tree.leaves(found.histograms), jax.tree.leaves(expected.histograms), strict=True):
         np.testing.assert_array_equal(one, other)
     np.testing.assert_array_equal(found.y, expected.y)
@@ -47,6 +47,6 @@ def test_rows_that_were_held_out(monkeypatch):
     monkeypatch.setattr(_known_rows, "MOST_DENSE", 900)
     for data in (filled, type(X)(filled)):
         with refuses(ValueError, "the sample that the forest was grown on"):
-            out_of_sample_rows(model, data, Y, source="held_out")
+            oob_dataset(model, data, Y, source="held_out")
     with refuses(ValueError, "y has 299 labels for 300 rows"):
-        out_of_sample_rows(sparse_model(3), X, Y[:-1], source="oob")
+        oob_dataset(sparse_model(3), X, Y[:-1], source="oob")

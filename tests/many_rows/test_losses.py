@@ -9,7 +9,7 @@ import pytest
 
 import jaxunc as ju
 from jaxunc.forest import OWN
-from jaxunc.learning import AucLoss, OutOfSampleRows, UtilityLoss, brier_loss, log_loss, loss_on
+from jaxunc.learning import AucLoss, OobDataset, UtilityLoss, brier_loss, log_loss, loss_on
 from jaxunc.learning._fit import _loss_as_it_is
 from jaxunc.learning._rows import histograms
 from tests._forests import forest_of_leaves
@@ -73,7 +73,7 @@ LOSSES = {"log": (log_loss, log_losses), "brier": (brier_loss, brier_losses), "u
 
 
 @lru_cache
-def out_of_sample_rows(n_rows: int) -> OutOfSampleRows:
+def oob_dataset(n_rows: int) -> OobDataset:
     """Rows that show the leaves of the distinct ones, with labels and weights."""
     rng = np.random.default_rng(n_rows)
     table = distinct_leaves(C).reshape(-1, C)
@@ -82,7 +82,7 @@ def out_of_sample_rows(n_rows: int) -> OutOfSampleRows:
     forest, _ = forest_of_leaves(distinct_leaves(C), PRIOR)
     y, weight = np.zeros(len(held.code), np.int32), np.zeros(len(held.code), np.float32)
     y[:n_rows], weight[:n_rows] = rng.integers(0, C, n_rows), rng.integers(0, 4, n_rows) / 2
-    return OutOfSampleRows(
+    return OobDataset(
         *(held, jnp.asarray(y), jnp.asarray(weight), n_rows, TREES, tuple(range(C)), (OWN,), "made up"),
         *(np.asarray(PRIOR), forest),
     )
@@ -91,7 +91,7 @@ def out_of_sample_rows(n_rows: int) -> OutOfSampleRows:
 @lru_cache
 def weights(n_rows: int) -> np.ndarray:
     """How much each label of each distinct row counts ``[distinct classes]``."""
-    rows = out_of_sample_rows(n_rows)
+    rows = oob_dataset(n_rows)
     place = drawn(n_rows) * C + np.asarray(rows.y)[:n_rows]
     total = np.bincount(place, weights=np.asarray(rows.weight, float)[:n_rows], minlength=DISTINCT * C)
     return total.reshape(DISTINCT, C) / total.sum()
@@ -114,7 +114,7 @@ def slope(scores, loss, n_rows: int, numbers: dict, name: str, step: float = 1e-
 @pytest.mark.parametrize("rule", RULES)
 def test_losses_and_gradients(rule, loss, n_rows):
     make, scores, numbers = RULES[rule]
-    rows, (function, by_label) = out_of_sample_rows(n_rows), LOSSES[loss]
+    rows, (function, by_label) = oob_dataset(n_rows), LOSSES[loss]
     expected = np.sum(weights(n_rows) * by_label(scores(**numbers)))
     np.testing.assert_allclose(loss_on(make(), rows, loss=loss), expected, rtol=1e-5)
     function = UtilityLoss.of(C) if function is None else jax.tree_util.Partial(function)
@@ -127,7 +127,7 @@ def test_losses_and_gradients(rule, loss, n_rows):
 
 @pytest.mark.parametrize("n_rows", SIZES)
 def test_loss_of_pairs(n_rows):
-    rows = out_of_sample_rows(n_rows)
+    rows = oob_dataset(n_rows)
     loss = AucLoss.of(rows.y, rows.weight, C, jax.random.key(0))
     found = loss_on(RULES["pool"][0](), rows, loss=loss)
     first, second, of_class = (np.asarray(part) for part in (loss.first, loss.second, loss.of_class))

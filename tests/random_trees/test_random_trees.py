@@ -184,7 +184,7 @@ def test_counts_are_those_of_the_sample():
     forest = ju.grow_random_trees(
         jax.random.key(4), X, y, n_trees=11, min_samples_leaf=3, nominal=nominal, sample_weight=weight
     )
-    again = ju.recount(ju.forest.check_forest(forest), X, y, sample_weight=weight)
+    again = ju.count_leaves(ju.forest.check_forest(forest), X, y, sample_weight=weight)
     # Instances of weight 0 were left out, and may be in empty leaves.
     np.testing.assert_array_equal(again.counts, forest.counts)
     np.testing.assert_allclose(again.prior, forest.prior)
@@ -197,7 +197,7 @@ def test_missing_numbers_go_where_their_node_sends_them():
     rng = np.random.default_rng(0)
     X = np.where((rng.random(X.shape) < 0.3) & ~np.array(nominal, bool), np.nan, X)
     forest = ju.grow_random_trees(jax.random.key(4), X, y, n_trees=7, nominal=nominal, missing="random")
-    np.testing.assert_array_equal(ju.recount(ju.forest.check_forest(forest), X, y).counts, forest.counts)
+    np.testing.assert_array_equal(ju.count_leaves(ju.forest.check_forest(forest), X, y).counts, forest.counts)
     inner = np.asarray(forest.trees.child) != np.arange(forest.n_nodes)
     numeric = inner & ~np.array(nominal, bool)[np.maximum(forest.trees.feature, 0)]
     right = np.asarray(forest.trees.missing_right)[numeric]
@@ -259,7 +259,7 @@ def test_thresholds_of_subnormals_and_signed_zeros():
     X = np.array([[-tiny], [-0.0], [0.0], [tiny]], np.float32)
     forest = ju.grow_random_trees(jax.random.key(9), X, [0, 1, 1, 0], n_trees=30)
     assert set(leaf_sizes(forest)) <= {(1, 1, 2), (1, 3), (4,)}
-    np.testing.assert_array_equal(ju.recount(forest, X, [0, 1, 1, 0]).counts, forest.counts)
+    np.testing.assert_array_equal(ju.count_leaves(forest, X, [0, 1, 1, 0]).counts, forest.counts)
 
 
 @pytest.mark.exhaustive

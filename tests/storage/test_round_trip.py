@@ -223,13 +223,13 @@ def test_settings_of_scorers(tmp_path):
 @pytest.mark.exhaustive
 def test_several_counts_in_files_of_the_first_versions(forest):
     """There they stood side by side, and the learned pool said by a truth value that it reads both."""
-    whole = forest.with_counting("oob", forest.with_counts(forest.counts[..., ::-1]))
+    whole = forest.with_count_set("oob", forest.with_counts(forest.counts[..., ::-1]))
     side_by_side = vars(whole.reading(("own", "oob")))
     read = module_of(ju.Forest, {name: part for name, part in side_by_side.items() if name != "further"})
-    assert read.countings == whole.countings
+    assert read.count_sets == whole.count_sets
     np.testing.assert_array_equal(read.counts, whole.counts)
     np.testing.assert_array_equal(read.of_counting("oob").counts, whole.of_counting("oob").counts)
     for both, names in ((True, ("own", "oob")), (False, ("own",))):
         pool = ju.LearnedPool(forest.prior, reads=names)
         fields = {name: part for name, part in vars(pool).items() if name != "reads"}
-        assert module_of(ju.LearnedPool, fields | {"both": both}).countings == names
+        assert module_of(ju.LearnedPool, fields | {"both": both}).count_sets == names

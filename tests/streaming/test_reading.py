@@ -9,7 +9,7 @@ import pytest
 
 from jaxunc.streaming import Wanted, _csv, file_chunks, read_table
 from jaxunc.streaming._cells import typed
-from jaxunc.tables import MISSING_WORDS, Columns, Levels, as_instances, encode_arrow, fit_columns
+from jaxunc.tables import MISSING_WORDS, Columns, Levels, encode_arrow, encode_instances, fit_columns
 
 pytestmark = pytest.mark.once
 
@@ -36,7 +36,7 @@ def test_what_frames_know_of_their_columns():
 def test_a_file_is_read_as_its_frame(tmp_path):
     path = tmp_path / "x.csv"
     FRAME.to_csv(path, index=False)
-    np.testing.assert_array_equal(encoded(path, path.read_text()), as_instances(FRAME, COLUMNS).values)
+    np.testing.assert_array_equal(encoded(path, path.read_text()), encode_instances(FRAME, COLUMNS).values)
     other = "word,x,flag\nb,NULL,TRUE\n?, 7 ,0\nnew,+1e1,false\n"
     np.testing.assert_array_equal(encoded(path, other), [[np.nan, 1, 1], [7, 0, 2], [10, 0, -1]])
 
@@ -88,7 +88,7 @@ def test_levels_are_levels_whatever_else_they_mean(tmp_path):
     for frame, cells in ((words, ["NA", "x", "NULL", "1.0", "2"]), (flags, ["TRUE", "", "false"])):
         columns = fit_columns(frame)
         found = encoded(tmp_path / "x.csv", "word\n" + "".join(f'"{cell}"\n' for cell in cells), columns)
-        np.testing.assert_array_equal(found, as_instances(frame, columns).values)
+        np.testing.assert_array_equal(found, encode_instances(frame, columns).values)
     own = dataclasses.replace(fit_columns(flags), missing_words=("-9",))
     assert encoded(tmp_path / "x.csv", "word\n-9\nNA\ntrue\n", own).ravel().tolist() == [2, -1, 1]
 

@@ -12,7 +12,7 @@ from sklearn.ensemble import RandomForestClassifier
 import jaxunc as ju
 from jaxunc.estimators import CombinedForestClassifier, TransductiveTreeClassifier
 from jaxunc.streaming import OUTPUTS, reads_s
-from jaxunc.tables import as_instances, encode_arrow
+from jaxunc.tables import encode_arrow, encode_instances
 from tests._exhaustive import a_few_of
 from tests._rules import RULES
 
@@ -110,7 +110,7 @@ def test_encoding_is_that_of_frames(frame, model):
     fresh = frame.assign(colour=frame.colour.where(frame.index % 10 > 0, "violet"))
     for kind in ({}, {"colour": "category"}):
         table = pa.Table.from_pandas(fresh.astype(kind), preserve_index=False)
-        found, expected = encode_arrow(table, columns), as_instances(fresh, columns)
+        found, expected = encode_arrow(table, columns), encode_instances(fresh, columns)
         np.testing.assert_array_equal(found.values, expected.values)
         assert found.missing == expected.missing
     with_null = table.set_column(1, "count", pa.array([None, *range(len(fresh) - 1)], pa.int64()))
@@ -165,7 +165,7 @@ def test_all_outputs_at_once():
     assert [set(row) for row in found["set"]] == sets
     agree(found, names)
     heard = ju.predict_until_settled(model.forest_, X)
-    np.testing.assert_array_equal(found["trees_polled"], heard.n_polled)
+    np.testing.assert_array_equal(found["trees_polled"], heard.n_trees_used)
     np.testing.assert_array_equal(found["settled"], heard.settled)
 
 
@@ -179,7 +179,7 @@ def test_the_cautious_report_and_votes(frame, model):
         heard = vote(frame)
         found = whole(ju.stream(vote, frame))
         np.testing.assert_array_equal(found["class"], model.classes_[heard.predicted])
-        np.testing.assert_array_equal(found["trees_polled"], heard.n_polled)
+        np.testing.assert_array_equal(found["trees_polled"], heard.n_trees_used)
 
 
 @pytest.mark.parametrize(

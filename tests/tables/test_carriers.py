@@ -25,8 +25,8 @@ from jaxunc.estimators import (
     TransductiveClassifier,
     TransductiveTreeClassifier,
 )
-from jaxunc.learning import out_of_sample_rows
-from jaxunc.tables import as_instances, encode_arrow, fit_columns
+from jaxunc.learning import oob_dataset
+from jaxunc.tables import encode_arrow, encode_instances, fit_columns
 from tests._carriers import NAMED, SEED, UNNAMED, WORDS, numbers, words
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore")]
@@ -66,12 +66,12 @@ def _settled(X: Any, missing: bool) -> Any:
 
 
 def _recounted(X: Any, missing: bool) -> Any:
-    return ju.recount(_fitted(missing)[1], X, _setting(missing)[2]).counts
+    return ju.count_leaves(_fitted(missing)[1], X, _setting(missing)[2]).counts
 
 
 def _left_out(X: Any, missing: bool) -> Any:
     _, plain, y = _setting(missing)
-    return leave_one_out(ju.recount(_fitted(missing)[1], plain, y), ju.Mean(), X, y).class_scores
+    return leave_one_out(ju.count_leaves(_fitted(missing)[1], plain, y), ju.Mean(), X, y).class_scores
 
 
 def _unseen_votes(X: Any, missing: bool) -> Any:
@@ -94,7 +94,7 @@ def _summed(X: Any, missing: bool) -> Any:
 
 
 def _rows(X: Any, missing: bool, source: Any) -> Any:
-    rows = out_of_sample_rows(_fitted(missing)[0], X, _setting(missing)[2], source=source, n_folds=2)
+    rows = oob_dataset(_fitted(missing)[0], X, _setting(missing)[2], source=source, n_folds=2)
     return rows.histograms.code
 
 
@@ -108,12 +108,12 @@ ASKED: dict[str, Ask] = {
     "leaf_index": lambda X, missing: ju.leaf_index(_fitted(missing)[1], X),
     "leaf_counts": lambda X, missing: ju.leaf_counts(_fitted(missing)[1], X),
     "predict_until_settled": _settled,
-    "recount": _recounted,
+    "count_leaves": _recounted,
     "leave_one_out": _left_out,
     "out_of_bag_votes": _unseen_votes,
     "oob_mask": _masked,
     "shard": _sharded,
-    "TreeEnsemble.raw": _summed,
+    "AdditiveTrees.raw": _summed,
     "stream": _streamed,
     "rows out of bag": lambda X, missing: _rows(X, missing, "oob"),
     "rows of folds": lambda X, missing: _rows(X, missing, "cross_fit"),
@@ -193,12 +193,12 @@ def test_carriers_of_words(carrier):
     """Nominal columns have the same levels and codes in every carrier that is answered, fitted and asked."""
     frame = words()
     columns = fit_columns(frame)
-    want = as_instances(frame, columns).values
+    want = encode_instances(frame, columns).values
     X = WORDS[carrier](frame)
-    np.testing.assert_array_equal(as_instances(X, columns).values, want)
+    np.testing.assert_array_equal(encode_instances(X, columns).values, want)
     again = fit_columns(X)
     assert again.nominal == columns.nominal
-    np.testing.assert_array_equal(as_instances(frame, again).values, want)
+    np.testing.assert_array_equal(encode_instances(frame, again).values, want)
     assert again.levels is not None
     assert [own and tuple(map(str, own.values)) for own in again.levels] == [
         own and tuple(map(str, own.values)) for own in columns.levels or ()
@@ -278,7 +278,7 @@ def test_columns_that_no_tree_can_test(cells):
     y = [0, 1, 0]
     asked: dict[str, Callable[[Any], Any]] = {
         "bind": bound.probability,
-        "recount": lambda X: ju.recount(bound.forest, X, y),
+        "count_leaves": lambda X: ju.count_leaves(bound.forest, X, y),
         "stream": lambda X: list(ju.stream(bound, X, features=None if isinstance(X, np.ndarray) else ["n", "odd"])),
         "combined": CombinedForestClassifier(RandomForestClassifier(10, random_state=0))
         .fit(np.arange(6.0).reshape(3, 2), y)
@@ -326,7 +326,7 @@ def test_names_that_come_twice():
     ):
         for ask in (
             bound.probability,
-            lambda X: ju.recount(bound.forest, X, y),
+            lambda X: ju.count_leaves(bound.forest, X, y),
             lambda X: RandomDecisionTreesClassifier(3).fit(X, y),
             lambda X: list(ju.stream(bound, X)),
         ):
@@ -362,8 +362,8 @@ def test_frames_whose_rows_are_yet_to_come():
 def test_carriers_of_labels(carry):
     _, plain, y = _setting(False)
     forest = _fitted(False)[1]
-    got = ju.recount(forest, plain, carry(y)).counts
-    np.testing.assert_array_equal(got, ju.recount(forest, plain, y).counts)
+    got = ju.count_leaves(forest, plain, carry(y)).counts
+    np.testing.assert_array_equal(got, ju.count_leaves(forest, plain, y).counts)
     model = RandomDecisionTreesClassifier(3, random_state=0)
     want = model.fit(plain, y).predict_proba(plain)
     np.testing.assert_array_equal(model.fit(plain, carry(y)).predict_proba(plain), want)
@@ -382,7 +382,7 @@ def test_labels_that_are_missing(kind):
         "list": holes,
     }[kind]
     for ask in (
-        lambda: ju.recount(_fitted(False)[1], plain, labels),
+        lambda: ju.count_leaves(_fitted(False)[1], plain, labels),
         lambda: RandomDecisionTreesClassifier(3).fit(plain, labels),
         lambda: CombinedForestClassifier(RandomForestClassifier(10, random_state=0)).fit(plain, labels),
         lambda: TransductiveTreeClassifier().fit(plain, labels),
@@ -424,8 +424,8 @@ def test_masked_numbers_are_no_numbers():
     trees = np.ma.masked_array(np.ones((len(y), forest.n_trees), bool), np.eye(len(y), forest.n_trees, dtype=bool))
     counts = np.ma.masked_array([[[1, 2]]], [[[True, False]]])
     for ask in (
-        lambda: ju.recount(forest, plain, y, sample_weight=weights),
-        lambda: ju.recount(forest, plain, y, tree_mask=trees),
+        lambda: ju.count_leaves(forest, plain, y, sample_weight=weights),
+        lambda: ju.count_leaves(forest, plain, y, tree_mask=trees),
         lambda: bound.probability(plain, tree_mask=trees),
         lambda: ju.Mean().probability(counts),
         lambda: ju.scorers.laplace(counts),

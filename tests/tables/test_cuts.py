@@ -6,7 +6,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from jaxunc.tables import Columns, Encoded, Levels, as_instances, as_traceable, encode_arrow
+from jaxunc.tables import Columns, Encoded, Levels, encode_arrow, encode_instances, encode_traced
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
@@ -28,9 +28,9 @@ def test_codes_are_the_cuts_below(rng):
     frame = pd.DataFrame(data, columns=["at", "x"])
     finite = np.isfinite(data[:, 0])
     forms = {
-        "array": as_instances(data, COLUMNS),
-        "frame": as_instances(frame, COLUMNS),
-        "objects": as_instances(data.astype(object), COLUMNS),
+        "array": encode_instances(data, COLUMNS),
+        "frame": encode_instances(frame, COLUMNS),
+        "objects": encode_instances(data.astype(object), COLUMNS),
         "arrow": encode_arrow(pa.table(frame), COLUMNS),
     }
     for name, found in forms.items():
@@ -38,8 +38,8 @@ def test_codes_are_the_cuts_below(rng):
         np.testing.assert_array_equal(found.values[:, 1], data[:, 1].astype(np.float32), err_msg=name)
         assert found.missing
     whole = np.stack([np.array([1700000000, 1700000001, 1700000002]), np.zeros(3)], axis=1).astype(np.int64)
-    assert as_instances(whole, COLUMNS).values[:, 0].tolist() == [0, 2, 3]
-    assert not as_instances(data[finite], COLUMNS).missing
+    assert encode_instances(whole, COLUMNS).values[:, 0].tolist() == [0, 2, 3]
+    assert not encode_instances(data[finite], COLUMNS).missing
 
 
 def test_traced_numbers_are_compared_as_they_are(rng):
@@ -47,11 +47,11 @@ def test_traced_numbers_are_compared_as_they_are(rng):
     columns = Columns(1, cuts=(tuple(cuts),))
     x = np.concatenate([rng.standard_normal(100), cuts, np.nextafter(cuts.astype(np.float32), np.inf), [np.nan, -0.0]])
     x = x.astype(np.float32)[:, None]
-    found = jax.jit(lambda x: as_traceable(x, columns))(x)
-    np.testing.assert_array_equal(found, as_instances(x, columns).values)
-    again = as_traceable(Encoded(found, True), columns)
+    found = jax.jit(lambda x: encode_traced(x, columns))(x)
+    np.testing.assert_array_equal(found, encode_instances(x, columns).values)
+    again = encode_traced(Encoded(found, True), columns)
     np.testing.assert_array_equal(again, found)
-    assert as_instances(np.asarray(found), columns.of_codes()).values is not None
+    assert encode_instances(np.asarray(found), columns.of_codes()).values is not None
 
 
 def test_bad_cuts():

@@ -7,8 +7,8 @@ import pandas
 import pytest
 import scipy.sparse
 
-from jaxunc.tables import Columns, Levels, as_instances, fit_columns
-from jaxunc.tables._instances import as_traceable
+from jaxunc.tables import Columns, Levels, encode_instances, fit_columns
+from jaxunc.tables._instances import encode_traced
 from jaxunc.tables._labels import class_positions
 from tests._refusal import refuses
 
@@ -27,7 +27,7 @@ CODES = np.array([[0.5, 1, 1, 1], [1.5, 0, 2, 0], [2.5, 1, 0, 1], [3.5, 0, 1, 0]
 
 
 def check(data, expected, columns=COLUMNS, missing=False, **options):
-    found, any_missing = as_instances(data, columns, **options)
+    found, any_missing = encode_instances(data, columns, **options)
     np.testing.assert_array_equal(found, expected)
     assert found.dtype == np.float32
     assert any_missing is missing
@@ -73,7 +73,7 @@ def test_plain_numbers():
     """The same however they come, and not copied without need."""
     X = np.arange(6.0, dtype=np.float32).reshape(2, 3)
     columns = Columns(3)
-    assert as_instances(X, columns)[0] is X
+    assert encode_instances(X, columns)[0] is X
     for data in (
         X.tolist(),
         X.astype(int),
@@ -96,14 +96,14 @@ def test_arrays_on_an_accelerator_stay_there(monkeypatch):
     """Unless values are to be looked up."""
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     X = jnp.asarray([[1, 2], [3, 4]])
-    values, missing = as_instances(X, Columns(2))
+    values, missing = encode_instances(X, Columns(2))
     assert isinstance(values, jax.Array)
     assert (values.dtype, missing) == (jnp.float32, False)
     hole = jnp.asarray([[1.0, jnp.nan]])
-    assert as_instances(hole, Columns(2, nominal=(True, False)))[1] is True
+    assert encode_instances(hole, Columns(2, nominal=(True, False)))[1] is True
     with refuses(ValueError, r"X\[0, 1\] is infinite"):
-        as_instances(jnp.asarray([[1.0, jnp.inf]]), Columns(2))
-    assert isinstance(as_instances(X, fit_columns(X, [0]))[0], np.ndarray)
+        encode_instances(jnp.asarray([[1.0, jnp.inf]]), Columns(2))
+    assert isinstance(encode_instances(X, fit_columns(X, [0]))[0], np.ndarray)
 
 
 def test_numbers_that_are_values():
@@ -129,7 +129,7 @@ def test_integers_that_float32_cannot_tell_apart():
 def test_codes_of_words_are_no_words():
     for codes in (CODES, jnp.asarray(CODES), CODES.astype(np.float16)):
         with refuses(TypeError, r"levels of column 'grade' are words.*of_codes"):
-            as_instances(codes, COLUMNS)
+            encode_instances(codes, COLUMNS)
         check(codes, CODES, COLUMNS.of_codes())
     check(np.full((1, 4), np.nan), [[np.nan, -1, 2, np.nan]], missing=True)
     numbers = fit_columns([["a"], ["2"]])
@@ -170,33 +170,33 @@ FRAME = pandas.DataFrame(X, columns=list("abc"))
 )
 def test_refused(data, error, match):
     with refuses(error, match):
-        as_instances(data, NAMED)
+        encode_instances(data, NAMED)
     if isinstance(data, pandas.DataFrame) and error is TypeError:
         with refuses(TypeError, "hold no numbers"):
-            as_instances(data.assign(word="a"), fit_columns(data.assign(word="a"), ["word"]))
+            encode_instances(data.assign(word="a"), fit_columns(data.assign(word="a"), ["word"]))
 
 
 def test_names_in_messages():
     with refuses(ValueError, "data has 3 features"):
-        as_instances(X, Columns(2), "data")
+        encode_instances(X, Columns(2), "data")
     with refuses(TypeError, r"data's columns \[1\]"):
-        as_instances([["a", "b"]], Columns(2, nominal=(True, False), levels=(Levels(("a",), False), None)), "data")
+        encode_instances([["a", "b"]], Columns(2, nominal=(True, False), levels=(Levels(("a",), False), None)), "data")
     with refuses(TypeError, "data's columns"):
-        as_instances(X.astype(complex), fit_columns(X, [0]), "data")
+        encode_instances(X.astype(complex), fit_columns(X, [0]), "data")
 
 
 def test_traceable():
     """Values are looked up where they are known; a traced array holds codes, and its shape is checked."""
-    np.testing.assert_array_equal(as_traceable(SHOP, COLUMNS), CODES)
-    np.testing.assert_array_equal(as_traceable(np.full((1, 3), np.inf), NAMED), np.full((1, 3), np.inf))
-    traced = jax.jit(lambda data: as_traceable(data, COLUMNS))
+    np.testing.assert_array_equal(encode_traced(SHOP, COLUMNS), CODES)
+    np.testing.assert_array_equal(encode_traced(np.full((1, 3), np.inf), NAMED), np.full((1, 3), np.inf))
+    traced = jax.jit(lambda data: encode_traced(data, COLUMNS))
     np.testing.assert_array_equal(traced(CODES), CODES)
     np.testing.assert_array_equal(traced(np.ceil(CODES).astype(int)), np.ceil(CODES))
     for data in (CODES[:, :3], CODES[0]):
         with refuses(ValueError, "X has"):
             traced(data)
     with refuses(ValueError, "another order"):
-        as_traceable(FRAME[["b", "a", "c"]], NAMED)
+        encode_traced(FRAME[["b", "a", "c"]], NAMED)
 
 
 def test_labels():

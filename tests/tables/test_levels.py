@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from jaxunc.tables import Columns, Levels, LevelsOfCatBoost, LevelsOfYdf, as_instances, fit_columns
+from jaxunc.tables import Columns, Levels, LevelsOfCatBoost, LevelsOfYdf, encode_instances, fit_columns
 from jaxunc.tables._levels import fit_levels, level_codes
 from tests._refusal import refuses
 
@@ -177,11 +177,11 @@ def test_wide_frames_are_taken_in_one_piece():
 
     original = pandas.DataFrame.to_numpy
     with mock.patch.object(pandas.DataFrame, "to_numpy", to_numpy):
-        values, _ = as_instances(frame, columns)
+        values, _ = encode_instances(frame, columns)
     assert calls == [(2, 300)]
     np.testing.assert_array_equal(values[:, 298:], [[298, 299, 0, 0], [598, 599, 1, 0]])
     lookups = columns.lookups
-    as_instances(frame, columns)
+    encode_instances(frame, columns)
     assert columns.lookups is lookups
 
 
@@ -203,5 +203,5 @@ def test_categories_are_no_codes():
     columns = Columns(2, ("a", "b"), (True, False))
     frame = pandas.DataFrame({"a": pandas.Categorical([7, 5, 7]), "b": [1.0, 2, 3]})
     with refuses(TypeError, r"columns \['a'\] .* are categories, and the model knows the codes"):
-        as_instances(frame, columns)
-    assert as_instances(frame.assign(a=pandas.Categorical([1, 0, 1])), columns).values[:, 0].tolist() == [1, 0, 1]
+        encode_instances(frame, columns)
+    assert encode_instances(frame.assign(a=pandas.Categorical([1, 0, 1])), columns).values[:, 0].tolist() == [1, 0, 1]

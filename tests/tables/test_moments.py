@@ -12,7 +12,7 @@ import pytest
 import jaxunc as ju
 from jaxunc.estimators import RandomDecisionTreesClassifier
 from jaxunc.streaming._memory import table_of_columns, table_of_pandas
-from jaxunc.tables import Columns, Levels, as_instances, encode_arrow, fit_columns
+from jaxunc.tables import Columns, Levels, encode_arrow, encode_instances, fit_columns
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
@@ -66,7 +66,7 @@ def test_one_moment_is_one_level(name):
     for known in every.values():
         columns = fit_columns(known, ["d"])
         for where, data in every.items():
-            np.testing.assert_array_equal(as_instances(data, columns).values[:, 0], wanted, where)
+            np.testing.assert_array_equal(encode_instances(data, columns).values[:, 0], wanted, where)
             np.testing.assert_array_equal(encode_arrow(in_arrow(data), columns).values[:, 0], wanted, where)
             if (written := cells(data)) is not None:
                 table = pa.table({"d": written})
@@ -77,7 +77,7 @@ def test_levels_of_earlier_files():
     """With the letter between day and time, as NumPy's arrays were written."""
     columns = Columns(1, ("d",), (True,), (Levels(("2020-01-01T00:00:00", "2020-01-01T10:00:00.500"), False),))
     for data in carriers("", ["2020-01-01T10:00:00.5", "2020-01-01"]).values():
-        assert as_instances(data, columns).values[:, 0].tolist() == [1, 0]
+        assert encode_instances(data, columns).values[:, 0].tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("missing", [[], [None]])
@@ -89,7 +89,7 @@ def test_dates_among_moments(missing):
         column[:] = values
         columns = fit_columns({"d": column}, ["d"])
         assert columns.levels == (Levels(("2020-01-01", "2020-01-01 03:00:00"), bool(missing)),)
-        found = as_instances({"d": column}, columns).values
+        found = encode_instances({"d": column}, columns).values
         for table in (table_of_columns({"d": column}), table_of_pandas(pd.DataFrame({"d": column}))):
             np.testing.assert_array_equal(encode_arrow(table, columns).values, found)
 
@@ -102,7 +102,7 @@ def test_zones():
     columns = fit_columns(berlin, ["d"])
     utc = berlin.assign(d=berlin["d"].dt.tz_convert("UTC"))
     for data in (berlin, utc, pl.from_pandas(berlin), pl.from_pandas(utc), pa.Table.from_pandas(utc)):
-        assert as_instances(data, columns).values[:, 0].tolist() == [0, 1]
+        assert encode_instances(data, columns).values[:, 0].tolist() == [0, 1]
     mixed = [datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC), datetime.datetime(2020, 1, 1)]
     with refuses(TypeError, "moments with a time zone and others without one"):
         table_of_columns({"d": mixed})
@@ -115,20 +115,20 @@ def test_spans_of_time():
     every += [{"d": every[2]["d"].tolist()}, pa.table(every[0]), pa.table(every[3])]
     for known in every:
         columns = fit_columns(known, ["d"])
-        wanted = as_instances(known, columns).values[:, 0].tolist()
+        wanted = encode_instances(known, columns).values[:, 0].tolist()
         assert sorted(wanted) == [0, 1, 2, 3]
         for data in every:
-            assert as_instances(data, columns).values[:, 0].tolist() == wanted
+            assert encode_instances(data, columns).values[:, 0].tolist() == wanted
             assert encode_arrow(in_arrow(data), columns).values[:, 0].tolist() == wanted
         for text in ("1 days", "10 seconds", "0:00:00.0"):
-            assert as_instances(pd.DataFrame({"d": [text]}), columns).values[0, 0] == -1
+            assert encode_instances(pd.DataFrame({"d": [text]}), columns).values[0, 0] == -1
 
 
 def test_texts_that_look_like_moments_stay_texts():
     words = pd.DataFrame({"d": ["2020-01-01", "2020-01-01 00:00:00", "2020-01-01T00:00"]})
     columns = fit_columns(words, ["d"])
-    assert as_instances(words, columns).values[:, 0].tolist() == [0, 1, 2]
-    assert as_instances(pd.DataFrame({"d": ["2020-01-01T00"]}), columns).values[0, 0] == -1
+    assert encode_instances(words, columns).values[:, 0].tolist() == [0, 1, 2]
+    assert encode_instances(pd.DataFrame({"d": ["2020-01-01T00"]}), columns).values[0, 0] == -1
 
 
 def test_masked_moments_are_missing():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from jaxunc.tables import Columns, Levels, SparseRows, as_csr, as_instances, as_rows
+from jaxunc.tables import Columns, Levels, SparseRows, as_csr, encode_instances, encode_rows
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
@@ -14,7 +14,7 @@ COLUMNS = Columns(4)
 
 
 def rows_of(data, columns=COLUMNS, **how) -> SparseRows:
-    rows = as_rows(data, columns, **how).values
+    rows = encode_rows(data, columns, **how).values
     assert isinstance(rows, SparseRows)
     return rows
 
@@ -23,13 +23,13 @@ def rows_of(data, columns=COLUMNS, **how) -> SparseRows:
 @pytest.mark.parametrize("kind", ["matrix", "array"])
 def test_formats(form, kind):
     data = getattr(scipy.sparse, f"{form}_{kind}")(DENSE)
-    rows, missing = as_rows(data, COLUMNS)
-    np.testing.assert_array_equal(np.asarray(rows), as_instances(DENSE, COLUMNS).values)
+    rows, missing = encode_rows(data, COLUMNS)
+    np.testing.assert_array_equal(np.asarray(rows), encode_instances(DENSE, COLUMNS).values)
     assert np.asarray(rows).dtype == np.float32
     assert missing
     assert rows.shape == (4, 4)
     assert len(rows) == 4
-    assert not as_rows(scipy.sparse.csr_array(np.nan_to_num(DENSE)), COLUMNS).missing
+    assert not encode_rows(scipy.sparse.csr_array(np.nan_to_num(DENSE)), COLUMNS).missing
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i4", "u8", "f4", "f8", "g"])
@@ -38,7 +38,7 @@ def test_types(dtype, index):
     dense = np.nan_to_num(DENSE * (1 if np.dtype(dtype).kind in "fi" else DENSE > 0)).astype(dtype)
     data = scipy.sparse.csr_array(dense)
     data.indices, data.indptr = data.indices.astype(index), data.indptr.astype(index)
-    np.testing.assert_array_equal(np.asarray(rows_of(data)), as_instances(dense, COLUMNS).values)
+    np.testing.assert_array_equal(np.asarray(rows_of(data)), encode_instances(dense, COLUMNS).values)
 
 
 def test_unsorted_entries_duplicates_and_stored_zeros():
@@ -92,14 +92,14 @@ def test_columns_that_look_values_up():
         cuts=(None, (0.0, 1.5), (1 / 3,), None),
     )
     for some in (slice(None), slice(1, 3)):
-        expected = as_instances(DENSE[some], columns).values
+        expected = encode_instances(DENSE[some], columns).values
         rows = rows_of(scipy.sparse.csr_array(DENSE), columns)[some]
         np.testing.assert_array_equal(np.asarray(rows), expected)
         kept = np.array([0, 2])
         np.testing.assert_array_equal(np.asarray(rows.of(kept, columns.at(kept))), expected[:, kept])
     infinite = np.where(DENSE == 1.5, np.inf, DENSE)
     np.testing.assert_array_equal(
-        np.asarray(rows_of(scipy.sparse.csr_array(infinite), columns)), as_instances(infinite, columns).values
+        np.asarray(rows_of(scipy.sparse.csr_array(infinite), columns)), encode_instances(infinite, columns).values
     )
 
 
@@ -112,13 +112,13 @@ def test_what_is_not_stored_may_be_missing(dtype, cuts):
     data = scipy.sparse.csr_array(stored)
     data.data[1] = 0
     expected = np.array([[np.nan, 3, np.nan, np.nan], [0, np.nan, np.nan, 2]])
-    rows, missing = as_rows(data, columns)
+    rows, missing = encode_rows(data, columns)
     assert missing
-    np.testing.assert_array_equal(np.asarray(rows), as_instances(expected, columns).values)
+    np.testing.assert_array_equal(np.asarray(rows), encode_instances(expected, columns).values)
     kept = np.array([0, 3])
     assert columns.at(kept).absent_is_missing
     np.testing.assert_array_equal(
-        np.asarray(rows.of(kept, columns.at(kept))), as_instances(expected, columns).values[:, kept]
+        np.asarray(rows.of(kept, columns.at(kept))), encode_instances(expected, columns).values[:, kept]
     )
     with refuses(TypeError, "absent_is_missing"):
         Columns(4, absent_is_missing=1)
@@ -142,9 +142,9 @@ WORDS = Columns(4, ("a", "b", "c", "d"), (False, True, False, False), (None, Lev
 )
 def test_refused(data, columns, error, match):
     with refuses(error, match):
-        as_rows(data, columns)
+        encode_rows(data, columns)
     with refuses(TypeError, "X is a sparse matrix, but this takes dense data alone; pass X.toarray()"):
-        as_instances(data, columns)
+        encode_instances(data, columns)
 
 
 def test_infinite_values_that_are_let_through():
@@ -152,7 +152,7 @@ def test_infinite_values_that_are_let_through():
     np.testing.assert_array_equal(np.asarray(rows_of(data, infinite=True)), data.toarray().astype(np.float32))
     for infinite in (0, "yes"):
         with refuses(TypeError, "infinite"):
-            as_rows(data, COLUMNS, infinite=infinite)
+            encode_rows(data, COLUMNS, infinite=infinite)
 
 
 def test_conversions_that_are_refused():
@@ -163,6 +163,6 @@ def test_conversions_that_are_refused():
 
 
 def test_what_is_not_sparse_goes_its_own_way():
-    np.testing.assert_array_equal(as_rows(DENSE, COLUMNS).values, as_instances(DENSE, COLUMNS).values)
-    encoded = as_rows(scipy.sparse.csr_array(DENSE), COLUMNS)
-    assert as_rows(encoded, COLUMNS) is encoded
+    np.testing.assert_array_equal(encode_rows(DENSE, COLUMNS).values, encode_instances(DENSE, COLUMNS).values)
+    encoded = encode_rows(scipy.sparse.csr_array(DENSE), COLUMNS)
+    assert encode_rows(encoded, COLUMNS) is encoded

@@ -59,7 +59,7 @@ def test_counts_are_those_of_the_instances(candidates, min_samples_leaf, rng):
     assert counts.sum(axis=1).min() >= min_samples_leaf
     probability = ju.bind(forest, ju.Mean()).probability(X)
     np.testing.assert_allclose(probability, counts / counts.sum(axis=1, keepdims=True), rtol=1e-5)
-    again = ju.recount(forest, X, y)
+    again = ju.count_leaves(forest, X, y)
     np.testing.assert_array_equal(ju.leaf_counts(again, X), ju.leaf_counts(forest, X))
 
 

@@ -11,11 +11,11 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
-from jaxunc.combiners import Blend, Calibrated, LearnedPool
+from jaxunc.combiners import Calibrated, LearnedPool, Stack
 from jaxunc.decisions import CautiousAnswer, CautiousReport
 from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier
 from jaxunc.intervals import Interval
-from jaxunc.learning import BlendResult, ChoiceResult, FitResult
+from jaxunc.learning import FitResult, SelectionResult, StackResult
 from jaxunc.tables import InstancesLike, LabelsLike
 
 everything = load_breast_cancer(return_X_y=True)
@@ -50,7 +50,7 @@ assert_type(ju.margin(ju.bind(forest, ju.Mean())(X)), jax.Array)
 assert_type(ju.bind(forest, CautiousReport(1.0)).answer(X), CautiousAnswer)
 assert_type(ju.bind(forest, CautiousReport(1.0))(X), CautiousAnswer)
 assert_type(ju.bind(forest, {"mean": ju.Mean(), "vote": ju.Vote()}).probability(X), dict[str, jax.Array])
-assert_type(ju.counting.leave_one_out(ju.recount(forest, X, y), ju.Mean(), X, y), ju.combiners.Answer)
+assert_type(ju.counting.leave_one_out(ju.count_leaves(forest, X, y), ju.Mean(), X, y), ju.combiners.Answer)
 sharded = ju.shard(ju.bind(forest, ju.Mean()), jax.make_mesh((1, 1), ("data", "tree")))
 assert_type(sharded, ju.parallel.ShardedForest[ju.combiners.Answer])
 assert_type(sharded.probability(X), jax.Array)
@@ -61,21 +61,21 @@ for data in (X, jnp.asarray(X), pd.DataFrame(X), X.tolist()):
     assert_type(ju.bind(forest, ju.Mean()).probability(instances), jax.Array)
 for labels in (y, jnp.asarray(y), pd.Series(y), y.tolist()):
     some: LabelsLike = labels
-    assert_type(ju.recount(forest, X, some), ju.Forest)
+    assert_type(ju.count_leaves(forest, X, some), ju.Forest)
 
 # Learned
-rows = ju.learning.out_of_sample_rows(model, X, y, source="held_out", allow_leaks=True)
+rows = ju.learning.oob_dataset(model, X, y, source="held_out", allow_leaks=True)
 fitted = ju.learning.fit_combiner(LearnedPool(rows.prior), rows, n_steps=1)
 assert_type(fitted, FitResult[LearnedPool])
 assert_type(fitted.combiner, LearnedPool)
 assert_type(rows.bind(fitted.combiner).probability(X), jax.Array)
 candidates = {"pool": LearnedPool(rows.prior), "mean": Calibrated(ju.Mean())}
-chosen = ju.learning.choose_combiner(candidates, rows, n_folds=2)
-assert_type(chosen, ChoiceResult[LearnedPool | Calibrated])
+chosen = ju.learning.select_combiner(candidates, rows, n_folds=2)
+assert_type(chosen, SelectionResult[LearnedPool | Calibrated])
 assert_type(chosen.fitted.combiner, LearnedPool | Calibrated)
-blended = ju.learning.blend_combiners({"mean": Calibrated(ju.Mean())}, rows, n_folds=2)
-assert_type(blended, BlendResult)
-assert_type(blended.combiner, Blend)
+blended = ju.learning.stack_combiners({"mean": Calibrated(ju.Mean())}, rows, n_folds=2)
+assert_type(blended, StackResult)
+assert_type(blended.combiner, Stack)
 
 # Estimators
 combined = CombinedForestClassifier(RandomForestClassifier(5), combiner="mean").fit(X, y)

@@ -29,4 +29,4 @@ def no_rule(forest: ju.Forest) -> None:
 
 def no_data(forest: ju.Forest) -> None:
     ju.bind(forest, ju.Mean())(None)  # pyright: ignore[reportArgumentType, reportCallIssue]
-    ju.recount(forest, jnp.ones((3, 2)), 3)  # pyright: ignore[reportArgumentType]
+    ju.count_leaves(forest, jnp.ones((3, 2)), 3)  # pyright: ignore[reportArgumentType]

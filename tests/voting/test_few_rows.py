@@ -18,7 +18,7 @@ from tests.voting._votes import drawn_votes, forest_of_votes
 
 ROWS = (1, 3, 8, 9, 64, 65)
 N_TREES = TOGETHER + 22
-FIELDS = ("n_polled", "predicted", "settled", "votes")
+FIELDS = ("n_trees_used", "predicted", "settled", "votes")
 SETTINGS = ({}, {"criterion": "certain"}, {"criterion": "exact"}, {"population": "finite"})
 
 
@@ -47,8 +47,8 @@ def test_equal_to_the_sequential_rule(voted, settings):
     expected = voting.stop_after(votes, n_classes, confidence=0.95, **settings)
     for n in ROWS:
         same(bound(X[:n]), type(expected)(*(np.asarray(part)[:n] for part in expected)))
-    assert np.any(expected.n_polled < TOGETHER)
-    assert np.any(expected.n_polled > TOGETHER)
+    assert np.any(expected.n_trees_used < TOGETHER)
+    assert np.any(expected.n_trees_used > TOGETHER)
 
 
 @pytest.mark.exhaustive(keep=1)
@@ -90,7 +90,7 @@ def test_rows_of_a_batch(grown, missing):
         for name in (*FIELDS, "probability"):
             joined = np.concatenate([getattr(one, name) for one in answers])
             np.testing.assert_array_equal(joined, getattr(whole, name)[:40], err_msg=name)
-    assert len(np.unique(whole.n_polled)) > 10
+    assert len(np.unique(whole.n_trees_used)) > 10
 
 
 def test_no_compilation_for_a_new_number(grown):

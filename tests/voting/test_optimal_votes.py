@@ -92,7 +92,7 @@ def infinite_poll(horizon: int) -> Poll:
 def check_all(poll: Poll, table) -> None:
     """No rule with as few errors has fewer trees; what the table says of itself is so."""
     trees, wrong = poll.costs(poll.rule_of(table.least))
-    assert table.n_polled == pytest.approx(float(trees), abs=1e-12)
+    assert table.n_trees_used == pytest.approx(float(trees), abs=1e-12)
     assert table.disagreement == pytest.approx(float(wrong), abs=1e-12)
     for rule in poll.rules():
         others, their_wrong = poll.costs(rule)
@@ -150,7 +150,7 @@ def test_the_promise_is_kept_and_costs_trees(population, prior):
     shares = (0.2, 0.05, 0.01, 0.002, 0.0005)
     tables = [optimal_votes(80, share, population=population, prior=prior) for share in shares]
     assert all(table.disagreement <= share for table, share in zip(tables, shares, strict=True))
-    trees = np.array([table.n_polled for table in tables])
+    trees = np.array([table.n_trees_used for table in tables])
     assert np.all(np.diff(trees) >= 0)
     least = np.where([table.least < 0 for table in tables], 99, [table.least for table in tables])
     assert np.all(np.diff(least[:, :, 1:80], axis=0) >= 0)  # who promises more stops in fewer states
@@ -167,7 +167,7 @@ def test_a_finite_population_needs_fewer_trees_than_the_bound():
     share = float(np.mean(by_bound.predicted != whole))
     optimal = stop_after(votes, 2, disagreement=share, criterion="optimal", population="finite")
     assert bound.shape == (n_trees + 1,)
-    assert np.mean(optimal.n_polled) < 0.9 * np.mean(by_bound.n_polled)
+    assert np.mean(optimal.n_trees_used) < 0.9 * np.mean(by_bound.n_trees_used)
 
 
 @pytest.mark.parametrize("population", ["finite", "infinite"])
@@ -183,8 +183,8 @@ def test_by_simulation(population, alpha, rng):
     wrong = np.asarray(found.settled) & (np.asarray(found.predicted) != winner)
     assert abs(wrong.mean() - table.disagreement) < 3 * wrong.std() / n**0.5
     assert wrong.mean() < 0.02 + 2 * wrong.std() / n**0.5
-    polled = np.asarray(found.n_polled)
-    assert abs(polled.mean() - table.n_polled) < 4 * polled.std() / n**0.5
+    polled = np.asarray(found.n_trees_used)
+    assert abs(polled.mean() - table.n_trees_used) < 4 * polled.std() / n**0.5
     assert abs(np.mean(polled == n_trees) - table.polled_all) < 0.01
 
 
@@ -194,11 +194,11 @@ def test_trees_expected_at_a_known_probability(rng):
         settings = {"disagreement": 0.01, "criterion": "optimal", "population": population}
         found = voting.expected_trees(np.array([0.4, 0.6]), max_trees=80, **settings)
         result = stop_after(votes, 2, **settings)
-        polled = np.asarray(result.n_polled)
-        assert abs(found.n_polled - polled.mean()) < 4 * polled.std() / 20_000**0.5
+        polled = np.asarray(result.n_trees_used)
+        assert abs(found.n_trees_used - polled.mean()) < 4 * polled.std() / 20_000**0.5
         assert abs(found.settled - np.mean(result.settled)) < 0.02
     certain = voting.expected_trees(np.array([0.0, 1.0]), criterion="certain", max_trees=9)
-    assert certain.n_polled == pytest.approx(5)
+    assert certain.n_trees_used == pytest.approx(5)
 
 
 def reaches(least, counts, t) -> bool:
@@ -223,13 +223,13 @@ def test_forests_poll_by_the_table(population, max_trees, rng):
         found.append(stop_after(polled, 2, **settings))
         found.append(jax.jit(lambda votes: stop_after(votes, 2, **settings))(polled))
     for result in found:
-        for name, values in zip(("n_polled", "predicted", "settled", "votes"), expected, strict=True):
+        for name, values in zip(("n_trees_used", "predicted", "settled", "votes"), expected, strict=True):
             np.testing.assert_array_equal(getattr(result, name), values, err_msg=name)
     if population == "infinite":
         chance = np.asarray(voting.win_probability(found[0].votes, prior=prior)).max(axis=1)
         np.testing.assert_allclose(found[0].probability, chance, atol=3e-6)
     elif max_trees == 60:
-        assert np.all(found[0].probability[found[0].n_polled == 60] == 1)
+        assert np.all(found[0].probability[found[0].n_trees_used == 60] == 1)
 
 
 def test_weights_of_final_counts_in_a_forest(rng):
@@ -239,7 +239,7 @@ def test_weights_of_final_counts_in_a_forest(rng):
     settings = {"disagreement": 0.02, "criterion": "optimal", "population": "finite", "prior": weights}
     found = ju.predict_until_settled(forest, X, **settings)
     same = stop_after(votes, 2, **settings)
-    np.testing.assert_array_equal(found.n_polled, same.n_polled)
+    np.testing.assert_array_equal(found.n_trees_used, same.n_trees_used)
     np.testing.assert_array_equal(found.predicted, same.predicted)
     i = int(np.argmin(found.probability))
     zeros, ones = found.votes[i]
@@ -259,7 +259,7 @@ def test_votes_that_weights_exclude_are_polled_to_the_end():
     ties_alone = (np.arange(41) == 20).astype(float)  # which class 0 wins
     settings = {"disagreement": 1e-12, "criterion": "optimal", "population": "finite", "prior": ties_alone}
     found = ju.predict_until_settled(forest, X, **settings)
-    assert found.n_polled.tolist() == [40, 40, 1]
+    assert found.n_trees_used.tolist() == [40, 40, 1]
     assert found.predicted.tolist() == [1, 1, 0]
     assert found.probability.tolist() == [1, 1, 1]
     some = ju.predict_until_settled(forest, X, max_trees=30, **settings)
@@ -283,7 +283,7 @@ def test_trees_that_abstain(rng):
     for population, expected in (("infinite", infinite), ("finite", finite)):
         settings = {"disagreement": 0.1, "criterion": "optimal", "population": population}
         for result in (stop_after(votes, 2, **settings), ju.predict_until_settled(forest, X, **settings)):
-            for name, values in zip(("n_polled", "predicted", "settled", "votes"), expected, strict=True):
+            for name, values in zip(("n_trees_used", "predicted", "settled", "votes"), expected, strict=True):
                 np.testing.assert_array_equal(getattr(result, name), values, err_msg=name)
     assert not result.settled[-1]  # nobody voted
     with refuses(ValueError, "trees abstain; pass α"):
@@ -296,7 +296,7 @@ def test_the_default_promise_is_one_in_a_hundred(rng):
         (stop_after(votes, 2, criterion="optimal"), stop_after(votes, 2, criterion="optimal", disagreement=0.01)),
         (stop_after(votes, 2), stop_after(votes, 2, confidence=0.99)),
     ):
-        np.testing.assert_array_equal(found.n_polled, expected.n_polled)
+        np.testing.assert_array_equal(found.n_trees_used, expected.n_trees_used)
 
 
 def test_what_is_no_boundary_is_seen():
@@ -324,7 +324,7 @@ VOTES = np.zeros((2, 8), int)
         (lambda: optimal_votes(9, 0.1, prior=np.ones(10)), ValueError, "positive"),  # without end there are none
         (lambda: optimal_votes(9, 0.1, population="finite", prior=-np.ones(10)), ValueError, "weights"),
         (lambda: optimal_votes(9, 0.1, population="finite", prior=np.zeros(10)), ValueError, "not all 0"),
-        (lambda: jax.jit(lambda a: optimal_votes(9, 0.1, prior=a).n_polled)(1.0), ValueError, "outside of jit"),
+        (lambda: jax.jit(lambda a: optimal_votes(9, 0.1, prior=a).n_trees_used)(1.0), ValueError, "outside of jit"),
         (lambda: stop_after(VOTES, 2, criterion="optimal", confidence=0.9), ValueError, "pass disagreement=0.01"),
         (lambda: stop_after(VOTES, 2, disagreement=0.1), ValueError, "choose criterion='optimal'"),
         (lambda: stop_after(VOTES, 3, criterion="optimal"), ValueError, "is for two classes"),

@@ -29,7 +29,7 @@ def test_a_doubtful_sample_stops_later_and_errs_less(rng):
     def wrong(prior):
         found = stop_after(votes, 2, confidence=0.95, prior=prior)
         settled = np.asarray(found.settled)
-        return np.mean(np.asarray(found.predicted)[settled] != right[settled]), np.mean(found.n_polled)
+        return np.mean(np.asarray(found.predicted)[settled] != right[settled]), np.mean(found.n_trees_used)
 
     (uniform, early), (fitted, late) = wrong(1.0), wrong(prior)
     assert uniform > 0.07

@@ -16,18 +16,18 @@ pytestmark = pytest.mark.once
 def test_reference_cases():
     for case in golden("infinite_ensemble")["stopping"]:
         found = stop_after(np.array([case["votes"]]), case["C"], confidence=case["pi"])
-        assert (int(found.n_polled[0]) if found.settled[0] else None) == case["stop_after"]
+        assert (int(found.n_trees_used[0]) if found.settled[0] else None) == case["stop_after"]
         if found.settled[0]:
             assert int(found.predicted[0]) == case["predicted"]
             np.testing.assert_array_equal(found.votes[0], case["counts_at_stop"])
         else:
-            assert int(found.n_polled[0]) == len(case["votes"])
+            assert int(found.n_trees_used[0]) == len(case["votes"])
 
 
 def check(votes, n_classes, settled, **settings):
     found = stop_after(votes, n_classes, confidence=0.95, **settings)
     expected = naive(votes, n_classes, 0.95, settled)
-    for name, values in zip(("n_polled", "predicted", "settled", "votes"), expected, strict=True):
+    for name, values in zip(("n_trees_used", "predicted", "settled", "votes"), expected, strict=True):
         np.testing.assert_array_equal(getattr(found, name), values, err_msg=name)
     return found
 
@@ -56,8 +56,8 @@ def test_the_exact_probability_stops_earlier(rng):
 
     exact = check(votes, 4, settled, criterion="exact")
     bound = stop_after(votes, 4, confidence=0.95)
-    assert np.all(np.asarray(exact.n_polled) <= np.asarray(bound.n_polled))
-    assert np.mean(exact.n_polled) < np.mean(bound.n_polled)
+    assert np.all(np.asarray(exact.n_trees_used) <= np.asarray(bound.n_trees_used))
+    assert np.mean(exact.n_trees_used) < np.mean(bound.n_trees_used)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
@@ -79,8 +79,8 @@ def test_a_finite_population_of_three_classes(rng):
     found = stop_after(votes, 3, confidence=0.9, population="finite")
     infinite = stop_after(votes, 3, confidence=0.9)
     certain = stop_after(votes, 3, confidence=0.9, criterion="certain")
-    assert np.all(np.asarray(found.n_polled) <= np.asarray(certain.n_polled))
-    assert np.mean(found.n_polled) < np.mean(infinite.n_polled)
+    assert np.all(np.asarray(found.n_trees_used) <= np.asarray(certain.n_trees_used))
+    assert np.mean(found.n_trees_used) < np.mean(infinite.n_trees_used)
     # Of two classes the probability is exact: a third that nobody votes for only adds to its rivals.
     counts = np.array([[5, 3, 0], [6, 1, 1]])
     stays = leader_probability(counts, counts.sum(axis=1), n_trees, "bound", "finite", np.ones(3))
@@ -115,7 +115,7 @@ def test_trees_that_abstain(n_classes, settings, rng):
     found = check(votes, n_classes, settled, **settings | ({"prior": prior} if "prior" in settings else {}))
     assert 0.1 < np.mean(found.settled) < 1
     assert not found.settled[-1]  # nobody voted
-    assert found.n_polled[-1] == n_trees
+    assert found.n_trees_used[-1] == n_trees
 
 
 def test_who_abstains_is_no_vote(rng):
@@ -128,8 +128,8 @@ def test_who_abstains_is_no_vote(rng):
         np.testing.assert_array_equal(found.votes, alike.votes)
         np.testing.assert_array_equal(found.settled, alike.settled)
         done = np.asarray(found.settled)
-        last = np.take_along_axis(order, np.asarray(alike.n_polled)[:, None] - 1, axis=1)[:, 0] + 1
-        np.testing.assert_array_equal(np.asarray(found.n_polled)[done], last[done])
+        last = np.take_along_axis(order, np.asarray(alike.n_trees_used)[:, None] - 1, axis=1)[:, 0] + 1
+        np.testing.assert_array_equal(np.asarray(found.n_trees_used)[done], last[done])
 
 
 @pytest.mark.parametrize(("n_classes", "population"), [(3, "infinite"), (2, "infinite"), (2, "finite")])
@@ -139,8 +139,8 @@ def test_traced(n_classes, population, rng):
     found = jax.jit(lambda v: stop_after(v, n_classes, **settings))(votes)
     expected = stop_after(votes, n_classes, **settings)
     if population == "finite":  # who has heard an abstention is not settled, and the others are as without any
-        n_polled = np.asarray(found.n_polled)
-        abstained = np.array([np.any(row[:t] < 0) for row, t in zip(votes, n_polled, strict=True)])
+        n_trees_used = np.asarray(found.n_trees_used)
+        abstained = np.array([np.any(row[:t] < 0) for row, t in zip(votes, n_trees_used, strict=True)])
         assert not np.any(np.asarray(found.settled) & abstained)
         clean = stop_after(np.maximum(votes, 0), 2, **settings)
         found, expected = ([np.asarray(part)[~abstained] for part in of] for of in (found, clean))
@@ -151,7 +151,7 @@ def test_traced(n_classes, population, rng):
 
 def test_no_instances():
     found = stop_after(np.zeros((0, 5), int), 2, confidence=0.9)
-    assert found.n_polled.shape == (0,)
+    assert found.n_trees_used.shape == (0,)
     assert found.votes.shape == (0, 2)
 
 

@@ -19,7 +19,7 @@ from tests.voting._votes import drawn_votes, finite_loss, forest_of_votes
 
 pytestmark = pytest.mark.once
 LIMITS = [(256, 256, 8, 128), (1024, 128, 1, 3), (512, 64, 50, 60)]
-FIELDS = ("n_polled", "predicted", "settled", "votes")
+FIELDS = ("n_trees_used", "predicted", "settled", "votes")
 
 
 def same(found, expected):
@@ -71,11 +71,11 @@ def test_fewer_trees_than_the_forest_has(voted):
     found = ju.predict_until_settled(forest, X, confidence=0.99, max_trees=17)
     same(found, voting.stop_after(votes[:, :17], n_classes, confidence=0.99))
     assert found.n_trees == 17
-    assert found.saved == pytest.approx(1 - found.n_polled.mean() / 17)
+    assert found.saved == pytest.approx(1 - found.n_trees_used.mean() / 17)
     # What is certain is certain of the whole forest.
     found = ju.predict_until_settled(forest, X, criterion="certain", max_trees=40)
     whole = voting.stop_after(votes, n_classes, confidence=0.99, criterion="certain")
-    early = np.asarray(whole.n_polled) <= 40
+    early = np.asarray(whole.n_trees_used) <= 40
     np.testing.assert_array_equal(found.settled, early & np.asarray(whole.settled))
     np.testing.assert_array_equal(found.predicted[early], np.asarray(whole.predicted)[early])
 
@@ -197,7 +197,7 @@ def test_a_grown_forest(fitted, missing):
 def test_a_forest_of_several_counts_votes_by_its_own(fitted):
     forest, X = fitted
     other = forest.with_counts(forest.counts[..., ::-1])
-    same(ju.predict_until_settled(forest.with_counting("oob", other), X), ju.predict_until_settled(forest, X))
+    same(ju.predict_until_settled(forest.with_count_set("oob", other), X), ju.predict_until_settled(forest, X))
 
 
 @pytest.mark.exhaustive
@@ -224,7 +224,7 @@ def test_nothing_settles(fitted):
     bound = voting.bind_vote(forest, confidence=1 - 1e-15, max_trees=40)
     found = bound(X)
     assert not found.settled.any()
-    assert np.all(found.n_polled == 40)
+    assert np.all(found.n_trees_used == 40)
 
 
 def test_no_compilation_follows_the_data(fitted):

@@ -72,7 +72,7 @@ def _gradient(forest: ju.Forest, n: int, quick: bool) -> dict:
 def _fit(n: int, n_trees: int, quick: bool) -> dict:
     X, y = problem(n, 30)
     model = RandomForestClassifier(n_trees, n_jobs=-1, random_state=0).fit(X, y)
-    rows = ju.learning.out_of_sample_rows(model, X, y)
-    rule = ju.LearnedPool(rows.prior, reads=rows.countings)
+    rows = ju.learning.oob_dataset(model, X, y)
+    rule = ju.LearnedPool(rows.prior, reads=rows.count_sets)
     fit = partial(ju.learning.fit_combiner, rule, rows)
     return timed(lambda: jax.block_until_ready(fit().combiner.scale), repeats(quick)) | {"steps": int(fit().n_steps)}

@@ -82,7 +82,7 @@ def _merged(forest: ju.Forest, rule: ju.Combiner, X: np.ndarray, walk) -> np.nda
 
 def _votes(forest: ju.Forest, X: np.ndarray, walk) -> np.ndarray:
     heard = ju.voting.bind_vote(forest, confidence=CONFIDENCE, walk=walk)(X)
-    return np.column_stack([heard.predicted, heard.n_polled, heard.settled, heard.votes])
+    return np.column_stack([heard.predicted, heard.n_trees_used, heard.settled, heard.votes])
 
 
 def _grown() -> np.ndarray:

@@ -82,7 +82,7 @@ def _polled(whole: ju.BoundForest, stopped, n: int, quick: bool) -> dict:
     heard = stopped(X)
     full = np.argmax(np.asarray(whole(X)), axis=1)
     return {
-        "mean_polled": float(heard.n_polled.mean()),
+        "mean_polled": float(heard.n_trees_used.mean()),
         "same_class": float((heard.predicted == full).mean()),
         **found,
     }
