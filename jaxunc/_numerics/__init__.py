@@ -4,7 +4,16 @@ from ._counts import as_counts, checked_counts, counts_dtype, less_own
 from ._digamma import digamma_gaps, log_gamma_gap
 from ._distinct import distinct_counts, distinct_rows, narrowest_counts, narrowest_dtype, padded_table
 from ._explicit import along_instances, whole
-from ._in_order import add_up, is_sum_in_order, log_average, log_softmax, scale_and_move, softmax, sum_in_order
+from ._in_order import (
+    add_up,
+    is_sum_in_order,
+    log_average,
+    log_softmax,
+    rounded,
+    scale_and_move,
+    softmax,
+    sum_in_order,
+)
 from ._order_keys import NAN_FIRST, NAN_LAST, order_key, order_key_at_or_below, order_key_below
 from ._pickles import IN_FILES, Pickled, states_by
 from ._programs import jit, own_settings
@@ -58,6 +67,7 @@ __all__ = [
     "power_of_two",
     "safe_divide",
     "same_rank",
+    "rounded",
     "scale_and_move",
     "shares_of",
     "softmax",

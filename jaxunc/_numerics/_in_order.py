@@ -59,6 +59,12 @@ def scale_and_move(x: Float[Array, "..."], scale: Array, move: Array) -> Float[A
     return jnp.where(jnp.isnan(product), jnp.asarray(jnp.nan, product.dtype), product) + move
 
 
+def rounded(product: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Return a finite product as it is, in words that keep a compiler from fusing it with the sum that it enters."""
+    most = jnp.finfo(product.dtype).max
+    return jnp.clip(product, -most, most)
+
+
 def log_softmax(x: Float[Array, "... classes"]) -> Float[Array, "... classes"]:
     """Return what `jax.nn.log_softmax` does along the last axis, by a sum in order."""
     shifted = x - lax.stop_gradient(jnp.max(x, axis=-1, keepdims=True))

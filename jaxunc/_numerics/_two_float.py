@@ -10,6 +10,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, UInt32
 
+from ._in_order import rounded
+
 
 def float_dtype(*arrays) -> jnp.dtype:
     """Return the dtype to compute in: the arrays' own if they are floats, else the default (float64 under x64)."""
@@ -37,9 +39,11 @@ def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
         high = lax.bitcast_convert_type(lax.bitcast_convert_type(x, bits) & keep, x.dtype)
         return high, x - high
 
-    p = a * b
+    p = rounded(a * b)
     (a_high, a_low), (b_high, b_low) = split(a), split(b)
-    return p, ((a_high * b_high - p) + a_high * b_low + a_low * b_high) + a_low * b_low
+    # Each product is rounded before it is added, in every program: the last bit of a small difference shows it.
+    middle = (a_high * b_high - p) + rounded(a_high * b_low) + rounded(a_low * b_high)
+    return p, middle + rounded(a_low * b_low)
 
 
 class TwoFloat(NamedTuple):
@@ -64,9 +68,10 @@ class TwoFloat(NamedTuple):
 
     def divided_by(self, divisor: float | int) -> "TwoFloat":
         """Divide by a plain number, to twice the precision."""
-        b = jnp.asarray(divisor, self.high.dtype)
+        # Chosen for each number: of a constant XLA makes its reciprocal, and of a number times both the number itself.
+        b = jnp.where(jnp.isnan(self.high), self.high, jnp.asarray(divisor, self.high.dtype))
         quotient = self.high / b
-        p, e = _two_product(quotient, jnp.broadcast_to(b, quotient.shape))
+        p, e = _two_product(quotient, b)
         rest = ((self.high - p) - e) + self.low
         return type(self)(*two_sum(quotient, rest / b))
 

@@ -9,7 +9,7 @@ from jax import lax
 from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_one_of
-from jaxunc._numerics import divide_by_shared, float_dtype, safe_divide, shares_of, sum_in_order
+from jaxunc._numerics import divide_by_shared, float_dtype, rounded, safe_divide, shares_of, sum_in_order
 from jaxunc._types import PyTree
 from jaxunc.intervals import idm_interval, one_strength
 from jaxunc.scorers import support
@@ -131,25 +131,25 @@ class UncertaintyDecomposition(Combiner[Uncertainty]):
         """Means over the trees."""
         trees = jnp.asarray(stat["trees"])
         if self.kind == "plausibility":
-            aleatoric = safe_divide(stat["aleatoric"], trees)
-            epistemic = 1 - safe_divide(stat["certain"], trees)
+            aleatoric = divide_by_shared(stat["aleatoric"], trees)
+            epistemic = 1 - divide_by_shared(stat["certain"], trees)
             return Uncertainty(aleatoric + epistemic, aleatoric, epistemic)
         if self.kind == "interval":
             lower = divide_by_shared(stat["lower"], trees[..., None])
-            total, least = extreme_entropies(lower, safe_divide(stat["width"], trees, 1.0))
+            total, least = extreme_entropies(lower, divide_by_shared(stat["width"], trees, 1.0))
             aleatoric = jnp.clip(least, 0.0, total)
             return Uncertainty(total, aleatoric, total - aleatoric)
         n_classes = stat["shares"].shape[-1]
         total = entropy(divide_by_shared(stat["shares"], trees[..., None], 1 / n_classes))
         # The mean entropy is at most the entropy of the mean; rounding must not make the epistemic part negative.
-        aleatoric = jnp.minimum(safe_divide(stat["entropy"], trees), total)
+        aleatoric = jnp.minimum(divide_by_shared(stat["entropy"], trees), total)
         return Uncertainty(total, aleatoric, total - aleatoric)
 
 
 def entropy(probs: Float[Array, "... classes"]) -> Float[Array, "..."]:
     """Shannon entropy in bits, 0 log 0 = 0."""
     safe = jnp.where(probs > 0, probs, 1.0)
-    return -sum_in_order(probs * jnp.log2(safe))
+    return -sum_in_order(rounded(probs * jnp.log2(safe)))
 
 
 def _surprise(probs: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -168,7 +168,7 @@ def extreme_entropies(
     level = jnp.min(levels, axis=-1, keepdims=True)
     # Where they are shared out best the shares have no slope: only lower and width do.
     shares = lax.stop_gradient(safe_divide(jnp.maximum(level - lower, 0.0), width[..., None]))
-    largest = entropy(lower + width[..., None] * shares)
+    largest = entropy(lower + rounded(width[..., None] * shares))
     # Least: all of it goes to the most probable class; where several lead the slope is their mean.
     first = jnp.argmax(lower, axis=-1, keepdims=True)
     leads = (lower == jnp.take_along_axis(lower, first, axis=-1)) | (jnp.arange(lower.shape[-1]) == first)
