@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 STAGED = ROOT / "build" / "site-source"
-COPIED = ("docs", "notebooks", "benchmarks/results", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff")
+COPIED = ("docs", "notebooks", "benchmarks/results", "README.md", ".github/CONTRIBUTING.md", "CITATION.cff")
 IGNORED = shutil.ignore_patterns("cells", "__pycache__", ".ipynb_checkpoints", "*.jsonl")
 
 sys.path[:0] = [str(ROOT / "docs" / "_ext"), str(ROOT)]
