@@ -10,7 +10,6 @@ from ._corrected_t import CorrectedT, corrected_t_test, pairwise_corrected_t
 from ._corrections import bonferroni, holm
 from ._critical_difference import CriticalDifferenceDisplay
 from ._data import Table, breast_cancer, read_table
-from ._doubts import find_counters, find_leaks, texts_like_numbers
 from ._evaluate import Outcome, evaluate
 from ._friedman import Friedman, friedman
 from ._given_model import GivenModel, read_given_model

@@ -9,9 +9,17 @@ from jaxtyping import Float, Int
 from pandas.api import types
 from sklearn.datasets import load_breast_cancer
 
-from jaxunc.streaming import as_frame, check_float32, columns, labelled_table, listed
-
-from ._doubts import find_copies, find_counters, find_leaks, texts_like_numbers
+from jaxunc.counting import copies_of
+from jaxunc.streaming import (
+    as_frame,
+    check_float32,
+    columns,
+    find_counters,
+    find_leaks,
+    labelled_table,
+    listed,
+    texts_like_numbers,
+)
 
 # A numeric target with more distinct values than this, fractions among them, is no set of classes.
 _MOST_NUMERIC_CLASSES = 20
@@ -73,7 +81,7 @@ def read_table(path: str | Path, target: str | None) -> Table:
     features = frame.drop(columns=str(target))
     values, notes, nominal = _features(features, path)
     X = np.column_stack(list(values.values()))
-    doubts = (*find_leaks(values, y), *find_counters(values), *texts_like_numbers(features), *find_copies(X, y))
+    doubts = (*find_leaks(values, y), *find_counters(values), *texts_like_numbers(features), *_find_copies(X, y))
     return Table(Path(path).name, X, y, labels, (*((left_out,) if left_out else ()), *notes), doubts, nominal)
 
 
@@ -169,3 +177,15 @@ def _factorize(column: pd.Series) -> tuple[np.ndarray, pd.Index]:
         column = column.map(str, na_action="ignore")  # mixed kinds have no order
     codes, levels = pd.factorize(column, sort=True)
     return codes, pd.Index(levels)
+
+
+def _find_copies(X: np.ndarray, y: Int[np.ndarray, "instances"]) -> tuple[str, ...]:
+    """Return a sentence of warning if rows look like copies of others, values and class."""
+    groups = copies_of(X.astype(np.float32), y)
+    if groups is None:
+        return ()
+    distinct = int(groups.max()) + 1
+    return (
+        f"{len(y) - distinct} of {len(y)} rows repeat others, values and class: copies, it seems (oversampling, a "
+        f"join). They are kept in one fold, and out of bag only together, as {distinct} rows. Better leave them out.",
+    )

@@ -256,7 +256,7 @@ def test_a_class_that_no_tree_has_seen_is_refused(capsys, tmp_path):
 def test_an_absent_package_is_named(capsys, monkeypatch, module, package):
     for name in [name for name in sys.modules if name.startswith("jaxunc.compare")]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delattr(jaxunc, "report")
+    monkeypatch.delattr(jaxunc, "compare")
     monkeypatch.setitem(sys.modules, module, None)
     message = refused(capsys, "compare")
     assert f"needs the package {package}" in message

@@ -1,14 +1,19 @@
 """Command ``jaxunc compare``: compare rules on a table."""
 
 import argparse
-from typing import TYPE_CHECKING
 
-from ._arguments import integer, printed
+from rich.console import Console
 
-if TYPE_CHECKING:
-    from jaxunc.compare import Results
+from jaxunc.commands import integer, printed
 
-ABOUT = "compare rules on a table of data"
+from ._data import breast_cancer, read_table
+from ._given_model import read_given_model
+from ._page import write_page
+from ._run import run as run_study
+from ._settings import Settings
+from ._store import Results
+from ._table import show
+
 DETAILS = (
     "Compare rules that turn the leaf counts of a forest into answers, on your data: random forests and extremely "
     "randomised trees of several leaf sizes under repeated cross-validation, every rule on the same leaves. With "
@@ -54,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--report",
         metavar="FOLDER",
         help="keep results in FOLDER as they finish (an interrupted run goes on there), and write results.json and the "
-        "page compare.html",
+        "page report.html",
     )
     add("--quiet", action="store_true", help="show no progress")
 
@@ -66,9 +71,6 @@ def interrupted(args: argparse.Namespace) -> str:
 
 def run(args: argparse.Namespace) -> None:
     """Run the comparison and show it; raises a ValueError or an OSError for what is at fault."""
-    # Only here are the packages of the extra "cli" needed.
-    from jaxunc import compare
-
     chosen = {
         "forests": args.forests,
         "rules": args.rules,
@@ -86,19 +88,17 @@ def run(args: argparse.Namespace) -> None:
         return
     if args.trees is not None and args.forests and set(args.forests) == {"single-tree"}:
         raise ValueError("--trees would change nothing with --forests single-tree. Leave it out.")
-    settings = compare.Settings(**{name: value for name, value in chosen.items() if value is not None})
+    settings = Settings(**{name: value for name, value in chosen.items() if value is not None})
     if args.data is None and args.target is not None:
         raise ValueError(
             f"--target={args.target!r} was given without DATA; name the file before it: DATA.csv --target …"
         )
-    table = compare.breast_cancer() if args.data is None else compare.read_table(args.data, args.target)
-    _show(compare.run(table, settings, args.report, quiet=args.quiet), args.report)
+    table = breast_cancer() if args.data is None else read_table(args.data, args.target)
+    _show(run_study(table, settings, args.report, quiet=args.quiet), args.report)
 
 
 def _run_on_model(args: argparse.Namespace) -> None:
     """Compare rules on a model that came fitted."""
-    from jaxunc import compare
-
     if args.data is None:
         raise ValueError("--model needs DATA: a table of rows that the model was not fitted to, with their classes.")
     ignored = {
@@ -111,18 +111,14 @@ def _run_on_model(args: argparse.Namespace) -> None:
         raise ValueError(f"{given} would change nothing with --model, whose trees are there. Leave it out.")
     chosen = {"rules": args.rules, "n_repeats": args.repeats, "n_folds": args.folds, "seed": args.seed}
     chosen = {name: value for name, value in chosen.items() if value is not None}
-    table, model = compare.read_given_model(args.model, args.data, args.target)
-    settings = compare.Settings.for_model(model.trees.n_trees, **chosen)
-    _show(compare.run(table, settings, args.report, quiet=args.quiet, given=model), args.report)
+    table, model = read_given_model(args.model, args.data, args.target)
+    settings = Settings.for_model(model.trees.n_trees, **chosen)
+    _show(run_study(table, settings, args.report, quiet=args.quiet, given=model), args.report)
 
 
-def _show(results: "Results", folder: str | None) -> None:
+def _show(results: Results, folder: str | None) -> None:
     """Show results, and write the page."""
-    from rich.console import Console
-
-    from jaxunc import compare
-
     console = Console(highlight=False)
-    compare.show(console, results)
+    show(console, results)
     if folder is not None:
-        console.print(printed(f"\nThe page: {compare.write_page(folder, results)}"), soft_wrap=True, markup=False)
+        console.print(printed(f"\nThe page: {write_page(folder, results)}"), soft_wrap=True, markup=False)
