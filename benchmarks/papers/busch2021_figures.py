@@ -113,7 +113,7 @@ def _against_leaf_size(spread: pd.DataFrame, trees: pd.DataFrame):
     from matplotlib import pyplot as plt
 
     from jaxunc.compare import LeafSizeDisplay
-    from jaxunc.compare._style import lines_for
+    from jaxunc.compare._displays import lines_for
 
     looks = lines_for(SHOWN)
     sets: Sequence[str] = list(dict.fromkeys(spread["set"]))

@@ -3,39 +3,42 @@
 An application of the library; nothing else in it imports this room.
 """
 
-from ._cliques import cliques
-from ._compared_rules import RULES, Rule
-from ._complexity import ComplexityDisplay
-from ._corrected_t import CorrectedT, corrected_t_test, pairwise_corrected_t
-from ._corrections import bonferroni, holm
-from ._critical_difference import CriticalDifferenceDisplay
-from ._data import Table, breast_cancer, read_table
+from ._command import show
+from ._displays import (
+    PALETTE,
+    CriticalDifferenceDisplay,
+    LeafSizeDisplay,
+    Line,
+    RejectionDisplay,
+    ReliabilityDisplay,
+    RiskCoverageDisplay,
+    UncertaintyDisplay,
+    lines_for,
+)
 from ._evaluate import Outcome, evaluate
-from ._friedman import Friedman, friedman
-from ._given_model import GivenModel, read_given_model
-from ._interval_reliability import IntervalReliabilityDisplay
-from ._leaf_sizes import LeafSizeDisplay
-from ._nemenyi import nemenyi_difference
+from ._inputs import GivenModel, Table, breast_cancer, read_given_model, read_table
 from ._page import write_page
-from ._pairwise import PairwiseTests
-from ._polled import PolledDisplay
-from ._ranks import average_ranks, ranks
-from ._rejection import RejectionDisplay, RiskCoverageDisplay
-from ._reliability import ReliabilityDisplay
-from ._run import run
-from ._set_sizes import SetSizeDisplay
-from ._settings import FORESTS, Settings
-from ._settled import SettledDisplay
+from ._set_displays import ComplexityDisplay, IntervalReliabilityDisplay, SetSizeDisplay, StrengthDisplay
+from ._settings import FORESTS, RULES, Cell, Rule, Settings
+from ._significance import (
+    CorrectedT,
+    Friedman,
+    PairwiseTests,
+    average_ranks,
+    bonferroni,
+    cliques,
+    corrected_t_test,
+    friedman,
+    holm,
+    nemenyi_difference,
+    pairwise_corrected_t,
+    pairwise_wilcoxon,
+    ranks,
+)
 from ._store import Results, Store
-from ._strength import StrengthDisplay
-from ._study import Cell, study
-from ._style import PALETTE, Line, lines_for
+from ._study import run, study
 from ._summary import MEASURES, TITLES, Ranking, averages, best_leaf_sizes, frame, ranking, table_of_ranks
-from ._table import show
-from ._trees_needed import TreesNeededDisplay
-from ._uncertainty import UncertaintyDisplay
-from ._vote_paths import VotePathsDisplay
-from ._wilcoxon import pairwise_wilcoxon
+from ._vote_displays import PolledDisplay, SettledDisplay, TreesNeededDisplay, VotePathsDisplay
 
 __all__ = [
     "FORESTS",

@@ -1,6 +1,6 @@
 """Evaluation of one forest on one test fold: every rule by one routing, its measures and its curves."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
@@ -12,15 +12,14 @@ from jaxtyping import Array, Float, Int, Int32, Num
 
 from jaxunc import metrics
 from jaxunc._numerics import jit
-from jaxunc.combiners import AveragedIntervals, Combiner, GeneralizedVote, Together, UncertaintyDecomposition
+from jaxunc.combiners import Answer, AveragedIntervals, Combiner, GeneralizedVote, Together, UncertaintyDecomposition
 from jaxunc.decisions import nondominated
 from jaxunc.forest import Forest
 from jaxunc.inference import bind
 from jaxunc.intervals import Interval
+from jaxunc.voting import stop_after, votes_of_counts
 
-from ._compared_rules import RULES
-from ._learned import Answers
-from ._polling import polling
+from ._settings import RULES
 
 METRICS = {"accuracy": True, "auc": True, "brier": False, "log_loss": False}
 """Measures that rules are ranked by, and whether larger is better."""
@@ -61,6 +60,9 @@ _LEAST_LOG = float(np.log(np.finfo(np.float64).eps))
 _DIGITS = 7
 # Instances whose leaves are compared at once: ten classes of 100 trees take 40 MB.
 _BATCH = 1024
+
+Answers = Callable[[np.ndarray], Answer]
+"""Function from instances to their answers."""
 
 
 class Outcome(NamedTuple):
@@ -302,3 +304,23 @@ def _bins(confidence, accuracy, size) -> dict[str, list]:
         "hits": np.rint(np.where(filled, accuracy, 0) * size).astype(int).tolist(),
         "confidence": [_rounded(v) for v in np.where(filled, confidence, 0).astype(float) * size],
     }
+
+
+# Measures of how many trees a vote of the forest needs.
+
+CONFIDENCE = 0.99
+"""Confidence that the class is that of a forest without end."""
+
+POLL_MEASURES = ("n_polled", "settled", "accuracy", "whole_accuracy", "same")
+"""Mean trees polled, share of votes that are settled, accuracy of the polled and of the whole vote, and how often both
+say the same."""
+
+
+def polling(leaves: Num[Array, "instances trees classes"], y: Int[Array, "instances"]) -> dict[str, float]:
+    """Return `POLL_MEASURES` of a majority vote that stops for each instance once it is settled, from leaf counts."""
+    n_trees, n_classes = leaves.shape[1:]
+    votes = votes_of_counts(np.asarray(leaves), np.arange(n_trees)).astype(np.int32)
+    result = stop_after(votes, n_classes, confidence=CONFIDENCE)
+    whole = np.stack([np.sum(votes == c, axis=1) for c in range(n_classes)], axis=1).argmax(axis=1)
+    values = result.n_trees_used, result.settled, result.predicted == y, whole == y, result.predicted == whole
+    return {name: round(float(np.mean(of)), 7) for name, of in zip(POLL_MEASURES, map(np.asarray, values), strict=True)}

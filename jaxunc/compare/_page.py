@@ -11,11 +11,19 @@ from markupsafe import Markup, escape
 
 from jaxunc._checks import shown
 
-from ._compared_rules import RULES
-from ._evaluate import INTERVAL_STRENGTH, METRICS
-from ._figures import Picture, curve_pictures, highlighted, leaf_size_pictures, rank_pictures, uncertainty_pictures
-from ._polling import CONFIDENCE
-from ._set_figures import interval_pictures, set_pictures
+from ._evaluate import CONFIDENCE, INTERVAL_STRENGTH, METRICS
+from ._figures import (
+    Picture,
+    curve_pictures,
+    highlighted,
+    interval_pictures,
+    leaf_size_pictures,
+    rank_pictures,
+    set_pictures,
+    uncertainty_pictures,
+)
+from ._sentences import data_line, data_notes, model_line, run_line, supported, unsupported
+from ._settings import RULES
 from ._store import Results
 from ._summary import (
     BASELINE,
@@ -38,7 +46,6 @@ from ._summary import (
     shown_leaf_sizes,
     table_of_ranks,
 )
-from ._words import data_line, data_notes, model_line, run_line, supported, unsupported
 
 _SMALLER_IS_BETTER = {"calibration_error": False, "risk_coverage": False}
 

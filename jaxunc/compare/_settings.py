@@ -2,18 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import product
+from typing import Any, NamedTuple
 
-import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from jaxunc.combiners import check_name
+from jaxunc.combiners import Combiner, check_name, rule_by_name
 from jaxunc.counting import COUNTS
 from jaxunc.estimators import RandomDecisionTreesClassifier
-
-from ._compared_rules import RULES
-from ._data import Table
+from jaxunc.forest import Forest
 
 
 def _random_forest(n_trees: int, leaf_size: int, seed: int, bags: bool) -> RandomForestClassifier:
@@ -162,18 +160,73 @@ def _check_range(option: str, value: int, least: int, meaning: str) -> None:
         raise ValueError(f"{option}={value} ({meaning}) is out of range; expected an integer from {least} to 2^31 - 1.")
 
 
-def check_folds(table: Table, n_folds: int) -> None:
-    """Raise a ValueError unless every class can be in every test fold."""
-    sizes = np.bincount(table.y, minlength=len(table.class_labels))
-    if len(table.y) < 2 * n_folds:
-        raise ValueError(
-            f"DATA has {len(table.y)} rows, too few for --folds={n_folds}; expected at least {2 * n_folds}, "
-            "two in every fold. Add rows, or lower --folds (to 2 at least)."
-        )
-    if sizes.min() < n_folds:
-        rare = [f"{label!r} ({size})" for label, size in zip(table.class_labels, sizes, strict=True) if size < n_folds]
-        remedy = f"Lower --folds to {sizes.min()}, or merge" if sizes.min() >= 2 else "Merge"
-        raise ValueError(
-            f"the target has classes with fewer rows than --folds={n_folds}: {', '.join(rare[:5])}"
-            f"{' and more' * (len(rare) > 5)}; every class must be in every fold. {remedy} or leave out such classes."
-        )
+class Cell(NamedTuple):
+    """Key of a forest in a study: its kind and leaf size, and the test fold it is tried on."""
+
+    forest: str
+    leaf_size: int
+    repeat: int
+    fold: int
+
+
+def cells(settings: Settings) -> list[Cell]:
+    """Return all cells of a study, in order."""
+    axes = (settings.forests, settings.leaf_sizes, range(settings.n_repeats), range(settings.n_folds))
+    return [Cell(*values) for values in product(*axes)]
+
+
+# The rules that a comparison offers, by name.
+
+
+class Rule(NamedTuple):
+    """A rule, as a comparison offers it."""
+
+    name: str
+    """Name that `jaxunc.combiners.rule_by_name` knows."""
+    meaning: str
+    """Meaning of the rule, in a few words."""
+    binary_only: bool = False
+    """Whether the rule compares two classes and has no form for more."""
+    learns: bool = False
+    """Whether the rule is learned from training instances, and unknown to `rule_by_name`."""
+    own: bool = False
+    """Whether it is no rule, but what a model that was given answers itself."""
+
+    def make(self, forest: Forest) -> Combiner:
+        """Make the rule for a forest, whose prior it may use."""
+        return rule_by_name(self.name, prior=forest.prior, n_samples=forest.n_samples)
+
+
+_OFFERED = (
+    Rule("probability", "mean class frequency"),
+    Rule("laplace", "mean Laplace frequency"),
+    Rule("m-estimate", "mean m-estimate at prior"),
+    Rule("plausibility", "mean plausibility score", binary_only=True),
+    Rule("plausibility-p", "plausibility against prior", binary_only=True),
+    Rule("confidence", "mean confidence score", binary_only=True),
+    Rule("vote", "majority vote"),
+    Rule("median", "median frequency"),
+    Rule("median-pls", "median plausibility", binary_only=True),
+    Rule("maximum", "most extreme frequency"),
+    Rule("maximum-pls", "most extreme plausibility", binary_only=True),
+    Rule("mixture", "generalised mixture"),
+    Rule("epistemic", "certain plausibility", binary_only=True),
+    Rule("beta", "mean beta density", binary_only=True),
+    Rule("pooling", "sum of the counts"),
+    Rule("evidence", "evidence accumulation"),
+    Rule("dempster", "Dempster's rule", binary_only=True),
+    Rule("dempster-p", "Dempster, against prior", binary_only=True),
+    Rule("cautious", "cautious rule", binary_only=True),
+    Rule("cautious-p", "cautious, against prior", binary_only=True),
+    Rule("learned", "learned pool", learns=True),
+    Rule("calibrated", "mean, calibrated", learns=True),
+    Rule("isotonic", "mean, isotonic", learns=True),
+    Rule("model", "the model itself", own=True),
+    Rule("model-platt", "the model, calibrated", own=True),
+)
+
+OWN, OWN_CALIBRATED = "model", "model-platt"
+"""Names of what a model that was given answers itself, and of that calibrated on the rows that leaves count."""
+
+RULES = {rule.name: rule for rule in _OFFERED}
+"""All rules, by the name that tables and files use."""

@@ -30,7 +30,6 @@ import sklearn
 
 from jaxunc import __version__
 
-from ._data import Table
 from ._evaluate import (
     BRIER_RANGE,
     INTERVAL_BINS,
@@ -38,14 +37,13 @@ from ._evaluate import (
     MOST_CLASSES,
     N_BINS,
     N_POINTS,
+    POLL_MEASURES,
     SET_MEASURES,
     STRENGTHS,
     Outcome,
 )
-from ._given_model import GivenModel
-from ._polling import POLL_MEASURES
-from ._settings import Settings
-from ._study import Cell, cells
+from ._inputs import GivenModel, Table
+from ._settings import Cell, Settings, cells
 
 RESULTS, UNFINISHED = "results.json", "unfinished.jsonl"
 

@@ -7,11 +7,9 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
 
-from ._compared_rules import OWN
-from ._corrected_t import pairwise_corrected_t
-from ._evaluate import BRIER_RANGE, MEASURES, METRICS, MOST_CLASSES, SET_MEASURES, Outcome
-from ._polling import POLL_MEASURES
-from ._ranks import average_ranks
+from ._evaluate import BRIER_RANGE, MEASURES, METRICS, MOST_CLASSES, POLL_MEASURES, SET_MEASURES, Outcome
+from ._settings import OWN
+from ._significance import average_ranks, pairwise_corrected_t
 from ._store import Results
 
 TITLES = {

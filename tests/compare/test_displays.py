@@ -6,7 +6,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from jaxunc import compare, metrics
-from jaxunc.compare._style import PALETTE
+from jaxunc.compare._displays import PALETTE
 
 matplotlib.use("Agg")
 pytestmark = pytest.mark.once

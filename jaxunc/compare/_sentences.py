@@ -4,9 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from ._compared_rules import OWN, RULES
 from ._evaluate import METRICS, MOST_CLASSES, N_POINTS
-from ._settings import Settings
+from ._settings import OWN, RULES, Settings
 from ._store import Results
 from ._summary import DECIMALS, TITLES, Ranking, baseline_of, best_leaf_sizes, has_sets
 
