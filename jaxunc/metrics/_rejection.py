@@ -10,9 +10,18 @@ from jaxtyping import Array, Float, Real
 from jaxunc._checks import check_integer
 from jaxunc._numerics import jit
 
-from ._instances import Labels, as_array, as_floats, check_column, checked_labels, nan_unless_classes
-from ._ranking import checked_scores, group_edges, sort_key
-from ._total import mean
+from ._instances import (
+    Labels,
+    as_array,
+    as_floats,
+    check_column,
+    checked_labels,
+    checked_scores,
+    group_edges,
+    mean,
+    nan_unless_classes,
+    sort_key,
+)
 
 
 class RejectionCurve(NamedTuple):
